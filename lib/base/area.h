@@ -1,4 +1,5 @@
-/* Allocation of several arrays from one block of memory whose size is counted first.
+/* Allocation of several arrays from one block of memory whose size is counted first. memory.c
+ * defines the functions.
  *
  * A function that takes arrays from an area is called twice. The first call gets an area without a
  * base and only counts the bytes of the arrays. The second call gets an area over a block of that
@@ -17,20 +18,9 @@ typedef struct attn_area {
 
 /* Takes the next array: `count` elements of `size` bytes, aligned to ATTN_ALIGN. If the area has no
  * base, the array must not be read or written. */
-static inline void *attn_area_take(attn_area *a, size_t count, size_t size) {
-    void *array = (void *)((uintptr_t)a->base + a->used);
-    size_t bytes;
-    if (!attn_size_mul(count, size, &bytes) || bytes > SIZE_MAX - ATTN_ALIGN ||
-        !attn_size_add(a->used, attn_align_up(bytes), &a->used))
-        a->overflow = true;
-    return array;
-}
-
+void *attn_area_take(attn_area *a, size_t count, size_t size);
 /* Takes a block of counted->used bytes from the arena and makes *a an area over it. Returns false
  * if there is not enough memory. */
-static inline bool attn_area_open(attn_area *a, const attn_area *counted, attn_arena *arena) {
-    *a = (attn_area){.base = counted->overflow ? NULL : attn_arena_take(arena, counted->used)};
-    return a->base != NULL;
-}
+bool attn_area_open(attn_area *a, const attn_area *counted, attn_arena *arena);
 
 #endif

@@ -1,4 +1,4 @@
-/* The allocator hook and the arena.
+/* The allocator hook, checked size arithmetic, the arena and the area (area.h).
  *
  * An arena is a list of chunks of memory. A block is what attn_arena_take and its relatives return:
  * small blocks share a chunk, and a large one gets a chunk of its own. Under AddressSanitizer the
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/memory.h"
+#include "base/area.h"
 #include "base/sanitizers.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -236,4 +236,18 @@ size_t attn_arena_limit(const attn_arena *arena) {
 }
 void attn_arena_set_limit(attn_arena *arena, size_t limit) {
     arena->limit = limit;
+}
+
+void *attn_area_take(attn_area *a, size_t count, size_t size) {
+    void *array = (void *)((uintptr_t)a->base + a->used);
+    size_t bytes;
+    if (!attn_size_mul(count, size, &bytes) || bytes > SIZE_MAX - ATTN_ALIGN ||
+        !attn_size_add(a->used, attn_align_up(bytes), &a->used))
+        a->overflow = true;
+    return array;
+}
+
+bool attn_area_open(attn_area *a, const attn_area *counted, attn_arena *arena) {
+    *a = (attn_area){.base = counted->overflow ? NULL : attn_arena_take(arena, counted->used)};
+    return a->base != NULL;
 }

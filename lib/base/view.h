@@ -1,5 +1,5 @@
-/* Access to strided tensors: views with the indices (batch, head, row, column), rows, dense
- * copies. */
+/* Access to strided tensors: views with the indices (batch, head, row, column), rows, dense copies.
+ * tensor.c defines the functions. */
 #ifndef ATTN_VIEW_H
 #define ATTN_VIEW_H
 
@@ -16,11 +16,8 @@ typedef struct attn_view {
     ptrdiff_t head, row, col; /* strides, in elements; 0: the axis is broadcast */
 } attn_view;
 
-static inline const void *attn_view_at(const attn_view *v, size_t b, size_t h, size_t i, size_t j) {
-    ptrdiff_t at =
-        v->batch[b] + (ptrdiff_t)h * v->head + (ptrdiff_t)i * v->row + (ptrdiff_t)j * v->col;
-    return (const char *)v->data + at * (ptrdiff_t)attn_dtype_size(v->dtype);
-}
+/* Returns the address of element (b, h, i, j). */
+const void *attn_view_at(const attn_view *v, size_t b, size_t h, size_t i, size_t j);
 
 /* Computes the array attn_view.batch in the arena. `batch` has the lengths of the `rank` batch
  * axes, and `strides` their strides in elements (0: the axis is broadcast). The array has one

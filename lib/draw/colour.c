@@ -1,7 +1,7 @@
-/* Maps values to positions t on a colour map and these to colours, and chooses readable text
- * colours. The tables are the published ones: evenly spaced colours of six hexadecimal digits each.
- * Colours between two entries are interpolated in sRGB, as in the programs that the tables come
- * from. */
+/* Maps values to positions t in [0, 1] on a colour map, and positions to colours. It also chooses
+ * text colours and has the colours of the themes. The tables are the published ones: evenly spaced
+ * colours, six hexadecimal digits (RRGGBB) each. Between two entries, colours are interpolated in
+ * sRGB, as the programs that published the tables do. */
 #include <math.h>
 
 #include "draw/colour.h"
@@ -86,7 +86,8 @@ static const colour_table cividis = {
          "eed649efd748f0d846f1d945f2da44f3db42f5dc41f6dd3ff7de3ef8df3cf9e03afbe138fce236fde334"
          "fee434fee535fee636fee838"};
 
-#define LOG_STEPS 255.0 /* as in attn_heatmap_quantise: ln(1 + 255 t) / ln 256 */
+/* ATTN_LOG maps t to ln(1 + 255 t) / ln 256, as attn_heatmap_quantise does */
+#define LOG_STEPS 255.0
 
 const attn_draw_palette *attn_draw_palette_of(attn_theme theme) {
     static const attn_draw_palette light = {.ground = {255, 255, 255},
@@ -187,14 +188,15 @@ static attn_rgb look_up(const colour_table *table, double t) {
     return mix(entry(table, i), entry(table, i + 1), at - (double)i);
 }
 
-/* Returns a colour of RdBu for the dark theme: dark grey at the centre, pale at both ends. Each
- * half of the table is read in reverse order. */
+/* Returns the colour of RdBu in the dark theme at t: dark grey at the centre, pale at both ends.
+ * For this, each half of the table is read in reverse order. */
 static attn_rgb dark_diverging(double t) {
     static const attn_rgb centre = {38, 41, 46};
     const colour_table *table = &rdbu;
-    double side = fabs(2 * clip(t) - 1) * 5; /* 0: the centre; 1 … 5: the colours of one half */
+    /* distance from the centre: 0 is the centre, 1 … 5 the five colours of a half */
+    double side = fabs(2 * clip(t) - 1) * 5;
     size_t i = (size_t)fmin(side, 4);
-    size_t outer = i, inner = i > 0 ? i - 1 : 0; /* from the pale end inwards */
+    size_t outer = i, inner = i > 0 ? i - 1 : 0; /* table indices, counted from the pale end */
     if (t > 0.5) {
         outer = table->count - 1 - outer;
         inner = table->count - 1 - inner;
@@ -229,8 +231,8 @@ double attn_draw_luminance(attn_rgb c) {
     return 0.2126 * linear(c.r) + 0.7152 * linear(c.g) + 0.0722 * linear(c.b);
 }
 
-/* Black and white have equal contrast where (L + 0.05) / 0.05 = 1.05 / (L + 0.05), at L =
- * 0.1791. */
+/* Black and white have equal contrast to a background of luminance L where (L + 0.05) / 0.05 = 1.05
+ * / (L + 0.05). That is at L = 0.1791. */
 attn_rgb attn_draw_ink(attn_rgb ground) {
     double l = attn_draw_luminance(ground) + 0.05;
     return l * l > 1.05 * 0.05 ? (attn_rgb){0, 0, 0} : (attn_rgb){255, 255, 255};

@@ -9,35 +9,40 @@ typedef struct attn_rgb {
     uint8_t r, g, b;
 } attn_rgb;
 
-/* Colours of everything but the data. */
+/* The colours of a theme that do not depend on data: background, text, axes, hatching and NaN
+ * cells. */
 typedef struct attn_draw_palette {
     attn_rgb ground, text, muted, rule, frame, hatch_ground, hatch, nan;
 } attn_draw_palette;
 
+/* Returns the colours of the theme; they are static. */
 const attn_draw_palette *attn_draw_palette_of(attn_theme theme);
 
-/* A mapping from values to colours. */
+/* A mapping from values in [low, high] to colours. Values outside get the colour of the nearer
+ * end. */
 typedef struct attn_draw_scale {
     double low, high;
     attn_transform transform;
-    attn_colormap map; /* not AUTO */
+    attn_colormap map; /* never ATTN_COLORMAP_AUTO: the caller has resolved it */
     attn_theme theme;
 } attn_draw_scale;
 
-/* Returns the position t in [0, 1] of a value. RdBu with low < 0 < high has the value 0 at t = 1/2
- * and transforms negative and positive values separately. */
+/* Returns the position t in [0, 1] of a value on the colour map, after sqrt or log. If the map is
+ * RdBu and low < 0 < high, the value 0 is at t = 1/2, and sqrt and log are applied to the distance
+ * from 0 on each side. */
 double attn_draw_place(const attn_draw_scale *scale, double value);
 /* Returns the value at t, the inverse of attn_draw_place. */
 double attn_draw_value(const attn_draw_scale *scale, double t);
+/* Returns the colour at position t in [0, 1] of the colour map. */
 attn_rgb attn_draw_colour(const attn_draw_scale *scale, double t);
 
-/* Returns the relative luminance of WCAG 2, section 1.4.3. */
+/* Returns the relative luminance of a colour in [0, 1], as WCAG 2 defines it. */
 double attn_draw_luminance(attn_rgb colour);
-/* Returns black or white, whichever has more contrast to the ground. The contrast is at least 4.58,
- * its value where both are equal. */
+/* Returns the text colour for a background: black or white, whichever has the higher WCAG contrast.
+ * The contrast is at least 4.58, reached where black and white are equally good. */
 attn_rgb attn_draw_ink(attn_rgb ground);
-/* Returns the colour of curve i, from Okabe and Ito's set (2008). Its contrast to the ground is
- * above 3. */
+/* Returns the colour of curve i. The colours are based on Okabe and Ito's set (2008) and have a
+ * contrast above 3 to the background. */
 attn_rgb attn_draw_curve_colour(attn_theme theme, size_t i);
 
 #endif

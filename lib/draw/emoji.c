@@ -1,5 +1,5 @@
-/* Draws lines of text with emoji by Pango, which librsvg depends on. The library is loaded at run
- * time, as librsvg is (library.h). */
+/* Finds text lines with emoji in an SVG and draws them with Pango (emoji.h). Pango comes with
+ * librsvg and is loaded at run time (library.h). */
 #include "draw/emoji.h"
 
 #include <math.h>
@@ -10,23 +10,25 @@
 #include "draw/library.h"
 
 #define LIBRARY    "libpangocairo-1.0.so.0"
-#define VARIATION  0xfe0f /* variation selector: the preceding symbol is an emoji */
+#define VARIATION  0xfe0f /* U+FE0F: the preceding symbol is shown as an emoji */
 #define HALF_TURN  180.0
 #define PI         3.14159265358979323846
 #define FULL_COLOR 255.0
 
+/* One <text> element of the SVG: its attributes in the SVG's units, and its text. */
 struct attn_emoji_line {
     attn_emoji_line *next;
     double move_x, move_y, turn, x, y, size;
-    int anchor; /* half widths of the line before x */
+    /* alignment at x: 0 start, 1 middle, 2 end (so many half widths of the line are left of x) */
+    int anchor;
     bool bold;
     unsigned fill[3];
-    const char *markup; /* escaped as in the SVG */
+    const char *markup; /* points into the SVG, so it is still escaped */
     int bytes;
-    const char *family; /* font family of the picture */
+    const char *family; /* font family of the SVG, without quotation marks */
 };
 
-/* The functions of the library, with the types of its headers. */
+/* Pango and cairo functions that this file calls, with the types of their headers. */
 typedef struct typesetter {
     __typeof__(pango_cairo_create_layout) *create;
     __typeof__(pango_cairo_show_layout) *show;
@@ -92,10 +94,10 @@ static bool load(typesetter *t) {
     return attn_library_load(LIBRARY, symbols, sizeof symbols / sizeof symbols[0]);
 }
 
-/* --- taking lines out --- */
+/* --- removing lines from the SVG --- */
 
-/* Tells whether a code point may be an emoji. It includes further symbols, which emoji fonts lack;
- * that is harmless. */
+/* Tells whether a code point may be an emoji. The ranges also contain other symbols. Pango
+ * draws them as librsvg does, so this is harmless. */
 static bool is_emoji(unsigned code) {
     return code == VARIATION || (code >= 0x2300 && code < 0x2c00) ||
            (code >= 0x1f000 && code < 0x20000);
@@ -109,7 +111,7 @@ static bool has_emoji(const char *text, const char *end) {
     return false;
 }
 
-/* Skips `word` if it is next. */
+/* Advances *p beyond `word` if the text at *p begins with it, and tells whether it did. */
 static bool take(const char **p, const char *word) {
     const size_t n = strlen(word);
     if (strncmp(*p, word, n) != 0)
@@ -118,8 +120,8 @@ static bool take(const char **p, const char *word) {
     return true;
 }
 
-/* Reads the attributes after "<text", as attn_svg_text writes them, and returns the start of the
- * text. NULL: they have another form. */
+/* Reads the attributes that follow "<text", in the order in which attn_svg_text writes them.
+ * Returns the start of the text, or NULL if the attributes have another form. */
 static const char *read_line(const char *p, attn_emoji_line *line) {
     int used = 0;
     if (sscanf(p, " transform=\"translate(%lf %lf) rotate(%lf)\"%n", &line->move_x, &line->move_y,
@@ -144,7 +146,8 @@ static const char *read_line(const char *p, attn_emoji_line *line) {
     return p + used;
 }
 
-/* Returns the font families of the picture without quotation marks. */
+/* Returns the value of the SVG's first font-family attribute, without quotation marks; "sans-serif"
+ * if there is none or the arena is full. */
 static const char *families(const attn_text *svg, attn_arena *arena) {
     static const char attribute[] = "font-family=\"";
     const char *from = strstr(svg->data, attribute), *end = NULL;
@@ -162,8 +165,8 @@ static const char *families(const attn_text *svg, attn_arena *arena) {
     return list ? list : "sans-serif";
 }
 
-/* Reads the line that begins after "<text" at p. NULL: the line has no emoji, it
- * is not written as svg.c writes lines, or memory ran out. */
+/* Reads the text element whose "<text" ends at p. Returns NULL if it contains no emoji, if it does
+ * not have the form that svg.c writes, or if memory runs out. */
 static attn_emoji_line *take_line(const char *p, attn_arena *arena) {
     attn_emoji_line line = {0};
     const char *text = read_line(p, &line), *end = text ? strchr(text, '<') : NULL;
@@ -206,7 +209,7 @@ attn_emoji_line *attn_emoji_take(const attn_text *svg, attn_arena *arena, attn_t
 static PangoLayout *lay_out(const typesetter *t, const attn_emoji_line *line, cairo_t *context) {
     PangoLayout *layout = t->create(context);
     PangoFontDescription *font = t->font_new();
-    cairo_font_options_t *options = t->options_new(); /* the same as in librsvg */
+    cairo_font_options_t *options = t->options_new(); /* equal to the options of librsvg */
     t->hint_metrics(options, CAIRO_HINT_METRICS_OFF);
     t->hint_style(options, CAIRO_HINT_STYLE_NONE);
     t->antialias(options, CAIRO_ANTIALIAS_GRAY);

@@ -1,20 +1,23 @@
-/* Lines of text with emoji in a PNG. librsvg (before 2.60) fills the outlines of all glyphs, so
- * glyphs of a colour bitmap font become silhouettes. Lines with emoji are therefore taken out of
- * the SVG, and Pango draws them over the picture that librsvg makes of the rest. */
+/* Draws the lines of text that contain emoji, for PNGs. librsvg before 2.60 draws glyphs of colour
+ * fonts as silhouettes. Lines with emoji are therefore removed from the SVG before librsvg draws
+ * it, and Pango draws these lines over the picture. */
 #ifndef ATTN_EMOJI_H
 #define ATTN_EMOJI_H
 
 #include "draw/draw.h"
 
 typedef struct attn_emoji_line attn_emoji_line;
-typedef struct _cairo attn_emoji_context; /* what cairo's headers call a context */
+typedef struct _cairo attn_emoji_context; /* cairo_t, as cairo's headers declare it */
 
-/* Returns the lines with emoji of an SVG made by svg.c, in the arena. *rest becomes the SVG with
- * blanks in their place. NULL with *rest = the SVG: there are no such lines, or Pango cannot be
- * loaded. NULL with rest->failed: the arena is full. */
+/* Finds the text lines of an SVG (as svg.c writes it) that contain emoji.
+ * - Lines found: returns a list of them in the arena. *rest is a copy of the SVG with blanks
+ *   instead of their text. The list refers to the text of `svg`.
+ * - No such lines, or Pango cannot be loaded: returns NULL and *rest = *svg.
+ * - Arena full: returns NULL, and rest->failed is true. */
 attn_emoji_line *attn_emoji_take(const attn_text *svg, attn_arena *arena, attn_text *rest);
 
-/* Draws the lines, with `scale` pixels for each unit of length. NULL lines: draws nothing. */
+/* Draws the lines on a cairo context, with `scale` pixels for each unit of length of the SVG. If
+ * `lines` is NULL, it draws nothing. */
 void attn_emoji_draw(const attn_emoji_line *lines, attn_emoji_context *context, double scale);
 
 #endif

@@ -1,7 +1,7 @@
-/* Draws heatmaps as SVG. figure_plan.c makes a plan from data and options. This file writes the
- * plan from top to bottom: the cells of each panel (vectors with values or marks, or one image),
- * then labels, colour bar and legends. Hidden cells always show their hatching: it is a path of its
- * own, or it lies beneath transparent pixels of the image. */
+/* Draws heatmaps as SVG, from the plan that figure_plan.c makes. For each panel it writes the
+ * cells, either as vectors (with values or marks) or as one image, and then labels, colour bar and
+ * legends. Hatching of hidden cells stays visible in both cases: as a path among vectors, or below
+ * transparent pixels of an image. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 
 /* --- the cells of a panel --- */
 
-#define HIDDEN_INDEX 255 /* palette index of hidden cells; 254: NaN; below: colours of the scale */
+/* palette of an image: 0 … 253 colours of the scale, 254 NaN, 255 hidden */
+#define HIDDEN_INDEX 255
 #define NAN_INDEX    254
 #define COLOURS      254
 
@@ -37,7 +38,7 @@ static void put_rectangles(attn_svg *s, const attn_heat_plan *plan, const attn_p
     attn_svg_put(s, "</g>\n");
 }
 
-/* Writes the hatching of hidden cells: one rectangle for each run of hidden cells in a row. */
+/* Writes the hatching: one rectangle for each sequence of hidden cells in a row. */
 static void put_hatching(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
                          double y) {
     if (!memchr(panel->state, ATTN_CELL_HIDDEN, plan->R * plan->C))
@@ -86,7 +87,7 @@ static void put_values(attn_svg *s, const attn_heat_plan *plan, const attn_panel
     attn_svg_put(s, "</g>\n");
 }
 
-/* Writes ✓ and ✗ into the cells if they are large enough. */
+/* Writes ✓ or ✗ into each cell, if cells are at least 14 pixels wide and high. */
 static void put_marks(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
                       double y) {
     const double least = fmin(plan->cell_w, plan->cell_h);
@@ -121,8 +122,9 @@ static uint8_t index_of(const attn_heat_plan *plan, const attn_panel *panel, siz
     return (uint8_t)lrint(t * (COLOURS - 1));
 }
 
-/* Makes the image of a panel with each cell as large as on the page, since some programs blur
- * pixels when they enlarge an image (librsvg 2.54 does). NULL: out of memory. */
+/* Makes the image of a panel: palette indices [size[0], size[1]], each cell as many pixels as on
+ * the page. Some programs (librsvg 2.54) blur pixels when they enlarge an image, so an image with
+ * one pixel a cell would not do. Returns NULL if memory runs out. */
 static uint8_t *paint(const attn_heat_plan *plan, const attn_panel *panel, size_t size[2]) {
     const size_t tall = plan->cell_h >= 1 ? (size_t)plan->cell_h : 1;
     const size_t wide = plan->cell_w >= 1 ? (size_t)plan->cell_w : 1;
@@ -166,7 +168,6 @@ static void put_image(attn_svg *s, const attn_heat_plan *plan, const attn_panel 
     attn_svg_put(s, "\"/>\n");
 }
 
-/* Writes the cells of panel i. */
 static void put_cells(attn_svg *s, const attn_heat_plan *plan, size_t i) {
     const attn_panel *panel = &plan->panels[i];
     double x, y;
@@ -188,9 +189,9 @@ static void put_cells(attn_svg *s, const attn_heat_plan *plan, size_t i) {
 #define BAR_GAP   20.0
 #define BAR_WIDTH 13.0
 #define BAR_MOST  480.0
-#define BAR_PITCH 26.0 /* distance of two ticks */
+#define BAR_PITCH 26.0 /* least distance of two ticks of the colour bar, pixels */
 #define BAR_NAME  20.0
-#define STOPS     33 /* stops of the gradient; Blues has 8 steps, which divide 32 */
+#define STOPS     33 /* the gradient has 32 intervals: a multiple of the 8 intervals of Blues */
 #define ROW       22.0
 #define SWATCH    13.0
 
@@ -198,7 +199,8 @@ static bool has_bar(const attn_heat_plan *plan) {
     return plan->options->colour_bar && !plan->options->marks;
 }
 
-/* Writes the patterns and gradients that the page refers to. */
+/* Writes the hatch pattern and the gradient of the colour bar, which other elements refer to by
+ * id. */
 static void put_definitions(attn_svg *s, const attn_heat_plan *plan) {
     const attn_draw_palette *p = attn_draw_palette_of(plan->options->theme);
     attn_svg_put(s, "<defs>\n");
@@ -223,6 +225,7 @@ static void put_definitions(attn_svg *s, const attn_heat_plan *plan) {
     attn_svg_put(s, "</defs>\n");
 }
 
+/* A tick of the colour bar: its position t in [0, 1] from bottom to top, and its text. */
 typedef struct bar_tick {
     double t;
     char text[32];
@@ -239,8 +242,9 @@ static double bar_height(const attn_heat_plan *plan) {
     return fmin(BAR_MOST, plan->pitch_y * (double)(plan->down - 1) + plan->plot_h) - plan->gap;
 }
 
-/* Finds the tick values between the ends of the colour bar: evenly spaced round values on a linear
- * scale, and on a sqrt or log scale round values near evenly spaced positions. */
+/* Finds the values of the ticks between the ends of the colour bar and returns their number. On a
+ * linear scale these are evenly spaced round values. On a sqrt or log scale the positions are
+ * evenly spaced, and the values there are rounded to two digits. */
 static size_t inner_values(const attn_heat_plan *plan, double values[ATTN_TICKS]) {
     const attn_draw_scale *s = &plan->scale;
     const size_t most = (size_t)fmin(fmax(bar_height(plan) / BAR_PITCH, 2), 7);
@@ -252,8 +256,9 @@ static size_t inner_values(const attn_heat_plan *plan, double values[ATTN_TICKS]
     return n;
 }
 
-/* Makes the ticks of the colour bar: both ends, and the inner values that are far enough from the
- * ends and from each other. */
+/* Makes the ticks of the colour bar and returns their number. The two ends always have ticks. An
+ * inner value has one if it is at least a line of text away from the tick below and from the upper
+ * end. */
 static size_t bar_ticks(const attn_heat_plan *plan, bar_tick ticks[ATTN_TICKS + 2]) {
     const attn_draw_scale *s = &plan->scale;
     const double apart = (ATTN_TICK_SIZE + 2) / bar_height(plan);
@@ -278,7 +283,8 @@ static size_t bar_ticks(const attn_heat_plan *plan, bar_tick ticks[ATTN_TICKS + 
     return n;
 }
 
-/* Makes the name of the colour bar from its label and its transform; "" if it has neither. */
+/* Writes the name beside the colour bar: the client's label, and "sqrt scale" or "log scale" if the
+ * scale is not linear. "" if there is neither. */
 static void bar_name(const attn_heat_plan *plan, char name[160]) {
     static const char *const bent[] = {"", "sqrt scale", "log scale"};
     const char *label = plan->options->value_label, *how = bent[plan->scale.transform];
@@ -331,8 +337,9 @@ static void put_bar(attn_svg *s, const attn_heat_plan *plan) {
 
 typedef enum swatch { NO_SWATCH, VISIBLE, HIDDEN, NOT_A_NUMBER } swatch;
 
+/* Legend items are placed from left to right; a line that is full continues below. */
 typedef struct flow {
-    attn_svg *s; /* NULL: only measure */
+    attn_svg *s; /* NULL: measure only */
     const attn_heat_plan *plan;
     double x, y, width;
     bool any;
@@ -476,7 +483,7 @@ static void put_panel(attn_svg *s, const attn_heat_plan *plan, size_t i) {
     attn_svg_put(s, "</g>\n");
 }
 
-/* Writes the title of the figure and, centred on the panels, the names of the axes. */
+/* Writes the title of the figure, and the names of the axes, centred on all panels. */
 static void put_names(attn_svg *s, const attn_heat_plan *plan, double bottom) {
     const attn_figure_options *o = plan->options;
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);

@@ -1,26 +1,31 @@
-/* Draws curves as SVG. All panels have the same scale, so that they can be compared. Curves differ
- * in colour, dashes and marks. The legend is above the plot, where it covers no curve. */
+/* Draws curves as SVG. All panels have the same ranges of x and y, so that they can be compared.
+ * Curves of a panel differ in colour, dashes and marks. The legend of a panel is above its plot,
+ * where it covers no curve. */
 #include <math.h>
 #include <string.h>
 
 #include "draw/figure_parts.h"
 
-#define SINGLE_W   640.0
-#define SINGLE_H   320.0
-#define PANEL_W    400.0
-#define PANEL_H    210.0
-#define GAP_X      30.0
-#define GAP_Y      26.0
-#define HEAD       20.0 /* height of a panel's title */
-#define ROW        20.0 /* height of a line of the legend */
-#define SAMPLE     26.0 /* length of the sample line in the legend */
-#define TICK_ROOM  22.0 /* height of the tick labels beneath a plot */
-#define AXIS_NAME  24.0
-#define MARKED     48      /* curves with more points have no marks */
-#define DENSE      3.0     /* points a pixel; denser curves draw only the extremes of each pixel */
-#define DRAWN      20000.0 /* most points of all curves; more would take seconds to paint */
-#define PIECE      64      /* most points of a path, since painting one takes up to their square */
-#define FILLS      8.0     /* plot widths; dashes of a longer line cannot be recognised */
+#define SINGLE_W  640.0
+#define SINGLE_H  320.0
+#define PANEL_W   400.0
+#define PANEL_H   210.0
+#define GAP_X     30.0
+#define GAP_Y     26.0
+#define HEAD      20.0 /* height of a panel's title, pixels */
+#define ROW       20.0 /* height of a line of the legend, pixels */
+#define SAMPLE    26.0 /* length of the sample of a curve in the legend, pixels */
+#define TICK_ROOM 22.0 /* height of the tick labels below a plot, pixels */
+#define AXIS_NAME 24.0
+#define MARKED    48 /* curves of more points have no marks at their points */
+/* with more than 3 points a pixel, only the extremes of each group of points are drawn */
+#define DENSE 3.0
+/* limit for the points of all curves, since painting more takes seconds */
+#define DRAWN 20000.0
+/* points in a path; the time to paint a path can grow with the square of its points */
+#define PIECE 64
+/* a curve longer than this many plot widths is drawn without dashes, as they would merge */
+#define FILLS      8.0
 #define NAME_MOST  220.0
 #define LINE_WIDTH 1.8
 
@@ -33,9 +38,11 @@ typedef struct line_plan {
     double x_low, x_high, y_low, y_high;
     double x_ticks[ATTN_TICKS], y_ticks[ATTN_TICKS], x_step, y_step;
     size_t x_count, y_count;
-    const char **names; /* curve names as they are drawn; NULL: none */
-    bool *whole;        /* true: the curve is too long for dashes */
-    double legend_rows; /* largest number of legend rows of a panel */
+    /* [data->count] names of the curves as they are drawn; NULL: the curve has no legend */
+    const char **names;
+    /* [data->count] true: the curve is drawn as a whole line, since it is too long for dashes */
+    bool *whole;
+    double legend_rows; /* lines of the longest legend of a panel */
     const char *lines[ATTN_TITLE_LINES];
     int line_count;
 } line_plan;
@@ -53,7 +60,7 @@ static void widen(double *low, double *high, double value) {
     *high = fmax(*high, value);
 }
 
-static void settle(double *low, double *high) {
+static void widen_empty(double *low, double *high) {
     if (*low > *high)
         *low = *high = 0;
     if (*low == *high) {
@@ -62,7 +69,8 @@ static void settle(double *low, double *high) {
     }
 }
 
-/* Finds the ranges of x and y. y extends to the next ticks, and to 0 if 0 is near. */
+/* Finds the ranges of x and y and their ticks. The range of y extends to multiples of the tick
+ * step. It begins at 0 if the smallest y is positive and below half the largest. */
 static void read_ranges(line_plan *plan) {
     const attn_figure_options *o = plan->options;
     plan->x_low = plan->y_low = INFINITY;
@@ -74,8 +82,8 @@ static void read_ranges(line_plan *plan) {
             widen(&plan->y_low, &plan->y_high, c->y[i]);
         }
     }
-    settle(&plan->x_low, &plan->x_high);
-    settle(&plan->y_low, &plan->y_high);
+    widen_empty(&plan->x_low, &plan->x_high);
+    widen_empty(&plan->y_low, &plan->y_high);
     if (plan->y_low > 0 && plan->y_low < 0.5 * plan->y_high)
         plan->y_low = 0;
     plan->y_low = isnan(o->vmin) ? plan->y_low : o->vmin;
@@ -204,11 +212,11 @@ static void put_point(attn_svg *s, double x, double y, bool first) {
     attn_svg_number(s, y);
 }
 
-/* The state while the line of a curve is written, in paths of PIECE points each. */
+/* State while a curve is written. The curve is split into paths of PIECE points each. */
 typedef struct pen {
-    attn_svg *s; /* NULL: the line is only measured */
+    attn_svg *s; /* NULL: only the length is measured */
     bool down;
-    size_t points; /* points of the current path */
+    size_t points; /* points of the current path so far */
     double x, y, length;
 } pen;
 
@@ -230,8 +238,8 @@ static void move_pen(pen *p, double x, double y) {
     p->y = y;
 }
 
-/* Returns the size of the groups of neighbouring points of which only the smallest and the largest
- * are drawn. */
+/* Returns the number of neighbouring points that form a group. Of a group, only the points with the
+ * smallest and the largest y are drawn. 1: all points are drawn. */
 static size_t bin_of(const line_plan *plan, const attn_figure_curve *c) {
     const double n = (double)c->n, share = DRAWN / (double)plan->data->count;
     if (n <= fmin(DENSE * plan->plot_w, share))
@@ -239,7 +247,7 @@ static size_t bin_of(const line_plan *plan, const attn_figure_curve *c) {
     return (size_t)ceil(n / fmin(plan->plot_w, share / 2));
 }
 
-/* Moves the pen along the drawn points of a curve, in order. */
+/* Moves the pen along the drawn points of a curve. A NaN or infinity breaks the line. */
 static void move_along(pen *p, const line_plan *plan, const attn_figure_curve *c) {
     const size_t bin = bin_of(plan, c);
     for (size_t i = 0; i < c->n; i += bin) {
@@ -270,7 +278,7 @@ static attn_status measure_curves(line_plan *plan, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Writes a mark: circle, square, triangle or diamond. */
+/* Writes the mark of curve number `kind` at (x, y): circle, square, triangle or diamond. */
 static void put_mark(attn_svg *s, size_t kind, double x, double y) {
     static const char *const shapes[] = {"m-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0z",
                                          "m-3.2 -3.2h6.4v6.4h-6.4z", "m0 -4.2l4 7h-8z",
@@ -287,7 +295,8 @@ static void put_stroke(attn_svg *s, size_t kind, bool whole) {
         attn_text_add(s->t, " stroke-dasharray=\"%s\"", dashes[kind % 4]);
 }
 
-/* Writes curve k. `kind` is its number within its panel, which selects colour, dashes and mark. */
+/* Writes curve k of the figure. `kind` is the number of the curve within its panel, and selects
+ * colour, dashes and mark. */
 static void put_curve(attn_svg *s, const line_plan *plan, size_t k, size_t kind, double left,
                       double top) {
     const attn_figure_curve *c = &plan->data->items[k];
@@ -322,7 +331,7 @@ static void put_legend_item(attn_svg *s, const line_plan *plan, size_t k, size_t
     put_stroke(s, kind, plan->whole[k]);
     attn_svg_put(s, " d=\"");
     put_point(s, x, y, true);
-    attn_svg_put(s, "h26\"/>\n"); /* SAMPLE */
+    attn_svg_put(s, "h26\"/>\n"); /* 26 is SAMPLE */
     if (marked) {
         attn_svg_put(s, "<path");
         attn_svg_fill(s, attn_draw_curve_colour(s->theme, kind));

@@ -1,43 +1,49 @@
-/* Declarations shared by the files of figures: the plan of a heatmap figure and the parts of a
- * page. */
+/* Shared by the files that draw figures: ticks of number axes, labels of a heatmap's sides, the
+ * plan of a heatmap figure, and PNG images inside an SVG. */
 #ifndef ATTN_DRAW_FIGURE_PARTS_H
 #define ATTN_DRAW_FIGURE_PARTS_H
 
 #include "draw/svg.h"
 
 enum {
-    ATTN_PAD = 18,        /* margin around the figure, px */
-    ATTN_TITLE_LINES = 3, /* most lines of the title */
-    ATTN_TICKS = 12       /* most ticks of a number axis */
+    ATTN_PAD = 18,        /* margin around the figure, pixels */
+    ATTN_TITLE_LINES = 3, /* a title is broken into at most this many lines */
+    ATTN_TICKS = 12       /* a number axis has at most this many ticks */
 };
-#define ATTN_TICK_SIZE 11.0 /* font sizes, px */
+/* font sizes in pixels: ticks and labels; names of axes and titles of panels; the title */
+#define ATTN_TICK_SIZE 11.0
 #define ATTN_NAME_SIZE 12.0
 #define ATTN_HEAD_SIZE 16.0
-#define ATTN_LINE      22.0 /* distance of two lines of the title */
+#define ATTN_LINE      22.0 /* distance of two lines of the title, pixels */
 
 /* --- numbers along an axis --- */
 
-/* Finds at most `most` round numbers within [low, high] whose distance is 1, 2 or 5 times a power
- * of ten. Returns their number. */
+/* Finds at most `most` ticks within [low, high]. Their distance is 1, 2 or 5 times a power of ten,
+ * and each tick is a multiple of it. Returns the number of ticks. */
 size_t attn_figure_ticks(double low, double high, size_t most, double ticks[ATTN_TICKS]);
-/* Writes the shortest text that distinguishes ticks `step` apart: "0.25", "1e-05". */
+/* Writes the shortest text that distinguishes neighbouring ticks with the distance `step`, such as
+ * "0.25" or "1e-05". */
 void attn_figure_tick_text(double value, double step, char text[32]);
 
 /* --- labels of cells along one side of a heatmap --- */
 
+/* What is known of one side before layout. A heatmap may be a crop of the matrix and may be pooled:
+ * each cell then stands for `step` rows (or columns) of the matrix. */
 typedef struct attn_axis {
-    const char *const *names; /* labels of rows or columns of the matrix; NULL: indices */
-    size_t count;             /* number of names */
+    /* [count] labels of all rows (or columns) of the matrix; NULL: their indices are shown */
+    const char *const *names;
+    size_t count; /* number of names */
     size_t cells, origin, step;
 } attn_axis;
 
+/* The labels of one side after layout. */
 typedef struct attn_axis_plan {
-    const char **labels; /* [count], cut */
-    double *at;          /* positions in cells: 0.5 is the middle of the first cell */
+    const char **labels; /* [count] texts, shortened to the space */
+    double *at; /* [count] position of each label in cells: 0.5 is the middle of the first cell */
     size_t count;
-    bool thinned;    /* some cells have no label, so labels get ticks */
-    double turn;     /* rotation of column labels, degrees */
-    double room;     /* pixels that the labels take across the axis */
+    bool thinned;    /* not every cell has a label, so each label gets a tick line */
+    double turn;     /* rotation of column labels in degrees, negative: counter-clockwise */
+    double room;     /* pixels between the plot and the far end of the longest label */
     double overhang; /* pixels by which turned column labels extend left of the first cell */
 } attn_axis_plan;
 
@@ -45,55 +51,66 @@ typedef struct attn_axis_plan {
 
 enum { ATTN_CELL_SEEN = 0, ATTN_CELL_HIDDEN, ATTN_CELL_NAN };
 
-/* Cells in the order in which they are drawn, after transposing. */
+/* One heatmap of a figure, in the order in which it is drawn (transposed if the client asks for
+ * it). */
 typedef struct attn_panel {
     const float *values;  /* [R, C] */
     const uint8_t *state; /* [R, C], ATTN_CELL_* */
-    const char *title;    /* NULL: none */
+    const char *title;    /* NULL: the panel has no title */
 } attn_panel;
 
+/* A heatmap figure. All lengths are pixels; R and C count cells of a panel, after transposing. */
 typedef struct attn_heat_plan {
     const attn_figure_options *options;
     attn_arena *arena;
     attn_panel *panels;
     size_t count, R, C;
     attn_axis rows, cols;
-    bool largest, pooled;           /* cells are maxima; cells cover more than one weight */
-    size_t step[2];                 /* rows and columns of a cell, after transposing */
-    bool hidden, nan, below, above; /* there are cells that are hidden, NaN, below or above scale */
-    double low, high;               /* smallest and largest visible value */
+    /* a cell shows the maximum (else the mean) of its weights; cells cover several weights */
+    bool largest, pooled;
+    size_t step[2]; /* rows and columns of the matrix in a cell, after transposing */
+    /* some cells are hidden; are NaN; lie below the scale; lie above the scale */
+    bool hidden, nan, below, above;
+    double low, high; /* smallest and largest value of the visible cells */
     attn_draw_scale scale;
-    char format[8];                 /* format of values in cells; "" = no values */
-    double value_size, value_width; /* font size, 0 = none; widest value in ems */
+    char format[8]; /* format of the values in cells, such as ".2f"; "" = no values */
+    /* font size of values, 0 = none are written; widest value in ems */
+    double value_size, value_width;
     bool image;
     size_t across, down;
-    double cell_w, cell_h, plot_w, plot_h, gap; /* gap between cells */
+    double cell_w, cell_h, plot_w, plot_h, gap; /* `gap` is the distance between cells, 0 or 1 */
     attn_axis_plan row_plan, col_plan;
-    double left, top, pitch_x, pitch_y; /* corner of the first plot; distances of the plots */
+    /* upper left corner of the first panel; distances between corners of neighbouring panels */
+    double left, top, pitch_x, pitch_y;
     double content_w, width, height;
     const char *lines[ATTN_TITLE_LINES];
     int line_count;
 } attn_heat_plan;
 
-/* Checks the enums of the options and the rotation of labels. ATTN_EARG: one is out of range. */
+/* Checks that the enums and the label rotation of the options are in range. Returns ATTN_EARG and
+ * the name of the option if one is not. */
 attn_status attn_figure_check(const attn_figure_options *options, attn_error *err);
 
-/* Make the plan from data and options: first panels, range and scale, then sizes and positions. */
+/* The two steps of the plan, in this order: cells, colour scale and format; then sizes and
+ * positions. ATTN_ESHAPE: the heatmaps have unequal shapes. ATTN_EARG: a bound or a format is
+ * wrong. ATTN_ENOMEM: the arena is full. */
 attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *data,
                                 attn_error *err);
 attn_status attn_heat_plan_layout(attn_heat_plan *plan, attn_error *err);
-/* Writes a value as its cell shows it. */
+/* Writes a value in the plan's format, as the cells show it. */
 void attn_heat_value_text(const attn_heat_plan *plan, double value, char text[32]);
-/* Gives the upper left corner of panel i. */
+/* Stores the position of the upper left corner of panel i. */
 void attn_heat_corner(const attn_heat_plan *plan, size_t i, double *x, double *y);
+/* Returns the width in pixels that the colour bar and its labels need; 0 without a bar. */
 double attn_heat_bar_room(const attn_heat_plan *plan);
-/* Draws the line of legends, or only measures it when s is NULL. Returns the height that it takes
- * within `width`. */
+/* Draws the legends in lines of at most `width` pixels, beginning at y. With s = NULL it draws
+ * nothing. Returns their height in pixels in both cases. */
 double attn_heat_legend(attn_svg *s, const attn_heat_plan *plan, double y, double width);
 
 /* --- an image of cells --- */
 
-/* Appends a PNG of 8-bit palette indices [R, C] with 256 colours and alphas, in base64. */
+/* Appends a PNG image in base64. Each of the R x C pixels is an index into 256 colours and
+ * alphas. */
 void attn_png_index(attn_text *t, const uint8_t *pixels, size_t R, size_t C,
                     const attn_rgb palette[256], const uint8_t alpha[256]);
 

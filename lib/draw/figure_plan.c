@@ -1,8 +1,13 @@
-/* Makes the plan of a heatmap figure. The data is made into panels: cells in drawing order, hidden
- * cells, the colour scale and the format of values. Then the layout decides the size of cells,
- * whether values fit into them, and the positions of panels, labels, colour bar and legends. With
- * up to 2,048 cells side by side, a cell has a whole number of pixels, so that no seams show. Ticks
- * and labels of axes come first; figure_lines.c also uses the ticks. */
+/* Plans a heatmap figure before figure_heat.c draws it. The plan is made in two steps:
+ *
+ *   attn_heat_plan_data    transposes the cells if asked, marks hidden and NaN cells, and chooses
+ *                          the colour scale and the format of the values written into cells
+ *   attn_heat_plan_layout  chooses the size of a cell, whether values fit into cells, and the
+ *                          positions of panels, labels, colour bar and legends
+ *
+ * With up to 2,048 cells along a side, the width and height of a cell are whole numbers of pixels.
+ * Edges of cells then fall on edges of pixels and no seams show. The functions for ticks and axis
+ * labels come first in this file. figure_lines.c uses the tick functions too. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,22 +50,27 @@ void attn_figure_tick_text(double value, double step, char text[32]) {
     snprintf(text, 32, "%.*f", digits < 0 ? 0 : digits, value + 0.0);
 }
 
-/* --- labels of cells along one side. If they would touch, only every n-th name or only round
- * indices are shown. --- */
+/* --- labels of cells along one side. Labels must not touch. If they would, only every n-th name,
+ * or only indices that are multiples of 1, 2 or 5 times a power of ten, are shown. --- */
 
-#define LONGEST_ROW 150.0 /* most pixels of a label */
-#define LONGEST_COL 112.0
-#define INDEX_PITCH 28.0 /* least distance of two round indices if some cells have none */
-#define LINE_PITCH  13.0 /* least distance of two lines of text */
-#define SIDE_GAP    7.0  /* least gap between two labels side by side */
-#define TURN_PITCH  18.5 /* columns at least this wide turn their labels by 45 degrees, not 90 */
+#define LONGEST_ROW 150.0 /* longest row label, pixels; a longer one is cut */
+#define LONGEST_COL 112.0 /* the same limit for column labels */
+/* least pixels between two labels that are indices, if some cells have no label */
+#define INDEX_PITCH 28.0
+#define LINE_PITCH  13.0 /* least pixels between the base lines of two labels */
+/* least pixels between two labels in a line, and between a label and its axis */
+#define SIDE_GAP 7.0
+/* columns of at least this many pixels turn long labels by 45 degrees, narrower ones by 90 */
+#define TURN_PITCH 18.5
 
 static attn_status no_memory(attn_error *err, const char *what) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the %s of a figure", what);
 }
 
-/* Returns the distance of two labels in indices of the matrix. Names label every cell or every n-th
- * cell. Indices are 1, 2, 5, 10, … apart, and with pooled cells need not be the first of a cell. */
+/* Returns the distance between two labelled rows or columns of the matrix. `cell` is the size of a
+ * cell along the axis in pixels. `need` and `index_need` are the least distances in pixels between
+ * two labels that are names or indices. Names label every cell or every n-th cell. Indices are 1,
+ * 2, 5, 10, … apart, so in pooled heatmaps a labelled index need not be the first of its cell. */
 static size_t thin(const attn_axis *axis, double cell, double need, double index_need) {
     static const size_t factors[] = {1, 2, 5};
     const double index = cell / (double)axis->step;
@@ -77,7 +87,8 @@ static size_t thin(const attn_axis *axis, double cell, double need, double index
 static attn_status make_labels(const attn_axis *axis, size_t every, double longest,
                                attn_arena *arena, attn_axis_plan *out, double *widest,
                                attn_error *err) {
-    /* the last cell may be narrower, so only its first index is known to exist */
+    /* If pooled, the last cell may cover fewer rows than the others, so only its first is sure to
+     * exist. */
     const size_t end = axis->cells ? axis->origin + (axis->cells - 1) * axis->step + 1 : 0;
     const size_t first = axis->names ? axis->origin : (axis->origin + every - 1) / every * every;
     const size_t n = first < end ? (end - first - 1) / every + 1 : 0;
@@ -114,7 +125,7 @@ static attn_status plan_rows(const attn_axis *axis, double cell, attn_arena *are
     return status;
 }
 
-/* Returns the width of the widest index, the last one. */
+/* Returns the width in pixels of the last index, which has the most digits. */
 static double index_width(const attn_axis *axis) {
     char text[24];
     snprintf(text, sizeof text, "%zu",
@@ -122,7 +133,8 @@ static double index_width(const attn_axis *axis) {
     return attn_svg_width(text, ATTN_TICK_SIZE, false);
 }
 
-/* Makes the labels with a rotation of `degrees`. */
+/* Makes the column labels, turned by `degrees` (0 … 90). `widest` is the width of the widest label
+ * in pixels. */
 static attn_status turned(const attn_axis *axis, double cell, int degrees, double widest,
                           attn_arena *arena, attn_axis_plan *out, attn_error *err) {
     const double angle = degrees * (3.14159265358979323846 / 180);
@@ -139,7 +151,8 @@ static attn_status turned(const attn_axis *axis, double cell, int degrees, doubl
     return status;
 }
 
-/* Makes the labels of columns. `turn` is their rotation, 0 … 90 degrees; -1: as they fit. */
+/* Makes the column labels. `turn` is their rotation in degrees, 0 … 90, or -1: choose 0, 45 or 90
+ * by the width of the labels. */
 static attn_status plan_cols(const attn_axis *axis, double cell, int turn, attn_arena *arena,
                              attn_axis_plan *out, attn_error *err) {
     double widest;
@@ -147,7 +160,8 @@ static attn_status plan_cols(const attn_axis *axis, double cell, int turn, attn_
     if (!axis->names) {
         return turned(axis, cell, turn < 0 ? 0 : turn, index_width(axis), arena, out, err);
     }
-    /* To see whether unrotated labels fit, all are made. Columns this wide are few. */
+    /* The labels are made once without thinning to measure the widest. Columns this wide are
+     * few. */
     if (turn < 0 && cell < TURN_PITCH)
         return turned(axis, cell, 90, LONGEST_COL, arena, out, err);
     attn_status status = make_labels(axis, axis->step, LONGEST_COL, arena, out, &widest, err);
@@ -159,9 +173,11 @@ static attn_status plan_cols(const attn_axis *axis, double cell, int turn, attn_
 
 /* --- data --- */
 
-#define EQUAL 5e-7 /* relative difference of equal values: float32 written with few digits */
+/* two values are equal within this part of the largest: float32 with few written digits */
+#define EQUAL 5e-7
 
-/* Sets the ATTN_CELL_* state of each cell of the map, before transposing. */
+/* Sets state[i] to ATTN_CELL_HIDDEN, ATTN_CELL_NAN or ATTN_CELL_SEEN for each cell of the heatmap,
+ * in the heatmap's own order (before transposing). */
 static void mark(const attn_heatmap *map, const float *cells, uint8_t *state) {
     const size_t C = map->shape[1], n = map->shape[0] * C;
     for (size_t i = 0; i < n; i++)
@@ -243,7 +259,7 @@ static attn_status make_scale(attn_heat_plan *plan, attn_error *err) {
     if (!isnan(o->vmin) && !isnan(o->vmax) && o->vmin >= o->vmax)
         return attn_fail(err, ATTN_EARG, "vmin", "expected vmin below vmax, found %g and %g",
                          o->vmin, o->vmax);
-    if (s->high <= s->low) { /* one value, or a bound beyond all of them */
+    if (s->high <= s->low) { /* all values are equal, or a given bound excludes all of them */
         if (isnan(o->vmax))
             s->high = s->low + 1;
         else
@@ -261,8 +277,8 @@ static double rounded(double v, int digits) {
     return nearbyint(v * unit) / unit;
 }
 
-/* Chooses the format of values: as many decimals as show all values exactly, at most 2, or for very
- * large or small values a format of three digits. */
+/* Chooses the format of the values in cells: the fewest decimals, at most 2, that show all values
+ * exactly. If the largest magnitude is above 1000 or below 0.01, two significant digits (".2g"). */
 static void choose_format(attn_heat_plan *plan) {
     const double most = fmax(fabs(plan->low), fabs(plan->high));
     int digits = 0;
@@ -285,7 +301,7 @@ void attn_heat_value_text(const attn_heat_plan *plan, double value, char text[32
     const int digits = (plan->format[1] - '0') & 7; /* 0 … 6 */
     const char kind = plan->format[2];
     if (value == 0 && !plan->options->annotate)
-        snprintf(text, 32, "0"); /* an exact 0 is shorter than 0.00 */
+        snprintf(text, 32, "0"); /* an exact 0 is written "0" instead of "0.00" */
     else if (kind == '%')
         snprintf(text, 32, "%.*f%%", digits, 100 * value);
     else if (kind == 'f')
@@ -294,7 +310,7 @@ void attn_heat_value_text(const attn_heat_plan *plan, double value, char text[32
         snprintf(text, 32, "%.*e", digits, value);
     else
         snprintf(text, 32, "%.*g", digits, value);
-    /* a number that rounds to zero has no sign */
+    /* a number that rounds to zero loses its minus sign */
     if (text[0] == '-' && !strpbrk(text, "123456789"))
         memmove(text, text + 1, strlen(text));
 }
@@ -349,16 +365,19 @@ attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *da
 
 /* --- layout --- */
 
-#define SINGLE_W    640.0 /* most pixels of a single panel */
-#define SINGLE_H    560.0
-#define CELL_MOST   56.0
-#define PLOT_LEAST  100.0 /* least height of a panel of few rows, least width of few columns */
-#define PLOT_MOST   2048.0
-#define GAP_FROM    14.0 /* cells of at least this size have a gap between them */
-#define PANEL_GAP   22.0
-#define PANEL_HEAD  22.0
-#define AXIS_NAME   24.0 /* height of the name of an axis */
-#define GROWN_MOST  64   /* most cells along a side that grow to hold values of a given format */
+#define SINGLE_W  640.0 /* largest width and height of a single panel, pixels */
+#define SINGLE_H  560.0
+#define CELL_MOST 56.0
+/* panels of few rows grow to this height, those of few columns to this width, pixels */
+#define PLOT_LEAST 100.0
+#define PLOT_MOST  2048.0
+/* cells of at least this many pixels have a gap of one pixel between them */
+#define GAP_FROM   14.0
+#define PANEL_GAP  22.0
+#define PANEL_HEAD 22.0
+#define AXIS_NAME  24.0 /* height of the name of an axis, pixels */
+/* up to 64 x 64 cells are enlarged until values in a format that the client gave fit */
+#define GROWN_MOST  64
 #define VALUE_LEAST 8.5
 #define VALUE_MOST  14.0
 #define NARROWEST   360.0
@@ -371,7 +390,7 @@ static void place_panels(attn_heat_plan *plan) {
             across = plan->count;
         else if (plan->count == 4)
             across = 2;
-        if (plan->C > 2 * plan->R && plan->count <= 4) /* wide panels are stacked */
+        if (plan->C > 2 * plan->R && plan->count <= 4) /* wide panels are placed below each other */
             across = 1;
     }
     plan->across = across < plan->count ? across : plan->count;
@@ -391,7 +410,7 @@ static void size_cells(attn_heat_plan *plan) {
     const double most = plan->count == 1 ? CELL_MOST : 44;
     double w = fmin(fmax(whole(room / C), 1), most), h = fmin(fmax(whole(room_h / R), 1), most);
     w = h = fmin(w, h);
-    /* A panel with few rows and many columns, or the reverse, gets wider or higher cells. */
+    /* A panel with few rows gets higher cells, a panel with few columns wider cells. */
     if (h * R < PLOT_LEAST)
         h = fmin(fmax(h, floor(PLOT_LEAST / R)), most);
     if (w * C < PLOT_LEAST)

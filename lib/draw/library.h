@@ -1,5 +1,5 @@
-/* Loads the libraries that draw PNGs when a picture needs them. A program that draws no PNG thus
- * spends no time or memory on them, and works without them. */
+/* Loads shared libraries for PNGs (librsvg, Pango) when the first PNG is drawn. Programs that draw
+ * no PNG spend no time or memory on these libraries and run without them. */
 #ifndef ATTN_DRAW_LIBRARY_H
 #define ATTN_DRAW_LIBRARY_H
 
@@ -10,14 +10,15 @@
 
 typedef struct attn_symbol {
     const char *name;
-    void *to; /* a pointer to a function */
+    void *to; /* address of the function pointer that receives the function */
 } attn_symbol;
 
-/* Looks up the functions of these names in the library or in a library that it needs. false: it
- * cannot be loaded, or a function is missing; dlerror() names it. A library stays loaded. Any
- * thread may call it. */
+/* Loads the library and stores the address of each named function, which may also be in a library
+ * that it depends on. Returns false if the library cannot be loaded or a function is missing;
+ * dlerror() then has the reason. The library stays loaded. Any thread may call this function. */
 static inline bool attn_library_load(const char *name, const attn_symbol *symbols, size_t count) {
-    /* dlopen of a loaded library only counts the call. Libraries are never unloaded or closed. */
+    /* For a loaded library, dlopen only increases its count. RTLD_NODELETE: it is never
+     * unloaded. */
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     bool ok = library != NULL;
     for (size_t i = 0; ok && i < count; i++) {

@@ -1,10 +1,13 @@
-/* Makes PNGs in two ways. The image inside an SVG is written here, as palette indices in stored
- * (not compressed) blocks (W3C PNG third edition, 2025; RFC 1950 and 1951). The sender of the SVG
- * may compress it as a whole.
+/* Makes PNGs in two ways.
  *
- * The PNG of a whole figure is drawn by librsvg from the SVG. Only this file uses librsvg, which
- * brings cairo, Pango and GLib. It is loaded when the first PNG is drawn (library.h). librsvg does
- * not allocate through the allocator hook, so a share of the arena is reserved for its memory. */
+ * An image inside an SVG is written by this file: palette indices in stored (uncompressed) deflate
+ * blocks (W3C PNG third edition, 2025; RFC 1950 and 1951). The HTTP reply may compress the SVG as a
+ * whole.
+ *
+ * The PNG of a whole figure is drawn by librsvg from the SVG. No other file uses librsvg, which
+ * depends on cairo, Pango and GLib; it is loaded when the first PNG is drawn (library.h). librsvg
+ * does not allocate from the arena, so the same number of bytes is reserved there to count its
+ * memory. */
 #include <dlfcn.h>
 #include <librsvg/rsvg.h>
 #include <stdio.h>
@@ -17,12 +20,12 @@
 #include "draw/library.h"
 #include "number/base64.h"
 
-/* --- the image inside of an SVG --- */
+/* --- the PNG image inside an SVG --- */
 
-#define STORED_MOST 65535 /* bytes of a stored block */
+#define STORED_MOST 65535 /* largest stored block of deflate, bytes */
 
-/* The state of the writer: bytes not yet written as base64, and the checksums of the open PNG chunk
- * (CRC) and of the zlib data (Adler). */
+/* State while an image is written. `held` has `count` bytes that are not yet base64. `crc` is the
+ * checksum of the current PNG chunk, adler_a and adler_b that of the zlib data. */
 typedef struct writer {
     attn_text *t;
     uint32_t crc, adler_a, adler_b;
@@ -61,15 +64,15 @@ static void close_chunk(writer *w) {
     put_word(w, ~w->crc);
 }
 
-/* Writes a byte of the image and adds it to the Adler checksum. */
+/* Writes a byte of image data and adds it to the Adler-32 checksum. */
 static void put_data(writer *w, unsigned byte) {
     w->adler_a = (w->adler_a + byte) % 65521;
     w->adler_b = (w->adler_b + w->adler_a) % 65521;
     put_byte(w, byte);
 }
 
-/* Writes the rows in stored blocks of at most STORED_MOST bytes. Each row begins with a filter byte
- * of 0. */
+/* Writes the image data in stored blocks of at most STORED_MOST bytes. Before each row is the
+ * filter type 0 (no filter). */
 static void put_rows(writer *w, const uint8_t *pixels, size_t R, size_t C) {
     const size_t total = R * (C + 1);
     size_t left = 0, done = 0;
@@ -77,7 +80,7 @@ static void put_rows(writer *w, const uint8_t *pixels, size_t R, size_t C) {
         for (size_t c = 0; c <= C; c++, left--, done++) {
             if (left == 0) {
                 left = total - done < STORED_MOST ? total - done : STORED_MOST;
-                put_byte(w, left == total - done); /* 1 for the last block */
+                put_byte(w, left == total - done); /* 1 marks the last block */
                 put_byte(w, left & 255);
                 put_byte(w, (unsigned)(left >> 8));
                 put_byte(w, ~(unsigned)left & 255);
@@ -97,8 +100,8 @@ void attn_png_index(attn_text *t, const uint8_t *pixels, size_t R, size_t C,
     open_chunk(&w, 13, "IHDR");
     put_word(&w, (uint32_t)C);
     put_word(&w, (uint32_t)R);
-    put_word(&w, 0x08030000u); /* 8 bits of palette, the only compression and filters, */
-    put_byte(&w, 0);           /* not interlaced */
+    put_word(&w, 0x08030000u); /* bit depth 8, colour type 3 (palette), compression 0, filter 0 */
+    put_byte(&w, 0);           /* interlace 0 (none) */
     close_chunk(&w);
     open_chunk(&w, 768, "PLTE");
     for (size_t i = 0; i < 256; i++) {
@@ -112,8 +115,8 @@ void attn_png_index(attn_text *t, const uint8_t *pixels, size_t R, size_t C,
         put_byte(&w, alpha[i]);
     close_chunk(&w);
     open_chunk(&w, 2 + 5 * blocks + data + 4, "IDAT");
-    put_byte(&w, 0x78); /* zlib: deflate, */
-    put_byte(&w, 0x01); /* fastest, no dictionary */
+    put_byte(&w, 0x78); /* zlib header: deflate with a 32 KB window */
+    put_byte(&w, 0x01); /* fastest level, no dictionary; makes the header a multiple of 31 */
     put_rows(&w, pixels, R, C);
     put_word(&w, w.adler_b << 16 | w.adler_a);
     close_chunk(&w);
@@ -122,18 +125,19 @@ void attn_png_index(attn_text *t, const uint8_t *pixels, size_t R, size_t C,
     put_held(&w);
 }
 
-/* --- a figure as a PNG --- */
+/* --- a whole figure as a PNG --- */
 
 #define LIBRARY "librsvg-2.so.2"
-/* Bytes that a parsed document takes for each byte of SVG: an element of 60 bytes takes 2.5 KB. */
+/* Memory of librsvg for a parsed document, in bytes for each byte of SVG. Measured: 2.5 KB for an
+ * element of 60 bytes. */
 #define PARSED_BYTES 48
-/* Bytes of the copy of the SVG without its lines of emoji (emoji.h), for each byte of it. */
+/* Bytes for each byte of SVG of the copy without emoji lines (emoji.h). */
 #define COPIED_BYTES 1
 #define PIXEL_BYTES  4
-/* Usual bytes of the PNG for each pixel. */
+/* Typical bytes of the compressed PNG for each pixel. */
 #define PACKED_BYTES 1
 
-/* The functions of librsvg and cairo that are called, with the types of their headers. */
+/* Functions of librsvg and cairo that this file calls, with the types of their headers. */
 typedef struct renderer {
     __typeof__(rsvg_handle_new_from_data) *parse;
     __typeof__(rsvg_handle_get_intrinsic_size_in_pixels) *measure;
@@ -169,7 +173,7 @@ static attn_status load(renderer *r, attn_error *err) {
                      why ? why : LIBRARY);
 }
 
-/* Appends a part of the PNG to the text. Cairo calls it for each part. */
+/* Called by cairo for each part of the PNG: appends the bytes to the text `closure`. */
 static cairo_status_t keep(void *closure, const unsigned char *bytes, unsigned int n) {
     attn_text *t = closure;
     attn_draw_bytes(t, (const char *)bytes, n);
@@ -188,7 +192,8 @@ static attn_status failed(const renderer *r, GError *why, attn_error *err) {
     return ATTN_EUNSUPPORTED;
 }
 
-/* Checks that the scale is above 0 and that the picture has at most ATTN_PNG_PIXELS pixels. */
+/* Checks that `scale` is above 0 and that the picture has at most ATTN_PNG_PIXELS pixels. width and
+ * height are in units of the SVG. */
 static attn_status check(double width, double height, double scale, attn_error *err) {
     if (!(scale > 0))
         return attn_fail(err, ATTN_EARG, "scale", "expected a scale above 0, found %g", scale);
@@ -202,7 +207,8 @@ static attn_status check(double width, double height, double scale, attn_error *
 
 attn_status attn_figure_png_cost(const attn_text *svg, double scale, size_t *bytes,
                                  attn_error *err) {
-    double width, height; /* attn_svg_open writes them first */
+    /* in units of the SVG; attn_svg_open writes both at the start of the SVG */
+    double width, height;
     if (sscanf(svg->data, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lf\" height=\"%lf\"",
                &width, &height) != 2)
         return attn_fail(err, ATTN_EARG, "", "this is no SVG of a figure");
@@ -214,7 +220,7 @@ attn_status attn_figure_png_cost(const attn_text *svg, double scale, size_t *byt
     return status;
 }
 
-/* Gives the width and height of the picture in pixels, after check(). */
+/* Stores the width and height of the picture in pixels in `size`, after check(). */
 static attn_status measure(const renderer *r, RsvgHandle *handle, double scale, size_t size[2],
                            attn_error *err) {
     double width = 0, height = 0;
@@ -235,7 +241,7 @@ static attn_status paint(const renderer *r, RsvgHandle *handle, const size_t siz
     const RsvgRectangle page = {0, 0, width, height};
     GError *why = NULL;
     attn_status status = ATTN_OK;
-    /* Cairo needs rows that begin at multiples of 4 bytes. A pixel has 4 bytes, so they do. */
+    /* Cairo needs rows that begin at multiples of 4 bytes, which rows of 4-byte pixels do. */
     unsigned char *pixels = attn_arena_zeroed(arena, size[0] * size[1], PIXEL_BYTES);
     if (!pixels)
         return no_memory(err);
@@ -263,7 +269,8 @@ attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *aren
     attn_status status = load(&r, err);
     if (status)
         return status;
-    /* librsvg does not allocate from the arena. This block only counts its memory there. */
+    /* librsvg does not allocate from the arena. This block is not used; it counts librsvg's
+     * memory. */
     void *reserved =
         attn_size_mul(svg->size, PARSED_BYTES, &parsed) ? attn_arena_take(arena, parsed) : NULL;
     attn_emoji_line *lines = attn_emoji_take(svg, arena, &rest);

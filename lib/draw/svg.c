@@ -1,16 +1,16 @@
-/* Writes SVG, with presentation attributes instead of style sheets, because every program that
- * reads SVG supports them. The second half makes labels and titles visible, measures their width
- * and cuts them. Widths come from a table instead of a font engine, so a figure has the same layout
- * on every machine. */
+/* Writes SVG. Presentation attributes are used instead of style sheets, because every SVG reader
+ * supports them. The second half of the file makes characters of labels visible, measures widths
+ * and cuts. Widths come from a table and not from a font engine, so a figure has the same layout on
+ * every machine. */
 #include <math.h>
 #include <string.h>
 
 #include "draw/svg.h"
 
 #define FAMILY "'DejaVu Sans',Verdana,'Noto Sans','WenQuanYi Micro Hei',Helvetica,Arial,sans-serif"
-/* The middle of lower-case letters above the base line, in ems. */
+/* Height of the middle of lower-case letters above the base line, in ems. */
 #define MIDDLE 0.35
-/* Coordinates are limited to this, far beyond the size of any figure. */
+/* Coordinates are clamped to [-FAR, FAR], far beyond the size of any figure. */
 #define FAR 1e9
 
 void attn_svg_put(attn_svg *s, const char *text) {
@@ -46,8 +46,8 @@ void attn_svg_stroke(attn_svg *s, attn_rgb c, double width) {
     attn_svg_at(s, "stroke-width", width);
 }
 
-/* Writes character data, escaped and without characters that XML forbids. NULL, a text for which
- * memory ran out, sets `failed`. */
+/* Writes character data: escapes it and replaces characters that XML forbids. `text` is NULL if
+ * memory ran out when it was made; `failed` is then set. */
 static void put_escaped(attn_svg *s, const char *text) {
     size_t size;
     s->t->failed = s->t->failed || !text;
@@ -121,7 +121,7 @@ void attn_svg_text(attn_svg *s, double x, double y, const attn_svg_face *face, c
     double base = y + MIDDLE * face->size;
     attn_svg_put(s, "<text");
     if (face->turn != 0) {
-        /* rotated around (x, y), so that the middle of the line stays at the anchor */
+        /* rotate around (x, y), so that the middle of the letters stays at the anchor */
         attn_svg_put(s, " transform=\"translate(");
         attn_svg_number(s, x);
         attn_svg_put(s, " ");
@@ -146,11 +146,12 @@ void attn_svg_text(attn_svg *s, double x, double y, const attn_svg_face *face, c
 }
 
 #define ELLIPSIS "…"
-/* Widths in ems of characters that are not in the table: of narrow ones, as wide as DejaVu's wider
- * letters, and of wide ones, a full square. */
+/* Widths in ems of characters that are not in the table. NARROW is about the width of DejaVu's wide
+ * letters, for characters of one terminal column. WIDE is a square, for those of two. */
 #define NARROW 0.66
 #define WIDE   1.0
-#define BOLD   1.13 /* width of DejaVu Sans Bold / DejaVu Sans, lower-case letters */
+/* width of DejaVu Sans Bold divided by that of DejaVu Sans, for lower-case letters */
+#define BOLD 1.13
 
 /* Advance widths of DejaVu Sans 2.37, U+0020 to U+007E, in 1/2048 em. */
 static const unsigned short advances[] = {
@@ -183,15 +184,17 @@ static bool is_blank(unsigned code) {
            code == 0x202f || code == 0x205f || code == 0x3000;
 }
 
-/* Returns whether a character is invisible and changes the direction or line breaks of its
- * neighbours. Joiners are part of words and do not count. */
+/* Tells whether a character is invisible and affects the direction or the line breaks of the text.
+ * Joiners (U+200C, U+200D) are part of words and are not meant here. */
 static bool is_format(unsigned code) {
     return code == 0xad || code == 0x200b || code == 0x200e || code == 0x200f ||
            (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) ||
            code == 0xfeff || (code >= 0xfff9 && code <= 0xfffb) || code == 0x61c;
 }
 
-/* Returns the text that is shown instead of a character, or NULL: the character itself is shown. */
+/* Returns the text to show instead of a character, or NULL if the character itself is shown.
+ * `at_end` tells that only blanks precede or follow it; `token` that the text is a token, not a
+ * title. */
 static const char *seen(unsigned code, bool at_end, bool token) {
     if (!token)
         return code == '\n' || code == '\t' || is_blank(code)   ? " "
@@ -206,13 +209,14 @@ static const char *seen(unsigned code, bool at_end, bool token) {
     return is_format(code) ? "\xef\xbf\xbd" : NULL;
 }
 
-/* Returns the character at p. Unlike attn_draw_decode it does not replace line ends and tabs. */
+/* Returns the code point at p. attn_draw_decode replaces control characters; this function keeps
+ * line ends and tabs. */
 static unsigned read(const char *p, size_t *size) {
     unsigned code = attn_draw_decode(p, size);
     return *p == '\n' || *p == '\t' ? (unsigned)*p : code;
 }
 
-/* Returns the end of the last character that is not blank, or NULL if all are blank. */
+/* Returns the end of the last character that is not a blank, or NULL if all are blanks. */
 static const char *last_ink(const char *text) {
     const char *end = NULL;
     size_t size;
@@ -249,8 +253,8 @@ const char *attn_svg_title(attn_arena *arena, const char *text) {
 
 /* --- cutting --- */
 
-/* Returns the text. If it is wider than `width`, it is cut and ends with "…". Combining marks stay
- * with their letter. */
+/* Returns the text if it is at most `width` pixels wide. Else returns the longest beginning that
+ * fits together with "…". Combining marks have no width and stay with their letter. */
 static const char *cut(attn_arena *arena, const char *text, const attn_svg_face *face,
                        double width) {
     if (attn_svg_width(text, face->size, face->bold) <= width)
@@ -275,7 +279,8 @@ const char *attn_svg_label(attn_arena *arena, const char *token, double size, do
     return shown ? cut(arena, shown, &face, width) : NULL;
 }
 
-/* Returns the end of the longest line from p that fits into `width`, at a blank if there is one. */
+/* Returns the end of a line that begins at p and fits into `width` pixels. The line ends at the
+ * last blank that fits, or within a word if there is no blank. */
 static const char *line_end(const char *p, const attn_svg_face *face, double width) {
     double unit = face->size * (face->bold ? BOLD : 1), used = 0;
     const char *blank = NULL;

@@ -1,4 +1,5 @@
-/* Writes SVG: numbers, elements and text. It also makes labels and titles fit for display. */
+/* Writes SVG: numbers, attributes, elements and text. It also prepares labels and titles: it makes
+ * invisible characters visible, measures widths and shortens. Lengths are pixels. */
 #ifndef ATTN_DRAW_SVG_H
 #define ATTN_DRAW_SVG_H
 
@@ -7,6 +8,7 @@
 
 typedef enum attn_anchor { ATTN_ANCHOR_START = 0, ATTN_ANCHOR_MIDDLE, ATTN_ANCHOR_END } attn_anchor;
 
+/* An SVG that is being written: the text it is appended to, and the theme of its colours. */
 typedef struct attn_svg {
     attn_text *t;
     attn_theme theme;
@@ -14,45 +16,50 @@ typedef struct attn_svg {
 
 /* Appends text unchanged. */
 void attn_svg_put(attn_svg *s, const char *text);
-/* Appends a number of at most two decimals: "12", "0.5", never "-0". It does not use printf, whose
- * decimal point depends on the locale. */
+/* Appends a number with at most two decimals, such as "12" or "0.5", never "-0". printf is not used
+ * for it, since its decimal point depends on the locale. */
 void attn_svg_number(attn_svg *s, double value);
 /* Appends a blank and the attribute name="value". */
 void attn_svg_at(attn_svg *s, const char *name, double value);
+/* Append the attributes of fill colour, or of stroke colour and width. */
 void attn_svg_fill(attn_svg *s, attn_rgb colour);
 void attn_svg_stroke(attn_svg *s, attn_rgb colour, double width);
 
+/* Begins the document with size, title, description and background. attn_svg_close ends it. */
 void attn_svg_open(attn_svg *s, double width, double height, const char *title,
                    const char *description);
 void attn_svg_close(attn_svg *s);
 /* Begins a rectangle. The caller may add attributes such as fill, then calls attn_svg_end. */
 void attn_svg_rect(attn_svg *s, double x, double y, double width, double height);
-void attn_svg_end(attn_svg *s); /* "/>" */
+void attn_svg_end(attn_svg *s); /* closes the element with "/>" */
 void attn_svg_line(attn_svg *s, double x1, double y1, double x2, double y2, attn_rgb colour,
                    double width);
 
+/* How a line of text is drawn. `size` is the font size in pixels. */
 typedef struct attn_svg_face {
     double size;
     bool bold;
     attn_rgb fill;
     attn_anchor anchor;
-    double turn; /* degrees, clockwise, around the anchor */
+    double turn; /* rotation around the anchor in degrees, clockwise */
 } attn_svg_face;
-/* Writes one line of text, with the middle of its lower-case letters at y. The text is shown
- * unchanged. */
+/* Writes one line of text. y is the middle of the lower-case letters, not the base line. The text
+ * is escaped, but otherwise shown as it is. */
 void attn_svg_text(attn_svg *s, double x, double y, const attn_svg_face *face, const char *text);
 
-/* Returns a token as it is displayed, in the arena. White space at its ends, line ends and tabs
- * become visible glyphs, characters that cannot be drawn become U+FFFD, and an empty token becomes
- * "∅". A label wider than `width` pixels is cut and ends with "…". NULL: out of memory, or `token`
- * is NULL. */
+/* Returns a token as it is displayed, in the arena. White space at the ends, line ends and tabs
+ * become visible glyphs. Characters that cannot be drawn become U+FFFD. An empty token becomes "∅".
+ * A label wider than `width` pixels at the font size `size` is cut and ends with "…". Returns NULL
+ * if memory runs out or `token` is NULL. */
 const char *attn_svg_label(attn_arena *arena, const char *token, double size, double width);
-/* Returns a title as it is displayed. Blanks stay, and line ends become blanks. */
+/* Returns a title as it is displayed, in the arena: line ends and tabs become blanks. NULL: out of
+ * memory. */
 const char *attn_svg_title(attn_arena *arena, const char *text);
-/* Returns the width of a line in pixels, from the widths of DejaVu Sans. */
+/* Returns the width of a line in pixels at font size `size`, from a table of DejaVu Sans. */
 double attn_svg_width(const char *text, double size, bool bold);
-/* Breaks a title at blanks into at most `most` lines of at most `width` pixels. If it is longer,
- * the last line is cut. Returns the number of lines; -1: out of memory. */
+/* Breaks a title at blanks into at most `most` lines of at most `width` pixels. The last line is
+ * cut if the rest of the title does not fit. Returns the number of lines, or -1 if memory runs
+ * out. */
 int attn_svg_lines(attn_arena *arena, const char *text, const attn_svg_face *face, double width,
                    const char **lines, int most);
 

@@ -1,7 +1,7 @@
-/* The growing text (attn_text), and the width of UTF-8 in columns.
+/* Text that grows by appending (attn_text), and the width of UTF-8 text in terminal columns.
  *
- * A text is in the arena of its caller. When its block is full, it takes a block of twice the size.
- * The old block is freed only with the arena. */
+ * A text is in the arena of its caller. When its block is full, the text moves to a block of twice
+ * the needed size. The old block is freed only with the arena. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { FIRST_ROOM = 1024 };
 
-/* Makes room for n more bytes and a NUL. false: the text has failed. */
+/* Makes room for n more bytes and a NUL. If memory runs out, sets t->failed and returns false. */
 static bool reserve(attn_text *t, size_t n) {
     size_t need;
     if (t->failed)
@@ -52,7 +52,8 @@ void attn_draw_repeat(attn_text *t, char c, size_t n) {
     t->data[t->size] = '\0';
 }
 
-/* Prints into the free room, and if that is too small, once more after making room. */
+/* Prints into the free room of the block. If the output does not fit, makes room and prints
+ * again. */
 void attn_text_add(attn_text *t, const char *format, ...) {
     size_t need = 0;
     while (reserve(t, need)) {
@@ -95,7 +96,7 @@ typedef struct code_range {
     unsigned first, last;
 } code_range;
 
-/* Combining marks, joiners, direction marks and variation selectors, which take no column. */
+/* Combining marks, joiners, direction marks and variation selectors: 0 columns. */
 static const code_range combining[] = {
     {0x0300, 0x036f}, {0x0483, 0x0489},   {0x0591, 0x05bd},   {0x05bf, 0x05c7}, {0x0610, 0x061a},
     {0x064b, 0x065f}, {0x0670, 0x0670},   {0x06d6, 0x06dc},   {0x06df, 0x06e4}, {0x06e7, 0x06e8},
@@ -105,7 +106,7 @@ static const code_range combining[] = {
     {0x20d0, 0x20f0}, {0x302a, 0x302d},   {0x3099, 0x309a},   {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f},
     {0xfeff, 0xfeff}, {0x1f3fb, 0x1f3ff}, {0xe0001, 0xe01ef},
 };
-/* East Asian wide and full-width characters, and pictographs that take two columns in terminals. */
+/* East Asian wide and full-width characters, and emoji: 2 columns in terminals. */
 static const code_range wide[] = {
     {0x1100, 0x115f},   {0x231a, 0x231b},   {0x23e9, 0x23ec},   {0x2614, 0x2615},
     {0x26a1, 0x26a1},   {0x2705, 0x2705},   {0x274c, 0x274c},   {0x2753, 0x2755},

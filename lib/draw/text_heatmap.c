@@ -1,8 +1,7 @@
 /* Prints heatmaps and masks for a terminal. A cell is two columns wide, so that it looks square.
  *
- * The shade of a cell shows its value on a scale from 0 (or the smallest value, if that is
- * negative) to the largest value. The value is rounded to the nearest of five shades: blank, 1/4,
- * 2/4, 3/4 and full blocks. */
+ * A cell is one of five shades: blank, 1/4, 2/4, 3/4 and full block. The scale runs from 0 (or the
+ * smallest value, if that is negative) to the largest value, and a value gets the nearest shade. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +11,8 @@
 enum {
     DEFAULT_WIDTH = 100,
     CELL = 2,
-    LABEL_MOST = 20, /* columns of a row label */
-    TOWER_MOST = 12, /* lines of a column label */
+    LABEL_MOST = 20, /* a row label is cut to this many columns */
+    TOWER_MOST = 12, /* a column label, written from top to bottom, is cut to this many lines */
     SHADES = 5,
 };
 
@@ -21,12 +20,12 @@ static const char *const shades[SHADES] = {"  ", "░░", "▒▒", "▓▓", "
 static const char hidden_cell[] = "··", nan_cell[] = "??";
 
 typedef struct names {
-    const char *const *list; /* NULL: indices */
+    const char *const *list; /* NULL: indices are the labels */
     size_t count, origin, step;
     char index[24];
 } names;
 
-/* Returns the label of cell i, which is that of the first row or key in the cell. */
+/* Returns the label of cell i: the label of the first row (or key) of the matrix in the cell. */
 static const char *name_of(names *n, size_t i) {
     size_t at = n->origin + i * n->step;
     if (n->list && at < n->count)
@@ -44,10 +43,11 @@ static size_t widest(names *n, size_t count, size_t most) {
     return width < most ? width : most;
 }
 
-/* --- labels above --- */
+/* --- column labels --- */
 
-/* Writes the character of `label` at height `at` in two columns. A label of more than TOWER_MOST
- * characters ends in "…". Marks without a width stay with their character. */
+/* Writes line `at` (from 0) of a column label that is written from top to bottom, in two terminal
+ * columns. `length` is the number of its characters. If it is above TOWER_MOST, the last line is
+ * "…". Combining marks are written with their character. */
 static void put_storey(attn_text *t, const char *label, size_t at, size_t length) {
     size_t seen = 0, size;
     bool cut = length > TOWER_MOST;
@@ -66,7 +66,7 @@ static void put_storey(attn_text *t, const char *label, size_t at, size_t length
             attn_draw_bytes(t, "\xef\xbf\xbd", 3);
         else
             attn_draw_bytes(t, p, size);
-        if (columns == 1) { /* combining marks of the character come before the blank */
+        if (columns == 1) { /* combining marks come before the blank that fills the second column */
             const char *mark = p + size;
             for (; *mark && attn_draw_columns(attn_draw_decode(mark, &size)) == 0; mark += size)
                 attn_draw_bytes(t, mark, size);
@@ -76,7 +76,7 @@ static void put_storey(attn_text *t, const char *label, size_t at, size_t length
     }
 }
 
-/* Returns the number of lines that a label takes when it is written from top to bottom. */
+/* Returns the number of lines of a label that is written from top to bottom. */
 static size_t storeys(const char *label) {
     size_t n = 0, size;
     for (; *label; label += size)
@@ -92,7 +92,7 @@ static void put_towers(attn_text *t, names *n, size_t cols, size_t left) {
     }
     height = height < TOWER_MOST ? height : TOWER_MOST;
     for (size_t line = 0; line < height && !t->failed; line++) {
-        size_t blanks = left + 2; /* pending blanks, written before the next character */
+        size_t blanks = left + 2; /* blanks to write before the next character */
         for (size_t c = 0; c < cols; c++) {
             const char *label = name_of(n, c);
             size_t length = storeys(label), own = length < height ? length : height;
@@ -108,8 +108,8 @@ static void put_towers(attn_text *t, names *n, size_t cols, size_t left) {
     }
 }
 
-/* Writes indices above every cell, or every 2nd, 5th, 10th, … cell, so that blanks separate
- * them. */
+/* Writes indices above every cell, or above every 2nd, 5th, 10th, … cell: the smallest distance at
+ * which blanks separate the indices. */
 static void put_ticks(attn_text *t, names *n, size_t cols, size_t left) {
     static const size_t factors[] = {1, 2, 5};
     size_t every = 1, digits = cols ? strlen(name_of(n, cols - 1)) : 0;
@@ -120,7 +120,7 @@ static void put_ticks(attn_text *t, names *n, size_t cols, size_t left) {
     attn_draw_repeat(t, ' ', left + 2);
     for (size_t c = 0, used = 0; c < cols; c += every) {
         const char *name = name_of(n, c);
-        if (c && c * CELL + strlen(name) > cols * CELL + 1) /* beyond the frame */
+        if (c && c * CELL + strlen(name) > cols * CELL + 1) /* would extend beyond the frame */
             break;
         attn_draw_repeat(t, ' ', c * CELL - used);
         attn_draw_bytes(t, name, strlen(name));
@@ -209,7 +209,8 @@ void attn_text_heatmap(attn_text *t, const attn_heatmap *map, const char *const 
         return;
     }
     size_t left = widest(&rows, R, LABEL_MOST), room = width ? width : DEFAULT_WIDTH;
-    room = room > left + 3 + CELL ? (room - left - 3) / CELL : 1; /* a blank and the frame */
+    /* 3 columns: a blank and both sides of the frame */
+    room = room > left + 3 + CELL ? (room - left - 3) / CELL : 1;
     shown = shown < room ? shown : room;
     if (cols.list)
         put_towers(t, &cols, shown, left);

@@ -1,10 +1,10 @@
 /* Prints tensors as NumPy does (numpy.array_str with its default options).
  *
- * It makes two passes over the shown elements. The first finds the style (positional or scientific,
- * digits, widths), and the second writes. Tensors of more than THRESHOLD elements show only EDGE
- * elements at each end of a long axis. Digits are the shortest that read back as the element in its
- * own type, with at most PRECISION after the point. Conversions use texts without a decimal point,
- * so they do not depend on the locale. */
+ * There are two passes over the elements to be shown. The first finds the style: positional or
+ * scientific notation, digits and widths. The second writes. If a tensor has more than THRESHOLD
+ * elements, only EDGE elements at each end of a long axis are shown. A number has the shortest
+ * digits that read back as the same value of its type, at most PRECISION of them after the point.
+ * The locale has no effect: strtod and strtof only read texts without a decimal point. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,22 +14,24 @@
 
 enum { PRECISION = 8, THRESHOLD = 1000, EDGE = 3, LINE_WIDTH = 75 };
 
-/* The decimal |v| = 0.d1 d2 d3 … x 10^point, with `count` digits (1 … 17) and no trailing zeros.
- * Zero has the digit "0" and point 1. */
+/* The decimal digits of a magnitude |v| = 0.d1 d2 d3 … x 10^point. There are 1 … 17 digits, without
+ * trailing zeros. Zero has the digit "0" and point 1. */
 typedef struct digits {
     char text[24];
     int count, point;
 } digits;
 
+/* The notation that all elements of a tensor have in common. */
 typedef struct style {
     attn_dtype dtype;
     bool summarised;
-    /* floats */
+    /* for floats: */
     bool scientific, finite_seen, nan_seen, inf_seen, neginf_seen;
-    double largest, smallest;   /* non-zero finite magnitudes */
-    int left, right, precision; /* columns before and after the point; digits after it */
-    int exponent;               /* digits of the exponent */
-    int width;                  /* integers */
+    double largest, smallest; /* of the non-zero finite elements */
+    /* characters before the point; after it; digits after the point in scientific notation */
+    int left, right, precision;
+    int exponent; /* digits of the exponent */
+    int width;    /* for integers: characters of the longest */
 } style;
 
 static bool is_float(attn_dtype d) {
@@ -60,14 +62,14 @@ static int64_t integer_at(const attn_tensor *t, ptrdiff_t at) {
     return wide;
 }
 
-/* Tells whether a decimal, read as double, rounds to the element v in its type. */
+/* Tells whether the decimal `text`, rounded to the type `dtype`, is v. */
 static bool reads_back(const char *text, double v, attn_dtype dtype) {
     if (dtype == ATTN_F64)
         return strtod(text, NULL) == v;
     float f = strtof(text, NULL);
     if (dtype == ATTN_F32)
         return f == (float)v;
-    if (dtype == ATTN_BF16) { /* rounds the upper half to nearest even */
+    if (dtype == ATTN_BF16) { /* to bfloat16: round the upper half of a float to nearest even */
         uint32_t bits;
         memcpy(&bits, &f, sizeof bits);
         bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
@@ -81,7 +83,7 @@ static bool reads_back(const char *text, double v, attn_dtype dtype) {
     return got == want;
 }
 
-/* Rounds v > 0 correctly to `count` significant digits. */
+/* Rounds v > 0 to `count` significant digits, correctly, and removes trailing zeros. */
 static void round_digits(double v, int count, digits *d) {
     char text[40];
     snprintf(text, sizeof text, "%.*e", count - 1, v);
@@ -95,7 +97,7 @@ static void round_digits(double v, int count, digits *d) {
         d->count--;
 }
 
-/* Adds 1 in the last of `count` places. */
+/* Adds 1 to the last of `count` digits. */
 static void step_up(digits *d, int count) {
     while (d->count < count)
         d->text[d->count++] = '0';
@@ -109,9 +111,10 @@ static void step_up(digits *d, int count) {
     }
 }
 
-/* Finds `count` digits that read back as v, if there are any. Rounding to nearest finds them,
- * except for powers of two. Their upper neighbour is twice as far away as their lower one, so
- * rounding down can leave the interval while rounding up stays inside. */
+/* Finds `count` digits that read back as v; returns false if there are none. Rounding v to `count`
+ * digits finds them, with one exception. If v is a power of two, its upper neighbour is twice as
+ * far away as its lower one. The rounded decimal may then be too low to read back, while the next
+ * decimal above still does. */
 static bool digits_fit(double v, attn_dtype dtype, int count, digits *d) {
     char text[48];
     int exponent;
@@ -126,7 +129,7 @@ static bool digits_fit(double v, attn_dtype dtype, int count, digits *d) {
     return reads_back(text, v, dtype);
 }
 
-/* Finds the shortest digits of a finite magnitude that read back in its type. */
+/* Finds the fewest digits that read back as the finite magnitude v. */
 static void shortest_digits(double v, attn_dtype dtype, digits *d) {
     if (v == 0) {
         *d = (digits){.text = "0", .count = 1, .point = 1};
@@ -143,15 +146,18 @@ static void shortest_digits(double v, attn_dtype dtype, digits *d) {
     digits_fit(v, dtype, high, d);
 }
 
-/* Finds digits with at most PRECISION of them after the point, for positional notation. */
+/* Finds the digits of v for positional notation: the shortest, with at most PRECISION digits after
+ * the point. */
 static void positional_digits(double v, attn_dtype dtype, digits *d) {
     shortest_digits(v, dtype, d);
     if (d->count - d->point <= PRECISION)
         return;
-    round_digits(v, d->point + PRECISION, d); /* v >= 1e-4 here, else the style is scientific */
+    /* v >= 1e-4 here; smaller values have the scientific style */
+    round_digits(v, d->point + PRECISION, d);
 }
 
-/* Finds digits with at most PRECISION of them after the first, for scientific notation. */
+/* Finds the digits of v for scientific notation: the shortest, with at most PRECISION digits after
+ * the first. */
 static void scientific_digits(double v, attn_dtype dtype, digits *d) {
     shortest_digits(v, dtype, d);
     if (d->count > PRECISION + 1)
@@ -169,7 +175,7 @@ static int exponent_size(const digits *d) {
 
 /* --- pass 1: the style --- */
 
-/* A function that is called for every shown element, in order. */
+/* Called for each element to be shown, in order. `at` is its offset in elements. */
 typedef void (*visitor)(const attn_tensor *t, ptrdiff_t at, style *s);
 
 static void each_shown(const attn_tensor *t, int axis, ptrdiff_t at, style *s, visitor visit) {
@@ -223,7 +229,8 @@ static void visit_digits(const attn_tensor *t, ptrdiff_t at, style *s) {
     }
 }
 
-/* NumPy compares in the element's own type, so the thresholds are rounded to it. */
+/* Decides between positional and scientific notation by NumPy's rules. NumPy compares in the type
+ * of the elements, so the thresholds are rounded to that type. */
 static bool wants_scientific(const style *s) {
     double small = 0.0001, ratio = s->largest / s->smallest;
     double large = s->dtype == ATTN_F64 ? 1e8 : s->dtype == ATTN_F16 ? 1e3 : 1e6;
@@ -252,7 +259,8 @@ static style style_of(const attn_tensor *t, size_t count) {
     s.scientific = s.largest > 0 && wants_scientific(&s);
     each_shown(t, 0, 0, &s, visit_digits);
     if (s.scientific)
-        s.right = s.exponent + 2 + s.precision; /* for the width of nan and inf */
+        /* for the width of nan and inf: the columns after the point, including the exponent */
+        s.right = s.exponent + 2 + s.precision;
     if (s.nan_seen)
         s.left = most(s.left, 3 - (s.right + 1));
     if (s.nan_seen || s.inf_seen)
@@ -260,9 +268,10 @@ static style style_of(const attn_tensor *t, size_t count) {
     return s;
 }
 
-/* --- pass 2: the words --- */
+/* --- pass 2: writing. A word is the text of one element, padded to the common width. --- */
 
-enum { WORD = 64 }; /* bytes; the longest word has 20 digits of an int64 */
+/* bytes of a word with its NUL; the longest has the 20 characters of an int64 */
+enum { WORD = 64 };
 
 static size_t write_nonfinite(char *word, double v, const style *s) {
     const char *name = isnan(v) ? "nan" : v < 0 ? "-inf" : "inf";
@@ -272,7 +281,8 @@ static size_t write_nonfinite(char *word, double v, const style *s) {
 static size_t write_scientific(char *word, double v, const style *s) {
     digits d;
     scientific_digits(fabs(v), s->dtype, &d);
-    if (v != 0 && d.count != s->precision + 1) /* exact value's digits instead of zeros */
+    /* fewer digits than the others: more digits of the value instead of zeros */
+    if (v != 0 && d.count != s->precision + 1)
         round_digits(fabs(v), s->precision + 1, &d);
     while (d.count < s->precision + 1)
         d.text[d.count++] = '0';
@@ -318,13 +328,13 @@ static size_t write_word(char *word, const attn_tensor *t, ptrdiff_t at, const s
 /* --- lines --- */
 
 typedef struct line {
-    size_t indent, width; /* columns of the hanging indent; a word may end at `width` */
-    size_t used;          /* columns of the current line */
-    size_t spaces;        /* trailing blanks among them, not written yet */
+    size_t indent, width; /* columns of the hanging indent; last column in which a word may end */
+    size_t used;          /* columns used in the current line */
+    size_t spaces; /* blanks at the end of the line that are not written yet; included in `used` */
 } line;
 
-/* Appends a word to the line, or to a new line if it does not fit and a new line has more room. It
- * drops trailing blanks of wrapped lines. */
+/* Appends a word to the line. If it does not fit, begins a new line, unless the line is empty but
+ * for its indent. Blanks at the end of a wrapped line are not written. */
 static void put_word(attn_text *out, line *l, const char *word, size_t n) {
     if (l->used + n > l->width && l->used > l->indent) {
         attn_draw_bytes(out, "\n", 1);

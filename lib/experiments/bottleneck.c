@@ -1,5 +1,6 @@
-/* Experiment: the bottleneck. It measures BLEU by the length of the source, with attention and with
- * one fixed vector between encoder and decoder. */
+/* Experiment: the bottleneck of a fixed vector. It trains a translation model with attention and
+ * one in which a single vector connects encoder and decoder, and compares their BLEU by the length
+ * of the source. */
 #include <math.h>
 
 #include "experiments/lesson.h"
@@ -8,6 +9,8 @@ static const attn_setting settings[] = {
     ATTN_LESSON_SETTINGS(64, 2500, 12000, 0.004, 10000, 40, 60),
 };
 
+/* WORDS: bound of the vocabularies. BUCKETS: most ranges of lengths. QUOTED: points of a quoted
+ * curve. */
 enum { WORDS = 1200, BUCKETS = 12, QUOTED = 6, VARIANTS = 2 };
 
 static const attn_column columns[] = {
@@ -27,12 +30,13 @@ static const attn_column model_columns[] = {
     {"speed", "words/s", 0, true},
 };
 
-/* The curve that textbooks quote as "approximate BLEU scores from research papers". */
+/* The curves that textbooks show as "approximate BLEU scores from research papers". */
 static const double quoted_lengths[QUOTED] = {10, 20, 30, 40, 50, 60},
                     quoted[VARIANTS][QUOTED] = {{35, 32, 28, 22, 16, 12}, {38, 37, 36, 35, 34, 33}};
 static const char *const names[VARIANTS] = {"without attention", "with attention"};
 
-/* Buckets of lengths middle - 2 … middle + 2, for middle = 5, 10, … */
+/* BLEU by source length. Bucket i has the lengths middle[i] - 2 … middle[i] + 2; middles are 5, 10,
+ * …. */
 typedef struct buckets {
     size_t count;
     double middle[BUCKETS], bleu[VARIANTS][BUCKETS];

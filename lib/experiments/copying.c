@@ -1,4 +1,4 @@
-/* Experiment: models with and without attention learn to copy sequences. */
+/* Experiment: copying. It trains models with and without attention to copy sequences of symbols. */
 #include <math.h>
 
 #include "experiments/lesson.h"
@@ -29,12 +29,12 @@ static size_t bytes(const attn_experiment *about, const double *values) {
                              2 * (size_t)attn_setting_value(about, values, "symbols"));
 }
 
-/* The pictures and the table of a run. */
+/* The table and pictures of a run, and the example that the pictures show. */
 typedef struct sheet {
     attn_table *table;
     attn_picture *curves, *heatmaps;
     attn_specimen specimen;
-    double exact[VARIANTS];
+    double exact[VARIANTS]; /* percent of the sequences without a fault */
 } sheet;
 
 static bool open_sheet(attn_lab *lab, const attn_lesson *lesson, sheet *s) {

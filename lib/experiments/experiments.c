@@ -1,4 +1,4 @@
-/* The table of experiments, their settings, and the frame around a run. */
+/* The table of experiments, checks of their settings, and what is common to all runs. */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Experiment: kinds of positions on sequences that are longer than in training. A small encoder
- * learns to predict, at each place, the symbol a few places before. Its accuracy on longer
- * sequences depends on the kind of positions. */
+/* Experiment: positions on longer sequences. A small encoder learns to predict, at each place, the
+ * symbol some places before. It is then tested on sequences up to 16 times as long as in training,
+ * with each kind of positions. */
 #include <math.h>
 #include <string.h>
 
@@ -9,6 +9,8 @@
 #include "experiments/tagger.h"
 #include "layers/layers.h"
 
+/* TIMES: tested lengths, 1, 2, 4, 8 and 16 times that of training. BATCHES: batches of each
+ * test. */
 enum { TIMES = 5, BATCHES = 8 };
 
 static const attn_setting settings[] = {
@@ -34,7 +36,7 @@ static const attn_column columns[] = {
 static const char *const names[ATTN_TAGGER_POSITIONS] = {
     "none (causal mask alone)", "sinusoidal", "learned", "relative bias", "Shaw", "ALiBi"};
 
-/* A batch: `ids` and the expected answers. */
+/* Sequences [B, T] and the symbol expected at each place [B, T]. */
 typedef struct batch {
     int32_t *ids, *wanted;
     size_t B, T;
@@ -45,8 +47,8 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     const double V = attn_setting_value(about, values, "symbols");
     const double longest = 16 * attn_setting_value(about, values, "trained");
     const double tokens = fmax(attn_setting_value(about, values, "batch-tokens"), longest);
-    /* 120 D floats and the logits for each token, and position tables; then parameters, gradients
-     * and moments */
+    /* For each token: 120 D floats of intermediate results, and its logits. Then the position
+     * tables. 16 bytes for each parameter: value, gradient and two moments. */
     return (size_t)(4 * (tokens * (120 * D + 4 * V) + 16 * longest * D) +
                     16 * (30 * D * D + 2 * V * D)) +
            ((size_t)48 << 20);
@@ -63,8 +65,8 @@ static attn_status check(const attn_experiment *about, const double *values, att
     return ATTN_OK;
 }
 
-/* Draws the sequences of a stream from symbols 1 …. The answer at place t is the symbol at t -
- * back, or 0 if t < back. */
+/* Draws sequences of T symbols. Symbols are 1 …; the expected symbol at place t is the one at t -
+ * back, or 0 if t < back. `stream` and `number` select the random numbers. */
 static bool make_batch(attn_lab *lab, uint64_t stream, uint64_t number, size_t T, batch *b) {
     const size_t tokens = attn_lab_size(lab, "batch-tokens"), back = attn_lab_size(lab, "back"),
                  symbols = attn_lab_size(lab, "symbols");
@@ -81,7 +83,7 @@ static bool make_batch(attn_lab *lab, uint64_t stream, uint64_t number, size_t T
     return true;
 }
 
-/* Draws the length of a batch, between half the longest and the longest. */
+/* Draws the length of a training batch: half the longest length … the longest. */
 static size_t draw_length(const attn_lab *lab, uint64_t step) {
     const size_t most = attn_lab_size(lab, "trained"), least = most / 2;
     return least + attn_rng_bits(attn_rng_bits(attn_lab_seed(lab), 1), step) % (most - least + 1);
@@ -112,7 +114,8 @@ static bool train(attn_lab *lab, attn_tagger *t, float *first, float *second, do
     return true;
 }
 
-/* Computes the share of right answers over new batches, and adds the shares at each place. */
+/* Tests the encoder on new sequences of length T. *share is the percentage of right answers. If
+ * by_place [T] is not NULL, the percentage at each place is added to it. */
 static bool examine(attn_lab *lab, attn_tagger *t, size_t T, double *share, double *by_place) {
     size_t right = 0, all = 0;
     for (uint64_t n = 0; n < BATCHES; n++) {
@@ -136,7 +139,8 @@ static bool examine(attn_lab *lab, attn_tagger *t, size_t T, double *share, doub
     return true;
 }
 
-/* Adds a curve of means over windows of an eighth of the trained length. */
+/* Adds a curve of the right answers by place. A point is the mean over an eighth of the trained
+ * length. */
 static void add_places(attn_lab *lab, attn_picture *p, const char *name, const double *by_place,
                        size_t T) {
     const size_t window = attn_lab_size(lab, "trained") / 8, count = T / window;

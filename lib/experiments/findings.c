@@ -1,4 +1,4 @@
-/* Writes findings as text for a terminal and as JSON, and draws their pictures. */
+/* Writes findings as text for a terminal and as JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,8 @@ static size_t width(const attn_table *table, size_t c) {
     return most;
 }
 
-/* Writes a cell. Texts are aligned left, numbers right, and lines have no trailing blanks. */
+/* Writes a cell of a line, padded to the width of its column. Texts are aligned left, numbers
+ * right. A line has no blanks at its end. */
 static void put_cell(attn_text *to, const attn_table *table, size_t c, const char *cell) {
     const size_t blanks = width(table, c) - attn_draw_width(cell);
     const bool text = table->columns[c].decimals < 0, last = c + 1 == table->column_count;
@@ -84,7 +85,7 @@ static void put_text(attn_text *to, const char *text) {
     attn_text_add(to, "\"");
 }
 
-/* Writes a number with the fewest digits, of a few choices, that read back as the same number. */
+/* Writes a number with 15, 16 or 17 digits: the fewest that read back as the same double. */
 static void put_number(attn_text *to, double x) {
     char text[32];
     if (!isfinite(x)) {
@@ -171,8 +172,8 @@ static void put_curves(attn_text *to, const attn_figure_curves *curves) {
     attn_text_add(to, "]");
 }
 
-/* Tells whether a cell is hidden. Hidden runs are sorted by rows, and *at is the first run that
- * does not end before the cell. */
+/* Tells whether a cell is hidden. Cells are asked for in row-major order. *at is the index of the
+ * first hidden run (a sequence of hidden cells in a row) that can contain the cell. */
 static bool is_hidden(const attn_heatmap *map, size_t row, size_t col, size_t *at) {
     while (*at < map->hidden_count && (map->hidden[*at].row < row ||
                                        (map->hidden[*at].row == row && map->hidden[*at].to <= col)))

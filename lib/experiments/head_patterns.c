@@ -1,5 +1,6 @@
-/* Experiment: the heads of a trained model. It measures the weights over many sentences, the
- * pattern of each head (attn/analysis.h), and how it differs between kinds of sentences. */
+/* Experiment: the heads of a trained model. It collects the weights of each head over many
+ * sentences, names the head's pattern (attn/analysis.h), and shows how the head differs between
+ * kinds of sentences. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +12,9 @@ static const attn_setting settings[] = {
     {"specimen", 10, 10, 3, 40, true, "source words at least of the sentence that is drawn"},
 };
 
-enum { KINDS = 6, REACH = 8, OFFSETS = 2 * REACH + 1, NAMES = 24, HEADS = 96 };
+/* KINDS: kinds of sentences. OFFSETS: distances key - query, clipped to -MAX_OFFSET … MAX_OFFSET.
+ * NAMES: most different pattern names of a head. HEADS: most heads. */
+enum { KINDS = 6, MAX_OFFSET = 8, OFFSETS = 2 * MAX_OFFSET + 1, NAMES = 24, HEADS = 96 };
 
 static const attn_column head_columns[] = {
     {"attention", "", -1, false},
@@ -38,13 +41,14 @@ static const char *const kind_names[KINDS] = {"all",     "short",           "lon
                                               "negated", "relative clause", "plain"};
 static const char *const site_names[] = {"encoder", "decoder", "cross"};
 
-/* Sums over `count` sentences. offsets holds the share of the mass at each clipped distance
- * j - i. */
+/* Sums over `count` sentences: measures of a head, and the share of its weights at each clipped
+ * distance. */
 typedef struct tally {
     double count, entropy, largest, previous, current, next, distance, offsets[OFFSETS];
     attn_alignment alignment;
 } tally;
 
+/* What was collected of a head. names[i] is the pattern of the head on votes[i] sentences. */
 typedef struct head {
     attn_site_kind site;
     size_t layer, number;
@@ -53,12 +57,13 @@ typedef struct head {
     size_t votes[NAMES];
 } head;
 
+/* The state of the collection. */
 typedef struct survey {
     attn_lesson lesson;
     head *heads;
     size_t count;
     attn_pair *pair;
-    bool is[KINDS]; /* kinds of the current sentence */
+    bool is[KINDS]; /* the kinds of the current sentence */
 } survey;
 
 static size_t bytes(const attn_experiment *about, const double *values) {
@@ -73,7 +78,7 @@ static bool has(const attn_pair *pair, const char *word) {
     return false;
 }
 
-static void sort_out(survey *s, const attn_corpus_options *options) {
+static void find_kinds(survey *s, const attn_corpus_options *options) {
     const size_t n = s->pair->source_count, third = (options->longest - options->shortest) / 3;
     s->is[0] = true;
     s->is[1] = n <= options->shortest + third;
@@ -83,7 +88,8 @@ static void sort_out(survey *s, const attn_corpus_options *options) {
     s->is[5] = !s->is[3] && !s->is[4];
 }
 
-/* ---- the weights of one site of one sentence as a source ---- */
+/* ---- the weights at one attention site of one sentence, as rows that attn_measure_heads reads
+ * ---- */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const attn_tensor *t = ctx;
@@ -127,15 +133,16 @@ static double or_zero(double x) {
     return isfinite(x) ? x : 0;
 }
 
-/* Adds the mass by offset, and the alignment of each target word. */
+/* Adds the share of the weights at each distance. For cross-attention it also adds the alignment by
+ * the largest weight of each target word. */
 static void add_weights(const survey *s, const head *h, const float *weights, size_t L, size_t S,
                         tally *t) {
     size_t chosen[ATTN_PAIR_WORDS];
     for (size_t i = 0; i < L; i++) {
         size_t best = 0;
         for (size_t j = 0; j < S; j++) {
-            const double far = fmax(-REACH, fmin(REACH, (double)j - (double)i));
-            t->offsets[(size_t)(far + REACH)] += weights[i * S + j] / (double)L;
+            const double far = fmax(-MAX_OFFSET, fmin(MAX_OFFSET, (double)j - (double)i));
+            t->offsets[(size_t)(far + MAX_OFFSET)] += weights[i * S + j] / (double)L;
             best = weights[i * S + j] > weights[i * S + best] ? j : best;
         }
         if (i < s->pair->target_count)
@@ -193,7 +200,7 @@ static void survey_all(attn_lab *lab, survey *s) {
                          attn_corpus_pair(s->lesson.corpus, ATTN_HELD_OUT, i, s->pair, lab->err)) ||
             !attn_lesson_forward(lab, &s->lesson, lab->hooks->model, s->pair, &out))
             return;
-        sort_out(s, &lab->hooks->corpus);
+        find_kinds(s, &lab->hooks->corpus);
         for (size_t at = 0; at < out.site_count; at++)
             survey_site(lab, s, &out, at);
     }
@@ -217,7 +224,8 @@ static size_t most_voted(const head *h) {
     return best;
 }
 
-/* Tells how a head can be described: it aligns words, or has the same pattern on most sentences. */
+/* Tells how a head can be read: it aligns words (alignment error at most 30 %), or it has the same
+ * pattern on at least half of the sentences. */
 static const char *reading_of(const head *h) {
     const size_t best = most_voted(h);
     const bool nameless = !strcmp(h->names[best], "heterogeneous") ||
@@ -229,7 +237,8 @@ static const char *reading_of(const head *h) {
     return "not by these measures";
 }
 
-/* Returns the Jensen-Shannon divergence of the distributions of offsets, in nats. */
+/* Returns the Jensen-Shannon divergence, in nats, of the two distributions of weights over
+ * distances. */
 static double apart(const tally *a, const tally *b) {
     double js = 0;
     for (size_t i = 0; i < OFFSETS; i++) {
@@ -265,7 +274,7 @@ static void tabulate(attn_lab *lab, const survey *s) {
 }
 
 /* ---- pictures ---- */
-/* Draws all heads of a site side by side, and then each head. */
+/* Draws all heads of a site side by side, and then each head alone. */
 static void draw_site(attn_lab *lab, const attn_specimen *specimen, const attn_model_outputs *out,
                       size_t at) {
     const attn_tensor *w = &out->sites[at].weights;
@@ -296,8 +305,8 @@ static void draw_site(attn_lab *lab, const attn_specimen *specimen, const attn_m
     }
 }
 
-/* Draws the distance of each head's offsets on a kind of sentence from those on all: one row for
- * each head. */
+/* Draws, for each head (row) and kind of sentence (column), how far the weights by distance differ
+ * from those on all sentences. */
 static void draw_kinds(attn_lab *lab, const survey *s) {
     float *cells = attn_lab_take(lab, s->count * (KINDS - 1), sizeof *cells);
     const char **rows = attn_lab_keep(lab, s->count, sizeof *rows);
@@ -329,7 +338,8 @@ static void draw(attn_lab *lab, const survey *s) {
     attn_lab_scratch(lab);
     if (!attn_lesson_forward(lab, &s->lesson, lab->hooks->model, specimen.pair, &out))
         return;
-    /* cross-attention comes first, as the main picture */
+    /* the sites in reverse order, since the first picture is the main one and cross-attention is
+     * last */
     for (size_t at = out.site_count; at-- > 0;)
         draw_site(lab, &specimen, &out, at);
     draw_kinds(lab, s);

@@ -1,4 +1,4 @@
-/* The state of a run: settings, progress and memory. It also builds the findings. */
+/* The lab: settings, progress, memory and findings of a running experiment. */
 #include "experiments/lab.h"
 
 #include <math.h>
@@ -9,6 +9,7 @@
 
 #include "attn/rng.h"
 
+/* Most tables and pictures of an experiment. */
 enum { TABLES = 8, PICTURES = 40 };
 
 double attn_setting_value(const attn_experiment *about, const double *values, const char *name) {
@@ -157,7 +158,7 @@ void attn_lab_curve(attn_lab *lab, attn_picture *p, size_t panel, const char *na
                     const double *y, size_t n) {
     if (lab->status)
         return;
-    /* attn_lab_curves allocated the array, so it can be written */
+    /* attn_lab_curves allocated the array, so this cast only removes a const that it added */
     attn_figure_curve *to = (attn_figure_curve *)p->curves.items + p->curves.count++;
     *to = (attn_figure_curve){.name = name, .x = x, .y = y, .n = n, .panel = panel};
 }

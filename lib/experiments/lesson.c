@@ -1,9 +1,10 @@
-/* Training in experiments. */
+/* Training in experiments, and evaluation of the trained models. */
 #include "experiments/lesson.h"
 
 #include <math.h>
 #include <string.h>
 
+/* EVALUATIONS: points of a training curve. VALIDATION: validation pairs. */
 enum { EVALUATIONS = 20, VALIDATION = 200 };
 
 attn_status attn_lesson_check(const attn_experiment *about, const double *values, attn_error *err) {
@@ -24,7 +25,9 @@ size_t attn_lesson_bytes(const attn_experiment *about, const double *values, siz
     const double tokens = attn_setting_value(about, values, "batch-tokens");
     const double width = attn_setting_value(about, values, "width"), V = (double)words;
     const double parameters = 3 * V * width + 40 * width * width;
-    /* values, gradients, two moments, best values; for each step logits, their gradients, states */
+    /* 5 floats for each parameter: value, gradient, two moments, best value. Then the tokens of a
+     * batch: logits and their gradients, states of the layers, attention weights. Then the
+     * pairs. */
     return (size_t)(20 * parameters + tokens * (8 * V + 400 * width) + tokens * longest * 8 * 8 +
                     (pairs + VALIDATION) * (40 * longest + 256)) +
            ((size_t)96 << 20);
@@ -100,7 +103,7 @@ static void see_progress(void *ctx, const attn_training_progress *now) {
         p->steps[p->count] = (double)now->step;
         p->right[p->count++] = 100 * now->validation_right;
     }
-    /* the training loop checks the control itself */
+    /* cancellation and deadline are checked by the training loop itself */
     if (w->lab->hooks->progress)
         w->lab->hooks->progress(w->lab->hooks->ctx,
                                 w->lab->from + (w->lab->to - w->lab->from) * (double)now->step /
@@ -208,7 +211,7 @@ bool attn_lesson_specimen(attn_lab *lab, const attn_lesson *lesson, size_t words
     return !lab->status;
 }
 
-static void number(const attn_vocabulary *v, const char *const *words, size_t n, int32_t *ids) {
+static void ids_of(const attn_vocabulary *v, const char *const *words, size_t n, int32_t *ids) {
     for (size_t i = 0; i < n; i++)
         ids[i] = attn_vocabulary_id(v, words[i], strlen(words[i]));
 }
@@ -225,8 +228,8 @@ bool attn_lesson_forward(attn_lab *lab, const attn_lesson *lesson, const attn_mo
                               .target = target};
     if (lab->status)
         return false;
-    number(lesson->source, pair->source, pair->source_count, source);
-    number(lesson->target, pair->target, pair->target_count, target + 1);
+    ids_of(lesson->source, pair->source, pair->source_count, source);
+    ids_of(lesson->target, pair->target, pair->target_count, target + 1);
     return attn_lab_ok(lab, attn_model_forward(model, &batch, true, lab->scratch, lab->hooks->pool,
                                                lab->hooks->control, out, lab->err));
 }

@@ -1,12 +1,12 @@
-/* Training in experiments: a corpus with its vocabularies, and models that are trained on it under
- * equal conditions. */
+/* A lesson: a corpus with vocabularies and datasets, on which an experiment trains several models
+ * under equal conditions. A pupil is a model that was trained in a lesson. */
 #ifndef ATTN_EXPERIMENTS_LESSON_H
 #define ATTN_EXPERIMENTS_LESSON_H
 
 #include "attn/training.h"
 #include "experiments/lab.h"
 
-/* The settings of every experiment with training. Each experiment supplies its own numbers. */
+/* The settings that every experiment with training has. Each experiment gives its own numbers. */
 #define ATTN_LESSON_SETTINGS(width, steps, full_steps, rate, pairs, longest, full_longest)         \
     {"width", width, 2 * width, 4, 1024, true, "of the models; a multiple of 4"},                  \
         {"steps", steps, full_steps, 1, 1e6, true, "batches that each model learns from"},         \
@@ -20,65 +20,72 @@
     }
 
 typedef struct attn_lesson {
+    /* Corpus and vocabularies. If a lesson only looks into a model of the caller, it has no
+     * datasets and the vocabularies are the caller's. */
     attn_corpus_options options;
     attn_corpus *corpus;
     const attn_vocabulary *source, *target;
-    attn_vocabulary *made[2]; /* vocabularies that this lesson made and frees */
+    /* vocabularies that attn_lesson_open made and attn_lesson_close frees */
+    attn_vocabulary *made[2];
     attn_dataset train, validation;
 } attn_lesson;
 
-/* A trained model and its training curve: right[i] is the share of validation words predicted right
- * after steps[i] steps. Both [count] are in the memory for findings. */
+/* A trained model and its training curve. steps[i] and right[i] [count]: after so many steps, so
+ * many percent of the validation words were predicted right. Both are among the findings. */
 typedef struct attn_pupil {
     attn_model *model;
-    double loss;                      /* best validation loss */
-    double seconds, words_per_second; /* processor time, or wall-clock time with a pool */
+    double loss;                      /* lowest validation loss, nats for each word */
+    double seconds, words_per_second; /* of training, by attn_lab_clock */
     double *steps, *right;
     size_t count;
 } attn_pupil;
 
-/* Returns the bytes of lessons with these settings, one model at a time and at most `words`
- * words. */
+/* Returns an upper bound for the bytes of an experiment with these settings that trains one model
+ * at a time. `words` bounds the size of both vocabularies together. */
 size_t attn_lesson_bytes(const attn_experiment *about, const double *values, size_t words);
-/* Checks that width and lengths are consistent. */
+/* Checks that the width is a multiple of 4 and that shortest <= longest. */
 attn_status attn_lesson_check(const attn_experiment *about, const double *values, attn_error *err);
 
-/* Makes the corpus of a task by the settings, in the memory for work. false: the lab has failed,
- * but the lesson must still be closed. */
+/* Makes the corpus of a task, its vocabularies and datasets by the settings, in lab->work. Returns
+ * false if the lab has failed. The lesson must be closed in either case. */
 bool attn_lesson_open(attn_lab *lab, attn_task task, attn_lesson *lesson);
 void attn_lesson_close(attn_lesson *lesson);
-/* Returns the default configuration with the width of the settings and the lesson's vocabularies,
- * without dropout. */
+/* Returns the default configuration of a model, but with the width of the settings, the sizes of
+ * the lesson's vocabularies, and without dropout. */
 attn_model_config attn_lesson_config(const attn_lab *lab, const attn_lesson *lesson);
-/* Makes and trains a model, and reports progress in the lab's part. The caller frees pupil->model
- * (NULL if the lab has failed). */
+/* Makes and trains a model, and reports progress in the lab's current part. Returns false if the
+ * lab has failed; pupil->model is NULL then. Else the caller frees pupil->model. */
 bool attn_lesson_teach(attn_lab *lab, const attn_lesson *lesson, const attn_model_config *config,
                        attn_pupil *pupil);
-/* Scores a model on held-out pairs, of the given lengths or (0, 0) of those of the lesson. */
+/* Scores a model on held-out pairs with shortest … longest source words. longest = 0: the lengths
+ * of the lesson. Returns false if the lab has failed. */
 bool attn_lesson_score(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
                        size_t shortest, size_t longest, attn_model_scores *out);
-/* Returns the alignment error of the best head, or NaN without attention. */
+/* Returns the lowest alignment error of a head or of the mean of all heads; NaN if the model has no
+ * attention. */
 double attn_lesson_alignment(const attn_model_scores *scores);
 
-/* A held-out pair of at least `words` source words, and the labels of its picture, in the memory
- * for findings. Targets end with "<eos>". */
+/* A held-out pair as an example for pictures, and the labels of the pictures. Labels are among the
+ * findings. */
 typedef struct attn_specimen {
-    attn_pair *pair;
-    const char **sources, **targets;
-    size_t S, T; /* T includes the end */
+    attn_pair *pair;                 /* in lab->work */
+    const char **sources, **targets; /* [S] and [T] labels; the last target is "<eos>" */
+    size_t S, T;                     /* source words; target words and the end token */
 } attn_specimen;
+/* Finds a pair of at least `words` source words. Returns false if the lab has failed. */
 bool attn_lesson_specimen(attn_lab *lab, const attn_lesson *lesson, size_t words,
                           attn_specimen *out);
-/* Runs a forward pass over a pair with all weights, in scratch memory. */
+/* Runs a forward pass over a pair and returns all attention weights in *out, in lab->scratch.
+ * Returns false if the lab has failed. */
 bool attn_lesson_forward(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
                          const attn_pair *pair, attn_model_outputs *out);
-/* Returns the cross-attention, averaged over heads, [T, S] in scratch memory. NULL: the model has
- * no attention, or the lab has failed. */
+/* Returns the cross-attention weights of an example, averaged over heads, as [T, S] in
+ * lab->scratch. NULL: the model has no attention, or the lab has failed. */
 const float *attn_lesson_look(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
                               const attn_specimen *specimen);
-/* Returns the gold links as cells [T, S] in scratch memory: 1 = sure, 0.5 = possible. */
+/* Returns the gold alignment as cells [T, S] in lab->scratch: 1 sure, 0.5 possible, 0 no link. */
 const float *attn_lesson_gold(attn_lab *lab, const attn_specimen *specimen);
-/* Makes a picture of `panels` matrices [T, S], with the words as labels. */
+/* Adds a picture of `panels` heatmaps [T, S] with the words of the example as labels. */
 attn_picture *attn_lesson_picture(attn_lab *lab, const char *name, const char *title, size_t panels,
                                   const attn_specimen *specimen);
 

@@ -1,8 +1,9 @@
-/* Experiment: parameter counts of the textbook's classes. It compares counts of layers and a model
- * that are declared here with the formulas. */
+/* Experiment: parameter counts of the classes in textbooks. It declares each class with the layers
+ * of the library, counts the parameters, and compares the count with the formula. */
 #include "experiments/lab.h"
 #include "layers/layers.h"
 
+/* Rows of the tables of classes and of model parts; points of a curve. */
 enum { CLASSES = 9, PARTS = 8, WIDTHS = 16 };
 
 static const attn_setting settings[] = {
@@ -71,8 +72,8 @@ static double count_attention(attn_lab *lab, attn_attend_kind kind, size_t width
     return count;
 }
 
-/* Counts the parameters of the textbook's SelfAttention: projections of queries, keys and values,
- * and no output projection. */
+/* Counts the parameters of the textbooks' SelfAttention: projections of queries, keys and values
+ * with biases, but no output projection. */
 static double count_self_attention(attn_lab *lab, size_t width) {
     static const char *const names[] = {"W_q", "W_k", "W_v"};
     attn_parameters *set = attn_parameters_new();
@@ -130,7 +131,7 @@ static void count_classes(attn_lab *lab) {
                  count_positions(lab, N, D), "n d", n * d);
 }
 
-/* Counts the parameters of a model that it makes, so the counts are those of training. */
+/* Makes a model, adds a table of the parameters of its parts, and returns their sum. */
 static double count_parts(attn_lab *lab) {
     static const char *const parts[PARTS] = {
         "src_embedding", "tgt_embedding",   "encoder_lstm", "encoder_attention",

@@ -1,5 +1,6 @@
-/* Experiment: self-attention over permuted words. It computes in double, so that equal results
- * differ only by rounding. */
+/* Experiment: self-attention over permuted words. f is self-attention, x the words and P a
+ * permutation. It compares f(Px) with P f(x). All numbers are double, so equal results differ by
+ * rounding only. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +9,8 @@
 #include "attn/rng.h"
 #include "experiments/lab.h"
 
-enum { WORDS = 12, REACH = WORDS };
+/* MAX_DISTANCE: largest distance in the tables of relative positions. */
+enum { WORDS = 12, MAX_DISTANCE = WORDS };
 
 static const attn_setting settings[] = {
     {"words", 12, 12, 3, WORDS, true, "words of the sentence"},
@@ -32,16 +34,17 @@ static const char *const forms[FORMS] = {"none",           "sinusoidal, added",
                                          "Shaw",           "ALiBi (distance to either side)",
                                          "rotary",         "none, causal mask"};
 
-/* Words x [N, D] in order 0 … N - 1, projections and tables. All are drawn once. */
+/* What is drawn once: words x [N, D], projections w[i] [D, D] of queries, keys and values, and
+ * tables of positions. */
 typedef struct setup {
     size_t N, D;
     double *x, *w[3], *sinusoids, *learned, *relative, *shaw;
 } setup;
 
-/* The results of a pass, in the order of its sequence. */
+/* Results of a pass. Rows are in the order of the sequence. */
 typedef struct view {
-    double *output; /* [N, D] */
-    const double *weights, *scores;
+    double *output;                 /* [N, D] */
+    const double *weights, *scores; /* [N, N] */
 } view;
 
 static size_t bytes(const attn_experiment *about, const double *values) {
@@ -69,15 +72,15 @@ static bool open_setup(attn_lab *lab, setup *s) {
     for (uint64_t i = 0; i < 3; i++)
         s->w[i] = draw_normal(lab, 1 + i, D * D, 1 / sqrt((double)D));
     s->learned = draw_normal(lab, 4, N * D, 0.5);
-    s->relative = draw_normal(lab, 5, 2 * REACH + 1, 1);
-    s->shaw = draw_normal(lab, 6, (2 * REACH + 1) * D, 0.5);
+    s->relative = draw_normal(lab, 5, 2 * MAX_DISTANCE + 1, 1);
+    s->shaw = draw_normal(lab, 6, (2 * MAX_DISTANCE + 1) * D, 0.5);
     s->sinusoids = attn_lab_take(lab, N * D, sizeof *s->sinusoids);
     return !lab->status &&
            attn_lab_ok(lab, attn_sinusoidal(s->sinusoids, N, D, ATTN_ENCODING_INTERLEAVED,
                                             lab->hooks->control, lab->err));
 }
 
-/* Computes y [N, D] = x W^T. */
+/* Computes y = x W^T for x, y [N, D] and W [D, D]. */
 static void project(double *y, const double *x, const double *w, size_t N, size_t D) {
     for (size_t i = 0; i < N; i++)
         for (size_t o = 0; o < D; o++) {
@@ -89,7 +92,7 @@ static void project(double *y, const double *x, const double *w, size_t N, size_
 }
 
 static attn_position position_of(const setup *s, form f) {
-    const size_t reach = 2 * REACH + 1;
+    const size_t reach = 2 * MAX_DISTANCE + 1;
     switch (f) {
     case RELATIVE:
         return (attn_position){
@@ -108,8 +111,8 @@ static attn_position position_of(const setup *s, form f) {
     }
 }
 
-/* Applies f to the words in the order `at` (place i holds word at[i]). The scores are those before
- * the mask and softmax. */
+/* Applies f to the words in the order `at`: place i has word at[i]. The scores are those that enter
+ * softmax, so masked ones are -infinity. */
 static bool look(attn_lab *lab, const setup *s, form f, const size_t *at, view *out) {
     const size_t N = s->N, D = s->D, dims[2] = {N, D};
     const double *added = f == SINUSOIDAL ? s->sinusoids : f == LEARNED ? s->learned : NULL;
@@ -142,7 +145,7 @@ static bool look(attn_lab *lab, const setup *s, form f, const size_t *at, view *
     return true;
 }
 
-/* Makes a random order by Fisher and Yates. */
+/* Makes a random permutation of 0 … N - 1 by Fisher and Yates. */
 static void shuffle(size_t *at, size_t N, uint64_t seed) {
     for (size_t i = 0; i < N; i++)
         at[i] = i;
@@ -159,7 +162,8 @@ static size_t place_of(const size_t *at, size_t word) {
     return i;
 }
 
-/* Computes |a - b| / |b| of the outputs in the order of words, and of their means over places. */
+/* Computes the relative distance |a - b| / |b| of the outputs, compared word by word, and that of
+ * the means over all places. *each and *mean keep the largest distances. */
 static void compare(const setup *s, const view *plain, const view *moved, const size_t *at,
                     double *each, double *mean) {
     double apart = 0, size = 0, mean_apart = 0, mean_size = 0;
@@ -176,7 +180,7 @@ static void compare(const setup *s, const view *plain, const view *moved, const 
     *mean = fmax(*mean, sqrt(mean_apart / mean_size));
 }
 
-/* Extends the range of the score of word 0 on word 1, if that is visible. */
+/* Extends `range` by the score of query word 0 on key word 1, unless it is masked. */
 static void follow_score(const setup *s, const view *v, const size_t *at, double range[2]) {
     const double score = v->scores[place_of(at, 0) * s->N + place_of(at, 1)];
     if (isfinite(score))
@@ -205,8 +209,8 @@ static void try_form(attn_lab *lab, const setup *s, form f, attn_table *table, d
                  each < 1e-9 ? "permutation-equivariant" : "aware of order");
 }
 
-/* Draws the weights of the plain order, and those of another order with rows and columns sorted
- * back. */
+/* Draws the weights of the words in plain and in reverse order. Rows and columns of the second are
+ * put back in plain order. */
 static void draw_pair(attn_lab *lab, const setup *s, form f, attn_picture *p, size_t panel,
                       const char *const titles[2]) {
     float cells[WORDS * WORDS];

@@ -1,11 +1,12 @@
-/* Experiment: an LSTM against self-attention. It compares path length, operations, time, and the
- * share of the gradient of the last place that reaches the first. */
+/* Experiment: an LSTM against self-attention. It compares path length, operations, time, and how
+ * much of a gradient at the last place arrives at the first. */
 #include <math.h>
 
 #include "attn/rng.h"
 #include "experiments/lab.h"
 #include "layers/layers.h"
 
+/* LENGTHS: most sequence lengths. RUNS: a time is the fastest of so many runs. */
 enum { LENGTHS = 16, RUNS = 3 };
 
 static const attn_setting settings[] = {
@@ -33,7 +34,7 @@ static const attn_column quoted_columns[] = {
     {"attention, n^2 d", "", 0, false},
 };
 
-/* A layer of each kind, in one parameter set. */
+/* Both layers, in one parameter set. */
 typedef struct pair {
     attn_parameters *set;
     attn_lstm lstm;
@@ -41,7 +42,7 @@ typedef struct pair {
     size_t D;
 } pair;
 
-/* The measurements of one kind at one length. */
+/* Measurements of a layer at one length. ms: time of a forward pass; first: share_of_first. */
 typedef struct reading {
     double ms, first;
 } reading;
@@ -75,7 +76,8 @@ static bool open_pair(attn_lab *lab, pair *p) {
     return true;
 }
 
-/* Returns the norm of row 0 of dx, divided by the root mean square of the norms of all rows. */
+/* dx [n, D] is the gradient of the input. Returns the norm of its first row, divided by the root
+ * mean square of the norms of its n rows. */
 static double share_of_first(const float *dx, size_t n, size_t D) {
     double first = 0, all = 0;
     for (size_t i = 0; i < n * D; i++) {
@@ -86,7 +88,8 @@ static double share_of_first(const float *dx, size_t n, size_t D) {
     return all > 0 ? sqrt(first / (all / (double)n)) : 0;
 }
 
-/* Runs a forward pass, or a forward pass and a backward pass from the last row. */
+/* Runs a forward pass over x [n, D]. If dx is not NULL, runs a backward pass too, from the gradient
+ * dy [n, D] of the output to dx [n, D]. */
 static bool pass_through(attn_lab *lab, const pair *p, bool attention, const float *x, size_t n,
                          float *dx, float *dy) {
     attn_pass pass = {.arena = lab->scratch,
@@ -132,8 +135,8 @@ static void measure(attn_lab *lab, const pair *p, bool attention, const float *x
         out->first = share_of_first(dx, n, p->D);
 }
 
-/* Return the multiply-adds of each kind. LSTM: gates from input and state. Self-attention: four
- * projections, scores and sums of values. */
+/* Return the multiply-adds of a layer for n places of width d. LSTM: four gates from the input and
+ * four from the state. Self-attention: four projections, then scores and weighted sums. */
 static double lstm_operations(double n, double d) {
     return 8 * n * d * d;
 }
@@ -190,7 +193,7 @@ static void measure_lengths(attn_lab *lab, const pair *p) {
                                    sizeof columns / sizeof *columns, LENGTHS);
     const float *x = attn_lab_normal(lab, 0, longest * p->D);
     for (size_t n = attn_lab_size(lab, "shortest"); n <= longest && count < LENGTHS; n *= 2) {
-        /* a length takes about twice as long as the one before */
+        /* progress: a length takes about twice as long as the one before */
         attn_lab_part(lab, (double)n / (double)longest / 2, (double)n / (double)longest,
                       "%zu places", n);
         for (size_t k = 0; k < 2 && !lab->status; k++)

@@ -1,11 +1,13 @@
-/* Experiment: why scores are divided by sqrt(d). It draws normal queries and keys of growing width
- * and measures, with and without the scale, softmax and the gradient of the scores. */
+/* Experiment: why scores are divided by sqrt(d). For growing widths d it draws normal queries and
+ * keys. With and without the scale, it measures softmax and the gradient of the scores. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "attn/gradients.h"
 #include "experiments/lab.h"
 
+/* SHOWN: the picture of weights has the largest width up to SHOWN. It has ROWS queries, COLUMNS
+ * keys. */
 enum { VALUE_WIDTH = 64, SHOWN = 512, WIDTHS = 16, ROWS = 24, COLUMNS = 64 };
 
 static const attn_setting settings[] = {
@@ -26,12 +28,15 @@ static const attn_column columns[] = {
     {"gradient, median", "", 4, false},
 };
 
-/* The measurements of one width with one scale. */
+/* Measurements at one width with one scale; units as in `columns`. mean and median are those of the
+ * rows' gradient norms. */
 typedef struct reading {
     double deviation, largest, saturated, effective, mean, median;
 } reading;
 
-/* The inputs. A narrower head reads the first numbers of the same streams. */
+/* The inputs: query [L, d], key [S, d], value [S, VALUE_WIDTH], upstream (the gradient of the
+ * output) [L, VALUE_WIDTH], bias [L, S]. Arrays are made for the largest d; smaller widths use
+ * their beginnings. */
 typedef struct inputs {
     size_t L, S;
     float *query, *key, *value, *upstream, *bias;
@@ -41,8 +46,8 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     const double L = attn_setting_value(about, values, "queries");
     const double S = attn_setting_value(about, values, "keys");
     const double d = attn_setting_value(about, values, "widest");
-    /* inputs, their packed copies and gradients; scores, weights, bias and its gradient; and the
-     * constant part of an operation */
+    /* (L + S) rows: inputs, packed copies and gradients. L x S: scores, weights, bias, its gradient
+     * and intermediate results. 32 MiB: the constant part of an operation. */
     return (size_t)(4 * (6 * (L + S) * (d + VALUE_WIDTH) + 10 * L * S)) + ((size_t)32 << 20);
 }
 
@@ -51,7 +56,8 @@ static int rising(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Computes statistics of the weights and of the gradient of the scores, row by row. */
+/* Computes the measurements from scores, weights and the gradient of the scores, all [L, S].
+ * `norms` [L] is working memory. */
 static void read_rows(const inputs *in, const float *scores, const float *weights,
                       const float *gradient, double *norms, reading *out) {
     const size_t L = in->L, S = in->S;
@@ -77,7 +83,8 @@ static void read_rows(const inputs *in, const float *scores, const float *weight
     out->median = (norms[(L - 1) / 2] + norms[L / 2]) / 2;
 }
 
-/* Runs a forward and a backward pass. The gradient of the scores is that of a bias of zeros. */
+/* Runs a forward and a backward pass at width d. The operation has a bias of zeros that is added to
+ * the scores, because its gradient is the gradient of the scores. */
 static void measure(attn_lab *lab, const inputs *in, size_t d, double scale, reading *out,
                     const float **weights) {
     attn_inputs op = attn_attention_defaults();
@@ -159,7 +166,8 @@ static void close_up(attn_lab *lab, size_t widest, const reading (*found)[WIDTHS
         plain[n - 1].median, scaled[n - 1].deviation, scaled[n - 1].mean);
 }
 
-/* Measures both scales at one width, and adds the weights to the picture if it shows this width. */
+/* Measures both scales at width d. If `shown` is not NULL, the weights are added to this
+ * picture. */
 static void measure_width(attn_lab *lab, const inputs *in, size_t d, reading (*found)[WIDTHS],
                           size_t at, attn_table *table, attn_picture *shown) {
     static const char *const words[] = {"1", "1/sqrt(d)"};

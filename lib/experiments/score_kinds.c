@@ -1,4 +1,5 @@
-/* Experiment: dot-product, additive and multiplicative attention on translation. */
+/* Experiment: kinds of scores. It trains translation models with dot-product, additive and
+ * multiplicative attention. */
 #include <math.h>
 
 #include "experiments/lesson.h"
@@ -27,8 +28,10 @@ static const struct {
              {ATTN_MODEL_GENERAL, 1, "general (Luong)"},
              {ATTN_MODEL_CONCAT, 1, "concat (Luong)"},
              {ATTN_MODEL_MULTIHEAD, 4, "multi-head, 4 heads"}};
+/* WORDS: bound of the vocabularies. SPECIMEN: source words of the example in pictures, at least. */
 enum { KINDS = sizeof kinds / sizeof *kinds, WORDS = 1200, SPECIMEN = 9 };
 
+/* The table and pictures of a run, and the results that the closing sentence names. */
 typedef struct sheet {
     attn_table *table;
     attn_picture *curves, *heatmaps;
@@ -80,7 +83,7 @@ static void try_kind(attn_lab *lab, const attn_lesson *lesson, size_t k, sheet *
     attn_model_free(pupil.model);
 }
 
-/* Writes the closing sentence. It has no times, so it is the same in every run. */
+/* Writes the closing sentence. It contains no times, so equal settings give equal sentences. */
 static void close_up(attn_lab *lab, const sheet *s) {
     size_t best = 0, clear = 0;
     for (size_t k = 1; k < KINDS; k++) {

@@ -1,5 +1,5 @@
-/* Experiment: full against local and sparse attention. It measures the cost of the operation, and
- * the loss in quality of a translation model that sees only some keys. */
+/* Experiment: full against local and sparse attention. It measures memory and time of the
+ * operation, and the quality of translation models whose decoder sees only some source words. */
 #include <math.h>
 
 #include "attn/attention.h"
@@ -11,6 +11,8 @@ static const attn_setting settings[] = {
     {"radius", 4, 4, 1, 64, true, "of the local model, in words on either side"},
 };
 
+/* WORDS: bound of the vocabularies. RUNS: a time is the fastest of so many runs. SPECIMEN: source
+ * words of the example in pictures, at least. */
 enum {
     WORDS = 1200,
     HEADS = 4,
@@ -55,11 +57,13 @@ static const struct {
 } variants[VARIANTS] = {
     {"full", ATTN_MODEL_MULTIHEAD}, {"local", ATTN_MODEL_LOCAL}, {"strided", ATTN_MODEL_STRIDED}};
 
+/* Inputs of the operation, HEADS x tokens x HEAD_WIDTH each, and the time of full attention. */
 typedef struct operation {
     float *query, *key, *value;
     double full_ms;
 } operation;
 
+/* Results of the translation models: BLEU on shorter and on longer sentences. */
 typedef struct quality {
     attn_table *table;
     attn_picture *curves, *heatmaps;
@@ -85,8 +89,8 @@ static attn_inputs inputs_of(const operation *op, size_t n, size_t pattern) {
     return in;
 }
 
-/* Measures the time of the fastest of some runs, the share of visible keys, and the bytes of a
- * run. */
+/* Measures one operation: *ms, the time of the fastest run; *kept, the share (0 … 1) of visible
+ * cells; *megabytes, the memory of a run in MiB. */
 static bool measure(attn_lab *lab, const attn_inputs *in, double *ms, double *kept,
                     double *megabytes) {
     attn_attention *run;
@@ -117,7 +121,7 @@ static bool measure(attn_lab *lab, const attn_inputs *in, double *ms, double *ke
     return true;
 }
 
-/* Measures sequences of 1,024 tokens and of the longest length. */
+/* Measures all patterns at two lengths: a quarter of the setting "tokens", and all of it. */
 static void measure_costs(attn_lab *lab) {
     const size_t most = attn_lab_size(lab, "tokens"), all = most * HEADS * HEAD_WIDTH;
     const size_t lengths[2] = {most / 4 > 0 ? most / 4 : most, most};
@@ -157,15 +161,15 @@ static bool open_quality(attn_lab *lab, const attn_lesson *lesson, quality *q) {
     return !lab->status;
 }
 
-/* Tells whether target word i sees source word j. */
+/* Tells whether the cross-attention of a model lets target word i see source word j. */
 static bool sees(const attn_model_config *config, size_t i, size_t j) {
     const size_t far = i > j ? i - j : j - i;
     return config->attention == ATTN_MODEL_MULTIHEAD || far <= config->radius ||
            (config->attention == ATTN_MODEL_STRIDED && far % config->stride == 0);
 }
 
-/* Returns the share of visible cells of cross-attention, for the longest sentences and equally many
- * source and target words. */
+/* Returns the percentage of cells of cross-attention that are visible in the longest sentences, if
+ * source and target have equally many words. */
 static double seen(const attn_lab *lab, const attn_model_config *config) {
     const size_t n = attn_lab_size(lab, "longest");
     double count = 0;

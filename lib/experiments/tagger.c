@@ -1,4 +1,4 @@
-/* The forward and backward pass of a small encoder with causal self-attention. */
+/* Forward and backward pass of the small causal encoder (tagger.h). */
 #include "experiments/tagger.h"
 
 #include <math.h>
@@ -6,8 +6,8 @@
 
 #include "attn/positions.h"
 
-/* Intermediate results of a layer for the backward pass: [rows, D], and hidden and active
- * [rows, 4 D]. */
+/* Results of a layer that the backward pass reads: [rows, D] each, but hidden and active [rows, 4
+ * D], and stats of the layer norms [rows, 2]. */
 typedef struct kept {
     float *x, *attended, *middle, *hidden, *active, *sum, *y, *stats[2];
     attn_attend_saved saved;
@@ -99,7 +99,8 @@ static bool forward(attn_lab *lab, const attn_tagger *t, size_t layer, float *x,
     return true;
 }
 
-/* Adds the gradient of the layer's input to dx. */
+/* Runs the backward pass of a layer. dy [rows, D] is the gradient of its output; the gradient of
+ * its input is added to dx [rows, D]. */
 static bool backward(attn_lab *lab, const attn_tagger *t, size_t layer, float *dx, const float *dy,
                      size_t rows, kept *k, attn_pass *pass) {
     const size_t D = t->width;

@@ -1,4 +1,4 @@
-/* Reads and writes strings and counts of container headers (header_text.h). */
+/* Reads and writes the strings and integers of container headers (header_text.h). */
 #include "io/header_text.h"
 
 #include <stdint.h>
@@ -41,7 +41,8 @@ attn_status attn_io_count(attn_io_cursor *c, size_t *out) {
     return ATTN_OK;
 }
 
-/* Returns the length of the well-formed UTF-8 sequence at p, or 0 if there is none (RFC 3629). */
+/* Returns the length in bytes of the well-formed UTF-8 sequence at p (RFC 3629). 0: there is none,
+ * or it is longer than `left` bytes. */
 static size_t utf8_length(const unsigned char *p, size_t left) {
     static const struct {
         unsigned char from, to, second_from, second_to;
@@ -64,7 +65,7 @@ static size_t utf8_length(const unsigned char *p, size_t left) {
     return 0;
 }
 
-/* Reads four hexadecimal digits at p. Returns false if p does not have them. */
+/* Reads four hexadecimal digits at p. Returns false if the next four bytes are not such digits. */
 static bool hex4(const char *p, const char *end, unsigned *out) {
     unsigned value = 0;
     if (end - p < 4)
@@ -101,8 +102,9 @@ static char *put_utf8(char *out, unsigned c) {
     return out;
 }
 
-/* Decodes the escape after a backslash at *from into `out`. Returns the end of the written bytes,
- * or NULL if the escape is invalid. */
+/* Decodes one escape of a JSON string. *from points behind the backslash and is advanced behind the
+ * escape. The decoded bytes are written to `out`. Returns the end of the written bytes, or NULL if
+ * the escape is invalid (a lone surrogate and U+0000 are too). */
 static char *unescape(const char **from, const char *end, char *out) {
     static const char names[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
     const char *p = *from, *name;
@@ -128,7 +130,8 @@ static char *unescape(const char **from, const char *end, char *out) {
     return put_utf8(out, c);
 }
 
-/* Finds the closing quote of a string, or returns NULL. */
+/* Returns the closing quote of the string that begins at p, or NULL if there is none before
+ * `end`. */
 static const char *find_close(const char *p, const char *end) {
     for (; p < end && *p != '"'; p++)
         if (*p == '\\' && ++p == end)

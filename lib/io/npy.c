@@ -1,5 +1,5 @@
-/* Makes the header of an .npy file: magic, version 1.0, a length of 16 bits, and a Python
- * dictionary. The whole is padded to a multiple of 64 bytes. */
+/* Makes the header of an .npy file. The header consists of a magic, the version 1.0, a length of 16
+ * bits, and a Python dictionary. Blanks pad it to a multiple of 64 bytes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static const char *descriptor(attn_dtype dtype) {
 
 attn_status attn_npy_header(const attn_tensor *tensor, attn_arena *arena, const void **header,
                             size_t *size, attn_error *err) {
-    enum { LEAD = 10, ROOM = 384 }; /* eight axes of 20 digits fit */
+    enum { LEAD = 10, ROOM = 384 }; /* ROOM suffices for ATTN_MAX_RANK (8) sizes of 20 digits */
     const char *type = descriptor(tensor->dtype);
     if (!type)
         return attn_fail(err, ATTN_EDTYPE, "", "NumPy's format has no %s",

@@ -1,6 +1,6 @@
-/* Reads and writes the header of a safetensors container. The header is data from outside and is
- * read once from start to end. Then the tensors are sorted by their first byte to find overlaps and
- * gaps. */
+/* Reads and writes the header of a safetensors container. A header may come from anywhere, so
+ * nothing in it is trusted. It is read once from start to end. Then its tensors are sorted by their
+ * first byte to find overlaps and gaps. */
 #include "attn/safetensors.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "io/header_text.h"
 
-#define MOST_HEADER   100000000 /* the limit of the format */
+#define MOST_HEADER   100000000 /* bytes; the format's own limit */
 #define MOST_METADATA 64
 #define METADATA      "__metadata__"
 
@@ -20,21 +20,22 @@ static const struct {
              {"I32", ATTN_I32}, {"I64", ATTN_I64}, {"U8", ATTN_U8},     {"BOOL", ATTN_BOOL}};
 enum { TYPES = sizeof types / sizeof *types };
 
-/* A tensor of the header, before its offsets are checked. */
+/* A tensor as the header describes it, before its offsets are checked. */
 typedef struct entry {
     const char *name;
     attn_dtype dtype;
     int rank;
     size_t dims[ATTN_MAX_RANK], begin, end;
-    size_t order; /* index in the header */
+    size_t order; /* its position in the header, counted from 0 */
 } entry;
 
+/* A growing array in an arena: `count` items of `each` bytes, with space for `room` items. */
 typedef struct list {
     char *items;
     size_t count, room, each;
 } list;
 
-/* Appends a zeroed item to the list and returns it; NULL: out of memory. */
+/* Appends a zeroed item to the list and returns the item. NULL: out of memory. */
 static void *append(list *l, attn_arena *arena) {
     if (l->count == l->room) {
         size_t room = l->room ? 2 * l->room : 16, bytes;
@@ -188,11 +189,12 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
 }
 
-/* Computes the bytes of a tensor; false: they exceed SIZE_MAX / 2. */
+/* Computes the size of a tensor in bytes. Returns false if the size exceeds SIZE_MAX / 2. */
 static bool count_bytes(attn_dtype dtype, int rank, const size_t *dims, size_t *bytes) {
     size_t need = attn_dtype_size(dtype), bound = need;
     for (int k = 0; k < rank; k++) {
-        /* an axis of 0 counts as 1, so that the product of the other axes is checked too */
+        /* An axis of length 0 counts as 1 in `bound`, so that the other axes are checked for
+         * overflow too. */
         if (!attn_size_mul(bound, dims[k] ? dims[k] : 1, &bound) || bound > SIZE_MAX / 2)
             return false;
         need *= dims[k];
@@ -217,7 +219,8 @@ static attn_status check_sizes(const entry *e, size_t count, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Checks that no name occurs twice, and that the tensors fill all bytes without overlap or gap. */
+/* Checks that all names differ, and that the tensors fill all `bytes` bytes without overlap or gap.
+ * It leaves the entries sorted by their first byte. */
 static attn_status check_places(entry *e, size_t count, size_t bytes, attn_error *err) {
     size_t at = 0;
     if (count == 0)
@@ -294,7 +297,7 @@ bool attn_tensor_is_aligned(const attn_tensor *tensor) {
 
 /* --- writing --- */
 
-/* Sorts tensors by falling element size. The order of equal sizes stays. */
+/* Sorts tensors by element size, largest first. Tensors of equal element size keep their order. */
 static void sort_by_size(attn_named_tensor *t, size_t count) {
     for (size_t i = 1; i < count; i++) {
         attn_named_tensor moved = t[i];
@@ -307,7 +310,7 @@ static void sort_by_size(attn_named_tensor *t, size_t count) {
     }
 }
 
-/* Returns the name of a type in the container, or NULL if it has no such type. */
+/* Returns the name of an element type in the container's header, or NULL if the format lacks it. */
 static const char *type_name(attn_dtype dtype) {
     for (int i = 0; i < TYPES; i++)
         if (types[i].dtype == dtype)
@@ -315,7 +318,7 @@ static const char *type_name(attn_dtype dtype) {
     return NULL;
 }
 
-/* Refuses a tensor that attn_safetensors_read would refuse. */
+/* Checks a tensor to be written, so that attn_safetensors_read will accept it. */
 static attn_status check_tensor(const attn_safetensors *what, size_t index, attn_error *err) {
     const char *name = what->tensors[index].name;
     const attn_tensor *t = &what->tensors[index].tensor;
@@ -331,7 +334,7 @@ static attn_status check_tensor(const attn_safetensors *what, size_t index, attn
     if (t->rank < 1 || t->rank > ATTN_MAX_RANK)
         return attn_fail(err, ATTN_ESHAPE, name, "expected 1 to %d axes, found %d", ATTN_MAX_RANK,
                          t->rank);
-    size_t elements = 1; /* stays 1 if the number of elements overflows */
+    size_t elements = 1; /* if the number of elements overflows, it stays 1 and is refused later */
     attn_tensor_count(t, &elements);
     if (elements && !attn_tensor_is_dense(t))
         return attn_fail(err, ATTN_EARG, name, "expected a row-major tensor without gaps");

@@ -64,14 +64,9 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
 
 /* Returns whether any layer can hide a key inside the interval of a row: by a byte or bit, a number
  * of -infinity, or a pattern. */
-static inline bool attn_mask_hides_cells(const attn_mask *m) {
-    return m->keep_count || m->bias_count || m->pattern_count;
-}
-
+bool attn_mask_hides_cells(const attn_mask *m);
 /* Returns whether the interval of every row contains all keys. */
-static inline bool attn_mask_is_open(const attn_mask *m) {
-    return !m->lengths && m->left == INT64_MAX && m->right == INT64_MAX;
-}
+bool attn_mask_is_open(const attn_mask *m);
 
 /* Sets seen[j - j0] to 1 if key j, j0 <= j < j0 + n, gets a finite score in row i, else to 0.
  * Without a finite fill these are the visible keys (attn_mask_keep). A finite fill gives hidden

@@ -1,4 +1,4 @@
-/* Explains one weight: its query and key vectors, each step from their product to the weight, and
+/* Explains one weight: the query and key vectors, every step from their product to the weight, and
  * the masks that hide it. */
 #include <math.h>
 #include <string.h>
@@ -7,13 +7,15 @@
 #include "mask/mask_private.h"
 #include "runs/run_private.h"
 
+/* Keys of a row whose weights are computed together. */
 enum { CHUNK = 2048 };
 
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the explanation");
 }
 
-/* Copies a vector as the score product reads it, in double. */
+/* Copies n doubles. attn_query_rows and attn_key_rows return `to` itself if they had to convert the
+ * row, and then nothing is copied. */
 static void copy_vector(double *to, const void *row, size_t n) {
     if (row != to)
         memcpy(to, row, n * sizeof *to);
@@ -72,7 +74,7 @@ static attn_status explain_stages(const attn_run *run, const attn_range *at,
     return status;
 }
 
-/* Returns whether this mask layer, without the others, hides the key. */
+/* Tells whether mask layer number `layer` hides the key when it is the only layer. */
 static bool layer_hides(const attn_mask *m, size_t layer, const attn_range *at, int64_t distance) {
     const attn_mask_layer *l = &m->layers[layer];
     const attn_mask_part *part = attn_mask_part_of(m, layer);
@@ -106,7 +108,7 @@ static void explain_mask(const attn_run *run, const attn_range *at, attn_run_cel
         out->position_bias = attn_position_bias_at(&a->rule, at->head, out->distance);
 }
 
-/* Computes the rank of the cell among the visible keys of its row. */
+/* Computes the rank of the cell's weight among the weights of all visible keys of its row. */
 static attn_status find_rank(const attn_run *run, const attn_range *at, attn_arena *arena,
                              attn_cells_scratch *scratch, attn_run_cell *out, attn_error *err) {
     const attn_attention *a = run->op;
@@ -139,7 +141,7 @@ static attn_status find_rank(const attn_run *run, const attn_range *at, attn_are
 double attn_run_logsumexp(const attn_run *run, size_t batch, size_t head, size_t row) {
     const size_t at = attn_row_index(run->op, batch, head, row);
     const attn_kernels *table =
-        run->stats.kind[at] == ATTN_ROW_DOUBLE ? attn_kernels_of(ATTN_ISA_REF) : run->op->kernels;
+        run->stats.kind[at] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : run->op->kernels;
     return run->stats.sum[at] == 0 ? -INFINITY
                                    : table->logsumexp(run->stats.max[at], run->stats.sum[at]);
 }

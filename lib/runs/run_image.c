@@ -1,6 +1,12 @@
-/* Makes the image of an operation that has run: a header that names everything, dense tensors in
- * place and copies of others, boolean masks packed to bits, statistics, labels and the overview.
- * The tables at the beginning name tensors and numbers; run_open.c uses them to read an image. */
+/* Makes the image of an operation that has run. The image is a safetensors container with
+ *
+ * - the input tensors: dense ones are not copied, others are copied
+ * - boolean masks, packed to one bit a cell
+ * - row statistics, labels and the overview
+ * - numbers and mask layers as metadata texts
+ *
+ * The tables at the beginning name tensors and numbers. run_open.c reads images by the same
+ * tables. */
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -60,7 +66,7 @@ const attn_run_number_name attn_run_number_names[] = {
 _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(size_t) == sizeof(int64_t),
                "the table writes them so");
 
-/* Writes one number as text into to[ATTN_RUN_KEY + 8]. */
+/* Writes a number of attn_inputs as text to `to`, which has ATTN_RUN_KEY + 8 bytes. */
 static void write_number(const attn_run_number_name *name, const attn_inputs *in, char *to) {
     const void *at = (const char *)in + name->offset;
     const size_t room = ATTN_RUN_KEY + 8;
@@ -121,7 +127,7 @@ bool attn_run_number_read(const attn_run_number_name *name, const char *text, at
     "%d %d %" SCNd64 " %" SCNd64 " %" SCNd64 " %d %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64    \
     " %" SCNd64 " %n"
 
-/* Writes a mask layer without its tensor as one line of at most ATTN_RUN_LINE bytes. */
+/* Writes a mask layer, except for its tensor, as a line of at most ATTN_RUN_LINE bytes. */
 static void write_layer(const attn_mask_layer *layer, char *to) {
     const attn_pattern *p = &layer->pattern;
     snprintf(to, ATTN_RUN_LINE, LAYER_OUT, (int)layer->kind, (int)layer->semantics,
@@ -172,7 +178,8 @@ static attn_status add_text(builder *b, const char *key, const char *text) {
     return m->key && m->text ? ATTN_OK : no_memory(b);
 }
 
-/* Copies the elements of axis `axis` and all later axes to *to, row-major, and advances *to. */
+/* Copies the elements of axis `axis` and of all later axes to *to, row-major, and advances *to
+ * behind them. */
 static void copy_axis(char **to, const attn_tensor *t, int axis, const char *from) {
     const size_t each = attn_dtype_size(t->dtype);
     for (size_t i = 0; i < t->dims[axis]; i++, from += t->strides[axis] * (ptrdiff_t)each) {
@@ -212,7 +219,8 @@ static bool is_boolean(const attn_mask_layer *layer) {
             layer->semantics == ATTN_SEM_HIDE);
 }
 
-/* Packs one row of a boolean mask into bits or, with `bits` false, into bytes of 0 and 1. */
+/* Converts a row of a boolean mask to visibility: to bits if `bits` is true, else to bytes of 0 and
+ * 1. 1 means visible. */
 static void pack_row(const attn_mask_layer *layer, const char *from, uint8_t *to, bool bits) {
     const attn_tensor *t = &layer->values;
     const size_t n = t->dims[t->rank - 1];
@@ -243,8 +251,8 @@ static void pack_axis(const attn_mask_layer *layer, int axis, const char *from, 
         pack_axis(layer, axis + 1, from, to, row_bytes, bits);
 }
 
-/* Packs a boolean mask into bits if its last axis has one element for each key. Else it is stored
- * as booleans, true for visible. */
+/* Replaces the tensor of a boolean mask by visibility. If the last axis has one element for each
+ * key, a cell becomes one bit. Else (the last axis broadcasts) the tensor becomes booleans. */
 static attn_status pack_mask(builder *b, attn_mask_layer *layer) {
     const attn_tensor *t = &layer->values;
     const size_t n = t->dims[t->rank - 1];
@@ -299,8 +307,8 @@ static attn_status add_masks(builder *b) {
 
 /* --- the rest --- */
 
-/* Adds a metadata text of the caller. Its key must not begin with "run." and must not occur
- * twice. */
+/* Adds a metadata text of the caller. Its key must not begin with "run.", and the caller must not
+ * give a key twice. */
 static attn_status add_metadata(builder *b, size_t at) {
     const attn_metadata *m = &b->source->metadata[at];
     bool taken = strncmp(m->key, "run.", 4) == 0;
@@ -350,7 +358,7 @@ static attn_status add_stats(builder *b) {
     return status ? status : add_tensor(b, "stats.kind", &kind);
 }
 
-/* Adds a tensor of all labels, each with a NUL at its end. */
+/* Adds the labels as one tensor of bytes. A NUL ends each label. */
 static attn_status add_labels(builder *b, const char *name, const char *const *labels, size_t n) {
     size_t bytes = 0;
     if (!labels)
@@ -444,17 +452,19 @@ attn_status attn_run_cost(const attn_attention_dims *d, size_t slots, attn_cost 
     const double elem = d->result == ATTN_F64 ? 8 : 4;
     double image = rows * (17 + elem * (double)d->E) + 65536 +
                    elem * (double)d->B * (double)d->Hkv * (double)d->S * (double)(d->Ek + d->Ev);
-    size_t lane = 0, work = 0;
+    size_t bytes = 0, work = 0;
     attn_cost cost = {.cells = 0};
     if (p.overview != SIZE_MAX) {
         const size_t cols = attn_run_cells_along(d->S, p.overview);
         const double cells = (double)attn_run_cells_along(d->L, p.overview) * (double)cols;
-        /* max and mean; the factor covers the level above, a quarter as large, and its edges */
+        /* max and mean; the level above has a quarter of the cells, and 1.3 also covers its edge
+         * cells */
         const double planes = heads * cells * 2 * 1.3 * sizeof(float);
         image += planes;
         cost.cells = rows * (double)d->S;
         cost.operations = cost.cells * 2 * (double)d->score_width;
-        if (!attn_run_lane_bytes(d, p.overview, cols, &lane) || !attn_size_mul(slots, lane, &work))
+        if (!attn_run_buffer_bytes(d, p.overview, cols, &bytes) ||
+            !attn_size_mul(slots, bytes, &work))
             return attn_fail(err, ATTN_ELIMIT, "store", "more bytes than can be counted");
         work += (size_t)planes;
     }

@@ -1,5 +1,5 @@
-/* Opens an image as a run. The image is data from outside, so names, shapes, numbers and alignment
- * are checked here or by attn_attention_new. */
+/* Opens an image as a run. An image may come from anywhere, so this file and attn_attention_new
+ * check its names, shapes, numbers and alignment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,8 @@ const char *attn_run_text(const attn_run *run, const char *key) {
     return NULL;
 }
 
-/* Finds a tensor that must have this type and these dimensions. */
+/* Finds the tensor `name` and stores its data in *data. It is an error if the tensor is missing or
+ * has another type or shape. */
 static attn_status need_tensor(opener *o, const char *name, attn_dtype dtype, int rank,
                                const size_t *dims, const void **data) {
     const attn_tensor *t = find_tensor(o->run, name);
@@ -114,8 +115,8 @@ static attn_status read_inputs(opener *o) {
     return status ? status : read_offsets(o);
 }
 
-/* Chooses the kernel table that computed the run, if this processor supports it. Then weights equal
- * those of the run in every bit. */
+/* Chooses the kernel table that computed the run, if this processor supports it. Weights are then
+ * equal to those of the original run in every bit. */
 static void choose_kernel(attn_run *run) {
     const char *name = attn_run_text(run, ATTN_RUN_KERNEL);
     attn_attention_dims d;

@@ -1,5 +1,6 @@
-/* Makes the inputs of an operation for some rows of one head. The run's inputs are reduced to what
- * these rows read; masks and positions are cut so that each cell keeps its own. */
+/* Makes the inputs of a small operation that computes only some rows of one head of a run. Tensors
+ * are reduced to that head and, for queries, to these rows. Masks and positions are reduced so that
+ * every remaining cell keeps its mask and its distance. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ typedef struct cutter {
     attn_inputs in;
 } cutter;
 
-/* Returns `rows` rows from `row` on of head h of batch entry b, as a tensor [1, 1, rows, width]. */
+/* Returns rows [row, row + rows) of head h and batch entry b as a tensor [1, 1, rows, width]. */
 static attn_tensor cut_view(const attn_view *v, size_t b, size_t h, size_t row, size_t rows,
                             size_t width) {
     const size_t dims[4] = {1, 1, rows, width};
@@ -23,7 +24,8 @@ static attn_tensor cut_view(const attn_view *v, size_t b, size_t h, size_t row, 
     return t;
 }
 
-/* Returns the index of flattened batch entry b along batch axis `axis`. */
+/* `b` counts the entries of all batch axes together. Returns the index of entry b along batch axis
+ * `axis`. */
 static size_t batch_index(const attn_attention_dims *d, size_t b, int axis) {
     for (int i = d->batch_rank - 1; i > axis; i--)
         b /= d->batch[i];
@@ -36,7 +38,8 @@ static void *advance(const attn_tensor *t, int axis, size_t index) {
            (ptrdiff_t)at * t->strides[axis] * (ptrdiff_t)attn_dtype_size(t->dtype);
 }
 
-/* Removes the first axis by taking its element `index`. */
+/* Removes the first axis: the tensor becomes its element `index` (element 0 if that axis
+ * broadcasts). */
 static void drop_axis(attn_tensor *t, size_t index) {
     t->data = advance(t, 0, index);
     t->rank--;
@@ -44,12 +47,14 @@ static void drop_axis(attn_tensor *t, size_t index) {
     memmove(t->strides, t->strides + 1, (size_t)t->rank * sizeof *t->strides);
 }
 
-/* Cuts a tensor that broadcasts to [batch.., H, L, S] to [rows or 1, S]. */
+/* Reduces a tensor that broadcasts to [batch.., H, L, S] to the given head and rows: [rows or 1,
+ * S], or [S]. */
 static void cut_values(const cutter *c, attn_tensor *t) {
     const attn_attention_dims *d = &c->a->dims;
     const int whole = d->batch_rank + (d->has_heads ? 3 : 2);
     while (t->rank > 2) {
-        const int axis = whole - t->rank; /* the axis of the weights that this axis stands for */
+        /* the axis of the weights to which the tensor's first axis belongs */
+        const int axis = whole - t->rank;
         drop_axis(t, axis < d->batch_rank ? batch_index(d, c->rows->batch, axis) : c->rows->head);
     }
     if (t->rank == 2 && t->dims[0] != 1) {
@@ -58,8 +63,8 @@ static void cut_values(const cutter *c, attn_tensor *t) {
     }
 }
 
-/* Cuts a padding mask to [S]. It is [S], or [B, S] with B flattened, or has all batch axes and
- * S. */
+/* Reduces a padding mask to [S]. Its shape is [S], or [B, S] where B counts all batch axes
+ * together, or [batch.., S]. */
 static void cut_padding(const cutter *c, attn_tensor *t) {
     const attn_attention_dims *d = &c->a->dims;
     if (t->rank == 2 && d->batch_rank != 1)
@@ -120,7 +125,7 @@ static bool one_number(const cutter *c, double value, attn_tensor *out) {
     return true;
 }
 
-/* Takes the part for this head from tensors that have a head axis. */
+/* Reduces parameters with a head axis (position tables, slopes, sinks) to the given head. */
 static bool cut_parameters(cutter *c) {
     const size_t h = c->rows->head;
     attn_position *p = &c->in.position;

@@ -1,7 +1,12 @@
-/* Pools the weights of a stored run to cells. The overview holds the cells of two upper levels. A
- * tile of these levels is copied from the overview; other tiles are pooled on request. To make the
- * overview, the weights of all heads are computed once. A piece of this work is two rows of cells,
- * from which one row of the level above is computed. */
+/* Pools the weights of a stored run to cells: maximum and mean of the visible weights in a square
+ * of 2^level x 2^level.
+ *
+ * The overview of an image holds all cells of two high levels. A tile of these levels is copied
+ * from the overview. Tiles of other levels are computed from the inputs when they are requested.
+ *
+ * Making the overview computes all weights once. Its work is divided into pieces for the thread
+ * pool. A piece is two rows of cells of the lower level, from which it also computes one row of the
+ * level above. Each thread of the pool has one set of buffers (thread_buffers). */
 #include <math.h>
 #include <string.h>
 
@@ -11,16 +16,18 @@
 
 enum {
     ROWS = 64,    /* rows of weights that are computed together */
-    CHUNK = 2048, /* keys of each row that are computed together */
-    WAYS = 8,     /* independent partial sums, so an addition need not wait for the previous one */
+    CHUNK = 2048, /* columns (keys) of weights that are computed together */
+    /* independent partial sums, so that an addition does not wait for the result of the previous
+     * one */
+    PARTIAL_SUMS = 8,
 };
 
-/* The cells [row, row + rows) x [col, col + cols) of a level of one head. */
+/* The cells [row, row + rows) x [col, col + cols) of a level, of one head. Units are cells. */
 typedef struct cell_area {
     size_t batch, head, level, row, rows, col, cols;
 } cell_area;
 
-/* Sums of one cell. */
+/* Statistics of the weights in one cell. */
 typedef struct cell_sum {
     double sum;
     size_t count; /* visible weights that are not NaN */
@@ -28,46 +35,48 @@ typedef struct cell_sum {
     bool nan;
 } cell_sum;
 
-/* Scratch of one thread. */
-typedef struct pool_lane {
+/* The buffers of one thread. */
+typedef struct thread_buffers {
     attn_cells_scratch *scratch;
-    void *weights;  /* [ROWS, CHUNK] elements of the result */
-    float *line;    /* [CHUNK] a row of float64 weights, rounded */
-    uint8_t *keep;  /* [CHUNK] */
-    cell_sum *sums; /* [band, cols] */
-} pool_lane;
+    void *weights;  /* [ROWS, CHUNK] weights in the type of the results */
+    float *line;    /* [CHUNK] a row of float64 weights, rounded to float32 */
+    uint8_t *keep;  /* [CHUNK] visibility of the weights in a row */
+    cell_sum *sums; /* [rows_per_piece(level), cols] */
+} thread_buffers;
 
-/* Returns the number of rows of cells in one piece of work. */
-static size_t band_of(size_t level) {
-    const size_t band = level < 6 ? (size_t)ROWS >> level : 0;
-    return band > 2 ? band : 2;
+/* Returns the number of rows of cells that a piece of work computes: those that cover ROWS rows of
+ * weights, but at least 2. */
+static size_t rows_per_piece(size_t level) {
+    const size_t rows = level < 6 ? (size_t)ROWS >> level : 0;
+    return rows > 2 ? rows : 2;
 }
 
-bool attn_run_lane_bytes(const attn_attention_dims *d, size_t level, size_t cols, size_t *bytes) {
+bool attn_run_buffer_bytes(const attn_attention_dims *d, size_t level, size_t cols, size_t *bytes) {
     attn_area scratch = {0};
     size_t sums;
     attn_cells_place(&scratch, d, attn_kernels_with(d->isa, d->precision, d->tanh_score));
-    *bytes = sizeof(pool_lane) + ROWS * CHUNK * attn_dtype_size(d->result) +
+    *bytes = sizeof(thread_buffers) + ROWS * CHUNK * attn_dtype_size(d->result) +
              CHUNK * (sizeof(float) + 1) + 8 * ATTN_ALIGN + 4096;
     return !scratch.overflow && attn_size_add(*bytes, scratch.used, bytes) &&
-           attn_size_mul(cols, band_of(level) * sizeof(cell_sum), &sums) &&
+           attn_size_mul(cols, rows_per_piece(level) * sizeof(cell_sum), &sums) &&
            attn_size_add(*bytes, sums, bytes);
 }
 
-/* Makes scratch for pieces of band_of(level) rows of `cols` cells; NULL: out of memory. */
-static pool_lane *new_lane(const attn_attention *a, size_t level, size_t cols, attn_arena *arena) {
-    pool_lane *lane = attn_arena_small(arena, sizeof *lane);
+/* Allocates the buffers of one thread for pieces with rows of `cols` cells. NULL: out of memory. */
+static thread_buffers *new_buffers(const attn_attention *a, size_t level, size_t cols,
+                                   attn_arena *arena) {
+    thread_buffers *buf = attn_arena_small(arena, sizeof *buf);
     size_t sums;
-    if (!lane || !attn_size_mul(cols, band_of(level), &sums))
+    if (!buf || !attn_size_mul(cols, rows_per_piece(level), &sums))
         return NULL;
-    *lane = (pool_lane){
+    *buf = (thread_buffers){
         .scratch = attn_cells_scratch_new(a, arena),
         .weights = attn_arena_take(arena, ROWS * CHUNK * attn_dtype_size(a->dims.result)),
         .line = attn_arena_take(arena, CHUNK * sizeof(float)),
         .keep = attn_arena_take(arena, CHUNK),
-        .sums = attn_arena_zeroed(arena, sums, sizeof *lane->sums),
+        .sums = attn_arena_zeroed(arena, sums, sizeof *buf->sums),
     };
-    return lane->scratch && lane->weights && lane->line && lane->keep && lane->sums ? lane : NULL;
+    return buf->scratch && buf->weights && buf->line && buf->keep && buf->sums ? buf : NULL;
 }
 
 static void add_slowly(cell_sum *s, const float *w, const uint8_t *keep, size_t n) {
@@ -84,18 +93,19 @@ static void add_slowly(cell_sum *s, const float *w, const uint8_t *keep, size_t 
     }
 }
 
-/* Adds n weights of one row to the sums of their cell. A hidden weight is 0 and changes neither sum
- * nor maximum, so only the count needs `keep` (NULL: all weights are visible). */
+/* Adds n weights of one row to the statistics of their cell. `keep` is their visibility, or NULL if
+ * all are visible. A hidden weight is 0: it leaves sum and maximum as they are, so that only the
+ * count needs `keep`. */
 static void add_weights(cell_sum *s, const float *w, const uint8_t *keep, size_t n) {
-    double sums[WAYS] = {0}, sum = 0;
-    float max[WAYS] = {0};
+    double sums[PARTIAL_SUMS] = {0}, sum = 0;
+    float max[PARTIAL_SUMS] = {0};
     size_t j = 0, count = n;
-    if (n < WAYS) {
+    if (n < PARTIAL_SUMS) {
         add_slowly(s, w, keep, n);
         return;
     }
-    for (; j + WAYS <= n; j += WAYS)
-        for (size_t k = 0; k < WAYS; k++) {
+    for (; j + PARTIAL_SUMS <= n; j += PARTIAL_SUMS)
+        for (size_t k = 0; k < PARTIAL_SUMS; k++) {
             const float v = w[j + k];
             sums[k] += (double)v;
             max[k] = v > max[k] ? v : max[k];
@@ -104,7 +114,7 @@ static void add_weights(cell_sum *s, const float *w, const uint8_t *keep, size_t
         sums[k] += (double)w[j + k];
         max[k] = w[j + k] > max[k] ? w[j + k] : max[k];
     }
-    for (size_t k = 0; k < WAYS; k++)
+    for (size_t k = 0; k < PARTIAL_SUMS; k++)
         sum += sums[k];
     if (isnan(sum)) {
         add_slowly(s, w, keep, n);
@@ -114,15 +124,16 @@ static void add_weights(cell_sum *s, const float *w, const uint8_t *keep, size_t
         count -= !keep[k];
     if (!count)
         return;
-    for (size_t k = 0; k < WAYS; k++)
+    for (size_t k = 0; k < PARTIAL_SUMS; k++)
         s->max = max[k] > s->max ? max[k] : s->max;
     s->sum += sum;
     s->count += count;
 }
 
-/* Adds keys [j, j + n) of row i to the cells of `line`. */
+/* Adds columns [j, j + n) of row i of the weights to the statistics of their cells. `line` has the
+ * cells of the area's row that contains row i. */
 static void add_row(const attn_attention *a, const cell_area *area, size_t i, size_t j, size_t n,
-                    const float *w, pool_lane *lane, cell_sum *line) {
+                    const float *w, thread_buffers *buf, cell_sum *line) {
     const uint8_t *keep = NULL;
     size_t from = j, to = j + n;
     if (!attn_mask_fills(a->mask)) {
@@ -133,8 +144,8 @@ static void add_row(const attn_attention *a, const cell_area *area, size_t i, si
         if (from >= to)
             return;
         if (attn_mask_hides_cells(a->mask)) {
-            attn_mask_keep(a->mask, area->batch, area->head, i, from, to - from, lane->keep);
-            keep = lane->keep;
+            attn_mask_keep(a->mask, area->batch, area->head, i, from, to - from, buf->keep);
+            keep = buf->keep;
         }
     }
     for (size_t at = from; at < to;) {
@@ -146,7 +157,7 @@ static void add_row(const attn_attention *a, const cell_area *area, size_t i, si
     }
 }
 
-/* Reduces [*lo, *hi) to the keys that at least one of the rows sees. */
+/* Reduces [*lo, *hi) to the keys that at least one of the rows [row, row + rows) may see. */
 static void clip(const attn_attention *a, size_t b, size_t row, size_t rows, size_t *lo,
                  size_t *hi) {
     size_t from, to;
@@ -157,28 +168,29 @@ static void clip(const attn_attention *a, size_t b, size_t row, size_t rows, siz
 }
 
 static attn_status pool_rows(const attn_attention *a, const attn_stats *stats,
-                             const cell_area *area, attn_range *range, pool_lane *lane,
+                             const cell_area *area, attn_range *range, thread_buffers *buf,
                              attn_error *err) {
     const size_t elem = attn_dtype_size(a->dims.result);
-    attn_status status = attn_attention_cells(a, stats, range, ATTN_STAGE_PROBS, lane->weights,
-                                              CHUNK, lane->scratch, err);
+    attn_status status = attn_attention_cells(a, stats, range, ATTN_STAGE_PROBS, buf->weights,
+                                              CHUNK, buf->scratch, err);
     for (size_t r = 0; r < range->rows && status == ATTN_OK; r++) {
-        const char *w = (const char *)lane->weights + r * CHUNK * elem;
+        const char *w = (const char *)buf->weights + r * CHUNK * elem;
         const size_t i = range->row + r;
         if (a->dims.result == ATTN_F64) {
-            attn_widen_f32(lane->line, w, ATTN_F64, 1, range->cols);
-            w = (const char *)lane->line;
+            attn_widen_f32(buf->line, w, ATTN_F64, 1, range->cols);
+            w = (const char *)buf->line;
         }
-        add_row(a, area, i, range->col, range->cols, (const float *)(const void *)w, lane,
-                lane->sums + ((i >> area->level) - area->row) * area->cols);
+        add_row(a, area, i, range->col, range->cols, (const float *)(const void *)w, buf,
+                buf->sums + ((i >> area->level) - area->row) * area->cols);
     }
     return status;
 }
 
-/* Computes the cell sums of an area of at most band_of(level) rows from the weights, row-major
- * [rows, cols]. */
+/* Computes the statistics of the cells of an area from the weights, row-major [area->rows,
+ * area->cols]. The area has at most rows_per_piece(level) rows. *sums points into the thread's
+ * buffers. */
 static attn_status pool_area(const attn_attention *a, const attn_stats *stats,
-                             const cell_area *area, pool_lane *lane, const cell_sum **sums,
+                             const cell_area *area, thread_buffers *buf, const cell_sum **sums,
                              attn_error *err) {
     const size_t first = area->row << area->level, left = area->col << area->level;
     size_t end = (area->row + area->rows) << area->level;
@@ -187,7 +199,7 @@ static attn_status pool_area(const attn_attention *a, const attn_stats *stats,
     end = end < a->dims.L ? end : a->dims.L;
     right = right < a->dims.S ? right : a->dims.S;
     for (size_t c = 0; c < area->rows * area->cols; c++)
-        lane->sums[c] = (cell_sum){.max = -INFINITY};
+        buf->sums[c] = (cell_sum){.max = -INFINITY};
     for (size_t i = first; i < end && status == ATTN_OK; i += ROWS) {
         const size_t rows = end - i < ROWS ? end - i : ROWS;
         size_t lo = left, hi = right;
@@ -195,14 +207,15 @@ static attn_status pool_area(const attn_attention *a, const attn_stats *stats,
         for (size_t j = lo; j < hi && status == ATTN_OK; j += CHUNK) {
             attn_range range = {area->batch, area->head, i,
                                 rows,        j,          hi - j < CHUNK ? hi - j : CHUNK};
-            status = pool_rows(a, stats, area, &range, lane, err);
+            status = pool_rows(a, stats, area, &range, buf, err);
         }
     }
-    *sums = lane->sums;
+    *sums = buf->sums;
     return status;
 }
 
-/* Return the two values of a cell. */
+/* Return the maximum and the mean of a cell: -infinity if no weight in it is visible, NaN if all
+ * visible weights are NaN. */
 static float max_of(const cell_sum *s) {
     return s->count ? s->max : s->nan ? NAN : -INFINITY;
 }
@@ -234,7 +247,7 @@ typedef struct maker {
     const attn_attention *a;
     const attn_stats *stats;
     const attn_run_pyramid *pyramid;
-    pool_lane **lanes;
+    thread_buffers **buffers;
     float **max, **mean;
     size_t rows[ATTN_RUN_PLANES], cols[ATTN_RUN_PLANES];
 } maker;
@@ -264,7 +277,7 @@ static attn_status make_piece(void *ctx, size_t index, size_t lane, attn_error *
                             .rows = m->rows[0] - 2 * top < 2 ? 1 : 2,
                             .cols = cols};
     const cell_sum *sums;
-    attn_status status = pool_area(m->a, m->stats, &area, m->lanes[lane], &sums, err);
+    attn_status status = pool_area(m->a, m->stats, &area, m->buffers[lane], &sums, err);
     if (status != ATTN_OK)
         return status;
     for (size_t c = 0; c < area.rows * cols; c++)
@@ -301,11 +314,11 @@ attn_status attn_run_overview_make(const attn_attention *a, const attn_stats *st
                                    float *max[ATTN_RUN_PLANES], float *mean[ATTN_RUN_PLANES],
                                    attn_error *err) {
     const size_t slots = attn_pool_slots(pool);
-    maker m = {a,   stats, pyramid, attn_arena_zeroed(arena, slots, sizeof *m.lanes),
+    maker m = {a,   stats, pyramid, attn_arena_zeroed(arena, slots, sizeof *m.buffers),
                max, mean,  {0},     {0}};
-    bool ok = take_planes(&m, arena) && m.lanes;
+    bool ok = take_planes(&m, arena) && m.buffers;
     for (size_t s = 0; ok && s < slots; s++)
-        ok = (m.lanes[s] = new_lane(a, pyramid->overview, m.cols[0], arena)) != NULL;
+        ok = (m.buffers[s] = new_buffers(a, pyramid->overview, m.cols[0], arena)) != NULL;
     if (!ok)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the overview");
     return attn_pool_run(pool, a->dims.B * a->dims.Hq * m.rows[1], make_piece, &m, control, err);
@@ -364,14 +377,14 @@ static bool from_overview(const attn_run *run, size_t level) {
 attn_status attn_run_tile_cost(const attn_run *run, const attn_run_place *at, size_t slots,
                                attn_cost *out, attn_error *err) {
     const attn_attention_dims *d = run->dims;
-    size_t shape[2], lane, work;
+    size_t shape[2], bytes, work;
     attn_status status = attn_run_tile_shape(run, at, shape, err);
     if (status != ATTN_OK)
         return status;
     attn_cost cost = {.result_bytes = 2 * shape[0] * shape[1] * sizeof(float)};
     if (!from_overview(run, at->level)) {
-        if (!attn_run_lane_bytes(d, at->level, ATTN_RUN_TILE, &lane) ||
-            !attn_size_mul(slots, lane, &work))
+        if (!attn_run_buffer_bytes(d, at->level, ATTN_RUN_TILE, &bytes) ||
+            !attn_size_mul(slots, bytes, &work))
             return attn_fail(err, ATTN_ELIMIT, "level", "more bytes than can be counted");
         const double side = ldexp(1, (int)at->level);
         cost.cells = fmin((double)shape[0] * side, (double)d->L) *
@@ -400,23 +413,24 @@ static void copy_cells(const attn_run *run, const attn_run_place *at, attn_run_t
 typedef struct worker {
     const attn_run *run;
     const attn_run_place *at;
-    pool_lane **lanes;
+    thread_buffers **buffers;
     attn_run_tile *tile;
 } worker;
 
 static attn_status tile_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     const worker *w = ctx;
     attn_run_tile *tile = w->tile;
-    const size_t band = band_of(w->at->level), first = index * band;
+    const size_t most_rows = rows_per_piece(w->at->level), first = index * most_rows;
     const cell_area area = {.batch = w->at->batch,
                             .head = w->at->head,
                             .level = w->at->level,
                             .row = w->at->y * ATTN_RUN_TILE + first,
-                            .rows = tile->shape[0] - first < band ? tile->shape[0] - first : band,
+                            .rows = tile->shape[0] - first < most_rows ? tile->shape[0] - first
+                                                                       : most_rows,
                             .col = w->at->x * ATTN_RUN_TILE,
                             .cols = tile->shape[1]};
     const cell_sum *sums;
-    attn_status status = pool_area(w->run->op, &w->run->stats, &area, w->lanes[lane], &sums, err);
+    attn_status status = pool_area(w->run->op, &w->run->stats, &area, w->buffers[lane], &sums, err);
     for (size_t c = 0; c < area.rows * area.cols && status == ATTN_OK; c++) {
         tile->max[first * area.cols + c] = max_of(&sums[c]);
         tile->mean[first * area.cols + c] = mean_of(&sums[c]);
@@ -427,15 +441,17 @@ static attn_status tile_piece(void *ctx, size_t index, size_t lane, attn_error *
 static attn_status compute_cells(const attn_run *run, const attn_run_place *at, attn_pool *pool,
                                  const attn_control *control, attn_arena *arena,
                                  attn_run_tile *tile, attn_error *err) {
-    const size_t slots = attn_pool_slots(pool), band = band_of(at->level);
-    worker w = {run, at, attn_arena_zeroed(arena, slots, sizeof *w.lanes), tile};
+    const size_t slots = attn_pool_slots(pool), most_rows = rows_per_piece(at->level);
+    worker w = {run, at, attn_arena_zeroed(arena, slots, sizeof *w.buffers), tile};
     for (size_t s = 0; s < slots; s++)
-        if (!w.lanes || !(w.lanes[s] = new_lane(run->op, at->level, ATTN_RUN_TILE, arena)))
+        if (!w.buffers || !(w.buffers[s] = new_buffers(run->op, at->level, ATTN_RUN_TILE, arena)))
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tile");
-    return attn_pool_run(pool, (tile->shape[0] + band - 1) / band, tile_piece, &w, control, err);
+    return attn_pool_run(pool, (tile->shape[0] + most_rows - 1) / most_rows, tile_piece, &w,
+                         control, err);
 }
 
-/* Finds the smallest and largest value of the visible cells. Returns true if there are none. */
+/* Finds the smallest and largest finite value of n cells (0 and 0 if there is none). Returns true
+ * if all cells are hidden. */
 static bool find_range(const float *cells, size_t n, float range[2]) {
     float low = INFINITY, high = -INFINITY;
     bool hidden = true;

@@ -1,5 +1,6 @@
-/* BLEU, alignment error rate, and the BLEU of two baselines without a model: translation word by
- * word with a dictionary from the corpus, and copying. */
+/* Computes BLEU, the alignment error rate, and the BLEU of two baselines without a model. One
+ * baseline translates word by word with a dictionary that it counts in the corpus; the other copies
+ * the source. */
 #include <math.h>
 #include <string.h>
 
@@ -10,8 +11,8 @@ static bool same(const int32_t *a, const int32_t *b, size_t n) {
     return !memcmp(a, b, n * sizeof *a);
 }
 
-/* Counts matching n-grams. Each n-gram of the reference matches once: the k-th equal n-gram counts
- * if the reference has at least k. */
+/* Counts the n-grams of `words` that are in the reference. If an n-gram occurs k times in the
+ * reference, only its first k occurrences in `words` count. */
 static size_t matches(const int32_t *words, size_t count, const int32_t *reference,
                       size_t reference_count, size_t n) {
     size_t right = 0;
@@ -77,9 +78,10 @@ double attn_alignment_error(const attn_alignment *a) {
 }
 
 typedef struct dictionary {
-    attn_vocabulary *words; /* of both languages */
-    uint32_t *counts;       /* [size, size]: number of sure links of source and target */
-    int32_t *best;          /* best target word for each source word */
+    attn_vocabulary *words; /* words of both languages */
+    /* [size, size] sure links between each source (row) and target word (column) */
+    uint32_t *counts;
+    int32_t *best; /* [size] target word with the most links to each source word */
 } dictionary;
 
 static int32_t id_of(const dictionary *d, const char *word) {
@@ -99,8 +101,8 @@ static attn_status count_words(const attn_corpus *corpus, size_t pairs, dictiona
     return status ? status : attn_vocabulary_settle(d->words, 1, 0, err);
 }
 
-/* Finds for each source word the target word with the most links, or the word itself if it has
- * none. */
+/* Finds for each source word the target word with the most sure links. A word without links is
+ * translated as itself. */
 static attn_status learn(const attn_corpus *corpus, size_t pairs, dictionary *d, attn_pair *pair,
                          attn_error *err) {
     size_t n = attn_vocabulary_size(d->words);

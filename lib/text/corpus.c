@@ -1,7 +1,8 @@
-/* Finds the sentence at an index of a split. It draws candidates, each from its own random stream,
- * until one has the right length and belongs to the split. The tasks copy, reverse and sort draw
- * sequences of numbers; their held-out pairs consist of a number and the next one in the sequence.
- */
+/* Finds the sentence pair at an index of a split. Candidates are drawn, each from a random stream
+ * of its own, until one has an allowed length and belongs to the split.
+ *
+ * The tasks copy, reverse and sort draw sequences of symbols instead of sentences. Their held-out
+ * pairs of words are a symbol and the next one in the source sequence. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +15,12 @@
 struct attn_corpus {
     attn_corpus_options options;
     attn_lexicon words;
-    const char **symbols;
+    const char **symbols; /* texts of the symbols: "0", "1", … */
 };
 
 /* --- the tasks copy, reverse and sort --- */
 
-/* Makes the symbols of these tasks and returns their number. */
+/* Makes the texts of the symbols. Returns how many were made before memory ran out. */
 static size_t make_symbols(attn_corpus *c, attn_arena *arena) {
     char text[16];
     c->symbols = attn_arena_zeroed(arena, c->options.symbols, sizeof *c->symbols);
@@ -37,8 +38,8 @@ static int by_symbol(const void *a, const void *b) {
     return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
 }
 
-/* Orders the drawn symbols as the task requires. Equal symbols keep their order, so each target has
- * one source. */
+/* Puts the drawn symbols into the order of the target. drawn[i] is a symbol and its source index.
+ * Equal symbols keep their order, so each target symbol has one source. */
 static void order(const attn_corpus *c, size_t (*drawn)[2], size_t n) {
     if (c->options.task == ATTN_SORT)
         qsort(drawn, n, sizeof *drawn, by_symbol);
@@ -50,7 +51,7 @@ static void order(const attn_corpus *c, size_t (*drawn)[2], size_t n) {
         }
 }
 
-/* Draws a pair of sequences of s->wanted symbols. */
+/* Draws a source sequence of s->wanted symbols and makes the pair. */
 static void draw_symbols(const attn_corpus *c, attn_sentence *s, attn_pair *out) {
     size_t drawn[ATTN_PAIR_WORDS][2], n = s->wanted;
     for (size_t i = 0; i < n && !s->failed; i++) {
@@ -75,8 +76,8 @@ static void draw_symbols(const attn_corpus *c, attn_sentence *s, attn_pair *out)
 
 /* --- the corpus --- */
 
-/* MOST_CANDIDATES random sentences at most are drawn to find one of the wanted split and length; a
- * held-out sentence of three words takes about thirty. */
+/* At most MOST_CANDIDATES sentences are drawn to find one with the wanted split and length. Usually
+ * few are needed: about thirty for a held-out sentence of three words, the rarest. */
 enum { MOST_CANDIDATES = 20000, LONGEST = 60, MOST_SYMBOLS = 1000 };
 
 static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort"};
@@ -144,7 +145,7 @@ attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *aren
     return status;
 }
 
-/* Selects one source sentence in sixteen for validation. */
+/* Tells whether the sentence belongs to validation: one source sentence in sixteen, by a hash. */
 static bool is_for_validation(const attn_pair *p) {
     uint64_t hash = 0;
     for (size_t i = 0; i < p->source_count; i++)

@@ -1,54 +1,64 @@
-/* The phrases of the English-French grammar. Each function adds its words to both sides. */
+/* The phrases of the English-French grammar. Each function draws words at random and appends them
+ * to both sides of the sentence pair. "say" adds English words, "dire" French ones. */
 #ifndef ATTN_TEXT_GRAMMAR_H
 #define ATTN_TEXT_GRAMMAR_H
 
 #include "text/sentence.h"
 
-enum { JE, TU, IL, NOUS, VOUS, ILS }; /* places in a conjugation */
+enum { JE, TU, IL, NOUS, VOUS, ILS }; /* persons of a French conjugation, as indices */
 
-/* The properties of a noun phrase that verbs, adjectives and relative clauses depend on. */
+/* What the rest of a sentence needs to know of a noun phrase, for agreement and for the choice of
+ * verbs, adjectives and relative clauses. */
 typedef struct attn_subject {
+    /* Genders and numbers of lexicon.h; person: index of a conjugation (JE … ILS). */
     int gender, number, person;
     char kind;     /* kind of the noun (lexicon.h); 'p' for pronouns and names */
-    uint32_t noun; /* id of the noun; 0: a pronoun, a name or several nouns */
-    size_t head;   /* index of the noun among the English words */
+    uint32_t noun; /* hash of the noun; 0: a pronoun, a name or several nouns */
+    size_t head;   /* index of the noun (or pronoun) in the English sentence */
     bool is_pronoun;
 } attn_subject;
 
+/* What a noun phrase must fulfil. */
 typedef struct attn_noun_choice {
-    const char *kinds;     /* allowed kinds of the noun */
-    const attn_verb *verb; /* the verb whose object the noun is, or NULL */
-    bool negated;          /* "de" instead of "un", "des"; "any" instead of "some" */
-    int depth;             /* nesting depth of clauses and phrases */
+    const char *kinds;     /* letters of the allowed kinds of nouns */
+    const attn_verb *verb; /* the verb whose object the noun phrase is, or NULL */
+    bool negated; /* in a negated clause: "de" instead of "un", "des"; "any" instead of "some" */
+    int depth;    /* number of clauses and phrases around this one; limits nesting */
 } attn_noun_choice;
 
 typedef enum attn_tense { PRESENT, PAST, FUTURE } attn_tense;
 
+/* Add a noun phrase, a noun phrase or two joined with "and", and a subject pronoun. They return its
+ * properties. */
 attn_subject attn_noun_phrase(attn_sentence *s, attn_noun_choice choice);
-/* Adds one or two noun phrases. */
 attn_subject attn_nouns(attn_sentence *s, attn_noun_choice choice);
 attn_subject attn_pronoun(attn_sentence *s);
+/* Adds a phrase such as "in the garden". */
 void attn_preposition_phrase(attn_sentence *s, int depth);
-/* Draws an adjective that fits the noun and that the split allows with it, or NULL. */
+/* Draws an adjective for a noun of this kind and id (0: any). The split must allow the adjective
+ * together with the noun. NULL: none was found. */
 const attn_adjective *attn_adjective_for(attn_sentence *s, char kind, uint32_t noun);
+/* Returns the French form of an adjective for a gender and number. */
 attn_form attn_agree(const attn_adjective *a, int gender, int number);
 
-/* Adds the verb and everything after it. `tense` is the tense of the sentence. */
+/* Adds the verb and what follows: objects, adverbs, complements. `tense` is that of the
+ * sentence. */
 void attn_predicate(attn_sentence *s, const attn_subject *subject, attn_tense tense, int depth);
-/* Adds a relative clause, "that" subject verb, whose object is the noun. */
+/* Adds a relative clause after a noun that is the object of the clause: "that", subject, verb. */
 void attn_object_relative(attn_sentence *s, const attn_subject *noun);
-/* Makes a whole sentence with its full stop. */
+/* Makes a whole sentence. Most sentences end with a full stop (see grammar_clause.c). */
 void attn_whole_sentence(attn_sentence *s);
 
-/* The form of a verb, with negation, adverbs and objects. */
+/* A verb and what decides its form and the words around it. */
 typedef struct attn_verb_choice {
     const attn_verb *verb;
     attn_tense tense;
-    const attn_verb *modal;     /* can, must, want, or NULL: present only */
-    bool negated;               /* not */
-    const attn_adverb *often;   /* often, never, …; or NULL */
-    int object;                 /* a pronoun as the object: 0 to 5 (me … them), -1: none */
-    const attn_subject *before; /* the object that "que" stands for, or NULL */
+    const attn_verb *modal;   /* can, must or want, only in the present tense; or NULL */
+    bool negated;             /* with "not", in French "ne … pas" */
+    const attn_adverb *often; /* adverb of frequency such as often or never; or NULL */
+    int object; /* index of the pronoun that is the object: 0 … 5 (me … them); -1: none */
+    /* in a relative clause: the noun that "que" stands for; else NULL */
+    const attn_subject *before;
 } attn_verb_choice;
 
 #endif

@@ -1,13 +1,15 @@
-/* Verb groups (tense, negation, adverbs of frequency, object pronouns, agreement of participles),
- * predicates, clauses and whole sentences of the grammar. */
+/* Verb groups, predicates, clauses and whole sentences of the grammar. A verb group is a verb with
+ * its auxiliaries, negation, adverb of frequency and object pronoun. Participles agree with subject
+ * or object. */
 #include <string.h>
 
 #include "attn/rng.h"
 #include "text/grammar.h"
 
-/* The French imperfect of "être", for the English "was" and "were". */
+/* The imperfect of être by person. English "was" is translated so, not by a compound past. */
 static const char *const was[6] = {"étais", "étais", "était", "étions", "étiez", "étaient"};
 
+/* Object pronouns and their properties. */
 static const struct {
     const char *english, *french;
     attn_subject who;
@@ -20,11 +22,13 @@ static const struct {
     {"them", "les", {MASCULINE, PLURAL, ILS, 'p', 0, 0, true}},
 };
 
-/* Indices of the words of a verb group in the English sentence. */
-typedef struct heard {
-    size_t verb, aux, help, negation, often, to, at,
-        object; /* help: do in "do not want"; at: in "look at" */
-} heard;
+/* The English words of a verb group, as indices in the English sentence; NO_WORD if absent. */
+typedef struct english_indices {
+    size_t verb, aux, negation, often, object;
+    size_t help; /* "do" before "want" */
+    size_t to;   /* "to" after "want" */
+    size_t at;   /* preposition, as in "look at" */
+} english_indices;
 
 static bool is_third(const attn_subject *subject) {
     return subject->person == IL;
@@ -37,12 +41,13 @@ static size_t say_be(attn_sentence *s, const attn_subject *who, attn_tense tense
     return attn_say_text(s, who->person == JE ? "am" : one ? "is" : "are");
 }
 
-static const heard silence = {NO_WORD, NO_WORD, NO_WORD, NO_WORD,
-                              NO_WORD, NO_WORD, NO_WORD, NO_WORD};
+static const english_indices no_indices = {NO_WORD, NO_WORD, NO_WORD, NO_WORD,
+                                           NO_WORD, NO_WORD, NO_WORD, NO_WORD};
 
-/* Adds the English forms of "be", which takes "not" without "do". */
-static heard say_being(attn_sentence *s, const attn_subject *who, const attn_verb_choice *w) {
-    heard h = silence;
+/* Adds the English verb group of "be", which is negated without "do". */
+static english_indices say_being(attn_sentence *s, const attn_subject *who,
+                                 const attn_verb_choice *w) {
+    english_indices h = no_indices;
     if (w->tense == FUTURE)
         h.aux = attn_say_text(s, "will");
     else
@@ -57,7 +62,7 @@ static heard say_being(attn_sentence *s, const attn_subject *who, const attn_ver
 }
 
 static void say_auxiliary(attn_sentence *s, const attn_subject *who, const attn_verb_choice *w,
-                          heard *h) {
+                          english_indices *h) {
     const attn_lexicon *words = s->words;
     bool wants = w->modal == &words->want, do_it = w->negated && (!w->modal || wants);
     if (w->tense == FUTURE)
@@ -77,10 +82,11 @@ static void say_auxiliary(attn_sentence *s, const attn_subject *who, const attn_
     }
 }
 
-static heard say_group(attn_sentence *s, const attn_subject *who, const attn_verb_choice *w) {
+static english_indices say_group(attn_sentence *s, const attn_subject *who,
+                                 const attn_verb_choice *w) {
     if (w->verb == &s->words->be)
         return say_being(s, who, w);
-    heard h = silence;
+    english_indices h = no_indices;
     say_auxiliary(s, who, w, &h);
     bool base = w->tense == FUTURE || w->modal || w->negated;
     attn_form form = base               ? w->verb->base
@@ -98,7 +104,7 @@ static heard say_group(attn_sentence *s, const attn_subject *who, const attn_ver
     return h;
 }
 
-/* Returns the conjugated French verb, which in a compound past is the auxiliary. */
+/* Returns the conjugated French verb. In a compound past that is the auxiliary. */
 static attn_form finite(const attn_sentence *s, const attn_subject *who,
                         const attn_verb_choice *w) {
     const attn_lexicon *words = s->words;
@@ -113,8 +119,8 @@ static attn_form finite(const attn_sentence *s, const attn_subject *who,
     return (w->verb->etre ? &words->be : &words->have)->present[who->person];
 }
 
-/* Returns the participle. It agrees with the subject after être, and with a preceding object after
- * avoir. */
+/* Returns the French participle. After être it agrees with the subject. After avoir it agrees with
+ * an object that precedes it. */
 static attn_form participle(const attn_subject *who, const attn_verb_choice *w) {
     const attn_subject *with = w->verb->etre    ? who
                                : w->object >= 0 ? &objects[w->object].who
@@ -122,13 +128,13 @@ static attn_form participle(const attn_subject *who, const attn_verb_choice *w) 
     return w->verb->participle[with ? with->gender : MASCULINE][with ? with->number : SINGULAR];
 }
 
-static void dire_object(attn_sentence *s, const attn_verb_choice *w, const heard *h) {
+static void dire_object(attn_sentence *s, const attn_verb_choice *w, const english_indices *h) {
     if (w->object >= 0)
         attn_dire_text(s, objects[w->object].french, h->object);
 }
 
 static void dire_main(attn_sentence *s, attn_form form, const attn_subject *who,
-                      const attn_verb_choice *w, const heard *h) {
+                      const attn_verb_choice *w, const english_indices *h) {
     size_t place = attn_dire(s, form, h->verb);
     attn_tie_words(s, place, h->to, false);
     attn_tie_words(s, place, h->at, false);
@@ -139,7 +145,7 @@ static void dire_main(attn_sentence *s, attn_form form, const attn_subject *who,
 }
 
 static void dire_group(attn_sentence *s, const attn_subject *who, const attn_verb_choice *w,
-                       const heard *h) {
+                       const english_indices *h) {
     bool compound = w->tense == PAST && !w->modal && w->verb != &s->words->be;
     bool never = w->often && w->often->negative;
     if (w->negated || never)
@@ -164,22 +170,23 @@ static void dire_group(attn_sentence *s, const attn_subject *who, const attn_ver
         attn_tie_words(s, first, h->at, false);
 }
 
-/* Adds a verb group to both sides and returns the index of the English verb. */
+/* Adds a verb group to both sides. Returns the index of the main verb in the English sentence. */
 static size_t verb_group(attn_sentence *s, const attn_subject *subject,
                          const attn_verb_choice *choice) {
-    heard h = say_group(s, subject, choice);
+    english_indices h = say_group(s, subject, choice);
     dire_group(s, subject, choice, &h);
     return h.verb;
 }
 
+/* TRIES: draws to find a verb that fits. DEEPEST: most clauses and phrases within each other. */
 enum { TRIES = 24, DEEPEST = 3 };
 
 #define PICK(s, list) (&(s)->words->list.items[attn_pick((s), (s)->words->list.count)])
 
 static void clause(attn_sentence *s, attn_tense tense, int depth);
 
-/* Draws a negation, an adverb of frequency, or neither, and perhaps a modal verb (can, must,
- * want). */
+/* Draws a negation, an adverb of frequency, or neither. In the present tense it may add a modal
+ * verb. */
 static void decorate(attn_sentence *s, attn_verb_choice *w) {
     const attn_lexicon *words = s->words;
     const attn_verb *modals[] = {&words->can, &words->must, &words->want};
@@ -196,8 +203,9 @@ static bool is_negative(const attn_verb_choice *w) {
     return w->negated || (w->often && w->often->negative);
 }
 
-/* Adds a manner adverb in French, after the verb, and stores its place in *french. The English one
- * follows the object. */
+/* Adds an adverb of manner to the French side, right after the verb, and stores its index in
+ * *french. Returns NULL if no adverb was drawn. The English adverb follows later, after the
+ * object. */
 static const attn_adverb *dire_manner(attn_sentence *s, size_t *french) {
     if (attn_room(s) < 4 || !attn_chance(s, 0.12))
         return NULL;
@@ -211,7 +219,8 @@ static void say_manner(attn_sentence *s, const attn_adverb *how, size_t french) 
         attn_tie_words(s, french, attn_say(s, how->english), true);
 }
 
-/* Adds the French preposition of a verb's object, such as "à". The English one is already there. */
+/* Adds the French preposition before the object. Its English counterpart was the last word
+ * added. */
 static void dire_preposition(attn_sentence *s, const attn_verb *verb) {
     if (verb->french_to)
         attn_dire_text(s, verb->french_to, verb->english_to ? s->english_count - 1 : NO_WORD);
@@ -275,7 +284,7 @@ static void say_that(attn_sentence *s, const attn_subject *who, attn_tense tense
     clause(s, tense, depth + 1);
 }
 
-/* Adds a predicate with "be": "is old", "is very old", "is in the garden". */
+/* Adds a predicate with "be": "is old", "is very old" or "is in the garden". */
 static void be(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
     attn_verb_choice w = {.verb = &s->words->be, .tense = tense};
     decorate(s, &w);
@@ -318,13 +327,14 @@ static attn_subject say_subject(attn_sentence *s, int depth) {
     return attn_nouns(s, (attn_noun_choice){.kinds = kinds[attn_pick(s, 4)], .depth = depth});
 }
 
-/* Adds subject and predicate. */
+/* Adds a subject and its predicate. */
 static void clause(attn_sentence *s, attn_tense tense, int depth) {
     attn_subject who = say_subject(s, depth);
     attn_predicate(s, &who, tense, depth);
 }
 
-/* Draws a verb with a direct object that fits the noun and that the split allows, or NULL. */
+/* Draws a verb with a direct object that can take the noun, and that the split allows together with
+ * it. NULL: none was found. */
 static const attn_verb *verb_for(attn_sentence *s, const attn_subject *noun) {
     for (int i = 0; i < TRIES; i++) {
         const attn_verb *verb = PICK(s, acting);
@@ -358,13 +368,14 @@ static void say_time(attn_sentence *s, attn_tense tense) {
     attn_dire_text(s, ",", attn_say_text(s, ","));
 }
 
-/* Users do not always type whole sentences, so some lack the full stop and some are noun phrases. A
- * separate random stream decides this, so the other sentences do not depend on it. */
+/* Users do not always type whole sentences. Therefore a share PHRASES of the sentences are only
+ * noun phrases, and up to the share OPEN they lack the full stop. The number that decides this has
+ * an index far beyond all others of the seed, so the other draws do not depend on it. */
 static const double PHRASES = 0.04, OPEN = 0.16;
-static const uint64_t ASIDE = (uint64_t)1 << 40;
+static const uint64_t FORM_INDEX = (uint64_t)1 << 40;
 
 void attn_whole_sentence(attn_sentence *s) {
-    const double form = attn_rng_uniform(s->seed, ASIDE);
+    const double form = attn_rng_uniform(s->seed, FORM_INDEX);
     if (form < PHRASES) {
         attn_nouns(s, (attn_noun_choice){.kinds = "patflb"});
         return;
@@ -374,7 +385,7 @@ void attn_whole_sentence(attn_sentence *s) {
     attn_tense tense = (attn_tense)attn_pick(s, 3);
     if (s->wanted > 6 && attn_chance(s, 0.12))
         say_time(s, tense);
-    s->wanted -= s->wanted > 1; /* the full stop */
+    s->wanted -= s->wanted > 1; /* one word is reserved for the full stop */
     clause(s, tense, 0);
     while (attn_room(s) > 3 && !s->failed) {
         size_t i = attn_pick(s, 6), place = attn_say_text(s, english[i]);

@@ -1,16 +1,18 @@
-/* Noun phrases: determiners, adjectives before or after the noun, and complements. */
+/* Noun phrases: determiner, adjectives before or after the noun, and complements. */
 #include <string.h>
 
 #include "text/grammar.h"
 
+/* TRIES: draws to find a word that fits. DEEPEST: most clauses and phrases within each other. */
 enum { TRIES = 24, DEEPEST = 3 };
 
-/* A determiner by French gender and number; "" if there is none. */
+/* A determiner. "" means that it does not exist for this number. */
 typedef struct determiner {
-    const char *english[2];   /* by number */
-    const char *french[2][2]; /* by gender and number */
-    bool article, negated;    /* contracts; becomes "de" under negation */
-    double share;
+    const char *english[2];   /* [number] */
+    const char *french[2][2]; /* [gender][number] */
+    /* article: de and à may merge with it; negated: becomes "de" in a negated clause */
+    bool article, negated;
+    double share; /* probability */
 } determiner;
 
 static const determiner determiners[] = {
@@ -30,12 +32,12 @@ static const determiner determiners[] = {
 };
 enum { DETERMINERS = sizeof determiners / sizeof *determiners };
 
-/* The parts of a noun phrase before its words are added. */
+/* What was drawn for a noun phrase before its words are added. */
 typedef struct plan {
     const attn_noun *noun;
     const determiner *det;
     int number;
-    bool de; /* "de" instead of the indefinite article */
+    bool de; /* in a negated clause, where indefinite articles become "de" */
     const attn_adjective *before, *after[2];
     bool very;
 } plan;
@@ -92,7 +94,7 @@ attn_form attn_agree(const attn_adjective *a, int gender, int number) {
     return a->french[gender][number];
 }
 
-/* Adds the adjective in French, in the form that agrees with its noun. */
+/* Adds the French adjective in the form that agrees with its noun, and links it to both. */
 static void dire_adjective(attn_sentence *s, const plan *p, const attn_adjective *a, size_t english,
                            size_t noun) {
     attn_form form = attn_agree(a, p->noun->gender, p->number);
@@ -114,9 +116,9 @@ static void dire_determiner(attn_sentence *s, const plan *p, size_t english, siz
         attn_dire_text(s, "de", english);
 }
 
-/* Adds the noun phrase. The English order is determiner, very, adjectives, noun. In French the
- * second adjective after the noun is the first in English ("a big red round ball": "un gros ballon
- * rond rouge"). */
+/* Adds the noun phrase to both sides and returns the index of the noun in the English sentence. The
+ * English order is: determiner, very, adjectives, noun. Adjectives that follow the French noun have
+ * the reverse order there: "a big red round ball" is "un gros ballon rond rouge". */
 static size_t say_noun(attn_sentence *s, const plan *p) {
     size_t after[2] = {NO_WORD, NO_WORD}, very = NO_WORD, before = NO_WORD, det, noun;
     const char *article = p->det->english[p->number];
@@ -150,7 +152,7 @@ static attn_subject say_name(attn_sentence *s) {
     return (attn_subject){name->gender, SINGULAR, IL, 'p', 0, head, false};
 }
 
-static void hang_on(attn_sentence *s, const attn_subject *noun, int depth) {
+static void say_complement(attn_sentence *s, const attn_subject *noun, int depth) {
     if (depth >= DEEPEST || attn_room(s) < 5)
         return;
     if (attn_chance(s, 0.16))
@@ -176,7 +178,7 @@ attn_subject attn_noun_phrase(attn_sentence *s, attn_noun_choice choice) {
     attn_subject out = {p.noun->gender, p.number,   p.number == PLURAL ? ILS : IL,
                         p.noun->kind,   p.noun->id, head,
                         false};
-    hang_on(s, &out, choice.depth);
+    say_complement(s, &out, choice.depth);
     return out;
 }
 

@@ -1,5 +1,5 @@
-/* Reads the tables of words and makes all forms of nouns, adjectives and verbs. The rules here are
- * those of regular inflection, and the tables hold the irregular forms. */
+/* Reads the tables of words and makes all forms of nouns, adjectives and verbs. This file has the
+ * rules of regular inflection. The tables hold the irregular forms. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,12 +7,12 @@
 
 enum { MOST_CELLS = 10, MOST_LETTERS = 64 };
 
-/* One row, with its cells in a buffer of its own. */
+/* One row of a table: a copy of its text, divided into cells. */
 typedef struct row {
     char text[128];
     char *cells[MOST_CELLS];
     size_t count;
-    bool small;
+    bool small; /* the row begins with "+": the word is in the small lexicon too */
 } row;
 
 typedef struct reader {
@@ -71,8 +71,8 @@ static bool one_of(const char *word, const char *const *list) {
     return false;
 }
 
-/* Returns the id of a word: a hash of its text (FNV-1a), so it is the same in the small and the
- * large lexicon. */
+/* Returns the id of a word: an FNV-1a hash of its text. A word thus has the same id in the small
+ * and the large lexicon. */
 static uint32_t number(const char *text) {
     uint32_t hash = 2166136261u;
     for (; *text; text++)
@@ -80,8 +80,8 @@ static uint32_t number(const char *text) {
     return hash;
 }
 
-/* Makes an English word. The spelling decides whether it begins with a vowel sound, and a star
- * inverts the decision. */
+/* Makes an English word. Its first letter decides whether it begins with a vowel sound; a star
+ * before the word inverts the decision. */
 static attn_form english(reader *in, const char *text) {
     bool star = *text == '*';
     text += star;
@@ -100,7 +100,7 @@ static attn_form with(reader *in, attn_form word, size_t letters, const char *en
     return (attn_form){join(in, word.text, letters, ending), word.vowel};
 }
 
-/* Returns the form with -s of an English noun or verb: cats, boxes, cities, washes, cries. */
+/* Returns an English noun or verb with -s: cats, boxes, cities, washes, cries. */
 static attn_form english_s(reader *in, attn_form word) {
     size_t n = strlen(word.text);
     if (ends(word.text, "y") && n > 1 && !strchr("aeou", word.text[n - 2]))
@@ -130,7 +130,8 @@ static attn_form french_feminine(reader *in, attn_form word) {
     return ends(word.text, "e") ? word : with(in, word, strlen(word.text), "e");
 }
 
-/* Ends the cell after its first form. Returns the start of the next form, or NULL. */
+/* Ends the text of the cell at its first "/". Returns the text after it, or NULL if there is
+ * none. */
 static char *split(char *cell) {
     char *slash = strchr(cell, '/');
     if (slash)
@@ -182,7 +183,7 @@ static bool read_adjective(reader *in, row *r, attn_adjective *out) {
     return true;
 }
 
-/* Finds the row of endings that the text after the bar of an infinitive names. */
+/* Finds the row of endings named `key`, which is the part of an infinitive after the bar. */
 static bool find_endings(const char *key, row *out) {
     const char *table = attn_lexicon_endings;
     while (next_row(&table, out))
@@ -191,33 +192,35 @@ static bool find_endings(const char *key, row *out) {
     return false;
 }
 
-static attn_form inflect(reader *in, const char *stem, const char *ending, bool hard) {
+static attn_form inflect(reader *in, const char *stem, const char *ending, bool no_elision) {
     char text[2 * MOST_LETTERS];
-    snprintf(text, sizeof text, "%s%s%s", hard ? "*" : "", stem, strcmp(ending, "_") ? ending : "");
+    snprintf(text, sizeof text, "%s%s%s", no_elision ? "*" : "", stem,
+             strcmp(ending, "_") ? ending : "");
     return french(in, text);
 }
 
 static bool conjugate(reader *in, char *infinitive, attn_verb *out) {
     static const char *const future[6] = {"ai", "as", "a", "ons", "ez", "ont"};
     row endings;
-    bool hard = *infinitive == '*';
-    char *stem = infinitive + hard, *bar = strchr(stem, '|'), text[MOST_LETTERS];
+    bool no_elision = *infinitive == '*';
+    char *stem = infinitive + no_elision, *bar = strchr(stem, '|'), text[MOST_LETTERS];
     if (!bar || !find_endings(bar + 1, &endings))
         return false;
     *bar = 0;
     for (size_t i = 0; i < 6; i++) {
-        out->present[i] = inflect(in, stem, endings.cells[1 + i], hard);
+        out->present[i] = inflect(in, stem, endings.cells[1 + i], no_elision);
         snprintf(text, sizeof text, "%.30s%.30s", endings.cells[8], future[i]);
-        out->future[i] = inflect(in, stem, text, hard);
+        out->future[i] = inflect(in, stem, text, no_elision);
     }
-    attn_form male = inflect(in, stem, endings.cells[7], hard);
+    attn_form male = inflect(in, stem, endings.cells[7], no_elision);
     attn_form female = with(in, male, strlen(male.text), "e");
-    /* dû would lose its accent with an ending (due, dus, dues), but no table inflects it */
+    /* The accent of dû is lost in due, dus and dues. This does not matter, since modal verbs have
+     * no participles. */
     out->participle[MASCULINE][SINGULAR] = male;
     out->participle[MASCULINE][PLURAL] = french_plural(in, male);
     out->participle[FEMININE][SINGULAR] = female;
     out->participle[FEMININE][PLURAL] = with(in, female, strlen(female.text), "s");
-    out->infinitive = inflect(in, stem, bar + 1, hard);
+    out->infinitive = inflect(in, stem, bar + 1, no_elision);
     return true;
 }
 
@@ -266,7 +269,8 @@ static bool read_preposition(reader *in, row *r, attn_preposition *out) {
     return true;
 }
 
-/* Appends the rows of `table` to `list`, whose items have room for them. */
+/* Appends the words of a table to a list with enough space. `small` and `err` are those of the
+ * caller. */
 #define FILL(list, table, read)                                                                    \
     do {                                                                                           \
         const char *rest_ = (table);                                                               \

@@ -1,15 +1,18 @@
-/* The lexicon of the English-French grammar: words with their inflected forms, made once from the
- * tables of lexicon_people.c and its neighbours. Everything lives in one arena.
+/* The lexicon of the English-French grammar: words with all inflected forms. It is made once, in
+ * one arena, from the tables of lexicon_people.c and the files beside it.
  *
- * A row describes one word; blanks separate its cells. Marks in a row:
+ * A table has one word in a row. Blanks separate the cells of a row. Marks:
+ *
  *   +  at the start of a row: the word is also in the small lexicon
- *   /  separates irregular forms: plural of a noun, past of an English verb, feminine of an
- *      adjective
- *   *  before a French word: no elision before its h or y ("le hibou"); before an English word: the
- *      other article than its spelling suggests ("a university", "an honest man")
- *   |  in a French infinitive: the text after it names a row of endings
- * Kinds of nouns are p(erson), a(nimal), t(hing), f(ood), (p)l(ace), b(ook and other texts). Verbs
- * and adjectives list the kinds of nouns that they go with. */
+ *   /  precedes an irregular form: plural of a noun, past of an English verb,
+ *      feminine of an adjective
+ *   *  before a French word: no elision before its h or y ("le hibou");
+ *      before an English word: it takes the other article than its first letter suggests
+ *      ("a university", "an honest man")
+ *   |  in a French infinitive: the text after it selects a row of attn_lexicon_endings
+ *
+ * Letters for kinds of nouns: p person, a animal, t thing, f food, l place, b book or other text.
+ * The kinds of a verb or an adjective are those of the nouns that it can go with. */
 #ifndef ATTN_TEXT_LEXICON_H
 #define ATTN_TEXT_LEXICON_H
 
@@ -25,7 +28,7 @@ extern const char attn_lexicon_names[], attn_lexicon_people[], attn_lexicon_plac
     attn_lexicon_going[], attn_lexicon_giving[], attn_lexicon_saying[], attn_lexicon_adjectives[],
     attn_lexicon_manner[], attn_lexicon_often[], attn_lexicon_prepositions[];
 
-/* One spelling of a word. `vowel` is true if the word begins with a vowel sound. */
+/* One spelling of a word. `vowel`: it begins with a vowel sound. */
 typedef struct attn_form {
     const char *text;
     bool vowel;
@@ -35,29 +38,29 @@ enum { SINGULAR, PLURAL };
 enum { MASCULINE, FEMININE };
 
 typedef struct attn_noun {
-    attn_form english[2], french[2]; /* by number */
+    attn_form english[2], french[2]; /* [number], of SINGULAR and PLURAL */
     int gender;
-    char kind; /* 'n': a name */
-    uint32_t id;
+    char kind;   /* letter of the kind; 'n' for names */
+    uint32_t id; /* hash of the English word; 0 for names */
 } attn_noun;
 
 typedef struct attn_adjective {
     attn_form english;
-    attn_form french[2][2]; /* by gender and number */
-    attn_form french_vowel; /* masculine singular before a vowel sound */
-    bool before;            /* stands before the French noun */
-    const char *kinds;
+    attn_form french[2][2]; /* [gender][number] */
+    attn_form french_vowel; /* masculine singular before a vowel sound ("vieil") */
+    bool before;            /* in French it precedes the noun */
+    const char *kinds;      /* kinds of nouns that it can describe */
     uint32_t id;
 } attn_adjective;
 
 typedef struct attn_verb {
-    attn_form base, third, past;     /* eat eats ate */
-    attn_form present[6], future[6]; /* je tu il nous vous ils */
-    attn_form participle[2][2];      /* by gender and number */
+    attn_form base, third, past;     /* eat, eats, ate */
+    attn_form present[6], future[6]; /* [person]: je, tu, il, nous, vous, ils */
+    attn_form participle[2][2];      /* [gender][number] */
     attn_form infinitive;
-    bool etre;                          /* the compound past takes être */
-    const char *kinds;                  /* allowed kinds of its object */
-    const char *english_to, *french_to; /* preposition of its object, or NULL */
+    bool etre;                          /* the compound past is formed with être, not avoir */
+    const char *kinds;                  /* kinds of nouns that its object can be */
+    const char *english_to, *french_to; /* preposition before its object; NULL: none */
     uint32_t id;
 } attn_verb;
 
@@ -68,8 +71,9 @@ typedef struct attn_adverb {
 
 typedef struct attn_preposition {
     attn_form english, french;
-    const char *second; /* second French word, such as "de" in "près de"; or NULL */
-    const char *kinds;
+    /* second word of the French preposition, such as "de" in "près de"; NULL: none */
+    const char *second;
+    const char *kinds; /* kinds of nouns that can follow */
 } attn_preposition;
 
 #define ATTN_WORD_CLASS(type)                                                                      \
@@ -81,14 +85,15 @@ typedef struct attn_preposition {
 typedef struct attn_lexicon {
     ATTN_WORD_CLASS(attn_noun) names, nouns;
     ATTN_WORD_CLASS(attn_adjective) adjectives;
+    /* Verbs by what follows: an object, nothing, a place, a thing and a person, a clause. */
     ATTN_WORD_CLASS(attn_verb) acting, alone, going, giving, saying;
     ATTN_WORD_CLASS(attn_adverb) manner, often;
     ATTN_WORD_CLASS(attn_preposition) prepositions;
     attn_verb can, must, want, be, have;
 } attn_lexicon;
 
-/* Reads the word tables. With `small` it reads only rows with "+". Errors: ATTN_ENOMEM; ATTN_EARG
- * (a malformed row, which the tests would find). */
+/* Makes the lexicon from the tables; with `small`, only from rows with "+". Errors: ATTN_ENOMEM;
+ * ATTN_EARG if a row is malformed (tests exclude this). */
 attn_status attn_lexicon_read(attn_lexicon *out, bool small, attn_arena *arena, attn_error *err);
 
 #endif

@@ -17,7 +17,7 @@ const char attn_lexicon_names[] = "+mary marie f\n"
                                   "lucas lucas m\n"
                                   "irene irène f\n";
 
-/* Cells: english[/plural] french[/plural] gender kind */
+/* Persons and animals. Cells: english[/plural] french[/plural] gender kind */
 const char attn_lexicon_people[] = "+man/men homme m p\n"
                                    "+woman/women femme f p\n"
                                    "+boy garçon m p\n"

@@ -1,7 +1,7 @@
 /* Places and food of the lexicon. lexicon.h describes the format of rows. */
 #include "text/lexicon.h"
 
-/* Cells: english[/plural] french[/plural] gender kind */
+/* Places and food. Cells: english[/plural] french[/plural] gender kind */
 const char attn_lexicon_places[] = "+house maison f l\n"
                                    "+garden jardin m l\n"
                                    "+school école f l\n"

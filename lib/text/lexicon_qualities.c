@@ -1,8 +1,8 @@
 /* Adjectives, adverbs and prepositions of the lexicon. lexicon.h describes the format of rows. */
 #include "text/lexicon.h"
 
-/* Cells: english masculine[/feminine[/masculine-before-a-vowel]] b(efore)|a(fter) kinds. The letter
- * says whether the French adjective stands before or after the noun. */
+/* Adjectives. Cells: english masculine[/feminine[/masculine-before-a-vowel]] b|a kinds. b: the
+ * French adjective precedes the noun; a: it follows. */
 const char attn_lexicon_adjectives[] = "+red rouge a atlfb\n"
                                        "+white blanc/blanche a atlfb\n"
                                        "+black noir a atlfb\n"
@@ -232,7 +232,7 @@ const char attn_lexicon_manner[] = "+slowly lentement\n"
                                    "cruelly cruellement\n"
                                    "simply simplement\n";
 
-/* Adverbs of frequency. Cells: english french [-]; "-" means that the French adverb takes "ne" */
+/* Adverbs of frequency. Cells: english french [-]. "-": the French adverb takes "ne" ("jamais"). */
 const char attn_lexicon_often[] = "+always toujours\n"
                                   "+often souvent\n"
                                   "+sometimes parfois\n"

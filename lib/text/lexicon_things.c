@@ -1,7 +1,7 @@
 /* Things and texts of the lexicon. lexicon.h describes the format of rows. */
 #include "text/lexicon.h"
 
-/* Cells: english[/plural] french[/plural] gender kind */
+/* Things and texts. Cells: english[/plural] french[/plural] gender kind */
 const char attn_lexicon_things[] = "+car voiture f t\n"
                                    "+table table f t\n"
                                    "+chair chaise f t\n"

@@ -1,8 +1,8 @@
 /* Verbs of the lexicon. lexicon.h describes the format of rows. */
 #include "text/lexicon.h"
 
-/* Endings of French verbs. The first cell is the text after the bar of an infinitive. Cells:
- * ending, present x 6 (_: no ending), participle, future */
+/* Endings of French verbs. Cells: the text after the bar of an infinitive, six endings of the
+ * present (_: none), ending of the participle, stem of the future. */
 const char attn_lexicon_endings[] = "er e es e ons ez ent é er\n"
                                     "ger ge ges ge geons gez gent gé ger\n"
                                     "cer ce ces ce çons cez cent cé cer\n"
@@ -55,8 +55,8 @@ const char attn_lexicon_endings[] = "er e es e ons ez ent é er\n"
                                     "savoir sais sais sait savons savez savent su saur\n"
                                     "éter ète ètes ète étons étez ètent été éter\n";
 
-/* Verbs with an object. Cells:
- * english[/past] french kinds-of-object [english-preposition french-preposition] */
+/* Verbs with an object. Cells: english[/past] french kinds-of-object [english-preposition
+ * french-preposition] ("-": no preposition) */
 const char attn_lexicon_acting[] = "+see/saw v|oir patflb\n"
                                    "+eat/ate man|ger f\n"
                                    "+buy/bought ach|eter tfb\n"
@@ -220,7 +220,7 @@ const char attn_lexicon_acting[] = "+see/saw v|oir patflb\n"
                                    "lift/lifted soul|ever t\n"
                                    "pick/picked ramass|er t up -\n";
 
-/* without an object: english[/past] french [!] */
+/* Verbs without an object. Cells: english[/past] french [!]. "!": the compound past takes être. */
 const char attn_lexicon_alone[] = "+sleep/slept dor|mir\n"
                                   "+work travaill|er\n"
                                   "+sing/sang chant|er\n"
@@ -266,8 +266,7 @@ const char attn_lexicon_alone[] = "+sleep/slept dor|mir\n"
                                   "improvise improvis|er\n"
                                   "enter/entered entr|er !\n";
 
-/* Verbs of going to a place. Cells:
- * english[/past] french english-preposition french-preposition */
+/* Verbs of going to a place. Cells: english[/past] french english-preposition french-preposition */
 const char attn_lexicon_going[] = "+go/went |aller to à\n"
                                   "+come/came v|enir from de\n"
                                   "+return/returned retourn|er to à\n"

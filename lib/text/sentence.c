@@ -1,5 +1,6 @@
-/* Builds a sentence pair, and applies the French rules for neighbouring words: elision (l'arbre,
- * qu'il, n'a), forms before vowels (cet, mon amie, vieil), contraction (du, des, au, aux). */
+/* Collects the words of a sentence pair. At the end it applies the rules for neighbouring words:
+ * elision (l'arbre, qu'il, n'a), forms before vowels (an, cet, mon amie, vieil) and contraction
+ * (du, des, au, aux). */
 #include <string.h>
 
 #include "attn/rng.h"
@@ -87,7 +88,8 @@ static bool is(const attn_spoken *word, const char *text) {
     return !strcmp(word->form.text, text);
 }
 
-/* Merges the words at i and i + 1 into one at i with the spelling `text`. */
+/* Replaces the French words i and i + 1 by one word with the spelling `text` and the links of
+ * both. */
 static void merge(attn_sentence *s, size_t i, const char *text) {
     attn_spoken *word = &s->french[i], next = word[1];
     word->form = (attn_form){text, false};
@@ -97,8 +99,9 @@ static void merge(attn_sentence *s, size_t i, const char *text) {
     s->french_count--;
 }
 
-/* Merges de + des into de ("des amis", but "parle d'amis"), and de + de into de ("de grands
- * arbres", but "près de grands arbres"). It must run before elision. */
+/* Removes "des" and partitive "de" after the preposition "de": "près de" + "de grands arbres"
+ * becomes "près de grands arbres". It must run before elision, since the next word may begin with a
+ * vowel. */
 static void drop_partitives(attn_sentence *s) {
     for (size_t i = 0; i + 1 < s->french_count; i++) {
         const attn_spoken *next = &s->french[i + 1];

@@ -1,56 +1,63 @@
-/* A sentence pair under construction. The grammar adds words to both sides and links each French
- * word to the English words that it translates. attn_sentence_finish applies the rules that depend
- * on the next word (elision, contraction, a/an). */
+/* A sentence pair while it is made. The grammar appends words to the English and the French side.
+ * It links each French word to the English words that it translates. attn_sentence_finish then
+ * applies the rules that depend on the next word: elision, contraction, a/an. */
 #ifndef ATTN_TEXT_SENTENCE_H
 #define ATTN_TEXT_SENTENCE_H
 
 #include "attn/corpus.h"
 #include "text/lexicon.h"
 
+/* A French word has at most MOST_TIES links. NO_WORD stands for a missing index of a word. */
 enum { MOST_TIES = 6, NO_WORD = ATTN_PAIR_WORDS };
 
+/* A link from a French word to an English word (attn_link). */
 typedef struct attn_tie {
     size_t word; /* index of the English word */
     bool sure;
 } attn_tie;
 
+/* A word of the sentence with what later rules need. */
 typedef struct attn_spoken {
     attn_form form;
-    const char *before_vowel; /* its form before a vowel sound, or NULL */
-    bool article;             /* le, les, des, or de instead of des: it merges with de and à */
+    const char *before_vowel; /* what it becomes before a vowel sound ("l'", "cet"), or NULL */
+    bool article;             /* an article: de and à before it may merge with it ("du", "aux") */
     attn_tie ties[MOST_TIES];
     size_t tie_count;
 } attn_spoken;
 
 typedef struct attn_sentence {
     const attn_lexicon *words;
-    uint64_t seed, drawn; /* the next random number has this seed and index (attn/rng.h) */
+    uint64_t seed, drawn; /* the next random number is number `drawn` of this seed (attn/rng.h) */
     attn_split split;
-    size_t wanted; /* target length in English words */
+    size_t wanted; /* number of English words to aim at */
     attn_spoken english[ATTN_PAIR_WORDS], french[ATTN_PAIR_WORDS];
     size_t english_count, french_count;
-    bool held_out; /* has a pair that is excluded from training */
-    bool failed;   /* too long, or no word fits; the sentence is discarded */
+    bool held_out; /* contains a pair of words that training never shows */
+    bool failed;   /* too long, or no word fits; the sentence is to be thrown away */
 } attn_sentence;
 
-/* attn_chance draws true with probability p. attn_pick draws a number from 0 to n - 1. */
+/* attn_chance draws true with probability p. attn_pick draws an integer from 0 to n - 1. */
 bool attn_chance(attn_sentence *s, double p);
 size_t attn_pick(attn_sentence *s, size_t n);
-/* Returns the number of words left to the wanted length, at least 0. */
+/* Returns how many English words are missing to the wanted length; 0 if it is reached. */
 size_t attn_room(const attn_sentence *s);
 
-/* Tells whether the split allows this pair of words, and records the use of a held-out pair. */
+/* Tells whether the split allows both words in one sentence. In a held-out sentence all pairs are
+ * allowed; if training excludes this pair, s->held_out is set. */
 bool attn_may_meet(attn_sentence *s, uint32_t first, uint32_t second);
+/* Tells whether training excludes the pair of words: one pair in ten, by a hash. */
 bool attn_never_meet(uint32_t first, uint32_t second);
 
-/* Add a word to the English or the French sentence. Return its index, or NO_WORD if the sentence is
- * full. */
+/* Append a word to the English (say) or French (dire) side. attn_dire links the new word to English
+ * word `english`, as a sure link (NO_WORD: no link). Return the index of the new word, or NO_WORD
+ * if the side is full; the sentence then has failed. */
 size_t attn_say(attn_sentence *s, attn_form form);
 size_t attn_dire(attn_sentence *s, attn_form form, size_t english);
-/* Adds a word of the grammar itself. The spelling decides whether it begins with a vowel sound. */
+/* The same for a word that is not in the lexicon. Its first letter decides whether it begins with a
+ * vowel sound. */
 size_t attn_say_text(attn_sentence *s, const char *text);
 size_t attn_dire_text(attn_sentence *s, const char *text, size_t english);
-/* Adds a link from French word `french` to English word `english`. NO_WORD: does nothing. */
+/* Links French word `french` to English word `english`. Does nothing if either is NO_WORD. */
 void attn_tie_words(attn_sentence *s, size_t french, size_t english, bool sure);
 
 /* Applies elision and contraction and copies the pair to *out. */

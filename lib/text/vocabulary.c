@@ -1,5 +1,5 @@
-/* Vocabularies: a list of words, and an open-addressing hash table that maps words to list indices.
- * Settling sorts the list. */
+/* A vocabulary is a list of words and a hash table with open addressing that maps a word to its
+ * index in the list. attn_vocabulary_settle sorts the list, and the index becomes the id. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,13 +8,13 @@
 
 typedef struct entry {
     char *word;
-    size_t size, count;
+    size_t size, count; /* size: bytes of the word; count: how often it was added */
 } entry;
 
 struct attn_vocabulary {
-    entry *entries; /* by id when settled */
+    entry *entries; /* [length]; in the order of ids once settled */
     size_t length, room;
-    uint32_t *slots; /* index in `entries` + 1; 0: free. At most half of the slots are used */
+    uint32_t *slots; /* [slot_count] index in `entries` + 1, or 0: free; at least half are free */
     size_t slot_count;
     bool settled;
 };
@@ -62,7 +62,8 @@ static bool grow(attn_vocabulary *v) {
     return rehash(v, 2 * room);
 }
 
-/* Finds the index of a word, or adds the word. false: out of memory. */
+/* Finds a word and stores its index in *place. Adds the word if it is new. Returns false if memory
+ * runs out. */
 static bool put(attn_vocabulary *v, const char *word, size_t n, size_t *place) {
     if (!grow(v))
         return false;

@@ -1,5 +1,5 @@
-/* Splits text into words and joins them. Only this file uses utf8proc, for categories, lower case
- * and composition of Unicode. */
+/* Splits text into words and joins words to text. No other file uses utf8proc, which gives
+ * categories, lower case and composition of Unicode characters. */
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -12,8 +12,8 @@ typedef struct cursor {
     attn_language language;
 } cursor;
 
-/* Reads the character at a byte offset and returns its size, or 0 at the end or at invalid UTF-8.
- */
+/* Reads the character at byte `at`. Returns its length in bytes, or 0 at the end of the text or at
+ * invalid UTF-8. */
 static size_t peek(const cursor *c, size_t at, int32_t *out) {
     if (at >= c->size)
         return 0;
@@ -37,7 +37,7 @@ static bool is_blank(int32_t c) {
            (kind >= UTF8PROC_CATEGORY_ZS && kind <= UTF8PROC_CATEGORY_ZP);
 }
 
-/* Tells whether the apostrophe at `at` is that of "aujourd'hui", which is one word. */
+/* Tells whether the apostrophe at `at` is inside "aujourd'hui", which begins at `begin`. */
 static bool joins(const cursor *c, size_t begin, size_t at) {
     static const char before[] = "aujourd";
     if (at - begin != sizeof before - 1)
@@ -48,7 +48,7 @@ static bool joins(const cursor *c, size_t begin, size_t at) {
     return true;
 }
 
-/* Returns the end of the word that begins at `begin` with a letter. */
+/* Returns the end of the word whose first character, a letter or digit, is at `begin`. */
 static size_t word_end(const cursor *c, size_t begin) {
     int32_t now, next;
     size_t at = begin, n;
@@ -86,7 +86,8 @@ static bool normalise(const char *text, size_t n, attn_arena *arena, attn_token 
     return size >= 0 && out->text;
 }
 
-/* Finds the bytes of the next word. false: end of the text, or invalid UTF-8. */
+/* Finds the bytes [*begin, *end) of the next word. Returns false at the end of the text or at
+ * invalid UTF-8. */
 static bool next(cursor *c, size_t *begin, size_t *end) {
     int32_t now;
     size_t n;

@@ -1,11 +1,12 @@
-/* Datasets of sentence pairs as word ids, their padded batches, and the order of an epoch. */
+/* Datasets of sentence pairs as word ids, padded batches of them, and the batches of an epoch. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "attn/rng.h"
 #include "attn/training.h"
 
-/* Counts the words of all pairs in the first call, and stores their ids in the second. */
+/* Is called twice. First without arrays for words and links, to store where each pair begins. Then
+ * with arrays, which it fills. */
 static attn_status walk(const attn_corpus *corpus, attn_split split, uint64_t first,
                         const attn_vocabulary *source, const attn_vocabulary *target,
                         attn_pair *pair, attn_dataset *out, attn_error *err) {
@@ -69,7 +70,7 @@ static size_t target_length(const attn_dataset *d, size_t i) {
     return d->target_at[i + 1] - d->target_at[i];
 }
 
-/* Fills the alignment [T, S] of one pair, which holds zeros, with the shares of its links. */
+/* Fills the alignment [T, S] of one pair from its `count` links. The alignment must hold zeros. */
 static void share_links(const attn_link *links, size_t count, float *alignment, size_t S) {
     for (size_t from = 0, to = 0; from < count; from = to) {
         size_t sure = 0;
@@ -114,7 +115,7 @@ attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, 
     return ATTN_OK;
 }
 
-/* Shuffles by Fisher and Yates with the numbers of the stream from `first` on. */
+/* Shuffles by Fisher and Yates with the random numbers first + 2 … first + n of the seed. */
 static void shuffle(size_t *items, size_t n, uint64_t seed, uint64_t first) {
     for (size_t i = n; i > 1; i--) {
         size_t k = (size_t)(attn_rng_uniform(seed, first + i) * (double)i), kept = items[i - 1];
@@ -123,26 +124,28 @@ static void shuffle(size_t *items, size_t n, uint64_t seed, uint64_t first) {
     }
 }
 
-typedef struct keyed {
+/* A pair with its length and its index in the shuffled order, to be sorted. */
+typedef struct sort_item {
     size_t length, place, pair;
-} keyed;
+} sort_item;
 
 static int by_length(const void *a, const void *b) {
-    const keyed *x = a, *y = b;
+    const sort_item *x = a, *y = b;
     return x->length != y->length ? (x->length > y->length) - (x->length < y->length)
                                   : (x->place > y->place) - (x->place < y->place);
 }
 
-static void sort_run(const attn_dataset *data, size_t *order, size_t n, keyed *scratch) {
+static void sort_group(const attn_dataset *data, size_t *order, size_t n, sort_item *scratch) {
     for (size_t i = 0; i < n; i++)
         scratch[i] =
-            (keyed){source_length(data, order[i]) + target_length(data, order[i]), i, order[i]};
+            (sort_item){source_length(data, order[i]) + target_length(data, order[i]), i, order[i]};
     qsort(scratch, n, sizeof *scratch, by_length);
     for (size_t i = 0; i < n; i++)
         order[i] = scratch[i].pair;
 }
 
-/* Writes the ends of the batches in the sorted order and returns their number. */
+/* Divides the sorted pairs into batches. Stores the end of each batch in `ends` and returns the
+ * number of batches. */
 static size_t cut(const attn_dataset *data, const size_t *order, size_t tokens, size_t *ends) {
     size_t batches = 0, begin = 0, S = 0, T = 0;
     for (size_t i = 0; i < data->count; i++) {
@@ -161,29 +164,30 @@ static size_t cut(const attn_dataset *data, const size_t *order, size_t tokens, 
 
 attn_status attn_epoch_new(const attn_dataset *data, size_t tokens, uint64_t seed, uint64_t epoch,
                            attn_arena *arena, attn_epoch *out, attn_error *err) {
-    enum { RUN = 64 };
+    /* Batches in a group of pairs that is sorted by length. */
+    enum { GROUP_BATCHES = 64 };
     size_t n = data->count, *order = attn_arena_zeroed(arena, n + 1, sizeof *order);
     size_t *sorted = attn_arena_zeroed(arena, n + 1, sizeof *sorted);
     size_t *ends = attn_arena_zeroed(arena, n + 1, sizeof *ends);
-    size_t *turns = attn_arena_zeroed(arena, n + 1, sizeof *turns);
+    size_t *shuffled = attn_arena_zeroed(arena, n + 1, sizeof *shuffled);
     size_t *starts = attn_arena_zeroed(arena, n + 2, sizeof *starts);
-    keyed *scratch = attn_arena_zeroed(arena, n + 1, sizeof *scratch);
-    if (!order || !sorted || !ends || !turns || !starts || !scratch)
+    sort_item *scratch = attn_arena_zeroed(arena, n + 1, sizeof *scratch);
+    if (!order || !sorted || !ends || !shuffled || !starts || !scratch)
         return attn_fail(err, ATTN_ENOMEM, "epoch", "no memory for %zu pairs", n);
     uint64_t stream = attn_rng_bits(seed, epoch);
     for (size_t i = 0; i < n; i++)
         sorted[i] = i;
     shuffle(sorted, n, stream, 0);
     size_t words = n ? (data->source_at[n] + data->target_at[n]) / n + 1 : 1;
-    size_t run = RUN * (tokens / words + 1);
-    for (size_t i = 0; i < n; i += run)
-        sort_run(data, sorted + i, n - i < run ? n - i : run, scratch);
+    size_t group = GROUP_BATCHES * (tokens / words + 1);
+    for (size_t i = 0; i < n; i += group)
+        sort_group(data, sorted + i, n - i < group ? n - i : group, scratch);
     size_t batches = cut(data, sorted, tokens, ends), at = 0;
     for (size_t b = 0; b < batches; b++)
-        turns[b] = b;
-    shuffle(turns, batches, stream, (uint64_t)1 << 40);
+        shuffled[b] = b;
+    shuffle(shuffled, batches, stream, (uint64_t)1 << 40);
     for (size_t b = 0; b < batches; b++) {
-        size_t from = turns[b] ? ends[turns[b] - 1] : 0, size = ends[turns[b]] - from;
+        size_t from = shuffled[b] ? ends[shuffled[b] - 1] : 0, size = ends[shuffled[b]] - from;
         memcpy(order + at, sorted + from, size * sizeof *order);
         at += size;
         starts[b + 1] = at;

@@ -1,19 +1,20 @@
-/* Evaluates a model: its loss on a dataset, its translations and alignments on a corpus. */
+/* Evaluates a model: the loss on a dataset, and translations and alignments on a corpus. */
 #include <math.h>
 #include <string.h>
 
 #include "attn/training.h"
 #include "layers/layers.h"
 
+/* Limit of an arena in bytes. It is never reached: the size of a batch bounds the memory. */
 static const size_t PASS_BYTES = (size_t)1 << 36;
 
-/* Sums over batches, weighted by the rows that count. */
+/* Sums over batches. Each batch has the weight of its target words without padding, `rows`. */
 typedef struct sums {
     double loss, right, similarity, rows;
-    bool has_heads; /* true: there are at least two heads */
+    bool has_heads; /* some batch had a last cross-attention with at least two heads */
 } sums;
 
-/* Adds the similarity of the heads of the last cross-attention. */
+/* Adds the similarity of the heads of the last cross-attention, if it has at least two. */
 static attn_status add_similarity(const attn_batch *batch, const attn_model_outputs *out,
                                   double rows, attn_arena *arena, sums *into, attn_error *err) {
     int64_t *counts = attn_arena_zeroed(arena, batch->B, sizeof *counts);
@@ -82,16 +83,16 @@ typedef struct scorer {
     size_t beams;
     attn_pool *pool;
     const attn_control *control;
-    attn_arena *arena; /* of one pair */
+    attn_arena *arena; /* emptied before each pair */
 } scorer;
 
-static void number(const attn_vocabulary *v, const char *const *words, size_t n, int32_t *ids) {
+static void ids_of(const attn_vocabulary *v, const char *const *words, size_t n, int32_t *ids) {
     for (size_t i = 0; i < n; i++)
         ids[i] = attn_vocabulary_id(v, words[i], strlen(words[i]));
 }
 
-/* Adds a translation to the BLEU sums. It compares ids, and a word of the reference that the
- * vocabulary lacks is never right. */
+/* Translates the source and adds the translation to the BLEU counts, by ids. An unknown word of the
+ * reference becomes -1, so it never matches. */
 static attn_status add_bleu(const scorer *w, const int32_t *source, size_t S,
                             const int32_t *reference, size_t count, attn_model_scores *scores,
                             attn_error *err) {
@@ -119,8 +120,8 @@ static void largest(const float *weights, size_t rows, size_t S, size_t *chosen)
     }
 }
 
-/* Adds the alignments of the heads. Row t of weights [heads, T, S] belongs to the word that the
- * model predicts at t. */
+/* Adds the alignments by single heads and by their mean. Row t of weights [1, heads, T, S] belongs
+ * to the target word that is predicted at t. */
 static attn_status add_heads(const scorer *w, const attn_tensor *weights, const attn_pair *pair,
                              attn_model_scores *scores, attn_error *err) {
     size_t heads = weights->dims[1], T = weights->dims[2], S = weights->dims[3];
@@ -168,8 +169,8 @@ static attn_status add_alignment(const scorer *w, const int32_t *source, const i
 static attn_status add_pair(const scorer *w, const attn_pair *pair, attn_model_scores *scores,
                             attn_error *err) {
     int32_t source[ATTN_PAIR_WORDS], reference[ATTN_PAIR_WORDS];
-    number(w->source, pair->source, pair->source_count, source);
-    number(w->target, pair->target, pair->target_count, reference);
+    ids_of(w->source, pair->source, pair->source_count, source);
+    ids_of(w->target, pair->target, pair->target_count, reference);
     attn_status status =
         add_bleu(w, source, pair->source_count, reference, pair->target_count, scores, err);
     return status ? status : add_alignment(w, source, reference, pair, scores, err);

@@ -1,5 +1,5 @@
-/* Training: Adam, clipping, the schedule of the learning rate, and the training loop. The order of
- * the batches and dropout have separate streams of the seed. */
+/* Training: Adam, clipping of gradients, learning-rate schedules and the training loop. The order
+ * of batches and dropout draw from separate random streams of the seed. */
 #include <math.h>
 #include <string.h>
 
@@ -54,17 +54,17 @@ typedef struct loop {
     const attn_training_hooks *hooks;
     attn_pool *pool;
     const attn_control *control;
-    attn_arena *arena; /* of one step */
+    attn_arena *arena; /* emptied before each step */
     attn_training_progress now;
-    int64_t began;
-    uint64_t first; /* step when this run began */
-    double words;   /* of this run */
+    int64_t began;  /* time in ns (attn_now_ns) */
+    uint64_t first; /* steps that were done when attn_train was called */
+    double words;   /* target words since then */
 } loop;
 
-/* Streams of the seed: 0 orders the batches, 1 draws dropout. */
+/* Streams of the seed: one for the order of batches, one for dropout. */
 enum { ORDER, DROPOUT };
 
-/* Limit of the arena of one batch. It is never reached, because batch_tokens bounds the memory. */
+/* Limit of an arena in bytes. It is never reached: batch_tokens bounds the memory of a batch. */
 static const size_t PASS_BYTES = (size_t)1 << 36;
 
 attn_training_options attn_training_defaults(void) {
@@ -102,7 +102,7 @@ static double seconds_since(int64_t then) {
     return (double)(attn_now_ns() - then) * 1e-9;
 }
 
-/* Computes the gradients of one batch and makes an optimiser step. */
+/* Computes the gradients of one batch and makes one step of the optimiser. */
 static attn_status step(loop *l, const size_t *pairs, size_t count, attn_arena *arena,
                         attn_error *err) {
     const attn_training_options *o = l->options;
@@ -187,9 +187,9 @@ static bool is_over(const loop *l) {
     return l->state->step >= o->steps || (o->patience && l->state->waited >= o->patience);
 }
 
-/* Makes the evaluation and the checkpoint that follow a step. state->settled records whether the
- * evaluation is done, since a run may stop between step and evaluation. */
-static attn_status settle(loop *l, attn_error *err) {
+/* Makes the evaluation, checkpoint and report that follow a step. A run may stop between a step and
+ * its evaluation, so state->settled records for which step they are complete. */
+static attn_status finish_step(loop *l, attn_error *err) {
     const attn_training_options *o = l->options;
     attn_training_state *s = l->state;
     bool due = is_due(o->evaluate_every, s->step) || s->step == o->steps;
@@ -212,7 +212,7 @@ static attn_status advance(loop *l, const attn_epoch *epoch, attn_error *err) {
     size_t from = epoch->starts[l->state->batch], to = epoch->starts[l->state->batch + 1];
     attn_arena_reset(l->arena);
     attn_status status = step(l, epoch->order + from, to - from, l->arena, err);
-    return status ? status : settle(l, err);
+    return status ? status : finish_step(l, err);
 }
 
 static attn_status run_epoch(loop *l, attn_error *err) {
@@ -259,7 +259,7 @@ attn_status attn_train(attn_model *model, const attn_dataset *train, const attn_
     l.arena = attn_arena_new(PASS_BYTES);
     if (!l.arena)
         return attn_fail(err, ATTN_ENOMEM, "training", "no memory for a batch");
-    attn_status status = settle(&l, err);
+    attn_status status = finish_step(&l, err);
     while (!status && !is_over(&l))
         status = run_epoch(&l, err);
     attn_arena_free(l.arena);

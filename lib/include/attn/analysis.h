@@ -1,11 +1,19 @@
-/* Measures, distances and diagnoses of attention heads, over any source of weights (heatmap.h).
+/* Measures, distances and diagnoses of attention heads. They read weights from any source
+ * (heatmap.h). Notation:
  *
- * p_ij is the weight of query i on key j. V_i is the set of keys that query i sees, n_i their
- * number. s_i = sum_j p_ij and q_ij = p_ij / s_i. Query i sits at key position t_i = i +
- * query_offset. "rows" are the rows that see a key and have s_i > 0. Means go over these rows
- * unless another set is named. Every measure also has its value under uniform attention with the
- * same mask (p_ij = 1/n_i on V_i). Compare with that value: early rows of a causal mask have low
- * entropy and near keys by construction.
+ *   p_ij      weight of query i on key j
+ *   V_i, n_i  the keys that query i sees, and their number
+ *   s_i       sum_j p_ij
+ *   q_ij      p_ij / s_i
+ *   t_i       key position of query i: i + query_offset
+ *   rows      queries that see a key and have s_i > 0; means are over these rows unless they state
+ *             others
+ *   mass      a sum of weights p_ij
+ *   uniform   p_ij = 1/n_i on V_i: attention under the same mask without any preference
+ *
+ * The value of each measure under uniform attention is computed too. Compare with it: under a
+ * causal mask, for example, early rows have low entropy and look at near keys whatever the head
+ * does.
  *
  *   entropy             mean of H_i = -sum_j q_ij ln q_ij, nats, [0, ln S]
  *                       Ghader and Monz 2017; Clark et al. 2019
@@ -95,16 +103,17 @@ typedef enum attn_measure {
     ATTN_MEASURES
 } attn_measure;
 
-/* Describes a measure in words, for legends. All texts are static. */
+/* A measure in words, for legends. All texts are static. */
 typedef struct attn_measure_info {
     const char *name, *formula, *range, *paper; /* paper is "" for a measure of this project */
 } attn_measure_info;
 /* Returns the description of a measure, or NULL if there is no such measure. */
 const attn_measure_info *attn_measure_about(attn_measure measure);
 
+/* A class of keys, such as punctuation. */
 typedef struct attn_key_class {
     const char *name;
-    const size_t *keys; /* ascending, < S */
+    const size_t *keys; /* [count] ascending, below S */
     size_t count;
 } attn_key_class;
 
@@ -112,132 +121,155 @@ typedef struct attn_key_class {
 #define ATTN_SEGMENTS_MOST 32
 
 typedef struct attn_measure_options {
-    /* Gives the offsets t_i - i and, for a source without logits, the hidden cells. Batch b of the
-     * source uses the mask's batch entry b modulo attn_mask_batches. NULL: the offset is 0, and
-     * only logits of -infinity hide cells. */
+    /* The mask gives the offsets t_i - i and, for a source without logits, the hidden cells. Batch
+     * entry b of the source uses batch entry b modulo attn_mask_batches of the mask. NULL: offsets
+     * are 0, and a cell is hidden only if its logit is -infinity. */
     const attn_mask *mask;
-    size_t radius; /* of local_mass, default 2 */
-    const attn_key_class *classes;
-    size_t class_count; /* <= ATTN_CLASSES_MOST */
+    size_t radius;                 /* of local_mass, in keys; default 2 */
+    const attn_key_class *classes; /* [class_count] */
+    size_t class_count;            /* <= ATTN_CLASSES_MOST */
     /* Token ids [token_batches, L] and [token_batches, S]. token_batches divides the number of
-     * batches, and batch b uses row b modulo token_batches. NULL: duplicate_token and induction are
-     * NaN. */
+     * batch entries B of the source, and entry b uses row b modulo token_batches. NULL:
+     * duplicate_token and induction are NaN. */
     const int64_t *query_tokens, *key_tokens;
     size_t token_batches;
-    /* Kinds [L] and [S] of the tokens: equal non-negative numbers mean the same kind. NULL:
-     * same_kind is NaN. */
+    /* Kinds of the tokens, [L] and [S]: tokens with equal numbers >= 0 are of the same kind;
+     * negative numbers mean no kind. NULL: same_kind is NaN. */
     const int64_t *query_kinds, *key_kinds;
-    /* Segment numbers [L] and [S], < segment_count. NULL: there are no blocks. */
+    /* Segments of the tokens, [L] and [S]: numbers below segment_count. NULL: no blocks are
+     * computed. */
     const uint32_t *query_segments, *key_segments;
     size_t segment_count; /* <= ATTN_SEGMENTS_MOST */
-    size_t top_keys;      /* how many of the most attended keys to name, default 5 */
+    size_t top_keys;      /* how many of the keys with most mass are listed; default 5 */
 } attn_measure_options;
 
+/* Returns the options with their default values. */
 attn_measure_options attn_measure_defaults(void);
 
+/* The mass on one key. */
 typedef struct attn_key_mass {
     size_t key;
-    double mass, mean; /* mass received from all rows; mean alpha_k over rows that see the key */
+    /* Sum of p_ij over all rows i; its mean over the rows that see the key (alpha_k above). */
+    double mass, mean;
 } attn_key_mass;
 
+/* The measures of one head. */
 typedef struct attn_head_measures {
     size_t batch, head;
-    size_t rows, blind; /* rows that count; rows that see no key or hold no weight */
+    size_t rows, blind; /* rows of the means; rows that see no key or have s_i = 0 */
     double values[ATTN_MEASURES];
-    double uniform[ATTN_MEASURES];      /* under uniform attention with the same mask */
-    double *class_mass, *class_uniform; /* [class_count]; lift = class_mass / class_uniform */
-    double *blocks;                     /* [segment_count, segment_count] */
-    attn_key_mass *top;                 /* most attended keys first; ties: the lower key first */
+    double uniform[ATTN_MEASURES]; /* the same measures under uniform attention */
+    /* [class_count] mean mass on each class, and under uniform attention */
+    double *class_mass, *class_uniform;
+    /* [segment_count, segment_count] mean over the rows of a segment of their mass on keys of a
+     * segment. */
+    double *blocks;
+    /* [top_count] keys with most mass first; of equal ones the lower key first */
+    attn_key_mass *top;
     size_t top_count;
-    double hidden_mass; /* mean weight of a row on hidden keys (0 unless a caller gave weights) */
+    /* Mean over rows of the weight on hidden keys. It is 0 unless a caller gave the weights. */
+    double hidden_mass;
 } attn_head_measures;
 
 typedef struct attn_measures {
-    attn_head_measures *items; /* batch-major */
+    attn_head_measures *items; /* [count] ordered by batch entry, then head */
     size_t count, batches, heads;
 } attn_measures;
 
-/* Computes the bytes and operations of attn_measure_heads on `slots` threads from shapes alone. */
+/* Computes the bytes and operations of attn_measure_heads on `slots` threads from shapes alone: B
+ * batch entries, H heads, L queries, S keys. ATTN_ELIMIT: a size overflows. */
 attn_status attn_measure_cost(const attn_measure_options *options, size_t B, size_t H, size_t L,
                               size_t S, size_t slots, attn_cost *out, attn_error *err);
-/* Computes all measures of all heads and reads each row once. Beside the result it takes O(L + S)
- * memory, whatever the number of heads. Results do not depend on the pool. Errors: ATTN_EARG
- * (err->where: "classes", "segments"), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE, and those of
- * the source. */
+/* Computes the measures of all heads and reads each row of weights once. The results are in the
+ * arena. In addition it takes O(L + S) bytes for each thread, whatever the number of heads. Results
+ * do not depend on the pool. Errors: ATTN_EARG (err->where is "classes" or "segments"),
+ * ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE, and those of the source. */
 attn_status attn_measure_heads(const attn_weight_source *source,
                                const attn_measure_options *options, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_measures *out,
                                attn_error *err);
 
-/* Distances between the heads of two sources of equal L and S, for batch entry `batch`. Each array
- * is [Ha, Hb], row-major. A distance is NaN if the two heads have no row in common.
+/* Distances between the heads of two sources a and b with equal L and S, for one batch entry. Each
+ * array is [rows, cols]: heads of a by heads of b, row-major. q and r are the normalized rows of
+ * the two heads. A distance is NaN if the heads have no row in common.
+ *
  *   js        mean over rows of H((q + r)/2) - (H(q) + H(r))/2, nats, [0, ln 2]; Clark et al. 2019
- *   cosine    cosine of the two matrices as vectors, [-1, 1]                    Li et al. 2018
- *   centered  cosine after uniform attention under the mask is subtracted from each matrix. Two
- *             masked heads have a high cosine by construction (0.9 and more for random causal
- *             heads); `centered` has no such bias
- * The mean over pairs h < g of one source says how similar its heads are. */
+ *   cosine    cosine of the two matrices as vectors, [-1, 1]; Li et al. 2018
+ *   centered  cosine after uniform attention is subtracted from each matrix. Masked heads have a
+ *             high cosine in any case (0.9 and more for random causal heads); `centered` is free of
+ * it */
 typedef struct attn_head_distances {
     size_t batch, rows, cols;
     double *js, *cosine, *centered;
-    double mean_js, mean_cosine, mean_centered; /* over pairs h < g of one source, else all pairs */
+    /* means over pairs of different heads of one source, or over all pairs of two sources */
+    double mean_js, mean_cosine, mean_centered;
 } attn_head_distances;
 
+/* Computes the bytes and operations of attn_head_distances_measure; heads_b = 0: one source.
+ * ATTN_ELIMIT: a size overflows. */
 attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t heads_b, size_t L,
                                      size_t S, size_t slots, attn_cost *out, attn_error *err);
-/* Computes the distances of every batch entry; *out is one record for each, in the arena. With b
- * NULL it compares the heads of a with each other (then heads_b is 0 in the cost). The masks have
- * the meaning of attn_measure_options.mask. ATTN_ESHAPE: the sources differ in batch entries, L or
- * S. Results do not depend on the pool. */
+/* Computes the distances for every batch entry. *out is an array with one element for each entry,
+ * in the arena. With b = NULL it compares the heads of a with each other. The masks serve as in
+ * attn_measure_options.mask. Results do not depend on the pool. Errors: ATTN_ESHAPE (the sources
+ * differ in batch entries, L or S), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE, and those of the
+ * sources. */
 attn_status attn_head_distances_measure(const attn_weight_source *a, const attn_mask *mask_a,
                                         const attn_weight_source *b, const attn_mask *mask_b,
                                         attn_pool *pool, const attn_control *control,
                                         attn_arena *arena, attn_head_distances **out,
                                         attn_error *err);
 
-/* --- Sources derived from other sources. They too give rows on demand, so no L x S matrix exists.
- * Each derived source takes `lanes` scratch areas from the arena. The sources that it reads must
- * outlive it. --- */
+/* --- sources derived from other sources. They compute rows on demand too, so no L x S matrix is
+ * made. A derived source has `lanes` scratch areas in the arena, one for each thread that reads it
+ * at a time (attn_weight_source.fetch). The sources that it reads must outlive it. All may return
+ * ATTN_ENOMEM. --- */
 
-/* Makes a source of a caller's weights with a mask. Its logits are ln p, and -infinity where the
+/* Makes a source of given weights and a mask. Its logits are ln p, or -infinity in cells that the
  * mask hides. */
 attn_status attn_masked_source(const attn_weight_source *source, const attn_mask *mask,
                                size_t lanes, attn_arena *arena, attn_weight_source *out,
                                attn_error *err);
-/* Makes a source of a - b, cell by cell. A cell is hidden if it is hidden in both a and b.
- * ATTN_ESHAPE: batches, heads, rows or columns differ. */
+/* Makes a source of a - b, cell by cell. A cell is hidden if it is hidden in both. ATTN_ESHAPE:
+ * batch entries, heads, rows or columns differ. */
 attn_status attn_difference_source(const attn_weight_source *a, const attn_weight_source *b,
                                    size_t lanes, attn_arena *arena, attn_weight_source *out,
                                    attn_error *err);
-/* Makes a source of the attention rollout over layers (Abnar and Zuidema 2020). The source has
- * layers * B batches, layer first. The rollout has B batches and one head:
- *   R_0 = I,  R_l = N(mean_h A_l + I) R_{l-1},  N divides each row by its sum
- * (if rows of A_l sum to 1, N(…) is 0.5 mean_h A_l + 0.5 I). ATTN_ESHAPE unless L = S and `layers`
- * divides the number of batches. Row i costs layers * (H + 1) * S^2 operations. While it computes,
- * the source checks `control` (NULL: none). */
+/* Makes a source of the attention rollout (Abnar and Zuidema 2020). `source` has the weights A_l of
+ * `layers` layers: batch entry l * B + b is layer l of entry b. The rollout has B batch entries and
+ * one head:
+ *
+ *   R_0 = I,  R_l = N(mean_h A_l + I) R_{l-1},  where N divides each row by its sum
+ *
+ * If the rows of A_l sum to 1, N(…) is 0.5 mean_h A_l + 0.5 I. A row costs layers * (H + 1) * S^2
+ * operations. `control` (NULL: none) can stop fetch, with ATTN_ECANCELED or ATTN_EDEADLINE.
+ * ATTN_ESHAPE: L is not S, or `layers` does not divide the batch entries. */
 attn_status attn_rollout_source(const attn_weight_source *source, size_t layers, size_t lanes,
                                 const attn_control *control, attn_arena *arena,
                                 attn_weight_source *out, attn_error *err);
-/* Kinds of gradient sources. With O = A V the gradient of a loss F with respect to a weight is
- * exactly dF/dA_ij = dO_i . v_j. grad_output [B, H, L, Ev] and value [B, Hkv, S, Ev] are dense
- * float32 or float64 and fit the sizes of the source (else ATTN_ESHAPE). An unknown kind is
- * ATTN_EARG.
- *   ATTN_GRADIENT           dA = dF/dA
- *   ATTN_GRADIENT_PRODUCT   A * dA (input x gradient at the weights)
- *   ATTN_GRADIENT_POSITIVE  max(A * dA, 0); its mean over heads is the A-bar of Chefer et al. 2021,
- *                           eq. 5 */
+/* The values of a gradient source. For the output O = A V and a loss F, the gradient of a weight is
+ * dA_ij = dF/dA_ij = dO_i . v_j.
+ *
+ *   ATTN_GRADIENT           dA
+ *   ATTN_GRADIENT_PRODUCT   A * dA (input x gradient, at the weights)
+ *   ATTN_GRADIENT_POSITIVE  max(A * dA, 0); its mean over heads is A-bar of Chefer et al. 2021, eq.
+ * 5 */
 typedef enum attn_gradient_kind {
     ATTN_GRADIENT = 0,
     ATTN_GRADIENT_PRODUCT,
     ATTN_GRADIENT_POSITIVE,
 } attn_gradient_kind;
+/* Makes a source of gradients from the weights of `source`, grad_output [B, H, L, Ev] and value [B,
+ * Hkv, S, Ev]. Both tensors are dense float32 or float64 and must outlive the source. ATTN_ESHAPE:
+ * they do not fit the source. ATTN_EARG: unknown kind. */
 attn_status attn_gradient_source(const attn_weight_source *source, const attn_tensor *grad_output,
                                  const attn_tensor *value, attn_gradient_kind kind, size_t lanes,
                                  attn_arena *arena, attn_weight_source *out, attn_error *err);
 
-/* Sums of all visible cells of one head. attn_head_sums fills [batches * heads] of them,
- * batch-major. For a source of A * dA the sum is <O_h, dF/dO_h>, and its absolute value is the head
- * importance of Michel et al. 2019. */
+/* Sums over the visible cells of each head. *out is [batches * heads] in the arena, ordered by
+ * batch entry, then head. For a source of A * dA the sum is <O_h, dF/dO_h>; its absolute value is
+ * the head importance of Michel et al. 2019. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE,
+ * and those of the source. */
 typedef struct attn_head_sum {
     double sum, magnitude; /* sum of the cells; sum of their absolute values */
 } attn_head_sum;
@@ -247,27 +279,32 @@ attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
 
 /* --- in words --- */
 
-/* Says what a head looks at, by the first naming rule that applies to it. */
+/* What a head looks at, in words. Rules are tried in a fixed order, and the first that fits names
+ * the pattern. */
 typedef struct attn_pattern_name {
-    const char *name;  /* "previous token", "adjacent", "punctuation", a class's name, … */
-    const char *shape; /* category of Kovaleva et al. 2019: vertical, diagonal, vertical+diagonal,
-                          block, heterogeneous */
-    const char *text;  /* one sentence with the numbers */
+    const char *name; /* "previous token", "adjacent", "punctuation", a class's name, … */
+    /* Category of Kovaleva et al. 2019: vertical, diagonal, vertical+diagonal, block or
+     * heterogeneous. */
+    const char *shape;
+    const char *text; /* one sentence with the numbers */
 } attn_pattern_name;
+/* Names the pattern of a head. Texts are in the arena. ATTN_ENOMEM. */
 attn_status attn_name_pattern(const attn_head_measures *head, const attn_measure_options *options,
                               attn_arena *arena, attn_pattern_name *out, attn_error *err);
 
+/* A number that a diagnosis is based on. */
 typedef struct attn_number {
     const char *name;
     double value;
 } attn_number;
 
+/* Something unusual about some heads. */
 typedef struct attn_diagnosis {
-    const char *code; /* "near_uniform", "head_collapse", …; codes do not change */
-    const char *text; /* what was found, what it usually means, what to do */
-    const attn_number *numbers;
+    const char *code;           /* "near_uniform", "head_collapse", …; codes do not change */
+    const char *text;           /* what was found, what it usually means, what to do */
+    const attn_number *numbers; /* [number_count] */
     size_t number_count;
-    const size_t *heads; /* indices in attn_measures.items of the heads that it is about */
+    const size_t *heads; /* [head_count] indices in attn_measures.items of these heads */
     size_t head_count;
 } attn_diagnosis;
 
@@ -276,23 +313,27 @@ typedef struct attn_diagnoses {
     size_t count;
 } attn_diagnoses;
 
+/* What attn_diagnose reads. */
 typedef struct attn_diagnose_input {
     const attn_measures *measures;
-    const attn_head_distances *distances; /* [batches]; NULL: head_collapse is not tested */
-    const attn_warnings *mask_warnings;   /* from attn_mask_lint, added to the result; or NULL */
-    const attn_attention *run;            /* NULL: causes of near-uniform weights are not sought */
-    size_t layers;                        /* number of layers that the batches cover, or 1 */
-    bool layered;                         /* texts name heads with their layer */
+    /* [batches], of the same heads; NULL: head_collapse is not tested */
+    const attn_head_distances *distances;
+    const attn_warnings *mask_warnings; /* of attn_mask_lint, to be added to the result; or NULL */
+    /* the operation that gave the weights; NULL: no cause is sought for near-uniform weights */
+    const attn_attention *run;
+    size_t layers; /* number of layers in the batch entries, layer first; 1: no layer axis */
+    bool layered;  /* texts name heads with their layer */
     size_t L, S;
 } attn_diagnose_input;
 
-/* Finds what is unusual about the heads. Codes: near_uniform (near_uniform_scores,
- * near_uniform_keys or near_uniform_task if the cause is known), saturated_softmax, sink_heads,
- * head_collapse, similar_heads, mask_leak, memory, and the codes of the mask's warnings. The texts
- * are in the arena and name the thresholds (lib/analysis/diagnose.h). */
+/* Finds what is unusual about the heads. Codes are near_uniform (with a known cause
+ * near_uniform_scores, near_uniform_keys or near_uniform_task), saturated_softmax, sink_heads,
+ * head_collapse, similar_heads, mask_leak, memory, and those of the mask's warnings. The texts are
+ * in the arena and name the thresholds (lib/analysis/diagnose.h). ATTN_ENOMEM. */
 attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn_diagnoses *out,
                           attn_error *err);
-/* Returns the sentence to show with every analysis: weights are not an explanation. */
+/* Returns a sentence to be shown with every analysis: weights alone do not explain a model. It is
+ * static. */
 const char *attn_analysis_caveat(void);
 
 #pragma GCC visibility pop

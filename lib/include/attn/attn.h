@@ -1,4 +1,4 @@
-/* The attention library: include this for all of it, and link with -lattn. */
+/* The whole attention library: includes all public headers. Link with -lattn. */
 #ifndef ATTN_ATTN_H
 #define ATTN_ATTN_H
 
@@ -35,6 +35,7 @@
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
+/* Returns the version of the loaded library, such as "0.1.0". */
 const char *attn_version(void);
 #pragma GCC visibility pop
 #ifdef __cplusplus

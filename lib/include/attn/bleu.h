@@ -1,5 +1,6 @@
-/* Quality of translations and alignments: BLEU, exact sentences, alignment error rate. Counts are
- * added up over sentences and then evaluated. */
+/* Quality of translations and alignments: BLEU, sentences that are right as a whole, alignment
+ * error rate. Counts are summed over sentences, and scores are computed from the sums. Set the
+ * structs to zeros before the first addition. */
 #ifndef ATTN_BLEU_H
 #define ATTN_BLEU_H
 
@@ -10,39 +11,42 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/* BLEU counts n-grams of 1 … ATTN_BLEU_ORDER words. */
 enum { ATTN_BLEU_ORDER = 4 };
 
 typedef struct attn_bleu {
-    size_t right[ATTN_BLEU_ORDER], total[ATTN_BLEU_ORDER]; /* n-grams: clipped matches; all */
-    size_t length, reference_length;                       /* words */
-    size_t sentences, exact;                               /* exact: equal in every word */
+    /* index n - 1: n-grams that match the reference; all n-grams */
+    size_t right[ATTN_BLEU_ORDER], total[ATTN_BLEU_ORDER];
+    size_t length, reference_length; /* words of the translations; words of the references */
+    size_t sentences, exact;         /* translations; those that equal their reference */
 } attn_bleu;
 
-/* Adds a sentence and its reference, both as word numbers; words beyond 4,096 are ignored. */
+/* Adds one translation and its reference, both as word ids. Words beyond 4,096 are ignored. */
 void attn_bleu_add(attn_bleu *b, const int32_t *words, size_t count, const int32_t *reference,
                    size_t reference_count);
 
-/* Corpus BLEU, 0 to 100 (Papineni et al. 2002): brevity penalty x geometric mean of the 1- to
- * 4-gram precisions, as sacrebleu computes it from words ("tokenize": "none") with smoothing "exp".
- * The first precision without a match counts as 1 / (2 total), the next as 1 / (4 total), and so on
- * (Chen and Cherry 2014, method 3). Without any match BLEU is 0. With effective_order, for single
- * sentences, n-grams longer than the sentence do not count. */
+/* Returns corpus BLEU, 0 … 100 (Papineni et al. 2002): brevity penalty times the geometric mean of
+ * the precisions of 1- to 4-grams. It equals sacrebleu's with tokenize "none" and smoothing "exp":
+ * the first precision without a match counts as 1 / (2 total), the next as 1 / (4 total), and so on
+ * (Chen and Cherry 2014, method 3). Without any match BLEU is 0. With effective_order, which is
+ * meant for single sentences, orders without any n-gram are left out instead of giving 0. */
 double attn_bleu_score(const attn_bleu *b, bool effective_order);
 
-/* Alignment error rate (Och and Ney 2003): 1 - (|A and S| + |A and P|) / (|A| + |S|), where A are
- * the proposed links, S the sure ones and P all of the gold links. Lower is better. */
+/* Sums for the alignment error rate (Och and Ney 2003): 1 - (|A and S| + |A and P|) / (|A| + |S|).
+ * A are the proposed links, S the sure and P all gold links. Lower is better. */
 typedef struct attn_alignment {
-    size_t proposed, sure, sure_hits, hits;
+    size_t proposed, sure, sure_hits, hits; /* |A|, |S|, |A and S|, |A and P| */
 } attn_alignment;
 
-/* chosen[t] is the source word that target word t was aligned with, ATTN_PAIR_WORDS for none. */
+/* Adds the alignment of one pair. chosen[t] is the source word that is proposed for target word t,
+ * or ATTN_PAIR_WORDS for none. */
 void attn_alignment_add(attn_alignment *a, const attn_pair *gold, const size_t *chosen);
-double attn_alignment_error(const attn_alignment *a); /* 0 to 1; 0 without links */
+double attn_alignment_error(const attn_alignment *a); /* 0 … 1; 0 if there are no links */
 
-/* BLEU on held-out sentences without a model. `dictionary` replaces each word by the target word
- * with which it has most sure links in the first `pairs` training pairs; `copy` is the source
- * unchanged. Memory (4 bytes for each pair of words) comes from the arena. Errors: ATTN_ENOMEM and
- * those of attn_corpus_pair. */
+/* BLEU on the first `sentences` held-out pairs without a model. `copy` is the BLEU of the unchanged
+ * source. `dictionary` is the BLEU of word-by-word translation: each word becomes the target word
+ * with which it has the most sure links in the first `pairs` training pairs. The arena holds 4
+ * bytes for each pair of words. Errors: ATTN_ENOMEM and those of attn_corpus_pair. */
 typedef struct attn_baselines {
     double dictionary, copy;
 } attn_baselines;

@@ -1,18 +1,20 @@
-/* Sentence pairs with gold alignments, made by rule from a seed: English and French of one grammar,
- * and the tasks copy, reverse and sort.
+/* Sentence pairs with gold alignments, made by rules from a seed. The tasks are translation
+ * (English and French sentences of one grammar), copy, reverse and sort.
  *
- * The grammar knows articles, demonstratives, possessives and numbers, gender and number agreement,
- * adjectives before and after the noun, plurals, negation, present, past and future, pronouns,
- * relative clauses (qui, que), adverbs, prepositional phrases, coordination, "that" clauses and
- * modal verbs. One sentence in eight lacks its full stop, one in 25 is a noun phrase. The French
- * has its elisions, contractions and agreement of participles. "you" is "vous" of several men,
- * "they" is "ils", "I" and "we" are men.
+ * The grammar has articles, demonstratives, possessives and numbers, agreement in gender and
+ * number, adjectives before and after the noun, plurals, negation, present, past and future,
+ * pronouns, relative clauses (qui, que), adverbs, prepositional phrases, coordination, "that"
+ * clauses and modal verbs. One sentence in eight lacks its full stop, and one in 25 is only a noun
+ * phrase. French has elisions, contractions and agreement of participles. English leaves some forms
+ * open, which are fixed: "you" is "vous" and means several men, "they" is "ils", and "I" and "we"
+ * are men.
  *
- * Some pairs of words never meet in training: one in ten of (adjective, noun) and (verb, object),
- * chosen by a hash of the two words; in the other tasks, one in ten of (symbol, next symbol). A
- * sentence of the split ATTN_HELD_OUT has at least one such pair. It tests whether a model has
- * learnt words and rules separately. Validation has no such pair, and its sentences are never those
- * of training (a hash of the words decides). */
+ * Splits. Some pairs of words never occur together in training: one in ten of the pairs (adjective,
+ * noun) and (verb, object), chosen by a hash of the two words. For the other tasks it is one in ten
+ * of the pairs (symbol, next symbol). Each sentence of the split ATTN_HELD_OUT has at least one
+ * such pair, so it tests whether a model has learnt words and rules separately. The split
+ * ATTN_VALIDATION has no such pair. Its sentences differ from those of training, since a hash of
+ * the words decides to which split a sentence belongs. */
 #ifndef ATTN_CORPUS_H
 #define ATTN_CORPUS_H
 
@@ -33,33 +35,38 @@ typedef enum attn_split { ATTN_TRAIN = 0, ATTN_VALIDATION, ATTN_HELD_OUT } attn_
 
 /* Returns "en-fr", "copy", "reverse" or "sort"; never NULL. */
 const char *attn_task_name(attn_task task);
-/* Find a task, or a split ("train", "validation", "held-out"), by its name. Return false for any
- * other name. */
+/* Find a task, or a split ("train", "validation", "held-out"), by its name. Return false if there
+ * is no such name. */
 bool attn_task_parse(const char *name, attn_task *out);
 bool attn_split_parse(const char *name, attn_split *out);
 
+/* Options of a corpus. Numbers at the beginning of a comment are defaults. */
 typedef struct attn_corpus_options {
     attn_task task;
-    bool large;               /* false: the words of the shipped model; true: all */
-    uint64_t seed;            /* 0 */
-    size_t shortest, longest; /* 3, 60: source words, the full stop among them; 1 to 60 */
-    double skew;              /* 1: lengths uniform; k: shortest + (longest - shortest) u^k */
-    size_t symbols;           /* 50: of copy, reverse and sort; 2 to 1000 */
+    bool large;               /* false: the words that the shipped model knows; true: all */
+    uint64_t seed;            /* 0: of all random numbers */
+    size_t shortest, longest; /* 3, 60: words of a source sentence, full stop included; 1 … 60 */
+    /* 1: lengths are shortest + (longest - shortest) u^skew with u uniform in [0, 1), so 1 makes
+     * all lengths equally frequent; above 0, at most 100. */
+    double skew;
+    size_t symbols; /* 50: different symbols of copy, reverse and sort; 2 … 1000 */
 } attn_corpus_options;
+/* Returns the options with their default values. */
 attn_corpus_options attn_corpus_defaults(void);
 
+/* Most words of a side of a pair, and most links. */
 enum { ATTN_PAIR_WORDS = 160, ATTN_PAIR_LINKS = 640 };
 
-/* Source word `source` and target word `target` belong together. Sure: one translates the other.
- * Possible (not sure): one takes its form from the other, as an article its gender from the noun.
- */
+/* A link between source word `source` and target word `target` (indices in their sentences). If it
+ * is sure, one word translates the other. Else one takes its form from the other, as an article
+ * takes its gender from a noun. */
 typedef struct attn_link {
     uint16_t source, target;
     bool sure;
 } attn_link;
 
-/* Words are UTF-8, lower case, and live as long as the corpus. `links` are sorted by target, then
- * source, and hold each pair of words at most once. */
+/* A sentence pair. Words are UTF-8, lower case, and live as long as the corpus. `links` are sorted
+ * by target index, then by source index. No link occurs twice. */
 typedef struct attn_pair {
     const char *source[ATTN_PAIR_WORDS], *target[ATTN_PAIR_WORDS];
     size_t source_count, target_count;
@@ -69,13 +76,14 @@ typedef struct attn_pair {
 
 typedef struct attn_corpus attn_corpus;
 
-/* Makes a corpus in the arena. Errors: ATTN_ENOMEM; ATTN_EVALUE for an option outside its range. */
+/* Makes a corpus in the arena. Errors: ATTN_ENOMEM; ATTN_EVALUE if an option is outside of its
+ * range (err->where names it). */
 attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *arena,
                             attn_corpus **out, attn_error *err);
 
-/* Makes pair `index` of a split, which depends only on options, split and index. Errors:
- * ATTN_EVALUE (no sentence has a length in the range, or there is no such split). Any thread may
- * call it. */
+/* Makes the pair at `index` of a split. It depends only on options, split and index. Errors:
+ * ATTN_EVALUE if there is no such split or if no sentence with an allowed length was found. Any
+ * number of threads may call it. */
 attn_status attn_corpus_pair(const attn_corpus *corpus, attn_split split, uint64_t index,
                              attn_pair *out, attn_error *err);
 

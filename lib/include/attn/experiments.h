@@ -1,8 +1,8 @@
-/* Experiments on attention. Each has settings, runs for seconds or minutes, and ends with tables,
- * pictures and a sentence that it computes from the numbers.
+/* Experiments on attention. Each has settings, runs for seconds or minutes, and ends with findings:
+ * tables, pictures and a sentence that is computed from the numbers.
  *
  * Equal settings on the same kernel table and processor give the same numbers, except in columns
- * that are marked as measured (times, speeds). */
+ * and pictures that are marked as measured (times, speeds). */
 #ifndef ATTN_EXPERIMENTS_H
 #define ATTN_EXPERIMENTS_H
 
@@ -19,48 +19,52 @@ extern "C" {
 /* A numeric setting of an experiment. */
 typedef struct attn_setting {
     const char *name;
-    double standard, full; /* the default, and the value of the longer "full" profile */
-    double least, most;    /* inclusive */
-    bool whole;            /* a whole number */
-    const char *doc;
+    double standard, full; /* value of the default and of the longer "full" profile */
+    double least, most;    /* smallest and largest allowed value */
+    bool whole;            /* only integers are allowed */
+    const char *doc;       /* what it means, for people */
 } attn_setting;
 
-enum { ATTN_EXPERIMENT_SETTINGS = 16 }; /* at most */
+enum { ATTN_EXPERIMENT_SETTINGS = 16 }; /* most settings of an experiment */
 
 typedef struct attn_experiment {
-    const char *name;  /* "copy": a word of small letters */
-    const char *title; /* of pages and pictures */
+    const char *name;  /* a word of small letters, such as "copy" */
+    const char *title; /* title of pages and pictures */
     const char *shows; /* what it demonstrates, in one or two sentences */
     const attn_setting *settings;
     size_t setting_count;
-    bool wants_model; /* needs a trained model (attn_experiment_hooks.model) */
+    bool wants_model; /* needs a trained model in attn_experiment_hooks */
 } attn_experiment;
 
-/* Return a static experiment by its index in the table or by its name; NULL if there is none. */
+/* Return an experiment by its index (0 …) or by its name; NULL if there is none. Experiments are
+ * static. */
 const attn_experiment *attn_experiment_at(size_t index);
 const attn_experiment *attn_experiment_find(const char *name);
-/* Returns the index of a setting, or setting_count if no setting has this name. */
+/* Returns the index of the setting of this name, or setting_count if there is none. */
 size_t attn_experiment_setting(const attn_experiment *experiment, const char *name);
-/* Fills values [setting_count] with the default or the full profile. */
+/* Stores the values [setting_count] of the default (full = false) or the full profile. */
 void attn_experiment_values(const attn_experiment *experiment, bool full, double *values);
-/* Checks the ranges of the values and their combinations. Errors: ATTN_EVALUE; err->where names the
- * setting. */
+/* Checks that values [setting_count] are in their ranges and fit together. ATTN_EVALUE: err->where
+ * names the setting. */
 attn_status attn_experiment_check(const attn_experiment *experiment, const double *values,
                                   attn_error *err);
-/* Returns an upper bound of the bytes of a run and its findings, for checked values. */
+/* Returns an upper bound for the bytes of a run and its findings together. The values must be
+ * checked before. */
 size_t attn_experiment_bytes(const attn_experiment *experiment, const double *values);
 
 /* ---- findings ---- */
 
+/* A column of a table. */
 typedef struct attn_column {
-    const char *name, *unit; /* unit "" where there is none */
-    int decimals;            /* in print; -1: a column of texts */
-    bool measured;           /* by a clock: the numbers differ between runs */
+    const char *name, *unit; /* unit: "" if there is none */
+    int decimals;            /* decimals in printed tables; -1: the column has texts */
+    bool measured;           /* read from a clock, so the numbers differ between runs */
 } attn_column;
 
+/* One entry of a table. */
 typedef struct attn_entry {
-    const char *text; /* in a column of texts, else NULL */
-    double number;    /* NaN: no value */
+    const char *text; /* in a column of texts; else NULL */
+    double number;    /* in other columns; NaN: no value */
 } attn_entry;
 
 typedef struct attn_table {
@@ -70,52 +74,56 @@ typedef struct attn_table {
     attn_entry *entries; /* [row_count, column_count] */
 } attn_table;
 
-/* Data of one figure: curves if heat.count is 0, else heatmaps. */
+/* The data of one figure: heatmaps if heat.count > 0, else curves. */
 typedef struct attn_picture {
-    const char *name; /* "weights": unique in the findings, for file names */
-    bool measured;    /* shows times: the numbers differ between runs */
+    const char *name; /* differs from all other names of the findings; serves as a file name */
+    bool measured;    /* shows times, so it differs between runs */
     attn_figure_options options;
     attn_figure_curves curves;
     attn_figure_heat heat;
 } attn_picture;
 
+/* The results of a run. All of it is in the arena of the run. */
 typedef struct attn_findings {
     const attn_experiment *experiment;
-    const double *values;
+    const double *values; /* [setting_count] the settings of the run */
     attn_table *tables;
     size_t table_count;
     attn_picture *pictures;
     size_t picture_count;
-    const char *closing; /* conclusion from the numbers */
+    const char *closing; /* sentence that states the result */
 } attn_findings;
 
 typedef struct attn_experiment_hooks {
-    /* Reports progress, often, on the calling thread. `done` goes from 0 to 1 and never decreases.
-     * `line` is a message or NULL. The hook may be NULL. */
+    /* Is called often, on the thread that runs the experiment. `done` rises from 0 to 1. `line` is
+     * a message, or NULL. The hook may be NULL. */
     void (*progress)(void *ctx, double done, const char *line);
     void *ctx;
-    const attn_control *control; /* NULL: never stopped */
-    attn_pool *pool;             /* NULL: only the calling thread */
-    /* A trained model of English to French, for experiments that look into one. */
+    const attn_control *control; /* cancellation and deadline; NULL: none */
+    attn_pool *pool;             /* NULL: only the calling thread computes */
+    /* A trained English-French model, for experiments with wants_model; else NULL. */
     const attn_model *model;
-    const attn_vocabulary *source, *target;
-    attn_corpus_options corpus; /* training corpus of the model */
+    const attn_vocabulary *source, *target; /* vocabularies of the model */
+    attn_corpus_options corpus;             /* corpus on which the model was trained */
 } attn_experiment_hooks;
 
-/* Runs an experiment. `values` NULL means the defaults. The findings are in the arena, which may be
- * limited to attn_experiment_bytes. Errors: those of attn_experiment_check; ATTN_EARG at "model"
- * (the experiment needs a model, and the hooks have none); ATTN_ENOMEM, ATTN_ECANCELED,
- * ATTN_EDEADLINE. Any thread may call it. */
+/* Runs an experiment. `values` are [setting_count], or NULL for the defaults; hooks may be NULL.
+ * The findings are in the arena; attn_experiment_bytes as its limit suffices. Any thread may call
+ * it. Errors:
+ *
+ *   ATTN_EVALUE                     as attn_experiment_check
+ *   ATTN_EARG at "model"            the experiment needs a model, and the hooks have none
+ *   ATTN_ENOMEM                     the memory does not suffice
+ *   ATTN_ECANCELED, ATTN_EDEADLINE  the control stopped the run */
 attn_status attn_experiment_run(const attn_experiment *experiment, const double *values,
                                 const attn_experiment_hooks *hooks, attn_arena *arena,
                                 attn_findings *out, attn_error *err);
 
-/* Draws the picture as SVG into an empty text, from which attn_figure_png makes a PNG. Errors:
- * ATTN_ENOMEM. */
+/* Draws a picture as SVG into an empty text. attn_figure_png can make a PNG of it. ATTN_ENOMEM. */
 attn_status attn_picture_draw(const attn_picture *picture, attn_text *svg, attn_error *err);
-/* Write tables and the closing sentence for a terminal, and all findings as one JSON object.
- * Numbers that are not finite become "-" and null. attn_text.failed tells whether memory ran out.
- */
+/* Append findings to a text: tables and the closing sentence for a terminal, or all findings as one
+ * JSON object. Numbers that are not finite are "-" in tables and null in JSON. If memory runs out,
+ * to->failed is set. */
 void attn_findings_print(const attn_findings *findings, attn_text *to);
 void attn_findings_json(const attn_findings *findings, attn_text *to);
 

@@ -1,8 +1,7 @@
-/* Draws figures as SVG: heatmaps, masks and curves, with labels, legends and a colour bar, and
- * makes PNGs of them.
+/* Draws figures as SVG or PNG: heatmaps, masks and curves, with labels, legends and a colour bar.
  *
- * An SVG depends on data and options alone, so the same input gives the same bytes. Text stays text
- * (in DejaVu Sans or a font of its metrics), colours are sRGB, lengths are CSS pixels. */
+ * The same data and options give the same bytes of SVG. Text stays text (in DejaVu Sans or a font
+ * of the same metrics), colours are sRGB, and lengths are CSS pixels. */
 #ifndef ATTN_FIGURE_H
 #define ATTN_FIGURE_H
 
@@ -13,11 +12,15 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* AUTO means Blues, or RdBu if a value is negative. Blues, Greys and RdBu are ColorBrewer's
- * (Harrower and Brewer 2003), viridis is by Smith and van der Walt (2015), cividis by Nunez,
- * Anderton and Renslow (2018); all are safe for colour-blind readers. In the dark theme Blues and
- * Greys run from dark to light, and RdBu has a dark centre, so values near zero are close to the
- * background there too. */
+/* Colour maps. AUTO is Blues, or RdBu if a value is negative. All maps are safe for colour-blind
+ * readers.
+ *
+ *   Blues, Greys, RdBu  ColorBrewer (Harrower and Brewer 2003)
+ *   viridis             Smith and van der Walt (2015)
+ *   cividis             Nunez, Anderton and Renslow (2018)
+ *
+ * In the dark theme, Blues and Greys run from dark to light and RdBu has a dark centre, so values
+ * near zero have a colour close to the background in both themes. */
 typedef enum attn_colormap {
     ATTN_COLORMAP_AUTO = 0,
     ATTN_COLORMAP_BLUES,
@@ -29,66 +32,86 @@ typedef enum attn_colormap {
 typedef enum attn_theme { ATTN_THEME_LIGHT = 0, ATTN_THEME_DARK } attn_theme;
 
 typedef struct attn_figure_options {
-    const char *title, *x_label, *y_label; /* NULL = none */
+    const char *title, *x_label, *y_label; /* texts of the figure; NULL = none */
     const char *value_label;               /* text beside the colour bar; NULL = none */
-    /* Values in cells: NULL = where they fit, "" = none, else a format: ".", digits and one of f,
-     * e, g, %. Up to 64 x 64 cells grow to hold it. */
+    /* Format of the values in cells:
+     *
+     *   NULL   chosen from the values; values are written if they fit into the cells
+     *   ""     no values
+     *   other  a point, one digit 0 … 6 and one of f, e, g, % (as in ".2f"); up to 64 x 64 cells
+     *          are enlarged until the values fit */
     const char *annotate;
     attn_colormap colormap;
-    attn_transform transform; /* from values to colours; for RdBu on both sides of 0 */
-    double vmin, vmax;        /* NaN = from the data: at most 0 to the largest; RdBu: -m to m */
-    bool colour_bar;          /* default true */
-    int tick_rotation; /* angle of column labels, 0 … 90 degrees; -1 (default) = as they fit */
-    size_t columns;    /* panels side by side; 0 (default) = as they fit */
-    bool transpose;    /* rows become columns */
-    bool marks;        /* values are visibility, drawn as ✓ and ✗ without a colour bar */
+    attn_transform transform; /* curve between values and colours; for RdBu on both sides of 0 */
+    /* Ends of the colour scale, or of y for curves. NaN = from the data: the scale begins at 0, or
+     * at the smallest value if that is negative, and ends at the largest; RdBu is symmetric around
+     * 0. */
+    double vmin, vmax;
+    bool colour_bar; /* default true */
+    /* Rotation of column labels, 0 … 90 degrees. -1 (default): 0, 45 or 90, by the width of
+     * labels. */
+    int tick_rotation;
+    /* Panels side by side. 0 (default): chosen by the number and shape of the panels. */
+    size_t columns;
+    bool transpose; /* rows become columns */
+    bool marks; /* values mean visible or hidden and are drawn as ✓ and ✗, without a colour bar */
     attn_theme theme;
 } attn_figure_options;
 
+/* Returns the options with their default values. */
 attn_figure_options attn_figure_defaults(void);
-/* Tells whether the text is a format for `annotate`. */
+/* Tells whether `format` is one of the formats that `annotate` takes. */
 bool attn_figure_format_ok(const char *format);
 
-/* Heatmaps of one grid; each is a panel. Up to ATTN_FIGURE_VECTOR_CELLS in the whole figure, cells
- * are vectors. Beyond that a panel is an embedded image. Its pixels are those of the page at scale
- * 1, so no program blurs its cells. */
+/* Heatmaps, each drawn as a panel. All have the same shape. If the figure has at most
+ * ATTN_FIGURE_VECTOR_CELLS cells in all, each cell is a vector element. Otherwise each panel is an
+ * embedded image with as many pixels as it has on the page, so no program enlarges and blurs it. */
 #define ATTN_FIGURE_VECTOR_CELLS 40000
 typedef struct attn_figure_heat {
-    const attn_heatmap *maps; /* `max` is drawn or, if NULL, `mean`; NaN has its own colour */
+    /* [count]; `max` is drawn, or `mean` if `max` is NULL; NaN has a colour of its own */
+    const attn_heatmap *maps;
     size_t count;
-    const char *const *titles;     /* one for each panel, or NULL */
-    const char *const *row_labels; /* of the rows of the matrix, not of cells; NULL = indices */
-    const char *const *col_labels; /* of the columns of the matrix; NULL = indices */
+    const char *const *titles; /* [count], or NULL */
+    /* Labels of all rows and columns of the matrix (not of the cells). NULL = their indices. */
+    const char *const *row_labels;
+    const char *const *col_labels;
     size_t row_count, col_count;
 } attn_figure_heat;
 
-/* One curve. NaN interrupts it. */
+/* One curve of n points. A NaN in x or y interrupts the line. */
 typedef struct attn_figure_curve {
-    const char *name;    /* in the legend; NULL = none */
-    const double *x, *y; /* [n]; x NULL: x0, x0 + 1, … */
+    const char *name;    /* name in the legend; NULL = not in the legend */
+    const double *x, *y; /* [n]; x = NULL: x0, x0 + 1, … */
     double x0;
-    size_t n, panel; /* panels are counted from 0 without a gap */
+    size_t n, panel; /* panel: index below `panels` of attn_figure_curves */
 } attn_figure_curve;
 typedef struct attn_figure_curves {
     const attn_figure_curve *items;
     size_t count;
-    const char *const *titles; /* one a panel, or NULL */
+    const char *const *titles; /* [panels], or NULL */
     size_t panels;
-    bool markers; /* mark the points, unless they are too dense */
+    bool markers; /* mark the points of curves that have few points (at most 48) */
 } attn_figure_curves;
 
-/* Draw into an empty text. ATTN_ESHAPE: the panels have unequal grids. ATTN_EARG: an option or a
- * panel is out of range. ATTN_ENOMEM. Any thread with an arena of its own. */
+/* Draw a figure into an empty text. Errors: ATTN_ESHAPE: heatmaps of unequal shapes, or nothing to
+ * draw. ATTN_EARG: an option or a panel is out of range. ATTN_ENOMEM: the text's arena is full. Any
+ * thread may call them; concurrent calls need arenas of their own. */
 attn_status attn_figure_heatmaps(attn_text *svg, const attn_figure_heat *data,
                                  const attn_figure_options *options, attn_error *err);
 attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
                               const attn_figure_options *options, attn_error *err);
-/* Makes a PNG of the SVG of one of these functions, with `scale` pixels a unit of length. The arena
- * holds the PNG, its pixels (4 bytes each) and the memory of librsvg for the document (48 bytes for
- * a byte of SVG). ATTN_ELIMIT at "scale": more than ATTN_PNG_PIXELS. ATTN_EUNSUPPORTED: librsvg is
- * not installed. Fonts are those of the system (fontconfig). Any thread. */
+/* Draws the SVG of one of the functions above as a PNG, with `scale` pixels for each CSS pixel.
+ * *png (*bytes bytes) is in the arena. The arena also holds the pixels (4 bytes each) and counts
+ * librsvg's memory (48 bytes for each byte of SVG). Fonts are those of the system (fontconfig). Any
+ * thread may call it. Errors:
+ *
+ *   ATTN_ELIMIT at "scale"  more than ATTN_PNG_PIXELS pixels
+ *   ATTN_EARG at "scale"    a scale that is not above 0
+ *   ATTN_EUNSUPPORTED       librsvg is not installed or cannot draw the picture
+ *   ATTN_ENOMEM             the arena is full */
 #define ATTN_PNG_PIXELS 5e7
-/* Computes the bytes that attn_figure_png usually takes from the arena. ATTN_ELIMIT as above. */
+/* Computes how many bytes of the arena attn_figure_png usually takes. It checks `scale` in the same
+ * way. */
 attn_status attn_figure_png_cost(const attn_text *svg, double scale, size_t *bytes,
                                  attn_error *err);
 attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *arena, const void **png,

@@ -1,12 +1,13 @@
 /* Gradients of attention: the backward pass of an operation that has run.
  *
- * With O = P V, P = softmax(Z), Z = edit(S), S = Q K^T and a loss with known dO = dLoss/dO:
+ * S = Q K^T are the scores, Z = edit(S) the scores after scale, softcap, additive parts and mask, P
+ * = softmax(Z), O = P V, and dX is the gradient of the loss with respect to X. Given dO:
  *
  *   dV = P^T dO      dP = dO V^T      dZ = P o (dP - rowsum(dO o O))
  *   dQ = dS K        dK = dS^T Q      where dS is dZ times the derivative of edit
  *
- * (Dao et al., "FlashAttention", 2022, appendix B.2.) The backward pass computes the weights again
- * from the row maximum and sum, so memory grows with L + S and not with L x S. */
+ * (Dao et al., "FlashAttention", 2022, appendix B.2.) The weights P are computed again from the
+ * maximum and the sum of each row, so memory grows with L + S and not with L x S. */
 #ifndef ATTN_GRADIENTS_H
 #define ATTN_GRADIENTS_H
 
@@ -18,72 +19,84 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Gradients of the inputs, in the arena. Each is dense, has the shape and layout of its input and
- * the type dims.result, or has rank 0 if the input is absent. If key or value is absent, its
- * gradient is added to that of the tensor used in its place. */
+/* Gradients of the inputs, in the arena. Each is dense, has shape and layout of its input and the
+ * type dims.result. If an input is absent, its gradient has rank 0. An absent key or value stands
+ * for another tensor, and its gradient is part of that tensor's gradient. */
 typedef struct attn_gradients {
     attn_tensor query, key, value, past_key, past_value;
     attn_tensor sinks;
-    attn_tensor bias[ATTN_MASK_LAYERS]; /* by mask layer, for layers of kind ATTN_LAYER_BIAS */
-    attn_score score;                   /* w_q, w_k, b, v, w */
-    attn_tensor slopes, table, key_table, value_table; /* of position; slopes only if given */
+    /* by mask layer; only layers of kind ATTN_LAYER_BIAS have one */
+    attn_tensor bias[ATTN_MASK_LAYERS];
+    attn_score score; /* gradients of w_q, w_k, b, v, w */
+    /* of the position; slopes only if they are given */
+    attn_tensor slopes, table, key_table, value_table;
 } attn_gradients;
 
-/* Computes the bytes and operations of attn_attention_backward from shapes alone. For
- * attn_attention_run_backward they come on top of those of its run with `want`. `bias_elements` is
- * the number of elements in the tensors of all bias layers. fallback_bytes are those of a second
- * attempt in double. Errors: ATTN_ELIMIT (overflow). */
+/* Computes the cost of attn_attention_backward on `slots` threads from shapes alone. For
+ * attn_attention_run_backward, add the cost of its run with `want`. bias_elements is the number of
+ * elements of all bias layers together. fallback_bytes are those of a second attempt in double.
+ * ATTN_ELIMIT: a size overflows. */
 attn_status attn_gradients_cost(const attn_attention_dims *dims, unsigned want,
                                 size_t bias_elements, size_t slots, attn_cost *out,
                                 attn_error *err);
 
-/* Computes the gradients of a loss from grad_output, its gradient with respect to the output.
- * `results` come from a run with ATTN_WANT_OUTPUT. grad_output has the shape of the output and a
- * floating-point type. Only the shapes decide the order of summation, so any pool gives the same
- * bytes.
+/* Computes the gradients from grad_output, the gradient of a loss with respect to the output. It
+ * has the shape of the output and a floating-point type. `results` are those of a run with
+ * ATTN_WANT_OUTPUT. The shapes alone decide the order of summation, so any pool gives the same
+ * bytes. Only one thread at a time may call it for an operation.
  *
- * In float32, dZ times the scale of a cell is flushed to 0 below 1.2e-38, the smallest normal
- * number. (The table "ref" computes in double and flushes nothing.) With so small a grad_output or
- * scale, gradients of queries and keys are too small or 0 without an error, even if large keys
- * would bring them back into range. Multiply grad_output by a power of two then, or use float64.
+ * - Dropout: the gradients are those of the computed output.
+ * - Finite fill: a score that a fill replaces has no gradient for query, key and bias.
+ * - Small numbers: in float32, products of dZ and the scale below 1.2e-38, the smallest normal
+ *   number, become 0. If grad_output or the scale is that small, gradients of queries and keys are
+ *   too small or 0, without an error, even if large keys would make them normal again. Multiply
+ *   grad_output by a power of two then, or use float64. The table "ref" computes in double and is
+ *   not affected.
  *
- * With dropout, the gradients are those of the computed output. A score that a finite fill replaces
- * has no gradient for query, key and bias. Errors: ATTN_ESHAPE ("grad_output"), ATTN_ENONFINITE (in
- * grad_output; in visible inputs, even if the run allowed it; gradients that overflow), ATTN_EARG
- * (a score form without a backward pass), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. Only one
- * thread at a time may call it for an operation. */
+ * Errors:
+ *
+ *   ATTN_ESHAPE                     grad_output has another shape ("grad_output")
+ *   ATTN_ENONFINITE                 NaN or infinity in grad_output or in visible inputs (also if
+ *                                   the run allowed it), or gradients that overflow
+ *   ATTN_EARG                       a score form without a backward pass
+ *   ATTN_ENOMEM                     the arena is full
+ *   ATTN_ECANCELED, ATTN_EDEADLINE  `control` stopped it */
 attn_status attn_attention_backward(attn_attention *a, const attn_results *results,
                                     const attn_tensor *grad_output, attn_pool *pool,
                                     const attn_control *control, attn_arena *arena,
                                     attn_gradients *out, attn_error *err);
 
-/* Runs the operation and its backward pass together, for callers that know grad_output beforehand.
- * It gives the same bytes as attn_attention_run and attn_attention_backward. If each work item is a
- * whole head, it takes less time, since it computes the weights only once. `want` must include
- * ATTN_WANT_OUTPUT. Memory, errors and thread rules are those of the two functions. */
+/* Runs an operation and its backward pass together, for callers that know grad_output beforehand.
+ * The results have the same bytes as those of attn_attention_run and attn_attention_backward. If a
+ * piece of work is a whole head, it takes less time, since the weights are computed only once.
+ * `want` must include ATTN_WANT_OUTPUT. Memory, errors and thread rules are those of the two
+ * functions. */
 attn_status attn_attention_run_backward(attn_attention *a, unsigned want, attn_stage stage,
                                         const attn_tensor *grad_output, attn_pool *pool,
                                         const attn_control *control, attn_arena *arena,
                                         attn_results *results, attn_gradients *out,
                                         attn_error *err);
 
-/* Gradients of the projections. Each has the shape of its tensor, or rank 0 if that is absent. */
+/* Gradients of the projections (projections.h). Each has the shape of its tensor, or rank 0 if
+ * there is no such tensor. */
 typedef struct attn_projection_gradients {
     attn_tensor w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o;
 } attn_projection_gradients;
 
-/* Computes the backward pass of W_o. `output` is the output of the operation before the projection,
- * and grad_output is the gradient after it. *grad is the gradient of `output`, and *into gets those
- * of w_o and b_o. Without W_o, *grad is grad_output. */
+/* Backward pass of the projection W_o. `output` is the output of the operation, before the
+ * projection. grad_output is the gradient of the loss with respect to the projected output. *grad
+ * becomes the gradient with respect to `output`; into->w_o and into->b_o are set. Without W_o,
+ * *grad is grad_output. All is in the arena. */
 attn_status attn_projections_output_backward(const attn_tensor *output, const attn_projections *p,
                                              const attn_tensor *grad_output, attn_arena *arena,
                                              attn_tensor *grad, attn_projection_gradients *into,
                                              attn_error *err);
 
-/* Computes the backward pass of W_q, W_k and W_v. `in` is the input of attn_projections_apply, and
- * `inner` holds the gradients of the projected query, key and value. *out gets the gradients of
- * in->query, key and value (if key is absent, its gradient is added to that of query). The other
- * members of *out are copied from inner. */
+/* Backward pass of the projections W_q, W_k and W_v. `in` are the inputs given to
+ * attn_projections_apply. `inner` are the gradients with respect to the projected query, key and
+ * value. out->query, key and value become the gradients with respect to those of `in` (if in->key
+ * is absent, its gradient is part of out->query). The other members of *out are copied from
+ * `inner`, and the members of *into are set. */
 attn_status attn_projections_backward(const attn_inputs *in, const attn_projections *p,
                                       const attn_gradients *inner, attn_arena *arena,
                                       attn_gradients *out, attn_projection_gradients *into,

@@ -1,7 +1,7 @@
-/* Heatmap data: a part of a weight matrix, pooled to what a browser can draw.
+/* Heatmaps: a part of a matrix of weights, pooled to as many cells as can be drawn.
  *
- * Weights come from a source, so that the L x S matrix need not exist: the attention operation
- * gives rows on demand, a caller with finished weights gives them from memory. */
+ * Weights come from a source, which computes or copies rows when they are needed. So no L x S
+ * matrix has to exist. */
 #ifndef ATTN_HEATMAP_H
 #define ATTN_HEATMAP_H
 
@@ -12,9 +12,10 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* fetch() reads rows row … row + rows - 1 of head (batch, head): weights [rows, cols] and logits
- * [rows, cols], where -infinity means hidden. A source without logits has has_logits false and does
- * not write `logits`. `lane` is the lane of attn_pool_run. */
+/* A source of weights. fetch() stores the rows rows->row … rows->row + rows->rows - 1 of one head:
+ * weights [rows, cols] and logits [rows, cols] (-infinity: hidden). If has_logits is false, it does
+ * not write `logits`. Several threads may call it at the same time, each with another `lane`
+ * (attn_pool_run), which selects the source's scratch memory. */
 typedef struct attn_weight_source {
     size_t batches, heads, rows, cols; /* B, H, L, S */
     bool has_logits;
@@ -23,97 +24,114 @@ typedef struct attn_weight_source {
     void *ctx;
 } attn_weight_source;
 
-/* Makes a source of the rows of an attention operation that has run. It takes `lanes` scratch areas
- * from the arena and rounds float64 results to float32. */
+/* Makes a source of the weights of an operation that has run, with scratch memory for `lanes`
+ * threads in the arena. float64 weights are rounded to float32. ATTN_ENOMEM. */
 attn_status attn_attention_source(const attn_attention *a, const attn_stats *stats, size_t lanes,
                                   attn_arena *arena, attn_weight_source *out, attn_error *err);
 
+/* The value of a cell that covers several weights. */
 typedef enum attn_pooling { ATTN_POOL_MAX = 0, ATTN_POOL_MEAN, ATTN_POOL_BOTH } attn_pooling;
 typedef enum attn_heads { ATTN_HEADS_ALL = 0, ATTN_HEADS_LIST, ATTN_HEADS_MEAN } attn_heads;
 
+/* Which heatmaps to make. Start from attn_heatmap_defaults(). */
 typedef struct attn_heatmap_options {
-    attn_heads heads;         /* default ALL; MEAN: one heatmap, the mean over heads */
-    const int64_t *head_list; /* LIST */
+    attn_heads heads;         /* default ALL; MEAN: one heatmap of the mean over heads */
+    const int64_t *head_list; /* [head_count] for LIST */
     size_t head_count;
-    const int64_t *batch_list; /* NULL = all batch entries */
+    const int64_t *batch_list; /* [batch_count]; NULL: all batch entries */
     size_t batch_count;
-    size_t row_from, row_to; /* half-open; 0, 0 = all rows */
-    size_t col_from, col_to;
-    size_t max_cells;   /* most cells of all heatmaps together, but a heatmap has at least 1; 0 =
-                           65,536, less 64 for each heatmap after the first: JSON below 1 MiB */
-    attn_pooling pool;  /* default MAX */
-    size_t top_k;       /* most edges of a row, from its largest weights; 0 = no such edges */
-    double top_p;       /* edges of a row: fewest keys whose weights sum to >= top_p; 0 = none */
-    bool signed_values; /* cells may be negative: max is the value of largest magnitude, the range
-                           is [-m, m], and row entropy is NaN */
+    size_t row_from, row_to; /* rows row_from … row_to - 1; 0, 0: all */
+    size_t col_from, col_to; /* the same for keys */
+    /* Most cells of all heatmaps together; each heatmap has at least one cell. 0: 65,536 less 64
+     * for each heatmap after the first, so that their JSON stays below 1 MiB. */
+    size_t max_cells;
+    attn_pooling pool; /* default MAX */
+    /* Edges of a row are its largest weights: at most top_k of them (0: no limit), and with
+     * top_p > 0 only the fewest whose sum is at least top_p. Both 0: there are no edges. */
+    size_t top_k;
+    double top_p;
+    /* Cells may be negative: `max` is then the value of largest magnitude, the range is [-m, m],
+     * and row entropy is NaN. */
+    bool signed_values;
 } attn_heatmap_options;
 
+/* A large weight, drawn as a line between query `row` and key `col` (indices of the matrix). */
 typedef struct attn_edge {
     size_t row, col;
     float weight;
 } attn_edge;
 
-/* A span of hidden cells: cells (row, from) … (row, to - 1) of the heatmap hold no visible
- * weight. */
+/* A sequence of hidden cells in one row of a heatmap: the cells (row, from) … (row, to - 1). A cell
+ * is hidden if it covers no visible weight. */
 typedef struct attn_hidden_run {
     size_t row, from, to;
 } attn_hidden_run;
 
-/* One heatmap of R x C cells. Cell (r, c) covers step[0] rows from origin[0] + r*step[0] and
- * step[1] keys from origin[1] + c*step[1]. Cells of the last row and column may cover fewer. */
+/* One heatmap of R x C cells. Cell (r, c) covers step[0] rows from row origin[0] + r * step[0] on,
+ * and step[1] keys from key origin[1] + c * step[1] on. Cells of the last row and column may cover
+ * fewer. */
 typedef struct attn_heatmap {
-    size_t batch, head; /* head = SIZE_MAX for the mean over heads */
-    size_t shape[2];    /* R, C */
-    size_t origin[2], step[2];
-    float range[2];      /* smallest and largest visible value of `max`, or of `mean` without `max`;
-                            for signed values [-m, m] with the largest magnitude m */
-    float mean_range[2]; /* the same for `mean`; equal to `range` without `max` */
+    size_t batch, head;        /* head: SIZE_MAX for the mean over heads */
+    size_t shape[2];           /* R, C */
+    size_t origin[2], step[2]; /* in rows and keys of the matrix */
+    /* Smallest and largest value of the visible cells, of `max` or else of `mean`. For signed
+     * values [-m, m], where m is the largest magnitude. */
+    float range[2];
+    float mean_range[2]; /* the same for `mean`; equal to `range` if max is NULL */
     bool signed_values;  /* copied from the options */
-    float *max, *mean;   /* [R, C] or NULL: over the visible weights of a cell; 0 in hidden cells */
-    attn_hidden_run *hidden;
+    /* [R, C] maximum and mean of the visible weights of each cell; NULL: not asked for. Hidden
+     * cells have 0. */
+    float *max, *mean;
+    attn_hidden_run *hidden; /* [hidden_count] in row-major order */
     size_t hidden_count;
-    float *row_entropy; /* [R], nats: entropy of a row over all keys, mean over the rows of a cell;
-                           NaN if all these rows are hidden */
-    float *received;    /* [C], sum of the weights that these keys receive from the chosen rows */
-    attn_edge *edges;   /* by row, then falling weight, then key; only visible keys within col_from
-                           and col_to. row and col are indices of the matrix, not of cells */
+    /* [R], nats: entropy of a row of weights over all keys, averaged over the rows of a cell; NaN
+     * if none of these rows sees a key. */
+    float *row_entropy;
+    float *received; /* [C] sum of the weights on the keys of a cell, over the chosen rows */
+    /* [edge_count] ordered by row, then by falling weight, then by key. Only visible keys from
+     * col_from to col_to - 1. */
+    attn_edge *edges;
     size_t edge_count;
 } attn_heatmap;
 
+/* The heatmaps of a source. */
 typedef struct attn_heatmaps {
-    attn_heatmap *items; /* batch-major */
+    attn_heatmap *items; /* [count] ordered by batch entry, then head */
     size_t count;
-    size_t layer_batches; /* 0; a caller whose batch entries have a layer axis in front sets it:
-                             item.batch = layer * layer_batches + batch */
+    /* 0. A caller whose batch entries have a leading layer axis can set it to the entries of a
+     * layer, so that items[i].batch = layer * layer_batches + batch. */
+    size_t layer_batches;
 } attn_heatmaps;
 
-/* Default options. */
+/* Returns the options with their default values. */
 attn_heatmap_options attn_heatmap_defaults(void);
-/* Computes the number of heatmaps, and the rows and columns of each, from shapes alone. */
+/* Computes the number of heatmaps and the rows and columns of each from shapes alone. Errors as in
+ * attn_heatmap_build. */
 attn_status attn_heatmap_shape(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                                size_t S, size_t *maps, size_t shape[2], attn_error *err);
-/* Computes the scratch and result bytes from shapes alone. */
+/* Computes the bytes of attn_heatmap_build on `slots` threads from shapes alone. */
 attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                               size_t S, size_t slots, attn_cost *out, attn_error *err);
-/* Builds heatmaps. If the source has logits s, row entropy is ln l - sum p (s - m) with the row's
- * largest logit m and l = sum exp(s - m), which is exact for large logits; else it is -sum p ln p.
- * NaN weights are left out; a cell of NaN weights only is NaN. Results do not depend on the pool.
- * Errors, with err->where:
- *   ATTN_EARG    a head, batch entry, row or column out of range ("heads/2", "batch/0", "rows",
- *                "cols"), a number that its enum lacks ("heads", "pool")
- *   ATTN_ELIMIT  more than max(512, max_cells) heatmaps ("heads"); more than 1,048,576 edges in all
- *                ("top_k"); with top_p alone, more edges in a row than its equal share of 1,048,576
- *                ("top_p") */
+/* Makes heatmaps in the arena. Row entropy is -sum p ln p. If the source has logits s, it is
+ * computed as ln l - sum p (s - m), where m is the largest logit of the row and l = sum exp(s - m);
+ * this is exact for large logits too. NaN weights are left out; a cell whose visible weights are
+ * all NaN is NaN. Results do not depend on the pool. Errors, with err->where:
+ *
+ *   ATTN_EARG    a head, batch entry, row or column is out of range ("heads/2", "batch/0", "rows",
+ *                "cols"); a number that its enum lacks ("heads", "pool")
+ *   ATTN_ELIMIT  "heads": more than max(512, max_cells) heatmaps; "top_k": more than 1,048,576
+ *                edges in all; "top_p" without top_k: more edges in a row than its share of
+ *                1,048,576
+ *   ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE, and errors of the source */
 attn_status attn_heatmap_build(const attn_weight_source *source,
                                const attn_heatmap_options *options, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_heatmaps *out,
                                attn_error *err);
 
-/* Turns cells into bytes for the wire: v in [lo, hi] becomes t in [0, 1], then round(255 t). The
- * transform of t is t itself, sqrt(t), or ln(1 + 255 t) / ln 256. If lo = hi, t is 1 for v > 0,
- * else 0. NaN gives 0. For signed values of a range [-m, m], u is the transform of |v| / m. Then t
- * is (1 + u) / 2 for positive and (1 - u) / 2 for negative v, so v = 0 is the byte 128 under each
- * transform. */
+/* Converts n cells to bytes. A value v in range [lo, hi] becomes t in [0, 1] and then round(255 *
+ * f(t)), with f(t) = t, sqrt(t) or ln(1 + 255 t) / ln 256. If lo = hi, t is 1 for v > 0, else 0.
+ * NaN becomes 0. For signed values with range [-m, m], u = f(|v| / m), and the byte is round(255 (1
+ * + u) / 2) for v >= 0 and round(255 (1 - u) / 2) for v < 0. So v = 0 is always the byte 128. */
 typedef enum attn_transform { ATTN_LINEAR = 0, ATTN_SQRT, ATTN_LOG } attn_transform;
 void attn_heatmap_quantise(uint8_t *dst, const float *src, size_t n, const float range[2],
                            attn_transform transform, bool signed_values);

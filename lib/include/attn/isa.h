@@ -1,5 +1,6 @@
-/* Instruction sets. Each has a kernel table. The environment's ATTN_ISA or the caller chooses one
- * kernel table; otherwise the best for the processor is used. */
+/* Instruction sets. For each there is a kernel table: the inner loops of the library compiled for
+ * that instruction set. A process uses one table, which the caller, the environment variable
+ * ATTN_ISA, or else the processor decides. */
 #ifndef ATTN_ISA_H
 #define ATTN_ISA_H
 
@@ -17,20 +18,21 @@ typedef enum attn_isa {
     ATTN_ISA_REF = 0,
     ATTN_ISA_AVX2,
     ATTN_ISA_AVX512,
-    ATTN_ISA_AMX, /* bfloat16 tiles for products, AVX-512 for the rest. If it is chosen by name on a
-                     processor without tiles, they are emulated (which needs AVX2) */
+    /* bfloat16 tiles for products, AVX-512 for the rest. If this table is requested by name on a
+     * processor without tiles, they are emulated in plain C; that needs AVX2. */
+    ATTN_ISA_AMX,
     ATTN_ISA_COUNT
 } attn_isa;
 
-/* How exactly products are computed (lib/kernels/bf16.h has the arithmetic).
- *   fp32  Products have float32 accuracy. Differences from exact results are about those of
- *         PyTorch's float32.
- *   fast  Products use a faster method if the processor has one, and exponentials are accurate to
- *         2^-18. Differences are up to 2e-5 of the value range for scores of normal size
- *         (|score| <= 16), and grow in proportion to larger scores.
- *   bf16  Queries, keys, values, and the weights by which values are multiplied are rounded to
- *         bfloat16 (nearest, ties to even). Products are summed in float32. The weights in the
- *         results, their sums and the logsumexp are not rounded. */
+/* The accuracy of products (lib/kernels/bf16.h has the arithmetic of bf16).
+ *
+ *   fp32  Products have float32 accuracy. Errors are about those of PyTorch's float32.
+ *   fast  Products use a faster method if the processor has one. Exponentials have a relative error
+ *         of up to 2^-18. Errors are up to 2e-5 times the range of the values for scores of normal
+ *         size (|score| <= 16), and grow in proportion to larger scores.
+ *   bf16  Queries, keys, values, and the weights that multiply values are rounded to bfloat16
+ *         (nearest, ties to even). Products are summed in float32. Weights in the results, their
+ *         sums and the logsumexp are not rounded. */
 typedef enum attn_precision {
     ATTN_PRECISION_FP32 = 0,
     ATTN_PRECISION_FAST,
@@ -39,29 +41,36 @@ typedef enum attn_precision {
 } attn_precision;
 
 const char *
-attn_precision_name(attn_precision precision); /* "fp32", "fast", "bf16", else "unknown" */
+/* Returns "fp32", "fast" or "bf16"; "unknown" for other numbers. */
+attn_precision_name(attn_precision precision);
 
-const char *attn_isa_name(attn_isa isa); /* "ref", "avx2", "avx512", "amx", else "unknown" */
-bool attn_isa_available(attn_isa isa);   /* true: this processor has it */
+/* Returns "ref", "avx2", "avx512" or "amx"; "unknown" for other numbers. */
+const char *attn_isa_name(attn_isa isa);
+/* Tells whether this processor has the instruction set; for ATTN_ISA_AMX: tiles in hardware. */
+bool attn_isa_available(attn_isa isa);
+/* Finds an instruction set by its name. Returns false if there is none. */
 bool attn_isa_parse(const char *name, attn_isa *out);
 
-/* Chooses the kernel table for all later work by its name. NULL, "" and "auto" mean the name in the
- * environment's ATTN_ISA or, if that is not set, the best table for this processor.
- * ATTN_EUNSUPPORTED: the name is unknown, or the processor lacks the instruction set. Call it
- * before threads start. Without a call, the first operation chooses as if the name were NULL. */
+/* Chooses the kernel table for all later work by name. NULL, "" and "auto" mean: the name in the
+ * environment variable ATTN_ISA if it is set, else the best table for this processor. Call it
+ * before other threads use the library. Without a call, the first operation chooses as if the name
+ * were NULL. ATTN_EUNSUPPORTED: the name is unknown, or the processor lacks the instruction set. */
 attn_status attn_isa_choose(const char *name, attn_error *err);
+/* Returns the instruction set of the chosen kernel table. */
 attn_isa attn_isa_current(void);
-/* Returns how the current kernel table multiplies bfloat16 tiles: "native", or "emulated" in slow
- * plain C; NULL if it uses no tiles. */
+/* Tells how the chosen kernel table multiplies bfloat16 tiles: "native", or "emulated" (slow, in
+ * plain C). NULL: it uses no tiles. */
 const char *attn_isa_tiles(void);
-/* Returns whether the current kernel table was chosen by name. If not, small operations may use a
- * simpler table. */
+/* Tells whether the kernel table was chosen by name. If not, small operations may use a simpler
+ * table, which is faster for them. */
 bool attn_isa_forced(void);
 const char *
-attn_isa_reason(void); /* how it was chosen: "best of this processor", "ATTN_ISA", "requested" */
+/* Tells how the table was chosen: "best of this processor", "ATTN_ISA" or "requested". */
+attn_isa_reason(void);
 
-/* Returns whether the loaded OpenBLAS is a serial build. A threaded build starts a thread for each
- * processor when it is loaded. Without memory for these threads, it hangs or ends the process. */
+/* Tells whether the loaded OpenBLAS is a serial build. A threaded build starts a thread for each
+ * processor when it is loaded. If there is too little memory for these threads, it hangs or ends
+ * the process. */
 bool attn_blas_is_serial(void);
 
 #pragma GCC visibility pop

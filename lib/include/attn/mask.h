@@ -1,9 +1,10 @@
-/* Masks. Callers state masks in many forms, and the library compiles all of them to one meaning:
- * each cell is visible or hidden, and has an additive part.
+/* Masks. A caller states a mask in one of many forms. The library compiles all of them to one
+ * meaning: each cell of the weights is visible or hidden, and has an additive part.
  *
- * Letters: B flattened batch, H query heads, L queries, S keys (cached ones included). A mask is a
- * list of layers. Boolean parts are combined by logical AND, float parts are summed; a float part
- * of -infinity hides. */
+ * Sizes: B batch entries (all batch axes together), H query heads, L queries, S keys (cached ones
+ * included). A mask is a list of layers. A cell is visible if all layers show it. Additive parts
+ * are summed; a part of -infinity hides the cell. i is a query, j a key, and `offset` is the key
+ * position of query 0. */
 #ifndef ATTN_MASK_H
 #define ATTN_MASK_H
 
@@ -21,73 +22,82 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define ATTN_MASK_LAYERS 16
+#define ATTN_MASK_LAYERS 16 /* most layers of a mask */
 
 typedef enum attn_layer_kind {
-    ATTN_LAYER_CAUSAL,  /* key j is visible to query i when j <= i + offset */
-    ATTN_LAYER_WINDOW,  /* i + offset - left <= j <= i + offset + right, -1 = open */
+    ATTN_LAYER_CAUSAL,  /* key j is visible to query i if j <= i + offset */
+    ATTN_LAYER_WINDOW,  /* visible: i + offset - left <= j <= i + offset + right; -1: no bound */
     ATTN_LAYER_VALUES,  /* a tensor that broadcasts to the shape of the weights by NumPy's rules */
-    ATTN_LAYER_BIAS,    /* as VALUES, always additive */
-    ATTN_LAYER_PADDING, /* [B, S] or [S]: which keys are real */
-    ATTN_LAYER_LENGTHS, /* [B]: the first length keys are real */
-    ATTN_LAYER_PATTERN, /* attn_pattern: local, strided, block, global */
-    ATTN_LAYER_TOKENS,  /* token ids [B, S] or [S]: a key is real when its id is not pad_id */
-    ATTN_LAYER_BITS,    /* uint8 [.., L, ceil(S / 8)]; all axes but the last broadcast to the
-                           weights. Bit j % 8 of byte j / 8 is 1 if key j is visible */
+    ATTN_LAYER_BIAS,    /* the same, and always additive */
+    ATTN_LAYER_PADDING, /* [B, S] or [S]: tells for each key whether it is real or padding */
+    ATTN_LAYER_LENGTHS, /* [B]: the first lengths[b] keys are real */
+    ATTN_LAYER_PATTERN, /* a formula: see attn_pattern */
+    ATTN_LAYER_TOKENS,  /* [B, S] or [S] token ids: a key is padding if its id is pad_id */
+    /* uint8 [.., L, ceil(S / 8)]; all axes but the last broadcast to the weights. Key j is visible
+     * if bit j % 8 of byte j / 8 is 1. */
+    ATTN_LAYER_BITS,
 } attn_layer_kind;
 
-/* Patterns hide keys by position p = i + offset. Tiles that they hide are skipped, not computed. */
+/* Patterns show a key j by its distance from p = i + offset. Tiles that are hidden as a whole are
+ * not computed. */
 typedef enum attn_pattern_kind {
-    ATTN_PATTERN_LOCAL,   /* |j - p| <= radius */
-    ATTN_PATTERN_STRIDED, /* (p - j) mod stride = 0, or |j - p| <= local.  Child et al. 2019,
-                             section 4.2 */
-    ATTN_PATTERN_BLOCK,   /* floor(p / size) = floor(j / size) */
-    ATTN_PATTERN_GLOBAL,  /* j < keys, p < keys, or |j - p| <= local.      Beltagy, Peters and Cohan
-                             2020 */
+    ATTN_PATTERN_LOCAL, /* |j - p| <= radius */
+    /* (p - j) mod stride = 0, or |j - p| <= local. Child et al. 2019, section 4.2. */
+    ATTN_PATTERN_STRIDED,
+    ATTN_PATTERN_BLOCK, /* floor(p / size) = floor(j / size) */
+    /* j < keys, p < keys, or |j - p| <= local. Beltagy, Peters and Cohan 2020. */
+    ATTN_PATTERN_GLOBAL,
 } attn_pattern_kind;
 
 typedef struct attn_pattern {
     attn_pattern_kind kind;
-    int64_t radius, stride, size, keys, local; /* sizes and strides >= 1, the others >= 0 */
+    int64_t radius, stride, size, keys, local; /* stride and size >= 1, the others >= 0 */
 } attn_pattern;
 
-/* The meaning of 0 and 1, and for padding also of booleans. In VALUES the boolean true means
- * attend. */
+/* The meaning of the elements of a layer. It must be stated for numbers 0 and 1, and for PADDING
+ * also for booleans. A boolean true in VALUES means visible. */
 typedef enum attn_semantics {
     ATTN_SEM_UNSTATED = 0,
-    ATTN_SEM_KEEP,     /* 1 or true = attend */
-    ATTN_SEM_HIDE,     /* 1 or true = hidden */
-    ATTN_SEM_ADDITIVE, /* added to the score */
+    ATTN_SEM_KEEP,     /* 1 or true: visible */
+    ATTN_SEM_HIDE,     /* 1 or true: hidden */
+    ATTN_SEM_ADDITIVE, /* the number is added to the score */
 } attn_semantics;
 
+/* One layer of a mask. */
 typedef struct attn_mask_layer {
     attn_layer_kind kind;
-    const char *where;  /* its name in errors: "attn_mask", "masks/1/values"; NULL = "mask" */
-    attn_tensor values; /* VALUES, BIAS, PADDING, LENGTHS, TOKENS, BITS */
+    const char *where;  /* name in errors, such as "attn_mask" or "masks/1/values"; NULL: "mask" */
+    attn_tensor values; /* tensor of VALUES, BIAS, PADDING, LENGTHS, TOKENS and BITS */
     attn_semantics semantics;
-    int64_t window[2];    /* WINDOW: left, right; -1 = open */
+    int64_t window[2];    /* WINDOW: left, right; -1: no bound */
     int64_t pad_id;       /* TOKENS */
     attn_pattern pattern; /* PATTERN */
 } attn_mask_layer;
 
+/* What a hidden score becomes: -infinity (HIDE), score + fill_value (ADD), or fill_value
+ * (REPLACE). */
 typedef enum attn_fill { ATTN_FILL_HIDE = 0, ATTN_FILL_ADD, ATTN_FILL_REPLACE } attn_fill;
+/* The key position of query 0: the number of cached keys (DEFAULT), `offsets` (GIVEN), or S - L
+ * (END); with LENGTHS, END is length_b - L. */
 typedef enum attn_offset {
     ATTN_OFFSET_DEFAULT = 0,
     ATTN_OFFSET_GIVEN,
     ATTN_OFFSET_END
 } attn_offset;
 
+/* A mask as a caller states it. */
 typedef struct attn_mask_spec {
     attn_mask_layer layers[ATTN_MASK_LAYERS];
     size_t count;
-    attn_offset offset;     /* default: the number of cached keys; END: S - L, or length_b - L */
-    const int64_t *offsets; /* GIVEN: one, or one a batch entry */
+    attn_offset offset;     /* see attn_offset */
+    const int64_t *offsets; /* GIVEN: [offset_count], one for all batch entries or one for each */
     size_t offset_count;
-    attn_fill fill; /* HIDE: -infinity. ADD, REPLACE: a finite value, as other programs use */
+    /* ADD and REPLACE with a finite value are for comparisons with other programs */
+    attn_fill fill;
     double fill_value;
 } attn_mask_spec;
 
-/* The shape of the weights: batch axes, then heads, queries, keys. Without `has_heads` the weights
+/* The shape of the weights: batch axes, heads, queries, keys. If has_heads is false, the weights
  * have no head axis (query of rank 2 or 3), and H is 1. */
 typedef struct attn_mask_shape {
     int batch_rank;
@@ -99,55 +109,63 @@ typedef struct attn_mask_shape {
 
 typedef struct attn_mask attn_mask;
 
-/* Checks and compiles a mask. It lives in the arena, and the tensors must outlive it. Errors:
- * ATTN_ESHAPE (the text has both shapes and the axis), ATTN_ESEMANTICS (a 0/1 mask or a padding
- * mask has no declared meaning), ATTN_ENONFINITE (NaN, +infinity), ATTN_EVALUE (a number other than
- * 0 and 1 for keep and hide), ATTN_EARG (a number that its enum lacks), ATTN_ENOMEM. */
+/* Checks and compiles a mask. The mask is in the arena; its tensors must outlive it. Errors:
+ *
+ *   ATTN_ESHAPE      a tensor does not broadcast; the text has both shapes and the axis
+ *   ATTN_ESEMANTICS  the meaning of 0 and 1 or of padding is not stated
+ *   ATTN_ENONFINITE  NaN or +infinity
+ *   ATTN_EVALUE      a number other than 0 and 1 in a KEEP or HIDE layer, or a length out of range
+ *   ATTN_EARG        a number that its enum lacks
+ *   ATTN_ENOMEM      the arena is full */
 attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
                           attn_arena *arena, attn_mask **out, attn_error *err);
 
+/* Properties of a mask. All functions on a compiled mask may be called by any number of threads. */
 size_t attn_mask_batches(const attn_mask *m); /* B */
 int64_t attn_mask_offset(const attn_mask *m,
-                         size_t b);          /* the position of row i is key i + offset */
-bool attn_mask_is_plain(const attn_mask *m); /* hides nothing and adds nothing */
-bool attn_mask_fills(const attn_mask *m);    /* has a finite fill: no cell is hidden */
+                         /* Returns the offset of batch entry b: query i has the key position i +
+                          * offset. */
+                         size_t b);
+bool attn_mask_is_plain(const attn_mask *m); /* true: no cell is hidden, and nothing is added */
+/* true: hidden scores get a finite value, so softmax gives them weight */
+bool attn_mask_fills(const attn_mask *m);
 
-/* Gives the interval [*lo, *hi) of keys outside of which causal, window, lengths and patterns hide
- * all cells of row i, also with a finite fill. O(1). */
+/* Stores the interval [*lo, *hi) of keys that causal, window, length and pattern layers can show to
+ * query i. All keys outside are hidden (with a finite fill: filled). Takes constant time. */
 void attn_mask_interval(const attn_mask *m, size_t b, size_t i, size_t *lo, size_t *hi);
-/* Sets keep[j - j0] to 1 if key j is visible to query i, for j0 <= j < j0 + n. A finite fill is
- * ignored. */
+/* Sets keep[j - j0] for the keys j0 … j0 + n - 1 to 1 if the key is visible to query i, else to 0.
+ * A finite fill has no effect here. */
 void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     uint8_t *keep);
-/* Gives the sum of the additive parts of each cell: -infinity if one of them hides it, 0 without
- * any. */
+/* Sets add[j - j0] to the sum of the additive parts of the cell: -infinity if one of them hides it,
+ * 0 if there are none. */
 void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                         double *add);
-/* Counts the visible cells of all B x H x L x S. It computes heads and batch entries that share
- * their layers once. ATTN_ECANCELED, ATTN_EDEADLINE by `control` (NULL: never). */
+/* Counts the visible cells of B x H x L x S. Heads or batch entries with the same layers are
+ * computed once. ATTN_ECANCELED, ATTN_EDEADLINE by `control` (NULL: none). */
 attn_status attn_mask_visible(const attn_mask *m, const attn_control *control, uint64_t *out,
                               attn_error *err);
 
-/* Tell whether all heads, or all batch entries, have the same visibility, because no layer has that
- * axis. */
+/* Tell whether all heads, or all batch entries, have the same visible cells because no layer has
+ * that axis. */
 bool attn_mask_same_heads(const attn_mask *m);
 bool attn_mask_same_batches(const attn_mask *m);
 
-/* Describes the mask in words, one sentence for each layer: "causal: query i sees keys 0 to i + 2".
- * The text is in the arena. */
+/* Describes the mask in words, one sentence for each layer, such as "causal: query i sees keys 0 to
+ * i + 2". The text is in the arena; NULL if the arena is full. */
 const char *attn_mask_words(const attn_mask *m, attn_arena *arena);
 
-/* Warnings about masks that are legal but probably not intended. Each has a stable code and a
- * text. */
+/* A warning about a mask that is legal but probably not intended. */
 typedef struct attn_warning {
     const char *code;  /* "mask_rank", "mask_not_causal", "padding_by_query", "hidden_rows", … */
-    const char *where; /* the layer, or "" */
+    const char *where; /* name of the layer, or "" */
     const char *text;
 } attn_warning;
 typedef struct attn_warnings {
     attn_warning *items;
     size_t count;
 } attn_warnings;
+/* Finds such warnings. They are in the arena. ATTN_ENOMEM. */
 attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings *out,
                            attn_error *err);
 

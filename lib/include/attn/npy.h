@@ -1,4 +1,5 @@
-/* NumPy's file format for one tensor: a header, then the bytes, little-endian and row-major. */
+/* NumPy's .npy file format for one tensor: a header, then the elements, little-endian and
+ * row-major. */
 #ifndef ATTN_NPY_H
 #define ATTN_NPY_H
 
@@ -11,8 +12,9 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Makes the header that precedes the bytes of one tensor in an .npy file (NumPy's format 1.0),
- * padded to a multiple of 64 bytes. ATTN_EDTYPE: NumPy has no bfloat16. */
+/* Makes the header of an .npy file (format 1.0) for the tensor, in the arena. *header has *size
+ * bytes, a multiple of 64. The caller writes the elements behind it, row-major. ATTN_EDTYPE:
+ * NumPy's format has no bfloat16. ATTN_ENOMEM: the arena is full. Any thread may call it. */
 attn_status attn_npy_header(const attn_tensor *tensor, attn_arena *arena, const void **header,
                             size_t *size, attn_error *err);
 

@@ -1,11 +1,13 @@
-/* The worker pool runs `slots` pieces of work at a time, each of about a millisecond.
+/* The worker pool: threads that share the processor between callers.
  *
- * A caller splits its work into pieces and hands them to attn_pool_run. The calling thread runs
- * pieces of its own work too, so a full pool cannot deadlock. A slot is the right to use a
- * processor. Threads get slots in the order in which they ask, and give them up between pieces,
- * after a millisecond at the earliest, so a long caller cannot hold all of them. The split of the
- * work must depend on its shape only, and the result must not depend on which thread runs a
- * piece. */
+ * A caller splits its work into pieces of about a millisecond and hands them to attn_pool_run. A
+ * thread needs a slot to compute; the pool has a fixed number of slots. The calling thread computes
+ * pieces of its own work too, so a busy pool cannot deadlock. Threads get slots in the order in
+ * which they ask. They give a slot back between pieces, after a millisecond at the earliest, so a
+ * long computation cannot hold all slots.
+ *
+ * For equal results on any pool, the split of work into pieces must depend on its shape only, and
+ * no result may depend on the thread that computes a piece. */
 #ifndef ATTN_POOL_H
 #define ATTN_POOL_H
 
@@ -27,55 +29,60 @@ typedef atomic_int attn_flag;
 
 typedef struct attn_pool attn_pool;
 
-/* A monotonic deadline and a cancel flag, which are checked between pieces. */
+/* What can stop a computation. It is checked between pieces. */
 typedef struct attn_control {
-    int64_t deadline_ns;     /* CLOCK_MONOTONIC, nanoseconds; 0 = none */
-    const attn_flag *cancel; /* non-zero = stop; NULL = none */
+    int64_t deadline_ns;     /* time limit on CLOCK_MONOTONIC, nanoseconds; 0: none */
+    const attn_flag *cancel; /* the computation stops when this becomes non-zero; NULL: never */
 } attn_control;
 
-/* Returns ATTN_OK, ATTN_ECANCELED or ATTN_EDEADLINE. NULL control: always ATTN_OK. */
+/* Returns ATTN_ECANCELED or ATTN_EDEADLINE if the computation has to stop, else ATTN_OK. `control`
+ * may be NULL: never stop. */
 attn_status attn_control_check(const attn_control *control, attn_error *err);
-int64_t attn_now_ns(void); /* CLOCK_MONOTONIC */
+int64_t attn_now_ns(void); /* CLOCK_MONOTONIC in nanoseconds */
 
-/* Bytes of stack of a helper thread. The library's pieces use less than a quarter of it. The thread
- * of a caller, which runs the same pieces, needs that quarter too. */
+/* Stack of a helper thread in bytes. Pieces of the library need less than a quarter of it. The
+ * calling thread runs pieces too, so it must have that quarter as well. */
 #define ATTN_POOL_STACK (2 << 20)
-/* Makes a pool with `slots` >= 1 and starts slots - 1 helper threads. NULL: out of memory or
- * threads. */
+/* Makes a pool with `slots` >= 1 slots and starts slots - 1 helper threads; the caller is the last
+ * thread. NULL: out of memory or threads. */
 attn_pool *attn_pool_new(size_t slots);
-/* Waits for the helpers and frees the pool. No work may be in progress. NULL is fine. */
+/* Stops the helper threads and frees the pool, in which no work may be in progress. `pool` may be
+ * NULL. */
 void attn_pool_free(attn_pool *pool);
-size_t attn_pool_slots(const attn_pool *pool); /* NULL pool: 1 */
+size_t attn_pool_slots(const attn_pool *pool); /* number of slots; 1 if pool is NULL */
 
-/* Runs piece(ctx, i, lane) for i = 0 … pieces - 1 and waits for all. `lane` < attn_pool_slots is
- * the scratch area of the caller that the piece may use: no two pieces of one call have the same
- * lane at a time. A piece that returns non-zero stops the call. The call then returns that status,
- * and *err is that of the failed piece with the lowest number. With a NULL pool the calling thread
- * runs all pieces. Any thread may call it, also one that holds a slot (attn_pool_enter). */
+/* Runs piece(ctx, i, lane) for i = 0 … pieces - 1 and waits for all. `lane` <
+ * attn_pool_slots(pool): no two pieces of a call have the same lane at the same time, so the caller
+ * can give each lane its own scratch memory. If a piece returns an error, no further pieces start.
+ * The call then returns the status and error of the failed piece with the lowest index. If
+ * `control` stops it, it returns ATTN_ECANCELED or ATTN_EDEADLINE. With a NULL pool the calling
+ * thread runs all pieces. Any thread may call it, also one that holds a slot (attn_pool_enter). */
 typedef attn_status (*attn_piece)(void *ctx, size_t index, size_t lane, attn_error *err);
 attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void *ctx,
                           const attn_control *control, attn_error *err);
 
-/* Makes the work of the calling thread patient from `since_ns` on (attn_now_ns; 0: never), in all
- * pools, until the next call. While there is other work, patient work gets one ATTN_POOL_SHARE-th
- * of the time of the slots, in whole pieces. */
+/* Lowers the priority of the calling thread's work from the time since_ns on (attn_now_ns; 0:
+ * never), in all pools, until the next call. Such patient work is the work of long requests. While
+ * other work waits, patient work gets 1 / ATTN_POOL_SHARE of the time of the slots, in whole
+ * pieces. */
 #define ATTN_POOL_SHARE 4
 void attn_pool_be_patient(int64_t since_ns);
-/* States whether the client of the calling thread has other work in progress, until the next call.
- * Such work gets the same share of the time while there is work of other clients, and patient work
- * gets that share beside both. */
+/* Tells whether the client for which the thread works has other requests in progress, until the
+ * next call. While clients with a single request wait, such crowded work gets 1 / ATTN_POOL_SHARE
+ * of the time. Patient work gets its share beside both. */
 void attn_pool_be_crowded(bool crowded);
-/* Returns the nanoseconds that other threads have worked for the calling thread since its start. */
+/* Returns how many nanoseconds other threads have computed for the calling thread since its
+ * start. */
 int64_t attn_pool_helped_ns(void);
 
-/* Lets other work go before patient work. A piece that takes longer than a millisecond calls it now
- * and then. A NULL pool does nothing. */
+/* Lets other work go first if the calling thread's work is patient. Pieces that take longer than a
+ * millisecond call it now and then. With a NULL pool it does nothing. */
 void attn_pool_yield(attn_pool *pool);
 
-/* Takes a slot for work of the caller itself, such as decoding, and gives it back. attn_pool_run
- * between the two calls uses this slot. A thread may hold slots of several pools and leave them in
- * any order. Beyond eight pools it gets no slot, and runs its pieces alone. A NULL pool does
- * nothing. */
+/* Take and give back a slot for work of the calling thread outside of attn_pool_run, such as
+ * decoding. attn_pool_run calls in between use this slot. A thread may hold slots of up to eight
+ * pools and give them back in any order. In a further pool it gets no slot and computes its pieces
+ * alone. A NULL pool does nothing. */
 void attn_pool_enter(attn_pool *pool);
 void attn_pool_leave(attn_pool *pool);
 

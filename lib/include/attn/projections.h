@@ -1,10 +1,10 @@
-/* Multi-head attention: linear projections before and after the operation.
+/* Multi-head attention: linear projections before and after the attention operation.
  *
  *   head_h = attention(query W_q^T + b_q, key W_k^T + b_k, value W_v^T + b_v) on head h's columns
  *   output = concat(head_0, …) W_o^T + b_o         (Vaswani et al. 2017, section 3.2.2)
  *
- * Weights are laid out as torch.nn.Linear.weight: [out, in]. Products are split into
- * blocks of rows that depend on the shapes alone. */
+ * Weights have the layout of torch.nn.Linear.weight: [out, in]. Products are computed in blocks of
+ * rows that depend on the shapes alone, so any pool gives the same bytes. */
 #ifndef ATTN_PROJECTIONS_H
 #define ATTN_PROJECTIONS_H
 
@@ -15,39 +15,43 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Each tensor is optional (rank 0). Without a weight the input stays as it is. A bias needs its
- * weight. */
+/* The projections. Each tensor may be absent (rank 0). Without a weight the input is used as it is.
+ * A bias requires its weight. */
 typedef struct attn_projections {
     attn_tensor w_q, b_q;           /* [Hq * E, Dq], [Hq * E] */
     attn_tensor w_k, b_k;           /* [Hkv * E, Dk], [Hkv * E] */
     attn_tensor w_v, b_v;           /* [Hkv * Ev, Dv], [Hkv * Ev] */
     attn_tensor w_o, b_o;           /* [Do, Hq * Ev], [Do] */
-    size_t num_heads, num_kv_heads; /* num_heads >= 1; num_kv_heads 0 = num_heads */
-    /* Adds sinusoidal positions (interleaved) to query, key and value first. The position of key
-     * and value j is past + j, that of query i is i + query_offset. */
+    size_t num_heads, num_kv_heads; /* num_heads >= 1; num_kv_heads 0: num_heads */
+    /* true: interleaved sinusoidal positions are added to query, key and value before they are
+     * projected. Key and value j have the position past + j, query i has i + query_offset. */
     bool add_positions;
-    bool allow_nonfinite; /* an output beyond its type becomes infinity and is no error */
+    /* true: a projected number beyond its type becomes infinity; false: it is an error */
+    bool allow_nonfinite;
 } attn_projections;
 
-/* Computes the shapes of the inputs after projection, for attn_attention_shape and
- * attn_attention_cost; their tensors have no data. *parameters (NULL allowed) is the number of
- * parameters of the projections. Errors name "projections/w_q", …. */
+/* Computes the shapes of the projected inputs, for attn_attention_shape and attn_attention_cost.
+ * The tensors of *out have no data. *parameters (NULL: not wanted) becomes the number of parameters
+ * of the projections. Errors: ATTN_ESHAPE, ATTN_EARG, ATTN_EDTYPE; err->where names the tensor
+ * ("projections/w_q"). */
 attn_status attn_projections_shape(const attn_inputs *in, const attn_projections *p,
                                    attn_inputs *out, size_t *parameters, attn_error *err);
 
-/* Computes the cost of attn_projections_apply and attn_projections_output together. */
+/* Computes the cost of attn_projections_apply and attn_projections_output together. ATTN_ELIMIT: a
+ * size overflows. */
 attn_status attn_projections_cost(const attn_inputs *in, const attn_projections *p, attn_cost *out,
                                   attn_error *err);
 
-/* Projects query, key and value [.., L, D] into the arena. *out is *in with these tensors, the
- * layout ATTN_BLD and the head counts. An absent key is the query, and an absent value is the
- * key. */
+/* Projects query, key and value [.., L, D] into the arena. *out is a copy of *in with the projected
+ * tensors, the layout ATTN_BLD and the numbers of heads. An absent key is the query, and an absent
+ * value is the key. Errors: ATTN_ENONFINITE, ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_projections_apply(const attn_inputs *in, const attn_projections *p,
                                    attn_pool *pool, const attn_control *control, attn_arena *arena,
                                    attn_inputs *out, attn_error *err);
 
-/* Computes output W_o^T + b_o into the arena from the output [.., L, Hq * Ev] of the operation.
- * Without W_o *out is *output. ATTN_ENONFINITE: a number is beyond its type. */
+/* Computes *out = output W_o^T + b_o into the arena. `output` [.., L, Hq * Ev] is the output of the
+ * operation. Without W_o, *out is *output. ATTN_ENONFINITE: a number is beyond its type. Other
+ * errors as attn_projections_apply. */
 attn_status attn_projections_output(const attn_tensor *output, const attn_projections *p,
                                     attn_pool *pool, const attn_control *control, attn_arena *arena,
                                     attn_tensor *out, attn_error *err);

@@ -1,8 +1,9 @@
-/* Counter-based random numbers. Element i of seed s is a pure function of (s, i), so threads, tiles
- * and other languages compute the same numbers.
+/* Random numbers by index. Number i of seed s is a function of s and i alone, so threads and other
+ * languages can compute the same numbers in any order.
  *
- * bits(s, i) is the SplitMix64 output function (Steele, Lea and Flood, "Fast splittable
+ * bits(s, i) is the output function of SplitMix64 (Steele, Lea and Flood, "Fast splittable
  * pseudorandom number generators", OOPSLA 2014), modulo 2^64:
+ *
  *   z = s + (i + 1) * 0x9E3779B97F4A7C15
  *   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
  *   z = (z ^ (z >> 27)) * 0x94D049BB133111EB
@@ -21,12 +22,13 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/* The functions of the formulas above. Any thread may call them. */
 uint64_t attn_rng_bits(uint64_t seed, uint64_t index);
 double attn_rng_uniform(uint64_t seed, uint64_t index);
 double attn_rng_normal(uint64_t seed, uint64_t index);
 
-/* Fills n floats; element i is (float)normal(seed, first + i) or (float)uniform(seed, first + i). Any
- * thread. */
+/* Fill dst [n]: element k is (float)normal(seed, first + k) or (float)uniform(seed, first + k). Any
+ * thread may call them. */
 void attn_rng_fill_normal(float *dst, size_t n, uint64_t seed, uint64_t first);
 void attn_rng_fill_uniform(float *dst, size_t n, uint64_t seed, uint64_t first);
 

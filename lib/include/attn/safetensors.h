@@ -1,7 +1,11 @@
-/* The safetensors container (https://github.com/huggingface/safetensors): 8 bytes little-endian
- * length N, N bytes of JSON {"name": {"dtype", "shape", "data_offsets": [begin, end]}, …,
- * "__metadata__": {"key": "text", …}}, then the tensors' bytes, little-endian, row-major, without a
- * gap. Reading makes views into the memory of the caller and copies nothing. */
+/* The safetensors container (https://github.com/huggingface/safetensors). It has three parts:
+ *
+ *   8 bytes  N, the length of the header, little-endian
+ *   N bytes  the header, JSON: {"name": {"dtype", "shape", "data_offsets": [begin, end]}, …,
+ *            "__metadata__": {"key": "text", …}}
+ *   rest     the bytes of the tensors, little-endian, row-major, without gaps
+ *
+ * Reading copies no tensor: the tensors are views of the caller's memory. */
 #ifndef ATTN_SAFETENSORS_H
 #define ATTN_SAFETENSORS_H
 
@@ -19,37 +23,48 @@ typedef struct attn_named_tensor {
     attn_tensor tensor;
 } attn_named_tensor;
 
+/* One entry of "__metadata__", UTF-8. */
 typedef struct attn_metadata {
     const char *key, *text;
 } attn_metadata;
 
+/* The contents of a container. */
 typedef struct attn_safetensors {
-    attn_named_tensor *tensors; /* in the order of the header */
+    attn_named_tensor *tensors; /* [count], in the order of the header */
     size_t count;
-    attn_metadata *metadata;
+    attn_metadata *metadata; /* [metadata_count] */
     size_t metadata_count;
 } attn_safetensors;
 
-/* Reads `size` bytes at `data`, which must outlive the tensors. These are views into the data, and
- * their alignment is that of the data (attn_tensor_is_aligned). Names, texts and lists are in the
- * arena. The function checks everything: grammar, repeated names, element types, sizes against
- * shapes, and that the tensors fill the rest of the data without overlap or gap. Errors: ATTN_EARG
- * (malformed), ATTN_ESHAPE (rank 0 or above ATTN_MAX_RANK, sizes), ATTN_EDTYPE, ATTN_ENOMEM;
- * err->where names the tensor. */
+/* Reads a container of `size` bytes at `data`. The tensors are views of `data`, which must outlive
+ * them; a tensor may be unaligned (attn_tensor_is_aligned). Names, texts and lists are in the
+ * arena. Everything is checked: grammar, repeated names, element types, sizes against shapes, and
+ * that the tensors fill the rest of the data without overlap or gap. On an error *out stays
+ * unchanged and err->where names the tensor:
+ *
+ *   ATTN_EARG    malformed
+ *   ATTN_ESHAPE  rank 0 or above ATTN_MAX_RANK, or data_offsets that do not fit the shape
+ *   ATTN_EDTYPE  an element type other than those of attn_dtype
+ *   ATTN_ENOMEM  the arena is full */
 attn_status attn_safetensors_read(const void *data, size_t size, attn_arena *arena,
                                   attn_safetensors *out, attn_error *err);
 
-/* Makes the part before the bytes of the tensors, in the arena: length and header, padded with
- * blanks to a multiple of 64 bytes. It sorts `tensors` by falling element size, so that each is
- * aligned to its element, and their bytes must follow in this order. It refuses what
- * attn_safetensors_read would refuse: ATTN_EARG (a name twice, or not UTF-8, or "__metadata__"; a
- * tensor with gaps; more than 64 texts), ATTN_EDTYPE, ATTN_ESHAPE (rank 0 or above ATTN_MAX_RANK),
- * ATTN_ELIMIT (bytes beyond what can be counted, a header above 100 MB); err->where names the
- * tensor. Also ATTN_ENOMEM. */
+/* Makes the length and the header of a container in the arena. Blanks pad them to a multiple of 64
+ * bytes. The caller writes the bytes of the tensors behind them. To align each tensor to its
+ * elements, this function sorts `what->tensors` by falling element size; the bytes must follow in
+ * the new order. It refuses tensors that attn_safetensors_read would refuse. err->where then names
+ * the tensor:
+ *
+ *   ATTN_EARG    a name that is repeated, not UTF-8 or "__metadata__"; a tensor with gaps;
+ *                more than 64 metadata texts
+ *   ATTN_EDTYPE  an unknown element type
+ *   ATTN_ESHAPE  rank 0 or above ATTN_MAX_RANK
+ *   ATTN_ELIMIT  more bytes than SIZE_MAX / 2, or a header above 100 MB
+ *   ATTN_ENOMEM  the arena is full */
 attn_status attn_safetensors_header(attn_safetensors *what, attn_arena *arena, const void **header,
                                     size_t *size, attn_error *err);
 
-/* Tells whether the data begins at a multiple of the size of an element. */
+/* Tells whether the data of the tensor begins at a multiple of its element size. */
 bool attn_tensor_is_aligned(const attn_tensor *tensor);
 
 #pragma GCC visibility pop

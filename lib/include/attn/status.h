@@ -1,7 +1,8 @@
-/* Status codes and the caller-owned error record of every fallible function.
+/* Status codes and error records.
  *
- * A fallible function returns an attn_status and, when `err` is not NULL, fills the caller's
- * attn_error on failure. Results go to out-parameters, which are untouched on failure. */
+ * A function that can fail returns an attn_status. On failure it also fills the attn_error of its
+ * caller, if `err` is not NULL. Results go to out-parameters, which keep their values on
+ * failure. */
 #ifndef ATTN_STATUS_H
 #define ATTN_STATUS_H
 
@@ -13,28 +14,32 @@ extern "C" {
 typedef enum attn_status {
     ATTN_OK = 0,
     ATTN_ENOMEM,       /* an allocation failed or an arena's limit was reached */
-    ATTN_EARG,         /* an argument contradicts another or is outside its range */
+    ATTN_EARG,         /* an argument is outside of its range or contradicts another */
     ATTN_ESHAPE,       /* shapes do not fit together */
-    ATTN_EDTYPE,       /* a tensor has an element type that is not accepted here */
-    ATTN_EVALUE,       /* a value is outside its set or range: a mask value, a length, … */
-    ATTN_ELIMIT,       /* a size is beyond what can be represented or allowed */
-    ATTN_ECANCELED,    /* the caller's cancel flag was raised */
-    ATTN_EDEADLINE,    /* the caller's deadline passed */
-    ATTN_EUNSUPPORTED, /* the processor or build lacks it */
-    ATTN_ESEMANTICS,   /* a 0/1 mask whose meaning is not declared */
+    ATTN_EDTYPE,       /* the element type of a tensor is not accepted here */
+    ATTN_EVALUE,       /* a value in the data is not allowed: in a mask, a length, … */
+    ATTN_ELIMIT,       /* a size cannot be represented or is above a limit */
+    ATTN_ECANCELED,    /* the caller's cancel flag was set */
+    ATTN_EDEADLINE,    /* the caller's deadline has passed */
+    ATTN_EUNSUPPORTED, /* the processor or this build cannot do it */
+    ATTN_ESEMANTICS,   /* a mask of 0 and 1 without a statement which one means visible */
     ATTN_ENONFINITE,   /* NaN or infinity in an input, or scores that overflow */
 } attn_status;
 
+/* What went wrong, in words. */
 typedef struct attn_error {
     attn_status code;
-    char where[96]; /* the argument, with indices: "attn_mask", "query/0/3"; "" if none */
-    char text[512]; /* what was expected, what was found; UTF-8, no trailing newline */
+    /* The argument, with indices if it is a tensor: "attn_mask", "query/0/3". "" if it is no
+     * argument. */
+    char where[96];
+    char text[512]; /* what was expected and what was found; UTF-8, no line break */
 } attn_error;
 
 /* Returns a short English name that never changes, such as "shape"; never NULL. */
 const char *attn_status_name(attn_status code);
 
-/* Fills *err (NULL allowed) and returns `code`, so that a caller can fail in one statement. */
+/* Fills *err (which may be NULL) from `where` and the printf format, and returns `code`: "return
+ * attn_fail(…);". */
 attn_status attn_fail(attn_error *err, attn_status code, const char *where, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -1,4 +1,4 @@
-/* Tensor views: a pointer, an element type, dimensions and strides. A view owns nothing. */
+/* Tensor views: pointer, element type, dimensions and strides. A view does not own its memory. */
 #ifndef ATTN_TENSOR_H
 #define ATTN_TENSOR_H
 
@@ -11,21 +11,21 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define ATTN_MAX_RANK 8
+#define ATTN_MAX_RANK 8 /* most axes of a tensor */
 
 typedef enum attn_dtype {
     ATTN_F32 = 0,
     ATTN_F16,  /* IEEE 754 binary16 */
-    ATTN_BF16, /* upper half of a binary32 */
+    ATTN_BF16, /* the upper half of an IEEE 754 binary32 */
     ATTN_F64,
     ATTN_I32,
     ATTN_I64,
     ATTN_U8,
-    ATTN_BOOL, /* one byte, 0 or 1 */
+    ATTN_BOOL, /* a byte, 0 or 1 */
 } attn_dtype;
 
-/* Rank 0 means that the tensor is absent; a scalar is not a tensor here. Strides count elements. A
- * stride of 0 broadcasts. */
+/* A view of a tensor. Rank 0 means that there is no tensor; scalars are not tensors here. Strides
+ * count elements, not bytes. A stride of 0 repeats the same element along its axis (broadcast). */
 typedef struct attn_tensor {
     void *data;
     attn_dtype dtype;
@@ -34,25 +34,29 @@ typedef struct attn_tensor {
     ptrdiff_t strides[ATTN_MAX_RANK];
 } attn_tensor;
 
-size_t attn_dtype_size(attn_dtype dtype);      /* bytes an element; 0: no such type */
-const char *attn_dtype_name(attn_dtype dtype); /* "float32", …, else "unknown" */
-/* Finds the type of a name ("float32", "bool", …); false: there is none. */
+size_t attn_dtype_size(attn_dtype dtype); /* bytes of an element; 0: unknown type */
+/* "float32", "bool", …; "unknown" if there is no such type */
+const char *attn_dtype_name(attn_dtype dtype);
+/* Finds an element type by its name. Returns false if there is none. */
 bool attn_dtype_parse(const char *name, attn_dtype *out);
 
 /* Returns a row-major view of `data` with the given dimensions. */
 attn_tensor attn_tensor_dense(void *data, attn_dtype dtype, int rank, const size_t *dims);
-/* Computes the number of elements, which is 0 for rank 0. false: it overflows. */
+/* Computes the number of elements: the product of the dimensions, 0 for rank 0. Returns false if it
+ * overflows. */
 bool attn_tensor_count(const attn_tensor *t, size_t *count);
-/* Tells whether the elements are row-major without gaps. */
+/* Tells whether the elements are in row-major order without gaps. */
 bool attn_tensor_is_dense(const attn_tensor *t);
-/* Writes "[2, 3, 4]" into buf with a NUL at its end and returns buf. 128 bytes are enough. */
+/* Writes the shape as text such as "[2, 3, 4]" into buf [size] and returns buf. 128 bytes are
+ * enough. */
 char *attn_shape_text(const size_t *dims, int rank, char *buf, size_t size);
 
-/* Widen n elements of `src`, whose stride counts elements, to float or double. f16, bf16 and
- * integers up to 2^24 (2^53 for double) are exact; float64 to float rounds to nearest. */
+/* Convert n elements of `src` to float or double. The elements are `stride` elements apart. Values
+ * of float16 and bfloat16, and integers up to 2^24 (float) or 2^53 (double), are exact. float64 is
+ * rounded to the nearest float. */
 void attn_widen_f32(float *dst, const void *src, attn_dtype dtype, ptrdiff_t stride, size_t n);
 void attn_widen_f64(double *dst, const void *src, attn_dtype dtype, ptrdiff_t stride, size_t n);
-/* Rounds n floats to binary16, to nearest even. */
+/* Converts n floats to IEEE binary16, rounded to nearest even. */
 void attn_narrow_f16(uint16_t *dst, const float *src, size_t n);
 
 #pragma GCC visibility pop

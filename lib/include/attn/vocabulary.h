@@ -1,5 +1,5 @@
-/* A vocabulary maps words to numbers: 0 padding, 1 begin, 2 end, 3 unknown, then the words of a
- * corpus from the most frequent to the rarest. The file also splits texts into words. */
+/* A vocabulary maps words to ids: 0 padding, 1 begin, 2 end, 3 unknown, then the words of a corpus
+ * from the most frequent to the rarest. This header also splits texts into words. */
 #ifndef ATTN_VOCABULARY_H
 #define ATTN_VOCABULARY_H
 
@@ -19,52 +19,58 @@ enum { ATTN_PAD = 0, ATTN_BEGIN = 1, ATTN_END = 2, ATTN_UNKNOWN = 3, ATTN_SPECIA
 
 typedef struct attn_vocabulary attn_vocabulary;
 
+/* Make an empty vocabulary with the four special words, and free it. Only one thread at a time may
+ * use a vocabulary that is not settled. */
 attn_vocabulary *attn_vocabulary_new(void);    /* NULL: out of memory */
-void attn_vocabulary_free(attn_vocabulary *v); /* NULL is fine */
+void attn_vocabulary_free(attn_vocabulary *v); /* v may be NULL */
 
-/* Counts one occurrence of a word of n bytes. Errors: ATTN_ENOMEM; ATTN_EVALUE: the word is empty
- * or has a line break or a NUL; ATTN_EARG: the vocabulary is settled. */
+/* Counts one occurrence of a word of n bytes. Errors: ATTN_ENOMEM; ATTN_EVALUE if the word is empty
+ * or contains a line break or a NUL; ATTN_EARG if the vocabulary is settled. */
 attn_status attn_vocabulary_add(attn_vocabulary *v, const char *word, size_t n, attn_error *err);
-/* Settles the vocabulary: numbers the words that occurred at least `minimum` times, by falling
- * count, then by their bytes, and at most `most` of them (0: all). No word can be added
- * afterwards. */
+/* Settles the vocabulary: gives ids to the words that were added at least `minimum` times. Ids
+ * follow falling counts; words of equal count are ordered by their bytes. At most `most` words get
+ * ids (0: no limit), and the others are dropped. No word can be added afterwards. ATTN_ENOMEM. */
 attn_status attn_vocabulary_settle(attn_vocabulary *v, size_t minimum, size_t most,
                                    attn_error *err);
 
-/* These functions need a settled vocabulary. Any thread may call them. */
-size_t attn_vocabulary_size(const attn_vocabulary *v); /* counts the special words too */
-/* Returns the number of a word, or ATTN_UNKNOWN if the vocabulary lacks it. */
+/* The following functions need a settled vocabulary. Any number of threads may call them. */
+size_t attn_vocabulary_size(const attn_vocabulary *v); /* number of ids, special words included */
+/* Returns the id of a word of n bytes, or ATTN_UNKNOWN if the vocabulary lacks it. */
 int32_t attn_vocabulary_id(const attn_vocabulary *v, const char *word, size_t n);
-/* Returns "<pad>", "<bos>", "<eos>", "<unk>" or the word of a number; NULL: no such number. */
+/* Returns the word of an id ("<pad>", "<bos>", "<eos>" and "<unk>" for special ones); NULL if there
+ * is no such id. The text lives as long as the vocabulary. */
 const char *attn_vocabulary_word(const attn_vocabulary *v, int32_t id);
 
-/* Writes all words in the order of their numbers, one line each, NUL-terminated, into the arena. */
+/* Writes all words in the order of their ids, each followed by a line break, as a NUL-terminated
+ * text in the arena. ATTN_ENOMEM. */
 attn_status attn_vocabulary_write(const attn_vocabulary *v, attn_arena *arena, const char **text,
                                   attn_error *err);
-/* Makes a settled vocabulary from the text of attn_vocabulary_write. Errors: ATTN_EVALUE (wrong
- * special words, a repeated word, a NUL, an empty line; err->text names the line), ATTN_ENOMEM. */
+/* Makes a settled vocabulary from `size` bytes that attn_vocabulary_write made. The caller frees
+ * it. Errors: ATTN_EVALUE (wrong special words, a repeated word, a NUL or an empty line; err->text
+ * names the line), ATTN_ENOMEM. */
 attn_status attn_vocabulary_read(const char *text, size_t size, attn_vocabulary **out,
                                  attn_error *err);
 
 /* ---- words of a text ---- */
 typedef enum attn_language { ATTN_ENGLISH = 0, ATTN_FRENCH } attn_language;
 
+/* A word of a text, as the vocabulary knows it, and its place in the text. */
 typedef struct attn_token {
-    const char *text;  /* NFC, lower case, NUL-terminated */
-    size_t size;       /* bytes of `text` */
-    size_t begin, end; /* bytes of the original text */
+    const char *text;  /* in NFC and lower case, NUL-terminated */
+    size_t size;       /* bytes of `text`, without the NUL */
+    size_t begin, end; /* byte range [begin, end) in the original text */
 } attn_token;
 
-/* Splits UTF-8 text into words. A word is a run of letters, marks and digits with single hyphens
- * and apostrophes inside; every other visible character is a word of its own. In French an
- * apostrophe ends a word ("l'eau" gives "l'" and "eau", but "aujourd'hui" stays whole). The tokens
- * are in the arena. Errors: ATTN_EVALUE at a byte that is not UTF-8, ATTN_EARG at "language",
- * ATTN_ENOMEM. */
+/* Splits `size` bytes of UTF-8 into words. A word consists of letters, marks and digits, and may
+ * have single hyphens and apostrophes inside. Every other visible character is a word of its own.
+ * In French an apostrophe ends a word: "l'eau" gives "l'" and "eau"; only "aujourd'hui" stays
+ * whole. *tokens [*count] are in the arena. Errors: ATTN_EVALUE (not UTF-8), ATTN_EARG at
+ * "language", ATTN_ENOMEM. Any thread may call it. */
 attn_status attn_words_split(const char *text, size_t size, attn_language language,
                              attn_arena *arena, attn_token **tokens, size_t *count,
                              attn_error *err);
-/* Joins words with blanks, but with no blank after an apostrophe or before . , ; : ! ? ). NULL: out
- * of memory. */
+/* Joins words with blanks, except after an apostrophe and before . , ; : ! ? ). The text is in the
+ * arena; NULL if memory runs out. */
 const char *attn_words_join(const char *const *words, size_t count, attn_arena *arena);
 
 #pragma GCC visibility pop

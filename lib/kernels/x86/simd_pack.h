@@ -1,16 +1,6 @@
 /* Packing for the float kernels: keys are transposed in registers, and values are copied row by
  * row. simd_body.h includes this file and shows the layouts; kernels.h describes the functions. */
 
-static size_t NAME(k_key_room)(size_t E) {
-    return KEYS * E;
-}
-static size_t NAME(k_acc_room)(size_t Ev) {
-    return (Ev + PW - 1) / PW * PW;
-}
-static size_t NAME(k_value_room)(size_t Ev) {
-    return KEYS * NAME(k_acc_room)(Ev);
-}
-
 /* Returns the largest of the lanes of `most`, each of which is the largest magnitude that its lane
  * has seen, compared as a bit pattern. In this order NaN is above infinity; for NaN the function
  * returns infinity. */
