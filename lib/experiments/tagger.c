@@ -30,7 +30,7 @@ static void declare(attn_tagger *t) {
         t->attend[i] = (attn_attend){.position = kinds[t->positions],
                                      .width = D,
                                      .heads = t->heads,
-                                     .reach = t->reach,
+                                     .max_distance = t->max_distance,
                                      .causal = true};
         attn_attend_declare(&t->attend[i], t->set, name[0]);
         attn_norm_declare(&t->between[i], t->set, name[1], D);
