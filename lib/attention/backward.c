@@ -35,14 +35,14 @@ static void back_tanh(const attn_backward *g, const attn_block *block, size_t j0
                                      .ldq = ldq,
                                      .width = a->dims.score_width,
                                      .dq = dquery,
-                                     .lddq = k->acc_room(a->dims.score_width),
+                                     .lddq = attn_acc_room(k, a->dims.score_width),
                                      .dkey = l->dkey_tanh,
                                      .dv = sums->v};
     k->score_tanh_backward(&back, l->grad, block->rows, n);
 }
 
 static void clear_rows(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width) {
-    const size_t bytes = k->acc_room(width) * k->elem;
+    const size_t bytes = attn_acc_room(k, width) * k->elem;
     memset(acc + first * bytes, 0, n * bytes);
 }
 
@@ -57,7 +57,7 @@ static void back_block_tile(const attn_backward *g, const attn_block *block, siz
     const size_t query =
         chunk * d->B * d->Hq * d->L + attn_row_index(a, block->b, block->h, block->i);
     const size_t key = (block->b * d->Hkv + hkv) * d->S + j0;
-    char *dquery = g->dquery + query * k->acc_room(E) * k->elem;
+    char *dquery = g->dquery + query * attn_acc_room(k, E) * k->elem;
     const bool only_scales = a->in.softcap == 0 && !g->a->dims.entries;
     size_t ldq;
     const void *q = attn_backward_tile(g, block, j0, n, only_scales ? a->scale : 1, l, &ldq);
@@ -66,16 +66,16 @@ static void back_block_tile(const attn_backward *g, const attn_block *block, siz
     if (!only_scales)
         attn_backward_edit(g, block, n, l);
     if (a->rule.relative)
-        attn_backward_collect_shaw(g, block, j0, n, q, ldq, dquery, k->acc_room(E), l, sums);
-    k->accumulate_backward(g->dvalue + key * k->acc_room(d->Ev) * k->elem, begins, l->dropped,
+        attn_backward_collect_shaw(g, block, j0, n, q, ldq, dquery, attn_acc_room(k, E), l, sums);
+    k->accumulate_backward(g->dvalue + key * attn_acc_room(k, d->Ev) * k->elem, begins, l->dropped,
                            block->rows, n, g->outs.values + at * g->outs.value_bytes, d->Ev);
     if (a->score_v) {
         back_tanh(g, block, j0, n, q, ldq, dquery, l, sums);
         return;
     }
     l->products->accumulate(dquery, l->grad, block->rows, l->key_values, 0, n, n, E, l->ones);
-    k->accumulate_backward(g->dkey + key * k->acc_room(E) * k->elem, begins, l->grad, block->rows,
-                           n, g->queries.values + at * g->queries.value_bytes, E);
+    k->accumulate_backward(g->dkey + key * attn_acc_room(k, E) * k->elem, begins, l->grad,
+                           block->rows, n, g->queries.values + at * g->queries.value_bytes, E);
 }
 
 /* Transposes the sums over queries of score_tanh_backward, [A, keys], and stores them as n rows of
@@ -86,7 +86,7 @@ static void transpose_tanh(const attn_backward *g, size_t row, size_t n,
     const size_t A = g->a->dims.score_width;
     for (size_t j = 0; j < n; j++)
         for (size_t e = 0; e < A; e++)
-            memcpy(g->dkey + ((row + j) * k->acc_room(A) + e) * k->elem,
+            memcpy(g->dkey + ((row + j) * attn_acc_room(k, A) + e) * k->elem,
                    (char *)l->dkey_tanh + (e * k->keys + j) * k->elem, k->elem);
 }
 
@@ -214,7 +214,7 @@ static bool read_statistics(attn_backward *g, size_t slots, attn_arena *arena) {
         in_double |= s->kind[r] == ATTN_ROW_DOUBLE;
     g->max = s->max;
     g->sum = s->sum;
-    plan_pass(g, in_double ? attn_kernels_of(ATTN_ISA_REF) : NULL, 0, slots);
+    plan_pass(g, in_double ? &attn_kernels_ref : NULL, 0, slots);
     if (!in_double || a->kernels->isa == ATTN_ISA_REF)
         return true;
     g->max = attn_arena_zeroed(arena, rows, sizeof(double));

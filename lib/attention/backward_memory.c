@@ -20,8 +20,8 @@ static void place_lane(attn_area *area, const attn_backward_plan *p, attn_backwa
     const attn_attention_dims *d = p->dims;
     const attn_kernels *k = p->kernels;
     const size_t E = d->score_width, Ev = d->Ev, elem = k->elem, tile = k->rows * k->keys;
-    const size_t key_values = larger(k->value_room(E), p->scores->value_room(E)) * elem;
-    const size_t value_keys = p->scores->key_room(Ev) * elem;
+    const size_t key_values = larger(attn_value_room(k, E), attn_value_room(p->scores, E)) * elem;
+    const size_t value_keys = attn_key_room(p->scores, Ev) * elem;
     *l = (attn_backward_lane){.key_bytes = attn_align_up(key_values)};
     l->tile_bytes = l->key_bytes + attn_align_up(value_keys);
     attn_block_work_place(area, &l->work, p->scores, k->rows, d);
@@ -55,8 +55,8 @@ static attn_backward_rows place_rows(attn_area *area, const attn_backward_plan *
                                      size_t blocks) {
     const attn_kernels *k = p->kernels, *scores = p->scores;
     attn_backward_rows rows = {
-        .value_bytes = k->rows * k->acc_room(width) * k->elem,
-        .query_bytes = scores->query_room ? scores->query_room(k->rows, width) * k->elem : 0,
+        .value_bytes = k->rows * attn_acc_room(k, width) * k->elem,
+        .query_bytes = scores->pack_query ? attn_query_room(scores, k->rows, width) * k->elem : 0,
     };
     rows.values = attn_area_take(area, blocks, rows.value_bytes);
     rows.queries = attn_area_take(area, blocks, rows.query_bytes);
@@ -88,9 +88,9 @@ static void place_pass(attn_area *area, const attn_backward_plan *p, attn_backwa
         area->overflow = true;
     g->dot = attn_area_take(area, rows, sizeof(double));
     g->out_magnitude = attn_area_take(area, blocks, sizeof(double));
-    g->dquery = attn_area_take(area, p->chunks * rows * k->elem, k->acc_room(E));
-    g->dkey = attn_area_take(area, keys * k->elem, k->acc_room(E));
-    g->dvalue = attn_area_take(area, keys * k->elem, k->acc_room(d->Ev));
+    g->dquery = attn_area_take(area, p->chunks * rows * k->elem, attn_acc_room(k, E));
+    g->dkey = attn_area_take(area, keys * k->elem, attn_acc_room(k, E));
+    g->dvalue = attn_area_take(area, keys * k->elem, attn_acc_room(k, d->Ev));
     g->queries = place_rows(area, p, E, blocks);
     g->outs = place_rows(area, p, d->Ev, blocks);
     g->lanes = attn_area_take(area, p->slots, sizeof *g->lanes);
@@ -186,7 +186,7 @@ attn_status attn_gradients_cost(const attn_attention_dims *d, unsigned want, siz
     count_attempt(&work, &plan, bias_elements);
     attn_backward_plan_make(d, NULL, 0, bias_elements > 0, slots, &plan);
     count_attempt(&separate, &plan, bias_elements);
-    attn_backward_plan_make(d, attn_kernels_of(ATTN_ISA_REF), 0, bias_elements > 0, slots, &plan);
+    attn_backward_plan_make(d, &attn_kernels_ref, 0, bias_elements > 0, slots, &plan);
     count_attempt(&reference, &plan, bias_elements);
     attn_area_take(&reference, rows, 2 * sizeof(double)); /* statistics in the form that `ref` reads
                                                            */

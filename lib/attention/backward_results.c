@@ -236,7 +236,7 @@ static void add_row(const attn_kernels *k, void *to, const void *from, size_t n)
 
 /* Moves the n rows of an accumulator together, in place, so that no gaps remain between them. */
 static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) {
-    const size_t room = k->acc_room(width) * k->elem, bytes = width * k->elem;
+    const size_t room = attn_acc_room(k, width) * k->elem, bytes = width * k->elem;
     for (size_t r = 1; room != bytes && r < n; r++)
         memmove(acc + r * bytes, acc + r * room, bytes);
     return acc;
@@ -245,7 +245,7 @@ static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) 
 /* Adds up the chunks of dquery into the memory of the first chunk. */
 static char *query_rows(const attn_backward *g) {
     const attn_attention_dims *d = &g->a->dims;
-    const size_t rows = d->B * d->Hq * d->L, n = rows * g->k->acc_room(d->score_width);
+    const size_t rows = d->B * d->Hq * d->L, n = rows * attn_acc_room(g->k, d->score_width);
     for (size_t c = 1; c < g->plan.chunks; c++)
         add_row(g->k, g->dquery, g->dquery + c * n * g->k->elem, n);
     return close_up(g->k, g->dquery, rows, d->score_width);
@@ -513,7 +513,7 @@ static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gr
             for (size_t i = 0; i < d->L; i++) {
                 const size_t r = attn_row_index(a, b, h, i);
                 const attn_kernels *k =
-                    s->kind[r] == ATTN_ROW_DOUBLE ? attn_kernels_of(ATTN_ISA_REF) : a->kernels;
+                    s->kind[r] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : a->kernels;
                 sum -= exp(a->sinks[h] - k->logsumexp(s->max[r], s->sum[r])) * g->dot[r];
             }
         store(&out->sinks, h, &sum, 1);
@@ -543,8 +543,8 @@ bool attn_backward_all_finite(const attn_backward *g, const attn_gradients *out)
     const size_t count = sizeof fixed / sizeof *fixed;
     for (size_t t = 0; t < count + ATTN_MASK_LAYERS; t++) {
         const attn_tensor *x = t < count ? fixed[t] : &out->bias[t - count];
-        const attn_kernels *k = x->dtype == ATTN_F64 ? attn_kernels_of(ATTN_ISA_REF)
-                                                     : attn_kernels_plain(g->a->kernels);
+        const attn_kernels *k =
+            x->dtype == ATTN_F64 ? &attn_kernels_ref : attn_kernels_plain(g->a->kernels);
         size_t n = 0;
         if (!x->rank || !attn_tensor_count(x, &n))
             continue;

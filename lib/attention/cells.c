@@ -15,7 +15,7 @@ attn_cells_scratch *attn_cells_place(attn_area *area, const attn_attention_dims 
     attn_cells_scratch *at = attn_area_take(area, 1, sizeof *at), s;
     const size_t rows = d->L < k->rows ? d->L : k->rows;
     attn_block_work_place(area, &s.work, k, rows ? rows : 1, d);
-    attn_block_work_place(area, &s.in_double, attn_kernels_of(ATTN_ISA_REF), 1, d);
+    attn_block_work_place(area, &s.in_double, &attn_kernels_ref, 1, d);
     if (area->base)
         *at = s;
     return at;

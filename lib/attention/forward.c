@@ -64,7 +64,7 @@ void attn_forward_place_lane(attn_area *area, const attn_plan *p, attn_forward_l
     attn_block_run *runs = attn_area_take(area, p->runs, sizeof *runs);
     *l = (attn_forward_lane){.runs = runs};
     l->streams = attn_area_take(area, p->runs, sizeof *l->streams);
-    attn_block_work_place(area, &l->in_double, attn_kernels_of(ATTN_ISA_REF), 1, p->dims);
+    attn_block_work_place(area, &l->in_double, &attn_kernels_ref, 1, p->dims);
     for (size_t n = 0; n < p->runs; n++) {
         attn_block_run run = {0};
         attn_block_work_place(area, &run.work, p->kernels, p->rows, p->dims);
@@ -87,7 +87,7 @@ void attn_forward_place_lane(attn_area *area, const attn_plan *p, attn_forward_l
 
 /* Returns the bytes of one block's sums over a part of its keys. */
 static size_t sums_bytes(const attn_attention_dims *d, const attn_kernels *k) {
-    const size_t elements = d->L * (1 + k->lanes + k->acc_room(d->Ev));
+    const size_t elements = d->L * (1 + k->lanes + attn_acc_room(k, d->Ev));
     return attn_align_up(elements * k->elem) + 2 * ATTN_ALIGN;
 }
 
@@ -98,8 +98,6 @@ static size_t maxima_bytes(const attn_attention_dims *d, const attn_kernels *k) 
 void attn_forward_place_parts(attn_area *area, const attn_plan *p, attn_forward_parts *parts) {
     const attn_attention_dims *d = p->dims;
     *parts = (attn_forward_parts){0};
-    if (p->parts == 1)
-        return;
     parts->sums = attn_area_take(area, d->B * d->Hq * p->parts, sums_bytes(d, p->kernels));
     parts->magnitudes = attn_area_take(area, d->B * d->Hkv * p->parts, 2 * sizeof(double));
     if (p->keeps)
@@ -248,7 +246,7 @@ static attn_partial partial_at(const attn_forward *f, size_t group, size_t part,
     const attn_kernels *k = f->a->kernels;
     const size_t heads = attn_group(d);
     char *at = f->in_parts.sums + ((group * f->plan.parts + part) * heads + g) * sums_bytes(d, k);
-    char *sum = at + attn_align_up(d->L * k->acc_room(d->Ev) * k->elem);
+    char *sum = at + attn_align_up(d->L * attn_acc_room(k, d->Ev) * k->elem);
     return (attn_partial){.acc = at, .sum = sum, .max = sum + d->L * k->lanes * k->elem};
 }
 
@@ -257,7 +255,7 @@ static void copy_partial(const attn_forward *f, const attn_partial *to, const at
     const attn_kernels *k = f->a->kernels;
     memcpy(to->max, from->max, d->L * k->elem);
     memcpy(to->sum, from->sum, d->L * k->lanes * k->elem);
-    memcpy(to->acc, from->acc, d->L * k->acc_room(d->Ev) * k->elem);
+    memcpy(to->acc, from->acc, d->L * attn_acc_room(k, d->Ev) * k->elem);
 }
 
 static attn_partial partial_of(const attn_block_work *w) {

@@ -59,7 +59,7 @@ attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *po
                                 attn_arena *arena, attn_error *err);
 
 /* Each function takes one kind of memory of a pass from an area: the results, one lane, the sums
- * over parts, or the scratch of cells that are computed after the rows. */
+ * over the parts of a plan with several, or the scratch of cells that are computed after the rows. */
 void attn_forward_place_results(attn_area *area, const attn_plan *p, attn_results *out);
 void attn_forward_place_lane(attn_area *area, const attn_plan *p, attn_forward_lane *l);
 void attn_forward_place_parts(attn_area *area, const attn_plan *p, attn_forward_parts *parts);

@@ -34,7 +34,7 @@ static bool finish_output(const attn_forward *f, const attn_block *block, const 
                           attn_block_work *w) {
     const attn_attention *a = f->a;
     const attn_kernels *k = w->kernels;
-    const size_t Ev = a->dims.Ev, elem = f->elem, room = k->acc_room(Ev) * k->elem;
+    const size_t Ev = a->dims.Ev, elem = f->elem, room = attn_acc_room(k, Ev) * k->elem;
     const ptrdiff_t at = (ptrdiff_t)(block->b * a->dims.Hq * a->dims.L * Ev) +
                          (ptrdiff_t)block->h * a->out_head + (ptrdiff_t)block->i * a->out_row;
     char *dst = (char *)f->out->output.data + at * (ptrdiff_t)elem;

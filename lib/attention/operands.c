@@ -142,8 +142,8 @@ attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, co
     attn_packed *at = attn_area_take(area, 1, sizeof *at);
     attn_packed p = {.kernels = k,
                      .tiles = d->S / k->keys + (d->S % k->keys != 0),
-                     .key_bytes = k->key_room(d->score_width) * k->elem,
-                     .value_bytes = k->value_room(d->Ev) * k->elem};
+                     .key_bytes = attn_key_room(k, d->score_width) * k->elem,
+                     .value_bytes = attn_value_room(k, d->Ev) * k->elem};
     size_t tiles = 0;
     if (!attn_size_mul(heads, p.tiles, &tiles))
         area->overflow = true;

@@ -29,7 +29,7 @@ static double operations(const attn_attention_dims *d, double rows) {
 
 /* Returns the bytes of a tile of packed keys and values. */
 static size_t tile_bytes(const attn_attention_dims *d, const attn_kernels *k) {
-    return (k->key_room(d->score_width) + k->value_room(d->Ev)) * k->elem;
+    return (attn_key_room(k, d->score_width) + attn_value_room(k, d->Ev)) * k->elem;
 }
 
 /* Returns the most blocks that go abreast. It is 1 if weights are wanted, since the weights would
@@ -180,7 +180,9 @@ static bool count_operation(const attn_attention_dims *d, const attn_kernels *k,
     attn_area_take(area, d->Hq, sizeof(double));
     attn_area_take(area, d->positions, sizeof(double));
     attn_area_take(area, 1, OPERATION_PIECES * ATTN_ALIGN);
-    if (!attn_transform_bytes(d, k, &transformed))
+    if (!d->transforms)
+        return true;
+    if (!attn_score_rows_bytes(d, k, &transformed))
         return false;
     attn_area_take(area, 1, transformed);
     return true;
@@ -197,7 +199,8 @@ bool attn_plan_count(const attn_plan *p, attn_plan_bytes *bytes) {
     attn_forward_place_lane(&lane, p, &placed_lane);
     attn_area_take(&work, p->slots, sizeof placed_lane);
     attn_area_take(&work, p->slots, lane.used);
-    attn_forward_place_parts(&work, p, &parts);
+    if (p->parts > 1)
+        attn_forward_place_parts(&work, p, &parts);
     if (attn_plan_fills(p) || p->want & ATTN_WANT_WEIGHTS)
         attn_forward_place_cells(cells, p);
     attn_pack_count(packing, p->dims, p->kernels, p->slots);

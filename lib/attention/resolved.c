@@ -1,5 +1,5 @@
 /* Turns inputs into the resolved operation: canonical views, the compiled mask, the scale, the
- * kernel table, and transformed queries and keys. */
+ * kernel table, sinks and positions. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
@@ -24,6 +24,9 @@ static bool make_views(attn_attention *a, attn_arena *arena) {
     if (d->past && (!attn_layout_view(a, &in->past_key, ATTN_BHLE, arena, &a->past_key) ||
                     !attn_layout_view(a, &in->past_value, ATTN_BHLE, arena, &a->past_value)))
         return false;
+    a->score_query = a->query;
+    a->score_key = a->key;
+    a->score_past = d->past;
     a->out_head = (ptrdiff_t)(in->layout == ATTN_BHLE ? d->L * d->Ev : d->Ev);
     a->out_row = (ptrdiff_t)(in->layout == ATTN_BHLE ? d->Ev : d->Hq * d->Ev);
     return true;
@@ -50,8 +53,6 @@ static attn_status check_numbers(const attn_inputs *in, const attn_attention_dim
 
 static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_tensor *t = &a->in.sinks;
-    if (!t->rank)
-        return ATTN_OK;
     if (t->rank != 1 || t->dims[0] != a->dims.Hq)
         return attn_fail(err, ATTN_ESHAPE, "sinks", "expected one logit a query head, shape [%zu]",
                          a->dims.Hq);
@@ -64,225 +65,6 @@ static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *
             return attn_fail(err, ATTN_ENONFINITE, "sinks", "expected finite numbers");
     a->sinks = sinks;
     return ATTN_OK;
-}
-
-/* --- transformed queries and keys ---
- *
- * The maps of learned scores and rotary positions apply to rows before the product. Each row is
- * transformed alone and in a fixed order of operations, so a score is still a function of its query
- * and key only. The transformed rows are in the arena, as elements of the kernel table's type. */
-
-/* Rows to transform: [B, H, n, width_in] -> [sets, H, n, width]. */
-typedef struct side {
-    const attn_view *past, *view;
-    size_t past_rows, heads, rows, width_in, sets;
-    const attn_tensor *map, *bias;
-} side;
-
-typedef struct preparer {
-    attn_attention *a;
-    attn_arena *arena;
-    const attn_kernels *k;
-    size_t width;
-} preparer;
-
-static attn_dtype element_type(const attn_kernels *k) {
-    return k->elem == sizeof(float) ? ATTN_F32 : ATTN_F64;
-}
-
-static void widen(const attn_kernels *k, void *to, const attn_tensor *t, size_t row, size_t n) {
-    const ptrdiff_t last = t->strides[t->rank - 1];
-    const char *from = (const char *)t->data + (ptrdiff_t)row * (t->rank > 1 ? t->strides[0] : 0) *
-                                                   (ptrdiff_t)attn_dtype_size(t->dtype);
-    if (k->elem == sizeof(float))
-        attn_widen_f32(to, from, t->dtype, last, n);
-    else
-        attn_widen_f64(to, from, t->dtype, last, n);
-}
-
-/* Packs the rows of the map as if they were keys, so that a mapped row is a row of "scores". */
-static char *pack_map(const preparer *p, const side *s, size_t *tile_bytes) {
-    const attn_kernels *k = p->k;
-    const size_t tiles = (p->width + k->keys - 1) / k->keys;
-    size_t bytes, rows_bytes;
-    *tile_bytes = k->key_room(s->width_in) * k->elem;
-    if (!attn_size_mul(tiles, *tile_bytes, &bytes) ||
-        !attn_size_mul(k->keys * k->elem, s->width_in, &rows_bytes))
-        return NULL;
-    char *packed = attn_arena_take(p->arena, bytes), *rows = attn_arena_take(p->arena, rows_bytes);
-    if (!packed || !rows)
-        return NULL;
-    for (size_t t = 0; t < tiles; t++) {
-        const size_t first = t * k->keys;
-        const size_t n = p->width - first < k->keys ? p->width - first : k->keys;
-        for (size_t r = 0; r < n; r++)
-            widen(k, rows + r * s->width_in * k->elem, s->map, first + r, s->width_in);
-        k->pack_key(packed + t * *tile_bytes, rows, s->width_in, n, s->width_in);
-    }
-    return packed;
-}
-
-static void add_bias(const attn_kernels *k, void *row, const void *bias, size_t n) {
-    for (size_t c = 0; c < n; c++)
-        if (k->elem == sizeof(float))
-            ((float *)row)[c] += ((const float *)bias)[c];
-        else
-            ((double *)row)[c] += ((const double *)bias)[c];
-}
-
-/* Scratch memory for mapping rows: source rows, one tile, and the bias. */
-typedef struct mapper {
-    char *packed, *rows, *tile, *bias;
-    size_t tile_bytes;
-} mapper;
-
-static bool mapper_init(const preparer *p, const side *s, mapper *m) {
-    const attn_kernels *k = p->k;
-    size_t rows_bytes, bias_bytes;
-    if (!attn_size_mul(k->rows * k->elem, s->width_in, &rows_bytes) ||
-        !attn_size_mul(k->elem, p->width, &bias_bytes))
-        return false;
-    m->rows = attn_arena_take(p->arena, rows_bytes);
-    m->tile = attn_arena_take(p->arena, k->rows * k->keys * k->elem);
-    m->bias = s->bias->rank ? attn_arena_take(p->arena, bias_bytes) : NULL;
-    m->packed = s->map->rank ? pack_map(p, s, &m->tile_bytes) : NULL;
-    if (m->bias)
-        widen(k, m->bias, s->bias, 0, p->width);
-    return m->rows && m->tile && (m->bias || !s->bias->rank) && (m->packed || !s->map->rank);
-}
-
-/* Transforms n rows of one head into to [n, width]. */
-static void transform_rows(const preparer *p, const side *s, const mapper *m, size_t b, size_t h,
-                           size_t first, size_t n, char *to) {
-    const attn_kernels *k = p->k;
-    size_t ld;
-    const char *rows = attn_view_rows(s->past, s->past_rows, s->view, b, h, first, n, s->width_in,
-                                      k->elem, m->rows, &ld);
-    for (size_t r = 0; r < n && !m->packed; r++)
-        memcpy(to + r * p->width * k->elem, rows + r * ld * k->elem, p->width * k->elem);
-    for (size_t c = 0; m->packed && c < p->width; c += k->keys) {
-        const size_t cols = p->width - c < k->keys ? p->width - c : k->keys;
-        k->score(m->tile, rows, ld, n, m->packed + c / k->keys * m->tile_bytes, cols, s->width_in,
-                 1);
-        for (size_t r = 0; r < n; r++)
-            memcpy(to + (r * p->width + c) * k->elem, m->tile + r * k->keys * k->elem,
-                   cols * k->elem);
-    }
-    for (size_t r = 0; m->bias && r < n; r++)
-        add_bias(k, to + r * p->width * k->elem, m->bias, p->width);
-}
-
-/* Rotates the rows from `first` on by their positions. Cached rows before `first` are rotated
- * already. */
-static void rotate_rows(const preparer *p, const side *s, size_t first, int64_t offset,
-                        double *angles, char *batch) {
-    const attn_position *position = &p->a->in.position;
-    const size_t row_bytes = p->width * p->k->elem;
-    for (size_t i = first; i < s->rows; i++) {
-        attn_rotary_angles(position, p->width, (double)((int64_t)i + offset), angles,
-                           angles + p->width);
-        for (size_t h = 0; h < s->heads; h++)
-            attn_rotary_rotate(position, p->width, batch + (h * s->rows + i) * row_bytes,
-                               p->k->elem, angles, angles + p->width);
-    }
-}
-
-static bool transform_side(const preparer *p, const side *s, bool query, attn_view *out) {
-    const attn_kernels *k = p->k;
-    const bool rotary = p->a->in.position.kind == ATTN_POSITION_ROTARY;
-    size_t head_bytes, batch_bytes, bytes, angle_bytes;
-    mapper m = {0};
-    if (!attn_size_mul(s->rows, p->width * k->elem, &head_bytes) ||
-        !attn_size_mul(s->heads, head_bytes, &batch_bytes) ||
-        !attn_size_mul(s->sets, batch_bytes, &bytes) ||
-        !attn_size_mul(2 * sizeof(double), p->width, &angle_bytes))
-        return false;
-    char *to = attn_arena_take(p->arena, bytes);
-    double *angles = attn_arena_take(p->arena, angle_bytes);
-    ptrdiff_t *offsets = attn_arena_zeroed(p->arena, p->a->dims.B, sizeof *offsets);
-    if (!to || !angles || !offsets || !mapper_init(p, s, &m))
-        return false;
-    for (size_t b = 0; b < s->sets; b++) {
-        char *batch = to + b * batch_bytes;
-        for (size_t h = 0; h < s->heads; h++)
-            for (size_t i = 0; i < s->rows; i += k->rows)
-                transform_rows(p, s, &m, b, h, i, s->rows - i < k->rows ? s->rows - i : k->rows,
-                               batch + h * head_bytes + i * p->width * k->elem);
-        if (rotary)
-            rotate_rows(p, s, s->past_rows, query ? attn_mask_offset(p->a->mask, b) : 0, angles,
-                        batch);
-    }
-    for (size_t b = 0; b < p->a->dims.B; b++)
-        offsets[b] = s->sets == 1 ? 0 : (ptrdiff_t)(b * s->heads * s->rows * p->width);
-    *out = (attn_view){.data = to,
-                       .dtype = element_type(k),
-                       .batch = offsets,
-                       .head = (ptrdiff_t)(s->rows * p->width),
-                       .row = (ptrdiff_t)p->width,
-                       .col = 1};
-    return true;
-}
-
-static bool read_weight(preparer *p) {
-    const attn_tensor *v = &p->a->plan.v;
-    size_t bytes;
-    if (!v->rank)
-        return true;
-    void *copy =
-        attn_size_mul(p->width, sizeof(double), &bytes) ? attn_arena_take(p->arena, bytes) : NULL;
-    double *wide =
-        attn_size_mul(p->width, sizeof(double), &bytes) ? attn_arena_take(p->arena, bytes) : NULL;
-    if (!copy || !wide)
-        return false;
-    widen(p->k, copy, v, 0, p->width);
-    attn_widen_f64(wide, v->data, v->dtype, v->strides[0], p->width);
-    p->a->score_v = copy;
-    p->a->score_v_wide = wide;
-    return true;
-}
-
-static attn_status transform(attn_attention *a, attn_arena *arena, attn_error *err) {
-    const attn_attention_dims *d = &a->dims;
-    const attn_score_plan *plan = &a->plan;
-    const attn_tensor none = {.rank = 0};
-    preparer p = {a, arena, attn_kernels_plain(a->kernels), d->score_width};
-    side q = {NULL, &a->query, 0, d->Hq, d->L, d->E, d->B, &plan->query_map, &plan->query_bias};
-    side k = {&a->past_key, &a->key,      d->past,        d->Hkv, d->S,
-              d->Ek,        a->dims.sets, &plan->key_map, &none};
-    const bool rotary = a->in.position.kind == ATTN_POSITION_ROTARY;
-    bool ok = read_weight(&p);
-    a->score_query = a->query;
-    a->score_key = a->key;
-    a->score_past = d->past;
-    if (ok && (rotary || plan->query_map.rank))
-        ok = transform_side(&p, &q, true, &a->score_query);
-    if (ok && (rotary || plan->key_map.rank)) {
-        ok = transform_side(&p, &k, false, &a->score_key);
-        a->score_past = 0;
-    }
-    return ok ? ATTN_OK
-              : attn_fail(err, ATTN_ENOMEM, "", "no memory left for transformed queries and keys");
-}
-
-bool attn_transform_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes) {
-    const size_t widest = d->E > d->Ek ? d->E : d->Ek;
-    const size_t tiles = (d->score_width + k->keys - 1) / k->keys;
-    size_t queries, keys, n;
-    *bytes = 0;
-    k = attn_kernels_plain(k);
-    if (!d->transforms)
-        return true;
-    if (!attn_size_mul(d->B * d->Hq, d->L, &queries) ||
-        !attn_size_mul(d->B * d->Hkv, d->S, &keys) || !attn_size_add(queries, keys, &n) ||
-        !attn_size_mul(n, d->score_width * k->elem, &n) ||
-        !attn_size_add(n, 2 * (k->rows + k->keys) * widest * k->elem, &n) ||
-        !attn_size_add(n, 2 * tiles * k->key_room(widest) * k->elem, &n) ||
-        !attn_size_add(n, 2 * k->rows * k->keys * k->elem + 8 * sizeof(double) * d->score_width,
-                       &n) ||
-        !attn_size_add(n, 16 * d->B + 16 * ATTN_ALIGN, &n))
-        return false;
-    *bytes = n;
-    return true;
 }
 
 /* --- the operation --- */
@@ -324,12 +106,12 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
                              .past = d->past};
     memcpy(shape.batch, d->batch, sizeof shape.batch);
     status = attn_mask_new(&in->mask, &shape, arena, &a->mask, err);
-    if (status == ATTN_OK)
+    if (status == ATTN_OK && in->sinks.rank)
         status = read_sinks(a, arena, err);
     if (status == ATTN_OK && in->position.kind != ATTN_POSITION_NONE)
         status = attn_position_new(a, arena, err);
-    if (status == ATTN_OK)
-        status = transform(a, arena, err);
+    if (status == ATTN_OK && d->transforms)
+        status = attn_score_rows_new(a, arena, err);
     if (status == ATTN_OK)
         *out = a;
     return status;

@@ -39,8 +39,12 @@ enum { ATTN_ROW_TABLE = 0, ATTN_ROW_DOUBLE = 1 };
 attn_status attn_attention_resolve(const attn_inputs *in, attn_attention_dims *dims,
                                    attn_score_plan *plan, attn_error *err);
 
-/* Computes, from dims, the bytes of transformed queries and keys. false: overflow. */
-bool attn_transform_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes);
+/* Transforms the queries and keys of an operation with dims.transforms: applies the maps of the score
+ * form and rotary positions. score_rows.c defines this function and the next one. */
+attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error *err);
+/* Computes, from dims, an upper bound of the bytes that attn_score_rows_new takes. false: overflow.
+ */
+bool attn_score_rows_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes);
 
 /* Returns the number of query heads that share a key/value head; 0 if there are no heads. */
 static inline size_t attn_group(const attn_attention_dims *d) {

@@ -27,18 +27,18 @@ void attn_block_work_place(attn_area *area, attn_block_work *w, const attn_kerne
     }
     w->query = attn_area_take(area, rows * E, elem);
     w->tile = attn_area_take(area, rows, keys);
-    w->acc = attn_area_take(area, rows * k->acc_room(Ev), elem);
+    w->acc = attn_area_take(area, rows * attn_acc_room(k, Ev), elem);
     w->max = attn_area_take(area, rows, elem);
     w->sum = attn_area_take(area, rows * k->lanes, elem);
     w->factor = attn_area_take(area, rows, elem);
     w->source = attn_area_take(area, E > Ev ? E : Ev, keys);
-    w->packed_key = attn_area_take(area, k->key_room(E), elem);
-    w->packed_value = attn_area_take(area, k->value_room(Ev), elem);
+    w->packed_key = attn_area_take(area, attn_key_room(k, E), elem);
+    w->packed_value = attn_area_take(area, attn_value_room(k, Ev), elem);
     w->bias = attn_area_take(area, 1, keys);
     w->line = attn_area_take(area, 1, keys);
     w->terms = attn_area_take(area, rows * d->relative, elem);
     w->term_sums = attn_area_take(area, rows * d->relative, elem);
-    w->packed_query = attn_area_take(area, k->pack_query ? k->query_room(rows, E) : 0, elem);
+    w->packed_query = attn_area_take(area, k->pack_query ? attn_query_room(k, rows, E) : 0, elem);
     w->maxima = attn_area_take(area, rows * attn_block_maxima(k, d->S), elem);
     w->keep = attn_area_take(area, 1, k->keys);
 }
@@ -135,7 +135,7 @@ void attn_block_scores(const attn_attention *a, const attn_block *block, const a
     if (packed) {
         keys = packed->keys +
                packed->key_bytes * attn_packed_tile(a, packed, block->b, hkv, j0 / k->keys) +
-               j0 % k->keys * (k->key_room(E) / k->keys) * k->elem;
+               j0 % k->keys * (attn_key_room(k, E) / k->keys) * k->elem;
     }
     if (k->pack_query) {
         q = w->packed_query;
@@ -211,7 +211,7 @@ static void start(const attn_attention *a, const attn_stream *s) {
     attn_block_work *w = s->w;
     const attn_kernels *k = w->kernels;
     if (k->plain || a->sinks) /* otherwise the first factor is 0 and drops the old contents */
-        memset(w->acc, 0, block->rows * k->acc_room(a->dims.Ev) * k->elem);
+        memset(w->acc, 0, block->rows * attn_acc_room(k, a->dims.Ev) * k->elem);
     memset(w->sum, 0, block->rows * k->lanes * k->elem);
     memset(w->term_sums, 0, block->rows * a->rule.relative * k->elem);
     for (size_t r = 0; r < block->rows; r++)
@@ -399,7 +399,7 @@ static bool next_rows(const attn_attention *a, const attn_stream *streams, size_
         f->q[f->count] = (const char *)s->q + f->row * s->ldq * k->elem;
         f->tile[f->count] = row_of(s->w->tile, f->row, k->keys, k);
         f->weights[f->count] = f->tile[f->count];
-        f->acc[f->count] = row_of(s->w->acc, f->row, k->acc_room(a->dims.Ev), k);
+        f->acc[f->count] = row_of(s->w->acc, f->row, attn_acc_room(k, a->dims.Ev), k);
         f->factor[f->count] = row_of(s->w->factor, f->row, 1, k);
         if (++f->row == s->block.rows) {
             f->row = 0;
@@ -480,5 +480,5 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
     for (size_t s = 0; s < count; s++)
         for (size_t r = 0; a->rule.values && r < first->rows; r++)
             attn_shaw_values(a, k->elem, row_of(streams[s].w->term_sums, r, a->rule.relative, k),
-                             row_of(streams[s].w->acc, r, k->acc_room(a->dims.Ev), k));
+                             row_of(streams[s].w->acc, r, attn_acc_room(k, a->dims.Ev), k));
 }

@@ -49,7 +49,7 @@ attn_status attn_attention_verify(const attn_attention *a, const attn_results *r
     const attn_attention_dims *d = &a->dims;
     const size_t rows = d->B * d->Hq * d->L;
     attn_verification v = {.rows = rows ? n : 0};
-    const attn_kernels *ref = attn_kernels_of(ATTN_ISA_REF);
+    const attn_kernels *ref = &attn_kernels_ref;
     attn_area counted = {0}, area;
     attn_block_work w;
     if (!results->output.rank)

@@ -2,7 +2,7 @@
  *
  * A function that takes pieces from an area is called twice. With an area without a base it counts
  * their bytes, and with an area over that much memory it places the same pieces. So the bytes
- * counted for admission equal those that a pass takes. */
+ * counted for admission equal those that a pass takes. memory.c defines these functions. */
 #ifndef ATTN_AREA_H
 #define ATTN_AREA_H
 
@@ -16,19 +16,8 @@ typedef struct attn_area {
 
 /* Takes the next piece: `count` elements of `size` bytes, aligned to ATTN_ALIGN. In an area without
  * a base the result must not be read or written. */
-static inline void *attn_area_take(attn_area *a, size_t count, size_t size) {
-    void *piece = (void *)((uintptr_t)a->base + a->used);
-    size_t bytes;
-    if (!attn_size_mul(count, size, &bytes) || bytes > SIZE_MAX - ATTN_ALIGN ||
-        !attn_size_add(a->used, attn_align_up(bytes), &a->used))
-        a->overflow = true;
-    return piece;
-}
-
+void *attn_area_take(attn_area *a, size_t count, size_t size);
 /* Opens an area over memory of the arena, of the size in `counted`. false: out of memory. */
-static inline bool attn_area_open(attn_area *a, const attn_area *counted, attn_arena *arena) {
-    *a = (attn_area){.base = counted->overflow ? NULL : attn_arena_take(arena, counted->used)};
-    return a->base != NULL;
-}
+bool attn_area_open(attn_area *a, const attn_area *counted, attn_arena *arena);
 
 #endif

@@ -1,4 +1,4 @@
-/* The allocator hook, checked size arithmetic and the arena.
+/* The allocator hook, checked size arithmetic, the arena and the area.
  *
  * An arena is a list of chunks. Small requests share a chunk, and a large one gets its own. Under
  * AddressSanitizer every block is poisoned until it is allocated. */
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/memory.h"
+#include "base/area.h"
 #include "base/sanitizers.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -232,4 +232,18 @@ size_t attn_arena_limit(const attn_arena *arena) {
 }
 void attn_arena_set_limit(attn_arena *arena, size_t limit) {
     arena->limit = limit;
+}
+
+void *attn_area_take(attn_area *a, size_t count, size_t size) {
+    void *piece = (void *)((uintptr_t)a->base + a->used);
+    size_t bytes;
+    if (!attn_size_mul(count, size, &bytes) || bytes > SIZE_MAX - ATTN_ALIGN ||
+        !attn_size_add(a->used, attn_align_up(bytes), &a->used))
+        a->overflow = true;
+    return piece;
+}
+
+bool attn_area_open(attn_area *a, const attn_area *counted, attn_arena *arena) {
+    *a = (attn_area){.base = counted->overflow ? NULL : attn_arena_take(arena, counted->used)};
+    return a->base != NULL;
 }

@@ -1,9 +1,9 @@
-/* Tensor views: element types, counts of elements, and shapes as text. */
+/* Tensors: element types, counts of elements and shapes as text; access to the elements of tensors
+ * of any strides; conversions between element types. */
 #include <stdio.h>
 #include <string.h>
 
-#include "attn/memory.h"
-#include "attn/tensor.h"
+#include "base/view.h"
 
 static const struct {
     const char *name;
@@ -71,4 +71,165 @@ char *attn_shape_text(const size_t *dims, int rank, char *buf, size_t size) {
         used += n > 0 ? (size_t)n : 0;
     }
     return buf;
+}
+
+/* --- access by (batch, head, row, column), by rows, and as dense copies --- */
+
+const void *attn_view_at(const attn_view *v, size_t b, size_t h, size_t i, size_t j) {
+    ptrdiff_t at =
+        v->batch[b] + (ptrdiff_t)h * v->head + (ptrdiff_t)i * v->row + (ptrdiff_t)j * v->col;
+    return (const char *)v->data + at * (ptrdiff_t)attn_dtype_size(v->dtype);
+}
+
+const ptrdiff_t *attn_view_batches(attn_arena *arena, const size_t *batch, int rank,
+                                   const ptrdiff_t *strides) {
+    static const ptrdiff_t one_entry[] = {0};
+    size_t B = 1, bytes;
+    for (int a = 0; a < rank; a++)
+        if (!attn_size_mul(B, batch[a], &B))
+            return NULL;
+    if (B == 1)
+        return one_entry;
+    if (!attn_size_mul(B, sizeof(ptrdiff_t), &bytes))
+        return NULL;
+    ptrdiff_t *offsets = attn_arena_take(arena, bytes);
+    for (size_t b = 0; offsets && b < B; b++) {
+        size_t rest = b;
+        offsets[b] = 0;
+        for (int a = rank - 1; a >= 0; a--) {
+            offsets[b] += (ptrdiff_t)(rest % batch[a]) * strides[a];
+            rest /= batch[a];
+        }
+    }
+    return offsets;
+}
+
+const void *attn_dense_row(const attn_tensor *t, size_t r) {
+    ptrdiff_t at = 0;
+    for (int a = t->rank - 2; a >= 0; a--) {
+        at += (ptrdiff_t)(r % t->dims[a]) * t->strides[a];
+        r /= t->dims[a];
+    }
+    return (const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype);
+}
+
+bool attn_dense_rows(const attn_tensor *t, size_t *rows) {
+    *rows = 1;
+    for (int a = 0; a < t->rank - 1; a++)
+        if (!attn_size_mul(*rows, t->dims[a], rows))
+            return false;
+    return true;
+}
+
+void *attn_dense_copy(const attn_tensor *t, attn_dtype dtype, attn_arena *arena) {
+    const size_t elem = attn_dtype_size(dtype), width = t->dims[t->rank - 1];
+    size_t count, bytes, rows;
+    if (!attn_tensor_count(t, &count) || !attn_size_mul(count, elem, &bytes) ||
+        !attn_dense_rows(t, &rows))
+        return NULL;
+    if (t->dtype == dtype && attn_tensor_is_dense(t))
+        return t->data;
+    char *copy = attn_arena_take(arena, bytes);
+    for (size_t r = 0; copy && width && r < rows; r++) {
+        void *to = copy + r * width * elem;
+        if (dtype == ATTN_F32)
+            attn_widen_f32(to, attn_dense_row(t, r), t->dtype, t->strides[t->rank - 1], width);
+        else
+            attn_widen_f64(to, attn_dense_row(t, r), t->dtype, t->strides[t->rank - 1], width);
+    }
+    return copy;
+}
+
+attn_status attn_dense_zeros(const attn_tensor *t, attn_dtype dtype, attn_arena *arena,
+                             attn_tensor *out, attn_error *err) {
+    size_t count;
+    *out = attn_tensor_dense(NULL, dtype, t->rank, t->dims);
+    if (!attn_tensor_count(out, &count) ||
+        !(out->data = attn_arena_zeroed(arena, count, attn_dtype_size(dtype))))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
+    return ATTN_OK;
+}
+
+/* --- conversions between element types --- */
+
+static float from_bits(uint32_t bits) {
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static uint32_t to_bits(float f) {
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+/* Converts binary16 to binary32, exactly. A subtraction of 2^-14 normalises subnormals. */
+static float half_to_float(uint16_t h) {
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u,
+             fraction = h & 0x3ffu;
+    if (exponent == 31)
+        return from_bits(sign | 0x7f800000u | fraction << 13);
+    if (exponent)
+        return from_bits(sign | (exponent + 112) << 23 | fraction << 13);
+    float magnitude = from_bits(0x38800000u | fraction << 13) - 0x1p-14f;
+    return sign ? -magnitude : magnitude;
+}
+
+/* Rounds to nearest even. It rounds values below the normal range by adding a power of two whose
+ * last place is the smallest step of binary16. */
+static uint16_t float_to_half(float f) {
+    uint32_t bits = to_bits(f), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+    if (rest > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u);
+    if (rest >= 0x477ff000u) /* 65520 and more round to infinity */
+        return (uint16_t)(sign | 0x7c00u);
+    if (rest < 0x38800000u) /* below 2^-14 */
+        return (uint16_t)(sign | (to_bits(from_bits(rest) + 0x1p-1f) - 0x3f000000u));
+    rest += 0xfffu + (rest >> 13 & 1u);
+    return (uint16_t)(sign | (rest - 0x38000000u) >> 13);
+}
+
+#define WIDEN(name, out)                                                                           \
+    void name(out *dst, const void *src, attn_dtype dtype, ptrdiff_t stride, size_t n) {           \
+        const ptrdiff_t count = (ptrdiff_t)n;                                                      \
+        switch (dtype) {                                                                           \
+        case ATTN_F32:                                                                             \
+            for (ptrdiff_t i = 0; i < count; i++)                                                  \
+                dst[i] = (out)((const float *)src)[i * stride];                                    \
+            break;                                                                                 \
+        case ATTN_F16:                                                                             \
+            for (ptrdiff_t i = 0; i < count; i++)                                                  \
+                dst[i] = (out)half_to_float(((const uint16_t *)src)[i * stride]);                  \
+            break;                                                                                 \
+        case ATTN_BF16:                                                                            \
+            for (ptrdiff_t i = 0; i < count; i++)                                                  \
+                dst[i] = (out)from_bits((uint32_t)((const uint16_t *)src)[i * stride] << 16);      \
+            break;                                                                                 \
+        case ATTN_F64:                                                                             \
+            for (ptrdiff_t i = 0; i < count; i++)                                                  \
+                dst[i] = (out)((const double *)src)[i * stride];                                   \
+            break;                                                                                 \
+        case ATTN_I32:                                                                             \
+            for (ptrdiff_t i = 0; i < count; i++)                                                  \
+                dst[i] = (out)((const int32_t *)src)[i * stride];                                  \
+            break;                                                                                 \
+        case ATTN_I64:                                                                             \
+            for (ptrdiff_t i = 0; i < count; i++)                                                  \
+                dst[i] = (out)((const int64_t *)src)[i * stride];                                  \
+            break;                                                                                 \
+        case ATTN_U8:                                                                              \
+        case ATTN_BOOL:                                                                            \
+            for (ptrdiff_t i = 0; i < count; i++)                                                  \
+                dst[i] = (out)((const uint8_t *)src)[i * stride];                                  \
+            break;                                                                                 \
+        }                                                                                          \
+    }
+
+WIDEN(attn_widen_f32, float)
+WIDEN(attn_widen_f64, double)
+
+void attn_narrow_f16(uint16_t *dst, const float *src, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        dst[i] = float_to_half(src[i]);
 }

@@ -1,4 +1,5 @@
-/* Access to tensors of any strides: views by (batch, head, row, column), rows, dense copies. */
+/* Access to tensors of any strides: views by (batch, head, row, column), rows, dense copies.
+ * tensor.c defines these functions. */
 #ifndef ATTN_VIEW_H
 #define ATTN_VIEW_H
 
@@ -14,11 +15,8 @@ typedef struct attn_view {
     ptrdiff_t head, row, col;
 } attn_view;
 
-static inline const void *attn_view_at(const attn_view *v, size_t b, size_t h, size_t i, size_t j) {
-    ptrdiff_t at =
-        v->batch[b] + (ptrdiff_t)h * v->head + (ptrdiff_t)i * v->row + (ptrdiff_t)j * v->col;
-    return (const char *)v->data + at * (ptrdiff_t)attn_dtype_size(v->dtype);
-}
+/* Returns the address of an element. */
+const void *attn_view_at(const attn_view *v, size_t b, size_t h, size_t i, size_t j);
 
 /* Computes the offsets of the B = product(batch[0 … rank - 1]) batch entries, in the arena. Axis a
  * of the batch has stride strides[a], which is 0 if the tensor is broadcast. NULL: out of memory.

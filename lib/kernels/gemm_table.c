@@ -81,7 +81,7 @@ static void many_rows(const part *p) {
 /* Computes rows i … of c for a transposed a. `columns` is b, packed in pieces of SHORT terms. */
 static void rows_back(const part *p, size_t i, size_t rows, const float *columns) {
     _Alignas(ATTN_ALIGN) float a[SHORT * COLS], sums[COLS * COLS];
-    const size_t room = p->k->acc_room(p->n);
+    const size_t room = attn_acc_room(p->k, p->n);
     for (size_t at = 0; at < p->depth; at += SHORT) {
         const size_t terms = least(p->depth - at, SHORT);
         for (size_t t = 0; t < terms; t++)
@@ -95,7 +95,7 @@ static void rows_back(const part *p, size_t i, size_t rows, const float *columns
 static void all_back(const part *p) {
     _Alignas(ATTN_ALIGN) float columns[DEPTH * COLS];
     const attn_gemm_dims *d = p->dims;
-    const size_t room = p->k->acc_room(p->n);
+    const size_t room = attn_acc_room(p->k, p->n);
     for (size_t at = 0; at < p->depth; at += SHORT) {
         const size_t terms = least(p->depth - at, SHORT);
         float *to = columns + at * room;

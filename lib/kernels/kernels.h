@@ -39,7 +39,7 @@
  *     attention/forward.c).
  *
  * No function allocates memory. A function reads at most the n elements that it is given. The
- * exceptions are tiles, packed operands and accumulators, whose rows are padded as the *_room
+ * exceptions are tiles, packed operands and accumulators, whose rows are padded as the attn_…_room
  * functions say. Pointers to these are aligned to ATTN_ALIGN; all other pointers need only the
  * alignment of their elements. Any thread may call any function. */
 #ifndef ATTN_KERNELS_H
@@ -83,7 +83,7 @@ typedef struct attn_finish {
 } attn_finish;
 
 /* The state of rows after softmax and accumulate over some of the keys: max [rows], sum
- * [rows][lanes], acc [rows, acc_room]. */
+ * [rows][lanes], acc [rows, attn_acc_room]. */
 typedef struct attn_partial {
     void *max, *sum, *acc;
 } attn_partial;
@@ -145,9 +145,10 @@ struct attn_kernels {
     size_t panel;
     size_t lanes; /* elements of a row's partial sums */
 
-    size_t (*key_room)(size_t E);    /* elements of one tile's packed keys */
-    size_t (*value_room)(size_t Ev); /* elements of one tile's packed values */
-    size_t (*acc_room)(size_t Ev);   /* row stride of an accumulator, in elements */
+    /* The room of packed operands and accumulators. The widths of keys, values and accumulators and
+     * the number of packed queries are rounded up to multiples of these numbers. A number of a
+     * packed operand takes halves / 2 elements: 1 element, or a half for each bfloat16 part. */
+    size_t key_unit, value_unit, acc_unit, query_unit, halves;
 
     /* These functions pack src [n, E] or [n, Ev], with row stride ld and n <= keys. They return the
      * largest magnitude of the packed numbers, as max_magnitude does. */
@@ -161,7 +162,6 @@ struct attn_kernels {
      * in a layout of its own, and returns their largest magnitude. The table's `score` then reads
      * the packed queries, and so does its score_tanh, with a stride of E. Such a table does not get
      * magnitudes above ATTN_MOST_SPLIT. NULL: queries are read unpacked. */
-    size_t (*query_room)(size_t rows, size_t E); /* elements of packed queries */
     double (*pack_query)(void *dst, const void *q, size_t ldq, size_t rows, size_t E);
 
     /* Computes scores for q [rows, E] with row stride ldq. The product is rounded and then
@@ -222,7 +222,7 @@ struct attn_kernels {
     /* Gradients. */
 
     /* Adds to acc[j] the sum over the tile's rows r of tile[r][j] * row r of `packed`, which
-     * pack_value packed from `rows` rows. acc is [n, acc_room(width)]. begins: acc is not read but
+     * pack_value packed from `rows` rows. acc is [n, attn_acc_room]. begins: acc is not read but
      * overwritten. */
     void (*accumulate_backward)(void *acc, bool begins, const void *tile, size_t rows, size_t n,
                                 const void *packed, size_t width);
@@ -249,6 +249,27 @@ const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bo
  * false: there is none. */
 bool attn_kernels_find(const char *name, attn_precision precision, bool tanh_score, attn_isa *out);
 
+static inline size_t attn_round_up(size_t n, size_t unit) {
+    return (n + unit - 1) / unit * unit;
+}
+
+/* Returns the row stride of an accumulator, in elements. */
+static inline size_t attn_acc_room(const attn_kernels *k, size_t Ev) {
+    return attn_round_up(Ev, k->acc_unit);
+}
+/* These functions return the elements of one tile's packed keys, of one tile's packed values, and
+ * of packed queries. */
+static inline size_t attn_key_room(const attn_kernels *k, size_t E) {
+    return k->keys * attn_round_up(E, k->key_unit) * k->halves / 2;
+}
+static inline size_t attn_value_room(const attn_kernels *k, size_t Ev) {
+    return k->keys * attn_round_up(Ev, k->value_unit) * k->halves / 2;
+}
+static inline size_t attn_query_room(const attn_kernels *k, size_t rows, size_t E) {
+    return attn_round_up(rows, k->query_unit) * attn_round_up(E, k->key_unit) * k->halves / 2;
+}
+
+/* Returns the table of plain products from which a table was made. */
 static inline const attn_kernels *attn_kernels_plain(const attn_kernels *k) {
     return k->plain ? k->plain : k;
 }

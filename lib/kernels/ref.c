@@ -10,16 +10,6 @@
 
 enum { ROWS = 16, KEYS = 64 };
 
-static size_t k_key_room_ref(size_t E) {
-    return KEYS * E;
-}
-static size_t k_value_room_ref(size_t Ev) {
-    return KEYS * Ev;
-}
-static size_t k_acc_room_ref(size_t Ev) {
-    return Ev;
-}
-
 static double k_max_magnitude_ref(const void *src, size_t n) {
     const double *x = src;
     double magnitude = 0;
@@ -233,9 +223,11 @@ const attn_kernels attn_kernels_ref = {
     .keys = KEYS,
     .panel = 1,
     .lanes = 1,
-    .key_room = k_key_room_ref,
-    .value_room = k_value_room_ref,
-    .acc_room = k_acc_room_ref,
+    .key_unit = 1,
+    .value_unit = 1,
+    .acc_unit = 1,
+    .query_unit = 1,
+    .halves = 2,
     .pack_key = k_pack_ref,
     .pack_value = k_pack_ref,
     .max_magnitude = k_max_magnitude_ref,

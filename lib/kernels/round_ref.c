@@ -80,10 +80,6 @@ static inline void accumulate(dot *product, double *acc, const double *tile, siz
 TABLE(bf16)
 TABLE(fast)
 
-static size_t k_query_room(size_t rows, size_t E) {
-    return rows * E;
-}
-
 static double k_pack_query(void *dst, const void *q, size_t ldq, size_t rows, size_t E) {
     for (size_t r = 0; r < rows; r++)
         memcpy((double *)dst + r * E, (const double *)q + r * ldq, E * sizeof(double));
@@ -111,7 +107,6 @@ void attn_kernels_round_ref(attn_kernels *k, attn_precision precision) {
     const bool fast = precision == ATTN_PRECISION_FAST;
     k->precision = precision;
     k->plain = &attn_kernels_ref;
-    k->query_room = k_query_room;
     k->pack_query = fast ? k_pack_query : k_pack_query_bf16;
     k->score = fast ? k_score_fast : k_score_bf16;
     k->accumulate = fast ? k_accumulate_fast : k_accumulate_bf16;

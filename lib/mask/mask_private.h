@@ -58,14 +58,9 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
 
 /* Returns whether a layer other than the interval can hide a key (by bytes, -infinity or patterns).
  */
-static inline bool attn_mask_hides_cells(const attn_mask *m) {
-    return m->keep_count || m->bias_count || m->pattern_count;
-}
-
+bool attn_mask_hides_cells(const attn_mask *m);
 /* Returns whether the interval of every row holds all keys. */
-static inline bool attn_mask_is_open(const attn_mask *m) {
-    return !m->lengths && m->left == INT64_MAX && m->right == INT64_MAX;
-}
+bool attn_mask_is_open(const attn_mask *m);
 
 /* Tells which keys have a finite score: those of attn_mask_keep, and under a finite fill also
  * others. */

@@ -20,6 +20,14 @@ bool attn_mask_same_batches(const attn_mask *m) {
     return m->same_batches;
 }
 
+bool attn_mask_hides_cells(const attn_mask *m) {
+    return m->keep_count || m->bias_count || m->pattern_count;
+}
+
+bool attn_mask_is_open(const attn_mask *m) {
+    return !m->lengths && m->left == INT64_MAX && m->right == INT64_MAX;
+}
+
 bool attn_mask_is_plain(const attn_mask *m) {
     return !attn_mask_hides_cells(m) && attn_mask_is_open(m);
 }

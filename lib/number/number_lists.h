@@ -28,11 +28,6 @@ char *attn_write_singles_avx512(char *p, const float *values, size_t n, size_t w
 char *attn_write_singles_avx2(char *p, const float *values, size_t n, size_t width);
 
 /* Replaces the comma after the last number of a row by "],[". */
-static inline char *attn_write_row_end(char *p) {
-    p[-1] = ']';
-    *p++ = ',';
-    *p++ = '[';
-    return p;
-}
+char *attn_write_row_end(char *p);
 
 #endif

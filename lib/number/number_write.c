@@ -375,6 +375,13 @@ char *attn_write_singles(char *p, const float *values, size_t n) {
     return p;
 }
 
+char *attn_write_row_end(char *p) {
+    p[-1] = ']';
+    *p++ = ',';
+    *p++ = '[';
+    return p;
+}
+
 char *attn_write_single_rows(char *p, const float *values, size_t rows, size_t width) {
     const size_t lanes = attn_singles_lanes();
     if (lanes && width % lanes == 0)

@@ -141,7 +141,7 @@ static attn_status find_rank(const attn_run *run, const attn_range *at, attn_are
 double attn_run_logsumexp(const attn_run *run, size_t batch, size_t head, size_t row) {
     const size_t at = attn_row_index(run->op, batch, head, row);
     const attn_kernels *table =
-        run->stats.kind[at] == ATTN_ROW_DOUBLE ? attn_kernels_of(ATTN_ISA_REF) : run->op->kernels;
+        run->stats.kind[at] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : run->op->kernels;
     return run->stats.sum[at] == 0 ? -INFINITY
                                    : table->logsumexp(run->stats.max[at], run->stats.sum[at]);
 }

@@ -295,21 +295,6 @@ static void write_views(srv_json *j, const srv_analyses_call *call) {
 #define IN_PLACE_OPERATIONS 3e5
 #define OPERATIONS_OF_ROW   10.0
 
-static bool decode(srv_analyses_call *call) {
-    srv_request *req = call->req;
-    int64_t start = attn_now_ns();
-    call->body = (srv_analyses_body){.decimals = -1, .radius = 2, .top_keys = 5};
-    srv_mask_input_init(&call->body.mask);
-    srv_figure_init(&call->body.figure);
-    bool ok = srv_decode(req, srv_analyses_fields, &call->body);
-    if (ok) {
-        srv_apply_timeout(req, call->body.timeout_ms);
-        ok = srv_analyses_prepare(call);
-    }
-    req->decode_ns = attn_now_ns() - start;
-    return ok;
-}
-
 static double cells_of(const srv_analyses_call *call) {
     const attn_attention_dims *d = &call->dims;
     return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
@@ -406,7 +391,11 @@ static void answer_text(srv_analyses_call *call) {
 static srv_outcome analyse(srv_analyses_call *call) {
     srv_request *req = call->req;
     attn_error err = {0};
-    if (!decode(call))
+    int64_t start = attn_now_ns();
+    const bool ok = srv_read_body(req, srv_analyses_fields, &call->body, &call->body.timeout_ms) &&
+                    srv_analyses_prepare(call);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
         return call->defer ? SRV_DEFER : SRV_DONE;
     if (call->body.dry_run)
         return predict(call);
@@ -418,7 +407,7 @@ static srv_outcome analyse(srv_analyses_call *call) {
                             (double)call->cost.work_bytes + (double)call->cost.result_bytes +
                                 call->text))
         return SRV_DONE;
-    int64_t start = attn_now_ns();
+    start = attn_now_ns();
     attn_status status = compute(call, &err);
     int64_t computed = attn_now_ns();
     req->compute_ns = computed - start;
@@ -437,7 +426,9 @@ static srv_outcome analyse(srv_analyses_call *call) {
 }
 
 srv_outcome srv_analyses(srv_request *req) {
-    srv_analyses_call call = {.req = req};
+    srv_analyses_call call = {
+        .req = req,
+        .body = {.decimals = -1, .radius = 2, .top_keys = 5, .figure = SRV_FIGURE_DEFAULTS}};
     srv_outcome outcome = analyse(&call);
     if (srv_run_is_whole(req, call.run))
         srv_run_is_whole(req, call.other_run);

@@ -169,11 +169,9 @@ static bool read_mask(srv_analyses_call *call, const srv_scope *scope) {
     const attn_attention_dims *d = &call->dims;
     const int rank = body->weights.rank;
     attn_error err = {0};
-    if (body->is_causal) {
-        const attn_mask_layer causal = {.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
-        if (!srv_mask_add(scope, &call->spec, &causal))
-            return false;
-    }
+    if (body->is_causal)
+        call->spec.layers[call->spec.count++] =
+            (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
     if (!srv_mask_layers(scope, &body->mask, &call->spec))
         return false;
     srv_mask_offset(&body->query_offset, &call->spec);
@@ -260,7 +258,7 @@ static bool read_ids(srv_analyses_call *call, const srv_scope *scope) {
     attn_measure_options *o = &call->analysis.options;
     const size_t L = call->dims.L, S = call->dims.S, layers = call->analysis.layers;
     const size_t B = layers ? call->dims.B / layers : 0;
-    const srv_scope inside = {scope->req, NULL, in, "/ids"};
+    const srv_scope inside = {scope->req, NULL, &in->given, "/ids"};
     if (!srv_given(scope, "ids"))
         return true;
     if (!ids_fit(&inside, "key", &in->key, B, S) ||
@@ -309,7 +307,7 @@ static bool read_segments(srv_analyses_call *call, const srv_scope *scope) {
     const srv_segments_input *in = &call->body.segments;
     attn_measure_options *o = &call->analysis.options;
     const size_t L = call->dims.L, S = call->dims.S;
-    const srv_scope inside = {scope->req, NULL, in, "/segments"};
+    const srv_scope inside = {scope->req, NULL, &in->given, "/segments"};
     if (!srv_given(scope, "segments"))
         return true;
     uint32_t *keys = attn_arena_zeroed(call->req->arena, S, sizeof *keys);
@@ -339,7 +337,6 @@ static bool read_segments(srv_analyses_call *call, const srv_scope *scope) {
 static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
     const attn_attention_dims *a = &call->dims, *b = &call->other_dims;
     size_t layers = 1, count = 0;
-    attn_tensor same;
     const char *name = srv_given(scope, "other_run") ? "other_run" : "other";
     call->compares = srv_given(scope, "other") || srv_given(scope, "other_run");
     if (!call->compares)
@@ -351,7 +348,7 @@ static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
             return false;
         call->other_dims = *attn_run_dims(call->other_run->run);
         call->other_mask = attn_attention_mask(attn_run_attention(call->other_run->run));
-    } else if (!srv_parameter_read(scope, "other", &call->body.other, false, &same, &count) ||
+    } else if (!srv_parameter_check(scope, "other", &call->body.other, false, &count) ||
                !read_dims(scope, "other", &call->body.other, &call->other_dims, &layers)) {
         return false;
     }
@@ -371,7 +368,6 @@ static bool read_gradient(srv_analyses_call *call, const srv_scope *scope) {
     attn_tensor *const both[] = {&call->body.grad_output, &call->body.value};
     static const char *const names[] = {"grad_output", "value"};
     size_t count = 0;
-    attn_tensor same;
     if (!srv_needs(scope, "grad_output", "value", "a gradient at a weight is dO_i . v_j") ||
         !srv_needs(scope, "value", "grad_output", "a gradient at a weight is dO_i . v_j"))
         return false;
@@ -382,7 +378,7 @@ static bool read_gradient(srv_analyses_call *call, const srv_scope *scope) {
     call->views[SRV_VIEW_GRADIENT] = srv_given(scope, "grad_output");
     for (size_t i = 0; call->views[SRV_VIEW_GRADIENT] && i < 2; i++) {
         attn_tensor *t = both[i];
-        if (!srv_parameter_read(scope, names[i], t, false, &same, &count))
+        if (!srv_parameter_check(scope, names[i], t, false, &count))
             return false;
         size_t dims[ATTN_MAX_RANK] = {0};
         if (t->rank < 2 || t->rank > 5)
@@ -474,7 +470,6 @@ static bool count(srv_analyses_call *call) {
 /* Reads the shapes, the labels and the mask of the first operand. */
 static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
     const srv_analyses_body *body = &call->body;
-    attn_tensor same;
     size_t numbers = 0;
     call->labels = body->labels;
     if (!srv_given(scope, "run") && !srv_given(scope, "weights"))
@@ -483,7 +478,7 @@ static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
     if (!srv_excludes(scope, "weights", "run", "each is the first operand"))
         return false;
     if (!srv_given(scope, "run"))
-        return srv_parameter_read(scope, "weights", &body->weights, false, &same, &numbers) &&
+        return srv_parameter_check(scope, "weights", &body->weights, false, &numbers) &&
                read_dims(scope, "weights", &body->weights, &call->dims, &call->analysis.layers) &&
                read_mask(call, scope);
     if (!(call->run = srv_run_hold(call->req, body->run)))
@@ -498,12 +493,12 @@ static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
 
 bool srv_analyses_prepare(srv_analyses_call *call) {
     const srv_analyses_body *body = &call->body;
-    const srv_scope scope = {call->req, srv_analyses_fields, body, ""};
+    const srv_scope scope = {call->req, srv_analyses_fields, &body->given, ""};
     srv_analysis *an = &call->analysis;
     const attn_attention_dims *d = &call->dims;
     call->defer = call->req->in_place && (body->run || body->other_run);
     if (call->defer || !read_first(call, &scope) ||
-        !srv_labels_check(&scope, &body->labels, d->L, d->S))
+        !srv_labels_check(call->req, &body->labels, d->L, d->S))
         return false;
     an->req = call->req;
     an->layered = !call->run && body->weights.rank == 5;

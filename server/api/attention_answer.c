@@ -78,13 +78,13 @@ static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     write_offsets(j, mask);
     write_dims(j, &call->dims);
     srv_json_key(j, "score");
-    srv_json_string(j, attn_score_name(call->in.score.kind));
+    srv_json_string(j, attn_score_name(call->body.in.score.kind));
     srv_json_key(j, "parameters");
     srv_json_size(j, call->parameters);
     srv_json_key(j, "scale");
     srv_json_real(j, attn_attention_scale(call->op));
     srv_json_key(j, "softcap");
-    srv_json_real(j, call->in.softcap);
+    srv_json_real(j, call->body.in.softcap);
     srv_json_key(j, "dtype");
     srv_json_string(j, attn_dtype_name(call->dims.result));
     srv_json_key(j, "kernel");
@@ -187,7 +187,7 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
     }
     attn_text_add(t, "mask: %s\n", attn_mask_words(mask, call->req->arena));
     attn_text_add(t, "kept: %.4g %% of %.6g cells\n", 100 * call->kept, bill.cells);
-    attn_text_add(t, "score: %s, %zu parameters\n", attn_score_name(call->in.score.kind),
+    attn_text_add(t, "score: %s, %zu parameters\n", attn_score_name(call->body.in.score.kind),
                   call->parameters);
     attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,
                   d->Hq, d->Hkv, d->L, d->S, d->past, d->E, d->Ev);

@@ -1,4 +1,4 @@
-/* The state of a POST /v1/attention: the decoded body, the checked inputs made from it, the
+/* The state of a POST /v1/attention: the decoded body, which holds the inputs of the library, the
  * results, and what the answer needs. */
 #ifndef SRV_ATTENTION_CALL_H
 #define SRV_ATTENTION_CALL_H
@@ -14,36 +14,23 @@
 /* Items of `return`: the bits ATTN_WANT_* of the library, then two bits of the server. */
 enum { SRV_WANT_HEATMAP = 64, SRV_WANT_GRADIENTS = 128, SRV_WANT_LIBRARY = 63 };
 
-typedef struct srv_fill_input {
-    uint64_t given;
-    double value;
-    int mode; /* 0: add, 1: replace */
-} srv_fill_input;
-
+/* The decoder writes the inputs of the operation where the library reads them. srv_attention_prepare
+ * adds the fields that several inputs or layers of the mask are made from. */
 typedef struct srv_attention_body {
     uint64_t given;
-    attn_tensor query, key, value, past_key, past_value, attn_bias, grad_output;
+    attn_inputs in;
+    attn_projections projections; /* num_heads is 0 without projections */
+    uint64_t fill_given, score_given, position_given, projections_given;
+    attn_tensor attn_bias, grad_output;
     srv_mask_input mask;
-    srv_fill_input mask_fill;
-    bool is_causal, enable_gqa, allow_nonfinite, explain;
+    bool is_causal, explain, dry_run, store;
     srv_union query_offset, scale;
-    double softcap;
-    int layout;    /* an attn_layout */
-    int precision; /* an attn_precision */
-    int64_t num_heads, num_kv_heads;
     srv_labels labels;
-    unsigned items;  /* bits of `return` */
-    int score_stage; /* an attn_stage */
-    int64_t decimals, timeout_ms;
+    unsigned items; /* bits of `return` */
+    attn_stage score_stage;
+    int64_t decimals, timeout_ms, verify;
     srv_heat_input heatmap;
     srv_figure_input figure;
-    srv_score_input score;
-    srv_position_input position;
-    srv_projections_input projections;
-    attn_tensor sinks;
-    double dropout_p;
-    int64_t seed, verify;
-    bool dry_run, store;
     unsigned analysis; /* bits SRV_AN_* */
 } srv_attention_body;
 
@@ -69,16 +56,14 @@ typedef struct srv_gradients {
 typedef struct srv_attention_call {
     srv_request *req;
     srv_attention_body body;
-    attn_inputs in;               /* inputs as sent */
-    attn_projections projections; /* num_heads is 0 without projections */
-    attn_inputs *shaped;          /* after projections, without data before the run; else &in */
-    attn_attention_dims dims;     /* dims of `shaped` */
-    size_t parameters;            /* number of elements of all parameters */
-    unsigned want;                /* ATTN_WANT_* bits of the tensors in the answer */
-    bool heatmap;                 /* true: the answer holds heatmaps */
-    bool weights_omitted;         /* true: the default answer leaves out the large weights */
-    bool backward;                /* true: the answer holds gradients */
-    srv_gradients *gradients;     /* NULL before the computation */
+    attn_inputs *shaped;      /* after projections, without data before the run; else &body.in */
+    attn_attention_dims dims; /* dims of `shaped` */
+    size_t parameters;        /* number of elements of all parameters */
+    unsigned want;            /* ATTN_WANT_* bits of the tensors in the answer */
+    bool heatmap;             /* true: the answer holds heatmaps */
+    bool weights_omitted;     /* true: the default answer leaves out the large weights */
+    bool backward;            /* true: the answer holds gradients */
+    srv_gradients *gradients; /* NULL before the computation */
     attn_heatmap_options heat;
     attn_attention *op;
     attn_results results;
@@ -103,7 +88,8 @@ typedef struct srv_attention_bill {
     double text; /* upper bound of the answer's bytes */
 } srv_attention_bill;
 
-/* Reads the body into inputs, dims and the wanted results. false: a problem is set. */
+/* Checks the body, completes its inputs, and finds dims and the wanted results. false: a problem is
+ * set. */
 bool srv_attention_prepare(srv_attention_call *call);
 /* Returns the ATTN_WANT_* bits that the library must compute for the answer and its
  * verification. */

@@ -57,7 +57,7 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                              srv_result rows[SRV_RESULTS]) {
     const attn_attention_dims *d = &call->dims;
     const attn_results *r = &call->results;
-    const attn_tensor *w_o = &call->projections.w_o;
+    const attn_tensor *w_o = &call->body.projections.w_o;
     attn_dtype output = w_o->rank && w_o->dtype == ATTN_F64 ? ATTN_F64 : d->result;
     list l = {.rows = rows, .want = want};
     size_t dims[ATTN_MAX_RANK];
@@ -96,8 +96,6 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
     const attn_attention_dims *d = &call->dims;
     attn_cost heat;
     attn_error err = {0};
-    if (!call->heatmap)
-        return true;
     if (attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, &err)) {
         srv_heat_problem(call->req, &err);
         return false;
@@ -115,8 +113,6 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
 static bool add_store(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
     attn_cost run;
     attn_error err = {0};
-    if (!call->body.store)
-        return true;
     if (attn_run_cost(&call->dims, slots, &run, &err))
         return fail(call, &err);
     bill->operations += run.operations;
@@ -129,8 +125,6 @@ static bool add_store(const srv_attention_call *call, size_t slots, srv_attentio
 static bool add_analysis(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
     attn_cost cost;
     double text;
-    if (!call->analyses)
-        return true;
     if (!srv_analysis_cost(&call->analysis, slots, &cost, &text))
         return false;
     bill->text += text;
@@ -146,8 +140,6 @@ static bool add_analysis(const srv_attention_call *call, size_t slots, srv_atten
 static bool add_gradients(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
     attn_cost back;
     attn_error err = {0};
-    if (!call->backward)
-        return true;
     if (!srv_gradients_cost(call, slots, &back, &err))
         return fail(call, &err);
     const size_t tensors = srv_gradients_bytes(call);
@@ -165,9 +157,7 @@ static bool add_gradients(const srv_attention_call *call, size_t slots, srv_atte
 static bool add_projections(const srv_attention_call *call, srv_attention_bill *bill) {
     attn_cost around;
     attn_error err = {0};
-    if (!call->projections.num_heads)
-        return true;
-    if (attn_projections_cost(&call->in, &call->projections, &around, &err))
+    if (attn_projections_cost(&call->body.in, &call->body.projections, &around, &err))
         return fail(call, &err);
     bill->operations += around.operations;
     if (attn_size_add(bill->work_bytes, around.work_bytes, &bill->work_bytes))
@@ -187,8 +177,8 @@ static double cell_operations(const srv_attention_call *call) {
 
 /* Returns the tanh of a score cell. */
 static double cell_tanh(const srv_attention_call *call) {
-    const bool additive = call->in.score.v.rank > 0;
-    return (call->in.softcap > 0) + (additive ? (double)call->dims.score_width : 0);
+    const bool additive = call->body.in.score.v.rank > 0;
+    return (call->body.in.softcap > 0) + (additive ? (double)call->dims.score_width : 0);
 }
 
 /* Returns the operations in double with which rows are computed again to verify them. */
@@ -221,9 +211,11 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
     }
     bill.text = (call->body.decimals < 0 ? TEXT_OF_TENSORS : TEXT_OF_ROUNDED) * tensors +
                 TEXT_OF_ROWS * count_rows(d);
-    if (!add_projections(call, &bill) || !add_heatmap(call, slots, &bill) ||
-        !add_gradients(call, slots, &bill) || !add_store(call, slots, &bill) ||
-        !add_analysis(call, slots, &bill))
+    if ((call->body.projections.num_heads && !add_projections(call, &bill)) ||
+        (call->heatmap && !add_heatmap(call, slots, &bill)) ||
+        (call->backward && !add_gradients(call, slots, &bill)) ||
+        (call->body.store && !add_store(call, slots, &bill)) ||
+        (call->analyses && !add_analysis(call, slots, &bill)))
         return false;
     bill.tanh = cell_tanh(call) * cost.cells;
     bill.placed = bill.operations + cell_operations(call) * cost.cells +
@@ -355,7 +347,7 @@ static srv_load load_of(const srv_attention_call *call, const srv_attention_bill
         .operations = wide ? 0 : pass,
         .tanh = share * bill->tanh,
         .plain = bill->plain + (wide ? pass : 0),
-        .alone = (has_values(&call->in.mask) ? SRV_MASK_WEIGHT * bill->cells : 0) +
+        .alone = (has_values(&call->body.in.mask) ? SRV_MASK_WEIGHT * bill->cells : 0) +
                  SRV_VERIFY_WEIGHT * verify_operations(call),
         .text = bill->text / 2,
         .memory = (double)bill->result_bytes + (double)bill->work_bytes,
@@ -405,9 +397,9 @@ static bool bills(const srv_attention_call *call, srv_attention_bill *bill, srv_
  * steps of D x D multiply-adds. */
 static void compare(const srv_attention_call *call, srv_dry *dry) {
     const attn_attention_dims *d = &call->dims;
-    const attn_tensor *q = &call->in.query;
-    const double D =
-        call->projections.num_heads ? (double)q->dims[q->rank - 1] : (double)d->Hq * (double)d->E;
+    const attn_tensor *q = &call->body.in.query;
+    const double D = call->body.projections.num_heads ? (double)q->dims[q->rank - 1]
+                                                      : (double)d->Hq * (double)d->E;
     dry->rnn_steps = (double)d->L;
     dry->rnn_operations = (double)d->B * (double)d->L * D * D;
     dry->rnn_products = dry->cells * (double)d->E;

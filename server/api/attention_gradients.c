@@ -16,13 +16,13 @@ static size_t bias_elements(const srv_attention_call *call) {
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
                         attn_error *err) {
     const attn_attention_dims *d = &call->dims;
-    const unsigned want = call->projections.num_heads ? 0 : srv_attention_computes(call);
+    const unsigned want = call->body.projections.num_heads ? 0 : srv_attention_computes(call);
     attn_cost around;
     if (attn_gradients_cost(d, want, bias_elements(call), slots, out, err))
         return false;
-    if (!call->projections.num_heads)
+    if (!call->body.projections.num_heads)
         return true;
-    if (attn_projections_cost(&call->in, &call->projections, &around, err))
+    if (attn_projections_cost(&call->body.in, &call->body.projections, &around, err))
         return false;
     out->operations += 2 * around.operations;
     if (attn_size_add(out->work_bytes, around.work_bytes, &out->work_bytes) &&
@@ -42,15 +42,15 @@ attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     attn_status status = new_gradients(call, err);
     return status ? status
-                  : attn_attention_run_backward(
-                        call->op, srv_attention_computes(call), (attn_stage)call->body.score_stage,
-                        &call->body.grad_output, srv_request_pool(req), &req->control, req->arena,
-                        &call->results, &call->gradients->inputs, err);
+                  : attn_attention_run_backward(call->op, srv_attention_computes(call),
+                                                call->body.score_stage, &call->body.grad_output,
+                                                srv_request_pool(req), &req->control, req->arena,
+                                                &call->results, &call->gradients->inputs, err);
 }
 
 attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err) {
     srv_request *req = call->req;
-    const attn_projections *p = &call->projections;
+    const attn_projections *p = &call->body.projections;
     attn_tensor grad;
     attn_results results = call->results;
     attn_gradients inner;
@@ -64,7 +64,7 @@ attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads
         status = attn_attention_backward(call->op, &results, &grad, srv_request_pool(req),
                                          &req->control, req->arena, &inner, err);
     if (!status)
-        status = attn_projections_backward(&call->in, p, &inner, req->arena, &g->inputs,
+        status = attn_projections_backward(&call->body.in, p, &inner, req->arena, &g->inputs,
                                            &g->projections, err);
     return status;
 }
@@ -84,7 +84,7 @@ enum { NAMED = 24 };
 static size_t list(const srv_attention_call *call, const srv_gradients *all_of, named rows[NAMED]) {
     const attn_gradients *g = &all_of->inputs;
     const attn_projection_gradients *p = &all_of->projections;
-    const attn_mask_spec *mask = &call->in.mask;
+    const attn_mask_spec *mask = &call->body.in.mask;
     const named all[NAMED] = {
         {NULL, "query", &g->query},
         {NULL, "key", &g->key},
@@ -126,9 +126,9 @@ static size_t list(const srv_attention_call *call, const srv_gradients *all_of, 
 
 /* Returns the inputs in the place of gradients, because a gradient has the shape of its input. */
 static srv_gradients shaped_like(const srv_attention_call *call) {
-    const attn_inputs *in = &call->in;
+    const attn_inputs *in = &call->body.in;
     const attn_position *at = &in->position;
-    const attn_projections *p = &call->projections;
+    const attn_projections *p = &call->body.projections;
     srv_gradients g = {.inputs = {.query = in->query,
                                   .key = in->key,
                                   .value = in->value,

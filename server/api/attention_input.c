@@ -1,5 +1,5 @@
-/* The field table of POST /v1/attention. From a decoded body this file makes the inputs of the
- * library, and refuses combinations of fields that a field table cannot check. */
+/* The field table of POST /v1/attention, which decodes a body into the inputs of the library. This
+ * file refuses combinations of fields that a field table cannot check, and completes the inputs. */
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -9,6 +9,13 @@
 #include "api/route_fields.h"
 
 #define AT(member) offsetof(srv_attention_body, member)
+/* A row for a member of attn_inputs that has the name of its field. */
+#define INPUT(member) .name = #member, .offset = AT(in.member)
+
+_Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == sizeof(int) &&
+                   sizeof(attn_stage) == sizeof(int) && sizeof(attn_fill) == sizeof(int),
+               "SRV_ENUM stores an int");
+_Static_assert(SRV_MASK_LAYERS + 2 <= ATTN_MASK_LAYERS, "room for is_causal and attn_bias, too");
 
 static const char *const fill_modes[] = {"add", "replace", NULL};
 static const char *const layouts[] = {"BHLE", "BLHE", "BLD", NULL};
@@ -20,13 +27,14 @@ static const char *const item_names[] = {"output",  "weights",   "logsumexp",
 static const srv_field fill_fields[] = {
     {.name = "value",
      .kind = SRV_REAL,
-     .offset = offsetof(srv_fill_input, value),
+     .offset = offsetof(attn_mask_spec, fill_value),
      .required = true,
      .doc = "A finite number, such as -1e9."},
     {.name = "mode",
      .kind = SRV_ENUM,
-     .offset = offsetof(srv_fill_input, mode),
+     .offset = offsetof(attn_mask_spec, fill),
      .choices = fill_modes,
+     .first = ATTN_FILL_ADD,
      .required = true,
      .doc =
          "add: the value is added to the score in float32; replace: the value replaces the score."},
@@ -34,61 +42,51 @@ static const srv_field fill_fields[] = {
 };
 
 const srv_field srv_attention_fields[] = {
-    {.name = "query",
-     .kind = SRV_TENSOR,
-     .offset = AT(query),
-     .accepts = SRV_T_REAL,
-     .required = true,
+    {INPUT(query), .kind = SRV_TENSOR, .accepts = SRV_T_REAL, .required = true,
      .doc = "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front."},
-    SRV_TENSOR_ROW(srv_attention_body, key, SRV_T_REAL,
-                   "[.., Hkv, S, E], with the rank of query. Without key and value the request is "
-                   "self-attention."),
-    SRV_TENSOR_ROW(srv_attention_body, value, SRV_T_REAL,
-                   "[.., Hkv, S, Ev], with the rank of query."),
+    {INPUT(key), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,
+     .doc = "[.., Hkv, S, E], with the rank of query. Without key and value the request is "
+            "self-attention."},
+    {INPUT(value), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,
+     .doc = "[.., Hkv, S, Ev], with the rank of query."},
     SRV_MASK_ROWS(srv_attention_body, mask),
     SRV_TENSOR_ROW(srv_attention_body, attn_bias, SRV_T_REAL | SRV_T_NEGINF,
                    "A bias that is added to the scores and broadcast to the shape of the weights; "
                    "null stands for -infinity."),
     {.name = "mask_fill",
      .kind = SRV_OBJECT,
-     .offset = AT(mask_fill),
+     .offset = AT(in.mask),
      .fields = fill_fields,
+     .given = AT(fill_given),
      .doc = "A finite number that replaces -infinity in hidden cells, for parity with code that "
             "does so. No cell then counts as hidden."},
     SRV_BOOL_ROW(srv_attention_body, is_causal, "Query i sees the keys up to i + query_offset."),
     SRV_OFFSET_ROW(srv_attention_body, query_offset),
-    {.name = "score",
-     .kind = SRV_OBJECT,
-     .offset = AT(score),
-     .accepts = SRV_O_NAME,
-     .fields = srv_score_fields,
+    {INPUT(score), .kind = SRV_OBJECT, .accepts = SRV_O_NAME, .fields = srv_score_fields,
+     .given = AT(score_given),
      .doc = "The score function of a query and a key: a name, or an object with its parameters, "
             "which all heads share."},
-    {.name = "position",
-     .kind = SRV_OBJECT,
-     .offset = AT(position),
-     .accepts = SRV_O_NAME,
-     .fields = srv_position_fields,
-     .init = srv_position_init,
+    {INPUT(position), .kind = SRV_OBJECT, .accepts = SRV_O_NAME, .fields = srv_position_fields,
+     .given = AT(position_given),
      .doc = "The position encoding: a name, or an object with its parameters. Query i has position "
             "i + query_offset, and key j has position j."},
     {.name = "projections",
      .kind = SRV_OBJECT,
      .offset = AT(projections),
      .fields = srv_projections_fields,
+     .given = AT(projections_given),
      .doc = "Multi-head attention: query, key and value [.., L, D] are projected by linear maps "
             "and split into heads, whose outputs are concatenated. The weights are returned for "
             "each head."},
-    SRV_TENSOR_ROW(
-        srv_attention_body, sinks, SRV_T_REAL,
-        "[Hq]. One more logit for each head; it takes part in the softmax and has no value."),
-    SRV_REAL_ROW(srv_attention_body, dropout_p, 0, 1,
-                 "Weights are dropped with this probability before they multiply the values, and "
-                 "the others are divided by 1 - p. A value above 0 needs seed. `weights` holds the "
-                 "weights before dropout."),
+    {INPUT(sinks), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,
+     .doc = "[Hq]. One more logit for each head; it takes part in the softmax and has no value."},
+    {INPUT(dropout_p), .kind = SRV_REAL, .max = 1,
+     .doc = "Weights are dropped with this probability before they multiply the values, and the "
+            "others are divided by 1 - p. A value above 0 needs seed. `weights` holds the weights "
+            "before dropout."},
     {.name = "seed",
      .kind = SRV_INT,
-     .offset = AT(seed),
+     .offset = AT(in.dropout_seed),
      .doc = "Seed that selects the weights that dropout_p drops and the rows that verify checks."},
     {.name = "scale",
      .kind = SRV_UNION,
@@ -96,31 +94,34 @@ const srv_field srv_attention_fields[] = {
      .accepts = SRV_U_FALSE | SRV_U_NUMBER,
      .doc = "A factor of the score; default 1/sqrt(E) for scaled_dot, 1 for the other scores; "
             "false = 1."},
-    SRV_REAL_ROW(srv_attention_body, softcap, 0, DBL_MAX,
-                 "Scores become c * tanh(score / c) after scaling; 0 = off."),
-    SRV_TENSOR_ROW(srv_attention_body, past_key, SRV_T_REAL,
-                   "Cached keys [.., Hkv, P, E], in every layout. They precede key."),
-    SRV_TENSOR_ROW(srv_attention_body, past_value, SRV_T_REAL,
-                   "Cached values [.., Hkv, P, Ev], in every layout. They precede value."),
+    {INPUT(softcap), .kind = SRV_REAL, .max = DBL_MAX,
+     .doc = "Scores become c * tanh(score / c) after scaling; 0 = off."},
+    {INPUT(past_key), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,
+     .doc = "Cached keys [.., Hkv, P, E], in every layout. They precede key."},
+    {INPUT(past_value), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,
+     .doc = "Cached values [.., Hkv, P, Ev], in every layout. They precede value."},
     SRV_TENSOR_ROW(
         srv_attention_body, grad_output, SRV_T_REAL,
         "The gradient of a loss with respect to the output, with the shape of the output. The "
         "answer then holds the gradients with respect to every floating-point input."),
-    SRV_ENUM_ROW(srv_attention_body, layout, layouts,
-                 "Order of the axes of query, key, value and output: BHLE (default), BLHE, or BLD "
-                 "(heads side by side in the last axis, with num_heads)."),
-    SRV_INT_ROW(srv_attention_body, num_heads, 1, 1048576,
-                "Number of query heads, for layout BLD."),
-    SRV_INT_ROW(srv_attention_body, num_kv_heads, 1, 1048576,
-                "Number of key and value heads, for layout BLD; default num_heads."),
-    SRV_BOOL_ROW(srv_attention_body, enable_gqa,
-                 "true (default): unequal head counts select grouped-query attention; false makes "
-                 "unequal head counts an error."),
-    SRV_ENUM_ROW(srv_attention_body, precision, precisions,
-                 "The precision of products: fp32 (default), fast (errors up to 2e-5 of the value "
-                 "range, used where it is faster), or bf16 (queries, keys, values and the weights "
-                 "that multiply the values are rounded to bfloat16; sums are in float32). Not with "
-                 "float64 tensors or grad_output."),
+    {INPUT(layout), .kind = SRV_ENUM, .choices = layouts,
+     .doc = "Order of the axes of query, key, value and output: BHLE (default), BLHE, or BLD "
+            "(heads side by side in the last axis, with num_heads)."},
+    {INPUT(num_heads), .kind = SRV_INT, .min = 1, .max = 1048576,
+     .doc = "Number of query heads, for layout BLD."},
+    {INPUT(num_kv_heads), .kind = SRV_INT, .min = 1, .max = 1048576,
+     .doc = "Number of key and value heads, for layout BLD; default num_heads."},
+    {.name = "enable_gqa",
+     .kind = SRV_BOOL,
+     .offset = AT(in.forbid_gqa),
+     .accepts = SRV_B_NOT,
+     .doc = "true (default): unequal head counts select grouped-query attention; false makes "
+            "unequal head counts an error."},
+    {INPUT(precision), .kind = SRV_ENUM, .choices = precisions,
+     .doc = "The precision of products: fp32 (default), fast (errors up to 2e-5 of the value "
+            "range, used where it is faster), or bf16 (queries, keys, values and the weights "
+            "that multiply the values are rounded to bfloat16; sums are in float32). Not with "
+            "float64 tensors or grad_output."},
     SRV_LABELS_ROW(srv_attention_body, "Names of queries and keys, for heatmaps and analyses."),
     {.name = "return",
      .kind = SRV_FLAGS,
@@ -133,10 +134,7 @@ const srv_field srv_attention_fields[] = {
                  "(default: the input of softmax, null where hidden) or probs."),
     SRV_DECIMALS_ROW(srv_attention_body,
                      ". The default is the shortest text that reads back to the same number."),
-    {.name = "allow_nonfinite",
-     .kind = SRV_BOOL,
-     .offset = AT(allow_nonfinite),
-     .accepts = SRV_B_BEYOND,
+    {INPUT(allow_nonfinite), .kind = SRV_BOOL, .accepts = SRV_B_BEYOND,
      .doc =
          "Accept NaN and infinity instead of answering 422. The answer holds null in their place."},
     SRV_BOOL_ROW(
@@ -166,11 +164,9 @@ const srv_field srv_attention_fields[] = {
 };
 
 void srv_attention_init(srv_attention_body *body) {
-    body->enable_gqa = true;
-    body->layout = ATTN_BHLE;
+    body->in = attn_attention_defaults();
     body->score_stage = ATTN_STAGE_BIASED;
     body->decimals = -1;
-    srv_mask_input_init(&body->mask);
     body->figure = SRV_FIGURE_DEFAULTS;
 }
 
@@ -189,17 +185,17 @@ static bool check_heads(const srv_scope *scope, const srv_attention_body *body) 
     if (srv_given(scope, "projections"))
         return srv_excludes(scope, "num_heads", "projections",
                             "projections have a num_heads of their own");
-    if (body->layout == ATTN_BLD && !srv_given(scope, "num_heads"))
+    if (body->in.layout == ATTN_BLD && !srv_given(scope, "num_heads"))
         return srv_refuse(
             scope, SRV_VALUE, "layout",
             "layout BLD needs num_heads, which is not in this request: it says how the "
             "last axis is split");
-    if (body->layout != ATTN_BLD && srv_given(scope, "num_heads"))
+    if (body->in.layout != ATTN_BLD && srv_given(scope, "num_heads"))
         return srv_refuse(
             scope, SRV_VALUE, "num_heads",
             "num_heads goes with layout BLD; in layout %s the shapes say how many heads "
             "there are",
-            body->layout == ATTN_BHLE ? "BHLE" : "BLHE");
+            body->in.layout == ATTN_BHLE ? "BHLE" : "BLHE");
     return true;
 }
 
@@ -216,11 +212,11 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     else if (items & SRV_WANT_GRADIENTS)
         return srv_refuse(scope, SRV_VALUE, "return",
                           "\"gradients\" need grad_output, which is not in this request");
-    if (srv_given(scope, "grad_output") && body->precision != ATTN_PRECISION_FP32)
+    if (srv_given(scope, "grad_output") && body->in.precision != ATTN_PRECISION_FP32)
         return srv_refuse(scope, SRV_VALUE, "precision",
                           "gradients are computed in fp32: leave precision out with grad_output, "
                           "found \"%s\"",
-                          attn_precision_name((attn_precision)body->precision));
+                          attn_precision_name(body->in.precision));
     if (items == 0 && !srv_draws(call->req) && !body->store && !body->analysis && !body->explain &&
         !body->dry_run && !body->verify)
         return srv_refuse(
@@ -241,81 +237,55 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     return true;
 }
 
-static void read_scale(const srv_union *scale, double *out) {
-    if (scale->is)
-        *out = scale->is == SRV_U_FALSE ? 1 : scale->number;
+static void read_scale(srv_attention_body *body) {
+    if (body->scale.is)
+        body->in.scale = body->scale.is == SRV_U_FALSE ? 1 : body->scale.number;
 }
 
-static bool read_masks(srv_attention_call *call, const srv_scope *scope) {
-    const srv_attention_body *body = &call->body;
-    attn_mask_spec *spec = &call->in.mask;
-    if (body->is_causal) {
-        const attn_mask_layer causal = {.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
-        if (!srv_mask_add(scope, spec, &causal))
-            return false;
-    }
-    if (!srv_mask_layers(scope, &body->mask, spec))
+static bool read_mask(srv_attention_body *body, const srv_scope *scope) {
+    attn_mask_spec *spec = &body->in.mask;
+    if (body->is_causal)
+        spec->layers[spec->count++] =
+            (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
+    if (srv_given_inside(scope, AT(mask), sizeof body->mask) &&
+        !srv_mask_layers(scope, &body->mask, spec))
         return false;
-    if (srv_given(scope, "attn_bias")) {
-        const attn_mask_layer bias = {
+    if (srv_given(scope, "attn_bias"))
+        spec->layers[spec->count++] = (attn_mask_layer){
             .kind = ATTN_LAYER_BIAS, .where = "attn_bias", .values = body->attn_bias};
-        if (!srv_mask_add(scope, spec, &bias))
-            return false;
-    }
-    if (srv_given(scope, "mask_fill")) {
-        spec->fill = body->mask_fill.mode == 0 ? ATTN_FILL_ADD : ATTN_FILL_REPLACE;
-        spec->fill_value = body->mask_fill.value;
-    }
-    srv_mask_offset(&body->query_offset, spec);
+    if (body->query_offset.is)
+        srv_mask_offset(&body->query_offset, spec);
     return true;
 }
 
-static bool read_dropout(srv_attention_call *call, const srv_scope *scope) {
-    const srv_attention_body *body = &call->body;
-    if (body->dropout_p >= 1)
+static bool check_dropout(const srv_attention_body *body, const srv_scope *scope) {
+    if (body->in.dropout_p >= 1)
         return srv_refuse(scope, SRV_VALUE, "dropout_p",
                           "expected a probability from 0 to below 1: at 1 nothing would be left");
-    if (body->dropout_p > 0 && !srv_given(scope, "seed"))
+    if (body->in.dropout_p > 0 && !srv_given(scope, "seed"))
         return srv_refuse(scope, SRV_VALUE, "dropout_p",
                           "dropout_p needs seed, which is not in this request: the same seed drops "
                           "the same weights");
     if (srv_given(scope, "seed") && !srv_given(scope, "dropout_p") && !srv_given(scope, "verify"))
         return srv_refuse(scope, SRV_VALUE, "seed",
                           "seed needs dropout_p or verify, which are not in this request");
-    call->in.dropout_p = body->dropout_p;
-    call->in.dropout_seed = (uint64_t)body->seed;
     return true;
 }
 
-static bool read_forms(srv_attention_call *call, const srv_scope *scope) {
-    const srv_attention_body *body = &call->body;
-    attn_inputs *in = &call->in;
-    bool any = body->allow_nonfinite;
+static bool check_forms(srv_attention_call *call, const srv_scope *scope) {
+    srv_attention_body *body = &call->body;
+    const attn_inputs *in = &body->in;
+    const bool any = in->allow_nonfinite;
     size_t *n = &call->parameters;
-    return read_dropout(call, scope) &&
-           (!srv_given(scope, "score") ||
-            srv_score_read(scope, &body->score, any, &in->score, n)) &&
+    body->projections.allow_nonfinite = any;
+    return (!srv_given(scope, "score") ||
+            srv_score_check(scope, &in->score, &body->score_given, any, n)) &&
            (!srv_given(scope, "position") ||
-            srv_position_read(scope, &body->position, any, &in->position, n)) &&
+            srv_position_check(scope, &in->position, &body->position_given, any, n)) &&
            (!srv_given(scope, "sinks") ||
-            srv_parameter_read(scope, "sinks", &body->sinks, any, &in->sinks, n)) &&
+            srv_parameter_check(scope, "sinks", &in->sinks, any, n)) &&
            (!srv_given(scope, "projections") ||
-            srv_projections_read(scope, &body->projections, any, &call->projections, n));
-}
-
-static void copy_tensors(attn_inputs *in, const srv_attention_body *body) {
-    in->query = body->query;
-    in->key = body->key;
-    in->value = body->value;
-    in->past_key = body->past_key;
-    in->past_value = body->past_value;
-    in->layout = (attn_layout)body->layout;
-    in->precision = (attn_precision)body->precision;
-    in->num_heads = (size_t)body->num_heads;
-    in->num_kv_heads = (size_t)body->num_kv_heads;
-    in->forbid_gqa = !body->enable_gqa;
-    in->softcap = body->softcap;
-    in->allow_nonfinite = body->allow_nonfinite;
+            srv_projections_check(scope, &body->projections, &body->projections_given, any, n));
 }
 
 /* Finds the shapes of the inputs after the projections, and the dims of the operation. No data is
@@ -323,10 +293,11 @@ static void copy_tensors(attn_inputs *in, const srv_attention_body *body) {
 static bool read_shapes(srv_attention_call *call) {
     attn_error err = {0};
     attn_status status = ATTN_OK;
-    call->shaped = &call->in;
-    if (call->projections.num_heads) {
+    srv_attention_body *body = &call->body;
+    call->shaped = &body->in;
+    if (body->projections.num_heads) {
         call->shaped = attn_arena_take(call->req->arena, sizeof *call->shaped);
-        status = call->shaped ? attn_projections_shape(&call->in, &call->projections, call->shaped,
+        status = call->shaped ? attn_projections_shape(&body->in, &body->projections, call->shaped,
                                                        NULL, &err)
                               : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the inputs");
     }
@@ -339,7 +310,7 @@ static bool read_shapes(srv_attention_call *call) {
 
 unsigned srv_attention_computes(const srv_attention_call *call) {
     const bool reads_cells = call->heatmap || call->analyses || call->body.store ||
-                             (call->backward && call->projections.num_heads);
+                             (call->backward && call->body.projections.num_heads);
     return call->want | (call->body.verify || call->backward ? ATTN_WANT_OUTPUT : 0u) |
            (reads_cells ? (unsigned)ATTN_WANT_CELLS : 0u);
 }
@@ -356,35 +327,35 @@ static void omit_large_weights(srv_attention_call *call, const srv_scope *scope)
 
 /* Sets the options of an analysis. Source and mask are set later, when the operation exists. */
 static void plan_analysis(srv_attention_call *call) {
-    srv_analysis *an = &call->analysis;
     const attn_attention_dims *d = &call->dims;
-    call->analyses = call->body.analysis != 0 && !srv_draws(call->req);
-    *an = (srv_analysis){.req = call->req,
-                         .items = call->body.analysis,
-                         .B = d->B,
-                         .H = d->Hq,
-                         .L = d->L,
-                         .S = d->S,
-                         .layers = 1,
-                         .labels = &call->body.labels,
-                         .options = attn_measure_defaults()};
-    if (an->items & SRV_AN_ALL)
-        an->items |= SRV_AN_EVERY;
+    const unsigned items = call->body.analysis;
+    call->analyses = true;
+    call->analysis = (srv_analysis){.req = call->req,
+                                    .items = items | (items & SRV_AN_ALL ? SRV_AN_EVERY : 0),
+                                    .B = d->B,
+                                    .H = d->Hq,
+                                    .L = d->L,
+                                    .S = d->S,
+                                    .layers = 1,
+                                    .labels = &call->body.labels,
+                                    .options = attn_measure_defaults()};
 }
 
 bool srv_attention_prepare(srv_attention_call *call) {
     srv_attention_body *body = &call->body;
-    const srv_scope scope = {call->req, srv_attention_fields, body, ""};
+    const srv_scope scope = {call->req, srv_attention_fields, &body->given, ""};
     if (!check_company(&scope) || !check_heads(&scope, body) || !read_items(call, &scope))
         return false;
-    copy_tensors(&call->in, body);
-    read_scale(&body->scale, &call->in.scale);
-    if (!read_masks(call, &scope) || !read_forms(call, &scope) || !read_shapes(call))
+    read_scale(body);
+    if (!read_mask(body, &scope) || !check_dropout(body, &scope) || !check_forms(call, &scope) ||
+        !read_shapes(call))
         return false;
     omit_large_weights(call, &scope);
-    if (!srv_labels_check(&scope, &body->labels, call->dims.L, call->dims.S))
+    if (body->labels.given &&
+        !srv_labels_check(call->req, &body->labels, call->dims.L, call->dims.S))
         return false;
-    plan_analysis(call);
+    if (body->analysis && !srv_draws(call->req))
+        plan_analysis(call);
     return (!srv_given(&scope, "figure") || srv_figure_check(call->req, &body->figure)) &&
            (!call->heatmap ||
             srv_heat_options(call->req, &body->heatmap, &call->dims, &call->heat));

@@ -38,8 +38,6 @@ static bool store_run(srv_attention_call *call) {
  * nobody has learned its id. */
 static void release_run(srv_attention_call *call) {
     srv_request *req = call->req;
-    if (!call->run)
-        return;
     const char *id = attn_arena_text(req->arena, call->run->id, SRV_RUN_ID);
     if (req->reply.status >= 400)
         srv_run_discard(req, call->run);
@@ -125,18 +123,6 @@ static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
 #define IN_PLACE_OPERATIONS 2e6
 #define IN_PLACE_TEXT       (1024.0 * 1024)
 
-static bool decode(srv_attention_call *call, int64_t start) {
-    srv_request *req = call->req;
-    srv_attention_init(&call->body);
-    bool ok = srv_decode(req, srv_attention_fields, &call->body);
-    if (ok) {
-        srv_apply_timeout(req, call->body.timeout_ms);
-        ok = srv_attention_prepare(call);
-    }
-    req->decode_ns = attn_now_ns() - start;
-    return ok;
-}
-
 /* Opens a source that reads rows of the computed weights, for heatmaps and analyses. */
 static attn_status open_rows(srv_attention_call *call, attn_weight_source *source,
                              attn_error *err) {
@@ -168,7 +154,7 @@ static attn_status analyse(srv_attention_call *call, attn_error *err) {
 static bool refuse(srv_attention_call *call, attn_error *err) {
     char *last = strrchr(err->where, '/');
     const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
-    if (call->projections.num_heads && err->code == ATTN_ENONFINITE && of_input && last)
+    if (call->body.projections.num_heads && err->code == ATTN_ENONFINITE && of_input && last)
         *last = 0;
     srv_problem_error(call->req, err);
     return false;
@@ -177,16 +163,16 @@ static bool refuse(srv_attention_call *call, attn_error *err) {
 static attn_status run(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     attn_pool *pool = srv_request_pool(req);
-    const bool projects = call->projections.num_heads > 0;
+    const bool projects = call->body.projections.num_heads > 0;
     attn_tensor heads;
-    attn_status status = call->backward && !projects
-                             ? srv_gradients_with_run(call, err)
-                             : attn_attention_run(call->op, srv_attention_computes(call),
-                                                  (attn_stage)call->body.score_stage, pool,
-                                                  &req->control, req->arena, &call->results, err);
+    attn_status status =
+        call->backward && !projects
+            ? srv_gradients_with_run(call, err)
+            : attn_attention_run(call->op, srv_attention_computes(call), call->body.score_stage,
+                                 pool, &req->control, req->arena, &call->results, err);
     if (!status && call->body.verify)
         status = attn_attention_verify(call->op, &call->results, (size_t)call->body.verify,
-                                       (uint64_t)call->body.seed, &req->control, req->arena,
+                                       call->body.in.dropout_seed, &req->control, req->arena,
                                        &call->verification, err);
     if (!status && call->body.verify) {
         srv_meters_observe(req->app->meters, SRV_VERIFY_OUTPUT, call->verification.output_error);
@@ -195,7 +181,7 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
     }
     heads = call->results.output;
     if (!status && projects && (call->want & ATTN_WANT_OUTPUT))
-        status = attn_projections_output(&heads, &call->projections, pool, &req->control,
+        status = attn_projections_output(&heads, &call->body.projections, pool, &req->control,
                                          req->arena, &call->results.output, err);
     if (!status && call->backward && projects)
         status = srv_gradients_run(call, &heads, err);
@@ -206,9 +192,10 @@ static bool compute(srv_attention_call *call) {
     srv_request *req = call->req;
     attn_error err = {0};
     attn_status status = ATTN_OK;
-    if (call->projections.num_heads)
-        status = attn_projections_apply(&call->in, &call->projections, srv_request_pool(req),
-                                        &req->control, req->arena, call->shaped, &err);
+    if (call->body.projections.num_heads)
+        status =
+            attn_projections_apply(&call->body.in, &call->body.projections, srv_request_pool(req),
+                                   &req->control, req->arena, call->shaped, &err);
     if (!status)
         status = attn_attention_new(call->shaped, req->arena, &call->op, &err);
     if (!status)
@@ -239,9 +226,13 @@ static void picture(const srv_attention_call *call) {
 }
 
 srv_outcome srv_attention(srv_request *req) {
-    srv_attention_call call = {.req = req, .in = attn_attention_defaults()};
+    srv_attention_call call = {.req = req};
     int64_t start = attn_now_ns();
-    if (!decode(&call, start))
+    srv_attention_init(&call.body);
+    bool ok = srv_read_body(req, srv_attention_fields, &call.body, &call.body.timeout_ms) &&
+              srv_attention_prepare(&call);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
         return SRV_DONE;
     if (call.body.dry_run)
         return srv_attention_dry(&call);
@@ -260,7 +251,7 @@ srv_outcome srv_attention(srv_request *req) {
                                 (binary ? 0 : bill.text)))
         return SRV_DONE;
 
-    bool ok = compute(&call) && (!call.body.store || store_run(&call));
+    ok = compute(&call) && (!call.body.store || store_run(&call));
     int64_t computed = attn_now_ns();
     req->compute_ns = computed - start - req->decode_ns;
     if (!ok)
@@ -271,7 +262,8 @@ srv_outcome srv_attention(srv_request *req) {
         srv_attention_text(&call);
     else
         srv_attention_json(&call);
-    release_run(&call);
+    if (call.run)
+        release_run(&call);
     req->encode_ns = attn_now_ns() - computed;
     return SRV_DONE;
 }

@@ -68,7 +68,7 @@ static bool check_count(const srv_scope *scope, const char *name, const char *wh
 
 static bool check(curves_call *call) {
     curves_body *body = &call->body;
-    const srv_scope scope = {call->req, srv_curves_fields, body, ""};
+    const srv_scope scope = {call->req, srv_curves_fields, &body->given, ""};
     const attn_tensor *v = &body->values, *x = &body->x;
     char shape[128];
     if (v->rank != 1 && v->rank != 2)
@@ -233,14 +233,11 @@ static void answer_text(const curves_call *call) {
 }
 
 srv_outcome srv_curves(srv_request *req) {
-    curves_call call = {.req = req, .body = {.decimals = -1, .markers = true}};
+    curves_call call = {.req = req,
+                        .body = {.decimals = -1, .markers = true, .figure = SRV_FIGURE_DEFAULTS}};
     int64_t start = attn_now_ns();
-    srv_figure_init(&call.body.figure);
-    bool ok = srv_decode(req, srv_curves_fields, &call.body);
-    if (ok) {
-        srv_apply_timeout(req, call.body.timeout_ms);
-        ok = check(&call);
-    }
+    const bool ok =
+        srv_read_body(req, srv_curves_fields, &call.body, &call.body.timeout_ms) && check(&call);
     req->decode_ns = attn_now_ns() - start;
     if (!ok)
         return SRV_DONE;

@@ -124,7 +124,14 @@ const srv_file *srv_example_next(const srv_file *previous) {
     return *next;
 }
 
-void srv_example_write(srv_json *j, const srv_file *file) {
+const char *srv_example_href(const srv_file *file, attn_arena *arena) {
+    attn_text t = {.arena = arena};
+    const char *id = file->name + strlen(FOLDER);
+    attn_text_add(&t, "/v1/examples/%.*s", (int)(strlen(id) - strlen(".json")), id);
+    return t.failed ? "" : t.data;
+}
+
+static void write_example(srv_json *j, const srv_file *file) {
     static const char *const fields[] = {"id", "title", "what", "tags"};
     srv_json_object(j);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
@@ -137,36 +144,33 @@ void srv_example_write(srv_json *j, const srv_file *file) {
     srv_json_object_end(j);
 }
 
-const char *srv_example_href(const srv_file *file, attn_arena *arena) {
-    attn_text t = {.arena = arena};
-    const char *id = file->name + strlen(FOLDER);
-    attn_text_add(&t, "/v1/examples/%.*s", (int)(strlen(id) - strlen(".json")), id);
-    return t.failed ? "" : t.data;
+void srv_examples_write(srv_json *j) {
+    srv_json_key(j, "examples");
+    srv_json_array(j);
+    for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f))
+        write_example(j, f);
+    srv_json_array_end(j);
 }
 
-static void list_text(srv_request *req) {
-    attn_text t = srv_text_begin(req);
+void srv_examples_text(attn_text *t, const char *indent, int width) {
     for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f)) {
         srv_span title = srv_example_field(f, "title");
-        attn_text_add(&t, "%-44s %.*s\n", srv_example_href(f, req->arena), (int)title.size - 2,
-                      title.data + 1);
+        attn_text_add(t, "%s%-*s %.*s\n", indent, width, srv_example_href(f, t->arena),
+                      (int)title.size - 2, title.data + 1);
     }
-    srv_text_end(req, &t);
 }
 
 srv_outcome srv_examples_list(srv_request *req) {
     if (srv_reads_text(req)) {
-        list_text(req);
+        attn_text t = srv_text_begin(req);
+        srv_examples_text(&t, "", 44);
+        srv_text_end(req, &t);
         return SRV_DONE;
     }
     srv_json j;
     srv_json_begin(&j, req);
     srv_json_object(&j);
-    srv_json_key(&j, "examples");
-    srv_json_array(&j);
-    for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f))
-        srv_example_write(&j, f);
-    srv_json_array_end(&j);
+    srv_examples_write(&j);
     srv_json_object_end(&j);
     srv_json_end(&j);
     return SRV_DONE;

@@ -21,7 +21,9 @@ srv_span srv_example_field(const srv_file *file, const char *name);
 bool srv_example_case(const srv_file *file, const char *path, srv_span *title, srv_span *request);
 /* Returns the path "/v1/examples/<id>" in memory of the arena. */
 const char *srv_example_href(const srv_file *file, attn_arena *arena);
-/* Writes one entry of the list: id, title, what, tags, href. */
-void srv_example_write(srv_json *j, const srv_file *file);
+/* Writes the member `examples`, a list of objects with id, title, what, tags and href. */
+void srv_examples_write(srv_json *j);
+/* Prints a line with path and title for each example. The path fills `width` columns. */
+void srv_examples_text(attn_text *t, const char *indent, int width);
 
 #endif

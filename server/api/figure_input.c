@@ -79,7 +79,7 @@ void srv_figure_init(void *input) {
 }
 
 bool srv_figure_check(srv_request *req, const srv_figure_input *in) {
-    const srv_scope scope = {req, srv_figure_fields, in, "/figure"};
+    const srv_scope scope = {req, srv_figure_fields, &in->given, "/figure"};
     const char *a = in->annotate;
     if (a && strcmp(a, "auto") != 0 && strcmp(a, "none") != 0 && !attn_figure_format_ok(a))
         return srv_refuse(&scope, SRV_VALUE, "annotate",

@@ -95,7 +95,7 @@ static bool lists(const srv_scope *scope, const srv_heat_input *in) {
 bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_attention_dims *dims,
                       attn_heatmap_options *out) {
     size_t batches = dims->B, heads = dims->Hq;
-    const srv_scope scope = {req, srv_heat_fields, in, "/heatmap"};
+    const srv_scope scope = {req, srv_heat_fields, &in->given, "/heatmap"};
     attn_heatmap_options o = attn_heatmap_defaults();
     if (!lists(&scope, in) ||
         !srv_range(&scope, "rows", &in->rows, dims->L, &o.row_from, &o.row_to) ||
@@ -292,10 +292,6 @@ void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *la
 
 #define PANELS      256 /* most panels of a picture */
 #define LAYER_HEADS 16  /* most heads of a layer whose panels share a row */
-
-bool srv_draws(const srv_request *req) {
-    return (req->accept & SRV_DRAWN) != 0;
-}
 
 static void no_memory(srv_request *req) {
     attn_error err;

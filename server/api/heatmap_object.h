@@ -56,14 +56,6 @@ void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_inp
 void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels,
                    const srv_strings *titles);
 
-/* The media types that can hold a heatmap and nothing else. A route may offer them if its handler
- * ends in srv_heat_reply or srv_heat_draw. */
-#define SRV_DRAWN (SRV_ACCEPT_SVG | SRV_ACCEPT_PNG | SRV_ACCEPT_CSV)
-
-/* Returns whether the client accepts one of SRV_DRAWN; the answer is then the heatmap alone. A
- * handler on the HTTP thread returns SRV_DEFER in this case, because drawing is slow. */
-bool srv_draws(const srv_request *req);
-
 /* The parts of an answer that is a heatmap. */
 typedef struct srv_heat_answer {
     const attn_heatmaps *maps;

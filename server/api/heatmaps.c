@@ -79,13 +79,12 @@ static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
 /* Reads the body into dims, options and cost. false: a problem is set. */
 static bool prepare(heatmaps_call *call) {
     const heatmaps_body *body = &call->body;
-    const srv_scope scope = {call->req, srv_heatmaps_fields, body, ""};
+    const srv_scope scope = {call->req, srv_heatmaps_fields, &body->given, ""};
     const attn_attention_dims *d = &call->dims;
-    attn_tensor same;
     size_t count = 0;
     attn_error err = {0};
-    if (!srv_parameter_read(&scope, "weights", &body->weights, false, &same, &count) ||
-        !read_dims(call, &scope) || !srv_labels_check(&scope, &body->labels, d->L, d->S))
+    if (!srv_parameter_check(&scope, "weights", &body->weights, false, &count) ||
+        !read_dims(call, &scope) || !srv_labels_check(call->req, &body->labels, d->L, d->S))
         return false;
     if (srv_given(&scope, "titles") && body->titles.count != d->Hq)
         return srv_refuse(&scope, SRV_SHAPE, "titles",
@@ -105,20 +104,6 @@ static bool prepare(heatmaps_call *call) {
 
 /* The most weights that the HTTP thread draws itself (about half a millisecond). */
 #define IN_PLACE_CELLS 16384
-
-static bool decode(heatmaps_call *call) {
-    srv_request *req = call->req;
-    int64_t start = attn_now_ns();
-    call->body = (heatmaps_body){.decimals = -1};
-    srv_figure_init(&call->body.figure);
-    bool ok = srv_decode(req, srv_heatmaps_fields, &call->body);
-    if (ok) {
-        srv_apply_timeout(req, call->body.timeout_ms);
-        ok = prepare(call);
-    }
-    req->decode_ns = attn_now_ns() - start;
-    return ok;
-}
 
 static bool within_limits(const heatmaps_call *call) {
     srv_request *req = call->req;
@@ -195,8 +180,12 @@ static void answer(heatmaps_call *call) {
 }
 
 srv_outcome srv_heatmaps(srv_request *req) {
-    heatmaps_call call = {.req = req};
-    if (!decode(&call))
+    heatmaps_call call = {.req = req, .body = {.decimals = -1, .figure = SRV_FIGURE_DEFAULTS}};
+    int64_t start = attn_now_ns();
+    bool ok = srv_read_body(req, srv_heatmaps_fields, &call.body, &call.body.timeout_ms) &&
+              prepare(&call);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
         return SRV_DONE;
     if (call.body.dry_run)
         return predict(&call);
@@ -210,8 +199,8 @@ srv_outcome srv_heatmaps(srv_request *req) {
                             (double)call.cost.work_bytes +
                                 (1 + SRV_HEAT_TEXT) * (double)call.cost.result_bytes))
         return SRV_DONE;
-    int64_t start = attn_now_ns();
-    bool ok = draw(&call);
+    start = attn_now_ns();
+    ok = draw(&call);
     int64_t drawn = attn_now_ns();
     req->compute_ns = drawn - start;
     if (!ok)

@@ -2,33 +2,11 @@
  * tensors. */
 #include "api/mask_input.h"
 
-#include <stdio.h>
-
 const char *const srv_mask_semantics[] = {"keep", "hide", "additive", NULL};
 const char *const srv_padding_semantics[] = {"keep", "hide", NULL};
 const char *const srv_offset_words[] = {"end", NULL};
 
-static const attn_semantics meanings[] = {ATTN_SEM_KEEP, ATTN_SEM_HIDE, ATTN_SEM_ADDITIVE};
-
-void srv_mask_input_init(srv_mask_input *in) {
-    *in = (srv_mask_input){.mask_semantics = -1, .key_padding_semantics = -1};
-}
-
-bool srv_mask_add(const srv_scope *scope, attn_mask_spec *spec, const attn_mask_layer *layer) {
-    if (spec->count == ATTN_MASK_LAYERS) {
-        char pointer[128];
-        snprintf(pointer, sizeof pointer, "/%s", layer->where);
-        srv_problem(scope->req, SRV_VALUE, pointer, "at most %d masks can be combined",
-                    ATTN_MASK_LAYERS);
-        return false;
-    }
-    spec->layers[spec->count++] = *layer;
-    return true;
-}
-
-static attn_semantics meaning(int choice) {
-    return choice < 0 ? ATTN_SEM_UNSTATED : meanings[choice];
-}
+_Static_assert(sizeof(attn_semantics) == sizeof(int), "SRV_ENUM stores an int");
 
 /* Refuses a field that means nothing, or is ambiguous, without a certain other field. */
 static bool check_company(const srv_scope *scope) {
@@ -45,53 +23,39 @@ static bool check_company(const srv_scope *scope) {
            srv_needs(scope, "pad_id", "token_ids", "it says which of token_ids is padding");
 }
 
-static bool add_tensor(const srv_scope *scope, attn_mask_spec *spec, attn_layer_kind kind,
-                       const char *name, const attn_tensor *values, attn_semantics semantics) {
+static void add(const srv_scope *scope, attn_mask_spec *spec, const char *name,
+                attn_mask_layer layer) {
     if (!srv_given(scope, name))
-        return true;
-    attn_mask_layer layer = {
-        .kind = kind, .where = srv_where(scope, name), .values = *values, .semantics = semantics};
-    return srv_mask_add(scope, spec, &layer);
-}
-
-static bool add_tokens(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec) {
-    if (!srv_given(scope, "token_ids"))
-        return true;
-    attn_mask_layer layer = {.kind = ATTN_LAYER_TOKENS,
-                             .where = srv_where(scope, "token_ids"),
-                             .values = in->token_ids,
-                             .pad_id = in->pad_id};
-    return srv_mask_add(scope, spec, &layer);
-}
-
-static bool add_window(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec) {
-    if (!srv_given(scope, "window"))
-        return true;
-    if (!srv_pair(scope, "window", &in->window, -1))
-        return false;
-    attn_mask_layer layer = {.kind = ATTN_LAYER_WINDOW,
-                             .where = srv_where(scope, "window"),
-                             .window = {in->window.values[0], in->window.values[1]}};
-    return srv_mask_add(scope, spec, &layer);
-}
-
-static bool add_pattern(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec) {
-    if (!srv_given(scope, "pattern"))
-        return true;
-    attn_mask_layer layer = {.kind = ATTN_LAYER_PATTERN, .where = srv_where(scope, "pattern")};
-    return srv_pattern_read(scope, &in->pattern, &layer.pattern) &&
-           srv_mask_add(scope, spec, &layer);
+        return;
+    layer.where = srv_where(scope, name);
+    spec->layers[spec->count++] = layer;
 }
 
 bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec) {
-    return check_company(scope) && add_window(scope, in, spec) && add_pattern(scope, in, spec) &&
-           add_tensor(scope, spec, ATTN_LAYER_VALUES, "attn_mask", &in->attn_mask,
-                      meaning(in->mask_semantics)) &&
-           add_tensor(scope, spec, ATTN_LAYER_PADDING, "key_padding_mask", &in->key_padding_mask,
-                      meaning(in->key_padding_semantics)) &&
-           add_tensor(scope, spec, ATTN_LAYER_LENGTHS, "key_lengths", &in->key_lengths,
-                      ATTN_SEM_UNSTATED) &&
-           add_tokens(scope, in, spec);
+    const bool window = srv_given(scope, "window");
+    if (!check_company(scope) || (window && !srv_pair(scope, "window", &in->window, -1)) ||
+        (srv_given(scope, "pattern") &&
+         !srv_pattern_check(scope, &in->pattern, &in->pattern_given)))
+        return false;
+    if (window)
+        add(scope, spec, "window",
+            (attn_mask_layer){.kind = ATTN_LAYER_WINDOW,
+                              .window = {in->window.values[0], in->window.values[1]}});
+    add(scope, spec, "pattern",
+        (attn_mask_layer){.kind = ATTN_LAYER_PATTERN, .pattern = in->pattern});
+    add(scope, spec, "attn_mask",
+        (attn_mask_layer){
+            .kind = ATTN_LAYER_VALUES, .values = in->attn_mask, .semantics = in->mask_semantics});
+    add(scope, spec, "key_padding_mask",
+        (attn_mask_layer){.kind = ATTN_LAYER_PADDING,
+                          .values = in->key_padding_mask,
+                          .semantics = in->key_padding_semantics});
+    add(scope, spec, "key_lengths",
+        (attn_mask_layer){.kind = ATTN_LAYER_LENGTHS, .values = in->key_lengths});
+    add(scope, spec, "token_ids",
+        (attn_mask_layer){
+            .kind = ATTN_LAYER_TOKENS, .values = in->token_ids, .pad_id = in->pad_id});
+    return true;
 }
 
 void srv_mask_offset(const srv_union *offset, attn_mask_spec *spec) {
@@ -108,9 +72,6 @@ void srv_mask_offset(const srv_union *offset, attn_mask_spec *spec) {
         break;
     case SRV_U_STRING:
         spec->offset = ATTN_OFFSET_END;
-        break;
-    default:
-        spec->offset = ATTN_OFFSET_DEFAULT;
     }
 }
 

@@ -9,22 +9,22 @@
 #include "api/form_input.h"
 
 typedef struct srv_mask_input {
-    attn_tensor attn_mask;
-    int mask_semantics; /* index into srv_mask_semantics; -1: not given */
-    attn_tensor key_padding_mask;
-    int key_padding_semantics; /* index into srv_padding_semantics; -1: not given */
+    attn_tensor attn_mask, key_padding_mask;
+    attn_semantics mask_semantics, key_padding_semantics;
     attn_tensor key_lengths, token_ids;
     int64_t pad_id;
     srv_ints window;
-    srv_pattern_input pattern;
+    uint64_t pattern_given;
+    attn_pattern pattern;
 } srv_mask_input;
+
+/* The most layers that the fields make: one each for attn_mask, key_padding_mask, key_lengths,
+ * token_ids, window and pattern. */
+enum { SRV_MASK_LAYERS = 6 };
 
 extern const char *const srv_mask_semantics[];    /* "keep", "hide", "additive" */
 extern const char *const srv_padding_semantics[]; /* "keep", "hide" */
 extern const char *const srv_offset_words[];      /* "end" */
-
-/* Sets the fields to "not given". */
-void srv_mask_input_init(srv_mask_input *in);
 
 /* Rows for the field table of struct T, whose member `at` is a srv_mask_input. */
 #define SRV_MASK_ROWS(T, at)                                                                       \
@@ -40,6 +40,7 @@ void srv_mask_input_init(srv_mask_input *in);
          .kind = SRV_ENUM,                                                                         \
          .offset = offsetof(T, at.mask_semantics),                                                 \
          .choices = srv_mask_semantics,                                                            \
+         .first = ATTN_SEM_KEEP,                                                                   \
          .doc =                                                                                    \
              "The meaning of attn_mask: keep (1 or true = attend), hide (1 or true = hidden) or "  \
              "additive (added to the scores)."},                                                   \
@@ -53,6 +54,7 @@ void srv_mask_input_init(srv_mask_input *in);
          .kind = SRV_ENUM,                                                                         \
          .offset = offsetof(T, at.key_padding_semantics),                                          \
          .choices = srv_padding_semantics,                                                         \
+         .first = ATTN_SEM_KEEP,                                                                   \
          .doc = "The meaning of key_padding_mask, also of booleans: keep (1 or true = a real "     \
                 "key) or "                                                                         \
                 "hide (1 or true = padding)."},                                                    \
@@ -79,7 +81,7 @@ void srv_mask_input_init(srv_mask_input *in);
                 "own position; -1 = no limit."},                                                   \
     {                                                                                              \
         .name = "pattern", .kind = SRV_OBJECT, .offset = offsetof(T, at.pattern),                  \
-        .fields = srv_pattern_fields,                                                              \
+        .fields = srv_pattern_fields, .given = offsetof(T, at.pattern_given),                      \
         .doc = "The keys that a query sees, by their positions. Keys that it hides are skipped, "  \
                "not computed and then masked."                                                     \
     }
@@ -93,12 +95,10 @@ void srv_mask_input_init(srv_mask_input *in);
                "the last key). The default is 0, or the length of the cache with past_key."        \
     }
 
-/* Adds a layer to the mask. false: the mask has too many layers, and a problem is set. */
-bool srv_mask_add(const srv_scope *scope, attn_mask_spec *spec, const attn_mask_layer *layer);
-/* Checks the mask fields against each other and adds the layers that they describe. false: a
- * problem is set. */
+/* Checks the mask fields against each other and adds the layers that they describe, for which the
+ * spec must have room. false: a problem is set. */
 bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec);
-/* Reads query_offset into the spec. `offset` must outlive the spec. */
+/* Reads query_offset, if it was given, into the spec. `offset` must outlive the spec. */
 void srv_mask_offset(const srv_union *offset, attn_mask_spec *spec);
 /* Computes the share of `cells` that is visible; it is 1 if `cells` is 0. false: the time has run
  * out, and a problem is set. */

@@ -24,10 +24,6 @@ static const char *const own[] = {
     NULL, " key_padding_mask key_padding_semantics key_lengths token_ids pad_id ", " window ",
     " pattern ", " attn_mask mask_semantics "};
 
-static void init_item(void *item) {
-    srv_mask_input_init(&((srv_masks_item *)item)->mask);
-}
-
 static const srv_field item_fields[] = {
     SRV_KIND_ROW(
         srv_masks_item, kinds,
@@ -43,8 +39,7 @@ const srv_field srv_masks_fields[] = {
      .offset = AT(masks),
      .fields = item_fields,
      .size = sizeof(srv_masks_item),
-     .init = init_item,
-     .max = ATTN_MASK_LAYERS - 1,
+     .max = ATTN_MASK_LAYERS - 1, /* each makes one layer, and token_ids of the body another */
      .doc = "The masks to combine; an empty list leaves all keys visible."},
     {.name = "shape",
      .kind = SRV_INTS,
@@ -105,15 +100,12 @@ static bool read_items(srv_masks_call *call) {
     for (size_t i = 0; i < call->body.masks.count; i++) {
         char at[32];
         snprintf(at, sizeof at, "/masks/%zu", i);
-        const srv_scope scope = {call->req, item_fields, &items[i], at};
+        const srv_scope scope = {call->req, item_fields, &items[i].given, at};
         if (!check_kind(&scope, items[i].kind))
             return false;
-        if (items[i].kind == CAUSAL) {
-            const attn_mask_layer causal = {.kind = ATTN_LAYER_CAUSAL,
-                                            .where = srv_where(&scope, "kind")};
-            if (!srv_mask_add(&scope, &call->spec, &causal))
-                return false;
-        }
+        if (items[i].kind == CAUSAL)
+            call->spec.layers[call->spec.count++] =
+                (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = srv_where(&scope, "kind")};
         if (!srv_mask_layers(&scope, &items[i].mask, &call->spec))
             return false;
     }
@@ -132,11 +124,11 @@ static bool shape_of_tokens(srv_masks_call *call, const srv_scope *scope) {
     call->rank = ids->rank + 1;
     call->dims[0] = ids->dims[0];
     call->dims[call->rank - 2] = call->dims[call->rank - 1] = S;
-    const attn_mask_layer tokens = {.kind = ATTN_LAYER_TOKENS,
-                                    .where = "token_ids",
-                                    .values = *ids,
-                                    .pad_id = call->body.pad_id};
-    return srv_mask_add(scope, &call->spec, &tokens);
+    call->spec.layers[call->spec.count++] = (attn_mask_layer){.kind = ATTN_LAYER_TOKENS,
+                                                              .where = "token_ids",
+                                                              .values = *ids,
+                                                              .pad_id = call->body.pad_id};
+    return true;
 }
 
 static bool shape_of_list(srv_masks_call *call, const srv_scope *scope) {
@@ -177,7 +169,7 @@ static void split_shape(srv_masks_call *call) {
 
 /* Reads the body into spec and shape. false: a problem is set. */
 static bool prepare(srv_masks_call *call) {
-    const srv_scope scope = {call->req, srv_masks_fields, &call->body, ""};
+    const srv_scope scope = {call->req, srv_masks_fields, &call->body.given, ""};
     if (!srv_needs(&scope, "token_ids", "pad_id", "pad_id says which of the ids is padding") ||
         !srv_needs(&scope, "pad_id", "token_ids", "it says which of token_ids is padding") ||
         !srv_excludes(&scope, "shape", "token_ids", "both say how many keys there are"))
@@ -191,7 +183,7 @@ static bool prepare(srv_masks_call *call) {
         return false;
     split_shape(call);
     srv_mask_offset(&call->body.query_offset, &call->spec);
-    return srv_labels_check(&scope, &call->body.labels, call->shape.L, call->shape.S) &&
+    return srv_labels_check(call->req, &call->body.labels, call->shape.L, call->shape.S) &&
            srv_figure_check(call->req, &call->body.figure) && read_items(call);
 }
 
@@ -201,19 +193,6 @@ static bool prepare(srv_masks_call *call) {
 #define IN_PLACE_CELLS 262144
 /* Bytes of a boolean and its comma as text. */
 #define TEXT_OF_FLAG 6.0
-
-static bool decode(srv_masks_call *call) {
-    srv_request *req = call->req;
-    int64_t start = attn_now_ns();
-    srv_figure_init(&call->body.figure);
-    bool ok = srv_decode(req, srv_masks_fields, &call->body);
-    if (ok) {
-        srv_apply_timeout(req, call->body.timeout_ms);
-        ok = prepare(call);
-    }
-    req->decode_ns = attn_now_ns() - start;
-    return ok;
-}
 
 double srv_masks_batches(const srv_masks_call *call) {
     double n = 1;
@@ -279,8 +258,12 @@ static srv_outcome predict(srv_masks_call *call) {
 }
 
 srv_outcome srv_masks(srv_request *req) {
-    srv_masks_call call = {.req = req};
-    if (!decode(&call))
+    srv_masks_call call = {.req = req, .body.figure = SRV_FIGURE_DEFAULTS};
+    int64_t start = attn_now_ns();
+    bool ok =
+        srv_read_body(req, srv_masks_fields, &call.body, &call.body.timeout_ms) && prepare(&call);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
         return SRV_DONE;
     if (call.body.dry_run)
         return predict(&call);
@@ -288,9 +271,9 @@ srv_outcome srv_masks(srv_request *req) {
         return SRV_DONE;
     if (req->in_place && (call.bound > IN_PLACE_CELLS || srv_draws(req)))
         return SRV_DEFER;
-    int64_t start = attn_now_ns();
-    bool ok = srv_masks_admit(&call) && compile(&call) &&
-              (srv_draws(req) || srv_mask_kept(req, call.mask, call.cells, &call.kept));
+    start = attn_now_ns();
+    ok = srv_masks_admit(&call) && compile(&call) &&
+         (srv_draws(req) || srv_mask_kept(req, call.mask, call.cells, &call.kept));
     int64_t compiled = attn_now_ns();
     req->compute_ns = compiled - start;
     if (!ok)

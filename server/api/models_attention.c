@@ -74,19 +74,16 @@ const srv_field srv_models_attention_fields[] = {
 static bool decode(sites_pass *c) {
     srv_request *req = c->pass.req;
     body *b = &c->body;
-    const srv_scope scope = {req, srv_models_attention_fields, b, ""};
+    const srv_scope scope = {req, srv_models_attention_fields, &b->given, ""};
     const size_t most = attn_model_configuration(c->pass.model->model)->max_length;
     srv_reading source = {req,  c->pass.model, &scope, SRV_SOURCE, {"text", "tokens", "token_ids"},
                           most, &c->warnings};
     srv_reading target = {
         req,      c->pass.model, &scope, SRV_TARGET, {"target_text", "target_tokens", "target_ids"},
         most - 1, &c->warnings};
-    *b = (body){.decimals = -1};
-    srv_figure_init(&b->figure);
-    if (!srv_decode(req, srv_models_attention_fields, b))
-        return false;
-    srv_apply_timeout(req, b->timeout_ms);
-    if (!srv_figure_check(req, &b->figure) || !srv_models_read(&source, &b->source, &c->source) ||
+    *b = (body){.decimals = -1, .figure = SRV_FIGURE_DEFAULTS};
+    if (!srv_read_body(req, srv_models_attention_fields, b, &b->timeout_ms) ||
+        !srv_figure_check(req, &b->figure) || !srv_models_read(&source, &b->source, &c->source) ||
         !srv_models_read(&target, &b->target, &c->target))
         return false;
     if (!c->source.count)
@@ -148,7 +145,7 @@ static bool has_kind(const sites_pass *c, unsigned kind) {
 }
 
 static bool check_sites(sites_pass *c) {
-    const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body, ""};
+    const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body.given, ""};
     const body *b = &c->body;
     list_sites(c);
     for (unsigned k = 0; k <= ATTN_SITE_CROSS; k++)

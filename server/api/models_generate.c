@@ -190,17 +190,14 @@ const srv_field srv_models_generate_fields[] = {
 static bool decode(call *c) {
     srv_request *req = c->pass.req;
     body *b = &c->body;
-    const srv_scope scope = {req, srv_models_generate_fields, b, ""};
+    const srv_scope scope = {req, srv_models_generate_fields, &b->given, ""};
     const size_t longest = attn_model_configuration(c->pass.model->model)->max_length;
     const srv_reading source = {
         req,     c->pass.model, &scope, SRV_SOURCE, {"text", "tokens", "token_ids"},
         longest, &c->warnings};
-    *b = (body){.beams = 1, .decimals = -1, .length_penalty = 0.6};
-    srv_figure_init(&b->figure);
-    if (!srv_decode(req, srv_models_generate_fields, b))
-        return false;
-    srv_apply_timeout(req, b->timeout_ms);
-    if (!srv_figure_check(req, &b->figure) || !srv_models_read(&source, &b->source, &c->source))
+    *b = (body){.beams = 1, .decimals = -1, .length_penalty = 0.6, .figure = SRV_FIGURE_DEFAULTS};
+    if (!srv_read_body(req, srv_models_generate_fields, b, &b->timeout_ms) ||
+        !srv_figure_check(req, &b->figure) || !srv_models_read(&source, &b->source, &c->source))
         return false;
     if (!c->source.count)
         return srv_refuse(&scope, SRV_VALUE, "text", "send text, tokens or token_ids");
@@ -220,7 +217,7 @@ static bool decode(call *c) {
 static bool check_stream(call *c) {
     const body *b = &c->body;
     const unsigned accept = c->pass.req->accept;
-    const srv_scope scope = {c->pass.req, srv_models_generate_fields, b, ""};
+    const srv_scope scope = {c->pass.req, srv_models_generate_fields, &b->given, ""};
     c->pass.streams = b->stream || accept == SRV_ACCEPT_EVENTS;
     if (!c->pass.streams)
         return true;

@@ -342,7 +342,7 @@ srv_outcome srv_models_create(srv_request *req) {
               .stride = (int64_t)d.stride,
               .reach = (int64_t)d.reach,
               .dropout = d.dropout};
-    const srv_scope scope = {req, srv_models_fields, &b, ""};
+    const srv_scope scope = {req, srv_models_fields, &b.given, ""};
     if (!srv_decode(req, srv_models_fields, &b))
         return SRV_DONE;
     if (!read_side(&scope, "source_words", "source_vocabulary", &b.source_words,

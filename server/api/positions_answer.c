@@ -197,20 +197,6 @@ static void answer_csv(srv_positions_call *call) {
 /* Bytes of a float64 as text, in a buffer that grows by doubling. */
 #define TEXT_OF_NUMBER 64.0
 
-static bool decode(srv_positions_call *call) {
-    srv_request *req = call->req;
-    int64_t start = attn_now_ns();
-    call->body = (srv_positions_body){.std = 0.02, .bidirectional = true, .decimals = -1};
-    srv_figure_init(&call->body.figure);
-    bool ok = srv_decode(req, srv_positions_fields, &call->body);
-    if (ok) {
-        srv_apply_timeout(req, call->body.timeout_ms);
-        ok = srv_positions_prepare(call);
-    }
-    req->decode_ns = attn_now_ns() - start;
-    return ok;
-}
-
 /* Returns the number of values that curves by distance need. The values of all heads (or columns)
  * are computed, even if fewer are shown. */
 static double work_values(const srv_positions_call *call) {
@@ -262,7 +248,7 @@ static srv_outcome predict(const srv_positions_call *call) {
 /* Writes numbers as float32 if they were copied from float32 numbers of the request. */
 static void write_numbers(srv_json *j, const srv_positions_call *call, const attn_tensor *t) {
     const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
-    const attn_tensor *from = shaw ? &call->position.key_table : &call->position.table;
+    const attn_tensor *from = shaw ? &call->body.position.key_table : &call->body.position.table;
     (from->rank > 0 && from->dtype != ATTN_F64 ? srv_json_tensor_single : srv_json_tensor)(j, t);
 }
 
@@ -322,8 +308,13 @@ static void answer_text(srv_positions_call *call) {
 }
 
 srv_outcome srv_positions(srv_request *req) {
-    srv_positions_call call = {.req = req};
-    if (!decode(&call))
+    srv_positions_call call = {
+        .req = req, .body = {.std = 0.02, .decimals = -1, .figure = SRV_FIGURE_DEFAULTS}};
+    int64_t start = attn_now_ns();
+    bool ok = srv_read_body(req, srv_positions_fields, &call.body, &call.body.timeout_ms) &&
+              srv_positions_prepare(&call);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
         return SRV_DONE;
     if (call.body.dry_run)
         return predict(&call);
@@ -334,8 +325,8 @@ srv_outcome srv_positions(srv_request *req) {
     if (!srv_admission_work(req, work_values(&call),
                             8 * work_values(&call) + (8 + TEXT_OF_NUMBER) * call.values))
         return SRV_DONE;
-    int64_t start = attn_now_ns();
-    bool ok = srv_positions_make(&call);
+    start = attn_now_ns();
+    ok = srv_positions_make(&call);
     int64_t made = attn_now_ns();
     req->compute_ns = made - start;
     if (!ok)

@@ -23,10 +23,10 @@ typedef struct srv_positions_body {
     int64_t length, width, heads, keys, query_offset;
     int layout; /* an attn_encoding_layout */
     srv_ints dims;
-    int64_t seed, max_distance;
-    double std, base;
-    attn_tensor slopes, table, key_table;
-    bool bidirectional, dry_run;
+    int64_t seed;
+    double std;
+    attn_position position; /* kind and dims are set by srv_positions_prepare */
+    bool dry_run;
     int64_t decimals, timeout_ms;
     srv_figure_input figure;
 } srv_positions_body;
@@ -43,7 +43,6 @@ typedef struct srv_curve {
 typedef struct srv_positions_call {
     srv_request *req;
     srv_positions_body body;
-    attn_position position;
     size_t heads, keys;       /* from the body or by default */
     int64_t first, distances; /* `first` is the smallest distance; `distances` is 0 if the kind has
                                  positions instead */

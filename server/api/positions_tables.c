@@ -60,18 +60,38 @@ const srv_field srv_positions_fields[] = {
                 "Biases and shaw: number of keys; default length."),
     SRV_INT_ROW(srv_positions_body, query_offset, -LONGEST, LONGEST,
                 "Biases and shaw: query i has key position i + query_offset; default 0."),
-    SRV_TENSOR_ROW(srv_positions_body, slopes, SRV_T_REAL,
-                   "alibi: [H], one slope for each head. The default is the slopes of the paper."),
-    SRV_TENSOR_ROW(srv_positions_body, table, SRV_T_REAL,
-                   "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m."),
-    SRV_INT_ROW(srv_positions_body, max_distance, 1, 1048576,
-                "t5: all distances from this one on share the last bucket; default 128."),
-    SRV_BOOL_ROW(srv_positions_body, bidirectional,
-                 "t5: true (default) gives half of the buckets to keys after the query."),
-    SRV_TENSOR_ROW(srv_positions_body, key_table, SRV_T_REAL,
-                   "shaw: [2m + 1, E], for distances -m to m; larger distances are clipped."),
-    SRV_REAL_ROW(srv_positions_body, base, 1, DBL_MAX,
-                 "rotary: pair t is rotated by position * base^(-2t/width); default 10000."),
+    {.name = "slopes",
+     .kind = SRV_TENSOR,
+     .offset = AT(position.slopes),
+     .accepts = SRV_T_REAL,
+     .doc = "alibi: [H], one slope for each head. The default is the slopes of the paper."},
+    {.name = "table",
+     .kind = SRV_TENSOR,
+     .offset = AT(position.table),
+     .accepts = SRV_T_REAL,
+     .doc = "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m."},
+    {.name = "max_distance",
+     .kind = SRV_INT,
+     .offset = AT(position.max_distance),
+     .min = 1,
+     .max = 1048576,
+     .doc = "t5: all distances from this one on share the last bucket; default 128."},
+    {.name = "bidirectional",
+     .kind = SRV_BOOL,
+     .offset = AT(position.unidirectional),
+     .accepts = SRV_B_NOT,
+     .doc = "t5: true (default) gives half of the buckets to keys after the query."},
+    {.name = "key_table",
+     .kind = SRV_TENSOR,
+     .offset = AT(position.key_table),
+     .accepts = SRV_T_REAL,
+     .doc = "shaw: [2m + 1, E], for distances -m to m; larger distances are clipped."},
+    {.name = "base",
+     .kind = SRV_REAL,
+     .offset = AT(position.base),
+     .min = 1,
+     .max = DBL_MAX,
+     .doc = "rotary: pair t is rotated by position * base^(-2t/width); default 10000."},
     SRV_DECIMALS_ROW(srv_positions_body,
                      ". The default is the shortest text that reads back to the same number."),
     SRV_FIGURE_ROW(
@@ -127,7 +147,8 @@ static bool absolute_shape(srv_positions_call *call, const srv_scope *scope) {
 
 static bool head_count(srv_positions_call *call, const srv_scope *scope) {
     const srv_positions_body *body = &call->body;
-    const attn_tensor *t = body->kind == SRV_POSITIONS_ALIBI ? &body->slopes : &body->table;
+    const attn_tensor *t =
+        body->kind == SRV_POSITIONS_ALIBI ? &body->position.slopes : &body->position.table;
     call->heads = (size_t)body->heads;
     if (body->kind == SRV_POSITIONS_ALIBI && t->rank == 0)
         return call->heads > 0 ||
@@ -148,7 +169,7 @@ static bool head_count(srv_positions_call *call, const srv_scope *scope) {
 static bool relative_shape(srv_positions_call *call, const srv_scope *scope) {
     const srv_positions_body *body = &call->body;
     const bool shaw = body->kind == SRV_POSITIONS_SHAW;
-    const attn_tensor *t = &body->key_table;
+    const attn_tensor *t = &body->position.key_table;
     call->keys = (size_t)(srv_given(scope, "keys") ? body->keys : body->length);
     size_t dims[3] = {(size_t)body->length, call->keys, 0};
     if (shaw && (t->rank != 2 || t->dims[0] % 2 == 0))
@@ -188,11 +209,12 @@ static bool check_dims(srv_positions_call *call, const srv_scope *scope) {
 }
 
 bool srv_positions_prepare(srv_positions_call *call) {
-    const srv_positions_body *body = &call->body;
-    const srv_scope scope = {call->req, srv_positions_fields, body, ""};
+    srv_positions_body *body = &call->body;
+    const srv_scope scope = {call->req, srv_positions_fields, &body->given, ""};
     const bool absolute = body->kind == SRV_POSITIONS_SINUSOIDAL ||
                           body->kind == SRV_POSITIONS_LEARNED || body->kind == SRV_POSITIONS_ROTARY;
-    attn_position *p = &call->position;
+    attn_position *p = &body->position;
+    size_t *n = &call->parameters;
     if (!check_kind(&scope, body->kind))
         return false;
     p->kind = body->kind == SRV_POSITIONS_ALIBI      ? ATTN_POSITION_ALIBI
@@ -200,16 +222,11 @@ bool srv_positions_prepare(srv_positions_call *call) {
               : body->kind == SRV_POSITIONS_RELATIVE ? ATTN_POSITION_RELATIVE
               : body->kind == SRV_POSITIONS_ROTARY   ? ATTN_POSITION_ROTARY
                                                      : ATTN_POSITION_NONE;
-    p->max_distance = body->max_distance;
-    p->unidirectional = !body->bidirectional;
-    p->base = body->base;
     p->dims = body->width;
     return srv_figure_check(call->req, &body->figure) &&
-           srv_parameter_read(&scope, "slopes", &body->slopes, false, &p->slopes,
-                              &call->parameters) &&
-           srv_parameter_read(&scope, "table", &body->table, false, &p->table, &call->parameters) &&
-           srv_parameter_read(&scope, "key_table", &body->key_table, false, &p->key_table,
-                              &call->parameters) &&
+           srv_parameter_check(&scope, "slopes", &p->slopes, false, n) &&
+           srv_parameter_check(&scope, "table", &p->table, false, n) &&
+           srv_parameter_check(&scope, "key_table", &p->key_table, false, n) &&
            (absolute ? absolute_shape(call, &scope) : relative_shape(call, &scope)) &&
            check_dims(call, &scope);
 }
@@ -230,7 +247,7 @@ static attn_status no_memory(attn_error *err) {
 
 /* Copies key_table[clip(distance)], which is a row of E numbers. */
 static void shaw_row(const srv_positions_call *call, int64_t distance, double *to) {
-    const attn_tensor *t = &call->position.key_table;
+    const attn_tensor *t = &call->body.position.key_table;
     const int64_t reach = (int64_t)(t->dims[0] / 2);
     const size_t E = t->dims[1];
     int64_t d = distance < -reach ? -reach : distance > reach ? reach : distance;
@@ -244,7 +261,7 @@ static attn_status check_deadline(const srv_positions_call *call, size_t row, at
 }
 
 static attn_status fill_shaw(const srv_positions_call *call, double *table, attn_error *err) {
-    const size_t L = (size_t)call->body.length, E = call->position.key_table.dims[1];
+    const size_t L = (size_t)call->body.length, E = call->body.position.key_table.dims[1];
     attn_status status = ATTN_OK;
     for (size_t i = 0; i < L && !status; i++)
         for (size_t j = 0; j < call->keys && !(status = check_deadline(call, j, err)); j++)
@@ -256,8 +273,9 @@ static attn_status fill_shaw(const srv_positions_call *call, double *table, attn
 /* Computes a bias. ALiBi has -0 at distance 0; adding 0.0 makes it 0. */
 static attn_status fill_bias(const srv_positions_call *call, size_t queries, size_t keys,
                              int64_t offset, double *table, attn_error *err) {
-    attn_status status = attn_position_table(&call->position, call->heads, queries, keys, offset,
-                                             &call->req->control, call->req->arena, table, err);
+    attn_status status =
+        attn_position_table(&call->body.position, call->heads, queries, keys, offset,
+                            &call->req->control, call->req->arena, table, err);
     for (size_t i = 0; i < call->heads * queries * keys && !status; i++)
         table[i] += 0.0;
     return status;
@@ -279,7 +297,7 @@ static attn_status fill(srv_positions_call *call, attn_error *err) {
         return attn_learned(tables[0], length, width, body->std, (uint64_t)body->seed, control,
                             err);
     case SRV_POSITIONS_ROTARY:
-        return attn_rotary_table(&call->position, length, tables[0], tables[1], control, err);
+        return attn_rotary_table(&call->body.position, length, tables[0], tables[1], control, err);
     case SRV_POSITIONS_SHAW:
         return fill_shaw(call, tables[0], err);
     case SRV_POSITIONS_ALIBI:

@@ -7,7 +7,6 @@
 #include "jobs/jobs.h"
 
 #define BOTH    (SRV_ACCEPT_JSON | SRV_ACCEPT_TEXT)
-#define DRAWN   (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG | SRV_ACCEPT_CSV) /* pictures and CSV */
 #define TENSORS (BOTH | SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY)
 
 #define V2_GET(path, run, summary, answer)                                                         \
@@ -32,18 +31,20 @@ const srv_route srv_routes[] = {
     {"GET", "/", SRV_KEYED, SRV_HERE, srv_index, NULL, "This index: routes and examples", BOTH,
      "Index"},
     {"POST", "/v1/attention", SRV_KEYED, SRV_SMALL, srv_attention, srv_attention_fields,
-     "Attention: output, exact weights, scores, heatmap", TENSORS | DRAWN, "Attention"},
+     "Attention: output, exact weights, scores, heatmap", TENSORS | SRV_ACCEPT_DRAWN, "Attention"},
     {"POST", "/v1/masks", SRV_KEYED, SRV_SMALL, srv_masks, srv_masks_fields,
-     "Masks: build, combine, explain and check", BOTH | SRV_ACCEPT_SAFETENSORS | DRAWN, "Mask"},
+     "Masks: build, combine, explain and check", BOTH | SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_DRAWN,
+     "Mask"},
     {"POST", "/v1/positions", SRV_KEYED, SRV_SMALL, srv_positions, srv_positions_fields,
-     "Positions: encodings and biases as tables and curves", TENSORS | DRAWN, "Positions"},
+     "Positions: encodings and biases as tables and curves", TENSORS | SRV_ACCEPT_DRAWN,
+     "Positions"},
     {"POST", "/v1/heatmaps", SRV_KEYED, SRV_SMALL, srv_heatmaps, srv_heatmaps_fields,
-     "Heatmaps of weights from the request", BOTH | SRV_ACCEPT_NPY | DRAWN, "Heatmaps"},
+     "Heatmaps of weights from the request", BOTH | SRV_ACCEPT_NPY | SRV_ACCEPT_DRAWN, "Heatmaps"},
     {"POST", "/v1/analyses", SRV_KEYED, SRV_SMALL, srv_analyses, srv_analyses_fields,
      "Analyses: measures and descriptions of heads, comparison of two sets of weights",
-     BOTH | DRAWN, "Analyses"},
+     BOTH | SRV_ACCEPT_DRAWN, "Analyses"},
     {"POST", "/v1/curves", SRV_KEYED, SRV_SMALL, srv_curves, srv_curves_fields,
-     "Curves of numbers from the request", BOTH | DRAWN, "Curves"},
+     "Curves of numbers from the request", BOTH | SRV_ACCEPT_DRAWN, "Curves"},
     RUN_GET("", srv_runs_describe, NULL, "A stored run: shapes, mask, labels, tile levels",
             SRV_ACCEPT_JSON, "Run"),
     {"DELETE", "/v1/runs/{id}", SRV_KEYED, SRV_POOL, srv_runs_delete, NULL, "Delete a stored run",
@@ -65,7 +66,7 @@ const srv_route srv_routes[] = {
     RUN_GET("/metrics", srv_runs_metrics, srv_run_metrics_query,
             "Measures and diagnoses of a stored run", BOTH, "Analysis"),
     RUN_GET("/heatmap", srv_runs_heatmap, srv_run_heatmap_query, "Heatmaps of a stored run",
-            BOTH | SRV_ACCEPT_NPY | DRAWN, "Heatmaps"),
+            BOTH | SRV_ACCEPT_NPY | SRV_ACCEPT_DRAWN, "Heatmaps"),
     {"POST", "/v1/runs/{id}/what-if", SRV_KEYED, SRV_POOL, srv_runs_what_if, srv_run_what_if_fields,
      "Exact rows with some keys hidden", SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunWhatIf"},
     {"GET", "/v1/models", SRV_KEYED, SRV_SMALL, srv_models_list, NULL,
@@ -78,10 +79,10 @@ const srv_route srv_routes[] = {
      "Delete a model that was created over HTTP", SRV_ACCEPT_JSON, "Model"},
     {"POST", "/v1/models/{id}/attention", SRV_KEYED, SRV_SMALL, srv_models_attention,
      srv_models_attention_fields, "Attention of a model: weights or heatmaps of each site, logits",
-     BOTH | DRAWN, "ModelAttention"},
+     BOTH | SRV_ACCEPT_DRAWN, "ModelAttention"},
     {"POST", "/v1/models/{id}/generate", SRV_KEYED, SRV_SMALL, srv_models_generate,
      srv_models_generate_fields, "Generate by greedy or beam search, with the cross attention",
-     BOTH | DRAWN | SRV_ACCEPT_EVENTS, "ModelGeneration"},
+     BOTH | SRV_ACCEPT_DRAWN | SRV_ACCEPT_EVENTS, "ModelGeneration"},
     {"GET", "/v1/jobs", SRV_KEYED, SRV_SMALL, srv_jobs_list, NULL,
      "The jobs that are visible to the API key", SRV_ACCEPT_JSON, "Jobs"},
     {"POST", "/v1/jobs", SRV_ADMIN, SRV_POOL, srv_jobs_create, srv_job_fields,

@@ -70,12 +70,13 @@ void srv_run_keep(srv_request *req, const srv_run *run) {
     srv_reply_header(req, "Cache-Control", t.failed ? "no-store" : t.data);
 }
 
-const srv_run *srv_run_begin(const srv_scope *scope, void *query, const srv_run_spot *spot) {
-    const srv_run *run = srv_run_of(scope->req);
-    if (!run || (srv_decode_query(scope->req, scope->fields, query) &&
-                 srv_run_spot_check(scope, run, spot)))
+const srv_run *srv_run_begin(srv_request *req, const srv_field *fields, void *query,
+                             const srv_run_spot *spot) {
+    const srv_scope scope = {req, fields, query, ""};
+    const srv_run *run = srv_run_of(req);
+    if (!run || (srv_decode_query(req, fields, query) && srv_run_spot_check(&scope, run, spot)))
         return run;
-    srv_run_release(scope->req, run);
+    srv_run_release(req, run);
     return NULL;
 }
 

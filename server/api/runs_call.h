@@ -52,9 +52,10 @@ bool srv_run_range(const srv_scope *scope, const char *name, const srv_ints *lis
 /* Takes memory from the budget for the work, and refuses too many cells. false: a problem is
  * set. */
 bool srv_run_admit(srv_request *req, double cells, double bytes);
-/* Holds the run that the path names, reads the query string into `query`, and checks `spot`.
- * scope->body must be `query`. NULL: a problem is set. */
-const srv_run *srv_run_begin(const srv_scope *scope, void *query, const srv_run_spot *spot);
+/* Holds the run that the path names, reads the query string into `query`, and checks `spot`, a
+ * member of `query`. NULL: a problem is set. */
+const srv_run *srv_run_begin(srv_request *req, const srv_field *fields, void *query,
+                             const srv_run_spot *spot);
 /* Releases the run, which may be NULL. If `answered`, first checks that the run's file is intact
  * and adds headers that let the client keep the answer. */
 srv_outcome srv_run_end(srv_request *req, const srv_run *run, bool answered);

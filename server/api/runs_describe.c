@@ -228,8 +228,7 @@ static void answer_metrics(srv_request *req, const srv_analysis *an, const metri
 
 srv_outcome srv_runs_metrics(srv_request *req) {
     metrics_query q = {.decimals = -1, .radius = 2, .top_keys = 5};
-    const srv_scope scope = {req, srv_run_metrics_query, &q, ""};
-    const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
+    const srv_run *run = srv_run_begin(req, srv_run_metrics_query, &q, &q.spot);
     if (!run)
         return SRV_DONE;
     const srv_labels labels = srv_run_labels(run->run);

@@ -57,8 +57,7 @@ static bool build_heatmaps(srv_request *req, const srv_run *run,
 
 srv_outcome srv_runs_heatmap(srv_request *req) {
     heatmap_query q = {.decimals = -1};
-    const srv_scope scope = {req, srv_run_heatmap_query, &q, ""};
-    const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
+    const srv_run *run = srv_run_begin(req, srv_run_heatmap_query, &q, &q.spot);
     attn_heatmap_options o;
     attn_heatmaps maps;
     if (!run)
@@ -156,8 +155,8 @@ static bool options_of(const srv_scope *scope, const top_query *q, const srv_run
 
 srv_outcome srv_runs_top(srv_request *req) {
     top_query q = {.decimals = -1};
-    const srv_scope scope = {req, srv_run_top_query, &q, ""};
-    const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
+    const srv_scope scope = {req, srv_run_top_query, &q.given, ""};
+    const srv_run *run = srv_run_begin(req, srv_run_top_query, &q, &q.spot);
     attn_heatmap_options o;
     attn_heatmaps maps;
     const bool ok = run && options_of(&scope, &q, run, &o) &&
@@ -286,8 +285,7 @@ static bool answer_tile(srv_request *req, const srv_run *run, const tile_query *
 
 srv_outcome srv_runs_tiles(srv_request *req) {
     tile_query q = {.encoding = U8};
-    const srv_scope scope = {req, srv_run_tiles_query, &q, ""};
-    const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
+    const srv_run *run = srv_run_begin(req, srv_run_tiles_query, &q, &q.spot);
     const bool ok =
         run && (srv_run_tagged(req, run, tile_encodings[q.encoding]) || answer_tile(req, run, &q));
     return srv_run_end(req, run, ok);

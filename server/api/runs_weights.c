@@ -55,9 +55,9 @@ static bool is_asked_for(const srv_scope *scope, const attn_range *range) {
 /* Holds the run and reads which part of the matrix is asked for. NULL: a problem is set. */
 static const srv_run *begin(srv_request *req, const srv_field *fields, part_query *q,
                             attn_range *range) {
-    const srv_scope scope = {req, fields, q, ""};
+    const srv_scope scope = {req, fields, &q->given, ""};
     *q = (part_query){.stage = ATTN_STAGE_PROBS, .decimals = -1};
-    const srv_run *run = srv_run_begin(&scope, q, &q->spot);
+    const srv_run *run = srv_run_begin(req, fields, q, &q->spot);
     if (!run)
         return NULL;
     const attn_attention_dims *d = attn_run_dims(run->run);
@@ -372,8 +372,7 @@ static bool explain(srv_request *req, const srv_run *run, const cell_query *q,
 
 srv_outcome srv_runs_cells(srv_request *req) {
     cell_query q = {.decimals = -1};
-    const srv_scope scope = {req, srv_run_cells_query, &q, ""};
-    const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
+    const srv_run *run = srv_run_begin(req, srv_run_cells_query, &q, &q.spot);
     attn_run_cell cell;
     const bool ok = run && explain(req, run, &q, &cell);
     if (ok)
@@ -516,14 +515,12 @@ static void answer_what_if(what_if *c) {
 }
 
 static bool read_what_if(what_if *c) {
-    const srv_scope scope = {c->req, srv_run_what_if_fields, &c->body, ""};
+    const srv_scope scope = {c->req, srv_run_what_if_fields, &c->body.given, ""};
     const attn_attention_dims *d = attn_run_dims(c->run->run);
     c->body = (what_if_body){.items = WEIGHTS | OUTPUT | REMOVED | OUTPUT_BEFORE, .decimals = -1};
-    if (!srv_decode(c->req, srv_run_what_if_fields, &c->body))
-        return false;
-    srv_apply_timeout(c->req, c->body.timeout_ms);
     c->rows = (attn_range){.cols = d->S};
-    if (!srv_run_spot_check(&scope, c->run, &c->body.spot) ||
+    if (!srv_read_body(c->req, srv_run_what_if_fields, &c->body, &c->body.timeout_ms) ||
+        !srv_run_spot_check(&scope, c->run, &c->body.spot) ||
         !srv_run_range(&scope, "rows", &c->body.rows, d->L, &c->rows.row, &c->rows.rows))
         return false;
     c->rows.batch = (size_t)c->body.spot.batch;

@@ -9,13 +9,19 @@
 #include <string.h>
 
 bool srv_given(const srv_scope *scope, const char *name) {
-    uint64_t given;
-    memcpy(&given, scope->body, sizeof given);
-    for (; given; given &= given - 1) { /* loops over the given fields only, which are few */
+    /* loops over the given fields only, which are few */
+    for (uint64_t given = *scope->given; given; given &= given - 1) {
         const char *row = scope->fields[__builtin_ctzll(given)].name;
         if (row[0] == name[0] && strcmp(row, name) == 0)
             return true;
     }
+    return false;
+}
+
+bool srv_given_inside(const srv_scope *scope, size_t offset, size_t size) {
+    for (uint64_t given = *scope->given; given; given &= given - 1)
+        if (scope->fields[__builtin_ctzll(given)].offset - offset < size)
+            return true;
     return false;
 }
 
@@ -93,9 +99,13 @@ bool srv_is_listed(const char *list, const char *word) {
     return list && strstr(list, spaced) != NULL;
 }
 
-void srv_apply_timeout(srv_request *req, int64_t timeout_ms) {
-    if (timeout_ms > 0)
-        srv_request_finish_by(req, req->start_ns + timeout_ms * 1000000);
+bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
+                   const int64_t *timeout_ms) {
+    if (!srv_decode(req, fields, body))
+        return false;
+    if (*timeout_ms > 0)
+        srv_request_finish_by(req, req->start_ns + *timeout_ms * 1000000);
+    return true;
 }
 
 /* --- labels --- */
@@ -120,10 +130,8 @@ static bool check_labels(const srv_scope *scope, const char *name, const char *w
                       expected == 1 ? "" : "s", what, list->count);
 }
 
-bool srv_labels_check(const srv_scope *scope, const srv_labels *labels, size_t L, size_t S) {
-    if (!srv_given(scope, "labels"))
-        return true;
-    const srv_scope inside = {scope->req, srv_label_fields, labels, "/labels"};
+bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t L, size_t S) {
+    const srv_scope inside = {req, srv_label_fields, &labels->given, "/labels"};
     return (!srv_given(&inside, "query") ||
             check_labels(&inside, "query", "query", &labels->query, L)) &&
            (!srv_given(&inside, "key") || check_labels(&inside, "key", "key", &labels->key, S));

@@ -12,12 +12,14 @@
 typedef struct srv_scope {
     srv_request *req;
     const srv_field *fields;
-    const void *body; /* the struct begins with uint64_t given */
-    const char *at;   /* JSON pointer to the object: "" or "/masks/1" */
+    const uint64_t *given; /* a bit for each row that was in the object */
+    const char *at;        /* JSON pointer to the object: "" or "/masks/1" */
 } srv_scope;
 
 /* Returns whether the object has the field. */
 bool srv_given(const srv_scope *scope, const char *name);
+/* Returns whether the object has a field that is stored in the `size` bytes from `offset` on. */
+bool srv_given_inside(const srv_scope *scope, size_t offset, size_t size);
 /* Returns the path of the field as attn_error.where has it: scope->at without its first slash, "/"
  * and the name. The text is in the arena. */
 const char *srv_where(const srv_scope *scope, const char *name);
@@ -38,8 +40,10 @@ bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, s
 /* Returns whether `word` is one of the words of `list`. Each word has a space on both sides. A NULL
  * list is empty. */
 bool srv_is_listed(const char *list, const char *word);
-/* Applies timeout_ms of a body: it can only shorten the deadline. 0: not given. */
-void srv_apply_timeout(srv_request *req, int64_t timeout_ms);
+/* Decodes the body of the request by its table and applies the body's time limit, a member of the
+ * struct, which can only shorten the deadline. false: a problem is set. */
+bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
+                   const int64_t *timeout_ms);
 /* The names of queries and keys, which are the rows and columns of the weights. */
 typedef struct srv_labels {
     uint64_t given;
@@ -53,9 +57,9 @@ extern const srv_field srv_label_fields[];
         .fields = srv_label_fields, .doc = text                                                    \
     }
 
-/* Checks that the labels, if given, are one for each of the L queries and S keys. `scope` is the
- * body. */
-bool srv_labels_check(const srv_scope *scope, const srv_labels *labels, size_t L, size_t S);
+/* Checks that the labels, if given, are one for each of the L queries and S keys. false: a problem
+ * is set. */
+bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t L, size_t S);
 /* Writes {"query": [..], "key": [..]}, without the lists that were not given. */
 void srv_labels_write(srv_json *j, const srv_labels *labels);
 

@@ -174,11 +174,7 @@ static void index_text(srv_request *req) {
         if (srv_route_is_listed(r))
             attn_text_add(&t, "  %-4s %-20s %s\n", r->method, r->path, r->summary);
     attn_text_add(&t, "\nExamples:\n");
-    for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f)) {
-        srv_span title = srv_example_field(f, "title");
-        attn_text_add(&t, "  %-36s %.*s\n", srv_example_href(f, req->arena), (int)title.size - 2,
-                      title.data + 1);
-    }
+    srv_examples_text(&t, "  ", 36);
     srv_text_end(req, &t);
 }
 
@@ -215,11 +211,7 @@ srv_outcome srv_index(srv_request *req) {
         if (srv_route_is_listed(r))
             write_route(&j, r);
     srv_json_array_end(&j);
-    srv_json_key(&j, "examples");
-    srv_json_array(&j);
-    for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f))
-        srv_example_write(&j, f);
-    srv_json_array_end(&j);
+    srv_examples_write(&j);
     srv_json_object_end(&j);
     srv_json_end(&j);
     return SRV_DONE;

@@ -6,10 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-bool srv_reads_text(const srv_request *req) {
-    return (req->accept & SRV_ACCEPT_TEXT) != 0 && (req->accept & SRV_ACCEPT_JSON) == 0;
-}
-
 attn_text srv_text_begin(srv_request *req) {
     return (attn_text){.arena = req->arena};
 }

@@ -4,8 +4,6 @@
 
 #include "wire/json_out.h"
 
-/* Returns whether the client accepts text but not JSON. */
-bool srv_reads_text(const srv_request *req);
 /* Returns an empty text in the request's arena. */
 attn_text srv_text_begin(srv_request *req);
 /* Sets the reply 200 text/plain, or a problem if memory ran out. */

@@ -3,6 +3,7 @@
 #include "config/client.h"
 
 #include <arpa/inet.h>
+#include <attn/rng.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,14 +128,23 @@ void srv_client_behind(const srv_texts *proxies, const char *const *values, size
         count--;
 }
 
+void srv_client_address(const struct sockaddr *peer, char address[SRV_CLIENT_TEXT]) {
+    if (peer && peer->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)peer)->sin_addr, address, SRV_CLIENT_TEXT);
+    else if (peer && peer->sa_family == AF_INET6)
+        write_address(((const struct sockaddr_in6 *)peer)->sin6_addr.s6_addr, address);
+    else
+        memcpy(address, UNIX, sizeof UNIX);
+}
+
 srv_owner srv_client_number(const char *address) {
     unsigned char bytes[BYTES];
-    char text[SRV_CLIENT_TEXT];
-    if (!read_address(address, bytes) || is_four(bytes))
+    uint64_t prefix, host;
+    if (!read_address(address, bytes))
         return srv_owner_of(address);
-    memset(bytes + BYTES / 2, 0, BYTES / 2);
-    write_address(bytes, text);
-    return srv_owner_of(text);
+    memcpy(&prefix, bytes, sizeof prefix);
+    memcpy(&host, bytes + sizeof prefix, sizeof host);
+    return attn_rng_bits(prefix, is_four(bytes) ? host : 0);
 }
 
 srv_owner srv_owner_of(const char *name) {

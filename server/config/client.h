@@ -4,6 +4,7 @@
 #define SRV_CLIENT_H
 
 #include <stddef.h>
+#include <sys/socket.h>
 
 #include "config/config.h"
 #include "config/owner.h"
@@ -13,7 +14,10 @@ enum { SRV_CLIENT_TEXT = 64 }; /* room for an address such as "127.0.0.1", "::1"
 /* Returns whether the text is a valid entry of trusted_proxies: an IP address, a network such as
  * "10.0.0.0/8", or "unix". */
 bool srv_client_is_network(const char *text);
-/* Returns whether the address, in the form of srv_address_host, belongs to one of the proxies. */
+/* Writes the address of the peer of a connection, without its port: "127.0.0.1", "::1" or, for a
+ * unix socket, whose peer may be NULL, "unix". */
+void srv_client_address(const struct sockaddr *peer, char address[SRV_CLIENT_TEXT]);
+/* Returns whether the address, in the form of srv_client_address, belongs to one of the proxies. */
 bool srv_client_is_proxy(const srv_texts *proxies, const char *address);
 
 /* Finds the client behind a trusted proxy. `values` are the values of X-Forwarded-For in the order

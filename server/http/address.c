@@ -14,6 +14,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "config/client.h"
+
 static bool parse_unix(const char *path, srv_address *out) {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     if (!*path || strlen(path) >= sizeof un.sun_path)
@@ -151,34 +153,16 @@ int srv_address_listen(srv_address *a, int *out) {
     return listen_on(a, out);
 }
 
-static const struct in6_addr *six(const struct sockaddr *a) {
-    return &((const struct sockaddr_in6 *)a)->sin6_addr;
-}
-
 bool srv_address_is_local(const srv_address *a) {
     if (a->storage.ss_family == AF_INET)
         return ntohl(((const struct sockaddr_in *)&a->storage)->sin_addr.s_addr) >> 24 == 127;
     return a->storage.ss_family == AF_UNIX ||
-           IN6_IS_ADDR_LOOPBACK(six((const struct sockaddr *)&a->storage));
-}
-
-void srv_address_host(const struct sockaddr *a, char *text, size_t size) {
-    const char *done = NULL;
-    if (a && a->sa_family == AF_INET)
-        done =
-            inet_ntop(AF_INET, &((const struct sockaddr_in *)a)->sin_addr, text, (socklen_t)size);
-    else if (a && a->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(six(a)))
-        done = inet_ntop(AF_INET, six(a)->s6_addr + 12, text, (socklen_t)size);
-    else if (a && a->sa_family == AF_INET6)
-        done = inet_ntop(AF_INET6, six(a), text, (socklen_t)size);
-    if (!done)
-        snprintf(text, size, "unix");
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&a->storage)->sin6_addr);
 }
 
 void srv_address_url(const srv_address *a, const char *scheme, char *text, size_t size) {
-    char host[INET6_ADDRSTRLEN];
-    const struct sockaddr *any = (const struct sockaddr *)&a->storage;
-    srv_address_host(any, host, sizeof host);
+    char host[SRV_CLIENT_TEXT];
+    srv_client_address((const struct sockaddr *)&a->storage, host);
     if (a->storage.ss_family == AF_INET)
         snprintf(text, size, "%s://%s:%u", scheme, host,
                  ntohs(((const struct sockaddr_in *)&a->storage)->sin_port));

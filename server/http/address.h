@@ -27,9 +27,6 @@ int srv_address_listen(srv_address *a, int *fd);
 /* Writes the URL of the address, such as "http://127.0.0.1:8080" or "http://[::1]:8080" for the
  * scheme "http". The URL of a unix socket is "unix:/path" for every scheme. */
 void srv_address_url(const srv_address *a, const char *scheme, char *text, size_t size);
-/* Writes the host of an address without its port: "127.0.0.1", "::1" or, for a unix socket,
- * "unix". */
-void srv_address_host(const struct sockaddr *a, char *text, size_t size);
 
 /* Returns whether the address is a loopback address or a unix socket. */
 bool srv_address_is_local(const srv_address *a);

@@ -8,7 +8,6 @@
 #include <sys/uio.h>
 #include <time.h>
 
-#include "http/address.h"
 #include "http/exchange.h"
 
 /* Limits the bytes of a reply that the kernel buffers and has not yet sent. Without a limit the
@@ -33,7 +32,7 @@ srv_link *srv_link_open(srv_daemon *d, struct MHD_Connection *connection) {
     link->fd = info->connect_fd;
     info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const struct sockaddr *client = info ? info->client_addr : NULL;
-    srv_address_host(client, link->client, sizeof link->client);
+    srv_client_address(client, link->client);
     link->client_id = srv_client_number(link->client);
     link->proxied = srv_client_is_proxy(&d->app->config->trusted_proxies, link->client);
     link->tcp = client && (client->sa_family == AF_INET || client->sa_family == AF_INET6);

@@ -5,21 +5,14 @@
 #include "http/exchange.h"
 #include "http/head.h"
 
-typedef enum MHD_Result queue_function(struct MHD_Connection *, unsigned, struct MHD_Response *);
-
-static queue_function *library_queue;
+srv_queue_function *srv_queue_response;
 
 /* Writes the pointer only once, because threads of the first daemon already read it when the second
  * daemon starts. */
 bool srv_refusals_begin(void) {
-    if (!library_queue)
-        *(void **)&library_queue = dlsym(RTLD_NEXT, "MHD_queue_response");
-    return library_queue != NULL;
-}
-
-enum MHD_Result srv_queue_response(struct MHD_Connection *connection, unsigned status,
-                                   struct MHD_Response *response) {
-    return library_queue(connection, status, response);
+    if (!srv_queue_response)
+        *(void **)&srv_queue_response = dlsym(RTLD_NEXT, "MHD_queue_response");
+    return srv_queue_response != NULL;
 }
 
 /* Sets the problem for the status with which libmicrohttpd refuses the request. */
@@ -62,7 +55,7 @@ __attribute__((visibility("default"))) enum MHD_Result
 MHD_queue_response(struct MHD_Connection *connection, unsigned status, struct MHD_Response *page) {
     srv_exchange *x = srv_daemon_exchange(connection);
     if (!x || x->phase > SRV_AT_BODY)
-        return library_queue(connection, status, page);
+        return srv_queue_response(connection, status, page);
     const bool cut = goes_on(x);
     if (x->phase == SRV_AT_HEAD)
         srv_head_unread(x);

@@ -9,12 +9,14 @@
 #include <microhttpd.h>
 #include <stdbool.h>
 
-/* Queues a reply of the service itself: calls libmicrohttpd's own MHD_queue_response, not the
- * function that refusals.c defines in its place. */
-enum MHD_Result srv_queue_response(struct MHD_Connection *connection, unsigned status,
-                                   struct MHD_Response *response);
+typedef enum MHD_Result srv_queue_function(struct MHD_Connection *connection, unsigned status,
+                                           struct MHD_Response *response);
 
-/* Looks up the original MHD_queue_response. Called before each daemon starts. Returns false if it
+/* Queues a reply of the service itself. It points to libmicrohttpd's own MHD_queue_response, not to
+ * the function that refusals.c defines in its place. */
+extern srv_queue_function *srv_queue_response;
+
+/* Looks up libmicrohttpd's MHD_queue_response. Called before each daemon starts. Returns false if it
  * was not found, because libmicrohttpd is linked statically. */
 bool srv_refusals_begin(void);
 

@@ -7,6 +7,14 @@
 
 #include "request/shared.h"
 
+bool srv_reads_text(const srv_request *req) {
+    return (req->accept & SRV_ACCEPT_TEXT) != 0 && (req->accept & SRV_ACCEPT_JSON) == 0;
+}
+
+bool srv_draws(const srv_request *req) {
+    return (req->accept & SRV_ACCEPT_DRAWN) != 0;
+}
+
 attn_pool *srv_request_pool(const srv_request *req) {
     return req->in_place || !req->app ? NULL : req->app->pool;
 }

@@ -28,7 +28,10 @@ enum {
     SRV_ACCEPT_SVG = 32,
     SRV_ACCEPT_CSV = 64,
     SRV_ACCEPT_OCTETS = 128,
-    SRV_ACCEPT_EVENTS = 256
+    SRV_ACCEPT_EVENTS = 256,
+    /* These can hold a heatmap and nothing else. A route may offer them if its handler ends in
+     * srv_heat_reply or srv_heat_draw. */
+    SRV_ACCEPT_DRAWN = SRV_ACCEPT_PNG | SRV_ACCEPT_SVG | SRV_ACCEPT_CSV
 };
 
 /* A piece of a reply's body, in arena or static memory. Pieces are sent in order without a copy. */
@@ -99,6 +102,12 @@ typedef enum srv_outcome {
      * the arena are dropped, and the handler is called again on a request thread. */
     SRV_DEFER,
 } srv_outcome;
+
+/* Returns whether the client accepts text but not JSON. */
+bool srv_reads_text(const srv_request *req);
+/* Returns whether the client accepts one of SRV_ACCEPT_DRAWN; the answer is then the heatmap alone.
+ * A handler on the HTTP thread returns SRV_DEFER in this case, because drawing is slow. */
+bool srv_draws(const srv_request *req);
 
 /* Returns the thread pool for the work of the request. NULL on the HTTP thread, which must not wait
  * for the pool, and for a request outside of the service. */

@@ -109,7 +109,8 @@ typedef struct place {
     srv_path path;
     const char *name; /* the rest of the name */
     const srv_field *fields;
-    char *body; /* the struct that `fields` describe */
+    char *body;      /* the struct that `fields` describe */
+    uint64_t *given; /* its word of given bits */
 } place;
 
 /* The row of the next n bytes of the name; NULL: the problem is set. */
@@ -141,18 +142,17 @@ static char *enter_element(place *at, const srv_field *f) {
 
 /* Steps into the object or list of row f. An object that the JSON does not have is made. */
 static bool enter(place *at, const srv_field *f) {
-    uint64_t *given = (uint64_t *)(void *)at->body;
     const uint64_t bit = (uint64_t)1 << (f - at->fields);
     char *inner = NULL;
     if (f->kind == SRV_OBJECT) {
         inner = at->body + f->offset;
-        if (!(*given & bit)) {
+        if (!(*at->given & bit)) {
             if (f->init)
                 f->init(inner);
-            *(uint64_t *)(void *)inner = 0;
+            *srv_given_word(f, inner) = 0;
         }
-        *given |= bit;
-    } else if (f->kind == SRV_OBJECTS && (*given & bit)) {
+        *at->given |= bit;
+    } else if (f->kind == SRV_OBJECTS && (*at->given & bit)) {
         inner = enter_element(at, f);
     }
     if (!inner) {
@@ -161,6 +161,7 @@ static bool enter(place *at, const srv_field *f) {
         return false;
     }
     at->body = inner;
+    at->given = srv_given_word(f, inner);
     at->fields = f->fields;
     return true;
 }
@@ -180,13 +181,12 @@ static bool takes_dtype(const place *at, const srv_field *f, attn_dtype dtype) {
 }
 
 static bool insert(place *at, const srv_field *f, const attn_tensor *t) {
-    uint64_t *given = (uint64_t *)(void *)at->body;
     const uint64_t bit = (uint64_t)1 << (f - at->fields);
     if (f->kind != SRV_TENSOR) {
         srv_problem(at->req, SRV_TYPE, at->path.text, "this field is no tensor");
         return false;
     }
-    if (*given & bit) {
+    if (*at->given & bit) {
         srv_problem(at->req, SRV_MALFORMED, at->path.text,
                     "the field is there twice, in the JSON and as a tensor");
         return false;
@@ -194,14 +194,15 @@ static bool insert(place *at, const srv_field *f, const attn_tensor *t) {
     if (!takes_dtype(at, f, t->dtype))
         return false;
     *(attn_tensor *)(void *)(at->body + f->offset) = *t;
-    *given |= bit;
+    *at->given |= bit;
     return true;
 }
 
 bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from, const srv_field *fields,
                         void *to) {
     for (size_t i = 0; i < from->count; i++) {
-        place at = {.req = req, .name = from->tensors[i].name, .fields = fields, .body = to};
+        place at = {
+            .req = req, .name = from->tensors[i].name, .fields = fields, .body = to, .given = to};
         for (;;) {
             const size_t n = strcspn(at.name, ".");
             const srv_field *f = next_row(&at, n);

@@ -296,7 +296,7 @@ static bool read_union(srv_decoder *d, const srv_field *f, void *out) {
 
 /* --- objects --- */
 
-static bool read_object(srv_decoder *d, const srv_field *fields, void *out);
+static bool read_object(srv_decoder *d, const srv_field *fields, void *out, uint64_t *given);
 static srv_read_fn *reader_of(const srv_field *f);
 
 /* Sets the problem that an object is expected; it shows the object's first fields. */
@@ -317,13 +317,14 @@ static bool refuse_object(srv_decoder *d, const srv_field *f) {
 static bool read_nested(srv_decoder *d, const srv_field *f, void *out) {
     const srv_field *first = f->fields;
     const bool name = f->kind == SRV_OBJECT && (f->accepts & SRV_O_NAME) && *d->s.p == '"';
+    uint64_t *given = srv_given_word(f, out);
     if (!name && *d->s.p != '{')
         return refuse_object(d, f);
     if (f->init)
         f->init(out);
-    *(uint64_t *)out = name;
+    *given = name;
     return name ? reader_of(first)(d, first, (char *)out + first->offset)
-                : read_object(d, f->fields, out);
+                : read_object(d, f->fields, out, given);
 }
 
 static bool read_objects(srv_decoder *d, const srv_field *f, void *out) {
@@ -353,7 +354,8 @@ static srv_read_fn *reader_of(const srv_field *f) {
 
 /* Reads "name": value from its quote on. `seen`: a bit for each row that was there, also as null.
  */
-static bool read_member(srv_decoder *d, const srv_field *fields, uint64_t *seen, void *out) {
+static bool read_member(srv_decoder *d, const srv_field *fields, void *out, uint64_t *given,
+                        uint64_t *seen) {
     srv_scan *s = &d->s;
     srv_name name;
     const char *from = s->p;
@@ -380,13 +382,13 @@ static bool read_member(srv_decoder *d, const srv_field *fields, uint64_t *seen,
     if (!srv_scan_word(s, "null")) {
         if (!read_counted(d, f, reader_of(f), (char *)out + f->offset))
             return false;
-        *(uint64_t *)out |= bit;
+        *given |= bit;
     }
     srv_path_back(&s->path, mark);
     return true;
 }
 
-static bool read_object(srv_decoder *d, const srv_field *fields, void *out) {
+static bool read_object(srv_decoder *d, const srv_field *fields, void *out, uint64_t *given) {
     uint64_t seen = 0;
     bool more;
     if (!enter(d, '}', &more))
@@ -394,7 +396,7 @@ static bool read_object(srv_decoder *d, const srv_field *fields, void *out) {
     while (more) {
         if (*d->s.p != '"')
             return srv_scan_expected(&d->s, "a field name in double quotes");
-        if (!read_member(d, fields, &seen, out) || !srv_scan_more(&d->s, '}', &more))
+        if (!read_member(d, fields, out, given, &seen) || !srv_scan_more(&d->s, '}', &more))
             return false;
     }
     d->s.depth--;
@@ -421,17 +423,16 @@ bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out) {
     if (*s->p != '{')
         return srv_scan_expected(s, "an object");
     *(uint64_t *)out = 0;
-    if (!read_object(d, fields, out))
+    if (!read_object(d, fields, out, out))
         return false;
     srv_scan_space(s);
     return s->p == s->end || srv_scan_expected(s, "the end of the body");
 }
 
-bool srv_decode_required(srv_decoder *d, const srv_field *fields, const void *body) {
+static bool check_required(srv_decoder *d, const srv_field *fields, void *body, uint64_t given) {
     srv_path *path = &d->s.path;
-    const uint64_t given = *(const uint64_t *)body;
     for (const srv_field *f = fields; f->name; f++) {
-        const char *member = (const char *)body + f->offset;
+        char *member = (char *)body + f->offset;
         const bool there = given >> (f - fields) & 1;
         if (f->required && !there) {
             srv_problem(d->s.req, SRV_VALUE, path->text, "the field \"%s\" is required: %s",
@@ -442,17 +443,23 @@ bool srv_decode_required(srv_decoder *d, const srv_field *fields, const void *bo
             continue;
         const size_t mark = srv_path_key(path, f->name, strlen(f->name));
         const srv_objects *l = (const void *)member;
-        if (f->kind == SRV_OBJECT && !srv_decode_required(d, f->fields, member))
+        if (f->kind == SRV_OBJECT &&
+            !check_required(d, f->fields, member, *srv_given_word(f, member)))
             return false;
         for (size_t i = 0; f->kind == SRV_OBJECTS && i < l->count; i++) {
-            const size_t element = srv_path_index(path, i);
-            if (!srv_decode_required(d, f->fields, (const char *)l->items + i * f->size))
+            const size_t mark_element = srv_path_index(path, i);
+            char *element = (char *)l->items + i * f->size;
+            if (!check_required(d, f->fields, element, *srv_given_word(f, element)))
                 return false;
-            srv_path_back(path, element);
+            srv_path_back(path, mark_element);
         }
         srv_path_back(path, mark);
     }
     return true;
+}
+
+bool srv_decode_required(srv_decoder *d, const srv_field *fields, void *out) {
+    return check_required(d, fields, out, *(uint64_t *)out);
 }
 
 static bool is_empty(const srv_request *req) {

@@ -1,10 +1,12 @@
 /* Field tables: what a JSON body may hold, decoded into a C struct. The decoder, the limits, the
  * error texts and openapi.json come from these rows; the files of server/api hold the tables.
  *
- * Every decoded struct begins with `uint64_t given;`: bit i is set when row i of its table was in
- * the body, so that a table has at most SRV_FIELDS_MOST rows. Absent fields keep what the struct
- * held before (its defaults); JSON null counts as absent, save inside tensors. Unknown fields are
- * errors that name the nearest known one.
+ * Bit i of a struct's word `given` is set when row i of its table was in the body, so that a table
+ * has at most SRV_FIELDS_MOST rows. The word is the first member of the struct, `uint64_t given;`.
+ * A struct of the library has no such member: the word for an object of that type is a member of
+ * the struct around it, which the row names. Absent fields keep what the struct held before (its
+ * defaults); JSON null counts as absent, save inside tensors. Unknown fields are errors that name
+ * the nearest known one.
  *
  * A tensor is written as nested lists, or as an object {"shape": [..], "dtype": "float32", ..} with
  * one of "data": [flat list], "base64": "little-endian bytes", "random": "normal" or "uniform"
@@ -24,11 +26,11 @@
 #include "request/request.h"
 
 typedef enum srv_kind {
-    SRV_BOOL,   /* bool */
-    SRV_INT,    /* int64_t, within min … max */
+    SRV_BOOL,   /* bool; see accepts */
+    SRV_INT,    /* int64_t or an unsigned type of that size, within min … max */
     SRV_REAL,   /* double, within min … max, finite */
     SRV_STRING, /* const char * */
-    SRV_ENUM,   /* int: index into choices */
+    SRV_ENUM,   /* int or an enumeration of that size: first + index into choices */
     SRV_FLAGS,  /* unsigned: a list of names, bit = index into choices; a single string is a list of
                    one */
     SRV_TENSOR, /* attn_tensor, see accepts */
@@ -54,8 +56,11 @@ enum {
 enum {
     SRV_O_NAME = 1, /* a string stands for an object of its first field alone */
 };
-/* accepts, for booleans: true lets numbers beyond their float type be infinities. */
-enum { SRV_B_BEYOND = 1 };
+/* accepts, for booleans. */
+enum {
+    SRV_B_BEYOND = 1, /* true lets numbers beyond their float type be infinities */
+    SRV_B_NOT = 2,    /* the member has the opposite meaning: true is stored as false */
+};
 /* accepts, for unions. */
 enum {
     SRV_U_FALSE = 1, /* but not true */
@@ -98,8 +103,11 @@ typedef struct srv_field {
     const char *mistaken; /* a name that people try for this field, for "did you mean"; or NULL */
     unsigned accepts;
     const char *const *choices;     /* NULL-terminated */
+    int first;                      /* ENUM: the number of the first choice */
     const struct srv_field *fields; /* nested table, ended by a row with name NULL */
-    size_t size;                    /* OBJECTS: bytes of one struct */
+    size_t given; /* OBJECT: offset of the object's word of given bits, in the struct that
+                     `offset` refers to, too; 0: the object begins with the word */
+    size_t size;  /* OBJECTS: bytes of one struct */
     void (*init)(void *item); /* OBJECT, OBJECTS: defaults, set when the object is there; NULL:
                                  OBJECTS start as zeros, OBJECT as the struct was */
     double min, max;          /* INT, REAL, numbers of UNION: both 0 = no bound; OBJECTS, INTS,
@@ -107,11 +115,18 @@ typedef struct srv_field {
     bool required;
 } srv_field;
 
+_Static_assert(sizeof(size_t) == sizeof(int64_t), "SRV_INT rows may name a size_t");
+
 enum { SRV_FIELDS_MOST = 64 }; /* rows of one table: the bits of `given` */
 
 /* Returns whether the field table and all tables nested in it have at most SRV_FIELDS_MOST rows.
  * The service checks the tables of all routes when it starts. */
 bool srv_fields_fit(const srv_field *fields);
+
+/* Returns the word of given bits of an object or element, which the row `f` describes. */
+static inline uint64_t *srv_given_word(const srv_field *f, void *object) {
+    return (uint64_t *)(void *)(f->given ? (char *)object - f->offset + f->given : (char *)object);
+}
 
 /* Decodes the body of `req`, of any content type that the route accepts, into *out. Tensors and
  * strings are in req->arena or in the body. Returns false with a problem in req->reply on failure.

@@ -214,10 +214,9 @@ bool srv_read_real(srv_decoder *d, const srv_field *f, void *out) {
 
 bool srv_read_bool(srv_decoder *d, const srv_field *f, void *out) {
     const bool yes = srv_scan_word(&d->s, "true");
-    (void)f;
     if (!yes && !srv_scan_word(&d->s, "false"))
         return srv_refuse_value(d, SRV_TYPE, "true or false");
-    *(bool *)out = yes;
+    *(bool *)out = yes != ((f->accepts & SRV_B_NOT) != 0);
     return true;
 }
 
@@ -246,7 +245,7 @@ bool srv_read_choice(srv_decoder *d, const srv_field *f, void *out) {
         return false;
     for (int i = 0; f->choices[i]; i++)
         if (strcmp(f->choices[i], text) == 0) {
-            *(int *)out = i;
+            *(int *)out = f->first + i;
             return true;
         }
     d->s.p = start;

@@ -27,7 +27,7 @@ void srv_decode_begin(srv_decoder *d, srv_request *req);
 /* Reads the text, which is one JSON object, into *out. */
 bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out);
 /* Checks that the required members of the struct and of its nested structs were in the text. */
-bool srv_decode_required(srv_decoder *d, const srv_field *fields, const void *out);
+bool srv_decode_required(srv_decoder *d, const srv_field *fields, void *out);
 
 typedef bool srv_read_fn(srv_decoder *d, const srv_field *f, void *out);
 

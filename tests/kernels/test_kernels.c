@@ -15,7 +15,7 @@ static void score_raw(const attn_kernels *k, void *tile, const float *q, size_t 
         k->score(tile, q, E, rows, packed_key, n, E, 1);
         return;
     }
-    void *packed = attn_alloc(k->query_room(rows, E) * k->elem + 1);
+    void *packed = attn_alloc(attn_query_room(k, rows, E) * k->elem + 1);
     k->pack_query(packed, q, E, rows, E);
     k->score(tile, packed, E, rows, packed_key, n, E, 1);
     attn_free(packed);
@@ -25,8 +25,8 @@ static void score_round(const attn_kernels *k, uint64_t seed) {
     const size_t most = k->keys < ref->keys ? k->keys : ref->keys;
     const size_t n = 1 + pick(seed, 0, most), E = pick(seed, 1, MOST), rows = 1 + pick(seed, 2, 16);
     numbers q = numbers_new(rows * E, seed, 1), key = numbers_new(n * E, seed + 1, 1);
-    void *packed = attn_alloc(k->key_room(E) * k->elem),
-         *packed_ref = attn_alloc(ref->key_room(E) * 8);
+    void *packed = attn_alloc(attn_key_room(k, E) * k->elem),
+         *packed_ref = attn_alloc(attn_key_room(ref, E) * 8);
     float *tile = tile_of(k, rows);
     double *truth = tile_of(ref, rows);
     k->pack_key(packed, key.f.data, E, n, E);
@@ -44,7 +44,7 @@ static void score_round(const attn_kernels *k, uint64_t seed) {
 static void score_is_pure(const attn_kernels *k, uint64_t seed) {
     const size_t n = k->keys, E = 1 + pick(seed, 1, MOST), rows = k->rows;
     numbers q = numbers_new(rows * E, seed, 1), key = numbers_new(n * E, seed + 1, 1);
-    char *packed = attn_alloc(k->key_room(E) * k->elem);
+    char *packed = attn_alloc(attn_key_room(k, E) * k->elem);
     float *all = tile_of(k, rows), *one = tile_of(k, 1);
     k->pack_key(packed, key.f.data, E, n, E);
     score_raw(k, all, q.f.data, rows, packed, n, E);
@@ -115,8 +115,8 @@ typedef struct pass {
 
 static pass pass_new(const attn_kernels *k, size_t rows, size_t Ev) {
     pass p = {attn_alloc(rows * k->elem), attn_alloc(rows * k->lanes * k->elem),
-              attn_alloc(rows * k->elem), attn_alloc(rows * k->acc_room(Ev) * k->elem + 1),
-              tile_of(k, rows),           attn_alloc(k->value_room(Ev) * k->elem + 1)};
+              attn_alloc(rows * k->elem), attn_alloc(rows * attn_acc_room(k, Ev) * k->elem + 1),
+              tile_of(k, rows),           attn_alloc(attn_value_room(k, Ev) * k->elem + 1)};
     for (size_t r = 0; r < rows; r++)
         if (k->elem == 4)
             ((float *)p.max)[r] = -INFINITY;
@@ -124,7 +124,7 @@ static pass pass_new(const attn_kernels *k, size_t rows, size_t Ev) {
             ((double *)p.max)[r] = -INFINITY;
     memset(p.sum, 0, rows * k->lanes * k->elem);
     memset(p.acc, k->plain ? 0 : 0xff,
-           rows * k->acc_room(Ev) * k->elem); /* NaN, which is dropped */
+           rows * attn_acc_room(k, Ev) * k->elem); /* NaN, which is dropped */
     return p;
 }
 
@@ -184,7 +184,7 @@ static void pass_round(const attn_kernels *k, uint64_t seed) {
             continue;
         near(k->logsumexp(max, sum), ref->logsumexp(max_ref, sum_ref), 1,
              3e-7 + coarse_error(k, max));
-        ref->divide(truth, Ev, (double *)b.acc + r * ref->acc_room(Ev), 1, Ev, &sum_ref);
+        ref->divide(truth, Ev, (double *)b.acc + r * attn_acc_room(ref, Ev), 1, Ev, &sum_ref);
         for (size_t e = 0; e < Ev; e++)
             near((double)got[e], truth[e], 1, 2e-6 + coarse_error(k, 0));
     }
@@ -218,12 +218,14 @@ static void part_round(const attn_kernels *k, uint64_t seed) {
     const size_t all = first + 1 + pick(seed, 2, k->keys - first),
                  n = 1 + pick(seed, 3, all - first);
     numbers q = numbers_new(3 * E, seed, 1), x = numbers_new(all * E, seed + 1, 1);
-    char *keys = attn_alloc(k->key_room(E) * k->elem), *part = attn_alloc(k->key_room(E) * k->elem);
+    char *keys = attn_alloc(attn_key_room(k, E) * k->elem),
+         *part = attn_alloc(attn_key_room(k, E) * k->elem);
     float *whole = tile_of(k, 3), *alone = tile_of(k, 3), one[3] = {1, 1, 1};
     pass a = pass_new(k, 3, E), b = pass_new(k, 3, E);
     k->pack_key(keys, x.f.data, E, all, E);
     k->pack_key(part, (float *)x.f.data + first * E, E, n, E);
-    score_raw(k, whole, q.f.data, 3, keys + first * (k->key_room(E) / k->keys) * k->elem, n, E);
+    score_raw(k, whole, q.f.data, 3, keys + first * (attn_key_room(k, E) / k->keys) * k->elem, n,
+              E);
     score_raw(k, alone, q.f.data, 3, part, n, E);
     for (size_t r = 0; r < 3; r++)
         assert_memory_equal(whole + r * k->keys, alone + r * k->keys, n * sizeof(float));
@@ -231,7 +233,7 @@ static void part_round(const attn_kernels *k, uint64_t seed) {
     k->pack_value(b.packed, (float *)x.f.data + first * E, E, n, E);
     k->accumulate(a.acc, whole, 3, a.packed, first, n, all, E, one);
     k->accumulate(b.acc, alone, 3, b.packed, 0, n, n, E, one);
-    assert_memory_equal(a.acc, b.acc, 3 * k->acc_room(E) * sizeof(float));
+    assert_memory_equal(a.acc, b.acc, 3 * attn_acc_room(k, E) * sizeof(float));
     attn_free(keys), attn_free(part), attn_free(whole), attn_free(alone);
     pass_free(&a), pass_free(&b), numbers_free(&q), numbers_free(&x);
 }
@@ -242,10 +244,10 @@ static void unpacked_round(const attn_kernels *k, uint64_t seed) {
         return; /* a table that packs queries */
     const size_t rows = 1 + pick(seed, 0, 11), n = 1 + pick(seed, 1, k->keys);
     const size_t E = 1 + pick(seed, 2, 140), ld = E + pick(seed, 3, 3);
-    const size_t room = k->acc_room(E);
+    const size_t room = attn_acc_room(k, E);
     numbers q = numbers_new(rows * E, seed + 1, 1), x = numbers_new((n - 1) * ld + E, seed + 2, 1);
-    float *packed = attn_alloc(k->value_room(E) * sizeof(float));
-    float *keys = attn_alloc(k->key_room(E) * sizeof(float)), factor[11];
+    float *packed = attn_alloc(attn_value_room(k, E) * sizeof(float));
+    float *keys = attn_alloc(attn_key_room(k, E) * sizeof(float)), factor[11];
     float *tile = attn_alloc(2 * rows * k->keys * sizeof(float)), *few = tile + rows * k->keys;
     float *acc = attn_alloc(2 * rows * room * sizeof(float)), *few_acc = acc + rows * room;
     const void *query[11], *weights[11], *factors[11];

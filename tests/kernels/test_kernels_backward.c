@@ -8,7 +8,7 @@ static void back_round(const attn_kernels *k, uint64_t seed) {
     if (k->plain || k->precision != ATTN_PRECISION_FP32)
         return; /* gradients are of plain tables */
     const size_t rows = 1 + pick(seed, 0, k->rows), n = 1 + pick(seed, 1, k->keys);
-    const size_t E = 1 + pick(seed, 2, 140), room = k->acc_room(E), cells = rows * k->keys;
+    const size_t E = 1 + pick(seed, 2, 140), room = attn_acc_room(k, E), cells = rows * k->keys;
     numbers x = numbers_new(rows * E, seed + 1, 1), s = numbers_new(cells, seed + 2, 3);
     numbers z = numbers_new(cells, seed + 3, 1), acc = numbers_new(k->keys * room, seed + 4, 1);
     float *packed = attn_alloc(rows * room * sizeof(float)),

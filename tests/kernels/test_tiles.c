@@ -176,8 +176,8 @@ static void test_packing(void **state) {
             attn_kernels_tiles_avx512bf16(&k[1], (attn_precision)p);
             const size_t n = 1 + attn_rng_bits(seed, 0) % k->keys, E = attn_rng_bits(seed, 1) % 100,
                          rows = n < k->rows ? n : k->rows;
-            const size_t bytes[] = {k->key_room(E) * 4 + 64, k->value_room(E) * 4 + 64,
-                                    k->query_room(rows, E) * 4 + 64};
+            const size_t bytes[] = {attn_key_room(k, E) * 4 + 64, attn_value_room(k, E) * 4 + 64,
+                                    attn_query_room(k, rows, E) * 4 + 64};
             float *x = attn_alloc(n * E * sizeof *x + 4);
             char *packed[2][3];
             for (size_t i = 0; i < n * E; i++)

@@ -23,10 +23,10 @@ enum { TILES = 4, WIDEST = 100 };
 
 static void walk_begin(walk *w, const attn_kernels *k, const attn_tile_pass *p, uint64_t seed) {
     float *x = attn_alloc(k->keys * WIDEST * sizeof *x);
-    const size_t room = k->acc_room(p->Ev);
-    w->query = attn_alloc(k->query_room(p->rows, p->E) * sizeof(float));
-    w->keys = attn_alloc(TILES * k->key_room(p->E) * sizeof(float));
-    w->values = attn_alloc(TILES * k->value_room(p->Ev) * sizeof(float));
+    const size_t room = attn_acc_room(k, p->Ev);
+    w->query = attn_alloc(attn_query_room(k, p->rows, p->E) * sizeof(float));
+    w->keys = attn_alloc(TILES * attn_key_room(k, p->E) * sizeof(float));
+    w->values = attn_alloc(TILES * attn_value_room(k, p->Ev) * sizeof(float));
     w->max = attn_alloc(p->rows * sizeof(float));
     w->sum = attn_alloc(p->rows * k->lanes * sizeof(float));
     w->acc = attn_alloc(p->rows * room * sizeof(float));
@@ -43,8 +43,8 @@ static void walk_begin(walk *w, const attn_kernels *k, const attn_tile_pass *p, 
             k->pack_query(w->query, x, WIDEST, p->rows, p->E);
             break;
         }
-        k->pack_key(w->keys + t * k->key_room(p->E), x, WIDEST, k->keys, p->E);
-        k->pack_value(w->values + t * k->value_room(p->Ev), x, WIDEST, k->keys, p->Ev);
+        k->pack_key(w->keys + t * attn_key_room(k, p->E), x, WIDEST, k->keys, p->E);
+        k->pack_value(w->values + t * attn_value_room(k, p->Ev), x, WIDEST, k->keys, p->Ev);
     }
     attn_free(x);
 }
@@ -59,7 +59,7 @@ static void walk_end(walk *w) {
 static void step_by_step(const attn_kernels *k, const attn_tile_pass *p, walk *w) {
     float *tile = attn_alloc(k->rows * k->keys * sizeof *tile), factor[64];
     for (size_t t = 0; t < p->tiles; t++) {
-        k->score(tile, w->query, p->E, p->rows, w->keys + t * k->key_room(p->E), k->keys, p->E,
+        k->score(tile, w->query, p->E, p->rows, w->keys + t * attn_key_room(k, p->E), k->keys, p->E,
                  p->scale);
         k->softmax(tile, p->rows, k->keys, w->max, w->sum, factor);
         for (size_t r = 0; r < p->rows; r++) {
@@ -67,7 +67,7 @@ static void step_by_step(const attn_kernels *k, const attn_tile_pass *p, walk *w
                    k->keys * sizeof *tile);
             w->maxima[r * p->ld_maxima + t] = w->max[r];
         }
-        k->accumulate(w->acc, tile, p->rows, w->values + t * k->value_room(p->Ev), 0, k->keys,
+        k->accumulate(w->acc, tile, p->rows, w->values + t * attn_value_room(k, p->Ev), 0, k->keys,
                       k->keys, p->Ev, factor);
     }
     attn_free(tile);
@@ -84,9 +84,9 @@ static void check_pass(const attn_kernels *k, uint64_t seed) {
                         .ld_kept = TILES * k->keys,
                         .ld_maxima = TILES};
     const bool keeps = seed % 4 != 0;
-    const size_t room = k->acc_room(p.Ev);
-    p.key_bytes = k->key_room(p.E) * sizeof(float);
-    p.value_bytes = k->value_room(p.Ev) * sizeof(float);
+    const size_t room = attn_acc_room(k, p.Ev);
+    p.key_bytes = attn_key_room(k, p.E) * sizeof(float);
+    p.value_bytes = attn_value_room(k, p.Ev) * sizeof(float);
     walk_begin(&want, k, &p, seed);
     walk_begin(&got, k, &p, seed);
     step_by_step(k, &p, &want);

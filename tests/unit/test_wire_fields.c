@@ -6,6 +6,7 @@
 #include "config/nearest.h"
 #include "jobs/jobs.h"
 #include "unit/wire_body.h"
+#include "wire/container.h"
 
 typedef struct point {
     uint64_t given;
@@ -26,6 +27,15 @@ typedef struct shape {
     attn_tensor values;
 } shape;
 
+/* A struct of another library: it has no word of given bits. */
+typedef enum stage { STAGE_NONE, STAGE_PADDING, STAGE_WINDOW } stage;
+typedef struct foreign {
+    attn_tensor values;
+    stage stage;
+    size_t heads;
+    bool closed;
+} foreign;
+
 typedef struct input {
     uint64_t given;
     bool on;
@@ -43,6 +53,8 @@ typedef struct input {
     shape form;
     srv_strings all_words;
     srv_objects all_points;
+    uint64_t foreign_given;
+    foreign foreign;
 } input;
 
 static void init_point(void *item) {
@@ -82,6 +94,21 @@ static const srv_field shape_fields[] = {
      .accepts = SRV_T_REAL},
     {0},
 };
+static const srv_field foreign_fields[] = {
+    {.name = "stage",
+     .kind = SRV_ENUM,
+     .offset = offsetof(foreign, stage),
+     .choices = kinds + 1,
+     .first = STAGE_PADDING,
+     .required = true},
+    {.name = "heads", .kind = SRV_INT, .offset = offsetof(foreign, heads)},
+    {.name = "open", .kind = SRV_BOOL, .offset = offsetof(foreign, closed), .accepts = SRV_B_NOT},
+    {.name = "values",
+     .kind = SRV_TENSOR,
+     .offset = offsetof(foreign, values),
+     .accepts = SRV_T_REAL},
+    {0},
+};
 static const srv_field fields[] = {
     {ROW(SRV_BOOL, "on", on)},
     {ROW(SRV_INT, "count", count), .min = 1, .max = 10},
@@ -103,6 +130,8 @@ static const srv_field fields[] = {
     {ROW(SRV_OBJECT, "form", form), .accepts = SRV_O_NAME, .fields = shape_fields},
     {ROW(SRV_STRINGS, "all_words", all_words)},
     {ROW(SRV_OBJECTS, "all_points", all_points), .fields = point_fields, .size = sizeof(point)},
+    {ROW(SRV_OBJECT, "foreign", foreign), .accepts = SRV_O_NAME, .fields = foreign_fields,
+     .given = offsetof(input, foreign_given)},
     {0},
 };
 
@@ -203,6 +232,48 @@ static void test_kinds(void **state) {
     assert_int_equal(in.offset.integer, -3);
     assert_true(in.offset.number == -3);
     assert_int_equal(in.parts, 0);
+    wire_close(&req);
+}
+
+/* Objects of structs that have no word of given bits, from the JSON and from tensors beside it. */
+static void test_foreign_structs(void **state) {
+    (void)state;
+    srv_request req;
+    input in;
+    accept(&req, &in,
+           "{\"query\":[1],\"foreign\":{\"stage\":\"window\",\"heads\":3,\"open\":true}}");
+    assert_int_equal(in.foreign_given, 7);
+    assert_int_equal(in.foreign.stage, STAGE_WINDOW);
+    assert_int_equal(in.foreign.heads, 3);
+    assert_false(in.foreign.closed);
+    assert_int_equal(in.foreign.values.rank, 0);
+    wire_close(&req);
+    accept(&req, &in,
+           "{\"query\":[1],\"foreign\":{\"open\":false,\"stage\":\"padding\",\"values\":[2]}}");
+    assert_int_equal(in.foreign_given, 1 | 4 | 8);
+    assert_int_equal(in.foreign.stage, STAGE_PADDING);
+    assert_true(in.foreign.closed);
+    wire_close(&req);
+    accept(&req, &in, "{\"query\":[1],\"foreign\":\"window\"}");
+    assert_int_equal(in.foreign_given, 1);
+    assert_int_equal(in.foreign.stage, STAGE_WINDOW);
+    wire_close(&req);
+    refuse_member("\"foreign\":{\"heads\":1}", 422, "invalid_value", "/foreign", "\"stage\"");
+    refuse_member("\"foreign\":\"causal\"", 422, "invalid_value", "/foreign", "\"padding\"");
+
+    float numbers[] = {5, 6};
+    const size_t dims[] = {2};
+    const attn_named_tensor beside = {"foreign.values",
+                                      attn_tensor_dense(numbers, ATTN_F32, 1, dims)};
+    const char *text = "{\"query\":[1],\"foreign\":{\"stage\":\"window\"}}";
+    const srv_decoded_body body = {
+        .text = text, .size = strlen(text), .tensors = &beside, .count = 1};
+    wire_open(&req, "", 0, LIMIT);
+    req.decoded_body = &body;
+    in = (input){0};
+    assert_true(srv_decode(&req, fields, &in));
+    assert_int_equal(in.foreign_given, 1 | 8);
+    assert_ptr_equal(in.foreign.values.data, numbers);
     wire_close(&req);
 }
 
@@ -478,17 +549,12 @@ static void test_tables_of_routes_fit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_refused_values),
-        cmocka_unit_test(test_unknown_fields),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_forging),
-        cmocka_unit_test(test_amplification),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_most_rows),
-        cmocka_unit_test(test_tables_of_routes_fit),
+        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_foreign_structs), cmocka_unit_test(test_refused_values),
+        cmocka_unit_test(test_unknown_fields),  cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_forging),         cmocka_unit_test(test_amplification),
+        cmocka_unit_test(test_names),           cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_most_rows),       cmocka_unit_test(test_tables_of_routes_fit),
     };
     return cmocka_run_group_tests_name("wire_fields", tests, NULL, NULL);
 }

@@ -63,19 +63,6 @@ bool attn_isa_available(attn_isa isa) {
 
 /* --- tables --- */
 
-const attn_kernels *attn_kernels_of(attn_isa isa) {
-    switch (isa) {
-    case ATTN_ISA_AVX2:
-        return &attn_kernels_avx2;
-    case ATTN_ISA_AVX512:
-        return &attn_kernels_avx512;
-    case ATTN_ISA_AMX:
-        return attn_kernels_vector();
-    default:
-        return &attn_kernels_ref;
-    }
-}
-
 const attn_pointwise *attn_pointwise_of(attn_isa isa) {
     switch (isa) {
     case ATTN_ISA_REF:
@@ -89,8 +76,7 @@ const attn_pointwise *attn_pointwise_of(attn_isa isa) {
     }
 }
 
-/* Kernel tables that are made from plain ones, when an instruction set is chosen or a table is
- * asked for the first time. */
+/* Kernel tables that are made from plain ones. */
 static struct {
     attn_kernels fast[ATTN_ISA_AMX], bf16[ATTN_ISA_AMX]; /* by instruction set */
     attn_kernels pairs, amx[ATTN_PRECISION_COUNT];
@@ -146,19 +132,40 @@ static void make_tables(void) {
         make_table_amx((attn_precision)p);
 }
 
-/* For `fast`, three products of bfloat16 pairs are faster than one product of floats only on AMX.
- * On other processors the table for `fast` only has faster exponentials and sums. */
-const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bool tanh_score) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_tables);
+static const attn_kernels *plain_table(attn_isa isa) {
+    switch (isa) {
+    case ATTN_ISA_AVX2:
+        return &attn_kernels_avx2;
+    case ATTN_ISA_AVX512:
+        return &attn_kernels_avx512;
+    default:
+        return &attn_kernels_ref;
+    }
+}
+
+/* Finds the table among those that were made. For `fast`, three products of bfloat16 pairs are
+ * faster than one product of floats only on AMX. On other processors the table for `fast` only has
+ * faster exponentials and sums. */
+static const attn_kernels *table_of(attn_isa isa, attn_precision precision, bool tanh_score) {
     if (isa == ATTN_ISA_AMX && !tanh_score)
         return &made.amx[precision];
     if (isa == ATTN_ISA_AMX)
         isa = attn_kernels_vector()->isa;
     if (precision == ATTN_PRECISION_FP32)
-        return attn_kernels_of(isa);
+        return plain_table(isa);
     if (precision == ATTN_PRECISION_FAST)
         return &made.fast[isa];
     const bool pairs = isa == ATTN_ISA_AVX512 && has_avx512bf16() && !tanh_score;
     return pairs ? &made.pairs : &made.bf16[isa];
+}
+
+void attn_processor_tables(attn_kernel_tables tables) {
+    make_tables();
+    for (int isa = 0; isa < ATTN_ISA_COUNT; isa++) {
+        const bool emulated = isa == ATTN_ISA_AMX && attn_kernels_vector();
+        for (int p = 0; (emulated || attn_isa_available((attn_isa)isa)) && p < ATTN_PRECISION_COUNT;
+             p++)
+            for (int tanh_score = 0; tanh_score < 2; tanh_score++)
+                tables[isa][p][tanh_score] = table_of((attn_isa)isa, (attn_precision)p, tanh_score);
+    }
 }

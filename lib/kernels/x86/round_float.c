@@ -16,10 +16,6 @@ static void round_all(float *x, size_t n) {
         x[i] = attn_bf16_round(x[i]);
 }
 
-static size_t k_query_room(size_t rows, size_t E) {
-    return rows * E;
-}
-
 static double pack_query(const attn_kernels *base, float *dst, const float *q, size_t ldq,
                          size_t rows, size_t E) {
     for (size_t r = 0; r < rows; r++)
@@ -39,7 +35,7 @@ static double pack_key(const attn_kernels *base, void *dst, const void *src, siz
 static double pack_value(const attn_kernels *base, void *dst, const void *src, size_t ld, size_t n,
                          size_t Ev) {
     const double magnitude = base->pack_value(dst, src, ld, n, Ev);
-    round_all(dst, n * base->acc_room(Ev));
+    round_all(dst, n * attn_acc_room(base, Ev));
     return magnitude;
 }
 
@@ -76,7 +72,6 @@ static void accumulate(const attn_kernels *base, float *acc, const float *tile, 
     void attn_kernels_round_##isa(attn_kernels *k) {                                               \
         k->precision = ATTN_PRECISION_BF16;                                                        \
         k->plain = &attn_kernels_##isa;                                                            \
-        k->query_room = k_query_room;                                                              \
         k->pack_query = k_pack_query_##isa;                                                        \
         k->pack_key = k_pack_key_##isa;                                                            \
         k->pack_value = k_pack_value_##isa;                                                        \

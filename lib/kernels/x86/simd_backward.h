@@ -35,7 +35,7 @@ INLINE void accumulate_backward_panel(const int nv, float *acc, bool begins, siz
 
 static void NAME(k_accumulate_backward)(void *acc, bool begins, const void *tile, size_t rows,
                                         size_t n, const void *packed, size_t width) {
-    const size_t ld = NAME(k_acc_room)(width);
+    const size_t ld = attn_round_up(width, PW);
     for (size_t c = 0; c < width; c += PW) {
         float *to = (float *)acc + c;
         const float *panel = (const float *)packed + c * rows;

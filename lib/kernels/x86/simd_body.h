@@ -200,7 +200,7 @@ static void NAME(k_score_tanh)(void *tile, const void *q, size_t ldq, size_t row
 INLINE void accumulate_panels(const bool coarse, void *acc, const void *tile, size_t rows,
                               const void *packed_value, size_t first, size_t n, size_t packed,
                               size_t Ev, const void *factor) {
-    size_t lda = NAME(k_acc_room)(Ev);
+    size_t lda = attn_round_up(Ev, PW);
     for (size_t c = 0; c < Ev; c += PW) {
         float *to = (float *)acc + c;
         const float *panel = (const float *)packed_value + c * packed + first * PW;
@@ -236,8 +236,6 @@ static void NAME(k_accumulate_coarse)(void *acc, const void *tile, size_t rows,
 /* The order of these includes matters: each file uses functions of the files before it. */
 #include "kernels/x86/simd_softmax.h"
 
-#include "kernels/x86/simd_end.h"
-
 #include "kernels/x86/simd_backward.h"
 
 #include "kernels/x86/simd_unpacked_rows.h"
@@ -250,9 +248,11 @@ const attn_kernels NAME(attn_kernels) = {
     .keys = KEYS,
     .panel = PW > CHAIN ? PW : CHAIN,
     .lanes = LANES,
-    .key_room = NAME(k_key_room),
-    .value_room = NAME(k_value_room),
-    .acc_room = NAME(k_acc_room),
+    .key_unit = 1,
+    .value_unit = PW,
+    .acc_unit = PW,
+    .query_unit = 1,
+    .halves = 2,
     .pack_key = NAME(k_pack_key),
     .pack_value = NAME(k_pack_value),
     .max_magnitude = NAME(k_max_magnitude),

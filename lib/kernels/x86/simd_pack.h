@@ -1,16 +1,6 @@
 /* Packing for the float kernels: keys are transposed in registers, values are packed row by row.
  * simd_body.h includes this file. Contract: kernels.h. */
 
-static size_t NAME(k_key_room)(size_t E) {
-    return KEYS * E;
-}
-static size_t NAME(k_acc_room)(size_t Ev) {
-    return (Ev + PW - 1) / PW * PW;
-}
-static size_t NAME(k_value_room)(size_t Ev) {
-    return KEYS * NAME(k_acc_room)(Ev);
-}
-
 /* Returns the largest magnitude from the largest magnitude of each lane. They were compared as bit
  * patterns, in which NaN is above infinity. */
 INLINE double lane_max(vf most) {

@@ -1,5 +1,6 @@
-/* The float kernels for rows of scores: edits, numerators with their running maxima and sums, and
- * the merging of rows over different keys. simd_body.h includes this file. Contract: kernels.h. */
+/* The softmax of rows of scores in the float kernels: edits of scores, numerators with their running
+ * maxima and sums, the merging of rows over different keys, and the end of rows, which divides sums
+ * and numerators by the sum of the row. simd_body.h includes this file. Contract: kernels.h. */
 
 /* Returns a mask of the lanes that lie in [lo, hi), for the vector at cell j. */
 INLINE vm lanes_within(size_t j, size_t lo, size_t hi) {
@@ -106,7 +107,7 @@ static void NAME(k_softmax_coarse)(void *tile, size_t rows, size_t n, void *max,
 
 static void NAME(k_merge)(const attn_partial *into, const attn_partial *from, size_t rows,
                           size_t Ev) {
-    const size_t ld = NAME(k_acc_room)(Ev);
+    const size_t ld = attn_round_up(Ev, PW);
     for (size_t r = 0; r < rows; r++) {
         float *m = (float *)into->max + r, *l = (float *)into->sum + r * LANES;
         float *acc = (float *)into->acc + r * ld;
@@ -129,4 +130,127 @@ static void NAME(k_merge)(const attn_partial *into, const attn_partial *from, si
         for (size_t e = 0; e < ld; e += LANES)
             vstore(acc + e, vfma(vload(acc + e), f, vmul(vload(acc2 + e), f2)));
     }
+}
+
+/* --- the end of rows --- */
+
+/* Computes for each of n <= LANES rows the sum of its LANES floats, added in their order in double.
+ */
+INLINE void total_rows(const float *sum, const size_t n, double *total) {
+    vf row[LANES], column[LANES];
+    double chain[LANES] = {0};
+    for (size_t i = 0; i < LANES; i++)
+        row[i] = i < n ? vload(sum + i * LANES) : vset(0.0f);
+    transpose(row, column);
+    for (size_t c = 0; c < LANES; c++) {
+        _Alignas(64) float lane[LANES];
+        vstore(lane, column[c]);
+        for (size_t i = 0; i < LANES; i++)
+            chain[i] += (double)lane[i];
+    }
+    memcpy(total, chain, n * sizeof *chain);
+}
+
+static void NAME(k_statistics)(const void *max, const void *sum, size_t rows, double *most,
+                               double *total) {
+    const float *sums = sum;
+    size_t r = 0;
+    for (size_t i = 0; i < rows; i++)
+        most[i] = (double)((const float *)max)[i];
+    for (; rows - r >= LANES; r += LANES)
+        total_rows(sums + r * LANES, LANES, total + r);
+    if (r < rows)
+        total_rows(sums + r * LANES, rows - r, total + r);
+}
+
+/* Computes e / l within 1 ulp. inverse is 1 / l. */
+INLINE vf quotient(vf e, vf l, vf inverse) {
+    const vf q = vmul(e, inverse);
+    return vfma(vfnma(q, l, e), inverse, q);
+}
+
+static void NAME(k_divide)(void *dst, size_t ld, const void *acc, size_t rows, size_t n,
+                           const double *sum) {
+    const size_t lda = attn_round_up(n, PW);
+    for (size_t r = 0; r < rows; r++) {
+        float *to = (float *)dst + r * ld;
+        const float *from = (const float *)acc + r * lda;
+        const vf l = vset((float)sum[r]), inverse = vset(1 / (float)sum[r]);
+        if (sum[r] == 0) {
+            memset(to, 0, n * sizeof *to);
+            continue;
+        }
+        size_t i = 0;
+        for (; n - i >= LANES; i += LANES)
+            vstore_n(to + i, quotient(vload(from + i), l, inverse), LANES);
+        if (i < n)
+            vstore_n(to + i, quotient(vload(from + i), l, inverse), n - i);
+    }
+}
+
+OUT_OF_LINE void weight_row(const bool coarse, float *dst, const float *scores, size_t n, float max,
+                            float sum) {
+    const vf l = vset(sum), inverse = vset(1 / sum), shift = row_exponent(vset(max));
+    for (size_t j = 0; j < n; j += LANES) {
+        const size_t left = n - j < LANES ? n - j : LANES;
+        const vf e = numerator(coarse, vload_n(scores + j, left), shift);
+        vstore_n(dst + j, quotient(e, l, inverse), left);
+    }
+}
+
+static void NAME(k_weights)(void *dst, const void *scores, size_t n, double max, double sum) {
+    FLUSHED(weight_row(false, dst, scores, n, (float)max, (float)sum));
+}
+static void NAME(k_weights_coarse)(void *dst, const void *scores, size_t n, double max,
+                                   double sum) {
+    FLUSHED(weight_row(true, dst, scores, n, (float)max, (float)sum));
+}
+
+/* Turns the numerators e of n cells of one tile into weights. past: they are stored past the
+ * caches. */
+INLINE void finish_cells(float *dst, const float *e, size_t n, bool past, vf fall, vf l,
+                         vf inverse) {
+    const size_t off = (uintptr_t)dst % sizeof(vf) / sizeof *dst;
+    size_t j = !past || !off ? 0 : LANES - off < n ? LANES - off : n;
+    if (j)
+        vstore_n(dst, quotient(vmul(vload_n(e, j), fall), l, inverse), j);
+    for (; past && j + LANES <= n; j += LANES)
+        vstream(dst + j, quotient(vmul(vload_n(e + j, LANES), fall), l, inverse));
+    for (; j < n; j += LANES)
+        vstore_n(dst + j, quotient(vmul(vload_n(e + j, n - j), fall), l, inverse), n - j);
+}
+
+/* Turns the numerators of cells [from, to) of row r into weights. */
+INLINE void finish_row(float *dst, const float *e, size_t r, size_t from, size_t to,
+                       const attn_finish *how) {
+    const float sum = (float)how->sum[r], *maxima = (const float *)how->maxima + r * how->ld_maxima;
+    const vf l = vset(sum), inverse = vset(1 / sum), shift = row_exponent(vset((float)how->max[r]));
+    for (size_t j = from, end; j < to; j = end) {
+        end = j - j % KEYS + KEYS < to ? j - j % KEYS + KEYS : to;
+        const vf fall = vscale(vset(1.0f), vsub(row_exponent(vset(maxima[j / KEYS])), shift));
+        finish_cells(dst + j, e + j, end - j, how->past_caches, fall, l, inverse);
+    }
+}
+
+OUT_OF_LINE void finish_rows_of_weights(float *dst, const float *e, const attn_finish *how) {
+    for (size_t r = 0; r < how->rows; r++, dst += how->n, e += how->n) {
+        const bool any = how->sum[r] != 0;
+        const size_t from = any && how->from ? how->from[r] : 0;
+        const size_t to = !any ? 0 : how->to ? how->to[r] : how->n;
+        if (from)
+            memset(dst, 0, from * sizeof *dst);
+        finish_row(dst, e, r, from, to, how);
+        if (to < how->n)
+            memset(dst + to, 0, (how->n - to) * sizeof *dst);
+    }
+}
+
+static void NAME(k_finish_weights)(void *dst, const void *numerators, const attn_finish *how) {
+    FLUSHED(finish_rows_of_weights(dst, numerators, how));
+}
+
+static double NAME(k_logsumexp)(double max, double sum) {
+    float exponent;
+    vstore_n(&exponent, row_exponent(vset((float)max)), 1);
+    return (double)exponent * 0.693147180559945309417 + log(sum);
 }

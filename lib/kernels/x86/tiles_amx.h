@@ -18,7 +18,7 @@ _Static_assert(sizeof(attn_tile_config) == 64, "as the processor reads it");
 /* The tile intrinsics do not tell the compiler which memory they read, so a barrier must. */
 #define MEMORY_IS_READ __asm__ volatile("" ::: "memory")
 
-static inline void attn_amx_begin(void) {
+static inline __attribute__((always_inline)) void attn_amx_begin(void) {
     attn_tile_config config = {.palette = 1};
     for (int i = 0; i < 8; i++) {
         config.row_bytes[i] = ATTN_TILE_DEPTH * sizeof(uint16_t);
@@ -28,7 +28,7 @@ static inline void attn_amx_begin(void) {
     _tile_loadconfig(&config);
 }
 
-static inline void attn_amx_end(void) {
+static inline __attribute__((always_inline)) void attn_amx_end(void) {
     _tile_release();
 }
 

@@ -60,10 +60,14 @@ INLINE void note_magnitude(words *most, const float *x) {
 }
 
 static double noted_magnitude(const words *most) {
-    uint32_t magnitude = 0;
-    for (int i = 0; i < ATTN_TILE; i++)
-        magnitude = (*most)[i] > magnitude ? (*most)[i] : magnitude;
-    return magnitude < 0x7f800000u ? (double)attn_bf16_float(magnitude) : (double)INFINITY;
+    const lanes magnitudes = (lanes)*most;
+    float largest = 0;
+    for (int i = 0; i < ATTN_TILE; i++) {
+        if (!isfinite(magnitudes[i]))
+            return INFINITY;
+        largest = magnitudes[i] > largest ? magnitudes[i] : largest;
+    }
+    return largest;
 }
 
 /* Packs rows [rows, width] with stride ld as A: [parts][steps][ceil(rows / 16)]. `most` gets the
@@ -235,7 +239,7 @@ INLINE void accumulate_rows(const int parts, float *acc, const float *tile, size
     _Alignas(64) float c[AT_ONCE * GROUP * ATTN_TILE];
     const size_t row_tiles = ceil_div(rows, ATTN_TILE), steps = ceil_div(n, ATTN_TILE_DEPTH);
     const size_t part = ceil_div(packed, ATTN_TILE_DEPTH) * ATTN_TILE_CELLS;
-    const size_t columns = ceil_div(Ev, ATTN_TILE), lda = BASE->acc_room(Ev);
+    const size_t columns = ceil_div(Ev, ATTN_TILE), lda = attn_acc_room(BASE, Ev);
     attn_tiles t = {.c = c,
                     .ldc = GROUP * ATTN_TILE,
                     .a = p,
@@ -262,7 +266,7 @@ INLINE void accumulate(const int parts, float *acc, const float *tile, size_t ro
                        const float *factor) {
     BEGIN;
     for (size_t r = 0; r < rows; r += AT_ONCE)
-        accumulate_rows(parts, acc + r * BASE->acc_room(Ev), tile + r * BASE->keys,
+        accumulate_rows(parts, acc + r * attn_acc_room(BASE, Ev), tile + r * BASE->keys,
                         rows - r < AT_ONCE ? rows - r : AT_ONCE, values + first * ATTN_TILE, n,
                         packed, Ev, factor + r);
     END;
@@ -271,16 +275,6 @@ INLINE void accumulate(const int parts, float *acc, const float *tile, size_t ro
 /* --- the table's functions, for each number of parts --- */
 
 #define TABLE(parts)                                                                               \
-    static size_t NAME(k_key_room_##parts)(size_t E) {                                             \
-        return BASE->keys * ceil_div(E, ATTN_TILE_DEPTH) * ATTN_TILE * parts;                      \
-    }                                                                                              \
-    static size_t NAME(k_value_room_##parts)(size_t Ev) {                                          \
-        return BASE->keys * ceil_div(Ev, ATTN_TILE) * (ATTN_TILE / 2) * parts;                     \
-    }                                                                                              \
-    static size_t NAME(k_query_room_##parts)(size_t rows, size_t E) {                              \
-        return ceil_div(rows, ATTN_TILE) * ceil_div(E, ATTN_TILE_DEPTH) *                          \
-               (ATTN_TILE_CELLS / 2 * parts);                                                      \
-    }                                                                                              \
     static double NAME(k_pack_key_##parts)(void *dst, const void *src, size_t ld, size_t n,        \
                                            size_t E) {                                             \
         return pack_key(parts, dst, src, ld, n, E);                                                \
@@ -312,9 +306,7 @@ INLINE void accumulate(const int parts, float *acc, const float *tile, size_t ro
                                          factor));                                                 \
     }                                                                                              \
     static void NAME(fill_##parts)(attn_kernels * k) {                                             \
-        k->key_room = NAME(k_key_room_##parts);                                                    \
-        k->value_room = NAME(k_value_room_##parts);                                                \
-        k->query_room = NAME(k_query_room_##parts);                                                \
+        k->halves = parts;                                                                         \
         k->pack_key = NAME(k_pack_key_##parts);                                                    \
         k->pack_value = NAME(k_pack_value_##parts);                                                \
         k->pack_query = NAME(k_pack_query_##parts);                                                \
@@ -331,6 +323,8 @@ void NAME(attn_kernels_tiles)(attn_kernels *k, attn_precision precision) {
     k->score_unpacked = NULL; /* sums in the order of BASE's products, not of tile products */
     k->accumulate_unpacked = NULL;
     k->rows = ATTN_MOST_ROWS;
+    k->key_unit = ATTN_TILE_DEPTH;
+    k->value_unit = k->query_unit = ATTN_TILE;
     if (precision == ATTN_PRECISION_BF16)
         NAME(fill_1)(k);
     else if (precision == ATTN_PRECISION_FAST)

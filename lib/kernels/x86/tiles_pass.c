@@ -240,7 +240,7 @@ INLINE void run(const int parts, const bool mild, const attn_tile_pass *p) {
     pass w = {
         .p = p,
         .number = parts,
-        .lda = attn_kernels_avx512.acc_room(p->Ev),
+        .lda = attn_acc_room(&attn_kernels_avx512, p->Ev),
         .key_steps = (p->E + ATTN_TILE_DEPTH - 1) / ATTN_TILE_DEPTH,
         .row_tiles = (p->rows + ATTN_TILE - 1) / ATTN_TILE,
         .scale = vset((float)p->scale),

@@ -15,8 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <attn/isa.h>
-
+#include "kernels/kernels.h"
 #include "number/number.h"
 #include "number/number_lists.h"
 
@@ -24,9 +23,7 @@
  * also has BMI2, LZCNT and, for AVX-512, CD. Else it returns ATTN_ISA_REF. It tests LZCNT by BMI2,
  * which came at the same time, since not every compiler has a name for LZCNT here. */
 static attn_isa wide_isa(void) {
-    attn_isa isa = attn_isa_current();
-    if (isa == ATTN_ISA_AMX) /* emulated AMX may run on AVX2 */
-        isa = attn_isa_available(ATTN_ISA_AVX512) ? ATTN_ISA_AVX512 : ATTN_ISA_AVX2;
+    const attn_isa isa = attn_kernels_current()->isa; /* emulated AMX may run on AVX2 */
     if (!__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
         return ATTN_ISA_REF;
     return isa == ATTN_ISA_AVX512 && !__builtin_cpu_supports("avx512cd") ? ATTN_ISA_AVX2 : isa;
@@ -196,7 +193,7 @@ const char *attn_read_singles(const char *p, const char *start, const char *end,
     bool closed = false;
     *comma = true;
     while (i < room) {
-        if (isa != ATTN_ISA_REF && p >= block) {
+        if (isa != ATTN_ISA_REF && p >= block && room - i >= FEW) {
             size_t n = isa == ATTN_ISA_AVX512
                            ? attn_read_singles_avx512(p, end, out + i, room - i, &p, &closed)
                            : attn_read_singles_avx2(p, end, out + i, room - i, &p, &closed);

@@ -1,6 +1,7 @@
-/* Chooses the instruction set: the one that was asked for, if the processor has it
- * (processor_x86.c, processor_other.c). The mutable globals of the library are the chosen
- * instruction set, set once at start, and kernel tables that are made from others, once. */
+/* Chooses the instruction set, which is the one that was asked for if the processor has it, and
+ * finds kernel tables. processor_x86.c or processor_other.c makes the tables. The mutable globals of
+ * the library are the chosen instruction set, set once at start, and the kernel tables, made once. */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,23 @@ static const char *const names[ATTN_ISA_COUNT] = {"ref", "avx2", "avx512", "amx"
 static _Atomic int chosen = -1;
 static _Atomic int forced;
 static _Atomic(const char *) chosen_why = "not chosen yet";
+
+static attn_kernel_tables tables;
+
+static void make_tables(void) {
+    attn_processor_tables(tables);
+}
+
+const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bool tanh_score) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_tables);
+    return tables[isa][precision][tanh_score];
+}
+
+/* Scores with tanh need plain products. */
+const attn_kernels *attn_kernels_of(attn_isa isa) {
+    return attn_kernels_with(isa, ATTN_PRECISION_FP32, true);
+}
 
 bool attn_kernels_find(const char *name, attn_precision precision, bool tanh_score, attn_isa *out) {
     for (int isa = 0; isa < ATTN_ISA_COUNT; isa++)
@@ -42,11 +60,6 @@ bool attn_isa_parse(const char *name, attn_isa *out) {
     return false;
 }
 
-/* Returns whether an instruction set can be asked for. AMX can be even if it must be emulated. */
-static bool can_be_asked_for(attn_isa isa) {
-    return attn_isa_available(isa) || (isa == ATTN_ISA_AMX && attn_kernels_vector());
-}
-
 attn_status attn_isa_choose(const char *name, attn_error *err) {
     const char *why = "requested";
     if (!name || !*name || strcmp(name, "auto") == 0) {
@@ -67,10 +80,10 @@ attn_status attn_isa_choose(const char *name, attn_error *err) {
         return attn_fail(err, ATTN_EUNSUPPORTED, "isa",
                          "there is no instruction set \"%s\"; known are ref, avx2, avx512, amx",
                          name);
-    } else if (!can_be_asked_for(isa)) {
+    } else if (!attn_kernels_of(isa)) {
         return attn_fail(err, ATTN_EUNSUPPORTED, "isa", "this processor lacks %s", name);
     }
-    attn_kernels_with(isa, ATTN_PRECISION_FP32, false); /* builds the tables before any request */
+    attn_kernels_of(isa); /* makes the tables before any request */
     forced = !best;
     chosen_why = why;
     chosen = (int)isa; /* set last, so that a thread that sees it also finds its reason */
