@@ -6,8 +6,8 @@
 
 #include "attn/positions.h"
 
-/* Results of a layer that the backward pass reads: [rows, D] each, but hidden and active [rows, 4
- * D], and stats of the layer norms [rows, 2]. */
+/* Results of a layer that the backward pass reads: [rows, D] each, but hidden and active
+ * [rows, 4 D], and stats of the layer norms [rows, 2]. */
 typedef struct kept {
     float *x, *attended, *middle, *hidden, *active, *sum, *y, *stats[2];
     attn_attend_saved saved;

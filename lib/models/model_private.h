@@ -105,8 +105,8 @@ typedef struct model_half {
     uint64_t seed;       /* of the dropout after embedding */
     model_trace *traces; /* [stack->count] */
     bool want_weights;
-    /* In a decoder: the encoder's outputs [B, S, D], their lengths [B], and their gradient [B, S,
-     * D]. */
+    /* In a decoder: the encoder's outputs [B, S, D], their lengths [B], and their gradient
+     * [B, S, D]. */
     const float *memory;
     size_t S;
     const int64_t *memory_lengths;
@@ -169,8 +169,8 @@ attn_attend_position attn_models_relative(const attn_model_config *config);
 /* Runs the encoder over sources [B, S] with lengths [B]. The outputs are walk->encoder.out. */
 attn_status attn_models_encode(model_walk *walk, const int32_t *source, const int64_t *lengths,
                                size_t B, size_t S, bool want_weights, attn_error *err);
-/* Run the decoder and compute walk->logits [B, T, V]. attn_models_decode reads whole targets [B,
- * T]. attn_models_decode_step is a step of a search: it reads `tokens` [rows], which are token
+/* Run the decoder and compute walk->logits [B, T, V]. attn_models_decode reads whole targets
+ * [B, T]. attn_models_decode_step is a step of a search: it reads `tokens` [rows], which are token
  * number `first` of each row. `lengths` [rows] are those of the rows' sources; `caches` are those
  * of the decoder's blocks. */
 attn_status attn_models_decode(model_walk *walk, const int32_t *target, size_t T, bool want_weights,
