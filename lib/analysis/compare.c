@@ -1,7 +1,9 @@
-/* Computes distances between the heads of one source or of two sources. For each block of rows it
- * fetches all heads and adds every row to the sums of every pair of heads. The sums of the blocks
- * are merged in block order. Memory holds these sums and a few rows of each head, never a
- * matrix. */
+/* Computes distances between the heads of one source or of two sources.
+ *
+ * A piece of work is a block of rows. It fetches these rows of all heads and adds each row to the
+ * sums of every pair of heads. The pool computes a wave of several blocks; then their sums are
+ * merged in block order, so results do not depend on threads. Memory holds the sums of one wave and
+ * some rows of each head, but no matrix. */
 #include <math.h>
 #include <string.h>
 
@@ -10,48 +12,53 @@
 
 enum {
     PIECE_PRODUCTS = 1 << 19, /* pairs x keys in a piece of work, which takes some milliseconds */
-    LANE_BYTES = 8 << 20,
-    WAVE_BYTES = 8 << 20,
-    WAVE_LEAST = 8,
+    LANE_BYTES = 8 << 20,     /* limit for the fetched rows of a thread, bytes */
+    WAVE_BYTES = 8 << 20,     /* limit for the sums of a wave, bytes */
+    WAVE_LEAST = 8,           /* blocks in a wave, at least and at most */
     WAVE_MOST = 64,
 };
 
-/* One of the two sources, with its mask. */
+/* One of the two sources with its mask. */
 typedef struct side {
     const attn_weight_source *source;
     const attn_mask *mask;
-    size_t batch, heads;
+    size_t batch, heads; /* batch: the batch entry that is compared */
 } side;
 
+/* What follows from the sizes of the sources. */
 typedef struct plan {
-    side a, b;          /* b.source NULL: pairs h < g of a */
-    size_t heads, L, S; /* of both sides */
+    side a, b;          /* b.source = NULL: pairs g < h of the heads of a */
+    size_t heads, L, S; /* heads of both sources together; queries and keys of each */
+    /* block: rows in a piece of work; pieces: blocks in all; wave: blocks whose sums are in
+     * memory. */
     size_t pairs, block, pieces, wave;
 } plan;
 
-/* Sums over the rows of a block: of a pair of heads, or of the squares of one head. */
+/* Sums over the rows of a block, for a pair of heads and for one head. */
 typedef struct pair_sums {
+    /* sums of js; of p_g . p_h; of the same after uniform attention is subtracted */
     double js, dot, centered;
-    uint64_t rows;
+    uint64_t rows; /* rows in which both heads hold weight */
 } pair_sums;
 typedef struct head_sums {
-    double square, centered;
+    double square, centered; /* sums of squares of p, and of p minus uniform attention */
 } head_sums;
 
+/* The sums of one block. */
 typedef struct part {
-    pair_sums *pairs;
-    head_sums *heads;
+    pair_sums *pairs; /* [pairs] */
+    head_sums *heads; /* [heads] */
 } part;
 
-/* Scratch of one thread. p, centered and q hold one row of every head: the weights, the weights
- * minus uniform attention, and the weights divided by their sum. */
+/* Scratch memory of one thread. p, centered and q have one row of every head: the weights p, p
+ * minus uniform attention, and p divided by its sum. */
 typedef struct lane {
     float *weights, *logits;  /* [heads, block, S], [block, S] */
     uint8_t *visible;         /* [heads, block, S] */
     double *p, *centered, *q; /* [heads, S] */
-    double *mix;              /* [S] */
-    double *order;            /* [heads] sum q ln q; NaN: the row holds no weight */
-    size_t *from, *to;        /* [heads] the interval that holds all visible keys */
+    double *mix;              /* [S] mean of the q of two heads */
+    double *order;            /* [heads] sum of q ln q; NaN: the row has no weight */
+    size_t *from, *to;        /* [heads] all visible keys are in [from, to) */
 } lane;
 
 typedef struct work {
@@ -91,7 +98,7 @@ attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t head
     if (scratch > (double)(SIZE_MAX / 4) || result > (double)(SIZE_MAX / 4))
         return attn_fail(err, ATTN_ELIMIT, "", "too many heads to compare");
     *out = (attn_cost){.cells = products,
-                       .operations = 32 * products, /* a logarithm and three products each */
+                       .operations = 32 * products, /* a logarithm and three products for each */
                        .work_bytes = (size_t)scratch,
                        .result_bytes = (size_t)result};
     return ATTN_OK;
@@ -99,8 +106,8 @@ attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t head
 
 /* --- a row --- */
 
-static void see(const side *s, const float *logits, size_t head, size_t row, size_t S,
-                uint8_t *visible) {
+static void find_visible(const side *s, const float *logits, size_t head, size_t row, size_t S,
+                         uint8_t *visible) {
     if (s->source->has_logits)
         for (size_t j = 0; j < S; j++)
             visible[j] = logits[j] == -INFINITY ? 0 : 1;
@@ -120,12 +127,13 @@ static attn_status load_side(const plan *p, const side *s, lane *l, size_t lane_
         if (status)
             return status;
         for (size_t r = 0; r < rows; r++)
-            see(s, l->logits + r * p->S, h, row + r, p->S, l->visible + (at + h) * each + r * p->S);
+            find_visible(s, l->logits + r * p->S, h, row + r, p->S,
+                         l->visible + (at + h) * each + r * p->S);
     }
     return ATTN_OK;
 }
 
-/* Computes p, centered and q of row r of head h. */
+/* Computes p, centered and q of row r of the block, for head h, and adds their squares to *sums. */
 static void take_row(const plan *p, const lane *l, size_t h, size_t r, head_sums *sums) {
     const size_t S = p->S, from = (h * p->block + r) * S;
     const float *w = l->weights + from;
@@ -166,7 +174,7 @@ static void add_pair(const plan *p, const lane *l, size_t g, size_t h, pair_sums
     for (size_t j = 0; j < n; j++)
         l->mix[j] = 0.5 * (l->q[x + j] + l->q[y + j]);
     double js = 0.5 * (l->order[g] + l->order[h]) - attn_sum_xlnx(l->mix, n);
-    sums->js += js > 0 ? js : 0; /* rounding makes js of equal rows negative */
+    sums->js += js > 0 ? js : 0; /* for equal rows, rounding can make it negative */
     sums->rows++;
     sums->dot += attn_dot(l->p + x, l->p + y, n);
     sums->centered += attn_dot(l->centered + x, l->centered + y, n);
@@ -239,7 +247,8 @@ static void clear(const plan *p, part *sums) {
     memset(sums->heads, 0, p->heads * sizeof *sums->heads);
 }
 
-/* Sets the sums to 0. For many heads they are gigabytes, so it checks `control` between parts. */
+/* Sets all sums to 0. With many heads these are gigabytes, so `control` is checked between
+ * blocks. */
 static attn_status clear_work(const work *w, const attn_control *control, attn_error *err) {
     const plan *p = w->plan;
     attn_status status = ATTN_OK;
@@ -268,7 +277,7 @@ static double over(double dot, double a, double b) {
     return length > 0 ? (cosine > 1 ? 1 : cosine < -1 ? -1 : cosine) : NAN;
 }
 
-/* Sums of squares below L times this are rounding differences from uniform attention. */
+/* Mean squares below this are rounding differences from uniform attention. */
 #define NOTHING 1e-12
 
 static double over_centered(double dot, double a, double b, size_t L) {
@@ -317,7 +326,7 @@ static bool take_result(attn_arena *arena, attn_head_distances *d) {
     return d->js && d->cosine && d->centered;
 }
 
-/* Computes the distances of one batch entry. All sums must be zero, and are zero again
+/* Computes the distances of one batch entry. All sums must be 0 before, and are 0 again
  * afterwards. */
 static attn_status measure(work *w, attn_pool *pool, const attn_control *control,
                            attn_head_distances *out, attn_error *err) {

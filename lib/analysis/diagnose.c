@@ -1,9 +1,10 @@
-/* Diagnoses: states in plain words what is unusual about the heads, with the numbers behind it.
+/* Diagnoses: finds what is unusual about heads and states it in words, with the numbers behind it.
  *
- * Near-uniform attention has three usual causes. The lengths of queries and keys distinguish them:
- * vectors too short for scores that differ much (learning rate, scale), keys that are nearly equal
- * (embeddings), and vectors that are long enough although the scores differ little (the task needs
- * no choice of keys). */
+ * Near-uniform attention has three usual causes, which the lengths of queries and keys distinguish:
+ *
+ *   scores  queries or keys are too short, so that scores hardly differ (learning rate, scale)
+ *   keys    keys are nearly equal (embeddings)
+ *   task    queries and keys are long and different enough, but the task needs no choice of keys */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +13,8 @@
 #include "analysis/diagnose.h"
 #include "attention/operands.h"
 
+/* FINDINGS: diagnoses in the first block of memory. NAMED: up to so many heads are listed by
+ * name. */
 enum { FINDINGS = 16, NAMED = 6 };
 
 typedef struct findings {
@@ -71,7 +74,7 @@ static void say_head(attn_sentence *s, const attn_diagnose_input *in, size_t ind
     attn_analysis_say(s, "head %zu", h->head);
 }
 
-/* "head 3", "3 of 12 heads" */
+/* Appends the names of heads: "Head 3 and head 5", or "9 of 12 heads" if they are many. */
 static void say_heads(attn_sentence *s, const attn_diagnose_input *in, const size_t *heads,
                       size_t count) {
     if (count > NAMED) {
@@ -86,26 +89,28 @@ static void say_heads(attn_sentence *s, const attn_diagnose_input *in, const siz
         s->text[0] = (char)(s->text[0] - 'a' + 'A');
 }
 
-enum { ROWS_ASKED = 64 }; /* most rows from which find_seen collects visible keys */
+enum { ROWS_ASKED = 64 }; /* find_seen asks at most about so many rows which keys they see */
 
 /* --- near-uniform heads: lengths of queries and keys, causes --- */
 
-/* Measures of the queries and keys of one head that explain a small spread of scores. */
+/* Measures of the queries and keys of one head, to explain a small spread of its scores. */
 typedef struct vectors {
-    double query, key; /* lengths: root mean squares over vectors */
-    double alike;      /* |k - mean k| / |k| of the visible keys */
-    double expected;   /* spread of scores if the vectors had these lengths and random directions:
-                          scale |q| |k - mean k| / sqrt(E) */
-    double scale;
-    bool known; /* false: the score form is not a dot product, so there are no measures */
+    double query, key; /* root mean square of the vectors' lengths */
+    double alike;      /* |k - mean k| / |k| over the visible keys */
+    /* standard deviation of scores for vectors of these lengths with random directions: scale |q|
+     * |k - mean k| / sqrt(E) */
+    double expected;
+    double scale; /* factor of the scores */
+    bool known;   /* false: the score is no dot product, so nothing was measured */
 } vectors;
 
+/* Reads the queries and keys of one head. */
 typedef struct reader {
     const attn_attention *a;
-    size_t b, h, width;
+    size_t b, h, width; /* width: of a query and a key */
     void *scratch;
-    double *row, *mean;
-    uint8_t *seen, *keep;
+    double *row, *mean;   /* [width] */
+    uint8_t *seen, *keep; /* [S]: seen by any of the asked rows; visible to one row */
 } reader;
 
 static void read_row(const reader *r, const void *from) {
@@ -126,8 +131,8 @@ static double square(const double *x, size_t n) {
     return sum;
 }
 
-/* Finds the keys that at least one of up to ROWS_ASKED rows sees. Other keys may hold any numbers
- * and are ignored. */
+/* Sets r->seen for the keys that at least one of up to ROWS_ASKED rows sees. Other keys are
+ * ignored, because they may contain any numbers. */
 static void find_seen(const reader *r) {
     const attn_attention_dims *d = &r->a->dims;
     size_t step = d->L / ROWS_ASKED + 1;
@@ -242,7 +247,7 @@ static cause cause_of(const vectors *v) {
     return v->expected < ATTN_SMALL_SPREAD ? SCORES : TASK;
 }
 
-/* Means over the heads of one cause. */
+/* Means over the near-uniform heads with the same cause. */
 typedef struct evidence {
     double entropy, spread, query, key, alike, expected, scale;
     size_t count;
@@ -287,8 +292,8 @@ static bool tell(const attn_diagnose_input *in, cause c, const evidence *e, cons
     return find(f, causes[c].code, &s, numbers, known, heads, e->count);
 }
 
-/* Finds near-uniform heads and adds one diagnosis for each cause. `heads` is scratch with room for
- * all heads. */
+/* Finds near-uniform heads and adds a diagnosis for each cause. `heads` has space for the indices
+ * of all heads. */
 static attn_status find_uniform(const attn_diagnose_input *in, size_t *heads, findings *f,
                                 attn_error *err) {
     const attn_measures *m = in->measures;
@@ -371,7 +376,8 @@ static bool find_saturated(const attn_diagnose_input *in, size_t *heads, finding
     return find(f, "saturated_softmax", &s, numbers, scores ? 4 : 2, heads, n);
 }
 
-/* Returns whether the first key is a sink: it receives far more than under uniform attention. */
+/* Tells whether the first key is a sink: its weight is above ATTN_SINK_EPSILON and at least
+ * ATTN_LIFT times that under uniform attention. */
 static bool is_sink(const attn_head_measures *h) {
     return h->values[ATTN_SINK_KEY] == 0 && h->values[ATTN_SINK] > ATTN_SINK_EPSILON &&
            h->values[ATTN_SINK] >= ATTN_LIFT * h->uniform[ATTN_SINK];

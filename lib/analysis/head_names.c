@@ -1,11 +1,12 @@
-/* Names what a head looks at, by rules on its measures. The most specific rules come first. Every
- * rule requires more than uniform attention under the same mask would give. */
+/* Names what a head looks at, by rules on its measures. Specific rules are tried before general
+ * ones. A measure must also be clearly higher than under uniform attention with the same mask. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "analysis/diagnose.h"
 
+/* The head, and the name and sentence found for it. */
 typedef struct naming {
     const attn_head_measures *head;
     const attn_measure_options *options;
@@ -23,7 +24,7 @@ static double uniform(const naming *n, attn_measure m) {
     return isnan(v) ? 0 : v;
 }
 
-/* Returns whether a measure is at least `least`, and at least `lift` times its value under uniform
+/* Tells whether a measure is at least `least`, and at least `lift` times its value under uniform
  * attention. */
 static bool stands_out(const naming *n, attn_measure m, double least, double lift) {
     return value(n, m) >= least && value(n, m) >= lift * uniform(n, m);
@@ -82,8 +83,8 @@ static double lift(const attn_head_measures *h, size_t c) {
     return h->class_uniform[c] > 0 ? h->class_mass[c] / h->class_uniform[c] : 0;
 }
 
-/* Returns the key class with the largest mass beyond its mass under uniform attention, or SIZE_MAX
- * if no class stands out. */
+/* Returns the class of keys with the highest lift (mass divided by that under uniform attention)
+ * among those with at least half of the mass; SIZE_MAX if none stands out. */
 static size_t best_class(const naming *n) {
     const attn_head_measures *h = n->head;
     size_t best = SIZE_MAX;
@@ -175,8 +176,8 @@ static void name_rest(naming *n) {
     named(n, "heterogeneous");
 }
 
-/* Returns the shape of a head, one of the classes of Kovaleva et al. 2019. Its authors sorted heads
- * by eye; the rules here are our own. */
+/* Returns the shape of a head, a category of Kovaleva et al. 2019. They sorted heads by eye; these
+ * rules are not theirs. */
 static const char *shape_of(const naming *n) {
     size_t c = best_class(n);
     double vertical = c == SIZE_MAX ? 0 : n->head->class_mass[c];

@@ -1,8 +1,8 @@
-/* Heatmaps. First a plan is made from options and shapes alone: the heads, rows and keys to show,
- * how many rows and keys share a cell, the split of the work, and the bytes. Then memory is taken
- * from the arena, the pool runs blocks of rows (heatmap_pool.c), and their results are merged in
- * the order of the blocks. Result and scratch are in the arena, so attn_heatmap_cost counts both.
- * The end of the file turns cells into bytes for the wire. */
+/* Heatmaps. A plan is made from options and shapes alone: the heads, rows and keys to show, how
+ * many rows and keys share a cell, the pieces of work, and the bytes. Then memory is taken from the
+ * arena, the pool computes the pieces (heatmap_pool.c), and their results are merged in order.
+ * Results and scratch memory are both in the arena, so attn_heatmap_cost counts both.
+ * attn_heatmap_quantise, at the end, converts cells to bytes. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,16 +12,17 @@
 #include "attn/heatmap.h"
 
 enum {
-    /* Default cells of all heatmaps together. In JSON a cell takes at most 15 bytes: a number of 13
-     * bytes, a comma, and its part of the list of hidden runs. FRAME_CELLS are subtracted for each
-     * further heatmap, for its names, rows and columns, so the JSON stays below 1 MiB. */
+    /* Default for the cells of all heatmaps together. In JSON a cell takes at most 15 bytes: a
+     * number of 13 bytes, a comma, and its part of the list of hidden cells. For each further
+     * heatmap FRAME_CELLS are subtracted, which leaves space for its names and numbers. So the JSON
+     * stays below 1 MiB. */
     DEFAULT_CELLS = 65536,
     FRAME_CELLS = 64,
-    DEFAULT_MAPS = 512,
-    /* Edges of all heatmaps together. */
+    DEFAULT_MAPS = 512, /* heatmaps allowed if max_cells does not allow more */
+    /* Limit for the edges of all heatmaps together. */
     EDGES_MOST = 1 << 20,
-    LANE_BYTES = 4 << 20,
-    /* Weights that one piece of work reads, in about a millisecond with fetching. */
+    LANE_BYTES = 4 << 20, /* limit for the fetched rows of a thread, bytes */
+    /* Weights that a piece of work reads: about a millisecond, with fetching. */
     PIECE_WEIGHTS = 1 << 18,
 };
 
@@ -97,10 +98,10 @@ static attn_status choose_maps(attn_heatmap_plan *p, size_t B, attn_error *err) 
     return ATTN_OK;
 }
 
-/* Returns whether a grid with these steps has at most n cells, and at most n/16 + 16 rows and
- * columns together. Each row has an entropy and each column a sum, so the limit keeps their number
- * small beside the cells. A square grid of n cells always satisfies it, since
- * 2 sqrt(n) <= n/16 + 16 follows from (sqrt(n)/4 - 4)^2 >= 0. */
+/* Tells whether a grid with these steps has at most n cells, and at most n/16 + 16 rows and columns
+ * together. Each row has an entropy and each column a sum; the second limit keeps these few in
+ * comparison with the cells. A square grid of n cells always fits: 2 sqrt(n) <= n/16 + 16 follows
+ * from (sqrt(n)/4 - 4)^2 >= 0. */
 static bool grid_fits(const attn_heatmap_plan *p, size_t step_r, size_t step_c, size_t n) {
     size_t R = parts_of(p->rows, step_r), C = parts_of(p->cols, step_c), cells;
     return attn_size_mul(R, C, &cells) && cells <= n && R + C <= n / 16 + 16;
@@ -110,8 +111,8 @@ static size_t step_for(size_t n, size_t side) {
     return n ? parts_of(n, side) : 1;
 }
 
-/* Returns the largest `side` such that a grid of at most side x side cells fits. An axis shorter
- * than `side` is not pooled, and a square matrix gets square cells. */
+/* Returns the largest `side` for which a grid of at most side x side cells fits. An axis with up to
+ * `side` rows (or keys) is not pooled. Square matrices get square cells. */
 static size_t widest_side(const attn_heatmap_plan *p, size_t n) {
     size_t low = 1, high = larger(1, larger(p->rows, p->cols));
     while (low < high) {
@@ -124,9 +125,10 @@ static size_t widest_side(const attn_heatmap_plan *p, size_t n) {
     return low;
 }
 
-/* Returns the smallest step of one axis between `from` and `to` at which the grid fits, with the
- * step of the other axis unchanged. */
-static size_t relax(const attn_heatmap_plan *p, int axis, size_t from, size_t to, size_t n) {
+/* Returns the smallest step of `axis` between `from` and `to` with which the grid fits. The step of
+ * the other axis stays as it is. */
+static size_t smallest_step(const attn_heatmap_plan *p, int axis, size_t from, size_t to,
+                            size_t n) {
     while (from < to) {
         size_t step = from + (to - from) / 2;
         bool fits = axis ? grid_fits(p, p->step[0], step, n) : grid_fits(p, step, p->step[1], n);
@@ -147,9 +149,9 @@ static void choose_steps(attn_heatmap_plan *p) {
     p->step[0] = step_for(p->rows, side);
     p->step[1] = step_for(p->cols, side);
     if (p->step[0] > p->step[1])
-        p->step[0] = relax(p, 0, p->step[1], p->step[0], n);
+        p->step[0] = smallest_step(p, 0, p->step[1], p->step[0], n);
     else if (p->step[1] > p->step[0])
-        p->step[1] = relax(p, 1, p->step[0], p->step[1], n);
+        p->step[1] = smallest_step(p, 1, p->step[0], p->step[1], n);
     p->shape[0] = parts_of(p->rows, p->step[0]);
     p->shape[1] = parts_of(p->cols, p->step[1]);
 }
@@ -281,7 +283,7 @@ attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, siz
     if (status)
         return status;
     double cells = (double)plan.maps * (double)plan.merged * (double)plan.rows * (double)S;
-    /* for each cell: a product and two sums for the entropy, a comparison and a sum for pooling */
+    /* for each cell: a product and two sums for entropy, a comparison and a sum for pooling */
     *out = (attn_cost){.cells = cells,
                        .operations = 5 * cells,
                        .work_bytes = plan.work_bytes,
@@ -328,8 +330,8 @@ static float *take_floats(attn_arena *arena, size_t maps, size_t each) {
     return attn_arena_zeroed(arena, maps * each, sizeof(float));
 }
 
-/* Takes the heatmaps and their arrays from the arena. Hidden runs and edges come last, so that the
- * memory that they do not use can be given back. */
+/* Takes the heatmaps and their arrays from the arena. Hidden runs and edges are taken last, so that
+ * their unused part can be given back. */
 static bool take_maps(attn_heatmap_work *w, attn_arena *arena) {
     const attn_heatmap_plan *p = w->plan;
     size_t R = p->shape[0], C = p->shape[1];
@@ -361,13 +363,13 @@ static bool take_maps(attn_heatmap_work *w, attn_arena *arena) {
     return w->runs && (!p->edge_room || w->edges);
 }
 
-/* Writes the range of a heatmap from the smallest and largest value found, or [0, 0] if none was
- * found. */
+/* Sets the range of a heatmap from the smallest and largest value found; [0, 0] if there is
+ * none. */
 static void finish_range(float out[2], const float found[2], bool signed_values) {
     const bool any = found[0] <= found[1];
     const float low = any ? found[0] : 0, high = any ? found[1] : 0;
     const float most = fmaxf(fabsf(low), fabsf(high));
-    out[0] = signed_values ? 0 - most : low; /* never -0 */
+    out[0] = signed_values ? 0 - most : low; /* subtraction from 0, so that it is never -0 */
     out[1] = signed_values ? most : high;
 }
 
@@ -390,8 +392,8 @@ static void merge_parts(const attn_heatmap_work *w, size_t map) {
     finish_range(m->mean_range, all->mean, m->signed_values);
 }
 
-/* Moves the hidden runs and edges together in place, because rows with few of them left gaps.
- * Nothing is moved to a later address, so nothing is overwritten before it has been moved. */
+/* Moves hidden runs and edges together in place, since rows with few of them left gaps. Data moves
+ * only to lower addresses, so nothing is overwritten before it is moved. */
 static void close_gaps(attn_heatmap_work *w, attn_arena *arena) {
     const attn_heatmap_plan *p = w->plan;
     size_t runs = 0, edges = 0, R = p->shape[0];
@@ -455,7 +457,7 @@ static double transformed(double t, attn_transform transform) {
     }
 }
 
-/* Maps v from [low, high] to [0, 1]. If low = high, the result is 1 for v > 0, else 0. */
+/* Maps v from [low, high] to [0, 1]. If low = high, returns 1 for v > 0, else 0. */
 static double place(double v, double low, double high) {
     if (!(v > low))
         return high > low || !(v > 0) ? 0 : 1;

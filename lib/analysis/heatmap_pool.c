@@ -1,23 +1,24 @@
-/* Computes one piece of a heatmap, a block of its rows of cells. It fetches rows of weights into
- * the scratch of the thread, merges them over heads for a mean, finds entropies and strongest
- * edges, and pools the weights into cells. A row of cells lies within one piece, so no sum depends
- * on how threads share the pieces. */
+/* Computes one piece of a heatmap: a block of its rows of cells. The piece fetches rows of weights,
+ * averages them over heads if asked, computes entropies and edges, and pools the weights into
+ * cells. A row of cells belongs to a single piece, so no sum depends on threads. */
 #include <math.h>
 #include <string.h>
 
 #include "analysis/heatmap_private.h"
 #include "analysis/sums.h"
 
+/* Sums over the keys of a row, as ATTN_PARTIAL_SUMS partial sums (sums.h). m is the largest logit,
+ * s a logit. */
 typedef struct row_sums {
-    double mass[ATTN_WAYS]; /* sum p */
-    double fall[ATTN_WAYS]; /* sum p (m - s) */
+    double mass[ATTN_PARTIAL_SUMS]; /* sum p */
+    double fall[ATTN_PARTIAL_SUMS]; /* sum p (m - s) */
 } row_sums;
 
 static bool is_hidden(const float *logits, size_t j) {
     return logits && logits[j] == -INFINITY;
 }
 
-/* Adds a key to the k-th of the ATTN_WAYS independent sums. Weights <= 0 and NaN add nothing. */
+/* Adds a key to partial sum k. A weight that is NaN or not above 0 adds nothing. */
 static inline void add_key(row_sums *r, size_t k, float weight, float logit, float m) {
     double p = weight > 0 ? (double)weight : 0;
     double d = weight > 0 ? (double)m - (double)logit : 0;
@@ -27,14 +28,14 @@ static inline void add_key(row_sums *r, size_t k, float weight, float logit, flo
 
 static void add_keys(row_sums *r, const float *weights, const float *logits, size_t n, float m) {
     size_t j = 0;
-    for (; j + ATTN_WAYS <= n; j += ATTN_WAYS)
-        for (size_t k = 0; k < ATTN_WAYS; k++)
+    for (; j + ATTN_PARTIAL_SUMS <= n; j += ATTN_PARTIAL_SUMS)
+        for (size_t k = 0; k < ATTN_PARTIAL_SUMS; k++)
             add_key(r, k, weights[j + k], logits[j + k], m);
     for (size_t k = 0; j + k < n; k++)
         add_key(r, k, weights[j + k], logits[j + k], m);
 }
 
-/* Returns the key with the largest logit, or n if every key is hidden. */
+/* Returns the key with the largest logit, or n if all keys are hidden. */
 static size_t best_key(const float *logits, size_t n) {
     size_t best = n;
     for (size_t j = 0; j < n; j++)
@@ -43,10 +44,11 @@ static size_t best_key(const float *logits, size_t n) {
     return best;
 }
 
-/* Computes the entropy of a row from weights and logits. With p = e^(s-m)/l it is
- * ln l - sum p (s - m). l is 1/p at the largest logit; it is computed as 1 + (mass of the other
- * keys)/p, which keeps all digits if one key holds almost all mass. Weights are divided by their
- * sum, so they are a distribution over the keys even if a sink logit holds part of the mass. */
+/* Computes the entropy of a row from weights and logits. With p = e^(s-m) / l it is ln l - sum p (s
+ * - m). l is 1 / p at the largest logit; it is computed as 1 + (weight of the other keys) / p,
+ * which keeps all digits if one key has almost all weight. Weights are divided by their sum, so
+ * that they are a distribution over the keys even if a sink logit takes a part. Returns false if
+ * all keys are hidden. */
 static bool entropy_of_logits(const float *weights, const float *logits, size_t n,
                               double *entropy) {
     row_sums r = {{0}, {0}};
@@ -79,7 +81,7 @@ bool attn_analysis_row_entropy(const float *weights, const float *logits, size_t
                   : entropy_of_weights(weights, n, entropy);
 }
 
-/* --- edges: a heap with the weakest edge on top, sorted at the end --- */
+/* --- edges: kept in a heap with the smallest weight first, sorted at the end --- */
 
 static bool worse(const attn_edge *a, const attn_edge *b) {
     return a->weight < b->weight || (a->weight == b->weight && a->col > b->col);
@@ -106,7 +108,8 @@ static void sort_edges(attn_edge *heap, size_t count) {
     }
 }
 
-/* Writes the edges of a row to `edges`, which has room for plan->edge_room; strongest first. */
+/* Stores the edges of a row, largest weight first, in `edges` [plan->edge_room], and their number
+ * in *count. */
 static attn_status find_edges(const attn_heatmap_plan *plan, const attn_heatmap_line *line,
                               attn_edge *edges, size_t *count, attn_error *err) {
     size_t n = 0, seen = 0, end = plan->col0 + plan->cols;
@@ -121,7 +124,8 @@ static attn_status find_edges(const attn_heatmap_plan *plan, const attn_heatmap_
             if (n == plan->edge_room)
                 for (size_t i = n / 2; i-- > 0;)
                     sink_edge(edges, n, i);
-        } else if (w > edges[0].weight) { /* of equal weights the lower key stays; it came first */
+            /* of equal weights the lower key, which came first, stays */
+        } else if (w > edges[0].weight) {
             edges[0] = edge;
             sink_edge(edges, n, 0);
         }
@@ -151,7 +155,7 @@ static attn_status find_edges(const attn_heatmap_plan *plan, const attn_heatmap_
 
 static const attn_heatmap_cell empty_cell = {.max = -INFINITY};
 
-/* Adds the entropies of `rows` fetched rows of one head to the sums over heads. */
+/* Adds the entropies of the fetched rows of one head to the sums over heads. */
 static void measure_rows(const attn_heatmap_work *w, attn_heatmap_lane *lane, size_t rows) {
     size_t S = w->plan->S;
     for (size_t i = 0; i < rows; i++) {
@@ -165,8 +169,8 @@ static void measure_rows(const attn_heatmap_work *w, attn_heatmap_lane *lane, si
     }
 }
 
-/* Adds the fetched rows of one head to the sums over heads. A weight counts as visible if it is
- * visible in any head. */
+/* Adds the fetched rows of one head, n weights, to the sums over heads. A cell counts as visible if
+ * it is visible in any head. */
 static void merge_head(const attn_heatmap_work *w, attn_heatmap_lane *lane, size_t n, bool first) {
     for (size_t j = 0; j < n; j++)
         lane->sum[j] = (first ? 0.0 : lane->sum[j]) + lane->weights[j];
@@ -178,7 +182,7 @@ static void merge_head(const attn_heatmap_work *w, attn_heatmap_lane *lane, size
     }
 }
 
-/* Writes the mean over heads to lane->weights, where the rows of a single head would be. */
+/* Replaces lane->weights by the mean over heads, and lane->logits by 0 (visible) or -infinity. */
 static void finish_mean(const attn_heatmap_work *w, attn_heatmap_lane *lane, size_t n) {
     for (size_t j = 0; j < n; j++)
         lane->weights[j] = (float)(lane->sum[j] / (double)w->plan->merged);
@@ -215,8 +219,8 @@ static attn_status load_rows(const attn_heatmap_work *w, size_t map, size_t lane
     return ATTN_OK;
 }
 
-/* Returns whether v replaces `than` as the maximum of a cell. Of equal magnitudes the positive
- * value wins. `than` is -infinity for an empty cell, which any value replaces. */
+/* Tells whether v replaces `than` as the maximum of a cell. by_magnitude compares |v|, and of equal
+ * magnitudes the positive value wins. `than` is -infinity if the cell is empty. */
 static bool larger(float v, float than, bool by_magnitude) {
     if (!by_magnitude || than == -INFINITY)
         return v > than;
@@ -245,8 +249,8 @@ static void pool_row(const attn_heatmap_plan *p, const attn_heatmap_line *line,
     }
 }
 
-/* Writes a finished row of cells to `max` and `mean`, lists its hidden runs, and adds to the sums
- * of the piece. */
+/* Writes a finished row of cells to the heatmap, lists its hidden cells, and adds it to the piece's
+ * results. The cells are empty afterwards. */
 static void flush_cells(attn_heatmap_work *w, size_t map, size_t r, attn_heatmap_cell *cells,
                         attn_heatmap_part *part) {
     const attn_heatmap_plan *p = w->plan;
@@ -278,12 +282,13 @@ static void flush_cells(attn_heatmap_work *w, size_t map, size_t r, attn_heatmap
     w->run_counts[grid_row] = count;
 }
 
+/* Sum of the entropies of the rows in a row of cells. */
 typedef struct entropy_sum {
     double sum;
     size_t rows;
 } entropy_sum;
 
-/* Adds row i of the chosen rows to its row of cells and to its entropy, and finds its edges. */
+/* Adds row i of the chosen rows to its cells and to the entropy, and finds its edges. */
 static attn_status take_row(attn_heatmap_work *w, size_t map, size_t i, size_t in_block,
                             attn_heatmap_lane *lane, entropy_sum *entropy, attn_error *err) {
     const attn_heatmap_plan *p = w->plan;

@@ -1,34 +1,38 @@
-/* Declarations shared by heatmap.c and heatmap_pool.c: the plan made from shapes, the scratch of a
- * thread, and the arrays that pieces of work write to. */
+/* Shared by heatmap.c and heatmap_pool.c: the plan that follows from shapes, the scratch memory of
+ * a thread, and the arrays that pieces of work write. A lane is the number of the scratch memory
+ * that a piece may use (attn_pool_run). */
 #ifndef ATTN_ANALYSIS_HEATMAP_PRIVATE_H
 #define ATTN_ANALYSIS_HEATMAP_PRIVATE_H
 
 #include "attn/heatmap.h"
 
-/* Everything that follows from options and shapes. All heatmaps of a call have the same grid. */
+/* What follows from options and shapes. All heatmaps of a call have the same grid of cells. */
 typedef struct attn_heatmap_plan {
     const attn_heatmap_options *options;
-    size_t H, S;
-    size_t maps, maps_a_batch; /* number of heatmaps in all, and for each chosen batch entry */
-    size_t merged;             /* heads that one heatmap reads: H for the mean, else 1 */
-    size_t row0, rows, col0, cols;
-    size_t step[2], shape[2];
-    size_t piece_rows;                           /* rows of cells in a piece of work */
-    size_t pieces;                               /* pieces of work in a heatmap */
-    size_t block;                                /* rows of weights in one fetch */
-    size_t edge_room;                            /* most edges of a row; 0: no edges wanted */
-    size_t run_room;                             /* most hidden spans in a row of cells */
-    size_t lane_bytes, result_bytes, work_bytes; /* of one lane, of the result, of all lanes */
+    size_t H, S;               /* heads and keys of the source */
+    size_t maps, maps_a_batch; /* heatmaps in all; heatmaps of each chosen batch entry */
+    size_t merged;             /* heads that are averaged for a heatmap: H for the mean, else 1 */
+    size_t row0, rows, col0, cols; /* the chosen rows and keys of the matrix */
+    size_t step[2], shape[2];      /* rows and keys in a cell; rows and columns of cells */
+    size_t piece_rows;             /* rows of cells in a piece of work */
+    size_t pieces;                 /* pieces of work for each heatmap */
+    size_t block;                  /* rows of weights fetched together */
+    size_t edge_room;              /* most edges of a row; 0: no edges */
+    size_t run_room;               /* most sequences of hidden cells in a row of cells */
+    /* of one thread's scratch memory; of the results; of everything else */
+    size_t lane_bytes, result_bytes, work_bytes;
 } attn_heatmap_plan;
 
-/* Makes the plan. The options must outlive it. Errors: those of attn_heatmap_build that follow from
- * options and shapes (ATTN_EARG, ATTN_ELIMIT). */
+/* Makes the plan. The options must outlive it. Errors: ATTN_EARG and ATTN_ELIMIT of
+ * attn_heatmap_build. */
 attn_status attn_analysis_plan(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                                size_t S, size_t slots, attn_heatmap_plan *out, attn_error *err);
+/* Return the batch entry and the head of heatmap number `map`. */
 size_t attn_analysis_map_batch(const attn_heatmap_plan *plan, size_t map);
-size_t attn_analysis_map_head(const attn_heatmap_plan *plan, size_t map); /* SIZE_MAX: the mean */
+/* SIZE_MAX: the mean over heads */
+size_t attn_analysis_map_head(const attn_heatmap_plan *plan, size_t map);
 
-/* A cell that is being filled. */
+/* A cell while it is filled. */
 typedef struct attn_heatmap_cell {
     double sum;
     size_t count; /* visible weights that are not NaN */
@@ -36,32 +40,35 @@ typedef struct attn_heatmap_cell {
     bool nan; /* some visible weight is NaN */
 } attn_heatmap_cell;
 
-/* Sum of the entropies of one row over `alive` heads, those in which the row sees a key. */
+/* Sum of the entropies of one row over the `alive` heads in which the row sees a key. */
 typedef struct attn_heatmap_row {
     double entropy;
     size_t alive;
 } attn_heatmap_row;
 
-/* Scratch of a lane: one row of cells, and a block of fetched rows. */
+/* Scratch memory of one thread: one row of cells, and a block of fetched rows of weights. */
 typedef struct attn_heatmap_lane {
     attn_heatmap_cell *cells; /* [C] */
     attn_heatmap_row *rows;   /* [block] */
-    double *sum;              /* [block, S], over heads; only for a mean */
+    double *sum;              /* [block, S] sum over heads; only for a mean over heads */
     float *weights, *logits;  /* [block, S] */
-    uint8_t *visible;         /* [block, S], 1 if visible in any head; only for a mean */
+    uint8_t *visible;         /* [block, S] 1: visible in any head; only for a mean over heads */
 } attn_heatmap_lane;
 
-/* The results of a piece that are merged later, in the order of the pieces. */
+/* The results of a piece, which are merged later in the order of the pieces. */
 typedef struct attn_heatmap_part {
-    double *received;        /* [C] */
-    float range[2], mean[2]; /* ranges of the visible cells; [0] > [1] if there are none */
+    double *received; /* [C] sum of the weights on the keys of each column */
+    /* smallest and largest visible cell (of max or mean; of mean); [0] > [1]: none */
+    float range[2], mean[2];
 } attn_heatmap_part;
 
+/* Extends a range to include low … high. */
 static inline void attn_analysis_widen(float range[2], float low, float high) {
     range[0] = low < range[0] ? low : range[0];
     range[1] = high > range[1] ? high : range[1];
 }
 
+/* What all pieces of a call share. */
 typedef struct attn_heatmap_work {
     const attn_heatmap_plan *plan;
     const attn_weight_source *source;
@@ -69,22 +76,24 @@ typedef struct attn_heatmap_work {
     attn_heatmap *maps;
     attn_heatmap_lane *lanes;
     attn_heatmap_part *parts; /* [maps, pieces] */
-    attn_hidden_run *runs;    /* [maps, R, run_room] */
+    attn_hidden_run *runs;    /* [maps, R, run_room] hidden cells */
     size_t *run_counts;       /* [maps, R] */
     attn_edge *edges;         /* [maps, rows, edge_room] */
     size_t *edge_counts;      /* [maps, rows] */
 } attn_heatmap_work;
 
-/* Runs piece `index` of maps x pieces, for attn_pool_run. ctx is the attn_heatmap_work. */
+/* Computes piece `index` of maps * pieces; called by attn_pool_run. ctx is the attn_heatmap_work.
+ * Errors are those of the source and of `control`. */
 attn_status attn_analysis_heatmap_piece(void *ctx, size_t index, size_t lane, attn_error *err);
 
-/* One row of weights from a source. logits is NULL if the source has none. */
+/* One row of weights. logits is NULL if the source has none. */
 typedef struct attn_heatmap_line {
     const float *weights, *logits;
-    size_t row; /* of the matrix */
+    size_t row; /* its index in the matrix */
 } attn_heatmap_line;
 
-/* Computes the entropy of a row over n keys, in nats. Returns false if no key is visible. */
+/* Computes the entropy of n weights of a row, in nats. logits may be NULL. Returns false if no key
+ * is visible. */
 bool attn_analysis_row_entropy(const float *weights, const float *logits, size_t n,
                                double *entropy);
 

@@ -1,7 +1,7 @@
-/* Computes the measures of heads. The pool sums blocks of rows (measure_rows.c) in waves of several
- * blocks. The sums of a wave are merged in block order, so results do not depend on the threads,
- * and memory holds the sums of one wave only, whatever the number of heads. The measures of a head
- * are computed from its sums. */
+/* Computes the measures of heads. A piece of work sums a block of rows (measure_rows.c). The pool
+ * computes a wave of several blocks; then their sums are merged in block order, so results do not
+ * depend on threads. Memory holds the sums of one wave only, whatever the number of heads. The
+ * measures of a head are computed from its sums. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@ static int ascending(const void *x, const void *y) {
     return a < b ? -1 : a > b;
 }
 
-/* Returns the n-th offset in the order 0, -1, 1, -2, 2, …. A search that keeps the first maximum
- * thus prefers the offset nearest to 0, then the negative one. */
+/* Returns the n-th offset of 0, -1, 1, -2, 2, …. A search in this order that keeps the first
+ * maximum finds the offset nearest to 0, and of two the negative one. */
 static int64_t nth_offset(int64_t n) {
     return n % 2 ? -(n + 1) / 2 : n / 2;
 }
@@ -78,7 +78,7 @@ static void finish_received(const attn_measure_plan *plan, const attn_measure_su
     values[ATTN_GINI] = share(ranked, all * (double)n);
 }
 
-/* Computes the measures from the sums. `sorted` is scratch [S]. */
+/* Computes the measures from the sums. `sorted` [S] is working memory. */
 static void finish_sums(const attn_measure_plan *plan, const attn_measure_sums *sums,
                         double *sorted, double values[ATTN_MEASURES]) {
     for (size_t m = 0; m < ATTN_MEASURES; m++)
@@ -107,7 +107,7 @@ static void finish_sums(const attn_measure_plan *plan, const attn_measure_sums *
     finish_received(plan, sums, sorted, values);
 }
 
-/* Writes the most attended keys to out[options->top_keys] and returns their number. */
+/* Stores the keys with most mass in out [options->top_keys] and returns their number. */
 static size_t find_top_keys(const attn_measure_plan *plan, const attn_measure_sums *sums,
                             attn_key_mass *out) {
     size_t most = plan->options->top_keys, n = 0;
@@ -124,11 +124,11 @@ static size_t find_top_keys(const attn_measure_plan *plan, const attn_measure_su
 }
 
 enum {
-    PIECE_WEIGHTS = 1 << 18, /* weights that a piece reads: a few milliseconds */
-    WAVE_BYTES = 8 << 20,
-    WAVE_LEAST = 8, /* blocks; gives work to several threads */
-    WAVE_MOST = 256,
-    BLOCK_LEAST = 16, /* rows; merging a block costs as much as several of its rows */
+    PIECE_WEIGHTS = 1 << 18, /* weights that a piece of work reads: a few milliseconds */
+    WAVE_BYTES = 8 << 20,    /* limit for the sums of a wave */
+    WAVE_LEAST = 8,          /* blocks in a wave, at least; enough for several threads */
+    WAVE_MOST = 256,         /* blocks in a wave, at most */
+    BLOCK_LEAST = 16, /* rows in a block, at least; merging a block costs as much as several rows */
 };
 
 attn_measure_options attn_measure_defaults(void) {
@@ -220,7 +220,8 @@ attn_status attn_measure_cost(const attn_measure_options *options, size_t B, siz
         return status;
     double cells = (double)B * (double)H * (double)L * (double)S;
     *out = (attn_cost){.cells = cells,
-                       .operations = 30 * cells, /* sums, squares, moments, logarithm, columns */
+                       /* sums, squares, moments, a logarithm, sums of columns */
+                       .operations = 30 * cells,
                        .work_bytes = p.work_bytes,
                        .result_bytes = p.result_bytes};
     return ATTN_OK;
@@ -382,8 +383,8 @@ static void merge_sums(const attn_measure_plan *p, attn_measure_sums *to,
     }
 }
 
-/* Computes the measures of a head from its sums. `base` is an earlier head with the same uniform
- * attention, or the head itself. */
+/* Computes the measures of a head from its sums. `base` is the head whose uniform attention is the
+ * same (attn_analysis_uniform_of), or `out` itself. */
 static void finish_head(const attn_measure_plan *p, const attn_measure_part *all, double *scratch,
                         const attn_head_measures *base, attn_head_measures *out) {
     const attn_measure_sums *w = &all->weights, *u = &all->uniform;

@@ -1,7 +1,7 @@
-/* Computes the sums of one block of rows of a head. It fetches the rows and finds the visible keys
- * of each. Then it adds each row to the sums twice: with its weights, and as uniform attention over
- * its visible keys. Keys with equal tokens are linked once for each batch entry by sorting, so a
- * row follows these links and need not compare all tokens. */
+/* Sums the measures over one block of rows of a head. The block is fetched, and the visible keys of
+ * each row are found. Each row is then added twice: with its weights, and as uniform attention over
+ * its visible keys. Keys with equal tokens are linked beforehand, by sorting, so that a row follows
+ * these links instead of comparing all tokens. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,6 +9,7 @@
 #include "analysis/measure_private.h"
 #include "analysis/sums.h"
 
+/* A token and the key that has it. */
 typedef struct place {
     int64_t token;
     size_t key;
@@ -30,7 +31,7 @@ static place *sorted(const int64_t *keys, size_t S, attn_arena *arena) {
     return all;
 }
 
-/* Returns the number of entries of the sorted list that come before (token, key). */
+/* Returns the number of entries of the sorted list that are before (token, key). */
 static size_t rank_of(const place *all, size_t n, int64_t token, size_t key) {
     const place wanted = {token, key};
     size_t low = 0, high = n;
@@ -84,7 +85,7 @@ bool attn_analysis_kin(const int64_t *queries, size_t L, const int64_t *keys, si
 }
 
 #define SATURATED 0.99
-#define ROUNDED   1e-6 /* rounding of float32: without a sink, 1 - sum of a row is below this */
+#define ROUNDED   1e-6 /* float32 rounding: without a sink, 1 - s_i is below this */
 
 static void add(attn_mean *m, double value) {
     m->sum += value;
@@ -95,8 +96,8 @@ static size_t clamp(int64_t at, size_t n) {
     return at < 0 ? 0 : (uint64_t)at > n ? n : (size_t)at;
 }
 
-/* Adds the distances of a row. It sums the keys before t and those from t on separately, so that
- * the sign of t - j is the same within each sum. */
+/* Adds the distances of a row. Keys before t and keys from t on are summed separately, since t - j
+ * has another sign there. */
 static void add_distance(const attn_measure_line *line, size_t S, attn_measure_sums *sums) {
     size_t split = clamp(line->at, S);
     split = split < line->from ? line->from : split > line->to ? line->to : split;
@@ -119,8 +120,8 @@ static void add_offsets(const attn_measure_line *line, size_t S, size_t best,
 
 static void add_local(const attn_measure_line *line, size_t S, size_t radius,
                       attn_measure_sums *sums) {
-    int64_t reach = radius < S ? (int64_t)radius : (int64_t)S;
-    size_t from = clamp(line->at - reach, S), to = clamp(line->at + reach + 1, S);
+    int64_t most = radius < S ? (int64_t)radius : (int64_t)S;
+    size_t from = clamp(line->at - most, S), to = clamp(line->at + most + 1, S);
     add(&sums->local, attn_sum(line->p + from, to - from));
 }
 
@@ -206,7 +207,7 @@ static void add_line(const attn_measure_work *w, size_t batch, const attn_measur
     }
 }
 
-/* Adds the standard deviation and the maximum of the scores of the visible keys. */
+/* Adds standard deviation and maximum of the scores of the visible keys of a row. */
 static void add_scores(const float *logits, const uint8_t *visible, size_t n, size_t seen,
                        attn_measure_sums *sums) {
     double sum = 0, squares = 0;
@@ -223,9 +224,9 @@ static void add_scores(const float *logits, const uint8_t *visible, size_t n, si
         add(&sums->spread, sqrt(squares / (double)seen));
 }
 
-/* Finds the visible keys of a row, from its logits or, without logits, from the mask. */
-static size_t see(const attn_measure_work *w, const attn_measure_lane *lane, const float *logits,
-                  size_t batch, size_t head, size_t i) {
+/* Finds the visible keys of row i, by its logits or else by the mask, and returns their number. */
+static size_t find_visible(const attn_measure_work *w, const attn_measure_lane *lane,
+                           const float *logits, size_t batch, size_t head, size_t i) {
     const size_t S = w->plan->S;
     const attn_mask *mask = w->plan->options->mask;
     size_t seen = 0;
@@ -241,7 +242,7 @@ static size_t see(const attn_measure_work *w, const attn_measure_lane *lane, con
     return seen;
 }
 
-/* Adds a row with its weights to the sums. Returns false if the row holds no weight. */
+/* Adds a row with its weights to the sums. Returns false if the row has no weight. */
 static bool take_weights(const attn_measure_work *w, attn_measure_part *part, size_t batch,
                          const float *weights, const float *logits, attn_measure_line *line) {
     const size_t from = line->from, n = line->to - from;
@@ -251,7 +252,7 @@ static bool take_weights(const attn_measure_work *w, attn_measure_part *part, si
     if (!logits || !attn_analysis_row_entropy(weights + from, logits + from, n, &line->entropy))
         line->entropy = log(line->mass) - attn_sum_xlnx(line->p + from, n) / line->mass;
     if (line->entropy < 0)
-        line->entropy = 0; /* if one key holds all mass, rounding may give a negative entropy */
+        line->entropy = 0; /* rounding can make it negative if one key has all weight */
     add_line(w, batch, line, &part->weights);
     if (logits)
         add_scores(logits + from, line->visible + from, n, line->seen, &part->weights);
@@ -278,7 +279,7 @@ static void take_row(const attn_measure_work *w, attn_measure_part *part,
     const float *logits = w->source->has_logits ? lane->logits + r * S : NULL;
     attn_measure_line line = {
         .p = lane->p, .visible = lane->visible, .index = i, .at = (int64_t)i, .peaks = true};
-    line.seen = see(w, lane, logits, at->batch, at->head, i);
+    line.seen = find_visible(w, lane, logits, at->batch, at->head, i);
     if (mask)
         line.at += attn_mask_offset(mask, at->batch % attn_mask_batches(mask));
     for (line.to = S; line.to > 0 && !lane->visible[line.to - 1];)

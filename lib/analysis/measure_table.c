@@ -1,4 +1,4 @@
-/* Describes each measure, for legends. */
+/* Describes each measure in words, for legends. */
 #include "attn/analysis.h"
 
 #define CLARK    "Clark et al. 2019, arXiv:1906.04341"

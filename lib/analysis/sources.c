@@ -1,7 +1,7 @@
 /* Sources of weights (heatmap.h). The source of an operation computes rows again at each fetch.
- * Derived sources compute their rows from other sources: a caller's weights with a mask, the
- * difference of two sources, gradient x attention, and rollout. The end of the file sums the cells
- * of a source. */
+ * Derived sources compute rows from those of other sources: weights with a mask, the difference of
+ * two sources, gradient x attention, and rollout. attn_head_sums, at the end, sums the cells of a
+ * source. A lane is the number of the scratch memory that a fetch may use. */
 #include <math.h>
 #include <string.h>
 
@@ -11,11 +11,12 @@
 #include "attention/cells.h"
 #include "attn/analysis.h"
 
-/* --- the rows of a run --- */
+/* --- weights of an operation that has run --- */
 
 typedef struct run_lane {
     attn_cells_scratch *scratch;
-    double *wide; /* [S] one row of float64 weights before it is narrowed; NULL for float32 */
+    /* [S] a row of float64 weights before rounding to float32; NULL: the results are float32 */
+    double *wide;
 } run_lane;
 
 typedef struct run_rows {
@@ -93,7 +94,7 @@ static attn_status fetch_masked(void *ctx, size_t lane, const attn_range *at, fl
         attn_mask_keep(m->mask, at->batch % attn_mask_batches(m->mask), at->head, at->row + r,
                        at->col, at->cols, keep);
         for (size_t j = 0; j < at->cols; j++) {
-            /* -200 replaces ln 0, since e^-200 is 0 in float32 */
+            /* ln 0 is replaced by -200; e^-200 is 0 in float32 */
             l[j] = !keep[j] ? -INFINITY : w[j] > 0 ? logf(w[j]) : -200.0f;
             w[j] = keep[j] ? w[j] : 0;
         }
@@ -125,11 +126,11 @@ attn_status attn_masked_source(const attn_weight_source *source, const attn_mask
 
 typedef struct difference {
     const attn_weight_source *a, *b;
-    size_t room;     /* floats of each lane */
-    float **weights; /* [lanes] weights of b, followed by its logits */
+    size_t room;     /* floats for the weights of b in a lane */
+    float **weights; /* [lanes] weights of b, then its logits, `room` floats each */
 } difference;
 
-/* Fetches rows of a - b, as many at a time as the scratch of the thread holds, at least one. */
+/* Fetches rows of a - b, as many at a time as the scratch memory holds. */
 static attn_status fetch_difference(void *ctx, size_t lane, const attn_range *at, float *weights,
                                     float *logits, attn_error *err) {
     const difference *d = ctx;
@@ -183,17 +184,17 @@ attn_status attn_difference_source(const attn_weight_source *a, const attn_weigh
     return ATTN_OK;
 }
 
-/* --- gradient x attention: with O = A V, the gradient of a weight is the dot product of a row of
- * the output's gradient and the value of the key --- */
+/* --- gradient x attention: for O = A V, the gradient of weight A_ij is the dot product of row i of
+ * the output's gradient and value j --- */
 
-enum { GRADIENT_ROWS = 16 }; /* rows of the output's gradient that are widened together */
+enum { GRADIENT_ROWS = 16 }; /* rows of the output's gradient that are widened to double together */
 
 typedef struct gradient {
     const attn_weight_source *inner;
     attn_tensor grad, value;
     attn_gradient_kind kind;
-    size_t group;  /* query heads for each value head */
-    double **rows; /* [lanes] GRADIENT_ROWS rows of grad, one of value */
+    size_t group;  /* query heads for each key/value head */
+    double **rows; /* [lanes] GRADIENT_ROWS rows of grad, then one of value */
 } gradient;
 
 static const void *row_of(const attn_tensor *t, size_t b, size_t h, size_t i) {
@@ -213,7 +214,7 @@ static float gradient_cell(const gradient *g, double d, float weight) {
     }
 }
 
-/* Computes the cells of `rows` <= GRADIENT_ROWS rows, from row `first` of the range. */
+/* Computes the cells of `rows` <= GRADIENT_ROWS rows, beginning with row `first` of the range. */
 static void fill_gradient(const gradient *g, const attn_range *at, size_t first, size_t rows,
                           double *scratch, float *weights, const float *logits) {
     const size_t E = g->grad.dims[3];
@@ -286,20 +287,20 @@ attn_status attn_gradient_source(const attn_weight_source *source, const attn_te
     return ATTN_OK;
 }
 
-/* --- rollout (Abnar and Zuidema 2020): row i of R = N_top ... N_1 is the unit vector e_i
- * multiplied by the layers' matrices from the last layer to the first. A block of rows needs only
- * two blocks of its size and a block of rows of one layer, never a whole matrix --- */
+/* --- rollout (Abnar and Zuidema 2020): row i of R = N_top ... N_1 is the unit vector e_i times the
+ * layers' matrices, from the last layer to the first. A chunk of rows needs two buffers of its size
+ * and some rows of one layer, but no whole matrix --- */
 
 enum {
-    CHUNK_BYTES = 1 << 20, /* bytes of the rows that are multiplied by the layers together */
-    CHUNK_LEAST = 8,
-    LAYER_ROWS = 64, /* rows of a layer that are merged over heads together */
+    CHUNK_BYTES = 1 << 20, /* limit for the rows of a chunk, bytes */
+    CHUNK_LEAST = 8,       /* rows in a chunk */
+    LAYER_ROWS = 64,       /* rows of a layer that are averaged over heads together */
 };
 
 typedef struct rollout_lane {
-    double *x, *y;           /* [chunk, S] */
-    double *layer;           /* [LAYER_ROWS, S] mean over heads, with the residual, rows sum to 1 */
-    float *weights, *logits; /* [LAYER_ROWS, S] */
+    double *x, *y;           /* [chunk, S] rows before and after a layer */
+    double *layer;           /* [LAYER_ROWS, S] rows of N(mean_h A + I); each row sums to 1 */
+    float *weights, *logits; /* [LAYER_ROWS, S] rows of one head */
 } rollout_lane;
 
 typedef struct rollout {
@@ -309,7 +310,8 @@ typedef struct rollout {
     const attn_control *control;
 } rollout;
 
-/* Computes rows of N(mean_h A + I) for one layer. */
+/* Computes rows row … row + rows - 1 of N(mean_h A + I) of one layer. N divides a row by its
+ * sum. */
 static attn_status load_layer(const rollout *r, const rollout_lane *l, size_t lane_index,
                               size_t batch, size_t row, size_t rows, attn_error *err) {
     const attn_weight_source *in = r->inner;
@@ -335,9 +337,9 @@ static attn_status load_layer(const rollout *r, const rollout_lane *l, size_t la
     return ATTN_OK;
 }
 
-/* Computes y = x N for the matrix N of one layer. */
-static attn_status through(const rollout *r, const rollout_lane *l, size_t lane_index, size_t batch,
-                           size_t rows, attn_error *err) {
+/* Computes y [rows, S] = x N for the matrix N of one layer. */
+static attn_status multiply_layer(const rollout *r, const rollout_lane *l, size_t lane_index,
+                                  size_t batch, size_t rows, attn_error *err) {
     const size_t S = r->inner->cols;
     memset(l->y, 0, rows * S * sizeof *l->y);
     for (size_t j0 = 0; j0 < S; j0 += LAYER_ROWS) {
@@ -373,7 +375,7 @@ static attn_status fetch_rollout(void *ctx, size_t lane_index, const attn_range 
             l.x[i * S + at->row + from + i] = 1;
         for (size_t layer = r->layers; layer-- > 0;) {
             attn_status status =
-                through(r, &l, lane_index, layer * r->batches + at->batch, rows, err);
+                multiply_layer(r, &l, lane_index, layer * r->batches + at->batch, rows, err);
             if (status)
                 return status;
             double *swap = l.x;
@@ -439,11 +441,11 @@ attn_status attn_rollout_source(const attn_weight_source *source, size_t layers,
 typedef struct summing {
     const attn_weight_source *source;
     size_t block;
-    float **rows; /* [lanes] weights and logits of a block */
+    float **rows; /* [lanes] weights of a block, then its logits */
     attn_head_sum *heads;
 } summing;
 
-/* Sums the cells of one head, row by row in order. */
+/* Sums the cells of one head, row by row. */
 static attn_status sum_head(void *ctx, size_t index, size_t lane, attn_error *err) {
     const summing *s = ctx;
     const attn_weight_source *from = s->source;

@@ -1,6 +1,7 @@
-/* Arithmetic shared by lib/analysis. Sums over long rows use several independent partial sums,
- * added in a fixed order, so that an addition need not wait for the previous one. The logarithm is
- * written so that compilers vectorise it. Sums of bytes detect overflow of size_t. */
+/* Arithmetic shared by lib/analysis. A sum over a long row has ATTN_PARTIAL_SUMS partial sums,
+ * which are added in a fixed order at the end: additions then need not wait for each other, and the
+ * result is always the same. The logarithm has a form that compilers vectorise. Sums of bytes
+ * detect overflow. */
 #ifndef ATTN_ANALYSIS_SUMS_H
 #define ATTN_ANALYSIS_SUMS_H
 
@@ -10,17 +11,19 @@
 
 #include <attn/memory.h>
 
-enum { ATTN_WAYS = 8 };
+/* Number of partial sums. */
+enum { ATTN_PARTIAL_SUMS = 8 };
 
-static inline double attn_join(const double s[ATTN_WAYS]) {
+/* Adds the partial sums in their fixed order. */
+static inline double attn_join(const double s[ATTN_PARTIAL_SUMS]) {
     return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
 
 static inline double attn_sum(const double *x, size_t n) {
-    double s[ATTN_WAYS] = {0};
+    double s[ATTN_PARTIAL_SUMS] = {0};
     size_t j = 0;
-    for (; j + ATTN_WAYS <= n; j += ATTN_WAYS)
-        for (size_t k = 0; k < ATTN_WAYS; k++)
+    for (; j + ATTN_PARTIAL_SUMS <= n; j += ATTN_PARTIAL_SUMS)
+        for (size_t k = 0; k < ATTN_PARTIAL_SUMS; k++)
             s[k] += x[j + k];
     for (size_t k = 0; j + k < n; k++)
         s[k] += x[j + k];
@@ -28,31 +31,31 @@ static inline double attn_sum(const double *x, size_t n) {
 }
 
 static inline double attn_dot(const double *x, const double *y, size_t n) {
-    double s[ATTN_WAYS] = {0};
+    double s[ATTN_PARTIAL_SUMS] = {0};
     size_t j = 0;
-    for (; j + ATTN_WAYS <= n; j += ATTN_WAYS)
-        for (size_t k = 0; k < ATTN_WAYS; k++)
+    for (; j + ATTN_PARTIAL_SUMS <= n; j += ATTN_PARTIAL_SUMS)
+        for (size_t k = 0; k < ATTN_PARTIAL_SUMS; k++)
             s[k] += x[j + k] * y[j + k];
     for (size_t k = 0; j + k < n; k++)
         s[k] += x[j + k] * y[j + k];
     return attn_join(s);
 }
 
-/* Returns the sum of x[j] * (from + j). */
+/* Returns the sum of x[j] * (from + j) over j < n. */
 static inline double attn_ramp(const double *x, size_t n, double from) {
-    double s[ATTN_WAYS] = {0};
+    double s[ATTN_PARTIAL_SUMS] = {0};
     size_t j = 0;
-    for (; j + ATTN_WAYS <= n; j += ATTN_WAYS)
-        for (size_t k = 0; k < ATTN_WAYS; k++)
+    for (; j + ATTN_PARTIAL_SUMS <= n; j += ATTN_PARTIAL_SUMS)
+        for (size_t k = 0; k < ATTN_PARTIAL_SUMS; k++)
             s[k] += x[j + k] * (from + (double)(j + k));
     for (size_t k = 0; j + k < n; k++)
         s[k] += x[j + k] * (from + (double)(j + k));
     return attn_join(s);
 }
 
-/* Returns ln x for normal x > 0, accurate to about 3e-14. With x = 2^e m, m in [sqrt(1/2),
- * sqrt(2)), ln m = 2 atanh f for f = (m - 1)/(m + 1), |f| <= 0.172. The series of atanh is cut
- * where its terms are below 1e-14. To convert e to double, it is placed in the low bits of 2^52,
+/* Returns ln x for normal x > 0 with an error of about 3e-14. x = 2^e m with m in [sqrt(1/2),
+ * sqrt(2)), and ln m = 2 atanh f for f = (m - 1) / (m + 1), |f| <= 0.172. The series of atanh ends
+ * where its terms are below 1e-14. e is converted to double by placing it in the low bits of 2^52,
  * which needs only 64-bit shifts and additions. */
 static inline double attn_ln(double x) {
     uint64_t bits, e;
@@ -73,9 +76,9 @@ static inline double attn_ln(double x) {
     return (power - (0x1p52 + 1023)) * 0x1.62e42fefa39efp-1 + 2 * f * series;
 }
 
-/* Returns the sum of x ln x for x >= 0, where 0 ln 0 = 0. It adds the smallest normal number to x
- * before the logarithm, which makes x = 0 valid and changes no result. It works in chunks, so that
- * the logarithms are one simple loop. */
+/* Returns the sum of x ln x for x >= 0, where 0 ln 0 = 0. The smallest normal number is added to x
+ * before the logarithm, which allows x = 0 and changes no result. Chunks of 64 keep the logarithms
+ * in one simple loop. */
 static inline double attn_sum_xlnx(const double *x, size_t n) {
     double terms[64], sum = 0;
     for (size_t j = 0; j < n; j += 64) {
@@ -87,11 +90,12 @@ static inline double attn_sum_xlnx(const double *x, size_t n) {
     return sum;
 }
 
-/* Returns x limited to low … high. */
+/* Returns x limited to [low, high]. */
 static inline size_t attn_within(size_t x, size_t low, size_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
+/* A sum of bytes; `overflow` is set when it exceeds SIZE_MAX. */
 typedef struct attn_bytes {
     size_t bytes;
     bool overflow;

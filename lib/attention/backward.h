@@ -76,8 +76,9 @@ typedef struct attn_backward {
     double *max, *sum, *dot;          /* [B, Hq, L]: statistics as k reads them, and dO . O */
     attn_backward_rows queries, outs; /* outs: the rows of grad_output */
     double *out_magnitude; /* [homes, Hq / Hkv, blocks]: largest magnitude in grad_output */
-    /* Accumulators with elements of k's type: dquery [chunks, B, Hq, L, acc_room(score width)],
-     * dkey [B, Hkv, S, acc_room(score width)], dvalue [B, Hkv, S, acc_room(Ev)]. */
+    /* Accumulators with elements of k's type: dquery [chunks, B, Hq, L, room], dkey [B, Hkv, S,
+     * room], dvalue [B, Hkv, S, room]. room is attn_acc_room of the score width, and of Ev for
+     * dvalue. */
     char *dquery, *dkey, *dvalue;
     attn_backward_sums *sums; /* [pool tasks] */
     attn_backward_lane *lanes;

@@ -207,7 +207,8 @@ static void score_again(const attn_backward *g, const attn_block *block, size_t 
     const attn_attention *a = g->a;
     l->work.packed_query =
         g->queries.queries + attn_backward_place(g, block, l) * g->queries.query_bytes;
-    attn_block_terms(a, block, q, ldq, &l->work);
+    if (a->rule.relative)
+        attn_block_terms(a, block, q, ldq, &l->work);
     if (!g->packed)
         attn_block_load_keys(a, block->b, attn_kv_head(a, block->h), j0, n, &l->work);
     attn_block_scores(a, block, g->packed, j0, n, q, ldq, true, &l->work);

@@ -224,10 +224,6 @@ static attn_status run_head(void *ctx, size_t index, size_t lane, attn_error *er
     return status;
 }
 
-static attn_status run_heads(attn_forward *f, attn_pool *pool, attn_error *err) {
-    return attn_pool_run(pool, f->a->dims.B * f->a->dims.Hkv, run_head, f, f->control, err);
-}
-
 /* --- pieces of few rows ---
  *
  * The keys of a long cache are divided into parts, so that a single group occupies all threads of
@@ -377,8 +373,9 @@ static attn_status run_pieces(attn_forward *f, attn_pool *pool, attn_arena *aren
     if (f->packed)
         return attn_pool_run(pool, d->B * d->Hq * f->plan.pieces_a_head, run_piece, f, f->control,
                              err);
-    return f->plan.way == ATTN_WAY_HEADS ? run_heads(f, pool, err)
-                                         : run_groups(f, pool, arena, err);
+    if (f->plan.way == ATTN_WAY_HEADS)
+        return attn_pool_run(pool, d->B * d->Hkv, run_head, f, f->control, err);
+    return run_groups(f, pool, arena, err);
 }
 
 /* Runs the pass over packed keys and values. It is used if the plan says so, or if a piece that

@@ -1,11 +1,358 @@
-/* Turns inputs into the resolved operation: canonical views, the compiled mask, the scale, the
- * kernel table, sinks and positions. */
+/* Turns inputs into the resolved operation.
+ *
+ * The first part only looks at shapes: it checks what query, key, value and cache must agree on, and
+ * computes dims and the shapes of results. The second part reads values: it makes canonical views,
+ * the compiled mask, the scale, sinks and positions. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "attention/operands.h"
+
+/* --- shapes --- */
+
+/* One operand, split into batch axes, heads, rows and width, in any layout. */
+typedef struct operand {
+    const char *name;
+    const attn_tensor *t;
+    int batch_rank;
+    size_t heads, rows, width;
+} operand;
+
+attn_inputs attn_attention_defaults(void) {
+    return (attn_inputs){.scale = NAN};
+}
+
+static attn_status check_tensor(const char *name, const attn_tensor *t, attn_error *err) {
+    size_t count;
+    if (t->rank < 2 || t->rank > ATTN_MAX_RANK - 1)
+        return attn_fail(err, ATTN_ESHAPE, name,
+                         "expected a tensor of rank 2 ([L, E]), 3 ([B, L, E]), 4 ([B, H, L, E]) or "
+                         "up to %d, found rank %d",
+                         ATTN_MAX_RANK - 1, t->rank);
+    if ((unsigned)t->dtype > ATTN_F64)
+        return attn_fail(err, ATTN_EDTYPE, name,
+                         "expected float32, float16, bfloat16 or float64, found %s",
+                         attn_dtype_name(t->dtype));
+    if (!attn_tensor_count(t, &count) || count > PTRDIFF_MAX / 8)
+        return attn_fail(err, ATTN_ELIMIT, name, "too many elements");
+    return ATTN_OK;
+}
+
+static attn_status split_bld(operand *o, size_t heads, attn_error *err) {
+    const attn_tensor *t = o->t;
+    const size_t D = t->dims[t->rank - 1];
+    if (!heads)
+        return attn_fail(err, ATTN_EARG, "num_heads",
+                         "layout BLD needs num_heads, the number of heads in the last axis");
+    if (D % heads)
+        return attn_fail(err, ATTN_ESHAPE, o->name,
+                         "the last axis, %zu, is not a multiple of the %zu heads", D, heads);
+    o->batch_rank = t->rank - 2;
+    o->heads = heads;
+    o->rows = t->dims[t->rank - 2];
+    o->width = D / heads;
+    return ATTN_OK;
+}
+
+/* Splits the operand's tensor, which has been checked already. */
+static attn_status split(operand *o, attn_layout layout, size_t heads, attn_error *err) {
+    const attn_tensor *t = o->t;
+    const int r = t->rank;
+    if ((unsigned)layout > ATTN_BLD)
+        return attn_fail(err, ATTN_EARG, "layout", "there is no layout of the number %d",
+                         (int)layout);
+    if (layout == ATTN_BLD)
+        return split_bld(o, heads, err);
+    if (layout == ATTN_BLHE && r < 3)
+        return attn_fail(err, ATTN_ESHAPE, o->name,
+                         "layout BLHE needs rank 3 ([L, H, E]) or more, found rank %d", r);
+    o->width = t->dims[r - 1];
+    if (layout == ATTN_BLHE) {
+        o->batch_rank = r - 3;
+        o->heads = t->dims[r - 2];
+        o->rows = t->dims[r - 3];
+    } else {
+        o->batch_rank = r > 3 ? r - 3 : r - 2;
+        o->heads = r > 3 ? t->dims[r - 3] : 1;
+        o->rows = t->dims[r - 2];
+    }
+    if (heads && heads != o->heads)
+        return attn_fail(err, ATTN_ESHAPE, o->name,
+                         "the number of heads was stated as %zu, found %zu", heads, o->heads);
+    return ATTN_OK;
+}
+
+/* Checks that an operand (key, value or cache) has the query's rank. */
+static attn_status same_rank(const operand *q, const operand *o, attn_error *err) {
+    char have[128], need[128];
+    if (o->t->rank == q->t->rank)
+        return ATTN_OK;
+    attn_shape_text(q->t->dims, q->t->rank, need, sizeof need);
+    attn_shape_text(o->t->dims, o->t->rank, have, sizeof have);
+    return attn_fail(
+        err, ATTN_ESHAPE, o->name,
+        "%s has shape %s and query %s: both must have the same rank. Give the missing "
+        "axis the size 1, e.g. one decoder state [8, 512] against [8, 20, 512] is sent as "
+        "[8, 1, 512]",
+        o->name, have, need);
+}
+
+/* Merges the batch axes of an operand into dims. An axis can only be broadcast from size 1. */
+static attn_status merge_batch(attn_attention_dims *d, const operand *o, attn_error *err) {
+    for (int a = 0; a < d->batch_rank; a++) {
+        size_t dim = o->t->dims[a];
+        if (d->batch[a] == 1)
+            d->batch[a] = dim;
+        else if (dim != 1 && dim != d->batch[a])
+            return attn_fail(err, ATTN_ESHAPE, o->name, "batch axis %d is %zu, expected %zu or 1",
+                             a, dim, d->batch[a]);
+    }
+    return ATTN_OK;
+}
+
+static attn_status expect(const char *name, const char *what, size_t found, size_t expected,
+                          const char *why, attn_error *err) {
+    if (found == expected)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ESHAPE, name, "%s is %zu, expected %zu (%s)", what, found, expected,
+                     why);
+}
+
+static attn_status check_heads(const attn_inputs *in, const attn_attention_dims *d,
+                               attn_error *err) {
+    if (d->Hq == d->Hkv)
+        return ATTN_OK;
+    if (in->forbid_gqa)
+        return attn_fail(err, ATTN_ESHAPE, "key",
+                         "%zu query heads and %zu key/value heads differ, which enable_gqa false "
+                         "forbids",
+                         d->Hq, d->Hkv);
+    if (!d->Hkv || d->Hq % d->Hkv)
+        return attn_fail(err, ATTN_ESHAPE, "key",
+                         "the %zu query heads must be a multiple of the %zu key/value heads", d->Hq,
+                         d->Hkv);
+    return ATTN_OK;
+}
+
+/* Splits a cache. In every layout its shape is [batch axes, Hkv, P, E], or [batch axes, P, E] if
+ * there is one head. */
+static attn_status split_cache(operand *o, const attn_attention_dims *d, attn_error *err) {
+    const attn_tensor *t = o->t;
+    attn_status status = check_tensor(o->name, t, err);
+    if (status != ATTN_OK)
+        return status;
+    if (t->rank != d->batch_rank + 3 && t->rank != d->batch_rank + 2)
+        return attn_fail(err, ATTN_ESHAPE, o->name,
+                         "a cache has the shape [batch axes, Hkv, P, E], which is rank %d here; "
+                         "found rank %d",
+                         d->batch_rank + 3, t->rank);
+    o->batch_rank = d->batch_rank;
+    o->heads = t->rank == d->batch_rank + 3 ? t->dims[t->rank - 3] : 1;
+    o->rows = t->dims[t->rank - 2];
+    o->width = t->dims[t->rank - 1];
+    return ATTN_OK;
+}
+
+static attn_status resolve_past(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
+    operand k = {"past_key", &in->past_key, 0, 0, 0, 0},
+            v = {"past_value", &in->past_value, 0, 0, 0, 0};
+    if (!in->past_key.rank && !in->past_value.rank)
+        return ATTN_OK;
+    if (!in->past_key.rank || !in->past_value.rank)
+        return attn_fail(err, ATTN_EARG, in->past_key.rank ? "past_value" : "past_key",
+                         "past_key and past_value go together, one is missing");
+    attn_status status = split_cache(&k, d, err);
+    if (status == ATTN_OK)
+        status = split_cache(&v, d, err);
+    if (status != ATTN_OK)
+        return status;
+    d->past = k.rows;
+    if ((status = merge_batch(d, &k, err)) != ATTN_OK ||
+        (status = merge_batch(d, &v, err)) != ATTN_OK ||
+        (status = expect(k.name, "the number of heads", k.heads, d->Hkv, "as key has", err)) !=
+            ATTN_OK ||
+        (status = expect(v.name, "the number of heads", v.heads, d->Hkv, "as key has", err)) !=
+            ATTN_OK ||
+        (status = expect(k.name, "the width", k.width, d->Ek, "as key has", err)) != ATTN_OK ||
+        (status = expect(v.name, "the width", v.width, d->Ev, "as value has", err)) != ATTN_OK)
+        return status;
+    return expect(v.name, "the length", v.rows, k.rows, "as past_key has", err);
+}
+
+/* Returns whether all batch entries read the same memory. */
+static bool shared(const attn_attention_dims *d, const attn_tensor *t) {
+    for (int a = 0; t->rank && a < d->batch_rank; a++)
+        if (d->batch[a] > 1 && t->dims[a] != 1 && t->strides[a] != 0)
+            return false;
+    return true;
+}
+
+static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
+    const attn_tensor *q = &in->query;
+    size_t count = 1;
+    d->has_heads = in->layout != ATTN_BHLE || q->rank > 3;
+    d->B = 1;
+    for (int a = 0; a < d->batch_rank; a++)
+        if (!attn_size_mul(d->B, d->batch[a], &d->B))
+            return attn_fail(err, ATTN_ELIMIT, "query", "too many batch entries");
+    const bool one_set = shared(d, in->key.rank ? &in->key : q) && shared(d, &in->value) &&
+                         shared(d, &in->past_key) && shared(d, &in->past_value);
+    d->sets = one_set && d->B ? 1 : d->B;
+    for (int r = 0; r < q->rank; r++)
+        d->output[r] = r < d->batch_rank ? d->batch[r] : q->dims[r];
+    d->output_rank = q->rank;
+    int n = 0;
+    for (; n < d->batch_rank; n++)
+        d->weights[n] = d->rows[n] = d->batch[n];
+    if (d->has_heads)
+        d->weights[n] = d->rows[n] = d->Hq, n++;
+    d->weights[n] = d->rows[n] = d->L, n++;
+    d->rows_rank = n;
+    d->weights[n++] = d->S;
+    d->weights_rank = n;
+    if (in->layout == ATTN_BLD) {
+        if (!attn_size_mul(d->Hq, d->Ev, &d->output[q->rank - 1]))
+            return attn_fail(err, ATTN_ELIMIT, "value", "too wide");
+    } else {
+        d->output[q->rank - 1] = d->Ev;
+    }
+    const size_t factors[] = {d->B, d->Hq, d->L, d->S ? d->S : 1, 16};
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        if (factors[i] && !attn_size_mul(count, factors[i], &count))
+            return attn_fail(err, ATTN_ELIMIT, "query",
+                             "batch x heads x queries x keys is beyond what can be counted");
+    return ATTN_OK;
+}
+
+/* Tiles of width below TILES_FROM are half empty. With at most TILES_BEYOND queries, packing keys
+ * for tiles costs as much as the tiles gain. */
+enum { TILES_FROM = 16, TILES_BEYOND = 32 };
+
+/* Chooses the kernels. The choice depends only on the shapes and on what was asked for. */
+static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
+    if (in->precision < ATTN_PRECISION_FP32 || in->precision >= ATTN_PRECISION_COUNT)
+        return attn_fail(err, ATTN_EARG, "precision", "unknown precision");
+    if (in->precision != ATTN_PRECISION_FP32 && d->result == ATTN_F64)
+        return attn_fail(err, ATTN_EARG, "precision",
+                         "float64 tensors are computed in double: leave precision out, or send "
+                         "float32");
+    d->precision = in->precision;
+    d->isa = attn_isa_current();
+    if (d->isa == ATTN_ISA_AMX && !attn_isa_forced() &&
+        (d->L <= TILES_BEYOND || d->score_width < TILES_FROM))
+        d->isa = attn_kernels_of(d->isa)->isa;
+    if (in->kernel && !attn_kernels_find(in->kernel, d->precision, d->tanh_score, &d->isa))
+        return attn_fail(err, ATTN_EUNSUPPORTED, "kernel",
+                         "expected a kernel table of this processor, found \"%.32s\"", in->kernel);
+    if (d->result == ATTN_F64)
+        d->isa = ATTN_ISA_REF;
+    d->isa = attn_kernels_with(d->isa, d->precision, d->tanh_score)->isa;
+    return ATTN_OK;
+}
+
+/* Returns the number of entries in a head's table of biases by distance: 1 for a slope, T5's
+ * buckets, or the width of the relative table. Invalid tables are refused later. */
+static size_t count_entries(const attn_position *p) {
+    switch (p->kind) {
+    case ATTN_POSITION_ALIBI:
+        return p->slopes.rank ? 1 : 0;
+    case ATTN_POSITION_T5:
+        return p->table.rank ? p->table.dims[0] : 0;
+    case ATTN_POSITION_RELATIVE:
+        return p->table.rank > 1 ? p->table.dims[1] : 0;
+    default:
+        return 0;
+    }
+}
+
+/* Computes the widths of queries and keys after the maps of the score form. */
+static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
+                                 attn_score_plan *plan, attn_error *err) {
+    if (in->score.kind >= ATTN_SCORE_COUNT)
+        return attn_fail(err, ATTN_EARG, "score", "unknown score form");
+    attn_status status =
+        attn_score_form_of(in->score.kind)->plan(&in->score, d->E, d->Ek, plan, err);
+    if (status != ATTN_OK)
+        return status;
+    d->score_width = plan->width;
+    d->tanh_score = plan->v.rank != 0;
+    d->transforms =
+        plan->query_map.rank || plan->key_map.rank || in->position.kind == ATTN_POSITION_ROTARY;
+    size_t query_map, key_map;
+    if (!attn_tensor_count(&plan->query_map, &query_map) ||
+        !attn_tensor_count(&plan->key_map, &key_map) ||
+        !attn_size_add(query_map, key_map, &d->maps))
+        return attn_fail(err, ATTN_ELIMIT, "score", "too many elements");
+    if (in->position.kind == ATTN_POSITION_SHAW && in->position.key_table.rank)
+        d->relative = in->position.key_table.dims[0];
+    d->relative_values =
+        in->position.kind == ATTN_POSITION_SHAW && in->position.value_table.rank != 0;
+    d->entries = count_entries(&in->position);
+    d->softcap = in->softcap != 0;
+    if (in->position.kind != ATTN_POSITION_NONE)
+        d->positions = attn_position_doubles(&in->position, d->Hq);
+    return ATTN_OK;
+}
+
+static attn_status resolve(const attn_inputs *in, attn_attention_dims *d, attn_score_plan *plan,
+                           attn_error *err) {
+    const attn_tensor *key = in->key.rank ? &in->key : &in->query;
+    const attn_tensor *value = in->value.rank ? &in->value : key;
+    const size_t kv_heads = in->num_kv_heads ? in->num_kv_heads : in->num_heads;
+    operand q = {"query", &in->query, 0, 0, 0, 0}, k = {"key", key, 0, 0, 0, 0},
+            v = {"value", value, 0, 0, 0, 0};
+    attn_status status;
+    if (in->value.rank && !in->key.rank)
+        return attn_fail(err, ATTN_EARG, "key", "value was given without key");
+    if ((status = check_tensor(q.name, q.t, err)) != ATTN_OK ||
+        (status = split(&q, in->layout, in->num_heads, err)) != ATTN_OK ||
+        (status = check_tensor(k.name, key, err)) != ATTN_OK ||
+        (status = check_tensor(v.name, value, err)) != ATTN_OK ||
+        (status = same_rank(&q, &k, err)) != ATTN_OK ||
+        (status = same_rank(&q, &v, err)) != ATTN_OK ||
+        (status = split(&k, in->layout, kv_heads, err)) != ATTN_OK ||
+        (status = split(&v, in->layout, kv_heads, err)) != ATTN_OK)
+        return status;
+    *d = (attn_attention_dims){.batch_rank = q.batch_rank,
+                               .Hq = q.heads,
+                               .Hkv = k.heads,
+                               .L = q.rows,
+                               .E = q.width,
+                               .Ek = k.width,
+                               .Ev = v.width};
+    for (int a = 0; a < d->batch_rank; a++)
+        d->batch[a] = in->query.dims[a];
+    if ((status = merge_batch(d, &k, err)) != ATTN_OK ||
+        (status = merge_batch(d, &v, err)) != ATTN_OK ||
+        (status = resolve_score(in, d, plan, err)) != ATTN_OK ||
+        (status = expect("value", "the number of heads", v.heads, d->Hkv, "as key has", err)) !=
+            ATTN_OK ||
+        (status = expect("value", "the number of keys", v.rows, k.rows, "as key has", err)) !=
+            ATTN_OK ||
+        (status = check_heads(in, d, err)) != ATTN_OK ||
+        (status = resolve_past(in, d, err)) != ATTN_OK)
+        return status;
+    if (!attn_size_add(d->past, k.rows, &d->S))
+        return attn_fail(err, ATTN_ELIMIT, "past_key", "too long");
+    const bool wide =
+        in->query.dtype == ATTN_F64 || key->dtype == ATTN_F64 || value->dtype == ATTN_F64;
+    d->result = wide ? ATTN_F64 : ATTN_F32;
+    status = resolve_kernels(in, d, err);
+    return status == ATTN_OK ? fill_results(in, d, err) : status;
+}
+
+attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out, attn_error *err) {
+    attn_attention_dims dims;
+    attn_score_plan plan;
+    attn_status status = resolve(in, &dims, &plan, err);
+    if (status == ATTN_OK)
+        *out = dims;
+    return status;
+}
+
+/* --- the operation --- */
 
 static bool make_views(attn_attention *a, attn_arena *arena) {
     const attn_inputs *in = &a->in;
@@ -67,9 +414,7 @@ static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *
     return ATTN_OK;
 }
 
-/* --- the operation --- */
-
-/* Copies the inputs, and zeroes the members that attn_attention_resolve does not write. It leaves
+/* Copies the inputs, and zeroes the members that resolve does not write. It leaves
  * out unused slots for mask layers, which are two thirds of the inputs. */
 static void start(attn_attention *a, const attn_inputs *in) {
     const attn_mask_spec *mask = &in->mask;
@@ -87,7 +432,7 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     if (!a)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operation");
     start(a, in);
-    attn_status status = attn_attention_resolve(&a->in, &a->dims, &a->plan, err);
+    attn_status status = resolve(&a->in, &a->dims, &a->plan, err);
     if (status == ATTN_OK)
         status = check_numbers(in, &a->dims, err);
     if (status != ATTN_OK)

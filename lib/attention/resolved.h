@@ -34,11 +34,6 @@ struct attn_attention {
 /* Values of attn_stats.kind: a row was computed by the kernel table or in double by `ref`. */
 enum { ATTN_ROW_TABLE = 0, ATTN_ROW_DOUBLE = 1 };
 
-/* Calls attn_attention_shape and plans the score form. The plan points into `in`. On failure dims
- * and plan are undefined. */
-attn_status attn_attention_resolve(const attn_inputs *in, attn_attention_dims *dims,
-                                   attn_score_plan *plan, attn_error *err);
-
 /* Transforms the queries and keys of an operation with dims.transforms: applies the maps of the score
  * form and rotary positions. score_rows.c defines this function and the next one. */
 attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error *err);

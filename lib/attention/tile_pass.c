@@ -77,7 +77,7 @@ double attn_block_pack_queries(const attn_attention *a, const attn_block *block,
 void attn_block_terms(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
                       attn_block_work *w) {
     const attn_kernels *k = w->kernels;
-    for (size_t r = 0; a->rule.relative && r < block->rows; r++)
+    for (size_t r = 0; r < block->rows; r++)
         attn_shaw_terms(a, (const char *)q + r * ldq * k->elem, k->elem,
                         row_of(w->terms, r, a->rule.relative, k));
 }
@@ -86,7 +86,8 @@ void attn_block_begin(const attn_attention *a, const attn_block *block, const vo
                       attn_block_work *w) {
     if (w->kernels->pack_query)
         attn_block_pack_queries(a, block, q, ldq, w);
-    attn_block_terms(a, block, q, ldq, w);
+    if (a->rule.relative)
+        attn_block_terms(a, block, q, ldq, w);
 }
 
 void attn_block_load_keys(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
@@ -216,10 +217,10 @@ static void start(const attn_attention *a, const attn_stream *s) {
     memset(w->term_sums, 0, block->rows * a->rule.relative * k->elem);
     for (size_t r = 0; r < block->rows; r++)
         set(w->max, r, -INFINITY, k);
-    if (s->query_packed)
-        attn_block_terms(a, block, s->q, s->ldq, w);
-    else
+    if (!s->query_packed)
         attn_block_begin(a, block, s->q, s->ldq, w);
+    else if (a->rule.relative)
+        attn_block_terms(a, block, s->q, s->ldq, w);
     if (a->sinks && !s->from)
         start_sinks(a, block, w);
 }

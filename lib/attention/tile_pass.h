@@ -10,13 +10,13 @@ typedef struct attn_block_work {
     size_t most_rows;
     void *query;        /* [rows, score width] */
     void *tile;         /* [rows, keys] */
-    void *acc;          /* [rows, acc_room(Ev)] */
+    void *acc;          /* [rows, attn_acc_room] */
     void *max, *sum;    /* [rows], [rows, lanes]: the state of softmax */
     void *factor;       /* [rows] */
     void *source;       /* [keys, max(score width, Ev)]: rows that had to be converted */
-    void *packed_key;   /* [key_room] */
-    void *packed_value; /* [value_room] */
-    void *packed_query; /* [query_room], if the kernel table packs queries */
+    void *packed_key;   /* [attn_key_room] */
+    void *packed_value; /* [attn_value_room] */
+    void *packed_query; /* [attn_query_room], if the kernel table packs queries */
     void *bias;         /* [keys] */
     void *line;         /* [keys]: results of a row before narrowing */
     void *maxima;       /* [rows, attn_block_maxima]: maxima after each tile, for finish_weights */
@@ -48,8 +48,8 @@ void attn_block_interval(const attn_attention *a, const attn_block *block, size_
  * SHAW's terms, and packs the queries if the kernel table packs queries. */
 void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
                       attn_block_work *w);
-/* The two steps of attn_block_begin: the first computes SHAW's terms, the second packs the queries
- * and returns their largest magnitude. */
+/* The two steps of attn_block_begin: the first computes SHAW's terms for positions that have them
+ * (rule.relative), the second packs the queries and returns their largest magnitude. */
 void attn_block_terms(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
                       attn_block_work *w);
 double attn_block_pack_queries(const attn_attention *a, const attn_block *block, const void *q,

@@ -1,23 +1,26 @@
-/* Allocation from one block of memory whose size is counted first.
+/* Allocation of several arrays from one block of memory whose size is counted first. memory.c
+ * defines the functions.
  *
- * A function that takes pieces from an area is called twice. With an area without a base it counts
- * their bytes, and with an area over that much memory it places the same pieces. So the bytes
- * counted for admission equal those that a pass takes. memory.c defines these functions. */
+ * A function that takes arrays from an area is called twice. The first call gets an area without a
+ * base and only counts the bytes of the arrays. The second call gets an area over a block of that
+ * size and places the same arrays in it. So the bytes that are counted before a computation starts
+ * equal the bytes that it takes. */
 #ifndef ATTN_AREA_H
 #define ATTN_AREA_H
 
 #include <attn/memory.h>
 
 typedef struct attn_area {
-    char *base; /* aligned to ATTN_ALIGN; NULL: only counts */
-    size_t used;
-    bool overflow; /* the count exceeded SIZE_MAX */
+    char *base;    /* the block, aligned to ATTN_ALIGN; NULL: the area only counts */
+    size_t used;   /* bytes taken so far */
+    bool overflow; /* `used` would have exceeded SIZE_MAX */
 } attn_area;
 
-/* Takes the next piece: `count` elements of `size` bytes, aligned to ATTN_ALIGN. In an area without
- * a base the result must not be read or written. */
+/* Takes the next array: `count` elements of `size` bytes, aligned to ATTN_ALIGN. If the area has no
+ * base, the array must not be read or written. */
 void *attn_area_take(attn_area *a, size_t count, size_t size);
-/* Opens an area over memory of the arena, of the size in `counted`. false: out of memory. */
+/* Takes a block of counted->used bytes from the arena and makes *a an area over it. Returns false
+ * if there is not enough memory. */
 bool attn_area_open(attn_area *a, const attn_area *counted, attn_arena *arena);
 
 #endif

@@ -1,14 +1,17 @@
-/* Aligned blocks, with a cache of freed blocks.
+/* Aligned blocks of memory, with a cache of freed blocks. A block in this cache is called kept.
  *
- * A run takes its memory in a few large blocks and frees all of them at its end. If they went back
- * to the system each time, it would unmap, map and clear them page by page, which takes as much
- * time as the arithmetic of a small run. Blocks of some KiB are too large for the C library's
- * quick lists, so freeing them makes it consolidate its heap. So this file keeps the last freed
- * blocks by size class, up to KEPT_MOST bytes (ATTN_KEEP_BYTES in the environment lowers this), and
- * only as many as fit into attn_block_limit together with the blocks in use. It frees the oldest
- * first. Other blocks go back to the system at once. Large ones are mapped, because the C library's
- * heaps, one for each thread, would retain them. Under a sanitizer no block is kept or mapped, so
- * that it detects every use after free. */
+ * Why a cache: an operation takes its memory in a few large blocks and frees them at its end. If
+ * they went back to the system each time, the system would unmap, map and clear them page by page,
+ * which takes as much time as the arithmetic of a small operation. Blocks of some KiB are too large
+ * for the C library's fast lists of freed blocks, so freeing them makes it tidy up its heap.
+ *
+ * What is kept: freed blocks by size class, up to KEPT_MOST bytes (ATTN_KEEP_BYTES in the
+ * environment lowers this), and only as many as fit into attn_block_limit together with the blocks
+ * in use. The blocks freed longest ago leave the cache first.
+ *
+ * Blocks of at least MAPPED_LEAST bytes come from mmap, because the C library has a heap for each
+ * thread, and these heaps would retain the memory. Smaller blocks come from malloc. Under a
+ * sanitizer no block is kept or mapped, so that the sanitizer detects every use after free. */
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -29,43 +32,48 @@ enum { KEPT_MOST = 0, MAPPED_LEAST = INT_MAX };
 enum { KEPT_MOST = 320 << 20, MAPPED_LEAST = 1 << 18 };
 #endif
 
-/* Blocks below BLOCK_LEAST are left to the C library, and blocks above half the limit would
- * displace all others. There are eight classes for each power of two, so at most 1/8 of a block is
- * unused. The largest class is 160 MiB. */
+/* Sizes are in bytes. Blocks below BLOCK_LEAST = 2^LEAST_BITS are not kept, since the C library is
+ * fast for them. Blocks above half of kept.most are not kept, since one of them would displace most
+ * others. In between, the size of a block is rounded up to a size class. There are eight classes
+ * for each power of two, so at most 1/8 of a block is unused. The largest class is 160 MiB, half of
+ * KEPT_MOST. */
 enum { BLOCK_LEAST = 1 << 10, LEAST_BITS = 10, CLASSES = 8 * 18 + 2 };
 
-/* Blocks above COPIED_MOST grow by mapping more pages, even if a kept block is large enough, since
- * a copy would take longer. */
+/* A block that grows is copied into a kept block only if it has at most COPIED_MOST bytes. For a
+ * larger one the system moves the pages, which is faster than a copy. */
 enum { COPIED_MOST = 2 << 20 };
 
-/* Freed bytes in the heaps after which attn_block_trim walks through them. */
-enum { HOLEY = 1 << 20 };
+/* When attn_block_trim has freed this many bytes of blocks from malloc, it makes the C library
+ * return the free memory of all its heaps to the system. */
+enum { TRIM_HEAPS_AFTER = 1 << 20 };
 
-/* The header before every block. */
+/* The header before every block. The last three lines are used only while the block is kept. */
 typedef struct block {
     size_t size;                 /* usable bytes after the header */
-    size_t class;                /* size class, or CLASSES if such blocks are not kept */
-    void *heap;                  /* pointer from malloc; NULL: mapped */
-    int64_t since_ns;            /* while kept: time of freeing */
-    struct block *newer, *older; /* while kept: in the list of all */
-    struct block *next, **link;  /* while kept: in the list of its class */
+    size_t class;                /* size class, or CLASSES if blocks of this size are not kept */
+    void *heap;                  /* pointer from malloc; NULL: the block is mapped */
+    int64_t since_ns;            /* time when it was freed */
+    struct block *newer, *older; /* neighbours in the list of all kept blocks, by that time */
+    struct block *next, **link;  /* next block of its class, and the pointer to this block */
 } block;
 
 _Static_assert(sizeof(block) <= ATTN_ALIGN, "the header keeps the alignment");
 
+/* The cache. The mutex protects all members except `most`. */
 static struct {
     pthread_mutex_t mutex;
-    block *classes[CLASSES];
-    block *newest, *oldest;
-    size_t bytes, used; /* bytes kept; bytes in use in blocks of such sizes */
-    size_t most;        /* bytes to keep; set once */
-    size_t total;       /* largest sum of kept and used bytes */
-    size_t trimmed;     /* heap bytes freed by attn_block_trim since it last trimmed the heaps */
+    block *classes[CLASSES]; /* the kept blocks of each class, newest first */
+    block *newest, *oldest;  /* ends of the list of all kept blocks */
+    size_t bytes;            /* bytes of all kept blocks */
+    size_t used;             /* bytes of all blocks in use of at least BLOCK_LEAST bytes */
+    size_t most;             /* upper limit of `bytes`; `once` guards the only write */
+    size_t limit;            /* upper limit of bytes + used while any block is kept */
+    size_t trimmed;          /* bytes for TRIM_HEAPS_AFTER, counted by attn_block_trim */
     pthread_once_t once;
 } kept = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .once = PTHREAD_ONCE_INIT,
           .most = KEPT_MOST,
-          .total = SIZE_MAX};
+          .limit = SIZE_MAX};
 
 static void read_most(void) {
     const char *text = getenv("ATTN_KEEP_BYTES");
@@ -82,21 +90,23 @@ static bool is_kept(size_t size) {
     return size >= BLOCK_LEAST && size <= kept.most / 2;
 }
 
-/* Returns the class of a size, and the size of its blocks in *rounded. */
+/* Returns the class of a size >= BLOCK_LEAST. *rounded is the size of the blocks of this class. */
 static size_t class_of(size_t size, size_t *rounded) {
     const int bits = 63 - __builtin_clzl(size - 1);
     const size_t step = (size_t)1 << (bits - 3), steps = (size - 1) / step + 1;
     *rounded = steps * step;
-    return (size_t)(bits + 1 - LEAST_BITS) * 8 + steps - 9; /* 9 … 16 steps */
+    return (size_t)(bits + 1 - LEAST_BITS) * 8 + steps - 9; /* steps = 9 … 16 */
 }
 
-/* Returns the time with a resolution of a few milliseconds, which is cheap to read. */
+/* Returns the time of a coarse clock in nanoseconds. It is exact to a few milliseconds and cheaper
+ * to read than attn_now_ns. */
 static int64_t about_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* Removes a kept block from both lists. */
 static void take_out(block *b) {
     *b->link = b->next;
     if (b->next)
@@ -106,6 +116,7 @@ static void take_out(block *b) {
     kept.bytes -= b->size;
 }
 
+/* Adds a freed block to both lists as the newest one. */
 static void put_in(block *b) {
     b->link = &kept.classes[b->class];
     b->next = *b->link;
@@ -120,10 +131,10 @@ static void put_in(block *b) {
     kept.bytes += b->size;
 }
 
-enum { HUGE = 1 << 21 };
+enum { HUGE = 1 << 21 }; /* bytes of a huge page on x86-64 */
 
-/* Requests huge pages for a large block, which avoids a page fault for every 4 KiB. Failure is no
- * error, since some systems have none. */
+/* Asks the system for huge pages in a large block, which avoid a page fault for every 4 KiB. A
+ * failure is ignored, since some systems have no huge pages. */
 static void want_huge(void *p, size_t bytes) {
     if (bytes >= 2 * HUGE)
         madvise(p, bytes, MADV_HUGEPAGE);
@@ -137,8 +148,10 @@ static void *map(size_t bytes) {
     return p;
 }
 
-/* Moves pages to an address with the same offset in a huge page. Huge pages then move as a whole,
- * which takes 0.1 ms for 256 MiB instead of 3 ms. Sizes are whole pages. NULL: nothing moved. */
+/* Moves the mapping of `bytes` bytes at `old` to a new address and enlarges it to `more` bytes.
+ * Both sizes are whole pages. Old and new address have the same offset in a huge page, so the
+ * system moves huge pages as a whole: 256 MiB take 0.1 ms instead of 3 ms. Returns NULL if the
+ * system refuses; the old mapping is then unchanged. */
 static void *map_larger(void *old, size_t bytes, size_t more) {
     const size_t room = more + HUGE;
     char *space = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -157,8 +170,9 @@ static void *map_larger(void *old, size_t bytes, size_t more) {
     return at;
 }
 
-/* Allocates by malloc and aligns the pointer. aligned_alloc does not use the quick lists and splits
- * chunks. Under a sanitizer the block has no unused bytes, whose access it could not detect. */
+/* Allocates `bytes` bytes with malloc and aligns the pointer. aligned_alloc is slower, since it
+ * does not use the C library's fast lists of freed blocks. It is used only under AddressSanitizer,
+ * which would not detect accesses to the bytes that the alignment skips. */
 static block *take_heap(size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
     void *heap = aligned_alloc(ATTN_ALIGN, bytes);
@@ -192,7 +206,7 @@ static void block_free(block *b) {
         munmap(b, ATTN_ALIGN + b->size);
 }
 
-/* Takes out the oldest kept block and prepends it to a list linked by `next`. */
+/* Moves the oldest kept block from the cache to the front of *list, which is linked by `next`. */
 static void take_oldest(block **list) {
     block *b = kept.oldest;
     take_out(b);
@@ -200,7 +214,8 @@ static void take_oldest(block **list) {
     *list = b;
 }
 
-/* Takes out kept blocks, oldest first, until at most `most` bytes are kept. */
+/* Removes kept blocks, oldest first, until at most `most` bytes are kept. Returns the list of the
+ * removed blocks for free_all. */
 static block *shrink(size_t most) {
     block *out = NULL;
     while (kept.bytes > most)
@@ -208,8 +223,8 @@ static block *shrink(size_t most) {
     return out;
 }
 
-/* Frees a list. The caller does not hold the lock, since unmapping takes milliseconds and would
- * delay other threads. */
+/* Frees a list of blocks. The caller must not hold the mutex, since unmapping takes milliseconds
+ * and would delay other threads. */
 static void free_all(block *list) {
     while (list) {
         block *next = list->next;
@@ -218,13 +233,14 @@ static void free_all(block *list) {
     }
 }
 
-/* Returns the bytes that may be kept if `used` bytes are in use. */
+/* Returns how many bytes may be kept while `used` bytes are in use. */
 static size_t room_beside(size_t used) {
-    const size_t room = kept.total > used ? kept.total - used : 0;
+    const size_t room = kept.limit > used ? kept.limit - used : 0;
     return room < kept.most ? room : kept.most;
 }
 
-/* Takes a kept block of this class and size into use. NULL: none is kept. */
+/* Takes a kept block of this class out of the cache and counts its `size` bytes as in use. Returns
+ * NULL if the class has no kept block. */
 static block *reuse(size_t class, size_t size) {
     if (class == CLASSES)
         return NULL;
@@ -238,7 +254,7 @@ static block *reuse(size_t class, size_t size) {
     return b;
 }
 
-/* Counts `more` bytes as in use and frees kept blocks that exceed the limit. */
+/* Counts `more` bytes as in use and frees the kept blocks that then exceed the limit. */
 static void count(size_t more) {
     pthread_mutex_lock(&kept.mutex);
     kept.used += more;
@@ -247,7 +263,7 @@ static void count(size_t more) {
     free_all(out);
 }
 
-/* Counts a block of this size as no longer in use. */
+/* Counts a block of `size` bytes as no longer in use. */
 static void forget(size_t size) {
     if (size < BLOCK_LEAST)
         return;
@@ -256,8 +272,8 @@ static void forget(size_t size) {
     pthread_mutex_unlock(&kept.mutex);
 }
 
-/* Returns the size of the block for `size` bytes. *class is its class, or CLASSES if such blocks
- * are not kept. */
+/* Returns the size of the block for a request of `size` bytes. *class is the class of this block,
+ * or CLASSES if blocks of this size are not kept. */
 static size_t round_up(size_t size, size_t *class) {
     size_t rounded = attn_align_up(size ? size : 1);
     *class = is_kept(rounded) ? class_of(rounded, &rounded) : CLASSES;
@@ -332,7 +348,7 @@ void attn_block_give(void *p) {
 
 void attn_block_limit(size_t total) {
     pthread_mutex_lock(&kept.mutex);
-    kept.total = total;
+    kept.limit = total;
     block *out = shrink(room_beside(kept.used));
     pthread_mutex_unlock(&kept.mutex);
     free_all(out);
@@ -342,8 +358,8 @@ size_t attn_block_size(const void *p) {
     return ((const block *)(const void *)((const char *)p - ATTN_ALIGN))->size;
 }
 
-/* Returns free memory between used blocks to the system. Without a request the C library returns
- * only the end of a heap. */
+/* Makes the C library return free memory between used blocks to the system. By itself it returns
+ * only memory at the end of a heap. */
 static void trim_heaps(void) {
 #ifdef __GLIBC__
     malloc_trim(0);
@@ -358,11 +374,11 @@ void attn_block_trim(int64_t kept_ns) {
         kept.trimmed += kept.oldest->heap ? kept.oldest->size : 0;
         take_oldest(&out);
     }
-    const bool holey = kept.trimmed >= HOLEY;
-    if (holey)
+    const bool trims_heaps = kept.trimmed >= TRIM_HEAPS_AFTER;
+    if (trims_heaps)
         kept.trimmed = 0;
     pthread_mutex_unlock(&kept.mutex);
     free_all(out);
-    if (holey)
+    if (trims_heaps)
         trim_heaps();
 }

@@ -1,7 +1,8 @@
-/* The allocator hook, checked size arithmetic, the arena and the area.
+/* The allocator hook, checked size arithmetic, the arena and the area (area.h).
  *
- * An arena is a list of chunks. Small requests share a chunk, and a large one gets its own. Under
- * AddressSanitizer every block is poisoned until it is allocated. */
+ * An arena is a list of chunks of memory. A block is what attn_arena_take and its relatives return:
+ * small blocks share a chunk, and a large one gets a chunk of its own. Under AddressSanitizer the
+ * bytes of a chunk are poisoned until a block is allocated there. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +23,16 @@ enum { CHUNK_FIRST = 16384, CHUNK_MOST = 1 << 20, HEADER = ATTN_ALIGN };
 
 typedef struct chunk {
     struct chunk *next;
-    size_t size, used; /* bytes after the header, and how many of these are used */
-    size_t last;       /* offset of the newest block */
-    size_t number;     /* number of chunks before it in the arena */
+    size_t size, used; /* bytes after the header, and how many of them blocks have taken */
+    size_t last;       /* offset of the newest block from the end of the header */
+    size_t number;     /* how many chunks the arena had taken before this one */
 } chunk;
 
 struct attn_arena {
-    chunk *first;                          /* the newest, used for small requests */
-    size_t limit, used, next_size, chunks; /* chunks: how many were ever taken */
+    chunk *first;       /* the chunk in which small blocks are placed */
+    size_t limit, used; /* upper limit of the bytes of all blocks; bytes of the current blocks */
+    size_t next_size;   /* size of the next chunk for small blocks */
+    size_t chunks;      /* how many chunks were ever taken */
 };
 
 static void *(*take_hook)(size_t) = attn_block_take;
@@ -85,8 +88,9 @@ static chunk *chunk_new(attn_arena *arena, size_t size) {
     return c;
 }
 
-/* Makes a chunk for a block that does not fit into the newest chunk. A large block gets its own
- * chunk, linked after the newest. For a small one the chunk becomes the newest. */
+/* Makes a chunk for a block of `size` bytes that does not fit into the first chunk. The chunk for a
+ * large block is inserted after the first one, which still takes small blocks. The chunk for a
+ * small block becomes the first one. */
 static chunk *chunk_for(attn_arena *arena, size_t size) {
     bool own = size > arena->next_size / 2;
     chunk *c = chunk_new(arena, own ? size : arena->next_size);
@@ -104,7 +108,7 @@ static chunk *chunk_for(attn_arena *arena, size_t size) {
     return c;
 }
 
-/* Returns the offset of the next block in a chunk. It is beyond the end if the chunk is full. */
+/* Returns the offset at which the next block in a chunk would begin. It may be beyond the end. */
 static size_t chunk_next(const chunk *c, size_t align) {
     return (c->used + align - 1) / align * align;
 }
@@ -154,7 +158,7 @@ void attn_arena_rewind(attn_arena *arena, const attn_arena_mark *mark) {
         UNPOISON((char *)c + HEADER, c->size);
         attn_free(c);
     }
-    chunk *c = arena->first; /* it was the newest at the mark; older chunks are unchanged */
+    chunk *c = arena->first; /* the first chunk at the time of the mark; only this one changed */
     arena->used = mark->used;
     if (!c)
         return;
@@ -235,12 +239,12 @@ void attn_arena_set_limit(attn_arena *arena, size_t limit) {
 }
 
 void *attn_area_take(attn_area *a, size_t count, size_t size) {
-    void *piece = (void *)((uintptr_t)a->base + a->used);
+    void *array = (void *)((uintptr_t)a->base + a->used);
     size_t bytes;
     if (!attn_size_mul(count, size, &bytes) || bytes > SIZE_MAX - ATTN_ALIGN ||
         !attn_size_add(a->used, attn_align_up(bytes), &a->used))
         a->overflow = true;
-    return piece;
+    return array;
 }
 
 bool attn_area_open(attn_area *a, const attn_area *counted, attn_arena *arena) {

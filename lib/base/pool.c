@@ -1,14 +1,24 @@
-/* The worker pool. Threads get slots first come, first served; runs are in a ring; threads claim
- * pieces one by one. Each class of work has a queue of waiters. While work of higher priority
- * waits, a class gets 1/ATTN_POOL_SHARE of the time: for each unit that it uses, higher classes may
- * use ATTN_POOL_SHARE - 1 units before its next turn. A piece runs until it ends or yields, so new
- * work of high priority may wait for a piece.
+/* The worker pool.
  *
- *     thread that needs a processor --> queue of waiters --> slot --> one piece --> queue again
+ *   slot      the right to use a processor; a thread computes only while it has one
+ *   run       one call of attn_pool_run: a function that is called for pieces 0, 1, 2, …
+ *   piece     one call of this function, about 1 ms of work
+ *   lane      a number below the number of slots that no other running piece of its run has
+ *   helper    a thread of the pool, which computes pieces of any run
+ *   class     the priority of work: PROMPT, CROWDED or PATIENT
+ *   waiter    a thread that waits for a slot
  *
- * One mutex protects everything and is locked once for each piece (about 1 ms of work). At most
- * `slots` pieces run at a time. Only the caller and the slots - 1 helpers compute the pieces of a
- * run, so it needs at most `slots` lanes, even if pieces yield. */
+ *     thread that needs a processor --> queue of its class --> slot --> one piece --> queue again
+ *
+ * Each class has a queue of waiters, which get slots in their order. The runs with unclaimed pieces
+ * form a ring, from which threads claim pieces one by one. While work of a higher class waits, a
+ * class gets 1/ATTN_POOL_SHARE of the time: for each nanosecond that it uses, higher classes may
+ * use ATTN_POOL_SHARE - 1 before it is served again. A piece runs until it ends or calls
+ * attn_pool_yield, so new work of a high class may have to wait for a piece.
+ *
+ * One mutex protects everything and is locked once for each piece. At most `slots` pieces run at a
+ * time. A piece that yields keeps its lane, but only the caller and the slots - 1 helpers compute
+ * the pieces of a run, so `slots` lanes suffice. */
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
@@ -19,41 +29,45 @@
 enum {
     MOST_SLOTS = 1024,
     LANE_WORDS = MOST_SLOTS / 64,
-    TURN_NS = 1000000 /* length of a turn; a change of slots costs time, so it is not shorter */
+    TURN_NS = 1000000 /* least time that a thread keeps its slot while its class waits: a change
+                       * costs time */
 };
 
 enum { PROMPT, CROWDED, PATIENT, CLASSES }; /* classes of work by falling priority */
-/* Upper limit of due_ns for each slot. It covers several pieces of the longest patient work. */
+/* due_ns of a class is at most this many nanoseconds for each slot of the pool, 100 ms. This is
+ * several times the length of the longest pieces. */
 #define DUE_NS 100000000
 
 typedef struct waiter {
     struct waiter *next;
     pthread_cond_t granted_cond;
-    bool granted, helps; /* helps: the thread is a helper, which takes pieces of any run */
+    bool granted; /* the thread has got its slot */
+    bool helps;   /* the thread is a helper */
 } waiter;
 
-/* Priority of work: patient from since_ns on (0: never), before that crowded or prompt. */
-typedef struct pace {
+/* The class of work can change with time: it is PATIENT from since_ns on (0: never). Before that
+ * it is CROWDED or PROMPT. */
+typedef struct priority {
     int64_t since_ns;
     bool crowded;
-} pace;
+} priority;
 
-typedef struct line {
+typedef struct queue {
     waiter *first, *last;
-} line;
+} queue;
 
 typedef struct run {
-    struct run *next, *prev; /* the ring of runs with pieces left to claim */
-    attn_piece piece;
+    struct run *next, *prev; /* neighbours in the ring of runs with unclaimed pieces */
+    attn_piece piece;        /* the function, and its argument */
     void *ctx;
     const attn_control *control;
-    size_t pieces, claimed, running;
-    pace pace;
-    int64_t helped_ns;
-    uint64_t busy[LANE_WORDS]; /* lanes in use */
-    pthread_cond_t done;
+    size_t pieces, claimed, running; /* pieces in all, claimed so far, running now */
+    priority priority;
+    int64_t helped_ns;         /* time that helpers have worked for this run */
+    uint64_t busy[LANE_WORDS]; /* bit set of the lanes in use */
+    pthread_cond_t done;       /* signalled when all pieces have ended */
     attn_status status;
-    size_t failed_at;
+    size_t failed_at; /* lowest number of a failed piece; its error is in `error` */
     attn_error error;
 } run;
 
@@ -61,31 +75,33 @@ struct attn_pool {
     pthread_mutex_t lock;
     pthread_cond_t work; /* helpers wait here for pieces */
     size_t slots, free_slots, idle_helpers, helpers;
-    line lines[CLASSES];
-    int64_t due_ns[CLASSES]; /* time that higher classes may use before this class has its turn */
-    run *ring;               /* next run to serve */
-    bool stopping;
+    queue queues[CLASSES];
+    /* Time that higher classes may still use before class c is served. */
+    int64_t due_ns[CLASSES];
+    run *ring;     /* the run that is served next */
+    bool stopping; /* helpers must end */
     pthread_t threads[];
 };
 
-/* A thread's slot of one pool. */
+/* A slot of one pool that the current thread has. */
 typedef struct hold {
     const attn_pool *pool; /* NULL: unused entry */
-    size_t depth;          /* open calls of enter(): attn_pool_run inside uses the slot */
-    int64_t slot_ns;       /* start of the time that is not yet accounted */
-    int64_t used_ns;       /* total time of slots */
-    int64_t turn_ns; /* time when it got the slot, or, if no thread waited then, when it first saw
-                      * waiting threads; 0: it has seen none */
+    size_t depth;    /* calls of attn_pool_enter without attn_pool_leave; they share the slot */
+    int64_t slot_ns; /* until this time the use of the slot is in used_ns and due_ns */
+    int64_t used_ns; /* time that the thread has had the slot, waits excluded */
+    int64_t turn_ns; /* TURN_NS counts from this time: when the thread got the slot, or, if nobody
+                      * waited then, when it first saw a waiter; 0: it has seen none */
 } hold;
 
-/* If a thread holds slots of this many pools, it runs work for other pools without helpers. */
+/* A thread can have slots of this many pools. For further pools it runs its pieces alone. */
 enum { MOST_HOLDS = 8 };
 static _Thread_local hold holds[MOST_HOLDS];
-static _Thread_local pace own_pace;
-static _Thread_local int64_t own_helped_ns;
-static _Thread_local pace piece_pace; /* priority of the run whose piece it computes */
+static _Thread_local priority own_priority;   /* of the runs that this thread starts */
+static _Thread_local int64_t own_helped_ns;   /* for attn_pool_helped_ns */
+static _Thread_local priority piece_priority; /* of the run whose piece this thread computes */
 
-/* Returns the current thread's hold of a pool, or for NULL an unused entry. NULL: there is none. */
+/* Returns the hold of the current thread on `pool`, or NULL if it has no slot of this pool. With
+ * pool = NULL it returns an unused entry, or NULL if all entries are used. */
 static hold *hold_of(const attn_pool *pool) {
     for (size_t i = 0; i < MOST_HOLDS; i++)
         if (holds[i].pool == pool)
@@ -109,26 +125,27 @@ attn_status attn_control_check(const attn_control *control, attn_error *err) {
     return ATTN_OK;
 }
 
-static int class_of(pace p) {
+static int class_of(priority p) {
     return p.since_ns && attn_now_ns() >= p.since_ns ? PATIENT : p.crowded ? CROWDED : PROMPT;
 }
 
-/* --- slots; the lock is held --- */
+/* --- slots; the caller of these functions holds the lock --- */
 
 static bool somebody_waits(const attn_pool *pool) {
     bool any = false;
     for (int c = 0; c < CLASSES; c++)
-        any |= pool->lines[c].first != NULL;
+        any |= pool->queues[c].first != NULL;
     return any;
 }
 
-static void line_append(line *l, waiter *w) {
+static void queue_append(queue *l, waiter *w) {
     w->next = NULL;
     *(l->last ? &l->last->next : &l->first) = w;
     l->last = w;
 }
 
-static void slot_take(attn_pool *pool, pace p, bool helps) {
+/* Waits until the thread has a slot. `helps`: the thread is a helper. */
+static void slot_take(attn_pool *pool, priority p, bool helps) {
     hold *h = hold_of(pool);
     if (pool->free_slots && !somebody_waits(pool)) {
         pool->free_slots--;
@@ -138,14 +155,16 @@ static void slot_take(attn_pool *pool, pace p, bool helps) {
     }
     waiter self = {.helps = helps};
     pthread_cond_init(&self.granted_cond, NULL);
-    line_append(&pool->lines[class_of(p)], &self);
+    queue_append(&pool->queues[class_of(p)], &self);
     while (!self.granted)
         pthread_cond_wait(&self.granted_cond, &pool->lock);
     pthread_cond_destroy(&self.granted_cond);
     h->turn_ns = h->slot_ns = attn_now_ns();
 }
 
-/* Accounts the time of the calling thread's slot to a class. */
+/* Adds the time since the last call, in which the calling thread used its slot, to the account of a
+ * class: this class then owes ATTN_POOL_SHARE - 1 times as much to higher classes, and the debt of
+ * lower classes falls by it. */
 static void account(attn_pool *pool, int class) {
     hold *h = hold_of(pool);
     const int64_t now = attn_now_ns(), used = now - h->slot_ns;
@@ -158,7 +177,8 @@ static void account(attn_pool *pool, int class) {
     }
 }
 
-/* Returns the waiting class that has the next turn. */
+/* Returns the class that is served next: of the classes with waiting[c] != NULL, the lowest that
+ * owes nothing, or if there is none, the highest. */
 static int class_of_turn(const attn_pool *pool, void *const waiting[CLASSES]) {
     int next = PROMPT;
     for (int c = 0; c < CLASSES; c++)
@@ -167,24 +187,25 @@ static int class_of_turn(const attn_pool *pool, void *const waiting[CLASSES]) {
     return next;
 }
 
-/* Moves helpers that wait in queues of lower priority to the queue of this class. */
+/* Moves the helpers that wait in queues of lower classes to the queue of this class. */
 static void wake_helpers_up(attn_pool *pool, int class) {
     for (int c = class + 1; c < CLASSES; c++) {
-        waiter *w = pool->lines[c].first, *next;
-        pool->lines[c] = (line){NULL, NULL};
+        waiter *w = pool->queues[c].first, *next;
+        pool->queues[c] = (queue){NULL, NULL};
         for (; w; w = next) {
             next = w->next;
-            line_append(&pool->lines[w->helps ? class : c], w);
+            queue_append(&pool->queues[w->helps ? class : c], w);
         }
     }
 }
 
+/* Passes the slot of the thread to the next waiter, or makes it a free slot. */
 static void slot_give(attn_pool *pool) {
     void *waiting[CLASSES];
-    account(pool, class_of(own_pace));
+    account(pool, class_of(own_priority));
     for (int c = 0; c < CLASSES; c++)
-        waiting[c] = pool->lines[c].first;
-    line *l = &pool->lines[class_of_turn(pool, waiting)];
+        waiting[c] = pool->queues[c].first;
+    queue *l = &pool->queues[class_of_turn(pool, waiting)];
     waiter *w = l->first;
     if (w) {
         l->first = w->next;
@@ -199,30 +220,31 @@ static void slot_give(attn_pool *pool) {
         pthread_cond_signal(&pool->work);
 }
 
-/* Returns whether only lower classes wait for the thread's slot and their turn has not come. */
-static bool slot_is_due(const attn_pool *pool) {
-    const int class = class_of(own_pace);
+/* Returns whether the thread may keep its slot because all waiters are of lower classes that are
+ * not served yet. */
+static bool may_keep_slot(const attn_pool *pool) {
+    const int class = class_of(own_priority);
     bool due = class < PATIENT;
     for (int c = 0; c < CLASSES; c++)
-        due &= !pool->lines[c].first || (c > class && pool->due_ns[c] > 0);
+        due &= !pool->queues[c].first || (c > class && pool->due_ns[c] > 0);
     return due;
 }
 
-/* Returns whether work of higher priority waits and may run before work of priority p. */
-static bool gives_way(const attn_pool *pool, pace p) {
+/* Returns whether work of a higher class than that of p waits and may run before p. */
+static bool gives_way(const attn_pool *pool, priority p) {
     const int class = class_of(p);
     bool waits = false;
     for (int c = 0; c < class; c++)
-        waits |= pool->lines[c].first != NULL;
+        waits |= pool->queues[c].first != NULL;
     return waits && pool->due_ns[class] > 0;
 }
 
-/* Returns whether the thread should give its slot to a waiting thread: at the end of its turn, or
- * at once for work of higher priority. */
+/* Returns whether the thread must give its slot to a waiter: at once to a waiter of a higher class,
+ * else after TURN_NS. */
 static bool turn_is_over(const attn_pool *pool) {
-    if (!somebody_waits(pool) || slot_is_due(pool))
+    if (!somebody_waits(pool) || may_keep_slot(pool))
         return false;
-    if (gives_way(pool, own_pace))
+    if (gives_way(pool, own_priority))
         return true;
     hold *h = hold_of(pool);
     const int64_t now = attn_now_ns();
@@ -231,7 +253,7 @@ static bool turn_is_over(const attn_pool *pool) {
     return now - h->turn_ns >= TURN_NS;
 }
 
-/* --- the ring; the lock is held --- */
+/* --- the ring of runs; the caller of these functions holds the lock --- */
 
 static void ring_add(attn_pool *pool, run *r) {
     if (!pool->ring) {
@@ -257,18 +279,20 @@ static void ring_remove(attn_pool *pool, run *r) {
     r->next = r->prev = NULL;
 }
 
-/* Returns the run whose piece a helper takes next. */
+/* Returns the run from which a helper claims the next piece: the first one in the ring of the class
+ * that is served next. */
 static run *ring_pick(attn_pool *pool) {
     void *first[CLASSES] = {NULL};
     run *r = pool->ring;
     do {
-        const int class = class_of(r->pace);
+        const int class = class_of(r->priority);
         first[class] = first[class] ? first[class] : r;
         r = r->next;
     } while (r != pool->ring);
     return first[class_of_turn(pool, first)];
 }
 
+/* Returns the lowest free lane of a run and marks it as used. */
 static size_t lane_take(run *r) {
     for (size_t w = 0;; w++)
         if (~r->busy[w]) {
@@ -278,6 +302,7 @@ static size_t lane_take(run *r) {
         }
 }
 
+/* Makes sure that no further piece of the run is claimed. */
 static void run_stop(attn_pool *pool, run *r) {
     if (r->claimed < r->pieces) {
         r->claimed = r->pieces;
@@ -295,8 +320,8 @@ static void run_fail(attn_pool *pool, run *r, size_t index, attn_status status,
     run_stop(pool, r);
 }
 
-/* Claims and runs one piece of r, which has pieces left. It releases the lock while the piece runs.
- * `helps` tells that another thread started the run. */
+/* Claims and computes one piece of r, which must have an unclaimed one. The lock is released while
+ * the piece is computed. `helps`: the calling thread is a helper and did not start the run. */
 static void run_one(attn_pool *pool, run *r, bool helps) {
     attn_error error = {ATTN_OK, "", ""};
     attn_status status = attn_control_check(r->control, &error);
@@ -311,12 +336,12 @@ static void run_one(attn_pool *pool, run *r, bool helps) {
     pthread_mutex_unlock(&pool->lock);
     const hold *h = hold_of(pool);
     const int64_t before = h->used_ns;
-    const pace outer = piece_pace;
-    piece_pace = r->pace;
+    const priority outer = piece_priority;
+    piece_priority = r->priority;
     status = r->piece(r->ctx, index, lane, &error);
-    piece_pace = outer;
+    piece_priority = outer;
     pthread_mutex_lock(&pool->lock);
-    account(pool, class_of(r->pace));
+    account(pool, class_of(r->priority));
     r->helped_ns += helps ? h->used_ns - before : 0;
     r->running--;
     r->busy[lane / 64] &= ~(UINT64_C(1) << lane % 64);
@@ -326,19 +351,20 @@ static void run_one(attn_pool *pool, run *r, bool helps) {
         pthread_cond_signal(&r->done);
 }
 
-/* Returns the priority of the most urgent run. */
-static pace ring_pace(const attn_pool *pool) {
+/* Returns the priority of the run in the ring that has the highest class. */
+static priority ring_priority(const attn_pool *pool) {
     const run *r = pool->ring, *most = r;
     do {
-        most = class_of(r->pace) < class_of(most->pace) ? r : most;
+        most = class_of(r->priority) < class_of(most->priority) ? r : most;
         r = r->next;
     } while (r != pool->ring);
-    return most->pace;
+    return most->priority;
 }
 
 static void *helper(void *arg) {
     attn_pool *pool = arg;
-    holds[0] = (hold){.pool = pool, .depth = 1}; /* helpers run pieces only with a slot */
+    /* A helper has its slot whenever it computes a piece, so the piece may call attn_pool_run. */
+    holds[0] = (hold){.pool = pool, .depth = 1};
     pthread_mutex_lock(&pool->lock);
     while (!pool->stopping) {
         if (!pool->ring) {
@@ -347,7 +373,7 @@ static void *helper(void *arg) {
             pool->idle_helpers--;
             continue;
         }
-        slot_take(pool, ring_pace(pool), true);
+        slot_take(pool, ring_priority(pool), true);
         run *r = pool->ring ? ring_pick(pool) : NULL;
         if (r) {
             pool->ring = r->next; /* the next helper serves the next run */
@@ -359,8 +385,7 @@ static void *helper(void *arg) {
     return NULL;
 }
 
-/* Starts the helpers. Their stack has ATTN_POOL_STACK bytes, whatever the default of the process.
- */
+/* Starts the slots - 1 helpers, each with a stack of ATTN_POOL_STACK bytes. */
 static bool start_helpers(attn_pool *pool) {
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes))
@@ -374,7 +399,7 @@ static bool start_helpers(attn_pool *pool) {
     return ok;
 }
 
-/* --- the public side --- */
+/* --- public functions --- */
 
 attn_pool *attn_pool_new(size_t slots) {
     if (slots < 1 || slots > MOST_SLOTS)
@@ -411,11 +436,11 @@ size_t attn_pool_slots(const attn_pool *pool) {
 }
 
 void attn_pool_be_patient(int64_t since_ns) {
-    own_pace.since_ns = since_ns;
+    own_priority.since_ns = since_ns;
 }
 
 void attn_pool_be_crowded(bool crowded) {
-    own_pace.crowded = crowded;
+    own_priority.crowded = crowded;
 }
 
 int64_t attn_pool_helped_ns(void) {
@@ -426,10 +451,10 @@ void attn_pool_yield(attn_pool *pool) {
     if (!pool || !hold_of(pool))
         return;
     pthread_mutex_lock(&pool->lock);
-    account(pool, class_of(piece_pace));
-    if (gives_way(pool, piece_pace)) {
+    account(pool, class_of(piece_priority));
+    if (gives_way(pool, piece_priority)) {
         slot_give(pool);
-        slot_take(pool, piece_pace, false);
+        slot_take(pool, piece_priority, false);
     }
     pthread_mutex_unlock(&pool->lock);
 }
@@ -442,7 +467,7 @@ void attn_pool_enter(attn_pool *pool) {
         return;
     *h = (hold){.pool = pool, .depth = 1};
     pthread_mutex_lock(&pool->lock);
-    slot_take(pool, own_pace, false);
+    slot_take(pool, own_priority, false);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -456,6 +481,7 @@ void attn_pool_leave(attn_pool *pool) {
     h->pool = NULL;
 }
 
+/* Computes all pieces in the calling thread. */
 static attn_status run_alone(size_t pieces, attn_piece piece, void *ctx,
                              const attn_control *control, attn_error *err) {
     for (size_t i = 0; i < pieces; i++) {
@@ -472,17 +498,18 @@ attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void
                           const attn_control *control, attn_error *err) {
     attn_pool *slot = pieces ? pool : NULL;
     attn_pool_enter(slot);
-    /* a single piece needs no helpers, but a slot */
+    /* One piece needs a slot, but no helpers. */
     if (pieces <= 1 || !slot || !hold_of(slot)) {
         attn_status status = run_alone(pieces, piece, ctx, control, err);
         attn_pool_leave(slot);
         return status;
     }
-    run r = {.piece = piece, .ctx = ctx, .control = control, .pieces = pieces, .pace = own_pace};
+    run r = {
+        .piece = piece, .ctx = ctx, .control = control, .pieces = pieces, .priority = own_priority};
     pthread_cond_init(&r.done, NULL);
     pthread_mutex_lock(&pool->lock);
     ring_add(pool, &r);
-    wake_helpers_up(pool, class_of(r.pace));
+    wake_helpers_up(pool, class_of(r.priority));
     size_t wake = pieces - 1 < pool->free_slots ? pieces - 1 : pool->free_slots;
     for (size_t i = 0; i < wake; i++)
         pthread_cond_signal(&pool->work);
@@ -490,17 +517,17 @@ attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void
         run_one(pool, &r, false);
         if (r.claimed < r.pieces && turn_is_over(pool)) {
             slot_give(pool);
-            slot_take(pool, own_pace, false);
+            slot_take(pool, own_priority, false);
         }
     }
-    const bool keeps = slot_is_due(pool);
+    const bool keeps_slot = may_keep_slot(pool);
     if (r.running) {
-        if (!keeps)
+        if (!keeps_slot)
             slot_give(pool);
         while (r.running)
             pthread_cond_wait(&r.done, &pool->lock);
-        if (!keeps)
-            slot_take(pool, own_pace, false);
+        if (!keeps_slot)
+            slot_take(pool, own_priority, false);
     }
     pthread_mutex_unlock(&pool->lock);
     pthread_cond_destroy(&r.done);

@@ -1,5 +1,6 @@
-/* Counter-based random numbers. Element i of seed s depends only on (s, i), so every thread gets
- * the same bits in any order. The functions have no state, so any thread may call them. */
+/* Counter-based random numbers (the mixing function of SplitMix64). Number i of a seed depends only
+ * on the seed and i. The functions have no state, so threads may compute the numbers in any
+ * order. */
 #include <math.h>
 
 #include "attn/rng.h"

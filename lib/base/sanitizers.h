@@ -1,4 +1,5 @@
-/* Defines gcc's macros for sanitizers under clang, which lacks them. */
+/* Defines the macros by which gcc reports a sanitizer, for clang, which reports it by
+ * __has_feature. */
 #ifndef ATTN_BASE_SANITIZERS_H
 #define ATTN_BASE_SANITIZERS_H
 

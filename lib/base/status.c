@@ -1,4 +1,4 @@
-/* Status names and the caller-owned error record. */
+/* Names of status codes, and attn_fail, which fills an error record that the caller owns. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* Tensors: element types, counts of elements and shapes as text; access to the elements of tensors
- * of any strides; conversions between element types. */
+/* Tensors: element types, counts of elements, shapes as text, access to the elements of strided
+ * tensors, and conversions between element types. */
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +37,8 @@ attn_tensor attn_tensor_dense(void *data, attn_dtype dtype, int rank, const size
     for (int i = rank - 1; i >= 0; i--) {
         t.dims[i] = dims[i];
         t.strides[i] = stride;
-        stride = (ptrdiff_t)((size_t)stride * dims[i]); /* may wrap if there are no elements */
+        /* The product wraps only if another axis has length 0. Then no stride is used. */
+        stride = (ptrdiff_t)((size_t)stride * dims[i]);
     }
     return t;
 }
@@ -164,7 +165,8 @@ static uint32_t to_bits(float f) {
     return bits;
 }
 
-/* Converts binary16 to binary32, exactly. A subtraction of 2^-14 normalises subnormals. */
+/* Converts binary16 to binary32, exactly. A subnormal x is first made as 2^-14 + x, and subtracting
+ * 2^-14 then normalises it. */
 static float half_to_float(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u,
              fraction = h & 0x3ffu;
@@ -176,8 +178,8 @@ static float half_to_float(uint16_t h) {
     return sign ? -magnitude : magnitude;
 }
 
-/* Rounds to nearest even. It rounds values below the normal range by adding a power of two whose
- * last place is the smallest step of binary16. */
+/* Rounds to nearest even. For a value below the normal range of binary16 it adds 0.5. The sum has
+ * the last place 2^-24, the smallest number of binary16, so the addition rounds the value. */
 static uint16_t float_to_half(float f) {
     uint32_t bits = to_bits(f), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
     if (rest > 0x7f800000u)

@@ -145,8 +145,8 @@ static attn_status turned(const attn_axis *axis, double cell, int degrees, doubl
     out->room = SIDE_GAP + widest * sin(angle) + ATTN_TICK_SIZE * (degrees == 90 ? 0.2 : 1);
     for (size_t i = 0; !status && degrees && i < out->count; i++) {
         double centre = out->at[i] * cell;
-        double reach = attn_svg_width(out->labels[i], ATTN_TICK_SIZE, false) * cos(angle);
-        out->overhang = fmax(out->overhang, reach + ATTN_TICK_SIZE / 2 * sin(angle) - centre);
+        double extent = attn_svg_width(out->labels[i], ATTN_TICK_SIZE, false) * cos(angle);
+        out->overhang = fmax(out->overhang, extent + ATTN_TICK_SIZE / 2 * sin(angle) - centre);
     }
     return status;
 }

@@ -158,7 +158,7 @@ static void try_positions(attn_lab *lab, attn_tagger_positions positions, attn_t
     attn_tagger t = {.symbols = attn_lab_size(lab, "symbols") + 1,
                      .width = attn_lab_size(lab, "width"),
                      .heads = attn_lab_size(lab, "heads"),
-                     .reach = attn_lab_size(lab, "reach"),
+                     .max_distance = attn_lab_size(lab, "reach"),
                      .longest = 16 * attn_lab_size(lab, "trained"),
                      .positions = positions};
     const size_t trained = attn_lab_size(lab, "trained");

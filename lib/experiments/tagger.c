@@ -6,8 +6,8 @@
 
 #include "attn/positions.h"
 
-/* Results of a layer that the backward pass reads: [rows, D] each, but hidden and active [rows, 4
- * D], and stats of the layer norms [rows, 2]. */
+/* Results of a layer that the backward pass reads: [rows, D] each, but hidden and active
+ * [rows, 4 D], and stats of the layer norms [rows, 2]. */
 typedef struct kept {
     float *x, *attended, *middle, *hidden, *active, *sum, *y, *stats[2];
     attn_attend_saved saved;
@@ -30,7 +30,7 @@ static void declare(attn_tagger *t) {
         t->attend[i] = (attn_attend){.position = kinds[t->positions],
                                      .width = D,
                                      .heads = t->heads,
-                                     .reach = t->reach,
+                                     .max_distance = t->max_distance,
                                      .causal = true};
         attn_attend_declare(&t->attend[i], t->set, name[0]);
         attn_norm_declare(&t->between[i], t->set, name[1], D);

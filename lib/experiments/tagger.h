@@ -20,12 +20,13 @@ typedef enum attn_tagger_positions {
     ATTN_TAGGER_POSITIONS
 } attn_tagger_positions;
 
-/* The caller sets symbols, width, heads, reach, longest and positions before attn_tagger_open. */
+/* The caller sets symbols, width, heads, max_distance, longest and positions before
+ * attn_tagger_open. */
 typedef struct attn_tagger {
     attn_parameters *set;
-    /* symbols: size of the vocabulary; reach: largest distance in the tables of relative positions;
-     * longest: places of the longest sequence. */
-    size_t symbols, width, heads, reach, longest;
+    /* symbols: size of the vocabulary; max_distance: largest distance in the tables of relative
+     * positions; longest: places of the longest sequence. */
+    size_t symbols, width, heads, max_distance, longest;
     attn_tagger_positions positions;
     attn_embedding words, places; /* places: learned positions */
     const float *sinusoids; /* [longest, width] in lab->work; only of ATTN_TAGGER_SINUSOIDAL */

@@ -1,4 +1,4 @@
-/* Arithmetic without denormal results. */
+/* Arithmetic in which results below the normal range (subnormal numbers) become 0. */
 #ifndef ATTN_FLUSH_H
 #define ATTN_FLUSH_H
 
@@ -7,9 +7,10 @@
 #define INLINE      static inline __attribute__((always_inline))
 #define OUT_OF_LINE static __attribute__((noinline))
 
-/* Runs `call` with results below the normal range flushed to 0. So a numerator that is later scaled
- * down by a power of two equals, bit for bit, the numerator computed from the larger maximum. The
- * call is out of line, so that the compiler moves no arithmetic across it. */
+/* Makes a call in this mode. Without it, a numerator that is later scaled down by a power of two
+ * could differ, by the rounding of a subnormal number, from the numerator that is computed from the
+ * larger maximum. The called function must be OUT_OF_LINE, so that the compiler moves no arithmetic
+ * out of it. */
 #define FLUSHED(call)                                                                              \
     do {                                                                                           \
         const unsigned mode = _mm_getcsr();                                                        \

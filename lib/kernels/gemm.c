@@ -1,17 +1,17 @@
-/* Dense products, single-threaded, so that parallelism comes from the pool. A kernel table of
- * floats has its own products (gemm_table.c). All others go through OpenBLAS, and only this file
- * includes cblas.
+/* Dense matrix products on the calling thread. Products of floats use the kernel table
+ * (gemm_table.c). Products of doubles, and products of floats with the table `ref`, use OpenBLAS.
+ * Only this file includes cblas.
  *
- * Debian's serial build of OpenBLAS (0.3.21) gives calls of two threads the same scratch memory. So
- * for such a build a lock admits one thread at a time, in the order of arrival. A thread holds the
- * lock for a block of the product with at most LOCKED multiply-adds, about 20 ms, so that no thread
- * waits long for a large product.
+ * Debian's serial build of OpenBLAS (0.3.21) gives the calls of two threads the same scratch
+ * memory. So for a serial build a lock admits one thread at a time, in the order in which they
+ * come. A large product is divided into blocks of at most LOCKED multiply-adds, about 20 ms, and a
+ * thread holds the lock for one block, so that no thread waits long.
  *
- *   c: [ rows that LOCKED allows, SIDE ]  =  sum over DEPTH terms at a time
+ *   block of c: [ rows that LOCKED allows, SIDE ]  =  sum over DEPTH terms at a time
  *
- * (Threaded builds need no lock. But when they are loaded they start one thread for each processor,
- * which spins for 36 ms before it sleeps, and they end the process if a container allows no more
- * threads.) */
+ * Threaded builds need no lock. But when such a build is loaded, it starts a thread for each
+ * processor, which spins for 36 ms before it sleeps. It ends the process if a container does not
+ * allow so many threads. */
 #include "kernels/gemm.h"
 
 #include <cblas.h>
@@ -20,9 +20,8 @@
 #include "attn/isa.h"
 #include "kernels/gemm_table.h"
 
-/* A block of c is SIDE columns wide and as many rows high as LOCKED allows. Its sums are computed
- * over DEPTH terms at a time. Packing the operands again for each block costs a few hundredths of
- * the arithmetic. */
+/* Columns of c, and terms of its sums, in a block. OpenBLAS packs the operands anew for each block,
+ * which takes a few hundredths of the time of the arithmetic. */
 enum { SIDE = 1024, DEPTH = 4096 };
 #define LOCKED ((size_t)1 << 30)
 
@@ -34,6 +33,9 @@ typedef struct product {
     size_t element; /* bytes of an element: 4 float, 8 double */
 } product;
 
+/* Rows [row, row + rows) and columns [col, col + cols) of c, and terms [at, at + depth) of the
+ * sums.
+ * */
 typedef struct block {
     size_t row, rows, col, cols, at, depth;
 } block;
@@ -41,8 +43,8 @@ typedef struct block {
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t moved;
-    size_t last, now; /* tickets: the last one given out, and the one that holds the lock */
-    bool needed;
+    size_t last, now; /* the next ticket to give out, and the ticket that holds the lock */
+    bool needed;      /* the build of OpenBLAS is serial */
 } blas_lock = {.mutex = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
 
 static void prepare_once(void) {
@@ -111,7 +113,7 @@ static void run(const product *p) {
         for (k.col = 0; k.col < d->N; k.col += k.cols) {
             k.cols = least(d->N - k.col, SIDE);
             k.at = 0;
-            do { /* runs once for a depth of 0, to compute c = beta c */
+            do { /* with K = 0 one call computes c = beta c */
                 k.depth = least(d->K - k.at, DEPTH);
                 multiply(p, &k);
                 k.at += k.depth;

@@ -1,17 +1,21 @@
-/* Dense float32 products by those kernels of a table that attention uses for scores and gradients.
+/* Dense float32 products c = a b + beta c by the kernels that attention uses for scores and
+ * gradients. COLS columns of b are packed like keys, and rows of a are read like queries:
  *
- *                 keys columns of b, packed once for all rows of a
+ *                 COLS columns of b, packed once for all rows of a
  *           DEPTH [ panel | panel | … ]        128 KiB, stays in the L2 cache
  *          DEPTH
- *   a rows [.......]  x  one panel (L1 cache)  ->  tile [rows, keys], added to c
+ *   a rows [.......]  x  one panel (L1 cache)  ->  tile [rows, COLS], added to c
  *
- * Rows of a are not packed. If a has few rows, a transposed b is not packed either, since packing
- * would cost more than the product. A transposed a is copied in pieces [SHORT, rows]. Its product
- * uses the gradient kernel, which reads tiles by column.
+ * Three functions compute a part of c:
+ *   many_rows      packs b
+ *   unpacked_rows  for at most FEW rows and a transposed b: packing b would cost more than the
+ *                  product
+ *   all_back       for a transposed a: copies a in blocks [SHORT, rows] and uses the kernel
+ *                  accumulate_backward, which reads a tile by columns
  *
- * A cell is the sum, in order, of beta c and of two chains of fused multiply-adds for every DEPTH
- * terms (one chain for every SHORT terms of a transposed a). It depends only on its row of a, its
- * column of b and its previous value. */
+ * An element of c is the sum, in order, of beta c and of two chains of fused multiply-adds for
+ * every DEPTH terms, or one chain for every SHORT terms of a transposed a. It depends only on its
+ * row of a, its column of b and its old value. */
 #include "kernels/gemm_table.h"
 
 #include <assert.h>
@@ -20,9 +24,12 @@
 
 #include "kernels/pointwise.h"
 
+/* COLS and ROWS are the columns and rows of a tile. A row of c is prefetched AHEAD rows before it
+ * is used. The head of this file explains the others. */
 enum { DEPTH = 256, SHORT = 48, COLS = 128, ROWS = 48, FEW = 8, AHEAD = 4 };
 
-/* The current part of the product: n columns of c and `depth` terms of each sum. */
+/* The part of the product that is computed: n columns of c and `depth` terms of each sum. a, b and
+ * c point to its first elements. */
 typedef struct part {
     const attn_kernels *k;
     const attn_pointwise *rows;
@@ -37,7 +44,8 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Sets c = beta c + sums for one row. If beta is 0, c is not read and may be uninitialised. */
+/* Sets c = beta c + sums for one row of n elements. If beta is 0, c is not read and may be
+ * uninitialised. */
 static void add_row(const part *p, float *c, const float *sums) {
     if (p->beta == 0) {
         memcpy(c, sums, p->n * sizeof *c);
@@ -78,7 +86,8 @@ static void many_rows(const part *p) {
     }
 }
 
-/* Computes rows i … of c for a transposed a. `columns` is b, packed in pieces of SHORT terms. */
+/* Computes rows [i, i + rows) of c for a transposed a. `columns` has b, packed in blocks of SHORT
+ * terms. */
 static void rows_back(const part *p, size_t i, size_t rows, const float *columns) {
     _Alignas(ATTN_ALIGN) float a[SHORT * COLS], sums[COLS * COLS];
     const size_t room = attn_acc_room(p->k, p->n);

@@ -1,6 +1,6 @@
-/* Chooses the instruction set, which is the one that was asked for if the processor has it, and
- * finds kernel tables. processor_x86.c or processor_other.c makes the tables. The mutable globals of
- * the library are the chosen instruction set, set once at start, and the kernel tables, made once. */
+/* Chooses the instruction set and finds its kernel tables, which processor_x86.c or
+ * processor_other.c makes. The choice and the tables are global variables. They are set once, at
+ * the first use or by attn_isa_choose. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bo
     return tables[isa][precision][tanh_score];
 }
 
-/* Scores with tanh need plain products. */
+/* A table for scores with tanh has plain products. */
 const attn_kernels *attn_kernels_of(attn_isa isa) {
     return attn_kernels_with(isa, ATTN_PRECISION_FP32, true);
 }

@@ -1,12 +1,11 @@
-/* The row functions of pointwise.h. A .c file defines the suffix NAME(x) and includes this file,
- * and its compiler flags select the instructions. Loops are written so that gcc vectorises them:
- * they have no branches and no calls, and sums are in arrays of lanes:
+/* The row functions of pointwise.h. A .c file defines NAME(x), which appends a suffix, and includes
+ * this file. The compiler flags of the .c file select the instructions. The loops are written so
+ * that gcc vectorises them: they have no branches and no calls, and a sum is kept in an array of
+ * lanes, which are added in a fixed order at the end:
  *
- *   x [ 0 … 15 | 16 … 31 | … ]    lane i sums x[i], x[16 + i], …; lanes are added in one order
+ *   x [ 0 … 15 | 16 … 31 | … ]    lane i sums x[i], x[16 + i], …
  *
- * The functions read and write memory once, in a single pass, so blocking or packing would gain
- * nothing. The widest loop (an LSTM's row, with 4 gates and 3 states) keeps one vector of each in
- * registers. */
+ * Most functions read and write each element once, so blocking or packing would gain nothing. */
 #include <math.h>
 #include <string.h>
 
@@ -26,9 +25,9 @@ INLINE uint32_t to_bits(float x) {
     return bits;
 }
 
-/* Computes e^x for x <= 88; the result is at least 2^-126. x = n ln 2 + r, with ln 2 in two parts
- * (Cody and Waite). e^r is the polynomial of Cephes' expf. Adding 1.5 * 2^23 rounds x log2(e) to n
- * and leaves n in the low bits, which are then shifted into an exponent. */
+/* Computes e^x, for x limited to -87 … 88. x = n ln 2 + r, with ln 2 in two parts (Cody and Waite),
+ * so e^x = 2^n e^r. e^r is the polynomial of Cephes' expf. Adding 1.5 * 2^23 to x log2(e) rounds it
+ * to n and leaves n in the low bits, which are then shifted to the place of an exponent. */
 INLINE float exp_one(float x) {
     x = x < -87.0f ? -87.0f : x;
     x = x > 88.0f ? 88.0f : x;
@@ -48,8 +47,8 @@ INLINE float sigmoid_one(float x) {
     return 1.0f / (1.0f + exp_one(-x));
 }
 
-/* Computes tanh: an odd minimax polynomial below 0.625 (Cephes' tanhf), 1 - 2 / (e^2|x| + 1) above.
- */
+/* Computes tanh: by the odd polynomial of Cephes' tanhf for |x| < 0.625, and by
+ * 1 - 2 / (e^2|x| + 1) for larger |x|. */
 INLINE float tanh_one(float x) {
     const float z = x * x, a = fabsf(x);
     float q = -5.70498872745e-3f;
@@ -101,8 +100,8 @@ static void NAME(p_lstm_forward)(const attn_lstm_row *row, size_t H) {
         h[j] = out[j] * tanh_one(c[j]);
 }
 
-/* Computes an LSTM step backwards. `first`: there is no earlier state. It is a constant at each
- * call, so that the loop has no branch. */
+/* Computes the backward pass of an LSTM step. `first`: c_(t-1) is zero. `first` is a constant at
+ * each call, so that the loop has no branch. */
 INLINE void lstm_back(const attn_lstm_row *row, size_t H, int first) {
     float *restrict in = row->gates, *restrict forget = in + H, *restrict cell = in + 2 * H,
                     *restrict out = in + 3 * H, *restrict dc = row->dc;
@@ -157,7 +156,7 @@ static float NAME(p_exponentials)(float *p, const float *x, size_t n, float *max
     return total(lanes);
 }
 
-/* Computes the sum of a[i] b[i] in *product and the sum of a[i] in *plain. */
+/* Sets *plain to the sum of a[i], and *product to the sum of a[i] * b[i]. */
 INLINE void sums(const float *restrict a, const float *restrict b, size_t n, float *plain,
                  float *product) {
     float one[POINTWISE_LANES] = {0}, two[POINTWISE_LANES] = {0};
@@ -191,8 +190,8 @@ static void NAME(p_norm_forward)(float *restrict y, attn_norm_row *row, const fl
     row->scale = scale;
 }
 
-/* Computes dx. With x^ = (x - mean) scale and g = dy weight: dx = scale (g - mean g - x^ mean(g
- * x^)). */
+/* With u = (x - mean) * scale and g = dy * weight, the gradient of x is
+ *   scale * (g - mean(g) - u * mean(g * u)) */
 static void NAME(p_norm_backward)(float *restrict dx, float *restrict dweight,
                                   float *restrict dbias, const float *restrict dy,
                                   const attn_norm_row *row, size_t n) {
@@ -219,7 +218,7 @@ static void NAME(p_norm_backward)(float *restrict dx, float *restrict dweight,
             dbias[i] += dy[i];
 }
 
-/* Computes SplitMix64's output function, as attn_rng_bits does. */
+/* The same function as attn_rng_bits, here so that the compiler vectorises it. */
 INLINE uint64_t bits_at(uint64_t seed, uint64_t index) {
     uint64_t z = seed + (index + 1) * 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -231,8 +230,8 @@ static void NAME(p_dropout)(float *x, size_t n, uint64_t threshold, float factor
                             uint64_t first) {
     for (size_t i = 0; i < n; i += POINTWISE_LANES) {
         const size_t end = n - i < POINTWISE_LANES ? n - i : POINTWISE_LANES;
-        int32_t
-            kept[POINTWISE_LANES]; /* sign of threshold - 1 - bits, so words need no comparison */
+        /* 1 keeps an element and 0 drops it: the sign bit of threshold - 1 - bits. */
+        int32_t kept[POINTWISE_LANES];
         for (size_t l = 0; l < POINTWISE_LANES; l++)
             kept[l] = (int32_t)((threshold - 1 - (bits_at(seed, first + i + l) >> 11)) >> 63);
         for (size_t l = 0; l < end; l++)
@@ -284,7 +283,7 @@ static void NAME(p_adam)(float *restrict values, const float *restrict gradients
     }
 }
 
-/* Half of a panel's row, at any address. */
+/* A vector of half a row of a panel, which may be at any address. */
 typedef float half_row
     __attribute__((vector_size(POINTWISE_LANES / 2 * sizeof(float)), aligned(4), may_alias));
 
@@ -304,8 +303,8 @@ INLINE void add_row(float *y, half_row low, half_row high, size_t n) {
     }
 }
 
-/* Multiplies four rows by one panel. Each sum is a variable of its own, so that it stays in a
- * register. */
+/* Adds the products of four rows of x with one panel, of which n columns are used, to four rows of
+ * y. Each sum is a variable of its own, so that it stays in a register. */
 INLINE void four_rows(float *y, size_t ldy, const float *x, size_t ldx, const float *panel,
                       size_t n, size_t K) {
     const float *x1 = x + ldx, *x2 = x1 + ldx, *x3 = x2 + ldx;

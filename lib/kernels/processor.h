@@ -1,31 +1,31 @@
-/* What the processor can do, and the kernel tables for it. Only the files behind this header depend
- * on the family of processors: processor_x86.c and the files that it uses, or processor_other.c,
- * which has only `ref`. The Makefile selects one of them. It also defines attn_isa_available and
- * attn_pointwise_of. */
+/* What the processor can do, and the kernel tables for it. The Makefile selects one of two files
+ * that define these functions, and also attn_isa_available and attn_pointwise_of:
+ *
+ *   x86/processor_x86.c   for x86-64; only this file and those that it uses need an x86-64
+ *   processor_other.c     for all other processors; it has only the table `ref` */
 #ifndef ATTN_PROCESSOR_H
 #define ATTN_PROCESSOR_H
 
 #include "kernels/kernels.h"
 
-/* Whether tile instructions are missing, give products that differ from the expected ones, or work.
- */
+/* The state of the AMX tile instructions. */
 typedef enum attn_tiles_state {
-    ATTN_TILES_NONE = 0,
-    ATTN_TILES_DIFFER,
-    ATTN_TILES_NATIVE
+    ATTN_TILES_NONE = 0, /* the processor lacks them, or the system does not permit them */
+    ATTN_TILES_DIFFER,   /* their products differ from those of attn_tiles_plain */
+    ATTN_TILES_NATIVE    /* they can be used */
 } attn_tiles_state;
 attn_tiles_state attn_processor_tiles(void);
 
-/* Returns the widest vector table that the processor has, from which plain tile products are made.
- * NULL: it has only `ref`. */
+/* Returns the table with the widest vectors that the processor has, avx512 or avx2, on which tables
+ * with tile products are based. NULL: it has only `ref`. */
 const attn_kernels *attn_kernels_vector(void);
 
-/* Kernel tables by instruction set, by precision, and for scores with tanh (1) or without (0). An
- * instruction set that the processor lacks has no tables. AMX has them on every processor with a
- * vector table, and is emulated if the processor lacks it. */
+/* The kernel tables of a processor: tables[isa][precision][1] for scores with tanh, and
+ * tables[isa][precision][0] for other scores. An instruction set that the processor lacks has NULL.
+ * Only AMX has tables on every processor with avx512 or avx2: attn_tiles_plain emulates it. */
 typedef const attn_kernels *attn_kernel_tables[ATTN_ISA_COUNT][ATTN_PRECISION_COUNT][2];
 
-/* Makes the kernel tables for this processor. Called once. */
+/* Makes the kernel tables for this processor. It must be called only once. */
 void attn_processor_tables(attn_kernel_tables tables);
 
 #endif

@@ -1,4 +1,4 @@
-/* All processors but x86-64: the kernel tables in plain C. */
+/* processor.h for processors other than x86-64: all kernel tables are in plain C. */
 #include "kernels/bf16.h"
 #include "kernels/pointwise.h"
 #include "kernels/processor.h"

@@ -1,8 +1,8 @@
-/* The reference kernels: plain C, everything in double. The other kernel tables are tested against
- * their results. They compute float64 requests and the rows that a float table cannot compute.
- * Layouts are plain: packed keys [n, E], packed values [n, Ev], tile [rows, KEYS]. NaN and infinity
- * behave as IEEE 754 says, except that a value with a weight of exactly 0 adds nothing, even if it
- * is NaN or infinite. */
+/* The reference kernels, in plain C and double precision. The other kernel tables are tested
+ * against their results. They compute requests with float64 inputs, and the rows that a float table
+ * cannot compute. Layouts: packed keys [n, E], packed values [n, Ev], tile [rows, KEYS]. NaN and
+ * infinity behave as IEEE 754 says, except that a value with a weight of exactly 0 adds nothing,
+ * even if it is NaN or infinite. */
 #include <math.h>
 #include <string.h>
 
@@ -51,8 +51,8 @@ static void k_score_tanh_ref(void *tile, const void *q, size_t ldq, size_t rows,
         }
 }
 
-/* Applies a finite fill to the score of a hidden cell. ATTN_EDIT_ADD is one float32 addition in
- * every kernel table, unless the inputs are float64. */
+/* Returns the score of a hidden cell. ATTN_EDIT_ADD adds in float32, as the float tables do, unless
+ * the inputs are float64 (edit->wide). */
 static double hide(double s, const attn_edit *edit) {
     switch (edit->fill) {
     case ATTN_EDIT_ADD:
@@ -79,8 +79,8 @@ static void k_edit_ref(void *row, size_t n, const attn_edit *edit) {
     }
 }
 
-/* Returns the larger score, or NaN if one is NaN: a NaN score makes its whole row NaN, as softmax
- * does. */
+/* Returns the larger score, or NaN if either is NaN, so that a NaN score makes its whole row
+ * NaN. */
 static double larger(double a, double b) {
     return isnan(a) || a >= b ? a : b;
 }
@@ -193,7 +193,7 @@ static void k_edit_back_ref(void *ds, size_t n, const attn_edit_backward *edit) 
     const double *capped = edit->capped;
     for (size_t j = 0; j < n; j++) {
         double t = capped ? capped[j] / edit->softcap : 0;
-        t = fabs(t) < 2 ? t : 0; /* hidden cells may hold any number */
+        t = fabs(t) < 2 ? t : 0; /* hidden cells may hold NaN */
         s[j] *= edit->scale * (1 - t * t);
     }
 }

@@ -1,16 +1,16 @@
-/* Defines `fast` and `bf16` in plain C: the reference for every kernel table that computes them
- * faster.
+/* The products of the precisions `fast` and `bf16` (bf16.h) in plain C. They are the reference for
+ * the tables with bfloat16 products.
  *
  * Packed keys [n, E], values [n, Ev] and queries [rows, E] are doubles, as in ref.c. For bf16 each
- * number is already rounded. For fast it is split in two when it is multiplied.
+ * number of them is already rounded to bfloat16. For fast a number is split into the parts h and m
+ * when it is multiplied.
  *
- *   score  = sum over e of q_e k_e
- *   values = sum over the tile's j of p_j v_j
+ *   score of a cell         = sum over e of q_e k_e
+ *   accumulated value of e  = sum over the keys j of a tile of p_j v_je
  *
- * Each product of parts is exact. Each of the products m h', h m' and h h' has one sum in float32.
- * Small sums are added first: (m h' + h m') + h h'.
- *
- * Everything between the two products is ref.c's, in double. */
+ * Each product of two parts is exact. Each of the products m h', h m' and h h' has a sum of its own
+ * in float32, and the sums are added as (m h' + h m') + h h'. The functions of ref.c do all the
+ * rest, in double. */
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static double rounded(double x) {
     return (double)attn_bf16_round((float)x);
 }
 
-/* A vector of n elements that are a stride apart. */
+/* The elements x[0], x[stride], x[2 * stride], … */
 typedef struct terms {
     const double *x;
     size_t stride;

@@ -19,8 +19,8 @@ static void declare_linear(attn_parameters *set, const char *name, const char *w
     attn_linear_declare(linear, set, full, D, D, true);
 }
 
-/* Declares the packed projections, initialised as in torch.nn.MultiheadAttention: Xavier for the
- * three input matrices as one, zeros for biases. */
+/* Declares the packed projections with the initial values of torch.nn.MultiheadAttention: the three
+ * input matrices are one matrix for Xavier's bound, and biases are 0. */
 static void declare_packed(attn_attend *a, attn_parameters *set, const char *name) {
     const size_t D = a->width, all = 3 * D;
     const attn_init xavier = {.kind = ATTN_INIT_UNIFORM, .amount = sqrt(6.0 / (double)(4 * D))};
@@ -33,7 +33,7 @@ static void declare_packed(attn_attend *a, attn_parameters *set, const char *nam
 }
 
 static void declare_positions(attn_attend *a, attn_parameters *set, const char *name) {
-    const size_t distances = 2 * a->reach + 1, E = a->width / a->heads;
+    const size_t distances = 2 * a->max_distance + 1, E = a->width / a->heads;
     const attn_init zero = {.amount = 0}, normal = {.kind = ATTN_INIT_NORMAL, .amount = 0.02};
     if (a->position == ATTN_ATTEND_RELATIVE)
         attn_layers_add(set, name, "relative.weight", 2, (size_t[]){a->heads, distances}, zero,
@@ -76,7 +76,7 @@ void attn_attend_declare(attn_attend *a, attn_parameters *set, const char *name)
     declare_positions(a, set, name);
 }
 
-/* Returns the packed matrix from `offset` on as a weight of its own. */
+/* Returns the part of a packed tensor from element `offset` on, as a weight. */
 static attn_weight part_of(const attn_weight *w, size_t offset) {
     return (attn_weight){w->value + offset, w->gradient ? w->gradient + offset : NULL};
 }
@@ -118,7 +118,7 @@ static attn_score score_of(const attn_attend *a) {
 }
 
 static attn_position position_of(const attn_attend *a) {
-    const size_t distances = 2 * a->reach + 1, E = a->width / a->heads;
+    const size_t distances = 2 * a->max_distance + 1, E = a->width / a->heads;
     switch (a->position) {
     case ATTN_ATTEND_PLAIN:
         break;
@@ -135,8 +135,8 @@ static attn_position position_of(const attn_attend *a) {
     return (attn_position){.kind = ATTN_POSITION_NONE};
 }
 
-static void see(attn_inputs *in, const attn_attend *a, const attn_attend_saved *s,
-                const attn_attend_sight *sight) {
+static void add_masks(attn_inputs *in, const attn_attend *a, const attn_attend_saved *s,
+                      const attn_attend_sight *sight) {
     attn_mask_spec *mask = &in->mask;
     if (sight && sight->lengths)
         mask->layers[mask->count++] = (attn_mask_layer){
@@ -156,7 +156,7 @@ static void see(attn_inputs *in, const attn_attend *a, const attn_attend_saved *
     }
 }
 
-/* Computes queries, keys and values. Kinds without projections use the inputs. */
+/* Computes queries, keys and values. Kinds without projections use x and memory themselves. */
 static attn_status project(const attn_attend *a, attn_attend_saved *s,
                            const attn_attend_saved *ready, attn_pass *pass, attn_error *err) {
     const size_t D = a->width, keys = ready ? 0 : s->B * s->S;
@@ -227,7 +227,7 @@ static attn_inputs inputs_of(const attn_attend *a, const attn_attend_saved *s,
         in.dropout_p = a->dropout;
         in.dropout_seed = seed;
     }
-    see(&in, a, s, sight);
+    add_masks(&in, a, s, sight);
     return in;
 }
 
@@ -255,23 +255,23 @@ attn_status attn_attend_forward(float *out, const float *x, const float *memory,
     return ATTN_OK;
 }
 
-static void gather(const attn_weight *weight, const attn_tensor *gradient) {
+static void add_gradient(const attn_weight *weight, const attn_tensor *gradient) {
     size_t n;
     if (weight->gradient && gradient->rank && attn_tensor_count(gradient, &n))
         attn_pointwise_current()->add(weight->gradient, gradient->data, n);
 }
 
 static void parameters_back(const attn_attend *a, const attn_gradients *g) {
-    gather(&a->relative, &g->table);
-    gather(&a->key_table, &g->key_table);
-    gather(&a->value_table, &g->value_table);
-    gather(&a->w1, &g->score.w_k);
-    gather(&a->w2, &g->score.w_q);
-    gather(&a->w, &g->score.w);
-    gather(&a->score, &g->score.v);
+    add_gradient(&a->relative, &g->table);
+    add_gradient(&a->key_table, &g->key_table);
+    add_gradient(&a->value_table, &g->value_table);
+    add_gradient(&a->w1, &g->score.w_k);
+    add_gradient(&a->w2, &g->score.w_q);
+    add_gradient(&a->w, &g->score.w);
+    add_gradient(&a->score, &g->score.v);
 }
 
-/* Computes the gradients of x, memory and projections from those of queries, keys and values. */
+/* Adds the gradients of x, memory and projections, given those of queries, keys and values. */
 static void inputs_back(const attn_attend *a, const attn_attend_saved *s, const attn_gradients *g,
                         float *dx, float *dmemory) {
     const size_t queries = s->B * s->L, keys = s->B * s->S;
@@ -313,8 +313,8 @@ attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
     return ATTN_OK;
 }
 
-/* Runs the backward pass with an identity matrix as the values of each head. Then the output of
- * attention equals its weights, and dweights is the gradient of the output. */
+/* The values of each head are replaced by an identity matrix. The output of attention then equals
+ * its weights, so dweights is the gradient of the output. */
 attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float *dweights,
                                          const attn_attend *a, const attn_attend_saved *s,
                                          attn_pass *pass, attn_error *err) {
@@ -341,7 +341,7 @@ attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float 
                                                         &wanted, pass->pool, pass->control,
                                                         pass->arena, &results, &g, err)))
         return status;
-    g.value.rank = 0; /* the identity matrix has no gradient */
+    g.value.rank = 0; /* the identity matrix needs no gradient */
     parameters_back(a, &g);
     inputs_back(a, s, &g, dx, dmemory);
     return ATTN_OK;

@@ -1,4 +1,4 @@
-/* Element-wise and row-wise layers: activations, dropout, layer norm. */
+/* Layers that work on elements or rows: activations, dropout, layer norm. */
 #include <math.h>
 #include <string.h>
 
@@ -77,8 +77,7 @@ uint64_t attn_dropout_seed(attn_pass *pass) {
     return attn_rng_bits(pass->seed, pass->drawn++);
 }
 
-/* The test uniform = (bits >> 11) 2^-53 < p is the same as bits >> 11 < ceil(p 2^53), in
- * integers. */
+/* uniform(seed, i) = (bits >> 11) 2^-53 < p is tested in integers: bits >> 11 < ceil(p 2^53). */
 void attn_dropout(float *x, size_t n, double p, uint64_t seed) {
     if (p > 0)
         attn_pointwise_current()->dropout(x, n, (uint64_t)ceil(ldexp(p, 53)), (float)(1 / (1 - p)),

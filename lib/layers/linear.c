@@ -1,6 +1,6 @@
-/* Layers with one matrix: linear layers, embeddings of tokens and of positions. The file also holds
- * the helpers of all layers: declaring under a name, the three products, and packing matrices for
- * repeated products of few rows (kernels/pointwise.h). */
+/* Layers with one matrix: linear layers, embeddings of tokens and of positions. It also has helpers
+ * that all layers use: declaring parameters under a name, the products of a linear layer, and
+ * packing matrices for repeated products of few rows (kernels/pointwise.h). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

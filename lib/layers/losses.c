@@ -1,15 +1,16 @@
-/* Losses: cross entropy, whose loss and gradient are computed in one loop over the logits,
- * alignment of attention with gold links, and similarity of heads. */
+/* Losses: alignment and similarity of attention weights, and cross entropy. Cross entropy computes
+ * loss and gradient in one loop over the logits. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/pointwise.h"
 #include "layers/layers.h"
 
-/* Lower bound of probabilities, which bounds their logarithms and gradients. */
+/* Smaller weights count as this, which limits their logarithms and gradients. */
 static const double LEAST = 1e-6;
 
-/* Returns the alignment loss of one row, -sum gold log weights. */
+/* Returns -sum_j gold_j log(weights_j) of one row and adds the gradient, times `amount`, to
+ * dweights. */
 static double row_alignment(float *dweights, const float *weights, const float *gold, size_t S,
                             double amount) {
     double loss = 0;
@@ -52,7 +53,8 @@ static double dot(const float *a, const float *b, size_t n) {
     return sum;
 }
 
-/* Adds the gradient of the cosine: d cos(a, b) / da = (b / |b| - cos a / |a|) / |a|. */
+/* Adds amount * d cos(a, b) / da to da [n], where d cos(a, b) / da = (b / |b| - cos a / |a|) / |a|.
+ * aa and bb are |a|^2 and |b|^2. */
 static void push(float *da, const float *a, const float *b, double aa, double bb, double cosine,
                  size_t n, double amount) {
     const double of_b = amount / sqrt(aa * bb), of_a = amount * cosine / aa;
@@ -60,7 +62,8 @@ static void push(float *da, const float *a, const float *b, double aa, double bb
         da[j] += (float)(of_b * b[j] - of_a * a[j]);
 }
 
-/* Returns the sum of cosines over all pairs of heads of one row. */
+/* Returns the sum of the cosines of all pairs of heads in one row. The rows of two neighbouring
+ * heads are `apart` floats apart. Adds the gradients, times `amount`, to dweights. */
 static double row_similarity(float *dweights, const float *weights, size_t H, size_t S,
                              size_t apart, double amount) {
     double sum = 0;
@@ -106,7 +109,8 @@ static double sum_of(const float *x, size_t n) {
     return sum;
 }
 
-/* Returns the loss of a row and sets d to factor * (softmax - target distribution). */
+/* Returns the loss of a row of logits z [V], and sets d [V] to factor * (softmax(z) - target
+ * distribution). *right tells whether the target has the largest logit. */
 static double one_row(float *d, const float *z, size_t target, size_t V, double smoothing,
                       float factor, bool *right) {
     const attn_pointwise *p = attn_pointwise_current();

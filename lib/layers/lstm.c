@@ -1,7 +1,9 @@
-/* LSTMs. Sequences stay batch-major. One product computes the input part of the gates of all steps.
- * Each step then adds the product of the previous state, whose rows are T steps apart, and applies
- * the activations in place. The backward pass replaces the gates by their gradients step by step.
- * Three products over all steps then give the other gradients. */
+/* LSTMs. Arrays are batch-major: [B, T, ..].
+ *
+ * Forward: one product computes the input part of the gates of all steps. Each step then adds the
+ * product with the previous state, and applies the activations in place. Backward: step by step,
+ * the gates are replaced by their gradients. Three products over all steps then give the gradients
+ * of inputs and weights. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,19 +12,21 @@
 #include "kernels/pointwise.h"
 #include "layers/layers.h"
 
-/* A pass over time of one direction of one layer. */
-typedef struct walk {
+/* One direction of one layer, over all steps. */
+typedef struct direction {
     const attn_lstm_cell *cell;
-    const float *in;      /* [B, T, D] */
-    float *gates, *c;     /* [B, T, 4H], [B, T, H] */
-    float *out;           /* columns of [B, T, width], row stride width */
-    const float *h0, *c0; /* [B, H] or NULL */
+    const float *in;  /* [B, T, D] */
+    float *gates, *c; /* [B, T, 4H], [B, T, H] */
+    float *out; /* [B, T, width], of which this direction has H columns (width = directions * H) */
+    const float *h0, *c0; /* [B, H] initial states; NULL: zeros */
     const int64_t *lengths;
     size_t B, T, D, H, width;
     bool reverse;
-    float *panels; /* W_hh packed by attn_layers_pack; NULL: BLAS */
-} walk;
+    /* W_hh packed by attn_layers_pack; NULL: not packed, BLAS computes the product */
+    float *panels;
+} direction;
 
+/* W_hh is packed for at most FEW_ROWS sequences of at least FEW_STEPS steps. */
 enum { FEW_ROWS = 16, FEW_STEPS = 4 };
 
 static size_t directions(const attn_lstm *layer) {
@@ -64,38 +68,39 @@ void attn_lstm_declare(attn_lstm *layer, attn_parameters *set, const char *name,
         }
 }
 
-/* Return the time of step s, and the time before t, or T if there is none. */
-static size_t time_of(const walk *w, size_t s) {
+/* time_of returns the time (index in T) of step s. time_before returns the time whose state enters
+ * time t, or T if that is the initial state. */
+static size_t time_of(const direction *w, size_t s) {
     return w->reverse ? w->T - 1 - s : s;
 }
 
-static size_t time_before(const walk *w, size_t t) {
+static size_t time_before(const direction *w, size_t t) {
     if (w->reverse)
         return t + 1;
     return t ? t - 1 : w->T;
 }
 
-static bool is_real(const walk *w, size_t b, size_t t) {
+static bool is_real(const direction *w, size_t b, size_t t) {
     return !w->lengths || t < (size_t)w->lengths[b];
 }
 
-static size_t last_time(const walk *w, size_t b) {
+static size_t last_time(const direction *w, size_t b) {
     if (w->reverse)
         return 0;
     return (w->lengths ? (size_t)w->lengths[b] : w->T) - 1;
 }
 
-/* Returns c_(t-1) of sequence b, or NULL for zeros. */
-static const float *state_before(const walk *w, size_t b, size_t t) {
+/* Returns the cell state [H] of sequence b that enters time t; NULL: zeros. */
+static const float *state_before(const direction *w, size_t b, size_t t) {
     const size_t before = time_before(w, t);
     if (before < w->T)
         return w->c + (b * w->T + before) * w->H;
     return w->c0 ? w->c0 + b * w->H : NULL;
 }
 
-/* Packs W_hh into panels once, if there are several steps of few rows, since BLAS would pack it
- * again in each. The matrix is [H, 4H] for the forward pass and [4H, H] for the backward pass. */
-static attn_status pack_state(walk *w, bool back, attn_pass *pass, attn_error *err) {
+/* Packs W_hh for few sequences of several steps, because BLAS would pack it again in each step. The
+ * packed matrix is W_hh^T [H, 4H] for the forward pass and W_hh [4H, H] for the backward pass. */
+static attn_status pack_state(direction *w, bool back, attn_pass *pass, attn_error *err) {
     const size_t K = back ? 4 * w->H : w->H, N = back ? w->H : 4 * w->H;
     if (w->B > FEW_ROWS || w->T < FEW_STEPS)
         return ATTN_OK;
@@ -105,8 +110,8 @@ static attn_status pack_state(walk *w, bool back, attn_pass *pass, attn_error *e
     return ATTN_OK;
 }
 
-/* Adds W_hh h_(t-1) to the gates of time t, for all sequences. */
-static void recur(const walk *w, size_t t) {
+/* Adds W_hh h to the gates at time t for all sequences, where h is the state that enters time t. */
+static void recur(const direction *w, size_t t) {
     const size_t before = time_before(w, t), H = w->H;
     const float *h = before < w->T ? w->out + before * w->width : w->h0;
     const attn_gemm_dims dims = {.M = w->B,
@@ -123,7 +128,7 @@ static void recur(const walk *w, size_t t) {
         attn_kernels_gemm(w->gates + t * 4 * H, h, w->cell->weight_hh.value, &dims, 1);
 }
 
-static void activate(const walk *w, size_t t) {
+static void activate(const direction *w, size_t t) {
     const attn_pointwise *p = attn_pointwise_current();
     const size_t H = w->H;
     for (size_t b = 0; b < w->B; b++) {
@@ -142,7 +147,7 @@ static void activate(const walk *w, size_t t) {
     }
 }
 
-static void walk_forward(const walk *w) {
+static void direction_forward(const direction *w) {
     const size_t rows = w->B * w->T, gates = 4 * w->H;
     memcpy(w->gates, w->cell->bias_ih.value, gates * sizeof(float));
     attn_pointwise_current()->add(w->gates, w->cell->bias_hh.value, gates);
@@ -154,7 +159,7 @@ static void walk_forward(const walk *w) {
     }
 }
 
-static void copy_last(const walk *w, const attn_lstm_state *last, size_t index) {
+static void copy_last(const direction *w, const attn_lstm_state *last, size_t index) {
     const size_t H = w->H;
     for (size_t b = 0; b < w->B; b++) {
         const size_t at = b * w->T + last_time(w, b), to = (index * w->B + b) * H;
@@ -165,26 +170,27 @@ static void copy_last(const walk *w, const attn_lstm_state *last, size_t index) 
     }
 }
 
-static walk walk_of(const attn_lstm *layer, const attn_lstm_saved *saved, size_t l, size_t d) {
+static direction direction_of(const attn_lstm *layer, const attn_lstm_saved *saved, size_t l,
+                              size_t d) {
     const size_t index = l * directions(layer) + d, H = layer->hidden;
     const float *h0 = saved->initial.h, *c0 = saved->initial.c;
-    return (walk){.cell = &layer->cells[index],
-                  .in = saved->inputs[l],
-                  .gates = saved->gates[index],
-                  .c = saved->states[index],
-                  .out = saved->outputs[l] + d * H,
-                  .h0 = h0 ? h0 + index * saved->B * H : NULL,
-                  .c0 = c0 ? c0 + index * saved->B * H : NULL,
-                  .lengths = saved->lengths,
-                  .B = saved->B,
-                  .T = saved->T,
-                  .D = input_of(layer, l),
-                  .H = H,
-                  .width = directions(layer) * H,
-                  .reverse = d == 1};
+    return (direction){.cell = &layer->cells[index],
+                       .in = saved->inputs[l],
+                       .gates = saved->gates[index],
+                       .c = saved->states[index],
+                       .out = saved->outputs[l] + d * H,
+                       .h0 = h0 ? h0 + index * saved->B * H : NULL,
+                       .c0 = c0 ? c0 + index * saved->B * H : NULL,
+                       .lengths = saved->lengths,
+                       .B = saved->B,
+                       .T = saved->T,
+                       .D = input_of(layer, l),
+                       .H = H,
+                       .width = directions(layer) * H,
+                       .reverse = d == 1};
 }
 
-/* Returns the input of layer l: x, or the outputs of layer l - 1, with dropout while training. */
+/* Returns the input of layer l > 0: the outputs of layer l - 1, with dropout in training. */
 static const float *layer_input(const attn_lstm *layer, attn_lstm_saved *saved, size_t l,
                                 attn_pass *pass, attn_error *err) {
     const size_t n = saved->B * saved->T, width = input_of(layer, l);
@@ -213,10 +219,10 @@ static attn_status layer_forward(const attn_lstm_state *last, const attn_lstm *l
         if (!(saved->gates[index] = attn_layers_take(pass, n, 4 * H, err)) ||
             !(saved->states[index] = attn_layers_take(pass, n, H, err)))
             return ATTN_ENOMEM;
-        walk w = walk_of(layer, saved, l, d);
+        direction w = direction_of(layer, saved, l, d);
         if ((status = pack_state(&w, false, pass, err)))
             return status;
-        walk_forward(&w);
+        direction_forward(&w);
         if (last)
             copy_last(&w, last, index);
     }
@@ -247,15 +253,15 @@ attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float
     return ATTN_OK;
 }
 
-/* Scratch of the backward pass of one walk. */
+/* Gradients during the backward pass of one direction. */
 typedef struct back {
-    const float *dout; /* columns of [B, T, width], as in walk.out */
-    float *dh, *dc;    /* [B, H] */
-    const float *dh_last, *dc_last;
+    const float *dout;              /* [B, T, width], the gradient of `out` */
+    float *dh, *dc;                 /* [B, H] gradients of h and c at the current time */
+    const float *dh_last, *dc_last; /* of the final states; NULL: zeros */
 } back;
 
-/* Adds the gradients of the gates at time t, times W_hh, to dh. */
-static void recur_back(const walk *w, float *dh, size_t t) {
+/* Adds the gradients of the gates at time t, times W_hh, to dh [B, H]. */
+static void recur_back(const direction *w, float *dh, size_t t) {
     const size_t H = w->H;
     const attn_gemm_dims dims = {
         .M = w->B, .N = H, .K = 4 * H, .lda = w->T * 4 * H, .ldb = H, .ldc = H};
@@ -266,7 +272,7 @@ static void recur_back(const walk *w, float *dh, size_t t) {
         attn_kernels_gemm(dh, w->gates + t * 4 * H, w->cell->weight_hh.value, &dims, 1);
 }
 
-static void step_back(const walk *w, const back *k, size_t t, bool last_step) {
+static void step_back(const direction *w, const back *k, size_t t, bool last_step) {
     const attn_pointwise *p = attn_pointwise_current();
     const size_t H = w->H, later = w->reverse ? t - 1 : t + 1;
     for (size_t b = 0; b < w->B; b++)
@@ -291,8 +297,8 @@ static void step_back(const walk *w, const back *k, size_t t, bool last_step) {
     }
 }
 
-/* Gathers h_(t-1) of all steps, [B, T, H]. */
-static void gather_before(const walk *w, float *before) {
+/* Copies the states h that enter each time to before [B, T, H]. */
+static void gather_before(const direction *w, float *before) {
     const size_t H = w->H;
     for (size_t b = 0; b < w->B; b++)
         for (size_t t = 0; t < w->T; t++) {
@@ -308,8 +314,8 @@ static void gather_before(const walk *w, float *before) {
         }
 }
 
-/* Computes the gradients of the weights from those of the gates. */
-static attn_status weights_back(const walk *w, attn_pass *pass, attn_error *err) {
+/* Adds the gradients of weights and biases, given those of the gates. */
+static attn_status weights_back(const direction *w, attn_pass *pass, attn_error *err) {
     const size_t rows = w->B * w->T, gates = 4 * w->H;
     const attn_lstm_cell *cell = w->cell;
     if (!cell->weight_ih.gradient)
@@ -325,9 +331,9 @@ static attn_status weights_back(const walk *w, attn_pass *pass, attn_error *err)
     return ATTN_OK;
 }
 
-static attn_status walk_backward(const walk *w, float *din, const float *dout,
-                                 const attn_lstm_state *dinitial, const attn_lstm_state *dlast,
-                                 size_t index, attn_pass *pass, attn_error *err) {
+static attn_status direction_backward(const direction *w, float *din, const float *dout,
+                                      const attn_lstm_state *dinitial, const attn_lstm_state *dlast,
+                                      size_t index, attn_pass *pass, attn_error *err) {
     const size_t state = w->B * w->H, offset = index * state;
     back k = {.dout = dout,
               .dh = attn_layers_take(pass, w->B, w->H, err),
@@ -359,11 +365,11 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
         if (l && !din)
             return ATTN_ENOMEM;
         for (size_t d = 0; !status && d < directions(layer); d++) {
-            walk w = walk_of(layer, saved, l, d);
+            direction w = direction_of(layer, saved, l, d);
             status = pack_state(&w, true, pass, err);
             if (!status)
-                status = walk_backward(&w, din, dout + d * H, dinitial, dlast,
-                                       l * directions(layer) + d, pass, err);
+                status = direction_backward(&w, din, dout + d * H, dinitial, dlast,
+                                            l * directions(layer) + d, pass, err);
         }
         if (status)
             return status;

@@ -1,5 +1,6 @@
-/* Parameter sets. Layers first declare their tensors. Sealing then allocates one block of values
- * and one of gradients for all. The set owns both blocks, and layers only point into them. */
+/* Parameter sets. Layers first declare their tensors. attn_parameters_seal then allocates one block
+ * for all values and one for all gradients. The set owns both blocks; layers only point into
+ * them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,21 +8,22 @@
 #include "attn/rng.h"
 #include "layers/layers.h"
 
+/* Tensors begin at multiples of STEP floats. */
 enum { STEP = ATTN_ALIGN / sizeof(float) };
 
-/* A declared tensor. */
+/* A declared tensor, its initial values, and the weight of the layer that declared it. */
 typedef struct declared {
     attn_parameter p;
     attn_init init;
-    attn_weight *weight; /* of the layer that declared it */
+    attn_weight *weight; /* filled by attn_parameters_seal */
 } declared;
 
 struct attn_parameters {
     declared *items;
     size_t length, room;
-    size_t size; /* floats in a block */
+    size_t size; /* floats in each block */
     float *values, *gradients;
-    attn_error fault; /* first error of the declarations */
+    attn_error fault; /* the first error of a declaration */
 };
 
 attn_parameters *attn_parameters_new(void) {

@@ -1,5 +1,6 @@
-/* Compiles a mask specification: checks shapes and values once and resolves the meaning of each
- * layer. */
+/* Compiles a mask specification to the struct of mask_private.h. It checks the shapes and values of
+ * all layers, and turns each layer into bounds of an interval of keys, visibility bytes, bits,
+ * numbers to add, or a pattern. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +9,8 @@
 #include "base/view.h"
 #include "mask/mask_private.h"
 
-#define MOST_OFFSET (INT64_C(1) << 40) /* exceeds any sequence; sums do not overflow */
+/* Longer than any sequence. Sums of a few such numbers fit into an int64_t. */
+#define MOST_OFFSET (INT64_C(1) << 40)
 
 typedef struct compiler {
     attn_mask *m;
@@ -20,7 +22,7 @@ static attn_status no_memory(compiler *c) {
     return attn_fail(c->err, ATTN_ENOMEM, "", "no memory left for the mask");
 }
 
-/* --- walking over a tensor row by row, for checks and copies --- */
+/* --- reading a tensor row by row --- */
 
 static size_t row_count(const attn_tensor *t) {
     size_t rows = 1;
@@ -29,7 +31,8 @@ static size_t row_count(const attn_tensor *t) {
     return t->dims[t->rank - 1] ? rows : 0;
 }
 
-/* Writes the path of element j of a row, such as "attn_mask/0/3". */
+/* Writes the path of element j of a row of the layer's tensor for errors, such as
+ * "attn_mask/0/3". */
 static void element_path(const attn_mask_layer *layer, size_t row, size_t j, char path[96]) {
     const attn_tensor *t = &layer->values;
     size_t index[ATTN_MAX_RANK];
@@ -43,12 +46,12 @@ static void element_path(const attn_mask_layer *layer, size_t row, size_t j, cha
         used += snprintf(path + used, 96 - (size_t)used, "/%zu", index[a]);
 }
 
-enum { PART = 64 }; /* elements converted in one step */
+enum { STEP = 64 }; /* elements that are converted at a time */
 
-/* What a tensor holds. only_bits: only 0 and 1; other: the first value that is neither 0 nor 1.
- * bad: it holds NaN or +infinity; worst: the first of these. */
+/* The kinds of values in a tensor, and where they were first found. */
 typedef struct survey {
-    bool only_bits, bad;
+    bool only_bits; /* all values are 0 or 1; else `other` is the first one that is neither */
+    bool bad;       /* a value is NaN or +infinity; `worst` is the first such value */
     size_t other_row, other_col, bad_row, bad_col;
     double other, worst;
 } survey;
@@ -60,9 +63,9 @@ static survey survey_values(const attn_tensor *t) {
     const size_t bytes = attn_dtype_size(t->dtype);
     for (size_t r = 0; r < rows && !s.bad; r++) {
         const char *row = attn_dense_row(t, r);
-        for (size_t j = 0; j < width && !s.bad; j += PART) {
-            double x[PART];
-            size_t n = width - j < PART ? width - j : PART;
+        for (size_t j = 0; j < width && !s.bad; j += STEP) {
+            double x[STEP];
+            size_t n = width - j < STEP ? width - j : STEP;
             attn_widen_f64(x, row + (ptrdiff_t)j * stride * (ptrdiff_t)bytes, t->dtype, stride, n);
             for (size_t k = 0; k < n; k++) {
                 if (s.only_bits && x[k] != 0 && x[k] != 1) {
@@ -96,8 +99,8 @@ static attn_status shape_error(compiler *c, const attn_mask_layer *layer, int ax
                      want[want_rank - axis]);
 }
 
-/* Broadcasts a tensor to the shape `want`, aligned at the last axis. Strides of broadcast axes
- * are 0. */
+/* Computes the strides with which the layer's tensor broadcasts to the shape `want`, by NumPy's
+ * rules. A broadcast axis gets the stride 0. */
 static attn_status broadcast(compiler *c, const attn_mask_layer *layer, const size_t *want,
                              int want_rank, ptrdiff_t *strides) {
     const attn_tensor *t = &layer->values;
@@ -116,7 +119,8 @@ static attn_status broadcast(compiler *c, const attn_mask_layer *layer, const si
     return ATTN_OK;
 }
 
-/* Makes a view of a tensor that broadcasts to the weights [batch.., H, L, S]. */
+/* Makes a view of a tensor that broadcasts to the weights [batch.., H, L, S], or [batch.., L, S] if
+ * the weights have no head axis. */
 static attn_status weights_view(compiler *c, const attn_mask_layer *layer, attn_view *view) {
     const attn_mask_shape *s = &c->m->shape;
     const int n = s->batch_rank;
@@ -142,7 +146,8 @@ static attn_status weights_view(compiler *c, const attn_mask_layer *layer, attn_
     return view->batch ? ATTN_OK : no_memory(c);
 }
 
-/* Makes a view of a padding tensor: [S], [B, S] with B flattened, or [batch.., S]. */
+/* Makes a view of a padding tensor. Its shape is [S], [batch.., S], or [B, S], where B is the
+ * product of the batch axes. */
 static attn_status padding_view(compiler *c, const attn_mask_layer *layer, attn_view *view) {
     const attn_mask_shape *s = &c->m->shape;
     const attn_tensor *t = &layer->values;
@@ -171,7 +176,7 @@ static attn_status padding_view(compiler *c, const attn_mask_layer *layer, attn_
  * double, which would round large ones. */
 static void compare(uint8_t *to, const void *from, attn_dtype dtype, ptrdiff_t stride, size_t n,
                     int64_t mark) {
-    double x[PART];
+    double x[STEP];
     if (dtype != ATTN_I64)
         attn_widen_f64(x, from, dtype, stride, n);
     for (size_t k = 0; k < n; k++)
@@ -179,8 +184,8 @@ static void compare(uint8_t *to, const void *from, attn_dtype dtype, ptrdiff_t s
                                   : x[k] == (double)mark;
 }
 
-/* Makes a dense copy of the layer's tensor as bytes. A byte is 1 where the value equals `mark`, or,
- * with hide_equal, where it differs from `mark`. */
+/* Makes a dense tensor of visibility bytes from the layer's tensor. A byte is 1 (visible) where the
+ * value equals `mark`. With hide_equal it is 1 where the value differs from `mark`. */
 static attn_status bytes_of(compiler *c, const attn_mask_layer *layer, int64_t mark,
                             bool hide_equal, attn_tensor *out) {
     const attn_tensor *t = &layer->values;
@@ -194,8 +199,8 @@ static attn_status bytes_of(compiler *c, const attn_mask_layer *layer, int64_t m
     const ptrdiff_t stride = t->strides[t->rank - 1];
     for (size_t r = 0; r < rows; r++) {
         const char *row = attn_dense_row(t, r);
-        for (size_t j = 0; j < width; j += PART) {
-            size_t n = width - j < PART ? width - j : PART;
+        for (size_t j = 0; j < width; j += STEP) {
+            size_t n = width - j < STEP ? width - j : STEP;
             compare(to + r * width + j,
                     row + (ptrdiff_t)j * stride * (ptrdiff_t)attn_dtype_size(t->dtype), t->dtype,
                     stride, n, mark);
@@ -207,6 +212,8 @@ static attn_status bytes_of(compiler *c, const attn_mask_layer *layer, int64_t m
     return ATTN_OK;
 }
 
+/* Adds a layer of visibility bytes (see bytes_of for `mark` and `hide_equal`). Booleans of which
+ * true means visible are used without a copy. `view_of` is weights_view or padding_view. */
 static attn_status
 add_keep(compiler *c, const attn_mask_layer *layer, int64_t mark, bool hide_equal,
          attn_status (*view_of)(compiler *, const attn_mask_layer *, attn_view *)) {
@@ -292,7 +299,8 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
     return add_bias(c, layer, &s);
 }
 
-/* Adds a layer of packed bits. Bits have no stride, so the last axis cannot be broadcast. */
+/* Adds a layer of packed bits, eight keys in a byte. Its last axis cannot be broadcast, since bits
+ * have no stride. */
 static attn_status add_bits(compiler *c, const attn_mask_layer *layer) {
     const attn_tensor *t = &layer->values;
     const size_t S = c->m->shape.S, bytes = (S + 7) / 8;
@@ -394,7 +402,7 @@ static attn_status add_pattern(compiler *c, const attn_mask_layer *layer) {
     return ATTN_OK;
 }
 
-/* Tells whether layers of this kind read a tensor. */
+/* Returns whether layers of this kind use the tensor `values`. */
 static bool has_values(attn_layer_kind kind) {
     return kind == ATTN_LAYER_VALUES || kind == ATTN_LAYER_BIAS || kind == ATTN_LAYER_PADDING ||
            kind == ATTN_LAYER_LENGTHS || kind == ATTN_LAYER_BITS || kind == ATTN_LAYER_TOKENS;

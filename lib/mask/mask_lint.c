@@ -1,5 +1,8 @@
 /* Warns about masks that are legal but probably not intended. Every check reads a bounded number of
- * cells and reports nothing about the rest. */
+ * cells, so it may miss something in a large mask.
+ *
+ * A cell is a pair of a query i and a key j, and a row has the cells of one query. A row is blind
+ * if its query sees no key. */
 #include <math.h>
 #include <string.h>
 
@@ -7,17 +10,17 @@
 #include "number/hash.h"
 
 enum {
-    LOOKED_AT = 1 << 24, /* cells read to find rows that see no key; most rows need one cell */
-    PATTERN = 1 << 20,   /* cells read to find the pattern of one layer: a few milliseconds */
-    NAMED = 8,           /* rows named in a warning */
+    MOST_CELLS = 1 << 24,       /* cells read to find blind rows; most rows need one cell */
+    MOST_LAYER_CELLS = 1 << 20, /* cells of one layer that a check reads, in a few milliseconds */
+    NAMED = 8,                  /* rows that a warning names */
     WARNINGS = 4 * ATTN_MASK_LAYERS + 2,
 };
 
-/* The pattern checks count a bias at or below this as hidden, since in practice it hides its key.
- */
+/* The checks of one layer take a bias of at most this as hiding its key, as in practice it does. */
 #define FILL_FLOOR (-1e4)
-/* A fill above this leaves noticeable weight on hidden keys. For scores that differ by less than
- * 20, a weight of e^-50 = 2e-22 is far below the rounding of a sum of fp32 weights. */
+/* A finite mask_fill above this may leave noticeable weight on masked keys. With a fill of -50 and
+ * scores of a row that differ by at most 20, a masked key gets at most e^-30 = 1e-13 of the weight
+ * of a visible key, which is far below the rounding of float32 weights. */
 #define FILL_LEAKS (-50.0)
 
 typedef struct linter {
@@ -35,8 +38,9 @@ static void warn(linter *l, const char *code, const char *where, const attn_mask
         l->found.items[l->found.count++] = (attn_warning){code, where, text};
 }
 
-/* --- shapes that read as something else --- */
+/* --- shapes that can be read in two ways --- */
 
+/* Warns about [B, S] that is read as [L, S], and about [B, L, S] that is read as [H, L, S]. */
 static void check_rank(linter *l, const attn_mask_layer *layer) {
     const attn_mask_shape *s = &l->m->shape;
     const attn_tensor *v = &layer->values;
@@ -65,6 +69,7 @@ static void check_rank(linter *l, const attn_mask_layer *layer) {
 
 /* --- triangles --- */
 
+/* The set of visible cells (i, j). The values are bits. */
 typedef enum triangle {
     NO_TRIANGLE = 0,
     LOWER = 1,        /* j <= i */
@@ -72,10 +77,12 @@ typedef enum triangle {
     STRICT_UPPER = 4, /* j > i */
 } triangle;
 
-/* Finds the triangles that a layer fits. In a large mask it reads only every n-th row. */
+/* Returns the triangles that agree with the visible cells of a layer, as bits. In a mask of more
+ * than MOST_LAYER_CELLS cells it reads only every n-th row. */
 static triangle triangle_of(const attn_mask *m, const attn_mask_part *part) {
     unsigned still = LOWER | UPPER | STRICT_UPPER;
-    const size_t L = m->shape.L, S = m->shape.S, rows = S < PATTERN ? PATTERN / S : 1;
+    const size_t L = m->shape.L, S = m->shape.S,
+                 rows = S < MOST_LAYER_CELLS ? MOST_LAYER_CELLS / S : 1;
     const size_t step = L > rows ? L / rows : 1;
     for (size_t i = 0; still && i < L; i += step)
         for (size_t j = 0; still && j < S; j++) {
@@ -88,7 +95,8 @@ static triangle triangle_of(const attn_mask *m, const attn_mask_part *part) {
 }
 
 static void warn_upper(linter *l, const attn_mask_layer *layer, bool strict) {
-    const bool kept = layer->semantics == ATTN_SEM_HIDE; /* a hide mask's marks keep here */
+    /* 1 means hidden, and the ones form the lower triangle, which a causal mask keeps. */
+    const bool kept = layer->semantics == ATTN_SEM_HIDE;
     attn_mask_text t = {.used = 0};
     if (strict)
         attn_mask_say(&t, "query i sees only keys behind it: torch.%s, so %s",
@@ -143,50 +151,52 @@ static void check_causal(linter *l, const attn_mask_layer *layer) {
 
 /* --- padding in a mask that has a query axis --- */
 
-/* Counts the rows of one head by the keys that they see. Row indices are < L. */
+/* The L rows of one head, counted by the set of keys that they see. */
 typedef struct row_census {
-    size_t blind;       /* rows that see no key */
-    size_t common;      /* rows that see the most common set of keys */
-    size_t model;       /* index of a common row */
-    size_t other;       /* all other rows */
-    size_t first, last; /* indices of the first and last other row */
+    size_t blind;       /* number of blind rows */
+    size_t common;      /* number of rows that see the most frequent set of keys */
+    size_t model;       /* index of one of these common rows */
+    size_t other;       /* number of rows that are neither blind nor common */
+    size_t first, last; /* indices of the first and the last of these other rows */
 } row_census;
 
-static uint64_t row_print(const attn_mask_part *part, size_t b, size_t h, size_t i, size_t S,
-                          bool *blind) {
-    uint64_t print = ATTN_HASH_START;
+/* Returns a hash of the set of keys that row i sees. */
+static uint64_t row_hash(const attn_mask_part *part, size_t b, size_t h, size_t i, size_t S,
+                         bool *blind) {
+    uint64_t hash = ATTN_HASH_START;
     *blind = true;
     for (size_t j = 0; j < S; j++) {
         const uint8_t hides = attn_mask_part_hides(part, FILL_FLOOR, b, h, i, j);
         *blind &= hides;
-        print = attn_hash(print, &hides, 1);
+        hash = attn_hash(hash, &hides, 1);
     }
-    return print;
+    return hash;
 }
 
-/* Finds the most common row by Boyer and Moore's majority vote and then counts the rows. */
+/* Finds a row with the most frequent set of keys by the majority vote of Boyer and Moore, and then
+ * counts the rows. `hashes` is scratch for the hashes of L rows; a blind row gets 0. */
 static row_census census_of(const attn_mask_part *part, size_t b, size_t h, size_t L, size_t S,
-                            uint64_t *prints) {
+                            uint64_t *hashes) {
     row_census c = {.first = L};
     size_t votes = 0;
     bool blind;
     for (size_t i = 0; i < L; i++) {
-        prints[i] = row_print(part, b, h, i, S, &blind);
+        hashes[i] = row_hash(part, b, h, i, S, &blind);
         if (blind) {
             c.blind++;
-            prints[i] = 0;
+            hashes[i] = 0;
         } else if (!votes) {
             c.model = i;
             votes = 1;
-        } else if (prints[i] == prints[c.model])
+        } else if (hashes[i] == hashes[c.model])
             votes++;
         else
             votes--;
     }
     for (size_t i = 0; i < L; i++) {
-        if (!prints[i])
+        if (!hashes[i])
             continue;
-        if (prints[i] == prints[c.model])
+        if (hashes[i] == hashes[c.model])
             c.common++;
         else {
             c.first = c.other++ ? c.first : i;
@@ -203,9 +213,9 @@ static size_t hidden_in_row(const attn_mask_part *part, size_t b, size_t h, size
     return n;
 }
 
-/* Counts the keys that row i sees and the model row does not see, and stores the first of these
- * keys in *key. Returns 0 if row i misses a key of the model row. (Rows of packed texts miss some
- * keys. Rows of prefixes see more than one additional key.) */
+/* Returns the number of keys that row i sees and row `model` does not see, and stores the first of
+ * these keys in *key. Returns 0 if row i does not see some key that row `model` sees, as in masks
+ * of several texts in one sequence. */
 static size_t extra_keys(const attn_mask_part *part, size_t b, size_t h, size_t model, size_t i,
                          size_t S, size_t *key) {
     size_t extra = 0;
@@ -233,7 +243,8 @@ static bool warn_by_query(linter *l, const attn_mask_part *part, size_t b, size_
     return true;
 }
 
-/* Returns true if it added a warning. */
+/* Adds a warning if almost all rows of a head hide the same keys, as padding does, but some rows
+ * differ, which padding does not. Returns whether it added one. */
 static bool check_census(linter *l, const attn_mask_part *part, size_t b, size_t h,
                          const row_census *c) {
     const size_t L = l->m->shape.L, S = l->m->shape.S;
@@ -281,19 +292,19 @@ static void check_padding(linter *l, const attn_mask_layer *layer, const attn_ma
         warn_whole_queries(l, layer);
         return;
     }
-    if (!attn_size_mul(s->L, s->S, &cells) || cells > PATTERN)
+    if (!attn_size_mul(s->L, s->S, &cells) || cells > MOST_LAYER_CELLS)
         return;
-    uint64_t *prints = attn_arena_take(l->arena, s->L * sizeof *prints);
-    l->failed |= !prints;
-    for (size_t b = 0; prints && b < m->B; b++)
-        for (size_t h = 0; h < H && looked <= PATTERN - cells; h++, looked += cells) {
-            row_census c = census_of(part, b, h, s->L, s->S, prints);
+    uint64_t *hashes = attn_arena_take(l->arena, s->L * sizeof *hashes);
+    l->failed |= !hashes;
+    for (size_t b = 0; hashes && b < m->B; b++)
+        for (size_t h = 0; h < H && looked <= MOST_LAYER_CELLS - cells; h++, looked += cells) {
+            row_census c = census_of(part, b, h, s->L, s->S, hashes);
             if (check_census(l, part, b, h, &c))
                 return;
         }
 }
 
-/* Returns the first padding key between real keys, or S if there is none. */
+/* Returns the first padding key that stands between real keys, or S if there is none. */
 static size_t gap_of(const attn_mask_part *part, size_t b, size_t S) {
     size_t first = 0, last = S;
     while (first < S && attn_mask_part_hides(part, -INFINITY, b, 0, 0, first))
@@ -306,12 +317,12 @@ static size_t gap_of(const attn_mask_part *part, size_t b, size_t S) {
     return S;
 }
 
-/* Warns about padding between real keys: either pad_id is wrong, or the token also has another
- * meaning. */
+/* Warns about padding between real keys. Then either pad_id is wrong, or the token pad_id has
+ * another meaning, too. */
 static void check_gap(linter *l, const attn_mask_layer *layer, const attn_mask_part *part) {
     const size_t S = l->m->shape.S;
     size_t looked = 0;
-    for (size_t b = 0; b < l->m->B && looked < PATTERN; b++, looked += S) {
+    for (size_t b = 0; b < l->m->B && looked < MOST_LAYER_CELLS; b++, looked += S) {
         size_t gap = gap_of(part, b, S);
         if (gap == S)
             continue;
@@ -324,8 +335,9 @@ static void check_gap(linter *l, const attn_mask_layer *layer, const attn_mask_p
     }
 }
 
-/* --- rows that see nothing --- */
+/* --- blind rows --- */
 
+/* Returns whether row i is blind, and adds the number of cells that it read to *looked. */
 static bool row_is_blind(const attn_mask *m, size_t b, size_t h, size_t i, size_t *looked) {
     uint8_t keep[256];
     size_t lo, hi;
@@ -361,9 +373,9 @@ static void check_rows(linter *l) {
     names.used = t.used = 0;
     if (attn_mask_fills(m) || attn_mask_is_plain(m))
         return;
-    for (size_t b = 0; b < B && looked < LOOKED_AT; b++)
-        for (size_t h = 0; h < H && looked < LOOKED_AT; h++)
-            for (size_t i = 0; i < L && looked < LOOKED_AT; i++, rows++)
+    for (size_t b = 0; b < B && looked < MOST_CELLS; b++)
+        for (size_t h = 0; h < H && looked < MOST_CELLS; h++)
+            for (size_t i = 0; i < L && looked < MOST_CELLS; i++, rows++)
                 if (row_is_blind(m, b, h, i, &looked) && blind++ < NAMED)
                     name_row(&names, l, b, h, i);
     if (!blind)
@@ -372,7 +384,7 @@ static void check_rows(linter *l) {
                   blind, blind == 1 ? "" : "s", rows, blind == 1 ? "s" : "", names.text,
                   blind > NAMED ? ", …" : "", B < m->B ? ", in every batch entry" : "",
                   H < m->shape.H ? ", in every head" : "", blind == 1 ? "Its" : "Their");
-    if (looked >= LOOKED_AT)
+    if (looked >= MOST_CELLS)
         attn_mask_say(&t, " (the rows behind these were not looked at)");
     warn(l, "hidden_rows", "", &t);
 }

@@ -1,5 +1,6 @@
-/* The compiled mask: an interval of keys for each row, layers of visibility bytes, and layers of
- * numbers that are added to scores. */
+/* The compiled mask: an interval of keys for each row, layers of visibility bytes, layers of
+ * numbers that are added to scores, and patterns. Indices: b batch entry, h head, i query (row), j
+ * key. */
 #ifndef ATTN_MASK_PRIVATE_H
 #define ATTN_MASK_PRIVATE_H
 
@@ -9,68 +10,75 @@
 #include "kernels/kernels.h"
 #include "mask/pattern.h"
 
-/* One compiled layer, which is broadcast by strides of 0. `layer` points into the specification. */
+/* The compiled form of one layer: visibility bytes or bits, or numbers to add. */
 typedef struct attn_mask_part {
-    attn_view view; /* of packed bits: a view of bytes, whose column stride counts keys */
-    const attn_mask_layer *layer;
-    bool bits; /* the layer has one bit for each key instead of one byte */
+    attn_view view;               /* broadcasts to the weights; see `bits` */
+    const attn_mask_layer *layer; /* the layer in attn_mask.layers */
+    bool bits; /* one bit for each key: attn_view_at gives the byte of key 0 of a row, and bit j % 8
+                * of byte j / 8 from there on belongs to key j */
 } attn_mask_part;
 
 struct attn_mask {
-    attn_mask_layer *layers; /* the layers of the specification */
-    attn_mask_part *keep;    /* bytes, 1 = visible */
-    attn_mask_part *bias;    /* numbers; -infinity hides */
-    const attn_pattern **patterns;
+    attn_mask_layer *layers;       /* a copy of the layers of the specification */
+    attn_mask_part *keep;          /* visibility: 1 = visible, 0 = hidden */
+    attn_mask_part *bias;          /* numbers to add to scores; -infinity hides the key */
+    const attn_pattern **patterns; /* the layers with patterns */
     size_t layer_count, keep_count, bias_count, pattern_count;
-    attn_offset stated_offset;
-    attn_fill fill;
+    attn_offset stated_offset; /* where the specification puts the queries, for warnings */
+    attn_fill fill;            /* what hiding means: see attn_mask_spec */
     double fill_value;
     attn_mask_shape shape;
-    size_t B;
-    const int64_t *offset;  /* [B]: row i sits at key position i + offset */
-    const int64_t *lengths; /* [B] or NULL: keys from this index on are hidden */
-    int64_t left, right;    /* keys seen before and after the row's own; INT64_MAX: all */
-    bool same_heads, same_batches;
+    size_t B;               /* product of the batch axes */
+    const int64_t *offset;  /* [B]: row i stands at key position i + offset[b] */
+    const int64_t *lengths; /* [B], or NULL: keys from lengths[b] on are hidden */
+    int64_t left, right;    /* a row sees so many keys before and after its position, at most;
+                             * INT64_MAX: no limit */
+    bool same_heads;        /* all heads see the same keys, since no layer has a head axis */
+    bool same_batches;      /* all batch entries see the same keys */
 };
 
-/* The bytes that each layer takes in the lists, and an upper bound of the bytes of a mask without
- * its tensors. */
+/* ATTN_MASK_LAYER_BYTES is the size of the entries of one layer in layers, keep, bias and patterns.
+ * ATTN_MASK_BYTES is an upper bound of the memory of a compiled mask without its tensors. */
 enum {
     ATTN_MASK_LAYER_BYTES =
         sizeof(attn_mask_layer) + 2 * sizeof(attn_mask_part) + sizeof(const attn_pattern *),
     ATTN_MASK_BYTES = sizeof(attn_mask) + ATTN_MASK_LAYERS * ATTN_MASK_LAYER_BYTES
 };
 
-/* Returns the compiled part of layer `i` of the specification, or NULL (causal, window and lengths
- * layers have none). */
+/* Returns the compiled form of layer number `i`. It is NULL for layers that only bound the interval
+ * of a row (causal, window, lengths) and for patterns. */
 const attn_mask_part *attn_mask_part_of(const attn_mask *m, size_t i);
-/* Returns whether the part hides cell (b, h, i, j). A number hides its cell if it is at most
- * `floor`: -INFINITY, or a large negative number so that finite fills count as hidden too. */
+/* Returns whether the layer hides cell (b, h, i, j). A number to add hides its cell if it is at
+ * most `floor`. With -INFINITY as `floor` that is the exact meaning. With a large negative number,
+ * such as -1e4, numbers that hide a cell in practice count, too. */
 bool attn_mask_part_hides(const attn_mask_part *part, double floor, size_t b, size_t h, size_t i,
                           size_t j);
 
-/* Computes what happens to cells j0 … j0 + n - 1 of row i: fills edit's bias, keep, lo, hi and fill
- * (but not scale and softcap). `bias` points to scratch of n elements of elem bytes (4 float, 8
- * double) and `keep` to n bytes of scratch. They are used if edit cannot point into the mask's own
- * memory. */
+/* Describes in *edit what the mask does to cells j0 … j0 + n - 1 of row i. It sets the members
+ * bias, keep, lo, hi, fill and fill_value. edit->bias and edit->keep point into the tensor of a
+ * layer if there is one such layer in the right form. Else the function computes them in the
+ * caller's scratch: `bias` has n elements of elem bytes (4: float, 8: double), and `keep` has n
+ * bytes. */
 void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     size_t elem, void *bias, uint8_t *keep, attn_edit *edit);
 
-/* Returns whether a layer other than the interval can hide a key (by bytes, -infinity or patterns).
- */
+/* Returns whether any layer can hide a key inside the interval of a row: by a byte or bit, a number
+ * of -infinity, or a pattern. */
 bool attn_mask_hides_cells(const attn_mask *m);
-/* Returns whether the interval of every row holds all keys. */
+/* Returns whether the interval of every row contains all keys. */
 bool attn_mask_is_open(const attn_mask *m);
 
-/* Tells which keys have a finite score: those of attn_mask_keep, and under a finite fill also
- * others. */
+/* Sets seen[j - j0] to 1 if key j, j0 <= j < j0 + n, gets a finite score in row i, else to 0.
+ * Without a finite fill these are the visible keys (attn_mask_keep). A finite fill gives hidden
+ * keys a finite score, too. */
 void attn_mask_seen(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     uint8_t *seen);
 /* Returns whether row i has a key with a finite score. */
 bool attn_mask_sees_any(const attn_mask *m, size_t b, size_t h, size_t i);
 
-/* Returns whether patterns hide all keys j0 … j0 + n - 1 from all rows i … i + rows - 1. The result
- * is false under a finite fill. */
+/* Returns whether a pattern hides all keys j0 … j0 + n - 1 from all rows i … i + rows - 1, so that
+ * the tile need not be computed. With a finite fill the result is false, since hidden keys then get
+ * weight. */
 bool attn_mask_tile_hidden(const attn_mask *m, size_t b, size_t i, size_t rows, size_t j0,
                            size_t n);
 

@@ -1,4 +1,4 @@
-/* Reads a compiled mask: intervals, visibility and additive parts of a row. */
+/* Reads a compiled mask: the interval, the visible keys and the added numbers of a row. */
 #include <math.h>
 #include <string.h>
 
@@ -47,6 +47,7 @@ void attn_mask_interval(const attn_mask *m, size_t b, size_t i, size_t *lo, size
     *hi = to;
 }
 
+/* Sets keep[j - j0] to 0 for the keys that the layer hides. */
 static void and_layer(const attn_mask_part *part, size_t b, size_t h, size_t i, size_t j0, size_t n,
                       uint8_t *keep) {
     const uint8_t *from = attn_view_at(&part->view, b, h, i, part->bits ? 0 : j0);
@@ -58,7 +59,8 @@ static void and_layer(const attn_mask_part *part, size_t b, size_t h, size_t i, 
         keep[j] &= from[(ptrdiff_t)j * part->view.col];
 }
 
-/* Sums the additive layers into n elements of out, each of elem bytes. */
+/* Sums the additive layers, of which there is at least one, for cells j0 … j0 + n - 1 into `out`.
+ * An element of `out` has elem bytes: 4 for float, 8 for double. */
 static void sum_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                      size_t elem, void *out) {
     enum { AT_ONCE = 64 };
@@ -129,6 +131,7 @@ static const uint8_t *edit_keep(const attn_mask *m, size_t b, size_t h, size_t i
     return scratch;
 }
 
+/* Clamps the index of a key to j0 … j0 + n and returns it relative to j0. */
 static size_t within(size_t key, size_t j0, size_t n) {
     return key <= j0 ? 0 : key - j0 < n ? key - j0 : n;
 }
@@ -149,7 +152,8 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
     edit->fill_value = m->fill_value;
 }
 
-/* Computes the visibility by intervals, boolean layers and patterns, without additive layers. */
+/* Sets keep[j - j0] to 1 if the interval of row i, all visibility layers and all patterns let it
+ * see key j. Additive layers are ignored. */
 static void keep_of_layers(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                            uint8_t *keep) {
     size_t lo, hi;
@@ -163,11 +167,12 @@ static void keep_of_layers(const attn_mask *m, size_t b, size_t h, size_t i, siz
     and_patterns(m, b, i, j0, n, keep);
 }
 
-/* Returns a bit set of the keys, at most 64, that a bias of -infinity hides. */
+/* Returns a bit set of the n <= 64 keys from j on: bit k is set if a bias of -infinity hides key
+ * j + k. */
 static uint64_t hidden_by_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j,
                                size_t n) {
     uint64_t hidden = 0;
-    double values[64]; /* double: float values below -FLT_MAX would become -infinity */
+    double values[64]; /* not float, which would turn numbers below -FLT_MAX into -infinity */
     for (size_t l = 0; l < m->bias_count; l++) {
         const attn_view *v = &m->bias[l].view;
         attn_widen_f64(values, attn_view_at(v, b, h, i, j), v->dtype, v->col, n);
@@ -188,8 +193,9 @@ void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
     }
 }
 
-/* A bias of -infinity stays in effect if the fill is added, but not if the fill replaces the score.
- */
+/* With ATTN_FILL_ADD, a cell with a bias of -infinity keeps the score -infinity. With
+ * ATTN_FILL_REPLACE it does so only if no other layer hides it, since the fill replaces the score
+ * of a hidden cell. */
 void attn_mask_seen(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     uint8_t *seen) {
     if (m->fill == ATTN_FILL_HIDE) {
@@ -229,7 +235,7 @@ void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t
         sum_bias(m, b, h, i, j0, n, sizeof *add, add);
 }
 
-/* Adds the number of visible cells of one head to *count. */
+/* Adds the number of visible cells of head h in batch entry b to *count. */
 static attn_status visible_of_head(const attn_mask *m, size_t b, size_t h,
                                    const attn_control *control, uint64_t *count, attn_error *err) {
     uint8_t keep[512];
@@ -268,7 +274,7 @@ attn_status attn_mask_visible(const attn_mask *m, const attn_control *control, u
     return status;
 }
 
-/* --- parts --- */
+/* --- single layers --- */
 
 const attn_mask_part *attn_mask_part_of(const attn_mask *m, size_t i) {
     const attn_mask_layer *layer = &m->layers[i];

@@ -1,4 +1,4 @@
-/* Describes a mask in words: one sentence for each layer, in the order in which they were given. */
+/* Describes a mask in words: one sentence for each layer, in the order of the specification. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -7,8 +7,8 @@
 #include "mask/mask_words.h"
 
 enum {
-    LISTED = 8,        /* batch entries that are described one by one */
-    COUNTED = 1 << 20, /* the most cells of a layer that are counted */
+    LISTED = 8,        /* most batch entries whose numbers are listed; "…" stands for others */
+    COUNTED = 1 << 20, /* most elements of a layer whose hidden cells are counted */
 };
 
 void attn_mask_say(attn_mask_text *t, const char *format, ...) {
@@ -21,7 +21,7 @@ void attn_mask_say(attn_mask_text *t, const char *format, ...) {
         t->used += (size_t)n < room ? (size_t)n : room - 1;
 }
 
-/* Writes a position, such as "i", "i + 2" or "i - 3". */
+/* Writes the position i + shift, such as "i", "i + 2" or "i - 3". */
 static void say_place(attn_mask_text *t, int64_t shift) {
     if (shift)
         attn_mask_say(t, "i %c %" PRId64, shift < 0 ? '-' : '+', shift < 0 ? -shift : shift);
@@ -36,7 +36,8 @@ static bool one_offset(const attn_mask *m) {
     return true;
 }
 
-/* Writes which keys query i sees: from `left` before its position to `right` after it (-1: all). */
+/* Writes which keys query i sees: from `left` keys before its position to `right` keys after it
+ * (-1: no limit). */
 static void say_interval(attn_mask_text *t, const attn_mask *m, int64_t left, int64_t right) {
     const bool one = m->B && one_offset(m);
     const int64_t offset = one ? m->offset[0] : 0;
@@ -68,7 +69,8 @@ static void say_window(attn_mask_text *t, const attn_mask *m, const attn_mask_la
         say_interval(t, m, layer->window[0], layer->window[1]);
 }
 
-/* Writes how many cells a tensor hides. Each element counts once, even if it is broadcast. */
+/* Writes how many cells the tensor of a layer hides. An element that is broadcast to several cells
+ * counts once. */
 static void say_hidden_cells(attn_mask_text *t, const attn_mask *m, const attn_mask_part *part) {
     const attn_mask_shape *s = &m->shape;
     size_t count, hidden = 0;
@@ -110,7 +112,8 @@ static void say_values(attn_mask_text *t, const attn_mask *m, const attn_mask_la
         say_hidden_cells(t, m, part);
 }
 
-/* Writes the number of hidden keys, such as "hides 2, 1 of 6 keys by batch entry". */
+/* Writes how many keys a padding layer hides in each batch entry, such as "hides 2, 1 of 6 keys by
+ * batch entry". */
 static void say_hidden_keys(attn_mask_text *t, const attn_mask *m, const attn_mask_part *part) {
     bool same = true;
     for (size_t b = 1; b < m->B; b++)

@@ -1,12 +1,13 @@
-/* Patterns of visibility by position: for single cells, and for rectangles so that hidden tiles are
- * skipped. */
+/* Patterns, in which positions alone decide whether a query sees a key (attn/mask.h has their
+ * formulas). One function answers this for one query and one key, and another for ranges of both,
+ * so that tiles without a visible cell are skipped. */
 #include "mask/pattern.h"
 
 static int64_t distance(int64_t a, int64_t b) {
     return a < b ? b - a : a - b;
 }
 
-/* Floor division by d > 0, and the remainder of this division. */
+/* Returns floor(a / d) for d > 0. */
 static int64_t floor_div(int64_t a, int64_t d) {
     return a / d - (a % d < 0);
 }
@@ -53,7 +54,7 @@ bool attn_pattern_sees(const attn_pattern *pattern, int64_t p, int64_t j) {
     return false;
 }
 
-/* Returns whether a position in [p0, p1] and a key in [j0, j1] are at most `reach` apart. */
+/* Returns whether any position in [p0, p1] and any key in [j0, j1] are at most `reach` apart. */
 static bool near(int64_t reach, int64_t p0, int64_t p1, int64_t j0, int64_t j1) {
     return j0 - p1 <= reach && p0 - j1 <= reach;
 }

@@ -1,4 +1,4 @@
-/* Declares the blocks of each architecture (attn/models.h). */
+/* Declares the blocks of both architectures (attn/models.h). */
 #include <math.h>
 #include <stdio.h>
 
@@ -6,7 +6,7 @@
 
 enum { NAME = ATTN_PARAMETER_NAME };
 
-/* The names of a block of layer N in a stack: name.layers.N.what and name.layers.N.norm. */
+/* Where a block of a transformer is declared. Its parameters are "<name>.layers.<layer>.<what>". */
 typedef struct place {
     attn_model *model;
     model_stack *stack;
@@ -113,7 +113,8 @@ static void add_wrapped_attention(model_stack *stack, attn_model *m, const char 
     attn_norm_declare(&block->norm, m->set, norm, m->config.width);
 }
 
-/* Declares the seq2seq model in the order and with the names of the textbook's state dict. */
+/* Declares the seq2seq model. Order and names of parameters are those of the textbooks' state
+ * dict. */
 void attn_models_declare_seq2seq(attn_model *m) {
     const attn_model_config *c = &m->config;
     const size_t D = c->width;

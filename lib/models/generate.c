@@ -1,6 +1,7 @@
-/* Greedy and beam search. One pass encodes all sources. Then each step extends rows = B * beams
- * hypotheses by a token, from the caches of the decoder's blocks: states, keys and values. Each
- * step has an arena of its own for scratch. Only back pointers and rows of attention outlive it. */
+/* Greedy and beam search. The encoder runs once over all sources. Each step then extends rows = B *
+ * beams hypotheses by one token, with the caches of the decoder's blocks. A step has an arena for
+ * its scratch memory, which is freed after it. Of each step only the tokens, the back pointers and
+ * rows of attention weights remain, in the caller's arena. */
 #include <math.h>
 #include <string.h>
 
@@ -9,37 +10,41 @@
 
 enum { BEAMS_MOST = 64 };
 
-/* The result of one step for all rows: token, parent row and attention. */
-typedef struct taken {
-    int32_t *token; /* [rows] */
-    size_t *parent; /* [rows] */
-    float *weights; /* [rows, heads, S], by parent row; NULL: not wanted */
-} taken;
+/* What remains of a step. */
+typedef struct step_result {
+    int32_t *token; /* [rows] the token that extends each row */
+    size_t *parent; /* [rows] the row of the previous step that the token extends */
+    /* [rows, heads, S] weights of the step's input rows (before reordering); NULL: not wanted */
+    float *weights;
+} step_result;
 
-/* The best ended hypothesis of a source so far. */
+/* The best finished hypothesis of a source so far. */
 typedef struct ending {
     double score;
-    size_t steps, row; /* tokens, the end included; row before the end if ended, else its own */
+    /* steps: number of its tokens with the end token. row: if it ended, the row that the end token
+     * extends; else its own row after the last step. */
+    size_t steps, row;
     bool ended;
 } ending;
 
 typedef struct search {
-    model_walk walk; /* its arena is the caller's while encoding, then that of the step */
+    model_walk walk; /* walk.pass.arena is the caller's arena, but during a step the step's arena */
     const attn_generate_options *options;
     attn_arena *arena;
+    /* heads: of the block `site`; most: largest number of tokens */
     size_t B, S, beams, rows, heads, most;
-    size_t site; /* decoder block whose weights are kept */
+    size_t site; /* last decoder block with cross-attention, whose weights are kept */
     bool want_weights;
-    model_cache *caches; /* one for each decoder block */
-    int64_t *lengths;    /* [rows], of the sources */
-    int32_t *tokens;     /* [rows]: input of the next step */
-    double *sums;        /* [rows] log probabilities; -infinity: no hypothesis */
-    taken *steps;        /* [most] */
+    model_cache *caches; /* [blocks of the decoder] */
+    int64_t *lengths;    /* [rows] tokens of each row's source */
+    int32_t *tokens;     /* [rows] input of the next step */
+    double *sums;        /* [rows] sum of log probabilities; -infinity: the row has no hypothesis */
+    step_result *steps;  /* [most] */
     ending *endings;     /* [B] */
-    size_t *ended;       /* [B]: number of ended hypotheses */
+    size_t *ended;       /* [B] number of hypotheses that have ended */
 } search;
 
-/* A candidate: a row extended by a token. */
+/* A hypothesis extended by a token. */
 typedef struct candidate {
     double sum;
     size_t row;
@@ -57,7 +62,8 @@ static void end_at(search *s, size_t b, double sum, size_t steps, size_t row, bo
         s->endings[b] = (ending){score, steps, row, ended};
 }
 
-/* Inserts `one` into the list of the best, sorted by falling sum. Earlier candidates win ties. */
+/* Inserts `one` into the list of the `most` best candidates, sorted by falling sum. Of equal sums
+ * the earlier candidate comes first. */
 static void insert(candidate *best, size_t *count, size_t most, candidate one) {
     size_t at = *count;
     if (at == most && !(one.sum > best[at - 1].sum))
@@ -71,9 +77,9 @@ static void insert(candidate *best, size_t *count, size_t most, candidate one) {
     best[at] = one;
 }
 
-/* Finds the best candidates of source b, two for each beam, since half of them may be end
- * tokens. */
-static size_t ways_on(const search *s, size_t b, float *scratch, candidate *best) {
+/* Finds the best candidates of source b and returns their number. There are two for each beam,
+ * because up to half of them can be end tokens. `scratch` has one float for each word. */
+static size_t find_candidates(const search *s, size_t b, float *scratch, candidate *best) {
     const attn_model_config *c = &s->walk.model->config;
     const size_t V = c->target_vocabulary;
     size_t count = 0;
@@ -91,13 +97,13 @@ static size_t ways_on(const search *s, size_t b, float *scratch, candidate *best
     return count;
 }
 
-/* Chooses the hypotheses of source b that continue or end at step t. */
+/* Chooses from the candidates of source b which hypotheses end at step t and which continue. */
 static void choose(search *s, size_t b, size_t t, float *scratch) {
     const attn_model_config *c = &s->walk.model->config;
     const size_t first = b * s->beams;
     candidate best[2 * BEAMS_MOST];
-    const size_t count = ways_on(s, b, scratch, best);
-    taken *step = &s->steps[t];
+    const size_t count = find_candidates(s, b, scratch, best);
+    step_result *step = &s->steps[t];
     size_t alive = 0;
     for (size_t k = 0; k < s->beams; k++) {
         s->sums[first + k] = -INFINITY;
@@ -122,8 +128,8 @@ static model_rows rows_of(const search *s) {
     return (model_rows){s->rows, s->beams, s->most};
 }
 
-/* Reorders the caches by the parents of the step. */
-static void follow(search *s, const taken *step, size_t t) {
+/* Reorders the caches so that each row continues its parent's hypothesis. */
+static void follow(search *s, const step_result *step, size_t t) {
     const model_stack *stack = &s->walk.model->decoder;
     const model_rows rows = rows_of(s);
     for (size_t i = 0; i < stack->count; i++)
@@ -134,7 +140,7 @@ static void follow(search *s, const taken *step, size_t t) {
 }
 
 static attn_status tell(const search *s, size_t t, double before, attn_error *err) {
-    const taken *step = &s->steps[t];
+    const step_result *step = &s->steps[t];
     const bool ends = s->ended[0] > 0;
     const double after = ends ? s->endings[0].score : s->sums[0];
     if (s->options->token &&
@@ -144,7 +150,7 @@ static attn_status tell(const search *s, size_t t, double before, attn_error *er
     return ATTN_OK;
 }
 
-static attn_status take_step(search *s, taken *step, attn_error *err) {
+static attn_status take_step(search *s, step_result *step, attn_error *err) {
     const size_t cells = s->heads * s->S;
     step->token = attn_arena_zeroed(s->arena, s->rows, sizeof *step->token);
     step->parent = attn_arena_zeroed(s->arena, s->rows, sizeof *step->parent);
@@ -155,9 +161,9 @@ static attn_status take_step(search *s, taken *step, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Computes step t of all rows, with scratch in the arena of the step. */
+/* Computes step t of all rows. Scratch memory comes from the step's arena. */
 static attn_status advance(search *s, size_t t, attn_error *err) {
-    taken *step = &s->steps[t];
+    step_result *step = &s->steps[t];
     const double before = s->sums[0];
     attn_status status = take_step(s, step, err);
     if (status || (status = attn_models_decode_step(&s->walk, s->tokens, s->rows, t, s->caches,
@@ -202,8 +208,7 @@ static attn_status search_all(search *s, attn_error *err) {
     return status;
 }
 
-/* Creates the caches of the decoder's blocks and finds the last block that attends to the source.
- */
+/* Makes the caches of the decoder's blocks, and finds the last block with cross-attention. */
 static attn_status start(search *s, attn_error *err) {
     const model_stack *stack = &s->walk.model->decoder;
     const model_rows rows = rows_of(s);
@@ -243,7 +248,8 @@ static attn_status prepare(search *s, const int64_t *lengths, attn_error *err) {
     return start(s, err);
 }
 
-/* Follows the back pointers from the last token to the first. */
+/* Collects the best sequence of source b. It follows the back pointers from the last token to the
+ * first. */
 static attn_status read_back(const search *s, size_t b, attn_generated *out, attn_error *err) {
     const ending *e = &s->endings[b];
     const size_t length = e->steps - e->ended, cells = s->heads * s->S;
@@ -256,7 +262,7 @@ static attn_status read_back(const search *s, size_t b, attn_generated *out, att
     if (!out->ids || (s->want_weights && !out->weights))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for a generated sequence");
     for (size_t t = e->steps; t-- > 0;) {
-        const taken *step = &s->steps[t];
+        const step_result *step = &s->steps[t];
         const bool is_end = e->ended && t == length;
         const size_t of = is_end ? row : step->parent[row];
         if (!is_end)

@@ -1,5 +1,5 @@
-/* Makes models and runs passes over whole batches. A model owns its parameters and the table of
- * sinusoidal positions. All other data of a pass is in the caller's arena. */
+/* Makes models and runs passes over whole batches. A model owns its parameters and its table of
+ * sinusoidal positions. All other memory of a pass comes from the caller's arena. */
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static attn_status make_sinusoids(attn_model *m, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Makes a model that declares its parameters but has no memory for their values. */
+/* Makes a model and declares its parameters, but allocates no values for them. */
 static attn_status declare_model(const attn_model_config *config, attn_model **out,
                                  attn_error *err) {
     attn_status status = attn_models_check_config(config, err);
@@ -111,7 +111,8 @@ static attn_status walk_forward(model_walk *w, const attn_batch *batch, bool wan
     return attn_models_decode(w, batch->target, batch->T, want_weights, err);
 }
 
-/* Lists the sites of a kind in a stack, from layer 0, with the weights of the traces. */
+/* Appends the attention sites of one kind in a stack to `sites`. If traces are given, the sites get
+ * the weights of the pass. */
 static void list_sites(const model_stack *stack, const model_trace *traces, attn_site_kind kind,
                        attn_site *sites, size_t *count) {
     size_t layer = 0;
@@ -157,10 +158,12 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
     return ATTN_OK;
 }
 
-/* Computes the gradients of the guidance and diversity losses for the weights of the last
- * cross-attention. Padding rows have no alignment and do not count for similarity. */
-static attn_status ask_weights(model_walk *w, const attn_batch *batch,
-                               const attn_step_options *options, attn_error *err) {
+/* Computes the gradients of the guidance and diversity losses with respect to the weights of the
+ * last cross-attention, and stores them for the backward pass. Padding is left out: its rows have
+ * no alignment, and similarity counts only the first rows[b] rows. Does nothing for a model without
+ * cross-attention. */
+static attn_status add_weight_losses(model_walk *w, const attn_batch *batch,
+                                     const attn_step_options *options, attn_error *err) {
     const model_stack *stack = &w->model->decoder;
     size_t i = stack->count;
     while (i && stack->blocks[i - 1].operation != &attn_models_cross)
@@ -198,9 +201,9 @@ attn_status attn_model_step(attn_model *model, const attn_batch *batch,
     if (!status)
         status =
             attn_models_check_target(model, batch->expected, batch->B, batch->T, "expected", err);
-    const bool asks = options->guidance > 0 || options->diversity > 0;
-    if (status || (status = walk_forward(&w, batch, asks, err)) ||
-        (asks && (status = ask_weights(&w, batch, options, err))))
+    const bool has_weight_losses = options->guidance > 0 || options->diversity > 0;
+    if (status || (status = walk_forward(&w, batch, has_weight_losses, err)) ||
+        (has_weight_losses && (status = add_weight_losses(&w, batch, options, err))))
         return status;
     attn_cross_entropy_loss found;
     found.loss = attn_cross_entropy(w.logits, w.logits, batch->expected, batch->B * batch->T,

@@ -1,4 +1,4 @@
-/* Configurations: names, defaults, checks. */
+/* Configurations of models: names, defaults and checks. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,24 +1,27 @@
-/* Computes the cost of a pass through a model from shapes alone. Each parameter of a layer costs a
- * multiply-add for each token that the layer reads, and attention adds the cost of its cells. The
- * constants for bytes are measurements with a margin, so the bytes are an upper bound. */
+/* Computes the cost of a pass through a model from its sizes alone. Each parameter costs a
+ * multiply-add for each token that its layer reads; the cells of attention are added. The constants
+ * for bytes were measured and have a margin, so that the bytes are an upper bound. */
 #include "model_private.h"
 
-/* Floats for each token in each half of a seq2seq model, in units of the width: inputs, gates and
- * states of the LSTMs, projections and sums. Each layer of an LSTM adds to them. */
+/* seq2seq: floats for each token of encoder or decoder, as multiples of the width, and how many
+ * more for each LSTM layer. They are the inputs, gates and states of LSTMs, projections and
+ * sums. */
 #define TOKEN_WIDTHS 24.0
 #define LAYER_WIDTHS 16.0
-/* Floats for each token in a layer of a transformer, without the hidden layer of feed-forward. */
+/* Transformer: the same for each layer, without the hidden layer of feed-forward. */
 #define SUBLAYER_WIDTHS 20.0
-#define SCORES          3.0     /* floats for each score cell */
-#define STEP_BYTES      65536.0 /* of each step: arenas and rounding of blocks */
-#define STEP_ROW_BYTES  192.0   /* of each target at a step of a search: at most three blocks */
-/* Scratch of the attention operation: for each head of a sequence, for each slot of the pool, and
- * for each slot and number of a query. */
+#define SCORES          3.0 /* floats for each cell of a score matrix */
+/* bytes for each layer: arenas, and rounding of block sizes */
+#define STEP_BYTES 65536.0
+/* bytes for each target and step of a search: at most three blocks of 64 */
+#define STEP_ROW_BYTES 192.0
+/* Scratch bytes of the attention operation: for each head of each sequence; for each slot of the
+ * pool; for each slot and element of a query vector. */
 #define HEAD_BYTES  32768.0
 #define SLOT_BYTES  98304.0
 #define QUERY_BYTES 5120.0
-/* Operations of a score cell for each number of a query: the products with keys and with values. A
- * learned score replaces the first product by a sum of tanh. */
+/* Operations of a score cell for each element of a query vector: a multiply-add with the key and
+ * one with the value. For additive scores the first is a tanh and a sum instead. */
 #define DOT_OPERATIONS  4.0
 #define TANH_OPERATIONS 16.0
 
@@ -30,7 +33,7 @@ static bool is_transformer(const attn_model *model) {
     return model->config.architecture == ATTN_TRANSFORMER;
 }
 
-/* Returns cells, operations and scratch of all attention layers. */
+/* Returns cells, operations and scratch bytes of all attention layers. */
 static attn_model_cost attention_cost(const attn_model *model, const attn_model_pass *p,
                                       size_t slots) {
     const attn_model_config *c = &model->config;
@@ -49,14 +52,14 @@ static attn_model_cost attention_cost(const attn_model *model, const attn_model_
             (tanh && sites[i].kind == ATTN_SITE_CROSS ? TANH_OPERATIONS : DOT_OPERATIONS) * D *
             pairs;
         cost.bytes += HEAD_BYTES * heads * sequences;
-        /* The two operations of a seq2seq model share the scratch of a slot. */
+        /* Both attention layers of a seq2seq model use the same scratch of a slot. */
         if (is_transformer(model) || i + 1 == count)
             cost.bytes += (double)slots * (SLOT_BYTES + QUERY_BYTES * D / heads);
     }
     return cost;
 }
 
-/* Returns the floats of a pass for each token, in units of the width. */
+/* Returns the floats of a pass for each token, as a multiple of the width. */
 static double token_widths(const attn_model *model) {
     const attn_model_config *c = &model->config;
     const double layers = (double)c->layers;
@@ -74,14 +77,14 @@ attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_p
                         parameters(model, "encoder");
     const double step = parameters(model, "decoder_lstm") + parameters(model, "cross_attention") +
                         parameters(model, "decoder") + parameters(model, "output_projection");
-    /* A search has one token of each target in memory at a time. */
+    /* In a search, only one token of each target is in memory at a time. */
     const double held = p->searches ? p->rows : p->rows * p->T;
     attn_model_cost cost = attention_cost(model, p, slots);
     cost.operations += 2 * (p->B * p->S * once + p->rows * p->T * step);
     cost.bytes += sizeof(float) * (token_widths(model) * D * (p->B * p->S + held) +
                                    (double)c->target_vocabulary * held + SCORES * cost.cells) +
                   STEP_BYTES * layers;
-    /* The scratch of a step is freed after it. Keys, values, tokens and weights remain. */
+    /* A search frees the scratch of each step. Keys, values, tokens and weights stay. */
     if (p->searches)
         cost.bytes +=
             3 * sizeof(float) * D * p->rows * layers * (p->S + (is_transformer(model) ? p->T : 0)) +

@@ -1,8 +1,15 @@
-/* The parts of a model, and a pass through them.
+/* The parts of a model and a pass through it; shared by the files of lib/models.
  *
- * A model is two stacks of blocks, encoder and decoder, between embeddings and logits. A block is
- * one operation, optionally with a residual and a layer norm. operation.c has a table of
- * operations. Architectures differ only in the blocks that they declare. */
+ * A model has two stacks of blocks, encoder and decoder, between embeddings and logits. A block is
+ * one operation (an LSTM, an attention layer, feed-forward or a layer norm), with or without a
+ * residual connection and a layer norm. The architectures differ only in the blocks that they
+ * declare.
+ *
+ * A walk (model_walk) is one pass through both stacks. A search decodes one token of each row in a
+ * step; a row is one hypothesis (a beam) of one source. It uses caches, so that a step does not
+ * compute earlier tokens again.
+ *
+ * Shapes: B sequences, S source and T target tokens, D the width, V the target vocabulary. */
 #ifndef ATTN_MODEL_PRIVATE_H
 #define ATTN_MODEL_PRIVATE_H
 
@@ -10,8 +17,11 @@
 
 #include "layers/layers.h"
 
+/* Largest width. Most blocks of a stack: three in each layer of a transformer's decoder, and a
+ * norm. */
 enum { MODEL_WIDTH_MOST = 4096, MODEL_BLOCKS = 3 * ATTN_MODEL_LAYERS + 1 };
 
+/* How a block applies its operation f to its input x. */
 typedef enum model_wrap {
     WRAP_NONE,   /* f(x) */
     WRAP_AFTER,  /* norm(x + dropout(f(x))) */
@@ -26,10 +36,12 @@ typedef struct model_feed {
     double dropout;
 } model_feed;
 
+/* One block of a stack. */
 typedef struct model_block {
     const model_operation *operation;
     model_wrap wrap;
-    attn_norm norm; /* of the wrap, or the whole block */
+    attn_norm norm; /* layer norm of the wrap; for attn_models_norm it is the operation itself */
+    /* The layer of the operation. */
     union {
         attn_lstm lstm;
         attn_attend attend;
@@ -37,64 +49,75 @@ typedef struct model_block {
     };
 } model_block;
 
+/* Encoder or decoder. */
 typedef struct model_stack {
     model_block blocks[MODEL_BLOCKS];
     size_t count;
-    attn_embedding embedding;
+    attn_embedding embedding; /* token ids to vectors */
 } model_stack;
 
+/* A model (attn/models.h). */
 struct attn_model {
     attn_model_config config;
     attn_parameters *set;
-    float *sinusoids; /* [max_length, D], or NULL */
-    attn_embedding positions;
+    float *sinusoids;         /* [max_length, D] sinusoidal positions; NULL: other positions */
+    attn_embedding positions; /* learned positions; without values if there are none */
     model_stack encoder, decoder;
-    attn_linear projection;
-    bool hands; /* the decoder's LSTM starts from the encoder's last state */
-    bool reads_padding;
+    attn_linear projection; /* decoder outputs to logits */
+    bool hands; /* without attention: the decoder's LSTM starts from the encoder's last state */
+    bool reads_padding; /* the encoder's LSTM also reads padding */
 };
 
-/* Intermediate results of a block, for its backward pass and for callers that want weights. */
+/* What the forward pass of a block keeps for its backward pass, and for callers that want weights.
+ * Arrays are [B, T, D] unless stated otherwise; n = B * T. */
 typedef struct model_trace {
-    const float *x;   /* input of the block */
-    float *inner;     /* input of the operation: x or norm(x) */
-    float *sum, *out; /* sum: input of the norm of WRAP_AFTER */
-    float *stats;
-    uint64_t seed, feed_seed;
-    float *active; /* feed-forward: hidden layer after activation and dropout */
+    const float *x; /* the block's input */
+    float *inner;   /* WRAP_BEFORE: norm(x), the input of the operation; else NULL */
+    /* sum: WRAP_AFTER: x + dropout(f(x)), the input of the norm, else NULL; out: the block's
+     * output. */
+    float *sum, *out;
+    float *stats;             /* [n, 2] statistics of the layer norm */
+    uint64_t seed, feed_seed; /* seeds of the dropout of the wrap, and of feed-forward */
+    float *active; /* [n, feed_forward] hidden layer of feed-forward, after ReLU and dropout */
     attn_lstm_saved lstm;
     attn_attend_saved attend;
-    const float *dweights; /* gradient of losses on attention weights; NULL: none */
+    /* [B, heads, L, S] gradient of losses on the attention weights; NULL: there are none. */
+    const float *dweights;
 } model_trace;
 
-/* The cache of a decoder block, which a search keeps between tokens for all rows. */
+/* What a decoder block keeps between the steps of a search, for all rows. */
 typedef struct model_cache {
-    attn_lstm_state state, next; /* [layers, rows, D] */
-    attn_attend_saved seen;      /* keys and values, [rows, most, D] or [rows, S, D] */
-    float *spare;                /* [rows, most, D]: buffer to reorder rows */
+    attn_lstm_state state, next; /* LSTM: [layers, rows, D] before and after the current token */
+    /* attention: keys and values, [rows, most, D] (self) or [rows, S, D] (cross) */
+    attn_attend_saved seen;
+    float *spare; /* [rows, most, D] second buffer, to reorder keys or values; NULL: one beam */
 } model_cache;
 
-/* The state of one stack during a pass. */
+/* One stack during a pass. */
 typedef struct model_half {
     const model_stack *stack;
-    const int32_t *ids;
-    size_t B, T, first;     /* first: position of step 0 */
-    const int64_t *lengths; /* of the sequences that the blocks attend to; NULL: all T */
-    float *embedded;
-    const float *out; /* output of the last block */
-    uint64_t seed;    /* of the dropout of embeddings */
-    model_trace *traces;
+    const int32_t *ids; /* [B, T] */
+    size_t B, T, first; /* first: position of the first of the T tokens (0, except in a search) */
+    /* [B] tokens of each sequence without padding, for the encoder; NULL: all T */
+    const int64_t *lengths;
+    float *embedded;     /* [B, T, D] input of the first block */
+    const float *out;    /* [B, T, D] output of the last block */
+    uint64_t seed;       /* of the dropout after embedding */
+    model_trace *traces; /* [stack->count] */
     bool want_weights;
-    /* The encoder's outputs, which the blocks of a decoder attend to, and their gradient. */
+    /* In a decoder: the encoder's outputs [B, S, D], their lengths [B], and their gradient
+     * [B, S, D]. */
     const float *memory;
     size_t S;
     const int64_t *memory_lengths;
     float *dmemory;
-    /* The initial and final states of LSTMs, and their gradients; NULL if there are none. */
+    /* States of LSTMs before the first and after the last token, and their gradients (d…). Pointers
+     * are NULL where they are not used. */
     attn_lstm_state initial, last, dinitial, dlast;
-    model_cache *caches; /* of a search, one for each block; NULL: whole sequences */
+    model_cache *caches; /* in a search: [stack->count]; NULL: whole sequences are decoded */
 } model_half;
 
+/* A pass through a model. */
 typedef struct model_walk {
     const attn_model *model;
     attn_pass pass;
@@ -102,57 +125,68 @@ typedef struct model_walk {
     float *logits; /* [B, T, V] */
 } model_walk;
 
-/* The rows of a search. Row r translates source r / beams. */
+/* The rows of a search. Row r is a hypothesis for source r / beams. */
 typedef struct model_rows {
-    size_t rows, beams, most; /* most: maximum of tokens */
+    size_t rows, beams, most; /* rows = sources * beams; most: largest number of tokens */
 } model_rows;
 
-/* The functions of an operation. `half` is the encoder or decoder of the walk; x [B, T, D] is the
- * input. */
+/* The functions of an operation. `half` is the stack of the block; x, out, dx and dout are
+ * [half->B, half->T, D]. They return ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE and errors of the
+ * layers. */
 struct model_operation {
     attn_status (*forward)(float *out, const float *x, model_walk *walk, model_half *half,
                            const model_block *block, model_trace *trace, attn_error *err);
-    /* Adds to dx. */
+    /* Adds the gradient of x to dx, and the gradients of parameters to those of the set. */
     attn_status (*backward)(float *dx, const float *dout, model_walk *walk, model_half *half,
                             const model_block *block, model_trace *trace, attn_error *err);
-    /* Creates the cache of the block at the start of a search. NULL: the block has none. */
+    /* Makes the cache of the block before a search. NULL: the operation needs no cache. */
     attn_status (*start)(model_walk *walk, const model_block *block, const model_rows *rows,
                          model_cache *cache, attn_error *err);
-    /* Reorders the cache after `steps` tokens: row r continues row parents[r]. NULL: all rows of
-     * a source share their cache. */
+    /* Reorders the cache after `steps` tokens, so that row r continues hypothesis parents[r]. NULL:
+     * the cache is the same for all rows of a source, or there is none. */
     void (*follow)(const model_walk *walk, const model_block *block, const model_rows *rows,
                    const size_t *parents, size_t steps, model_cache *cache);
+    /* The attention site of the operation, if has_site. */
     attn_site_kind site;
     bool has_site;
 };
 
+/* An LSTM; self-attention of an encoder; causal self-attention; attention to the encoder's outputs;
+ * feed-forward; a layer norm. */
 extern const model_operation attn_models_lstm, attn_models_self, attn_models_causal,
     attn_models_cross, attn_models_feed, attn_models_norm;
 
-/* Declare the stacks, embeddings and logits, in the order of the state dict. */
+/* Declare all stacks, embeddings and the projection to logits, in the order of PyTorch's state
+ * dict. */
 void attn_models_declare_seq2seq(attn_model *model);
 void attn_models_declare_transformer(attn_model *model);
-/* Returns an attention layer of the configured kind and pattern, for the source if `across`. */
+/* Returns an attention layer of the configured kind, width and pattern, not yet declared. `across`:
+ * it attends to the encoder's outputs. */
 attn_attend attn_models_attend(const attn_model_config *config, bool across);
+/* Returns the relative positions of self-attention layers. */
 attn_attend_position attn_models_relative(const attn_model_config *config);
 
-/* Encodes sources [B, S] into walk->encoder.out. */
+/* Runs the encoder over sources [B, S] with lengths [B]. The outputs are walk->encoder.out. */
 attn_status attn_models_encode(model_walk *walk, const int32_t *source, const int64_t *lengths,
                                size_t B, size_t S, bool want_weights, attn_error *err);
-/* Both compute walk->logits. The first decodes whole targets [B, T]. The second decodes token
- * number `first` of each row of a search, with `caches` and with the `lengths` of the rows'
- * sources. */
+/* Run the decoder and compute walk->logits [B, T, V]. attn_models_decode reads whole targets
+ * [B, T]. attn_models_decode_step is a step of a search: it reads `tokens` [rows], which are token
+ * number `first` of each row. `lengths` [rows] are those of the rows' sources; `caches` are those
+ * of the decoder's blocks. */
 attn_status attn_models_decode(model_walk *walk, const int32_t *target, size_t T, bool want_weights,
                                attn_error *err);
 attn_status attn_models_decode_step(model_walk *walk, const int32_t *tokens, size_t rows,
                                     size_t first, model_cache *caches, const int64_t *lengths,
                                     bool want_weights, attn_error *err);
 
-/* Computes the gradients of all parameters from those of the logits. */
+/* Runs the backward pass from dlogits [B, T, V], and adds the gradients of all parameters to those
+ * of the set. The walk must be a forward pass with training on. */
 attn_status attn_models_backward(model_walk *walk, const float *dlogits, attn_error *err);
 
+/* Checks sizes and ids of a configuration. ATTN_EARG; err->where names the member. */
 attn_status attn_models_check_config(const attn_model_config *config, attn_error *err);
-/* Check ids, lengths and sizes of the sources and of the targets of a batch. */
+/* Check ids, lengths and sizes of sources [B, S] or of targets [B, T]. Errors as
+ * attn_model_forward. */
 attn_status attn_models_check_source(const attn_model *model, const int32_t *source,
                                      const int64_t *lengths, size_t B, size_t S, attn_error *err);
 attn_status attn_models_check_target(const attn_model *model, const int32_t *target, size_t B,

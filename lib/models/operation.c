@@ -1,5 +1,5 @@
-/* The operations of blocks, forward and backward: LSTMs, feed-forward layers, and attention with a
- * cache for searches. A table lists them. */
+/* The operations of blocks: LSTMs, attention, feed-forward and layer norm, each with its forward
+ * and backward pass and, where needed, a cache for searches. */
 #include <string.h>
 
 #include "models/model_private.h"
@@ -38,7 +38,7 @@ attn_attend attn_models_attend(const attn_model_config *c, bool across) {
                      .width = c->width,
                      .heads = kind == ATTN_ATTEND_MULTIHEAD ? c->heads : 1,
                      .score_width = c->width,
-                     .reach = c->reach,
+                     .max_distance = c->reach,
                      .dropout = kind == ATTN_ATTEND_MULTIHEAD ? c->dropout : 0};
     a.has_pattern = c->attention == ATTN_MODEL_LOCAL || c->attention == ATTN_MODEL_STRIDED;
     if (c->attention == ATTN_MODEL_LOCAL)
@@ -72,7 +72,7 @@ const model_operation attn_models_self = {.forward = self_forward,
 
 /* --- causal self-attention --- */
 
-/* Runs causal self-attention. In a search it appends the keys and values of one token of each row
+/* Causal self-attention. In a search, x has one token of each row; its keys and values are appended
  * to the cache. */
 static attn_status causal_forward(float *out, const float *x, model_walk *w, model_half *half,
                                   const model_block *block, model_trace *t, attn_error *err) {
@@ -99,8 +99,8 @@ static attn_status causal_start(model_walk *w, const model_block *block, const m
                                                                              : ATTN_ENOMEM;
 }
 
-/* Copies the first `steps` tokens of the rows into the spare buffer, in the order of their parents.
- * The two buffers change roles. */
+/* Copies the first `steps` tokens of each parent into the second buffer, in the order of the new
+ * rows. Returns that buffer; `rows` becomes the new second buffer. */
 static const float *reorder(const float *rows, const model_rows *r, size_t D, const size_t *parents,
                             size_t steps, model_cache *cache) {
     float *to = cache->spare;
@@ -149,7 +149,7 @@ static attn_status cross_backward(float *dx, const float *dout, model_walk *w, m
                                               &t->attend, &w->pass, err);
 }
 
-/* Repeats x [B, n] for each beam of each source. */
+/* Repeats x [B, n] for each beam of a source, [rows, n]. NULL: out of memory. */
 static const float *spread(model_walk *w, const model_rows *r, const float *x, size_t n,
                            attn_error *err) {
     if (r->beams == 1)
@@ -160,7 +160,8 @@ static const float *spread(model_walk *w, const model_rows *r, const float *x, s
     return all;
 }
 
-/* Stores what every step of a search attends to: the memory, or its keys and values. */
+/* Stores what all steps of a search attend to: the encoder's outputs, or keys and values made of
+ * them. */
 static attn_status cross_start(model_walk *w, const model_block *block, const model_rows *r,
                                model_cache *cache, attn_error *err) {
     const float *memory = w->encoder.out;
@@ -260,8 +261,8 @@ static attn_status feed_forward(float *out, const float *x, model_walk *w, model
     return ATTN_OK;
 }
 
-/* Computes the backward pass of feed-forward. It needs only t->active, which is 0 both for dropped
- * elements and for those that ReLU sets to 0. */
+/* The backward pass needs t->active only: it is 0 exactly where ReLU or dropout set an element to
+ * 0, and the gradient is 0 there. */
 static attn_status feed_backward(float *dx, const float *dout, model_walk *w, model_half *half,
                                  const model_block *block, model_trace *t, attn_error *err) {
     const model_feed *feed = &block->feed;

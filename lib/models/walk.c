@@ -1,4 +1,5 @@
-/* Passes through a model: forward from ids to logits through its stacks of blocks, and backward. */
+/* Passes through a model: forward from ids to logits, and backward from the gradient of the
+ * logits. */
 #include <string.h>
 
 #include "kernels/pointwise.h"
@@ -43,8 +44,7 @@ static attn_status run_block(model_walk *w, model_half *half, const model_block 
     return ATTN_OK;
 }
 
-/* Run all blocks of a stack: forward from half->embedded to half->out, and backward from dout,
- * which is overwritten, to the gradient of half->embedded, which is taken from the arena. */
+/* Runs all blocks of a stack, from half->embedded to half->out. */
 static attn_status attn_models_run_stack(model_walk *w, model_half *half, attn_error *err) {
     const model_stack *stack = half->stack;
     const float *x = half->embedded;
@@ -64,8 +64,8 @@ static attn_status attn_models_run_stack(model_walk *w, model_half *half, attn_e
     return ATTN_OK;
 }
 
-/* Computes the backward pass of norm(x + f(x)). *dx starts as zeros, and *dout is reused for the
- * gradient by f. */
+/* Backward pass of norm(x + dropout(f(x))). dx must be zeros and becomes the gradient of x; dout is
+ * overwritten with the gradient of f(x). */
 static attn_status after_back(model_walk *w, model_half *half, const model_block *block,
                               model_trace *t, float *dx, float *dout, attn_error *err) {
     attn_norm_backward(dx, dout, t->sum, t->stats, half->B * half->T, &block->norm);
@@ -74,7 +74,8 @@ static attn_status after_back(model_walk *w, model_half *half, const model_block
     return block->operation->backward(dx, dout, w, half, block, t, err);
 }
 
-/* Computes the backward pass of x + f(norm(x)). dout becomes dx, and dinner starts as zeros. */
+/* Backward pass of x + dropout(f(norm(x))). dout becomes the gradient of x. dinner must be zeros;
+ * it becomes the gradient of norm(x), and dmade that of f(norm(x)). */
 static attn_status before_back(model_walk *w, model_half *half, const model_block *block,
                                model_trace *t, float *dout, float *dinner, float *dmade,
                                attn_error *err) {
@@ -86,6 +87,8 @@ static attn_status before_back(model_walk *w, model_half *half, const model_bloc
     return status;
 }
 
+/* Runs the backward pass of all blocks of a stack. dout [B, T, D] is overwritten. *dembedded
+ * becomes the gradient of half->embedded. */
 static attn_status attn_models_stack_back(model_walk *w, model_half *half, float *dout,
                                           float **dembedded, attn_error *err) {
     const size_t D = w->model->config.width, n = half->B * half->T;
@@ -116,7 +119,7 @@ static attn_status attn_models_stack_back(model_walk *w, model_half *half, float
     return ATTN_OK;
 }
 
-/* Computes half->embedded = dropout(embedding + positions). */
+/* Computes half->embedded = dropout(embedding(ids) + positions). */
 static attn_status embed(model_walk *w, model_half *half, attn_error *err) {
     const attn_model *m = w->model;
     const size_t D = m->config.width, n = half->B * half->T;
@@ -143,8 +146,8 @@ static void embed_back(const model_walk *w, const model_half *half, float *dembe
     attn_embedding_backward(dembedded, half->ids, n, &half->stack->embedding);
 }
 
-/* Concatenates the final states of both directions, [2 layers, B, D / 2], to [layers, B, D]. With
- * `back` it splits gradients the other way. */
+/* Joins the final states of both directions of an LSTM, apart [2 layers, B, D / 2], to joined
+ * [layers, B, D]. With `back` it copies from `joined` to `apart`, for gradients. */
 static void join_states(float *joined, float *apart, const attn_model *m, size_t B, bool back) {
     const size_t half = m->config.width / 2;
     for (size_t i = 0; i < 2 * m->config.layers; i++)
@@ -229,8 +232,8 @@ attn_status attn_models_decode_step(model_walk *w, const int32_t *tokens, size_t
     return decode(w, err);
 }
 
-/* Computes the gradients of the decoder's parameters from dlogits, and dmemory or the encoder's
- * dlast. */
+/* Backward pass of the decoder. It also computes the gradient of the encoder's outputs (dmemory),
+ * or of the encoder's last states (dlast) if the decoder starts from them. */
 static attn_status decoder_back(model_walk *w, const float *dlogits, attn_error *err) {
     const attn_model *m = w->model;
     model_half *half = &w->decoder;

@@ -6,7 +6,7 @@
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* The value of each character plus 1; 0: the character is not in the alphabet. */
+/* Each character's value in 0 … 63, plus 1. Characters outside the alphabet have 0. */
 #define RUN(first, value) [first] = (value) + 1
 static const uint8_t values[256] = {
     RUN('A', 0),  RUN('B', 1),  RUN('C', 2),  RUN('D', 3),  RUN('E', 4),  RUN('F', 5),

@@ -1,5 +1,5 @@
-/* Base64 as in RFC 4648, section 4: the standard alphabet with padding. All other characters are
- * refused. */
+/* Base64 as in RFC 4648, section 4: the standard alphabet, with padding. The decoder refuses all
+ * other characters, white space included. */
 #ifndef ATTN_BASE64_H
 #define ATTN_BASE64_H
 
@@ -11,11 +11,13 @@
 static inline size_t attn_base64_length(size_t n) {
     return (n + 2) / 3 * 4;
 }
-/* Computes the number of bytes that the text encodes, from its length and padding alone. false: the
- * length is not a multiple of 4. */
+/* Computes the number of bytes that the n characters of `text` encode, from n and the padding
+ * alone. Returns false if n is not a multiple of 4. */
 bool attn_base64_size(const char *text, size_t n, size_t *bytes);
 
-char *attn_base64_encode(char *p, const void *bytes, size_t n); /* returns the text's end */
+/* Writes attn_base64_length(n) characters at p, without a NUL, and returns the position after
+ * them. */
+char *attn_base64_encode(char *p, const void *bytes, size_t n);
 
 /* Decodes exactly n characters into `out`, whose size attn_base64_size gives. Returns the index of
  * the first character that is not allowed at its position (white space, wrong or missing padding,

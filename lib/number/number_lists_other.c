@@ -1,4 +1,5 @@
-/* Lists of float32 on all processors but x86-64, number by number. Contract: number.h. */
+/* Reads lists of float32 on processors other than x86-64, one number at a time. number.h describes
+ * attn_read_singles, and number_lists.h the other functions. */
 #include <math.h>
 
 #include "number/number.h"

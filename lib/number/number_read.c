@@ -1,12 +1,16 @@
 /* Reads numbers from text, correctly rounded, directly in the wanted format. (A float that was read
  * as a double first would be rounded twice.)
  *
- * Up to 19 digits make an integer w, so that the number is w * 10^q. Small numbers take one exact
- * operation. For the others, w is multiplied by the 128 leading bits of 10^q (Lemire, "Number
- * parsing at a gigabyte per second", Software: Practice and Experience 51(8), 2021). The second
- * product always decides (Mushtak and Lemire, "Fast number parsing without fallback", ibid. 53(7),
- * 2023). Of more digits, the first 19 decide if w and w + 1 give the same number. Else the C
- * library reads a text without a decimal point, so that the locale has no influence. */
+ * The digits of a number form an integer w, so that the number is w * 10^q.
+ * - If a float32 has w <= 2^24 and q = -10 … 0, then w and 10^-q are exact floats, and one division
+ *   rounds correctly.
+ * - Else, with at most 19 digits, w is multiplied by the 64 leading bits of 10^q, and, if these do
+ *   not decide the rounding, by the next 64 bits (Lemire, "Number parsing at a gigabyte per
+ *   second", Software: Practice and Experience 51(8), 2021). No number needs more bits (Mushtak and
+ *   Lemire, "Fast number parsing without fallback", ibid. 53(7), 2023).
+ * - With more digits, w is made of the first 19. If w and w + 1 give the same result, that is the
+ *   result. Else strtof or strtod reads the number as a text without a decimal point, so that the
+ *   locale has no influence. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +20,11 @@
 #include "number/number_powers.h"
 
 typedef struct decimal {
-    uint64_t w; /* all digits if there are at most 19, else modulo 2^64 */
-    int64_t q;
+    uint64_t w; /* the integer of all digits, modulo 2^64; exact for at most 19 digits */
+    int64_t q;  /* the number is w * 10^q */
     bool negative;
-    const char *first; /* the digits, perhaps with a point among them */
-    const char *last;
+    const char *first;   /* the first digit; the text may have a point after it */
+    const char *last;    /* the position after the last digit, without the exponent */
     int64_t point_shift; /* number of digits after the point */
 } decimal;
 
@@ -31,9 +35,10 @@ static inline bool is_digit(char c) {
     return (unsigned char)(c - '0') < 10;
 }
 
-/* Returns the leading digits of the eight bytes at p, up to the first byte that is no digit, as an
- * integer. *n counts them. In `t`, a byte x is a digit if x < 10, since for other bytes x + 0x76
- * sets the top bit. Carries only change bytes after the first of these. */
+/* Returns the digits at the beginning of the eight bytes at p, up to the first byte that is no
+ * digit, as an integer. *n is their number. After the XOR with '0', a byte x is a digit if x < 10.
+ * For any other byte, x + 0x76 or x itself has the top bit set. Only such bytes carry into the next
+ * byte, so the first of them is found correctly. */
 static inline uint64_t eight_digits(const char *p, int *n) {
     uint64_t t;
     memcpy(&t, p, 8);
@@ -41,15 +46,17 @@ static inline uint64_t eight_digits(const char *p, int *n) {
     uint64_t other = ((t + 0x7676767676767676u) | t) & 0x8080808080808080u;
     *n = other ? __builtin_ctzll(other) / 8 : 8;
     int half = 4 * (8 - *n);
-    t = t << half << half; /* shifts in leading zeros; then pairs, fours and eights join */
+    t = t << half << half; /* puts 8 - n zero digits before the n digits */
+    /* joins neighbouring digits to numbers of two digits, these to four, and these to eight */
     t = t * 10 + (t >> 8);
     return ((t & 0x000000FF000000FFu) * 0x000F424000000064u +
             ((t >> 16) & 0x000000FF000000FFu) * 0x0000271000000001u) >>
            32;
 }
 
-/* Appends the digits at p to *w, sixteen bytes at a time. The number of digits varies, so there is
- * no branch on it before the sixteenth digit. */
+/* Appends the digits at p to *w, sixteen bytes at a time, and returns the position after them. The
+ * processor cannot predict the number of digits, so the only branch on it is the one that asks for
+ * more than sixteen. */
 static inline const char *digits(const char *p, const char *end, uint64_t *w) {
     while (end - p >= 16) {
         int n, m;
@@ -65,8 +72,9 @@ static inline const char *digits(const char *p, const char *end, uint64_t *w) {
     return p;
 }
 
-/* Reads the exponent after "e". It ignores digits once the exponent has reached 10^12, since such a
- * number is zero or infinite anyway. */
+/* Reads the exponent that follows "e" and returns the position after it, or NULL without a digit.
+ * Once the exponent has reached 10^12, further digits are skipped, since the number is zero or
+ * infinite whatever they are. */
 static const char *read_exponent(const char *p, const char *end, int64_t *out) {
     bool negative = p < end && *p == '-';
     if (p < end && (*p == '-' || *p == '+'))
@@ -117,16 +125,18 @@ static inline const char *read_decimal(const char *p, const char *end, decimal *
     return p;
 }
 
+/* A binary floating-point format. Only for q = even_low … even_high can w * 10^q be exactly
+ * half-way between two of its numbers. */
 typedef struct format {
-    int fraction;            /* stored bits of the significand */
-    int bias, infinite;      /* values of the exponent */
-    int even_low, even_high; /* the range of q in which w * 10^q can be exactly half-way */
+    int fraction;       /* stored bits of the significand */
+    int bias, infinite; /* exponent bias; exponent field of infinity */
+    int even_low, even_high;
 } format;
 
 static const format single = {23, 127, 255, -17, 10};
 static const format twice = {52, 1023, 2047, -4, 23};
 
-/* Returns the bits, without sign, of the number nearest to w * 10^q. */
+/* Returns the bits, without the sign, of the number of format f that is nearest to w * 10^q64. */
 static inline uint64_t nearest(uint64_t w, int64_t q64, const format f) {
     uint64_t infinity = (uint64_t)f.infinite << f.fraction;
     if (w == 0 || q64 < ATTN_POWER_FIRST)
@@ -146,10 +156,10 @@ static inline uint64_t nearest(uint64_t w, int64_t q64, const format f) {
         high += low < more;
     }
     int upper = (int)(high >> 63);
-    int cut = upper + 64 - f.fraction - 3; /* leaves one bit for rounding */
+    int cut = upper + 64 - f.fraction - 3; /* m keeps one more bit, for rounding */
     uint64_t m = high >> cut;
     int exponent = attn_power_log2(q) + 63 + upper - zeros + f.bias;
-    if (exponent <= 0) { /* subnormal; exactly half-way would take more than 19 digits */
+    if (exponent <= 0) { /* subnormal; no number of at most 19 digits is exactly half-way here */
         if (exponent <= -63)
             return 0;
         m >>= 1 - exponent;
@@ -169,8 +179,9 @@ static inline uint64_t nearest(uint64_t w, int64_t q64, const format f) {
 
 enum { SIGNIFICANT = 800 }; /* a half-way double has at most 767 significant digits */
 
-/* Writes the number as "digits e exponent", with at most SIGNIFICANT digits. If the omitted digits
- * are not all zero, it writes one more digit. */
+/* Writes the number as digits, 'e' and an exponent, without a point: the first SIGNIFICANT digits.
+ * If any later digit is not zero, it appends one digit 1 in place of all of them, so that a number
+ * just above a half-way one still rounds up. */
 static void plain_text(const decimal *d, char text[SIGNIFICANT + 32]) {
     int64_t kept = 0, left_out = 0;
     bool rest = false;
@@ -201,7 +212,8 @@ static bool is_long(const decimal *d) {
     return significant > 19;
 }
 
-/* Returns the first 19 significant digits as an integer. *dropped counts the others. */
+/* Returns the first 19 significant digits as an integer. *dropped is the number of digits after
+ * them. */
 static uint64_t leading_digits(const decimal *d, int64_t *dropped) {
     uint64_t w = 0;
     int kept = 0;
@@ -272,8 +284,9 @@ const char *attn_read_f64(const char *p, const char *end, double *out) {
     return p;
 }
 
-/* Computes the significant digits shifted by q. Zeros at the end do not count, so that "1.50e1" and
- * 10^18 written as "1e18" are integers. */
+/* Computes the number, without its sign, as an integer. Returns false if it is not an integer or
+ * has more than 64 bits. Zeros at the end of the digits only change the exponent, so that "1.50e1"
+ * is the integer 15. */
 static bool exact_integer(const decimal *d, uint64_t *out) {
     uint64_t w = 0;
     int64_t q = d->q, zeros = 0;

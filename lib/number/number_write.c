@@ -1,22 +1,26 @@
-/* Writes numbers as text: the shortest decimal that reads back to the same number, and among these
- * the nearest to the value.
+/* Writes numbers as text: the shortest decimal that reads back to the same number, and among
+ * decimals of that length the nearest to the value.
  *
- * A single number: the value is c * 2^q. The midpoints to its neighbours are (4c ± 2) * 2^(q-2). k
- * is chosen so that the interval between the midpoints holds at least one multiple of 10^k and at
- * most one of 10^(k+1). The value and both midpoints are scaled by 10^-k, with a power that is
- * rounded up. A sticky bit marks inexact results, which suffices to compare them with multiples of
+ * Single numbers (attn_write_f32, attn_write_f64). The value is c * 2^q with an integer c. All
+ * decimals between the midpoints to its two neighbours, (4c ± 2) * 2^(q-2), read back to the value.
+ * k is chosen so that this interval holds at least one multiple of 10^k and at most one of
+ * 10^(k+1); if it holds one of 10^(k+1), that is the shortest decimal. The value and both midpoints
+ * are scaled by 4 * 10^-k to integers, with a power of ten that is rounded up. The lowest bit of
+ * such an integer is set if the scaling was inexact. This suffices to compare it with multiples of
  * 4 (Giulietti, "The Schubfach way to render doubles", 2020, sections 8-9).
  *
- * Lists of float32, which are most bytes of JSON answers: their loops have no branch that depends
- * on the data unpredictably. A float32 is c units of attn_single_units[], which gives t + g in
- * units of 10^(k + 1), where t < 2^24 is an integer and g a fraction. Any number within half a last
- * place reads back to the float32. If g is near enough to 0 or 1, the nearest integer is such a
- * number and is shorter than all others. Else the nearest multiple of a tenth is such a number (the
- * search of Adams, "Ryu: fast float-to-string conversion", 2018). One product is enough here, since
- * its error is checked: it is below 2^24 times the error of the table, which is 2^-64.
- * attn_write_f32 writes the other numbers: powers of two, whose lower neighbour is nearer,
- * subnormals, numbers within that error of a decision, and numbers with an exponent. With AVX2 or
- * AVX-512, number_lists.h has loops over several numbers at once. */
+ * Lists of float32 (attn_write_singles) are most bytes of JSON answers. Their loops avoid branches
+ * that the processor cannot predict.
+ * - The value is c units of its last place, 2^23 < c < 2^24. attn_single_units has this unit in
+ *   multiples of 10^(k + 1), so the product of both is t + g, with an integer t and a fraction g.
+ * - Any decimal within half a unit of the value reads back to it. If g is within half a unit of 0
+ *   or 1, the nearest integer is such a decimal, and the shortest. Else the nearest multiple of
+ *   0.1 is such a decimal (the search of Adams, "Ryu: fast float-to-string conversion", 2018).
+ * - The table is exact to 2^-64, so t + g errs by less than 2^24 * 2^-64. If the error could change
+ *   one of these decisions, attn_write_f32 writes the number.
+ * - attn_write_f32 also writes powers of two (their lower neighbour is nearer than the upper one),
+ *   subnormals, numbers of one digit, integers, and numbers with an exponent.
+ * number_lists.h has loops for AVX2 and AVX-512 that write several numbers at a time. */
 #include <math.h>
 #include <string.h>
 
@@ -30,14 +34,17 @@ typedef struct decimal {
     int exponent;
 } decimal;
 
+/* A value between the midpoints to its neighbours. All three are scaled by 4 * 10^-k and rounded
+ * down, and have their lowest bit set if this was inexact. */
 typedef struct interval {
-    uint64_t lower, value, upper; /* scaled by 4 * 10^-k, with a sticky bit */
+    uint64_t lower, value, upper;
     int k;
 } interval;
 
-/* Returns a multiple of 10^(k+1) in the interval, or if there is none, the multiple of 10^k nearest
- * to the value. odd: the ends of the interval do not read back to the value. For most data it is
- * unpredictable which candidate is right, so the function computes all of them without a branch. */
+/* Returns the multiple of 10^(k+1) in the interval, or if there is none, the multiple of 10^k
+ * nearest to the value. `odd`: the significand is odd, so the two ends of the interval round to the
+ * neighbours and do not belong to it. The processor cannot predict which candidate is right, so the
+ * function computes all of them without a branch. */
 static inline decimal choose(interval v, bool odd) {
     uint64_t lower = v.lower + odd, upper = v.upper - odd;
     uint64_t s = v.value / 4, tens = s / 10;
@@ -51,12 +58,13 @@ static inline decimal choose(interval v, bool odd) {
     return (decimal){((tens + tens_above) & mask) | ((s + up) & ~mask), v.k + shorter};
 }
 
-/* Returns floor(log10(2^q)), or, if the lower neighbour is half as far, floor(log10(3/4 * 2^q)). */
+/* Returns floor(log10(2^q)). `uneven`: the value is a power of two, whose lower neighbour is half
+ * as far away as the upper one; then the function returns floor(log10(3/4 * 2^q)). */
 static inline int log10_pow2(int q, bool uneven) {
     return (q * 1262611 - (uneven ? 524031 : 0)) >> 22;
 }
 
-/* Returns the 64 leading bits of 10^e, rounded up. */
+/* Returns the 64 leading bits of 10^e, rounded up unless they are exact. */
 static inline uint64_t power_single(int e) {
     const attn_power *ten = &attn_powers[e - ATTN_POWER_FIRST];
     return ten->high + (ten->low != 0);
@@ -111,8 +119,8 @@ static decimal shortest_double(uint64_t bits) {
     return choose(v, c & 1);
 }
 
-/* Converts v < 10^8 to eight bytes 0 … 9, with the first digit in the lowest byte. It splits all
- * parts of the number at once by 10^4, then 10^2, then 10. */
+/* Converts v < 10^8 to eight bytes 0 … 9, with the first digit in the lowest byte. It divides v by
+ * 10^4, then both halves at once by 10^2, then all four quarters at once by 10. */
 static inline uint64_t eight_digits(uint32_t v) {
     uint64_t high = (uint64_t)v * 109951163 >> 40;
     uint64_t fours = ((uint64_t)v << 32) - high * ((UINT64_C(10000) << 32) - 1);
@@ -153,7 +161,8 @@ static char *write_exponent(char *p, const char *digits, int n, int exponent) {
     return attn_write_i64(p, exponent);
 }
 
-/* Writes 0.digits * 10^point. It uses no exponent for 1e-5 <= value < 10^most. */
+/* Writes the value 0.d * 10^point, where d are the n digits at `digits`. It writes an exponent if
+ * the value is below 1e-5 or at least 10^most. */
 static char *place(char *p, const char *digits, int n, int point, int most) {
     if (point < -4 || point > most)
         return write_exponent(p, digits, n, point - 1);
@@ -174,8 +183,9 @@ static char *place(char *p, const char *digits, int n, int point, int most) {
     return p + n + 1;
 }
 
-/* Writes the same as place() for at most nine digits. `digits` holds them in its low bytes, the
- * first digit lowest. Copies of fixed size and shifts make it faster. It uses room for 23 bytes. */
+/* Writes the same text as place() for n <= 9 digits and most = 16. The lowest byte of `digits` is
+ * the first digit. It is faster than place(), since it copies whole words instead of n bytes. It
+ * may write up to 23 bytes at p. */
 static inline char *place_single(char *p, unsigned __int128 digits, int n, int point) {
     if (point <= 0 && point >= -4) {
         memcpy(p, "0.000000", 8);
@@ -248,8 +258,9 @@ char *attn_write_i64(char *p, int64_t value) {
     return write_u64(p, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
-/* Returns round(|value| * 10^decimals), half to even, exactly. `ten` is 10^decimals. |value| < 2^53
- * is m * 2^-shift with m < 2^53, and m * 10^17 < 2^110. */
+/* Returns |value| * ten, rounded half to even without any other error, for |value| < 2^53 and
+ * ten = 10^decimals <= 10^17. |value| is m * 2^-shift with an integer m < 2^53, so m * ten < 2^110
+ * fits into 128 bits. */
 static unsigned __int128 scaled(double value, uint64_t ten) {
     int exponent;
     uint64_t m = (uint64_t)ldexp(frexp(fabs(value), &exponent), 53);
@@ -285,16 +296,17 @@ char *attn_write_decimals(char *p, double value, int decimals) {
     return last;
 }
 
-#define DOUBT (UINT64_C(1) << 25) /* twice the error of the product */
+/* Twice the bound 2^24 of the error of t + g (see the head of this file), in units of 2^-64. */
+#define DOUBT (UINT64_C(1) << 25)
 
-/* Finds the digits of c units as an integer in units of 10^k, 2^23 … 167,772,170, which may end in
- * zeros. Returns 0 if a decision is closer than the error. The decisions are unpredictable, so
- * masks replace branches. */
+/* Returns the digits of c * unit as an integer in multiples of 10^k, between 2^23 and 167,772,170.
+ * It may end in zeros. Returns 0 if the value is so near to a decision that the error could change
+ * it. Masks replace branches, since the processor cannot predict the decisions. */
 static inline uint32_t find_digits(uint32_t c, uint64_t unit) {
     unsigned __int128 product = (unsigned __int128)unit * c;
     uint32_t t = (uint32_t)(uint64_t)(product >> 64);
     uint64_t g = (uint64_t)product;
-    uint64_t upper = (uint64_t)((int64_t)g >> 63); /* nearer to t + 1 than to t */
+    uint64_t upper = (uint64_t)((int64_t)g >> 63); /* all ones if nearer to t + 1 than to t */
     uint64_t apart = ((g ^ upper) - upper) - unit / 2;
     unsigned __int128 tenths = (unsigned __int128)g * 10;
     uint64_t ones = (uint64_t)(tenths >> 64) + ((uint64_t)tenths >> 63);
@@ -305,8 +317,9 @@ static inline uint32_t find_digits(uint32_t c, uint64_t unit) {
     return t * 10 + (uint32_t)(ones ^ ((ones ^ (upper & 10)) & shorter));
 }
 
-/* Writes d.ddd or 0.000ddd. `point` is the position of the decimal point relative to the first of
- * nine digits, -4 … 1. */
+/* Writes nine digits without the `trailing` zeros at their end, as d.ddd or 0.000ddd. `first` is
+ * the first digit, and `others` has the other eight, one in each byte. The value is 0.d * 10^point,
+ * so point = 1 gives d.ddd, and point = -4 … 0 gives 0.ddd with -point zeros before the digits. */
 static inline char *place_low(char *p, uint32_t first, uint64_t others, int64_t point,
                               int64_t trailing) {
     static const uint8_t place_of_first[] = {6, 5, 4, 3, 2, 0};
@@ -318,8 +331,8 @@ static inline char *place_low(char *p, uint32_t first, uint64_t others, int64_t 
     return p + 8 - trailing;
 }
 
-/* Writes dd.ddd. The point is after 2 … 8 of the nine digits, and a digit that is not zero follows
- * it. */
+/* Writes the same nine digits as dd.ddd, with the point after the first `point` = 2 … 8 digits. At
+ * least one digit after the point must not be zero. */
 static inline char *place_high(char *p, uint32_t first, uint64_t others, int64_t point,
                                int64_t trailing) {
     *p = (char)('0' + first);
@@ -331,8 +344,8 @@ static inline char *place_high(char *p, uint32_t first, uint64_t others, int64_t
     return p + 10 - trailing;
 }
 
-/* Writes a number in one of the forms above. NULL: it has another form. It uses room for 24 bytes.
- */
+/* Writes the float32 with these bits in a form of place_low or place_high. Returns NULL if it needs
+ * attn_write_f32 (see the head of this file). It may write up to 24 bytes at p. */
 static inline char *write_plain(char *p, uint32_t bits) {
     static const uint32_t widen[] = {1, 10, 100};
     uint32_t fraction = bits & 0x7FFFFF;

@@ -1,6 +1,7 @@
-/* Writes small text without printf: strings, counters, milliseconds, and the inside of JSON
- * strings. Those have JSON's two-byte escapes, \u00XX for other control characters, and U+FFFD for
- * bytes that are not UTF-8 (RFC 3629). */
+/* Writes strings, counters, milliseconds and the inside of JSON strings, without printf.
+ *
+ * In JSON strings the two-byte escapes of JSON, such as \n, stand for the characters that have one,
+ * \u00XX for other control characters, and U+FFFD for bytes that are not UTF-8 (RFC 3629). */
 #include <stdint.h>
 #include <string.h>
 

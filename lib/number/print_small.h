@@ -1,6 +1,6 @@
-/* Writes small text without printf and without memory of its own, for log lines, headers and JSON
- * strings. Each attn_put function and attn_escape writes at p, without a NUL, and returns the byte
- * after the text. */
+/* Writes short text without printf and without allocation, for log lines, headers and JSON strings.
+ * The attn_put functions and attn_escape write at p, without a NUL, and return the position after
+ * the text. */
 #ifndef ATTN_PRINT_SMALL_H
 #define ATTN_PRINT_SMALL_H
 
@@ -9,12 +9,12 @@
 
 char *attn_put(char *p, const char *text);
 char *attn_put_number(char *p, uint64_t value);
-char *attn_put_ms(char *p, int64_t ns); /* writes nanoseconds as milliseconds, "0.125" */
+char *attn_put_ms(char *p, int64_t ns); /* writes 125000 ns as "0.125" ms; below 0 as "0.000" */
 
-#define ATTN_ESCAPE_MOST 6 /* the most bytes that one byte of text becomes, as in \u001f */
+#define ATTN_ESCAPE_MOST 6 /* most bytes that attn_escape writes for one byte, as in \u001f */
 
 /* Writes n bytes of text as the inside of a JSON string. Each byte of invalid UTF-8 becomes U+FFFD,
- * so the result is always valid. It needs room for n * ATTN_ESCAPE_MOST bytes. */
+ * so the result is always valid. The buffer at p needs n * ATTN_ESCAPE_MOST bytes. */
 char *attn_escape(char *p, const char *text, size_t n);
 
 /* Returns the length of the valid UTF-8 sequence that starts at `text` and ends within n bytes.

@@ -81,8 +81,8 @@ bool attn_run_layer_read(const char *line, attn_mask_layer *layer);
 /* Computes the bytes of the buffers with which one thread pools weights to cells of `level`, in
  * rows of `cols` cells. Returns false on overflow. */
 bool attn_run_buffer_bytes(const attn_attention_dims *d, size_t level, size_t cols, size_t *bytes);
-/* Computes the overview in the arena: maximum and mean of each cell of its levels, [B, Hq, rows,
- * cols] for each level. */
+/* Computes the overview in the arena: maximum and mean of each cell of its levels,
+ * [B, Hq, rows, cols] for each level. */
 attn_status attn_run_overview_make(const attn_attention *a, const attn_stats *stats,
                                    const attn_run_pyramid *pyramid, attn_pool *pool,
                                    const attn_control *control, attn_arena *arena,

@@ -47,8 +47,8 @@ static void drop_axis(attn_tensor *t, size_t index) {
     memmove(t->strides, t->strides + 1, (size_t)t->rank * sizeof *t->strides);
 }
 
-/* Reduces a tensor that broadcasts to [batch.., H, L, S] to the given head and rows: [rows or 1,
- * S], or [S]. */
+/* Reduces a tensor that broadcasts to [batch.., H, L, S] to the given head and rows:
+ * [rows or 1, S], or [S]. */
 static void cut_values(const cutter *c, attn_tensor *t) {
     const attn_attention_dims *d = &c->a->dims;
     const int whole = d->batch_rank + (d->has_heads ? 3 : 2);

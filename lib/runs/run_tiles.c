@@ -186,9 +186,9 @@ static attn_status pool_rows(const attn_attention *a, const attn_stats *stats,
     return status;
 }
 
-/* Computes the statistics of the cells of an area from the weights, row-major [area->rows,
- * area->cols]. The area has at most rows_per_piece(level) rows. *sums points into the thread's
- * buffers. */
+/* Computes the statistics of the cells of an area from the weights, row-major
+ * [area->rows, area->cols]. The area has at most rows_per_piece(level) rows. *sums points into the
+ * thread's buffers. */
 static attn_status pool_area(const attn_attention *a, const attn_stats *stats,
                              const cell_area *area, thread_buffers *buf, const cell_sum **sums,
                              attn_error *err) {

@@ -55,8 +55,8 @@ const char attn_lexicon_endings[] = "er e es e ons ez ent é er\n"
                                     "savoir sais sais sait savons savez savent su saur\n"
                                     "éter ète ètes ète étons étez ètent été éter\n";
 
-/* Verbs with an object. Cells: english[/past] french kinds-of-object [english-preposition
- * french-preposition] ("-": no preposition) */
+/* Verbs with an object. Cells: english[/past] french kinds-of-object
+ * [english-preposition french-preposition] ("-": no preposition) */
 const char attn_lexicon_acting[] = "+see/saw v|oir patflb\n"
                                    "+eat/ate man|ger f\n"
                                    "+buy/bought ach|eter tfb\n"

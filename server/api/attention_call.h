@@ -14,8 +14,8 @@
 /* Items of `return`: the bits ATTN_WANT_* of the library, then two bits of the server. */
 enum { SRV_WANT_HEATMAP = 64, SRV_WANT_GRADIENTS = 128, SRV_WANT_LIBRARY = 63 };
 
-/* The decoder writes the inputs of the operation where the library reads them. srv_attention_prepare
- * adds the fields that several inputs or layers of the mask are made from. */
+/* The decoder writes most inputs of the operation where the library reads them.
+ * srv_attention_prepare makes the others, scale and mask, from members that follow. */
 typedef struct srv_attention_body {
     uint64_t given;
     attn_inputs in;

@@ -78,50 +78,49 @@ typedef struct named {
     const attn_tensor *t;
 } named;
 
-enum { NAMED = 24 };
+enum { NAMED = 32 }; /* 19 beside those of the score, and the parameters of one score form */
 
-/* Lists the gradients that exist, in the order of the answer, and returns their number. */
-static size_t list(const srv_attention_call *call, const srv_gradients *all_of, named rows[NAMED]) {
-    const attn_gradients *g = &all_of->inputs;
-    const attn_projection_gradients *p = &all_of->projections;
+typedef struct list {
+    named rows[NAMED];
+    size_t count;
+} list;
+
+static void add(list *l, const char *object, const char *name, const attn_tensor *t) {
+    if (t->rank && l->count < NAMED)
+        l->rows[l->count++] = (named){object, name, t};
+}
+
+/* Lists the gradients that exist, in the order of the answer. */
+static list list_all(const srv_attention_call *call, const srv_gradients *all) {
+    const attn_gradients *g = &all->inputs;
+    const attn_projection_gradients *p = &all->projections;
     const attn_mask_spec *mask = &call->body.in.mask;
-    const named all[NAMED] = {
-        {NULL, "query", &g->query},
-        {NULL, "key", &g->key},
-        {NULL, "value", &g->value},
-        {NULL, "past_key", &g->past_key},
-        {NULL, "past_value", &g->past_value},
-        {NULL, "sinks", &g->sinks},
-        {NULL, "attn_bias", NULL},
-        {"score", "w_q", &g->score.w_q},
-        {"score", "w_k", &g->score.w_k},
-        {"score", "b", &g->score.b},
-        {"score", "v", &g->score.v},
-        {"score", "w", &g->score.w},
-        {"position", "slopes", &g->slopes},
-        {"position", "table", &g->table},
-        {"position", "key_table", &g->key_table},
-        {"position", "value_table", &g->value_table},
-        {"projections", "w_q", &p->w_q},
-        {"projections", "b_q", &p->b_q},
-        {"projections", "w_k", &p->w_k},
-        {"projections", "b_k", &p->b_k},
-        {"projections", "w_v", &p->w_v},
-        {"projections", "b_v", &p->b_v},
-        {"projections", "w_o", &p->w_o},
-        {"projections", "b_o", &p->b_o},
-    };
-    size_t n = 0;
-    for (size_t i = 0; i < NAMED; i++) {
-        named row = all[i];
-        if (!row.t)
-            for (size_t l = 0; l < mask->count; l++)
-                if (mask->layers[l].kind == ATTN_LAYER_BIAS)
-                    row.t = &g->bias[l];
-        if (row.t && row.t->rank)
-            rows[n++] = row;
-    }
-    return n;
+    list l = {.count = 0};
+    add(&l, NULL, "query", &g->query);
+    add(&l, NULL, "key", &g->key);
+    add(&l, NULL, "value", &g->value);
+    add(&l, NULL, "past_key", &g->past_key);
+    add(&l, NULL, "past_value", &g->past_value);
+    add(&l, NULL, "sinks", &g->sinks);
+    for (size_t i = 0; i < mask->count; i++)
+        if (mask->layers[i].kind == ATTN_LAYER_BIAS)
+            add(&l, NULL, "attn_bias", &g->bias[i]);
+    for (const srv_field *f = srv_score_fields; f->name; f++)
+        if (f->kind == SRV_TENSOR)
+            add(&l, "score", f->name, (const void *)((const char *)&g->score + f->offset));
+    add(&l, "position", "slopes", &g->slopes);
+    add(&l, "position", "table", &g->table);
+    add(&l, "position", "key_table", &g->key_table);
+    add(&l, "position", "value_table", &g->value_table);
+    add(&l, "projections", "w_q", &p->w_q);
+    add(&l, "projections", "b_q", &p->b_q);
+    add(&l, "projections", "w_k", &p->w_k);
+    add(&l, "projections", "b_k", &p->b_k);
+    add(&l, "projections", "w_v", &p->w_v);
+    add(&l, "projections", "b_v", &p->b_v);
+    add(&l, "projections", "w_o", &p->w_o);
+    add(&l, "projections", "b_o", &p->b_o);
+    return l;
 }
 
 /* Returns the inputs in the place of gradients, because a gradient has the shape of its input. */
@@ -150,11 +149,11 @@ static srv_gradients shaped_like(const srv_attention_call *call) {
 
 size_t srv_gradients_bytes(const srv_attention_call *call) {
     const srv_gradients like = shaped_like(call);
-    named rows[NAMED];
+    const list l = list_all(call, &like);
     size_t bytes = 0;
-    for (size_t i = list(call, &like, rows); i-- > 0;) {
+    for (size_t i = 0; i < l.count; i++) {
         size_t count = 0;
-        attn_tensor_count(rows[i].t, &count); /* succeeds, because the tensor was decoded */
+        attn_tensor_count(l.rows[i].t, &count); /* succeeds, because the tensor was decoded */
         bytes += count * attn_dtype_size(call->dims.result);
     }
     return bytes;
@@ -169,25 +168,24 @@ static const char *path_of(const named *row, attn_arena *arena) {
 
 bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry) {
     const srv_gradients like = shaped_like(call);
-    named rows[NAMED];
-    const size_t n = list(call, &like, rows);
-    for (size_t i = 0; i < n; i++) {
-        const char *name = path_of(&rows[i], call->req->arena);
+    const list l = list_all(call, &like);
+    for (size_t i = 0; i < l.count; i++) {
+        const char *name = path_of(&l.rows[i], call->req->arena);
         if (!name) {
             srv_problem_memory(call->req, NULL, "no memory is left for the shapes");
             return false;
         }
-        srv_dry_shape(dry, name, rows[i].t->rank, rows[i].t->dims);
+        srv_dry_shape(dry, name, l.rows[i].t->rank, l.rows[i].t->dims);
     }
     return true;
 }
 
 void srv_gradients_write(srv_json *j, const srv_attention_call *call) {
-    named rows[NAMED];
-    const size_t n = list(call, call->gradients, rows);
+    const list l = list_all(call, call->gradients);
+    const named *rows = l.rows;
     srv_json_key(j, "gradients");
     srv_json_object(j);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < l.count; i++) {
         const char *object = rows[i].object;
         if (object && object != rows[i - 1].object) {
             srv_json_key(j, object);
@@ -195,17 +193,16 @@ void srv_gradients_write(srv_json *j, const srv_attention_call *call) {
         }
         srv_json_key(j, rows[i].name);
         srv_json_tensor(j, rows[i].t);
-        if (object && (i + 1 == n || rows[i + 1].object != object))
+        if (object && (i + 1 == l.count || rows[i + 1].object != object))
             srv_json_object_end(j);
     }
     srv_json_object_end(j);
 }
 
 void srv_gradients_text(attn_text *t, const srv_attention_call *call) {
-    named rows[NAMED];
-    const size_t n = list(call, call->gradients, rows);
-    for (size_t i = 0; i < n; i++) {
-        const char *name = path_of(&rows[i], call->req->arena);
-        srv_text_tensor(t, name ? name : rows[i].name, rows[i].t, (int)call->body.decimals);
+    const list l = list_all(call, call->gradients);
+    for (size_t i = 0; i < l.count; i++) {
+        const char *name = path_of(&l.rows[i], call->req->arena);
+        srv_text_tensor(t, name ? name : l.rows[i].name, l.rows[i].t, (int)call->body.decimals);
     }
 }

@@ -13,9 +13,9 @@ extern const char *const srv_stage_names[];    /* "raw", … "probs" by attn_sta
 extern const char *const srv_pair_layouts[];   /* "interleaved", "halves" */
 
 /* The functions check an object of the request, of which `given` holds the given bits. `scope` is
- * the object around it. Fields that do not belong to the kind are refused. Parameters must be finite
- * unless `any` is true. The number of elements of all tensors is added to *parameters. false: a
- * problem is set. */
+ * the object around it. Fields that do not belong to the kind are refused. Parameters must be
+ * finite unless `any` is true. The number of elements of all tensors is added to *parameters.
+ * false: a problem is set. */
 bool srv_score_check(const srv_scope *scope, const attn_score *score, const uint64_t *given,
                      bool any, size_t *parameters);
 bool srv_position_check(const srv_scope *scope, const attn_position *position,

@@ -1,6 +1,6 @@
 /* Receives the body of a request, in the pieces in which libmicrohttpd delivers it. Each body is a
- * state machine, which runs on the HTTP thread. ("The link" is the connection, see link.h. To cut
- * it means to send the reply directly to the socket, without libmicrohttpd.)
+ * state machine, which runs on the HTTP thread. ("The link" is the connection (connections.h). To
+ * cut it means to send the reply directly to the socket, without libmicrohttpd.)
  *
  *   event                       state             action                               next state
  *   head accepted               NONE              join admission's list; if the body   READING

@@ -53,7 +53,7 @@ static srv_exchange *begin_exchange(srv_link *link, const char *uri,
         return NULL;
     x->connection = connection;
     link->exchange = x;
-    srv_connections_busy(d, link);
+    srv_link_busy(link);
     atomic_fetch_add_explicit(&link->edges, 1, memory_order_relaxed);
     srv_link_allow(link, x->req.start_ns + d->app->config->header_timeout_ms * 1000000);
     atomic_fetch_add(&d->in_flight, 1);
@@ -168,7 +168,7 @@ static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
     srv_link_allow(x->link, 0);
     atomic_fetch_add_explicit(&x->link->edges, 1, memory_order_relaxed);
     srv_link_release(x->link);
-    srv_connections_idle(d, x->link);
+    srv_link_idle(x->link);
     if (!d->is_ops) {
         record(x, final_status(x, how), attn_now_ns());
         srv_meter_add(d->app->meters, SRV_IN_FLIGHT, -1);

@@ -1,6 +1,6 @@
 /* The types srv_daemon and srv_exchange, for use inside server/http. A daemon is one listening port
  * of the service. An exchange is one request with its reply, on one of the daemon's connections (a
- * connection is called a link, link.h).
+ * connection is called a link, see connections.h).
  *
  * Threads: an exchange is made when the request line was read, and belongs to the HTTP thread.
  * While its connection is suspended, it belongs to the queue or to a request thread; the watcher
@@ -20,8 +20,8 @@
 
 #include "config/keys.h"
 #include "http/body.h"
+#include "http/connections.h"
 #include "http/head.h"
-#include "http/link.h"
 #include "http/router.h"
 #include "load/queue.h"
 #include "request/request.h"

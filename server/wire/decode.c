@@ -1,5 +1,5 @@
-/* A JSON body into a C struct by its field table, in one pass: each member is read once, where it
- * is in the text, by the reader for the kind of its row.
+/* Decodes a JSON body into a C struct by its field table, in one pass over the text. The kind of a
+ * member's row selects the function that reads the member.
  *
  * Faults are reported in the order of the text, then those of tensors beside it, then missing
  * members in the order of the table.
@@ -84,7 +84,8 @@ static bool spend(srv_decoder *d, size_t *left, size_t n) {
     return false;
 }
 
-/* Takes the bracket that opens a list or an object, and the one that closes it when it is empty. */
+/* Enters the list or object at the cursor: moves the cursor behind its opening bracket. If the list
+ * or object is empty, moves the cursor behind its bracket `close` and sets *more to false. */
 static bool enter(srv_decoder *d, char close, bool *more) {
     srv_scan *s = &d->s;
     if (s->depth == s->max_depth) {
@@ -99,7 +100,9 @@ static bool enter(srv_decoder *d, char close, bool *more) {
     return spend(d, &d->containers, 1) && spend(d, &d->bytes, 2);
 }
 
-/* Reads a member or an element and counts its bytes. Lists, objects and tensors count their own. */
+/* Reads the value of a member or an element by `read`, and counts it against the bounds. The bytes
+ * of numbers, strings and words are counted here; lists and objects count their brackets and
+ * elements themselves, and tensors are not counted. */
 static bool read_counted(srv_decoder *d, const srv_field *f, srv_read_fn *read, void *out) {
     const char *from = d->s.p;
     const bool scalar = *from != '[' && *from != '{';
@@ -112,7 +115,8 @@ static bool read_counted(srv_decoder *d, const srv_field *f, srv_read_fn *read, 
 /* A list that is being read. When its block is full, the elements move to one of twice the size. */
 typedef struct list {
     char *items;
-    size_t count, room, size; /* size: bytes of an element */
+    size_t count, room; /* used and allocated elements */
+    size_t size;        /* bytes of an element */
 } list;
 
 static bool grow(srv_decoder *d, list *l) {
@@ -127,7 +131,8 @@ static bool grow(srv_decoder *d, list *l) {
     return true;
 }
 
-/* Refuses the list that begins at `start` for its length. */
+/* Refuses the list that begins at `start`, because it has more than `most` elements. `mark` is the
+ * size of the path without the index of the present element. */
 static bool refuse_length(srv_decoder *d, const char *start, size_t mark, size_t most) {
     char expected[64];
     snprintf(expected, sizeof expected, "a list of at most %zu", most);
@@ -136,7 +141,8 @@ static bool refuse_length(srv_decoder *d, const char *start, size_t mark, size_t
     return srv_refuse_value(d, SRV_VALUE, expected);
 }
 
-/* Reads each element of the list at the cursor by `read`. `most`: elements, 0: no bound. */
+/* Reads each element of the list at the cursor by `read` into l. `most` is the largest number of
+ * elements; 0: any number. */
 static bool read_list(srv_decoder *d, const srv_field *f, srv_read_fn *read, size_t most, list *l) {
     srv_scan *s = &d->s;
     const char *start = s->p;
@@ -214,7 +220,7 @@ static bool read_words(srv_decoder *d, const srv_field *f, void *out) {
     return true;
 }
 
-/* Reads a name of a list and sets its bit in the unsigned at `out`. */
+/* Reads a name and sets the bit of its index in choices in the unsigned at `out`. */
 static bool read_flag(srv_decoder *d, const srv_field *f, void *out) {
     int choice;
     if (!srv_read_choice(d, f, &choice))
@@ -299,7 +305,7 @@ static bool read_union(srv_decoder *d, const srv_field *f, void *out) {
 static bool read_object(srv_decoder *d, const srv_field *fields, void *out, uint64_t *given);
 static srv_read_fn *reader_of(const srv_field *f);
 
-/* Sets the problem that an object is expected; it shows the object's first fields. */
+/* Sets the problem that an object is expected. Its text names the first fields of the object. */
 static bool refuse_object(srv_decoder *d, const srv_field *f) {
     enum { SHOWN = 4 };
     char text[256];
@@ -352,8 +358,8 @@ static srv_read_fn *reader_of(const srv_field *f) {
     return readers[f->kind];
 }
 
-/* Reads "name": value from its quote on. `seen`: a bit for each row that was there, also as null.
- */
+/* Reads a member, "name": value, from the quote of its name on. Sets the bit of its row in *given,
+ * except for null, and in *seen in any case, to notice a member that comes twice. */
 static bool read_member(srv_decoder *d, const srv_field *fields, void *out, uint64_t *given,
                         uint64_t *seen) {
     srv_scan *s = &d->s;
@@ -469,7 +475,7 @@ static bool is_empty(const srv_request *req) {
     return i == req->body_size;
 }
 
-/* Sets the problem that the body is empty; it shows the required fields as an outline of a body. */
+/* Sets the problem that the body is empty. Its text shows a body with the required fields. */
 static bool refuse_empty(srv_request *req, const srv_field *fields) {
     char needed[256] = "";
     size_t at = 0;
@@ -487,7 +493,8 @@ static bool is_safetensors(const srv_request *req) {
     return req->content_type && strcmp(req->content_type, SRV_SAFETENSORS) == 0;
 }
 
-/* A number beyond its float type was read as an infinity: does a field of the body allow that? */
+/* Called if a number beyond its float type was read as an infinity. Returns whether a field of the
+ * body (SRV_B_BEYOND) allows that. false: a problem is set. */
 static bool allows_beyond(srv_request *req, const srv_beyond *beyond, const srv_field *fields,
                           const void *out) {
     for (const srv_field *f = fields; f->name; f++)
@@ -505,7 +512,7 @@ static bool find_body(srv_request *req, const srv_field *fields, srv_decoded_bod
         *out = *req->decoded_body;
         return true;
     }
-    if (req->query && *req->query) { /* to ignore a query string would surprise the client */
+    if (req->query && *req->query) { /* the client expects an effect, so it is not ignored */
         srv_problem(req, SRV_BAD_REQUEST, NULL,
                     "the fields of a POST stand in its body; its query string, \"%.64s\", is not "
                     "read",

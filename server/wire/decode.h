@@ -1,73 +1,73 @@
-/* Field tables: what a JSON body may hold, decoded into a C struct. The decoder, the limits, the
- * error texts and openapi.json come from these rows; the files of server/api hold the tables.
+/* Decodes JSON bodies into C structs by field tables. A table (srv_field[]) describes a struct: it
+ * has a row for each member that the JSON may have. The decoder, the bounds of values, the texts of
+ * problems and openapi.json follow from the tables, which are in server/api.
  *
- * Bit i of a struct's word `given` is set when row i of its table was in the body, so that a table
- * has at most SRV_FIELDS_MOST rows. The word is the first member of the struct, `uint64_t given;`.
- * A struct of the library has no such member: the word for an object of that type is a member of
- * the struct around it, which the row names. Absent fields keep what the struct held before (its
- * defaults); JSON null counts as absent, save inside tensors. Unknown fields are errors that name
- * the nearest known one.
+ * Which fields were given: a struct begins with the word `uint64_t given;`, whose bit i is set if
+ * row i of its table was in the body. Therefore a table has at most SRV_FIELDS_MOST rows. A struct
+ * of the library has no such word; then the struct around it has the word, and the row says where
+ * (srv_field.given).
  *
- * A tensor is written as nested lists, or as an object {"shape": [..], "dtype": "float32", ..} with
- * one of "data": [flat list], "base64": "little-endian bytes", "random": "normal" or "uniform"
- * (with "seed", an integer, default 0; element i of the row-major tensor is number i of
- * attn/rng.h), and "fill": "zeros", "ones", "eye" (over the last two axes) or "arange" (0, 1, 2, …
- * row-major). Without "dtype" it is float32 where numbers are accepted, else int64, else bool;
- * lists of true and false are bool where booleans are accepted.
+ * Absent fields keep the values that the struct had before, its defaults. JSON null counts as
+ * absent, except inside tensors. An unknown field is an error, which names the most similar known
+ * field.
  *
- * When the arena's limit is reached the reply is 413 too_large with setting "max_request_bytes". A
- * handler leaves that reply as it is, also in place (req->in_place, with its small limit):
- * server/http/exchange.c then drops it and runs the request again on a request thread.
- * The bounds of what is not a tensor (text, values, lists and objects) are 413 too, with setting
- * "max_envelope_bytes". */
+ * Tensors are written as nested lists or as objects (tensor_read.h). Without "dtype" the element
+ * type is float32 if the row accepts numbers, else int64 if it accepts integers, else bool. Lists
+ * of true and false are bool if the row accepts booleans.
+ *
+ * Memory: if the request's arena is used up, the problem is 413 with the setting max_request_bytes.
+ * A handler must leave this problem in the reply. On the HTTP thread, whose arenas are small,
+ * server/http/exchange.c then runs the request again on a request thread. The number of bytes,
+ * values, lists and objects outside of tensors is bounded too, by 413 with the setting
+ * max_envelope_bytes. */
 #ifndef SRV_DECODE_H
 #define SRV_DECODE_H
 
 #include "request/request.h"
 
+/* The kind of a field: the C type of the struct's member, and the JSON that it is read from. */
 typedef enum srv_kind {
-    SRV_BOOL,   /* bool; see accepts */
-    SRV_INT,    /* int64_t or an unsigned type of that size, within min … max */
-    SRV_REAL,   /* double, within min … max, finite */
-    SRV_STRING, /* const char * */
-    SRV_ENUM,   /* int or an enumeration of that size: first + index into choices */
-    SRV_FLAGS,  /* unsigned: a list of names, bit = index into choices; a single string is a list of
-                   one */
-    SRV_TENSOR, /* attn_tensor, see accepts */
-    SRV_INTS,   /* srv_ints: a list of integers */
+    SRV_BOOL,    /* bool: true or false; accepts has SRV_B_* bits */
+    SRV_INT,     /* int64_t, or an unsigned type of its size: an integer within min … max */
+    SRV_REAL,    /* double: a finite number within min … max */
+    SRV_STRING,  /* const char *: a string */
+    SRV_ENUM,    /* int, or an enumeration of its size: a name; stored as first + its index */
+    SRV_FLAGS,   /* unsigned: a list of names, or one name; name i of choices sets bit i */
+    SRV_TENSOR,  /* attn_tensor; accepts has SRV_T_* bits */
+    SRV_INTS,    /* srv_ints: a list of integers */
     SRV_STRINGS, /* srv_strings: a list of strings */
     SRV_TEXTS,   /* srv_strings: a string, or a list of strings */
     SRV_WORDS,   /* srv_words: a list of strings, or a list of such lists */
-    SRV_OBJECT,  /* nested struct at offset, fields; see accepts */
-    SRV_OBJECTS, /* srv_objects: a list of nested structs of `size` bytes, fields, `init` */
-    SRV_UNION,   /* srv_union: one of several, see accepts */
-    SRV_RAW,     /* const char *: where the value begins in the text; its reader checks it */
+    SRV_OBJECT,  /* a struct with the table `fields`: an object; accepts has SRV_O_* bits */
+    SRV_OBJECTS, /* srv_objects: a list of objects with the table `fields` */
+    SRV_UNION,   /* srv_union: a value of one of several types; accepts has SRV_U_* bits */
+    SRV_RAW,     /* const char *: any value; the address where it begins in the text, unchecked */
 } srv_kind;
 
-/* accepts, for tensors. Storage: numbers float32 (or as "dtype" says), SRV_T_INT int64, booleans
- * BOOL. */
+/* What a tensor's elements may be. Without "dtype" the element types are float32 for SRV_T_REAL,
+ * int64 for SRV_T_INT and bool for SRV_T_BOOL. */
 enum {
     SRV_T_REAL = 1,   /* numbers */
-    SRV_T_BOOL = 2,   /* true/false, all of them or none */
-    SRV_T_INT = 4,    /* integers only, exact to 64 bits */
-    SRV_T_NEGINF = 8, /* null stands for -infinity */
+    SRV_T_BOOL = 2,   /* true and false; not mixed with numbers */
+    SRV_T_INT = 4,    /* integers, exact to 64 bits */
+    SRV_T_NEGINF = 8, /* null, which stands for -infinity, among numbers */
 };
-/* accepts, for objects. */
+/* How an object may also be written. */
 enum {
-    SRV_O_NAME = 1, /* a string stands for an object of its first field alone */
+    SRV_O_NAME = 1, /* as a string, which is the value of the object's first field */
 };
-/* accepts, for booleans. */
+/* What a boolean means. */
 enum {
-    SRV_B_BEYOND = 1, /* true lets numbers beyond their float type be infinities */
-    SRV_B_NOT = 2,    /* the member has the opposite meaning: true is stored as false */
+    SRV_B_BEYOND = 1, /* true allows numbers beyond their float type (srv_beyond in container.h) */
+    SRV_B_NOT = 2, /* the struct's member has the opposite meaning: JSON true is stored as false */
 };
-/* accepts, for unions. */
+/* The types of a union. */
 enum {
-    SRV_U_FALSE = 1, /* but not true */
+    SRV_U_FALSE = 1, /* false, but not true */
     SRV_U_NUMBER = 2,
-    SRV_U_INT = 4,    /* integral numbers only (with SRV_U_NUMBER: any number) */
-    SRV_U_STRING = 8, /* one of choices */
-    SRV_U_INTS = 16,
+    SRV_U_INT = 4,    /* an integer; together with SRV_U_NUMBER any number is allowed */
+    SRV_U_STRING = 8, /* a name of choices */
+    SRV_U_INTS = 16,  /* a list of integers */
 };
 
 typedef struct srv_ints {
@@ -87,43 +87,47 @@ typedef struct srv_objects {
     size_t count;
 } srv_objects;
 typedef struct srv_union {
-    unsigned is;   /* 0 = absent, else the one SRV_U_* bit that was found (an integral number is INT
-                      when SRV_U_INT is accepted, else NUMBER) */
-    double number; /* set for INT too */
-    int64_t integer;
-    int choice; /* STRING: index into choices */
-    srv_ints ints;
+    unsigned is;     /* the SRV_U_* bit of the type that was given; 0: the field is absent */
+    double number;   /* for SRV_U_NUMBER, and for SRV_U_INT too */
+    int64_t integer; /* for SRV_U_INT: a number without a fraction, if the row accepts SRV_U_INT */
+    int choice;      /* for SRV_U_STRING: index into choices */
+    srv_ints ints;   /* for SRV_U_INTS */
 } srv_union;
 
+/* A row of a field table. A table ends with a row whose name is NULL. */
 typedef struct srv_field {
-    const char *name;
+    const char *name; /* of the JSON member */
     srv_kind kind;
-    size_t offset;
-    const char *doc;      /* one sentence for openapi.json and the README */
-    const char *mistaken; /* a name that people try for this field, for "did you mean"; or NULL */
-    unsigned accepts;
-    const char *const *choices;     /* NULL-terminated */
-    int first;                      /* ENUM: the number of the first choice */
-    const struct srv_field *fields; /* nested table, ended by a row with name NULL */
-    size_t given; /* OBJECT: offset of the object's word of given bits, in the struct that
-                     `offset` refers to, too; 0: the object begins with the word */
-    size_t size;  /* OBJECTS: bytes of one struct */
-    void (*init)(void *item); /* OBJECT, OBJECTS: defaults, set when the object is there; NULL:
-                                 OBJECTS start as zeros, OBJECT as the struct was */
-    double min, max;          /* INT, REAL, numbers of UNION: both 0 = no bound; OBJECTS, INTS,
-                                 STRINGS, TEXTS: max count, 0 = no bound */
+    size_t offset;                  /* of the member in the struct, in bytes */
+    const char *doc;                /* one sentence for openapi.json and the README */
+    const char *mistaken;           /* a wrong name for this field that people try; NULL: none */
+    unsigned accepts;               /* SRV_T_*, SRV_O_*, SRV_B_* or SRV_U_* bits, by the kind */
+    const char *const *choices;     /* for ENUM, FLAGS and UNION: the names, ended by NULL */
+    int first;                      /* for ENUM: the value of the first choice */
+    const struct srv_field *fields; /* for OBJECT and OBJECTS: the table of the object */
+    /* For OBJECT: offset of the object's word of given bits, in the struct around the object. 0:
+     * the object begins with its word. */
+    size_t given;
+    size_t size; /* for OBJECTS: bytes of one struct */
+    /* For OBJECT and OBJECTS: sets an object's defaults before it is decoded. NULL: an element of
+     * OBJECTS starts as zeros, and an OBJECT with the values that the struct has. */
+    void (*init)(void *item);
+    /* For INT, REAL and numbers of UNION: the range; both 0: any number. For OBJECTS, INTS, STRINGS
+     * and TEXTS: max is the largest number of elements; 0: any number. */
+    double min, max;
     bool required;
 } srv_field;
 
 _Static_assert(sizeof(size_t) == sizeof(int64_t), "SRV_INT rows may name a size_t");
 
-enum { SRV_FIELDS_MOST = 64 }; /* rows of one table: the bits of `given` */
+enum { SRV_FIELDS_MOST = 64 }; /* most rows of a table: the number of bits of `given` */
 
 /* Returns whether the field table and all tables nested in it have at most SRV_FIELDS_MOST rows.
  * The service checks the tables of all routes when it starts. */
 bool srv_fields_fit(const srv_field *fields);
 
-/* Returns the word of given bits of an object or element, which the row `f` describes. */
+/* Returns the word of given bits of `object`, which is the object, or an element of the list of
+ * objects, of row f. */
 static inline uint64_t *srv_given_word(const srv_field *f, void *object) {
     return (uint64_t *)(void *)(f->given ? (char *)object - f->offset + f->given : (char *)object);
 }
@@ -133,12 +137,12 @@ static inline uint64_t *srv_given_word(const srv_field *f, void *object) {
  */
 bool srv_decode(srv_request *req, const srv_field *fields, void *out);
 
-/* Decodes the query string of `req` into *out by a field table, with the same bounds and problems
- * as for bodies. Lists are written 1,2,3 and ranges 0:256. The fields of nested objects are
- * parameters like the other fields. Returns false with a problem set on failure. */
+/* Decodes the query string of the request into *out, with the same bounds and problems as for
+ * bodies. Lists are written as 1,2,3 and ranges as 0:256. The fields of a nested object are
+ * parameters like the other fields, without the object's name. false: a problem is set. */
 bool srv_decode_query(srv_request *req, const srv_field *fields, void *out);
 
-/* Returns the row whose name is the n bytes at `name`, or NULL. */
+/* Returns the row whose name is the n bytes at `name`. NULL: there is none. */
 const srv_field *srv_find_field(const srv_field *fields, const char *name, size_t n);
 /* Sets the problem for a name that no row has. It suggests the row with the most similar name. */
 void srv_unknown_field(srv_request *req, const char *pointer, const char *name,

@@ -19,7 +19,7 @@ bool srv_refuse_memory(srv_decoder *d) {
 
 /* --- refusals --- */
 
-/* Counts the elements of the list at p, which may be malformed. */
+/* Counts the elements of the list at p, for a problem. The text may be malformed. */
 static size_t count_elements(const char *p, const char *end) {
     size_t depth = 0, commas = 0;
     bool any = false;
@@ -99,7 +99,8 @@ size_t srv_count_choices(const char *const *choices) {
     return n;
 }
 
-/* `string`: the value if it is a string, else NULL. */
+/* Refuses the value at the cursor, which is no name of choices. `string` is the value if it is a
+ * string; NULL: it is not. */
 static bool refuse_choice(srv_decoder *d, const srv_field *f, const char *string) {
     char expected[400], text[FOUND_ROOM];
     size_t at = (size_t)snprintf(expected, sizeof expected, "%s", f->choices[1] ? "one of " : "");
@@ -144,7 +145,7 @@ bool srv_read_number(srv_decoder *d, srv_number *n) {
         return false;
     }
     if (n->whole)
-        n->x = (double)n->i; /* so that -0 is 0 */
+        n->x = (double)n->i; /* -0 becomes 0 */
     if (!n->integral && fabs(n->x) <= exact && n->x == trunc(n->x)) {
         n->i = (int64_t)n->x;
         n->integral = true;
@@ -165,7 +166,7 @@ bool srv_in_range(srv_decoder *d, const srv_field *f, double x, const char *kind
     return srv_refuse_value(d, SRV_VALUE, expected);
 }
 
-/* Reads the integer at the cursor, which stays there. *end: the byte behind the integer. */
+/* Reads the integer at the cursor. The cursor stays; *end points behind the integer. */
 static bool read_integer(srv_decoder *d, int64_t *out, const char **end) {
     srv_number n;
     if (!srv_is_number(d->s.p))

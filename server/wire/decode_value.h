@@ -13,10 +13,13 @@
 typedef struct srv_decoder srv_decoder;
 struct srv_decoder {
     srv_scan s;
-    size_t most;                      /* max_envelope_bytes */
-    size_t bytes, values, containers; /* outside tensors: how many more the request may hold */
-    /* An object of this table may have other members, which go to `other`: it reads from the colon
-     * behind the name on. `text`: the name as it was sent, from its quote on. */
+    size_t most; /* the setting max_envelope_bytes */
+    /* How many more bytes, values, and lists and objects the request may have outside of tensors.
+     */
+    size_t bytes, values, containers;
+    /* If `open` is not NULL, objects of this table may have members that the table lacks. They are
+     * read by `other`, which starts with the cursor at the colon behind the name. `text` is the
+     * name as it was sent, from its quote on. */
     const srv_field *open;
     bool (*other)(srv_decoder *d, const srv_name *name, const char *text);
 };
@@ -32,9 +35,10 @@ bool srv_decode_required(srv_decoder *d, const srv_field *fields, void *out);
 typedef bool srv_read_fn(srv_decoder *d, const srv_field *f, void *out);
 
 srv_read_fn srv_read_bool, srv_read_int, srv_read_real, srv_read_string, srv_read_choice;
-/* Steps over any value; only its strings and brackets are checked. */
+/* Stores the address of the value and moves the cursor behind it. Of its grammar only strings and
+ * the balance of brackets are checked. */
 srv_read_fn srv_read_raw;
-/* Reads an integer of 64 bits and ignores the bounds of the row. */
+/* Reads an integer of 64 bits. The range of the row does not apply. */
 srv_read_fn srv_read_any_int;
 
 /* A JSON number as a double and, if it is integral, as an integer. */
@@ -48,8 +52,8 @@ typedef struct srv_number {
 
 /* Returns whether a number begins at p. */
 bool srv_is_number(const char *p);
-/* Reads the number at the cursor. The cursor does not move, so that a problem can show the number.
- */
+/* Reads the number at the cursor. The cursor stays, so that the caller can set a problem that shows
+ * the number; the caller then moves the cursor to n->end. */
 bool srv_read_number(srv_decoder *d, srv_number *n);
 /* Checks that x is within the bounds of the row. `kind` is "a number" or "an integer", for the text
  * of the problem. */

@@ -177,7 +177,7 @@ static void local_declare(net *n) {
 }
 static void position_declare(net *n) {
     n->attend.position = (attn_attend_position)n->what->c;
-    n->attend.reach = 3;
+    n->attend.max_distance = 3;
     attend_declare(n);
 }
 static void attend_forward(net *n) {

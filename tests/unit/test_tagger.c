@@ -40,7 +40,7 @@ static void open_kit(kit *k, attn_tagger_positions positions) {
     k->tagger = (attn_tagger){.symbols = SYMBOLS,
                               .width = 8,
                               .heads = 2,
-                              .reach = 3,
+                              .max_distance = 3,
                               .longest = 8,
                               .positions = positions};
     assert_true(attn_tagger_open(&k->lab, &k->tagger));

@@ -259,9 +259,9 @@ typedef enum attn_gradient_kind {
     ATTN_GRADIENT_PRODUCT,
     ATTN_GRADIENT_POSITIVE,
 } attn_gradient_kind;
-/* Makes a source of gradients from the weights of `source`, grad_output [B, H, L, Ev] and value [B,
- * Hkv, S, Ev]. Both tensors are dense float32 or float64 and must outlive the source. ATTN_ESHAPE:
- * they do not fit the source. ATTN_EARG: unknown kind. */
+/* Makes a source of gradients from the weights of `source`, grad_output [B, H, L, Ev] and value
+ * [B, Hkv, S, Ev]. Both tensors are dense float32 or float64 and must outlive the source.
+ * ATTN_ESHAPE: they do not fit the source. ATTN_EARG: unknown kind. */
 attn_status attn_gradient_source(const attn_weight_source *source, const attn_tensor *grad_output,
                                  const attn_tensor *value, attn_gradient_kind kind, size_t lanes,
                                  attn_arena *arena, attn_weight_source *out, attn_error *err);

@@ -1,4 +1,6 @@
-/* The AVX2 kernels: 8 lanes. simd_body.h has their loops, and this file its vocabulary and sizes.
+/* The kernel table for AVX2, with vectors of 8 floats. simd_body.h has the loops. This file defines
+ * the vector operations and the sizes that simd_body.h needs. Its micro-kernel multiplies rows of A
+ * by a panel of B:
  *
  *                      a panel: 16 columns of B
  *                      [ y0       | y1        ]      registers, 16: 12 accumulators, 2 of the
@@ -23,7 +25,7 @@ enum { LANES = 8, MR = 6, ROWS = 48, KEYS = 128, KEY_PLACES = 8 };
 #define NV 2
 
 typedef __m256 vf;
-typedef __m256 vm; /* all bits of a lane set or clear */
+typedef __m256 vm; /* a mask: all bits of a lane are set, or all are clear */
 
 #define VOCABULARY static inline __attribute__((always_inline))
 
@@ -49,7 +51,7 @@ VOCABULARY void vstore_n(float *p, vf x, size_t n) {
     else
         _mm256_maskstore_ps(p, first_lanes(n), x);
 }
-/* Stores a vector past the caches. p is aligned. */
+/* Stores a vector in memory, bypassing the caches. p must be aligned to the size of a vector. */
 VOCABULARY void vstream(float *p, vf x) {
     _mm256_stream_ps(p, x);
 }
@@ -91,7 +93,7 @@ VOCABULARY vf vcopysign(vf magnitude, vf sign) {
     const vf bit = _mm256_set1_ps(-0.0f);
     return _mm256_or_ps(_mm256_andnot_ps(bit, magnitude), _mm256_and_ps(bit, sign));
 }
-/* Computes x * 2^n for n <= 127. A 2^n below the normal range counts as 0. */
+/* Computes x * 2^n for n <= 127. If 2^n is below the normal range, the result is 0. */
 VOCABULARY vf vscale(vf x, vf n) {
     __m256i bits = _mm256_cvtps_epi32(_mm256_max_ps(n, _mm256_set1_ps(-127.0f)));
     bits = _mm256_slli_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(127)), 23);
@@ -114,7 +116,7 @@ VOCABULARY float vhmax(vf a) {
 VOCABULARY vm vfirst_lanes_between(size_t lo, size_t hi) {
     return _mm256_castsi256_ps(_mm256_andnot_si256(first_lanes(lo), first_lanes(hi)));
 }
-/* Returns a mask of the bytes that are not 0, among n bytes. */
+/* Returns a mask of the lanes i < n with p[i] != 0. */
 VOCABULARY vm vkeep(const uint8_t *p, size_t n) {
     uint64_t bytes = 0;
     memcpy(&bytes, p, n < 8 ? n : 8);

@@ -1,4 +1,6 @@
-/* The AVX-512 kernels: 16 lanes. simd_body.h has their loops, and this file the sizes.
+/* The kernel table for AVX-512, with vectors of 16 floats. simd_body.h has the loops,
+ * simd_avx512.h the vector operations, and this file the sizes. The micro-kernel of simd_body.h
+ * multiplies rows of A by a panel of B:
  *
  *                      a panel: 64 columns of B
  *                      [ z0  | z1  | z2  | z3  ]     registers, 32: 24 accumulators, 4 of the

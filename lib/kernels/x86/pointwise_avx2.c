@@ -1,3 +1,3 @@
-/* The row functions for AVX2. */
+/* The row functions of pointwise_body.h, compiled for AVX2. */
 #define NAME(x) x##_avx2
 #include "kernels/pointwise_body.h"

@@ -1,4 +1,4 @@
-/* x86-64 processors: detects their instruction sets and returns the kernel tables for them. */
+/* processor.h for x86-64: detects the instruction sets and makes the kernel tables for them. */
 #include <cpuid.h>
 #include <pthread.h>
 
@@ -76,7 +76,8 @@ const attn_pointwise *attn_pointwise_of(attn_isa isa) {
     }
 }
 
-/* Kernel tables that are made from plain ones. */
+/* The kernel tables that are made from the tables of plain products. The arrays are indexed by
+ * instruction set. `pairs` is the table for bf16 with vdpbf16ps. */
 static struct {
     attn_kernels fast[ATTN_ISA_AMX], bf16[ATTN_ISA_AMX]; /* by instruction set */
     attn_kernels pairs, amx[ATTN_PRECISION_COUNT];
@@ -117,8 +118,8 @@ static void make_table_amx(attn_precision precision) {
         attn_kernels_pass_amx(k);
 }
 
-/* Makes the tables. The code that makes a table is compiled for the table's instruction set, so it
- * runs only if the processor has that instruction set. */
+/* Makes the tables. A function that fills the table of an instruction set may itself use this
+ * instruction set, so it is called only if the processor has it. */
 static void make_tables(void) {
     __builtin_cpu_init();
     made.fast[ATTN_ISA_REF] = made.bf16[ATTN_ISA_REF] = attn_kernels_ref;
@@ -143,9 +144,9 @@ static const attn_kernels *plain_table(attn_isa isa) {
     }
 }
 
-/* Finds the table among those that were made. For `fast`, three products of bfloat16 pairs are
- * faster than one product of floats only on AMX. On other processors the table for `fast` only has
- * faster exponentials and sums. */
+/* Finds a table. For the precision `fast`, only the AMX table uses bfloat16 products. Elsewhere its
+ * three products of bfloat16 pairs are slower than one product of floats, so the other tables for
+ * `fast` have plain products with faster exponentials and sums. */
 static const attn_kernels *table_of(attn_isa isa, attn_precision precision, bool tanh_score) {
     if (isa == ATTN_ISA_AMX && !tanh_score)
         return &made.amx[precision];

@@ -1,11 +1,12 @@
-/* bf16 on float tables without bf16 products. Operands are rounded, and their products stay those
- * of float32, which holds a product of two bfloat16 exactly. kernels.h has the contract, and
- * round_ref.c the results that these kernels must equal.
+/* The precision bf16 for the tables avx2 and avx512, for processors without bfloat16 products. The
+ * operands are rounded to bfloat16 and then multiplied by the float kernels of the base table,
+ * since a float32 holds the product of two bfloat16 exactly. kernels.h describes the functions, and
+ * round_ref.c has the results that they must equal.
  *
  *   packed keys, values   layout of the base table, each number rounded in place
  *   packed queries        [rows, E], rounded
- *   numerators            rounded on the stack before they are multiplied by the values
- */
+ *   numerators            rounded in a copy on the stack before they are multiplied by the values
+ * */
 #include <attn/memory.h>
 #include <string.h>
 
@@ -39,8 +40,7 @@ static double pack_value(const attn_kernels *base, void *dst, const void *src, s
     return magnitude;
 }
 
-/* The most cells of a tile that are rounded at a time. */
-enum { ROWS = 48, KEYS = 256 };
+enum { ROWS = 48, KEYS = 256 }; /* the largest tile of numerators: 48 KiB on the stack */
 
 static void accumulate(const attn_kernels *base, float *acc, const float *tile, size_t rows,
                        const void *packed_value, size_t first, size_t n, size_t packed, size_t Ev,

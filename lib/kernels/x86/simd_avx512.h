@@ -1,4 +1,4 @@
-/* The vocabulary of simd_body.h for AVX-512: vectors of 16 floats. */
+/* The vector operations that simd_body.h needs, for AVX-512: vectors of 16 floats. */
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,7 +31,7 @@ VOCABULARY void vstore_n(float *p, vf x, size_t n) {
     else
         _mm512_mask_storeu_ps(p, first_lanes(n), x);
 }
-/* Stores a vector past the caches. p is aligned. */
+/* Stores a vector in memory, bypassing the caches. p must be aligned to the size of a vector. */
 VOCABULARY void vstream(float *p, vf x) {
     _mm512_stream_ps(p, x);
 }
@@ -92,7 +92,7 @@ VOCABULARY float vhmax(vf a) {
 VOCABULARY vm vfirst_lanes_between(size_t lo, size_t hi) {
     return (vm)(first_lanes(hi) & ~first_lanes(lo));
 }
-/* Returns a mask of the bytes that are not 0, among n bytes. */
+/* Returns a mask of the lanes i < n with p[i] != 0. */
 VOCABULARY vm vkeep(const uint8_t *p, size_t n) {
     return _mm_test_epi8_mask(_mm_maskz_loadu_epi8(first_lanes(n), p), _mm_set1_epi8(-1));
 }

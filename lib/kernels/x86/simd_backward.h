@@ -1,16 +1,20 @@
-/* The float kernels of gradients. simd_body.h includes this file. Contract: kernels.h.
+/* The float kernels of the backward pass. simd_body.h includes this file; kernels.h describes the
+ * functions.
  *
- *   weights P, their gradients dP        dZ = P (dP - dot)
- *   edited scores, u after the softcap   dS = dZ scale (1 - (u / c)^2)
+ *   P, dP   weights and their gradients; dot = dO . O of a row
+ *   dZ      gradients of the edited scores:   dZ = P (dP - dot)
+ *   dS      gradients of the raw scores:      dS = dZ scale (1 - (u / c)^2), where u is the score
+ *           after the softcap c
  *
- * The sums over queries, dK and dV, use the micro-kernel of simd_body.h. Its A is the tile, read
- * down its columns: each step broadcasts MR neighbours of one row.
+ * The sums over queries, dK and dV, use the micro-kernel of simd_body.h. Its A is the transposed
+ * tile of weights or of gradients, which needs no copy: each step broadcasts MR neighbours of a row
+ * of the tile.
  *
- *                      packed rows of queries (of dO): rows x PW
+ *                      packed rows of queries (or of dO): rows x PW
  *   tile^T: MR x rows  [ MR x NV accumulators, added to acc ]
  *
- * A tile has 48 rows, so that its columns, whose cells are 512 bytes apart, stay in the first-level
- * cache. */
+ * A tile has at most 48 rows, so that its columns, whose cells are 512 bytes apart, stay in the
+ * first-level cache. */
 
 INLINE void accumulate_backward_rows(const int mr, const int nv, float *to, bool begins, size_t ld,
                                      const float *tile, const float *panel, size_t rows) {
@@ -57,15 +61,16 @@ static void NAME(k_accumulate_backward)(void *acc, bool begins, const void *tile
     }
 }
 
-/* Computes the weights and dz of n cells of one row. A weight is a numerator times the inverse of
- * the sum. kept: the numerator is the kept one times `fall`; else it is computed from the score and
- * `shift`. */
+/* Computes the weights and dZ of n cells of one row, for the inverse of the row's sum. With `kept`,
+ * `from` has numerators that softmax left, and the weights are from * factor * inverse. Else `from`
+ * has scores, and the numerators are computed from them and `shift`, the exponent of the row's
+ * maximum. */
 INLINE void weight_backward_row(const bool kept, float *weights, float *dz, const float *from,
-                                size_t n, vf shift, vf fall, vf inverse, vf dot, vf scale) {
+                                size_t n, vf shift, vf factor, vf inverse, vf dot, vf scale) {
     const vf zero = vset(0.0f);
     for (size_t j = 0; j < n; j += LANES) {
-        const vf e =
-            kept ? vmul(vload_n(from + j, n - j), fall) : numerator(false, vload(from + j), shift);
+        const vf e = kept ? vmul(vload_n(from + j, n - j), factor)
+                          : numerator(false, vload(from + j), shift);
         const vf p = vmul(e, inverse);
         const vf x = vmul(p, vsub(vload(dz + j), dot));
         vstore(weights + j, p);
@@ -110,14 +115,14 @@ static void NAME(k_edit_backward)(void *ds, size_t n, const attn_edit_backward *
         vf x = vmul(vload_n(s + j, left), scale);
         if (capped) {
             vf t = vdiv(vload_n(capped + j, left), vset((float)edit->softcap));
-            t = vselect(vless(vabs(t), vset(2.0f)), t, vset(0.0f)); /* hidden cells hold anything */
+            t = vselect(vless(vabs(t), vset(2.0f)), t, vset(0.0f)); /* hidden cells may hold NaN */
             x = vmul(x, vsub(one, vmul(t, t)));
         }
         vstore_n(s + j, x, left);
     }
 }
 
-/* Returns the sum of the lanes, added in their order. */
+/* Returns the sum of the lanes, added from lane 0 up. */
 INLINE float lane_sum(vf x) {
     float lanes[LANES], sum = 0;
     vstore_n(lanes, x, LANES);

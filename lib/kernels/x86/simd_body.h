@@ -1,22 +1,28 @@
 /* The float kernels, written once for any vector width. The .c file of an instruction set defines
- * the vocabulary (vf: a vector of LANES floats, vm: a mask of lanes, v…: operations), the sizes
- * (LANES; NV: vectors of a panel; MR: rows in registers; ROWS; KEYS; KEY_PLACES) and a suffix
- * NAME(x). Then it includes this file, which defines its kernel table. kernels.h has the contract,
- * and ref.c the results that each kernel must approximate.
+ * these names and then includes this file, which defines the kernel table. kernels.h describes the
+ * functions, and ref.c has the results that they must approximate.
  *
- * Data layout, with panels of PW = LANES * NV columns:
+ *   NAME(x)      x with a suffix for the instruction set
+ *   vf, vm, v…   a vector of LANES floats, a mask of lanes, operations on them
+ *   NV, MR       vectors in a panel of B, and rows of A that the micro-kernel multiplies at once
+ *   ROWS, KEYS   most queries and keys of a tile
+ *   KEY_PLACES   see simd_unpacked_rows.h
+ *
+ * A panel has PW = LANES * NV columns. Data layout:
  *
  *   packed keys    panel 0: [E][PW]   panel 1: [E][PW] …     column = key
  *   packed values  panel 0: [n][PW]   panel 1: [n][PW] …     column = value dimension
  *   tile           [rows][KEYS]       accumulator [rows][panels * PW]
  *
- * Both products use one micro-kernel: MR rows of A (broadcast) by a panel of B.
+ * Both products (scores; weights times values) use one micro-kernel. It multiplies MR rows of A,
+ * whose elements are broadcast, by a panel of B:
  *
  *        B: depth x PW  ->  NV registers          registers: MR * NV accumulators + NV + 1
  *   A: MR x depth           MR x NV accumulators
  *
- * Each cell is a sum of chains of fused multiply-adds over the depth, from 0 up. It is a pure
- * function of its row of A and its column of B. */
+ * A chain is a sum of products that begins at 0 and is continued by fused multiply-adds in the
+ * order of the depth. A cell of the result is a sum of few chains. It depends only on its row of A
+ * and its column of B. */
 
 #include "kernels/x86/simd_exp.h"
 
@@ -26,9 +32,9 @@
 
 /* --- the micro-kernel --- */
 
-/* Computes acc[r][v] = the sum over d of a[r * row + d * step] * b[d][v]. b is [depth, PW]. At
- * every call mr, nv and one of row and step are constants, so the compiler unrolls all loops except
- * that over the depth. */
+/* Computes acc[r][v] = the sum over d < depth of a[r * row + d * step] * b[d][v], for r < mr and
+ * v < nv. b is [depth, PW]. At every call mr, nv and one of row and step are constants, so the
+ * compiler unrolls all loops except the one over d. */
 INLINE void product(const int mr, const int nv, const float *a, size_t row, size_t step,
                     const float *b, size_t depth, vf acc[MR][NV]) {
     for (int r = 0; r < mr; r++)
@@ -47,9 +53,9 @@ INLINE void product(const int mr, const int nv, const float *a, size_t row, size
     }
 }
 
-/* Returns where the second chain of a score begins. A score is the sum of two chains, since the
- * rounding error of a chain grows with its length. With the precision `fast` (coarse) it has only
- * one chain. */
+/* Returns the element of E at which the second chain of a score begins. A score is the sum of two
+ * chains, since the rounding error of a chain grows with its length. With `coarse`, the precision
+ * `fast`, it is one chain. */
 INLINE size_t second_chain(const bool coarse, size_t E) {
     const size_t half = (E / 2 + LANES - 1) / LANES * LANES;
     return !coarse && half < E ? half : E;
@@ -69,13 +75,14 @@ INLINE void score_rows(const bool coarse, const int mr, const int nv, float *til
 }
 
 /* Values are summed in chains of at most CHAIN keys, since the rounding error of a chain grows with
- * its length. Chains begin at multiples of CHAIN in the packed tile, so a pass that enters a tile
- * later adds the remaining keys in the same order. With `fast` each tile is one chain. */
+ * its length. Chains begin at multiples of CHAIN in the packed tile. So if the first keys of a tile
+ * are skipped, the sums over the others do not change. With the precision `fast`, each tile is one
+ * chain. */
 enum { CHAIN = 32 };
 
-/* Computes acc = acc * factor + sum. A factor of 0 drops acc, which may hold anything, including
- * NaN. */
-INLINE void go_on(float *acc, float factor, vf sum) {
+/* Computes acc = acc * factor + sum. If the factor is 0, acc is not read and may hold anything,
+ * including NaN. */
+INLINE void continue_sum(float *acc, float factor, vf sum) {
     vstore(acc, factor == 0 ? sum : vfma(vload(acc), vset(factor), sum));
 }
 
@@ -96,10 +103,11 @@ INLINE void accumulate_rows(const bool coarse, const int mr, const int nv, float
     }
     for (int r = 0; r < mr; r++)
         for (int v = 0; v < nv; v++)
-            go_on(acc_to + (size_t)r * lda + (size_t)v * LANES, factor[r], total[r][v]);
+            continue_sum(acc_to + (size_t)r * lda + (size_t)v * LANES, factor[r], total[r][v]);
 }
 
-/* Calls call(mr, nv) with a constant mr, which is the number of remaining rows, at most MR. */
+/* Calls call(mr, nv) with mr = the number of rows left, at most MR. Each case has mr as a constant,
+ * so that the compiler unrolls the loops over it. */
 #define ROWS_CASE(call, mr, nv)                                                                    \
     case mr:                                                                                       \
         call(mr, nv);                                                                              \
@@ -135,7 +143,7 @@ INLINE void accumulate_panel(const bool coarse, const int nv, float *acc, size_t
 #undef CALL
 }
 
-/* Returns the number of vectors that the remaining columns, `left`, fill in a panel. */
+/* Returns how many vectors of a panel the `left` remaining columns fill. */
 static size_t panel_vectors(size_t left) {
     return left >= PW ? NV : (left + LANES - 1) / LANES;
 }
@@ -172,7 +180,8 @@ static void NAME(k_score_coarse)(void *tile, const void *q, size_t ldq, size_t r
     score_panels(true, tile, q, ldq, rows, packed_key, n, E, vset((float)scale));
 }
 
-/* Computes terms from … to - 1 of the sum over A, for one vector of keys. */
+/* Computes the sum of v[c] tanh(a[c] + k[c]) over c = from … to - 1 for one query a and LANES keys
+ * k, whose elements c are at column + c * PW. */
 INLINE vf tanh_terms(const float *a, const float *column, const float *v, size_t from, size_t to) {
     vf sum = vset(0.0f);
     for (size_t c = from; c < to; c++)
@@ -180,8 +189,8 @@ INLINE vf tanh_terms(const float *a, const float *column, const float *v, size_t
     return sum;
 }
 
-/* A sum is added up from chains of TERMS terms, since the rounding error of a chain grows with its
- * length. */
+/* A tanh score is the sum of chains of TERMS terms, since the rounding error of a chain grows with
+ * its length. */
 enum { TERMS = 16 };
 
 static void NAME(k_score_tanh)(void *tile, const void *q, size_t ldq, size_t rows,

@@ -1,29 +1,30 @@
-/* Exponentials and tanh of the float kernels. They split exponents exactly into a power of two and
- * the rest (kernels.h). The file that includes this one has the vocabulary of simd_body.h. */
+/* Exponentials and tanh for vectors of floats. An exponential splits its exponent exactly into an
+ * integer and a fraction, as promise 2 of kernels.h needs. The file that includes this one defines
+ * the vector operations that simd_body.h lists. */
 #include "kernels/flush.h"
 
-/* log2(e) in two parts: s * HI - n is exact in a fused multiply-add, and LO adds the rest. */
+/* log2(e) = HI + LO. In a fused multiply-add, s * HI - n is exact. */
 #define LOG2E_HI 0x1.715476p+0f
 #define LOG2E_LO 1.925963e-8f
-/* The lowest score for exponentials; lower scores, including -infinity, are raised to it. It is so
- * far below -ATTN_WIDE that such cells are exactly 0. It is small enough that rint(s * log2 e) and
- * the reduced argument stay exact. */
+/* Lower scores, including -infinity, are raised to this score before their exponential is taken. It
+ * is so far below -ATTN_WIDE that the exponential is exactly 0, and its magnitude is so small that
+ * rint(s * log2 e) and the remaining fraction stay exact. */
 #define LOWEST -0x1p20f
 
-/* Returns the integer nearest to s * log2e, for scores of at least LOWEST. After the addition of
- * 1.5 * 2^23 no bits are left for a fraction. The function is monotonic in s, so no score's
- * exponent exceeds that of its row's maximum. */
+/* Returns the integer nearest to s * log2e, for scores s >= LOWEST. Adding 1.5 * 2^23 leaves no
+ * bits for a fraction. The function is monotonic in s, so no score of a row gets a larger integer
+ * than the row's maximum. */
 INLINE vf nearest_integer(vf s, vf log2e) {
     return vsub(vfma(s, log2e, vset(0x1.8p23f)), vset(0x1.8p23f));
 }
 
-/* Returns rint(max * log2 e), the exponent of a row, as the vector code computes it for scores. */
+/* Returns the exponent of a row, rint(max * log2 e), by the same operations as for a score. */
 INLINE vf row_exponent(vf max) {
     return nearest_integer(vmax(max, vset(LOWEST)), vset(LOG2E_HI));
 }
 
-/* Computes 2^f on [-1/2, 1/2] by a minimax polynomial of relative error 2^-29: 1 ulp after
- * rounding. */
+/* Computes 2^f on [-1/2, 1/2] by a minimax polynomial with a relative error of 2^-29. With the
+ * rounding the error is at most 1 ulp. */
 INLINE vf exp2_reduced(vf f) {
     vf p = vset(0x1.41d334p-13f);
     p = vfma(p, f, vset(0x1.5f456ap-10f));
@@ -34,7 +35,7 @@ INLINE vf exp2_reduced(vf f) {
     return vfma(p, f, vset(1.0f));
 }
 
-/* Computes 2^f on [-1/2, 1/2] by a shorter polynomial of relative error 2^-18.4. */
+/* Computes 2^f on [-1/2, 1/2] by a shorter polynomial with a relative error of 2^-18.4. */
 INLINE vf exp2_coarse(vf f) {
     vf p = vset(0x1.3a02ccp-7f);
     p = vfma(p, f, vset(0x1.c9fc46p-5f));
@@ -43,9 +44,11 @@ INLINE vf exp2_coarse(vf f) {
     return vfma(p, f, vset(1.0f));
 }
 
-/* Computes numerator() of c s, which is at least LOWEST. c is a power of two, and hi and lo are the
- * two parts of c log2(e). coarse: without lo, e^s becomes e^(s (1 - 2^-26.2)). Of two numbers whose
- * scores are 16 apart, the smaller is then off by 2^-22 relative to the larger. */
+/* Computes the numerator e^(c s) 2^-m of the scaled score c s >= LOWEST. The scale c is a power of
+ * two, and hi + lo = c log2(e), so no multiplication by c is needed.
+ *
+ * coarse: `lo` is left out, which gives e^(c s (1 - 2^-26.2)). If two scores differ by 16, the
+ * ratio of their numerators then has a relative error of 2^-22. */
 INLINE vf numerator_of(const bool coarse, vf s, vf hi, vf lo, vf m) {
     vf n = nearest_integer(s, hi);
     vf f = vfms(s, hi, n);
@@ -53,15 +56,16 @@ INLINE vf numerator_of(const bool coarse, vf s, vf hi, vf lo, vf m) {
     return vscale(p, vsub(n, m));
 }
 
-/* Computes e^s 2^-m. It is exact except for the rounding of 2^f, which depends only on s. It is 0
- * below the normal range in calls with FLUSHED. coarse: for `fast`, whose products have a larger
- * error than the coarse polynomial. */
+/* Computes the numerator e^s 2^-m of a score s, where m is the exponent of the row's maximum
+ * (row_exponent). The only rounding is that of 2^f, which depends on s alone. Under FLUSHED a
+ * result below the normal range is 0. coarse: uses the shorter polynomial, for the precision
+ * `fast`, whose products have a larger error than the polynomial. */
 INLINE vf numerator(const bool coarse, vf s, vf m) {
     return numerator_of(coarse, vmax(s, vset(LOWEST)), vset(LOG2E_HI), vset(LOG2E_LO), m);
 }
 
-/* Computes tanh: an odd minimax polynomial below 0.625, 1 - 2 / (e^2x + 1) above. The error is at
- * most 2 ulp. */
+/* Computes tanh with an error of at most 2 ulp: by an odd minimax polynomial for |x| < 0.625, and
+ * by 1 - 2 / (e^2|x| + 1) for larger |x|. */
 INLINE vf tanh_lanes(vf x) {
     vf z = vmul(x, x), a = vmin(vabs(x), vset(20.0f));
     vf q = vset(-0.005659989f);

@@ -1,22 +1,23 @@
-/* Packing for the float kernels: keys are transposed in registers, values are packed row by row.
- * simd_body.h includes this file. Contract: kernels.h. */
+/* Packing for the float kernels: keys are transposed in registers, and values are copied row by
+ * row. simd_body.h includes this file and shows the layouts; kernels.h describes the functions. */
 
-/* Returns the largest magnitude from the largest magnitude of each lane. They were compared as bit
- * patterns, in which NaN is above infinity. */
+/* Returns the largest of the lanes of `most`, each of which is the largest magnitude that its lane
+ * has seen, compared as a bit pattern. In this order NaN is above infinity; for NaN the function
+ * returns infinity. */
 INLINE double lane_max(vf most) {
     const vf above = vset(INFINITY);
     return (double)vhmax(vselect(vless(most, above), most, above));
 }
 
-/* Returns whether a prefetch of the row `ahead` rows after row j is useful. n is the number of rows
- * in the tile. A whole tile is followed by other tiles. */
+/* Returns whether it is useful to prefetch row j + ahead while row j of a tile of n rows is packed.
+ * After the last row of a whole tile follow the rows of the next tile. */
 INLINE bool worth_fetching(size_t j, size_t ahead, size_t n) {
     return n == KEYS || j + ahead < n;
 }
 
-/* Transposes n rows of the source, `width` elements of each, into columns of a panel. Missing rows
- * become zeros. Processors cannot predict the order of reads, so the next LANES rows are prefetched
- * at the same time. */
+/* Transposes `width` elements of each of n rows into n columns of a panel; the columns up to LANES
+ * become zeros. With `fetch` it also prefetches the next LANES rows, since a processor does not
+ * predict this order of reads. Returns `most`, raised to the magnitudes of the elements. */
 INLINE vf pack_block(float *to, const float *from, size_t ld, const size_t n, const size_t width,
                      bool fetch, vf most) {
     vf row[LANES], column[LANES];
@@ -32,7 +33,8 @@ INLINE vf pack_block(float *to, const float *from, size_t ld, const size_t n, co
     return most;
 }
 
-/* Transposes up to LANES rows into columns, LANES elements of each row at a time. */
+/* Transposes n <= LANES rows of E elements into columns of a panel, LANES elements of each row at a
+ * time. */
 INLINE vf pack_columns(float *to, const float *from, size_t ld, size_t n, size_t E, bool fetch,
                        vf most) {
     size_t e = 0;
@@ -54,7 +56,7 @@ static double NAME(k_pack_key)(void *dst, const void *src, size_t ld, size_t n, 
 
 enum { AHEAD = 16 }; /* how many rows ahead values are prefetched */
 
-/* Packs `width` columns of n values as a panel of PW columns. */
+/* Packs `width` columns of n rows of values as a panel [n][PW]. Missing columns become zeros. */
 INLINE vf pack_panel(float *to, const float *from, size_t ld, size_t n, const size_t width,
                      vf most) {
     for (size_t j = 0; j < n; j++, to += PW, from += ld) {

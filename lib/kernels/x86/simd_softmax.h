@@ -1,8 +1,12 @@
-/* The softmax of rows of scores in the float kernels: edits of scores, numerators with their running
- * maxima and sums, the merging of rows over different keys, and the end of rows, which divides sums
- * and numerators by the sum of the row. simd_body.h includes this file. Contract: kernels.h. */
+/* The float kernels for rows of scores. simd_body.h includes this file; kernels.h describes the
+ * functions. In this order:
+ *
+ *   edit          scale, softcap, bias and hidden cells
+ *   softmax       scores become numerators, with running maxima and sums
+ *   merge         combines two states of the same rows over different keys
+ *   end of rows   final statistics; sums and numerators are divided by the sum of the row */
 
-/* Returns a mask of the lanes that lie in [lo, hi), for the vector at cell j. */
+/* Returns a mask of the lanes whose cells lie in [lo, hi). Lane 0 is cell j. */
 INLINE vm lanes_within(size_t j, size_t lo, size_t hi) {
     return vfirst_lanes_between(lo > j ? lo - j : 0, hi > j ? hi - j : 0);
 }
@@ -56,7 +60,8 @@ INLINE float row_maximum(const float *p, size_t n) {
     return vhmax(most);
 }
 
-/* Turns scores into numerators in place. Returns the sum of each lane. */
+/* Turns the n scores of a row into numerators in place. `shift` is the exponent of the row's
+ * maximum. Returns the sum of the numerators of each lane. */
 INLINE vf row_numerators(const bool coarse, float *row, const size_t n, vf shift) {
     vf sum = vset(0.0f);
 #pragma GCC unroll 8
@@ -68,12 +73,13 @@ INLINE vf row_numerators(const bool coarse, float *row, const size_t n, vf shift
     return sum;
 }
 
-/* Computes all maxima first and then all exponentials. An exponential is a long chain of
- * operations, and the chains of neighbours overlap only if no maximum has to be computed in
- * between. */
+/* Turns the scores of a tile into numerators. m, l and factor have the maxima, sums and factors of
+ * the rows (softmax in kernels.h). The maxima of all rows are computed before the first
+ * exponential. An exponential is a long sequence of dependent operations, and the processor
+ * overlaps the exponentials of neighbouring cells only if no maximum is computed between them. */
 OUT_OF_LINE void softmax_rows(const bool coarse, float *p, size_t rows, size_t n, float *m,
-                              float *l, float *fall) {
-    _Alignas(64) float most[ATTN_MOST_ROWS]; /* tables of tile products have more than ROWS */
+                              float *l, float *factor) {
+    _Alignas(64) float most[ATTN_MOST_ROWS]; /* tables of bf16 tiles have more rows than ROWS */
     _Alignas(64) float exponent[ATTN_MOST_ROWS];
     for (size_t r = 0; r < rows; r++)
         most[r] = row_maximum(p + r * KEYS, n);
@@ -81,7 +87,7 @@ OUT_OF_LINE void softmax_rows(const bool coarse, float *p, size_t rows, size_t n
         const vf old = vload_n(m + r, rows - r), now = vmax(vload(most + r), old);
         const vf shift = row_exponent(now);
         vstore_n(m + r, now, rows - r);
-        vstore_n(fall + r, vscale(vset(1.0f), vsub(row_exponent(old), shift)), rows - r);
+        vstore_n(factor + r, vscale(vset(1.0f), vsub(row_exponent(old), shift)), rows - r);
         vstore(exponent + r, shift);
     }
     for (size_t r = 0; r < rows; r++) {
@@ -93,7 +99,7 @@ OUT_OF_LINE void softmax_rows(const bool coarse, float *p, size_t rows, size_t n
         const vf shift = vset(exponent[r]);
         const vf part = n == KEYS ? row_numerators(coarse, row, KEYS, shift)
                                   : row_numerators(coarse, row, n, shift);
-        vstore(l + r * LANES, vfma(vload(l + r * LANES), vset(fall[r]), part));
+        vstore(l + r * LANES, vfma(vload(l + r * LANES), vset(factor[r]), part));
     }
 }
 
@@ -114,7 +120,7 @@ static void NAME(k_merge)(const attn_partial *into, const attn_partial *from, si
         const float other = ((const float *)from->max)[r];
         const float *l2 = (const float *)from->sum + r * LANES;
         const float *acc2 = (const float *)from->acc + r * ld;
-        if (other == -INFINITY) /* the sums of `other` are undefined */
+        if (other == -INFINITY) /* then the row's sums in `from` are undefined */
             continue;
         if (*m == -INFINITY) {
             *m = other;
@@ -134,8 +140,8 @@ static void NAME(k_merge)(const attn_partial *into, const attn_partial *from, si
 
 /* --- the end of rows --- */
 
-/* Computes for each of n <= LANES rows the sum of its LANES floats, added in their order in double.
- */
+/* Computes the total of each of n <= LANES rows: the sum in double of its LANES partial sums, added
+ * from lane 0 up. */
 INLINE void total_rows(const float *sum, const size_t n, double *total) {
     vf row[LANES], column[LANES];
     double chain[LANES] = {0};
@@ -163,7 +169,7 @@ static void NAME(k_statistics)(const void *max, const void *sum, size_t rows, do
         total_rows(sums + r * LANES, rows - r, total + r);
 }
 
-/* Computes e / l within 1 ulp. inverse is 1 / l. */
+/* Computes e / l with an error of at most 1 ulp. `inverse` is 1 / l, rounded. */
 INLINE vf quotient(vf e, vf l, vf inverse) {
     const vf q = vmul(e, inverse);
     return vfma(vfnma(q, l, e), inverse, q);
@@ -206,29 +212,30 @@ static void NAME(k_weights_coarse)(void *dst, const void *scores, size_t n, doub
     FLUSHED(weight_row(true, dst, scores, n, (float)max, (float)sum));
 }
 
-/* Turns the numerators e of n cells of one tile into weights. past: they are stored past the
- * caches. */
-INLINE void finish_cells(float *dst, const float *e, size_t n, bool past, vf fall, vf l,
+/* Writes the weights e * factor / l of n cells of one tile to dst. e has the numerators that
+ * softmax left, and `factor` is the power of two that lowers them to the final maximum of the row.
+ * `past`: the weights are stored bypassing the caches. */
+INLINE void finish_cells(float *dst, const float *e, size_t n, bool past, vf factor, vf l,
                          vf inverse) {
     const size_t off = (uintptr_t)dst % sizeof(vf) / sizeof *dst;
     size_t j = !past || !off ? 0 : LANES - off < n ? LANES - off : n;
     if (j)
-        vstore_n(dst, quotient(vmul(vload_n(e, j), fall), l, inverse), j);
+        vstore_n(dst, quotient(vmul(vload_n(e, j), factor), l, inverse), j);
     for (; past && j + LANES <= n; j += LANES)
-        vstream(dst + j, quotient(vmul(vload_n(e + j, LANES), fall), l, inverse));
+        vstream(dst + j, quotient(vmul(vload_n(e + j, LANES), factor), l, inverse));
     for (; j < n; j += LANES)
-        vstore_n(dst + j, quotient(vmul(vload_n(e + j, n - j), fall), l, inverse), n - j);
+        vstore_n(dst + j, quotient(vmul(vload_n(e + j, n - j), factor), l, inverse), n - j);
 }
 
-/* Turns the numerators of cells [from, to) of row r into weights. */
+/* Writes the weights of cells [from, to) of row r to dst, from the numerators e. */
 INLINE void finish_row(float *dst, const float *e, size_t r, size_t from, size_t to,
                        const attn_finish *how) {
     const float sum = (float)how->sum[r], *maxima = (const float *)how->maxima + r * how->ld_maxima;
     const vf l = vset(sum), inverse = vset(1 / sum), shift = row_exponent(vset((float)how->max[r]));
     for (size_t j = from, end; j < to; j = end) {
         end = j - j % KEYS + KEYS < to ? j - j % KEYS + KEYS : to;
-        const vf fall = vscale(vset(1.0f), vsub(row_exponent(vset(maxima[j / KEYS])), shift));
-        finish_cells(dst + j, e + j, end - j, how->past_caches, fall, l, inverse);
+        const vf factor = vscale(vset(1.0f), vsub(row_exponent(vset(maxima[j / KEYS])), shift));
+        finish_cells(dst + j, e + j, end - j, how->past_caches, factor, l, inverse);
     }
 }
 

@@ -1,36 +1,40 @@
-/* Kernels for few query rows against unpacked keys and values. Each key and value is read once, so
- * packing would cost more than the products. Orders of summation are those of simd_body.h, which
- * includes this file. Contract: kernels.h.
+/* Kernels for few query rows against unpacked keys and values. With few rows each key and value is
+ * used so few times that packing would cost more than the products. The orders of summation are
+ * those of simd_body.h, which includes this file; kernels.h describes the functions.
  *
- *   LANES keys, E at a time:    row [key][e] -> transpose -> column [e][key]      in registers
- *   scores of FEW rows:         acc[r] += q[r][e] * column[e]
- *   PW columns of the values:   acc[r][v] += tile[r][key] * value[key][v]
+ *   LANES keys, LANES elements of E at a time, in registers:
+ *       row [key][e]  ->  transposed: column [e][key]
+ *       scores of at most FEW rows:   acc[r] += q[r][e] * column[e]
+ *   one key at a time, PW columns of its value, for at most FEW_VALUES rows:
+ *       acc[r][v] += tile[r][key] * value[key][v]
  *
- * Registers for scores: 16 for the transposition and FEW accumulators. Registers for values:
- * FEW_VALUES x NV accumulators and NV for the value. A single row uses WIDE of both, since so many
- * chains keep the arithmetic units busy.
+ * Registers for scores: LANES for the transposition and FEW accumulators. Registers for values:
+ * FEW_VALUES x NV accumulators and NV for the value. If there is only one row, it uses WIDE
+ * accumulators for WIDE * LANES columns, since fewer chains would leave the arithmetic units idle.
  *
- * At the same time, as many of the rows behind the current ones are prefetched, in turn from PLACES
- * places (for keys: KEY_PLACES):
+ * While n rows of keys (or values) are used, the n rows after them are prefetched. These are
+ * divided into PLACES runs of neighbouring rows (for keys: KEY_PLACES), and the prefetches take one
+ * row of each run in turn:
  *
- *   [ n rows: now | place 0: 0, PLACES, … | place 1: 1, PLACES + 1, … | … ]
+ *   [ n rows in use | run 0: fetched as 0, PLACES, … | run 1: as 1, PLACES + 1, … | … ]
  *
- * The reason is that a processor's own prefetcher follows only one page at a time. With that alone,
- * reads in order reached two thirds of this memory bandwidth. (A Zen 5 reads keys from four places
- * 1.25 times as fast as from sixteen.) */
+ * The reason is that the processor's own prefetcher follows only one page at a time. With it alone,
+ * the reads reached two thirds of the memory bandwidth that they reach with these prefetches. (A
+ * Zen 5 reads keys 1.25 times as fast with four runs as with sixteen.) */
 
 enum { FEW = 8, FEW_VALUES = 4, WIDE = 8, PLACES = 16 };
 enum { LINE = 16 }; /* floats in a cache line, which is the unit of prefetching */
 
-/* The LANES rows that are prefetched while LANES keys are used. Rows at one place are neighbours,
- * ld apart. */
+/* The LANES rows that are prefetched while LANES keys are used: the same number of rows from each
+ * of KEY_PLACES runs. */
 typedef struct unpacked_ahead {
-    const float *rows;
-    size_t ld, place;
+    const float *rows; /* the first row to prefetch of the first run */
+    size_t ld, place;  /* elements from a row to the next, and from a run to the next */
 } unpacked_ahead;
 
-/* Continues the sums acc[r] of LANES keys over columns [0, width) of the keys. nr is a constant; n
- * and width are constants except at the ends. */
+/* Continues the sums acc[r] of LANES keys, of which n exist, over columns [0, width) of `keys` and
+ * columns from e on of the queries. nr is a constant at each call, and n and width are constants
+ * except at the ends. Returns `most`, raised to the magnitudes of the keys. */
 INLINE vf unpacked_columns(const int nr, const void *const *q, size_t e, const float *keys,
                            size_t ld, size_t n, size_t width, unpacked_ahead next, vf acc[FEW],
                            vf most) {
@@ -49,7 +53,7 @@ INLINE vf unpacked_columns(const int nr, const void *const *q, size_t e, const f
     return most;
 }
 
-/* Computes acc[r] of LANES keys: one chain over columns [e, end). */
+/* Computes acc[r] of LANES keys, of which n exist: one chain over columns [e, end). */
 INLINE vf unpacked_chain(const int nr, const void *const *q, size_t e, size_t end,
                          const float *keys, size_t ld, size_t n, unpacked_ahead next, vf acc[FEW],
                          vf most) {
@@ -105,7 +109,8 @@ static double NAME(k_score_unpacked_coarse)(void *const *tile, const void *const
     return unpacked_scores(true, tile, q, rows, keys, ld, n, E, vset((float)scale));
 }
 
-/* Computes acc[r] of nr rows: one chain over values [from, end) of n, for columns [0, width). */
+/* Computes acc[r] of nr rows for columns [0, width) of the values: one chain over rows [from, end)
+ * of the n rows of values. `whole`: width fills all nv vectors. */
 INLINE vf unpacked_value_chain(const int nr, const int nv, const bool whole,
                                const void *const *tile, const float *values, size_t ld, size_t from,
                                size_t end, size_t n, size_t width, vf acc[FEW_VALUES][WIDE],
@@ -134,7 +139,8 @@ INLINE vf unpacked_value_chain(const int nr, const int nv, const bool whole,
     return most;
 }
 
-/* Adds values, columns [0, width), to nr rows, in the same chains as accumulate_rows. */
+/* Sets acc = acc * factor + weights times values for nr rows and columns [0, width) of the values,
+ * in the same chains as accumulate_rows. */
 INLINE vf unpacked_values(const bool coarse, const int nr, const int nv, const bool whole,
                           void *const *acc_to, const void *const *tile, const float *values,
                           size_t ld, size_t n, size_t width, const void *const *factor, vf most) {
@@ -151,7 +157,7 @@ INLINE vf unpacked_values(const bool coarse, const int nr, const int nv, const b
     }
     for (int r = 0; r < nr; r++)
         for (size_t v = 0; v < (size_t)nv; v++)
-            go_on((float *)acc_to[r] + v * LANES, *(const float *)factor[r], total[r][v]);
+            continue_sum((float *)acc_to[r] + v * LANES, *(const float *)factor[r], total[r][v]);
     return most;
 }
 

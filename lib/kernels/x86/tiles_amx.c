@@ -1,16 +1,21 @@
-/* Tile products by AMX's TDPBF16PS. A block is 2 x 2 tiles of C. In the chosen order of pairs, 14
- * loads serve the 24 products of three parts, so the multiplier (16 cycles a product) never waits
- * for a load (8 cycles from the L1 cache, about 36 from the L2 cache):
+/* Tile products by the instruction TDPBF16PS of AMX. C is computed in blocks of 2 x 2 tiles. With
+ * three parts, a step has 24 products, and in the order of tiles.h it needs only 14 loads. So the
+ * multiplier (16 cycles a product) does not wait for loads (8 cycles from the L1 cache, about 36
+ * from the L2 cache):
  *
  *             B: tmm6  tmm7           all 8 registers: 4 of C, 2 of A, 2 of B
  *   A: tmm4      tmm0  tmm1
  *      tmm5      tmm2  tmm3
  *
- * C stays in registers over all steps and pairs of parts. Two columns of B come from the L2 cache
- * and are multiplied by all rows before the next two. Each kernel configures and releases the
- * tiles. That takes about 100 ns of several thousand, and no thread keeps tile state that every
- * context switch would have to save. The kernels run only after attn_tiles_agree has found them
- * equal to the plain product on this machine (processor_x86.c). */
+ * C stays in registers over all steps and products of parts. Two columns of tiles of B come from
+ * the L2 cache and are multiplied by all rows before the next two.
+ *
+ * Each kernel configures the tile registers at its start and releases them at its end. This takes
+ * about 100 ns of the several thousand of a kernel. In return no thread keeps tile registers that
+ * every context switch would have to save.
+ *
+ * The kernels run only on machines on which attn_tiles_agree has found the product equal to the
+ * plain one (processor_x86.c). */
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -54,8 +59,9 @@ void attn_tiles_amx(const attn_tiles *t) {
     attn_amx_end();
 }
 
-/* Linux permits use of the tile registers (8 KiB of state) on request: arch_prctl(
- * ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), for the process and the threads that it starts. */
+/* Linux permits the use of the tile registers, 8 KiB for each thread, on request: arch_prctl(
+ * ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA). The permission holds for the process and all threads
+ * that it starts later. */
 bool attn_tiles_amx_permitted(void) {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;

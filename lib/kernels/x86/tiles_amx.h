@@ -1,4 +1,5 @@
-/* The tile registers of a thread: eight registers, each with 16 rows of 64 bytes. */
+/* Products with the AMX tile registers. A thread has eight of them, each with 16 rows of 64
+ * bytes. */
 #ifndef ATTN_TILES_AMX_H
 #define ATTN_TILES_AMX_H
 
@@ -6,7 +7,7 @@
 
 #include "kernels/x86/tiles.h"
 
-/* The memory layout of LDTILECFG. */
+/* The operand of LDTILECFG in memory. */
 typedef struct attn_tile_config {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];
@@ -15,7 +16,8 @@ typedef struct attn_tile_config {
 
 _Static_assert(sizeof(attn_tile_config) == 64, "as the processor reads it");
 
-/* The tile intrinsics do not tell the compiler which memory they read, so a barrier must. */
+/* The compiler does not know which memory the tile intrinsics read. This barrier makes it store all
+ * pending data before them. */
 #define MEMORY_IS_READ __asm__ volatile("" ::: "memory")
 
 static inline __attribute__((always_inline)) void attn_amx_begin(void) {
@@ -32,10 +34,11 @@ static inline __attribute__((always_inline)) void attn_amx_end(void) {
     _tile_release();
 }
 
-/* A function for the vector unit, called after every four tile products. */
+/* A function that attn_amx_block calls after every (at most four) products of tiles, so that the
+ * vector unit computes something while the tile unit multiplies. */
 typedef void attn_amx_beside(void *state);
 
-/* Computes mi x nj tiles of C from tile (i, j) on; mi and nj are 1 or 2. */
+/* Computes mi x nj tiles of C from tile (i, j) on. mi and nj are 1 or 2. */
 static inline __attribute__((always_inline)) void
 attn_amx_block(const int parts, const int mi, const int nj, const attn_tiles *t, size_t i, size_t j,
                attn_amx_beside *beside, void *state) {
@@ -80,7 +83,7 @@ attn_amx_block(const int parts, const int mi, const int nj, const attn_tiles *t,
     MEMORY_IS_READ;
 }
 
-/* Computes all tiles of C, in blocks of at most 2 x 2. */
+/* Computes the tiles of C in rows i, i + 1 and columns j, j + 1, as far as C has them. */
 static inline __attribute__((always_inline)) void attn_amx_blocks(const int parts,
                                                                   const attn_tiles *t, size_t i,
                                                                   size_t j, attn_amx_beside *beside,

@@ -1,12 +1,13 @@
-/* Tile products by vdpbf16ps, which multiplies pairs: twice as many numbers as a float instruction.
+/* Tile products by the instruction vdpbf16ps, which multiplies pairs: twice as many numbers as a
+ * float instruction.
  *
- * A block is MR rows of A (a pair of each row is broadcast from memory) by NV tiles of B,
+ * A block is MR rows of A, of which a pair at a time is broadcast from memory, by NV tiles of B:
  *
  *       k: 4 x 16 pairs of B -> 4 registers        registers: 6 * 4 accumulators + 4 + 1 of 32
  *   6 rows of A       6 x 4 accumulators
  *
- * so that a load of B serves 6 instructions. Its rounding differs from that of the other products
- * (tiles.h), so it has its own table, "avx512_bf16". */
+ * So each load of B serves 6 instructions. The sums have another order than those of the other tile
+ * products (tiles.h), so this product has a kernel table of its own, "avx512_bf16". */
 #include <immintrin.h>
 
 #define NAME(x) x##_avx512bf16
@@ -24,7 +25,7 @@ INLINE __m512bh pair_of(const uint16_t *a) {
     return (__m512bh)_mm512_set1_epi32(pair);
 }
 
-/* Computes rows [row, row + mr) of column tiles [j, j + nv). */
+/* Computes rows [row, row + mr) of C in the columns of tiles [j, j + nv). */
 INLINE void block(const int mr, const int nv, const attn_tiles *t, size_t row, size_t j) {
     __m512 acc[MR][NV];
     for (int r = 0; r < mr; r++)
@@ -53,7 +54,8 @@ INLINE void block(const int mr, const int nv, const attn_tiles *t, size_t row, s
                              acc[r][v]);
 }
 
-/* Computes all rows of nv column tiles. 16 row_tiles modulo 6 is 0, 2 or 4 rows. */
+/* Computes all rows of C in the columns of tiles [j, j + nv). The number of rows is a multiple of
+ * 16, so 0, 2 or 4 rows are left after blocks of MR = 6 rows. */
 INLINE void columns(const int nv, const attn_tiles *t, size_t j) {
     const size_t rows = t->row_tiles * ATTN_TILE;
     size_t row = 0;

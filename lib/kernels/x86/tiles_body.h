@@ -1,26 +1,34 @@
-/* Kernels over bfloat16 tiles. The file that includes this defines NAME(x), PRODUCT (a product of
- * attn_tiles), BEGIN and END (statements before and after products), and BASE (the float table that
- * supplies softmax and all other functions). kernels.h has the contract, and round_ref.c the
- * reference. With s = ceil(E / 32) steps and p parts (tiles.h), the arrays of tiles are:
+/* Kernels over bfloat16 tiles. kernels.h describes the functions, and round_ref.c has the results
+ * that they must approximate. The file that includes this one defines:
+ *
+ *   NAME(x)      x with a suffix for the instruction set
+ *   PRODUCT      a function for products of tiles (attn_tiles)
+ *   BEGIN, END   statements before and after products
+ *   BASE         the float table that supplies softmax and all other functions
+ *
+ * With s = ceil(E / 32) steps and p parts (tiles.h), the packed operands are arrays of tiles:
  *
  *   packed keys     [keys / 16][p][s]            a tile: 32 of E by 16 keys
  *   packed values   [Ev / 16][p][packed / 32]    a tile: 32 keys by 16 of Ev
  *   packed queries  [p][s][rows / 16]            a tile: 16 queries by 32 of E
  *   numerators      [p][n / 32][2]               packed on the stack from 32 rows of scores
  *
- *        keys, once a head:  K  V             score: Q (L1) x K -> tile of scores
- *        queries, once a block:  Q            accumulate: numerators (L1) x V (L2) -> C -> acc
+ *   score:        Q x K -> scores of the tile     Q in the L1 cache
+ *   accumulate:   numerators x V -> C -> acc      numerators in the L1 cache, V in the L2 cache
  *
- * Incomplete tiles are padded with zeros. A block of 64 queries by 128 keys of width 64 holds 8 KiB
- * of Q and 16 KiB of K a part, 32 KiB of scores; numerators of 32 rows are 8 KiB a part. */
+ * Incomplete tiles are padded with zeros. For 64 queries, 128 keys and a width of 64, a part of Q
+ * has 8 KiB and a part of K 16 KiB, the scores have 32 KiB, and a part of the numerators of 32 rows
+ * has 8 KiB. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/x86/tiles_split.h"
 
-/* MOST_KEYS: the most keys of a tile of numerators. AT_ONCE: rows that are packed together. GROUP:
- * tiles of values whose sums are computed together. */
-enum { MOST_KEYS = 256, AT_ONCE = 2 * ATTN_TILE, GROUP = 4 };
+enum {
+    MOST_KEYS = 256,         /* most keys for which numerators are packed at a time */
+    AT_ONCE = 2 * ATTN_TILE, /* rows of numerators that are packed at a time */
+    GROUP = 4                /* tiles of value columns whose sums are computed at a time */
+};
 
 static size_t ceil_div(size_t n, size_t by) {
     return (n + by - 1) / by;
@@ -28,7 +36,7 @@ static size_t ceil_div(size_t n, size_t by) {
 
 /* --- packing --- */
 
-/* Splits two vectors of 16 numbers into parts. */
+/* Splits 2 x 16 numbers at `first` and `second` into parts (see split). */
 INLINE void split_at(const int parts, const float *first, const float *second, uint16_t *to,
                      size_t stride) {
     lanes numbers[2];
@@ -37,7 +45,8 @@ INLINE void split_at(const int parts, const float *first, const float *second, u
     split(parts, numbers, to, stride);
 }
 
-/* Returns x if n is `all`, else a copy of its n numbers in `room`, padded with zeros. */
+/* Returns x if n == all. Else it copies the n numbers of x to `room`, pads them with zeros up to
+ * `all`, and returns `room`. */
 INLINE const float *padded(const float *x, size_t n, const size_t all, float *room) {
     if (n == all)
         return x;
@@ -46,7 +55,8 @@ INLINE const float *padded(const float *x, size_t n, const size_t all, float *ro
     return room;
 }
 
-/* Updates the largest magnitudes with 16 numbers. It compares bits, so NaN exceeds infinity. */
+/* Raises the 16 magnitudes *most to those of 16 numbers. It compares bits, so NaN exceeds
+ * infinity. */
 INLINE void note_magnitude(words *most, const float *x) {
     words bits;
     memcpy(&bits, x, sizeof bits);
@@ -70,8 +80,8 @@ static double noted_magnitude(const words *most) {
     return largest;
 }
 
-/* Packs rows [rows, width] with stride ld as A: [parts][steps][ceil(rows / 16)]. `most` gets the
- * largest magnitudes and may be NULL. */
+/* Packs x [rows, width] with row stride ld as an operand A of tiles: [parts][steps][ceil(rows /
+ * 16)]. If `most` is not NULL, *most is raised to the magnitudes of x. */
 INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, size_t rows,
                       size_t width, words *most) {
     const size_t row_tiles = ceil_div(rows, ATTN_TILE), steps = ceil_div(width, ATTN_TILE_DEPTH);
@@ -126,7 +136,7 @@ INLINE void transpose_block(float to[ATTN_TILE][ATTN_TILE], const float *x, size
 #endif
 }
 
-/* Packs up to 32 elements of up to 16 keys as B, padded with zeros. */
+/* Packs `width` <= 32 elements of n <= 16 keys as one tile B of each part, padded with zeros. */
 INLINE void pack_columns(const int parts, uint16_t *to, size_t part, const float *x, size_t ld,
                          size_t n, size_t width, words *most) {
     _Alignas(64) float columns[2][ATTN_TILE][ATTN_TILE];
@@ -161,7 +171,7 @@ INLINE double pack_key(const int parts, uint16_t *to, const float *x, size_t ld,
     return noted_magnitude(&most);
 }
 
-/* Packs n values. Row k of a tile pairs values k and k + 16 of the tile's 32. */
+/* Packs n values [n, Ev]. A tile has 32 values in 16 rows: row k pairs values k and k + 16. */
 INLINE double pack_value(const int parts, uint16_t *to, const float *x, size_t ld, size_t n,
                          size_t Ev) {
     const size_t steps = ceil_div(n, ATTN_TILE_DEPTH), part = steps * ATTN_TILE_CELLS;
@@ -211,7 +221,7 @@ INLINE void score(const int parts, float *tile, const uint16_t *q, size_t rows,
     BEGIN;
     if (whole)
         PRODUCT(&t);
-    if (whole < row_tiles) { /* the tile of scores has no padding rows */
+    if (whole < row_tiles) { /* the last rows go through `last`, since `tile` has no padding rows */
         t.c = last;
         t.a += whole * ATTN_TILE_CELLS;
         t.row_tiles = 1;
@@ -223,7 +233,7 @@ INLINE void score(const int parts, float *tile, const uint16_t *q, size_t rows,
     scale_rows(tile, ld, rows, n, scale);
 }
 
-/* Adds the products of one tile of keys with up to GROUP tiles of values to acc. */
+/* Sets acc = acc * factor + C for all rows and columns of C, the product that *t describes. */
 INLINE void add_group(float *acc, size_t lda, const attn_tiles *t, size_t rows,
                       const float *factor) {
     for (size_t r = 0; r < rows; r++)
@@ -231,7 +241,7 @@ INLINE void add_group(float *acc, size_t lda, const attn_tiles *t, size_t rows,
             acc[r * lda + e] = fmaf(acc[r * lda + e], factor[r], t->c[r * t->ldc + e]);
 }
 
-/* Accumulates at most AT_ONCE rows. */
+/* Does the work of `accumulate` for at most AT_ONCE rows. */
 INLINE void accumulate_rows(const int parts, float *acc, const float *tile, size_t rows,
                             const uint16_t *values, size_t n, size_t packed, size_t Ev,
                             const float *factor) {
@@ -259,8 +269,8 @@ INLINE void accumulate_rows(const int parts, float *acc, const float *tile, size
     }
 }
 
-/* Flushes parts of numerators below the normal range to zero before rounding, as the pass does
- * (tiles_pass.c), so that both give the same bytes. */
+/* The caller wraps this function in FLUSHED. tiles_pass.c computes the parts of numerators under
+ * FLUSHED, too, and both must give the same bytes. */
 INLINE void accumulate(const int parts, float *acc, const float *tile, size_t rows,
                        const uint16_t *values, size_t first, size_t n, size_t packed, size_t Ev,
                        const float *factor) {
@@ -320,7 +330,7 @@ TABLE(3)
 void NAME(attn_kernels_tiles)(attn_kernels *k, attn_precision precision) {
     k->precision = precision;
     k->plain = BASE;
-    k->score_unpacked = NULL; /* sums in the order of BASE's products, not of tile products */
+    k->score_unpacked = NULL; /* the functions of BASE add in another order than tile products */
     k->accumulate_unpacked = NULL;
     k->rows = ATTN_MOST_ROWS;
     k->key_unit = ATTN_TILE_DEPTH;

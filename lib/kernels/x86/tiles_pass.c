@@ -1,14 +1,18 @@
-/* A pass over whole tiles of keys by AMX. While the tile unit multiplies, the vector unit computes
- * exponentials. An item is 32 rows and one tile of keys, and three items are in the pipeline:
+/* The kernel `pass` for AMX: score, softmax and accumulate over whole tiles of keys. While the tile
+ * unit multiplies, the vector unit computes exponentials.
+ *
+ * An item is 32 rows and one tile of keys. It takes three steps, and three items are in work at a
+ * time, each at another step:
  *
  *   item       n: scores                 n - 1: numerators                   n - 2: values
  *              Q K^T -> S[n % 2]         S[(n-1) % 2] -> parts P[(n-1) % 2]  P[n % 2] V -> acc
  *   tile unit  ==== products of n ================ products of n - 2 ===================
- *   vectors      e^s of n - 1, 32 cells after each four products …              maxima of n
+ *   vectors      numerators of n - 1, 32 cells at a time …                      maxima of n
  *
- * Blocks are 2 x 2 tiles of C as in tiles_amx.c. S takes 16 KiB, P 8 KiB a part, C 4 KiB. Keys and
- * values (16 KiB a part and tile of width 64) come from the L2 cache, and each tile serves all rows
- * of the block. Each cell is computed as score, softmax and accumulate do it. */
+ * Products are computed in blocks of 2 x 2 tiles of C, as in tiles_amx.c. S takes 16 KiB, each part
+ * of P 8 KiB, and C 4 KiB. Keys and values (16 KiB for each part of a tile of width 64) come from
+ * the L2 cache, and each tile of keys is used for all rows before the next. A cell gets the same
+ * bits as from the kernels score, softmax and accumulate. */
 #include <math.h>
 #include <string.h>
 
@@ -19,38 +23,41 @@
 #include "kernels/x86/simd_exp.h"
 
 enum { ROWS = 2 * ATTN_TILE, KEYS = 128, COLS = KEYS / ATTN_TILE, STEPS = KEYS / ATTN_TILE_DEPTH };
-enum { PART = STEPS * 2 * ATTN_TILE_CELLS };
+enum { PART = STEPS * 2 * ATTN_TILE_CELLS }; /* elements of one part of the numerators of an item */
 
-/* One item: its rows and tile, and the buffers from scores to numerators. */
+/* One item and its buffers. */
 typedef struct item {
-    size_t first, rows, tile; /* rows 0: no item */
-    float *scores;            /* [ROWS, KEYS], not yet scaled */
-    uint16_t *parts;          /* [parts][STEPS][2] tiles */
-    float *shift, *fall;      /* [ROWS] exponent of the new maximum; factor of the previous sums */
+    size_t first, rows; /* rows [first, first + rows) of the pass; rows = 0: there is no item */
+    size_t tile;        /* number of the tile of keys */
+    float *scores;      /* [ROWS, KEYS], not yet scaled */
+    uint16_t *parts;    /* the parts of the numerators, as tiles: [parts][STEPS][2] */
+    float *shift;       /* [ROWS]: exponent of the row's maximum, this tile included */
+    float *factor;      /* [ROWS]: factor for the sums over the tiles before this one */
 } item;
 
+/* The state of a pass. A portion is 32 cells of a row. The vector unit computes portions of the
+ * item `now` between the products of two other items, evenly distributed over these products. */
 typedef struct pass {
     const attn_tile_pass *p;
-    int number; /* number of parts */
-    size_t lda, key_steps, row_tiles;
-    vf scale, hi, lo; /* hi, lo: scale * log2(e), in two parts */
-    /* The item whose numerators are computed, and its progress: portions of 32 cells, done and in
-     * total, and sixteenths of a portion: those to add after four products, and the current sum. */
+    int number;                       /* number of bfloat16 parts of an operand */
+    size_t lda, key_steps, row_tiles; /* row stride of acc; tiles of E; tiles of rows */
+    vf scale, hi, lo;                 /* hi + lo = scale * log2(e) */
     const item *now;
-    size_t done, all, rate, due;
-    vf part;
+    size_t done, all; /* portions of `now` that are computed, and portions in all */
+    size_t rate, due; /* in 1/16 portion: due at each call of some_portions; due now */
+    vf part;          /* sums of the lanes over the portions of the current row so far */
 } pass;
 
-/* --- vectors --- */
+/* --- work of the vector unit --- */
 
-/* Computes the numerators of 16 cells. */
-INLINE vf cells(const bool coarse, const bool mild, const float *from, vf shift, const pass *w) {
-    return mild ? numerator_of(coarse, vload(from), w->hi, w->lo, shift)
-                : numerator(coarse, vmul(vload(from), w->scale), shift);
+/* Computes the numerators of 16 cells. `fused`: see can_fuse_scale. */
+INLINE vf cells(const bool coarse, const bool fused, const float *from, vf shift, const pass *w) {
+    return fused ? numerator_of(coarse, vload(from), w->hi, w->lo, shift)
+                 : numerator(coarse, vmul(vload(from), w->scale), shift);
 }
 
-/* Splits numerators into parts as split() does. They are normal numbers or 0, for which the
- * instruction rounds as split() does. */
+/* Splits 2 x 16 numerators into parts as split() does. With one part it uses an instruction, which
+ * rounds as split() does, since numerators are normal numbers or 0. */
 INLINE void split_numerators(const int parts, const vf x[2], uint16_t *to) {
     if (parts > 1) {
         split(parts, x, to, PART);
@@ -63,15 +70,15 @@ INLINE void split_numerators(const int parts, const vf x[2], uint16_t *to) {
     _mm512_store_si512(to, _mm512_permutexvar_epi16(pairs, halves));
 }
 
-/* Computes 32 cells of the current item. */
-INLINE void portion(const int parts, const bool mild, pass *w) {
+/* Computes the next portion of the item w->now. */
+INLINE void portion(const int parts, const bool fused, pass *w) {
     const size_t r = w->done / STEPS, s = w->done % STEPS;
     const item *n = w->now;
     const float *from = n->scores + r * KEYS + s * ATTN_TILE_DEPTH;
     const vf shift = vset(n->shift[r]);
     const bool coarse = parts == 2;
-    const vf x[2] = {cells(coarse, mild, from, shift, w),
-                     cells(coarse, mild, from + LANES, shift, w)};
+    const vf x[2] = {cells(coarse, fused, from, shift, w),
+                     cells(coarse, fused, from + LANES, shift, w)};
     w->part = vadd(vadd(s ? w->part : vset(0.0f), x[0]), x[1]);
     if (w->p->kept) {
         float *to = (float *)w->p->kept + (n->first + r) * w->p->ld_kept + n->tile * KEYS +
@@ -82,25 +89,25 @@ INLINE void portion(const int parts, const bool mild, pass *w) {
     split_numerators(parts, x, n->parts + s * (2 * ATTN_TILE_CELLS) + r * ATTN_TILE_DEPTH);
     if (s == STEPS - 1) {
         float *sum = (float *)w->p->sum + (n->first + r) * LANES;
-        vstore(sum, vfma(vload(sum), vset(n->fall[r]), w->part));
+        vstore(sum, vfma(vload(sum), vset(n->factor[r]), w->part));
     }
     w->done++;
 }
 
-/* Computes the portions that fit into the time of four products. */
-INLINE void some_portions(const bool mild, pass *w) {
+/* Computes the portions that are due after (at most) four products of tiles. */
+INLINE void some_portions(const bool fused, pass *w) {
     for (w->due += w->rate; w->due >= 16 && w->done < w->all; w->due -= 16)
-        portion(w->number, mild, w);
+        portion(w->number, fused, w);
 }
-INLINE void beside_mild(void *state) {
+INLINE void beside_fused(void *state) {
     some_portions(true, state);
 }
-INLINE void beside_any(void *state) {
+INLINE void beside_separate(void *state) {
     some_portions(false, state);
 }
 
-/* Each of these three functions returns the maximum of two shuffles of a and b: by 32-bit elements,
- * by pairs, by quarters. */
+/* Each of these three functions returns the maximum of two vectors that are shuffled from a and b:
+ * by 32-bit elements, by pairs of elements, and by quarters of a vector. */
 INLINE vf larger_elements(vf a, vf b) {
     return vmax(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
 }
@@ -113,8 +120,8 @@ INLINE vf larger_quarters(vf a, vf b) {
     return vmax(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
 }
 
-/* Returns the largest score of each of 16 rows. Each of four steps merges two vectors into one that
- * holds the maxima of both. */
+/* Returns the largest score of each of 16 rows. First each row becomes one vector of maxima. Then
+ * each of four steps merges pairs of vectors, so that 16 vectors become 8, 4, 2 and 1. */
 INLINE vf row_maxima(const float *scores) {
     vf most[LANES];
     for (int r = 0; r < LANES; r++) {
@@ -131,7 +138,9 @@ INLINE vf row_maxima(const float *scores) {
     return larger_quarters(most[0], most[1]);
 }
 
-/* Updates the running maxima with the scores of the item, and computes shift and fall from them. */
+/* Raises the running maxima of the item's rows to its scores. Sets n->shift to the exponents of the
+ * new maxima, and n->factor to the powers of two that rescale sums from the old maxima to the
+ * new. */
 INLINE void raise_maxima(const pass *w, const item *n) {
     for (size_t r = 0; r < n->rows; r += LANES) {
         float *max = (float *)w->p->max + n->first + r;
@@ -141,14 +150,14 @@ INLINE void raise_maxima(const pass *w, const item *n) {
         const vf shift = row_exponent(now);
         vstore_n(max, now, rows);
         vstore(n->shift + r, shift);
-        vstore(n->fall + r, vscale(vset(1.0f), vsub(row_exponent(old), shift)));
+        vstore(n->factor + r, vscale(vset(1.0f), vsub(row_exponent(old), shift)));
     }
     for (size_t r = 0; w->p->maxima && r < n->rows; r++)
         ((float *)w->p->maxima)[(n->first + r) * w->p->ld_maxima + n->tile] =
             ((float *)w->p->max)[n->first + r];
 }
 
-/* --- tiles --- */
+/* --- work of the tile unit --- */
 
 INLINE void score_item(const int parts, attn_amx_beside *beside, const item *n, pass *w) {
     const attn_tile_pass *p = w->p;
@@ -170,11 +179,12 @@ INLINE void score_item(const int parts, attn_amx_beside *beside, const item *n, 
         attn_amx_blocks(parts, &t, 0, j, beside, w);
 }
 
-/* Sets acc = acc * fall + C for up to 32 columns. Rows of acc are padded. */
+/* Sets acc = acc * factor + C for `columns` <= 2 columns of tiles. Rows of acc are padded, so whole
+ * vectors are written. */
 INLINE void add_sums(float *acc, size_t lda, const float *c, const item *n, size_t columns) {
     for (size_t r = 0; r < n->rows; r++, acc += lda, c += ROWS)
         for (size_t e = 0; e < columns * ATTN_TILE; e += LANES)
-            vstore(acc + e, vfma(vload(acc + e), vset(n->fall[r]), vload(c + e)));
+            vstore(acc + e, vfma(vload(acc + e), vset(n->factor[r]), vload(c + e)));
 }
 
 INLINE void value_item(const int parts, attn_amx_beside *beside, const item *n, pass *w) {
@@ -203,8 +213,8 @@ INLINE void value_item(const int parts, attn_amx_beside *beside, const item *n, 
 
 /* --- the pipeline --- */
 
-/* Returns item `index` of the pass with its buffers. It has no rows if the index is out of range.
- */
+/* Returns item number `index` of the pass with the given buffers. `halves` is the number of items
+ * for each tile of keys. After the last item it returns one without rows. */
 INLINE item item_at(const attn_tile_pass *p, size_t index, size_t halves, item buffers) {
     if (index >= p->tiles * halves) {
         buffers.rows = 0;
@@ -216,7 +226,7 @@ INLINE item item_at(const attn_tile_pass *p, size_t index, size_t halves, item b
     return buffers;
 }
 
-/* Makes `now` the item whose numerators are computed during the products of two other items. */
+/* Makes `now` the item whose portions are computed during the products of `scored` and `summed`. */
 INLINE void begin_portions(const int parts, const item *now, const item *scored, const item *summed,
                            pass *w) {
     const size_t columns = (w->p->Ev + ATTN_TILE - 1) / ATTN_TILE;
@@ -231,11 +241,11 @@ INLINE void begin_portions(const int parts, const item *now, const item *scored,
     w->due = 0;
 }
 
-INLINE void run(const int parts, const bool mild, const attn_tile_pass *p) {
-    attn_amx_beside *beside = mild ? beside_mild : beside_any;
+INLINE void run(const int parts, const bool fused, const attn_tile_pass *p) {
+    attn_amx_beside *beside = fused ? beside_fused : beside_separate;
     _Alignas(64) float scores[2][ROWS * KEYS];
     _Alignas(64) uint16_t numerators[2][MOST_PARTS * PART];
-    _Alignas(64) float shift[3][ROWS], fall[3][ROWS];
+    _Alignas(64) float shift[3][ROWS], factor[3][ROWS];
     const size_t halves = (p->rows + ROWS - 1) / ROWS, items = p->tiles * halves;
     pass w = {
         .p = p,
@@ -255,14 +265,14 @@ INLINE void run(const int parts, const bool mild, const attn_tile_pass *p) {
                                     (item){.scores = scores[n % 2],
                                            .parts = numerators[n % 2],
                                            .shift = shift[n % 3],
-                                           .fall = fall[n % 3]});
+                                           .factor = factor[n % 3]});
         begin_portions(parts, &now, &scored, &summed, &w);
         if (scored.rows)
             score_item(parts, beside, &scored, &w);
         if (summed.rows)
             value_item(parts, beside, &summed, &w);
         while (w.done < w.all)
-            portion(parts, mild, &w);
+            portion(parts, fused, &w);
         if (scored.rows)
             raise_maxima(&w, &scored);
         summed = now;
@@ -270,9 +280,10 @@ INLINE void run(const int parts, const bool mild, const attn_tile_pass *p) {
     }
 }
 
-/* Tells whether the pass can use the faster exponential: the scale is a power of two, so the
- * exponential can apply it exactly, and no score has to be raised to LOWEST. */
-static bool is_mild(const attn_tile_pass *p) {
+/* Returns whether the exponential can apply the scale, which saves a multiplication and a maximum
+ * for each cell (numerator_of). The scale must be a power of two, so that this is exact, and no
+ * score may be so low that it would have to be raised to LOWEST. */
+static bool can_fuse_scale(const attn_tile_pass *p) {
     int exponent;
     return frexp(p->scale, &exponent) == 0.5 && exponent > -60 && exponent < 60 &&
            p->max_score < (double)-LOWEST / 2;
@@ -282,13 +293,13 @@ static bool is_mild(const attn_tile_pass *p) {
     OUT_OF_LINE void run_##parts(const attn_tile_pass *p) {                                        \
         run(parts, false, p);                                                                      \
     }                                                                                              \
-    OUT_OF_LINE void run_mild_##parts(const attn_tile_pass *p) {                                   \
+    OUT_OF_LINE void run_fused_##parts(const attn_tile_pass *p) {                                  \
         run(parts, true, p);                                                                       \
     }                                                                                              \
     static void pass_##parts(const attn_tile_pass *p) {                                            \
         attn_amx_begin();                                                                          \
-        if (is_mild(p))                                                                            \
-            FLUSHED(run_mild_##parts(p));                                                          \
+        if (can_fuse_scale(p))                                                                     \
+            FLUSHED(run_fused_##parts(p));                                                         \
         else                                                                                       \
             FLUSHED(run_##parts(p));                                                               \
         attn_amx_end();                                                                            \

@@ -1,6 +1,7 @@
-/* Tile products in plain C for any x86-64: the definition of tiles.h, and the reference for the
- * other products. It computes one tile of C at a time and widens B once for its 16 rows. The
- * compiler can turn the two inner sums over 16 columns into vectors. */
+/* Tile products in plain C for any x86-64, exactly as tiles.h defines them. They replace AMX on
+ * other processors, and AMX is compared with them. The code computes one tile of C at a time and
+ * widens B to float once for all 16 rows. The compiler vectorises the inner loop over 16
+ * columns. */
 #include <attn/rng.h>
 
 #include "kernels/processor.h"
@@ -12,7 +13,7 @@
 #define END
 #include "kernels/x86/tiles_body.h"
 
-/* Flushes subnormal numbers to zero. */
+/* Replaces a subnormal number by a zero of the same sign. */
 INLINE float flush(float x) {
     const uint32_t bits = attn_bf16_bits(x);
     return attn_bf16_float(bits & 0x7f800000u ? bits : bits & 0x80000000u);
@@ -59,8 +60,8 @@ INLINE void product(const attn_tiles *t) {
         }
 }
 
-/* Compiles the same code with the FMA instruction. A C library may take a hundred instructions for
- * fmaf. */
+/* The same code, compiled with the FMA instruction. Without it fmaf is a call that may take a
+ * hundred instructions. */
 __attribute__((target("avx2,fma"))) static void product_fma(const attn_tiles *t) {
     product(t);
 }
@@ -73,13 +74,15 @@ void attn_tiles_plain(const attn_tiles *t) {
     product(t);
 }
 
-/* --- the check of another product --- */
+/* --- comparison of another product with the plain one --- */
 
 enum { CHECK_TILES = 3, CHECK_CELLS = 3 * CHECK_TILES * CHECK_TILES * ATTN_TILE_CELLS };
 
-/* Fills x with random bfloat16 numbers. One in eight has any finite exponent, so that products
- * overflow and underflow. One in eight is zero or subnormal. The others have magnitude 1, or with
- * `small` 2^-65, so that products and sums are close to the smallest normal number. */
+/* Fills x with n random bfloat16 numbers:
+ *   1 of 8   any exponent, so that products overflow and underflow (with `small`: below 1)
+ *   1 of 8   zero or subnormal
+ *   6 of 8   a magnitude near 1 (with `small`: near 2^-65, so that products and sums are close to
+ *            the smallest normal number) */
 static void fill(uint16_t *x, size_t n, uint64_t seed, bool small) {
     for (size_t i = 0; i < n; i++) {
         const uint64_t bits = attn_rng_bits(seed, i), kind = bits >> 32 & 7;

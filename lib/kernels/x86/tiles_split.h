@@ -1,4 +1,4 @@
-/* Splits numbers into bfloat16 parts (bf16.h), 16 at a time, in registers. */
+/* Splits float32 numbers into bfloat16 parts (bf16.h), 2 x 16 at a time, in registers. */
 #ifndef ATTN_TILES_SPLIT_H
 #define ATTN_TILES_SPLIT_H
 
@@ -14,7 +14,7 @@ enum { MOST_PARTS = 3 };
 typedef float lanes __attribute__((vector_size(64)));
 typedef uint32_t words __attribute__((vector_size(64)));
 
-/* Packs the upper halves of the 32-bit elements of two vectors as pairs. */
+/* Makes 16 pairs of bfloat16 from the upper halves of 2 x 16 elements of 32 bits. */
 #ifdef __AVX512F__ /* one instruction: (second & high) | (first >> 16 & ~high) */
 #define PAIR_UP(first, second)                                                                     \
     (words) _mm512_ternarylogic_epi32((__m512i)(second), (__m512i)((first) >> 16),                 \
@@ -23,8 +23,8 @@ typedef uint32_t words __attribute__((vector_size(64)));
 #define PAIR_UP(first, second) ((first) >> 16 | ((second)&0xffff0000))
 #endif
 
-/* Splits 2 x 16 numbers into `parts` rows of 16 pairs, `stride` elements apart. `to` is aligned to
- * 64 bytes. */
+/* Splits 2 x 16 numbers into `parts` bfloat16 each. Part p of all numbers becomes a row of 16 pairs
+ * at to + p * stride. `to` is aligned to 64 bytes. */
 INLINE void split(const int parts, const lanes numbers[2], uint16_t *to, size_t stride) {
     lanes rest[2] = {numbers[0], numbers[1]};
     for (int p = 0; p < parts; p++) {

@@ -1,16 +1,20 @@
-/* Lists of float32 on x86-64: the choice of the vector loops, and a reader for any x86-64. Lists
- * are most bytes of JSON requests, so the reader finds, checks and converts a number with few SSE2
+/* Lists of float32 on x86-64: the choice of the vector loops for AVX2 and AVX-512, and a reader for
+ * any x86-64. Lists are most bytes of JSON requests, so the reader converts a number with few SSE2
  * instructions and one division.
  *
- * It finds the ',' or ']' that ends the number among 32 bytes, so it can start on the next number
- * before this one is converted. Up to 16 digits after the point and up to 3 before it give an
- * integer w < 10^18 and a power of ten 10^n, n <= 16, both exact. The error of w / 10^n in double
- * is at most 2 units in the last place. If the double is at least 2^11 such units away from the
- * midpoint of two floats, it rounds to the same float as the exact number, since rounding is
- * monotonic. Omitted digits do not change that if the integer of the others is at least 2^43.
- * attn_read_f32 reads all other numbers.
+ * - The reader first searches the next 32 bytes for the ',' or ']' that ends the number. So the
+ *   processor can start on the next number before this one is converted.
+ * - Up to 3 digits before the point and up to 16 after it form an integer w < 10^18. With n digits
+ *   after the point the number is w / 10^n. The error of this quotient in double precision is at
+ *   most 2 units in the last place.
+ * - If the double is at least 2^11 such units away from the midpoint of two floats, it rounds to
+ *   the same float as the exact number.
+ * - More digits after the point are omitted if w >= 2^43, since they then change the double by less
+ *   than 2^10 units in the last place.
+ * - attn_read_f32 reads all other numbers.
  *
- * With AVX2 or AVX-512 the reader first tries blocks of numbers (number_lists_read_body.h). */
+ * With AVX2 or AVX-512 the reader first tries to read many numbers at a time
+ * (number_lists_read_body.h). */
 #include <emmintrin.h>
 #include <math.h>
 #include <string.h>
@@ -19,9 +23,10 @@
 #include "number/number.h"
 #include "number/number_lists.h"
 
-/* Returns ATTN_ISA_AVX512 or ATTN_ISA_AVX2 if that is the chosen instruction set and the processor
- * also has BMI2, LZCNT and, for AVX-512, CD. Else it returns ATTN_ISA_REF. It tests LZCNT by BMI2,
- * which came at the same time, since not every compiler has a name for LZCNT here. */
+/* Returns the vector loops to use: ATTN_ISA_AVX512, ATTN_ISA_AVX2, or ATTN_ISA_REF for none. The
+ * choice follows attn_isa_current. Both loops need BMI2 and LZCNT, too, and the AVX-512 loop needs
+ * CD. The test for BMI2 stands for LZCNT, which came with the same processors, since not every
+ * compiler has a name for LZCNT here. */
 static attn_isa wide_isa(void) {
     const attn_isa isa = attn_kernels_current()->isa; /* emulated AMX may run on AVX2 */
     if (!__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
@@ -40,10 +45,10 @@ char *attn_write_singles_wide(char *p, const float *values, size_t n, size_t wid
 }
 
 enum {
-    AHEAD = 32,
-    KEPT = 16,
-    FEW = 16,    /* numbers; a shorter run does not repay the search for blocks */
-    ALONE = 1024 /* bytes that are read number by number after it */
+    AHEAD = 32,  /* bytes in which read_near searches the end of a number */
+    KEPT = 16,   /* most digits after the point that are converted; 16 bytes are loaded at once */
+    FEW = 16,    /* if the vector loop reads fewer numbers, it does not pay for its search */
+    ALONE = 1024 /* bytes that are then read number by number before the vector loop runs again */
 };
 
 static const int64_t integers[] = {1,
@@ -66,7 +71,7 @@ static const int64_t integers[] = {1,
 static const double powers[] = {1e0, 1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7, 1e8,
                                 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16};
 
-/* The 16 bytes from byte n on are 16 - n zeros and n bytes of ones. */
+/* The 16 bytes at keep_last + n are a mask of the last n of 16 bytes. */
 static const uint8_t keep_last[32] = {0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   0,
                                       0,   0,   0,   0,   0,   255, 255, 255, 255, 255, 255,
                                       255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
@@ -79,7 +84,8 @@ static inline uint32_t mask32(__m128i low, __m128i high) {
     return (uint32_t)_mm_movemask_epi8(low) | (uint32_t)_mm_movemask_epi8(high) << 16;
 }
 
-/* Finds digits: an offset maps '0' … '9' to the ten smallest signed bytes. */
+/* Sets each byte that is a digit to 255. Adding 80 maps '0' … '9' to the ten smallest signed bytes,
+ * -128 … -119. */
 static inline __m128i is_digit(__m128i bytes) {
     return _mm_cmplt_epi8(_mm_add_epi8(bytes, _mm_set1_epi8(80)), _mm_set1_epi8(-118));
 }
@@ -89,16 +95,18 @@ static inline __m128i ends_number(__m128i bytes) {
                         _mm_cmpeq_epi8(bytes, _mm_set1_epi8(']')));
 }
 
-/* Returns the n <= 16 bytes before `last`, with digits as 0 … 9, after 16 - n zeros. */
+/* Returns 16 - n zeros followed by the n <= 16 bytes before `last`, each minus '0'. */
 static inline __m128i bytes_before(const char *last, size_t n) {
     return _mm_and_si128(_mm_sub_epi8(load(last - KEPT), _mm_set1_epi8('0')), load(keep_last + n));
 }
 
-/* Converts sixteen digits to an integer. It joins bytes to pairs, fours and eights. */
+/* Converts sixteen bytes 0 … 9 to an integer. It joins neighbouring digits to numbers of two
+ * digits, then of four, then of eight. */
 static inline int64_t integer_of(__m128i bytes) {
     __m128i weight = _mm_set1_epi16(2561);
     __asm__("" : "+x"(weight)); /* keeps GCC from using shifts and additions */
-    /* first + 256 second, times 10 * 256 + 1: the upper byte is 10 first + second */
+    /* An element is first + 256 * second. Times 10 * 256 + 1, its upper byte is 10 * first +
+     * second. */
     __m128i pairs = _mm_srli_epi16(_mm_mullo_epi16(bytes, weight), 8);
     __m128i fours = _mm_madd_epi16(pairs, _mm_set1_epi32(100 | 1 << 16));
     __m128i eights = _mm_madd_epi16(_mm_packs_epi32(fours, fours), _mm_set1_epi32(10000 | 1 << 16));
@@ -106,7 +114,7 @@ static inline int64_t integer_of(__m128i bytes) {
     return (int64_t)((uint32_t)both * UINT64_C(100000000) + (both >> 32));
 }
 
-/* Converts the digits before the point, at most 3. */
+/* Converts the n <= 3 digits before the point. */
 static inline int64_t whole_part(const char *p, size_t n) {
     int64_t w = p[0] - '0';
     for (size_t i = 1; i < n; i++)
@@ -114,7 +122,8 @@ static inline int64_t whole_part(const char *p, size_t n) {
     return w;
 }
 
-/* Computes w / 10^n as a float. false: the double is too near to the midpoint of two floats. */
+/* Computes w / 10^n as a float, negative if `sign` is 1. Returns false if the double is nearer than
+ * 2^11 units in its last place to the midpoint of two floats. */
 static inline bool divide(int64_t w, size_t n, uint32_t sign, float *out) {
     double wide = (double)w / powers[n];
     float value = (float)wide;
@@ -127,7 +136,8 @@ static inline bool divide(int64_t w, size_t n, uint32_t sign, float *out) {
     return ((uint32_t)bits & 0x1FFFFFFF) - (0x10000000u - 2048) >= 4096;
 }
 
-/* Reads the most frequent form, [-]d.d…d ended within 16 bytes, as read_near does. */
+/* Reads the number at p if it has the most frequent form: one digit before the point, and ',' or
+ * ']' within 16 bytes. Returns the position after it, or NULL for other forms. */
 static inline const char *read_short(const char *p, float *out) {
     uint32_t stop = (uint32_t)_mm_movemask_epi8(ends_number(load(p)));
     if (!stop)
@@ -143,8 +153,8 @@ static inline const char *read_short(const char *p, float *out) {
     return divide(integer_of(bytes) + first * integers[n], (size_t)n, sign, out) ? last : NULL;
 }
 
-/* Reads the number at p if it has the form [-]d[d][d].d…d and ',' or ']' ends it within AHEAD
- * bytes. Returns its end, or NULL for other forms. */
+/* Reads the number at p if it has 1 to 3 digits before the point, no exponent, and ',' or ']'
+ * within AHEAD bytes. Returns the position after it, or NULL for other forms. */
 static inline const char *read_near(const char *p, float *out) {
     __m128i low = load(p), high = load(p + 16);
     uint32_t stop = mask32(ends_number(low), ends_number(high));
@@ -161,10 +171,10 @@ static inline const char *read_near(const char *p, float *out) {
             return NULL;
     }
     uint32_t others = sign | 1u << (sign + whole);
-    size_t n = size - sign - whole - 1; /* wraps if the number ends before the point */
+    size_t n = size - sign - whole - 1; /* wraps to a large value if there is no point */
     if ((digit ^ ~others) & ((1u << size) - 1) || n - 1 >= AHEAD)
         return NULL;
-    size_t most = KEPT - (whole == 3); /* w < 2^63 */
+    size_t most = KEPT - (whole == 3); /* so that w < 2^63 */
     size_t kept = n < most ? n : most;
     int64_t w = integer_of(bytes_before(first + whole + 1 + kept, kept));
     w += whole_part(first, whole) * integers[kept];
@@ -173,8 +183,9 @@ static inline const char *read_near(const char *p, float *out) {
     return p + size;
 }
 
-/* Reads the number at p in any form. NULL: there is none, or it is infinite. `fast` tells that the
- * bytes around it are readable. */
+/* Reads the number at p in any form. Returns the position after it, or NULL if there is no number
+ * or it is infinite. `fast`: KEPT bytes before p and AHEAD bytes from p on are readable, as
+ * read_short and read_near need. */
 static inline const char *read_one(const char *p, const char *end, bool fast, float *out) {
     const char *next = fast ? read_short(p, out) : NULL;
     if (!next && fast)
@@ -188,7 +199,7 @@ const char *attn_read_singles(const char *p, const char *start, const char *end,
                               size_t room, size_t *count, bool *comma) {
     const char *from = end - start >= KEPT + AHEAD ? start + KEPT : end, *to = end - AHEAD;
     attn_isa isa = wide_isa();
-    const char *block = from; /* position from which blocks are tried again */
+    const char *block = from; /* from this position on, the vector loop is tried */
     size_t i = 0;
     bool closed = false;
     *comma = true;
@@ -198,7 +209,7 @@ const char *attn_read_singles(const char *p, const char *start, const char *end,
                            ? attn_read_singles_avx512(p, end, out + i, room - i, &p, &closed)
                            : attn_read_singles_avx2(p, end, out + i, room - i, &p, &closed);
             i += n;
-            if (n < FEW) /* many numbers of other forms */
+            if (n < FEW)
                 block = end - p > ALONE ? p + ALONE : end;
             if (closed || i == room)
                 break;

@@ -12,7 +12,7 @@ typedef struct block {
     __m256i low, high;
 } block;
 
-static inline mark hidden(char c) {
+static inline mark broadcast(char c) {
     return _mm256_set1_epi8(c);
 }
 
@@ -29,15 +29,16 @@ static inline block load(const char *p) {
     return (block){_mm256_loadu_si256((const void *)p), _mm256_loadu_si256((const void *)(p + 32))};
 }
 
-/* Finds digits: an offset maps '0' … '9' to the ten smallest signed bytes. */
+/* Adding 80 maps '0' … '9' to the ten smallest signed bytes, -128 … -119. */
 static inline uint64_t digits_of(block bytes) {
     const __m256i shift = _mm256_set1_epi8(80), ten = _mm256_set1_epi8(-118);
     return bits_of(_mm256_cmpgt_epi8(ten, _mm256_add_epi8(bytes.low, shift)),
                    _mm256_cmpgt_epi8(ten, _mm256_add_epi8(bytes.high, shift)));
 }
 
-/* Gathers the bits at the n places of `from`. The instruction PEXT does the same, but takes
- * hundreds of cycles on AMD's first processors that have it. */
+/* Returns an integer whose bit i is the bit of `bits` at the i-th of the n set bits of `from`. The
+ * instruction PEXT computes this, too, but takes up to hundreds of cycles on AMD processors before
+ * Zen 3. */
 static inline uint64_t gather(uint64_t bits, uint64_t from, size_t n) {
     uint64_t all = 0;
     for (size_t i = 0; i < 6; i++, from &= from - 1)
@@ -55,7 +56,8 @@ static inline __m256i four_at(const uint64_t *from) {
     return _mm256_loadu_si256((const void *)from);
 }
 
-/* Loads the 16 bytes before the ends of numbers 1 and 3 if `odd`, else of 0 and 2. */
+/* Loads the 16 bytes before the ends of two numbers: numbers 1 and 3 if `odd` is 1, numbers 0 and 2
+ * if it is 0. */
 static inline __m256i load_two(const uint64_t *stop, int odd) {
     const __m128i *a = (const void *)(uintptr_t)stop[odd];
     const __m128i *b = (const void *)(uintptr_t)stop[2 + odd];
@@ -63,7 +65,7 @@ static inline __m256i load_two(const uint64_t *stop, int odd) {
                                    _mm_loadu_si128(b - 1), 1);
 }
 
-/* Selects the last n[2 i + odd] bytes of lane i. */
+/* Returns a mask of the last n[2 i + odd] bytes of the i-th 16 bytes. */
 static inline __m256i last_bytes(__m256i n, int odd) {
     const __m256i from_behind =
         _mm256_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11,
@@ -71,8 +73,9 @@ static inline __m256i last_bytes(__m256i n, int odd) {
     return _mm256_cmpgt_epi8(_mm256_shuffle_epi8(n, _mm256_set1_epi8(odd ? 8 : 0)), from_behind);
 }
 
-/* Removes the point from the bytes and joins the digits, selected by `all`, to groups of four in 32
- * bits. */
+/* Converts two texts of 16 bytes, each with a point, to four integers of 32 bits each, for four
+ * digits each. `behind` is a mask of the bytes after the point. The bytes before it move up by one,
+ * over the point. Then `all` is a mask of the digits. */
 static inline __m256i four_digits(__m256i bytes, __m256i behind, __m256i all) {
     const __m256i one_before =
         _mm256_setr_epi8(-1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, -1, 0, 1, 2, 3, 4, 5,
@@ -83,7 +86,8 @@ static inline __m256i four_digits(__m256i bytes, __m256i behind, __m256i all) {
     return _mm256_madd_epi16(pairs, _mm256_set1_epi32(100 | 1 << 16));
 }
 
-/* Joins the halves of the digits to w of all four numbers, in their order. */
+/* Joins the integers of four digits to w of numbers 0 to 3. `even` has numbers 0 and 2, and `odd`
+ * numbers 1 and 3. */
 static inline __m256i join(__m256i even, __m256i odd) {
     __m256i eights =
         _mm256_madd_epi16(_mm256_packus_epi32(even, odd), _mm256_set1_epi32(10000 | 1 << 16));
@@ -91,8 +95,9 @@ static inline __m256i join(__m256i even, __m256i odd) {
                             _mm256_srli_epi64(eights, 32));
 }
 
-/* Computes (-1)^minus w / 10^n, n = 0 … 15, w < 2^52, as floats. Returns the lanes that are nearer
- * than `margin` units in the double's last place to the midpoint of two floats. */
+/* Computes w / 10^n for n = 0 … 15 and w < 2^52 as floats, negative in lane i if bit i of `minus`
+ * is set. Returns a mask of the lanes whose double is nearer than `margin` units in its last place
+ * to the midpoint of two floats. */
 static inline unsigned scale(__m256i w, __m256i n, uint64_t minus, __m256i margin, float *out) {
     static const double powers[16] = {1e-0, 1e-1, 1e-2,  1e-3,  1e-4,  1e-5,  1e-6,  1e-7,
                                       1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 1e-15};
@@ -128,7 +133,7 @@ static inline bool convert_plain(places *found, size_t at, float *out) {
     return true;
 }
 
-/* Finds lanes of n below 1 or above `most`. */
+/* Returns a mask of the lanes in which n is below 1 or above `most`. */
 static inline __m256i outside(__m256i n, int64_t most) {
     return _mm256_or_si256(_mm256_cmpgt_epi64(ALL(1), n), _mm256_cmpgt_epi64(n, ALL(most)));
 }

@@ -9,16 +9,16 @@
 
 typedef __m512i mark, block;
 
-/* Makes a constant for comparisons. The barrier hides its value, since GCC would otherwise make it
- * again in every iteration. */
-static inline mark hidden(char c) {
+/* The barrier hides the value from GCC, which would otherwise make the vector again in every
+ * iteration. */
+static inline mark broadcast(char c) {
     mark bytes = _mm512_set1_epi8(c);
     __asm__("" : "+v"(bytes));
     return bytes;
 }
 
-/* Compares bytes. A barrier hides the result as well, since GCC would otherwise make each
- * comparison depend on the one before. */
+/* The barrier hides the result from GCC, which would otherwise make each comparison depend on the
+ * one before. */
 static inline uint64_t equal(block bytes, mark wanted) {
     uint64_t mask = _mm512_cmpeq_epi8_mask(bytes, wanted);
     __asm__("" : "+r"(mask));
@@ -34,7 +34,7 @@ static inline uint64_t digits_of(block bytes) {
                                   _mm512_set1_epi8(10));
 }
 
-/* Gathers the bits at the n places of `from`. */
+/* Returns an integer whose bit i is the bit of `bits` at the i-th set bit of `from`. */
 static inline uint64_t gather(uint64_t bits, uint64_t from, size_t n) {
     (void)n;
     return _pext_u64(bits, from);
@@ -42,7 +42,8 @@ static inline uint64_t gather(uint64_t bits, uint64_t from, size_t n) {
 
 #include "number/x86/number_lists_read_body.h"
 
-/* Loads the 16 bytes before the ends of numbers 1, 3, 5, 7 if `odd`, else of 0, 2, 4, 6. */
+/* Loads the 16 bytes before the ends of four numbers: numbers 1, 3, 5, 7 if `odd` is 1, numbers 0,
+ * 2, 4, 6 if it is 0. */
 static inline __m512i load_four(const uint64_t *stop, int odd) {
     const __m128i *a = (const void *)(uintptr_t)stop[odd];
     const __m128i *b = (const void *)(uintptr_t)stop[2 + odd];
@@ -54,7 +55,7 @@ static inline __m512i load_four(const uint64_t *stop, int odd) {
     return _mm512_inserti32x4(all, _mm_loadu_si128(d - 1), 3);
 }
 
-/* Selects the last n[2 i + odd] bytes of lane i. */
+/* Returns a mask of the last n[2 i + odd] bytes of the i-th 16 bytes. */
 static inline __mmask64 last_bytes(__m512i n, int odd) {
     const __m512i from_behind =
         _mm512_broadcast_i32x4(_mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
@@ -64,8 +65,9 @@ static inline __mmask64 last_bytes(__m512i n, int odd) {
     return _mm512_cmplt_epu8_mask(from_behind, spread);
 }
 
-/* Removes the point from the bytes and joins the digits, selected by `all`, to groups of four in 32
- * bits. */
+/* Converts four texts of 16 bytes, each with a point, to four integers of 32 bits each, for four
+ * digits each. `behind` is a mask of the bytes after the point. The bytes before it move up by one,
+ * over the point. Then `all` is a mask of the digits. */
 static inline __m512i four_digits(__m512i bytes, __mmask64 behind, __mmask64 all) {
     const __m512i here =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
@@ -78,7 +80,8 @@ static inline __m512i four_digits(__m512i bytes, __mmask64 behind, __mmask64 all
 
 #define ALL(x) _mm512_set1_epi64((int64_t)(x))
 
-/* Joins the halves of the digits to w of all eight numbers, in their order. */
+/* Joins the integers of four digits to w of numbers 0 to 7. `even` has numbers 0, 2, 4, 6, and
+ * `odd` numbers 1, 3, 5, 7. */
 static inline __m512i join(__m512i even, __m512i odd) {
     __m512i eights =
         _mm512_madd_epi16(_mm512_packus_epi32(even, odd), _mm512_set1_epi32(10000 | 1 << 16));
@@ -86,8 +89,9 @@ static inline __m512i join(__m512i even, __m512i odd) {
                             _mm512_srli_epi64(eights, 32));
 }
 
-/* Computes (-1)^minus w / 10^n, n = 0 … 15, as floats. Returns the lanes that are nearer than
- * `margin` units in the double's last place to the midpoint of two floats. */
+/* Computes w / 10^n for n = 0 … 15 as floats, negative in lane i if bit i of `minus` is set.
+ * Returns a mask of the lanes whose double is nearer than `margin` units in its last place to the
+ * midpoint of two floats. */
 static inline __mmask8 scale(__m512i w, __m512i n, __mmask8 minus, __m512i margin, float *out) {
     static const double powers[16] = {1e-0, 1e-1, 1e-2,  1e-3,  1e-4,  1e-5,  1e-6,  1e-7,
                                       1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 1e-15};
@@ -107,8 +111,8 @@ static inline bool convert_plain(places *found, size_t at, float *out) {
     behind = _mm512_sub_epi64(behind, ALL(1));
     if (_mm512_cmpgt_epi64_mask(behind, ALL(DIGITS - 1)))
         return false;
-    /* one more than the digits behind the point; a lane's lowest bit is never 1, so none moves over
-     */
+    /* `even | even >> 1` adds the digit before the point to the mask. Each 16 bits have at most 14
+     * bits set, from the top, so the shift moves no bit into the 16 bits below. */
     __mmask64 even = last_bytes(behind, 0), odd = last_bytes(behind, 1);
     __m512i w = join(four_digits(load_four(stops, 0), even, even | even >> 1),
                      four_digits(load_four(stops, 1), odd, odd | odd >> 1));

@@ -1,54 +1,67 @@
-/* Reads lists of float32 from text, for any vector width. It classifies 64 bytes at a time, loads
- * the digits of LANES numbers into the lanes of vectors, and converts them to floats. The .c file
- * of an instruction set defines LANES, the types mark (a byte in all lanes) and block (64 bytes),
- * and hidden, load, equal, digits_of and gather. It then includes this file and defines
- * convert_plain and convert.
+/* Reads lists of float32 from text, for any vector width.
  *
- * An exponent, a number without a point or other text ends the run before it. The value is computed
- * as in number_lists.c, but with a factor 10^-n, whose error adds one unit in the last place. The
- * relative error by omitted digits is at most 1 / w. If these errors could change the float,
- * attn_read_f32 reads the number again. */
+ * A first loop searches blocks of 64 bytes for the positions of numbers. A second loop loads the
+ * digits of LANES numbers into the lanes of vectors and converts them to floats. Reading stops
+ * before a number with an exponent or without a point, and before any other text. The value is
+ * computed as in number_lists.c, but with the factor 10^-n instead of a division, whose error adds
+ * one unit in the last place. Digits that are omitted add a relative error of at most 1 / w. If
+ * these errors could change the float, attn_read_f32 reads the number again.
+ *
+ * The .c file of an instruction set defines these names, includes this file, and then defines
+ * convert_plain and convert:
+ *   LANES          numbers in a vector
+ *   mark           a vector with the same byte in all its lanes; broadcast makes one
+ *   block          64 bytes of text; load makes one
+ *   equal          a bit for each byte of a block that equals a mark
+ *   digits_of      a bit for each byte of a block that is a digit
+ *   gather         the bits of one integer at the set bits of another, side by side */
 
 enum {
-    BLOCK = 64,
-    IN_BLOCK = 16, /* numbers in a block at most: "0.5," */
-    FOUND = 64,    /* numbers that are converted together */
-    DIGITS = 15    /* digits of a number; with the point 16 bytes */
+    BLOCK = 64,    /* bytes that are searched at a time */
+    IN_BLOCK = 16, /* most numbers in a block: the shortest one, "0.5,", has 4 bytes */
+    FOUND = 64,    /* most numbers that are found before they are converted */
+    DIGITS = 15    /* most digits of a number that are converted; 16 bytes with the point */
 };
 
-/* Numbers that were found but not yet converted. Many are converted together, so that search and
- * conversion are separate loops. */
+/* Numbers that were found but not yet converted. */
 typedef struct places {
-    uint64_t point[FOUND + IN_BLOCK], stop[FOUND + IN_BLOCK]; /* addresses of '.' and of the end */
-    uint64_t before[FOUND + IN_BLOCK];                        /* digits before the point */
-    uint64_t minus;                                           /* bit i: number i is negative */
+    uint64_t point[FOUND + IN_BLOCK];  /* address of the '.' of each number */
+    uint64_t stop[FOUND + IN_BLOCK];   /* address of the ',' or ']' that ends it */
+    uint64_t before[FOUND + IN_BLOCK]; /* number of digits before the point, if not `plain` */
+    uint64_t minus;                    /* bit i: number i is negative */
     size_t count;
-    bool plain;                   /* all of before[] would be 1, and are not stored */
-    uint8_t doubt[FOUND / LANES]; /* bit i of group g: number LANES g + i must be read again */
+    bool plain;                   /* all numbers have one digit before the point */
+    uint8_t doubt[FOUND / LANES]; /* bit i of doubt[g]: number LANES * g + i must be read again */
 } places;
 
 typedef struct marks {
     mark comma, bracket, minus, point, blank, zero;
 } marks;
 
-/* Converts LANES numbers of the form d.d…d from place `at` on into `out`. false: a number has too
- * many digits. */
+/* Converts the LANES numbers of `found` from number `at` on into `out`. All of them must have one
+ * digit before the point. Returns false if one has DIGITS or more digits after it. */
 static inline bool convert_plain(places *found, size_t at, float *out);
-/* Converts LANES numbers with any digits before the point. If the integer of the other digits is at
- * least 2^33, omitted digits weigh less than 2^20 units in the double's last place. false: a number
- * has too many digits before the point, or one has two points and another none. */
+/* Converts LANES numbers as convert_plain does, but with any number of digits. It omits digits
+ * after the first DIGITS. If these first digits are an integer of at least 2^33, the omitted ones
+ * weigh less than 2^20 units in the last place of the double; else the number must be read again.
+ * Returns false if a number has DIGITS or more digits before the point, or if one has two points
+ * and another none. */
 static bool convert(places *found, size_t at, float *out);
 
-/* Writes the address of each of the n set bits. It may write up to IN_BLOCK elements. */
+/* Writes the address p + i for each of the n <= IN_BLOCK set bits i. If n < 6, it writes 6
+ * elements, of which the last have no meaning. A fixed count needs no branch, and a block usually
+ * has at most six numbers. */
 static inline void put_places(uint64_t *to, const char *p, uint64_t bits, size_t n) {
-    for (size_t i = 0; i < 6; i++, bits &= bits - 1) /* usually six begin in a block */
+    for (size_t i = 0; i < 6; i++, bits &= bits - 1)
         to[i] = (uint64_t)(uintptr_t)p + (uint64_t)_tzcnt_u64(bits);
     for (size_t i = 6; i < n; i++, bits &= bits - 1)
         to[i] = (uint64_t)(uintptr_t)p + (uint64_t)_tzcnt_u64(bits);
 }
 
-/* Counts the digits before each point, for blocks with other numbers than d.d. false: a number has
- * no point or several points, or begins with 0 and a further digit. */
+/* Stores the number of digits before the point for the n numbers of a block in which not all have
+ * one such digit. `first`, `point` and `stop` have bits at the first digits, points and ends of the
+ * numbers, and `longer` at each '0' that a digit follows. Returns false if a number has no point or
+ * several, or begins with 0 and a further digit. */
 static __attribute__((noinline)) bool count_before(places *found, size_t n, uint64_t first,
                                                    uint64_t point, uint64_t stop, uint64_t longer) {
     if (first & longer || n != (size_t)_mm_popcnt_u64(point))
@@ -68,8 +81,10 @@ static __attribute__((noinline)) bool count_before(places *found, size_t n, uint
     return true;
 }
 
-/* Finds the numbers from p on that end within the block. Returns the byte after the last, or NULL
- * if there is none, a byte belongs to no number, or there would be more than `room`. */
+/* Adds to `found` the numbers that begin at p or later and end within the 64 bytes from p on, up to
+ * the first byte that belongs to no number. *closed tells whether a ']' ends the last of them.
+ * Returns the position after the ',' or ']' of the last, or NULL if it adds none. It adds none,
+ * too, if `found` would have more than `room` numbers. */
 static inline const char *find_block(const marks *m, const char *p, places *found, size_t room,
                                      bool *closed) {
     const block bytes = load(p);
@@ -84,7 +99,7 @@ static inline const char *find_block(const marks *m, const char *p, places *foun
             return NULL;
         uint64_t in = UINT64_MAX >> _lzcnt_u64(stop), start = (stop << 1 | 1) & in;
         point = points & in;
-        begin = start + (start & blank); /* adding a bit to itself shifts it by one */
+        begin = start + (start & blank); /* moves a bit at a blank to the next byte */
         first = begin + (begin & minus);
         bad = in & ~(digit | point | stop | (minus & begin) | (blank & start));
         bad |= (first | point << 1) & ~digit;
@@ -112,7 +127,7 @@ static inline bool convert_group(places *found, size_t at, float *out) {
     return (found->plain && convert_plain(found, at, out)) || convert(found, at, out);
 }
 
-/* Converts fewer than LANES numbers at the end. The other lanes repeat the last number. */
+/* Converts the last numbers of a list, fewer than LANES. The unused lanes repeat the last one. */
 static inline bool convert_rest(places *found, size_t at, float *out) {
     float some[LANES];
     size_t n = found->count;
@@ -128,7 +143,9 @@ static inline bool convert_rest(places *found, size_t at, float *out) {
     return true;
 }
 
-/* Converts whole groups, and if `last` also the rest. Returns the number of valid numbers. */
+/* Converts the found numbers in groups of LANES, and if `last`, also those after the last whole
+ * group. It reads doubtful numbers again. Returns how many numbers it converted; it stops before a
+ * group of which a number has too many digits. */
 static inline size_t convert_all(places *found, bool last, float *out, const char *end) {
     size_t n = found->count, full = n - n % LANES, done = 0;
     unsigned doubts = 0;
@@ -146,7 +163,7 @@ static inline size_t convert_all(places *found, bool last, float *out, const cha
     return done;
 }
 
-/* Moves the numbers after the last whole group, fewer than LANES, to the beginning. */
+/* Removes the first `done` numbers. Fewer than LANES numbers are left. */
 static inline void keep_rest(places *found, size_t done) {
     memmove(found->point, found->point + done, LANES * sizeof found->point[0]);
     memmove(found->stop, found->stop + done, LANES * sizeof found->stop[0]);
@@ -158,12 +175,12 @@ static inline void keep_rest(places *found, size_t done) {
 
 static inline size_t read_list(const char *p, const char *end, float *out, size_t room,
                                const char **next, bool *closed) {
-    const marks m = {.comma = hidden(','),
-                     .bracket = hidden(']'),
-                     .minus = hidden('-'),
-                     .point = hidden('.'),
-                     .blank = hidden(' '),
-                     .zero = hidden('0')};
+    const marks m = {.comma = broadcast(','),
+                     .bracket = broadcast(']'),
+                     .minus = broadcast('-'),
+                     .point = broadcast('.'),
+                     .blank = broadcast(' '),
+                     .zero = broadcast('0')};
     places found;
     size_t done = 0;
     bool more = true;
@@ -182,7 +199,7 @@ static inline size_t read_list(const char *p, const char *end, float *out, size_
         size_t good = convert_all(&found, last, out + done, end);
         done += good;
         if (good < (last ? found.count : found.count - found.count % LANES)) {
-            *next = begin_of(&found, good); /* returns to the number of another form */
+            *next = begin_of(&found, good); /* the first number that was not converted */
             *closed = false;
             return done;
         }

@@ -1,5 +1,6 @@
-/* Writes lists of float32, four values at a time. It runs the search of number_write.c in vector
- * lanes and makes each text in 16 bytes, in the forms of number_lists_write_avx512.c. */
+/* Writes lists of float32 with AVX2, four values at a time. Each 64-bit lane searches the digits of
+ * one value as number_write.c does. The text of a value is made in 16 bytes, in the forms that
+ * number_lists_write_avx512.c lists. */
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
@@ -12,12 +13,15 @@ enum { LANES = 4 };
 
 #define ALL(x) _mm256_set1_epi64x((int64_t)(x))
 
+/* Nine digits of each of LANES values. A lane of 64 bits belongs to one value. */
 typedef struct decimals {
-    __m256i bits;          /* bits of the float32 */
-    __m256i first, others; /* the first of nine digits, the other eight as bytes '0' … '9' */
-    __m256i point;         /* number of digits before the decimal point */
-    __m256i trailing;      /* number of trailing zeros */
-    __m256i unclear;       /* too near to a decision, or not one of these forms */
+    __m256i bits;     /* bits of the float32 */
+    __m256i first;    /* first digit, '0' … '9' */
+    __m256i others;   /* the other eight digits, one in each byte */
+    __m256i point;    /* digits before the decimal point; the value is 0.d * 10^point */
+    __m256i trailing; /* number of zeros at the end of the nine digits */
+    __m256i unclear;  /* mask of the values that attn_write_f32 must write: those too near to a
+                       * decision, powers of two, numbers of one digit, subnormals */
 } decimals;
 
 static inline __m256i is_zero(__m256i x) {
@@ -41,7 +45,7 @@ static inline __m256i eight_digits(__m256i v) {
     return _mm256_or_si256(tens, _mm256_slli_epi16(ones, 8));
 }
 
-/* Counts the highest bytes that are zero. */
+/* Counts in each lane the zero bytes above the highest byte that is not zero. */
 static inline __m256i zero_bytes_above(__m256i x) {
     x = _mm256_or_si256(x, _mm256_srli_epi64(x, 8));
     x = _mm256_or_si256(x, _mm256_srli_epi64(x, 16));
@@ -64,7 +68,7 @@ static inline __m256i find_digits(__m256i c, __m256i unit, __m256i *unclear) {
     __m256i apart = _mm256_sub_epi64(size, _mm256_srli_epi64(unit, 1));
     __m256i tenths = _mm256_add_epi64(
         _mm256_mul_epu32(middle, ALL(10)),
-        _mm256_srli_epi64(_mm256_mul_epu32(low, ALL(10)), 32)); /* tenths of g, in 2^-32 */
+        _mm256_srli_epi64(_mm256_mul_epu32(low, ALL(10)), 32)); /* 10 * g in units of 2^-32 */
     __m256i ones = _mm256_srli_epi64(_mm256_add_epi64(tenths, ALL(0x80000000)), 32);
     __m256i shorter = _mm256_cmpgt_epi64(none, apart);
     __m256i last = choose(shorter, _mm256_and_si256(upper, ALL(10)), ones);
@@ -76,7 +80,8 @@ static inline __m256i find_digits(__m256i c, __m256i unit, __m256i *unclear) {
     return _mm256_add_epi64(_mm256_mul_epu32(t, ALL(10)), last);
 }
 
-/* Loads the table rows of four exponents. */
+/* Loads the rows of attn_single_units for two exponents: those of values 1 and 3 if `odd` is 1, of
+ * values 0 and 2 if it is 0. */
 static inline __m256i load_two(const uint32_t *exponent, int odd) {
     const attn_single_unit *rows = attn_single_units;
     const __m128i *a = (const void *)(rows + exponent[odd]);
@@ -110,16 +115,18 @@ static inline decimals decide(__m128i singles) {
     return d;
 }
 
+/* The texts of LANES values, 16 bytes each. */
 typedef struct texts {
-    __m256i low, high; /* 16 bytes each */
-    __m256i size;
+    __m256i low, high; /* the first and the last 8 bytes of each text */
+    __m256i size;      /* length of each text, in bytes */
 } texts;
 
 static inline __m256i bytes_below(__m256i n) {
     return _mm256_sub_epi64(_mm256_sllv_epi64(ALL(1), _mm256_slli_epi64(n, 3)), ALL(1));
 }
 
-/* Makes 0.000ddd. The first digit is byte 2 - point, 2 … 6. */
+/* Makes texts such as 0.000ddd, for point = -4 … 0. The first digit is byte 2 - point of the
+ * text. */
 static inline texts place_low(const decimals *d) {
     __m256i at = _mm256_sub_epi64(ALL(2), d->point), shift = _mm256_slli_epi64(at, 3);
     __m256i zeros = _mm256_and_si256(ALL(0x3030303030302E30), bytes_below(at));
@@ -132,7 +139,8 @@ static inline texts place_low(const decimals *d) {
     return t;
 }
 
-/* Makes d.ddd … ddddddd.dd. The point is byte `point`, 1 … 7. */
+/* Makes texts from d.dddddddd to ddddddd.dd, for point = 1 … 7. The point is byte `point` of the
+ * text. */
 static inline texts place_high(const decimals *d) {
     __m256i digits = _mm256_or_si256(d->first, _mm256_slli_epi64(d->others, 8));
     __m256i before = bytes_below(d->point);
@@ -146,7 +154,8 @@ static inline texts place_high(const decimals *d) {
     return t;
 }
 
-/* Makes d.ddde-N, N = 6 … 38. The exponent follows the last digit that is not zero. */
+/* Makes texts such as d.ddde-6, with exponents -6 … -38, in the lanes `tiny`. The exponent follows
+ * the last digit that is not zero. */
 static __attribute__((noinline)) void place_tiny(const decimals *d, __m256i tiny, texts *t) {
     __m256i n = _mm256_sub_epi64(ALL(1), d->point);
     __m256i tens = _mm256_srli_epi64(_mm256_mul_epu32(n, ALL(205)), 11);
@@ -175,11 +184,11 @@ static __attribute__((noinline)) void place_tiny(const decimals *d, __m256i tiny
     t->size = choose(tiny, size, t->size);
 }
 
-/* Makes the text of each lane. Returns a mask of the lanes without a text. */
+/* Makes the text of each value. Returns a mask of the values that attn_write_f32 must write. */
 static inline unsigned make_texts(const decimals *d, texts *t) {
     const __m256i none = _mm256_setzero_si256(), bits = d->bits;
     __m256i zero = is_zero(bits), ends = _mm256_add_epi64(d->point, d->trailing);
-    __m256i high = _mm256_cmpgt_epi64(d->point, none); /* these have a digit after the point */
+    __m256i high = _mm256_cmpgt_epi64(d->point, none);
     __m256i whole =
         _mm256_or_si256(_mm256_cmpgt_epi64(ends, ALL(8)), _mm256_cmpgt_epi64(d->point, ALL(7)));
     __m256i neither = _mm256_and_si256(high, whole);

@@ -1,9 +1,11 @@
-/* Writes lists of float32, eight values at a time. It runs the search of number_write.c in vector
- * lanes and makes each text in 16 bytes.
- *
- * A number below one is "0.", zeros and nine digits. A larger one is nine digits with a point among
- * them. The length of the text excludes trailing zeros. attn_write_f32 writes numbers of other
- * forms (see number_write.c). */
+/* Writes lists of float32 with AVX-512, eight values at a time. Each 64-bit lane searches the
+ * digits of one value as number_write.c does. The text of a value is made in 16 bytes, in one of
+ * these forms:
+ *   1e-5 <= value < 1     "0.", zeros and nine digits
+ *   1 <= value < 10^7     nine digits with a point among them
+ *   value < 1e-5          a digit, a point, eight digits, "e-" and the exponent
+ * The length of the text excludes zeros at the end of the digits. attn_write_f32 writes all other
+ * values (see number_write.c). */
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
@@ -16,15 +18,19 @@ enum { LANES = 8 };
 
 #define ALL(x) _mm512_set1_epi64((int64_t)(x))
 
+/* Nine digits of each of LANES values. A lane of 64 bits belongs to one value. */
 typedef struct decimals {
-    __m512i bits;          /* bits of the float32 */
-    __m512i first, others; /* the first of nine digits, the other eight as bytes '0' … '9' */
-    __m512i point;         /* number of digits before the decimal point */
-    __m512i trailing;      /* number of trailing zeros */
-    __mmask8 unclear;      /* too near to a decision, or not one of these forms */
+    __m512i bits;     /* bits of the float32 */
+    __m512i first;    /* first digit, '0' … '9' */
+    __m512i others;   /* the other eight digits, one in each byte */
+    __m512i point;    /* digits before the decimal point; the value is 0.d * 10^point */
+    __m512i trailing; /* number of zeros at the end of the nine digits */
+    __mmask8 unclear; /* values that attn_write_f32 must write: those too near to a decision,
+                       * powers of two, numbers of one digit, subnormals */
 } decimals;
 
-/* Makes a factor and hides its value, so that GCC does not use shifts and additions. */
+/* Returns n in all 16-bit elements. The barrier hides the value from GCC, which would otherwise
+ * replace a multiplication by shifts and additions. */
 static inline __m512i factor(short n) {
     __m512i all = _mm512_set1_epi16(n);
     __asm__("" : "+v"(all));
@@ -57,7 +63,7 @@ static inline __m512i find_digits(__m512i c, __m512i unit, __mmask8 *unclear) {
     __m512i apart = _mm512_sub_epi64(_mm512_abs_epi64(g), _mm512_srli_epi64(unit, 1));
     __m512i tenths = _mm512_add_epi64(
         _mm512_mul_epu32(middle, ALL(10)),
-        _mm512_srli_epi64(_mm512_mul_epu32(low, ALL(10)), 32)); /* tenths of g, in 2^-32 */
+        _mm512_srli_epi64(_mm512_mul_epu32(low, ALL(10)), 32)); /* 10 * g in units of 2^-32 */
     __m512i ones = _mm512_srli_epi64(_mm512_add_epi64(tenths, ALL(0x80000000)), 32);
     __mmask8 shorter = _mm512_movepi64_mask(apart);
     __m512i last = _mm512_mask_mov_epi64(ones, shorter, _mm512_maskz_mov_epi64(upper, ALL(10)));
@@ -67,8 +73,9 @@ static inline __m512i find_digits(__m512i c, __m512i unit, __mmask8 *unclear) {
     return _mm512_add_epi64(_mm512_mul_epu32(t, ALL(10)), last);
 }
 
-/* Loads the table rows of eight exponents. Gather instructions take many times as long on
- * processors with mitigations against data sampling. */
+/* Loads the rows of attn_single_units for four exponents: those of values 1, 3, 5, 7 if `odd` is 1,
+ * of values 0, 2, 4, 6 if it is 0. A gather instruction takes many times as long on processors with
+ * a mitigation of Gather Data Sampling. */
 static inline __m512i load_four(const uint32_t *exponent, int odd) {
     const attn_single_unit *rows = attn_single_units;
     __m512i four = _mm512_castsi128_si512(_mm_load_si128((const void *)(rows + exponent[odd])));
@@ -105,16 +112,18 @@ static inline decimals decide(__m256i singles) {
     return d;
 }
 
+/* The texts of LANES values, 16 bytes each. */
 typedef struct texts {
-    __m512i low, high; /* 16 bytes each */
-    __m512i size;
+    __m512i low, high; /* the first and the last 8 bytes of each text */
+    __m512i size;      /* length of each text, in bytes */
 } texts;
 
 static inline __m512i bytes_below(__m512i n) {
     return _mm512_sub_epi64(_mm512_sllv_epi64(ALL(1), _mm512_slli_epi64(n, 3)), ALL(1));
 }
 
-/* Makes 0.000ddd. The first digit is byte 2 - point, 2 … 6. */
+/* Makes texts such as 0.000ddd, for point = -4 … 0. The first digit is byte 2 - point of the
+ * text. */
 static inline texts place_low(const decimals *d) {
     __m512i at = _mm512_sub_epi64(ALL(2), d->point), shift = _mm512_slli_epi64(at, 3);
     __m512i zeros = _mm512_and_si512(ALL(0x3030303030302E30), bytes_below(at));
@@ -127,7 +136,8 @@ static inline texts place_low(const decimals *d) {
     return t;
 }
 
-/* Makes d.ddd … ddddddd.dd. The point is byte `point`, 1 … 7. */
+/* Makes texts from d.dddddddd to ddddddd.dd, for point = 1 … 7. The point is byte `point` of the
+ * text. */
 static inline texts place_high(const decimals *d) {
     __m512i digits = _mm512_or_si512(d->first, _mm512_slli_epi64(d->others, 8));
     __m512i before = bytes_below(d->point);
@@ -142,7 +152,8 @@ static inline texts place_high(const decimals *d) {
     return t;
 }
 
-/* Makes d.ddde-N, N = 6 … 38. The exponent follows the last digit that is not zero. */
+/* Makes texts such as d.ddde-6, with exponents -6 … -38, in the lanes `tiny`. The exponent follows
+ * the last digit that is not zero. */
 static __attribute__((noinline)) void place_tiny(const decimals *d, __mmask8 tiny, texts *t) {
     __m512i n = _mm512_sub_epi64(ALL(1), d->point);
     __m512i tens = _mm512_srli_epi64(_mm512_mul_epu32(n, ALL(205)), 11);
@@ -174,7 +185,7 @@ static __attribute__((noinline)) void place_tiny(const decimals *d, __mmask8 tin
     t->size = _mm512_mask_mov_epi64(t->size, tiny, size);
 }
 
-/* Makes the text of each lane. Returns a mask of the lanes without a text. */
+/* Makes the text of each value. Returns a mask of the values that attn_write_f32 must write. */
 static inline __mmask8 make_texts(const decimals *d, texts *t) {
     const __m512i bits = d->bits;
     __mmask8 zero = _mm512_testn_epi64_mask(bits, bits);
