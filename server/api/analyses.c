@@ -1,7 +1,8 @@
 /* POST /v1/analyses answers measures and diagnoses of attention weights. The weights come from the
- * request or from stored runs; two sets of weights (operands) can be compared. This file opens the
- * operands as sources, computes the requested items, writes the members of the answer that only
- * this route has, and holds the handler. */
+ * request or from a stored run. They are the first operand; a second one may be given to compare
+ * both. This file opens the operands as sources (attn_weight_source, an object that reads rows of
+ * weights), computes the requested items, writes the members of the answer that only this route
+ * has, and holds the handler. */
 #include <math.h>
 
 #include "api/analyses_call.h"
@@ -17,6 +18,8 @@
 static const char *const view_names[SRV_VIEWS] = {"weights", "difference: weights - other",
                                                   "rollout", "gradient x attention"};
 
+/* Opens an operand as a source: the weights of the run or, if `run` is NULL, the tensor. `lanes` is
+ * the number of pool threads that read the source at the same time. */
 static attn_status open_operand(srv_analyses_call *call, const srv_run *run,
                                 const attn_tensor *weights, const attn_attention_dims *dims,
                                 size_t lanes, attn_weight_source *out, attn_error *err) {
@@ -26,7 +29,8 @@ static attn_status open_operand(srv_analyses_call *call, const srv_run *run,
     return srv_weights_source(weights, dims, call->req->arena, out, err);
 }
 
-/* Opens a source that also tells which cells the mask hides, which weights alone do not tell. */
+/* Opens a source that reads the rows of `plain` and also says which cells the mask hides; a weight
+ * of 0 alone does not say that. */
 static attn_status seen(srv_analyses_call *call, const attn_weight_source *plain, size_t lanes,
                         attn_weight_source *out, attn_error *err) {
     *out = *plain;
@@ -63,8 +67,8 @@ static attn_status compare(srv_analyses_call *call, const attn_weight_source *fi
     return status ? status : draw(call, SRV_VIEW_DIFFERENCE, &difference, pool, err);
 }
 
-/* Computes the head sums of gradient x attention and draws its heatmap. Where the heatmap shows the
- * mean over heads, that mean takes only the positive parts, as Chefer et al. do. */
+/* Computes gradient x attention: its sums over each head, and its heatmap. If the heatmap shows the
+ * mean over heads, only positive values enter the mean, as Chefer et al. propose. */
 static attn_status attribute(srv_analyses_call *call, const attn_weight_source *source,
                              attn_pool *pool, size_t lanes, attn_error *err) {
     srv_request *req = call->req;
@@ -135,7 +139,7 @@ static attn_status warn_of_weights(srv_analyses_call *call, attn_error *err) {
     return status || !call->compares || call->other_run ? status : srv_weights_warn(&second, err);
 }
 
-/* Opens the operands as sources, then computes all results. */
+/* Opens the operands as sources and computes all requested results. */
 static attn_status compute(srv_analyses_call *call, attn_error *err) {
     srv_request *req = call->req;
     srv_analysis *an = &call->analysis;
@@ -290,18 +294,16 @@ static void write_views(srv_json *j, const srv_analyses_call *call) {
 
 /* --- the handler --- */
 
-/* IN_PLACE_OPERATIONS is the most operations of a request that the HTTP thread computes itself (a
- * fraction of a millisecond). OPERATIONS_OF_ROW is the least that a row of weights counts. */
-#define IN_PLACE_OPERATIONS 3e5
-#define OPERATIONS_OF_ROW   10.0
+#define IN_PLACE_OPERATIONS 3e5  /* most operations on the HTTP thread: a fraction of 1 ms */
+#define OPERATIONS_OF_ROW   10.0 /* fewest operations that a row of weights counts as */
 
 static double cells_of(const srv_analyses_call *call) {
     const attn_attention_dims *d = &call->dims;
     return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
 }
 
-/* Returns the operations of the analysis. A row counts at least OPERATIONS_OF_ROW, even if it has
- * no keys. */
+/* Returns the number of operations of the analysis. A row counts as at least OPERATIONS_OF_ROW,
+ * because a row without keys takes time too. */
 static double operations_of(const srv_analyses_call *call) {
     const attn_attention_dims *d = &call->dims;
     return fmax(call->cost.operations,

@@ -1,10 +1,11 @@
-/* The answer of an analysis holds measures of each head beside those of uniform attention, pairs of
- * heads, diagnoses, and a legend that says what each number means. */
+/* Writes the answer of an analysis: the measures of each head next to those that uniform attention
+ * would have, distances between pairs of heads, diagnoses, and a legend that says what each number
+ * means. */
 #include <math.h>
 
 #include "api/analyses_call.h"
 
-/* Returns the item of `analysis` that asks for the measure. */
+/* Returns the item of `analysis` (SRV_AN_*) that includes the measure. */
 static unsigned item_of(attn_measure m) {
     static const unsigned items[ATTN_MEASURES] = {
         [ATTN_ENTROPY] = SRV_AN_ENTROPY,
@@ -39,8 +40,8 @@ static unsigned item_of(attn_measure m) {
     return items[m];
 }
 
-/* Returns the name of the input that the item needs and the request lacks; NULL: nothing is
- * missing. */
+/* Returns a description of the input that the item needs and that the request lacks. NULL: the item
+ * can be computed. */
 static const char *lacks(const srv_analysis *an, unsigned item) {
     switch (item) {
     case SRV_AN_DUPLICATE:
@@ -359,8 +360,8 @@ static void text_of_head(attn_text *t, const srv_analysis *an, size_t i) {
                       h->class_mass[c], h->class_uniform[c]);
 }
 
-/* Prints the mean distances of pairs of heads, and leaves out means that are NaN. The mean without
- * the mask's share is NaN when all heads have uniform attention. */
+/* Prints the mean distances of pairs of heads. A mean that is NaN is left out; mean_centered is NaN
+ * if all heads have uniform attention. */
 static void text_of_pairs(attn_text *t, size_t batch, const attn_head_distances *d) {
     attn_text_add(t, "pairs of heads, batch %zu: mean Jensen-Shannon distance %.4g", batch,
                   d->mean_js);

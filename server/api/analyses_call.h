@@ -41,9 +41,9 @@ extern const char *const srv_analysis_items_run[]; /* items for a single layer, 
 typedef struct srv_analysis {
     srv_request *req;
     unsigned items;
-    size_t B, H, L, S;         /* B counts the batch entries of all layers together */
-    size_t layers;             /* number of layers; 1 without a layer axis */
-    bool layered;              /* true: the weights have a layer axis */
+    size_t B, H, L, S;         /* shape of the weights; B is layers times batch entries */
+    size_t layers;             /* number of layers; 1 if the weights have no layer axis */
+    bool layered;              /* the weights have a layer axis */
     attn_weight_source source; /* set before srv_analysis_run */
     const attn_mask *mask;     /* NULL: no mask */
     const attn_attention *run; /* NULL: the weights do not come from a run */
@@ -52,14 +52,16 @@ typedef struct srv_analysis {
     attn_measure_options options;
     attn_measures measures;
     attn_pattern_name *patterns;
-    attn_head_distances *pairs; /* [B], one for each batch entry */
+    attn_head_distances *pairs; /* [B]: distances between the heads of each batch entry */
     attn_diagnoses diagnoses;
 } srv_analysis;
 
-/* Counts the cost of the analysis and the bytes of the answer's text. false: a problem is set. */
+/* Computes the cost of the analysis on `slots` threads, and an upper bound of the bytes of the
+ * answer's text. false: a problem is set. */
 bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, double *text);
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err);
-/* Writes the members heads, pairs, diagnoses, left_out, legend and caveat into the open object. */
+/* Writes the members heads, pairs, diagnoses, left_out, legend and caveat into a JSON object that
+ * the caller has begun. */
 void srv_analysis_members(srv_json *j, const srv_analysis *an);
 void srv_analysis_text(attn_text *t, const srv_analysis *an);
 /* Writes the members layer (if there is a layer axis), batch and head. */
@@ -114,12 +116,12 @@ typedef enum srv_view {
 typedef struct srv_analyses_call {
     srv_request *req;
     srv_analyses_body body;
-    attn_attention_dims dims, other_dims; /* only B, Hq, L and S are set */
+    attn_attention_dims dims, other_dims; /* of both operands; only B, Hq, L and S are set */
     attn_mask_spec spec;
     const attn_mask *mask, *other_mask; /* NULL: no mask was sent */
     const srv_run *run, *other_run;     /* held until the answer; NULL: no run was named */
     srv_labels labels;                  /* from the body, or else from the run */
-    bool defer;                         /* true: a worker must open the runs */
+    bool defer;                         /* the runs must be opened on a request thread */
     srv_analysis analysis;
     attn_weight_source second; /* source of the second operand */
     bool compares;
@@ -135,8 +137,8 @@ typedef struct srv_analyses_call {
 
 /* Reads the body into dims, mask, options and cost. false: a problem is set. */
 bool srv_analyses_prepare(srv_analyses_call *call);
-/* Returns the heatmap options of a view. A rollout has one head. Values with signs are pooled by
- * magnitude. */
+/* Returns the heatmap options of a view. They differ from those of the request: a rollout has only
+ * one head, and cells with positive and negative values are pooled by magnitude. */
 attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view view);
 
 #endif

@@ -130,7 +130,7 @@ const srv_field srv_analyses_fields[] = {
 
 /* --- from the body to shapes, mask, options and cost --- */
 
-#define TEXT_OF_PAIR 64.0
+#define TEXT_OF_PAIR 64.0 /* bytes of text for a pair of heads */
 
 static bool read_dims(const srv_scope *scope, const char *name, const attn_tensor *w,
                       attn_attention_dims *d, size_t *layers) {
@@ -144,13 +144,13 @@ static bool read_dims(const srv_scope *scope, const char *name, const attn_tenso
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
     *layers = w->rank == 5 ? w->dims[0] : 1;
     d->B = w->rank > 3 ? w->dims[w->rank - 4] : 1;
-    /* B * layers cannot overflow: the tensor was decoded, so its elements were counted; or an axis
-     * is 0. */
+    /* B * layers cannot overflow, because the number of elements did not when the tensor was
+     * decoded. (An axis of 0 counts as 1 there.) */
     d->B *= *layers;
     return true;
 }
 
-/* Refuses the mask fields, because a stored run has a mask of its own, and takes the run's mask. */
+/* Takes the mask of the stored run. Refuses the mask fields of the request. */
 static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
     static const char *const fields[] = {
         "is_causal", "query_offset", "attn_mask",   "mask_semantics", "key_padding_mask",
@@ -162,8 +162,8 @@ static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Compiles the mask. The mask has no layer axis, because the queries of every layer see the same
- * keys. */
+/* Compiles the mask of the request. Even if the weights have a layer axis the mask has none,
+ * because the queries of all layers see the same keys. */
 static bool read_mask(srv_analyses_call *call, const srv_scope *scope) {
     const srv_analyses_body *body = &call->body;
     const attn_attention_dims *d = &call->dims;
@@ -236,7 +236,7 @@ static bool read_classes(srv_analyses_call *call) {
     return true;
 }
 
-/* Returns the key at the position of query i; -1: there is no such key. */
+/* Returns the index of the key that has the same position as query i. -1: there is no such key. */
 static int64_t key_of(const srv_analyses_call *call, size_t batch, size_t i) {
     int64_t offset =
         call->mask ? attn_mask_offset(call->mask, batch % attn_mask_batches(call->mask)) : 0;
@@ -384,7 +384,7 @@ static bool read_gradient(srv_analyses_call *call, const srv_scope *scope) {
         if (t->rank < 2 || t->rank > 5)
             return srv_refuse(scope, SRV_SHAPE, names[i], "expected the rank of weights, found %d",
                               t->rank);
-        for (int k = 0; k < 4; k++) /* layers and B become one axis; missing axes are 1 */
+        for (int k = 0; k < 4; k++) /* [B, H, L, S]: missing axes are 1, and layers multiply B */
             dims[k] = t->rank - 4 + k >= 0 ? t->dims[t->rank - 4 + k] : 1;
         dims[0] *= t->rank == 5 ? t->dims[0] : 1;
         *t = attn_tensor_dense(t->data, t->dtype, 4, dims);

@@ -1,6 +1,9 @@
-/* Runs an analysis. First, labels classify the tokens (punctuation, special tokens, equal words).
- * One reading of the weights then takes the measures. After that, pairs of heads are compared, and
- * patterns and diagnoses are derived from the numbers. */
+/* Runs an analysis in these steps:
+ *
+ *   1. The labels of keys classify the tokens: punctuation, special tokens, equal words.
+ *   2. All measures are computed while the weights are read once.
+ *   3. Pairs of heads are compared.
+ *   4. Patterns and diagnoses are derived from the measures. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +14,8 @@
 
 /* --- what labels say about tokens --- */
 
-/* Returns the label without the mark that a tokenizer puts before a word piece: "##" of BERT, the
- * mark of GPT-2 and RoBERTa, or that of SentencePiece. */
+/* Returns the label without the characters that tokenizers put in front of a word piece: "##"
+ * (BERT), U+0120 (GPT-2 and RoBERTa) or U+2581 (SentencePiece). */
 static const char *bare(const char *label) {
     static const char *const marks[] = {"##", "\xc4\xa0", "\xe2\x96\x81"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
@@ -23,7 +26,8 @@ static const char *bare(const char *label) {
     return label;
 }
 
-/* Returns the bytes of the punctuation mark that begins the text; 0: the text begins with none. */
+/* Returns the length in bytes of the punctuation character at the beginning of the text; 0: the
+ * text begins with another character. */
 static size_t mark(const char *text) {
     static const char *const wide[] = {
         "\xe2\x80\x94", "\xe2\x80\x93", "\xe2\x80\x98", "\xe2\x80\x99", "\xe2\x80\x9c",
@@ -118,7 +122,8 @@ static void number(word *words, size_t n, int (*order)(const void *, const void 
     }
 }
 
-/* Gives query i the number of the key at i + offset, or `none` where no such key exists. */
+/* Copies the numbers of keys to queries: query i gets the number of key i + offset, where `offset`
+ * is that of the mask. If there is no such key, the query gets `none`. */
 static void copy_to_queries(const srv_analysis *an, const int64_t *keys, int64_t *queries,
                             int64_t none) {
     int64_t offset = an->mask && attn_mask_batches(an->mask) ? attn_mask_offset(an->mask, 0) : 0;
@@ -150,8 +155,9 @@ static bool tokens_of_labels(srv_analysis *an) {
     return true;
 }
 
-/* Numbers the kinds of tokens. All tokens of a class have one kind; outside of classes equal words
- * have one kind. Punctuation and special tokens are classes as well. */
+/* Gives each token the number of its kind. All tokens of a class are of one kind. Of the other
+ * tokens, those with equal words are of one kind. Punctuation and special tokens are classes too.
+ */
 static bool kinds_of(srv_analysis *an) {
     const srv_strings *labels = &an->labels->key;
     const attn_measure_options *o = &an->options;
@@ -177,9 +183,9 @@ static bool kinds_of(srv_analysis *an) {
     return true;
 }
 
-/* Adds tokens, kinds and the classes that labels show (punctuation, special tokens) to the options.
- * The added classes follow those of the caller. options.mask must be set before. false: out of
- * memory. */
+/* Adds to the options what the labels say: the classes punctuation and special tokens (behind the
+ * classes of the caller), the number of each token's word, and the number of its kind. options.mask
+ * must be set before. false: out of memory. */
 static bool read_labels(srv_analysis *an) {
     bool named = an->labels->key.count == an->S && an->S > 0;
     if (named && !add_classes(an))
@@ -191,12 +197,11 @@ static bool read_labels(srv_analysis *an) {
 
 /* --- the analysis --- */
 
-/* Bytes of the answer's text: for a head with its measures and pattern, for a class in a head, for
- * a number, and for everything else. */
-#define TEXT_OF_HEAD   4096.0
-#define TEXT_OF_CLASS  160.0
-#define TEXT_OF_NUMBER 16.0
-#define TEXT_OF_REST   16384.0 /* legend and diagnoses */
+/* Upper bounds of the answer's text in bytes. */
+#define TEXT_OF_HEAD   4096.0  /* for each head: its measures and its pattern */
+#define TEXT_OF_CLASS  160.0   /* for each class in a head */
+#define TEXT_OF_NUMBER 16.0    /* for each other number */
+#define TEXT_OF_REST   16384.0 /* for the legend and the diagnoses */
 
 const char *const srv_analysis_items[] = {
     "entropy",   "confidence", "distance",  "positional", "local",    "sink",    "received",

@@ -1,6 +1,6 @@
-/* The answer of POST /v1/attention. As JSON it holds the requested tensors in a fixed order and the
- * other requested parts. As text it prints each tensor as NumPy does, then heatmaps in Unicode
- * blocks, then messages. Nothing in the answer depends on time, load or the client, so equal
+/* Writes the answer of POST /v1/attention. As JSON it has the requested tensors in a fixed order,
+ * then the other requested parts. As text it has each tensor as NumPy prints it, then heatmaps as
+ * Unicode blocks, then messages. Nothing in the body depends on time, load or the client, so equal
  * requests get equal bodies. */
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static void write_omitted(srv_json *j, const srv_attention_call *call) {
     srv_json_object_end(j);
 }
 
-/* Writes one offset if all batch entries have the same, else one for each batch entry. */
+/* Writes the query offset of each batch entry; if all are equal, only one. */
 static void write_offsets(srv_json *j, const attn_mask *mask) {
     size_t B = attn_mask_batches(mask), n = 1;
     for (size_t b = 1; b < B && n == 1; b++)
@@ -60,8 +60,8 @@ static void write_dims(srv_json *j, const attn_attention_dims *d) {
     srv_json_object_end(j);
 }
 
-/* Writes the diagnostics. Costs are given for one thread, so that every machine answers the
- * same. */
+/* Writes the diagnostics. Costs are computed for one thread, so that the answer is the same on
+ * every machine. */
 static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     const attn_mask *mask = attn_attention_mask(call->op);
     srv_attention_bill bill;

@@ -1,5 +1,5 @@
-/* The state of a POST /v1/attention: the decoded body, which holds the inputs of the library, the
- * results, and what the answer needs. */
+/* The state of a request POST /v1/attention: the decoded body, the operation, its results, and what
+ * the answer needs. */
 #ifndef SRV_ATTENTION_CALL_H
 #define SRV_ATTENTION_CALL_H
 
@@ -14,8 +14,8 @@
 /* Items of `return`: the bits ATTN_WANT_* of the library, then two bits of the server. */
 enum { SRV_WANT_HEATMAP = 64, SRV_WANT_GRADIENTS = 128, SRV_WANT_LIBRARY = 63 };
 
-/* The decoder writes most inputs of the operation where the library reads them.
- * srv_attention_prepare makes the others, scale and mask, from members that follow. */
+/* The decoded body. The decoder writes most fields directly into `in`, the inputs of the library.
+ * srv_attention_prepare then computes in.scale and in.mask from the other members. */
 typedef struct srv_attention_body {
     uint64_t given;
     attn_inputs in;
@@ -56,13 +56,14 @@ typedef struct srv_gradients {
 typedef struct srv_attention_call {
     srv_request *req;
     srv_attention_body body;
-    attn_inputs *shaped;      /* after projections, without data before the run; else &body.in */
-    attn_attention_dims dims; /* dims of `shaped` */
+    attn_inputs *shaped; /* with projections: the projected inputs, which have no data before the
+                            run; without: &body.in */
+    attn_attention_dims dims; /* of `shaped` */
     size_t parameters;        /* number of elements of all parameters */
     unsigned want;            /* ATTN_WANT_* bits of the tensors in the answer */
-    bool heatmap;             /* true: the answer holds heatmaps */
-    bool weights_omitted;     /* true: the default answer leaves out the large weights */
-    bool backward;            /* true: the answer holds gradients */
+    bool heatmap;             /* the answer has heatmaps */
+    bool weights_omitted;     /* `return` was not sent, and the weights are too large to answer */
+    bool backward;            /* the answer has gradients */
     srv_gradients *gradients; /* NULL before the computation */
     attn_heatmap_options heat;
     attn_attention *op;
@@ -77,13 +78,13 @@ typedef struct srv_attention_call {
     size_t text;        /* upper bound of the answer's bytes */
 } srv_attention_call;
 
-/* The cost of a run. Tensors and heatmaps of the answer are counted exactly; the rest is counted as
- * the library reserves it. */
+/* The cost of a request. The bytes of the answer's tensors and heatmaps are exact. The other
+ * numbers are the bounds that the library's cost functions give. */
 typedef struct srv_attention_bill {
     double cells, operations;
-    double placed; /* operations, each weighted by the time that it takes */
-    double tanh;   /* the tanh in `placed` */
-    double plain;  /* the work of heatmaps and analyses, in operations in double (dry.h) */
+    double placed; /* operations weighted by their time; decides where the request runs (dry.h) */
+    double tanh;   /* number of tanh that `placed` includes */
+    double plain;  /* work of heatmaps and analyses, as srv_load.plain counts it (dry.h) */
     size_t result_bytes, work_bytes;
     double text; /* upper bound of the answer's bytes */
 } srv_attention_bill;
@@ -94,17 +95,18 @@ bool srv_attention_prepare(srv_attention_call *call);
 /* Returns the ATTN_WANT_* bits that the library must compute for the answer and its
  * verification. */
 unsigned srv_attention_computes(const srv_attention_call *call);
-/* Lists the results that `want` names, in the order of the answer, and returns their number. */
+/* Describes the tensors that `want` (ATTN_WANT_* bits) selects, in the order of the answer. Returns
+ * their number. */
 size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                              srv_result rows[SRV_RESULTS]);
-/* Counts, from shapes alone, the cost of answering `want` on `slots` threads. false: a problem is
- * set. */
+/* Computes the cost of answering `want` on `slots` threads. Needs only the shapes of the inputs.
+ * false: a problem is set. */
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
                          srv_attention_bill *out);
 /* Refuses a request beyond the limits of the service. false: a problem that gives the numbers is
  * set. */
 bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill);
-/* Sets the reply of a dry run, or returns SRV_DEFER. */
+/* Handles a dry run: sets its reply, or returns SRV_DEFER. */
 srv_outcome srv_attention_dry(srv_attention_call *call);
 /* Counts the cost of the gradients. false: *err says why this is impossible. */
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,

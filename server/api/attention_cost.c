@@ -1,5 +1,6 @@
-/* The cost of a POST /v1/attention, from shapes alone. Admission, explain and dry_run use the same
- * bill. A dry run checks everything except the values of query, key and value. */
+/* Computes the cost of a request POST /v1/attention (the bill) from the shapes of its inputs, and
+ * answers dry runs. Admission, explain and dry_run use the same bill. A dry run checks everything
+ * except the values of query, key and value. */
 #include <math.h>
 #include <string.h>
 
@@ -9,13 +10,13 @@
 
 /* --- the bill --- */
 
-/* Upper bounds of the bytes of JSON for one byte of a tensor. With its comma, a float32 takes up to
- * 16 characters and a float64 up to 26; a rounded number takes up to 33. The JSON writer reserves
- * this room at once. */
+/* Upper bounds of the bytes of JSON for each byte of a tensor. A float32 (4 bytes) takes up to 16
+ * characters with its comma, a float64 (8 bytes) up to 26, and a number that is rounded to
+ * `decimals` up to 33. */
 #define TEXT_OF_TENSORS 4.0
 #define TEXT_OF_ROUNDED 8.25
-/* Bytes of the brackets and commas of one row in each of four tensors. A row without numbers has
- * brackets, too. */
+/* Bytes of JSON for the brackets and commas of one row in each of four tensors, also if the row has
+ * no numbers. */
 #define TEXT_OF_ROWS 32.0
 
 typedef struct list {
@@ -77,8 +78,8 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
     return l.count;
 }
 
-/* Returns the number of rows of queries and of keys. An axis of 0 counts as 1, because its brackets
- * are written. */
+/* Returns the number of rows of queries plus that of keys, over all batch entries and heads. An
+ * axis of 0 counts as 1, because its brackets are written. */
 static double count_rows(const attn_attention_dims *d) {
     double entries = 1;
     for (int i = 0; i < d->batch_rank; i++)
@@ -167,21 +168,21 @@ static bool add_projections(const srv_attention_call *call, srv_attention_bill *
     return false;
 }
 
-/* Returns the operations of a score cell that do not depend on the width: the exponential, as many
- * again for a bias by position, and as many for the random number of dropout. */
+/* Returns the operations of a score cell that do not depend on the width: SRV_CELL_OPERATIONS each
+ * for the exponential, for a position bias, and for the random number of dropout. */
 static double cell_operations(const srv_attention_call *call) {
     const attn_inputs *in = call->shaped;
     return SRV_CELL_OPERATIONS *
            (1 + (in->position.kind != ATTN_POSITION_NONE) + (in->dropout_p > 0));
 }
 
-/* Returns the tanh of a score cell. */
+/* Returns the number of tanh that a score cell needs. */
 static double cell_tanh(const srv_attention_call *call) {
     const bool additive = call->body.in.score.v.rank > 0;
     return (call->body.in.softcap > 0) + (additive ? (double)call->dims.score_width : 0);
 }
 
-/* Returns the operations in double with which rows are computed again to verify them. */
+/* Returns the number of operations in double that `verify` needs to compute rows again. */
 static double verify_operations(const srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;
     return 2 * (double)call->body.verify * (double)d->S * (double)(d->score_width + d->Ev);
@@ -202,8 +203,8 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
         tensors += rows[i].bytes;
     srv_attention_bill bill = {.cells = cost.cells, .operations = cost.operations};
     bill.result_bytes = (size_t)tensors;
-    /* The rest counts as scratch: statistics of the rows, alignment, and results that only
-     * verification needs. */
+    /* The other results of the library count as scratch: statistics of the rows, padding for
+     * alignment, and results that only `verify` needs. */
     double rest = (double)cost.result_bytes - tensors;
     if (!attn_size_add(cost.work_bytes, rest > 0 ? (size_t)rest : 0, &bill.work_bytes)) {
         srv_problem(call->req, SRV_TOO_LARGE, NULL, "its size is beyond what can be counted");
@@ -258,14 +259,11 @@ bool srv_attention_within(const srv_attention_call *call, const srv_attention_bi
 
 /* --- dry_run --- */
 
-/* ROWS_ASKED: number of mask rows that are read to estimate the share of visible cells. TILE: keys
- * or queries of a tile, which is computed or skipped as a whole. PIECE_OPERATIONS: operations of
- * one task of the thread pool. */
-#define ROWS_ASKED       64
-#define TILE             64.0
-#define PIECE_OPERATIONS 1e8
+#define ROWS_ASKED       64   /* mask rows that are read to estimate how many keys are computed */
+#define TILE             64.0 /* keys or queries of a tile; a tile is computed or skipped whole */
+#define PIECE_OPERATIONS 1e8  /* operations of one task of the worker pool */
 
-/* Checks score, position and sinks: makes an operation whose queries and keys are empty. */
+/* Checks score, position and sinks by making an operation without queries and keys. */
 static bool check_parameters(const srv_attention_call *call) {
     attn_inputs empty = *call->shaped;
     attn_tensor *const sides[] = {&empty.query, &empty.key, &empty.value};
@@ -302,7 +300,8 @@ static bool skips_tiles(const attn_mask_spec *spec) {
     return false;
 }
 
-/* Returns the mean number of keys that are computed for a query. */
+/* Returns how many keys are computed for a query, the mean over a sample of ROWS_ASKED mask rows.
+ * `keep` has room for one row of the mask. */
 static double keys_visited(const srv_attention_call *call, const attn_mask *mask, uint8_t *keep) {
     const attn_attention_dims *d = &call->dims;
     const double S = (double)d->S;
@@ -331,8 +330,9 @@ static bool has_values(const attn_mask_spec *spec) {
     return false;
 }
 
-/* Returns the work of a run. It counts the visited cells, and half as much again for each matrix
- * that is filled afterwards. Analyses and heatmaps count all cells. */
+/* Returns the work of a run, to predict its time. `visited` is the number of cells that are not
+ * skipped. Each matrix that is filled in a second pass (scores, weights after dropout, heatmaps,
+ * analyses, gradients) counts as half of the first pass. Analyses and heatmaps count all cells. */
 static srv_load load_of(const srv_attention_call *call, const srv_attention_bill *bill,
                         double visited) {
     const attn_attention_dims *d = &call->dims;
@@ -393,8 +393,8 @@ static bool bills(const srv_attention_call *call, srv_attention_bill *bill, srv_
     return true;
 }
 
-/* Sets the costs of a recurrent layer of the model's width for comparison. Such a layer takes L
- * steps of D x D multiply-adds. */
+/* Sets the cost of a recurrent layer of the same width D for comparison: L steps, each of D x D
+ * multiply-adds for each batch entry. */
 static void compare(const srv_attention_call *call, srv_dry *dry) {
     const attn_attention_dims *d = &call->dims;
     const attn_tensor *q = &call->body.in.query;

@@ -1,11 +1,11 @@
-/* Gradients of POST /v1/attention. The backward pass takes grad_output through the output
- * projection, the operation and the input projections. The answer gives each gradient the name of
- * its input. */
+/* Gradients of POST /v1/attention. The backward pass propagates grad_output through the output
+ * projection, the attention operation and the input projections. In the answer each gradient has
+ * the name of its input. */
 #include <stdio.h>
 
 #include "api/attention_call.h"
 
-/* Returns the number of elements of the bias that the caller sent. */
+/* Returns the number of elements of attn_bias; 0: it was not sent. */
 static size_t bias_elements(const srv_attention_call *call) {
     size_t n = 0;
     if (call->body.attn_bias.rank && !attn_tensor_count(&call->body.attn_bias, &n))
@@ -78,7 +78,7 @@ typedef struct named {
     const attn_tensor *t;
 } named;
 
-enum { NAMED = 32 }; /* 19 beside those of the score, and the parameters of one score form */
+enum { NAMED = 32 }; /* most gradients: 19, and those of the parameters of one score form */
 
 typedef struct list {
     named rows[NAMED];
@@ -123,7 +123,8 @@ static list list_all(const srv_attention_call *call, const srv_gradients *all) {
     return l;
 }
 
-/* Returns the inputs in the place of gradients, because a gradient has the shape of its input. */
+/* Returns a srv_gradients whose tensors are the inputs. A gradient has the shape of its input, so
+ * shapes and sizes can be read from it before the gradients are computed. */
 static srv_gradients shaped_like(const srv_attention_call *call) {
     const attn_inputs *in = &call->body.in;
     const attn_position *at = &in->position;
@@ -153,7 +154,7 @@ size_t srv_gradients_bytes(const srv_attention_call *call) {
     size_t bytes = 0;
     for (size_t i = 0; i < l.count; i++) {
         size_t count = 0;
-        attn_tensor_count(l.rows[i].t, &count); /* succeeds, because the tensor was decoded */
+        attn_tensor_count(l.rows[i].t, &count); /* cannot fail for a tensor that was decoded */
         bytes += count * attn_dtype_size(call->dims.result);
     }
     return bytes;

@@ -1,5 +1,6 @@
-/* The field table of POST /v1/attention, which decodes a body into the inputs of the library. This
- * file refuses combinations of fields that a field table cannot check, and completes the inputs. */
+/* The field table of POST /v1/attention, by which a body is decoded into inputs of the library.
+ * This file also refuses combinations of fields that a field table cannot express, and computes the
+ * inputs and the shapes that depend on several fields. */
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -9,7 +10,7 @@
 #include "api/route_fields.h"
 
 #define AT(member) offsetof(srv_attention_body, member)
-/* A row for a member of attn_inputs that has the name of its field. */
+/* Name and offset of a row whose field has the name of the member of attn_inputs. */
 #define INPUT(member) .name = #member, .offset = AT(in.member)
 
 _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == sizeof(int) &&
@@ -199,8 +200,9 @@ static bool check_heads(const srv_scope *scope, const srv_attention_body *body) 
     return true;
 }
 
-/* Reads `return`, or its default, as a set of bits. If `return` was not sent, omit_large_weights
- * may remove the weights later, when the shapes are known. */
+/* Computes the set of items that the answer has from `return` and from the fields heatmap and
+ * grad_output. Without `return` these are output and weights; omit_large_weights may remove the
+ * weights later, when the shapes are known. */
 static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     const srv_attention_body *body = &call->body;
     unsigned items =
@@ -229,7 +231,7 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     if (srv_given(scope, "score_stage") && (items & ATTN_WANT_SCORES) == 0)
         return srv_refuse(scope, SRV_VALUE, "score_stage",
                           "score_stage needs \"scores\" in return, which does not ask for them");
-    if (srv_draws(call->req)) /* a picture shows the heatmap and nothing else */
+    if (srv_draws(call->req)) /* a picture or a CSV has the heatmap and nothing else */
         items = SRV_WANT_HEATMAP;
     call->want = items & SRV_WANT_LIBRARY;
     call->heatmap = (items & SRV_WANT_HEATMAP) != 0;
@@ -288,8 +290,8 @@ static bool check_forms(srv_attention_call *call, const srv_scope *scope) {
             srv_projections_check(scope, &body->projections, &body->projections_given, any, n));
 }
 
-/* Finds the shapes of the inputs after the projections, and the dims of the operation. No data is
- * computed. */
+/* Sets call->shaped to inputs with the shapes that they have after the projections, and computes
+ * the dims of the operation. No element is computed. */
 static bool read_shapes(srv_attention_call *call) {
     attn_error err = {0};
     attn_status status = ATTN_OK;
@@ -315,7 +317,8 @@ unsigned srv_attention_computes(const srv_attention_call *call) {
            (reads_cells ? (unsigned)ATTN_WANT_CELLS : 0u);
 }
 
-/* Removes large weights from the answer unless the request named them. */
+/* Removes the weights from the answer if they are more than SRV_WEIGHTS_UNASKED and the request has
+ * no `return`. */
 static void omit_large_weights(srv_attention_call *call, const srv_scope *scope) {
     const attn_attention_dims *d = &call->dims;
     double values = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
@@ -325,7 +328,7 @@ static void omit_large_weights(srv_attention_call *call, const srv_scope *scope)
     }
 }
 
-/* Sets the options of an analysis. Source and mask are set later, when the operation exists. */
+/* Prepares the analysis. Its source and mask are set later, when the operation exists. */
 static void plan_analysis(srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;
     const unsigned items = call->body.analysis;

@@ -1,5 +1,5 @@
 /* POST /v1/attention decodes, checks, limits the cost, computes, stores and answers. Small requests
- * run on the HTTP thread, others on a worker. All memory comes from the request's arena. */
+ * run on the HTTP thread, others on a request thread. All memory comes from the request's arena. */
 #include <string.h>
 
 #include "api/attention_call.h"
@@ -34,22 +34,22 @@ static bool store_run(srv_attention_call *call) {
     return call->run != NULL;
 }
 
-/* Releases the stored run. If the answer is a problem, the run is removed from the store, because
- * nobody has learned its id. */
+/* Releases the stored run and tells the client its id in a header. If the answer is a problem, the
+ * run is removed from the store instead, because the client does not learn the id. */
 static void release_run(srv_attention_call *call) {
     srv_request *req = call->req;
     const char *id = attn_arena_text(req->arena, call->run->id, SRV_RUN_ID);
     if (req->reply.status >= 400)
         srv_run_discard(req, call->run);
-    else if (id) /* a picture has no field for the id */
+    else if (id) /* a header, because a picture has no field for the id */
         srv_reply_header(req, "X-Run-Id", id);
     srv_run_release(req, call->run);
 }
 
 /* --- warnings about weights on padding --- */
 
-/* The most cells that are read to find weights on padding (a few milliseconds). Further heads are
- * not checked. */
+/* The most cells that are read to find weights on padding, a few milliseconds of work. Heads beyond
+ * this number are not checked. */
 #define PADDING_CELLS 1048576
 
 typedef struct reader {
@@ -59,7 +59,8 @@ typedef struct reader {
     double *row;
 } reader;
 
-/* Reads the weights of query i on the padding keys. Adjacent keys are read together. */
+/* Reads the weights of query i on the padding keys into r->row. Adjacent keys are read in one call.
+ */
 static attn_status read_row(const reader *r, const srv_padding *p, size_t b, size_t h, size_t i,
                             attn_error *err) {
     attn_dtype dtype = r->call->dims.result;
@@ -118,10 +119,9 @@ static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
 
 /* --- the handler --- */
 
-/* Upper limits of a request that the HTTP thread computes itself (a fraction of a millisecond): its
- * operations, and the bytes of its answer's text, which stand for 256 KiB of results. */
-#define IN_PLACE_OPERATIONS 2e6
-#define IN_PLACE_TEXT       (1024.0 * 1024)
+/* Upper limits of a request that the HTTP thread computes itself; they are a fraction of 1 ms. */
+#define IN_PLACE_OPERATIONS 2e6             /* operations */
+#define IN_PLACE_TEXT       (1024.0 * 1024) /* bytes of text, which are 256 KiB of results */
 
 /* Opens a source that reads rows of the computed weights, for heatmaps and analyses. */
 static attn_status open_rows(srv_attention_call *call, attn_weight_source *source,
@@ -149,8 +149,9 @@ static attn_status analyse(srv_attention_call *call, attn_error *err) {
     return status ? status : srv_analysis_run(an, srv_request_pool(call->req), err);
 }
 
-/* Refuses the request. After projections a row that is not finite cannot be traced to one element
- * of the input, so the index is cut off the path. */
+/* Refuses the request for an error of the library. If the error is that an input is not finite and
+ * there are projections, its index is that of a projected row, to which all elements of an input
+ * row contribute. Therefore the index is removed from the error's path. */
 static bool refuse(srv_attention_call *call, attn_error *err) {
     char *last = strrchr(err->where, '/');
     const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
@@ -243,7 +244,7 @@ srv_outcome srv_attention(srv_request *req) {
     call.text = (size_t)bill.text;
     bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
     bool small = bill.placed <= IN_PLACE_OPERATIONS && bill.text <= IN_PLACE_TEXT &&
-                 !call.body.store; /* a worker stores runs, because a file may be written */
+                 !call.body.store; /* storing may write a file, which is too slow here */
     if (req->in_place && (!small || srv_draws(req)))
         return SRV_DEFER;
     if (!srv_admission_work(req, bill.operations,

@@ -9,7 +9,7 @@
 #include "api/route_fields.h"
 #include "load/admission.h"
 
-#define MOST_CURVES 256
+#define MOST_CURVES 256 /* most curves of a request */
 
 typedef struct curves_body {
     uint64_t given;
@@ -116,11 +116,11 @@ static bool read_numbers(curves_call *call) {
     return false;
 }
 
-/* Bytes of the answer for each number. A number takes up to 33 in JSON and CSV, fewer in a point of
- * a curve, and twice that while the text's buffer grows. */
+/* Bytes of the answer for each number. A number takes up to 33 bytes in JSON and CSV, and fewer in
+ * a picture. The text may need twice its size, because its buffer grows by doubling. */
 #define TEXT_OF_NUMBER 64.0
 
-/* Takes memory from the budget for the answer and for all numbers as doubles. */
+/* Reserves memory for the answer and for all numbers as doubles. false: a problem is set. */
 static bool admit(const curves_call *call) {
     double numbers = (double)call->points * (double)(call->count + (call->body.x.rank != 0));
     return srv_admission_work(call->req, numbers, (sizeof(double) + TEXT_OF_NUMBER) * numbers);

@@ -14,20 +14,21 @@
 
 #define TRIES      4
 #define PROBE_ROOM (64u << 20)
-/* The measured attentions have as many queries as keys, of width PROBE_WIDTH. The number of queries
- * is chosen so that each takes about a millisecond. */
+/* Rates are measured by self-attentions of width PROBE_WIDTH. The numbers of queries are such that
+ * each attention takes about a millisecond: ROWS in float32, DOUBLE_ROWS in double, TANH_ROWS with
+ * additive scores. */
 enum { PROBE_WIDTH = 64, ROWS = 512, DOUBLE_ROWS = 128, TANH_ROWS = 128 };
-/* Numbers of the measured text. */
+/* The rate of text is measured by writing this many numbers. */
 enum { PROBE_NUMBERS = 65536 };
-/* Time that every request takes whatever its size, in seconds. */
+/* Time in seconds that every request takes, besides its work. */
 #define REQUEST_SECONDS 1e-5
 /* Cost of a byte of new memory as a fraction of the cost of a byte of text. */
 #define MEMORY_SHARE 0.15
 
 typedef struct rates {
-    double operation, tanh, plain, byte; /* seconds for a unit of work, on a slot of a busy pool */
-    double alone; /* factor of these seconds if all other slots are idle; less than 1 where slots
-                   * share a core */
+    double operation, tanh, plain, byte; /* seconds for a unit of work, while the pool is busy */
+    double alone; /* factor of these seconds while the other threads of the pool are idle; it is
+                   * below 1 if threads share a core */
 } rates;
 
 struct srv_predictor {
@@ -77,7 +78,7 @@ static double measure_attention(attn_arena *arena, attn_pool *pool, attn_dtype d
     return 1e-9 * (double)(attn_now_ns() - start);
 }
 
-/* Returns the seconds for one byte of text: writes numbers as JSON. */
+/* Returns the seconds that a byte of text takes, measured by writing numbers as JSON. */
 static double measure_byte(attn_arena *arena) {
     srv_request req = {.arena = arena};
     const size_t dims[2] = {PROBE_NUMBERS / 64, 64};
@@ -98,7 +99,8 @@ static double probe_operations(double rows) {
     return rows * rows * (4 * PROBE_WIDTH + SRV_CELL_OPERATIONS);
 }
 
-/* Measures each rate with one head for each slot of the pool, some times, and keeps the least. */
+/* Measures each rate TRIES times and keeps the smallest value. The attentions have one head for
+ * each thread of the pool. false: out of memory. */
 static bool measure(rates *out, attn_pool *pool) {
     const size_t slots = attn_pool_slots(pool);
     const double tanhs = (double)TANH_ROWS * TANH_ROWS * PROBE_WIDTH;
@@ -263,11 +265,11 @@ static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
 }
 
 srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry) {
-    /* On the HTTP thread a request has less memory than the run would have on a worker. Therefore
-     * only a worker can say that a run does not fit. */
+    /* On the HTTP thread a request has a smaller arena than on a request thread. Therefore only a
+     * request thread can say that a run does not fit. */
     if (req->in_place && (!srv_predictor_ready(req->app->predictor) || !dry->fits))
         return SRV_DEFER;
-    /* The run would decode as long as this request did. */
+    /* Decoding would take as long as it took for this request, which has the same body. */
     double ms = 1e3 * predict(req->app->predictor, req->app->pool, &dry->load) +
                 1e-6 * (double)req->decode_ns;
     ms = round(ms * 1e4) / 1e4;

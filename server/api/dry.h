@@ -1,6 +1,7 @@
-/* The answer to dry_run on every route that computes: shapes, cost and predicted time. The results
- * are not computed. The time is predicted from rates of this machine, the seconds for each kind of
- * work in srv_load, which the first prediction measures. */
+/* Dry runs: every route that computes has the field dry_run. With it the answer has the shapes of
+ * the results, the cost and a predicted time, and the results are not computed. The time is the sum
+ * over the kinds of work in srv_load, each multiplied by a rate of this machine (seconds for a unit
+ * of work). The first prediction measures the rates. */
 #ifndef SRV_DRY_H
 #define SRV_DRY_H
 
@@ -10,29 +11,28 @@
 
 #define SRV_DRY_SHAPES 40
 
-/* Weights of work, in operations of the kernels, by which a request is run at once or queued: the
- * exponential and the mask of a score cell, a tanh, and an operation in double. */
+/* How many float32 operations of the kernels take the time of a cell, a tanh, or an operation in
+ * double. By these numbers a handler decides whether a request is small enough for the HTTP thread.
+ * A cell has an exponential and a mask. */
 #define SRV_CELL_OPERATIONS   10.0
 #define SRV_TANH_OPERATIONS   10.0
 #define SRV_DOUBLE_OPERATIONS 16.0
 
-/* Weights of work in srv_load, in operations in double: an operation of a heatmap, of an analysis
- * (often a logarithm), and of a row that is verified (its keys and values are packed anew); a cell
- * of a mask; a number that is computed by itself, such as a sine or a random number; and a double
- * that is written as text. */
-#define SRV_HEAT_WEIGHT     2.0
-#define SRV_ANALYSIS_WEIGHT 1.0
-#define SRV_VERIFY_WEIGHT   3.5
-#define SRV_MASK_WEIGHT     0.5
-#define SRV_NUMBER_WEIGHT   28.0
-#define SRV_WRITTEN_WEIGHT  60.0
+/* How many operations in double take the time of one unit of each kind of work. By these numbers
+ * the members plain and alone of srv_load are computed. */
+#define SRV_HEAT_WEIGHT     2.0  /* an operation of a heatmap */
+#define SRV_ANALYSIS_WEIGHT 1.0  /* an operation of an analysis, often a logarithm */
+#define SRV_VERIFY_WEIGHT   3.5  /* an operation of a verified row; its operands are packed anew */
+#define SRV_MASK_WEIGHT     0.5  /* a cell of a mask */
+#define SRV_NUMBER_WEIGHT   28.0 /* a number that is computed alone: a sine, a random number */
+#define SRV_WRITTEN_WEIGHT  60.0 /* writing a double as text */
 
 /* The work of a run, from which its time is predicted. */
 typedef struct srv_load {
-    double operations; /* operations of float32 kernels, shared by the pool */
-    double tanh;       /* tanh in scores, shared by the pool */
-    double plain;      /* operations in double without a vector kernel, shared by the pool */
-    double alone;      /* the same, computed by one thread */
+    double operations; /* operations of float32 kernels, computed by the whole pool */
+    double tanh;       /* number of tanh in scores, computed by the whole pool */
+    double plain;      /* operations in double without a vector kernel, by the whole pool */
+    double alone;      /* operations in double without a vector kernel, by one thread */
     double text;       /* bytes of the answer's text */
     double memory;     /* bytes of results and of scratch */
     double pieces;     /* number of tasks that the pool can run at the same time */
@@ -47,12 +47,12 @@ typedef struct srv_shape {
 typedef struct srv_dry {
     srv_shape shapes[SRV_DRY_SHAPES];
     size_t shape_count;
-    const char *mask; /* the mask in words, or NULL */
+    const char *mask; /* the mask in words; NULL: the answer does not describe it */
     double cells, operations;
     double result, work;                  /* bytes of the answer's tensors; bytes of scratch */
     double with_weights, without_weights; /* bytes of the answer; both 0: it never has weights */
-    bool fits;                            /* true: the run is within the limits of this service */
-    bool learns;                          /* true: the route has parameters */
+    bool fits;                            /* the run is within the limits of this service */
+    bool learns;                          /* the answer states the number of parameters */
     size_t parameters;
     double rnn_steps, rnn_operations; /* a recurrent layer of the same width; 0: no comparison */
     double rnn_products;              /* multiply-adds of the scores, for comparison */
@@ -60,16 +60,16 @@ typedef struct srv_dry {
 } srv_dry;
 
 void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims);
-/* Sets the reply. SRV_DEFER: the caller is the HTTP thread, and either the rates must be measured
- * first or the run does not fit the little memory of a request on this thread. */
+/* Sets the reply and returns SRV_DONE. On the HTTP thread it may return SRV_DEFER instead, in two
+ * cases: the rates must be measured first, or dry->fits is false, which may be due to the small
+ * arenas on this thread. */
 srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry);
 
 typedef struct srv_predictor srv_predictor;
 
 srv_predictor *srv_predictor_new(void);    /* NULL: out of memory */
 void srv_predictor_free(srv_predictor *p); /* NULL is allowed */
-/* Returns whether the rates are measured. The first prediction measures them, which takes some
- * milliseconds. */
+/* Returns whether the rates have been measured, so that a prediction takes no time. */
 bool srv_predictor_ready(srv_predictor *p);
 
 #endif

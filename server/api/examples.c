@@ -42,7 +42,7 @@ static const char *skip_space(const char *p) {
     return p + strspn(p, " \n\r\t");
 }
 
-/* Returns the value of a field of the object at p. */
+/* Returns the value of the member `name` of the JSON object at p; "null" if it is missing. */
 static srv_span field_of(const char *p, const char *name) {
     size_t length = strlen(name);
     p = skip_space(p + 1);

@@ -5,25 +5,25 @@
 #include "system/embedded.h"
 #include "wire/json_out.h"
 
-/* A part of an embedded file. */
+/* A part of an embedded file; no NUL follows it. */
 typedef struct srv_span {
     const char *data;
     size_t size;
 } srv_span;
 
-/* Returns the example after `previous` in the order of the list, or NULL after the last. `previous`
- * NULL: returns the first. */
+/* Returns the example that follows `previous` in the order of the list; `previous` NULL: the first
+ * one. NULL: `previous` is the last one. */
 const srv_file *srv_example_next(const srv_file *previous);
 /* Returns the JSON value of a top-level field as the file has it; "null" if the file lacks it. */
 srv_span srv_example_field(const srv_file *file, const char *name);
-/* Finds title and body of the first case that requests `path` and is answered with 200. false:
- * there is no such case. */
+/* An example consists of cases, requests with their expected answers. Finds title and body of the
+ * first case that is a request to `path` with status 200. false: there is no such case. */
 bool srv_example_case(const srv_file *file, const char *path, srv_span *title, srv_span *request);
 /* Returns the path "/v1/examples/<id>" in memory of the arena. */
 const char *srv_example_href(const srv_file *file, attn_arena *arena);
 /* Writes the member `examples`, a list of objects with id, title, what, tags and href. */
 void srv_examples_write(srv_json *j);
-/* Prints a line with path and title for each example. The path fills `width` columns. */
+/* Prints a line for each example: `indent`, its path padded to `width` columns, and its title. */
 void srv_examples_text(attn_text *t, const char *indent, int width);
 
 #endif

@@ -1,5 +1,5 @@
-/* The `figure` object of a request gives title, labels and style of a picture. Answers that are not
- * pictures ignore it, so the same body can be sent for every media type. */
+/* The object `figure` of a request: title, labels and style of a picture. It has no effect on
+ * answers that are not pictures, so the same body can be sent for every media type. */
 #ifndef SRV_FIGURE_INPUT_H
 #define SRV_FIGURE_INPUT_H
 

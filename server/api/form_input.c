@@ -24,8 +24,8 @@ _Static_assert(sizeof(attn_score_kind) == sizeof(int) &&
                    sizeof(attn_rotary) == sizeof(int) && sizeof(attn_pattern_kind) == sizeof(int),
                "SRV_ENUM stores an int");
 
-#define FARTHEST 1099511627776.0 /* 2^40, the limit of the library */
-#define HEADS    1048576
+#define FARTHEST 1099511627776.0 /* largest distance of positions: 2^40, the library's limit */
+#define HEADS    1048576         /* largest number of heads */
 
 const srv_field srv_score_fields[] = {
     SRV_KIND_ROW(
@@ -129,8 +129,8 @@ const srv_field srv_projections_fields[] = {
 
 /* --- checks --- */
 
-/* For each kind, the fields that go with it besides `kind`, as names between spaces. NULL: the kind
- * has no fields. */
+/* For each kind, the names of its fields besides `kind`, with a space before and after each name.
+ * NULL: the kind has no fields. */
 static const char *const score_parameters[ATTN_SCORE_COUNT] = {
     [ATTN_SCORE_additive] = " w_q w_k b v ",
     [ATTN_SCORE_general] = " w ",

@@ -12,10 +12,10 @@ extern const char *const srv_position_names[]; /* "none", "alibi", … by attn_p
 extern const char *const srv_stage_names[];    /* "raw", … "probs" by attn_stage */
 extern const char *const srv_pair_layouts[];   /* "interleaved", "halves" */
 
-/* The functions check an object of the request, of which `given` holds the given bits. `scope` is
- * the object around it. Fields that do not belong to the kind are refused. Parameters must be
- * finite unless `any` is true. The number of elements of all tensors is added to *parameters.
- * false: a problem is set. */
+/* Each function checks one decoded object of the request: it refuses fields that do not belong to
+ * the object's kind. `given` points to the object's word of given bits, and `scope` is the object
+ * around it. Parameters must be finite unless `any` is true. The number of elements of all
+ * parameters is added to *parameters. false: a problem is set. */
 bool srv_score_check(const srv_scope *scope, const attn_score *score, const uint64_t *given,
                      bool any, size_t *parameters);
 bool srv_position_check(const srv_scope *scope, const attn_position *position,
@@ -23,7 +23,8 @@ bool srv_position_check(const srv_scope *scope, const attn_position *position,
 bool srv_projections_check(const srv_scope *scope, const attn_projections *projections,
                            const uint64_t *given, bool any, size_t *parameters);
 bool srv_pattern_check(const srv_scope *scope, const attn_pattern *pattern, const uint64_t *given);
-/* Checks one tensor that is a field of `scope`, under the same rules. */
+/* Checks that the tensor, the field `name` of `scope`, is finite unless `any` is true, and adds its
+ * number of elements to *parameters. false: a problem is set. */
 bool srv_parameter_check(const srv_scope *scope, const char *name, const attn_tensor *t, bool any,
                          size_t *parameters);
 

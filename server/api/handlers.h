@@ -1,11 +1,12 @@
 /* The handlers of srv_routes[]. A handler reads the request and sets the whole reply in req->reply.
- * On the HTTP thread it may return SRV_DEFER instead; it is then run again on a worker. */
+ * On the HTTP thread it may return SRV_DEFER instead; it is then called again on a request thread.
+ */
 #ifndef SRV_HANDLERS_H
 #define SRV_HANDLERS_H
 
 #include "request/request.h"
 
-#define SRV_WEIGHTS_UNASKED 65536 /* the most weights that are answered without being asked for */
+#define SRV_WEIGHTS_UNASKED 65536 /* most weights in an answer whose request does not name them */
 
 srv_outcome srv_attention(srv_request *req);     /* POST /v1/attention */
 srv_outcome srv_masks(srv_request *req);         /* POST /v1/masks */

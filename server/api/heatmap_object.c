@@ -13,12 +13,12 @@
 #include "api/csv.h"
 #include "load/admission.h"
 
-/* The library's default keeps one plane of cells below 1 MB of JSON (lib/analysis/heatmap.c):
- * 65,536 cells, less what the frames of many heatmaps take. With pool "both" a heatmap has two
- * planes, so each gets half of that. */
-#define BOTH_CELLS 32768
-#define BOTH_FRAME 64
-#define BOTH_MAPS  512
+/* The library's default of max_cells keeps the JSON of an answer below 1 MB: 65,536 cells for all
+ * heatmaps together (lib/analysis/heatmap.c). With pool "both" each heatmap has two planes of
+ * cells, max and mean, so the default is computed here. */
+#define BOTH_CELLS 32768 /* cells of one plane of all heatmaps together */
+#define BOTH_FRAME 64    /* cells fewer for each further heatmap, in place of its other JSON */
+#define BOTH_MAPS  512   /* for more heatmaps than this the library's default applies */
 
 static const char *const head_words[] = {"all", "mean", NULL};
 static const char *const pools[] = {"max", "mean", "both", NULL};
@@ -148,8 +148,8 @@ static void write_range(srv_json *j, const char *name, const float value[2]) {
     srv_json_floats(j, value, 2);
 }
 
-/* Writes cells as base64 of little-endian numbers. Every machine that this program supports is
- * little-endian, so the bytes are not swapped. */
+/* Writes cells as a base64 text of little-endian numbers, as they lie in memory: all machines that
+ * this program supports are little-endian. */
 static void write_packed(srv_json *j, const attn_heatmap *map, const float *cells,
                          const float value[2], const srv_heat_input *in) {
     const size_t n = map->shape[0] * map->shape[1];
@@ -299,7 +299,7 @@ static void no_memory(srv_request *req) {
     srv_problem_error(req, &err);
 }
 
-/* Says in which of layer, batch entry and head the heatmaps of an answer differ. */
+/* In which respects the heatmaps of an answer differ from each other. */
 typedef struct differences {
     bool layers, batches, heads;
 } differences;
@@ -347,8 +347,8 @@ static const char **titles_of(srv_request *req, const srv_heat_answer *a) {
     return titles;
 }
 
-/* Returns the number of columns of the figure: the heads of a layer if they fit side by side, so
- * that each layer has one row; 0: the figure chooses. */
+/* Returns the number of columns of the figure. If there are several layers with at most LAYER_HEADS
+ * heads, this is the number of heads, so that each layer is a row. 0: the figure chooses. */
 static size_t columns_of(const attn_heatmaps *maps) {
     size_t n = 1;
     while (n < maps->count && maps->items[n].batch == maps->items[0].batch)

@@ -1,6 +1,5 @@
-/* Heatmaps in requests and answers. The `heatmap` object of a request becomes options of the
- * library. Heatmaps become a reply as JSON, text, CSV, npy, SVG or PNG, whichever Accept asks for.
- * Every route that answers heatmaps uses these functions. */
+/* Heatmaps in requests and answers, for every route that has them: converts the object `heatmap` of
+ * a request to options of the library, and writes heatmaps as JSON, text, CSV, npy, SVG or PNG. */
 #ifndef SRV_HEATMAP_OBJECT_H
 #define SRV_HEATMAP_OBJECT_H
 
@@ -44,7 +43,7 @@ bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_att
  * /heatmap. */
 void srv_heat_problem(srv_request *req, const attn_error *err);
 
-/* Upper bound of the bytes of JSON for one byte of a heatmap. */
+/* Upper bound of the bytes of JSON for each byte of a heatmap in memory. */
 #define SRV_HEAT_TEXT 4.0
 /* Writes the object `heatmap` of the answer. */
 void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
@@ -56,23 +55,22 @@ void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_inp
 void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels,
                    const srv_strings *titles);
 
-/* The parts of an answer that is a heatmap. */
+/* What an answer with heatmaps is made of. */
 typedef struct srv_heat_answer {
     const attn_heatmaps *maps;
     const srv_heat_input *in;
     const srv_labels *labels;       /* labels of the whole matrix */
-    const srv_strings *titles;      /* one title for each head; or NULL */
-    const srv_figure_input *figure; /* initialised at least by srv_figure_init */
-    const attn_warnings *warnings;  /* may be NULL */
-    int decimals;                   /* -1: the shortest text */
-    bool marks;                     /* true: cells of a mask, 1 visible and 0 hidden */
+    const srv_strings *titles;      /* one title for each head; NULL: none */
+    const srv_figure_input *figure; /* from the request, or set by srv_figure_init */
+    const attn_warnings *warnings;  /* NULL: none */
+    int decimals;                   /* decimals of cells; -1: the shortest text that round-trips */
+    bool marks;                     /* the cells are those of a mask: 1 visible, 0 hidden */
 } srv_heat_answer;
 
 /* Sets the reply of a route that answers heatmaps alone, in any media type of the route. The JSON
  * is {"heads": .., "labels": .., "pool": .., .., "warnings": ..}. */
 void srv_heat_reply(srv_request *req, const srv_heat_answer *answer);
-/* Sets the reply if srv_draws returns true. Otherwise the route itself answers with JSON or
- * text. */
+/* Sets the reply of any route if srv_draws returns true: a picture or a CSV of the heatmaps. */
 void srv_heat_draw(srv_request *req, const srv_heat_answer *answer);
 
 #endif

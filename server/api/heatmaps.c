@@ -69,8 +69,8 @@ static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
     d->S = w->dims[w->rank - 1];
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
     d->B = 1;
-    /* The product cannot overflow: the tensor was decoded, so its elements were counted; or an axis
-     * is 0. */
+    /* The product cannot overflow, because the number of elements did not when the tensor was
+     * decoded. (An axis of 0 counts as 1 there.) */
     for (int axis = 0; axis < w->rank - 3; axis++)
         d->B *= w->dims[axis];
     return true;
@@ -102,7 +102,7 @@ static bool prepare(heatmaps_call *call) {
 
 /* --- the handler --- */
 
-/* The most weights that the HTTP thread draws itself (about half a millisecond). */
+/* The most weights for which the HTTP thread computes heatmaps itself, about 0.5 ms of work. */
 #define IN_PLACE_CELLS 16384
 
 static bool within_limits(const heatmaps_call *call) {
@@ -192,7 +192,7 @@ srv_outcome srv_heatmaps(srv_request *req) {
     if (!within_limits(&call))
         return SRV_DONE;
     const attn_attention_dims *d = &call.dims;
-    double rows = (double)d->B * (double)d->Hq * (double)d->L; /* rows without keys count as well */
+    double rows = (double)d->B * (double)d->Hq * (double)d->L; /* rows without keys take time too */
     if (req->in_place && (fmax(call.cost.cells, rows) > IN_PLACE_CELLS || srv_draws(req)))
         return SRV_DEFER;
     if (!srv_admission_work(req, call.cost.cells,

@@ -1,5 +1,5 @@
-/* Turns decoded mask fields into mask layers of the library. The layers point into the decoded
- * tensors. */
+/* Converts decoded mask fields to mask layers of the library. The layers point to the decoded
+ * tensors and do not copy them. */
 #include "api/mask_input.h"
 
 const char *const srv_mask_semantics[] = {"keep", "hide", "additive", NULL};
@@ -8,7 +8,8 @@ const char *const srv_offset_words[] = {"end", NULL};
 
 _Static_assert(sizeof(attn_semantics) == sizeof(int), "SRV_ENUM stores an int");
 
-/* Refuses a field that means nothing, or is ambiguous, without a certain other field. */
+/* Refuses a field whose companion is missing, without which the field has no meaning or is
+ * ambiguous. */
 static bool check_company(const srv_scope *scope) {
     if (srv_given(scope, "key_padding_mask") && !srv_given(scope, "key_padding_semantics"))
         return srv_refuse(

@@ -100,8 +100,8 @@ extern const char *const srv_offset_words[];      /* "end" */
 bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec);
 /* Reads query_offset, if it was given, into the spec. `offset` must outlive the spec. */
 void srv_mask_offset(const srv_union *offset, attn_mask_spec *spec);
-/* Computes the share of `cells` that is visible; it is 1 if `cells` is 0. false: the time has run
- * out, and a problem is set. */
+/* Sets *kept to the share of cells that the mask leaves visible, 0 … 1. `cells` is the number of
+ * cells; if it is 0, the share is 1. false: the deadline has passed, and a problem is set. */
 bool srv_mask_kept(srv_request *req, const attn_mask *mask, double cells, double *kept);
 
 #endif

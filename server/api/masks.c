@@ -19,7 +19,7 @@ static const char *const kinds[] = {"causal", "padding", "window", "pattern", "v
 static const char *const combinations[] = {"and", NULL};
 
 static const char *const padding_ways[] = {"key_padding_mask", "key_lengths", "token_ids"};
-/* For each kind of mask, the names of its fields between spaces. */
+/* For each kind of mask, the names of its fields, with a space before and after each name. */
 static const char *const own[] = {
     NULL, " key_padding_mask key_padding_semantics key_lengths token_ids pad_id ", " window ",
     " pattern ", " attn_mask mask_semantics "};
@@ -39,7 +39,7 @@ const srv_field srv_masks_fields[] = {
      .offset = AT(masks),
      .fields = item_fields,
      .size = sizeof(srv_masks_item),
-     .max = ATTN_MASK_LAYERS - 1, /* each makes one layer, and token_ids of the body another */
+     .max = ATTN_MASK_LAYERS - 1, /* one layer each; the last one is for token_ids of the body */
      .doc = "The masks to combine; an empty list leaves all keys visible."},
     {.name = "shape",
      .kind = SRV_INTS,
@@ -150,7 +150,8 @@ static bool shape_of_list(srv_masks_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Splits the shape into batch, heads, L and S. A shape of rank 2 or 3 has no head axis. */
+/* Computes batch axes, heads, L, S and the number of cells from call->dims. A shape of rank 2 or 3
+ * has no head axis. */
 static void split_shape(srv_masks_call *call) {
     attn_mask_shape *shape = &call->shape;
     int rank = call->rank;
@@ -189,7 +190,7 @@ static bool prepare(srv_masks_call *call) {
 
 /* --- the handler --- */
 
-/* The most cells of a mask that the HTTP thread resolves itself (about half a millisecond). */
+/* The most cells of a mask that the HTTP thread handles itself, about 0.5 ms of work. */
 #define IN_PLACE_CELLS 262144
 /* Bytes of a boolean and its comma as text. */
 #define TEXT_OF_FLAG 6.0

@@ -1,6 +1,6 @@
-/* The answer of POST /v1/masks. A small mask is answered cell by cell, a large one as runs of
- * visible keys. Equal batch entries and equal heads are answered once. A picture of a mask is a
- * heatmap of its cells, so large masks are pooled. */
+/* Writes the answer of POST /v1/masks. A small mask is written cell by cell, a large one as ranges
+ * of visible keys, called runs: [row, from, to]. If all batch entries or all heads are equal, only
+ * one is written. A picture of a mask is a heatmap of its cells, so a large mask is pooled. */
 #include <math.h>
 #include <string.h>
 
@@ -9,17 +9,14 @@
 #include "load/admission.h"
 #include "request/shared.h"
 
-/* Bytes of a cell that is answered by itself: its boolean, its float32, and the text of both. The
- * text counts twice, because its buffer grows by doubling. */
+/* Memory in bytes of each cell that is written: its boolean, its float32, and twice the text of
+ * both, because the text's buffer grows by doubling. */
 #define CELL_BYTES 56.0
-/* PART_TEXT: bytes of text around one [L, S] part. RUN_TEXT: bytes of the brackets and commas of
- * one run of keys. */
-#define PART_TEXT 64.0
-#define RUN_TEXT  5.0
-/* LABEL_TEXT: most bytes of one escaped character of a label. LATER_TEXT: bytes of all text after
- * the runs. */
-#define LABEL_TEXT 6.0
-#define LATER_TEXT 16384.0
+/* Upper bounds of text in bytes. */
+#define PART_TEXT  64.0    /* around the runs of one batch entry and head */
+#define RUN_TEXT   5.0     /* brackets and commas of one run */
+#define LABEL_TEXT 6.0     /* an escaped character of a label */
+#define LATER_TEXT 16384.0 /* everything behind the runs */
 
 static bool small(const srv_masks_call *call) {
     return call->bound <= SRV_MASK_CELLS;
@@ -37,9 +34,9 @@ static uint8_t *keep_cells(const srv_masks_call *call) {
     return keep;
 }
 
-/* Returns the numbers that the mask adds to the scores, -infinity where a cell is hidden. *any
- * tells whether a finite number other than 0 is added. NULL: the mask has no cells, or memory ran
- * out. */
+/* Returns what the mask adds to the scores, for each cell; -infinity for a hidden cell. `keep` are
+ * the cells of keep_cells. Sets *any to whether a finite number other than 0 is added. NULL: the
+ * mask has no cells, or memory ran out. */
 static float *additive_cells(const srv_masks_call *call, const uint8_t *keep, bool *any) {
     const attn_mask_shape *s = &call->shape;
     size_t cells = (size_t)call->cells, at = 0;
@@ -78,9 +75,9 @@ static void write_cells(srv_json *j, const srv_masks_call *call) {
     srv_json_tensor(j, &cells);
 }
 
-/* Writes into `keep` which keys of a row are visible. `keep` has room for S keys and starts at key
- * *lo, the first key that causal masks, windows and lengths leave visible. Returns the number of
- * keys written. */
+/* Writes to `keep` which keys of a row are visible, for the interval of keys that causal masks,
+ * windows and lengths leave visible. Sets *lo to the first key of this interval and returns its
+ * length; keep[0] belongs to key *lo. All other keys are hidden. `keep` has room for S keys. */
 static size_t load_row(const srv_masks_call *call, size_t b, size_t h, size_t i, uint8_t *keep,
                        size_t *lo) {
     size_t hi;
@@ -122,8 +119,8 @@ static double label_text(const srv_strings *list) {
     return text;
 }
 
-/* Takes memory from the budget for the text of all runs and of what follows, and reserves it in the
- * writer. false: a problem is set. */
+/* Reserves memory for the text of all runs and of everything behind them, in the request's arena
+ * and in the JSON writer. false: a problem is set. */
 static bool admit_runs(srv_json *j, const srv_masks_call *call, size_t B, size_t H, uint8_t *keep) {
     const attn_mask_shape *s = &call->shape;
     attn_error err = {0};
@@ -241,7 +238,7 @@ bool srv_masks_admit(srv_masks_call *call) {
     for (size_t i = 0; i < call->spec.count; i++)
         if (attn_tensor_count(&call->spec.layers[i].values, &n))
             values += (double)n; /* the compiled mask has a byte for each value */
-    /* The writer holds one row in double, and the linter a fingerprint of each row. */
+    /* additive_cells has one row in double, and the linter has a hash of each row. */
     double rows = sizeof(double) * ((double)call->shape.L + (double)call->shape.S);
     return srv_admission_work(call->req, call->cells,
                               SRV_MASK_ENTRY * srv_masks_batches(call) + values + rows +
@@ -323,7 +320,7 @@ void srv_masks_text(srv_masks_call *call) {
 /* The compiled mask as a source of weights: 1 where visible, 0 where hidden. */
 typedef struct mask_source {
     const attn_mask *mask;
-    uint8_t *keep; /* [lanes, S], one row for each lane of the pool */
+    uint8_t *keep; /* one row of S cells for each thread of the pool */
     size_t S;
 } mask_source;
 

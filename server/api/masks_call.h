@@ -10,7 +10,8 @@
 /* The most cells of a mask that is answered cell by cell. A larger mask is answered as runs of
  * visible keys. */
 #define SRV_MASK_CELLS 65536
-/* Bytes of memory for a batch entry: its offset, its length, and one run of the answer. */
+/* Upper bound of the memory in bytes for each batch entry: its offset, its length, and a run of the
+ * answer. */
 #define SRV_MASK_ENTRY 64.0
 
 typedef struct srv_masks_item {
@@ -41,14 +42,15 @@ typedef struct srv_masks_call {
     int rank;
     size_t B;
     double kept;         /* share of the cells that are visible */
-    double cells, bound; /* `bound` counts cells with each axis of 0 taken as 1 */
+    double cells, bound; /* number of cells; `bound`: the same with axes of 0 counted as 1 */
     attn_mask *mask;
     attn_warnings warnings;
 } srv_masks_call;
 
 double srv_masks_batches(const srv_masks_call *call);
-/* Takes memory from the budget to compile the mask and, for a small mask, to answer. The answer to
- * a large mask takes its memory when its runs are known. false: a problem is set. */
+/* Reserves memory in the request's arena to compile the mask and, for a small mask, to write the
+ * answer. For a large mask the memory of the answer is reserved later, when its runs have been
+ * counted. false: a problem is set. */
 bool srv_masks_admit(srv_masks_call *call);
 /* The three functions set the reply from the mask, as JSON, as text or as a picture. */
 void srv_masks_json(srv_masks_call *call);

@@ -1,5 +1,6 @@
-/* POST /v1/models/{id}/attention runs the model once over source and target. It answers the logits,
- * and the weights or heatmaps of each attention site. */
+/* POST /v1/models/{id}/attention runs the model once over source and target. It answers the logits
+ * and, for each attention site, weights or heatmaps. A site is an attention operation of the model:
+ * encoder, decoder or cross-attention of a layer. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,14 +27,14 @@ typedef struct sites_pass {
     srv_pass pass;
     body body;
     srv_sequences source, target;
-    srv_sequences read; /* the target as the decoder reads it: begin token, then tokens */
-    /* Decoder steps of the longest target, its end token included. Until a target is generated,
-     * this is an upper bound. */
+    srv_sequences read; /* the target as the decoder reads it: the begin token, then the target */
+    /* Decoder steps for the longest target, its end token included. An upper bound until a target
+     * has been generated. */
     size_t T;
     attn_site sites[ATTN_MODEL_SITES]; /* all attention sites of the model, without their weights */
     bool wanted[ATTN_MODEL_SITES];
     size_t site_count;
-    bool unasked; /* true: `return` was not sent, so the default applies */
+    bool unasked; /* `return` was not sent; the answer then has weights unless they are too many */
     attn_warnings warnings;
     attn_model_outputs out;
 } sites_pass;
@@ -188,13 +189,13 @@ static double count_weights(const sites_pass *c) {
     return count;
 }
 
-/* Returns whether the weights are left out: they were not named and are too many for the
- * default. */
+/* Returns whether the answer has no weights because the request does not name them and they are
+ * more than SRV_WEIGHTS_UNASKED. */
 static bool omits_weights(const sites_pass *c) {
     return c->unasked && count_weights(c) > SRV_WEIGHTS_UNASKED;
 }
 
-/* Returns the bytes of the answer: numbers and their text. */
+/* Returns an upper bound of the memory of the answer in bytes: its numbers and their text. */
 static double result_bytes(const sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const double logits = (double)c->source.count * (double)c->T * (double)m->target_vocabulary;
@@ -275,7 +276,8 @@ static bool heatmaps_of(const sites_pass *c, const attn_site *site, size_t b,
     return srv_models_heatmaps(c->pass.req, &what, &in, out);
 }
 
-/* Returns the weights of the requested heads, [B, heads, L, S]. Without data: memory ran out. */
+/* Returns the weights of the requested heads, [B, heads, L, S]. If its `data` is NULL, memory ran
+ * out. */
 static attn_tensor choose_heads(const sites_pass *c, const attn_tensor *all) {
     const size_t *d = all->dims, n = c->body.heads.count, matrix = d[2] * d[3];
     if (!n)
@@ -402,8 +404,8 @@ static void answer_text(const sites_pass *c) {
     srv_text_end(c->pass.req, &t);
 }
 
-/* Draws one site: the last of the requested sites, which by default is the cross-attention of the
- * last layer. */
+/* Draws the last of the requested sites. By default this is the cross-attention of the last layer.
+ */
 static void answer_picture(const sites_pass *c) {
     srv_model_heatmaps maps;
     const attn_site *site = NULL;
@@ -498,8 +500,9 @@ static bool lengthen(const sites_pass *c, const srv_sequence *s, const srv_seque
     return true;
 }
 
-/* Names the rows of the weights. A row has the name of the token that it predicts; the last row has
- * the name of the end token. The decoder reads the target with the begin token in front. */
+/* Names rows and columns of the decoder's weights. A row is named after the token that it predicts,
+ * so the last row is named after the end token. A column is named after a token that the decoder
+ * reads, so the first column is named after the begin token. */
 static bool name_rows(sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->target.count;

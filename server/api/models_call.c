@@ -1,6 +1,5 @@
-/* Code that the routes of /v1/models/{id} share. It makes sequences for a model from texts, tokens
- * or ids, with the names and places of their tokens; takes a request through its steps within the
- * limits of the service; and makes heatmaps of weights that a model computed. */
+/* What the routes of /v1/models/{id} share: sequences made from texts, tokens or ids; the steps of
+ * a request with the limits of the service; and heatmaps of weights that a model has computed. */
 #include "api/models_call.h"
 
 #include <inttypes.h>
@@ -13,7 +12,7 @@
 
 /* --- sequences --- */
 
-enum { MOST_WARNINGS = 16 };
+enum { MOST_WARNINGS = 16 }; /* most warnings about words that the vocabulary lacks */
 
 static bool no_memory(srv_request *req) {
     attn_error err = {0};
@@ -263,7 +262,7 @@ void srv_models_put(srv_json *j, const srv_sequence *s) {
 
 /* --- the steps of a request --- */
 
-/* Operations that the HTTP thread does itself (well below a millisecond). */
+/* Most operations of a request that the HTTP thread computes itself, well below 1 ms of work. */
 #define IN_PLACE_OPERATIONS 2e5
 
 const char *const srv_model_site_kinds[] = {"encoder", "decoder", "cross", NULL};
@@ -352,7 +351,7 @@ static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
     const int64_t begun = attn_now_ns();
     const bool done = steps->compute(pass);
     const int64_t computed = attn_now_ns();
-    pass->req->compute_ns = computed - begun; /* `compute` may have replaced the request */
+    pass->req->compute_ns = computed - begun; /* not the old request: `compute` may replace it */
     if (done)
         steps->answer(pass);
     pass->req->encode_ns = attn_now_ns() - computed;
@@ -371,7 +370,7 @@ srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps) {
 
 /* --- heatmaps --- */
 
-/* Copies rows of one sequence's weights. */
+/* The `fetch` of a source of weights: copies rows of one sequence's weights. */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *range, float *weights,
                          float *logits, attn_error *err) {
     const srv_model_weights *all = ctx;

@@ -1,5 +1,5 @@
-/* Code that the routes of /v1/models/{id} share: padded batches made from texts, tokens or ids, the
- * steps of a request, and heatmaps of weights. */
+/* What the routes of /v1/models/{id} share: reading sequences from texts, tokens or ids, the steps
+ * of a request, and heatmaps of weights. */
 #ifndef SRV_MODELS_CALL_H
 #define SRV_MODELS_CALL_H
 
@@ -69,14 +69,15 @@ typedef struct srv_reading {
     attn_warnings *warnings; /* gets the words that the vocabulary lacks */
 } srv_reading;
 
-/* Reads the sequences of source or target. out->count is 0 if none was sent. false: a problem is
+/* Reads the sequences of one side. If the request has none, out->count is 0. false: a problem is
  * set. */
 bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *out);
 /* Makes a sequence from ids, with the model's words for them. false: a problem is set. */
 bool srv_models_name(srv_request *req, const srv_model *model, int which, const int32_t *ids,
                      size_t length, srv_sequence *out);
-/* Returns the ids as an array [count, width], padded. Unless `before` is negative, each row begins
- * with it. NULL: a problem is set. */
+/* Returns the ids of all sequences as an array [count, width], padded at the end of each row, and
+ * sets *lengths to the number of ids in each row. If `before` is not negative, each row begins with
+ * this id. NULL: a problem is set. */
 int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, int32_t before,
                         int64_t **lengths);
 /* Writes the sequence as {"tokens", "ids", "offsets"}. */
@@ -93,10 +94,10 @@ typedef struct srv_pass {
     srv_request *req;
     const srv_model *model; /* held until the request ends */
     bool dry_run;           /* set by `decode` */
-    bool streams;           /* set by `decode`: the answer is a stream, which a worker writes */
+    bool streams;           /* set by `decode`: the answer is a stream; needs a request thread */
 } srv_pass;
 
-/* Returns the cost of a forward computation on the pool of this service. */
+/* Returns the cost of a forward pass of the model on the worker pool. */
 attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent);
 
 /* The steps of a route, in this order. A step that returns false has set a problem. */
@@ -110,23 +111,24 @@ typedef struct srv_pass_steps {
     void (*answer)(const srv_pass *pass);
 } srv_pass_steps;
 
-/* Holds the model that the path names and takes the steps within the limits. Unless the work is
- * small, the steps run on a worker. */
+/* Handles a request: holds the model that the path names, and calls the steps in their order.
+ * Refuses work beyond the limits of the service. On the HTTP thread returns SRV_DEFER unless the
+ * work is small. */
 srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps);
-/* Bytes of a float in an answer: the number and its JSON. */
+/* Upper bound of the memory in bytes of a float in an answer: the number and its JSON. */
 #define SRV_MODEL_TEXT 20.0
 
 bool srv_models_attends(const srv_model *model);
-/* Checks that a picture, if one is asked for, shows a model with attention and a single sequence.
- * false: a problem is set. */
+/* If the client accepts a picture, checks that the model has attention and that there is only one
+ * sequence. false: a problem is set. */
 bool srv_models_may_draw(const srv_pass *pass, size_t sequences);
 /* "encoder", "decoder", "cross"; indexed by attn_site_kind, ended by NULL. */
 extern const char *const srv_model_site_kinds[];
 /* Returns the number of heads of the model's cross-attention. */
 size_t srv_models_cross_heads(const srv_model *model);
 
-/* The weights of one sequence: `heads` matrices, each at least [rows, stride]. The names of queries
- * and keys become labels. */
+/* The weights of one sequence: `heads` matrices [rows, cols]. Consecutive matrices are head_stride
+ * floats apart, and consecutive rows `stride` floats. */
 typedef struct srv_model_weights {
     const float *weights;
     size_t heads, head_stride, stride, rows, cols, batch;

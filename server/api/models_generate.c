@@ -11,20 +11,21 @@
 
 /* --- the steps of a greedy search as events --- */
 
-/* A search that is answered step by step. Each event is composed in an arena of its own; only the
- * event's text is kept. */
+/* The state of a search that is answered by events. Each event is written in an arena of its own,
+ * and only its text is kept in the request's arena, which must hold all events. */
 typedef struct told_steps {
     srv_events *events;
     const srv_model *model;
     const srv_sequence *source;
-    const srv_heat_input *heatmap; /* says which heads the events show; NULL: none */
+    const srv_heat_input *heatmap; /* which heads the events have; NULL: events have no weights */
     int decimals;
     size_t index;     /* number of the next step, from 0 */
     const char *word; /* word of the step before the next one */
-    bool failed;      /* true: a step failed and has set a problem */
+    bool failed;      /* a step has failed and set a problem */
 } told_steps;
 
-/* Returns what the token adds to the text so far; the end token adds "". NULL: memory ran out. */
+/* Returns the text that the token appends to the text so far, with a space if one belongs before
+ * it. The end token appends nothing. NULL: memory ran out. */
 static const char *text_of(const told_steps *s, int32_t id, const char *word, attn_arena *arena) {
     const char *words[2] = {s->index ? s->word : "", word};
     const size_t before = strlen(words[0]);
@@ -133,7 +134,7 @@ static int say_step(void *ctx, int32_t id, double log_probability, const float *
 /* --- the request --- */
 
 enum { WEIGHTS = 1, HEATMAP = 2 };
-enum { EVENT = 1024 }; /* bytes of an event without its attention */
+enum { EVENT = 1024 }; /* upper bound of the text of an event without its weights, in bytes */
 static const char *const returns[] = {"weights", "heatmap", NULL};
 
 typedef struct body {
@@ -147,8 +148,8 @@ typedef struct body {
     bool dry_run, stream;
 } body;
 
-/* A generated sequence: its tokens, and the names of its rows of weights. The last row may be that
- * of the end token. */
+/* A generated sequence. `rows` names the rows of its weights: the tokens and, if the search has
+ * reached it, the end token. */
 typedef struct made {
     srv_sequence tokens, rows;
     const char *text; /* NULL: the model has no vocabulary */
@@ -284,7 +285,8 @@ static bool name(call *c, size_t b) {
     return false;
 }
 
-/* Begins the stream, which takes over the request. false: a problem is set. */
+/* Begins the stream of events. From now on c->pass.req is the request of srv_events_request. false:
+ * a problem is set. */
 static bool begin_events(call *c, attn_generate_options *options) {
     srv_events *events = srv_events_new(c->pass.req);
     if (!events)

@@ -1,6 +1,6 @@
 /* GET /openapi.json describes the interface as OpenAPI 3.1. The document is made from srv_routes[]
- * and the field tables, so it cannot differ from what the router and the decoder do. The refusals,
- * headers and parameters of a route follow from its row in srv_routes[]. */
+ * and the field tables, so it agrees with what the router and the decoder do. In this file a
+ * refusal is a reply with a status other than 200. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 /* --- the parts that operations refer to: refusals, headers, parameters, examples --- */
 
-/* The conditions under which a route may answer a status, as bits. */
+/* Properties of a route, as bits. A refusal can occur on the routes that have one of its bits. */
 enum {
     ALWAYS = 1,
     WITH_BODY = 2,
@@ -25,7 +25,7 @@ enum {
     KEYED = 16,
     READING = 32,
     INFERRING = 64,
-    WITH_WORK = 128, /* a worker may compute the answer */
+    WITH_WORK = 128, /* a request thread may compute the answer */
     WITH_RUN = 256,
     STREAMING = 512
 };

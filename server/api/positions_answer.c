@@ -1,6 +1,6 @@
-/* The handler of POST /v1/positions and its answers. Pictures and CSV show curves if `dims` names
- * columns, otherwise the tables as maps. Maps are drawn as heatmaps, so that long ones are pooled;
- * they are pooled by the mean, because their values have signs. */
+/* The handler of POST /v1/positions, and its answers. If `dims` names columns, pictures and CSV
+ * show these as curves; otherwise they show the tables as maps. A map is drawn as a heatmap, so a
+ * long table is pooled: by the mean, because its values have signs. */
 #include <stdio.h>
 
 #include "api/csv.h"
@@ -56,8 +56,9 @@ static void draw_curves(srv_positions_call *call, const srv_figure_input *figure
 
 /* --- maps --- */
 
-/* Copies rows of the tables, which serve as a source of weights. The heads of the source are the
- * heads of a bias, the columns of Shaw's vectors, or cosines and sines. */
+/* The `fetch` of a source of weights whose cells are the numbers of the tables. What the source
+ * calls a head is a head of a bias, a column of Shaw's vectors, or one of the two tables (cosines,
+ * sines). */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const srv_positions_call *call = ctx;
@@ -192,13 +193,13 @@ static void answer_csv(srv_positions_call *call) {
 
 /* --- JSON, text, and the handler --- */
 
-/* The most numbers that the HTTP thread computes itself (about half a millisecond). */
+/* The most numbers that the HTTP thread computes itself, about 0.5 ms of work. */
 #define IN_PLACE_VALUES 8192
-/* Bytes of a float64 as text, in a buffer that grows by doubling. */
+/* Upper bound of the text of a float64 in bytes, twice because the buffer grows by doubling. */
 #define TEXT_OF_NUMBER 64.0
 
-/* Returns the number of values that curves by distance need. The values of all heads (or columns)
- * are computed, even if fewer are shown. */
+/* Returns how many values must be computed for curves over distances: those of all heads (or
+ * columns), even if only some are shown. */
 static double work_values(const srv_positions_call *call) {
     return call->curve_count > 0 ? (double)call->distances * (double)call->curve_columns : 0;
 }
@@ -245,7 +246,8 @@ static srv_outcome predict(const srv_positions_call *call) {
     return srv_dry_reply(call->req, &dry);
 }
 
-/* Writes numbers as float32 if they were copied from float32 numbers of the request. */
+/* Writes a table or curve. Values that are copies of float32 numbers of the request are written as
+ * float32, so that they look as they were sent. */
 static void write_numbers(srv_json *j, const srv_positions_call *call, const attn_tensor *t) {
     const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
     const attn_tensor *from = shaw ? &call->body.position.key_table : &call->body.position.table;

@@ -1,5 +1,5 @@
-/* The state of a POST /v1/positions: the decoded body, the tables and curves made from it, and what
- * the answer needs. */
+/* The state of a request POST /v1/positions: the decoded body, the tables and curves that are
+ * computed from it, and what the answer needs. */
 #ifndef SRV_POSITIONS_CALL_H
 #define SRV_POSITIONS_CALL_H
 
@@ -31,8 +31,8 @@ typedef struct srv_positions_body {
     srv_figure_input figure;
 } srv_positions_body;
 
-/* A curve: column `dim` of a table over its positions, or the values of head (or column) `dim` over
- * distances. */
+/* A curve. For an encoding it is column `dim` of the table over the positions; for a bias it is
+ * head `dim`, or for Shaw's vectors column `dim`, over the distances. */
 typedef struct srv_curve {
     size_t dim;
     attn_tensor values; /* one axis: positions or distances */

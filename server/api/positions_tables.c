@@ -11,13 +11,13 @@
 #include "api/route_fields.h"
 
 #define AT(member) offsetof(srv_positions_body, member)
-#define LONGEST    1073741824.0 /* 2^30 */
+#define LONGEST    1073741824.0 /* largest length, 2^30 positions */
 
 static const char *const kinds[] = {"sinusoidal", "learned", "alibi",  "t5",
                                     "relative",   "shaw",    "rotary", NULL};
 
-/* The fields of each kind, and the fields that each kind requires, in the order of
- * srv_encoding_kind. */
+/* For each srv_encoding_kind, the names of its fields (`own`) and of the fields that it requires
+ * (`needed`), with a space before and after each name. */
 static const char *const own[] = {
     " length width layout dims ",
     " length width seed std dims ",
@@ -233,8 +233,8 @@ bool srv_positions_prepare(srv_positions_call *call) {
 
 /* --- tables and curves --- */
 
-/* Takes memory for a table. The memory is not zeroed, because this may take longer than the
- * deadline allows. */
+/* Allocates the data of a table. The memory is not zeroed, because zeroing gigabytes would take
+ * time in which nobody checks the deadline. */
 static double *take(srv_positions_call *call, attn_tensor *t) {
     size_t bytes;
     const bool fits = attn_tensor_count(t, &bytes) && attn_size_mul(bytes, sizeof(double), &bytes);
@@ -245,7 +245,8 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tables");
 }
 
-/* Copies key_table[clip(distance)], which is a row of E numbers. */
+/* Copies the row of key_table for the distance, E numbers. Distances beyond the table get its first
+ * or last row. */
 static void shaw_row(const srv_positions_call *call, int64_t distance, double *to) {
     const attn_tensor *t = &call->body.position.key_table;
     const int64_t reach = (int64_t)(t->dims[0] / 2);
@@ -270,7 +271,8 @@ static attn_status fill_shaw(const srv_positions_call *call, double *table, attn
     return status;
 }
 
-/* Computes a bias. ALiBi has -0 at distance 0; adding 0.0 makes it 0. */
+/* Computes a bias, [heads, queries, keys]. Adding 0.0 turns the -0 that ALiBi has at distance 0
+ * into 0. */
 static attn_status fill_bias(const srv_positions_call *call, size_t queries, size_t keys,
                              int64_t offset, double *table, attn_error *err) {
     attn_status status =
@@ -374,8 +376,8 @@ bool srv_positions_make(srv_positions_call *call) {
         status = make_curves(call, &err);
     if (!status)
         return true;
-    /* Paths of the library's errors begin with "position/", as in POST /v1/attention. In this route
-     * the fields are members of the body, so the prefix is cut off. */
+    /* The library's errors have paths such as "position/slopes", as in POST /v1/attention. In this
+     * route `slopes` is a member of the body itself, so the prefix is removed. */
     if (strncmp(err.where, inside, sizeof inside - 1) == 0)
         memmove(err.where, err.where + sizeof inside - 1,
                 strlen(err.where + sizeof inside - 1) + 1);

@@ -53,7 +53,7 @@ extern const srv_field srv_run_weights_query[], srv_run_rows_query[], srv_run_to
     SRV_INT_ROW(T, timeout_ms, 1, 86400000,                                                        \
                 "Time limit of the request in milliseconds. The limit of the service applies if "  \
                 "it is shorter.")
-/* `more` completes the sentence of the field text. */
+/* `more` is the end of the sentence that describes the field. */
 #define SRV_DECIMALS_ROW(T, more)                                                                  \
     SRV_INT_ROW(T, decimals, 0, 17, "Round the numbers of the answer to this many decimals" more)
 #define SRV_DRY_RUN_ROW(T, text) SRV_BOOL_ROW(T, dry_run, text)

@@ -99,7 +99,8 @@ bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind) {
     const bool known = strcmp(asked, "*") == 0 || strstr(asked, tag);
     if (known)
         srv_reply_set(req, 304, NULL, "", 0);
-    /* A client that keeps a compressed answer sends a weak tag (http/coding.c) and gets it back. */
+    /* A compressed answer has a weak ETag (http/coding.c). If the client sends that one, it gets
+     * the same one back. */
     srv_reply_header(req, "ETag", strstr(asked, t.data) ? t.data : tag);
     return known;
 }

@@ -1,5 +1,5 @@
-/* Code that the routes of /v1/runs/{id} share: the head that a request names, the held run, and the
- * headers that let clients keep answers. */
+/* What the routes of /v1/runs/{id} share: fields that select a head, holding the run, computing
+ * cells, and headers that let clients keep answers. */
 #ifndef SRV_RUNS_CALL_H
 #define SRV_RUNS_CALL_H
 
@@ -11,9 +11,9 @@
 #include "wire/decode.h"
 #include "wire/json_out.h"
 
-/* Names one head of a run. A run of /v1/attention has one site and one layer. */
+/* Selects one head of a run. A run of /v1/attention has only one site and one layer. */
 typedef struct srv_run_spot {
-    int site; /* 0: "attention" */
+    int site; /* index into srv_run_sites */
     int64_t batch, layer, head;
 } srv_run_spot;
 
@@ -43,14 +43,14 @@ extern const char *const srv_run_sites[];
 /* Returns the run that the path names, held until srv_run_release. NULL: a problem is set. */
 const srv_run *srv_run_of(srv_request *req);
 srv_labels srv_run_labels(const attn_run *run);
-/* Checks that the run has the head. false: a problem is set. */
+/* Checks that the run has the head that `spot` selects. false: a problem is set. */
 bool srv_run_spot_check(const srv_scope *scope, const srv_run *run, const srv_run_spot *spot);
 /* Reads a range [from, to) within 0 … size from a list field. Without the field, the range is
  * everything. false: a problem is set. */
 bool srv_run_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
                    size_t *from, size_t *count);
-/* Takes memory from the budget for the work, and refuses too many cells. false: a problem is
- * set. */
+/* Checks the number of cells against max_cells, and reserves `bytes` of memory in the request's
+ * arena. false: a problem is set. */
 bool srv_run_admit(srv_request *req, double cells, double bytes);
 /* Holds the run that the path names, reads the query string into `query`, and checks `spot`, a
  * member of `query`. NULL: a problem is set. */
@@ -62,17 +62,18 @@ srv_outcome srv_run_end(srv_request *req, const srv_run *run, bool answered);
 /* Adds the headers that let the client keep the answer, which does not change while the run exists.
  * The reply must be set. */
 void srv_run_keep(srv_request *req, const srv_run *run);
-/* Adds an ETag made from the run, `kind` and the query string. true: the client already has this
- * answer, and the reply is 304. */
+/* Adds an ETag to the reply, made from the run's id, `kind` and the query string. Returns true if
+ * the request's If-None-Match has this ETag; the reply is then 304, and the answer need not be
+ * computed. */
 bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind);
 
-/* Computes exact cells of a range on the pool into dst [rows, cols], in the element type of the
- * run. */
+/* Computes the exact cells of a range on the pool. Writes them to dst, [rows, cols] elements of the
+ * run's result type. */
 attn_status srv_run_cells(srv_request *req, const srv_run *run, const attn_range *range,
                           attn_stage stage, void *dst, attn_error *err);
 /* Returns the bytes of scratch that srv_run_cells needs. */
 double srv_run_cells_work(const srv_request *req, const srv_run *run);
-/* Upper bound of the bytes of JSON for one byte of a tensor. */
+/* Upper bound of the bytes of JSON for each byte of a tensor. */
 #define SRV_RUN_TEXT 4.0
 
 #endif

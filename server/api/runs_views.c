@@ -1,6 +1,9 @@
-/* Pooled views of a stored run. GET /v1/runs/{id}/heatmap answers heatmaps as POST /v1/attention
- * does. /top-k answers the largest weights of rows, limited by number or by their sum. /tiles
- * answers 256 x 256 cells as octets, first the max plane and then the mean plane. */
+/* Views of a stored run that do not have every cell:
+ *
+ *   GET /v1/runs/{id}/heatmap   heatmaps, as those of POST /v1/attention
+ *   …/top-k                     the largest weights of each row, limited by number or by their sum
+ *   …/tiles                     256 x 256 pooled cells as binary data: the maxima, then the means
+ */
 #include <math.h>
 
 #include "api/handlers.h"
@@ -27,8 +30,9 @@ const srv_field srv_run_heatmap_query[] = {
     {0},
 };
 
-/* Builds heatmaps of the run. The answer takes `text` times the bytes of the heatmaps. false: a
- * problem is set; for an error of the library, `problem` sets it. */
+/* Computes heatmaps of the run. `text` is an upper bound of the answer's bytes for each byte of the
+ * heatmaps. `problem` sets the problem for an error of the library about the options. false: a
+ * problem is set. */
 static bool build_heatmaps(srv_request *req, const srv_run *run,
                            const attn_heatmap_options *options, double text,
                            void (*problem)(srv_request *, const attn_error *), attn_heatmaps *out) {
@@ -131,8 +135,8 @@ static void answer_edges(srv_request *req, const top_query *q, const attn_heatma
     srv_json_end(&j);
 }
 
-/* Sets the heatmap options for the rows and columns of the query string. false: a problem is
- * set. */
+/* Sets heatmap options for the head, rows and columns that the query string selects. false: a
+ * problem is set. */
 static bool options_of(const srv_scope *scope, const top_query *q, const srv_run *run,
                        attn_heatmap_options *o) {
     const attn_attention_dims *d = attn_run_dims(run->run);
@@ -250,7 +254,7 @@ static bool make_tile(srv_request *req, const srv_run *run, const tile_query *q,
                       attn_run_tile *tile) {
     const attn_run_place at = {(size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->level,
                                (size_t)q->y, (size_t)q->x};
-    /* A tile of level 0 or 1 is too little work to split. */
+    /* For level 0 and 1 the work is so small that several threads would not save time. */
     attn_pool *pool = q->level > 1 ? srv_request_pool(req) : NULL;
     attn_cost cost;
     attn_error err = {0};

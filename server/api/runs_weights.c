@@ -1,6 +1,9 @@
-/* Exact values of a stored run. GET /v1/runs/{id}/weights and /rows answer a part of the matrix.
- * /cells explains one weight, with its arithmetic in words. POST /v1/runs/{id}/what-if computes
- * rows again with some keys hidden, and renormalises them exactly. */
+/* Exact values of a stored run:
+ *
+ *   GET /v1/runs/{id}/weights   a part of the matrix of weights
+ *   …/rows                      whole rows, with logsumexp and hidden keys
+ *   …/cells                     one weight and how it was computed, also in words
+ *   POST …/what-if              rows as they would be if some keys were hidden */
 #include <math.h>
 #include <string.h>
 
@@ -40,8 +43,8 @@ const srv_field srv_run_rows_query[] = {
     {0},
 };
 
-/* Refuses a large part unless the request names its range, so that a request without a range does
- * not get gigabytes. */
+/* Refuses more than SRV_WEIGHTS_UNASKED weights unless the request names a range, so that a request
+ * without a range does not get gigabytes. */
 static bool is_asked_for(const srv_scope *scope, const attn_range *range) {
     const double cells = (double)range->rows * (double)range->cols;
     return cells <= SRV_WEIGHTS_UNASKED || srv_given(scope, "rows") ||
@@ -440,8 +443,8 @@ static attn_status compute_rows(what_if *c, bool hidden, unsigned want, attn_res
                                        &req->control, req->arena, out, err);
 }
 
-/* Takes memory from the budget for the computations before and after hiding, which run one after
- * the other. false: a problem is set. */
+/* Reserves memory for two computations, which run one after the other: with all keys, and with some
+ * keys hidden. false: a problem is set. */
 static bool admit_what_if(what_if *c) {
     srv_request *req = c->req;
     attn_attention_dims d = *attn_run_dims(c->run->run);
@@ -461,8 +464,8 @@ static bool admit_what_if(what_if *c) {
                              (1 + SRV_RUN_TEXT) * elem * numbers);
 }
 
-/* Sums the weights that each row had on the hidden keys. A key that is named twice counts once.
- * false: memory ran out. */
+/* Computes for each row the sum of its weights, before hiding, on the keys that are hidden. A key
+ * that is named twice counts once. false: memory ran out. */
 static bool removed(const what_if *c, attn_tensor *out) {
     const attn_attention_dims *d = attn_run_dims(c->run->run);
     const size_t n = c->rows.rows;

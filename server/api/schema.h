@@ -8,7 +8,7 @@
 
 /* Writes the schema of a body as a value. */
 void srv_schema_body(srv_json *j, const srv_field *fields);
-/* Writes the schema of a parameter of a query string. A list is a string there. */
+/* Writes the schema of a parameter of a query string, where a list is written as a string. */
 void srv_schema_parameter(srv_json *j, const srv_field *f);
 /* Writes the members of components.schemas that bodies and answers refer to: tensors, the problem,
  * and one schema for the answer of each route (from schemas.json). */

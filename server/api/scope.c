@@ -1,5 +1,5 @@
-/* Checks of fields against each other, and labels. A check that fails sets a problem. Its pointer
- * is the field that was sent, and its text names the other field. */
+/* Checks of fields against each other, and labels. If a check of two fields fails, the pointer of
+ * the problem is the field that was sent, and its text names the other one. */
 #include "api/scope.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 
 bool srv_given(const srv_scope *scope, const char *name) {
-    /* loops over the given fields only, which are few */
+    /* Only the rows of given fields are compared, which are few. */
     for (uint64_t given = *scope->given; given; given &= given - 1) {
         const char *row = scope->fields[__builtin_ctzll(given)].name;
         if (row[0] == name[0] && strcmp(row, name) == 0)

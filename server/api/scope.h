@@ -1,6 +1,6 @@
 /* Checks that field tables cannot express, such as fields that need or exclude each other, and the
- * labels of queries and keys. A scope is one decoded object (the body, or an item of a list in the
- * body) together with its place in the body. */
+ * labels of queries and keys. Checks get a scope: which fields of one decoded object (the body, or
+ * an object inside it) were given, and where the object stands in the body. */
 #ifndef SRV_SCOPE_H
 #define SRV_SCOPE_H
 
@@ -18,12 +18,14 @@ typedef struct srv_scope {
 
 /* Returns whether the object has the field. */
 bool srv_given(const srv_scope *scope, const char *name);
-/* Returns whether the object has a field that is stored in the `size` bytes from `offset` on. */
+/* Returns whether a field was given whose member of the struct is within the `size` bytes from
+ * `offset` on. */
 bool srv_given_inside(const srv_scope *scope, size_t offset, size_t size);
-/* Returns the path of the field as attn_error.where has it: scope->at without its first slash, "/"
- * and the name. The text is in the arena. */
+/* Returns the path of the field in the form of attn_error.where, such as "masks/1/window":
+ * scope->at without its first slash, and the name. The text is in the request's arena. */
 const char *srv_where(const srv_scope *scope, const char *name);
-/* Sets a problem at the field and returns false, so that a check can refuse in one statement. */
+/* Sets a problem whose pointer is the field. Returns false, so that a check can end with `return
+ * srv_refuse(…)`. */
 bool srv_refuse(const srv_scope *scope, srv_code code, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Checks that `other` is given if `name` is given. `why` completes the problem's text. false: a
@@ -37,11 +39,12 @@ bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, in
  * Bodies write [from, to], query strings from:to. false: a problem is set. */
 bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
                size_t *from, size_t *to);
-/* Returns whether `word` is one of the words of `list`. Each word has a space on both sides. A NULL
- * list is empty. */
+/* Returns whether `word` is one of the words of `list`, a text with a space before and after each
+ * word. NULL is an empty list. */
 bool srv_is_listed(const char *list, const char *word);
-/* Decodes the body of the request by its table and applies the body's time limit, a member of the
- * struct, which can only shorten the deadline. false: a problem is set. */
+/* Decodes the body of the request by its field table into the struct `body`, and applies its time
+ * limit. `timeout_ms` points to the member of the struct with the limit; it can only bring the
+ * deadline forward. false: a problem is set. */
 bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
                    const int64_t *timeout_ms);
 /* The names of queries and keys, which are the rows and columns of the weights. */

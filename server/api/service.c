@@ -1,6 +1,6 @@
 /* Information about the service: the index of routes and examples, health, readiness, version with
- * limits, and metrics. These handlers wait for no lock that is held during work, so they answer
- * under any load. */
+ * limits, and metrics. These handlers run on the HTTP thread and only take locks that are held for
+ * a short time, so they answer under any load. */
 #include <string.h>
 
 #include "api/examples.h"
@@ -145,8 +145,8 @@ srv_outcome srv_metrics(srv_request *req) {
 
 /* --- GET /: the routes and the examples, as JSON or as text for a terminal --- */
 
-/* Returns the name by which the client calls the service if a shell needs no quotes for it;
- * otherwise the default address. */
+/* Returns the Host header for a line that users copy into a shell. If it has characters for which a
+ * shell needs quotes, returns the default address instead. */
 static const char *address_of(const srv_request *req) {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:";
     const char *host = req->host;

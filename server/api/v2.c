@@ -1,7 +1,9 @@
 /* The Open Inference Protocol under /v2: metadata of the server and the models, health,
- * configuration, statistics, the index of the repository, and inference. An infer request is
- * rewritten as a body of /v1/attention. The handler of /v1/attention runs it and leaves the result
- * tensors as parts, which become the outputs of the inference. */
+ * configuration, statistics, the index of the repository, and inference.
+ *
+ * Inference: an infer request is rewritten as a decoded body of POST /v1/attention. The handler of
+ * that route computes the answer and leaves its tensors as parts (wire/container.h), which become
+ * the outputs of the inference. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -147,8 +149,8 @@ static const srv_field index_fields[] = {
     {0},
 };
 
-/* Lists all models. All are always ready, so the field `ready` selects nothing; a body is checked
- * nevertheless. */
+/* Lists all models. The protocol's field `ready` has no effect, because all models are always
+ * ready; a body with an unknown field is refused nevertheless. */
 srv_outcome srv_v2_index(srv_request *req) {
     srv_json j;
     index_body body = {.ready = false};
@@ -185,8 +187,8 @@ static int input_rank(const srv_field *f, const srv_infer_model *model) {
     return main && model->side_by_side ? 3 : 4;
 }
 
-/* Begins a tensor of the metadata or, if `config`, of the configuration, where the members have
- * other names. */
+/* Begins the description of a tensor. `config` says for which document: the metadata or the
+ * configuration of a model, whose members have different names. */
 static void put_tensor(srv_json *j, const char *name, const char *type, int rank, bool config) {
     char prefixed[24] = "TYPE_";
     strncat(prefixed, type, sizeof prefixed - 6);
@@ -393,8 +395,9 @@ typedef struct model_form {
     const char *const *types; /* data types of the tensors in `form` */
 } model_form;
 
-/* Returns whether `pointer` is the place of the tensor or lies inside it; with `behind`, whether
- * the tensor is at `pointer` or lies inside it. The place of the tensor "score.w" is "/score/w". */
+/* The tensor "score.w" stands at the JSON pointer "/score/w". `behind` false: returns whether
+ * `pointer` is this place or a place inside the tensor. `behind` true: returns whether the tensor's
+ * place is `pointer` or a place inside of what `pointer` names. */
 static bool is_at(const char *pointer, const char *name, bool behind) {
     srv_path path = {.size = 0};
     for (size_t n; n = strcspn(name, "."), srv_path_key(&path, name, n), name[n]; name += n + 1)
@@ -424,8 +427,9 @@ static const srv_field *row_of(const srv_field *fields, const char *step, size_t
     return fields->name ? fields : NULL;
 }
 
-/* Translates a place in the body of /v1/attention to the input or parameter from which it was made.
- * A parameter is a text, so no place inside it is given. */
+/* The `place` of the decoded body: finds the input or parameter of the infer request from which the
+ * value at `pointer` in the body of /v1/attention was made. For a place inside a parameter the
+ * parameter itself is the result, because the client sent it as a text. */
 static void place(const srv_decoded_body *of, const char *pointer, srv_origin *out) {
     const model_form *form = (const model_form *)(const void *)of;
     const char *object = form->model->object, *step = pointer + 1;
@@ -453,7 +457,8 @@ static void place(const srv_decoded_body *of, const char *pointer, srv_origin *o
                  step);
 }
 
-/* Makes the body {"return":[..],…the parameters,"projections":{…the model's own parameters}}. */
+/* Makes the decoded body of /v1/attention, whose JSON is {"return":[outputs], parameters,
+ * "object":{own parameters}}. The last member exists only if the model has an object. */
 static bool make_form(srv_request *req, const srv_infer_model *model, const srv_infer *in,
                       const char *const *names, size_t count, model_form *out) {
     char items[256];
@@ -570,8 +575,8 @@ srv_outcome srv_v2_infer(srv_request *req) {
     if (!model)
         return SRV_DONE;
     srv_outcome outcome = infer(req, model);
-    /* a request that needs more memory than this thread has is run again on a worker, so it is not
-     * counted here */
+    /* A request that needs a larger arena than it has on the HTTP thread runs again on a request
+     * thread, and is counted there. */
     if (outcome == SRV_DONE && !(req->in_place && srv_problem_is_memory(req)))
         record(req, srv_v2_index_of(model));
     return outcome;

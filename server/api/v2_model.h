@@ -12,18 +12,18 @@
 typedef struct srv_v2_output {
     const char *name;
     const char *item; /* the output's name in `return` of /v1/attention */
-    int rank; /* rank in the metadata; 0: not in the metadata, but answered if asked for; 4 becomes
-                 3 if the model has heads side by side */
+    /* Number of axes in the metadata. 0: the metadata does not list the output, but it is answered
+     * if asked for. 4 stands for 3 in models with side_by_side. */
+    int rank;
 } srv_v2_output;
 
 extern const srv_v2_output srv_v2_outputs[]; /* ended by a row whose name is NULL */
 
 typedef struct srv_infer_model {
     const char *name;
-    const char *object;   /* the field of /v1/attention that the model fills in; NULL: none */
-    const srv_field *own; /* the field table of `object`: tensors become inputs, other fields
-                             parameters */
-    bool side_by_side;    /* true: query, key, value and output are [B, L, D] */
+    const char *object;   /* the object of /v1/attention whose fields the model has; NULL: none */
+    const srv_field *own; /* the table of `object`: its tensors are inputs, the rest parameters */
+    bool side_by_side;    /* query, key, value and output are [B, L, D], heads side by side in D */
 } srv_infer_model;
 
 extern const srv_infer_model srv_infer_models[SRV_INFER_MODELS];

@@ -1,6 +1,6 @@
-/* Weights of a request as a source, and warnings about weights: rows whose sum is not 1, weights
- * outside of 0 … 1, and weights on padding. Such weights can be drawn and measured, but they are
- * probably a mistake. */
+/* A source that reads the weights of a request, and warnings about weights: rows whose sum is not
+ * 1, weights outside of 0 … 1, and weights on padding. Such weights are answered, but they are
+ * probably a mistake of the client. */
 #include "api/weights_input.h"
 
 #include <math.h>
@@ -16,8 +16,8 @@ typedef struct operand {
     const attn_attention_dims *dims;
 } operand;
 
-/* Reads rows of weights. It writes no logits, because weights alone do not tell which cells are
- * hidden. */
+/* The `fetch` of the source: reads rows of weights. It writes no logits, because a weight of 0
+ * alone does not say whether its cell is hidden. */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const operand *o = ctx;
@@ -125,10 +125,12 @@ bool srv_padding_end(srv_padding *p) {
 
 /* What is wrong with the weights of one head. */
 typedef struct findings {
-    size_t sums, row; /* number of rows whose sum is not 1; the worst row */
-    double sum;
-    size_t outside, at_row, at_key; /* number of weights outside of 0 … 1; where the worst one is */
-    double value;
+    size_t sums;           /* number of rows whose sum is not 1 */
+    size_t row;            /* the row whose sum differs most from 1 */
+    double sum;            /* its sum */
+    size_t outside;        /* number of weights outside of 0 … 1 */
+    size_t at_row, at_key; /* where the weight is that is farthest outside */
+    double value;          /* this weight */
 } findings;
 
 /* Returns the distance of a weight from the range 0 … 1; it is 0 or negative inside of the

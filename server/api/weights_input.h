@@ -1,5 +1,5 @@
-/* Weights that a caller sends: the source made from them, and warnings about them. The check for
- * weights on padding also serves computed weights. */
+/* Attention weights that a client sends: a source that reads them, and warnings about them. The
+ * functions srv_padding_… also check weights that the service has computed. */
 #ifndef SRV_WEIGHTS_INPUT_H
 #define SRV_WEIGHTS_INPUT_H
 
@@ -15,7 +15,7 @@ typedef struct srv_weights_lint {
     const char *where; /* name of the field that holds the weights */
     const attn_tensor *weights;
     const attn_attention_dims *dims; /* only B, Hq, L and S are read */
-    const srv_labels *labels;        /* labels that may show padding; or NULL */
+    const srv_labels *labels;        /* labels that may name padding tokens; NULL: none */
     attn_warnings *warnings;
 } srv_weights_lint;
 
@@ -23,20 +23,22 @@ typedef struct srv_weights_lint {
  * attn_control_check. */
 attn_status srv_weights_warn(const srv_weights_lint *lint, attn_error *err);
 
-/* Looks for weights on padding, as far as labels show it: a key whose label is a padding token
- * ("<pad>", "[PAD]") should get no weight. Queries that are padding themselves are ignored. */
+/* The state of a check for weights on padding. A key whose label is a padding token ("<pad>",
+ * "[PAD]") should get no weight. Queries that are padding themselves are not checked. The caller
+ * gives all rows of the first head, ends the head, and so on. */
 typedef struct srv_padding {
     attn_arena *arena;
     const srv_labels *labels;
-    size_t *keys, key_count; /* padding keys, ascending; key_count 0: there are none, so nothing is
-                                checked */
+    size_t *keys, key_count; /* indices of the padding keys, ascending; 0: nothing is checked */
     attn_warnings *to;
-    bool many;         /* true: warnings name batch entry and head, because there are several */
-    size_t heads_told; /* heads that got a warning of their own; heads_left counts the others */
-    size_t heads_left;
-    double mass, most; /* of the current head: the sum of weights; the largest weight, at [row,
-                          key] */
-    size_t rows, row, key;
+    bool many;         /* warnings name batch entry and head, because there are several */
+    size_t heads_told; /* heads with weights on padding that got a warning of their own */
+    size_t heads_left; /* further heads with weights on padding */
+    /* The rest is about the current head. */
+    double mass;     /* sum of the weights on padding keys */
+    double most;     /* the largest of them, of query `row` on key `key` */
+    size_t rows;     /* number of checked queries */
+    size_t row, key; /* see `most` */
 } srv_padding;
 
 /* Finds the padding keys. false: out of memory. */
