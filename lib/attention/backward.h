@@ -148,9 +148,9 @@ void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t 
  * attn_backward_edit. */
 void attn_backward_collect_biases(const attn_backward *g, const attn_block *block, size_t j0,
                                   size_t n, const attn_backward_lane *l, attn_backward_sums *sums);
-/* Adds the tile's share of the gradients of Shaw's tables to sums->keys and sums->values, and what
- * the key table adds to dQ to dquery, whose rows have the stride ld. It must be called when l->grad
- * holds dS. */
+/* Adds the tile's share of three gradients of Shaw's positions: of the key table to sums->keys, of
+ * the value table to sums->values, and of the queries (dS times the key table) to dquery, whose
+ * rows have the stride ld. It must be called when l->grad holds dS. */
 void attn_backward_collect_shaw(const attn_backward *g, const attn_block *block, size_t j0,
                                 size_t n, const void *q, size_t ldq, void *dquery, size_t ld,
                                 attn_backward_lane *l, attn_backward_sums *sums);

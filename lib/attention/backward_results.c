@@ -220,11 +220,11 @@ typedef struct side {
     const attn_tensor *map;  /* the score map of the operand; rank 0 or NULL: none */
     const attn_tensor *from; /* the parameter that has the map from column `column` on */
     size_t column;
-    bool query;   /* the operand is the queries */
-    char *grads;  /* [B, heads, rows, width] elements of k's type */
-    size_t width; /* first the width after the map, then that before it */
-    bool alone;   /* the caller's tensor gets nothing but these rows, so they are copied to it */
-    bool here;    /* the caller's tensor is the memory `grads` itself */
+    bool query;   /* true for queries, false for keys and values */
+    char *grads;  /* the gradients [B, heads, rows, width] as elements of k's type */
+    size_t width; /* the score width (values: Ev); map_back sets it to width_in */
+    bool alone; /* no other gradient is added to the caller's tensor, so `grads` is copied to it */
+    bool here;  /* the caller's tensor takes over the memory of `grads` */
 } side;
 
 /* Computes to += from for n elements of k's type. */

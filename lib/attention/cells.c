@@ -80,8 +80,8 @@ static void put_row(const request *q, const attn_block *block, size_t r, size_t 
     store(a, k, dst, w->line, n);
 }
 
-/* Computes all cells of the range in the rows of one block, except rows of another kind. packed
- * NULL: the function packs the keys itself. */
+/* Computes all cells of the range in those rows of a block that have this kind (attn_stats.kind).
+ * packed NULL: the function packs the keys itself. */
 static void compute_block(const request *q, const attn_block *block, const attn_packed *packed,
                           uint8_t kind, attn_block_work *w) {
     const attn_attention *a = q->a;

@@ -460,7 +460,7 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
     attn_status status = attn_forward_check(want, stage, err);
     if (status != ATTN_OK)
         return status;
-    a->packed = NULL; /* the arena of the packed keys may be gone */
+    a->packed = NULL; /* the arena of packed keys of an earlier pass may have been freed */
     status = attn_forward_open(&f, a, want, attn_pool_slots(pool), control, arena, &results, err);
     const bool planned = f.plan.way == ATTN_WAY_PACKED;
     if (status == ATTN_OK && !planned)

@@ -5,8 +5,8 @@
 
 #include "attention/operands.h"
 
-/* The state and scratch memory of one block for one kernel table. void * are arrays of elements of
- * the table's type. `rows` in shapes is most_rows. */
+/* The state and scratch memory of one block for one kernel table. A void * is an array of elements
+ * of the table's type, with most_rows rows where its shape says [rows]. */
 typedef struct attn_block_work {
     const attn_kernels *kernels;
     size_t most_rows;
@@ -17,7 +17,7 @@ typedef struct attn_block_work {
     void *factor;       /* [rows]: factor for `acc`, from softmax to accumulate */
     void *source;       /* [keys, max(score width, Ev)]: keys or values that had to be converted */
     void *packed_key;   /* [attn_key_room]: one tile, if the pass packs keys itself */
-    void *packed_value; /* [attn_value_room]: likewise */
+    void *packed_value; /* [attn_value_room]: the values of this tile */
     void *packed_query; /* [attn_query_room], if the kernel table packs queries */
     void *bias;         /* [keys]: biases of one row */
     void *line;         /* [keys]: results of one row, before conversion to the caller's type */
