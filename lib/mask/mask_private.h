@@ -55,11 +55,13 @@ bool attn_mask_part_hides(const attn_mask_part *part, double floor, size_t b, si
                           size_t j);
 
 /* Describes in *edit what the mask does to cells j0 … j0 + n - 1 of row i. It sets the members
- * bias, keep, lo, hi, fill and fill_value. edit->bias is NULL without additive layers, and points
- * into the tensor of the layer if there is only one and its elements need no conversion. Else the
- * function computes the biases in the caller's scratch `bias` of n elements of elem bytes (4:
- * float, 8: double). edit->keep likewise, with the visibility layers and patterns, and the scratch
- * `keep` of n bytes. */
+ * bias, keep, lo, hi, fill and fill_value.
+ *   edit->bias  NULL without additive layers. It points into the tensor of the layer if there is
+ *               only one and its elements need no conversion. Else it is the caller's scratch
+ *               `bias` with the sums: n elements of elem bytes (4: float, 8: double).
+ *   edit->keep  NULL without visibility layers and patterns. It points into the tensor of the layer
+ *               if there is only one, of bytes, and no pattern. Else it is the caller's scratch
+ *               `keep` of n bytes. */
 void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     size_t elem, void *bias, uint8_t *keep, attn_edit *edit);
 
