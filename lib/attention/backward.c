@@ -1,10 +1,10 @@
-/* The backward pass: the order in which tiles are visited.
+/* The tasks of the backward pass, and the order in which they visit tiles:
  *
  *                       keys: tile 0   tile 1 | tile 2 …
- *   queries of all    ->      [      ] [      ] |       one pool task visits a chunk of
- *   heads of a group  ->      [      ] [      ] |       tiles of one key/value head
+ *   queries of all    ->      [      ] [      ] |       a task visits a chunk of tiles of one
+ *   heads of a group  ->      [      ] [      ] |       key/value head
  *                               dK, dV   dK, dV         are summed over all queries
- *                       dQ of each block of queries     is added to the chunk's own sums
+ *                       dQ of each block of queries     has separate sums for each chunk
  *
  * The chunks depend on the shapes alone, and their sums are added up in order, so the size of the
  * pool does not change a bit of the result. The backward pass of FlashAttention (Dao et al., 2022,
@@ -19,6 +19,7 @@
 
 /* --- the main pass --- */
 
+/* Computes the gradients of queries, keys and v from dS in l->grad, for scores with tanh. */
 static void back_tanh(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                       const void *q, size_t ldq, char *dquery, attn_backward_lane *l,
                       attn_backward_sums *sums) {
@@ -41,11 +42,14 @@ static void back_tanh(const attn_backward *g, const attn_block *block, size_t j0
     k->score_tanh_backward(&back, l->grad, block->rows, n);
 }
 
+/* Zeroes rows first … first + n - 1 of an accumulator. */
 static void clear_rows(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width) {
     const size_t bytes = attn_acc_room(k, width) * k->elem;
     memset(acc + first * bytes, 0, n * bytes);
 }
 
+/* Adds the gradients of one block against keys j0 … j0 + n - 1 to all sums. `begins`: the sums dK
+ * and dV of these keys are overwritten instead. */
 static void back_block_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                             size_t chunk, bool begins, attn_backward_lane *l,
                             attn_backward_sums *sums) {
@@ -78,8 +82,7 @@ static void back_block_tile(const attn_backward *g, const attn_block *block, siz
                            block->rows, n, g->queries.values + at * g->queries.value_bytes, E);
 }
 
-/* Transposes the sums over queries of score_tanh_backward, [A, keys], and stores them as n rows of
- * dkey. */
+/* Stores l->dkey_tanh [A, keys] transposed, as rows `row` … row + n - 1 of g->dkey. */
 static void transpose_tanh(const attn_backward *g, size_t row, size_t n,
                            const attn_backward_lane *l) {
     const attn_kernels *k = g->k;
@@ -90,7 +93,8 @@ static void transpose_tanh(const attn_backward *g, size_t row, size_t n,
                    (char *)l->dkey_tanh + (e * k->keys + j) * k->elem, k->elem);
 }
 
-/* Computes tile t of a key/value head against all queries of its group. */
+/* Computes the gradients of tile t of keys against all queries of its group, as a part of task
+ * `piece`. */
 static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, attn_backward_lane *l,
                              attn_error *err) {
     const attn_attention *a = g->a;
@@ -121,7 +125,7 @@ static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, att
     return status;
 }
 
-/* Pool task: packs one block of rows and computes dO . O for each row. */
+/* Task: packs the rows of one block and computes dO . O for each row. */
 static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_block block = attn_backward_block_at(g, index);
@@ -133,8 +137,8 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
     return status;
 }
 
-/* Pool task: computes a chunk of tiles of one key/value head. If the head has only this chunk, the
- * task also packs the queries, so that they are still in the cache. */
+/* Task: computes a chunk of tiles of one key/value head. If the head has only this chunk, the task
+ * first does the work of begin_piece, so that the packed rows are still in the cache. */
 static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_attention_dims *d = &g->a->dims;
@@ -189,7 +193,7 @@ static bool view_gradients(attn_backward *g, const attn_tensor *grad_output, att
     return true;
 }
 
-/* Returns whether the mask has a layer whose gradient is wanted. */
+/* Returns whether the mask has a bias tensor, of which a gradient is computed. */
 static bool has_biases(const attn_mask *m) {
     for (size_t p = 0; p < m->bias_count; p++)
         if (m->bias[p].layer->kind == ATTN_LAYER_BIAS)
@@ -203,8 +207,10 @@ static void plan_pass(attn_backward *g, const attn_kernels *kernels, unsigned wa
     g->scores = g->plan.scores;
 }
 
-/* Makes the statistics in the form that the backward pass's kernel table reads: the row maximum and
- * sum, or for `ref` the logsumexp as the maximum and 1 as the sum. false: out of memory. */
+/* Plans the pass, and sets g->max and g->sum to the statistics of the rows in the form that the
+ * kernel table g->k reads. A table reads the maxima and sums that it has computed itself. If `ref`
+ * computes rows of another table, the maximum is replaced by the logsumexp, and the sum by 1 (or 0
+ * for a row that sees no key). Returns false if there is not enough memory. */
 static bool read_statistics(attn_backward *g, size_t slots, attn_arena *arena) {
     const attn_attention *a = g->a;
     const attn_stats *s = &g->results->stats;
@@ -229,7 +235,7 @@ static bool read_statistics(attn_backward *g, size_t slots, attn_arena *arena) {
     return true;
 }
 
-/* Refuses inputs in which a row sees NaN or infinity, since such a row has no gradients. */
+/* Returns an error if a row sees NaN or infinity, since such a row has no gradients. */
 static attn_status check_finite(const attn_backward *g, const attn_packed *packed,
                                 attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -264,7 +270,7 @@ static attn_status run_passes(attn_backward *g, attn_pool *pool, attn_arena *are
     return status == ATTN_OK ? attn_backward_finish(g, pool, arena, out, err) : status;
 }
 
-/* Runs the backward pass with one kernel table. If float overflowed, runs it again with `ref` in
+/* Runs the backward pass. If a gradient overflows float, it runs the pass again with `ref`, in
  * double. */
 static attn_status run(attn_backward *g, attn_pool *pool, attn_arena *arena, attn_gradients *out,
                        attn_error *err) {
@@ -318,35 +324,37 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
     return status;
 }
 
-/* --- forward and backward by heads ---
+/* --- forward and backward pass together (plan.by_heads) ---
  *
- * One pool task computes the forward and the backward pass of a key/value head. It takes one block
- * of rows after the other:
+ * A task computes both passes for a key/value head and its group. It takes one block after the
+ * other:
  *
  *                      keys:  tile 0   tile 1   …
  *   a block's rows        ->  [      ] [      ]    forward: keeps numerators, then output, dO . O
  *                         ->  [      ] [      ]    backward: computes weights and dS from them
  *                              dK, dV   dK, dV     dQ of the block
  *
- * So scores and exponentials are computed once, and the operands of a head stay in the second-level
- * cache. Each sum is added up in the same order as by the separate passes above, so the bytes are
- * the same.
+ * So scores and exponentials are computed once, and the packed keys and values stay in the
+ * second-level cache. Each sum is added up in the same order as by the separate passes, so the
+ * results have the same bytes.
  *
- * If rows need double precision, values are not finite or gradients overflow, the forward and the
- * backward pass run separately. */
+ * If a row needs double precision, an input is not finite or a gradient overflows, the two passes
+ * run separately. Then the functions below return ATTN_ENONFINITE. */
 
 typedef struct heads {
     attn_backward g;
     attn_forward f;
-    _Atomic int apart; /* set when a task met a case that needs separate passes */
+    _Atomic int apart; /* a task has found that the passes must run separately */
 } heads;
 
+/* Makes l->key_values and l->value_keys the memory of tile `tile`. */
 static void place_tile(attn_backward_lane *l, size_t tile) {
     l->key_values = l->tiles + tile * l->tile_bytes;
     l->value_keys = l->tiles + tile * l->tile_bytes + l->key_bytes;
 }
 
-/* Packs the keys and values of a head and the queries and output gradients of its group. */
+/* Packs the keys and values of key/value head `index` for both passes, and the queries and rows of
+ * grad_output of its group. */
 static attn_status begin_head(heads *t, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = &t->g;
     attn_backward_lane *l = &g->lanes[lane];
@@ -376,8 +384,9 @@ static void clear_kept(const attn_forward *f, const attn_block *block, char *kep
         memset(kept + (r * S + from) * elem, 0, (to - from) * elem);
 }
 
-/* Clears the kept numerators before and after the keys that the block sees. The forward pass does
- * not write them, and the backward pass reads whole tiles. */
+/* Zeroes the numerators in the first and the last tile that the block sees, before and after the
+ * keys that it sees. The forward pass does not write them, and the backward pass reads whole
+ * tiles. */
 static void clear_edges(const attn_forward *f, const attn_block *block, char *kept) {
     const size_t S = f->a->dims.S, keys = f->a->kernels->keys;
     size_t lo, hi;
@@ -387,7 +396,7 @@ static void clear_edges(const attn_forward *f, const attn_block *block, char *ke
     clear_kept(f, block, kept, hi, end < S ? end : S);
 }
 
-/* Computes the forward pass of a block and keeps the numerators. */
+/* Computes the forward pass of a block, and keeps its numerators in l->kept. */
 static attn_status forward_block(heads *t, const attn_block *block, size_t lane, attn_error *err) {
     attn_forward *f = &t->f;
     attn_forward_lane *fl = &f->lanes[lane];
@@ -407,7 +416,7 @@ static attn_status forward_block(heads *t, const attn_block *block, size_t lane,
                                                                            : status;
 }
 
-/* Clears the sums of dK and dV in the tiles that no block has seen. */
+/* Zeroes dK and dV in the tiles that no block has visited: those without a bit in `begun`. */
 static void clear_tiles(const attn_backward *g, size_t head, uint64_t begun) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t keys = g->k->keys;
@@ -420,6 +429,7 @@ static void clear_tiles(const attn_backward *g, size_t head, uint64_t begun) {
     }
 }
 
+/* Computes the backward pass of a block. Bit i of *begun: dK and dV of tile i hold sums. */
 static void back_block(heads *t, const attn_block *block, size_t index, size_t lane,
                        uint64_t *begun) {
     attn_backward *g = &t->g;
@@ -436,7 +446,7 @@ static void back_block(heads *t, const attn_block *block, size_t index, size_t l
     }
 }
 
-/* Pool task: computes both passes of a key/value head. */
+/* Task: computes both passes of a key/value head. */
 static attn_status head_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     heads *t = ctx;
     attn_backward *g = &t->g;
@@ -474,8 +484,7 @@ static attn_status open_heads(heads *t, const attn_results *results, const attn_
     return ATTN_OK;
 }
 
-/* Runs both passes head by head, as t->g.plan says. ATTN_ENONFINITE: the passes must run
- * separately. */
+/* Runs both passes together. Returns ATTN_ENONFINITE if they must run separately. */
 static attn_status run_heads(heads *t, unsigned want, attn_stage stage,
                              const attn_tensor *grad_output, attn_pool *pool, attn_arena *arena,
                              attn_results *results, attn_gradients *out, attn_error *err) {

@@ -1,9 +1,10 @@
-/* The backward pass: declarations that its files share.
+/* The backward pass: declarations that its files share. plan.h explains block, group, task and
+ * lane.
  *
- *   backward.c          goes over blocks and tiles in tasks (pieces) of the pool
+ *   backward.c          the tasks, which go over blocks of queries and tiles of keys
  *   backward_memory.c   counts and allocates the memory of the pass
  *   backward_tile.c     computes the weights of one tile again, and the gradients of its scores
- *   backward_results.c  turns the sums into the caller's tensors
+ *   backward_results.c  turns the sums of the tasks into the caller's tensors
  *
  * For a row i with weights P_ij, output O_i and output gradient dO_i (Dao et al., "FlashAttention",
  * 2022, appendix B.2):
@@ -11,8 +12,8 @@
  *   dV_j = sum_i P_ij dO_i        dP_ij = dO_i . V_j        dZ_ij = P_ij (dP_ij - dO_i . O_i)
  *   dQ_i = sum_j dS_ij K_j        dK_j = sum_i dS_ij Q_i
  *
- * dZ is the gradient of the edited score. dS is the gradient of the raw score: it is dZ taken back
- * through bias, softcap and scale. */
+ * dZ is the gradient of the edited score, and dS that of the raw score: dZ after the backward pass
+ * through softcap and scale. A bias does not change it. */
 #ifndef ATTN_BACKWARD_H
 #define ATTN_BACKWARD_H
 
@@ -21,76 +22,79 @@
 #include "attention/plan.h"
 #include "attention/tile_pass.h"
 
-/* Scratch memory of one lane. A tile has [rows, keys] elements of the kernel table's type. */
+/* Scratch memory of one lane. A tile is an array [rows, keys] of elements of the kernel table's
+ * type. */
 typedef struct attn_backward_lane {
     attn_block_work work;
-    void *out;        /* [rows, Ev]: the rows of grad_output */
-    void *weights;    /* tile */
-    void *dropped;    /* tile: the weights after dropout; `weights` if there is none */
-    void *grad;       /* tile: first the gradients of the weights, then those of the scores */
-    void *capped;     /* tile: the scores after the softcap */
-    void *source;     /* [keys, max(score width, Ev)]: rows that had to be converted */
-    void *key_values; /* a tile's keys, in the packed layout of values */
-    void *value_keys; /* a tile's values, in the packed layout of keys */
-    /* The kernel table that multiplies dO by V and dS by K. It is g->scores, or g->k if g->scores
-     * would lose digits by splitting these numbers into halves. */
+    void *out;        /* [rows, Ev]: rows of grad_output that had to be converted */
+    void *weights;    /* a tile: weights P */
+    void *dropped;    /* a tile: the weights after dropout; equals `weights` without dropout */
+    void *grad;       /* a tile: first dP, then dZ, then dS */
+    void *capped;     /* a tile: the scores after the softcap */
+    void *source;     /* [keys, max(score width, Ev)]: keys or values that had to be converted */
+    void *key_values; /* the keys of a tile, packed as if they were values, for dQ = dS K */
+    void *value_keys; /* the values of a tile, packed as if they were keys, for dP = dO V^T */
+    /* The kernel table of these two products: g->scores, or g->k if these numbers are too large or
+     * too small to be split into bfloat16 parts. */
     const attn_kernels *products;
-    void *dkey_tanh;              /* [A, keys]; only for learned scores with tanh */
-    void *ones;                   /* [rows] */
-    uint8_t *keep;                /* [keys] */
-    double *terms;                /* [relative] */
-    char *tiles;                  /* [tiles, or 1]: key_values and value_keys of each tile */
-    size_t tile_bytes, key_bytes; /* bytes of one tile's pair, and of its key_values alone */
-    /* The following members are used only if the plan is by_heads. */
-    attn_packed *head;  /* the operands of the forward pass */
-    void *kept;         /* [rows, S]: the numerators of the current block; or NULL */
-    const void *maxima; /* [rows, attn_block_maxima]: the maxima to which `kept` belongs */
+    void *dkey_tanh; /* [A, keys]: gradients of mapped keys, only for scores with tanh */
+    void *ones;      /* [rows] ones: the factors of `accumulate`, which then adds */
+    uint8_t *keep;   /* [keys]: visibility of one row */
+    double *terms;   /* [relative]: a row's sums by distance, for Shaw's positions */
+    char *tiles;     /* memory of key_values and value_keys: one pair, or with by_heads one for each
+                      * tile of a head */
+    size_t tile_bytes, key_bytes; /* bytes of a pair, and of its key_values */
+    /* Only with plan.by_heads: */
+    attn_packed *head;  /* keys and values as the forward pass reads them */
+    void *kept;         /* [rows, S]: numerators of the current block */
+    const void *maxima; /* [rows, attn_block_maxima]: running maxima to which `kept` is relative */
 } attn_backward_lane;
 
-/* The sums of one pool task, for all heads of its group. */
+/* The sums of one task for gradients of parameters. NULL: the operation has no such parameter. */
 typedef struct attn_backward_sums {
-    double *entries;       /* [Hq / Hkv, entries]: by distance, for slopes and bias tables */
-    double *keys, *values; /* SHAW: [relative, E], [relative, Ev] */
-    double *v;             /* [A] */
+    double *entries; /* [Hq / Hkv, entries]: ALiBi slopes, or entries of a table of biases */
+    double *keys;    /* [relative, E]: Shaw's key table */
+    double *values;  /* [relative, Ev]: Shaw's value table */
+    double *v;       /* [A]: v of scores with tanh */
 } attn_backward_sums;
 
-/* Packed rows of blocks, [homes, Hq / Hkv, blocks]. `values` has them in the layout of g->k for
- * values, `queries` in that of g->scores for queries if that kernel table packs queries. */
+/* Packed rows of queries or of grad_output, of all blocks: [homes, Hq / Hkv, blocks]. A home is the
+ * memory for the blocks of one group: one for each lane if plan.lane_homes, else one for each
+ * group. */
 typedef struct attn_backward_rows {
-    char *values, *queries;
-    size_t value_bytes, query_bytes; /* of one block */
+    char *values;  /* packed as values of the kernel table g->k */
+    char *queries; /* packed as queries of g->scores, if that table packs queries */
+    size_t value_bytes, query_bytes; /* bytes of one block in each */
 } attn_backward_rows;
 
 typedef struct attn_backward {
     attn_attention *a;
     const attn_results *results; /* results of the forward pass */
-    const attn_control *control; /* asked between blocks whether to stop; NULL: never */
-    bool in_double;              /* computes all rows with `ref`, whatever their kinds */
+    const attn_control *control; /* when to stop, checked between blocks; NULL: never */
+    bool in_double;              /* `ref` computes all rows */
     attn_backward_plan plan;
-    const attn_kernels *k;            /* plan.kernels: computes weights and sums */
+    const attn_kernels *k;            /* plan.kernels: computes weights, gradients and their sums */
     const attn_kernels *scores;       /* plan.scores: computes the scores again */
-    const attn_packed *packed;        /* keys and values as `scores` reads them, or NULL */
+    const attn_packed *packed;        /* keys and values packed for `scores`; NULL: not packed */
     bool bad_keys;                    /* a key or value is not finite or too large */
     _Atomic int bad_queries;          /* a query is not finite */
     attn_view out;                    /* grad_output [B, Hq, L, Ev] */
-    double *max, *sum, *dot;          /* [B, Hq, L]: statistics as k reads them, and dO . O */
-    attn_backward_rows queries, outs; /* outs: the rows of grad_output */
-    double *out_magnitude; /* [homes, Hq / Hkv, blocks]: largest magnitude in grad_output */
-    /* Accumulators with elements of k's type: dquery [chunks, B, Hq, L, room], dkey [B, Hkv, S,
-     * room], dvalue [B, Hkv, S, room]. room is attn_acc_room of the score width, and of Ev for
-     * dvalue. */
+    double *max, *sum, *dot;          /* [B, Hq, L]: statistics of rows for k, and dO . O */
+    attn_backward_rows queries, outs; /* packed rows of queries, and of grad_output */
+    double *out_magnitude; /* [homes, Hq / Hkv, blocks]: largest magnitude of grad_output */
+    /* Sums of gradients as elements of k's type: dquery [chunks, B, Hq, L, room], dkey [B, Hkv, S,
+     * room] and dvalue [B, Hkv, S, room of Ev], where room is attn_acc_room of the score width. */
     char *dquery, *dkey, *dvalue;
-    attn_backward_sums *sums; /* [pool tasks] */
-    attn_backward_lane *lanes;
+    attn_backward_sums *sums;  /* one for each task */
+    attn_backward_lane *lanes; /* [plan.slots] */
 } attn_backward;
 
-/* Returns element e of a row as a double. The row has elements of kernel table k's type. */
+/* Returns element e of a row, which has elements of k's type, as a double. */
 static inline double attn_backward_cell(const attn_kernels *k, const void *row, size_t e) {
     return k->elem == sizeof(float) ? (double)((const float *)row)[e] : ((const double *)row)[e];
 }
 
-/* Returns the index of a block among the packed rows. If the plan says lane_homes, each lane has a
- * home for the packed rows, else each key/value head has one. */
+/* Returns the index of a block in attn_backward_rows and out_magnitude, for a task with lane l. */
 static inline size_t attn_backward_place(const attn_backward *g, const attn_block *block,
                                          const attn_backward_lane *l) {
     const attn_attention_dims *d = &g->a->dims;
@@ -99,7 +103,7 @@ static inline size_t attn_backward_place(const attn_backward *g, const attn_bloc
     return (home * group + block->h - hkv * group) * g->plan.blocks + block->i / g->k->rows;
 }
 
-/* Returns block `index`, counted over the blocks of all heads. */
+/* Returns block number `index`, counted over the blocks of all query heads. */
 static inline attn_block attn_backward_block_at(const attn_backward *g, size_t index) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t head = index / g->plan.blocks, i = index % g->plan.blocks * g->k->rows;
@@ -109,50 +113,54 @@ static inline attn_block attn_backward_block_at(const attn_backward *g, size_t i
 
 /* --- backward_memory.c --- */
 
-/* Allocates the memory of the passes by g->plan. false: out of memory. */
+/* Allocates the memory of *g by g->plan. Returns false if there is not enough memory. */
 bool attn_backward_allocate(attn_backward *g, attn_arena *arena);
 
 /* --- backward_tile.c --- */
 
-/* Packs the queries and output gradients of a block. ATTN_ENONFINITE: an output gradient is not
- * finite. */
+/* Packs the queries of a block and its rows of grad_output. Returns ATTN_ENONFINITE if a row of
+ * grad_output is not finite. */
 attn_status attn_backward_pack(attn_backward *g, const attn_block *block, attn_backward_lane *l,
                                attn_error *err);
 /* Computes dO . O for each row of the block and stores it in g->dot. */
 void attn_backward_dots(attn_backward *g, const attn_block *block, attn_backward_lane *l);
-/* Returns n rows [n, width] with stride *ld, in which every row that holds a magnitude beyond
- * `most` is zero. If there are such rows, the result is a copy in scratch [n, width]. */
+/* Takes n rows [n, width] with row stride *ld. If any of them has NaN or a magnitude above `most`,
+ * it returns a copy in scratch [n, width] with zeros for such rows, and sets *ld to width. Else it
+ * returns `rows`. */
 const void *attn_backward_clean(const attn_kernels *k, double most, const void *rows, size_t *ld,
                                 size_t n, size_t width, void *scratch);
-/* Packs keys and values j0 … j0 + n - 1 of a head in the layouts that the products for gradients
- * need. */
+/* Fills l->key_values and l->value_keys with keys and values j0 … j0 + n - 1 of head (b, hkv), and
+ * chooses l->products. */
 void attn_backward_load_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0, size_t n,
                              attn_backward_lane *l);
-/* Returns whether a row of the block sees a key of the tile. */
+/* Returns whether any row of the block may see any of the keys j0 … j0 + n - 1. */
 bool attn_backward_intersects(const attn_attention *a, const attn_block *block, size_t j0,
                               size_t n);
-/* Computes the weights, the weights after dropout, and dZ times the scale into l->weights,
- * l->dropped and l->grad. Call it after attn_backward_load_tile. It returns the block's queries
- * [rows, score width] with stride *ldq. */
+/* Computes the tiles l->weights, l->dropped and l->grad = dZ * scale of a block against keys
+ * j0 … j0 + n - 1. attn_backward_load_tile must have loaded these keys. Returns the queries of the
+ * block, [rows, score width] with row stride *ldq. */
 const void *attn_backward_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                                double scale, attn_backward_lane *l, size_t *ldq);
-/* Replaces dZ times the scale in l->grad by dS. */
+/* Replaces dZ in l->grad, computed with scale = 1, by dS. */
 void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t n,
                         attn_backward_lane *l);
-/* Adds dZ, summed by distance, to the task's `entries`. Call it before attn_backward_edit. */
+/* Adds dZ in l->grad, summed by distance, to sums->entries. It must be called before
+ * attn_backward_edit. */
 void attn_backward_collect_biases(const attn_backward *g, const attn_block *block, size_t j0,
                                   size_t n, const attn_backward_lane *l, attn_backward_sums *sums);
-/* Adds the tile's share to the task's sums for Shaw's tables, and the share of the key table to
- * dquery [rows, ld]. Call it after attn_backward_edit. */
+/* Adds the tile's share of three gradients of Shaw's positions: of the key table to sums->keys, of
+ * the value table to sums->values, and of the queries (dS times the key table) to dquery, whose
+ * rows have the stride ld. It must be called when l->grad holds dS. */
 void attn_backward_collect_shaw(const attn_backward *g, const attn_block *block, size_t j0,
                                 size_t n, const void *q, size_t ldq, void *dquery, size_t ld,
                                 attn_backward_lane *l, attn_backward_sums *sums);
 
 /* --- backward_results.c --- */
 
-/* Turns the sums of the passes into gradients with the caller's shapes and types. */
+/* Turns the sums of the tasks into gradients with the caller's shapes and types, in the arena. */
 attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *arena,
                                  attn_gradients *out, attn_error *err);
+/* Returns whether all gradients are finite. */
 bool attn_backward_all_finite(const attn_backward *g, const attn_gradients *out);
 
 #endif

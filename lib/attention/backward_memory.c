@@ -1,4 +1,5 @@
-/* Memory of the backward pass: places its buffers and counts their bytes. */
+/* The memory of the backward pass: takes its arrays from an area, which counts or places them
+ * (base/area.h). */
 #include "attention/backward.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Sets n elements of the kernel table's type to 1. */
+/* Sets n elements of k's type to 1. */
 static void fill_ones(const attn_kernels *k, void *to, size_t n) {
     for (size_t r = 0; r < n; r++)
         if (k->elem == sizeof(float))
@@ -50,7 +51,7 @@ static void place_lane(attn_area *area, const attn_backward_plan *p, attn_backwa
         l->head->one_head = true;
 }
 
-/* Places the packed rows of `blocks` blocks. */
+/* Takes memory for the packed rows of `blocks` blocks from an area. */
 static attn_backward_rows place_rows(attn_area *area, const attn_backward_plan *p, size_t width,
                                      size_t blocks) {
     const attn_kernels *k = p->kernels, *scores = p->scores;
@@ -63,7 +64,7 @@ static attn_backward_rows place_rows(attn_area *area, const attn_backward_plan *
     return rows;
 }
 
-/* Places the sums of one pool task. They come from an area of doubles that is all 0 at first. */
+/* Takes memory for the sums of one task. */
 static void place_sums(attn_area *area, const attn_attention_dims *d, attn_backward_sums *s) {
     *s = (attn_backward_sums){0};
     if (d->entries)
@@ -76,7 +77,7 @@ static void place_sums(attn_area *area, const attn_attention_dims *d, attn_backw
         s->values = attn_area_take(area, d->relative * sizeof(double), d->Ev);
 }
 
-/* Places all buffers of the passes, stores them in *g, and zeroes those that must start at 0. */
+/* Takes all arrays of *g from an area, and zeroes those that must start at 0. */
 static void place_pass(attn_area *area, const attn_backward_plan *p, attn_backward *g) {
     const attn_attention_dims *d = p->dims;
     const attn_kernels *k = p->kernels;
@@ -127,8 +128,9 @@ bool attn_backward_allocate(attn_backward *g, attn_arena *arena) {
 
 /* --- cost --- */
 
-/* Counts an upper bound of the memory that conversion takes beside the results: transposed
- * rotations, sources and gradients of score maps, sums of bias tensors, offsets by batch entry. */
+/* Counts an upper bound of the memory that backward_results.c takes beside the results: angles of
+ * rotations, operands and gradients of score maps, sums for bias tensors, and arrays with an
+ * element for each batch entry. */
 static void count_conversion(attn_area *area, const attn_backward_plan *p, size_t bias_elements) {
     const attn_attention_dims *d = p->dims;
     const size_t rows = d->B * d->Hq * d->L, keys = d->B * d->Hkv * d->S, elem = p->kernels->elem;
@@ -144,7 +146,7 @@ static void count_conversion(attn_area *area, const attn_backward_plan *p, size_
     attn_area_take(area, 8, ATTN_ALIGN);
 }
 
-/* Counts an upper bound of the memory of the gradients in the caller's types. */
+/* Counts an upper bound of the memory of the gradients themselves. */
 static void count_results(attn_area *area, const attn_attention_dims *d, size_t bias_elements) {
     const size_t elem = attn_dtype_size(d->result);
     const size_t counts[][2] = {{d->B * d->Hq * d->L, d->E},
@@ -164,8 +166,8 @@ static void count_results(attn_area *area, const attn_attention_dims *d, size_t 
     }
 }
 
-/* Counts the memory of one attempt of the backward pass: packed operands, the pass itself, and the
- * conversion of its results. */
+/* Counts the memory of one attempt at the backward pass: packed keys and values, the pass itself,
+ * and the conversion of its sums to results. */
 static void count_attempt(attn_area *area, const attn_backward_plan *p, size_t bias_elements) {
     attn_backward g;
     if (!p->by_heads)
@@ -188,8 +190,7 @@ attn_status attn_gradients_cost(const attn_attention_dims *d, unsigned want, siz
     count_attempt(&separate, &plan, bias_elements);
     attn_backward_plan_make(d, &attn_kernels_ref, 0, bias_elements > 0, slots, &plan);
     count_attempt(&reference, &plan, bias_elements);
-    attn_area_take(&reference, rows, 2 * sizeof(double)); /* statistics in the form that `ref` reads
-                                                           */
+    attn_area_take(&reference, rows, 2 * sizeof(double)); /* the arrays of read_statistics */
     count_results(&results, d, bias_elements);
     if (work.overflow || separate.overflow || reference.overflow || results.overflow)
         return attn_fail(err, ATTN_ELIMIT, "grad_output", "more bytes than can be counted");

@@ -1,5 +1,5 @@
-/* Turns the sums of the backward pass into the caller's gradients: of positions, sinks and bias
- * tensors, and of queries, keys and values. */
+/* Turns the sums of the backward pass into the caller's gradients: of the parameters of positions
+ * and scores, of sinks and bias tensors, and of queries, keys and values. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
@@ -12,6 +12,7 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
 }
 
+/* Stores n doubles as elements at … at + n - 1 of a dense tensor. */
 static void store(const attn_tensor *t, size_t at, const double *x, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (t->dtype == ATTN_F64)
@@ -20,15 +21,15 @@ static void store(const attn_tensor *t, size_t at, const double *x, size_t n) {
             ((float *)t->data)[at + i] = (float)x[i];
 }
 
-/* --- positions --- */
+/* --- parameters of positions and scores --- */
 
 static void add_all(double *to, const double *from, size_t n) {
     for (size_t i = 0; i < n; i++)
         to[i] += from[i];
 }
 
-/* Adds up one kind of sums over all pool tasks, into the memory of the first task's sums. `offset`
- * is the place of the kind in attn_backward_sums. */
+/* Adds up one member of attn_backward_sums, n numbers, over all tasks (pieces), in the memory of
+ * the first task. `offset` is the offset of the member in the struct. */
 static double *total(const attn_backward *g, size_t pieces, size_t offset, size_t n) {
     double *first = *(double **)(void *)((char *)&g->sums[0] + offset);
     for (size_t p = 1; p < pieces; p++)
@@ -46,8 +47,8 @@ static attn_status store_total(const attn_backward *g, size_t pieces, size_t off
     return status;
 }
 
-/* Sums the entries of each head over batch entries and chunks, and stores them as [Hq, entries], or
- * for T5 as [entries, Hq]. */
+/* Adds up attn_backward_sums.entries of each head over batch entries and chunks, and stores the
+ * totals in the shape of the caller's parameter: [Hq, entries], or for T5 [entries, Hq]. */
 static attn_status store_entries(const attn_backward *g, size_t pieces, attn_arena *arena,
                                  attn_gradients *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -88,24 +89,24 @@ static attn_status finish_tables(const attn_backward *g, size_t pieces, attn_are
 
 /* --- bias tensors ---
  *
- * The gradient of an additive bias is dZ summed over the axes along which the bias is broadcast. A
- * pool task computes one part of this gradient: one block of rows if the bias has a row axis, one
- * tile of keys if it has a key axis, else everything. It goes in order over the heads, rows and
- * keys that read this part of the bias. */
+ * The gradient of an additive bias is dZ, summed over the axes along which the bias is broadcast. A
+ * task computes the part of this gradient that belongs to one block of rows and one tile of keys.
+ * If the bias has no row axis, a task covers all rows, and if it has no key axis, all keys. The
+ * task goes in order over the heads, rows and keys that read its part of the bias. */
 
-/* The computation of one bias tensor's gradient. */
+/* The computation of the gradient of one bias tensor. */
 typedef struct biases {
     const attn_backward *g;
-    const attn_mask_part *part;
-    double *sums; /* the gradient, dense, in the shape of the bias */
-    const ptrdiff_t *batch;
-    ptrdiff_t head, row, col; /* strides into sums; 0 where the bias is broadcast */
-    size_t row_parts, key_parts;
+    const attn_mask_part *part;  /* the bias */
+    double *sums;                /* the gradient, dense, in the shape of the bias */
+    const ptrdiff_t *batch;      /* offset of each batch entry in `sums` */
+    ptrdiff_t head, row, col;    /* strides in `sums`; 0 where the bias is broadcast */
+    size_t row_parts, key_parts; /* the tasks are numbered [row_parts, key_parts] */
 } biases;
 
-/* Sets the strides of the dense gradient. A stride is 0 where the bias has size 1 or lacks the
- * axis. The axes of the bias are aligned to the right of [batch.., (H), L, S]. false: out of
- * memory. */
+/* Sets batch, head, row and col of *s. The axes of the bias are aligned with the last axes of
+ * [batch.., H, L, S] (or [batch.., L, S], if the weights have no head axis). Axes of size 1 and
+ * missing axes get stride 0. Returns false if there is not enough memory. */
 static bool set_strides(biases *s, attn_arena *arena) {
     const attn_attention_dims *d = &s->g->a->dims;
     const attn_tensor *t = &s->part->layer->values;
@@ -125,6 +126,7 @@ static bool set_strides(biases *s, attn_arena *arena) {
     return s->batch != NULL;
 }
 
+/* Adds the tile dZ in l->grad to the sums. */
 static void add_tile(const biases *s, const attn_block *block, size_t j0, size_t n,
                      const attn_backward_lane *l) {
     const attn_kernels *k = s->g->k;
@@ -139,7 +141,7 @@ static void add_tile(const biases *s, const attn_block *block, size_t j0, size_t
     }
 }
 
-/* Adds dZ of rows [i0, i1) of a head against the keys of one tile. */
+/* Adds dZ of rows [i0, i1) of query head `head` against keys j … j + n - 1 to the sums. */
 static attn_status add_rows(const biases *s, size_t head, size_t i0, size_t i1, size_t j, size_t n,
                             attn_backward_lane *l, attn_error *err) {
     const attn_backward *g = s->g;
@@ -208,23 +210,24 @@ static attn_status finish_biases(const attn_backward *g, attn_pool *pool, attn_a
 
 /* --- queries, keys and values ---
  *
- * This part adds up the chunks, rotates rows back where positions are rotary, applies score maps
- * backwards, and sums over broadcast axes. */
+ * This part adds up the chunks, computes the backward pass through rotary positions and score maps,
+ * and sums over broadcast batch axes. */
 
-/* The gradients of the rows of one operand: [B, heads, rows, width] elements of k's type. */
+/* An operand (queries, keys or values) and its gradients. */
 typedef struct side {
-    const attn_view *past, *view; /* the operand as sent */
-    size_t past_rows, heads, rows, width_in;
-    const attn_tensor *map, *from;
+    const attn_view *past, *view; /* the operand as sent; its first past_rows rows are in `past` */
+    size_t past_rows, heads, rows, width_in; /* shape [B, heads, rows, width_in] as sent */
+    const attn_tensor *map;  /* the score map of the operand; rank 0 or NULL: none */
+    const attn_tensor *from; /* the parameter that has the map from column `column` on */
     size_t column;
-    bool query;
-    char *grads;
-    size_t width; /* row width of `grads` */
-    bool alone;   /* only these rows go to the caller's tensor, which is not zeroed first */
-    bool here;    /* the caller's tensor uses the memory of `grads` */
+    bool query;   /* true for queries, false for keys and values */
+    char *grads;  /* the gradients [B, heads, rows, width] as elements of k's type */
+    size_t width; /* the score width (values: Ev); map_back sets it to width_in */
+    bool alone; /* no other gradient is added to the caller's tensor, so `grads` is copied to it */
+    bool here;  /* the caller's tensor takes over the memory of `grads` */
 } side;
 
-/* Adds n elements of k's type: to += from. */
+/* Computes to += from for n elements of k's type. */
 static void add_row(const attn_kernels *k, void *to, const void *from, size_t n) {
     if (k->elem == sizeof(float))
         for (size_t e = 0; e < n; e++)
@@ -234,7 +237,8 @@ static void add_row(const attn_kernels *k, void *to, const void *from, size_t n)
             ((double *)to)[e] += ((const double *)from)[e];
 }
 
-/* Moves the n rows of an accumulator together, in place, so that no gaps remain between them. */
+/* Removes the padding of the n rows of an accumulator in place, so that it becomes dense
+ * [n, width]. */
 static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) {
     const size_t room = attn_acc_room(k, width) * k->elem, bytes = width * k->elem;
     for (size_t r = 1; room != bytes && r < n; r++)
@@ -242,7 +246,8 @@ static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) 
     return acc;
 }
 
-/* Adds up the chunks of dquery into the memory of the first chunk. */
+/* Adds up the chunks of dquery in the memory of the first chunk, and returns it as dense [B, Hq, L,
+ * score width]. */
 static char *query_rows(const attn_backward *g) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t rows = d->B * d->Hq * d->L, n = rows * attn_acc_room(g->k, d->score_width);
@@ -251,7 +256,8 @@ static char *query_rows(const attn_backward *g) {
     return close_up(g->k, g->dquery, rows, d->score_width);
 }
 
-/* Rotates the gradients back. The inverse of a rotation is its transpose: the sines are negated. */
+/* Computes the backward pass through the rotations of rotary positions: rotations by the negative
+ * angles. Cached rows were not rotated. Returns false if there is not enough memory. */
 static bool rotate_back(const attn_backward *g, const side *s, attn_arena *arena) {
     const attn_attention *a = g->a;
     const attn_position *p = &a->in.position;
@@ -274,7 +280,8 @@ static bool rotate_back(const attn_backward *g, const side *s, attn_arena *arena
 
 /* --- score maps --- */
 
-/* Makes a dense copy of the operand's rows as they were sent. */
+/* Returns a dense copy [B, heads, rows, width_in] of the operand as sent, in which rows that are
+ * not finite are zeros. NULL: out of memory. */
 static char *source_rows(const attn_backward *g, const side *s, attn_arena *arena) {
     const attn_kernels *k = g->k;
     const size_t head_rows = s->rows, bytes = s->width_in * k->elem;
@@ -295,14 +302,14 @@ static char *source_rows(const attn_backward *g, const side *s, attn_arena *aren
     return dense;
 }
 
-/* Returns the gradient of the parameter that a map is a part of. It is the member of out->score
- * that corresponds to the parameter's member of in.score. */
+/* Returns the member of out->score that corresponds to `from`, a member of g->a->in.score. */
 static attn_tensor *member(const attn_backward *g, const attn_tensor *from, attn_gradients *out) {
     return (attn_tensor *)(void *)((char *)&out->score +
                                    ((const char *)from - (const char *)&g->a->in.score));
 }
 
-/* Applies the map y = W x backwards: dW = sum of dy x^T, dx = W^T dy. */
+/* Computes the backward pass through the score map y = W x: dW = the sum of dy x^T over all rows,
+ * which is stored as the gradient of the parameter, and dx = W^T dy, which becomes s->grads. */
 static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, attn_gradients *out,
                             attn_error *err) {
     const attn_kernels *k = g->k;
@@ -340,8 +347,8 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
     return ATTN_OK;
 }
 
-/* Computes the gradient of the additive score's bias. The bias is added to every mapped query, so
- * its gradient is the sum of the gradients of the mapped queries. */
+/* Computes the gradient of the bias of the additive score. The bias is added to every mapped query,
+ * so its gradient is the sum of the gradients of all mapped queries. */
 static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *arena,
                              attn_gradients *out, attn_error *err) {
     const attn_attention *a = g->a;
@@ -362,7 +369,8 @@ static bool has_elements_of(const attn_kernels *k, const attn_tensor *t) {
     return attn_dtype_size(t->dtype) == k->elem;
 }
 
-/* Adds n elements to a tensor whose element type differs from k's. */
+/* Adds a row of n elements of k's type to elements at … at + n - 1 of a dense tensor of another
+ * type. */
 static void add_converted(const attn_kernels *k, const attn_tensor *to, ptrdiff_t at,
                           const void *row, size_t n) {
     for (size_t e = 0; e < n; e++, at++)
@@ -372,8 +380,8 @@ static void add_converted(const attn_kernels *k, const attn_tensor *to, ptrdiff_
             ((float *)to->data)[at] += (float)attn_backward_cell(k, row, e);
 }
 
-/* Opens the tensor that receives `rows` rows of every head. `shared`: the tensor also receives
- * other rows. */
+/* Makes the tensor *out of the shape of `like`, which receives `rows` rows of every head, and sets
+ * s->alone and s->here. `shared`: gradients of another operand are added to it, too. */
 static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const attn_tensor *like,
                              bool shared, attn_arena *arena, attn_tensor *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -391,8 +399,8 @@ static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const
     return out->data ? ATTN_OK : no_memory(err);
 }
 
-/* Adds rows first … first + rows - 1 of every head to the dense tensor `to`. It copies the rows
- * instead if nothing else is added to this tensor. */
+/* Adds rows first … first + rows - 1 of every head to the dense tensor `to`, or copies them if
+ * s->alone. */
 static attn_status accumulate_rows(const attn_backward *g, const side *s, size_t first, size_t rows,
                                    attn_layout layout, attn_tensor *to, attn_arena *arena,
                                    attn_error *err) {
@@ -497,8 +505,8 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_arena *aren
 
 /* --- sinks, and all gradients --- */
 
-/* Computes the gradients of the sinks. The value of a sink is 0, so its gradient is the sum over
- * rows of the sink's weight times -(dO . O). */
+/* Computes the gradients of the sinks. The value of a sink is 0, so dP of its weight is 0, and its
+ * gradient is the sum over rows of the sink's weight times -(dO . O). */
 static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gradients *out,
                               attn_error *err) {
     const attn_attention *a = g->a;
@@ -534,7 +542,6 @@ attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *
     return status;
 }
 
-/* Returns whether all gradients are finite. */
 bool attn_backward_all_finite(const attn_backward *g, const attn_gradients *out) {
     const attn_tensor *fixed[] = {
         &out->query,   &out->key,       &out->value,     &out->past_key,  &out->past_value,

@@ -1,6 +1,7 @@
-/* One tile of the backward pass. It packs rows beforehand, computes the tile's weights again (from
- * the row maximum and sum, or from the numerators that the forward pass kept), then the gradients
- * of its scores, and their sums for the parameters of positions. */
+/* One tile of the backward pass. This file packs the rows of a block beforehand. For a tile it
+ * computes the weights again, from the maximum and sum of each row or from the numerators that the
+ * forward pass has kept. Then it computes the gradients of the scores, and the tile's share of the
+ * gradients of positions. */
 #include "attention/backward.h"
 
 #include <float.h>
@@ -12,7 +13,8 @@
 
 /* --- rows of queries and of output gradients --- */
 
-/* Packs the queries of a block. Rows that are not finite are packed as zeros. */
+/* Packs the queries of a block as block number `at` of g->queries. Zeros replace queries that are
+ * not finite. */
 static void pack_queries(attn_backward *g, size_t at, const attn_block *block,
                          attn_backward_lane *l) {
     const attn_attention *a = g->a;
@@ -102,8 +104,8 @@ const void *attn_backward_clean(const attn_kernels *k, double most, const void *
     return scratch;
 }
 
-/* Returns the kernel table that computes two products of a group of heads: output gradients by
- * values, and gradients of scores by keys. */
+/* Returns the kernel table for l->products of group (b, hkv): g->k if the largest magnitude of its
+ * rows of grad_output is too large or too small to be split into bfloat16 parts, else g->scores. */
 static const attn_kernels *products(const attn_backward *g, size_t b, size_t hkv,
                                     const attn_backward_lane *l) {
     const size_t group = attn_group(&g->a->dims);
@@ -143,7 +145,7 @@ bool attn_backward_intersects(const attn_attention *a, const attn_block *block, 
            !attn_mask_tile_hidden(a->mask, block->b, block->i, block->rows, j0, n);
 }
 
-/* Copies the scores after the softcap to l->capped. The tile keeps the raw scores. */
+/* Computes the scores after the softcap in l->capped. l->work.tile keeps the raw scores. */
 static void cap(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                 attn_backward_lane *l) {
     attn_block_work *w = &l->work;
@@ -155,7 +157,7 @@ static void cap(const attn_backward *g, const attn_block *block, size_t j0, size
     l->capped = capped;
 }
 
-/* Copies the weights to l->dropped and applies dropout. */
+/* Copies the weights to l->dropped and applies dropout there. */
 static void fill_dropped(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                          attn_backward_lane *l) {
     const attn_attention *a = g->a;
@@ -168,7 +170,8 @@ static void fill_dropped(const attn_backward *g, const attn_block *block, size_t
     }
 }
 
-/* Adds the share of SHAW's value table to dP: dO . value_table, by distance. */
+/* Adds what Shaw's value table contributes to dP of row r: dO . value_table[t] for each cell, where
+ * t is the table row of the cell's distance. */
 static void add_value_terms(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                             size_t r, const void *out, attn_backward_lane *l) {
     const attn_attention *a = g->a;
@@ -188,7 +191,7 @@ static void add_value_terms(const attn_backward *g, const attn_block *block, siz
     attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem, terms, grad);
 }
 
-/* Clears the gradients of cells whose score was replaced by the mask's fill value. */
+/* Sets the gradients of cells whose score was replaced by the mask's fill value to 0. */
 static void clear_replaced(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                            attn_backward_lane *l) {
     for (size_t r = 0; r < block->rows; r++) {
@@ -200,8 +203,7 @@ static void clear_replaced(const attn_backward *g, const attn_block *block, size
     }
 }
 
-/* Computes the edited scores of the block against the tile again and stores them in l->work.tile.
- */
+/* Computes the edited scores of the block against keys j0 … j0 + n - 1 again, in l->work.tile. */
 static void score_again(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                         const void *q, size_t ldq, attn_backward_lane *l) {
     const attn_attention *a = g->a;
@@ -272,12 +274,13 @@ void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t 
 
 /* --- positions ---
  *
- * For biases by distance, dZ is added to the entry of each cell's distance. For Shaw's tables, t is
- * the table row of a cell's distance:
+ * For biases by distance, dZ of a cell is added to the gradient of the entry of its distance. For
+ * Shaw's tables, t is the table row of a cell's distance, and the sums are over all cells (i, j)
+ * with the same t:
  *
- *   d key_table[t] = sum of dS_ij q_i,   d value_table[t] = sum of P_ij dO_i   over cells at t
+ *   d key_table[t] = sum of dS_ij q_i,   d value_table[t] = sum of P_ij dO_i
  *
- * Each pool task has its own sums, in double. They are added up in the order of the tasks. */
+ * Each task has sums of its own, in double. They are added up in the order of the tasks. */
 
 static int64_t clip(int64_t distance, int64_t most) {
     return distance < -most ? -most : distance > most ? most : distance;
@@ -308,7 +311,8 @@ void attn_backward_collect_biases(const attn_backward *g, const attn_block *bloc
     }
 }
 
-/* Sums the cells of one row of the tile by distance: terms[t] is the sum of those at distance t. */
+/* Sums the cells of row r of a tile by distance: terms[t] is the sum of the cells whose distance
+ * has row t in Shaw's tables. */
 static void by_distance(const attn_backward *g, const attn_block *block, size_t r, size_t j0,
                         size_t n, const void *tile, double *terms) {
     const attn_attention *a = g->a;
@@ -321,7 +325,7 @@ static void by_distance(const attn_backward *g, const attn_block *block, size_t 
             attn_backward_cell(g->k, row, j);
 }
 
-/* Adds an outer product to a table [relative, width]: table += terms x row. */
+/* Computes table[t] += terms[t] * row for each row t of a table [relative, width]. */
 static void add_outer(const attn_backward *g, const double *terms, const void *row, size_t width,
                       double *table) {
     for (size_t t = 0; t < g->a->rule.relative; t++)

@@ -1,6 +1,6 @@
-/* Computes any rectangle of the weights or of a score stage after the run. A score depends only on
- * its query and key, and the run stores each row's maximum and sum, so every cell equals that of
- * the full matrix bit for bit. */
+/* Computes any rectangle of the weights, or of the scores at a stage, after the forward pass. A
+ * score depends only on its query and key, and the pass has stored the maximum and the sum of each
+ * row. So every cell has the same bits as in the full matrix. */
 #include "attention/cells.h"
 
 #include <math.h>
@@ -28,19 +28,19 @@ attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *
                                                   : NULL;
 }
 
-/* One request for cells: the range, the stage and the destination. */
+/* What to compute: a stage of the cells in a range. */
 typedef struct request {
     const attn_attention *a;
-    const attn_stats *stats;
+    const attn_stats *stats; /* of the forward pass; NULL: the kernel table computes all rows */
     const attn_range *range;
     attn_stage stage;
-    char *dst;
-    float *logits; /* receives the biased scores [rows, cols] too; or NULL */
-    size_t ld;
-    const attn_control *control; /* NULL: none */
+    char *dst;     /* [rows, cols] of the range, as elements of dims.result */
+    float *logits; /* also receives the biased scores, [rows, cols]; NULL: not wanted */
+    size_t ld;     /* row stride of dst */
+    const attn_control *control; /* NULL: never stops */
 } request;
 
-/* Converts n elements of the kernel table's type to the type of the result. */
+/* Stores n elements of the kernel table's type as elements of the result. */
 static void store(const attn_attention *a, const attn_kernels *k, char *dst, const void *src,
                   size_t n) {
     if (k->elem == attn_dtype_size(a->dims.result)) {
@@ -55,7 +55,8 @@ static void store_logits(const attn_kernels *k, float *dst, const void *src, siz
     attn_widen_f32(dst, src, k->elem == sizeof(float) ? ATTN_F32 : ATTN_F64, 1, n);
 }
 
-/* Stores cells [from, from + n) of tile row r. Cell 0 of the tile is key j0. */
+/* Stores the cells of keys [from, from + n) of row r of the tile in w, whose first cell is key j0.
+ * For the stage of weights it computes them from the scores. */
 static void put_row(const request *q, const attn_block *block, size_t r, size_t j0, size_t from,
                     size_t n, attn_block_work *w) {
     const attn_attention *a = q->a;
@@ -79,7 +80,8 @@ static void put_row(const request *q, const attn_block *block, size_t r, size_t 
     store(a, k, dst, w->line, n);
 }
 
-/* Computes all cells of the range for the rows of one block. */
+/* Computes all cells of the range in those rows of a block that have this kind (attn_stats.kind).
+ * packed NULL: the function packs the keys itself. */
 static void compute_block(const request *q, const attn_block *block, const attn_packed *packed,
                           uint8_t kind, attn_block_work *w) {
     const attn_attention *a = q->a;
@@ -126,6 +128,8 @@ static attn_status check_range(const request *q, attn_error *err) {
     return ATTN_OK;
 }
 
+/* Computes a request: rows of kind ATTN_ROW_TABLE in blocks, unless double_only, and rows of kind
+ * ATTN_ROW_DOUBLE one by one. */
 static attn_status compute(const request *q, attn_cells_scratch *scratch, bool double_only,
                            attn_error *err) {
     const attn_attention *a = q->a;

@@ -1,21 +1,23 @@
-/* Computes cells of the weights and of the score stages, for the whole matrix. */
+/* Computes cells of the weights and of the scores at a stage, for other files of this room and for
+ * heatmaps. A cell is a pair of a query and a key. */
 #ifndef ATTN_CELLS_H
 #define ATTN_CELLS_H
 
 #include "attention/tile_pass.h"
 
-/* Places the scratch memory of attn_attention_cells in an area. */
+/* Takes the scratch memory of attn_attention_cells from an area. */
 attn_cells_scratch *attn_cells_place(attn_area *area, const attn_attention_dims *d,
                                      const attn_kernels *k);
 
-/* Fills out [B, Hq, L, S] with a stage. It uses one scratch for each slot of the pool. double_only:
- * it computes only rows of kind ATTN_ROW_DOUBLE, since the others are filled already. */
+/* Fills out [B, Hq, L, S] with a stage of all cells. `lanes` has a scratch for each slot of the
+ * pool. double_only: only rows of kind ATTN_ROW_DOUBLE are computed, since `out` already has the
+ * others. */
 attn_status attn_cells_fill(const attn_attention *a, const attn_stats *stats, attn_stage stage,
                             bool double_only, attn_cells_scratch **lanes, attn_pool *pool,
                             const attn_control *control, attn_tensor *out, attn_error *err);
 
-/* Computes the weights (elements of dims.result) and biased scores (float) of a range, both as
- * [rows, cols]. */
+/* Computes the weights (elements of dims.result) and the biased scores (float) of a range, both
+ * dense [rows, cols]. */
 attn_status attn_cells_with_logits(const attn_attention *a, const attn_stats *stats,
                                    const attn_range *range, void *weights, float *logits,
                                    attn_cells_scratch *scratch, attn_error *err);

@@ -1,9 +1,11 @@
-/* The forward pass as tasks for the pool, and its results. The pool calls a task a piece.
+/* The forward pass: its memory, its results, and its tasks, which the pool calls pieces. There are
+ * three kinds of tasks (attn_way in plan.h):
  *
- * There are three kinds of pieces. For long inputs, keys and values of all heads are packed once,
- * and a piece computes a few blocks of rows. For small heads, a piece packs one key/value head and
- * computes all of its rows, so that the head's operands stay in the caches. For few rows, a piece
- * computes all heads of a group, which share every key and value, and reads these unpacked. */
+ *   long inputs   keys and values of all heads are packed first; a task then computes a few blocks
+ *   small heads   a task packs one key/value head and computes all blocks of its group, so that
+ *                 packed keys and values stay in the caches
+ *   few rows      a task computes the rows of all heads of a group together, so that each key and
+ *                 value is read once, and does not pack them */
 #include "attention/forward.h"
 
 #include <math.h>
@@ -25,7 +27,8 @@ attn_status attn_forward_check(unsigned want, attn_stage stage, attn_error *err)
 
 /* --- results --- */
 
-/* Places the tensor of a result with `rows` rows of `width` elements. */
+/* Takes memory for a result of `rows` rows of `width` elements, and makes *out a dense tensor with
+ * these dims. */
 static void place_tensor(attn_area *area, attn_dtype dtype, size_t rows, size_t width, int rank,
                          const size_t *dims, attn_tensor *out) {
     const size_t elem = attn_dtype_size(dtype);
@@ -85,7 +88,7 @@ void attn_forward_place_lane(attn_area *area, const attn_plan *p, attn_forward_l
     }
 }
 
-/* Returns the bytes of one block's sums over a part of its keys. */
+/* Returns the bytes of a block's state (attn_partial) over a range of keys. */
 static size_t sums_bytes(const attn_attention_dims *d, const attn_kernels *k) {
     const size_t elements = d->L * (1 + k->lanes + attn_acc_room(k, d->Ev));
     return attn_align_up(elements * k->elem) + 2 * ATTN_ALIGN;
@@ -114,8 +117,8 @@ attn_cells_scratch **attn_forward_place_cells(attn_area *area, const attn_plan *
     return lanes;
 }
 
-/* Allocates the lanes. Each lane is one block of memory, since it is expensive to take large blocks
- * from the system. */
+/* Allocates the lanes, each in one piece of memory, since each large allocation from the system
+ * takes time. */
 static attn_status take_lanes(attn_forward *f, attn_arena *arena, attn_error *err) {
     attn_forward_lane counted_lane;
     attn_area counted = {0};
@@ -148,19 +151,20 @@ attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned
     return take_lanes(f, arena, err);
 }
 
-/* --- pieces over packed keys ---
+/* --- tasks over packed keys ---
  *
- * The keys and values of a long head exceed the second-level cache, so each block of rows would
- * fetch all of them again. Therefore a piece processes a few blocks abreast, one part of the keys
- * after the other. The numbers give the order:
+ * The keys and values of a long head exceed the second-level cache, so each block would fetch all
+ * of them from memory again. Therefore a task takes several blocks together over the keys: the keys
+ * are divided into ranges of plan.part_keys keys, and each block visits a range before any block
+ * visits the next one. The numbers give the order:
  *
- *              part 0   part 1   part 2
- *   block 0       1        5        9        between its parts, a block keeps its maxima, sums and
- *   block 1       2        6       10        packed queries in its work area
- *   block 2       3        7       11
- *   block 3       4        8       12 */
+ *              range 0   range 1   range 2
+ *   block 0       1         5         9      between two ranges, a block keeps its maxima, sums and
+ *   block 1       2         6        10      packed queries in its attn_block_work
+ *   block 2       3         7        11
+ *   block 3       4         8        12 */
 
-/* Computes `count` blocks abreast. The first block begins at row i. */
+/* Computes `count` blocks of head (b, h) together. The first block begins at row i. */
 static attn_status run_abreast(attn_forward *f, size_t b, size_t h, size_t i, size_t count,
                                const attn_packed *packed, attn_forward_lane *l, attn_error *err) {
     const size_t L = f->a->dims.L, S = f->a->dims.S, rows = f->a->kernels->rows;
@@ -187,6 +191,7 @@ static attn_status run_abreast(attn_forward *f, size_t b, size_t h, size_t i, si
     return status;
 }
 
+/* Computes blocks first … last - 1 of head (b, h). */
 static attn_status run_blocks(attn_forward *f, size_t b, size_t h, size_t first, size_t last,
                               const attn_packed *packed, attn_forward_lane *l, attn_error *err) {
     attn_status status = ATTN_OK;
@@ -207,7 +212,7 @@ static attn_status run_piece(void *ctx, size_t index, size_t lane, attn_error *e
                       err);
 }
 
-/* --- pieces that pack a head --- */
+/* --- tasks that pack a key/value head --- */
 
 static attn_status run_head(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_forward *f = ctx;
@@ -224,19 +229,21 @@ static attn_status run_head(void *ctx, size_t index, size_t lane, attn_error *er
     return status;
 }
 
-/* --- pieces of few rows ---
+/* --- tasks of few rows ---
  *
- * The keys of a long cache are divided into parts, so that a single group occupies all threads of
- * the pool:
+ * Many keys are divided into plan.parts ranges (parts), so that even a single group occupies all
+ * threads of the pool:
  *
- *   keys of a group   [ part 0 | part 1 | … ]     one piece computes max, sum and acc of a part
+ *   keys of a group   [ part 0 | part 1 | … ]     a task computes max, sum and acc over one part
  *                         \        |      /
- *                           merged in order       one piece a group then ends its rows
+ *                           merged in order       then a task for each group ends its rows
  *
- * A numerator is relative to the running maximum at its tile. This maximum is kept and does not
- * depend on the part, so weights and single cells have the same bits. */
+ * A kept numerator is relative to the running maximum after its tile, which is stored with it
+ * (maxima). So the weights have the same bits as without the division, and as single cells that are
+ * computed later. */
 
-/* Returns the memory for a block's sums over a part of its keys. */
+/* Returns the memory for the state of a block over a part. `g` is the number of its head in the
+ * group. */
 static attn_partial partial_at(const attn_forward *f, size_t group, size_t part, size_t g) {
     const attn_attention_dims *d = &f->a->dims;
     const attn_kernels *k = f->a->kernels;
@@ -258,7 +265,8 @@ static attn_partial partial_of(const attn_block_work *w) {
     return (attn_partial){.max = w->max, .sum = w->sum, .acc = w->acc};
 }
 
-/* Prepares all heads of a group for a pass over keys from … to - 1. */
+/* Prepares the blocks of all heads of group `index` for a pass over keys from … to - 1. If the keys
+ * are divided into parts, all parts of a head store their maxima in f->in_parts.maxima. */
 static attn_status begin_group(const attn_forward *f, size_t index, size_t from, size_t to,
                                attn_forward_lane *l, attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
@@ -278,7 +286,7 @@ static attn_status begin_group(const attn_forward *f, size_t index, size_t from,
     return status;
 }
 
-/* Ends the rows of a group after the pass over all keys. */
+/* Ends the blocks of a group after the pass over all keys, whose largest magnitudes are given. */
 static attn_status end_group(attn_forward *f, attn_forward_lane *l, double key_magnitude,
                              double value_magnitude, attn_error *err) {
     const attn_attention *a = f->a;
@@ -307,6 +315,7 @@ static attn_status run_group(void *ctx, size_t index, size_t lane, attn_error *e
     return end_group(f, l, shared->key_magnitude, shared->value_magnitude, err);
 }
 
+/* Task: computes a group over one part of its keys, and stores the state of its blocks. */
 static attn_status run_part(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_forward *f = ctx;
     attn_forward_lane *l = &f->lanes[lane];
@@ -327,6 +336,7 @@ static attn_status run_part(void *ctx, size_t index, size_t lane, attn_error *er
     return ATTN_OK;
 }
 
+/* Task: merges the states of a group over all parts, and ends its blocks. */
 static attn_status join_parts(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_forward *f = ctx;
     attn_forward_lane *l = &f->lanes[lane];
@@ -378,8 +388,8 @@ static attn_status run_pieces(attn_forward *f, attn_pool *pool, attn_arena *aren
     return run_groups(f, pool, arena, err);
 }
 
-/* Runs the pass over packed keys and values. It is used if the plan says so, or if a piece that
- * packs its own keys met NaN or infinity. */
+/* Packs the keys and values of all heads and runs the pass over them: if the plan says so, or if a
+ * pass without packed keys has met NaN, infinity or too large numbers. */
 static attn_status run_packed(attn_attention *a, attn_forward *f, attn_pool *pool,
                               attn_arena *arena, attn_error *err) {
     attn_packed *packed;
@@ -403,7 +413,7 @@ static bool any_double(const attn_forward *f) {
     return memchr(f->out->stats.kind, ATTN_ROW_DOUBLE, d->B * d->Hq * d->L) != NULL;
 }
 
-/* Computes, cell by cell, the scores and weights that the pass does not store. */
+/* Computes, cell by cell, the scores and weights that the blocks have not written. */
 static attn_status fill_cells(attn_forward *f, attn_stage stage, attn_pool *pool, attn_arena *arena,
                               attn_error *err) {
     const attn_attention *a = f->a;
@@ -450,7 +460,7 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
     attn_status status = attn_forward_check(want, stage, err);
     if (status != ATTN_OK)
         return status;
-    a->packed = NULL; /* the arena of the packed keys may be gone */
+    a->packed = NULL; /* the arena of packed keys of an earlier pass may have been freed */
     status = attn_forward_open(&f, a, want, attn_pool_slots(pool), control, arena, &results, err);
     const bool planned = f.plan.way == ATTN_WAY_PACKED;
     if (status == ATTN_OK && !planned)

@@ -1,81 +1,86 @@
-/* The forward pass: declarations that its files share.
+/* The forward pass: declarations that its files share. plan.h explains block, group, task (the
+ * pool's piece) and lane.
  *
- *   plan.c          decides how each part is computed, and counts the cost
- *   forward.c       runs the pieces (tasks) of the pool, and owns their memory and results
- *   forward_rows.c  begins and ends every row */
+ *   plan.c          decides how the pass is divided into tasks, and counts the cost
+ *   forward.c       runs the tasks in the pool, and allocates their memory and the results
+ *   forward_rows.c  begins a block before its pass over the keys and ends it afterwards */
 #ifndef ATTN_FORWARD_H
 #define ATTN_FORWARD_H
 
 #include "attention/cells.h"
 #include "attention/plan.h"
 
-/* A block of rows that is being computed. */
+/* A block that is being computed, and its memory. */
 typedef struct attn_block_run {
-    attn_stream stream;
-    attn_block_work work;
-    uint64_t in_double;     /* bit r: `ref` computes row r */
-    double query_magnitude; /* the largest magnitude of its queries */
-    void *kept;             /* [rows, S]: what becomes weights, if it has its own memory; or NULL */
-    void *maxima;           /* maxima of the work area; parts of the keys share those of the pass */
+    attn_stream stream;     /* the pass of the block over the keys */
+    attn_block_work work;   /* its state */
+    uint64_t in_double;     /* bit r: `ref` must compute row r */
+    double query_magnitude; /* the largest magnitude of the finite queries */
+    void *kept;             /* [rows, S]: memory for stream.kept; NULL: the memory of the weights */
+    void *maxima;           /* own memory for work.maxima, which begin_group may replace */
 } attn_block_run;
 
 typedef struct attn_forward_lane {
-    attn_block_run *runs;      /* [plan.runs]: blocks that go abreast, or the heads of a group */
-    attn_stream *streams;      /* [plan.runs] */
-    attn_block_work in_double; /* work area for `ref`, for one row in double */
-    attn_packed *head;         /* ATTN_WAY_HEADS: the operands of the current head */
+    attn_block_run *runs;      /* [plan.runs]: the blocks that a task computes together */
+    attn_stream *streams;      /* [plan.runs]: copies of their streams, side by side */
+    attn_block_work in_double; /* for rows that `ref` computes, one at a time */
+    attn_packed *head;         /* ATTN_WAY_HEADS: keys and values that the task has packed */
 } attn_forward_lane;
 
-/* Results of pieces that each compute a part of the keys. */
+/* If plan.parts > 1: what the tasks compute for each range of the keys of a group. */
 typedef struct attn_forward_parts {
-    char *sums;         /* [B, Hkv, parts, group]: sums over each part */
-    char *maxima;       /* [B, Hq]: running maximum after each tile, for finish_weights; or NULL */
-    double *magnitudes; /* [B, Hkv, parts, 2]: largest magnitude of keys, then of values */
+    char *sums;   /* [B, Hkv, parts, group]: state of a block over the range (partial_at) */
+    char *maxima; /* [B, Hq]: work.maxima of a block, shared by its ranges; NULL: not wanted */
+    double *magnitudes; /* [B, Hkv, parts, 2]: largest magnitude of keys, and of values */
 } attn_forward_parts;
 
 typedef struct attn_forward {
     const attn_attention *a;
     attn_plan plan;
-    const attn_packed *packed; /* all heads; NULL: a piece packs its own, or reads unpacked */
-    attn_forward_lane *lanes;
+    const attn_packed *packed; /* packed keys and values of all heads; NULL: not packed together */
+    attn_forward_lane *lanes;  /* [plan.slots] */
     attn_forward_parts in_parts;
-    const attn_control *control; /* also asked between the rows that `ref` computes */
-    attn_pool *pool;             /* the pool that runs the pieces, or NULL */
+    const attn_control *control; /* checked between tasks, and between rows that `ref` computes */
+    attn_pool *pool;             /* runs the tasks; NULL: the calling thread does */
     attn_results *out;
-    size_t elem; /* bytes of a result's element */
+    size_t elem; /* bytes of an element of the results */
     _Atomic size_t hidden_rows;
-    _Atomic int not_finite; /* set when a piece met NaN or infinity: the pass needs packed keys */
+    _Atomic int not_finite; /* a task without f->packed has met NaN, infinity or too large numbers,
+                             * so the pass must be repeated with packed keys */
 } attn_forward;
 
-/* Returns ATTN_EARG if `want` asks for nothing or the score stage does not exist. */
+/* Returns ATTN_EARG if `want` has an unknown bit, or wants scores of an unknown stage. */
 attn_status attn_forward_check(unsigned want, attn_stage stage, attn_error *err);
-/* Creates the results, the plan and the lanes, one for each slot. */
+/* Makes the plan, and allocates the results *out and the lanes in the arena. */
 attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned want, size_t slots,
                               const attn_control *control, attn_arena *arena, attn_results *out,
                               attn_error *err);
-/* Computes the results that need all rows first: cells of scores and weights, and the grown cache.
- */
+/* Computes the results that the blocks do not write: scores and weights that are computed cell by
+ * cell, and the cache with the new keys and values. */
 attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *pool,
                                 attn_arena *arena, attn_error *err);
 
-/* Each function takes one kind of memory of a pass from an area: the results, one lane, the sums
- * over the parts of a plan with several, or the scratch of cells that are computed after the rows. */
+/* Each of these functions takes one kind of memory of a pass from an area (base/area.h): the
+ * results, one lane, the states of a plan with several ranges of keys, or for each slot the scratch
+ * of attn_cells_fill. */
 void attn_forward_place_results(attn_area *area, const attn_plan *p, attn_results *out);
 void attn_forward_place_lane(attn_area *area, const attn_plan *p, attn_forward_lane *l);
 void attn_forward_place_parts(attn_area *area, const attn_plan *p, attn_forward_parts *parts);
 attn_cells_scratch **attn_forward_place_cells(attn_area *area, const attn_plan *p);
 
-/* Returns a bit set of rows. Bit r: with keys and values of these magnitudes, a product or sum of
- * the block's row r could overflow float, or the halves into which the kernel table splits numbers.
- */
+/* Returns a bit set of the block's rows of which a product or sum with keys and values of these
+ * magnitudes could overflow float, or exceed what the kernel table can split into bfloat16
+ * parts. */
 uint64_t attn_forward_overflowing(const attn_attention *a, const attn_block_run *run, double key,
                                   double value);
 
-/* Prepares a block for its pass: loads its queries and chooses the memory for what becomes weights.
- * packed NULL: the pass itself records the magnitudes of keys and values. */
+/* Prepares *run for the pass of a block: loads its queries, finds the rows that `ref` must compute,
+ * and chooses the memory for what becomes weights. packed NULL: the magnitudes of keys and values
+ * are known only after the pass, so the caller must find rows that overflow then. */
 attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
                                const attn_packed *packed, attn_block_run *run, attn_error *err);
-/* Ends a block after its pass: writes the output, weights and statistics of its rows. */
+/* Ends a block after its pass: writes the output, weights and statistics of its rows, and computes
+ * rows in double where needed. */
 attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
                              attn_error *err);
 

@@ -1,6 +1,8 @@
-/* Begins the rows of a pass and ends them with output, weights and statistics. A float kernel table
- * computes rows with finite inputs, without danger of overflow, and with |maximum| < ATTN_WIDE. All
- * other rows are double-precision rows, which `ref` computes from the unpacked inputs. */
+/* Begins the blocks of a pass, and ends them with output, weights and statistics.
+ *
+ * A float kernel table computes only rows with finite inputs, without danger of overflow, and with
+ * |maximum| < ATTN_WIDE. All other rows are called double-precision rows: `ref` computes them from
+ * the unpacked inputs. In bit sets of rows (in_double), bit r is row r of the block. */
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -19,7 +21,7 @@ static void *result_at(const attn_forward *f, const attn_tensor *t, size_t eleme
     return (char *)t->data + element * f->elem;
 }
 
-/* Narrows n doubles to float. false: a finite number exceeds float's range. */
+/* Converts n doubles to float. Returns false if a finite number exceeds the range of float. */
 static bool narrow(float *dst, const double *src, size_t n) {
     bool held = true;
     for (size_t i = 0; i < n; i++) {
@@ -29,7 +31,8 @@ static bool narrow(float *dst, const double *src, size_t n) {
     return held;
 }
 
-/* Writes the output of a block's rows. false: an element exceeds the range of its type. */
+/* Writes the output of the rows of a block. Returns false if a number exceeds the range of the
+ * output's type. */
 static bool finish_output(const attn_forward *f, const attn_block *block, const double *sum,
                           attn_block_work *w) {
     const attn_attention *a = f->a;
@@ -81,9 +84,9 @@ static void finish_logsumexp(const attn_forward *f, size_t row, const attn_kerne
         ((float *)f->out->logsumexp.data)[row] = (float)lse;
 }
 
-/* Writes the statistics of the rows whose pass w holds. Returns the rows that `ref` must compute:
- * those in `in_double`, and those whose maximum the kernel table does not cover. These rows get the
- * statistics of rows that see nothing. */
+/* Writes the statistics of the rows of a block, whose state is in *w. Returns the bit set of the
+ * rows that `ref` must compute: those in `in_double`, and those whose maximum is beyond what the
+ * kernel table computes. These rows get a sum of 0 for now, as if they saw no key. */
 static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint8_t kind,
                                   uint64_t in_double, const attn_block_work *w) {
     const size_t row = attn_row_index(f->a, block->b, block->h, block->i);
@@ -96,7 +99,7 @@ static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint
         const bool empty = max[r] == -INFINITY;
         if (narrow_range && !(in_double >> r & 1) &&
             (empty ? attn_mask_sees_any(f->a->mask, block->b, block->h,
-                                        block->i + r) /* below every float */
+                                        block->i + r) /* its scores are below -FLT_MAX */
                    : !(fabs(max[r]) < ATTN_WIDE)))
             in_double |= UINT64_C(1) << r;
         if (in_double >> r & 1 || empty)
@@ -108,30 +111,32 @@ static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint
     return in_double;
 }
 
-/* Writes the output and logsumexp of rows with complete statistics, except the rows in `in_double`.
- */
+/* Writes the output and logsumexp of a block whose statistics are written, and refuses scores and
+ * outputs that overflow. Rows in `in_double` get zeros here and are computed later. */
 static attn_status finish_rows(const attn_forward *f, const attn_block *block, uint64_t in_double,
                                attn_block_work *w, attn_error *err) {
     const attn_attention *a = f->a;
     const size_t row = attn_row_index(a, block->b, block->h, block->i);
     attn_status status = ATTN_OK;
-    const bool wide = w->kernels->elem == sizeof(double); /* else maxima are < ATTN_WIDE */
+    /* Only `ref` computes rows with maxima of ATTN_WIDE and more. */
+    const bool wide = w->kernels->elem == sizeof(double);
     for (size_t r = 0; wide && r < block->rows && status == ATTN_OK; r++)
         if (!(in_double >> r & 1))
             status = check_scores(a, block, r, f->out->stats.max[row + r], err);
     if (status == ATTN_OK && (f->plan.want & ATTN_WANT_OUTPUT) &&
         !finish_output(f, block, f->out->stats.sum + row, w) && !a->in.allow_nonfinite)
-        status = overflows(a, block, 0, "outputs",
-                           err); /* names a double-precision row, which is passed alone */
+        /* Only a double-precision row gets here, and its block has no other row. */
+        status = overflows(a, block, 0, "outputs", err);
     for (size_t r = 0; (f->plan.want & ATTN_WANT_LOGSUMEXP) && r < block->rows; r++)
         finish_logsumexp(f, row + r, w->kernels);
     return status;
 }
 
-/* Results of at least this many bytes leave the caches before they are read. */
+/* If all weights have more bytes than this, they leave the caches before the caller reads them, so
+ * they are stored bypassing the caches. */
 enum { PAST_CACHES = 8 << 20 };
 
-/* Turns what the pass kept of the block (numerators or edited scores) into weights. */
+/* Computes the weights of a block from what its pass kept: numerators or edited scores. */
 static void finish_weights(const attn_forward *f, const attn_block_run *run) {
     const attn_attention *a = f->a;
     const attn_block *block = &run->stream.block;
@@ -172,6 +177,7 @@ static void finish_weights(const attn_forward *f, const attn_block_run *run) {
 
 /* --- double-precision rows --- */
 
+/* Computes row r of a block with `ref`, in a pass of its own. */
 static attn_status double_row(attn_forward *f, const attn_block *block, size_t r,
                               attn_forward_lane *l, attn_error *err) {
     const attn_attention *a = f->a;
@@ -188,8 +194,9 @@ static attn_status double_row(attn_forward *f, const attn_block *block, size_t r
     return finish_rows(f, &one, 0, w, err);
 }
 
-/* Loads the queries in the kernel table's form and records their largest magnitude. A row that is
- * not finite is refused if it sees a key. Else it is zeroed and marked for double precision. */
+/* Loads the queries of a block, packs them if the kernel table packs queries, and finds their
+ * largest magnitude. A query that is not finite is refused if it sees a key. If it is not refused,
+ * zeros replace it, and its row is marked in run->in_double. */
 static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn_error *err) {
     const attn_attention *a = f->a;
     const attn_block *block = &run->stream.block;
@@ -233,15 +240,15 @@ static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn
     return ATTN_OK;
 }
 
-/* Returns whether the scale is so large that it would magnify float's rounding errors, or the
- * softcap is beyond float's range. */
+/* Returns whether the scale is so large, above 2^80, that it would magnify the rounding errors of
+ * float products, or whether the softcap is beyond the normal range of float. */
 static bool has_wide_numbers(const attn_attention *a) {
     const double cap = a->in.softcap;
     return fabs(a->scale) > ATTN_MOST_SPLIT || (cap != 0 && !(cap >= FLT_MIN && cap <= FLT_MAX));
 }
 
-/* Returns whether a product or sum of operands with these magnitudes could overflow float, or the
- * halves into which the kernel table splits numbers. */
+/* Returns whether a product or sum of operands with these largest magnitudes could overflow float,
+ * or exceed what the kernel table can split into bfloat16 parts. */
 static bool may_overflow(const attn_attention *a, double query, double key, double value) {
     const double factor = fmax(1, fabs(a->scale));
     const double score = query * key * (double)a->dims.score_width * factor;
@@ -269,8 +276,9 @@ uint64_t attn_forward_overflowing(const attn_attention *a, const attn_block_run 
     return rows;
 }
 
-/* Returns the rows that `ref` must compute: rows that see NaN, infinity or too large numbers, and
- * rows whose products could overflow float. Such keys do not affect the results of other rows. */
+/* Returns the bit set of the rows of a block that `ref` must compute: rows that see a key or value
+ * that is marked in p->bad, and rows whose products could overflow. Marked keys and values are
+ * packed as zeros, so they do not affect the other rows. */
 static uint64_t double_rows(const attn_attention *a, const attn_packed *p,
                             const attn_block_run *run) {
     const attn_block *block = &run->stream.block;

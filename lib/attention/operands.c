@@ -1,7 +1,10 @@
-/* The operands of a pass. Rows are read in place if their elements and strides allow it. Either the
- * pool packs keys and values of all heads once, and all query blocks share them; or one head after
- * the other is packed into the same memory. Rows that are not finite or too large are packed as
- * zeros and marked, so that masked keys and values never affect the output. */
+/* The operands of a pass (operands.h).
+ *
+ * - Rows are read in place if their elements and strides allow it.
+ * - Keys and values are packed in one of two ways: attn_pack packs all heads at once in tasks of
+ *   the pool, and attn_pack_head packs one head at a time into the same memory.
+ * - attn_pack packs keys and values that are not finite or too large as zeros and marks them, so
+ *   that masked keys and values never affect the output. */
 #include "attention/operands.h"
 
 #include <float.h>
@@ -128,13 +131,13 @@ void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, 
 
 /* --- packed keys and values --- */
 
-enum { TILES_A_PIECE = 8 };
+enum { TILES_A_PIECE = 8 }; /* tiles that a task packs */
 
 typedef struct packer {
     const attn_attention *a;
     attn_packed *p;
-    void **lanes;  /* scratch [keys, max(E, Ev)] of each lane */
-    size_t chunks; /* pool tasks for each head */
+    void **lanes;  /* for each slot of the pool, scratch [keys, max(score width, Ev)] */
+    size_t chunks; /* tasks for each head */
 } packer;
 
 attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
@@ -157,7 +160,8 @@ attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, co
     return at;
 }
 
-/* Places the memory for packing all heads: the packed operands, and the scratch of each lane. */
+/* Takes the memory of attn_pack from an area: the packed keys and values of all heads, and a
+ * scratch for each slot of the pool. */
 static attn_packed *place_packing(attn_area *area, const attn_attention_dims *d,
                                   const attn_kernels *k, size_t slots, void ***lanes) {
     const size_t widest = d->score_width > d->Ev ? d->score_width : d->Ev;
@@ -187,8 +191,8 @@ double attn_most_packed(const attn_kernels *k) {
     return k->pack_query ? ATTN_MOST_SPLIT / 256 : k->elem == sizeof(double) ? DBL_MAX : 0x1p96;
 }
 
-/* Copies rows to scratch [n, width] and zeroes those that are not finite or too large. In bad[],
- * rows that are not finite get `mark`, and rows that are too large get ATTN_TOO_LARGE. */
+/* Copies n rows to scratch [n, width], with zeros for rows that are not finite or too large. It
+ * marks these rows in bad[]: `mark` for not finite, ATTN_TOO_LARGE for too large. */
 static void clean(const attn_kernels *k, const void *rows, size_t ld, size_t n, size_t width,
                   uint8_t *bad, uint8_t mark, char *scratch) {
     for (size_t j = 0; j < n; j++) {
@@ -269,8 +273,8 @@ bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t 
 
 /* --- NaN and infinity --- */
 
-/* Returns the first key before `end` that query row i of head (b, h) sees and that has one of the
- * marks. Returns `end` if there is no such key. */
+/* Returns the first key before `end` that has one of the marks and that query i of head (b, h)
+ * sees, or `end` if there is none. */
 static size_t first_seen(const attn_attention *a, const uint8_t *bad, unsigned marks, size_t b,
                          size_t h, size_t i, size_t end) {
     enum { AT_ONCE = 256 };
@@ -327,7 +331,8 @@ static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, siz
                      "the score form's map of this key overflows float32");
 }
 
-/* Reports the first key or value of a head that is not finite and that a query sees. */
+/* Returns an error that names the first key or value of a head that is not finite and that a query
+ * sees, if there is one. */
 static attn_status refuse_bad_head(const attn_attention *a, const uint8_t *bad, size_t b,
                                    size_t hkv, const attn_control *control, attn_error *err) {
     const size_t S = a->dims.S, group = attn_group(&a->dims);
@@ -396,12 +401,13 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
     return status;
 }
 
-/* --- the grown cache --- */
+/* --- the cache with the new rows --- */
 
 typedef const void *(*rows_reader)(const attn_attention *, size_t, size_t, size_t, size_t, size_t,
                                    void *, size_t *);
 
-/* Copies the rows [B, Hkv, S, width] of the cache and the new rows after them to out's memory. */
+/* Fills *out, whose memory is allocated, with the S rows of all key/value heads, which `read`
+ * returns one by one. */
 static void join(const attn_attention *a, rows_reader read, size_t width, attn_tensor *out) {
     const attn_attention_dims *d = &a->dims;
     const size_t elem = attn_dtype_size(d->result);
@@ -425,8 +431,8 @@ static void join(const attn_attention *a, rows_reader read, size_t width, attn_t
             }
 }
 
-/* Reads keys in the form in which a cache holds them: rotated by their positions, but not mapped by
- * a score form. */
+/* Returns keys in the form in which a cache holds them: rotated if positions are rotary, but not
+ * mapped by a score form. */
 static const void *cache_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0,
                                   size_t n, size_t elem, void *scratch, size_t *ld) {
     if (a->in.position.kind == ATTN_POSITION_ROTARY)

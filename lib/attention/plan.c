@@ -1,27 +1,32 @@
-/* Makes the plan of a forward pass and counts its cost. The plan depends only on the shapes and on
- * what was asked for, so that results do not depend on the size of the pool. The number of blocks
- * that go abreast does depend on the pool, but changes no result. */
+/* Makes the plans of the forward and the backward pass, and counts the cost of the forward pass.
+ *
+ * A plan depends only on the shapes and on what was asked for, so that the bytes of the results do
+ * not depend on the size of the pool. There are two exceptions, which change no result: `abreast`
+ * and `lane_homes` depend on the number of slots, too. */
 #include "attention/plan.h"
 
 #include "attention/backward.h"
 #include "attention/forward.h"
 
-/* PART: bytes of packed keys and values that fit into the second-level cache beside other data. */
-enum { ABREAST = 4, PART = 5 << 18, CACHE = 1 << 20 };
+enum {
+    ABREAST = 4,    /* most blocks that a task takes together over the keys */
+    PART = 5 << 18, /* bytes of packed keys and values, 1.25 MiB, that stay in a second-level cache
+                     * beside other data */
+    CACHE = 1 << 20 /* bytes of other data that stay in a cache */
+};
 
-/* A part of a group's keys has 4096 keys: about 2 MiB of keys and values of width 64, which take a
- * tenth of a millisecond or more. If the heads alone give ENOUGH_PIECES pool tasks, a division into
- * parts gains nothing. */
+/* With few queries, the keys of a group are divided into ranges of about PART_KEYS keys: 2 MiB of
+ * keys and values of width 64, which take 0.1 ms or more to read. If there are ENOUGH_PIECES
+ * groups, each of which is a task, this division gains nothing. */
 enum { PART_KEYS = 4096, ENOUGH_PIECES = 64 };
 
-/* PIECE_OPERATIONS: the most operations of a pool task with more than one block, about a
- * millisecond with a fast kernel table. ABREAST_OPERATIONS: the same if its blocks go abreast, 20
- * to 60 ms. */
+/* Most floating-point operations of a task with several blocks: about 1 ms with a fast kernel
+ * table. If the blocks go over the keys together, it may have ABREAST_OPERATIONS, 20 to 60 ms. */
 #define PIECE_OPERATIONS   1e8
 #define ABREAST_OPERATIONS (50 * PIECE_OPERATIONS)
 
-/* Returns the operations of `rows` rows with all keys. The exponential and the edits of a cell
- * count as CELL_OPERATIONS. */
+/* Returns the floating-point operations of `rows` rows against all keys. The exponential and the
+ * edits of a cell count as CELL_OPERATIONS multiply-adds. */
 static double operations(const attn_attention_dims *d, double rows) {
     enum { CELL_OPERATIONS = 16 };
     return 2 * rows * (double)d->S * (double)(d->score_width + d->Ev + CELL_OPERATIONS);
@@ -32,9 +37,12 @@ static size_t tile_bytes(const attn_attention_dims *d, const attn_kernels *k) {
     return (attn_key_room(k, d->score_width) + attn_value_room(k, d->Ev)) * k->elem;
 }
 
-/* Returns the most blocks that go abreast. It is 1 if weights are wanted, since the weights would
- * displace more from the cache than is gained. It is also 1 for `ref` and for scores with tanh,
- * which are limited by arithmetic and not by the cache. */
+/* Returns how many blocks a task may take together over the keys. Blocks are taken together so that
+ * they share the keys that are in the cache. The number is 1
+ * - for `ref` and for scores with tanh, whose time is arithmetic and not memory access;
+ * - if a head has only one block;
+ * - if weights are wanted, since writing them displaces more from the cache than is gained;
+ * - if all keys and values of a head fit into the cache. */
 static size_t most_abreast(const attn_plan *p) {
     const attn_attention_dims *d = p->dims;
     const attn_kernels *k = p->kernels;
@@ -45,13 +53,13 @@ static size_t most_abreast(const attn_plan *p) {
     return p->row_blocks < ABREAST ? p->row_blocks : ABREAST;
 }
 
-/* Returns the number of keys in each of `parts` parts. All parts are whole tiles. */
+/* Returns the number of keys in each of `parts` ranges of keys, which are whole tiles. */
 static size_t keys_of_part(const attn_plan *p, size_t parts) {
     const size_t tiles = (p->dims->S + p->kernels->keys - 1) / p->kernels->keys;
     return (tiles + parts - 1) / parts * p->kernels->keys;
 }
 
-/* Plans how many blocks of rows each pool task computes over packed keys. */
+/* Plans the tasks of ATTN_WAY_PACKED: abreast, part_keys, blocks_a_piece and pieces_a_head. */
 static void plan_pieces(attn_plan *p) {
     const attn_attention_dims *d = p->dims;
     const attn_kernels *k = p->kernels;
@@ -59,9 +67,10 @@ static void plan_pieces(attn_plan *p) {
     p->abreast = most_abreast(p);
     while (p->abreast > 1 && ((double)p->abreast * block > ABREAST_OPERATIONS ||
                               d->B * d->Hq * p->row_blocks < 2 * p->abreast * p->slots))
-        p->abreast /= 2; /* keeps tasks short, and gives every slot work */
+        p->abreast /= 2; /* so that tasks are short and every slot has at least two of them */
     p->part_keys = d->S;
-    /* Sums of relative values over positions end with the pass, so their keys are not divided. */
+    /* With relative values each call of attn_block_stream must see all keys, since at its end it
+     * adds the sums by distance to the output. */
     if (p->abreast > 1 && !d->relative_values) {
         const size_t tiles = (d->S + k->keys - 1) / k->keys, bytes = tile_bytes(d, k);
         const size_t most = bytes < PART ? PART / bytes : 1;
@@ -75,8 +84,13 @@ static void plan_pieces(attn_plan *p) {
     p->pieces_a_head = (p->row_blocks + p->blocks_a_piece - 1) / p->blocks_a_piece;
 }
 
-/* Returns whether a pool task computes a whole head. The head's operands must fit into a cache,
- * nothing may need packed keys after the pass, and batch entries must not share keys and values. */
+/* Returns whether a task computes a whole group and packs its keys and values itself
+ * (ATTN_WAY_HEADS):
+ * - batch entries do not share keys and values, which would then be packed several times;
+ * - nothing that is computed after the pass needs packed keys: no cells, scores or dropped weights,
+ *   and no weights unless the pass keeps what becomes weights;
+ * - the task takes about 1 ms at most;
+ * - the packed keys and values of a head fit into a cache. */
 static bool packs_heads(const attn_plan *p) {
     const attn_attention_dims *d = p->dims;
     const unsigned later = ATTN_WANT_CELLS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
@@ -88,7 +102,7 @@ static bool packs_heads(const attn_plan *p) {
     return !head.overflow && head.used <= CACHE;
 }
 
-/* Returns the number of parts into which the keys of a group are divided. */
+/* Returns the number of ranges into which the keys of a group are divided, with few queries. */
 static size_t group_parts(const attn_attention_dims *d) {
     const size_t groups = d->B * d->Hkv;
     if (!groups || d->S <= PART_KEYS)
@@ -98,8 +112,9 @@ static size_t group_parts(const attn_attention_dims *d) {
     return long_enough < useful ? long_enough : useful;
 }
 
-/* Returns the bytes of separate memory for the numerators of a block. It is 0 (none) if they do not
- * fit into a cache, or if a cache holds the weights of all blocks. */
+/* Returns the size of the memory in which a block keeps what becomes its weights. It is 0, and the
+ * block keeps it where the weights will be, if it does not fit into a cache, or if the weights of
+ * all blocks together fit into one. */
 static size_t kept_bytes(const attn_plan *p) {
     const attn_attention_dims *d = p->dims;
     size_t n, all;
@@ -141,7 +156,7 @@ void attn_plan_make(const attn_attention_dims *d, unsigned want, size_t slots, a
 
 void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *kernels,
                              unsigned want, bool biases, size_t slots, attn_backward_plan *p) {
-    enum { PIECES = 8 }; /* the number of tasks wanted if there are fewer heads */
+    enum { PIECES = 8 }; /* with fewer groups than this, their tiles are divided into chunks */
     const unsigned later = ATTN_WANT_CELLS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
     const size_t all = d->B * d->Hkv, heads = all > 0 ? all : 1;
     if (!kernels)
@@ -154,11 +169,16 @@ void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *k
     p->tiles = tiles;
     p->tiles_a_chunk = tiles ? (tiles + pieces - 1) / pieces : 1;
     p->chunks = tiles ? (tiles + p->tiles_a_chunk - 1) / p->tiles_a_chunk : 1;
-    /* If a task has the queries of its head to itself, it reuses the row memory of its lane. It
-     * does not if the gradients of biases read all rows once more. */
+    /* Packed rows are in the memory of a lane only if one task computes all of a group, and if the
+     * gradients of bias tensors do not need the rows of all groups afterwards. */
     p->lane_homes = p->chunks == 1 && d->S > 0 && slots < all && !biases;
-    /* The passes are separate if scores are read by sums over distances, by biases or by a softcap,
-     * or if something that is computed after them needs packed keys. */
+    /* A task computes both passes of a group, with the numerators of the forward pass, if
+     * - the kernel table can turn numerators into weights, in fp32;
+     * - the backward pass does not need the scores themselves, as tanh, Shaw's positions, a
+     *   softcap, biases by distance and gradients of bias tensors do;
+     * - the group is not divided, has more than few queries, and has a bit for each of its tiles;
+     * - the output is computed (dO . O needs it), and nothing after the passes needs packed
+     * keys. */
     p->by_heads = kernels->finish_weights && d->precision == ATTN_PRECISION_FP32 &&
                   !d->tanh_score && !d->relative && !d->softcap && !d->entries && !biases &&
                   p->chunks == 1 && d->L > ATTN_FEW_QUERIES && tiles > 0 &&
@@ -167,11 +187,12 @@ void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *k
 
 /* --- cost --- */
 
-/* The most blocks of memory that attn_attention_new takes: tables, sinks, views; each aligned. */
+/* Most arrays that attn_attention_new takes from the arena, each aligned to ATTN_ALIGN. */
 enum { OPERATION_PIECES = 16 };
 
-/* Counts an upper bound of the memory that attn_attention_new takes, without the tensors of masks:
- * the operation, its offsets by batch entry, its sinks and tables, transformed queries and keys. */
+/* Counts an upper bound of the memory that attn_attention_new takes, except for the tensors of
+ * masks: the operation and its mask, OFFSETS arrays with an element for each batch entry, sinks,
+ * tables of positions, and transformed queries and keys. */
 static bool count_operation(const attn_attention_dims *d, const attn_kernels *k, attn_area *area) {
     enum { OFFSETS = 16 };
     size_t transformed;

@@ -1,5 +1,5 @@
-/* Positions as tables: encodings for callers, and sinusoidal rows that are added to the inputs of
- * projections. */
+/* Tables of positions for callers (attn/positions.h), and the sinusoidal encodings that are added
+ * to the inputs of projections. */
 #include <attn/positions.h>
 
 #include <attn/rng.h>
@@ -17,8 +17,7 @@ void attn_sinusoidal_row(double *row, double position, size_t width, attn_encodi
     }
 }
 
-/* Asks the control, before row `row` of `width` numbers is computed, whether there is time left. It
- * asks only once for about a thousand numbers. */
+/* Checks the control before row `row` of a table is computed, about once in a thousand numbers. */
 static attn_status look(size_t row, size_t width, const attn_control *control, attn_error *err) {
     const size_t rows = width < 1024 ? 1024 / (width + 1) + 1 : 1;
     return row % rows ? ATTN_OK : attn_control_check(control, err);
@@ -84,7 +83,8 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for positions");
 }
 
-/* Computes the position of row 0 of each of `count` batch entries of x. */
+/* Computes first[b], the position of row 0, for each of the `count` batch entries of x. Refuses
+ * offsets that differ between batch entries of the operation that share a batch entry of x. */
 static attn_status first_positions(const attn_inputs *projected, bool queries, size_t count,
                                    attn_arena *arena, int64_t *first, attn_error *err) {
     attn_attention_dims d;
@@ -115,6 +115,7 @@ static attn_status first_positions(const attn_inputs *projected, bool queries, s
     return ATTN_OK;
 }
 
+/* Stores row r of x plus `position` [D] as row r of *out. `sum` is scratch [D]. */
 static void add_row(const attn_tensor *x, size_t r, const double *position, double *sum, size_t D,
                     attn_tensor *out) {
     attn_widen_f64(sum, attn_dense_row(x, r), x->dtype, x->strides[x->rank - 1], D);

@@ -1,6 +1,6 @@
-/* Positions inside the operation. The parameters are checked and compiled. Then scores get biases
- * by distance (ALiBi, T5, relative tables), and queries and keys get Shaw's terms or are rotated.
- */
+/* Positions inside the operation (position_rule.h): checks and compiles their parameters, computes
+ * biases by distance (ALiBi, T5, relative tables) and the terms of Shaw's positions, and rotates
+ * rows for rotary positions. */
 #include "attention/position_rule.h"
 
 #include <math.h>
@@ -59,8 +59,8 @@ static attn_status check_finite(const attn_tensor *t, const char *where, attn_er
     return ATTN_OK;
 }
 
-/* Checks that a parameter is finite, has the given rank, and has the size `expected` along `axis`.
- */
+/* Checks that a parameter is present, has this rank and the size `expected` along `axis`, and holds
+ * finite numbers. `where` names it in errors. */
 static attn_status check_table(const attn_tensor *t, const char *where, int rank, int axis,
                                size_t expected, attn_error *err) {
     char have[128];
@@ -103,8 +103,8 @@ static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *e
     return ATTN_OK;
 }
 
-/* Makes a table [Hq, entries] of doubles. Entry e of head h comes from element (h, e) of the
- * position's table, or from element (e, h) with head_columns. */
+/* Makes rule.table [Hq, entries] from the position's table, which has the same shape, or with
+ * head_columns the shape [entries, Hq]. */
 static attn_status new_table(attn_attention *a, attn_arena *arena, size_t entries,
                              bool head_columns, attn_error *err) {
     const attn_tensor *t = &a->in.position.table;
@@ -127,9 +127,10 @@ static int64_t t5_distance(const attn_position *p) {
     return p->max_distance ? p->max_distance : 128;
 }
 
-/* Finds the smallest magnitude of a distance in each bucket of distances up to 0. Bucket sizes grow
- * with the magnitude, and the last bucket begins at or before max_distance. A bucket without
- * distances begins where the next one begins. */
+/* Makes rule.nearest: for each bucket of distances <= 0, the smallest |distance| in it. Buckets
+ * grow with |distance|, and the last one begins at or before max_distance. A bucket without any
+ * distance gets the same number as the next bucket. The function searches each number by doubling
+ * steps and then by bisection. Returns false if there is not enough memory. */
 static bool new_starts(attn_attention *a, size_t side, attn_arena *arena) {
     const attn_position *p = &a->in.position;
     const size_t buckets = p->table.dims[0];
@@ -184,7 +185,7 @@ static attn_status new_relative(attn_attention *a, attn_arena *arena, attn_error
     return new_table(a, arena, t->dims[1], false, err);
 }
 
-/* Returns a dense copy of a matrix as doubles. NULL: out of memory. */
+/* Returns a dense copy of a matrix as doubles, in the arena. NULL: out of memory. */
 static const double *doubles(const attn_tensor *t, attn_arena *arena) {
     size_t count;
     double *copy = NULL;
@@ -281,8 +282,8 @@ size_t attn_position_doubles(const attn_position *p, size_t H) {
 
 /* --- biases by distance --- */
 
-/* Returns T5's bucket of a distance: the last bucket on its side of 0 that begins at or before it.
- */
+/* attn_position_entry for T5: a distance is in the last bucket of its sign that begins at or before
+ * |distance|. */
 static size_t t5_entry(const attn_position_rule *rule, int64_t distance, int64_t *last) {
     const bool ahead = distance > 0, both = rule->side < rule->entries;
     const int64_t n = !ahead ? -distance : both ? distance : 0;
@@ -353,10 +354,10 @@ void attn_position_bias(const attn_attention *a, size_t b, size_t h, size_t i, s
  *
  * Shaw, Uszkoreit and Vaswani, "Self-attention with relative position representations", 2018.
  * Equation 4: e_ij = q_i . (k_j + a^K_{j-i}); equation 3: the output adds sum_j w_ij a^V_{j-i}.
- * There are few distances, so each row multiplies its query with the key table once and sums its
- * weights by distance. */
+ * There are few distances. So the products of a query with the key table are computed once for all
+ * keys, and the weights of a row are summed by distance before they multiply the value table. */
 
-/* Returns the row of Shaw's tables for distance first + j. */
+/* Returns the row of Shaw's tables for the distance first + j. */
 static size_t place(const attn_attention *a, int64_t first, size_t j) {
     const int64_t most = a->rule.max_distance, d = first + (int64_t)j;
     return (size_t)((d < -most ? -most : d > most ? most : d) + most);
@@ -423,10 +424,10 @@ void attn_shaw_values(const attn_attention *a, size_t elem, const void *sums, vo
 
 /* --- rotary positions ---
  *
- * Coordinate pair t of dims / 2 rotates by position times base^(-2t/dims). Su et al., "RoFormer:
- * enhanced transformer with rotary position embedding", 2021, equation 34. */
+ * Pair t of the dims / 2 pairs of coordinates is rotated by the angle position * base^(-2t/dims).
+ * Su et al., "RoFormer: enhanced transformer with rotary position embedding", 2021, equation 34. */
 
-/* Returns how many leading coordinates of a row of this width are rotated. */
+/* Returns how many coordinates at the beginning of a row of this width are rotated. */
 static size_t rotating(const attn_position *p, size_t width) {
     return p->dims ? (size_t)p->dims : width;
 }

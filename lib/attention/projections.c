@@ -1,4 +1,4 @@
-/* Linear projections of the inputs and the output of attention, and their gradients. */
+/* The linear projections of query, key, value and output, y = x W^T + b, and their gradients. */
 #include <attn/projections.h>
 
 #include <attn/gradients.h>
@@ -9,7 +9,9 @@
 #include "base/view.h"
 #include "kernels/gemm.h"
 
-enum { ROWS_A_PIECE = 256 }; /* a constant, so that results do not depend on threads */
+enum {
+    ROWS_A_PIECE = 256
+}; /* rows of a task; constant, so that results do not depend on threads */
 
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for projections");
@@ -21,11 +23,12 @@ static attn_status too_large(attn_error *err) {
 
 /* --- shapes --- */
 
-/* One projection: its input t [.., L, D], its weight and bias, and the heads of its result. */
+/* One of the projections of query, key and value. */
 typedef struct part {
-    const attn_tensor *t, *w, *b;
-    const char *name, *w_name, *b_name;
-    size_t heads;
+    const attn_tensor *t;               /* its input [.., L, D] */
+    const attn_tensor *w, *b;           /* weight [out, D] and bias [out]; rank 0: none */
+    const char *name, *w_name, *b_name; /* names of t, w and b in errors */
+    size_t heads;                       /* number of heads in its result */
 } part;
 
 static attn_status check_part(const part *p, attn_tensor *out, size_t *parameters,
@@ -122,8 +125,8 @@ attn_status attn_projections_shape(const attn_inputs *in, const attn_projections
     return status;
 }
 
-/* Adds the cost of one product: dense copies of its operands, the operands and the result, in
- * elements of at most 8 bytes. */
+/* Adds the cost of one product x [rows, in] w^T [in, out] + b: its operations, and the bytes of
+ * dense copies of x, w and b and of the result, with 8 bytes for each element. */
 static bool add_cost(attn_cost *c, size_t rows, size_t in, size_t out) {
     size_t copies, weights, results, total;
     if (!attn_size_mul(rows, in, &copies) || !attn_size_mul(in + 1, out, &weights) ||
@@ -162,9 +165,10 @@ attn_status attn_projections_cost(const attn_inputs *in, const attn_projections 
 
 /* --- products --- */
 
+/* y [rows, out] = x [rows, in] w^T + bias, all dense with elements of elem bytes. */
 typedef struct product {
     const char *x, *w;
-    const char *bias;
+    const char *bias; /* [out]; NULL: none */
     char *y;
     size_t rows, in, out, elem;
 } product;
@@ -266,8 +270,8 @@ attn_status attn_projections_output(const attn_tensor *output, const attn_projec
 
 /* --- gradients ---
  *
- * With y = x W^T + b: dx = dy W, dW = dy^T x, db = the sum of dy's rows. They are computed on the
- * calling thread. */
+ * With y = x W^T + b: dx = dy W, dW = dy^T x, db = the sum of the rows of dy. The calling thread
+ * computes them. */
 
 static attn_status no_gradient_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
@@ -293,8 +297,9 @@ static void sum_rows(const attn_tensor *dy, size_t rows, size_t width, attn_tens
     }
 }
 
-/* Computes the gradients of one projection. x [.., in] and dy [.., out] are dense. dx is added to.
- */
+/* Computes the gradients of one projection from its input x [.., in] and the dense gradient
+ * dy [.., out] of its result. It adds to *dx, which must exist, and makes *dw and *db in the
+ * arena. */
 static attn_status backward(const attn_tensor *x, const attn_tensor *w, const attn_tensor *b,
                             const attn_tensor *dy, attn_arena *arena, attn_tensor *dx,
                             attn_tensor *dw, attn_tensor *db, attn_error *err) {

@@ -1,8 +1,8 @@
 /* Turns inputs into the resolved operation.
  *
- * The first part only looks at shapes: it checks what query, key, value and cache must agree on, and
- * computes dims and the shapes of results. The second part reads values: it makes canonical views,
- * the compiled mask, the scale, sinks and positions. */
+ * The first part only looks at shapes: it checks that query, key, value and cache fit together, and
+ * computes dims and the shapes of results. The second part reads values: it makes views with the
+ * axes [B, H, rows, width], the compiled mask, the scale, sinks and positions. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
@@ -12,7 +12,8 @@
 
 /* --- shapes --- */
 
-/* One operand, split into batch axes, heads, rows and width, in any layout. */
+/* A tensor of the caller, and what its axes mean in its layout. The first batch_rank axes are batch
+ * axes. */
 typedef struct operand {
     const char *name;
     const attn_tensor *t;
@@ -40,6 +41,7 @@ static attn_status check_tensor(const char *name, const attn_tensor *t, attn_err
     return ATTN_OK;
 }
 
+/* Fills the members of *o after `t`, for the layout [.., L, heads * width]. */
 static attn_status split_bld(operand *o, size_t heads, attn_error *err) {
     const attn_tensor *t = o->t;
     const size_t D = t->dims[t->rank - 1];
@@ -56,7 +58,8 @@ static attn_status split_bld(operand *o, size_t heads, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Splits the operand's tensor, which has been checked already. */
+/* Fills the members of *o after `t`. check_tensor must have checked o->t. `heads` is the stated
+ * number of heads, or 0. */
 static attn_status split(operand *o, attn_layout layout, size_t heads, attn_error *err) {
     const attn_tensor *t = o->t;
     const int r = t->rank;
@@ -136,8 +139,8 @@ static attn_status check_heads(const attn_inputs *in, const attn_attention_dims 
     return ATTN_OK;
 }
 
-/* Splits a cache. In every layout its shape is [batch axes, Hkv, P, E], or [batch axes, P, E] if
- * there is one head. */
+/* Fills the members of *o after `t` for a cache. In every layout the shape of a cache is [batch
+ * axes, Hkv, P, E], or [batch axes, P, E] if there is one head. */
 static attn_status split_cache(operand *o, const attn_attention_dims *d, attn_error *err) {
     const attn_tensor *t = o->t;
     attn_status status = check_tensor(o->name, t, err);
@@ -181,7 +184,7 @@ static attn_status resolve_past(const attn_inputs *in, attn_attention_dims *d, a
     return expect(v.name, "the length", v.rows, k.rows, "as past_key has", err);
 }
 
-/* Returns whether all batch entries read the same memory. */
+/* Returns whether all batch entries of t read the same memory. */
 static bool shared(const attn_attention_dims *d, const attn_tensor *t) {
     for (int a = 0; t->rank && a < d->batch_rank; a++)
         if (d->batch[a] > 1 && t->dims[a] != 1 && t->strides[a] != 0)
@@ -226,11 +229,11 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     return ATTN_OK;
 }
 
-/* Tiles of width below TILES_FROM are half empty. With at most TILES_BEYOND queries, packing keys
- * for tiles costs as much as the tiles gain. */
+/* When AMX is not worth its tiles: with a score width below TILES_FROM they are half empty, and
+ * with at most TILES_BEYOND queries the packing of keys costs as much time as the tiles save. */
 enum { TILES_FROM = 16, TILES_BEYOND = 32 };
 
-/* Chooses the kernels. The choice depends only on the shapes and on what was asked for. */
+/* Chooses the instruction set. The choice depends only on the shapes and on what was asked for. */
 static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
     if (in->precision < ATTN_PRECISION_FP32 || in->precision >= ATTN_PRECISION_COUNT)
         return attn_fail(err, ATTN_EARG, "precision", "unknown precision");
@@ -252,8 +255,9 @@ static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d
     return ATTN_OK;
 }
 
-/* Returns the number of entries in a head's table of biases by distance: 1 for a slope, T5's
- * buckets, or the width of the relative table. Invalid tables are refused later. */
+/* Returns the number of learned parameters that a head has for biases by distance: 1 for an ALiBi
+ * slope that was sent, the number of buckets for T5, the number of distances for relative tables.
+ * The shapes of the tables are checked later. */
 static size_t count_entries(const attn_position *p) {
     switch (p->kind) {
     case ATTN_POSITION_ALIBI:
@@ -267,7 +271,7 @@ static size_t count_entries(const attn_position *p) {
     }
 }
 
-/* Computes the widths of queries and keys after the maps of the score form. */
+/* Plans the score form, and sets the members of *d that depend on it and on the positions. */
 static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
                                  attn_score_plan *plan, attn_error *err) {
     if (in->score.kind >= ATTN_SCORE_COUNT)
@@ -296,6 +300,7 @@ static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
     return ATTN_OK;
 }
 
+/* Computes dims and the score plan, which points into *in. */
 static attn_status resolve(const attn_inputs *in, attn_attention_dims *d, attn_score_plan *plan,
                            attn_error *err) {
     const attn_tensor *key = in->key.rank ? &in->key : &in->query;
@@ -414,8 +419,8 @@ static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *
     return ATTN_OK;
 }
 
-/* Copies the inputs, and zeroes the members that resolve does not write. It leaves
- * out unused slots for mask layers, which are two thirds of the inputs. */
+/* Copies the inputs to a->in, and zeroes the members of *a from `kernels` on. Unused mask layers,
+ * which are two thirds of the inputs, are not copied, to save time. */
 static void start(attn_attention *a, const attn_inputs *in) {
     const attn_mask_spec *mask = &in->mask;
     const size_t layers = mask->count < ATTN_MASK_LAYERS ? mask->count : ATTN_MASK_LAYERS;

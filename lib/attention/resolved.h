@@ -1,4 +1,6 @@
-/* The resolved operation: canonical views of all inputs, the mask, and the kernel table. */
+/* The resolved operation: what attn_attention_new makes from the inputs of the caller. All passes
+ * read it. Shapes: B batch entries (all batch axes flattened), Hq query heads, Hkv key/value heads,
+ * L queries, S keys (the `past` cached ones included), E, Ek and Ev widths of a head. */
 #ifndef ATTN_RESOLVED_H
 #define ATTN_RESOLVED_H
 
@@ -12,33 +14,42 @@
 #include "mask/mask_private.h"
 
 struct attn_attention {
-    attn_inputs in; /* the slots for mask layers that are not used are not copied */
+    attn_inputs in; /* a copy of the caller's inputs; mask layers beyond mask.count are undefined */
     attn_attention_dims dims;
     attn_score_plan plan;
-    const attn_kernels *kernels; /* the members from here on are zero at first */
+    /* start() of resolved.c zeroes all members from here on. */
+    const attn_kernels *kernels;
     attn_mask *mask;
     double scale;
-    attn_view query;                  /* [B, Hq, L, E] */
-    attn_view key, value;             /* [B, Hkv, S - past, …] */
-    attn_view past_key, past_value;   /* [B, Hkv, past, …] */
-    attn_view score_query, score_key; /* the operands of the product: as sent, or transformed */
-    size_t score_past;          /* cached keys read from past_key; 0 if they are transformed */
-    const void *score_v;        /* the score plan's v as elements of the kernel table, or NULL */
-    const double *score_v_wide; /* the same vector as doubles */
+    attn_view query;                /* [B, Hq, L, E] */
+    attn_view key, value;           /* [B, Hkv, S - past, Ek or Ev] */
+    attn_view past_key, past_value; /* [B, Hkv, past, Ek or Ev] */
+    /* Queries and keys whose products are the scores: either those above, or transformed ones in
+     * memory of the operation. If transformed, score_key has all S keys, and score_past is 0. Else
+     * the first score_past = past keys are in past_key. */
+    attn_view score_query, score_key;
+    size_t score_past;
+    const void *score_v;        /* plan.v as elements of the kernel table; NULL: no tanh */
+    const double *score_v_wide; /* plan.v as doubles */
     attn_position_rule rule;
-    const double *sinks;              /* [Hq] or NULL */
-    ptrdiff_t out_head, out_row;      /* strides of the output; its batches are dense */
-    const struct attn_packed *packed; /* packed keys of the last run, for attn_attention_cells */
+    const double *sinks;         /* [Hq]; NULL: none */
+    ptrdiff_t out_head, out_row; /* strides of the output, whose batch entries are dense */
+    /* Packed keys and values of the last forward pass, for attn_attention_cells; NULL: cells pack
+     * the keys that they need. */
+    const struct attn_packed *packed;
 };
 
-/* Values of attn_stats.kind: a row was computed by the kernel table or in double by `ref`. */
-enum { ATTN_ROW_TABLE = 0, ATTN_ROW_DOUBLE = 1 };
+/* Values of attn_stats.kind. */
+enum {
+    ATTN_ROW_TABLE = 0, /* the row was computed by the kernel table of the operation */
+    ATTN_ROW_DOUBLE = 1 /* the row was computed in double by the table `ref` */
+};
 
-/* Transforms the queries and keys of an operation with dims.transforms: applies the maps of the score
- * form and rotary positions. score_rows.c defines this function and the next one. */
+/* Transforms the queries and keys of an operation with dims.transforms: applies the maps of the
+ * score form and rotary positions. score_rows.c defines this function and the next one. */
 attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error *err);
-/* Computes, from dims, an upper bound of the bytes that attn_score_rows_new takes. false: overflow.
- */
+/* Computes, from dims alone, an upper bound of the bytes that attn_score_rows_new takes. Returns
+ * false if it exceeds SIZE_MAX. */
 bool attn_score_rows_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes);
 
 /* Returns the number of query heads that share a key/value head; 0 if there are no heads. */
@@ -51,6 +62,7 @@ static inline size_t attn_kv_head(const attn_attention *a, size_t h) {
     return a->dims.Hq == a->dims.Hkv ? h : h / attn_group(&a->dims);
 }
 
+/* Returns the index of query i of head (b, h) among all B * Hq * L rows. */
 static inline size_t attn_row_index(const attn_attention *a, size_t b, size_t h, size_t i) {
     return (b * a->dims.Hq + h) * a->dims.L + i;
 }

@@ -1,12 +1,13 @@
-/* The score forms: how each one maps queries and keys before their product. Each form has a line in
- * the list of attn/forms.h, and here a plan function and a constant <name>_form. */
+/* The score forms (score_forms.h). Each form has a line in the list ATTN_SCORE_FORMS of
+ * attn/forms.h, and here a plan function and a constant <name>_form, which the macro FORM finds by
+ * the name in that list. */
 #include "attention/score_forms.h"
 
 #include <stdint.h>
 #include <stdio.h>
 
-/* Checks that parameter `t` is present and has this shape. An error message calls it
- * "score/<name>". A dimension of SIZE_MAX means any size. */
+/* Checks that the parameter t is present, holds floating-point numbers and has the shape [rows]
+ * (rank 1) or [rows, cols] (rank 2). SIZE_MAX allows any size. Errors name it "score/<name>". */
 static attn_status parameter(const attn_tensor *t, const char *name, int rank, size_t rows,
                              size_t cols, attn_error *err) {
     const size_t want[2] = {rows, cols};
@@ -81,7 +82,7 @@ static attn_status plan_general(const attn_score *score, size_t Eq, size_t Ek, a
 
 static const attn_score_form general_form = {.unit_scale = true, .plan = plan_general};
 
-/* Returns columns from … from + count - 1 of a matrix. */
+/* Returns a view of columns from … from + count - 1 of a matrix. */
 static attn_tensor columns(const attn_tensor *w, size_t from, size_t count) {
     attn_tensor part = *w;
     part.dims[1] = count;
@@ -90,9 +91,8 @@ static attn_tensor columns(const attn_tensor *w, size_t from, size_t count) {
     return part;
 }
 
-/* Plans v . tanh(W [k ; q]): Luong, Pham and Manning, 2015, equation 8, "concat". The first columns
- * of W belong to the key and the others to the query, so this is the additive score with a divided
- * W. */
+/* Plans v . tanh(W [k ; q]): Luong, Pham and Manning, 2015, equation 8, "concat". This is the
+ * additive score with W_k = the first Ek columns of W and W_q = the other Eq columns. */
 static attn_status plan_concat(const attn_score *score, size_t Eq, size_t Ek, attn_score_plan *out,
                                attn_error *err) {
     size_t both;

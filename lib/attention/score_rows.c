@@ -1,26 +1,30 @@
-/* The rows of which scores are products: queries and keys after the maps of their score form
- * (score_forms.c) and, for rotary positions, after the rotation by their position (positions.c).
+/* Transforms queries and keys: by the maps of the score form (score_forms.h), and for rotary
+ * positions by the rotation of their position (positions.c). The scores are products of transformed
+ * rows.
  *
- * Each row is transformed alone and in a fixed order of operations, so a score is still a function
- * of its query and key only. The transformed rows are in the arena, as elements of the kernel
- * table's type. */
+ * Each row is transformed alone and in a fixed order of operations, so a score still depends only
+ * on its query and key. The transformed rows are in the arena, as elements of the kernel table's
+ * type. */
 #include <stdint.h>
 #include <string.h>
 
 #include "attention/operands.h"
 
-/* Rows to transform: [B, H, n, width_in] -> [sets, H, n, width]. */
+/* The queries, or the keys, to transform: [sets, heads, rows, width_in] -> [sets, heads, rows,
+ * width]. */
 typedef struct side {
-    const attn_view *past, *view;
-    size_t past_rows, heads, rows, width_in, sets;
-    const attn_tensor *map, *bias;
+    const attn_view *past, *view; /* the first past_rows rows are in `past` */
+    size_t past_rows, heads, rows, width_in;
+    size_t sets;             /* batch entries, or 1 if all of them share the rows */
+    const attn_tensor *map;  /* [width, width_in]; rank 0: the identity */
+    const attn_tensor *bias; /* [width]; rank 0: none */
 } side;
 
 typedef struct preparer {
     attn_attention *a;
     attn_arena *arena;
-    const attn_kernels *k;
-    size_t width;
+    const attn_kernels *k; /* the table of plain products, which computes the maps */
+    size_t width;          /* the score width */
 } preparer;
 
 static attn_dtype element_type(const attn_kernels *k) {
@@ -37,7 +41,9 @@ static void widen(const attn_kernels *k, void *to, const attn_tensor *t, size_t 
         attn_widen_f64(to, from, t->dtype, last, n);
 }
 
-/* Packs the rows of the map as if they were keys, so that a mapped row is a row of "scores". */
+/* Packs the rows of the map as if they were keys. Then the kernel `score` maps rows: the "score" of
+ * a row and row c of the map is element c of the mapped row. *tile_bytes is the size of a packed
+ * tile. NULL: out of memory. */
 static char *pack_map(const preparer *p, const side *s, size_t *tile_bytes) {
     const attn_kernels *k = p->k;
     const size_t tiles = (p->width + k->keys - 1) / k->keys;
@@ -67,9 +73,12 @@ static void add_bias(const attn_kernels *k, void *row, const void *bias, size_t 
             ((double *)row)[c] += ((const double *)bias)[c];
 }
 
-/* Scratch memory for mapping rows: source rows, one tile, and the bias. */
+/* What transform_rows needs beside the rows. */
 typedef struct mapper {
-    char *packed, *rows, *tile, *bias;
+    char *packed; /* the map, packed by pack_map; NULL: the identity */
+    char *rows;   /* [k->rows, width_in]: rows that had to be converted */
+    char *tile;   /* [k->rows, k->keys]: results of the kernel `score` */
+    char *bias;   /* [width]; NULL: none */
     size_t tile_bytes;
 } mapper;
 
@@ -88,7 +97,8 @@ static bool mapper_init(const preparer *p, const side *s, mapper *m) {
     return m->rows && m->tile && (m->bias || !s->bias->rank) && (m->packed || !s->map->rank);
 }
 
-/* Transforms n rows of one head into to [n, width]. */
+/* Maps rows first … first + n - 1 of head (b, h), n <= k->rows, and adds the bias. `to` is
+ * [n, width]. */
 static void transform_rows(const preparer *p, const side *s, const mapper *m, size_t b, size_t h,
                            size_t first, size_t n, char *to) {
     const attn_kernels *k = p->k;
@@ -109,8 +119,9 @@ static void transform_rows(const preparer *p, const side *s, const mapper *m, si
         add_bias(k, to + r * p->width * k->elem, m->bias, p->width);
 }
 
-/* Rotates the rows from `first` on by their positions. Cached rows before `first` are rotated
- * already. */
+/* Rotates rows first … rows - 1 of all heads of one batch entry; row i has position i + offset. A
+ * cache already holds rotated rows, so `first` is the number of cached rows. `angles` is scratch of
+ * 2 * width doubles. */
 static void rotate_rows(const preparer *p, const side *s, size_t first, int64_t offset,
                         double *angles, char *batch) {
     const attn_position *position = &p->a->in.position;
@@ -160,6 +171,7 @@ static bool transform_side(const preparer *p, const side *s, bool query, attn_vi
     return true;
 }
 
+/* Makes a->score_v and a->score_v_wide from the score plan's v, if it has one. */
 static bool read_weight(preparer *p) {
     const attn_tensor *v = &p->a->plan.v;
     size_t bytes;

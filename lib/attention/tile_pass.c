@@ -1,9 +1,10 @@
-/* One block of query rows against all keys.
+/* The pass of one block of queries over the keys:
  *
  *        keys ->  tile 0   tile 1   …        each tile: scores, edits, online softmax,
  *   rows          [      ] [      ]          then acc = acc * factor + weights * values
  *
- * Only one tile of scores exists at a time. Of a row's scores only maximum and sum are kept. */
+ * Only one tile of scores exists at a time. After a tile, a row keeps only its maximum, its sum and
+ * its row of acc. */
 #include "attention/tile_pass.h"
 
 #include <attn/rng.h>
@@ -14,7 +15,8 @@
 
 /* --- the work area --- */
 
-/* No machine can hold rows of this width. For smaller widths the products here do not overflow. */
+/* Rows of this width do not fit into any machine. With smaller widths the products of sizes in
+ * attn_block_work_place do not overflow. */
 #define WIDEST ((size_t)1 << 40)
 
 void attn_block_work_place(attn_area *area, attn_block_work *w, const attn_kernels *k, size_t rows,
@@ -108,7 +110,7 @@ static void load_values(const attn_attention *a, size_t b, size_t hkv, size_t j0
     w->value_magnitude = fmax(w->value_magnitude, k->pack_value(w->packed_value, rows, ld, n, Ev));
 }
 
-/* Returns whether the scale is the first operation on a product. */
+/* Returns whether the first operation on a product of query and key is the scale. */
 static bool scales_at_once(const attn_attention *a) {
     return !a->score_v && !a->rule.relative;
 }
@@ -118,7 +120,7 @@ static bool only_scales(const attn_attention *a) {
     return scales_at_once(a) && a->in.softcap == 0 && !a->rule.biases;
 }
 
-/* Adds SHAW's terms to the raw scores of the tile. */
+/* Adds the terms of Shaw's positions, if there are any, to the raw scores of the tile. */
 static void add_terms(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
                       attn_block_work *w) {
     const attn_kernels *k = w->kernels;
@@ -194,8 +196,8 @@ static void set(void *values, size_t at, double x, const attn_kernels *k) {
         ((double *)values)[at] = x;
 }
 
-/* Adds the sinks first. A sink is a key that every row sees and whose value is 0, so it is a tile
- * of one cell. */
+/* Starts the softmax of the rows with the sink of their head. A sink is a logit of a key that every
+ * row sees and whose value is 0. It is processed as a tile of one cell. */
 static void start_sinks(const attn_attention *a, const attn_block *block, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     const attn_edit as_it_is = {.scale = 1, .lo = 0, .hi = 1};
@@ -207,11 +209,12 @@ static void start_sinks(const attn_attention *a, const attn_block *block, attn_b
     k->softmax(w->tile, block->rows, 1, w->max, w->sum, w->factor);
 }
 
+/* Sets the state of a block as it is before its first tile. */
 static void start(const attn_attention *a, const attn_stream *s) {
     const attn_block *block = &s->block;
     attn_block_work *w = s->w;
     const attn_kernels *k = w->kernels;
-    if (k->plain || a->sinks) /* otherwise the first factor is 0 and drops the old contents */
+    if (k->plain || a->sinks) /* else the factor of the first tile is 0, and acc is overwritten */
         memset(w->acc, 0, block->rows * attn_acc_room(k, a->dims.Ev) * k->elem);
     memset(w->sum, 0, block->rows * k->lanes * k->elem);
     memset(w->term_sums, 0, block->rows * a->rule.relative * k->elem);
@@ -225,14 +228,14 @@ static void start(const attn_attention *a, const attn_stream *s) {
         start_sinks(a, block, w);
 }
 
-/* Applies inverted dropout (Srivastava et al., "Dropout", 2014): kept weights are divided by 1 - p.
- * Whether a weight is kept depends only on the seed and on the weight's position, so tiles, threads
- * and kernel tables agree. */
+/* Inverted dropout (Srivastava et al., "Dropout", 2014): weights that are not dropped are divided
+ * by 1 - p. Whether a weight is dropped depends only on the seed and on its row and column, so
+ * tiles, threads and kernel tables agree. */
 void attn_drop_row(const attn_attention *a, size_t row, size_t j0, size_t n, size_t elem,
                    void *weights) {
     const double p = a->in.dropout_p, gain = 1 / (1 - p);
     const uint64_t first = (uint64_t)row * a->dims.S + j0;
-    if (elem == sizeof(float)) { /* uniform < p exactly if its 53 bits are below ceil(p 2^53) */
+    if (elem == sizeof(float)) { /* a uniform number is below p if its 53 bits are < ceil(p 2^53) */
         attn_pointwise_current()->dropout(weights, n, (uint64_t)ceil(ldexp(p, 53)), (float)gain,
                                           a->in.dropout_seed, first);
         return;
@@ -242,8 +245,8 @@ void attn_drop_row(const attn_attention *a, size_t row, size_t j0, size_t n, siz
         cells[j] = attn_rng_uniform(a->in.dropout_seed, first + j) >= p ? cells[j] * gain : 0;
 }
 
-/* Applies dropout to the weights of a tile: each becomes 0 or is divided by 1 - p. The row sum
- * includes the dropped weights. */
+/* Applies dropout to the numerators of a tile, after softmax has added them to the sums of the
+ * rows. So a sum includes the dropped weights. */
 static void drop(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
                  attn_block_work *w) {
     const attn_kernels *k = w->kernels;
@@ -252,6 +255,7 @@ static void drop(const attn_attention *a, const attn_block *block, size_t j0, si
                       row_of(w->tile, r, k->keys, k));
 }
 
+/* Adds the numerators of a tile to w->term_sums, by distance, for Shaw's value table. */
 static void collect_terms(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
                           attn_block_work *w) {
     const attn_kernels *k = w->kernels;
@@ -263,7 +267,7 @@ static void collect_terms(const attn_attention *a, const attn_block *block, size
     }
 }
 
-/* Copies cells [j0, j0 + n) of the tile's rows to the memory in which they become weights. */
+/* Copies cells [j0, j0 + n) of the tile's rows to s->kept. */
 static void keep_cells(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
     const attn_kernels *k = s->w->kernels;
     for (size_t r = 0; r < s->block.rows; r++)
@@ -271,7 +275,8 @@ static void keep_cells(const attn_attention *a, const attn_stream *s, size_t j0,
                n * k->elem);
 }
 
-/* Copies the running maxima to which the numerators of a tile are relative. */
+/* Stores the running maxima of the rows, to which the numerators of tile `tile` are relative, in
+ * w->maxima. */
 static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t tile) {
     const attn_kernels *k = s->w->kernels;
     for (size_t r = 0; r < s->block.rows; r++)
@@ -279,7 +284,7 @@ static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t ti
                row_of(s->w->max, r, 1, k), k->elem);
 }
 
-/* Fills the kept cells of a tile that no row of the block sees. */
+/* Fills cells [j0, j0 + n) of s->kept for a tile of which no row of the block sees a key. */
 static void hide_tile(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
     const attn_kernels *k = s->w->kernels;
     if (!s->kept)
@@ -294,7 +299,7 @@ bool attn_block_is_edited(const attn_attention *a, size_t n, const attn_block_wo
     return w->scaled && n % w->kernels->lanes == 0 && only_scales(a) && attn_mask_is_plain(a->mask);
 }
 
-/* Turns the scores of a tile into weights relative to the running maximum. */
+/* Edits the scores of a tile, turns them into numerators, and stores what the stream keeps. */
 static void weigh_tile(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
     attn_block_work *w = s->w;
     const attn_block *block = &s->block;
@@ -321,8 +326,9 @@ static void visit_tile(const attn_attention *a, const attn_stream *s, const attn
     accumulate(a, &s->block, packed, j0, n, s->w);
 }
 
-/* Finds keys [*lo, *hi) that all rows see unedited. The kernel table's `pass` may process whole
- * tiles of them. */
+/* Finds the keys [*lo, *hi) whose whole tiles the kernel `pass` may process: all rows see them, and
+ * the only edit of their scores is the scale. The interval is empty if the kernel table has no
+ * `pass`, or if more is to be done than `pass` does. */
 static void passable(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                      size_t *lo, size_t *hi) {
     const attn_block *block = &s->block;
@@ -339,8 +345,8 @@ static void passable(const attn_attention *a, const attn_stream *s, const attn_p
     }
 }
 
-/* Returns an upper bound, including rounding, of the scores against packed tiles tile … tile +
- * count - 1. */
+/* Returns an upper bound of the magnitudes of the scores of a block against packed tiles tile …
+ * tile + count - 1. The factor 2 covers rounding errors. */
 static double score_bound(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                           size_t tile, size_t count) {
     double key = 0;
@@ -350,8 +356,8 @@ static double score_bound(const attn_attention *a, const attn_stream *s, const a
                            : INFINITY;
 }
 
-/* Processes the whole tiles from key j on and below `hi` in one call of `pass`. Returns their
- * number. */
+/* Processes all whole tiles in keys [j, hi) in one call of the kernel `pass`; j begins a tile.
+ * Returns the number of these tiles. */
 static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                          size_t j, size_t hi) {
     attn_block_work *w = s->w;
@@ -382,16 +388,18 @@ static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const at
     return pass.tiles;
 }
 
-/* Up to UNPACKED_ROWS rows of several streams, for the kernels that read unpacked rows. */
+/* A list of up to UNPACKED_ROWS rows of all streams, for the kernels score_unpacked and
+ * accumulate_unpacked, which take a pointer for each row. */
 enum { UNPACKED_ROWS = 8 };
 
 typedef struct unpacked_rows {
-    size_t stream, row, count; /* the next stream and row; the number of listed rows */
+    size_t stream, row; /* the first row that was not listed yet */
+    size_t count;       /* number of rows in the list */
     const void *q[UNPACKED_ROWS], *weights[UNPACKED_ROWS], *factor[UNPACKED_ROWS];
     void *tile[UNPACKED_ROWS], *acc[UNPACKED_ROWS];
 } unpacked_rows;
 
-/* Lists the next rows. false: there are none. */
+/* Lists the next rows. Returns false if all rows were listed. */
 static bool next_rows(const attn_attention *a, const attn_stream *streams, size_t count,
                       unpacked_rows *f) {
     const attn_kernels *k = streams[0].w->kernels;
@@ -410,7 +418,7 @@ static bool next_rows(const attn_attention *a, const attn_stream *streams, size_
     return f->count > 0;
 }
 
-/* Computes all streams against a tile of unpacked keys and values. */
+/* Processes keys j0 … j0 + n - 1 and their values, unpacked, for all streams. */
 static void visit_unpacked(const attn_attention *a, const attn_stream *streams, size_t count,
                            size_t j0, size_t n) {
     attn_block_work *first = streams[0].w;
@@ -455,7 +463,8 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
     for (size_t tile = lo / k->keys * k->keys; tile < hi; tile += k->keys) {
         if (streams[0].control && attn_control_check(streams[0].control, NULL) != ATTN_OK)
             return;
-        /* The keys of this tile between lo and hi, begun at the start of a panel. */
+        /* Keys [j, j + n) of this tile are visited. j is lo or, since a packed tile can only be
+         * entered at a multiple of k->panel keys, a little lower. */
         const size_t j = lo > tile ? lo - (lo - tile) % k->panel : tile;
         const size_t n = (hi - tile < k->keys ? hi : tile + k->keys) - j;
         if (tile >= pass_lo && tile + k->keys <= pass_hi) {

@@ -1,18 +1,20 @@
-/* Checks a run by computing some of its rows again in double, from the inputs as they were sent. */
+/* Checks the results of an operation: computes some of the rows again in double with the kernel
+ * table `ref`, and compares the outputs and logsumexps. */
 #include <math.h>
 
 #include <attn/rng.h>
 
 #include "attention/tile_pass.h"
 
-/* Computes the output of one row in w->acc and its logsumexp in *lse. */
+/* Computes one row: its output in w->acc [Ev] and its logsumexp in *lse. w->value_magnitude becomes
+ * the largest magnitude of the values, by which errors of outputs are divided. */
 static attn_status recompute(const attn_attention *a, const attn_block *row,
                              const attn_control *control, attn_block_work *w, double *lse,
                              attn_error *err) {
     const attn_kernels *k = w->kernels;
     size_t ld;
     const void *q = attn_query_rows(a, row->b, row->h, row->i, 1, k->elem, w->query, &ld);
-    w->value_magnitude = 1e-38; /* about the smallest normal number */
+    w->value_magnitude = 1e-38; /* about FLT_MIN, so that the division has no divisor 0 */
     const attn_stream stream = {.block = *row, .q = q, .ldq = ld, .control = control, .w = w};
     attn_block_stream(a, &stream, 1, NULL);
     attn_status status = attn_control_check(control, err);
@@ -26,7 +28,7 @@ static attn_status recompute(const attn_attention *a, const attn_block *row,
     return ATTN_OK;
 }
 
-/* Returns element i of a result tensor. */
+/* Returns element i of a dense result tensor. */
 static double element(const attn_tensor *t, size_t i) {
     double x;
     attn_widen_f64(&x, (const char *)t->data + i * attn_dtype_size(t->dtype), t->dtype, 1, 1);

@@ -68,7 +68,7 @@ static struct {
     size_t used;             /* bytes of all blocks in use of at least BLOCK_LEAST bytes */
     size_t most;             /* upper limit of `bytes`; `once` guards the only write */
     size_t limit;            /* upper limit of bytes + used while any block is kept */
-    size_t trimmed;          /* bytes for TRIM_HEAPS_AFTER, counted by attn_block_trim */
+    size_t trimmed;          /* bytes that attn_block_trim counts for TRIM_HEAPS_AFTER */
     pthread_once_t once;
 } kept = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .once = PTHREAD_ONCE_INIT,

@@ -87,7 +87,7 @@ struct attn_pool {
 typedef struct hold {
     const attn_pool *pool; /* NULL: unused entry */
     size_t depth;    /* calls of attn_pool_enter without attn_pool_leave; they share the slot */
-    int64_t slot_ns; /* until this time the use of the slot is in used_ns and due_ns */
+    int64_t slot_ns; /* end of the time with the slot that is already added to used_ns and due_ns */
     int64_t used_ns; /* time that the thread has had the slot, waits excluded */
     int64_t turn_ns; /* TURN_NS counts from this time: when the thread got the slot, or, if nobody
                       * waited then, when it first saw a waiter; 0: it has seen none */

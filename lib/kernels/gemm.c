@@ -33,9 +33,8 @@ typedef struct product {
     size_t element; /* bytes of an element: 4 float, 8 double */
 } product;
 
-/* Rows [row, row + rows) and columns [col, col + cols) of c, and terms [at, at + depth) of the
- * sums.
- * */
+/* Rows [row, row + rows) and columns [col, col + cols) of c, and terms [at, at + depth) of its
+ * sums. */
 typedef struct block {
     size_t row, rows, col, cols, at, depth;
 } block;

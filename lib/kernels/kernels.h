@@ -29,23 +29,23 @@
  *
  * Three promises make it possible to compute every weight later, bit for bit:
  *
- * 1. A score is a pure function of (q_i, k_j): the sum over E is added in one fixed order,
+ *  1. A score is a pure function of (q_i, k_j): the sum over E is added in one fixed order,
  *     whatever the tile, row or call.
  *
- * 2. Every table but `ref` splits exponents exactly. With t = s log2(e), n = rint(t), f = t - n,
- *     the numerator of a cell is 2^f 2^(n - M), M = rint(max * log2(e)). 2^f depends on the score
- *     alone, and a later, larger M only rescales by a power of two. So no partial sum depends on
- *     how the maximum grew. This holds while |max| < ATTN_WIDE. All other rows are computed by
- *     `ref` (attention/forward_rows.c).
+ *  2. Every table but `ref` splits the exponent of a score s exactly. With t = s log2(e),
+ *     n = rint(t) and f = t - n, the numerator of a cell is 2^f 2^(n - M), M = rint(max * log2(e)).
+ *     2^f depends on the score alone, and a later, larger M only rescales by a power of two. So no
+ *     partial sum depends on how the maximum grew. This holds while |max| < ATTN_WIDE. `ref`
+ *     computes all other rows (attention/forward_rows.c).
  *
- * 3. Partial sums of a row are added in one order, which `keys` and `lanes` determine. With few
+ *  3. Partial sums of a row are added in one order, which `keys` and `lanes` determine. With few
  *     queries and many keys it also depends on the ranges into which the keys are divided
  *     (attention/forward.c).
  *
  * No function allocates memory, and any thread may call any function. A function reads at most the
  * n elements that it is given, except of tiles, packed operands and accumulators, whose rows are
- * padded (attn_key_room and its neighbours give the sizes). Pointers to these three are aligned to
- * ATTN_ALIGN; all other pointers need only the alignment of their elements. */
+ * padded (attn_key_room and the functions after it give the sizes). Pointers to these three are
+ * aligned to ATTN_ALIGN; all other pointers need only the alignment of their elements. */
 #ifndef ATTN_KERNELS_H
 #define ATTN_KERNELS_H
 
@@ -158,10 +158,11 @@ struct attn_kernels {
     size_t panel;
     size_t lanes; /* partial sums of a row */
 
-    /* Sizes of packed operands and accumulators (see attn_key_room and its neighbours). The width
-     * of keys is rounded up to a multiple of key_unit, that of values to value_unit, that of
-     * accumulators to acc_unit, and the number of packed queries to query_unit. A packed number
-     * takes halves / 2 elements: a whole element, or half an element for each bfloat16 part. */
+    /* Numbers from which attn_key_room, attn_value_room, attn_acc_room and attn_query_room compute
+     * sizes. The width of keys is rounded up to a multiple of key_unit, the width of values to a
+     * multiple of value_unit, the width of an accumulator to a multiple of acc_unit, and the number
+     * of packed queries to a multiple of query_unit. A packed number takes halves / 2 elements: a
+     * whole element, or half an element for each bfloat16 part. */
     size_t key_unit, value_unit, acc_unit, query_unit, halves;
 
     /* These functions pack the keys or values of a tile, src [n, E] or [n, Ev] with row stride ld

@@ -475,7 +475,7 @@ static attn_status set_offsets(compiler *c, const attn_mask_spec *spec) {
     return ATTN_OK;
 }
 
-/* Copies the layers and allocates the lists of compiled parts. */
+/* Copies the layers of the specification, and allocates the arrays for their compiled forms. */
 static bool take_lists(attn_mask *m, const attn_mask_spec *spec, attn_arena *arena) {
     const size_t n = spec->count;
     char *at = n ? attn_arena_take(arena, n * ATTN_MASK_LAYER_BYTES) : NULL;

@@ -16,7 +16,7 @@ enum {
     WARNINGS = 4 * ATTN_MASK_LAYERS + 2,
 };
 
-/* The checks of one layer take a bias of at most this as hiding its key, as in practice it does. */
+/* For the checks of one layer, a bias of at most this hides its key, as it does in practice. */
 #define FILL_FLOOR (-1e4)
 /* A finite mask_fill above this may leave noticeable weight on masked keys. With a fill of -50 and
  * scores of a row that differ by at most 20, a masked key gets at most e^-30 = 1e-13 of the weight

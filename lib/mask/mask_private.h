@@ -24,7 +24,7 @@ struct attn_mask {
     attn_mask_part *bias;          /* numbers to add to scores; -infinity hides the key */
     const attn_pattern **patterns; /* the layers with patterns */
     size_t layer_count, keep_count, bias_count, pattern_count;
-    attn_offset stated_offset; /* where the specification puts the queries, for warnings */
+    attn_offset stated_offset; /* attn_mask_spec.offset, for warnings */
     attn_fill fill;            /* what hiding means: see attn_mask_spec */
     double fill_value;
     attn_mask_shape shape;
@@ -55,10 +55,13 @@ bool attn_mask_part_hides(const attn_mask_part *part, double floor, size_t b, si
                           size_t j);
 
 /* Describes in *edit what the mask does to cells j0 … j0 + n - 1 of row i. It sets the members
- * bias, keep, lo, hi, fill and fill_value. edit->bias and edit->keep point into the tensor of a
- * layer if there is one such layer in the right form. Else the function computes them in the
- * caller's scratch: `bias` has n elements of elem bytes (4: float, 8: double), and `keep` has n
- * bytes. */
+ * bias, keep, lo, hi, fill and fill_value.
+ *   edit->bias  NULL without additive layers. It points into the tensor of the layer if there is
+ *               only one and its elements need no conversion. Else it is the caller's scratch
+ *               `bias` with the sums: n elements of elem bytes (4: float, 8: double).
+ *   edit->keep  NULL without visibility layers and patterns. It points into the tensor of the layer
+ *               if there is only one, of bytes, and no pattern. Else it is the caller's scratch
+ *               `keep` of n bytes. */
 void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     size_t elem, void *bias, uint8_t *keep, attn_edit *edit);
 

@@ -6,8 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Returns the number of characters that encode n bytes, without a NUL. n must be below SIZE_MAX /
- * 2. */
+/* Returns the number of characters that encode n < SIZE_MAX / 2 bytes, without a NUL. */
 static inline size_t attn_base64_length(size_t n) {
     return (n + 2) / 3 * 4;
 }

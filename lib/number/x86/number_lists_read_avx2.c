@@ -73,9 +73,9 @@ static inline __m256i last_bytes(__m256i n, int odd) {
     return _mm256_cmpgt_epi8(_mm256_shuffle_epi8(n, _mm256_set1_epi8(odd ? 8 : 0)), from_behind);
 }
 
-/* Converts two texts of 16 bytes, each with a point, to four integers of 32 bits each, for four
- * digits each. `behind` is a mask of the bytes after the point. The bytes before it move up by one,
- * over the point. Then `all` is a mask of the digits. */
+/* Converts two texts of 16 bytes, each with a decimal point. The bytes before the point (those not
+ * in the mask `behind`) move up by one, over the point. Then the bytes in the mask `all` are the
+ * digits, and all others count as 0. Each four neighbouring digits become an integer of 32 bits. */
 static inline __m256i four_digits(__m256i bytes, __m256i behind, __m256i all) {
     const __m256i one_before =
         _mm256_setr_epi8(-1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, -1, 0, 1, 2, 3, 4, 5,

@@ -65,9 +65,9 @@ static inline __mmask64 last_bytes(__m512i n, int odd) {
     return _mm512_cmplt_epu8_mask(from_behind, spread);
 }
 
-/* Converts four texts of 16 bytes, each with a point, to four integers of 32 bits each, for four
- * digits each. `behind` is a mask of the bytes after the point. The bytes before it move up by one,
- * over the point. Then `all` is a mask of the digits. */
+/* Converts four texts of 16 bytes, each with a decimal point. The bytes before the point (those not
+ * in the mask `behind`) move up by one, over the point. Then the bytes in the mask `all` are the
+ * digits, and all others count as 0. Each four neighbouring digits become an integer of 32 bits. */
 static inline __m512i four_digits(__m512i bytes, __mmask64 behind, __mmask64 all) {
     const __m512i here =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
