@@ -36,7 +36,7 @@ typedef struct srv_attention_body {
 
 void srv_attention_init(srv_attention_body *body); /* sets the defaults in a zeroed body */
 
-/* A tensor that the answer can hold, described from shapes alone. */
+/* A tensor that the answer can have. It is described before it is computed. */
 typedef struct srv_result {
     const char *name;
     const attn_tensor *tensor; /* in call->results; has data only after the run */
@@ -74,7 +74,7 @@ typedef struct srv_attention_call {
     srv_analysis analysis;
     attn_warnings warnings;
     attn_verification verification;
-    const srv_run *run; /* the stored run, held until the answer; or NULL */
+    const srv_run *run; /* the stored run, held until the answer; NULL: not stored */
     size_t text;        /* upper bound of the answer's bytes */
 } srv_attention_call;
 

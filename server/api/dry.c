@@ -27,8 +27,8 @@ enum { PROBE_NUMBERS = 65536 };
 
 typedef struct rates {
     double operation, tanh, plain, byte; /* seconds for a unit of work, while the pool is busy */
-    double alone; /* factor of these seconds while the other threads of the pool are idle; it is
-                   * below 1 if threads share a core */
+    double alone; /* while the other threads are idle, the seconds are multiplied by this number; it
+                   * is below 1 if threads share a core */
 } rates;
 
 struct srv_predictor {

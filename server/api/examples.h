@@ -11,8 +11,8 @@ typedef struct srv_span {
     size_t size;
 } srv_span;
 
-/* Returns the example that follows `previous` in the order of the list; `previous` NULL: the first
- * one. NULL: `previous` is the last one. */
+/* Iterates over the examples in the order of the list: returns the example after `previous`, or the
+ * first one if `previous` is NULL. Returns NULL after the last one. */
 const srv_file *srv_example_next(const srv_file *previous);
 /* Returns the JSON value of a top-level field as the file has it; "null" if the file lacks it. */
 srv_span srv_example_field(const srv_file *file, const char *name);

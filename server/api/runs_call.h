@@ -63,8 +63,7 @@ srv_outcome srv_run_end(srv_request *req, const srv_run *run, bool answered);
  * The reply must be set. */
 void srv_run_keep(srv_request *req, const srv_run *run);
 /* Adds an ETag to the reply, made from the run's id, `kind` and the query string. Returns true if
- * the request's If-None-Match has this ETag; the reply is then 304, and the answer need not be
- * computed. */
+ * the request's If-None-Match has this ETag; the reply is then 304. */
 bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind);
 
 /* Computes the exact cells of a range on the pool. Writes them to dst, [rows, cols] elements of the

@@ -133,7 +133,8 @@ static void put_tensor(srv_json *j, const srv_field *f, bool nullable) {
 
 static void put_object(srv_json *j, const srv_field *fields, bool nullable);
 
-/* Writes the schema of a field that is an object, or only the value of the object's first field. */
+/* Writes the schema of a field that is an object or, in place of the object, a name: the value of
+ * the object's first field (SRV_O_NAME). */
 static void put_named(srv_json *j, const srv_field *f, bool nullable) {
     srv_json_key(j, "anyOf");
     srv_json_array(j);

@@ -97,7 +97,7 @@ typedef struct command_options {
 typedef struct show {
     bool bar;       /* stderr is a terminal: draw a progress bar */
     bool drawn;     /* the bar is on the terminal's last line */
-    int percent;    /* as drawn */
+    int percent;    /* the percentage that the bar shows */
     char line[128]; /* the last line of text from the experiment */
 } show;
 

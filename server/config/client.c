@@ -13,10 +13,10 @@
 #define UNIX "unix"
 
 enum {
-    BYTES = 16,     /* size of an address */
-    BITS = 128,     /* the same in bits */
-    FOUR_AT = 12,   /* where the four bytes of an IPv4 address begin */
-    FOUR_BITS = 96, /* the number of bits before them */
+    BYTES = 16,     /* size of an address in bytes */
+    BITS = 128,     /* size of an address in bits */
+    FOUR_AT = 12,   /* byte at which an IPv4 address begins */
+    FOUR_BITS = 96, /* number of bits before an IPv4 address */
     ENTRY = 80,     /* buffer size of one entry of X-Forwarded-For or of a network's address */
 };
 

@@ -55,7 +55,7 @@ typedef struct srv_config {
     srv_texts hosts;           /* host names by which clients may address the service; "*": any */
     char *keys_file;           /* path of the file with the API keys; "": no keys are needed */
     char *tls_cert, *tls_key;  /* paths of PEM files; "": plain HTTP */
-    int64_t key_requests;      /* most requests of one API key at a time; 0: no limit */
+    int64_t key_requests;      /* most requests of one API key at a time; 0: any number may wait */
     char *isa;                 /* kernel table: "auto", "ref", "avx2", "avx512" or "amx" */
     int log;                   /* SRV_LOG_JSON or SRV_LOG_OFF */
     int log_level;             /* a srv_log_level (log.h) */

@@ -30,7 +30,7 @@ typedef struct srv_connections {
     size_t most;            /* limit in total */
     size_t most_each;       /* limit for each address; 0: no limit */
     size_t open;            /* open connections, without those that are being closed */
-    uint32_t *counts;       /* counts[i]: open connections with (client_id & mask) == i */
+    uint32_t *counts;       /* counts[i]: open connections of clients whose client_id & mask is i */
     size_t mask;            /* number of `counts` - 1; the number is a power of two */
     srv_link *first, *last; /* idle connections, the one that has been idle longest first */
     int64_t told_ns;        /* when closed connections were last logged; 0: never */

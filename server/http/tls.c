@@ -23,7 +23,7 @@ enum { CHAIN_MOST = 16 }; /* most certificates in a chain */
 typedef struct pair {
     struct pair *older; /* the pair that was loaded before this one */
     gnutls_pcert_st chain[CHAIN_MOST];
-    unsigned length; /* of the chain */
+    unsigned length; /* number of certificates in `chain` */
     gnutls_privkey_t key;
     srv_digest of; /* digest of both files, to recognise unchanged files */
     time_t until;  /* end of the certificate's validity, in seconds since 1970 */

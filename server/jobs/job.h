@@ -103,7 +103,7 @@ struct srv_job_entry {
 /* The store of jobs. The lock protects everything below it. */
 struct srv_jobs {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a job may run or must stop, or a turn (see below) has ended */
+    pthread_cond_t changed; /* a job may run or must stop, or a turn (turns_asked) has ended */
     const srv_config *config;
     srv_models *models;
     srv_log *log;

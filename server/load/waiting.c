@@ -131,7 +131,8 @@ static void link_in(srv_waiting *list, srv_task *task) {
     *(task->next ? &task->next->previous : &list->last) = task;
 }
 
-/* Inserts the task into the list of its client's short or long tasks in the same way. */
+/* Inserts the task into the list of its client's short or long tasks, behind the tasks that arrived
+ * earlier. */
 static void link_own(srv_account *a, srv_task *task) {
     struct srv_task_list *own = &a->tasks[task->is_long];
     srv_task *before = own->last;

@@ -246,10 +246,12 @@ uint64_t srv_log_dropped(const srv_log *log) {
     return atomic_load_explicit(&log->dropped_ever, memory_order_relaxed);
 }
 
-/* --- traces: the header is version "-" trace-id "-" parent-id "-" trace-flags, with 2, 32, 16 and
- * 2 hexadecimal digits --- */
+/* --- traces ---
+ *
+ * The header traceparent is VERSION-TRACE_ID-PARENT_ID-FLAGS, which have 2, 32, 16 and 2
+ * hexadecimal digits. */
 
-enum { ID = 3, PARENT = 36, FLAGS = 53 }; /* offsets of trace-id, parent-id and trace-flags */
+enum { ID = 3, PARENT = 36, FLAGS = 53 }; /* where these parts begin in the header */
 
 /* Returns whether the text begins with `count` lower-case hexadecimal digits. */
 static bool is_hex(const char *text, size_t count) {

@@ -33,7 +33,7 @@ typedef struct srv_trace {
 
 /* The contents of a request's line. Bodies, raw paths and query strings are never logged. */
 typedef struct srv_log_entry {
-    const char *id, *method, *route, *client; /* need no escapes inside quotes of JSON */
+    const char *id, *method, *route, *client; /* texts that need no JSON escapes */
     const srv_trace *trace; /* all texts are "" if the request failed before its header was read */
     const char *key;        /* name of the API key; "": none */
     const char *code;       /* code of a problem, such as "queue_full"; "": no problem */

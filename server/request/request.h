@@ -149,12 +149,12 @@ const char *srv_query(srv_request *req, const char *name);
 /* The codes of problems. Their names do not change between versions of the service. The table in
  * wire/problem.c has the name, HTTP status and title of each. */
 typedef enum srv_code {
-    SRV_MALFORMED,       /* 400 malformed_json, broken framing */
-    SRV_BAD_REQUEST,     /* 400 other: bad query parameter, bad header */
+    SRV_MALFORMED,       /* 400 the body is not valid JSON, or a malformed container */
+    SRV_BAD_REQUEST,     /* 400 another malformed part: framing, header, query parameter */
     SRV_UNAUTHORIZED,    /* 401 */
     SRV_FORBIDDEN,       /* 403 */
     SRV_NOT_FOUND,       /* 404 */
-    SRV_METHOD,          /* 405 (Allow is set by the router) */
+    SRV_METHOD,          /* 405, with the header Allow */
     SRV_NOT_ACCEPTABLE,  /* 406 */
     SRV_TIMEOUT,         /* 408 */
     SRV_GONE,            /* 410 */

@@ -75,7 +75,7 @@ struct srv_app {
     atomic_int draining;         /* a srv_draining */
     _Atomic int64_t certificate_until;             /* end of validity, s since 1970; 0: no TLS */
     const char *problem_names[SRV_METER_PROBLEMS]; /* in the order of srv_code, then NULL */
-    srv_file_state seen[SRV_APP_FILES];            /* the state of each file when it was read */
+    srv_file_state seen[SRV_APP_FILES];            /* each file's state when it was last read */
 };
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "wire/container.h"
 
-#define RESPONSE "response" /* key of the metadata text with the rest of the answer, as JSON */
+#define RESPONSE "response" /* key of the metadata text: the answer without its tensors, as JSON */
 
 static bool out_of_memory(srv_request *req) {
     srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(req->arena),

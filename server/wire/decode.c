@@ -512,7 +512,7 @@ static bool find_body(srv_request *req, const srv_field *fields, srv_decoded_bod
         *out = *req->decoded_body;
         return true;
     }
-    if (req->query && *req->query) { /* the client expects an effect, so it is not ignored */
+    if (req->query && *req->query) { /* ignoring it would hide the client's mistake */
         srv_problem(req, SRV_BAD_REQUEST, NULL,
                     "the fields of a POST stand in its body; its query string, \"%.64s\", is not "
                     "read",

@@ -126,8 +126,8 @@ enum { SRV_FIELDS_MOST = 64 }; /* most rows of a table: the number of bits of `g
  * The service checks the tables of all routes when it starts. */
 bool srv_fields_fit(const srv_field *fields);
 
-/* Returns the word of given bits of `object`, which is the object, or an element of the list of
- * objects, of row f. */
+/* Returns the word of given bits of `object`. Row f is the row of this object or, for SRV_OBJECTS,
+ * of the list of which `object` is an element. */
 static inline uint64_t *srv_given_word(const srv_field *f, void *object) {
     return (uint64_t *)(void *)(f->given ? (char *)object - f->offset + f->given : (char *)object);
 }

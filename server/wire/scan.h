@@ -9,7 +9,7 @@
 
 #include "wire/container.h"
 
-#define SRV_PATH_ROOM 480 /* buffer size in bytes */
+#define SRV_PATH_ROOM 480 /* buffer size of a path in bytes, NUL included */
 
 /* The JSON pointer (RFC 6901) of the value at the cursor. A step is appended for each member or
  * element that is entered, and removed when it has been read. A step that does not fit into the

@@ -298,8 +298,8 @@ static void read_singles(reader *l, bool *comma) {
     l->count += n;
 }
 
-/* Reads the elements of an innermost list, on the axis `level`. The cursor is behind its '[' and
- * then behind its ']'. Sets *n to the number of elements. */
+/* Reads the elements of an innermost list, on the axis `level`. The cursor stands behind the list's
+ * '[' before the call and behind its ']' afterwards. Sets *n to the number of elements. */
 static bool read_row(reader *l, int level, size_t *n) {
     srv_scan *s = l->s;
     size_t first = l->count;
@@ -360,8 +360,8 @@ static bool refuse_rank(srv_scan *s) {
 
 static bool read_axis(reader *l, int level);
 
-/* Reads a list of lists on the axis `level`. The cursor is behind its '[' and then behind its ']'.
- * Sets *n to the number of inner lists. */
+/* Reads a list of lists on the axis `level`. The cursor stands behind the list's '[' before the
+ * call and behind its ']' afterwards. Sets *n to the number of inner lists. */
 static bool read_lists(reader *l, int level, size_t *n) {
     srv_scan *s = l->s;
     for (*n = 0;; s->p++) {

@@ -19,7 +19,7 @@ typedef struct description {
     int rank;
     size_t dims[ATTN_MAX_RANK];
     attn_dtype dtype;
-    const char *data, *data_end; /* the '[' and the ']' of the member data */
+    const char *data, *data_end; /* where the list of the member data has its '[' and its ']' */
     const char *from, *to;       /* the text of base64 between its quotes */
     bool escaped;                /* this text has JSON escapes */
     srv_name what;               /* the value of random or fill */

@@ -39,8 +39,8 @@ bool srv_tensor_in_pieces(srv_scan *s, attn_tensor *out);
 attn_dtype srv_tensor_dtype(const char *p, unsigned accepts);
 /* Returns an upper bound of the number of elements in the lists between `from` and `to`. */
 size_t srv_tensor_room(const char *from, const char *to);
-/* Reads a flat list of `count` elements into *data. The cursor is behind its '[', and then behind
- * its ']'. false: a problem is set. */
+/* Reads a flat list of `count` elements into *data. The cursor stands behind the list's '[' before
+ * the call and behind its ']' afterwards. false: a problem is set. */
 bool srv_tensor_row(srv_scan *s, unsigned accepts, attn_dtype dtype, size_t count, void **data);
 /* Allocates `count` elements in the request's arena. NULL: a problem is set. */
 void *srv_tensor_take(srv_scan *s, attn_dtype dtype, size_t count);
