@@ -49,11 +49,10 @@ typedef struct srv_dry {
     size_t shape_count;
     const char *mask; /* the mask in words; NULL: the answer does not describe it */
     double cells, operations;
-    double result, work; /* bytes of the answer's tensors; bytes of scratch */
-    double with_weights,
-        without_weights; /* bytes of the answer; both 0: the route has no weights */
-    bool fits;           /* the run is within the limits of this service */
-    bool learns;         /* the answer states the number of parameters */
+    double result, work;                  /* bytes of the answer's tensors; bytes of scratch */
+    double with_weights, without_weights; /* bytes of the answer; both 0: no weights */
+    bool fits;                            /* the run is within the limits of this service */
+    bool learns;                          /* the answer states the number of parameters */
     size_t parameters;
     double rnn_steps, rnn_operations; /* a recurrent layer of the same width; 0: no comparison */
     double rnn_products;              /* multiply-adds of the scores, for comparison */

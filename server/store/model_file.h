@@ -14,8 +14,7 @@ typedef struct srv_model_file {
     attn_vocabulary *source, *target;
     attn_safetensors contents; /* tensors and metadata; tensor data points into the file's bytes */
     attn_arena *arena;         /* holds the names, lists and texts of `contents` */
-    srv_mapped
-        *mapped; /* the mapped file; NULL: the bytes belong to the caller of srv_model_read */
+    srv_mapped *mapped;        /* the mapped file; NULL: srv_model_read was given the bytes */
 } srv_model_file;
 
 /* Returns the metadata text of a key; NULL: the file lacks the key. */
