@@ -28,7 +28,7 @@ enum {
     SRV_AN_PATTERNS = 1 << 13,
     SRV_AN_PAIRS = 1 << 14,
     SRV_AN_DIAGNOSES = 1 << 15,
-    SRV_AN_ALL = 1 << 16, /* all items that can be computed; SRV_AN_EVERY is set with it */
+    SRV_AN_ALL = 1 << 16, /* the item "all"; the bits SRV_AN_EVERY of the items above are set too */
     SRV_AN_ROLLOUT = 1 << 17,
     SRV_AN_GRADIENT = 1 << 18,
     SRV_AN_EVERY = SRV_AN_ALL - 1,

@@ -23,9 +23,10 @@ typedef struct curves_body {
 typedef struct curves_call {
     srv_request *req;
     curves_body body;
-    size_t count, points, each, panels;
-    const double *x, *values; /* x is NULL without a field x; values is [count, points], NaN where
-                                 no value is */
+    size_t count, points; /* number of curves, and of points in each */
+    size_t each, panels;  /* number of curves in each panel, and of panels */
+    const double *x;      /* [points]; NULL: the field x was not sent */
+    const double *values; /* [count, points]; NaN: no value */
 } curves_call;
 
 #define AT(member) offsetof(curves_body, member)

@@ -54,8 +54,8 @@ typedef struct srv_dry {
     bool fits;                            /* the run is within the limits of this service */
     bool learns;                          /* the answer states the number of parameters */
     size_t parameters;
-    double rnn_steps, rnn_operations; /* a recurrent layer of the same width; 0: no comparison */
-    double rnn_products;              /* multiply-adds of the scores, for comparison */
+    double rnn_steps, rnn_operations; /* of a recurrent layer of the same width; 0: no comparison */
+    double rnn_products;              /* multiply-adds of all scores, to compare with it */
     srv_load load;                    /* work to compute and encode */
 } srv_dry;
 

@@ -1,6 +1,6 @@
 /* GET /v1/examples and GET /v1/examples/{id} serve the worked examples of config/examples/, which
- * are embedded in the program. An example is served as its file is; the list takes the first fields
- * of each file. config/examples/README.md describes the format. */
+ * are embedded in the program. An example is answered as its file is; the list shows some fields of
+ * each file. config/examples/README.md describes the format. */
 #include "api/examples.h"
 #include "config/nearest.h"
 

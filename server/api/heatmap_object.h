@@ -14,7 +14,7 @@ typedef enum srv_encoding {
     SRV_CELLS_F32
 } srv_encoding;
 
-/* The zeroed struct holds the defaults. */
+/* The decoded object `heatmap`. A struct of zeros has the default values. */
 typedef struct srv_heat_input {
     uint64_t given;
     srv_union heads; /* "all", "mean" or a list */

@@ -136,8 +136,8 @@ typedef struct row_facts {
     uint8_t *keep;
 } row_facts;
 
-/* Writes the runs of hidden keys of a row as [row, from, to], and returns the number of visible
- * keys. */
+/* Writes each range of hidden keys of a row as [row, from, to]. Returns the number of visible keys.
+ */
 static int64_t write_hidden(srv_json *j, size_t row, const uint8_t *keep, size_t n) {
     int64_t visible = 0;
     for (size_t from = 0, to; from < n; from = to) {

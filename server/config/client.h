@@ -15,8 +15,8 @@ enum { SRV_CLIENT_TEXT = 64 }; /* buffer size of an address: "127.0.0.1", "::1",
 /* Returns whether the text is a valid entry of trusted_proxies: an IP address, a network such as
  * "10.0.0.0/8", or "unix". */
 bool srv_client_is_network(const char *text);
-/* Writes the address of the other end of a connection to `address`, without its port: "127.0.0.1" or
- * "::1". A unix socket, for which `peer` may be NULL, has the address "unix". */
+/* Writes the address of the other end of a connection to `address`, without its port: "127.0.0.1"
+ * or "::1". A unix socket, for which `peer` may be NULL, has the address "unix". */
 void srv_client_address(const struct sockaddr *peer, char address[SRV_CLIENT_TEXT]);
 /* Returns whether the address, in the form of srv_client_address, is that of a trusted proxy: it is
  * in one of the networks `proxies`, or it is "unix" and so is an entry. */

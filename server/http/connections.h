@@ -54,9 +54,11 @@ struct srv_link {
     /* 1, plus the number of requests that have begun, plus the number that have ended. So the
      * number is even while there is a request. */
     atomic_uint edges;
-    srv_exchange *suspended; /* the suspended request; NULL: none. Under the daemon's lock */
-    srv_exchange *streaming; /* the request whose reply is a stream; NULL: none. Under this lock */
-    srv_exchange *exchange;  /* the present request; NULL: none. For the HTTP thread */
+    /* The daemon's lock protects these two members: */
+    srv_exchange *suspended; /* the request whose connection is suspended; NULL: none */
+    srv_exchange *streaming; /* the request whose reply is a stream; NULL: none */
+    /* Only the HTTP thread uses this member: */
+    srv_exchange *exchange; /* the present request; NULL: none */
     /* Only the watcher uses these members, to find headers that arrive too slowly: */
     unsigned seen_edges;     /* `edges` when the watcher last noticed a change */
     uint64_t seen_bytes;     /* bytes that the socket had received then */

@@ -135,8 +135,8 @@ static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     link->look_ns = now + (header_ns < 4000000000 ? header_ns / 4 : 1000000000);
     wake_if_left(d, link);
     if (srv_link_is_cut(link)) {
-        /* In each check again, because libmicrohttpd may not notice the first shutdown (see LEFT).
-         */
+        /* Shut the socket down in each check, because libmicrohttpd may not notice a shutdown, as
+         * it may not notice a close (see LEFT). */
         if (srv_link_is_late(link, now))
             shutdown(link->fd, SHUT_RDWR);
         return;

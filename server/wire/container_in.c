@@ -104,7 +104,7 @@ bool srv_safetensors_body(srv_request *req, srv_decoded_body *out) {
 
 /* --- names like "query", "score.w" and "masks.0.attn_mask" to members of a struct --- */
 
-/* The state while the parts of a tensor's name are followed into the struct. */
+/* The state of a walk from the decoded struct to the member that a tensor's name selects. */
 typedef struct place {
     srv_request *req;
     srv_path path;

@@ -99,8 +99,8 @@ size_t srv_count_choices(const char *const *choices) {
     return n;
 }
 
-/* Refuses the value at the cursor, which is no name of choices. `string` is the value if it is a
- * string; NULL: it is not. */
+/* Refuses the value at the cursor, which is none of the names in f->choices. `string` is the value
+ * if it is a string; NULL: it is not. */
 static bool refuse_choice(srv_decoder *d, const srv_field *f, const char *string) {
     char expected[400], text[FOUND_ROOM];
     size_t at = (size_t)snprintf(expected, sizeof expected, "%s", f->choices[1] ? "one of " : "");
