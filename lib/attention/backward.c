@@ -403,7 +403,8 @@ static attn_status forward_block(heads *t, const attn_block *block, size_t lane,
     attn_backward_lane *l = &t->g.lanes[lane];
     attn_block_run *run = fl->runs;
     run->kept = l->kept;
-    attn_status status = attn_forward_begin(f, block, l->head, run, err);
+    run->stream = (attn_stream){.block = *block, .w = &run->work};
+    attn_status status = attn_forward_begin(f, l->head, run, err);
     if (status != ATTN_OK || run->in_double)
         return status != ATTN_OK ? status : ATTN_ENONFINITE;
     run->stream.kept = l->kept;

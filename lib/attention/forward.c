@@ -27,8 +27,8 @@ attn_status attn_forward_check(unsigned want, attn_stage stage, attn_error *err)
 
 /* --- results --- */
 
-/* Takes memory for a result of `rows` rows of `width` elements, and makes *out a dense tensor with
- * these dims. */
+/* Takes memory for a result of `rows` rows of `width` elements. If the area has a base, *out becomes
+ * the dense tensor with these dims. */
 static void place_tensor(attn_area *area, attn_dtype dtype, size_t rows, size_t width, int rank,
                          const size_t *dims, attn_tensor *out) {
     const size_t elem = attn_dtype_size(dtype);
@@ -36,14 +36,16 @@ static void place_tensor(attn_area *area, attn_dtype dtype, size_t rows, size_t 
     if (!attn_size_mul(width, elem, &row))
         area->overflow = true;
     void *data = attn_area_take(area, rows, row);
-    *out = attn_tensor_dense(data, dtype, rank, dims);
+    if (area->base)
+        *out = attn_tensor_dense(data, dtype, rank, dims);
 }
 
 void attn_forward_place_results(attn_area *area, const attn_plan *p, attn_results *out) {
     const attn_attention_dims *d = p->dims;
     const size_t rows = d->B * d->Hq * d->L, keys = d->B * d->Hkv * d->S;
     double *stats = attn_area_take(area, rows, 2 * sizeof(double) + 1);
-    *out = (attn_results){.stats = {stats, stats + rows, (uint8_t *)(stats + 2 * rows)}};
+    if (area->base)
+        *out = (attn_results){.stats = {stats, stats + rows, (uint8_t *)(stats + 2 * rows)}};
     if (p->want & ATTN_WANT_OUTPUT)
         place_tensor(area, d->result, rows, d->Ev, d->output_rank, d->output, &out->output);
     if (p->want & ATTN_WANT_WEIGHTS)
@@ -68,18 +70,18 @@ void attn_forward_place_lane(attn_area *area, const attn_plan *p, attn_forward_l
     *l = (attn_forward_lane){.runs = runs};
     l->streams = attn_area_take(area, p->runs, sizeof *l->streams);
     attn_block_work_place(area, &l->in_double, &attn_kernels_ref, 1, p->dims);
+    attn_block_run counted;
     for (size_t n = 0; n < p->runs; n++) {
-        attn_block_run run = {0};
-        attn_block_work_place(area, &run.work, p->kernels, p->rows, p->dims);
-        run.maxima = run.work.maxima;
-        run.kept = p->kept ? attn_area_take(area, 1, p->kept) : NULL;
-        if (!area->base)
-            continue;
-        if (n > 0) { /* the heads of a group share the tile that the first one packs */
-            run.work.packed_key = runs->work.packed_key;
-            run.work.packed_value = runs->work.packed_value;
+        attn_block_run *run = area->base ? &runs[n] : &counted;
+        *run = (attn_block_run){0};
+        attn_block_work_place(area, &run->work, p->kernels, p->rows, p->dims);
+        run->maxima = run->work.maxima;
+        run->kept = p->kept ? attn_area_take(area, 1, p->kept) : NULL;
+        if (area->base &&
+            n > 0) { /* the heads of a group share the tile that the first one packs */
+            run->work.packed_key = runs->work.packed_key;
+            run->work.packed_value = runs->work.packed_value;
         }
-        runs[n] = run;
     }
     if (p->way == ATTN_WAY_HEADS) {
         l->head = attn_packed_place(area, p->dims, p->kernels, 1);
@@ -170,8 +172,10 @@ static attn_status run_abreast(attn_forward *f, size_t b, size_t h, size_t i, si
     const size_t L = f->a->dims.L, S = f->a->dims.S, rows = f->a->kernels->rows;
     attn_status status = ATTN_OK;
     for (size_t n = 0; n < count && status == ATTN_OK; n++, i += rows) {
-        const attn_block block = {b, h, i, L - i < rows ? L - i : rows};
-        status = attn_forward_begin(f, &block, packed, &l->runs[n], err);
+        attn_block_run *run = &l->runs[n];
+        run->stream =
+            (attn_stream){.block = {b, h, i, L - i < rows ? L - i : rows}, .w = &run->work};
+        status = attn_forward_begin(f, packed, run, err);
     }
     size_t from = 0;
     do {
@@ -274,13 +278,14 @@ static attn_status begin_group(const attn_forward *f, size_t index, size_t from,
     attn_status status = ATTN_OK;
     for (size_t g = 0; g < heads && status == ATTN_OK; g++) {
         attn_block_run *run = &l->runs[g];
-        const attn_block block = {index / d->Hkv, index % d->Hkv * heads + g, 0, d->L};
-        status = attn_forward_begin(f, &block, NULL, run, err);
+        const size_t b = index / d->Hkv, h = index % d->Hkv * heads + g;
+        run->stream = (attn_stream){.block = {b, h, 0, d->L}, .w = &run->work};
+        status = attn_forward_begin(f, NULL, run, err);
         run->stream.from = from;
         run->stream.to = to;
         if (f->in_parts.maxima)
             run->work.maxima =
-                f->in_parts.maxima + (block.b * d->Hq + block.h) * maxima_bytes(d, f->a->kernels);
+                f->in_parts.maxima + (b * d->Hq + h) * maxima_bytes(d, f->a->kernels);
         l->streams[g] = run->stream;
     }
     return status;

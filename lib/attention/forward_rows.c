@@ -296,10 +296,10 @@ static uint64_t double_rows(const attn_attention *a, const attn_packed *p,
     return in_double | attn_forward_overflowing(a, run, key, value);
 }
 
-attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
-                               const attn_packed *packed, attn_block_run *run, attn_error *err) {
+attn_status attn_forward_begin(const attn_forward *f, const attn_packed *packed,
+                               attn_block_run *run, attn_error *err) {
     const attn_attention *a = f->a;
-    run->stream = (attn_stream){.block = *block, .w = &run->work};
+    const attn_block *block = &run->stream.block;
     attn_status status = load_queries(f, run, err);
     if (status == ATTN_OK && packed)
         run->in_double |= double_rows(a, packed, run);

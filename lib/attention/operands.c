@@ -144,7 +144,7 @@ attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, co
                                size_t heads) {
     attn_packed *at = attn_area_take(area, 1, sizeof *at);
     attn_packed p = {.kernels = k,
-                     .tiles = d->S / k->keys + (d->S % k->keys != 0),
+                     .tiles = attn_key_tiles(k, d->S),
                      .key_bytes = attn_key_room(k, d->score_width) * k->elem,
                      .value_bytes = attn_value_room(k, d->Ev) * k->elem};
     size_t tiles = 0;

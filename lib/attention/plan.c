@@ -55,7 +55,7 @@ static size_t most_abreast(const attn_plan *p) {
 
 /* Returns the number of keys in each of `parts` ranges of keys, which are whole tiles. */
 static size_t keys_of_part(const attn_plan *p, size_t parts) {
-    const size_t tiles = (p->dims->S + p->kernels->keys - 1) / p->kernels->keys;
+    const size_t tiles = attn_key_tiles(p->kernels, p->dims->S);
     return (tiles + parts - 1) / parts * p->kernels->keys;
 }
 
@@ -72,7 +72,7 @@ static void plan_pieces(attn_plan *p) {
     /* With relative values each call of attn_block_stream must see all keys, since at its end it
      * adds the sums by distance to the output. */
     if (p->abreast > 1 && !d->relative_values) {
-        const size_t tiles = (d->S + k->keys - 1) / k->keys, bytes = tile_bytes(d, k);
+        const size_t tiles = attn_key_tiles(k, d->S), bytes = tile_bytes(d, k);
         const size_t most = bytes < PART ? PART / bytes : 1;
         p->part_keys = keys_of_part(p, (tiles + most - 1) / most);
     }
@@ -162,7 +162,7 @@ void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *k
     if (!kernels)
         kernels = attn_kernels_with(d->isa, d->precision, d->tanh_score);
     const attn_kernels *k = attn_kernels_plain(kernels);
-    const size_t tiles = (d->S + k->keys - 1) / k->keys, wanted = (PIECES + heads - 1) / heads;
+    const size_t tiles = attn_key_tiles(k, d->S), wanted = (PIECES + heads - 1) / heads;
     const size_t pieces = wanted < tiles ? wanted : tiles ? tiles : 1;
     *p = (attn_backward_plan){.dims = d, .kernels = k, .scores = kernels, .slots = slots};
     p->blocks = (d->L + k->rows - 1) / k->rows;

@@ -46,7 +46,7 @@ static void widen(const attn_kernels *k, void *to, const attn_tensor *t, size_t 
  * tile. NULL: out of memory. */
 static char *pack_map(const preparer *p, const side *s, size_t *tile_bytes) {
     const attn_kernels *k = p->k;
-    const size_t tiles = (p->width + k->keys - 1) / k->keys;
+    const size_t tiles = attn_key_tiles(k, p->width);
     size_t bytes, rows_bytes;
     *tile_bytes = attn_key_room(k, s->width_in) * k->elem;
     if (!attn_size_mul(tiles, *tile_bytes, &bytes) ||
@@ -212,7 +212,7 @@ attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error
 
 bool attn_score_rows_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes) {
     const size_t widest = d->E > d->Ek ? d->E : d->Ek;
-    const size_t tiles = (d->score_width + k->keys - 1) / k->keys;
+    const size_t tiles = attn_key_tiles(k, d->score_width);
     size_t queries, keys, n;
     k = attn_kernels_plain(k);
     if (!attn_size_mul(d->B * d->Hq, d->L, &queries) ||

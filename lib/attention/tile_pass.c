@@ -27,22 +27,24 @@ void attn_block_work_place(attn_area *area, attn_block_work *w, const attn_kerne
         area->overflow = true;
         return;
     }
-    w->query = attn_area_take(area, rows * E, elem);
-    w->tile = attn_area_take(area, rows, keys);
-    w->acc = attn_area_take(area, rows * attn_acc_room(k, Ev), elem);
-    w->max = attn_area_take(area, rows, elem);
-    w->sum = attn_area_take(area, rows * k->lanes, elem);
-    w->factor = attn_area_take(area, rows, elem);
-    w->source = attn_area_take(area, E > Ev ? E : Ev, keys);
-    w->packed_key = attn_area_take(area, attn_key_room(k, E), elem);
-    w->packed_value = attn_area_take(area, attn_value_room(k, Ev), elem);
-    w->bias = attn_area_take(area, 1, keys);
-    w->line = attn_area_take(area, 1, keys);
-    w->terms = attn_area_take(area, rows * d->relative, elem);
-    w->term_sums = attn_area_take(area, rows * d->relative, elem);
-    w->packed_query = attn_area_take(area, k->pack_query ? attn_query_room(k, rows, E) : 0, elem);
-    w->maxima = attn_area_take(area, rows * attn_block_maxima(k, d->S), elem);
-    w->keep = attn_area_take(area, 1, k->keys);
+    attn_area taken = *area; /* a copy, which the compiler keeps in registers */
+    w->query = attn_area_take(&taken, rows * E, elem);
+    w->tile = attn_area_take(&taken, rows, keys);
+    w->acc = attn_area_take(&taken, rows * attn_acc_room(k, Ev), elem);
+    w->max = attn_area_take(&taken, rows, elem);
+    w->sum = attn_area_take(&taken, rows * k->lanes, elem);
+    w->factor = attn_area_take(&taken, rows, elem);
+    w->source = attn_area_take(&taken, E > Ev ? E : Ev, keys);
+    w->packed_key = attn_area_take(&taken, attn_key_room(k, E), elem);
+    w->packed_value = attn_area_take(&taken, attn_value_room(k, Ev), elem);
+    w->bias = attn_area_take(&taken, 1, keys);
+    w->line = attn_area_take(&taken, 1, keys);
+    w->terms = attn_area_take(&taken, rows * d->relative, elem);
+    w->term_sums = attn_area_take(&taken, rows * d->relative, elem);
+    w->packed_query = attn_area_take(&taken, k->pack_query ? attn_query_room(k, rows, E) : 0, elem);
+    w->maxima = attn_area_take(&taken, rows * attn_block_maxima(k, d->S), elem);
+    w->keep = attn_area_take(&taken, 1, k->keys);
+    *area = taken;
 }
 
 /* --- scores of a tile --- */

@@ -33,7 +33,7 @@ typedef struct attn_block_work {
 /* Returns the row stride of attn_block_work.maxima: at least one element for each tile of S
  * keys. */
 static inline size_t attn_block_maxima(const attn_kernels *k, size_t S) {
-    return S / k->keys + 1;
+    return attn_key_tiles(k, S + 1);
 }
 
 /* Takes the arrays of *w for blocks of up to `rows` rows from the area. */

@@ -10,15 +10,27 @@
 
 #include <attn/memory.h>
 
+/* The most bytes of an area, a multiple of ATTN_ALIGN that no machine has. */
+#define ATTN_AREA_MOST ((size_t)PTRDIFF_MAX - (size_t)PTRDIFF_MAX % ATTN_ALIGN)
+
 typedef struct attn_area {
     char *base;    /* the block, aligned to ATTN_ALIGN; NULL: the area only counts */
     size_t used;   /* bytes taken so far */
-    bool overflow; /* `used` would have exceeded SIZE_MAX */
+    bool overflow; /* `used` would have exceeded ATTN_AREA_MOST */
 } attn_area;
 
 /* Takes the next array: `count` elements of `size` bytes, aligned to ATTN_ALIGN. If the area has no
  * base, the array must not be read or written. */
-void *attn_area_take(attn_area *a, size_t count, size_t size);
+static inline void *attn_area_take(attn_area *a, size_t count, size_t size) {
+    void *array = (void *)((uintptr_t)a->base + a->used);
+    size_t bytes;
+    if (attn_size_mul(count, size, &bytes) && bytes <= ATTN_AREA_MOST - a->used)
+        a->used += attn_align_up(bytes);
+    else
+        a->overflow = true;
+    return array;
+}
+
 /* Takes a block of counted->used bytes from the arena and makes *a an area over it. Returns false
  * if there is not enough memory. */
 bool attn_area_open(attn_area *a, const attn_area *counted, attn_arena *arena);

@@ -238,15 +238,6 @@ void attn_arena_set_limit(attn_arena *arena, size_t limit) {
     arena->limit = limit;
 }
 
-void *attn_area_take(attn_area *a, size_t count, size_t size) {
-    void *array = (void *)((uintptr_t)a->base + a->used);
-    size_t bytes;
-    if (!attn_size_mul(count, size, &bytes) || bytes > SIZE_MAX - ATTN_ALIGN ||
-        !attn_size_add(a->used, attn_align_up(bytes), &a->used))
-        a->overflow = true;
-    return array;
-}
-
 bool attn_area_open(attn_area *a, const attn_area *counted, attn_arena *arena) {
     *a = (attn_area){.base = counted->overflow ? NULL : attn_arena_take(arena, counted->used)};
     return a->base != NULL;

@@ -151,7 +151,7 @@ struct attn_kernels {
     const attn_kernels *plain;
     size_t elem; /* bytes of an element */
     size_t rows; /* most queries of a tile, at most ATTN_MOST_ROWS */
-    size_t keys; /* most keys of a tile; also the row stride of a tile, in elements */
+    size_t keys; /* most keys of a tile, a power of 2; the row stride of a tile, in elements */
     /* The first keys of a packed tile may be skipped if their number is a multiple of `panel`. Then
      * they are whole groups of keys that are packed together, and the sums over the other keys do
      * not change. */
@@ -269,11 +269,15 @@ const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bo
  * such as "avx512_bf16". Returns false if there is none. */
 bool attn_kernels_find(const char *name, attn_precision precision, bool tanh_score, attn_isa *out);
 
-/* Returns n rounded up to a multiple of `unit`. */
+/* Returns n rounded up to a multiple of `unit`, a power of 2. */
 static inline size_t attn_round_up(size_t n, size_t unit) {
-    return (n + unit - 1) / unit * unit;
+    return (n + unit - 1) & ~(unit - 1);
 }
 
+/* Returns the number of tiles that n keys need. */
+static inline size_t attn_key_tiles(const attn_kernels *k, size_t n) {
+    return (n + k->keys - 1) >> __builtin_ctzl(k->keys);
+}
 /* Returns the row stride of an accumulator for values of width Ev, in elements. */
 static inline size_t attn_acc_room(const attn_kernels *k, size_t Ev) {
     return attn_round_up(Ev, k->acc_unit);
