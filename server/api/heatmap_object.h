@@ -7,6 +7,7 @@
 #include "api/figure_input.h"
 #include "api/scope.h"
 #include "api/text_reply.h"
+#include "api/warnings.h"
 
 typedef enum srv_encoding {
     SRV_CELLS_JSON,
@@ -71,7 +72,7 @@ typedef struct srv_heat_answer {
     const srv_labels *labels;       /* labels of the whole matrix */
     const srv_strings *titles;      /* one title for each head; or NULL */
     const srv_figure_input *figure; /* initialised at least by srv_figure_init */
-    const attn_warnings *warnings;  /* may be NULL */
+    const srv_warnings *warnings;  /* may be NULL */
     int decimals;                   /* -1: the shortest text */
     bool marks;                     /* true: cells of a mask, 1 visible and 0 hidden */
 } srv_heat_answer;

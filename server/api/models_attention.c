@@ -34,7 +34,7 @@ typedef struct sites_pass {
     bool wanted[ATTN_MODEL_SITES];
     size_t site_count;
     bool unasked; /* true: `return` was not sent, so the default applies */
-    attn_warnings warnings;
+    srv_warnings warnings;
     attn_model_outputs out;
 } sites_pass;
 

@@ -66,7 +66,7 @@ typedef struct srv_reading {
     int which;               /* SRV_SOURCE or SRV_TARGET */
     const char *names[3];    /* names of the fields for text, tokens and ids */
     size_t most;             /* most tokens of a sequence */
-    attn_warnings *warnings; /* gets the words that the vocabulary lacks */
+    srv_warnings *warnings; /* gets the words that the vocabulary lacks */
 } srv_reading;
 
 /* Reads the sequences of source or target. out->count is 0 if none was sent. false: a problem is

@@ -279,7 +279,6 @@ typedef struct attn_diagnoses {
 typedef struct attn_diagnose_input {
     const attn_measures *measures;
     const attn_head_distances *distances; /* [batches]; NULL: head_collapse is not tested */
-    const attn_warnings *mask_warnings;   /* from attn_mask_lint, added to the result; or NULL */
     const attn_attention *run;            /* NULL: causes of near-uniform weights are not sought */
     size_t layers;                        /* number of layers that the batches cover, or 1 */
     bool layered;                         /* texts name heads with their layer */
@@ -288,8 +287,8 @@ typedef struct attn_diagnose_input {
 
 /* Finds what is unusual about the heads. Codes: near_uniform (near_uniform_scores,
  * near_uniform_keys or near_uniform_task if the cause is known), saturated_softmax, sink_heads,
- * head_collapse, similar_heads, mask_leak, memory, and the codes of the mask's warnings. The texts
- * are in the arena and name the thresholds (lib/analysis/diagnose.h). */
+ * head_collapse, similar_heads, mask_leak, memory. The texts are in the arena and name the
+ * thresholds (lib/analysis/diagnose.h). */
 attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn_diagnoses *out,
                           attn_error *err);
 /* Returns the sentence to show with every analysis: weights are not an explanation. */

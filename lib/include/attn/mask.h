@@ -15,6 +15,7 @@
 #include "pool.h"
 #include "status.h"
 #include "tensor.h"
+#include "warning.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -137,17 +138,8 @@ bool attn_mask_same_batches(const attn_mask *m);
  * The text is in the arena. */
 const char *attn_mask_words(const attn_mask *m, attn_arena *arena);
 
-/* Warnings about masks that are legal but probably not intended. Each has a stable code and a
- * text. */
-typedef struct attn_warning {
-    const char *code;  /* "mask_rank", "mask_not_causal", "padding_by_query", "hidden_rows", … */
-    const char *where; /* the layer, or "" */
-    const char *text;
-} attn_warning;
-typedef struct attn_warnings {
-    attn_warning *items;
-    size_t count;
-} attn_warnings;
+/* Checks the mask for what is legal but probably not intended (warning.h). The warnings and the
+ * layers to which they point are in the arena and in the mask. ATTN_ENOMEM. */
 attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings *out,
                            attn_error *err);
 
