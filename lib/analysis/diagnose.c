@@ -513,16 +513,6 @@ static bool find_memory(const attn_diagnose_input *in, findings *f) {
     return find(f, "memory", &s, numbers, 2, NULL, 0);
 }
 
-static bool find_mask(const attn_diagnose_input *in, findings *f) {
-    bool ok = true;
-    for (size_t i = 0; ok && in->mask_warnings && i < in->mask_warnings->count; i++) {
-        attn_sentence s = {.used = 0};
-        attn_analysis_say(&s, "%s.", in->mask_warnings->items[i].text);
-        ok = find(f, in->mask_warnings->items[i].code, &s, NULL, 0, NULL, 0);
-    }
-    return ok;
-}
-
 attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn_diagnoses *out,
                           attn_error *err) {
     findings f = {.arena = arena};
@@ -536,7 +526,7 @@ attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn
     ok = ok && find_saturated(in, heads, &f) && find_sinks(in, heads, &f);
     for (size_t b = 0; ok && in->distances && b < in->measures->batches; b++)
         ok = find_alike(in, &in->distances[b], heads, &f);
-    ok = ok && find_leaks(in, heads, &f) && find_mask(in, &f) && find_memory(in, &f);
+    ok = ok && find_leaks(in, heads, &f) && find_memory(in, &f);
     if (!ok)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for diagnoses");
     *out = (attn_diagnoses){f.items, f.count};

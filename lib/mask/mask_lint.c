@@ -6,14 +6,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "mask/mask_words.h"
+#include "mask/mask_private.h"
+#include "mask/warning_list.h"
 #include "number/hash.h"
 
 enum {
     MOST_CELLS = 1 << 24,       /* cells read to find blind rows; most rows need one cell */
     MOST_LAYER_CELLS = 1 << 20, /* cells of one layer that a check reads, in a few milliseconds */
     NAMED = 8,                  /* rows that a warning names */
-    WARNINGS = 4 * ATTN_MASK_LAYERS + 2,
 };
 
 /* For the checks of one layer, a bias of at most this hides its key, as it does in practice. */
@@ -30,12 +30,8 @@ typedef struct linter {
     bool failed;
 } linter;
 
-static void warn(linter *l, const char *code, const char *where, const attn_mask_text *t) {
-    const char *text = attn_arena_text(l->arena, t->text, t->used);
-    if (!text)
-        l->failed = true;
-    else if (l->found.count < WARNINGS)
-        l->found.items[l->found.count++] = (attn_warning){code, where, text};
+static void warn(linter *l, attn_warning w) {
+    l->failed |= !attn_warnings_add(&l->found, l->arena, &w);
 }
 
 /* --- shapes that can be read in two ways --- */
@@ -45,26 +41,13 @@ static void check_rank(linter *l, const attn_mask_layer *layer) {
     const attn_mask_shape *s = &l->m->shape;
     const attn_tensor *v = &layer->values;
     const size_t B = l->m->B;
-    char shape[128];
     bool as_padding = v->rank == 2 && s->batch_rank && B == s->L && v->dims[1] > 1;
     bool as_batches = v->rank == 3 && s->has_heads && B == s->H;
     if (B < 2 || v->dims[0] != B || !(as_padding || as_batches))
         return;
-    attn_mask_text t = {.used = 0};
-    attn_shape_text(v->dims, v->rank, shape, sizeof shape);
-    if (as_padding)
-        attn_mask_say(
-            &t,
-            "%s is read as [L, S], the same for every batch entry. B and L are both %zu: if "
-            "[B, S] was meant, send it as key_padding_mask or as %s",
-            shape, B, s->has_heads ? "[B, 1, 1, S]" : "[B, 1, S]");
-    else
-        attn_mask_say(
-            &t,
-            "%s is read as [H, L, S], the same for every batch entry. B and H are both %zu: "
-            "if [B, L, S] was meant, send it as [B, 1, L, S]",
-            shape, B);
-    warn(l, "mask_rank", layer->where, &t);
+    warn(l,
+         (attn_warning){.code = as_padding ? ATTN_WARN_MASK_OR_PADDING : ATTN_WARN_MASK_OR_BATCHES,
+                        .layer = layer});
 }
 
 /* --- triangles --- */
@@ -94,59 +77,24 @@ static triangle triangle_of(const attn_mask *m, const attn_mask_part *part) {
     return (triangle)still;
 }
 
-static void warn_upper(linter *l, const attn_mask_layer *layer, bool strict) {
-    /* 1 means hidden, and the ones form the lower triangle, which a causal mask keeps. */
-    const bool kept = layer->semantics == ATTN_SEM_HIDE;
-    attn_mask_text t = {.used = 0};
-    if (strict)
-        attn_mask_say(&t, "query i sees only keys behind it: torch.%s, so %s",
-                      kept ? "tril marks what a causal mask keeps"
-                           : "triu(…, diagonal=1) marks what a causal mask hides",
-                      kept                               ? "say mask_semantics \"keep\""
-                      : layer->values.dtype == ATTN_BOOL ? "invert it (here true = attend)"
-                                                         : "say mask_semantics \"hide\"");
-    else
-        attn_mask_say(&t, "query i sees the keys from i on: the transpose of a causal mask, which "
-                          "lets it see keys 0 to i");
-    warn(l, "mask_not_causal", layer->where, &t);
-}
-
 static void check_triangle(linter *l, const attn_mask_layer *layer, const attn_mask_part *part) {
     const attn_mask_shape *s = &l->m->shape;
     if (!part->view.row || !part->view.col || s->L < 2 || s->S < 2)
         return;
     triangle shape = triangle_of(l->m, part);
-    if (shape == UPPER || shape == STRICT_UPPER)
-        warn_upper(l, layer, shape == STRICT_UPPER);
-    if (shape != LOWER || s->L == s->S)
-        return;
-    attn_mask_text t = {.used = 0};
-    attn_mask_say(&t,
-                  "a causal mask of %zu queries and %zu keys that starts at the upper left: ", s->L,
-                  s->S);
-    if (s->S > s->L)
-        attn_mask_say(&t,
-                      "no query sees keys from %zu on. When the queries are the last tokens, use "
-                      "is_causal with query_offset \"end\"",
-                      s->L);
-    else
-        attn_mask_say(&t, "queries from %zu on see every key", s->S - 1);
-    warn(l, "causal_not_square", layer->where, &t);
+    if (shape == UPPER)
+        warn(l, (attn_warning){.code = ATTN_WARN_MASK_TRANSPOSED, .layer = layer});
+    else if (shape == STRICT_UPPER)
+        warn(l, (attn_warning){.code = ATTN_WARN_MASK_INVERTED, .layer = layer});
+    else if (shape == LOWER && s->L != s->S)
+        warn(l, (attn_warning){.code = ATTN_WARN_MASK_AT_START, .layer = layer});
 }
 
-/* Warns about is_causal with more keys than queries and no stated position of the queries. */
+/* Warns about a causal layer with more keys than queries and no stated position of the queries. */
 static void check_causal(linter *l, const attn_mask_layer *layer) {
     const attn_mask_shape *s = &l->m->shape;
-    if (l->m->stated_offset != ATTN_OFFSET_DEFAULT || s->past || s->S <= s->L)
-        return;
-    attn_mask_text t = {.used = 0};
-    attn_mask_say(
-        &t,
-        "%zu quer%s, %zu keys, and query 0 stands at key 0: no query sees keys from %zu on. "
-        "When the queries are the last tokens, say query_offset \"end\"; query_offset 0 "
-        "confirms the start",
-        s->L, s->L == 1 ? "y" : "ies", s->S, s->L);
-    warn(l, "causal_not_square", layer->where, &t);
+    if (l->m->stated_offset == ATTN_OFFSET_DEFAULT && !s->past && s->S > s->L)
+        warn(l, (attn_warning){.code = ATTN_WARN_CAUSAL_AT_START, .layer = layer});
 }
 
 /* --- padding in a mask that has a query axis --- */
@@ -230,19 +178,6 @@ static size_t extra_keys(const attn_mask_part *part, size_t b, size_t h, size_t 
     return extra;
 }
 
-static bool warn_by_query(linter *l, const attn_mask_part *part, size_t b, size_t keys,
-                          const row_census *c) {
-    attn_mask_text t = {.used = 0};
-    attn_mask_say(
-        &t,
-        "batch entry %zu: %zu key%s hidden from every query, and %zu quer%s nothing. Hiding "
-        "the keys is enough for padding; here the outputs of padding queries become zeros. "
-        "Was [.., 1, S] or key_padding_mask meant?",
-        b, keys, keys == 1 ? " is" : "s are", c->blind, c->blind == 1 ? "y sees" : "ies see");
-    warn(l, "padding_by_query", part->layer->where, &t);
-    return true;
-}
-
 /* Adds a warning if almost all rows of a head hide the same keys, as padding does, but some rows
  * differ, which padding does not. Returns whether it added one. */
 static bool check_census(linter *l, const attn_mask_part *part, size_t b, size_t h,
@@ -252,33 +187,27 @@ static bool check_census(linter *l, const attn_mask_part *part, size_t b, size_t
     if (c->common < 2)
         return false;
     size_t padding = hidden_in_row(part, b, h, c->model, S);
-    if (padding && c->blind && !c->other)
-        return warn_by_query(l, part, b, padding, c);
+    if (padding && c->blind && !c->other) {
+        warn(l, (attn_warning){.code = ATTN_WARN_PADDING_OF_QUERIES,
+                               .layer = part->layer,
+                               .batch = b,
+                               .keys = padding,
+                               .queries = c->blind});
+        return true;
+    }
     if (L < 4 || !c->other || c->other + c->blind > L / 4)
         return false;
     size_t more = extra_keys(part, b, h, c->model, c->last, S, &key);
     size_t extra = extra_keys(part, b, h, c->model, c->first, S, &key);
     if (!extra || !more || (c->other > 1 && (extra > 1 || more > 1)))
         return false;
-    attn_mask_text t = {.used = 0};
-    attn_mask_say(&t,
-                  "batch entry %zu: key %zu is hidden from %zu of %zu queries but visible to query "
-                  "%zu. If it is padding it still receives mass: padding does not differ over "
-                  "queries",
-                  b, key, c->common + c->blind, L, c->first);
-    warn(l, "padding_by_query", part->layer->where, &t);
+    warn(l, (attn_warning){.code = ATTN_WARN_PADDING_SEEN,
+                           .layer = part->layer,
+                           .batch = b,
+                           .key = key,
+                           .queries = c->common + c->blind,
+                           .query = c->first});
     return true;
-}
-
-static void warn_whole_queries(linter *l, const attn_mask_layer *layer) {
-    char shape[128];
-    attn_mask_text t = {.used = 0};
-    attn_mask_say(
-        &t,
-        "the last axis of %s is 1: the mask hides whole queries, and no key. A padding mask "
-        "differs over keys: [.., 1, S] or key_padding_mask",
-        attn_shape_text(layer->values.dims, layer->values.rank, shape, sizeof shape));
-    warn(l, "padding_by_query", layer->where, &t);
 }
 
 static void check_padding(linter *l, const attn_mask_layer *layer, const attn_mask_part *part) {
@@ -289,7 +218,7 @@ static void check_padding(linter *l, const attn_mask_layer *layer, const attn_ma
     if (!part->view.row || s->L < 2 || s->S < 2)
         return;
     if (layer->values.dims[layer->values.rank - 1] == 1) {
-        warn_whole_queries(l, layer);
+        warn(l, (attn_warning){.code = ATTN_WARN_MASK_OF_QUERIES, .layer = layer});
         return;
     }
     if (!attn_size_mul(s->L, s->S, &cells) || cells > MOST_LAYER_CELLS)
@@ -326,11 +255,8 @@ static void check_gap(linter *l, const attn_mask_layer *layer, const attn_mask_p
         size_t gap = gap_of(part, b, S);
         if (gap == S)
             continue;
-        attn_mask_text t = {.used = 0};
-        attn_mask_say(
-            &t, "batch entry %zu: key %zu is padding but stands between real keys%s", b, gap,
-            layer->kind == ATTN_LAYER_TOKENS ? "; does pad_id also mean something else?" : "");
-        warn(l, "padding_gap", layer->where, &t);
+        warn(l,
+             (attn_warning){.code = ATTN_WARN_PADDING_GAP, .layer = layer, .batch = b, .key = gap});
         return;
     }
 }
@@ -355,51 +281,38 @@ static bool row_is_blind(const attn_mask *m, size_t b, size_t h, size_t i, size_
     return true;
 }
 
-static void name_row(attn_mask_text *t, const linter *l, size_t b, size_t h, size_t i) {
-    attn_mask_say(t, "%s", t->used ? ", " : "");
-    if (!l->m->same_batches)
-        attn_mask_say(t, "batch %zu ", b);
-    if (!l->m->same_heads)
-        attn_mask_say(t, "head %zu ", h);
-    attn_mask_say(t, "query %zu", i);
-}
-
 static void check_rows(linter *l) {
     const attn_mask *m = l->m;
     const size_t B = m->same_batches && m->B ? 1 : m->B, L = m->shape.L;
     const size_t H = m->same_heads && m->shape.H ? 1 : m->shape.H;
-    size_t blind = 0, looked = 0, rows = 0;
-    attn_mask_text names, t;
-    names.used = t.used = 0;
+    attn_warning w = {
+        .code = ATTN_WARN_HIDDEN_ROWS, .all_batches = m->same_batches, .all_heads = m->same_heads};
+    attn_warning_row named[NAMED];
+    size_t looked = 0;
     if (attn_mask_fills(m) || attn_mask_is_plain(m))
         return;
     for (size_t b = 0; b < B && looked < MOST_CELLS; b++)
         for (size_t h = 0; h < H && looked < MOST_CELLS; h++)
-            for (size_t i = 0; i < L && looked < MOST_CELLS; i++, rows++)
-                if (row_is_blind(m, b, h, i, &looked) && blind++ < NAMED)
-                    name_row(&names, l, b, h, i);
-    if (!blind)
+            for (size_t i = 0; i < L && looked < MOST_CELLS; i++, w.rows_read++)
+                if (row_is_blind(m, b, h, i, &looked) && w.queries++ < NAMED)
+                    named[w.row_count++] = (attn_warning_row){b, h, i};
+    if (!w.queries)
         return;
-    attn_mask_say(&t, "%zu row%s of %zu see%s no key: %s%s%s%s. %s output and weights are zeros",
-                  blind, blind == 1 ? "" : "s", rows, blind == 1 ? "s" : "", names.text,
-                  blind > NAMED ? ", …" : "", B < m->B ? ", in every batch entry" : "",
-                  H < m->shape.H ? ", in every head" : "", blind == 1 ? "Its" : "Their");
-    if (looked >= MOST_CELLS)
-        attn_mask_say(&t, " (the rows behind these were not looked at)");
-    warn(l, "hidden_rows", "", &t);
+    w.partial = looked >= MOST_CELLS;
+    attn_warning_row *rows = attn_arena_small(l->arena, w.row_count * sizeof *rows);
+    l->failed |= !rows;
+    if (!rows)
+        return;
+    memcpy(rows, named, w.row_count * sizeof *rows);
+    w.rows = rows;
+    warn(l, w);
 }
 
 static void check_fill(linter *l) {
     const attn_mask *m = l->m;
     const bool fills = m->keep_count || m->pattern_count || !attn_mask_is_open(m);
-    if (!attn_mask_fills(m) || m->fill_value <= FILL_LEAKS || !fills)
-        return;
-    attn_mask_text t = {.used = 0};
-    attn_mask_say(&t,
-                  "a fill of %g is not far below the scores: masked keys, padding too, still "
-                  "receive mass. -1e9 is what other codes use",
-                  m->fill_value);
-    warn(l, "fill_leaks", "mask_fill", &t);
+    if (attn_mask_fills(m) && m->fill_value > FILL_LEAKS && fills)
+        warn(l, (attn_warning){.code = ATTN_WARN_FILL_LEAKS, .value = m->fill_value});
 }
 
 static void check_layer(linter *l, size_t i) {
@@ -429,14 +342,14 @@ static void check_layer(linter *l, size_t i) {
 
 attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings *out,
                            attn_error *err) {
-    linter l = {.m = m, .arena = arena};
-    const bool cells = m->B && m->shape.H && m->shape.L && m->shape.S;
-    if (!cells || !m->layer_count) {
-        *out = (attn_warnings){0};
+    const attn_mask_shape *s = &m->shape;
+    linter l = {.m = m,
+                .arena = arena,
+                .found = {.B = m->B, .H = s->H, .L = s->L, .S = s->S, .has_heads = s->has_heads}};
+    if (!m->B || !s->H || !s->L || !s->S || !m->layer_count) {
+        *out = l.found;
         return ATTN_OK;
     }
-    l.found.items = attn_arena_small(arena, WARNINGS * sizeof *l.found.items);
-    l.failed = !l.found.items;
     for (size_t i = 0; i < m->layer_count && !l.failed; i++)
         check_layer(&l, i);
     if (!l.failed)

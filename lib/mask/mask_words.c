@@ -4,14 +4,22 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "mask/mask_words.h"
+#include "mask/mask_private.h"
 
 enum {
     LISTED = 8,        /* most batch entries whose numbers are listed; "…" stands for others */
     COUNTED = 1 << 20, /* most elements of a layer whose hidden cells are counted */
 };
 
-void attn_mask_say(attn_mask_text *t, const char *format, ...) {
+/* Sentences in a buffer of fixed size. Text that does not fit is dropped. */
+typedef struct mask_text {
+    char text[4096];
+    size_t used;
+} mask_text;
+
+static void say(mask_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(mask_text *t, const char *format, ...) {
     size_t room = sizeof t->text - t->used;
     va_list args;
     va_start(args, format);
@@ -22,11 +30,11 @@ void attn_mask_say(attn_mask_text *t, const char *format, ...) {
 }
 
 /* Writes the position i + shift, such as "i", "i + 2" or "i - 3". */
-static void say_place(attn_mask_text *t, int64_t shift) {
+static void say_place(mask_text *t, int64_t shift) {
     if (shift)
-        attn_mask_say(t, "i %c %" PRId64, shift < 0 ? '-' : '+', shift < 0 ? -shift : shift);
+        say(t, "i %c %" PRId64, shift < 0 ? '-' : '+', shift < 0 ? -shift : shift);
     else
-        attn_mask_say(t, "i");
+        say(t, "i");
 }
 
 static bool one_offset(const attn_mask *m) {
@@ -38,40 +46,40 @@ static bool one_offset(const attn_mask *m) {
 
 /* Writes which keys query i sees: from `left` keys before its position to `right` keys after it
  * (-1: no limit). */
-static void say_interval(attn_mask_text *t, const attn_mask *m, int64_t left, int64_t right) {
+static void say_interval(mask_text *t, const attn_mask *m, int64_t left, int64_t right) {
     const bool one = m->B && one_offset(m);
     const int64_t offset = one ? m->offset[0] : 0;
-    attn_mask_say(t, one || !m->B ? "query i sees keys "
-                                  : "query i, placed at key i plus the offset of its batch entry, "
-                                    "sees with i so placed keys ");
+    say(t, one || !m->B ? "query i sees keys "
+                        : "query i, placed at key i plus the offset of its batch entry, "
+                          "sees with i so placed keys ");
     if (left < 0)
-        attn_mask_say(t, "0");
+        say(t, "0");
     else
         say_place(t, offset - left);
-    attn_mask_say(t, " to ");
+    say(t, " to ");
     if (right < 0)
-        attn_mask_say(t, "the last");
+        say(t, "the last");
     else
         say_place(t, offset + right);
     if (one || !m->B)
         return;
-    attn_mask_say(t, " (offsets");
+    say(t, " (offsets");
     for (size_t b = 0; b < m->B && b < LISTED; b++)
-        attn_mask_say(t, "%s %" PRId64, b ? "," : "", m->offset[b]);
-    attn_mask_say(t, m->B > LISTED ? ", …)" : ")");
+        say(t, "%s %" PRId64, b ? "," : "", m->offset[b]);
+    say(t, m->B > LISTED ? ", …)" : ")");
 }
 
-static void say_window(attn_mask_text *t, const attn_mask *m, const attn_mask_layer *layer) {
-    attn_mask_say(t, "window: ");
+static void say_window(mask_text *t, const attn_mask *m, const attn_mask_layer *layer) {
+    say(t, "window: ");
     if (layer->window[0] < 0 && layer->window[1] < 0)
-        attn_mask_say(t, "open on both sides, hides nothing");
+        say(t, "open on both sides, hides nothing");
     else
         say_interval(t, m, layer->window[0], layer->window[1]);
 }
 
 /* Writes how many cells the tensor of a layer hides. An element that is broadcast to several cells
  * counts once. */
-static void say_hidden_cells(attn_mask_text *t, const attn_mask *m, const attn_mask_part *part) {
+static void say_hidden_cells(mask_text *t, const attn_mask *m, const attn_mask_part *part) {
     const attn_mask_shape *s = &m->shape;
     size_t count, hidden = 0;
     if (!attn_tensor_count(&part->layer->values, &count) || !count || count > COUNTED)
@@ -92,12 +100,12 @@ static void say_hidden_cells(attn_mask_text *t, const attn_mask *m, const attn_m
                     hidden += attn_mask_part_hides(part, -INFINITY, b, h, i, j);
     }
     if (hidden)
-        attn_mask_say(t, ", hides %zu of its %zu cells", hidden, count);
+        say(t, ", hides %zu of its %zu cells", hidden, count);
     else if (part->view.dtype == ATTN_BOOL)
-        attn_mask_say(t, ", hides nothing");
+        say(t, ", hides nothing");
 }
 
-static void say_values(attn_mask_text *t, const attn_mask *m, const attn_mask_layer *layer,
+static void say_values(mask_text *t, const attn_mask *m, const attn_mask_layer *layer,
                        const attn_mask_part *part) {
     char shape[128];
     const bool numbers = layer->values.dtype != ATTN_BOOL;
@@ -105,69 +113,66 @@ static void say_values(attn_mask_text *t, const attn_mask *m, const attn_mask_la
     if (layer->kind == ATTN_LAYER_VALUES && part && part->view.dtype == ATTN_BOOL)
         meaning = layer->semantics == ATTN_SEM_HIDE ? (numbers ? "1 = hidden" : "true = hidden")
                                                     : (numbers ? "1 = attend" : "true = attend");
-    attn_mask_say(t, "%s: %s %s, %s", layer->where, numbers ? "numbers" : "booleans",
-                  attn_shape_text(layer->values.dims, layer->values.rank, shape, sizeof shape),
-                  meaning);
+    say(t, "%s: %s %s, %s", layer->where, numbers ? "numbers" : "booleans",
+        attn_shape_text(layer->values.dims, layer->values.rank, shape, sizeof shape), meaning);
     if (part)
         say_hidden_cells(t, m, part);
 }
 
 /* Writes how many keys a padding layer hides in each batch entry, such as "hides 2, 1 of 6 keys by
  * batch entry". */
-static void say_hidden_keys(attn_mask_text *t, const attn_mask *m, const attn_mask_part *part) {
+static void say_hidden_keys(mask_text *t, const attn_mask *m, const attn_mask_part *part) {
     bool same = true;
     for (size_t b = 1; b < m->B; b++)
         same &= part->view.batch[b] == part->view.batch[0];
-    attn_mask_say(t, "hides");
+    say(t, "hides");
     size_t entries = same && m->B ? 1 : m->B;
     for (size_t b = 0; b < entries && b < LISTED; b++) {
         size_t hidden = 0;
         for (size_t j = 0; j < m->shape.S; j++)
             hidden += attn_mask_part_hides(part, -INFINITY, b, 0, 0, j);
-        attn_mask_say(t, "%s %zu", b ? "," : "", hidden);
+        say(t, "%s %zu", b ? "," : "", hidden);
     }
-    attn_mask_say(t, "%s of %zu keys%s", entries > LISTED ? ", …" : "", m->shape.S,
-                  entries > 1 ? " by batch entry" : "");
+    say(t, "%s of %zu keys%s", entries > LISTED ? ", …" : "", m->shape.S,
+        entries > 1 ? " by batch entry" : "");
 }
 
-static void say_lengths(attn_mask_text *t, const attn_mask *m, const attn_mask_layer *layer) {
-    attn_mask_say(t, "%s: of %zu keys the first", layer->where, m->shape.S);
+static void say_lengths(mask_text *t, const attn_mask *m, const attn_mask_layer *layer) {
+    say(t, "%s: of %zu keys the first", layer->where, m->shape.S);
     for (size_t b = 0; b < m->B && b < LISTED; b++)
-        attn_mask_say(t, "%s %" PRId64, b ? "," : "", m->lengths[b]);
-    attn_mask_say(t, "%s are real%s", m->B > LISTED ? ", …" : "",
-                  m->B > 1 ? ", by batch entry" : "");
+        say(t, "%s %" PRId64, b ? "," : "", m->lengths[b]);
+    say(t, "%s are real%s", m->B > LISTED ? ", …" : "", m->B > 1 ? ", by batch entry" : "");
 }
 
-static void say_pattern(attn_mask_text *t, const attn_pattern *p) {
+static void say_pattern(mask_text *t, const attn_pattern *p) {
     switch (p->kind) {
     case ATTN_PATTERN_LOCAL:
-        attn_mask_say(t, "local: a query sees keys within a distance of %" PRId64, p->radius);
+        say(t, "local: a query sees keys within a distance of %" PRId64, p->radius);
         break;
     case ATTN_PATTERN_STRIDED:
-        attn_mask_say(t,
-                      "strided: a query sees keys at multiples of %" PRId64
-                      " from itself, and keys within a distance of %" PRId64,
-                      p->stride, p->local);
+        say(t,
+            "strided: a query sees keys at multiples of %" PRId64
+            " from itself, and keys within a distance of %" PRId64,
+            p->stride, p->local);
         break;
     case ATTN_PATTERN_BLOCK:
-        attn_mask_say(t, "block: a query sees the keys of its own block of %" PRId64 " positions",
-                      p->size);
+        say(t, "block: a query sees the keys of its own block of %" PRId64 " positions", p->size);
         break;
     case ATTN_PATTERN_GLOBAL:
-        attn_mask_say(t,
-                      "global: the first %" PRId64 " positions see and are seen by all, others see "
-                      "keys within a distance of %" PRId64,
-                      p->keys, p->local);
+        say(t,
+            "global: the first %" PRId64 " positions see and are seen by all, others see "
+            "keys within a distance of %" PRId64,
+            p->keys, p->local);
         break;
     }
 }
 
-static void say_layer(attn_mask_text *t, const attn_mask *m, size_t i) {
+static void say_layer(mask_text *t, const attn_mask *m, size_t i) {
     const attn_mask_layer *layer = &m->layers[i];
     const attn_mask_part *part = attn_mask_part_of(m, i);
     switch (layer->kind) {
     case ATTN_LAYER_CAUSAL:
-        attn_mask_say(t, "causal: ");
+        say(t, "causal: ");
         say_interval(t, m, -1, 0);
         break;
     case ATTN_LAYER_WINDOW:
@@ -178,40 +183,39 @@ static void say_layer(attn_mask_text *t, const attn_mask *m, size_t i) {
         say_values(t, m, layer, part);
         break;
     case ATTN_LAYER_BITS:
-        attn_mask_say(t, "%s: bits, 1 = attend", layer->where);
+        say(t, "%s: bits, 1 = attend", layer->where);
         say_hidden_cells(t, m, part);
         break;
     case ATTN_LAYER_PATTERN:
         say_pattern(t, &layer->pattern);
         break;
     case ATTN_LAYER_PADDING:
-        attn_mask_say(t, "%s: ", layer->where);
+        say(t, "%s: ", layer->where);
         say_hidden_keys(t, m, part);
         break;
     case ATTN_LAYER_LENGTHS:
         say_lengths(t, m, layer);
         break;
     case ATTN_LAYER_TOKENS:
-        attn_mask_say(t, "%s: keys with the id %" PRId64 " are padding, ", layer->where,
-                      layer->pad_id);
+        say(t, "%s: keys with the id %" PRId64 " are padding, ", layer->where, layer->pad_id);
         say_hidden_keys(t, m, part);
         break;
     }
 }
 
 const char *attn_mask_words(const attn_mask *m, attn_arena *arena) {
-    attn_mask_text t = {.used = 0};
+    mask_text t = {.used = 0};
     if (!m->layer_count)
-        attn_mask_say(&t, "none: every query sees every key");
+        say(&t, "none: every query sees every key");
     for (size_t i = 0; i < m->layer_count; i++) {
-        attn_mask_say(&t, "%s", i ? "; " : "");
+        say(&t, "%s", i ? "; " : "");
         say_layer(&t, m, i);
     }
     if (attn_mask_fills(m))
-        attn_mask_say(&t, "; %s %g instead of hiding them",
-                      m->fill == ATTN_FILL_ADD ? "masked scores are lowered by adding"
-                                               : "masked scores are replaced by",
-                      m->fill_value);
+        say(&t, "; %s %g instead of hiding them",
+            m->fill == ATTN_FILL_ADD ? "masked scores are lowered by adding"
+                                     : "masked scores are replaced by",
+            m->fill_value);
     const char *text = attn_arena_text(arena, t.text, t.used);
     return text ? text : "";
 }

@@ -148,12 +148,12 @@ static attn_status compute(srv_analyses_call *call, attn_error *err) {
     attn_weight_source first, second;
     attn_status status = ATTN_OK;
     if (call->mask && !call->run)
-        status = attn_mask_lint(call->mask, req->arena, &call->warnings, err);
+        status = srv_warnings_of_mask(&call->warnings, req->arena, call->mask, err);
     if (!status)
         status = warn_of_missing_mask(call, err);
     if (!status)
         status = warn_of_weights(call, err);
-    an->mask_warnings = &call->warnings;
+    an->warnings = &call->warnings;
     if (!status)
         status = open_operand(call, call->run, &call->body.weights, &call->dims, lanes, &an->source,
                               err);

@@ -41,13 +41,13 @@ extern const char *const srv_analysis_items_run[]; /* items for a single layer, 
 typedef struct srv_analysis {
     srv_request *req;
     unsigned items;
-    size_t B, H, L, S;         /* shape of the weights; B is layers times batch entries */
-    size_t layers;             /* number of layers; 1 if the weights have no layer axis */
-    bool layered;              /* the weights have a layer axis */
-    attn_weight_source source; /* set before srv_analysis_run */
-    const attn_mask *mask;     /* NULL: no mask */
-    const attn_attention *run; /* NULL: the weights do not come from a run */
-    const attn_warnings *mask_warnings;
+    size_t B, H, L, S;            /* shape of the weights; B is layers times batch entries */
+    size_t layers;                /* number of layers; 1 if the weights have no layer axis */
+    bool layered;                 /* the weights have a layer axis */
+    attn_weight_source source;    /* set before srv_analysis_run */
+    const attn_mask *mask;        /* NULL: no mask */
+    const attn_attention *run;    /* NULL: the weights do not come from a run */
+    const srv_warnings *warnings; /* they are added to the diagnoses */
     const srv_labels *labels;
     attn_measure_options options;
     attn_measures measures;
@@ -132,7 +132,7 @@ typedef struct srv_analyses_call {
     attn_head_sum *difference, *gradient;
     attn_cost cost;
     double text;
-    attn_warnings warnings;
+    srv_warnings warnings;
 } srv_analyses_call;
 
 /* Reads the body into dims, mask, options and cost. false: a problem is set. */

@@ -264,16 +264,37 @@ static attn_status name_patterns(srv_analysis *an, attn_error *err) {
     return status;
 }
 
+/* Appends the warnings of the request to the diagnoses. */
+static bool repeat_warnings(const srv_warnings *from, attn_arena *arena, attn_diagnoses *to) {
+    attn_diagnosis *items = attn_arena_zeroed(arena, to->count + from->count, sizeof *items);
+    if (!items)
+        return false;
+    if (to->count)
+        memcpy(items, to->items, to->count * sizeof *items);
+    for (size_t i = 0; i < from->count; i++) {
+        attn_text t = {.arena = arena};
+        attn_text_add(&t, "%s.", from->items[i].text);
+        if (t.failed)
+            return false;
+        items[to->count++] = (attn_diagnosis){.code = from->items[i].code, .text = t.data};
+    }
+    to->items = items;
+    return true;
+}
+
 static attn_status diagnose(srv_analysis *an, attn_error *err) {
     const attn_diagnose_input in = {.measures = &an->measures,
                                     .distances = an->pairs,
-                                    .mask_warnings = an->mask_warnings,
                                     .run = an->run,
                                     .layers = an->layers,
                                     .layered = an->layered,
                                     .L = an->L,
                                     .S = an->S};
-    return attn_diagnose(&in, an->req->arena, &an->diagnoses, err);
+    attn_arena *arena = an->req->arena;
+    attn_status status = attn_diagnose(&in, arena, &an->diagnoses, err);
+    if (!status && an->warnings && !repeat_warnings(an->warnings, arena, &an->diagnoses))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for diagnoses");
+    return status;
 }
 
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err) {

@@ -72,7 +72,7 @@ typedef struct srv_attention_call {
     double kept;   /* share of the cells that are visible, for explain */
     bool analyses; /* true: the answer holds an analysis */
     srv_analysis analysis;
-    attn_warnings warnings;
+    srv_warnings warnings;
     attn_verification verification;
     const srv_run *run; /* the stored run, held until the answer; NULL: not stored */
     size_t text;        /* upper bound of the answer's bytes */

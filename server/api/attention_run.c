@@ -145,7 +145,7 @@ static attn_status analyse(srv_attention_call *call, attn_error *err) {
     attn_status status = open_rows(call, &an->source, err);
     an->run = call->op;
     an->mask = attn_attention_mask(call->op);
-    an->mask_warnings = &call->warnings;
+    an->warnings = &call->warnings;
     return status ? status : srv_analysis_run(an, srv_request_pool(call->req), err);
 }
 
@@ -199,8 +199,9 @@ static bool compute(srv_attention_call *call) {
                                    &req->control, req->arena, call->shaped, &err);
     if (!status)
         status = attn_attention_new(call->shaped, req->arena, &call->op, &err);
-    if (!status)
-        status = attn_mask_lint(attn_attention_mask(call->op), req->arena, &call->warnings, &err);
+    if (!status && call->shaped->mask.count > 0)
+        status =
+            srv_warnings_of_mask(&call->warnings, req->arena, attn_attention_mask(call->op), &err);
     if (!status)
         status = run(call, &err);
     if (status)

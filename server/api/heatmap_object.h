@@ -6,6 +6,7 @@
 #include "api/figure_input.h"
 #include "api/scope.h"
 #include "api/text_reply.h"
+#include "api/warnings.h"
 
 typedef enum srv_encoding {
     SRV_CELLS_JSON,
@@ -62,7 +63,7 @@ typedef struct srv_heat_answer {
     const srv_labels *labels;       /* labels of the whole matrix */
     const srv_strings *titles;      /* one title for each head; NULL: none */
     const srv_figure_input *figure; /* from the request, or set by srv_figure_init */
-    const attn_warnings *warnings;  /* NULL: none */
+    const srv_warnings *warnings;   /* NULL: none */
     int decimals;                   /* decimals of cells; -1: the shortest text that round-trips */
     bool marks;                     /* the cells are those of a mask: 1 visible, 0 hidden */
 } srv_heat_answer;

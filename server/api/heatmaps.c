@@ -30,7 +30,7 @@ typedef struct heatmaps_call {
     attn_heatmap_options options;
     attn_cost cost;
     attn_heatmaps maps;
-    attn_warnings warnings;
+    srv_warnings warnings;
 } heatmaps_call;
 
 #define AT(member) offsetof(heatmaps_body, member)

@@ -230,7 +230,7 @@ static bool compile(srv_masks_call *call) {
         return false;
     }
     call->B = attn_mask_batches(call->mask);
-    if (attn_mask_lint(call->mask, req->arena, &call->warnings, &err)) {
+    if (srv_warnings_of_mask(&call->warnings, req->arena, call->mask, &err)) {
         srv_problem_error(req, &err);
         return false;
     }

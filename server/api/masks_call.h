@@ -44,7 +44,7 @@ typedef struct srv_masks_call {
     double kept;         /* share of the cells that are visible */
     double cells, bound; /* number of cells; `bound`: the same with axes of 0 counted as 1 */
     attn_mask *mask;
-    attn_warnings warnings;
+    srv_warnings warnings;
 } srv_masks_call;
 
 double srv_masks_batches(const srv_masks_call *call);

@@ -35,7 +35,7 @@ typedef struct sites_pass {
     bool wanted[ATTN_MODEL_SITES];
     size_t site_count;
     bool unasked; /* `return` was not sent; the answer then has weights unless they are too many */
-    attn_warnings warnings;
+    srv_warnings warnings;
     attn_model_outputs out;
 } sites_pass;
 

@@ -63,10 +63,10 @@ typedef struct srv_reading {
     srv_request *req;
     const srv_model *model;
     const srv_scope *scope;
-    int which;               /* SRV_SOURCE or SRV_TARGET */
-    const char *names[3];    /* names of the fields for text, tokens and ids */
-    size_t most;             /* most tokens of a sequence */
-    attn_warnings *warnings; /* gets the words that the vocabulary lacks */
+    int which;              /* SRV_SOURCE or SRV_TARGET */
+    const char *names[3];   /* names of the fields for text, tokens and ids */
+    size_t most;            /* most tokens of a sequence */
+    srv_warnings *warnings; /* gets the words that the vocabulary lacks */
 } srv_reading;
 
 /* Reads the sequences of one side. If the request has none, out->count is 0. false: a problem is

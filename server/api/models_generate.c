@@ -160,7 +160,7 @@ typedef struct call {
     body body;
     srv_sequences source;
     size_t most; /* most tokens, the end token included */
-    attn_warnings warnings;
+    srv_warnings warnings;
     attn_generated *out; /* [B], one for each sequence */
     made *made;          /* [B], one for each sequence */
     told_steps steps;    /* used if the answer is a stream */

@@ -1,10 +1,7 @@
-/* Answers as text, and warnings as text or as JSON. Texts grow in the request's arena. */
+/* Answers as text. Texts grow in the request's arena. */
 #include "api/text_reply.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 attn_text srv_text_begin(srv_request *req) {
     return (attn_text){.arena = req->arena};
@@ -57,49 +54,4 @@ void srv_text_tensor(attn_text *t, const char *name, const attn_tensor *tensor, 
     attn_text_add(t, "%s:\n", name);
     attn_text_tensor(t, &shown);
     attn_text_add(t, "\n");
-}
-
-bool srv_warnings_add(attn_warnings *warnings, attn_arena *arena, const char *code,
-                      const char *where, const char *format, ...) {
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    attn_warning *items = attn_arena_small(arena, (warnings->count + 1) * sizeof *items);
-    const char *copy = attn_arena_text(arena, text, strlen(text));
-    if (!items || !copy)
-        return false;
-    if (warnings->count > 0)
-        memcpy(items, warnings->items, warnings->count * sizeof *items);
-    items[warnings->count++] = (attn_warning){code, where, copy};
-    warnings->items = items;
-    return true;
-}
-
-void srv_warnings_write(srv_json *j, const attn_warnings *warnings) {
-    if (warnings->count == 0)
-        return;
-    srv_json_key(j, "warnings");
-    srv_json_array(j);
-    for (size_t i = 0; i < warnings->count; i++) {
-        const attn_warning *w = &warnings->items[i];
-        srv_json_object(j);
-        srv_json_key(j, "code");
-        srv_json_string(j, w->code);
-        srv_json_key(j, "where");
-        srv_json_string(j, w->where);
-        srv_json_key(j, "text");
-        srv_json_string(j, w->text);
-        srv_json_object_end(j);
-    }
-    srv_json_array_end(j);
-}
-
-void srv_warnings_text(attn_text *t, const attn_warnings *warnings) {
-    for (size_t i = 0; i < warnings->count; i++) {
-        const attn_warning *w = &warnings->items[i];
-        attn_text_add(t, "warning (%s%s%s): %s\n", w->code, w->where[0] ? ", " : "", w->where,
-                      w->text);
-    }
 }

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "api/text_reply.h"
-
 #define TOLD 8 /* most heads that are named in warnings of one kind */
 
 typedef struct operand {
@@ -62,7 +60,7 @@ static bool is_padding(const char *label) {
 }
 
 bool srv_padding_begin(srv_padding *p, attn_arena *arena, const srv_labels *labels, bool many,
-                       attn_warnings *to) {
+                       srv_warnings *to) {
     *p = (srv_padding){.arena = arena, .labels = labels, .many = many, .to = to};
     for (size_t j = 0; j < labels->key.count; j++) {
         if (!is_padding(labels->key.values[j]))

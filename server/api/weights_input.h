@@ -4,6 +4,7 @@
 #define SRV_WEIGHTS_INPUT_H
 
 #include "api/scope.h"
+#include "api/warnings.h"
 
 /* Makes a source of the caller's weights [.., H, L, S]. `weights` and `dims` (with B, Hq, L and S)
  * must outlive the source. */
@@ -16,7 +17,7 @@ typedef struct srv_weights_lint {
     const attn_tensor *weights;
     const attn_attention_dims *dims; /* only B, Hq, L and S are read */
     const srv_labels *labels;        /* labels that may name padding tokens; NULL: none */
-    attn_warnings *warnings;
+    srv_warnings *warnings;
 } srv_weights_lint;
 
 /* Adds warnings about the weights. Fails with ATTN_ENOMEM or with an error of
@@ -30,7 +31,7 @@ typedef struct srv_padding {
     attn_arena *arena;
     const srv_labels *labels;
     size_t *keys, key_count; /* indices of the padding keys, ascending; 0: nothing is checked */
-    attn_warnings *to;
+    srv_warnings *to;
     bool many;         /* warnings name batch entry and head, because there are several */
     size_t heads_told; /* heads with weights on padding that got a warning of their own */
     size_t heads_left; /* further heads with weights on padding */
@@ -43,7 +44,7 @@ typedef struct srv_padding {
 
 /* Finds the padding keys. false: out of memory. */
 bool srv_padding_begin(srv_padding *p, attn_arena *arena, const srv_labels *labels, bool many,
-                       attn_warnings *to);
+                       srv_warnings *to);
 /* Returns whether query `i` is checked; padding queries are not. */
 bool srv_padding_counts(const srv_padding *p, size_t i);
 /* Takes the weights of query `i` on the padding keys, in the order of p->keys. */

@@ -1,4 +1,4 @@
-/* The linter and the words: what is warned of, what is not, and in which words. */
+/* The linter: what is warned of, what is not, and with which numbers. The words of a mask. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,12 +50,24 @@ static void lint(fixture *f) {
     assert_int_equal(attn_mask_lint(f->mask, f->arena, &f->found, &err), ATTN_OK);
 }
 
-static const attn_warning *warning(const fixture *f, const char *code) {
+static const attn_warning *warning(const fixture *f, attn_warning_code code) {
     for (size_t i = 0; i < f->found.count; i++)
-        if (!strcmp(f->found.items[i].code, code))
+        if (f->found.items[i].code == code)
             return &f->found.items[i];
     return NULL;
 }
+
+/* The warning that must be there. */
+static const attn_warning *need(const fixture *f, attn_warning_code code) {
+    const attn_warning *w = warning(f, code);
+    if (!w)
+        fail_msg("no warning: %s", attn_warning_text(code));
+    return w;
+}
+
+#define NAME(name, text) #name,
+static const char *const code_names[] = {ATTN_WARNINGS(NAME)};
+#undef NAME
 
 static void end(fixture *f) {
     attn_arena_free(f->arena);
@@ -72,7 +84,7 @@ static void codes_of(size_t L, size_t S, bool (*keep)(size_t i, size_t j), char 
     lint(&f);
     *codes = '\0';
     for (size_t i = 0; i < f.found.count; i++)
-        sprintf(codes + strlen(codes), "%s%s", i ? " " : "", f.found.items[i].code);
+        sprintf(codes + strlen(codes), "%s%s", i ? " " : "", code_names[f.found.items[i].code]);
     end(&f);
     free(data);
 }
@@ -132,23 +144,23 @@ static void test_patterns(void **state) {
         const char *codes;
     } cases[] = {
         {"all", 4, 4, all, ""},
-        {"none", 4, 4, none, "hidden_rows"},
+        {"none", 4, 4, none, "HIDDEN_ROWS"},
         {"causal", 8, 8, lower, ""},
-        {"transposed", 8, 8, upper, "mask_not_causal"},
-        {"inverted", 8, 8, strict_upper, "mask_not_causal hidden_rows"},
-        {"inverted 3", 3, 3, strict_upper, "mask_not_causal hidden_rows"},
-        {"start of a cache", 4, 6, lower, "causal_not_square"},
+        {"transposed", 8, 8, upper, "MASK_TRANSPOSED"},
+        {"inverted", 8, 8, strict_upper, "MASK_INVERTED HIDDEN_ROWS"},
+        {"inverted 3", 3, 3, strict_upper, "MASK_INVERTED HIDDEN_ROWS"},
+        {"start of a cache", 4, 6, lower, "MASK_AT_START"},
         {"end of a cache", 4, 6, end_aligned, ""},
-        {"more queries than keys", 6, 4, lower, "causal_not_square"},
+        {"more queries than keys", 6, 4, lower, "MASK_AT_START"},
         {"causal window", 8, 8, window, ""},
         {"padding", 8, 8, key_padding, ""},
-        {"padding of queries too", 8, 8, outer, "padding_by_query hidden_rows"},
-        {"a padding token sees itself", 8, 8, sees_itself, "padding_by_query"},
+        {"padding of queries too", 8, 8, outer, "PADDING_OF_QUERIES HIDDEN_ROWS"},
+        {"a padding token sees itself", 8, 8, sees_itself, "PADDING_SEEN"},
         {"packed texts", 8, 8, packed, ""},
         {"packed causal texts", 8, 8, packed_causal, ""},
         {"prefix", 8, 8, prefix, ""},
         {"causal and padded", 8, 8, padded_causal, ""},
-        {"first row blind", 2, 2, row_zero, "hidden_rows"},
+        {"first row blind", 2, 2, row_zero, "HIDDEN_ROWS"},
         {"one query", 1, 7, key_padding, ""},
         {"one key", 7, 1, all, ""},
     };
@@ -182,17 +194,19 @@ static void test_numbers_and_meanings(void **state) {
     add_tensor(&f, ATTN_LAYER_VALUES, "attn_mask", hide, ATTN_F32, dims, 2)->semantics =
         ATTN_SEM_KEEP;
     lint(&f); /* the hide mask read as keep */
-    assert_non_null(strstr(warning(&f, "mask_not_causal")->text, "mask_semantics \"hide\""));
-    assert_string_equal(warning(&f, "mask_not_causal")->where, "attn_mask");
-    assert_non_null(strstr(warning(&f, "hidden_rows")->text,
-                           "1 row of 3 sees no key: query 2. Its output and weights are zeros"));
+    assert_string_equal(need(&f, ATTN_WARN_MASK_INVERTED)->layer->where, "attn_mask");
+    const attn_warning *rows = need(&f, ATTN_WARN_HIDDEN_ROWS);
+    assert_int_equal(rows->queries, 1);
+    assert_int_equal(rows->rows_read, 3);
+    assert_int_equal(rows->rows[0].query, 2);
+    assert_false(rows->partial);
     end(&f);
 
     f = begin(0, 0, 3, 3);
     add_tensor(&f, ATTN_LAYER_VALUES, "attn_mask", upside, ATTN_F32, dims, 2);
     lint(&f);
-    assert_non_null(warning(&f, "mask_not_causal"));
-    assert_null(warning(&f, "hidden_rows"));
+    need(&f, ATTN_WARN_MASK_TRANSPOSED);
+    assert_null(warning(&f, ATTN_WARN_HIDDEN_ROWS));
     end(&f);
 }
 
@@ -219,15 +233,20 @@ static void test_ranks(void **state) {
         add_tensor(&f, ATTN_LAYER_VALUES, "attn_mask", keep, ATTN_BOOL, dims,
                    cases[i].rank == 1 ? 2 : cases[i].rank);
         lint(&f);
-        assert_int_equal(warning(&f, "mask_rank") != NULL, cases[i].warns);
+        assert_int_equal(warning(&f, cases[i].rank == 2 ? ATTN_WARN_MASK_OR_PADDING
+                                                        : ATTN_WARN_MASK_OR_BATCHES) != NULL,
+                         cases[i].warns);
         assert_int_equal(f.found.count, cases[i].warns);
         end(&f);
     }
     fixture f = begin(3, 4, 3, 5);
     add_tensor(&f, ATTN_LAYER_VALUES, "attn_mask", keep, ATTN_BOOL, two, 2);
     lint(&f);
-    assert_non_null(strstr(f.found.items[0].text, "[3, 5] is read as [L, S]"));
-    assert_non_null(strstr(f.found.items[0].text, "[B, 1, 1, S]"));
+    assert_int_equal(f.found.B, 3);
+    assert_int_equal(f.found.H, 4);
+    assert_int_equal(f.found.L, 3);
+    assert_int_equal(f.found.S, 5);
+    assert_true(f.found.has_heads);
     end(&f);
 }
 
@@ -246,9 +265,8 @@ static void test_causal_beside_more_keys(void **state) {
         lint(&f);
         assert_int_equal(f.found.count, i == 0);
         if (i == 0) {
-            assert_string_equal(f.found.items[0].code, "causal_not_square");
-            assert_string_equal(f.found.items[0].where, "is_causal");
-            assert_non_null(strstr(f.found.items[0].text, "no query sees keys from 2 on"));
+            assert_int_equal(f.found.items[0].code, ATTN_WARN_CAUSAL_AT_START);
+            assert_string_equal(f.found.items[0].layer->where, "is_causal");
         }
         const char *words = attn_mask_words(f.mask, f.arena);
         assert_string_equal(words, i == 1 || i == 3 ? "causal: query i sees keys 0 to i + 4"
@@ -264,10 +282,13 @@ static void test_queries_instead_of_keys(void **state) {
     fixture f = begin(0, 0, 4, 6);
     add_tensor(&f, ATTN_LAYER_VALUES, "attn_mask", keep, ATTN_BOOL, dims, 2);
     lint(&f);
-    assert_non_null(
-        strstr(warning(&f, "padding_by_query")->text, "[4, 1] is 1: the mask hides whole"));
-    assert_non_null(strstr(warning(&f, "hidden_rows")->text,
-                           "2 rows of 4 see no key: query 2, query 3. Their output"));
+    need(&f, ATTN_WARN_MASK_OF_QUERIES);
+    const attn_warning *rows = need(&f, ATTN_WARN_HIDDEN_ROWS);
+    assert_int_equal(rows->queries, 2);
+    assert_int_equal(rows->rows_read, 4);
+    assert_int_equal(rows->row_count, 2);
+    assert_int_equal(rows->rows[0].query, 2);
+    assert_int_equal(rows->rows[1].query, 3);
     end(&f);
 }
 
@@ -284,10 +305,11 @@ static void test_padding_of_a_batch(void **state) {
     add_tensor(&f, ATTN_LAYER_VALUES, "attn_mask", keep, ATTN_BOOL, dims, 3);
     lint(&f);
     assert_int_equal(f.found.count, 1);
-    assert_string_equal(f.found.items[0].code, "padding_by_query");
-    assert_non_null(
-        strstr(f.found.items[0].text,
-               "batch entry 1: key 3 is hidden from 3 of 4 queries but visible to query 3"));
+    const attn_warning *w = need(&f, ATTN_WARN_PADDING_SEEN);
+    assert_int_equal(w->batch, 1);
+    assert_int_equal(w->key, 3);
+    assert_int_equal(w->queries, 3);
+    assert_int_equal(w->query, 3);
     end(&f);
 }
 
@@ -300,8 +322,9 @@ static void test_padding_gap(void **state) {
     add_tensor(&f, ATTN_LAYER_TOKENS, "token_ids", ids, ATTN_I64, dims, 2);
     lint(&f);
     assert_int_equal(f.found.count, 1);
-    assert_non_null(strstr(warning(&f, "padding_gap")->text, "batch entry 1: key 2 is padding"));
-    assert_non_null(strstr(f.found.items[0].text, "pad_id"));
+    assert_int_equal(need(&f, ATTN_WARN_PADDING_GAP)->batch, 1);
+    assert_int_equal(need(&f, ATTN_WARN_PADDING_GAP)->key, 2);
+    assert_int_equal(need(&f, ATTN_WARN_PADDING_GAP)->layer->kind, ATTN_LAYER_TOKENS);
     assert_string_equal(
         attn_mask_words(f.mask, f.arena),
         "token_ids: keys with the id 0 are padding, hides 4, 4 of 6 keys by batch entry");
@@ -311,7 +334,7 @@ static void test_padding_gap(void **state) {
     add_tensor(&f, ATTN_LAYER_PADDING, "key_padding_mask", hide, ATTN_BOOL, dims + 1, 1)
         ->semantics = ATTN_SEM_HIDE;
     lint(&f);
-    assert_non_null(strstr(warning(&f, "padding_gap")->text, "key 3 is padding"));
+    assert_int_equal(need(&f, ATTN_WARN_PADDING_GAP)->key, 3);
     hide[5] = 1;
     f.spec.count = 1;
     lint(&f);
@@ -328,11 +351,15 @@ static void test_hidden_rows_of_all_layers(void **state) {
     add_tensor(&f, ATTN_LAYER_LENGTHS, "key_lengths", lengths, ATTN_I64, dims, 1);
     add(&f, ATTN_LAYER_WINDOW, "window")->window[1] = -1; /* left 0: keys from i on */
     lint(&f);
-    const char *text = warning(&f, "hidden_rows")->text;
-    assert_non_null(strstr(text,
-                           "3 rows of 10 see no key: batch 1 query 2, batch 1 query 3, batch 1 "
-                           "query 4, in every head."));
-    assert_string_equal(warning(&f, "hidden_rows")->where, "");
+    const attn_warning *w = need(&f, ATTN_WARN_HIDDEN_ROWS);
+    assert_int_equal(w->queries, 3);
+    assert_int_equal(w->rows_read, 10);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(w->rows[i].batch, 1);
+        assert_int_equal(w->rows[i].query, 2 + i);
+    }
+    assert_true(w->all_heads && !w->all_batches);
+    assert_null(w->layer);
     assert_string_equal(attn_mask_words(f.mask, f.arena),
                         "key_lengths: of 6 keys the first 6, 2 are real, by batch entry; "
                         "window: query i sees keys i to the last");
@@ -341,7 +368,7 @@ static void test_hidden_rows_of_all_layers(void **state) {
     assert_int_equal(f.found.count, 0);
     f.spec.fill_value = -10;
     lint(&f);
-    assert_non_null(strstr(warning(&f, "fill_leaks")->text, "-10"));
+    assert_true(need(&f, ATTN_WARN_FILL_LEAKS)->value == -10);
     assert_non_null(strstr(attn_mask_words(f.mask, f.arena), "lowered by adding -10"));
     end(&f);
 }
@@ -399,10 +426,11 @@ static void test_bounds(void **state) {
     clock_t start = clock(); /* of the processor: others may have it, and sanitizers are slow */
     lint(&f);
     assert_true(clock() - start < 10 * CLOCKS_PER_SEC);
-    const char *text = warning(&f, "hidden_rows")->text;
-    assert_true(strlen(text) < 400);
-    assert_non_null(strstr(text, "query 50, query 51"));
-    assert_non_null(strstr(text, "not looked at"));
+    const attn_warning *w = need(&f, ATTN_WARN_HIDDEN_ROWS);
+    assert_int_equal(w->row_count, 8);
+    assert_int_equal(w->rows[0].query, 50);
+    assert_int_equal(w->rows[1].query, 51);
+    assert_true(w->partial && w->rows_read < L);
     end(&f);
 
     f = begin(0, 0, L, L);
@@ -411,7 +439,7 @@ static void test_bounds(void **state) {
     add_tensor(&f, ATTN_LAYER_VALUES, "attn_mask", keep, ATTN_BOOL, dims, 2);
     lint(&f);
     assert_int_equal(f.found.count, 1);
-    assert_string_equal(f.found.items[0].code, "mask_not_causal");
+    need(&f, ATTN_WARN_MASK_TRANSPOSED);
     end(&f);
     free(keep);
 
@@ -420,9 +448,18 @@ static void test_bounds(void **state) {
     size_t one[1] = {1};
     add_tensor(&f, ATTN_LAYER_LENGTHS, "key_lengths", &none_real, ATTN_I64, one, 1);
     lint(&f);
-    assert_non_null(strstr(warning(&f, "hidden_rows")->text, "5000 rows of 5000 see no key"));
-    assert_true(strlen(f.found.items[0].text) < 400);
+    assert_int_equal(need(&f, ATTN_WARN_HIDDEN_ROWS)->queries, 5000);
+    assert_int_equal(f.found.items[0].rows_read, 5000);
+    assert_int_equal(f.found.items[0].row_count, 8);
     end(&f);
+}
+
+/* Every code has a sentence. */
+static void test_sentences(void **state) {
+    (void)state;
+    for (int code = 0; code < ATTN_WARNING_COUNT; code++)
+        assert_true(strlen(attn_warning_text((attn_warning_code)code)) > 20);
+    assert_null(attn_warning_text(ATTN_WARNING_COUNT));
 }
 
 static void test_out_of_memory(void **state) {
@@ -458,6 +495,7 @@ int main(void) {
         cmocka_unit_test(test_no_mask_and_zero_axes),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_sentences),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

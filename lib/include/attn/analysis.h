@@ -318,7 +318,6 @@ typedef struct attn_diagnose_input {
     const attn_measures *measures;
     /* [batches], of the same heads; NULL: head_collapse is not tested */
     const attn_head_distances *distances;
-    const attn_warnings *mask_warnings; /* of attn_mask_lint, to be added to the result; or NULL */
     /* the operation that gave the weights; NULL: no cause is sought for near-uniform weights */
     const attn_attention *run;
     size_t layers; /* number of layers in the batch entries, layer first; 1: no layer axis */
@@ -328,8 +327,7 @@ typedef struct attn_diagnose_input {
 
 /* Finds what is unusual about the heads. Codes are near_uniform (with a known cause
  * near_uniform_scores, near_uniform_keys or near_uniform_task), saturated_softmax, sink_heads,
- * head_collapse, similar_heads, mask_leak, memory, and those of the mask's warnings. The texts are
- * in the arena and name the thresholds (lib/analysis/diagnose.h). ATTN_ENOMEM. */
+ * head_collapse, similar_heads, mask_leak and memory. The texts are in the arena and name the thresholds (lib/analysis/diagnose.h). ATTN_ENOMEM. */
 attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn_diagnoses *out,
                           attn_error *err);
 /* Returns a sentence to be shown with every analysis: weights alone do not explain a model. It is

@@ -28,6 +28,7 @@
 #include "text.h"
 #include "training.h"
 #include "vocabulary.h"
+#include "warning.h"
 
 #define ATTN_VERSION "0.1.0"
 

@@ -16,6 +16,7 @@
 #include "pool.h"
 #include "status.h"
 #include "tensor.h"
+#include "warning.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -155,17 +156,8 @@ bool attn_mask_same_batches(const attn_mask *m);
  * i + 2". The text is in the arena; NULL if the arena is full. */
 const char *attn_mask_words(const attn_mask *m, attn_arena *arena);
 
-/* A warning about a mask that is legal but probably not intended. */
-typedef struct attn_warning {
-    const char *code;  /* "mask_rank", "mask_not_causal", "padding_by_query", "hidden_rows", … */
-    const char *where; /* name of the layer, or "" */
-    const char *text;
-} attn_warning;
-typedef struct attn_warnings {
-    attn_warning *items;
-    size_t count;
-} attn_warnings;
-/* Finds such warnings. They are in the arena. ATTN_ENOMEM. */
+/* Checks the mask for what is legal but probably not intended (warning.h). The warnings and the
+ * layers to which they point are in the arena and in the mask. ATTN_ENOMEM. */
 attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings *out,
                            attn_error *err);
 

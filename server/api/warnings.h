@@ -1,0 +1,34 @@
+/* Warnings of an answer: those of the library in the words of the API, and those of the server.
+ * They are written as JSON or as text. */
+#ifndef SRV_WARNINGS_H
+#define SRV_WARNINGS_H
+
+#include "wire/json_out.h"
+
+typedef struct srv_warning {
+    const char *code;  /* as the answer names it; codes do not change */
+    const char *where; /* the field, or "" */
+    const char *text;
+} srv_warning;
+
+typedef struct srv_warnings {
+    srv_warning *items;
+    size_t count;
+} srv_warnings;
+
+/* Adds a warning. `where` and `code` must outlive the request. false: memory ran out. */
+bool srv_warnings_add(srv_warnings *to, attn_arena *arena, const char *code, const char *where,
+                      const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* Adds the warnings of the library in the words of the API. ATTN_ENOMEM. */
+attn_status srv_warnings_word(srv_warnings *to, attn_arena *arena, const attn_warnings *found,
+                              attn_error *err);
+/* Checks a mask with attn_mask_lint and adds its warnings. */
+attn_status srv_warnings_of_mask(srv_warnings *to, attn_arena *arena, const attn_mask *mask,
+                                 attn_error *err);
+
+/* The functions write the member `warnings`, or print one line for each warning. Without warnings
+ * they write nothing. */
+void srv_warnings_write(srv_json *j, const srv_warnings *warnings);
+void srv_warnings_text(attn_text *t, const srv_warnings *warnings);
+
+#endif
