@@ -58,7 +58,7 @@ static attn_status check(const attn_experiment *about, const double *values, att
 }
 
 /* Counts the parameters that an attention layer of the library declares. */
-static double count_attention(attn_lab *lab, attn_attend_kind kind, size_t width, size_t heads,
+static double count_attention(attn_lab *lab, attn_score_kind kind, size_t width, size_t heads,
                               size_t score_width) {
     attn_parameters *set = attn_parameters_new();
     attn_attend layer = {.kind = kind, .width = width, .heads = heads, .score_width = score_width};
@@ -111,20 +111,20 @@ static void count_classes(attn_lab *lab) {
     const char *wide = attn_lab_say(lab, "d %zu", D),
                *heads = attn_lab_say(lab, "d %zu, %zu heads", D, H);
     attn_lab_row(t, "MultiplicativeAttention dot", wide,
-                 count_attention(lab, ATTN_ATTEND_DOT, D, 1, 0), "0", 0.0);
+                 count_attention(lab, ATTN_SCORE_dot, D, 1, 0), "0", 0.0);
     attn_lab_row(t, "MultiplicativeAttention general", wide,
-                 count_attention(lab, ATTN_ATTEND_GENERAL, D, 1, 0), "d^2", d * d);
+                 count_attention(lab, ATTN_SCORE_general, D, 1, 0), "d^2", d * d);
     attn_lab_row(t, "MultiplicativeAttention concat", wide,
-                 count_attention(lab, ATTN_ATTEND_CONCAT, D, 1, D), "2 d^2 + d", 2 * d * d + d);
+                 count_attention(lab, ATTN_SCORE_concat, D, 1, D), "2 d^2 + d", 2 * d * d + d);
     attn_lab_row(t, "AdditiveAttention", attn_lab_say(lab, "d %zu, a %zu", D, A),
-                 count_attention(lab, ATTN_ATTEND_ADDITIVE, D, 1, A), "2 d a + a", 2 * d * a + a);
+                 count_attention(lab, ATTN_SCORE_additive, D, 1, A), "2 d a + a", 2 * d * a + a);
     attn_lab_row(t, "SelfAttention", attn_lab_say(lab, "d %zu", M), count_self_attention(lab, M),
                  "3 (d^2 + d)", 3 * (m * m + m));
     attn_lab_row(t, "MultiHeadAttention", heads,
-                 count_attention(lab, ATTN_ATTEND_MULTIHEAD, D, H, 0), "4 (d^2 + d)",
+                 count_attention(lab, ATTN_SCORE_scaled_dot, D, H, 0), "4 (d^2 + d)",
                  4 * (d * d + d));
     attn_lab_row(t, "CausalSelfAttention", heads,
-                 count_attention(lab, ATTN_ATTEND_MULTIHEAD, D, H, 0), "4 (d^2 + d)",
+                 count_attention(lab, ATTN_SCORE_scaled_dot, D, H, 0), "4 (d^2 + d)",
                  4 * (d * d + d));
     attn_lab_row(t, "SinusoidalPositionalEncoding", attn_lab_say(lab, "d %zu", D), 0.0, "0", 0.0);
     attn_lab_row(t, "LearnedPositionalEncoding", attn_lab_say(lab, "d %zu, n %zu", D, N),
@@ -164,12 +164,12 @@ static double count_parts(attn_lab *lab) {
 static void draw(attn_lab *lab) {
     static const struct {
         const char *name;
-        attn_attend_kind kind;
-    } kinds[] = {{"multi-head", ATTN_ATTEND_MULTIHEAD},
-                 {"concat", ATTN_ATTEND_CONCAT},
-                 {"general", ATTN_ATTEND_GENERAL},
-                 {"additive, a = d/2", ATTN_ATTEND_ADDITIVE},
-                 {"dot", ATTN_ATTEND_DOT}};
+        attn_score_kind kind;
+    } kinds[] = {{"multi-head", ATTN_SCORE_scaled_dot},
+                 {"concat", ATTN_SCORE_concat},
+                 {"general", ATTN_SCORE_general},
+                 {"additive, a = d/2", ATTN_SCORE_additive},
+                 {"dot", ATTN_SCORE_dot}};
     attn_picture *p = attn_lab_curves(lab, "parameters", "Parameters of attention by width",
                                       "width d", "million parameters", 1, NULL, 5);
     double *x = attn_lab_keep(lab, WIDTHS, sizeof *x);
@@ -179,7 +179,7 @@ static void draw(attn_lab *lab) {
             const size_t d = 64 * (i + 1);
             x[i] = (double)d;
             y[i] = count_attention(lab, kinds[k].kind, d, 1,
-                                   kinds[k].kind == ATTN_ATTEND_ADDITIVE ? d / 2 : d) /
+                                   kinds[k].kind == ATTN_SCORE_additive ? d / 2 : d) /
                    1e6;
         }
         attn_lab_curve(lab, p, 0, kinds[k].name, x, y, WIDTHS);

@@ -14,10 +14,10 @@ typedef struct kept {
 } kept;
 
 static void declare(attn_tagger *t) {
-    static const attn_attend_position kinds[ATTN_TAGGER_POSITIONS] = {
-        [ATTN_TAGGER_RELATIVE] = ATTN_ATTEND_RELATIVE,
-        [ATTN_TAGGER_SHAW] = ATTN_ATTEND_SHAW,
-        [ATTN_TAGGER_ALIBI] = ATTN_ATTEND_ALIBI};
+    static const attn_position_kind kinds[ATTN_TAGGER_POSITIONS] = {
+        [ATTN_TAGGER_RELATIVE] = ATTN_POSITION_RELATIVE,
+        [ATTN_TAGGER_SHAW] = ATTN_POSITION_SHAW,
+        [ATTN_TAGGER_ALIBI] = ATTN_POSITION_ALIBI};
     const size_t D = t->width;
     attn_embedding_declare(&t->words, t->set, "words", t->symbols, D, 1, -1);
     if (t->positions == ATTN_TAGGER_LEARNED)

@@ -35,10 +35,10 @@ static void declare_packed(attn_attend *a, attn_parameters *set, const char *nam
 static void declare_positions(attn_attend *a, attn_parameters *set, const char *name) {
     const size_t distances = 2 * a->max_distance + 1, E = a->width / a->heads;
     const attn_init zero = {.amount = 0}, normal = {.kind = ATTN_INIT_NORMAL, .amount = 0.02};
-    if (a->position == ATTN_ATTEND_RELATIVE)
+    if (a->position == ATTN_POSITION_RELATIVE)
         attn_layers_add(set, name, "relative.weight", 2, (size_t[]){a->heads, distances}, zero,
                         &a->relative);
-    if (a->position == ATTN_ATTEND_SHAW) {
+    if (a->position == ATTN_POSITION_SHAW) {
         const size_t dims[2] = {distances, E};
         attn_layers_add(set, name, "key_table.weight", 2, dims, normal, &a->key_table);
         attn_layers_add(set, name, "value_table.weight", 2, dims, normal, &a->value_table);
@@ -48,7 +48,7 @@ static void declare_positions(attn_attend *a, attn_parameters *set, const char *
 void attn_attend_declare(attn_attend *a, attn_parameters *set, const char *name) {
     const size_t D = a->width, A = a->score_width;
     switch (a->kind) {
-    case ATTN_ATTEND_MULTIHEAD:
+    case ATTN_SCORE_scaled_dot:
         if (a->packed) {
             declare_packed(a, set, name);
             break;
@@ -58,19 +58,21 @@ void attn_attend_declare(attn_attend *a, attn_parameters *set, const char *name)
         declare_linear(set, name, "W_v", D, &a->v);
         declare_linear(set, name, "W_o", D, &a->o);
         break;
-    case ATTN_ATTEND_DOT:
+    case ATTN_SCORE_dot:
         break;
-    case ATTN_ATTEND_ADDITIVE:
+    case ATTN_SCORE_additive:
         declare_matrix(set, name, "W1.weight", A, D, &a->w1);
         declare_matrix(set, name, "W2.weight", A, D, &a->w2);
         declare_matrix(set, name, "v.weight", 1, A, &a->score);
         break;
-    case ATTN_ATTEND_GENERAL:
+    case ATTN_SCORE_general:
         declare_matrix(set, name, "W.weight", D, D, &a->w);
         break;
-    case ATTN_ATTEND_CONCAT:
+    case ATTN_SCORE_concat:
         declare_matrix(set, name, "W.weight", A, 2 * D, &a->w);
         declare_matrix(set, name, "v.weight", 1, A, &a->score);
+        break;
+    case ATTN_SCORE_COUNT:
         break;
     }
     declare_positions(a, set, name);
@@ -97,42 +99,30 @@ static attn_tensor matrix(const attn_weight *w, size_t rows, size_t cols) {
 
 static attn_score score_of(const attn_attend *a) {
     const size_t D = a->width, A = a->score_width;
-    switch (a->kind) {
-    case ATTN_ATTEND_MULTIHEAD:
-        break;
-    case ATTN_ATTEND_DOT:
-        return (attn_score){.kind = ATTN_SCORE_dot};
-    case ATTN_ATTEND_ADDITIVE:
-        return (attn_score){.kind = ATTN_SCORE_additive,
-                            .w_q = matrix(&a->w2, A, D),
-                            .w_k = matrix(&a->w1, A, D),
-                            .v = attn_tensor_dense(a->score.value, ATTN_F32, 1, &A)};
-    case ATTN_ATTEND_GENERAL:
-        return (attn_score){.kind = ATTN_SCORE_general, .w = matrix(&a->w, D, D)};
-    case ATTN_ATTEND_CONCAT:
-        return (attn_score){.kind = ATTN_SCORE_concat,
-                            .w = matrix(&a->w, A, 2 * D),
-                            .v = attn_tensor_dense(a->score.value, ATTN_F32, 1, &A)};
+    attn_score score = {.kind = a->kind};
+    if (a->kind == ATTN_SCORE_additive) {
+        score.w_q = matrix(&a->w2, A, D);
+        score.w_k = matrix(&a->w1, A, D);
+    } else if (a->kind == ATTN_SCORE_general) {
+        score.w = matrix(&a->w, D, D);
+    } else if (a->kind == ATTN_SCORE_concat) {
+        score.w = matrix(&a->w, A, 2 * D);
     }
-    return (attn_score){.kind = ATTN_SCORE_scaled_dot};
+    if (a->kind == ATTN_SCORE_additive || a->kind == ATTN_SCORE_concat)
+        score.v = attn_tensor_dense(a->score.value, ATTN_F32, 1, &A);
+    return score;
 }
 
 static attn_position position_of(const attn_attend *a) {
     const size_t distances = 2 * a->max_distance + 1, E = a->width / a->heads;
-    switch (a->position) {
-    case ATTN_ATTEND_PLAIN:
-        break;
-    case ATTN_ATTEND_ALIBI:
-        return (attn_position){.kind = ATTN_POSITION_ALIBI};
-    case ATTN_ATTEND_RELATIVE:
-        return (attn_position){.kind = ATTN_POSITION_RELATIVE,
-                               .table = matrix(&a->relative, a->heads, distances)};
-    case ATTN_ATTEND_SHAW:
-        return (attn_position){.kind = ATTN_POSITION_SHAW,
-                               .key_table = matrix(&a->key_table, distances, E),
-                               .value_table = matrix(&a->value_table, distances, E)};
+    attn_position position = {.kind = a->position};
+    if (a->position == ATTN_POSITION_RELATIVE)
+        position.table = matrix(&a->relative, a->heads, distances);
+    if (a->position == ATTN_POSITION_SHAW) {
+        position.key_table = matrix(&a->key_table, distances, E);
+        position.value_table = matrix(&a->value_table, distances, E);
     }
-    return (attn_position){.kind = ATTN_POSITION_NONE};
+    return position;
 }
 
 static void add_masks(attn_inputs *in, const attn_attend *a, const attn_attend_saved *s,
@@ -156,14 +146,20 @@ static void add_masks(attn_inputs *in, const attn_attend *a, const attn_attend_s
     }
 }
 
+/* Returns whether attention layers have this kind of position. */
+static bool has_position(attn_position_kind kind) {
+    return kind == ATTN_POSITION_NONE || kind == ATTN_POSITION_ALIBI ||
+           kind == ATTN_POSITION_RELATIVE || kind == ATTN_POSITION_SHAW;
+}
+
 /* Computes queries, keys and values. Kinds without projections use x and memory themselves. */
 static attn_status project(const attn_attend *a, attn_attend_saved *s,
                            const attn_attend_saved *ready, attn_pass *pass, attn_error *err) {
     const size_t D = a->width, keys = ready ? 0 : s->B * s->S;
-    if ((unsigned)a->kind > ATTN_ATTEND_CONCAT || (unsigned)a->position > ATTN_ATTEND_SHAW)
+    if (!attn_score_name(a->kind) || !has_position(a->position))
         return attn_fail(err, ATTN_EARG, "kind", "there is no layer of kind %d and position %d",
                          (int)a->kind, (int)a->position);
-    if (a->kind != ATTN_ATTEND_MULTIHEAD) {
+    if (a->kind != ATTN_SCORE_scaled_dot) {
         s->q = s->x;
         s->k = s->v = s->memory;
         return ATTN_OK;
@@ -248,7 +244,7 @@ attn_status attn_attend_forward(float *out, const float *x, const float *memory,
         (status = attn_attention_run(saved->operation, want, ATTN_STAGE_RAW, pass->pool,
                                      pass->control, pass->arena, &saved->results, err)))
         return status;
-    if (layer->kind == ATTN_ATTEND_MULTIHEAD)
+    if (layer->kind == ATTN_SCORE_scaled_dot)
         attn_linear_forward(out, saved->results.output.data, B * L, &layer->o);
     else
         memcpy(out, saved->results.output.data, B * L * layer->width * sizeof *out);
@@ -281,7 +277,7 @@ static void inputs_back(const attn_attend *a, const attn_attend_saved *s, const 
         const size_t rows = part ? keys : queries;
         if (!grads[part]->rank)
             continue;
-        if (a->kind == ATTN_ATTEND_MULTIHEAD) {
+        if (a->kind == ATTN_SCORE_scaled_dot) {
             const attn_linear layer = projection(a, part);
             attn_linear_backward(into, grads[part]->data, part ? s->memory : s->x, rows, &layer);
         } else if (into) {
@@ -295,7 +291,7 @@ attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
                                  attn_error *err) {
     const size_t rows = s->B * s->L;
     const float *dcontext = dout;
-    if (layer->kind == ATTN_ATTEND_MULTIHEAD) {
+    if (layer->kind == ATTN_SCORE_scaled_dot) {
         float *through = attn_layers_zeroed(pass, rows, layer->width, err);
         if (!through)
             return ATTN_ENOMEM;

@@ -218,45 +218,38 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
                                attn_lstm_saved *saved, attn_pass *pass, attn_error *err);
 
 /* ---- attention layers: out [B, L, D] for queries x [B, L, D] and a memory [B, S, D], from which
- * keys and values are made ---- Parameters of each kind, below "name.":
+ * keys and values are made ----
  *
- *   multihead  W_q, W_k, W_v, W_o (.weight [D, D], .bias [D]), named as in textbooks; or, if
- *              `packed`, in_proj_weight [3D, D], in_proj_bias, out_proj.weight and
- *              out_proj.bias, as in torch.nn.MultiheadAttention
- *   dot        none
- *   additive   W1.weight [A, D] of keys, W2.weight [A, D] of queries, v.weight [1, A]
- *   general    W.weight [D, D]
- *   concat     W.weight [A, 2D] of [key; query], v.weight [1, A]
+ * The score form is the kind of a layer. scaled_dot is multi-head attention. Layers of the other
+ * kinds have one head, and the rows of the memory are their keys and values. Parameters of each
+ * kind, below "name.":
  *
- * The kinds except multihead have one head, and the rows of the memory are their keys and
- * values. */
-typedef enum attn_attend_kind {
-    ATTN_ATTEND_MULTIHEAD = 0,
-    ATTN_ATTEND_DOT,
-    ATTN_ATTEND_ADDITIVE,
-    ATTN_ATTEND_GENERAL,
-    ATTN_ATTEND_CONCAT,
-} attn_attend_kind;
-
-/* How the distance j - i of key j and query i enters the scores. Tables are learned. */
-typedef enum attn_attend_position {
-    ATTN_ATTEND_PLAIN = 0,
-    ATTN_ATTEND_ALIBI,
-    ATTN_ATTEND_RELATIVE, /* relative.weight [heads, 2m + 1], initially 0 */
-    ATTN_ATTEND_SHAW,     /* key_table.weight and value_table.weight, [2m + 1, D / heads] */
-} attn_attend_position;
+ *   scaled_dot  W_q, W_k, W_v, W_o (.weight [D, D], .bias [D]), named as in textbooks; or, if
+ *               `packed`, in_proj_weight [3D, D], in_proj_bias, out_proj.weight and
+ *               out_proj.bias, as in torch.nn.MultiheadAttention
+ *   dot         none
+ *   additive    W1.weight [A, D] of keys, W2.weight [A, D] of queries, v.weight [1, A]
+ *   general     W.weight [D, D]
+ *   concat      W.weight [A, 2D] of [key; query], v.weight [1, A]
+ *
+ * Positions that a layer can have:
+ *
+ *   NONE      no parameters
+ *   ALIBI     no parameters
+ *   RELATIVE  relative.weight [heads, 2m + 1], initially 0
+ *   SHAW      key_table.weight and value_table.weight, [2m + 1, D / heads] */
 
 /* An attention layer. The caller sets the members up to `causal` before it declares the layer. */
 typedef struct attn_attend {
-    attn_attend_kind kind;
-    attn_attend_position position;
+    attn_score_kind kind;
+    attn_position_kind position;
     /* D; number of heads; A of additive and concat; m: distances are clipped to -m … m. */
     size_t width, heads, score_width, max_distance;
     double dropout;               /* probability with which a weight is dropped in training */
-    bool packed;                  /* multihead with parameters named as in PyTorch */
+    bool packed;                  /* scaled_dot with parameters named as in PyTorch */
     attn_pattern pattern;         /* used if has_pattern: hides keys by distance */
     bool has_pattern, causal;     /* causal: keys after the query are hidden */
-    attn_linear q, k, v, o;       /* multihead; `packed` has in_proj instead of q, k, v */
+    attn_linear q, k, v, o;       /* scaled_dot; `packed` has in_proj instead of q, k, v */
     attn_weight in_proj, in_bias; /* packed: [3D, D] and [3D] */
     /* additive: w1, w2; general, concat: w; additive, concat: score (v) */
     attn_weight w1, w2, w, score;

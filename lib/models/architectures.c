@@ -35,7 +35,7 @@ static void add_attention(const place *p, const model_operation *operation, cons
     char name[NAME];
     model_block *block = add(p, operation, norm);
     block->attend = attn_models_attend(c, across);
-    block->attend.packed = block->attend.kind == ATTN_ATTEND_MULTIHEAD;
+    block->attend.packed = block->attend.kind == ATTN_SCORE_scaled_dot;
     block->attend.causal = operation == &attn_models_causal;
     if (!across)
         block->attend.position = attn_models_relative(c);

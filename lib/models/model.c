@@ -7,8 +7,8 @@
 #include "models/model_private.h"
 
 static void (*const declare[])(attn_model *) = {
-    [ATTN_SEQ2SEQ] = attn_models_declare_seq2seq,
-    [ATTN_TRANSFORMER] = attn_models_declare_transformer,
+    [ATTN_MODEL_SEQ2SEQ] = attn_models_declare_seq2seq,
+    [ATTN_MODEL_TRANSFORMER] = attn_models_declare_transformer,
 };
 
 static attn_status make_sinusoids(attn_model *m, attn_error *err) {

@@ -7,17 +7,11 @@
 
 enum { MOST_VOCABULARY = 1 << 20, MOST_LENGTH = 1 << 16, MOST_FEED = 4 * MODEL_WIDTH_MOST };
 
-static const char *const architectures[] = {
-    [ATTN_SEQ2SEQ] = "seq2seq", [ATTN_TRANSFORMER] = "transformer"};
-static const char *const attentions[] = {
-    [ATTN_MODEL_MULTIHEAD] = "multihead", [ATTN_MODEL_DOT] = "dot",
-    [ATTN_MODEL_ADDITIVE] = "additive",   [ATTN_MODEL_GENERAL] = "general",
-    [ATTN_MODEL_CONCAT] = "concat",       [ATTN_MODEL_LOCAL] = "local",
-    [ATTN_MODEL_STRIDED] = "strided",     [ATTN_MODEL_NONE] = "none"};
-static const char *const positions[] = {
-    [ATTN_MODEL_SINUSOIDAL] = "sinusoidal", [ATTN_MODEL_LEARNED] = "learned",
-    [ATTN_MODEL_RELATIVE] = "relative",     [ATTN_MODEL_SHAW] = "shaw",
-    [ATTN_MODEL_ALIBI] = "alibi",           [ATTN_MODEL_NO_POSITIONS] = "none"};
+#define NAME(name, text) text,
+static const char *const architectures[] = {ATTN_MODEL_ARCHITECTURE_LIST(NAME)};
+static const char *const attentions[] = {ATTN_MODEL_ATTENTION_LIST(NAME)};
+static const char *const positions[] = {ATTN_MODEL_POSITIONS_LIST(NAME)};
+#undef NAME
 
 const char *attn_model_architecture_name(attn_model_architecture a) {
     return (size_t)a < ATTN_MODEL_ARCHITECTURES ? architectures[a] : NULL;
@@ -100,7 +94,7 @@ static attn_status check_relations(const attn_model_config *c, attn_error *err) 
     if (c->width % c->heads)
         return attn_fail(err, ATTN_EARG, "heads", "%zu heads do not divide a width of %zu",
                          c->heads, c->width);
-    if (c->architecture == ATTN_TRANSFORMER && c->attention == ATTN_MODEL_NONE)
+    if (c->architecture == ATTN_MODEL_TRANSFORMER && c->attention == ATTN_MODEL_NONE)
         return attn_fail(err, ATTN_EARG, "attention",
                          "a transformer's decoder sees the source by attention alone: expected "
                          "another than \"none\"");

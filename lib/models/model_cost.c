@@ -30,7 +30,7 @@ static double parameters(const attn_model *model, const char *part) {
 }
 
 static bool is_transformer(const attn_model *model) {
-    return model->config.architecture == ATTN_TRANSFORMER;
+    return model->config.architecture == ATTN_MODEL_TRANSFORMER;
 }
 
 /* Returns cells, operations and scratch bytes of all attention layers. */

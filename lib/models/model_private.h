@@ -164,7 +164,7 @@ void attn_models_declare_transformer(attn_model *model);
  * it attends to the encoder's outputs. */
 attn_attend attn_models_attend(const attn_model_config *config, bool across);
 /* Returns the relative positions of self-attention layers. */
-attn_attend_position attn_models_relative(const attn_model_config *config);
+attn_position_kind attn_models_relative(const attn_model_config *config);
 
 /* Runs the encoder over sources [B, S] with lengths [B]. The outputs are walk->encoder.out. */
 attn_status attn_models_encode(model_walk *walk, const int32_t *source, const int64_t *lengths,

@@ -4,42 +4,31 @@
 
 #include "models/model_private.h"
 
-static attn_attend_kind kind_of(attn_model_attention attention) {
-    switch (attention) {
-    case ATTN_MODEL_DOT:
-        return ATTN_ATTEND_DOT;
-    case ATTN_MODEL_ADDITIVE:
-        return ATTN_ATTEND_ADDITIVE;
-    case ATTN_MODEL_GENERAL:
-        return ATTN_ATTEND_GENERAL;
-    case ATTN_MODEL_CONCAT:
-        return ATTN_ATTEND_CONCAT;
-    default:
-        return ATTN_ATTEND_MULTIHEAD;
-    }
-}
+/* The score forms of the attention over the encoder's outputs; scaled_dot where none is named. */
+static const attn_score_kind score_kinds[ATTN_MODEL_ATTENTIONS] = {
+    [ATTN_MODEL_DOT] = ATTN_SCORE_dot,
+    [ATTN_MODEL_ADDITIVE] = ATTN_SCORE_additive,
+    [ATTN_MODEL_GENERAL] = ATTN_SCORE_general,
+    [ATTN_MODEL_CONCAT] = ATTN_SCORE_concat,
+};
 
-attn_attend_position attn_models_relative(const attn_model_config *c) {
-    switch (c->positions) {
-    case ATTN_MODEL_RELATIVE:
-        return ATTN_ATTEND_RELATIVE;
-    case ATTN_MODEL_SHAW:
-        return ATTN_ATTEND_SHAW;
-    case ATTN_MODEL_ALIBI:
-        return ATTN_ATTEND_ALIBI;
-    default:
-        return ATTN_ATTEND_PLAIN;
-    }
+attn_position_kind attn_models_relative(const attn_model_config *c) {
+    static const attn_position_kind kinds[ATTN_MODEL_POSITIONS] = {
+        [ATTN_MODEL_RELATIVE] = ATTN_POSITION_RELATIVE,
+        [ATTN_MODEL_SHAW] = ATTN_POSITION_SHAW,
+        [ATTN_MODEL_ALIBI] = ATTN_POSITION_ALIBI,
+    };
+    return kinds[c->positions];
 }
 
 attn_attend attn_models_attend(const attn_model_config *c, bool across) {
-    const attn_attend_kind kind = across ? kind_of(c->attention) : ATTN_ATTEND_MULTIHEAD;
+    const attn_score_kind kind = across ? score_kinds[c->attention] : ATTN_SCORE_scaled_dot;
     attn_attend a = {.kind = kind,
                      .width = c->width,
-                     .heads = kind == ATTN_ATTEND_MULTIHEAD ? c->heads : 1,
+                     .heads = kind == ATTN_SCORE_scaled_dot ? c->heads : 1,
                      .score_width = c->width,
                      .max_distance = c->reach,
-                     .dropout = kind == ATTN_ATTEND_MULTIHEAD ? c->dropout : 0};
+                     .dropout = kind == ATTN_SCORE_scaled_dot ? c->dropout : 0};
     a.has_pattern = c->attention == ATTN_MODEL_LOCAL || c->attention == ATTN_MODEL_STRIDED;
     if (c->attention == ATTN_MODEL_LOCAL)
         a.pattern = (attn_pattern){.kind = ATTN_PATTERN_LOCAL, .radius = (int64_t)c->radius};

@@ -395,7 +395,8 @@ static void answer_text(const sites_pass *c) {
             if (!heatmaps_of(c, &c->out.sites[i], b, &maps))
                 return;
             attn_text_add(&t, "%s", srv_model_site_kinds[c->out.sites[i].kind]);
-            if (attn_model_configuration(c->pass.model->model)->architecture == ATTN_TRANSFORMER)
+            if (attn_model_configuration(c->pass.model->model)->architecture ==
+                ATTN_MODEL_TRANSFORMER)
                 attn_text_add(&t, ", layer %zu", c->out.sites[i].layer);
             attn_text_add(&t, "\n");
             srv_heat_text(&t, &maps.maps, &maps.labels, NULL);

@@ -160,7 +160,7 @@ static void put_model(srv_json *j, const srv_model *m) {
     put_text(j, "architecture", attn_model_architecture_name(c->architecture));
     put_text(j, "attention", attn_model_attention_name(c->attention));
     put_text(j, "positions", attn_model_positions_name(c->positions));
-    if (c->architecture == ATTN_TRANSFORMER) {
+    if (c->architecture == ATTN_MODEL_TRANSFORMER) {
         put_text(j, "norm", srv_model_norms[c->norm_after]);
         put_size(j, "feed_forward", c->feed_forward);
     } else {

@@ -179,11 +179,11 @@ void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
 #define PAIR_BYTES   160.0 /* for each sentence pair besides its words: offsets, random order */
 #define FIXED_BYTES  (6.0 * (1 << 20))
 
-/* Attention operations in a layer, or in the whole model for ATTN_SEQ2SEQ. */
+/* Attention operations in a layer, or in the whole model for ATTN_MODEL_SEQ2SEQ. */
 static const double attentions_of[ATTN_MODEL_ARCHITECTURES] = {
-    [ATTN_SEQ2SEQ] = 2, [ATTN_TRANSFORMER] = 3};
+    [ATTN_MODEL_SEQ2SEQ] = 2, [ATTN_MODEL_TRANSFORMER] = 3};
 static const double layer_widths[ATTN_MODEL_ARCHITECTURES] = {
-    [ATTN_SEQ2SEQ] = 24, [ATTN_TRANSFORMER] = 112};
+    [ATTN_MODEL_SEQ2SEQ] = 24, [ATTN_MODEL_TRANSFORMER] = 112};
 
 /* Returns an upper bound of the words in the source or target vocabulary. For en-fr these are the
  * words of the lexicon, for the other tasks the symbols. */
@@ -226,7 +226,7 @@ static attn_status head_bytes(const srv_train_options *w, double n, double *byte
  */
 static attn_status blocks_bytes(const srv_train_options *w, double tokens, double *bytes,
                                 attn_error *err) {
-    const double layers = w->architecture == ATTN_TRANSFORMER ? (double)w->layers : 1;
+    const double layers = w->architecture == ATTN_MODEL_TRANSFORMER ? (double)w->layers : 1;
     const double attentions =
         w->attention == ATTN_MODEL_NONE ? 0 : attentions_of[w->architecture] * layers;
     const double ends[] = {(double)w->shortest, (double)w->longest};

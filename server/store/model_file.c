@@ -21,11 +21,11 @@ typedef struct config_key {
     bool optional; /* files written by older versions lack the key and get the default */
 } config_key;
 
-const char *const srv_model_architectures[] = {"seq2seq", "transformer", NULL};
-const char *const srv_model_attentions[] = {"multihead", "dot",     "additive", "general", "concat",
-                                            "local",     "strided", "none",     NULL};
-const char *const srv_model_positions[] = {"sinusoidal", "learned", "relative", "shaw",
-                                           "alibi",      "none",    NULL};
+#define NAME(name, text) text,
+const char *const srv_model_architectures[] = {ATTN_MODEL_ARCHITECTURE_LIST(NAME) NULL};
+const char *const srv_model_attentions[] = {ATTN_MODEL_ATTENTION_LIST(NAME) NULL};
+const char *const srv_model_positions[] = {ATTN_MODEL_POSITIONS_LIST(NAME) NULL};
+#undef NAME
 const char *const srv_model_norms[] = {"before", "after", NULL};
 
 #define MEMBER(name, kind)                                                                         \

@@ -35,26 +35,36 @@ typedef struct model_case {
 } model_case;
 
 static const model_case cases[] = {
-    {"textbook", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 2, false, ATTN_SEQ2SEQ, false, false},
-    {"reads", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 1, true, ATTN_SEQ2SEQ, false, false},
-    {"dot", ATTN_MODEL_DOT, ATTN_MODEL_LEARNED, 1, false, ATTN_SEQ2SEQ, false, false},
-    {"additive", ATTN_MODEL_ADDITIVE, ATTN_MODEL_RELATIVE, 1, false, ATTN_SEQ2SEQ, false, false},
-    {"general", ATTN_MODEL_GENERAL, ATTN_MODEL_SHAW, 1, false, ATTN_SEQ2SEQ, false, false},
-    {"concat", ATTN_MODEL_CONCAT, ATTN_MODEL_ALIBI, 1, false, ATTN_SEQ2SEQ, false, false},
-    {"local", ATTN_MODEL_LOCAL, ATTN_MODEL_NO_POSITIONS, 1, false, ATTN_SEQ2SEQ, false, false},
-    {"strided", ATTN_MODEL_STRIDED, ATTN_MODEL_SINUSOIDAL, 1, false, ATTN_SEQ2SEQ, false, false},
-    {"none", ATTN_MODEL_NONE, ATTN_MODEL_SINUSOIDAL, 2, false, ATTN_SEQ2SEQ, false, false},
-    {"guided", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 1, false, ATTN_SEQ2SEQ, false, true},
-    {"guided-local", ATTN_MODEL_LOCAL, ATTN_MODEL_NO_POSITIONS, 1, false, ATTN_SEQ2SEQ, false,
-     true},
-    {"guided-concat", ATTN_MODEL_CONCAT, ATTN_MODEL_LEARNED, 1, false, ATTN_SEQ2SEQ, false, true},
-    {"before", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 2, false, ATTN_TRANSFORMER, false,
+    {"textbook", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 2, false, ATTN_MODEL_SEQ2SEQ, false,
      false},
-    {"after", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_LEARNED, 2, false, ATTN_TRANSFORMER, true, false},
-    {NULL, ATTN_MODEL_MULTIHEAD, ATTN_MODEL_RELATIVE, 2, false, ATTN_TRANSFORMER, false, false},
-    {NULL, ATTN_MODEL_LOCAL, ATTN_MODEL_SHAW, 1, false, ATTN_TRANSFORMER, true, false},
-    {NULL, ATTN_MODEL_STRIDED, ATTN_MODEL_ALIBI, 1, false, ATTN_TRANSFORMER, false, false},
-    {NULL, ATTN_MODEL_ADDITIVE, ATTN_MODEL_NO_POSITIONS, 1, false, ATTN_TRANSFORMER, false, false},
+    {"reads", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 1, true, ATTN_MODEL_SEQ2SEQ, false,
+     false},
+    {"dot", ATTN_MODEL_DOT, ATTN_MODEL_LEARNED, 1, false, ATTN_MODEL_SEQ2SEQ, false, false},
+    {"additive", ATTN_MODEL_ADDITIVE, ATTN_MODEL_RELATIVE, 1, false, ATTN_MODEL_SEQ2SEQ, false,
+     false},
+    {"general", ATTN_MODEL_GENERAL, ATTN_MODEL_SHAW, 1, false, ATTN_MODEL_SEQ2SEQ, false, false},
+    {"concat", ATTN_MODEL_CONCAT, ATTN_MODEL_ALIBI, 1, false, ATTN_MODEL_SEQ2SEQ, false, false},
+    {"local", ATTN_MODEL_LOCAL, ATTN_MODEL_NO_POSITIONS, 1, false, ATTN_MODEL_SEQ2SEQ, false,
+     false},
+    {"strided", ATTN_MODEL_STRIDED, ATTN_MODEL_SINUSOIDAL, 1, false, ATTN_MODEL_SEQ2SEQ, false,
+     false},
+    {"none", ATTN_MODEL_NONE, ATTN_MODEL_SINUSOIDAL, 2, false, ATTN_MODEL_SEQ2SEQ, false, false},
+    {"guided", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 1, false, ATTN_MODEL_SEQ2SEQ, false,
+     true},
+    {"guided-local", ATTN_MODEL_LOCAL, ATTN_MODEL_NO_POSITIONS, 1, false, ATTN_MODEL_SEQ2SEQ, false,
+     true},
+    {"guided-concat", ATTN_MODEL_CONCAT, ATTN_MODEL_LEARNED, 1, false, ATTN_MODEL_SEQ2SEQ, false,
+     true},
+    {"before", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 2, false, ATTN_MODEL_TRANSFORMER, false,
+     false},
+    {"after", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_LEARNED, 2, false, ATTN_MODEL_TRANSFORMER, true,
+     false},
+    {NULL, ATTN_MODEL_MULTIHEAD, ATTN_MODEL_RELATIVE, 2, false, ATTN_MODEL_TRANSFORMER, false,
+     false},
+    {NULL, ATTN_MODEL_LOCAL, ATTN_MODEL_SHAW, 1, false, ATTN_MODEL_TRANSFORMER, true, false},
+    {NULL, ATTN_MODEL_STRIDED, ATTN_MODEL_ALIBI, 1, false, ATTN_MODEL_TRANSFORMER, false, false},
+    {NULL, ATTN_MODEL_ADDITIVE, ATTN_MODEL_NO_POSITIONS, 1, false, ATTN_MODEL_TRANSFORMER, false,
+     false},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -77,7 +87,7 @@ static attn_model_config config_of(const model_case *c, double dropout) {
     config.layers = c->layers;
     config.read_padding = c->read_padding;
     config.norm_after = c->norm_after;
-    config.feed_forward = c->architecture == ATTN_TRANSFORMER ? 12 : 0;
+    config.feed_forward = c->architecture == ATTN_MODEL_TRANSFORMER ? 12 : 0;
     config.source_vocabulary = SV;
     config.target_vocabulary = TV;
     config.width = 8;

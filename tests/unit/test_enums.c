@@ -169,11 +169,11 @@ static void test_texts_and_layers(void **state) {
                                  &count, &err),
                 "language", &err);
         attn_attend layer = {
-            .kind = (attn_attend_kind)(ATTN_ATTEND_CONCAT + more), .width = 2, .heads = 1};
+            .kind = (attn_score_kind)(ATTN_SCORE_concat + more), .width = 2, .heads = 1};
         refused(attn_attend_forward(y, x, x, 1, 2, 2, NULL, false, &layer, &saved, &pass, &err),
                 "kind", &err);
-        layer.kind = ATTN_ATTEND_DOT;
-        layer.position = (attn_attend_position)(ATTN_ATTEND_SHAW + more);
+        layer.kind = ATTN_SCORE_dot;
+        layer.position = (attn_position_kind)(ATTN_POSITION_SHAW + more);
         refused(attn_attend_forward(y, x, x, 1, 2, 2, NULL, false, &layer, &saved, &pass, &err),
                 "kind", &err);
         attn_parameters *set = attn_parameters_new();

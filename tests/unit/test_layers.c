@@ -159,7 +159,7 @@ static void lstm_backward(net *n) {
 
 /* a: kind, b: heads, c: score width. */
 static void attend_declare(net *n) {
-    n->attend.kind = (attn_attend_kind)n->what->a;
+    n->attend.kind = (attn_score_kind)n->what->a;
     n->attend.width = n->dims[0][2];
     n->attend.heads = (size_t)n->what->b;
     n->attend.score_width = (size_t)n->what->c;
@@ -176,7 +176,7 @@ static void local_declare(net *n) {
     attend_declare(n);
 }
 static void position_declare(net *n) {
-    n->attend.position = (attn_attend_position)n->what->c;
+    n->attend.position = (attn_position_kind)n->what->c;
     n->attend.max_distance = 3;
     attend_declare(n);
 }
@@ -218,16 +218,16 @@ static const layer_case cases[] = {
     ROW(lstm_lengths, lstm, 5, 2, 1),
     ROW(lstm_state, lstm, 5, 2, 0),
     ROW(lstm_wide, lstm, 20, 1, 1),
-    ROW(heads, attend, ATTN_ATTEND_MULTIHEAD, 3, 0),
-    ATTENDING(heads_local, local_declare, ATTN_ATTEND_MULTIHEAD, 3, 0),
-    ATTENDING(packed, packed_declare, ATTN_ATTEND_MULTIHEAD, 3, 0),
-    ATTENDING(relative, position_declare, ATTN_ATTEND_MULTIHEAD, 2, ATTN_ATTEND_RELATIVE),
-    ATTENDING(shaw, position_declare, ATTN_ATTEND_MULTIHEAD, 2, ATTN_ATTEND_SHAW),
-    ATTENDING(alibi, position_declare, ATTN_ATTEND_MULTIHEAD, 2, ATTN_ATTEND_ALIBI),
-    ROW(dot, attend, ATTN_ATTEND_DOT, 1, 0),
-    ROW(additive, attend, ATTN_ATTEND_ADDITIVE, 1, 7),
-    ROW(general, attend, ATTN_ATTEND_GENERAL, 1, 0),
-    ROW(concat, attend, ATTN_ATTEND_CONCAT, 1, 7),
+    ROW(heads, attend, ATTN_SCORE_scaled_dot, 3, 0),
+    ATTENDING(heads_local, local_declare, ATTN_SCORE_scaled_dot, 3, 0),
+    ATTENDING(packed, packed_declare, ATTN_SCORE_scaled_dot, 3, 0),
+    ATTENDING(relative, position_declare, ATTN_SCORE_scaled_dot, 2, ATTN_POSITION_RELATIVE),
+    ATTENDING(shaw, position_declare, ATTN_SCORE_scaled_dot, 2, ATTN_POSITION_SHAW),
+    ATTENDING(alibi, position_declare, ATTN_SCORE_scaled_dot, 2, ATTN_POSITION_ALIBI),
+    ROW(dot, attend, ATTN_SCORE_dot, 1, 0),
+    ROW(additive, attend, ATTN_SCORE_additive, 1, 7),
+    ROW(general, attend, ATTN_SCORE_general, 1, 0),
+    ROW(concat, attend, ATTN_SCORE_concat, 1, 7),
     {"cross_entropy", nothing_declare, loss_forward, loss_backward, 0, 0, 0},
     {"smoothed", nothing_declare, loss_forward, loss_backward, 10, 0, 0},
 };

@@ -39,7 +39,7 @@ static void sites_close(const model_case *c, const attn_model *model,
         assert_int_equal(site->weights.rank, 4);
         assert_memory_equal(site->weights.dims, dims, sizeof dims);
         snprintf(what, sizeof what, "/%s/%zu", kinds[site->kind], site->layer);
-        if (c->architecture == ATTN_SEQ2SEQ)
+        if (c->architecture == ATTN_MODEL_SEQ2SEQ)
             *strrchr(what, '/') = 0;
         if (c->name)
             close_to(c->name, what, site->weights.data, B * dims[1] * dims[2] * dims[3]);
@@ -51,7 +51,7 @@ static void test_sites(void **state) {
         attn_model *model = open_model(&cases[i], 0);
         attn_site sites[ATTN_MODEL_SITES];
         const size_t count = attn_model_sites(model, sites), layers = cases[i].layers;
-        if (cases[i].architecture == ATTN_TRANSFORMER)
+        if (cases[i].architecture == ATTN_MODEL_TRANSFORMER)
             assert_int_equal(count, 3 * layers);
         else
             assert_int_equal(count, cases[i].attention == ATTN_MODEL_NONE ? 0 : 2);
@@ -300,7 +300,7 @@ static void memory_fails(const model_case *c) {
 
 static void test_memory_fails(void **state) {
     for (size_t i = 0; i < CASES; i++)
-        if (i == 1 || cases[i].architecture == ATTN_TRANSFORMER)
+        if (i == 1 || cases[i].architecture == ATTN_MODEL_TRANSFORMER)
             memory_fails(&cases[i]);
     (void)state;
 }

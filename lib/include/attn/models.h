@@ -1,13 +1,13 @@
 /* Sequence-to-sequence models with attention, made of layers. D is the width.
  *
- * ATTN_SEQ2SEQ is the model of textbooks:
+ * ATTN_MODEL_SEQ2SEQ is the model of textbooks:
  *
  *   encoder  embedding x sqrt(D) + positions; bidirectional LSTM, D / 2 in each direction;
  *            self-attention with a residual connection; layer norm
  *   decoder  embedding x sqrt(D) + positions; LSTM of width D; attention over the encoder's
  *            outputs with a residual connection; layer norm; logits
  *
- * ATTN_TRANSFORMER is the model of Vaswani et al. 2017:
+ * ATTN_MODEL_TRANSFORMER is the model of Vaswani et al. 2017:
  *
  *   encoder  embedding x sqrt(D) + positions; layers of self-attention and feed-forward; layer norm
  *   decoder  embedding x sqrt(D) + positions; layers of causal self-attention, attention over the
@@ -32,39 +32,53 @@ extern "C" {
 
 enum { ATTN_MODEL_LAYERS = 8 }; /* most layers of an encoder or a decoder */
 
+/* The lists of architectures, attentions and positions, each with the name that model files and
+ * requests use. The enums and the tables of names are built from them. */
+#define ATTN_MODEL_ARCHITECTURE_LIST(ITEM)                                                         \
+    ITEM(SEQ2SEQ, "seq2seq")                                                                       \
+    ITEM(TRANSFORMER, "transformer")
+
+/* How the decoder attends to the encoder's outputs. DOT to CONCAT are score forms (forms.h).
+ *   LOCAL    MULTIHEAD, but a query sees only keys at a distance of at most `radius`
+ *   STRIDED  MULTIHEAD, but a query sees only keys at a distance of at most `radius` or at a
+ *            multiple of `stride`
+ *   NONE     no attention at all, also not in the encoder: the decoder starts from the encoder's
+ *            last state. Not for transformers. */
+#define ATTN_MODEL_ATTENTION_LIST(ITEM)                                                            \
+    ITEM(MULTIHEAD, "multihead")                                                                   \
+    ITEM(DOT, "dot")                                                                               \
+    ITEM(ADDITIVE, "additive")                                                                     \
+    ITEM(GENERAL, "general")                                                                       \
+    ITEM(CONCAT, "concat")                                                                         \
+    ITEM(LOCAL, "local")                                                                           \
+    ITEM(STRIDED, "strided")                                                                       \
+    ITEM(NONE, "none")
+
+/* How positions enter the model: by a table that is added to embeddings (SINUSOIDAL, LEARNED), or
+ * in self-attention.
+ *   LEARNED   a learned table of max_length rows
+ *   RELATIVE  a learned bias for each head and distance
+ *   SHAW      learned vectors for distances (Shaw et al. 2018)
+ *   ALIBI     a bias that falls with distance (Press et al. 2022) */
+#define ATTN_MODEL_POSITIONS_LIST(ITEM)                                                            \
+    ITEM(SINUSOIDAL, "sinusoidal")                                                                 \
+    ITEM(LEARNED, "learned")                                                                       \
+    ITEM(RELATIVE, "relative")                                                                     \
+    ITEM(SHAW, "shaw")                                                                             \
+    ITEM(ALIBI, "alibi")                                                                           \
+    ITEM(NO_POSITIONS, "none")
+
+#define ATTN_MODEL_NUMBER(name, text) ATTN_MODEL_##name,
 typedef enum attn_model_architecture {
-    ATTN_SEQ2SEQ = 0,
-    ATTN_TRANSFORMER,
-    ATTN_MODEL_ARCHITECTURES
+    ATTN_MODEL_ARCHITECTURE_LIST(ATTN_MODEL_NUMBER) ATTN_MODEL_ARCHITECTURES
 } attn_model_architecture;
-
-/* How the decoder attends to the encoder's outputs. */
 typedef enum attn_model_attention {
-    ATTN_MODEL_MULTIHEAD = 0,
-    ATTN_MODEL_DOT,
-    ATTN_MODEL_ADDITIVE,
-    ATTN_MODEL_GENERAL,
-    ATTN_MODEL_CONCAT,
-    ATTN_MODEL_LOCAL, /* MULTIHEAD, but a query sees only keys at a distance of at most `radius` */
-    /* MULTIHEAD, but a query sees only keys at a distance of at most `radius` or at a multiple of
-     * `stride`. */
-    ATTN_MODEL_STRIDED,
-    /* No attention at all, also not in the encoder: the decoder starts from the encoder's last
-     * state. Not for transformers. */
-    ATTN_MODEL_NONE,
-    ATTN_MODEL_ATTENTIONS
+    ATTN_MODEL_ATTENTION_LIST(ATTN_MODEL_NUMBER) ATTN_MODEL_ATTENTIONS
 } attn_model_attention;
-
-/* How positions enter the model: a table added to embeddings (first two), or self-attention. */
 typedef enum attn_model_positions {
-    ATTN_MODEL_SINUSOIDAL = 0,
-    ATTN_MODEL_LEARNED,  /* a learned table of max_length rows */
-    ATTN_MODEL_RELATIVE, /* a learned bias for each head and distance */
-    ATTN_MODEL_SHAW,     /* learned vectors for distances (Shaw et al. 2018) */
-    ATTN_MODEL_ALIBI,    /* a bias that falls with distance (Press et al. 2022) */
-    ATTN_MODEL_NO_POSITIONS,
-    ATTN_MODEL_POSITIONS
+    ATTN_MODEL_POSITIONS_LIST(ATTN_MODEL_NUMBER) ATTN_MODEL_POSITIONS
 } attn_model_positions;
+#undef ATTN_MODEL_NUMBER
 
 /* The configuration of a model. Start from attn_model_defaults(). */
 typedef struct attn_model_config {
