@@ -10,6 +10,7 @@
 #include "analysis/heatmap_private.h"
 #include "analysis/sums.h"
 #include "attn/heatmap.h"
+#include "base/area.h"
 
 enum {
     /* Default for the cells of all heatmaps together. In JSON a cell takes at most 15 bytes: a
@@ -187,43 +188,76 @@ static void choose_pieces(attn_heatmap_plan *p) {
     p->block = smaller(p->block, smaller(p->piece_rows * p->step[0], larger(1, p->rows)));
 }
 
-static attn_status count_bytes(attn_heatmap_plan *p, size_t slots, attn_error *err) {
-    size_t R = p->shape[0], C = p->shape[1], M = p->maps;
-    size_t planes = p->options->pool == ATTN_POOL_BOTH ? 2 : 1;
-    attn_bytes lane = {0}, result = {0}, work = {0};
-    attn_add_array(&lane, C, 1, 1, sizeof(attn_heatmap_cell));
-    attn_add_array(&lane, p->block, 1, 1, sizeof(attn_heatmap_row));
-    attn_add_array(&lane, p->block, p->S, 2, sizeof(float));
-    if (p->merged > 1)
-        attn_add_array(&lane, p->block, p->S, 1, sizeof(double) + 1);
-    p->lane_bytes = lane.bytes;
+/* --- memory --- */
 
-    p->run_room = (C + 1) / 2;
-    attn_add_array(&result, M, 1, 1, sizeof(attn_heatmap));
-    attn_add_array(&result, M, R, C, planes * sizeof(float));
-    attn_add_array(&result, M, R, 1, sizeof(float));
-    attn_add_array(&result, M, C, 1, sizeof(float));
-    attn_add_array(&result, M, R, p->run_room, sizeof(attn_hidden_run));
-    attn_add_array(&result, M, p->rows, p->edge_room, sizeof(attn_edge));
-    p->result_bytes = result.bytes;
+/* Takes an array [a, b, c] of elements of `size` bytes. */
+static void *take(attn_area *area, size_t a, size_t b, size_t c, size_t size) {
+    size_t n = 0;
+    if (!attn_size_mul(a, b, &n) || !attn_size_mul(n, c, &n))
+        area->overflow = true;
+    return attn_area_take(area, n, size);
+}
 
-    attn_add_array(&work, slots, 1, 1, sizeof(attn_heatmap_lane));
-    attn_add_array(&work, slots, p->lane_bytes, 1, 1);
-    attn_add_array(&work, M, p->pieces, 1, sizeof(attn_heatmap_part));
-    attn_add_array(&work, M, p->pieces, C, sizeof(double));
-    attn_add_array(&work, M, R, 1, sizeof(size_t));
-    if (p->edge_room)
-        attn_add_array(&work, M, p->rows, 1, sizeof(size_t));
-    p->work_bytes = work.bytes;
-    if (lane.overflow || result.overflow || work.overflow)
+static void place_lane(attn_area *area, const attn_heatmap_plan *p, attn_heatmap_lane *l) {
+    l->cells = take(area, p->shape[1], 1, 1, sizeof *l->cells);
+    l->rows = take(area, p->block, 1, 1, sizeof *l->rows);
+    l->weights = take(area, p->block, p->S, 1, sizeof *l->weights);
+    l->logits = take(area, p->block, p->S, 1, sizeof *l->logits);
+    l->sum = p->merged > 1 ? take(area, p->block, p->S, 1, sizeof *l->sum) : NULL;
+    l->visible = p->merged > 1 ? take(area, p->block, p->S, 1, sizeof *l->visible) : NULL;
+}
+
+/* Takes all memory of a build from the area. Hidden runs and edges come last, so that their unused
+ * part can be given back. */
+static void place_work(attn_area *area, const attn_heatmap_plan *p, attn_heatmap_work *w) {
+    const size_t R = p->shape[0], C = p->shape[1], M = p->maps;
+    attn_heatmap_arrays *a = &w->arrays;
+    w->lanes = take(area, p->slots, 1, 1, sizeof *w->lanes);
+    for (size_t i = 0; i < p->slots; i++) {
+        attn_heatmap_lane lane;
+        place_lane(area, p, &lane);
+        if (area->base)
+            w->lanes[i] = lane;
+    }
+    w->parts = take(area, M, p->pieces, 1, sizeof *w->parts);
+    w->maps = take(area, M, 1, 1, sizeof *w->maps);
+    a->sums = take(area, M, p->pieces, C, sizeof *a->sums);
+    w->run_counts = take(area, M, R, 1, sizeof *w->run_counts);
+    w->edge_counts = p->edge_room ? take(area, M, p->rows, 1, sizeof *w->edge_counts) : NULL;
+    a->max = p->options->pool != ATTN_POOL_MEAN ? take(area, M, R, C, sizeof *a->max) : NULL;
+    a->mean = p->options->pool != ATTN_POOL_MAX ? take(area, M, R, C, sizeof *a->mean) : NULL;
+    a->entropy = take(area, M, R, 1, sizeof *a->entropy);
+    a->received = take(area, M, C, 1, sizeof *a->received);
+    w->runs = take(area, M, R, p->run_room, sizeof *w->runs);
+    w->edges = p->edge_room ? take(area, M, p->rows, p->edge_room, sizeof *w->edges) : NULL;
+}
+
+/* Returns the bytes of what the answer holds: heatmaps, their cells, hidden runs and edges. */
+static double content_bytes(const attn_heatmap_plan *p) {
+    const double R = (double)p->shape[0], C = (double)p->shape[1];
+    const double planes = p->options->pool == ATTN_POOL_BOTH ? 2 : 1;
+    const double runs = R * (double)p->run_room * sizeof(attn_hidden_run);
+    const double edges = (double)p->rows * (double)p->edge_room * sizeof(attn_edge);
+    return (double)p->maps *
+           (sizeof(attn_heatmap) + sizeof(float) * (planes * R * C + R + C) + runs + edges);
+}
+
+static attn_status count_bytes(attn_heatmap_plan *p, attn_error *err) {
+    attn_area all = {0};
+    attn_heatmap_work w;
+    p->run_room = (p->shape[1] + 1) / 2;
+    place_work(&all, p, &w);
+    if (all.overflow)
         return attn_fail(err, ATTN_ELIMIT, "", "heatmaps of %zu x %zu weights are too large",
                          p->rows, p->S);
+    p->result_bytes = (size_t)content_bytes(p);
+    p->work_bytes = all.used - p->result_bytes;
     return ATTN_OK;
 }
 
 attn_status attn_analysis_plan(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                                size_t S, size_t slots, attn_heatmap_plan *out, attn_error *err) {
-    attn_heatmap_plan p = {.options = options, .H = H, .S = S};
+    attn_heatmap_plan p = {.options = options, .slots = slots, .H = H, .S = S};
     attn_status status =
         choose_span("rows", options->row_from, options->row_to, L, &p.row0, &p.rows, err);
     if (!status)
@@ -237,7 +271,7 @@ attn_status attn_analysis_plan(const attn_heatmap_options *options, size_t B, si
     if (status)
         return status;
     choose_pieces(&p);
-    status = count_bytes(&p, slots, err);
+    status = count_bytes(&p, err);
     if (!status)
         *out = p;
     return status;
@@ -291,59 +325,20 @@ attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, siz
     return ATTN_OK;
 }
 
-static bool take_lanes(attn_heatmap_work *w, size_t slots, attn_arena *arena) {
+/* Takes the memory of a build and sets the heatmaps and parts as they are before the first piece. */
+static bool open_work(attn_heatmap_work *w, attn_area *area, attn_arena *arena) {
     const attn_heatmap_plan *p = w->plan;
-    w->lanes = attn_arena_zeroed(arena, slots, sizeof *w->lanes);
-    for (size_t i = 0; w->lanes && i < slots; i++) {
-        char *at = attn_arena_take(arena, p->lane_bytes);
-        if (!at)
-            return false;
-        attn_heatmap_lane *lane = &w->lanes[i];
-        size_t keys = p->block * p->S;
-        lane->cells = (void *)at;
-        lane->rows = (void *)(lane->cells + p->shape[1]);
-        lane->sum = (void *)(lane->rows + p->block);
-        lane->weights = (void *)(lane->sum + (p->merged > 1 ? keys : 0));
-        lane->logits = lane->weights + keys;
-        lane->visible = (void *)(lane->logits + keys);
-    }
-    return w->lanes != NULL;
-}
-
-static bool take_parts(attn_heatmap_work *w, attn_arena *arena) {
-    const attn_heatmap_plan *p = w->plan;
-    size_t count = p->maps * p->pieces, C = p->shape[1];
-    w->parts = attn_arena_zeroed(arena, count, sizeof *w->parts);
-    double *received = attn_arena_zeroed(arena, count * C, sizeof *received);
-    w->run_counts = attn_arena_zeroed(arena, p->maps * p->shape[0], sizeof *w->run_counts);
-    if (p->edge_room)
-        w->edge_counts = attn_arena_zeroed(arena, p->maps * p->rows, sizeof *w->edge_counts);
-    if (!w->parts || !received || !w->run_counts || (p->edge_room && !w->edge_counts))
+    const attn_heatmap_arrays *a = &w->arrays;
+    const size_t R = p->shape[0], C = p->shape[1];
+    attn_area counted = {0};
+    place_work(&counted, p, w);
+    if (!attn_area_open(area, &counted, arena))
         return false;
-    for (size_t i = 0; i < count; i++)
+    place_work(area, p, w);
+    memset(a->sums, 0, (size_t)((char *)w->runs - (char *)a->sums)); /* sums, counts and cells */
+    for (size_t i = 0; i < p->maps * p->pieces; i++)
         w->parts[i] =
-            (attn_heatmap_part){received + i * C, {INFINITY, -INFINITY}, {INFINITY, -INFINITY}};
-    return true;
-}
-
-static float *take_floats(attn_arena *arena, size_t maps, size_t each) {
-    return attn_arena_zeroed(arena, maps * each, sizeof(float));
-}
-
-/* Takes the heatmaps and their arrays from the arena. Hidden runs and edges are taken last, so that
- * their unused part can be given back. */
-static bool take_maps(attn_heatmap_work *w, attn_arena *arena) {
-    const attn_heatmap_plan *p = w->plan;
-    size_t R = p->shape[0], C = p->shape[1];
-    bool wants_max = p->options->pool != ATTN_POOL_MEAN;
-    bool wants_mean = p->options->pool != ATTN_POOL_MAX;
-    w->maps = attn_arena_zeroed(arena, p->maps, sizeof *w->maps);
-    float *max = wants_max ? take_floats(arena, p->maps, R * C) : NULL;
-    float *mean = wants_mean ? take_floats(arena, p->maps, R * C) : NULL;
-    float *entropy = take_floats(arena, p->maps, R);
-    float *received = take_floats(arena, p->maps, C);
-    if (!w->maps || (wants_max && !max) || (wants_mean && !mean) || !entropy || !received)
-        return false;
+            (attn_heatmap_part){a->sums + i * C, {INFINITY, -INFINITY}, {INFINITY, -INFINITY}};
     for (size_t i = 0; i < p->maps; i++)
         w->maps[i] = (attn_heatmap){
             .batch = attn_analysis_map_batch(p, i),
@@ -352,15 +347,12 @@ static bool take_maps(attn_heatmap_work *w, attn_arena *arena) {
             .origin = {p->row0, p->col0},
             .step = {p->step[0], p->step[1]},
             .signed_values = p->options->signed_values,
-            .max = max ? max + i * R * C : NULL,
-            .mean = mean ? mean + i * R * C : NULL,
-            .row_entropy = entropy + i * R,
-            .received = received + i * C,
+            .max = a->max ? a->max + i * R * C : NULL,
+            .mean = a->mean ? a->mean + i * R * C : NULL,
+            .row_entropy = a->entropy + i * R,
+            .received = a->received + i * C,
         };
-    w->runs = attn_arena_take(arena, p->maps * R * p->run_room * sizeof *w->runs);
-    if (w->runs && p->edge_room)
-        w->edges = attn_arena_take(arena, p->maps * p->rows * p->edge_room * sizeof *w->edges);
-    return w->runs && (!p->edge_room || w->edges);
+    return true;
 }
 
 /* Sets the range of a heatmap from the smallest and largest value found; [0, 0] if there is
@@ -394,7 +386,7 @@ static void merge_parts(const attn_heatmap_work *w, size_t map) {
 
 /* Moves hidden runs and edges together in place, since rows with few of them left gaps. Data moves
  * only to lower addresses, so nothing is overwritten before it is moved. */
-static void close_gaps(attn_heatmap_work *w, attn_arena *arena) {
+static void close_gaps(attn_heatmap_work *w, const attn_area *area, attn_arena *arena) {
     const attn_heatmap_plan *p = w->plan;
     size_t runs = 0, edges = 0, R = p->shape[0];
     for (size_t map = 0; map < p->maps; map++) {
@@ -415,10 +407,8 @@ static void close_gaps(attn_heatmap_work *w, attn_arena *arena) {
         }
         m->edge_count = (size_t)(w->edges + edges - m->edges);
     }
-    if (p->edge_room)
-        attn_arena_shrink(arena, w->edges, edges * sizeof *w->edges);
-    else
-        attn_arena_shrink(arena, w->runs, runs * sizeof *w->runs);
+    const char *end = p->edge_room ? (char *)(w->edges + edges) : (char *)(w->runs + runs);
+    attn_arena_shrink(arena, area->base, (size_t)(end - area->base));
 }
 
 attn_status attn_heatmap_build(const attn_weight_source *source,
@@ -432,7 +422,8 @@ attn_status attn_heatmap_build(const attn_weight_source *source,
     if (status)
         return status;
     attn_heatmap_work work = {.plan = &plan, .source = source, .control = control};
-    if (!take_lanes(&work, slots, arena) || !take_parts(&work, arena) || !take_maps(&work, arena))
+    attn_area area;
+    if (!open_work(&work, &area, arena))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for %zu heatmaps of %zu x %zu cells",
                          plan.maps, plan.shape[0], plan.shape[1]);
     status = attn_pool_run(pool, plan.maps * plan.pieces, attn_analysis_heatmap_piece, &work,
@@ -441,7 +432,7 @@ attn_status attn_heatmap_build(const attn_weight_source *source,
         return status;
     for (size_t i = 0; i < plan.maps; i++)
         merge_parts(&work, i);
-    close_gaps(&work, arena);
+    close_gaps(&work, &area, arena);
     *out = (attn_heatmaps){.items = work.maps, .count = plan.maps};
     return ATTN_OK;
 }

@@ -19,8 +19,9 @@ typedef struct attn_heatmap_plan {
     size_t block;                  /* rows of weights fetched together */
     size_t edge_room;              /* most edges of a row; 0: no edges */
     size_t run_room;               /* most sequences of hidden cells in a row of cells */
-    /* of one thread's scratch memory; of the results; of everything else */
-    size_t lane_bytes, result_bytes, work_bytes;
+    size_t slots;                  /* threads that compute pieces */
+    size_t result_bytes;           /* content of the results */
+    size_t work_bytes;             /* all other memory, with the padding of the results */
 } attn_heatmap_plan;
 
 /* Makes the plan. The options must outlive it. Errors: ATTN_EARG and ATTN_ELIMIT of
@@ -50,9 +51,9 @@ typedef struct attn_heatmap_row {
 typedef struct attn_heatmap_lane {
     attn_heatmap_cell *cells; /* [C] */
     attn_heatmap_row *rows;   /* [block] */
-    double *sum;              /* [block, S] sum over heads; only for a mean over heads */
+    double *sum;              /* [block, S] sum over heads; NULL: no mean over heads */
     float *weights, *logits;  /* [block, S] */
-    uint8_t *visible;         /* [block, S] 1: visible in any head; only for a mean over heads */
+    uint8_t *visible;         /* [block, S] 1: visible in any head; NULL: no mean over heads */
 } attn_heatmap_lane;
 
 /* The results of a piece, which are merged later in the order of the pieces. */
@@ -69,10 +70,18 @@ static inline void attn_analysis_widen(float range[2], float low, float high) {
 }
 
 /* What all pieces of a call share. */
+/* The arrays of all heatmaps and parts, each as one block; max and mean are NULL if not wanted. */
+typedef struct attn_heatmap_arrays {
+    double *sums;              /* [maps, pieces, C] */
+    float *max, *mean;         /* [maps, R, C] */
+    float *entropy, *received; /* [maps, R], [maps, C] */
+} attn_heatmap_arrays;
+
 typedef struct attn_heatmap_work {
     const attn_heatmap_plan *plan;
     const attn_weight_source *source;
     const attn_control *control; /* checked within pieces */
+    attn_heatmap_arrays arrays;
     attn_heatmap *maps;
     attn_heatmap_lane *lanes;
     attn_heatmap_part *parts; /* [maps, pieces] */
