@@ -70,6 +70,8 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
 bool attn_mask_hides_cells(const attn_mask *m);
 /* Returns whether the interval of every row contains all keys. */
 bool attn_mask_is_open(const attn_mask *m);
+/* Returns whether no cell is hidden and nothing is added to a score. */
+bool attn_mask_is_plain(const attn_mask *m);
 
 /* Sets seen[j - j0] to 1 if key j, j0 <= j < j0 + n, gets a finite score in row i, else to 0.
  * Without a finite fill these are the visible keys (attn_mask_keep). A finite fill gives hidden

@@ -1,4 +1,4 @@
-/* FNV-1a, 64 bits: a hash for hash tables, ETags and the names of clients. It does not resist
+/* FNV-1a, 64 bits: a hash for hash tables and the names of clients. It does not resist
  * inputs that are chosen to collide. */
 #ifndef ATTN_HASH_H
 #define ATTN_HASH_H

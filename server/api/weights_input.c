@@ -3,7 +3,6 @@
  * probably a mistake of the client. */
 #include "api/weights_input.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -78,19 +77,12 @@ bool srv_padding_counts(const srv_padding *p, size_t i) {
 }
 
 void srv_padding_row(srv_padding *p, size_t i, const double *weights) {
-    p->rows++;
-    for (size_t k = 0; k < p->key_count; k++) {
-        p->mass += weights[k];
-        if (weights[k] > p->most) {
-            p->most = weights[k];
-            p->row = i;
-            p->key = p->keys[k];
-        }
-    }
+    attn_padding_check(&p->head, i, weights, p->keys, p->key_count);
 }
 
 bool srv_padding_head(srv_padding *p, size_t batch, size_t head) {
-    double share = p->rows > 0 ? p->mass / (double)p->rows : 0;
+    const attn_padding_mass *m = &p->head;
+    const double share = m->rows > 0 ? m->mass / (double)m->rows : 0;
     bool found = share > LEAST, ok = true;
     char which[64] = "";
     if (p->many)
@@ -102,11 +94,10 @@ bool srv_padding_head(srv_padding *p, size_t batch, size_t head) {
                               "%s%.3g %% of the attention goes to padding, most of it (%.3g) from "
                               "query %zu to key %zu, \"%.40s\": hide such keys with token_ids, "
                               "key_lengths or key_padding_mask",
-                              which, 100 * share, p->most, p->row, p->key,
-                              p->labels->key.values[p->key]);
+                              which, 100 * share, m->most, m->row, m->key,
+                              p->labels->key.values[m->key]);
     p->heads_told += found && p->heads_left == 0;
-    p->mass = p->most = 0;
-    p->rows = 0;
+    p->head = (attn_padding_mass){0};
     return ok;
 }
 
@@ -118,51 +109,10 @@ bool srv_padding_end(srv_padding *p) {
 
 /* --- sums of rows and ranges of weights --- */
 
-#define SUM_SLACK   0.01 /* weights are often rounded to two decimals before they are sent */
-#define RANGE_SLACK 1e-6 /* softmax in float32 may round a weight to slightly above 1 */
-
-/* What is wrong with the weights of one head. */
-typedef struct findings {
-    size_t sums;           /* number of rows whose sum is not 1 */
-    size_t row;            /* the row whose sum differs most from 1 */
-    double sum;            /* its sum */
-    size_t outside;        /* number of weights outside of 0 … 1 */
-    size_t at_row, at_key; /* where the weight is that is farthest outside */
-    double value;          /* this weight */
-} findings;
-
-/* Returns the distance of a weight from the range 0 … 1; it is 0 or negative inside of the
- * range. */
-static double beyond(double w) {
-    return w < 0 ? -w : w - 1;
-}
-
-/* Checks row i of a head. A row of zeros belongs to a query that sees no key, so its sum is
- * accepted. */
-static void check_row(findings *f, size_t i, const double *row, size_t S) {
-    double sum = 0, largest = 0;
-    for (size_t j = 0; j < S; j++) {
-        sum += row[j];
-        largest = fmax(largest, fabs(row[j]));
-        if (beyond(row[j]) <= RANGE_SLACK)
-            continue;
-        if (f->outside++ == 0 || beyond(row[j]) > beyond(f->value)) {
-            f->value = row[j];
-            f->at_row = i;
-            f->at_key = j;
-        }
-    }
-    if (largest == 0 || fabs(sum - 1) <= SUM_SLACK)
-        return;
-    if (f->sums++ == 0 || fabs(sum - 1) > fabs(f->sum - 1)) {
-        f->sum = sum;
-        f->row = i;
-    }
-}
-
 /* Adds the warnings of one head. told[0] counts heads with rows whose sum is not 1, told[1] heads
  * with weights outside of 0 … 1. */
-static bool tell(const srv_weights_lint *l, const findings *f, size_t b, size_t h, size_t told[2]) {
+static bool tell(const srv_weights_lint *l, const attn_weights_faults *f, size_t b, size_t h,
+                 size_t told[2]) {
     attn_arena *arena = l->req->arena;
     char which[64] = "";
     bool ok = true;
@@ -208,13 +158,13 @@ attn_status srv_weights_warn(const srv_weights_lint *l, attn_error *err) {
               srv_padding_begin(&p, arena, l->labels ? l->labels : &none, d->B > 1 || d->Hq > 1,
                                 l->warnings);
     for (size_t n = 0; ok && n < d->B * d->Hq; n++) {
-        findings f = {0};
+        attn_weights_faults f = {0};
         for (size_t i = 0; i < d->L; i++, from += d->S * attn_dtype_size(w->dtype)) {
             attn_status status = attn_control_check(&l->req->control, err);
             if (status)
                 return status;
             attn_widen_f64(row, from, w->dtype, 1, d->S);
-            check_row(&f, i, row, d->S);
+            attn_weights_check(&f, i, row, d->S);
             for (size_t k = 0; k < p.key_count; k++)
                 padded[k] = row[p.keys[k]];
             if (p.key_count > 0 && srv_padding_counts(&p, i))

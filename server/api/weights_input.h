@@ -32,14 +32,10 @@ typedef struct srv_padding {
     const srv_labels *labels;
     size_t *keys, key_count; /* indices of the padding keys, ascending; 0: nothing is checked */
     srv_warnings *to;
-    bool many;         /* warnings name batch entry and head, because there are several */
-    size_t heads_told; /* heads with weights on padding that got a warning of their own */
-    size_t heads_left; /* further heads with weights on padding */
-    /* The rest is about the current head. */
-    double mass;     /* sum of the weights on padding keys */
-    double most;     /* the largest of them, of query `row` on key `key` */
-    size_t rows;     /* number of checked queries */
-    size_t row, key; /* see `most` */
+    bool many;              /* warnings name batch entry and head, because there are several */
+    size_t heads_told;      /* heads with weights on padding that got a warning of their own */
+    size_t heads_left;      /* further heads with weights on padding */
+    attn_padding_mass head; /* of the current head */
 } srv_padding;
 
 /* Finds the padding keys. false: out of memory. */

@@ -298,6 +298,32 @@ typedef struct attn_number {
     double value;
 } attn_number;
 
+/* What is wrong with the weights [L, S] of one head. Start from zeros, then check all rows. */
+typedef struct attn_weights_faults {
+    size_t sums;           /* number of rows whose sum is not 1 (within 0.01) */
+    size_t row;            /* the row whose sum differs most from 1 */
+    double sum;            /* its sum */
+    size_t outside;        /* number of weights outside of 0 … 1 (by more than 1e-6) */
+    size_t at_row, at_key; /* where the weight is that is farthest outside */
+    double value;          /* this weight */
+} attn_weights_faults;
+
+/* Checks the weights [S] of a row. A row of zeros belongs to a query that sees no key, so its sum
+ * is accepted. */
+void attn_weights_check(attn_weights_faults *f, size_t row, const double *weights, size_t S);
+
+/* The weights of one head on padding keys. Start from zeros, then add rows that are not padding. */
+typedef struct attn_padding_mass {
+    double mass;     /* sum of the weights on padding keys */
+    double most;     /* the largest of them, of query `row` on key `key` */
+    size_t rows;     /* number of rows that were added */
+    size_t row, key; /* see `most` */
+} attn_padding_mass;
+
+/* Adds a row. weights [count] are its weights on the padding keys keys [count]. */
+void attn_padding_check(attn_padding_mass *p, size_t row, const double *weights, const size_t *keys,
+                        size_t count);
+
 /* Something unusual about some heads. */
 typedef struct attn_diagnosis {
     const char *code;           /* "near_uniform", "head_collapse", …; codes do not change */

@@ -123,11 +123,8 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
 
 /* Properties of a mask. All functions on a compiled mask may be called by any number of threads. */
 size_t attn_mask_batches(const attn_mask *m); /* B */
-int64_t attn_mask_offset(const attn_mask *m,
-                         /* Returns the offset of batch entry b: query i has the key position i +
-                          * offset. */
-                         size_t b);
-bool attn_mask_is_plain(const attn_mask *m); /* true: no cell is hidden, and nothing is added */
+/* Returns the offset of batch entry b: query i has the key position i + offset. */
+int64_t attn_mask_offset(const attn_mask *m, size_t b);
 /* true: hidden scores get a finite value, so softmax gives them weight */
 bool attn_mask_fills(const attn_mask *m);
 

@@ -35,7 +35,8 @@ typedef struct attn_error {
     char text[512]; /* what was expected and what was found; UTF-8, no line break */
 } attn_error;
 
-/* Returns a short English name that never changes, such as "shape"; never NULL. */
+/* Returns a short English name that never changes, such as "shape", for the logs of programs that
+ * use the library. It is never NULL. */
 const char *attn_status_name(attn_status code);
 
 /* Fills *err (which may be NULL) from `where` and the printf format, and returns `code`: "return
