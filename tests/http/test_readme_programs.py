@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import requests
 from browsers import Site
-from conftest import BINARY, PATIENCE, ROOT
+from conftest import BINARY, PATIENCE, clean_environment, ROOT
 from documents import FENCE, blocks, console, read
 
 SERVICE = "http://localhost:8080"
@@ -39,7 +39,7 @@ def program(language):
 
 
 def run(command, folder, **env):
-    done = subprocess.run(["bash", "-c", command], cwd=folder, env={**os.environ, **env}, text=True,
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env=clean_environment(env), text=True,
                           capture_output=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return done.stdout
