@@ -11,7 +11,7 @@
 #define ATTN_SATURATED_SHARE 0.5 /* softmax is saturated if the share of saturated rows is higher */
 /* a larger standard deviation of scores saturates softmax in any case */
 #define ATTN_STEEP_SPREAD 5.0
-#define ATTN_COLLAPSED    0.9 /* heads with a higher centered cosine do the same */
+#define ATTN_COLLAPSED    0.9 /* two heads with a higher centered cosine count as doing the same */
 #define ATTN_SINK_EPSILON 0.3 /* lowest mean weight of a sink (Gu et al. 2024) */
 /* a measure stands out if it is this many times its value under uniform attention */
 #define ATTN_LIFT 2.0

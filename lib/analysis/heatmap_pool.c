@@ -10,8 +10,8 @@
 /* Sums over the keys of a row, as ATTN_PARTIAL_SUMS partial sums (sums.h). m is the largest logit,
  * s a logit. */
 typedef struct row_sums {
-    double mass[ATTN_PARTIAL_SUMS]; /* sum p */
-    double fall[ATTN_PARTIAL_SUMS]; /* sum p (m - s) */
+    double mass[ATTN_PARTIAL_SUMS]; /* sum of the weights p */
+    double fall[ATTN_PARTIAL_SUMS]; /* sum of p (m - s) */
 } row_sums;
 
 static bool is_hidden(const float *logits, size_t j) {

@@ -125,7 +125,7 @@ static size_t find_top_keys(const attn_measure_plan *plan, const attn_measure_su
 
 enum {
     PIECE_WEIGHTS = 1 << 18, /* weights that a piece of work reads: a few milliseconds */
-    WAVE_BYTES = 8 << 20,    /* limit for the sums of a wave */
+    WAVE_BYTES = 8 << 20,    /* bytes that the sums of a wave may take */
     WAVE_LEAST = 8,          /* blocks in a wave, at least; enough for several threads */
     WAVE_MOST = 256,         /* blocks in a wave, at most */
     BLOCK_LEAST = 16, /* rows in a block, at least; merging a block costs as much as several rows */

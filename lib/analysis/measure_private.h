@@ -31,7 +31,7 @@ typedef struct attn_measure_plan {
     size_t block;  /* rows in a piece of work */
     size_t pieces; /* pieces of work for each head */
     size_t wave;   /* pieces whose sums are in memory together */
-    /* of a thread; of a piece's sums; of all scratch; of results */
+    /* bytes: scratch memory of one thread; sums of a piece; all scratch memory; results */
     size_t lane_bytes, part_bytes, work_bytes, result_bytes;
 } attn_measure_plan;
 
@@ -72,7 +72,7 @@ typedef struct attn_measure_line {
     const uint8_t *visible;
     size_t index, seen;   /* index i of the query; number n_i of visible keys */
     size_t from, to;      /* all visible keys are in [from, to) */
-    int64_t at;           /* t_i */
+    int64_t at;           /* key position t_i of the query */
     double mass, entropy; /* s_i; H_i in nats */
     bool peaks;           /* the row has a largest weight; false for uniform attention */
 } attn_measure_line;
@@ -91,8 +91,8 @@ typedef struct attn_measure_work {
 /* Scratch memory of one thread. */
 typedef struct attn_measure_lane {
     float *weights, *logits; /* [block, S] */
-    double *p, *uniform;     /* one row */
-    uint8_t *visible;        /* one row */
+    double *p, *uniform;     /* [S] each: a row of weights, and of uniform attention */
+    uint8_t *visible;        /* [S] which keys the row sees */
 } attn_measure_lane;
 
 /* Returns the index of the head whose uniform attention is computed for (batch, head): an earlier

@@ -19,7 +19,8 @@
 struct attn_emoji_line {
     attn_emoji_line *next;
     double move_x, move_y, turn, x, y, size;
-    /* alignment at x: 0 start, 1 middle, 2 end (so many half widths of the line are left of x) */
+    /* alignment at x: 0 start, 1 middle, 2 end; also how many half widths of the line lie left of
+     * x */
     int anchor;
     bool bold;
     unsigned fill[3];

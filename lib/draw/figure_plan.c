@@ -54,7 +54,7 @@ void attn_figure_tick_text(double value, double step, char text[32]) {
  * or only indices that are multiples of 1, 2 or 5 times a power of ten, are shown. --- */
 
 #define LONGEST_ROW 150.0 /* longest row label, pixels; a longer one is cut */
-#define LONGEST_COL 112.0 /* the same limit for column labels */
+#define LONGEST_COL 112.0 /* longest column label, pixels; a longer one is cut */
 /* least pixels between two labels that are indices, if some cells have no label */
 #define INDEX_PITCH 28.0
 #define LINE_PITCH  13.0 /* least pixels between the base lines of two labels */

@@ -25,9 +25,9 @@ typedef struct digits {
 typedef struct style {
     attn_dtype dtype;
     bool summarised;
-    /* for floats: */
+    /* of floating-point tensors: */
     bool scientific, finite_seen, nan_seen, inf_seen, neginf_seen;
-    double largest, smallest; /* of the non-zero finite elements */
+    double largest, smallest; /* largest and smallest magnitude of the non-zero finite elements */
     /* characters before the point; after it; digits after the point in scientific notation */
     int left, right, precision;
     int exponent; /* digits of the exponent */

@@ -16,7 +16,7 @@ typedef struct attn_lab {
     attn_findings *out;  /* the findings so far */
     /* progress of the run (0 … 1) at the beginning and the end of the current part */
     double from, to;
-    attn_status status; /* of the first failure */
+    attn_status status; /* status of the first failure, or ATTN_OK */
     attn_error *err;
 } attn_lab;
 

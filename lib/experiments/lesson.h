@@ -35,7 +35,7 @@ typedef struct attn_lesson {
 typedef struct attn_pupil {
     attn_model *model;
     double loss;                      /* lowest validation loss, nats for each word */
-    double seconds, words_per_second; /* of training, by attn_lab_clock */
+    double seconds, words_per_second; /* time and speed of training, by attn_lab_clock */
     double *steps, *right;
     size_t count;
 } attn_pupil;

@@ -28,12 +28,13 @@ typedef struct attn_tagger {
      * positions; longest: places of the longest sequence. */
     size_t symbols, width, heads, max_distance, longest;
     attn_tagger_positions positions;
-    attn_embedding words, places; /* places: learned positions */
+    attn_embedding words, places; /* embedding of symbols; learned positions */
     const float *sinusoids; /* [longest, width] in lab->work; only of ATTN_TAGGER_SINUSOIDAL */
     attn_attend attend[ATTN_TAGGER_LAYERS];
     /* Layer norms after attention and after feed-forward. */
     attn_norm between[ATTN_TAGGER_LAYERS], behind[ATTN_TAGGER_LAYERS];
-    attn_linear up[ATTN_TAGGER_LAYERS], down[ATTN_TAGGER_LAYERS], out; /* feed-forward, logits */
+    /* both layers of feed-forward; projection to logits */
+    attn_linear up[ATTN_TAGGER_LAYERS], down[ATTN_TAGGER_LAYERS], out;
 } attn_tagger;
 
 /* Declares the layers and draws their parameters from the lab's seed. Returns false if the lab has

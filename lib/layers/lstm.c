@@ -257,7 +257,7 @@ attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float
 typedef struct back {
     const float *dout;              /* [B, T, width], the gradient of `out` */
     float *dh, *dc;                 /* [B, H] gradients of h and c at the current time */
-    const float *dh_last, *dc_last; /* of the final states; NULL: zeros */
+    const float *dh_last, *dc_last; /* gradients of the final states h and c; NULL: zeros */
 } back;
 
 /* Adds the gradients of the gates at time t, times W_hh, to dh [B, H]. */

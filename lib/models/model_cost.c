@@ -11,7 +11,7 @@
 /* Transformer: the same for each layer, without the hidden layer of feed-forward. */
 #define SUBLAYER_WIDTHS 20.0
 #define SCORES          3.0 /* floats for each cell of a score matrix */
-/* bytes for each layer: arenas, and rounding of block sizes */
+/* bytes for each layer of a transformer, or once: arenas, and rounding of block sizes */
 #define STEP_BYTES 65536.0
 /* bytes for each target and step of a search: at most three blocks of 64 */
 #define STEP_ROW_BYTES 192.0

@@ -23,9 +23,9 @@ enum { MODEL_WIDTH_MOST = 4096, MODEL_BLOCKS = 3 * ATTN_MODEL_LAYERS + 1 };
 
 /* How a block applies its operation f to its input x. */
 typedef enum model_wrap {
-    WRAP_NONE,   /* f(x) */
-    WRAP_AFTER,  /* norm(x + dropout(f(x))) */
-    WRAP_BEFORE, /* x + dropout(f(norm(x))) */
+    WRAP_NONE,   /* output f(x) */
+    WRAP_AFTER,  /* output norm(x + dropout(f(x))) */
+    WRAP_BEFORE, /* output x + dropout(f(norm(x))) */
 } model_wrap;
 
 typedef struct model_operation model_operation;
@@ -49,7 +49,7 @@ typedef struct model_block {
     };
 } model_block;
 
-/* Encoder or decoder. */
+/* A stack of blocks: the encoder or the decoder. */
 typedef struct model_stack {
     model_block blocks[MODEL_BLOCKS];
     size_t count;
@@ -102,7 +102,7 @@ typedef struct model_half {
     const int64_t *lengths;
     float *embedded;     /* [B, T, D] input of the first block */
     const float *out;    /* [B, T, D] output of the last block */
-    uint64_t seed;       /* of the dropout after embedding */
+    uint64_t seed;       /* seed of the dropout after embedding */
     model_trace *traces; /* [stack->count] */
     bool want_weights;
     /* In a decoder: the encoder's outputs [B, S, D], their lengths [B], and their gradient

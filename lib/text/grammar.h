@@ -54,7 +54,7 @@ typedef struct attn_verb_choice {
     const attn_verb *verb;
     attn_tense tense;
     const attn_verb *modal;   /* can, must or want, only in the present tense; or NULL */
-    bool negated;             /* with "not", in French "ne … pas" */
+    bool negated;             /* the verb is negated: "not", in French "ne … pas" */
     const attn_adverb *often; /* adverb of frequency such as often or never; or NULL */
     int object; /* index of the pronoun that is the object: 0 … 5 (me … them); -1: none */
     /* in a relative clause: the noun that "que" stands for; else NULL */

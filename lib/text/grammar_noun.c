@@ -12,7 +12,7 @@ typedef struct determiner {
     const char *french[2][2]; /* [gender][number] */
     /* article: de and à may merge with it; negated: becomes "de" in a negated clause */
     bool article, negated;
-    double share; /* probability */
+    double share; /* probability of this determiner */
 } determiner;
 
 static const determiner determiners[] = {

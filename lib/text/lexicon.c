@@ -17,7 +17,7 @@ typedef struct row {
 
 typedef struct reader {
     attn_arena *arena;
-    bool failed; /* out of memory */
+    bool failed; /* memory ran out */
 } reader;
 
 static bool next_row(const char **table, row *out) {

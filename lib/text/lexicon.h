@@ -54,7 +54,7 @@ typedef struct attn_adjective {
 } attn_adjective;
 
 typedef struct attn_verb {
-    attn_form base, third, past;     /* eat, eats, ate */
+    attn_form base, third, past;     /* forms such as eat, eats, ate */
     attn_form present[6], future[6]; /* [person]: je, tu, il, nous, vous, ils */
     attn_form participle[2][2];      /* [gender][number] */
     attn_form infinitive;

@@ -27,7 +27,7 @@ typedef enum srv_model_origin {
 } srv_model_origin;
 
 typedef struct srv_model {
-    char id[SRV_MODEL_ID + 1]; /* of a file: its name without ".safetensors" */
+    char id[SRV_MODEL_ID + 1]; /* for a file, its name without ".safetensors" */
     srv_model_origin origin;
     attn_model *model;                /* the parameters are read-only; NULL: embedded, unread */
     attn_vocabulary *source, *target; /* NULL: the model takes word ids only, no text */

@@ -125,9 +125,9 @@ typedef struct attn_measure_options {
      * entry b of the source uses batch entry b modulo attn_mask_batches of the mask. NULL: offsets
      * are 0, and a cell is hidden only if its logit is -infinity. */
     const attn_mask *mask;
-    size_t radius;                 /* of local_mass, in keys; default 2 */
+    size_t radius;                 /* keys that local_mass counts on each side of t_i; default 2 */
     const attn_key_class *classes; /* [class_count] */
-    size_t class_count;            /* <= ATTN_CLASSES_MOST */
+    size_t class_count;            /* at most ATTN_CLASSES_MOST */
     /* Token ids [token_batches, L] and [token_batches, S]. token_batches divides the number of
      * batch entries B of the source, and entry b uses row b modulo token_batches. NULL:
      * duplicate_token and induction are NaN. */
@@ -139,7 +139,7 @@ typedef struct attn_measure_options {
     /* Segments of the tokens, [L] and [S]: numbers below segment_count. NULL: no blocks are
      * computed. */
     const uint32_t *query_segments, *key_segments;
-    size_t segment_count; /* <= ATTN_SEGMENTS_MOST */
+    size_t segment_count; /* at most ATTN_SEGMENTS_MOST */
     size_t top_keys;      /* how many of the keys with most mass are listed; default 5 */
 } attn_measure_options;
 
@@ -159,7 +159,7 @@ typedef struct attn_head_measures {
     size_t rows, blind; /* rows of the means; rows that see no key or have s_i = 0 */
     double values[ATTN_MEASURES];
     double uniform[ATTN_MEASURES]; /* the same measures under uniform attention */
-    /* [class_count] mean mass on each class, and under uniform attention */
+    /* [class_count] mean mass on each class: of the head, and under uniform attention */
     double *class_mass, *class_uniform;
     /* [segment_count, segment_count] mean over the rows of a segment of their mass on keys of a
      * segment. */
@@ -313,12 +313,12 @@ typedef struct attn_weights_faults {
 void attn_weights_check(attn_weights_faults *f, size_t row, const double *weights, size_t S);
 
 /* The weights of one head on padding keys. Start from zeros, then add rows that are not padding. */
-typedef struct attn_padding_mass {
-    double mass;     /* sum of the weights on padding keys */
-    double most;     /* the largest of them, of query `row` on key `key` */
-    size_t rows;     /* number of rows that were added */
+typedef struct attn_padding_mass { /* The inputs of attn_diagnose. */
+    double mass;                   /* sum of the weights on padding keys */
+    double most;                   /* the largest of them, of query `row` on key `key` */
+    size_t rows;     /* [batches] distances between the heads; NULL: head_collapse is not tested */
     size_t row, key; /* see `most` */
-} attn_padding_mass;
+} attn_padding_mass; /* warnings of attn_mask_lint, which are added to the result; or NULL */
 
 /* Adds a row. weights [count] are its weights on the padding keys keys [count]. */
 void attn_padding_check(attn_padding_mass *p, size_t row, const double *weights, const size_t *keys,

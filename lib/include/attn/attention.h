@@ -45,11 +45,11 @@ typedef enum attn_layout {
 
 /* Stages of a cell's computation, in order. */
 typedef enum attn_stage {
-    ATTN_STAGE_RAW = 0,    /* q . k */
-    ATTN_STAGE_SCALED,     /* times scale */
-    ATTN_STAGE_SOFTCAPPED, /* after softcap */
+    ATTN_STAGE_RAW = 0,    /* q . k, or another score form */
+    ATTN_STAGE_SCALED,     /* raw score times scale */
+    ATTN_STAGE_SOFTCAPPED, /* scaled score after softcap */
     ATTN_STAGE_BIASED,     /* after additive parts and masks; -infinity: hidden */
-    ATTN_STAGE_PROBS,      /* the weights */
+    ATTN_STAGE_PROBS,      /* weights: softmax of the biased scores */
 } attn_stage;
 
 /* All inputs of an operation. Start from attn_attention_defaults(). An absent key is the query, and
@@ -66,7 +66,7 @@ typedef struct attn_inputs {
     size_t num_heads, num_kv_heads; /* BLD: num_heads is required; num_kv_heads 0: num_heads */
     bool forbid_gqa;        /* true: unequal numbers of query and key/value heads are an error */
     double scale;           /* NaN: the default of the score form, 1/sqrt(E) or 1 (forms.h) */
-    double softcap;         /* 0: none; else c > 0 */
+    double softcap;         /* c of the softcap, above 0; 0: no softcap */
     attn_score score;       /* forms.h; all zero: scaled dot product */
     attn_position position; /* forms.h; all zero: none */
     /* [Hq]: for each head a logit that is added to the softmax denominator only. */
@@ -97,7 +97,7 @@ typedef struct attn_attention_dims {
     size_t relative;      /* rows of Shaw's tables, 2m + 1; 0: none */
     bool relative_values; /* Shaw's table of values is given too */
     size_t entries;       /* distances of a head whose bias gets a gradient; 0: none */
-    bool softcap;         /* softcap is on */
+    bool softcap;         /* the scores have a softcap */
     size_t positions;     /* elements of all position tables; 0: none */
     size_t maps;          /* elements of the score form's matrices */
     bool transforms;      /* queries or keys are transformed before the product */
@@ -136,7 +136,7 @@ enum {
 
 /* The cost of a computation. */
 typedef struct attn_cost {
-    double cells;        /* B * Hq * L * S */
+    double cells;        /* cells of the weights: B * Hq * L * S */
     double operations;   /* floating-point operations; a multiply-add counts as 2 */
     size_t work_bytes;   /* bytes of scratch memory and packed operands */
     size_t result_bytes; /* bytes of the results */

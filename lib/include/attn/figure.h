@@ -47,13 +47,13 @@ typedef struct attn_figure_options {
      * at the smallest value if that is negative, and ends at the largest; RdBu is symmetric around
      * 0. */
     double vmin, vmax;
-    bool colour_bar; /* default true */
+    bool colour_bar; /* draw a colour bar; default true */
     /* Rotation of column labels, 0 … 90 degrees. -1 (default): 0, 45 or 90, by the width of
      * labels. */
     int tick_rotation;
     /* Panels side by side. 0 (default): chosen by the number and shape of the panels. */
     size_t columns;
-    bool transpose; /* rows become columns */
+    bool transpose; /* draw rows as columns and columns as rows */
     bool marks; /* values mean visible or hidden and are drawn as ✓ and ✗, without a colour bar */
     attn_theme theme;
 } attn_figure_options;

@@ -40,7 +40,7 @@ typedef enum attn_score_kind {
 /* A score form and its parameters, which all heads share. Tensors that the form does not use have
  * rank 0. */
 typedef struct attn_score {
-    attn_score_kind kind; /* default scaled_dot */
+    attn_score_kind kind; /* score form; default ATTN_SCORE_scaled_dot */
     attn_tensor w_q;      /* additive: [A, Eq] */
     attn_tensor w_k;      /* additive: [A, Ek] */
     attn_tensor b;        /* additive: [A]; may be absent */
@@ -79,7 +79,7 @@ typedef struct attn_position {
     bool unidirectional;     /* T5: true: there are only buckets for keys before the query */
     attn_tensor key_table;   /* SHAW: [2m+1, E] */
     attn_tensor value_table; /* SHAW: [2m+1, Ev]; may be absent */
-    attn_rotary rotary;      /* ROTARY: required */
+    attn_rotary rotary;      /* ROTARY: which coordinates form a pair; required */
     double base;             /* ROTARY: base of the angles; 0: 10,000 */
     int64_t dims;            /* ROTARY: how many leading coordinates are rotated, even; 0: E */
 } attn_position;

@@ -25,10 +25,10 @@ extern "C" {
 typedef struct attn_gradients {
     attn_tensor query, key, value, past_key, past_value;
     attn_tensor sinks;
-    /* by mask layer; only layers of kind ATTN_LAYER_BIAS have one */
+    /* [mask layer] gradients of the tensors of ATTN_LAYER_BIAS layers */
     attn_tensor bias[ATTN_MASK_LAYERS];
     attn_score score; /* gradients of w_q, w_k, b, v, w */
-    /* of the position; slopes only if they are given */
+    /* gradients of the position's tensors; of slopes only if they are given */
     attn_tensor slopes, table, key_table, value_table;
 } attn_gradients;
 

@@ -17,7 +17,7 @@ extern "C" {
  * not write `logits`. Several threads may call it at the same time, each with another `lane`
  * (attn_pool_run), which selects the source's scratch memory. */
 typedef struct attn_weight_source {
-    size_t batches, heads, rows, cols; /* B, H, L, S */
+    size_t batches, heads, rows, cols; /* sizes B, H, L, S: batch entries, heads, queries, keys */
     bool has_logits;
     attn_status (*fetch)(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err);
@@ -41,11 +41,11 @@ typedef struct attn_heatmap_options {
     const int64_t *batch_list; /* [batch_count]; NULL: all batch entries */
     size_t batch_count;
     size_t row_from, row_to; /* rows row_from … row_to - 1; 0, 0: all */
-    size_t col_from, col_to; /* the same for keys */
+    size_t col_from, col_to; /* keys col_from … col_to - 1; 0, 0: all */
     /* Most cells of all heatmaps together; each heatmap has at least one cell. 0: 65,536 less 64
      * for each heatmap after the first, so that their JSON stays below 1 MiB. */
     size_t max_cells;
-    attn_pooling pool; /* default MAX */
+    attn_pooling pool; /* which value a cell gets; default ATTN_POOL_MAX */
     /* Edges of a row are its largest weights: at most top_k of them (0: no limit), and with
      * top_p > 0 only the fewest whose sum is at least top_p. Both 0: there are no edges. */
     size_t top_k;
@@ -72,12 +72,12 @@ typedef struct attn_hidden_run {
  * fewer. */
 typedef struct attn_heatmap {
     size_t batch, head;        /* head: SIZE_MAX for the mean over heads */
-    size_t shape[2];           /* R, C */
+    size_t shape[2];           /* rows R and columns C of cells */
     size_t origin[2], step[2]; /* in rows and keys of the matrix */
     /* Smallest and largest value of the visible cells, of `max` or else of `mean`. For signed
      * values [-m, m], where m is the largest magnitude. */
     float range[2];
-    float mean_range[2]; /* the same for `mean`; equal to `range` if max is NULL */
+    float mean_range[2]; /* smallest and largest visible cell of `mean`; `range` if max is NULL */
     bool signed_values;  /* copied from the options */
     /* [R, C] maximum and mean of the visible weights of each cell; NULL: not asked for. Hidden
      * cells have 0. */

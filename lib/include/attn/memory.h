@@ -96,7 +96,8 @@ bool attn_arena_reserve(attn_arena *arena, size_t bytes);
 /* Returns memory that is aligned to ATTN_ALIGN and not zeroed. NULL: out of memory, or beyond the
  * limit. */
 void *attn_arena_take(attn_arena *arena, size_t size);
-/* The same with 16-byte alignment, for small objects such as strings and nodes. */
+/* Returns memory as attn_arena_take does, but aligned to 16 bytes only, for small objects such as
+ * strings and nodes. */
 void *attn_arena_small(attn_arena *arena, size_t size);
 /* Returns zeroed memory for `count` elements of `size` bytes. NULL: as attn_arena_take, or count *
  * size overflows. */

@@ -24,7 +24,7 @@ typedef struct attn_parameter {
     char name[ATTN_PARAMETER_NAME];
     int rank;
     size_t dims[ATTN_PARAMETER_RANK];
-    size_t count;  /* elements */
+    size_t count;  /* number of elements */
     size_t offset; /* index of its first element in the block of values */
 } attn_parameter;
 

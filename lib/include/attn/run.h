@@ -79,7 +79,7 @@ attn_status attn_run_image_new(const attn_run_source *source, attn_pool *pool,
 attn_status attn_run_open(const void *data, size_t size, attn_arena *arena, attn_run **out,
                           attn_error *err);
 
-/* use with attn_run_stats */
+/* the operation, for attn_attention_cells with attn_run_stats */
 const attn_attention *attn_run_attention(const attn_run *run); /* to be used with the stats */
 const attn_attention_dims *attn_run_dims(const attn_run *run);
 const attn_inputs *attn_run_inputs(const attn_run *run);
@@ -87,7 +87,7 @@ const attn_stats *attn_run_stats(const attn_run *run);
 const char *const *attn_run_query_labels(const attn_run *run); /* [L], or NULL */
 const char *const *attn_run_key_labels(const attn_run *run);   /* [S], or NULL */
 const char *attn_run_words(const attn_run *run); /* the run's mask in words, from the image */
-/* metadata text; NULL: none of this key */
+/* Returns the metadata text of a key; NULL: the run has no such key. */
 const char *attn_run_text(const attn_run *run, const char *key);
 /* Tells whether this process uses the kernel table that computed the run. If not (the image comes
  * from another kind of processor), weights agree with the original ones to float32 accuracy, but
@@ -124,7 +124,7 @@ attn_status attn_run_tile_cost(const attn_run *run, const attn_run_place *at, si
  * all visible weights are NaN has NaN. Sums are in double; weights of float64 runs are rounded to
  * float32. */
 typedef struct attn_run_tile {
-    size_t shape[2];   /* rows, columns */
+    size_t shape[2];   /* rows and columns of cells */
     float *max, *mean; /* [shape[0], shape[1]] each; equal at level 0 */
     bool hidden;       /* true: no cell has a visible weight */
     /* smallest and largest finite max; the same of mean; 0, 0 if there is none */

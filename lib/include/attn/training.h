@@ -39,8 +39,9 @@ double attn_clip_gradients(float *gradients, size_t n, double most);
 /* ---- schedules of the learning rate, at step t = 1, 2, … of `steps` ---- */
 typedef enum attn_schedule {
     ATTN_CONSTANT = 0,
-    ATTN_INVERSE_ROOT, /* then falls as 1 / sqrt(t) (Vaswani et al. 2017) */
-    ATTN_COSINE,       /* then falls to 0 as half a cosine (Loshchilov and Hutter 2017) */
+    ATTN_INVERSE_ROOT, /* rises during warmup, then falls as 1 / sqrt(t) (Vaswani et al. 2017) */
+    /* rises during warmup, then falls to 0 as half a cosine (Loshchilov and Hutter 2017) */
+    ATTN_COSINE,
 } attn_schedule;
 
 /* Returns the learning rate of step t, at most `rate`. During the first `warmup` steps all
@@ -55,8 +56,9 @@ typedef struct attn_dataset {
     /* [count + 1] pair i has the words source[source_at[i]] … source[source_at[i + 1] - 1] */
     size_t *source_at, *target_at;
     int32_t *source, *target; /* word ids, without begin and end */
-    size_t *link_at;          /* [count + 1] the same for links */
-    attn_link *links;         /* gold alignments (corpus.h) */
+    /* [count + 1] pair i has the links links[link_at[i]] … links[link_at[i + 1] - 1] */
+    size_t *link_at;
+    attn_link *links; /* gold alignments (corpus.h) */
 } attn_dataset;
 
 /* Makes a dataset of the pairs first … first + count - 1 of a split, in the arena. Words that a
@@ -97,7 +99,7 @@ typedef struct attn_training_options {
     double guidance, diversity; /* 0, 0: weights of the losses of attn_step_options */
     size_t batch_tokens;        /* 2048: source and target words of a batch, with padding */
     uint64_t evaluate_every;    /* 250: steps between evaluations; 0: only one at the end */
-    uint64_t checkpoint_every;  /* 0: steps between checkpoints; 0: one after each evaluation */
+    uint64_t checkpoint_every; /* 0: steps between checkpoints; 0 means one after each evaluation */
     /* 0: training stops after so many evaluations without a lower loss; 0: never */
     size_t patience;
     uint64_t seed; /* 0: of the order of batches and of dropout */
@@ -113,7 +115,7 @@ typedef struct attn_training_state {
     uint64_t epoch, batch; /* epoch, and batch within it, of the next step */
     uint64_t best_step;    /* step of the evaluation with the lowest loss */
     double best_loss;      /* validation loss at best_step; infinite before the first evaluation */
-    size_t waited;         /* evaluations since best_step */
+    size_t waited;         /* evaluations since the one at best_step */
     /* [size] each: Adam's first and second moments, and the model's values at best_step. */
     float *first, *second, *best;
     size_t size; /* number of parameter values (attn_parameters_size) */
@@ -177,7 +179,7 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
 /* Most heads whose alignments are scored. */
 enum { ATTN_MEASURE_HEADS = 32 };
 typedef struct attn_model_scores {
-    attn_bleu bleu; /* of translations by beam search (greedy search with one beam) */
+    attn_bleu bleu; /* BLEU of translations by beam search (greedy search with one beam) */
     /* alignment by each head of the last cross-attention layer */
     attn_alignment heads[ATTN_MEASURE_HEADS];
     attn_alignment mean; /* alignment by the mean of all its heads */

@@ -1,7 +1,9 @@
-/* Tile products by the instruction vdpbf16ps, which multiplies pairs: twice as many numbers as a
- * float instruction.
+/* Tile products by the instruction vdpbf16ps. It multiplies pairs of bfloat16 numbers and adds both
+ * products to a float, so it handles twice as many numbers as a float instruction.
  *
- * A block is MR rows of A, of which a pair at a time is broadcast from memory, by NV tiles of B:
+ * The product A B is computed in blocks of MR = 6 rows of A and NV = 4 tiles of B, each 16 columns
+ * wide. For each pair of numbers of k, 4 registers are loaded from B, and a pair of each row of A
+ * is broadcast from memory:
  *
  *       k: 4 x 16 pairs of B -> 4 registers        registers: 6 * 4 accumulators + 4 + 1 of 32
  *   6 rows of A       6 x 4 accumulators
