@@ -19,9 +19,9 @@ typedef struct attn_heatmap_plan {
     size_t block;                  /* rows of weights fetched together */
     size_t edge_room;              /* most edges of a row; 0: no edges */
     size_t run_room;               /* most sequences of hidden cells in a row of cells */
-    size_t slots;        /* bytes: scratch memory of one thread; results; all scratch memory */
-    size_t result_bytes; /* content of the results */
-    size_t work_bytes;   /* all other memory, with the padding of the results */
+    size_t slots;                  /* threads that compute pieces */
+    size_t result_bytes;           /* content of the results */
+    size_t work_bytes;             /* all other memory, with the padding of the results */
 } attn_heatmap_plan;
 
 /* Makes the plan. The options must outlive it. Errors: ATTN_EARG and ATTN_ELIMIT of
@@ -89,7 +89,7 @@ typedef struct attn_heatmap_work {
     size_t *run_counts;       /* [maps, R] */
     attn_edge *edges;         /* [maps, rows, edge_room] */
     size_t *edge_counts;      /* [maps, rows] */
-} attn_heatmap_work;          /* index of the row in the matrix */
+} attn_heatmap_work;
 
 /* Computes piece `index` of maps * pieces; called by attn_pool_run. ctx is the attn_heatmap_work.
  * Errors are those of the source and of `control`. */

@@ -337,7 +337,8 @@ static void put_bar(attn_svg *s, const attn_heat_plan *plan) {
 
 typedef enum swatch { NO_SWATCH, VISIBLE, HIDDEN, NOT_A_NUMBER } swatch;
 
-/* Places legend items from left to right. When a line is full, the next line begins below. */
+/* The position of the next legend item. Items are placed from left to right; when a line is full,
+ * the next line begins below. */
 typedef struct flow {
     attn_svg *s; /* NULL: measure only */
     const attn_heat_plan *plan;

@@ -74,7 +74,7 @@ typedef struct attn_pass {
     attn_pool *pool;             /* NULL: only the calling thread */
     const attn_control *control; /* cancellation and deadline; NULL: none */
     bool training;               /* dropout is active, and a backward pass follows */
-    uint64_t seed;               /* of dropout */
+    uint64_t seed;               /* seed of all dropouts of the pass */
     uint64_t drawn; /* number of dropouts so far; dropout n has the seed attn_rng_bits(seed, n) */
 } attn_pass;
 
@@ -124,7 +124,7 @@ void attn_positions_backward(const float *dx, size_t B, size_t T, size_t first,
 typedef struct attn_norm {
     attn_weight weight, bias; /* [width], initially ones and zeros */
     size_t width;
-    float epsilon; /* 1e-5 */
+    float epsilon; /* added to the variance; 1e-5 */
 } attn_norm;
 
 void attn_norm_declare(attn_norm *layer, attn_parameters *set, const char *name, size_t width);
@@ -194,7 +194,7 @@ typedef struct attn_lstm_saved {
     /* [B, T, 4H] gates after activation; backward overwrites them */
     float *gates[2 * ATTN_LSTM_LAYERS];
     float *states[2 * ATTN_LSTM_LAYERS]; /* [B, T, H] cell states c */
-    uint64_t seeds[ATTN_LSTM_LAYERS];    /* of the dropout before each layer */
+    uint64_t seeds[ATTN_LSTM_LAYERS];    /* seed of the dropout before each layer */
     attn_lstm_state initial;
     const int64_t *lengths;
     size_t B, T;
@@ -265,7 +265,7 @@ typedef struct attn_attend_saved {
     int64_t first; /* position of query 0 among the keys */
     attn_inputs in;
     attn_attention *operation;
-    attn_results results; /* with weights [B, heads, L, S] before dropout, if they are wanted */
+    attn_results results; /* of the operation; weights [B, heads, L, S] are before dropout */
 } attn_attend_saved;
 
 /* Which keys the queries see, in addition to pattern and causal mask. NULL: all. */

@@ -313,12 +313,12 @@ typedef struct attn_weights_faults {
 void attn_weights_check(attn_weights_faults *f, size_t row, const double *weights, size_t S);
 
 /* The weights of one head on padding keys. Start from zeros, then add rows that are not padding. */
-typedef struct attn_padding_mass { /* The inputs of attn_diagnose. */
-    double mass;                   /* sum of the weights on padding keys */
-    double most;                   /* the largest of them, of query `row` on key `key` */
-    size_t rows;     /* [batches] distances between the heads; NULL: head_collapse is not tested */
+typedef struct attn_padding_mass {
+    double mass;     /* sum of the weights on padding keys */
+    double most;     /* the largest of them, of query `row` on key `key` */
+    size_t rows;     /* number of rows that were added */
     size_t row, key; /* see `most` */
-} attn_padding_mass; /* warnings of attn_mask_lint, which are added to the result; or NULL */
+} attn_padding_mass;
 
 /* Adds a row. weights [count] are its weights on the padding keys keys [count]. */
 void attn_padding_check(attn_padding_mass *p, size_t row, const double *weights, const size_t *keys,
@@ -353,7 +353,8 @@ typedef struct attn_diagnose_input {
 
 /* Finds what is unusual about the heads. Codes are near_uniform (with a known cause
  * near_uniform_scores, near_uniform_keys or near_uniform_task), saturated_softmax, sink_heads,
- * head_collapse, similar_heads, mask_leak and memory. The texts are in the arena and name the thresholds (lib/analysis/diagnose.h). ATTN_ENOMEM. */
+ * head_collapse, similar_heads, mask_leak and memory. The texts are in the arena and name the
+ * thresholds (lib/analysis/diagnose.h). ATTN_ENOMEM. */
 attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn_diagnoses *out,
                           attn_error *err);
 /* Returns a sentence to be shown with every analysis: weights alone do not explain a model. It is

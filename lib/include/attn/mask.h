@@ -28,8 +28,8 @@ extern "C" {
 typedef enum attn_layer_kind {
     ATTN_LAYER_CAUSAL,  /* key j is visible to query i if j <= i + offset */
     ATTN_LAYER_WINDOW,  /* visible: i + offset - left <= j <= i + offset + right; -1: no bound */
-    ATTN_LAYER_VALUES,  /* a tensor as in VALUES that is always additive */
-    ATTN_LAYER_BIAS,    /* the same, and always additive */
+    ATTN_LAYER_VALUES,  /* a tensor that broadcasts to the shape of the weights by NumPy's rules */
+    ATTN_LAYER_BIAS,    /* a tensor as in VALUES that is always additive */
     ATTN_LAYER_PADDING, /* [B, S] or [S]: tells for each key whether it is real or padding */
     ATTN_LAYER_LENGTHS, /* [B]: the first lengths[b] keys are real */
     ATTN_LAYER_PATTERN, /* a formula: see attn_pattern */
@@ -70,9 +70,9 @@ typedef struct attn_mask_layer {
     const char *where;  /* name in errors, such as "attn_mask" or "masks/1/values"; NULL: "mask" */
     attn_tensor values; /* tensor of VALUES, BIAS, PADDING, LENGTHS, TOKENS and BITS */
     attn_semantics semantics;
-    int64_t window[2];    /* TOKENS: the id of padding */
-    int64_t pad_id;       /* PATTERN: which keys are visible */
-    attn_pattern pattern; /* PATTERN */
+    int64_t window[2];    /* WINDOW: left, right; -1: no bound */
+    int64_t pad_id;       /* TOKENS: the id of padding */
+    attn_pattern pattern; /* PATTERN: which keys are visible */
 } attn_mask_layer;
 
 /* What a hidden score becomes: -infinity (HIDE), score + fill_value (ADD), or fill_value
@@ -89,8 +89,8 @@ typedef enum attn_offset {
 /* A mask as a caller states it. */
 typedef struct attn_mask_spec {
     attn_mask_layer layers[ATTN_MASK_LAYERS];
-    size_t count;           /* key position of query 0 */
-    attn_offset offset;     /* see attn_offset */
+    size_t count;
+    attn_offset offset;     /* key position of query 0 */
     const int64_t *offsets; /* GIVEN: [offset_count], one for all batch entries or one for each */
     size_t offset_count;
     /* ADD and REPLACE with a finite value are for comparisons with other programs */
@@ -121,8 +121,8 @@ typedef struct attn_mask attn_mask;
 attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
                           attn_arena *arena, attn_mask **out, attn_error *err);
 
-/* number of batch entries B */
-size_t attn_mask_batches(const attn_mask *m); /* B */
+/* Properties of a mask. All functions on a compiled mask may be called by any number of threads. */
+size_t attn_mask_batches(const attn_mask *m); /* number of batch entries B */
 /* Returns the offset of batch entry b: query i has the key position i + offset. */
 int64_t attn_mask_offset(const attn_mask *m, size_t b);
 /* true: hidden scores get a finite value, so softmax gives them weight */

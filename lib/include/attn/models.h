@@ -153,7 +153,7 @@ typedef enum attn_site_kind {
 /* An attention layer (site) of a model. `weights` are [B, heads, L, S]. */
 typedef struct attn_site {
     attn_site_kind kind;
-    size_t layer, heads; /* layer: number among the sites of the same kind, from 0 */
+    size_t layer, heads; /* layer: number among the sites of its kind, from 0 */
     attn_tensor weights;
 } attn_site;
 
@@ -184,14 +184,14 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
 
 /* The cross entropy of logits: the mean over the rows that count, 0 if there are none. */
 typedef struct attn_cross_entropy_loss {
-    double loss;  /* nats */
+    double loss;  /* mean cross entropy in nats */
     size_t rows;  /* rows that count: those that are not padding */
     size_t right; /* rows that count and whose largest logit is that of the expected id */
 } attn_cross_entropy_loss;
 
-/* Options of attn_model_step. */
+/* Options of a training step (attn_model_step). */
 typedef struct attn_step_options {
-    uint64_t seed;    /* of dropout: the same seed and batch give the same bytes */
+    uint64_t seed;    /* seed of dropout; equal seeds and batches give equal bytes */
     double smoothing; /* label smoothing, default 0 */
     /* Weights of two additional losses on the last cross-attention layer, default 0. guidance:
      * difference of its mean weights from batch->alignment. diversity: similarity of its heads.
@@ -210,7 +210,7 @@ attn_status attn_model_step(attn_model *model, const attn_batch *batch,
  * is the sum of its log probabilities, divided by ((5 + length) / 6)^length_penalty (Wu et al.
  * 2016, section 7). */
 typedef struct attn_generate_options {
-    size_t beams;          /* default 1 */
+    size_t beams;          /* hypotheses for each source; 1 (default): greedy search */
     size_t most;           /* most target tokens with the end token; 0 (default): 2 S + 10 */
     double length_penalty; /* default 0.6; only for beams > 1 */
     bool want_weights;     /* return the weights of the last cross-attention layer */
@@ -229,7 +229,7 @@ typedef struct attn_generated {
     int32_t *ids; /* [length], without begin and end */
     size_t length;
     bool ended;   /* true: ends with the end token; false: it has the most tokens allowed */
-    double score; /* see attn_generate_options */
+    double score; /* score of the sequence, see attn_generate_options */
     /* [heads, length + ended, S] cross-attention of each token and of the end; NULL: not wanted, or
      * the model has no attention. */
     float *weights;
