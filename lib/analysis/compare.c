@@ -98,8 +98,9 @@ attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t head
     double products = (double)batches * pairs * (double)L * keys;
     if (scratch > (double)(SIZE_MAX / 4) || result > (double)(SIZE_MAX / 4))
         return attn_fail(err, ATTN_ELIMIT, "", "too many heads to compare");
+    /* 32 operations for each pair of heads and cell: a logarithm and three products */
     *out = (attn_cost){.cells = products,
-                       .operations = 32 * products, /* a logarithm and three products for each */
+                       .operations = 32 * products,
                        .work_bytes = (size_t)scratch,
                        .result_bytes = (size_t)result};
     return ATTN_OK;

@@ -51,7 +51,7 @@ typedef struct attn_measure_sums {
     attn_mean diagonal[ATTN_DIAGONALS]; /* [offset + 64] weight at this offset */
     uint64_t peak[ATTN_DIAGONALS]; /* [offset + 64] rows whose largest weight is at this offset */
     double class_mass[ATTN_CLASSES_MOST];
-    /* row of the query's segment, column of the key's */
+    /* [segment of the query, segment of the key] mass */
     double blocks[ATTN_SEGMENTS_MOST * ATTN_SEGMENTS_MOST];
     uint64_t segment_rows[ATTN_SEGMENTS_MOST]; /* rows in each segment */
     double *received;                          /* [S] sum of the weights on each key */

@@ -368,7 +368,7 @@ attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *da
 #define SINGLE_W  640.0 /* largest width and height of a single panel, pixels */
 #define SINGLE_H  560.0
 #define CELL_MOST 56.0
-/* panels of few rows grow to this height, those of few columns to this width, pixels */
+/* least height and width of a panel, pixels: cells grow to reach it if there are few of them */
 #define PLOT_LEAST 100.0
 #define PLOT_MOST  2048.0
 /* cells of at least this many pixels have a gap of one pixel between them */

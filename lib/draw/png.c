@@ -116,7 +116,7 @@ void attn_png_index(attn_text *t, const uint8_t *pixels, size_t R, size_t C,
     close_chunk(&w);
     open_chunk(&w, 2 + 5 * blocks + data + 4, "IDAT");
     put_byte(&w, 0x78); /* zlib header: deflate with a 32 KB window */
-    put_byte(&w, 0x01); /* fastest level, no dictionary; makes the header a multiple of 31 */
+    put_byte(&w, 0x01); /* fastest level, no dictionary; the two bytes must be a multiple of 31 */
     put_rows(&w, pixels, R, C);
     put_word(&w, w.adler_b << 16 | w.adler_a);
     close_chunk(&w);

@@ -187,7 +187,7 @@ typedef struct attn_lstm_state {
     float *h, *c;
 } attn_lstm_state;
 
-/* What the backward pass needs. The last index of gates and states counts as in `cells`. */
+/* What the backward pass needs. Elements of gates and states are in the order of `cells`. */
 typedef struct attn_lstm_saved {
     const float *inputs[ATTN_LSTM_LAYERS]; /* [B, T, D] input of each layer, after dropout */
     float *outputs[ATTN_LSTM_LAYERS];      /* [B, T, directions * H] output of each layer */
@@ -259,7 +259,7 @@ typedef struct attn_attend {
 /* What the backward pass needs. */
 typedef struct attn_attend_saved {
     const float *x, *memory; /* the arguments of forward */
-    const float *q, *k, *v;  /* projected: [B, L, D], [B, S, D]; others: x and memory */
+    const float *q, *k, *v;  /* [B, L, D] and twice [B, S, D]; without projections x and memory */
     size_t B, L, S;
     size_t step;   /* rows between the keys of two sequences in k and v; 0: S */
     int64_t first; /* position of query 0 among the keys */

@@ -48,8 +48,8 @@ typedef struct attn_adjective {
     attn_form english;
     attn_form french[2][2]; /* [gender][number] */
     attn_form french_vowel; /* masculine singular before a vowel sound ("vieil") */
-    bool before;            /* in French it precedes the noun */
-    const char *kinds;      /* kinds of nouns that it can describe */
+    bool before;            /* the French adjective precedes the noun */
+    const char *kinds;      /* kinds of nouns that the adjective can describe */
     uint32_t id;
 } attn_adjective;
 

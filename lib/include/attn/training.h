@@ -49,7 +49,7 @@ typedef enum attn_schedule {
 double attn_schedule_rate(attn_schedule s, double rate, uint64_t t, uint64_t warmup,
                           uint64_t steps);
 
-/* ---- data: sentence pairs as word ids, concatenated ---- */
+/* ---- data ---- */
 /* Sentence pairs as word ids, one pair after the other. */
 typedef struct attn_dataset {
     size_t count;
