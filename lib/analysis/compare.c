@@ -29,10 +29,10 @@ typedef struct side {
 typedef struct plan {
     side a, b;          /* b.source = NULL: pairs g < h of the heads of a */
     size_t heads, L, S; /* heads of both sources together; queries and keys of each */
-    size_t pairs;       /* pairs of heads */
-    size_t block;       /* rows in a task of the pool */
-    size_t pieces;      /* number of tasks in all */
-    size_t wave;        /* tasks whose sums are in memory at the same time */
+    size_t pairs;       /* number of pairs of heads */
+    size_t block;       /* number of rows in a piece of work */
+    size_t pieces;      /* number of pieces in all */
+    size_t wave;        /* number of pieces whose sums are in memory at the same time */
 } plan;
 
 /* Sums over the rows of a block, for a pair of heads and for one head. */

@@ -326,13 +326,13 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
 
 /* --- forward and backward pass together (plan.by_heads) ---
  *
- * A task computes both passes for a key/value head and its group. It takes one block after the
- * other:
+ * A task computes both passes for a key/value head and its group. It takes one block of queries
+ * after the other:
  *
  *                      keys:  tile 0   tile 1   …
- *   a block's rows        ->  [      ] [      ]    forward: keeps numerators, then output, dO . O
- *                         ->  [      ] [      ]    backward: computes weights and dS from them
- *                              dK, dV   dK, dV     dQ of the block
+ *   rows of a block       ->  [      ] [      ]    forward: computes the output, keeps numerators
+ *                         ->  [      ] [      ]    backward: computes weights and dS from the
+ *                              dK, dV   dK, dV     kept numerators, and dQ of the block
  *
  * So scores and exponentials are computed once, and the packed keys and values stay in the
  * second-level cache. Each sum is added up in the same order as by the separate passes, so the

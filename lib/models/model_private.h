@@ -81,7 +81,8 @@ typedef struct model_trace {
     float *active; /* [n, feed_forward] hidden layer of feed-forward, after ReLU and dropout */
     attn_lstm_saved lstm;
     attn_attend_saved attend;
-    /* [B, heads, L, S] gradient of losses on the attention weights; NULL: there are none. */
+    /* [B, heads, L, S] gradient with respect to the attention weights, of the losses that are
+     * computed from these weights; NULL: there is no such loss. */
     const float *dweights;
 } model_trace;
 
@@ -146,9 +147,8 @@ struct model_operation {
      * the cache is the same for all rows of a source, or there is none. */
     void (*follow)(const model_walk *walk, const model_block *block, const model_rows *rows,
                    const size_t *parents, size_t steps, model_cache *cache);
-    /* The attention site of the operation, if has_site. */
-    attn_site_kind site;
-    bool has_site;
+    attn_site_kind site; /* valid if has_site: encoder, decoder or cross attention */
+    bool has_site;       /* the operation is an attention */
 };
 
 /* An LSTM; self-attention of an encoder; causal self-attention; attention to the encoder's outputs;

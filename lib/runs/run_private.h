@@ -78,8 +78,8 @@ bool attn_run_layer_read(const char *line, attn_mask_layer *layer);
 
 /* --- pooling weights to cells (run_tiles.c) --- */
 
-/* Computes the bytes of the buffers with which one thread pools weights to cells of `level`, in
- * rows of `cols` cells. Returns false on overflow. */
+/* Computes *bytes, the size of the buffers that one thread needs to pool weights to cells of
+ * `level`, if a row has `cols` cells. Returns false on overflow. */
 bool attn_run_buffer_bytes(const attn_attention_dims *d, size_t level, size_t cols, size_t *bytes);
 /* Computes the overview in the arena: maximum and mean of each cell of its levels,
  * [B, Hq, rows, cols] for each level. */

@@ -16,7 +16,7 @@
 #define PART_TEXT  64.0    /* around the runs of one batch entry and head */
 #define RUN_TEXT   5.0     /* brackets and commas of one run */
 #define LABEL_TEXT 6.0     /* an escaped character of a label */
-#define LATER_TEXT 16384.0 /* everything behind the runs */
+#define LATER_TEXT 16384.0 /* bytes of everything that is written after the runs */
 
 static bool small(const srv_masks_call *call) {
     return call->bound <= SRV_MASK_CELLS;
@@ -75,9 +75,9 @@ static void write_cells(srv_json *j, const srv_masks_call *call) {
     srv_json_tensor(j, &cells);
 }
 
-/* Writes to `keep` which keys of a row are visible, for the interval of keys that causal masks,
- * windows and lengths leave visible. Sets *lo to the first key of this interval and returns its
- * length; keep[0] belongs to key *lo. All other keys are hidden. `keep` has room for S keys. */
+/* Finds the interval of keys outside of which every key of the row is hidden. Sets *lo to its first
+ * key and returns its length n. keep[k], k < n, becomes 1 if key *lo + k is visible, else 0. `keep`
+ * has room for S keys. */
 static size_t load_row(const srv_masks_call *call, size_t b, size_t h, size_t i, uint8_t *keep,
                        size_t *lo) {
     size_t hi;
@@ -119,8 +119,8 @@ static double label_text(const srv_strings *list) {
     return text;
 }
 
-/* Reserves memory for the text of all runs and of everything behind them, in the request's arena
- * and in the JSON writer. false: a problem is set. */
+/* Counts the runs of visible keys, and reserves memory for their JSON text and for the rest of the
+ * answer after them. false: a problem is set. */
 static bool admit_runs(srv_json *j, const srv_masks_call *call, size_t B, size_t H, uint8_t *keep) {
     const attn_mask_shape *s = &call->shape;
     attn_error err = {0};

@@ -178,7 +178,7 @@ void srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures) {
     srv_job_set_error(e, "jobs_dir", "what the experiment found cannot be read any more");
 }
 
-/* --- the run --- */
+/* --- running the experiment --- */
 
 static attn_status open_model(work *w, attn_experiment_hooks *hooks, attn_error *err) {
     const srv_file *f = model_file();

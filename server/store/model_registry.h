@@ -27,7 +27,7 @@ typedef enum srv_model_origin {
 } srv_model_origin;
 
 typedef struct srv_model {
-    char id[SRV_MODEL_ID + 1]; /* for a file, its name without ".safetensors" */
+    char id[SRV_MODEL_ID + 1]; /* the file's name without ".safetensors"; "made-…" for others */
     srv_model_origin origin;
     attn_model *model;                /* the parameters are read-only; NULL: embedded, unread */
     attn_vocabulary *source, *target; /* NULL: the model takes word ids only, no text */
@@ -72,9 +72,9 @@ bool srv_models_delete(srv_request *req, const char *id);
 
 /* The next four functions are for training jobs, which make models without a request.
  *
- * srv_models_count reserves a place and `bytes` bytes of models_count and models_bytes for a model
- * that is still to be made. ATTN_ELIMIT: err->where names the exceeded setting. srv_models_uncount
- * gives the reservation back. */
+ * srv_models_count reserves room for a model that will be made later: one model of the limit
+ * models_count, and `bytes` bytes of the limit models_bytes. ATTN_ELIMIT: err->where names the
+ * setting that would be exceeded. srv_models_uncount gives back what was reserved. */
 attn_status srv_models_count(srv_models *models, size_t bytes, attn_error *err);
 void srv_models_uncount(srv_models *models, size_t bytes);
 /* Adds a model for which srv_models_count has reserved memory. The registry then owns the model and

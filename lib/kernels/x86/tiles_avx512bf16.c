@@ -1,12 +1,12 @@
 /* Tile products by the instruction vdpbf16ps. It multiplies pairs of bfloat16 numbers and adds both
  * products to a float, so it handles twice as many numbers as a float instruction.
  *
- * The product A B is computed in blocks of MR = 6 rows of A and NV = 4 tiles of B, each 16 columns
- * wide. For each pair of numbers of k, 4 registers are loaded from B, and a pair of each row of A
- * is broadcast from memory:
+ * C = A B is computed in blocks of MR = 6 rows by NV = 4 tiles of 16 columns. Let k be the index
+ * that is summed over. Each step takes two values of k: it loads 4 registers of B (16 pairs each),
+ * and for each row of A it broadcasts one pair from memory:
  *
- *       k: 4 x 16 pairs of B -> 4 registers        registers: 6 * 4 accumulators + 4 + 1 of 32
- *   6 rows of A       6 x 4 accumulators
+ *       k: 4 x 16 pairs of B -> 4 registers        of 32 registers, 24 are accumulators,
+ *   6 rows of A       6 x 4 accumulators           4 hold pairs of B and 1 holds the pair of A
  *
  * So each load of B serves 6 instructions. The sums have another order than those of the other tile
  * products (tiles.h), so this product has a kernel table of its own, "avx512_bf16". */
