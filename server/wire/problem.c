@@ -133,7 +133,7 @@ static const char *place_in_query(const srv_request *req, const char *pointer) {
     return query && !(inner[1] >= '0' && inner[1] <= '9') ? inner : pointer;
 }
 
-/* Returns the JSON pointer to the timeout if the client has asked for the deadline that has passed.
+/* Returns the JSON pointer to the timeout if the client had set the deadline that has passed.
  * Otherwise sets *limit to the setting request_timeout_ms and returns NULL. */
 static const char *place_of_deadline(const srv_request *req, problem_limit *limit) {
     if (req->own_deadline)

@@ -145,9 +145,10 @@ typedef struct attn_cost {
     size_t fallback_bytes;
 } attn_cost;
 
-/* Computes the cost of a run on `slots` threads from shapes alone. The bytes include those of
- * attn_attention_new, except for its masks. They are an upper bound of what the arena hands out,
- * without fallback_bytes. Errors: ATTN_ELIMIT (overflow), ATTN_EARG at "want" (unknown bits). */
+/* Computes the cost of a run on `slots` threads from shapes alone. work_bytes + result_bytes is an
+ * upper bound of what attn_attention_new and attn_attention_run take from the arena, apart from
+ * compiled masks. A run that falls back to double takes fallback_bytes in addition. Errors:
+ * ATTN_ELIMIT (overflow), ATTN_EARG at "want" (unknown bits). */
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
                                 attn_cost *out, attn_error *err);
 

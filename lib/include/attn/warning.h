@@ -1,4 +1,4 @@
-/* Warnings about masks and weights that are legal but probably not intended. A warning is a code
+/* Warnings about masks that are legal but probably not intended. A warning is a code
  * and numbers; programs word their own advice. attn_mask_lint makes them. */
 #ifndef ATTN_WARNING_H
 #define ATTN_WARNING_H
