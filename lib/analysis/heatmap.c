@@ -325,7 +325,8 @@ attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, siz
     return ATTN_OK;
 }
 
-/* Takes the memory of a build and sets the heatmaps and parts as they are before the first piece. */
+/* Takes the memory of a build and sets the heatmaps and parts as they are before the first piece.
+ */
 static bool open_work(attn_heatmap_work *w, attn_area *area, attn_arena *arena) {
     const attn_heatmap_plan *p = w->plan;
     const attn_heatmap_arrays *a = &w->arrays;

@@ -27,8 +27,8 @@ attn_status attn_forward_check(unsigned want, attn_stage stage, attn_error *err)
 
 /* --- results --- */
 
-/* Takes memory for a result of `rows` rows of `width` elements. If the area has a base, *out becomes
- * the dense tensor with these dims. */
+/* Takes memory for a result of `rows` rows of `width` elements. If the area has a base, *out
+ * becomes the dense tensor with these dims. */
 static void place_tensor(attn_area *area, attn_dtype dtype, size_t rows, size_t width, int rank,
                          const size_t *dims, attn_tensor *out) {
     const size_t elem = attn_dtype_size(dtype);

@@ -75,9 +75,10 @@ uint64_t attn_forward_overflowing(const attn_attention *a, const attn_block_run 
                                   double value);
 
 /* Prepares *run for the pass of the block run->stream.block; the caller has set run->stream to a
- * stream of this block and of run->work, and nothing else. Loads the queries, finds the rows that `ref` must compute,
- * and chooses the memory for what becomes weights. packed NULL: the magnitudes of keys and values
- * are known only after the pass, so the caller must find rows that overflow then. */
+ * stream of this block and of run->work, and nothing else. Loads the queries, finds the rows that
+ * `ref` must compute, and chooses the memory for what becomes weights. packed NULL: the magnitudes
+ * of keys and values are known only after the pass, so the caller must find rows that overflow
+ * then. */
 attn_status attn_forward_begin(const attn_forward *f, const attn_packed *packed,
                                attn_block_run *run, attn_error *err);
 /* Ends a block after its pass: writes the output, weights and statistics of its rows, and computes

@@ -139,8 +139,8 @@ static attn_status check_heads(const attn_inputs *in, const attn_attention_dims 
     return ATTN_OK;
 }
 
-/* Fills the members of *o that follow `t`, for a cache. In every layout the shape of a cache is [batch
- * axes, Hkv, P, E], or [batch axes, P, E] if there is one head. */
+/* Fills the members of *o that follow `t`, for a cache. In every layout the shape of a cache is
+ * [batch axes, Hkv, P, E], or [batch axes, P, E] if there is one head. */
 static attn_status split_cache(operand *o, const attn_attention_dims *d, attn_error *err) {
     const attn_tensor *t = o->t;
     attn_status status = check_tensor(o->name, t, err);

@@ -161,8 +161,8 @@ struct attn_kernels {
     /* Numbers from which attn_key_room, attn_value_room, attn_acc_room and attn_query_room compute
      * sizes. The width of keys is rounded up to a multiple of key_unit, the width of values to a
      * multiple of value_unit, the width of an accumulator to a multiple of acc_unit, and the number
-     * of packed queries to a multiple of query_unit. `halves` is the size of a packed number in half
-     * elements: 2 if it is stored as an element, else the number of its bfloat16 parts. */
+     * of packed queries to a multiple of query_unit. `halves` is the size of a packed number in
+     * half elements: 2 if it is stored as an element, else the number of its bfloat16 parts. */
     size_t key_unit, value_unit, acc_unit, query_unit, halves;
 
     /* These functions pack the keys or values of a tile, src [n, E] or [n, Ev] with row stride ld

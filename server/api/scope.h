@@ -24,8 +24,8 @@ bool srv_given_inside(const srv_scope *scope, size_t offset, size_t size);
 /* Returns the path of the field in the form of attn_error.where, such as "masks/1/window":
  * scope->at without its first slash, and the name. The text is in the request's arena. */
 const char *srv_where(const srv_scope *scope, const char *name);
-/* Sets a problem whose JSON pointer names the field. Returns false, so that a check can end with `return
- * srv_refuse(…)`. */
+/* Sets a problem whose JSON pointer names the field. Returns false, so that a check can end with
+ * `return srv_refuse(…)`. */
 bool srv_refuse(const srv_scope *scope, srv_code code, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Checks that `other` is given if `name` is given. `why` completes the problem's text. false: a
