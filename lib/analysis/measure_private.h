@@ -73,7 +73,7 @@ typedef struct attn_measure_line {
     size_t index, seen;   /* index i of the query; number n_i of visible keys */
     size_t from, to;      /* all visible keys are in [from, to) */
     int64_t at;           /* key position t_i of the query */
-    double mass, entropy; /* s_i; H_i in nats */
+    double mass, entropy; /* sum s_i of the row's weights; entropy H_i in nats */
     bool peaks;           /* the row has a largest weight; false for uniform attention */
 } attn_measure_line;
 

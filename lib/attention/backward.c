@@ -1,10 +1,13 @@
 /* The tasks of the backward pass, and the order in which they visit tiles:
  *
- *                       keys: tile 0   tile 1 | tile 2 …
- *   queries of all    ->      [      ] [      ] |       a task visits a chunk of tiles of one
- *   heads of a group  ->      [      ] [      ] |       key/value head
- *                               dK, dV   dK, dV         are summed over all queries
- *                       dQ of each block of queries     has separate sums for each chunk
+ *                             |     chunk 0     |     chunk 1     |
+ *                       keys: | tile 0 | tile 1 | tile 2 | tile 3 |
+ *   block 0 of queries        |   1    |   3    |   1    |   3    |
+ *   block 1 of queries        |   2    |   4    |   2    |   4    |
+ *
+ * A task visits one chunk of the tiles of one key/value head, in the order of the numbers. The
+ * blocks are those of all query heads of its group. dK and dV of a tile are sums over all blocks.
+ * dQ of a block is a sum over all tiles; each chunk has its own part of it.
  *
  * The chunks depend on the shapes alone, and their sums are added up in order, so the size of the
  * pool does not change a bit of the result. The backward pass of FlashAttention (Dao et al., 2022,

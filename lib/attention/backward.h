@@ -144,9 +144,10 @@ const void *attn_backward_tile(const attn_backward *g, const attn_block *block, 
 /* Replaces dZ in l->grad, computed with scale = 1, by dS. */
 void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t n,
                         attn_backward_lane *l);
-/* Adds the tile's share of the gradient of position biases to sums->entries. For a table that is dZ
- * in l->grad, summed for each entry over the cells that use it; for an ALiBi slope it is the sum of
- * -dZ |distance|. It must be called before attn_backward_edit, which overwrites dZ. */
+/* Adds the tile's part of the gradient of position biases to sums->entries. It is computed from dZ
+ * in l->grad, so this must be called before attn_backward_edit, which overwrites dZ. In a table of
+ * biases, the gradient of an entry is the sum of dZ over all cells that use the entry. For ALiBi,
+ * the gradient of the slope is the sum of -dZ * |distance| over all cells. */
 void attn_backward_collect_biases(const attn_backward *g, const attn_block *block, size_t j0,
                                   size_t n, const attn_backward_lane *l, attn_backward_sums *sums);
 /* Adds the tile's share of three gradients of Shaw's positions: of the key table to sums->keys, of

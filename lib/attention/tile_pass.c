@@ -390,8 +390,9 @@ static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const at
     return pass.tiles;
 }
 
-/* A list of up to UNPACKED_ROWS rows of all streams, for the kernels score_unpacked and
- * accumulate_unpacked, which take a pointer for each row. */
+/* A batch of at most UNPACKED_ROWS rows, for the kernels score_unpacked and accumulate_unpacked,
+ * which take a pointer for each row. next_rows goes through the rows of all streams, one stream
+ * after another, and lists the next batch. */
 enum { UNPACKED_ROWS = 8 };
 
 typedef struct unpacked_rows {

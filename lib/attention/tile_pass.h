@@ -89,7 +89,8 @@ bool attn_block_is_edited(const attn_attention *a, size_t n, const attn_block_wo
 void attn_drop_row(const attn_attention *a, size_t row, size_t j0, size_t n, size_t elem,
                    void *weights);
 
-/* A pass of one block over keys [from, to). */
+/* A stream: the pass of one block over keys [from, to). Several streams whose heads share a
+ * key/value head run side by side, so that each tile of keys is read once for all of them. */
 typedef struct attn_stream {
     attn_block block;
     const void *q;          /* the queries [rows, score width] */

@@ -131,7 +131,7 @@ void attn_png_index(attn_text *t, const uint8_t *pixels, size_t R, size_t C,
 /* Memory of librsvg for a parsed document, in bytes for each byte of SVG. Measured: 2.5 KB for an
  * element of 60 bytes. */
 #define PARSED_BYTES 48
-/* Bytes for each byte of SVG of the copy without emoji lines (emoji.h). */
+/* Memory of the copy without emoji lines (emoji.h), in bytes for each byte of SVG. */
 #define COPIED_BYTES 1
 #define PIXEL_BYTES  4
 /* Typical bytes of the compressed PNG for each pixel. */

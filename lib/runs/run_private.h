@@ -69,8 +69,8 @@ extern const attn_run_number_name attn_run_number_names[];
 /* Bytes of a key and of a mask layer's line, with the NUL. */
 enum { ATTN_RUN_KEY = 32, ATTN_RUN_LINE = 320 };
 
-/* Reads a number from its text and stores it in *in. Returns false if the text is not a number in
- * its range. */
+/* Parses `text` as the number that `name` describes and stores it in that member of *in. Returns
+ * false if the text is not a number of this kind or is out of its range. */
 bool attn_run_number_read(const attn_run_number_name *name, const char *text, attn_inputs *in);
 /* Reads a mask layer, except for its tensor, from a line of at most ATTN_RUN_LINE bytes. Returns
  * false if the line does not describe a layer. The layer's `where` points into the line. */

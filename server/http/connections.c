@@ -1,6 +1,7 @@
 /* To close an idle connection, this file shuts down its socket; libmicrohttpd then reads the end of
- * the input and closes the socket a little later. The connection stops counting when it is shut
- * down, so that each new connection closes at most one other. */
+ * the input and closes the socket a little later. From the moment
+ * of the shutdown, the connection no longer counts towards the limits, so that each new connection
+ * closes at most one other. */
 #include "http/connections.h"
 
 #include <netinet/in.h>

@@ -49,7 +49,7 @@ void srv_router_close(srv_router *router) {
 #define FITS SIZE_MAX
 
 /* Returns the index of the first character of `template` that does not match `path`; FITS: the
- * whole template matches. Writes the beginning and size of each parameter in `path` to from[] and
+ * template matches the whole path. Writes the beginning and size of each parameter in `path` to from[] and
  * size[]. */
 static size_t misfit(const char *template, const char *path, const char *from[2], size_t size[2]) {
     const char *pattern = template;

@@ -169,8 +169,9 @@ static bool enter(place *at, const srv_field *f) {
     return true;
 }
 
-/* Checks that the field f (a row of the field table) accepts tensors of this element type, by the
- * rules for a JSON tensor with "dtype". false: a problem is set. */
+/* Checks that the field f (a row of the field table) accepts tensors of this element type: bool
+ * needs SRV_T_BOOL; int32, int64 and uint8 need SRV_T_INT or SRV_T_REAL; the other types need
+ * SRV_T_REAL. false: a problem is set. */
 static bool takes_dtype(const place *at, const srv_field *f, attn_dtype dtype) {
     bool whole = dtype == ATTN_I32 || dtype == ATTN_I64 || dtype == ATTN_U8;
     unsigned wanted = dtype == ATTN_BOOL ? SRV_T_BOOL : whole ? SRV_T_REAL | SRV_T_INT : SRV_T_REAL;

@@ -128,11 +128,20 @@ attn_status attn_heatmap_build(const attn_weight_source *source,
                                const attn_control *control, attn_arena *arena, attn_heatmaps *out,
                                attn_error *err);
 
-/* Converts n cells to bytes. A value v in range [lo, hi] becomes t in [0, 1] and then round(255 *
- * f(t)), with f(t) = t, sqrt(t) or ln(1 + 255 t) / ln 256. If lo = hi, t is 1 for v > 0, else 0.
- * NaN becomes 0. For signed values with range [-m, m], u = f(|v| / m), and the byte is round(255 (1
- * + u) / 2) for v >= 0 and round(255 (1 - u) / 2) for v < 0. So v = 0 is always the byte 128. */
-typedef enum attn_transform { ATTN_LINEAR = 0, ATTN_SQRT, ATTN_LOG } attn_transform;
+/* How a place t in [0, 1] on the scale of a heatmap becomes the brightness f(t) of a cell. */
+typedef enum attn_transform {
+    ATTN_LINEAR = 0, /* f(t) = t */
+    ATTN_SQRT,       /* f(t) = sqrt(t) */
+    ATTN_LOG         /* f(t) = ln(1 + 255 t) / ln 256 */
+} attn_transform;
+/* Converts n cells to bytes; f is the transform.
+ *
+ *   unsigned  round(255 f(t)) with t = (v - lo) / (hi - lo), limited to [0, 1]. If lo = hi, t is 1
+ *             for v > 0, else 0.
+ *   signed    range is [-m, m] and u = f(|v| / m): round(255 (1 + u) / 2) for v >= 0,
+ *             round(255 (1 - u) / 2) for v < 0. So v = 0 is always the byte 128.
+ *
+ * NaN becomes 0 in both cases. */
 void attn_heatmap_quantise(uint8_t *dst, const float *src, size_t n, const float range[2],
                            attn_transform transform, bool signed_values);
 

@@ -79,8 +79,8 @@ attn_status attn_run_image_new(const attn_run_source *source, attn_pool *pool,
 attn_status attn_run_open(const void *data, size_t size, attn_arena *arena, attn_run **out,
                           attn_error *err);
 
-/* Parts of a run, which live as long as the run. attn_attention_cells takes the operation together
- * with attn_run_stats. */
+/* Parts of a run, which live as long as the run. To compute its weights, pass
+ * attn_run_attention(run) and attn_run_stats(run) to attn_attention_cells. */
 const attn_attention *attn_run_attention(const attn_run *run);
 const attn_attention_dims *attn_run_dims(const attn_run *run);
 const attn_inputs *attn_run_inputs(const attn_run *run);
