@@ -35,10 +35,10 @@ void attn_text_tensor(attn_text *t, const attn_tensor *tensor);
 /* Appends a heatmap with row labels at the left, column labels above and a scale below. A cell is
  * two characters wide. Its value v is its maximum, or its mean if the heatmap has no maxima; its
  * shade shows (v - low) / (high - low), where low = min(0, range[0]) and high = range[1]. Hidden
- * cells are middle dots, so they differ from cells of value 0. row_labels [row_count] and col_labels [col_count] name the rows and
- * columns of the matrix; NULL means that their indices are shown. Long labels are cut. A line has
- * at most `width` terminal columns (0 = 100). If columns of cells are left out for this, a last
- * line states how many. */
+ * cells are middle dots, so they differ from cells of value 0. row_labels [row_count] and
+ * col_labels [col_count] name the rows and columns of the matrix; NULL means that their indices are
+ * shown. Long labels are cut. A line has at most `width` terminal columns (0 = 100). If columns of
+ * cells are left out for this, a last line states how many. */
 void attn_text_heatmap(attn_text *t, const attn_heatmap *map, const char *const *row_labels,
                        size_t row_count, const char *const *col_labels, size_t col_count,
                        size_t width);
