@@ -69,7 +69,7 @@ typedef struct srv_heat_answer {
 } srv_heat_answer;
 
 /* Sets the reply of a route that answers heatmaps alone, in any media type of the route. The JSON
- * is {"heads": .., "labels": .., "pool": .., .., "warnings": ..}. */
+ * is {"heads": …, "labels": …, "pool": …, "warnings": …} with further members. */
 void srv_heat_reply(srv_request *req, const srv_heat_answer *answer);
 /* Sets the reply of any route if srv_draws returns true: a picture or a CSV of the heatmaps. */
 void srv_heat_draw(srv_request *req, const srv_heat_answer *answer);

@@ -185,8 +185,8 @@ static attn_status check_size(const srv_model_file *file, const attn_model_confi
             held += count;
     }
     const size_t table = config->max_length * config->width;
-    /* `bytes` includes padding and a table of positions, which files do not hold. Therefore the
-     * file may hold as few as half of the other numbers. */
+    /* `bytes` also counts padding and, for sinusoidal positions, a table. Files hold neither, so
+     * half of the numbers are enough here, without a table. */
     if (2 * held + table >= bytes / sizeof(float))
         return ATTN_OK;
     return attn_fail(err, ATTN_ESHAPE, "", "holds %zu numbers, far fewer than its metadata says",
