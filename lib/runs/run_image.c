@@ -141,7 +141,7 @@ bool attn_run_layer_read(const char *line, attn_mask_layer *layer) {
     attn_pattern *p = &l.pattern;
     if (sscanf(line, LAYER_IN, &kind, &semantics, &l.window[0], &l.window[1], &l.pad_id, &pattern,
                &p->radius, &p->stride, &p->size, &p->keys, &p->local, &used) != 11 ||
-        kind < 0 || kind > ATTN_LAYER_BITS || semantics < 0 || semantics > ATTN_SEM_ADDITIVE ||
+        kind < 0 || kind > ATTN_LAYER_BITS || semantics < 0 || semantics > ATTN_SEM_FINITE_MIN ||
         pattern < 0 || pattern > ATTN_PATTERN_GLOBAL)
         return false;
     l.kind = (attn_layer_kind)kind;
@@ -282,7 +282,7 @@ static attn_status add_mask(builder *b, size_t i) {
     attn_status status = ATTN_OK;
     if (is_boolean(&layer))
         status = pack_mask(b, &layer);
-    else if (layer.kind == ATTN_LAYER_VALUES)
+    else if (layer.kind == ATTN_LAYER_VALUES && layer.semantics == ATTN_SEM_UNSTATED)
         layer.semantics = ATTN_SEM_ADDITIVE;
     snprintf(name, sizeof name, ATTN_RUN_MASK_TENSOR, i);
     if (status == ATTN_OK && layer.values.rank)

@@ -128,8 +128,15 @@ static bool write_tensors(srv_json *j, const srv_attention_call *call) {
     attn_error err = {0};
     size_t n = srv_attention_results(call, call->want, rows);
     for (size_t i = 0; i < n; i++) {
-        srv_json_key(j, rows[i].name);
+        if (!rows[i].part || i == 0 || !rows[i - 1].part)
+            srv_json_key(j, rows[i].name);
+        if (rows[i].part && (i == 0 || !rows[i - 1].part))
+            srv_json_object(j);
+        if (rows[i].part)
+            srv_json_key(j, rows[i].part);
         srv_json_tensor(j, rows[i].tensor);
+        if (rows[i].part && (i + 1 == n || !rows[i + 1].part))
+            srv_json_object_end(j);
         if (attn_control_check(&call->req->control, &err)) {
             srv_problem_error(call->req, &err);
             return false;
@@ -206,8 +213,11 @@ void srv_attention_text(srv_attention_call *call) {
     srv_result rows[SRV_RESULTS];
     attn_text t = srv_text_begin(call->req);
     size_t n = srv_attention_results(call, call->want, rows);
-    for (size_t i = 0; i < n; i++)
-        srv_text_tensor(&t, rows[i].name, rows[i].tensor, (int)call->body.decimals);
+    for (size_t i = 0; i < n; i++) {
+        const char *path = srv_result_path(call, &rows[i]);
+        srv_text_tensor(&t, path ? path : rows[i].name, rows[i].tensor,
+                        (srv_print){(int)call->body.decimals, call->body.full});
+    }
     if (call->backward)
         srv_gradients_text(&t, call);
     if (call->heatmap)

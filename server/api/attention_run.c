@@ -154,6 +154,12 @@ static attn_status analyse(srv_attention_call *call, attn_error *err) {
  * row contribute. Therefore the index is removed from the error's path. */
 static bool refuse(srv_attention_call *call, attn_error *err) {
     char *last = strrchr(err->where, '/');
+    if (call->one_query && last && strncmp(err->where, "query/", strlen("query/")) == 0) {
+        char *axis = last; /* "/0/3": the index of the one query and that of the element */
+        while (*--axis != '/')
+            ;
+        memmove(axis, last, strlen(last) + 1);
+    }
     const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
     if (call->body.projections.num_heads && err->code == ATTN_ENONFINITE && of_input && last)
         *last = 0;
@@ -161,16 +167,36 @@ static bool refuse(srv_attention_call *call, attn_error *err) {
     return false;
 }
 
+/* Computes the scores of all wanted stages but the first, each in a run of its own. */
+static attn_status run_stages(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    const attn_stage first = srv_attention_stage(call);
+    attn_status status = ATTN_OK;
+    for (int stage = (int)first + 1; stage < SRV_STAGES && !status; stage++) {
+        attn_results results;
+        if (!(call->want & ATTN_WANT_SCORES) || !(call->body.score_stages >> stage & 1))
+            continue;
+        status =
+            attn_attention_run(call->op, ATTN_WANT_SCORES, (attn_stage)stage, srv_request_pool(req),
+                               &req->control, req->arena, &results, err);
+        call->scores[stage] = results.scores;
+    }
+    return status;
+}
+
 static attn_status run(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     attn_pool *pool = srv_request_pool(req);
     const bool projects = call->body.projections.num_heads > 0;
     attn_tensor heads;
-    attn_status status =
-        call->backward && !projects
-            ? srv_gradients_with_run(call, err)
-            : attn_attention_run(call->op, srv_attention_computes(call), call->body.score_stage,
-                                 pool, &req->control, req->arena, &call->results, err);
+    attn_status status = run_stages(call, err);
+    if (!status)
+        status = call->backward && !projects
+                     ? srv_gradients_with_run(call, err)
+                     : attn_attention_run(call->op, srv_attention_computes(call),
+                                          srv_attention_stage(call), pool, &req->control,
+                                          req->arena, &call->results, err);
+    call->scores[srv_attention_stage(call)] = call->results.scores;
     if (!status && call->body.verify)
         status = attn_attention_verify(call->op, &call->results, (size_t)call->body.verify,
                                        call->body.in.dropout_seed, &req->control, req->arena,
@@ -187,6 +213,29 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
     if (!status && call->backward && projects)
         status = srv_gradients_run(call, &heads, err);
     return status || call->body.labels.key.count == 0 ? status : warn_of_padding(call, err);
+}
+
+/* Gives the computed tensors the shapes that srv_attention_results describes: the weights may be
+ * averaged over the heads, and the axis of one query is removed. */
+static attn_status shape_results(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    attn_results *r = &call->results;
+    attn_tensor *const weights[] = {&r->weights, &r->weights_dropped};
+    attn_tensor *const rows[] = {&r->output, &r->weights, &r->weights_dropped};
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; call->body.average_attn_weights && i < 2 && !status; i++)
+        status = attn_attention_mean_heads(&call->dims, weights[i], &req->control, req->arena,
+                                           weights[i], err);
+    if (status || !call->one_query)
+        return status;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        srv_drop_axis(rows[i], 2);
+    for (size_t stage = 0; stage < SRV_STAGES; stage++)
+        srv_drop_axis(&call->scores[stage], 2);
+    srv_drop_axis(&r->logsumexp, 1);
+    if (call->backward)
+        srv_gradients_reshape(call);
+    return ATTN_OK;
 }
 
 static bool compute(srv_attention_call *call) {
@@ -215,7 +264,9 @@ static bool compute(srv_attention_call *call) {
         srv_heat_problem(req, &err);
         return false;
     }
-    return !call->analyses || !analyse(call, &err) || refuse(call, &err);
+    if ((call->analyses && analyse(call, &err)) || shape_results(call, &err))
+        return refuse(call, &err);
+    return true;
 }
 
 static void picture(const srv_attention_call *call) {

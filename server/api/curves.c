@@ -17,6 +17,7 @@ typedef struct curves_body {
     srv_strings names, titles;
     srv_figure_input figure;
     int64_t decimals, timeout_ms;
+    bool full;
     bool markers;
 } curves_body;
 
@@ -55,6 +56,7 @@ const srv_field srv_curves_fields[] = {
                    "Title, labels and style of the picture; vmin and vmax bound the y axis."),
     SRV_DECIMALS_ROW(curves_body,
                      ". The default is the shortest text that reads back to the same number."),
+    SRV_FULL_ROW(curves_body),
     SRV_TIMEOUT_ROW(curves_body),
     {0},
 };
@@ -226,10 +228,10 @@ static void answer_text(const curves_call *call) {
     attn_text t = srv_text_begin(call->req);
     if (body->figure.title)
         attn_text_add(&t, "%s\n\n", body->figure.title);
-    srv_text_tensor(&t, "x", &body->x, (int)body->decimals);
+    srv_text_tensor(&t, "x", &body->x, (srv_print){(int)body->decimals, body->full});
     for (size_t i = 0; i < body->names.count; i++)
         attn_text_add(&t, "row %zu: %s\n", i, body->names.values[i]);
-    srv_text_tensor(&t, "values", &body->values, (int)body->decimals);
+    srv_text_tensor(&t, "values", &body->values, (srv_print){(int)body->decimals, body->full});
     srv_text_end(call->req, &t);
 }
 

@@ -35,7 +35,7 @@ const srv_field srv_score_fields[] = {
     SRV_TENSOR_ROW(attn_score, w_q, SRV_T_REAL, "additive: W_q [A, Eq]."),
     SRV_TENSOR_ROW(attn_score, w_k, SRV_T_REAL, "additive: W_k [A, Ek]."),
     SRV_TENSOR_ROW(attn_score, b, SRV_T_REAL, "additive: b [A], optional."),
-    SRV_TENSOR_ROW(attn_score, v, SRV_T_REAL, "additive and concat: v [A]."),
+    SRV_TENSOR_ROW(attn_score, v, SRV_T_REAL, "additive and concat: v [A] or [1, A]."),
     SRV_TENSOR_ROW(attn_score, w, SRV_T_REAL, "general: W [Ek, Eq]; concat: W [A, Ek + Eq]."),
     {0},
 };

@@ -16,6 +16,8 @@
 
 enum { CAUSAL, PADDING, WINDOW, PATTERN, VALUES };
 static const char *const kinds[] = {"causal", "padding", "window", "pattern", "values", NULL};
+static const char *const forms[] = {"keep", "additive", NULL};
+_Static_assert(sizeof(srv_masks_form) == sizeof(int), "SRV_ENUM stores an int");
 static const char *const combinations[] = {"and", NULL};
 
 static const char *const padding_ways[] = {"key_padding_mask", "key_lengths", "token_ids"};
@@ -57,6 +59,10 @@ const srv_field srv_masks_fields[] = {
     SRV_OFFSET_ROW(srv_masks_body, query_offset),
     SRV_ENUM_ROW(srv_masks_body, combine, combinations,
                  "and: a key is visible if it is visible in every mask; float parts are summed."),
+    SRV_ENUM_ROW(srv_masks_body, as, forms,
+                 "How the cells are written: keep (default; true = attend) or additive (the number "
+                 "that is added to the score: 0 = attend, null = -infinity)."),
+    SRV_FULL_ROW(srv_masks_body),
     SRV_LABELS_ROW(srv_masks_body, "Names of queries and keys, which the answer repeats."),
     SRV_FIGURE_ROW(srv_masks_body, "Title, labels and style of the picture."),
     SRV_DRY_RUN_ROW(srv_masks_body,
@@ -252,7 +258,7 @@ static srv_outcome predict(srv_masks_call *call) {
                    .operations = call->cells,
                    .result = cells ? call->cells : 0,
                    .fits = fits};
-    srv_dry_shape(&dry, "keep", call->rank, call->dims);
+    srv_dry_shape(&dry, forms[call->body.as], call->rank, call->dims);
     dry.load.alone = SRV_MASK_WEIGHT * call->cells;
     dry.load.text = cells ? TEXT_OF_FLAG * call->cells : 0;
     return srv_dry_reply(req, &dry);

@@ -300,10 +300,12 @@ static void answer_text(srv_positions_call *call) {
     char name[48];
     for (size_t i = 0; i < SRV_TABLES; i++)
         if (call->names[i])
-            srv_text_tensor(&t, call->names[i], &call->tables[i], (int)call->body.decimals);
+            srv_text_tensor(&t, call->names[i], &call->tables[i],
+                            (srv_print){(int)call->body.decimals, call->body.full});
     for (size_t i = 0; i < call->curve_count; i++) {
         snprintf(name, sizeof name, "curve %zu", call->curves[i].dim);
-        srv_text_tensor(&t, name, &call->curves[i].values, (int)call->body.decimals);
+        srv_text_tensor(&t, name, &call->curves[i].values,
+                        (srv_print){(int)call->body.decimals, call->body.full});
     }
     attn_text_add(&t, "parameters: %zu\n", call->parameters);
     srv_text_end(call->req, &t);

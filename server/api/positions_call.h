@@ -28,6 +28,7 @@ typedef struct srv_positions_body {
     attn_position position; /* kind and dims are set by srv_positions_prepare */
     bool dry_run;
     int64_t decimals, timeout_ms;
+    bool full;
     srv_figure_input figure;
 } srv_positions_body;
 

@@ -94,6 +94,7 @@ const srv_field srv_positions_fields[] = {
      .doc = "rotary: pair t is rotated by position * base^(-2t/width); default 10000."},
     SRV_DECIMALS_ROW(srv_positions_body,
                      ". The default is the shortest text that reads back to the same number."),
+    SRV_FULL_ROW(srv_positions_body),
     SRV_FIGURE_ROW(
         srv_positions_body,
         "Title, labels and style of the picture, which shows the curves or else the table."),

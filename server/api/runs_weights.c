@@ -23,6 +23,7 @@ typedef struct part_query {
     srv_ints rows, cols;
     int stage;
     int64_t decimals;
+    bool full;
 } part_query;
 
 const srv_field srv_run_weights_query[] = {
@@ -33,6 +34,7 @@ const srv_field srv_run_weights_query[] = {
                  "probs (default): the weights; else scores: raw (q . k), scaled, softcapped or "
                  "biased (the input of softmax, null where hidden)."),
     SRV_DECIMALS_ROW(part_query, "."),
+    SRV_FULL_ROW(part_query),
     {0},
 };
 
@@ -40,6 +42,7 @@ const srv_field srv_run_rows_query[] = {
     SRV_RUN_SPOT_ROWS(part_query),
     SRV_RUN_RANGE_ROW(part_query, rows, "queries"),
     SRV_DECIMALS_ROW(part_query, "."),
+    SRV_FULL_ROW(part_query),
     {0},
 };
 
@@ -103,7 +106,7 @@ static void answer_weights(srv_request *req, const part_query *q, const attn_ten
     const char *name = q->stage == ATTN_STAGE_PROBS ? "weights" : "scores";
     if (srv_reads_text(req)) {
         attn_text t = srv_text_begin(req);
-        srv_text_tensor(&t, name, cells, (int)q->decimals);
+        srv_text_tensor(&t, name, cells, (srv_print){(int)q->decimals, q->full});
         srv_text_end(req, &t);
         return;
     }

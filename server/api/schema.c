@@ -81,6 +81,8 @@ static void put_union(srv_json *j, const srv_field *f, bool nullable) {
         put_alternative(j, "number");
     else if (f->accepts & SRV_U_INT)
         put_alternative(j, "integer");
+    if (f->accepts & SRV_U_TRUE)
+        srv_json_raw(j, "{\"const\":true}", 14);
     if (f->accepts & SRV_U_FALSE)
         srv_json_raw(j, "{\"const\":false}", 15);
     if (f->accepts & SRV_U_INTS)

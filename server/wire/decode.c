@@ -232,9 +232,10 @@ static bool read_flag(srv_decoder *d, const srv_field *f, void *out) {
 static bool read_flags(srv_decoder *d, const srv_field *f, void *out) {
     unsigned flags = 0;
     list l = {.items = (char *)&flags, .room = SIZE_MAX};
-    if (*d->s.p == '[' ? !read_list(d, f, read_flag, 0, &l) : !read_flag(d, f, &flags))
+    const bool many = *d->s.p == '[';
+    if (many ? !read_list(d, f, read_flag, 0, &l) : !read_flag(d, f, &flags))
         return false;
-    *(unsigned *)out = flags;
+    *(unsigned *)out = flags | (many && (f->accepts & SRV_F_LIST) ? SRV_FLAGS_LIST : 0);
     return true;
 }
 
@@ -242,10 +243,12 @@ static bool read_flags(srv_decoder *d, const srv_field *f, void *out) {
 
 static bool refuse_union(srv_decoder *d, const srv_field *f) {
     char expected[400];
-    const char *parts[3];
+    const char *parts[4];
     size_t at = 0, count = 0, room = sizeof expected, names = 0;
     if (f->accepts & (SRV_U_NUMBER | SRV_U_INT))
         parts[count++] = f->accepts & SRV_U_NUMBER ? "a number" : "an integer";
+    if (f->accepts & SRV_U_TRUE)
+        parts[count++] = "true";
     if (f->accepts & SRV_U_FALSE)
         parts[count++] = "false";
     if (f->accepts & SRV_U_INTS)
@@ -292,6 +295,8 @@ static bool read_union(srv_decoder *d, const srv_field *f, void *out) {
         ok = read_union_number(d, f, &read);
     } else if ((f->accepts & SRV_U_FALSE) && srv_scan_word(&d->s, "false")) {
         read.is = SRV_U_FALSE;
+    } else if ((f->accepts & SRV_U_TRUE) && srv_scan_word(&d->s, "true")) {
+        read.is = SRV_U_TRUE;
     } else {
         ok = refuse_union(d, f);
     }

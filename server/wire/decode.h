@@ -32,7 +32,8 @@ typedef enum srv_kind {
     SRV_REAL,    /* double: a finite number within min … max */
     SRV_STRING,  /* const char *: a string */
     SRV_ENUM,    /* int, or an enumeration of its size: a name; stored as first + its index */
-    SRV_FLAGS,   /* unsigned: a list of names, or one name; name i of choices sets bit i */
+    SRV_FLAGS,   /* unsigned: a list of names, or one name; name i of choices sets bit i; accepts
+                  * has SRV_F_* bits */
     SRV_TENSOR,  /* attn_tensor; accepts has SRV_T_* bits */
     SRV_INTS,    /* srv_ints: a list of integers */
     SRV_STRINGS, /* srv_strings: a list of strings */
@@ -50,12 +51,17 @@ enum {
     SRV_T_REAL = 1,   /* numbers */
     SRV_T_BOOL = 2,   /* true and false; not mixed with numbers */
     SRV_T_INT = 4,    /* integers, exact to 64 bits */
-    SRV_T_NEGINF = 8, /* null, which stands for -infinity, among numbers */
+    SRV_T_NEGINF = 8, /* null or -Infinity, which stand for -infinity, among numbers */
 };
 /* How an object may also be written. */
 enum {
     SRV_O_NAME = 1, /* as a string, which is the value of the object's first field */
 };
+/* What a list of names sets besides their bits. */
+enum {
+    SRV_F_LIST = 1, /* the bit SRV_FLAGS_LIST, to tell a list of one name from the name */
+};
+#define SRV_FLAGS_LIST (1u << 31)
 /* What a boolean means. */
 enum {
     SRV_B_BEYOND = 1, /* true allows numbers beyond their float type (srv_beyond in container.h) */
@@ -63,11 +69,12 @@ enum {
 };
 /* The types of a union. */
 enum {
-    SRV_U_FALSE = 1, /* false, but not true */
+    SRV_U_FALSE = 1,
     SRV_U_NUMBER = 2,
     SRV_U_INT = 4,    /* an integer; together with SRV_U_NUMBER any number is allowed */
     SRV_U_STRING = 8, /* a name of choices */
     SRV_U_INTS = 16,  /* a list of integers */
+    SRV_U_TRUE = 32,
 };
 
 typedef struct srv_ints {

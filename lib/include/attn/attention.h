@@ -76,6 +76,7 @@ typedef struct attn_inputs {
      * < p. */
     uint64_t dropout_seed;
     attn_mask_spec mask;
+    bool score_gradients;     /* true: a backward pass also computes attn_gradients.scores */
     bool allow_nonfinite;     /* true: NaN and infinity are accepted; false: ATTN_ENONFINITE */
     attn_precision precision; /* isa.h; float64 tensors and gradients require ATTN_PRECISION_FP32 */
     const char *kernel;       /* name of the kernel table; NULL: the chosen one (isa.h) */
@@ -200,6 +201,14 @@ typedef struct attn_results {
 attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_results *out,
                                attn_error *err);
+
+/* Computes the mean of weights [batch.., H, L, S] over the heads into *out [batch.., L, S], in the
+ * arena. Sums are in double. `weights` is a dense result of a run with these dims; without a head
+ * axis, and with rank 0, *out = *weights. torch.nn.MultiheadAttention returns it for
+ * average_attn_weights. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+attn_status attn_attention_mean_heads(const attn_attention_dims *dims, const attn_tensor *weights,
+                                      const attn_control *control, attn_arena *arena,
+                                      attn_tensor *out, attn_error *err);
 
 /* A rectangle of the [L, S] matrix of one head: rows row … row + rows - 1 and columns (keys) col …
  * col + cols - 1. */

@@ -62,7 +62,11 @@ typedef enum attn_semantics {
     ATTN_SEM_KEEP,     /* 1 or true: visible */
     ATTN_SEM_HIDE,     /* 1 or true: hidden */
     ATTN_SEM_ADDITIVE, /* the number is added to the score */
+    /* VALUES: the same, but a number of at most ATTN_FINITE_MIN hides the key. Programs that avoid
+     * -infinity send the smallest number of a type (float16: -65504), -1e9 or -1e4 instead. */
+    ATTN_SEM_FINITE_MIN,
 } attn_semantics;
+#define ATTN_FINITE_MIN (-1e4)
 
 /* One layer of a mask. */
 typedef struct attn_mask_layer {
