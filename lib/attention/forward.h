@@ -37,8 +37,10 @@ typedef struct attn_forward_parts {
 typedef struct attn_forward {
     const attn_attention *a;
     attn_plan plan;
-    const attn_packed *packed; /* packed keys and values of all heads; NULL: not packed together */
-    attn_forward_lane *lanes;  /* [plan.slots] */
+    /* Keys and values of all heads, packed before the tasks run. NULL: each task packs those of its
+     * own head, or reads them unpacked (plan.way). */
+    const attn_packed *packed;
+    attn_forward_lane *lanes; /* [plan.slots] */
     attn_forward_parts in_parts;
     const attn_control *control; /* checked between tasks, and between rows that `ref` computes */
     attn_pool *pool;             /* runs the tasks; NULL: the calling thread does */

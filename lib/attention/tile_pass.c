@@ -257,7 +257,8 @@ static void drop(const attn_attention *a, const attn_block *block, size_t j0, si
                       row_of(w->tile, r, k->keys, k));
 }
 
-/* Adds the numerators of a tile to w->term_sums, by distance, for Shaw's value table. */
+/* Multiplies w->term_sums by the rows' factors and adds the numerators of a tile, by distance, for
+ * Shaw's value table. */
 static void collect_terms(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
                           attn_block_work *w) {
     const attn_kernels *k = w->kernels;

@@ -18,17 +18,28 @@ static void write_run(srv_json *j, const srv_run *run) {
     srv_json_object_end(j);
 }
 
-static void write_omitted(srv_json *j, const srv_attention_call *call) {
+static double weight_count(const srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;
-    srv_json_key(j, "omitted");
-    srv_json_object(j);
-    srv_json_key(j, "weights");
+    return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
+}
+
+static void write_one_omitted(srv_json *j, const srv_attention_call *call, const char *name,
+                              const char *how) {
+    srv_json_key(j, name);
     srv_json_object(j);
     srv_json_key(j, "values");
-    srv_json_real(j, (double)d->B * (double)d->Hq * (double)d->L * (double)d->S);
+    srv_json_real(j, weight_count(call));
     srv_json_key(j, "how");
-    srv_json_string(j, "name \"weights\" in return, or ask for a heatmap");
+    srv_json_string(j, how);
     srv_json_object_end(j);
+}
+
+static void write_omitted(srv_json *j, const srv_attention_call *call) {
+    srv_json_key(j, "omitted");
+    srv_json_object(j);
+    write_one_omitted(j, call, "weights", "name \"weights\" in return, or ask for a heatmap");
+    if (call->backward)
+        write_one_omitted(j, call, "gradients.scores", "name \"gradients.scores\" in return");
     srv_json_object_end(j);
 }
 
@@ -208,7 +219,6 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
 }
 
 void srv_attention_text(srv_attention_call *call) {
-    const attn_attention_dims *d = &call->dims;
     const attn_verification *v = &call->verification;
     srv_result rows[SRV_RESULTS];
     attn_text t = srv_text_begin(call->req);
@@ -227,7 +237,7 @@ void srv_attention_text(srv_attention_call *call) {
     if (call->weights_omitted)
         attn_text_add(&t,
                       "omitted: weights (%.0f values); name \"weights\" in return to get them\n",
-                      (double)d->B * (double)d->Hq * (double)d->L * (double)d->S);
+                      weight_count(call));
     if (call->run)
         attn_text_add(&t, "run: %s (%zu bytes)\n", call->run->id, call->run->bytes);
     if (call->body.verify)

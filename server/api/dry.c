@@ -99,8 +99,9 @@ static double probe_operations(double rows) {
     return rows * rows * (4 * PROBE_WIDTH + SRV_CELL_OPERATIONS);
 }
 
-/* Measures each rate TRIES times and keeps the smallest value. The attentions have one head for
- * each thread of the pool. false: out of memory. */
+/* Runs each measurement TRIES times, keeps the shortest time and computes the rates from these
+ * times. The attentions have one head for each thread of the pool, except `idle`, which has one
+ * head and so leaves the other threads idle. false: out of memory. */
 static bool measure(rates *out, attn_pool *pool) {
     const size_t slots = attn_pool_slots(pool);
     const double tanhs = (double)TANH_ROWS * TANH_ROWS * PROBE_WIDTH;

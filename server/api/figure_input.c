@@ -43,7 +43,6 @@ const srv_field srv_figure_fields[] = {
     {.name = "colormap",
      .kind = SRV_ENUM,
      .offset = AT(colormap),
-     .mistaken = "cmap",
      .choices = colormaps,
      .doc = "auto (default) is Blues, or RdBu (centred on zero) if a value is negative."},
     {.name = "vmin",
@@ -59,7 +58,6 @@ const srv_field srv_figure_fields[] = {
     {.name = "colour_bar",
      .kind = SRV_BOOL,
      .offset = AT(colour_bar),
-     .mistaken = "colorbar",
      .doc = "Draw the colour bar; default true."},
     SRV_INT_ROW(
         srv_figure_input, tick_rotation, 0, 90,

@@ -32,7 +32,6 @@ extern const char *const srv_offset_words[];      /* "end" */
      .kind = SRV_TENSOR,                                                                           \
      .offset = offsetof(T, at.attn_mask),                                                          \
      .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF,                                            \
-     .mistaken = "values",                                                                         \
      .doc = "The keys that each query sees: booleans (true = attend) or numbers, broadcast to "    \
             "the shape of the weights. Numbers that are all 0 or 1 need mask_semantics; other "    \
             "numbers are added to the scores. null and -Infinity stand for -infinity."},           \

@@ -32,8 +32,8 @@ typedef struct srv_positions_body {
     srv_figure_input figure;
 } srv_positions_body;
 
-/* A curve. For an encoding it is column `dim` of the table over the positions; for a bias it is
- * head `dim`, or for Shaw's vectors column `dim`, over the distances. */
+/* A curve. Over positions it is column `dim` of the first table (for rotary, of the cosines). Over
+ * distances it is head `dim` of a bias, or column `dim` of Shaw's vectors. */
 typedef struct srv_curve {
     size_t dim;
     attn_tensor values; /* one axis: positions or distances */

@@ -14,6 +14,7 @@
 #include "config/config.h"
 #include "config/nearest.h"
 #include "request/shared.h"
+#include "wire/aliases.h"
 #include "wire/container.h"
 #include "wire/decode_value.h"
 #include "wire/tensor_read.h"
@@ -34,23 +35,19 @@ const srv_field *srv_find_field(const srv_field *fields, const char *name, size_
     return NULL;
 }
 
-static const char *mistaken_for(const char *name, const srv_field *fields) {
-    for (; fields->name; fields++)
-        if (fields->mistaken && !strcasecmp(fields->mistaken, name))
-            return fields->name;
-    return NULL;
-}
-
 void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
                        const srv_field *fields) {
     const char *names[SRV_FIELDS_MOST];
     size_t count = 0;
     for (; fields[count].name && count < SRV_FIELDS_MOST; count++)
         names[count] = fields[count].name;
-    const char *near = srv_nearest(name, names, count);
-    if (!near)
-        near = mistaken_for(name, fields);
-    if (near)
+    const srv_alias *alias = srv_alias_of_field(name, fields);
+    const char *near = alias ? NULL : srv_nearest(name, names, count);
+    if (alias)
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%.100s\" is not a field here; here it is called \"%s\", because %s", name,
+                    alias->name, alias->why);
+    else if (near)
         srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
                     "\"%.100s\" is not a field here; did you mean \"%s\"?", name, near);
     else

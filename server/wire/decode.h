@@ -107,7 +107,6 @@ typedef struct srv_field {
     srv_kind kind;
     size_t offset;                  /* of the member in the struct, in bytes */
     const char *doc;                /* one sentence for openapi.json and the README */
-    const char *mistaken;           /* a wrong name for this field that people try; NULL: none */
     unsigned accepts;               /* SRV_T_*, SRV_O_*, SRV_B_* or SRV_U_* bits, by the kind */
     const char *const *choices;     /* for ENUM, FLAGS and UNION: the names, ended by NULL */
     int first;                      /* for ENUM: the value of the first choice */
@@ -151,7 +150,8 @@ bool srv_decode_query(srv_request *req, const srv_field *fields, void *out);
 
 /* Returns the row whose name is the n bytes at `name`. NULL: there is none. */
 const srv_field *srv_find_field(const srv_field *fields, const char *name, size_t n);
-/* Sets the problem for a name that no row has. It suggests the row with the most similar name. */
+/* Sets the problem for a name that no row has. It suggests the row that other libraries call so
+ * (aliases.h), or else the row with the most similar name. */
 void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
                        const srv_field *fields);
 

@@ -8,6 +8,7 @@
 
 #include "config/nearest.h"
 #include "number/number.h"
+#include "wire/aliases.h"
 
 enum { FOUND_ROOM = 96 };
 
@@ -108,9 +109,14 @@ static bool refuse_choice(srv_decoder *d, const srv_field *f, const char *string
         at += (size_t)snprintf(expected + at, sizeof expected - at, "%s\"%s\"", i ? ", " : "",
                                f->choices[i]);
     const char *found = found_text(d, text);
+    const srv_alias *alias = string ? srv_alias_of_choice(string, f->choices) : NULL;
     const char *near =
-        string ? srv_nearest(string, f->choices, srv_count_choices(f->choices)) : NULL;
-    if (found)
+        string && !alias ? srv_nearest(string, f->choices, srv_count_choices(f->choices)) : NULL;
+    if (found && alias)
+        srv_problem(d->s.req, SRV_VALUE, d->s.path.text,
+                    "expected %s, found %s; here it is called \"%s\", because %s", expected, found,
+                    alias->name, alias->why);
+    else if (found)
         srv_problem(d->s.req, string ? SRV_VALUE : SRV_TYPE, d->s.path.text,
                     "expected %s, found %s%s%s%s", expected, found, near ? "; did you mean \"" : "",
                     near ? near : "", near ? "\"?" : "");

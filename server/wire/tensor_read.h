@@ -31,8 +31,8 @@ bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out);
 /* Smallest text in bytes that several workers read. */
 enum { SRV_TENSOR_LARGE = 1 << 19 };
 /* Reads large nested lists of float32 by several workers. Returns false without a problem, and with
- * the cursor unmoved, if the text is small, invalid or written in an unusual way; then the caller
- * must read it. */
+ * the cursor unmoved, if the text is small, invalid or written in an unusual way, or if there is
+ * one worker, no memory or no time left; then the caller must read it. */
 bool srv_tensor_in_pieces(srv_scan *s, attn_tensor *out);
 /* Returns the element type for the lists at p without "dtype", by what is accepted and by the first
  * element. */

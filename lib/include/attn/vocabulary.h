@@ -56,7 +56,7 @@ typedef enum attn_language { ATTN_ENGLISH = 0, ATTN_FRENCH } attn_language;
 
 /* A word of a text, as the vocabulary knows it, and its place in the text. */
 typedef struct attn_token {
-    const char *text;  /* in NFC and lower case, NUL-terminated */
+    const char *text;  /* in NFC and lower case, with ' for U+2019, NUL-terminated */
     size_t size;       /* bytes of `text`, without the NUL */
     size_t begin, end; /* byte range [begin, end) in the original text */
 } attn_token;
