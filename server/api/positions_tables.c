@@ -29,7 +29,7 @@ static const char *const own[] = {
 static const char *const needed[] = {" length width ", " length width seed ", " length ",
                                      " length table ", " length table ",      " length key_table ",
                                      " length width "};
-static const char common[] = " kind decimals dry_run timeout_ms figure ";
+static const char common[] = " kind decimals full dry_run timeout_ms figure ";
 
 const srv_field srv_positions_fields[] = {
     SRV_KIND_ROW(srv_positions_body, kinds,
