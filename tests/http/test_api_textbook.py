@@ -175,7 +175,7 @@ def test_gradients_of_scores(daemon, shape):
 def test_the_gradient_vanishes_for_large_scores(daemon):
     body = {"query": normal(4, 64, seed=1), "grad_output": normal(4, 64, seed=2), "return": "gradients.scores"}
     large, small = (abs(array(ask(daemon, body | {"scale": s})["gradients"]["scores"])).max() for s in (16, 0.125))
-    assert large < 1e-6 < small
+    assert large < 1e-5 < small  # 0 but for the rounding of float32
 
 
 def test_large_gradients_of_scores_are_omitted(daemon):
