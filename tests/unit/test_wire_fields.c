@@ -324,7 +324,7 @@ static void test_refused_values(void **state) {
 static void test_unknown_fields(void **state) {
     (void)state;
     refuse("{\"qeury\":[[1]]}", 422, "unknown_field", "/qeury", "did you mean \"query\"");
-    refuse("{\"mask\":[[1]]}", 422, "unknown_field", "/mask", "did you mean \"attn_mask\"");
+    refuse("{\"mask\":[[1]]}", 422, "unknown_field", "/mask", "here it is called \"attn_mask\"");
     refuse("{\"zzzzzz\":1}", 422, "unknown_field", "/zzzzzz", "not a field");
     refuse("{\"\":1}", 422, "unknown_field", "/", "not a field");
     refuse("{\"a/b~c\":1}", 422, "unknown_field", "/a~1b~0c", "not a field");
