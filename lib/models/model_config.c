@@ -156,6 +156,16 @@ attn_status attn_models_check_source(const attn_model *model, const int32_t *sou
     return status;
 }
 
+attn_status attn_models_check_keep(const uint8_t *keep, size_t B, size_t S, attn_error *err) {
+    for (size_t i = 0; keep && i < B * S; i++)
+        if (keep[i] > 1) {
+            char where[64];
+            snprintf(where, sizeof where, "source_keep/%zu/%zu", i / S, i % S);
+            return attn_fail(err, ATTN_EVALUE, where, "expected 0 or 1, found %d", keep[i]);
+        }
+    return ATTN_OK;
+}
+
 attn_status attn_models_check_target(const attn_model *model, const int32_t *target, size_t B,
                                      size_t T, const char *name, attn_error *err) {
     char where[64];

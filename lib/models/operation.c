@@ -43,7 +43,7 @@ attn_attend attn_models_attend(const attn_model_config *c, bool across) {
 
 static attn_status self_forward(float *out, const float *x, model_walk *w, model_half *half,
                                 const model_block *block, model_trace *t, attn_error *err) {
-    const attn_attend_sight sight = {.lengths = half->lengths};
+    const attn_attend_sight sight = {.lengths = half->lengths, .keep = half->keep};
     return attn_attend_forward(out, x, x, half->B, half->T, half->T, &sight, half->want_weights,
                                &block->attend, &t->attend, &w->pass, err);
 }
@@ -121,8 +121,10 @@ static attn_status cross_forward(float *out, const float *x, model_walk *w, mode
                                  const model_block *block, model_trace *t, attn_error *err) {
     const attn_attend_saved *ready =
         half->caches ? &half->caches[block - half->stack->blocks].seen : NULL;
-    const attn_attend_sight sight = {
-        .lengths = half->memory_lengths, .first = half->first, .ready = ready};
+    const attn_attend_sight sight = {.lengths = half->memory_lengths,
+                                     .keep = half->memory_keep,
+                                     .first = half->first,
+                                     .ready = ready};
     return attn_attend_forward(out, x, ready ? ready->memory : half->memory, half->B, half->T,
                                half->S, &sight, half->want_weights, &block->attend, &t->attend,
                                &w->pass, err);

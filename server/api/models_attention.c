@@ -212,7 +212,7 @@ static double result_bytes(const sites_pass *c) {
 
 static attn_model_cost cost_of(const sites_pass *c) {
     const double B = (double)c->source.count;
-    attn_model_pass pass = {B, (double)c->source.longest, B, (double)c->T, false};
+    attn_model_pass pass = {.B = B, .S = (double)c->source.longest, .rows = B, .T = (double)c->T};
     attn_model_cost cost = srv_models_cost(&c->pass, &pass);
     if (!c->target.count) { /* the target must be generated first */
         pass.searches = true;

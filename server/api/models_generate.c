@@ -68,9 +68,9 @@ static bool put_step_attention(srv_json *j, const told_steps *s, const float *we
     return true;
 }
 
-static bool put_step(srv_json *j, told_steps *s, int32_t id, double log_probability,
-                     const float *weights) {
+static bool put_step(srv_json *j, told_steps *s, const attn_generated_token *made) {
     srv_sequence token;
+    const int32_t id = made->id;
     if (!srv_models_name(j->req, s->model, SRV_TARGET, &id, 1, &token))
         return false;
     srv_json_object(j);
@@ -88,8 +88,8 @@ static bool put_step(srv_json *j, told_steps *s, int32_t id, double log_probabil
         s->word = attn_vocabulary_word(s->model->target, id);
     }
     srv_json_key(j, "log_probability");
-    srv_json_float(j, (float)log_probability);
-    if (s->heatmap && weights && !put_step_attention(j, s, weights))
+    srv_json_float(j, (float)made->log_probability);
+    if (s->heatmap && made->weights && !put_step_attention(j, s, made->weights))
         return false;
     srv_json_object_end(j);
     return srv_json_end(j);
@@ -107,7 +107,7 @@ static bool keep_event(srv_request *req) {
 }
 
 /* Sends the event of one step. This is the callback attn_generate_options.token. */
-static int say_step(void *ctx, int32_t id, double log_probability, const float *weights) {
+static int say_step(void *ctx, const attn_generated_token *token) {
     told_steps *s = ctx;
     srv_request *req = srv_events_request(s->events);
     attn_arena *all = req->arena;
@@ -116,7 +116,7 @@ static int say_step(void *ctx, int32_t id, double log_probability, const float *
     if (req->arena) {
         srv_json_begin(&j, req);
         j.decimals = s->decimals;
-        put_step(&j, s, id, log_probability, weights);
+        put_step(&j, s, token);
     }
     attn_arena *step = req->arena;
     req->arena = all;
@@ -467,9 +467,12 @@ static bool step_decode(srv_pass *pass) {
 static attn_model_cost step_cost(const srv_pass *pass) {
     const call *c = in(pass);
     const double B = (double)c->source.count;
-    return srv_models_cost(pass,
-                           &(attn_model_pass){B, (double)c->source.longest,
-                                              B * (double)c->body.beams, (double)c->most, true});
+    const attn_model_pass extent = {.B = B,
+                                    .S = (double)c->source.longest,
+                                    .rows = B * (double)c->body.beams,
+                                    .T = (double)c->most,
+                                    .searches = true};
+    return srv_models_cost(pass, &extent);
 }
 
 static double step_result(const srv_pass *pass) {
