@@ -5,6 +5,7 @@
 
 #include "api/handlers.h"
 #include "api/models_call.h"
+#include "api/models_sight.h"
 #include "api/route_fields.h"
 #include "request/shared.h"
 #include "request/stream.h"
@@ -140,6 +141,8 @@ static const char *const returns[] = {"weights", "heatmap", NULL};
 typedef struct body {
     uint64_t given;
     srv_side source;
+    srv_sight_input sight;
+    int offset_unit;
     int64_t beams, max_length, decimals, timeout_ms;
     double length_penalty;
     unsigned returns;
@@ -148,8 +151,8 @@ typedef struct body {
     bool dry_run, stream;
 } body;
 
-/* A generated sequence. `rows` names the rows of its weights: the tokens and, if the search has
- * reached it, the end token. */
+/* A generated sequence. `rows` are its tokens and, if the search has reached it, the end token; they
+ * name the rows of its weights. `tokens` lack the end. */
 typedef struct made {
     srv_sequence tokens, rows;
     const char *text; /* NULL: the model has no vocabulary */
@@ -168,6 +171,8 @@ typedef struct call {
 
 const srv_field srv_models_generate_fields[] = {
     SRV_SIDE_ROWS(body, source, "", "token_ids", "The source"),
+    SRV_SIGHT_ROWS(body, sight),
+    SRV_OFFSET_UNIT_ROW(body),
     SRV_INT_ROW(body, beams, 1, 64, "Number of beams; 1 (default) is greedy search."),
     SRV_INT_ROW(body, max_length, 1, 65536,
                 "Most tokens to generate, the end included; default 2 x source length + 10, at "
@@ -193,15 +198,24 @@ static bool decode(call *c) {
     body *b = &c->body;
     const srv_scope scope = {req, srv_models_generate_fields, &b->given, ""};
     const size_t longest = attn_model_configuration(c->pass.model->model)->max_length;
-    const srv_reading source = {
-        req,     c->pass.model, &scope, SRV_SOURCE, {"text", "tokens", "token_ids"},
-        longest, &c->warnings};
+    srv_reading source = {.req = req,
+                          .model = c->pass.model,
+                          .scope = &scope,
+                          .which = SRV_SOURCE,
+                          .names = {"text", "tokens", "token_ids"},
+                          .most = longest,
+                          .warnings = &c->warnings};
     *b = (body){.beams = 1, .decimals = -1, .length_penalty = 0.6, .figure = SRV_FIGURE_DEFAULTS};
     if (!srv_read_body(req, srv_models_generate_fields, b, &b->timeout_ms) ||
-        !srv_figure_check(req, &b->figure) || !srv_models_read(&source, &b->source, &c->source))
+        !srv_figure_check(req, &b->figure))
+        return false;
+    source.unit = (srv_offset_unit)b->offset_unit;
+    if (!srv_models_read(&source, &b->source, &c->source))
         return false;
     if (!c->source.count)
         return srv_refuse(&scope, SRV_VALUE, "text", "send text, tokens or token_ids");
+    if (!srv_models_hide(&scope, &b->sight, c->pass.model, &c->source, &c->warnings))
+        return false;
     if (b->max_length > (int64_t)longest)
         return srv_refuse(&scope, SRV_VALUE, "max_length",
                           "the model writes at most %zu tokens, found %lld", longest,
@@ -311,7 +325,7 @@ static bool compute(call *c) {
         return false;
     srv_request *req = c->pass.req;
     const int32_t *source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
-    if (!source)
+    if (!source || !srv_models_keep(req, &c->source, &options.source_keep))
         return false;
     c->out = attn_arena_zeroed(req->arena, B, sizeof *c->out);
     c->made = attn_arena_zeroed(req->arena, B, sizeof *c->made);
@@ -385,7 +399,7 @@ static bool put_sequence(srv_json *j, const call *c, size_t b) {
         srv_json_string(j, m->text);
     }
     srv_json_key(j, "target");
-    srv_models_put(j, &m->tokens);
+    srv_models_put(j, &m->rows);
     srv_json_key(j, "ended");
     srv_json_bool(j, c->out[b].ended);
     srv_json_key(j, "score");
@@ -471,7 +485,8 @@ static attn_model_cost step_cost(const srv_pass *pass) {
                                     .S = (double)c->source.longest,
                                     .rows = B * (double)c->body.beams,
                                     .T = (double)c->most,
-                                    .searches = true};
+                                    .searches = true,
+                                    .hides = srv_models_hides(&c->source)};
     return srv_models_cost(pass, &extent);
 }
 

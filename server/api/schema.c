@@ -162,21 +162,25 @@ static void put_objects(srv_json *j, const srv_field *f, bool nullable) {
     }
 }
 
-/* Writes the schema of SRV_TEXTS (a string or a list of strings) or of SRV_WORDS (a list of strings
- * or a list of such lists). */
+/* Writes the schema of SRV_TEXTS (a string or a list of strings), or of SRV_WORDS and SRV_LISTS
+ * (a list of strings or integers, or a list of such lists). */
 static void put_texts(srv_json *j, const srv_field *f, bool nullable) {
     static const char words[] = "{\"type\":\"array\",\"items\":{\"type\":\"array\",\"items\":{"
                                 "\"type\":\"string\"}}}",
+                      ints[] = "{\"type\":\"array\",\"items\":{\"type\":\"array\",\"items\":{"
+                               "\"type\":\"integer\"}}}",
                       text[] = "{\"type\":\"string\"}";
     srv_json_key(j, "anyOf");
     srv_json_array(j);
     if (f->kind == SRV_TEXTS)
         srv_json_raw(j, text, sizeof text - 1);
+    else if (f->kind == SRV_LISTS)
+        srv_json_raw(j, ints, sizeof ints - 1);
     else
         srv_json_raw(j, words, sizeof words - 1);
     srv_json_object(j);
     put_type(j, "array", false);
-    put_items(j, "string", f->max);
+    put_items(j, f->kind == SRV_LISTS ? "integer" : "string", f->max);
     srv_json_object_end(j);
     put_null(j, nullable);
     srv_json_array_end(j);
@@ -213,6 +217,7 @@ static void put_field(srv_json *j, const srv_field *f) {
         break;
     case SRV_TEXTS:
     case SRV_WORDS:
+    case SRV_LISTS:
         put_texts(j, f, nullable);
         break;
     case SRV_OBJECT:

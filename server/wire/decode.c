@@ -198,22 +198,35 @@ static bool read_texts(srv_decoder *d, const srv_field *f, void *out) {
     return true;
 }
 
-static bool read_words(srv_decoder *d, const srv_field *f, void *out) {
-    list l = {.size = sizeof(srv_strings)};
+/* Reads a list of lists into l, each list by `read`; a list without inner lists is the only one. */
+static bool read_lists(srv_decoder *d, const srv_field *f, srv_read_fn *read, const char *expected,
+                       list *l) {
     const char *p = d->s.p;
     if (*p != '[')
-        return srv_refuse_value(d, SRV_TYPE, "a list of strings, or a list of such lists");
+        return srv_refuse_value(d, SRV_TYPE, expected);
     for (p++; *p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'; p++)
         ;
-    if (*p == '[') {
-        if (!read_list(d, f, read_strings, 0, &l))
-            return false;
-    } else {
-        if (!grow(d, &l) || !read_strings(d, f, l.items))
-            return false;
-        l.count = 1;
-    }
+    if (*p == '[')
+        return read_list(d, f, read, 0, l);
+    if (!grow(d, l) || !read(d, f, l->items))
+        return false;
+    l->count = 1;
+    return true;
+}
+
+static bool read_words(srv_decoder *d, const srv_field *f, void *out) {
+    list l = {.size = sizeof(srv_strings)};
+    if (!read_lists(d, f, read_strings, "a list of strings, or a list of such lists", &l))
+        return false;
     *(srv_words *)out = (srv_words){(srv_strings *)(void *)l.items, l.count};
+    return true;
+}
+
+static bool read_int_lists(srv_decoder *d, const srv_field *f, void *out) {
+    list l = {.size = sizeof(srv_ints)};
+    if (!read_lists(d, f, read_ints, "a list of integers, or a list of such lists", &l))
+        return false;
+    *(srv_int_lists *)out = (srv_int_lists){(srv_ints *)(void *)l.items, l.count};
     return true;
 }
 
@@ -356,6 +369,7 @@ static srv_read_fn *reader_of(const srv_field *f) {
         [SRV_TENSOR] = read_tensor,     [SRV_INTS] = read_ints,       [SRV_STRINGS] = read_strings,
         [SRV_TEXTS] = read_texts,       [SRV_WORDS] = read_words,     [SRV_OBJECT] = read_nested,
         [SRV_OBJECTS] = read_objects,   [SRV_UNION] = read_union,     [SRV_RAW] = srv_read_raw,
+        [SRV_LISTS] = read_int_lists,
     };
     return readers[f->kind];
 }

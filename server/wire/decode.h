@@ -39,6 +39,7 @@ typedef enum srv_kind {
     SRV_STRINGS, /* srv_strings: a list of strings */
     SRV_TEXTS,   /* srv_strings: a string, or a list of strings */
     SRV_WORDS,   /* srv_words: a list of strings, or a list of such lists */
+    SRV_LISTS,   /* srv_int_lists: a list of integers, or a list of such lists */
     SRV_OBJECT,  /* a struct with the table `fields`: an object; accepts has SRV_O_* bits */
     SRV_OBJECTS, /* srv_objects: a list of objects with the table `fields` */
     SRV_UNION,   /* srv_union: a value of one of several types; accepts has SRV_U_* bits */
@@ -89,6 +90,10 @@ typedef struct srv_words {
     srv_strings *lists;
     size_t count;
 } srv_words;
+typedef struct srv_int_lists {
+    srv_ints *lists;
+    size_t count;
+} srv_int_lists;
 typedef struct srv_objects {
     void *items;
     size_t count;
