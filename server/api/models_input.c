@@ -208,7 +208,8 @@ static bool read_one(const srv_reading *r, const srv_side *side, int field, size
     }
 }
 
-/* Cuts off the end token of a target, and warns of a begin token: the model adds both. */
+/* Cuts off the end token of a target, which may be all of it, and warns of a begin token: the model
+ * adds both. */
 static bool settle_target(const srv_reading *r, const char *name, srv_sequence *s) {
     const attn_model_config *c = attn_model_configuration(r->model->model);
     if (s->length && s->ids[s->length - 1] == c->end) {
@@ -217,8 +218,6 @@ static bool settle_target(const srv_reading *r, const char *name, srv_sequence *
             memcpy(s->offsets + 2 * s->length, s->offsets + 2 * s->length + 2,
                    2 * sizeof *s->offsets);
     }
-    if (!check_length(r, name, s->length))
-        return false;
     if (s->length > r->most)
         return refuse_length(r, name, s->length);
     for (size_t i = 0; i < s->length; i++)

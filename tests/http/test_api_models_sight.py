@@ -181,7 +181,7 @@ def test_the_end_may_be_given(daemon, model):
     plain = ask(daemon, body | {"target_ids": [4, 5]}, path(model, "/attention"))
     assert ask(daemon, body | {"target_ids": [4, 5, 2]}, path(model, "/attention")) == plain
     assert ask(daemon, body | {"target_tokens": ["la", "voiture", "<eos>"]}, path(model, "/attention")) == plain
-    refused(daemon, body | {"target_ids": [2]}, "invalid_value", "/target_ids", "at least one token", path=path(model, "/attention"))
+    assert ask(daemon, body | {"target_ids": [2]}, path(model, "/attention"))["target"][0] == {"tokens": ["<eos>"], "ids": [2]}
     assert daemon.post(path(model, "/attention"), body | {"target_ids": [4] * 511 + [2]}).status_code == 200
     refused(daemon, body | {"target_ids": [4] * 512}, "invalid_value", "/target_ids", "511", path=path(model, "/attention"))
 
@@ -222,3 +222,49 @@ def test_offsets_by_unit(daemon, model, unit, size):
             at += len(token)
     made = ask(daemon, {k: v for k, v in body.items() if k != "target_text"}, path(model, "/generate"))["sequences"][0]
     assert made["source"] == answer["source"][0]
+
+
+# --- alternatives ---
+
+@pytest.mark.parametrize("beams", [1, 4])
+@pytest.mark.parametrize("which", ["en-fr", "made"])
+def test_alternatives_are_the_softmax_of_the_logits(daemon, model, document, which, beams):  # noqa: F811
+    made = ENFR if which == "en-fr" else model
+    body = {"text": ["the red car sleeps .", "the car"], "alternatives": 4, "beams": beams, "max_length": 9, "return": []}
+    answer = ask(daemon, body, path(made, "/generate"))
+    schema(document, "ModelGeneration").validate(answer)
+    for text, sequence in zip(body["text"], answer["sequences"]):
+        ids = sequence["target"]["ids"]
+        forced = ask(daemon, {"text": text, "target_ids": ids, "return": "logits"}, path(made, "/attention"))
+        logits = array(forced["logits"])[0]
+        p = softmax(logits)
+        assert [(s["token"], s["id"]) for s in sequence["steps"]] == list(zip(sequence["target"]["tokens"], ids))
+        for t, step in enumerate(sequence["steps"]):
+            assert abs(step["probability"] - p[t, ids[t]]) < 1e-5
+            best = [2 + v for v in np.argsort(-p[t, 2:], kind="stable")[:4]]  # pad and begin are never taken
+            assert [a["probability"] for a in step["alternatives"]] == pytest.approx(p[t, best].tolist(), abs=1e-5)
+            assert all(abs(a["probability"] - p[t, a["id"]]) < 1e-5 for a in step["alternatives"])
+        if beams == 1:
+            assert [s["alternatives"][0]["id"] for s in sequence["steps"]] == ids
+            assert sum(np.log([s["probability"] for s in sequence["steps"]])) == pytest.approx(sequence["score"], abs=1e-4)
+
+
+def test_alternatives_in_text_and_their_bounds(daemon, model):
+    text = daemon.post(path(ENFR, "/generate"), {"text": "the red car", "alternatives": 2, "return": []}, headers={"Accept": "text/plain"}).text
+    lines = text.splitlines()
+    assert lines[0] == "la voiture rouge" and [line.split()[0] for line in lines[1:5]] == ["la", "voiture", "rouge", "<eos>"]
+    assert all(line.count(",") == 1 for line in lines[1:5])
+    few, = ask(daemon, {"text": "the", "alternatives": 64, "max_length": 2}, path(model, "/generate"))["sequences"]
+    assert all(len(s["alternatives"]) == 8 for s in few["steps"])  # 10 ids without pad and begin
+    refused(daemon, {"text": "the", "alternatives": 65}, "invalid_value", "/alternatives", "64", path=path(model, "/generate"))
+    plain = ask(daemon, {"text": "the", "max_length": 2}, path(model, "/generate"))["sequences"][0]
+    assert plain == {k: v for k, v in few.items() if k != "steps"}
+
+
+def test_memory_for_alternatives_suffices(daemon):
+    made = make(daemon, source_words=None, target_words=None, source_vocabulary=100, target_vocabulary=100, width=32)
+    body = {"token_ids": [[4] * 10] * 8, "beams": 8, "max_length": 100, "alternatives": 64, "return": []}
+    for more in ({}, {"beams": 1}, {"beams": 1, "token_ids": [4, 5], "stream": True}):
+        reply = daemon.post(path(made, "/generate"), body | more)
+        assert reply.status_code == 200 and "event: error" not in reply.text
+    daemon.request("DELETE", path(made))
