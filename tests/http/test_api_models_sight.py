@@ -268,3 +268,48 @@ def test_memory_for_alternatives_suffices(daemon):
         reply = daemon.post(path(made, "/generate"), body | more)
         assert reply.status_code == 200 and "event: error" not in reply.text
     daemon.request("DELETE", path(made))
+
+
+# --- the vocabulary ---
+
+def test_the_vocabulary(daemon, model, document):  # noqa: F811
+    whole = daemon.get(path(model, "/vocabulary")).json()
+    schema(document, "ModelVocabulary").validate(whole)
+    specials = ["<pad>", "<bos>", "<eos>", "<unk>"]
+    assert whole == {"special": {"pad": 0, "begin": 1, "end": 2, "unknown": 3},
+                     "source": {"vocabulary": 8, "ids": [0, 8], "words": specials + SMALL["source_words"]},
+                     "target": {"vocabulary": 10, "ids": [0, 10], "words": specials + SMALL["target_words"]}}
+    page = daemon.get(path(model, "/vocabulary?side=target&ids=4:6")).json()
+    assert page == {"special": whole["special"], "target": {"vocabulary": 10, "ids": [4, 6], "words": ["la", "voiture"]}}
+    assert daemon.get(path(model, "/vocabulary?ids=7:10")).json()["source"] == {"vocabulary": 8, "ids": [7, 8], "words": ["."]}
+    assert daemon.get(path(model, "/vocabulary?ids=8:9")).json()["source"] == {"vocabulary": 8, "ids": [8, 8], "words": []}
+    text = daemon.get(path(model, "/vocabulary?side=source&ids=3:6"), headers={"Accept": "text/plain"}).text
+    assert text == "source: 8 ids\n3\t<unk>\n4\tthe\n5\tred\n"
+
+
+def test_the_vocabulary_of_the_built_in_model(daemon):
+    words = daemon.get(path(ENFR, "/vocabulary")).json()
+    for side in ("source", "target"):
+        ids = {word: i for i, word in enumerate(words[side]["words"])}
+        assert len(ids) == words[side]["vocabulary"]
+        field = "tokens" if side == "source" else "target_tokens"
+        some = words[side]["words"][4:40]
+        answer = ask(daemon, {"text": "the", "target_text": "la"} | {field: some} | ({"text": None} if side == "source" else {"target_text": None}),
+                     path(ENFR, "/attention"))
+        assert answer[side][0]["ids"][:len(some)] == [ids[w] for w in some]
+
+
+@pytest.mark.parametrize("query, pointer, words", [
+    ("ids=4:4", "/ids", ["0 <= from < to <= 10"]), ("ids=0:11", "/ids", ["found 0:11"]), ("side=both", "/side/0", ["source"]),
+    ("page=1", "/page", ["ids"])])
+def test_refused_vocabularies(daemon, model, query, pointer, words):
+    problem = daemon.get(path(model, f"/vocabulary?{query}"))
+    assert problem.status_code == 422 and problem.json()["pointer"] == pointer, problem.text
+
+
+def test_a_vocabulary_without_words(daemon):
+    made = make(daemon, source_words=None, source_vocabulary=9)
+    assert daemon.get(path(made, "/vocabulary")).json()["source"] == {"vocabulary": 9, "ids": [0, 9]}
+    assert daemon.get(path(made, "/vocabulary?side=source"), headers={"Accept": "text/plain"}).text == "source: 9 ids without words\n"
+    daemon.request("DELETE", path(made))
+    assert daemon.get(path(made, "/vocabulary")).status_code == 404
