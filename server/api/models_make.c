@@ -22,7 +22,6 @@ typedef struct body {
 } body;
 
 static const char *const paddings[] = {"respect", "read", NULL};
-static const char *const languages[] = {"english", "french", NULL};
 static const char *const origins[] = {"embedded", "file", "made"};
 
 const srv_field srv_models_fields[] = {
@@ -57,10 +56,10 @@ const srv_field srv_models_fields[] = {
      .offset = offsetof(body, target_words),
      .max = 1048572,
      .doc = "Words of the target, from id 4 on."},
-    SRV_ENUM_ROW(body, source_language, languages,
+    SRV_ENUM_ROW(body, source_language, srv_model_languages,
                  "Language rules that split source text into words: english (default), or french, "
                  "where an apostrophe ends a word."),
-    SRV_ENUM_ROW(body, target_language, languages,
+    SRV_ENUM_ROW(body, target_language, srv_model_languages,
                  "Language rules of the target, like source_language."),
     SRV_INT_ROW(body, width, 2, 4096,
                 "Width of embeddings and states, an even number; default 128."),
@@ -127,7 +126,7 @@ static void put_side(srv_json *j, const char *name, size_t size, const attn_voca
     put_size(j, "vocabulary", size);
     srv_json_key(j, "words");
     srv_json_bool(j, words != NULL);
-    put_text(j, "language", languages[language]);
+    put_text(j, "language", srv_model_languages[language]);
     srv_json_object_end(j);
 }
 
@@ -157,6 +156,10 @@ static void put_model(srv_json *j, const srv_model *m) {
     put_text(j, "id", m->id);
     if (*m->owner)
         put_text(j, "owner", m->owner);
+    if (m->durable) {
+        srv_json_key(j, "durable");
+        srv_json_bool(j, true);
+    }
     put_text(j, "architecture", attn_model_architecture_name(c->architecture));
     put_text(j, "attention", attn_model_attention_name(c->attention));
     put_text(j, "positions", attn_model_positions_name(c->positions));

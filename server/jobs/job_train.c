@@ -161,7 +161,8 @@ static void publish(work *w) {
     srv_model_speaks(&model, attn_task_name((attn_task)e->body.train.task));
     snprintf(model.id, sizeof model.id, "trained-%s", e->id + 4);
     memcpy(model.owner, e->owner, sizeof model.owner);
-    if (!srv_models_adopt(w->jobs->models, &model))
+    const bool keep = !*w->jobs->config->jobs_dir; /* there the job has a file of its model */
+    if (!srv_models_adopt(w->jobs->models, &model, keep))
         return;
     w->made = NULL;
     w->run.file.source = w->run.file.target = NULL;

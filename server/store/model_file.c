@@ -141,11 +141,12 @@ static attn_status read_config(const srv_model_file *file, attn_model_config *co
     return ATTN_OK;
 }
 
+/* Reads the words of a side. A file without the key is that of a model without words. */
 static attn_status read_vocabulary(const srv_model_file *file, const char *key, size_t size,
                                    attn_vocabulary **out, attn_error *err) {
     const char *text = srv_model_text(file, key);
     if (!text)
-        return attn_fail(err, ATTN_EARG, key, "the metadata of a model must have this key");
+        return ATTN_OK;
     attn_status status = attn_vocabulary_read(text, strlen(text), out, err);
     if (!status && attn_vocabulary_size(*out) != size)
         status = attn_fail(err, ATTN_EVALUE, key, "has %zu words, the model %zu",
@@ -318,8 +319,10 @@ static attn_status list_metadata(attn_model *model, const attn_vocabulary *sourc
     char(*texts)[KEY_TEXT] = attn_arena_zeroed(arena, KEY_COUNT, sizeof *texts);
     if (!out->metadata || !texts)
         return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its metadata");
-    attn_status status = attn_vocabulary_write(source, arena, &words[0], err);
-    if (!status)
+    attn_status status = ATTN_OK;
+    if (source)
+        status = attn_vocabulary_write(source, arena, &words[0], err);
+    if (!status && target)
         status = attn_vocabulary_write(target, arena, &words[1], err);
     if (status)
         return status;
@@ -327,8 +330,10 @@ static attn_status list_metadata(attn_model *model, const attn_vocabulary *sourc
     for (const config_key *key = config_keys; key->name; key++)
         add(out, key->name,
             key_text(key, attn_model_configuration(model), texts[key - config_keys], KEY_TEXT));
-    add(out, "source_words", words[0]);
-    add(out, "target_words", words[1]);
+    if (source)
+        add(out, "source_words", words[0]);
+    if (target)
+        add(out, "target_words", words[1]);
     for (size_t i = 0; extras && i < extras->metadata_count; i++)
         add(out, extras->metadata[i].key, extras->metadata[i].text);
     return ATTN_OK;
@@ -363,25 +368,28 @@ static void write_contents(srv_new_file *file, const attn_safetensors *what) {
 }
 
 static attn_status put(const char *path, const attn_safetensors *what, const void *header,
-                       size_t size, attn_error *err) {
+                       size_t size, int *failed, attn_error *err) {
     srv_new_file file;
-    int failed = srv_new_file_open(&file, AT_FDCWD, path);
-    if (!failed) {
+    *failed = srv_new_file_open(&file, AT_FDCWD, path);
+    if (!*failed) {
         srv_new_file_write(&file, header, size);
         write_contents(&file, what);
-        failed = srv_new_file_close(&file);
+        *failed = srv_new_file_close(&file);
     }
-    return failed ? attn_fail(err, ATTN_EARG, path, "cannot be written: %s", strerror(failed))
-                  : ATTN_OK;
+    return *failed ? attn_fail(err, ATTN_EARG, path, "cannot be written: %s", strerror(*failed))
+                   : ATTN_OK;
 }
 
 attn_status srv_model_write(const char *path, attn_model *model, float *values,
                             const attn_vocabulary *source, const attn_vocabulary *target,
-                            const srv_model_extras *extras, attn_error *err) {
+                            const srv_model_extras *extras, int *failed, attn_error *err) {
     attn_arena *arena = attn_arena_new((size_t)1 << 30);
     attn_safetensors what = {0};
     const void *header;
     size_t size;
+    int refused;
+    if (failed)
+        *failed = 0;
     attn_status status = arena ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "model", "no memory");
     if (!status)
         status = list_metadata(model, source, target, extras, arena, &what, err);
@@ -390,7 +398,7 @@ attn_status srv_model_write(const char *path, attn_model *model, float *values,
     if (!status)
         status = attn_safetensors_header(&what, arena, &header, &size, err);
     if (!status)
-        status = put(path, &what, header, size, err);
+        status = put(path, &what, header, size, failed ? failed : &refused, err);
     attn_arena_free(arena);
     return status;
 }
