@@ -19,7 +19,8 @@ typedef enum srv_encoding {
 typedef struct srv_heat_input {
     uint64_t given;
     srv_union heads; /* "all", "mean" or a list */
-    srv_ints batch, rows, cols;
+    srv_ints batch;
+    srv_ranges rows, cols;
     int64_t max_cells; /* 0: the default */
     int pool;          /* an attn_pooling */
     int encoding;      /* a srv_encoding */

@@ -113,6 +113,29 @@ static void put_flags(srv_json *j, const srv_field *f, bool nullable) {
     srv_json_array_end(j);
 }
 
+/* Patterns of SRV_RANGES: an index or from:to, and a list of these. */
+#define ONE_RANGE "(0|[1-9][0-9]{0,14})(:(0|[1-9][0-9]{0,14}))?"
+
+static const char *range_pattern(const srv_field *f) {
+    return f->accepts & SRV_R_MANY ? "^" ONE_RANGE "(," ONE_RANGE ")*$" : "^" ONE_RANGE "$";
+}
+
+static void put_ranges(srv_json *j, const srv_field *f, bool nullable) {
+    srv_json_key(j, "anyOf");
+    srv_json_array(j);
+    srv_json_object(j);
+    put_type(j, "array", false);
+    put_items(j, "integer", 2);
+    srv_json_object_end(j);
+    srv_json_object(j);
+    put_type(j, "string", false);
+    put(j, "pattern", range_pattern(f));
+    srv_json_object_end(j);
+    put_alternative(j, "integer");
+    put_null(j, nullable);
+    srv_json_array_end(j);
+}
+
 static const char *tensor_schema(unsigned accepts) {
     if (accepts & SRV_T_INT)
         return "#/components/schemas/IntegerTensor";
@@ -189,6 +212,12 @@ static void put_texts(srv_json *j, const srv_field *f, bool nullable) {
 static void put_field(srv_json *j, const srv_field *f) {
     bool nullable = !f->required;
     put(j, "description", f->doc);
+    if (f->example) {
+        srv_json_key(j, "examples");
+        srv_json_array(j);
+        srv_json_raw(j, f->example, strlen(f->example));
+        srv_json_array_end(j);
+    }
     switch (f->kind) {
     case SRV_BOOL:
         put_type(j, "boolean", nullable);
@@ -214,6 +243,9 @@ static void put_field(srv_json *j, const srv_field *f) {
     case SRV_STRINGS:
         put_type(j, "array", nullable);
         put_items(j, f->kind == SRV_INTS ? "integer" : "string", f->max);
+        break;
+    case SRV_RANGES:
+        put_ranges(j, f, nullable);
         break;
     case SRV_TEXTS:
     case SRV_WORDS:
@@ -273,7 +305,7 @@ void srv_schema_body(srv_json *j, const srv_field *fields) {
     srv_json_object_end(j);
 }
 
-/* In a query string a list is a string, written 1,2,3, and a range is written 0:256. */
+/* In a query string a list is a string, written 1,2,3, and so are ranges, written 0:256. */
 void srv_schema_parameter(srv_json *j, const srv_field *f) {
     srv_json_object(j);
     switch (f->kind) {
@@ -287,6 +319,10 @@ void srv_schema_parameter(srv_json *j, const srv_field *f) {
         break;
     case SRV_ENUM:
         put_choices(j, f->choices, false);
+        break;
+    case SRV_RANGES:
+        put_type(j, "string", false);
+        put(j, "pattern", range_pattern(f));
         break;
     default:
         put_type(j, "string", false);

@@ -73,24 +73,28 @@ bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, in
     return true;
 }
 
-bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
-               size_t *from, size_t *to) {
+bool srv_ranges_check(const srv_scope *scope, const char *name, const srv_ranges *ranges,
+                      size_t size) {
     const bool body = strcmp(scope->req->method, "POST") == 0;
-    attn_text found = {.arena = scope->req->arena};
+    for (size_t i = 0; i < ranges->count; i++) {
+        const srv_bounds *r = &ranges->items[i];
+        if (r->from < 0 || r->from >= r->to || (uint64_t)r->to > size)
+            return srv_refuse(scope, SRV_VALUE, name,
+                              "%s must be %s with 0 <= from < to <= %zu, found %.200s", name,
+                              body ? "[from, to]" : "from:to", size, ranges->text);
+    }
+    return true;
+}
+
+bool srv_range(const srv_scope *scope, const char *name, const srv_ranges *ranges, size_t size,
+               size_t *from, size_t *to) {
     if (!srv_given(scope, name))
         return true;
-    const int64_t *ends = list->values;
-    if (list->count == 2 && ends[0] >= 0 && ends[0] < ends[1] && (uint64_t)ends[1] <= size) {
-        *from = (size_t)ends[0];
-        *to = (size_t)ends[1];
-        return true;
-    }
-    for (size_t i = 0; i < list->count; i++)
-        attn_text_add(&found, "%s%" PRId64, i == 0 ? "" : body ? ", " : ":", ends[i]);
-    return srv_refuse(scope, SRV_VALUE, name,
-                      "%s must be %s with 0 <= from < to <= %zu, found %s%s%s", name,
-                      body ? "[from, to]" : "from:to", size, body ? "[" : "",
-                      found.data ? found.data : "", body ? "]" : "");
+    if (!srv_ranges_check(scope, name, ranges, size))
+        return false;
+    *from = (size_t)ranges->items[0].from;
+    *to = (size_t)ranges->items[0].to;
+    return true;
 }
 
 bool srv_is_listed(const char *list, const char *word) {

@@ -35,10 +35,13 @@ bool srv_needs(const srv_scope *scope, const char *name, const char *other, cons
 bool srv_excludes(const srv_scope *scope, const char *name, const char *other, const char *why);
 /* Checks that the list holds exactly two integers, both at least `low`. false: a problem is set. */
 bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, int64_t low);
-/* Reads a range [from, to) within 0 … size. If the list is empty, *from and *to stay as they are.
- * Bodies write [from, to], query strings from:to. false: a problem is set. */
-bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
+/* Reads a range [from, to) within 0 … size. Without the field *from and *to stay as they are. false:
+ * a problem is set. */
+bool srv_range(const srv_scope *scope, const char *name, const srv_ranges *ranges, size_t size,
                size_t *from, size_t *to);
+/* Checks that all ranges are within 0 … size and none is empty. false: a problem is set. */
+bool srv_ranges_check(const srv_scope *scope, const char *name, const srv_ranges *ranges,
+                      size_t size);
 /* Returns whether `word` is one of the words of `list`, a text with a space before and after each
  * word. NULL is an empty list. */
 bool srv_is_listed(const char *list, const char *word);

@@ -176,6 +176,38 @@ static bool read_ints(srv_decoder *d, const srv_field *f, void *out) {
     return true;
 }
 
+/* Reads [from, to], an index, or a string. */
+static bool read_ranges(srv_decoder *d, const srv_field *f, void *out) {
+    srv_ranges *r = out;
+    list l = {.size = sizeof(int64_t)};
+    int64_t index = 0;
+    srv_bounds *range = attn_arena_small(d->s.req->arena, sizeof *range);
+    attn_text text = {.arena = d->s.req->arena};
+    if (!range)
+        return srv_refuse_memory(d);
+    if (*d->s.p == '"')
+        return srv_read_ranges_text(d, f, out);
+    if (srv_is_number(d->s.p)) {
+        if (!srv_read_any_int(d, f, &index))
+            return false;
+        *range = (srv_bounds){index, index < INT64_MAX ? index + 1 : index};
+        attn_text_add(&text, "%lld", (long long)index);
+    } else if (*d->s.p != '[') {
+        return srv_refuse_value(d, SRV_TYPE, "[from, to], an index or \"from:to\"");
+    } else if (!read_list(d, f, srv_read_any_int, 2, &l)) {
+        return false;
+    } else {
+        const int64_t *ends = (const int64_t *)(const void *)l.items;
+        *range = l.count == 2 ? (srv_bounds){ends[0], ends[1]} : (srv_bounds){0};
+        attn_text_add(&text, "[");
+        for (size_t i = 0; i < l.count; i++)
+            attn_text_add(&text, "%s%lld", i ? ", " : "", (long long)ends[i]);
+        attn_text_add(&text, "]");
+    }
+    *r = (srv_ranges){range, 1, text.failed ? "" : text.data};
+    return true;
+}
+
 static bool read_strings(srv_decoder *d, const srv_field *f, void *out) {
     list l = {.size = sizeof(char *)};
     if (*d->s.p != '[')
@@ -369,7 +401,7 @@ static srv_read_fn *reader_of(const srv_field *f) {
         [SRV_TENSOR] = read_tensor,     [SRV_INTS] = read_ints,       [SRV_STRINGS] = read_strings,
         [SRV_TEXTS] = read_texts,       [SRV_WORDS] = read_words,     [SRV_OBJECT] = read_nested,
         [SRV_OBJECTS] = read_objects,   [SRV_UNION] = read_union,     [SRV_RAW] = srv_read_raw,
-        [SRV_LISTS] = read_int_lists,
+        [SRV_LISTS] = read_int_lists,   [SRV_RANGES] = read_ranges,
     };
     return readers[f->kind];
 }

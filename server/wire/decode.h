@@ -36,6 +36,7 @@ typedef enum srv_kind {
                   * has SRV_F_* bits */
     SRV_TENSOR,  /* attn_tensor; accepts has SRV_T_* bits */
     SRV_INTS,    /* srv_ints: a list of integers */
+    SRV_RANGES,  /* srv_ranges: [from, to], an index, or text; accepts has SRV_R_* bits */
     SRV_STRINGS, /* srv_strings: a list of strings */
     SRV_TEXTS,   /* srv_strings: a string, or a list of strings */
     SRV_WORDS,   /* srv_words: a list of strings, or a list of such lists */
@@ -68,6 +69,10 @@ enum {
     SRV_B_BEYOND = 1, /* true allows numbers beyond their float type (srv_beyond in container.h) */
     SRV_B_NOT = 2, /* the struct's member has the opposite meaning: JSON true is stored as false */
 };
+/* How many ranges the text of SRV_RANGES may have. */
+enum {
+    SRV_R_MANY = 1, /* several, such as "5,9,100:104"; without the bit one, such as "5" or "5:9" */
+};
 /* The types of a union. */
 enum {
     SRV_U_FALSE = 1,
@@ -82,6 +87,17 @@ typedef struct srv_ints {
     int64_t *values;
     size_t count;
 } srv_ints;
+/* Half-open ranges from … to - 1, in the order in which they were given. The index i
+ * alone is the range from i to i + 1. The decoder does not check that from < to; srv_range in
+ * api/scope.h does. */
+typedef struct srv_bounds {
+    int64_t from, to;
+} srv_bounds;
+typedef struct srv_ranges {
+    srv_bounds *items;
+    size_t count;
+    const char *text; /* as it was given, for problems: "[5, 9]" or "5:9" */
+} srv_ranges;
 typedef struct srv_strings {
     const char **values;
     size_t count;
@@ -112,7 +128,8 @@ typedef struct srv_field {
     srv_kind kind;
     size_t offset;                  /* of the member in the struct, in bytes */
     const char *doc;                /* one sentence for openapi.json and the README */
-    unsigned accepts;               /* SRV_T_*, SRV_O_*, SRV_B_* or SRV_U_* bits, by the kind */
+    const char *example;            /* a value as JSON, for openapi.json; NULL: none */
+    unsigned accepts;               /* SRV_T_*, SRV_O_*, SRV_F_*, SRV_B_*, SRV_R_* or SRV_U_* bits */
     const char *const *choices;     /* for ENUM, FLAGS and UNION: the names, ended by NULL */
     int first;                      /* for ENUM: the value of the first choice */
     const struct srv_field *fields; /* for OBJECT and OBJECTS: the table of the object */
@@ -149,7 +166,7 @@ static inline uint64_t *srv_given_word(const srv_field *f, void *object) {
 bool srv_decode(srv_request *req, const srv_field *fields, void *out);
 
 /* Decodes the query string of the request into *out, with the same bounds and problems as for
- * bodies. Lists are written as 1,2,3 and ranges as 0:256. The fields of a nested object are
+ * bodies. Lists are written as 1,2,3 and ranges as 0:256 or 5,9,100:104. The fields of a nested object are
  * parameters like the other fields, without the object's name. false: a problem is set. */
 bool srv_decode_query(srv_request *req, const srv_field *fields, void *out);
 

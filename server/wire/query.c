@@ -101,7 +101,7 @@ static void put_string(attn_text *t, const char *text) {
     attn_text_add(t, "\"%s\"", escaped);
 }
 
-/* Writes "1,2,3" or "0:256" as a JSON list. An item that is not a number is written as a string; if
+/* Writes "1,2,3" as a JSON list. An item that is not a number is written as a string; if
  * the field wants numbers, srv_decode refuses the string. */
 static void put_list(attn_text *t, const srv_request *req, const char *text) {
     attn_text_add(t, "[");
@@ -130,7 +130,7 @@ static bool may_be_list(const srv_field *f, const char *text) {
 static void put_value(attn_text *t, const srv_request *req, const pair *p) {
     const srv_field *f = p->field;
     const bool truth = strcmp(p->value, "true") == 0 || strcmp(p->value, "false") == 0;
-    const bool text = f && (f->kind == SRV_STRING || f->kind == SRV_ENUM);
+    const bool text = f && (f->kind == SRV_STRING || f->kind == SRV_ENUM || f->kind == SRV_RANGES);
     put_string(t, p->name);
     attn_text_add(t, ":");
     if (f && may_be_list(f, p->value))

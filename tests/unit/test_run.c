@@ -392,6 +392,45 @@ static void check_rows(trial *t) {
                         rows.rows * t->Ev * elem(t));
 }
 
+/* The mass of some keys and the best rows of each key are those of the full matrix. */
+static void check_columns(trial *t) {
+    enum { K = 4 };
+    attn_range rows = {.batch = pick(t, t->B), .head = pick(t, t->Hq), .row = pick(t, t->L)};
+    rows.rows = 1 + pick(t, t->L - rows.row);
+    rows.cols = t->S;
+    const int64_t keys[3] = {(int64_t)pick(t, t->S), 0, (int64_t)t->S - 1};
+    double *mass = attn_arena_zeroed(t->arena, rows.rows, sizeof *mass);
+    attn_edge *edges;
+    size_t count, at = 0;
+    attn_error err = {ATTN_OK, "", ""};
+    fail_on(attn_run_mass(t->run, &rows, keys, 3, NULL, NULL, t->arena, mass, &err), &err);
+    fail_on(attn_run_columns(t->run, &rows, 1, K, NULL, NULL, t->arena, &edges, &count, &err),
+            &err);
+    for (size_t r = 0; r < rows.rows; r++) {
+        double sum = 0;
+        for (size_t j = 0; j < t->S; j++)
+            if ((int64_t)j == keys[0] || j == 0 || j == t->S - 1)
+                sum += weight(t, rows.batch, rows.head, rows.row + r, j);
+        assert_true(mass[r] == sum);
+    }
+    for (size_t j = 0; j < t->S; j++) {
+        float last = INFINITY;
+        for (size_t n = 0; n < K && at < count && edges[at].col == j; n++, at++) {
+            const size_t r = edges[at].row;
+            assert_true(r >= rows.row && r < rows.row + rows.rows && edges[at].weight <= last);
+            assert_true(edges[at].weight == (float)weight(t, rows.batch, rows.head, r, j));
+            last = edges[at].weight;
+        }
+    }
+    assert_int_equal(at, count);
+    assert_int_equal(
+        attn_run_mass(t->run, &rows, &(int64_t){-1}, 1, NULL, NULL, t->arena, mass, &err),
+        ATTN_EARG);
+    assert_int_equal(
+        attn_run_columns(t->run, &rows, 1, 0, NULL, NULL, t->arena, &edges, &count, &err), ATTN_OK);
+    assert_int_equal(count, 0);
+}
+
 static void test_runs(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= TRIALS; seed++) {
@@ -402,6 +441,7 @@ static void test_runs(void **state) {
         for (int n = 0; n < 8; n++)
             check_explanation(&t);
         check_rows(&t);
+        check_columns(&t);
         attn_arena_free(t.arena);
     }
 }

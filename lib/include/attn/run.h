@@ -16,6 +16,7 @@
 #define ATTN_RUN_H
 
 #include "attention.h"
+#include "heatmap.h"
 #include "safetensors.h"
 
 #ifdef __cplusplus
@@ -137,6 +138,22 @@ attn_status attn_run_tile_make(const attn_run *run, const attn_run_place *at, at
                                const attn_control *control, attn_arena *arena, attn_run_tile *out,
                                attn_error *err);
 
+/* --- who looks at a key --- */
+
+/* Finds for each key the at most k rows with the largest weights on it. The rows are those of the
+ * `count` ranges, which are of one head and have the same keys, col … col + cols - 1. The edges are
+ * in the arena, ordered by key, then by falling weight, then by row. Only visible cells count, and
+ * NaN weights are left out. Weights of float64 runs are rounded to float32. Memory is that of cols *
+ * k edges; no part of the matrix is stored. Errors: ATTN_EARG (a range is outside of the matrix),
+ * ATTN_ELIMIT at "k" (more than 1,048,576 edges), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+attn_status attn_run_columns(const attn_run *run, const attn_range *ranges, size_t count, size_t k,
+                             attn_pool *pool, const attn_control *control, attn_arena *arena,
+                             attn_edge **edges, size_t *edge_count, attn_error *err);
+/* Computes the cost of attn_run_columns on `slots` threads, besides attn_cells_scratch_new for each
+ * of them. ATTN_ELIMIT as there. */
+attn_status attn_run_columns_cost(const attn_run *run, const attn_range *ranges, size_t count,
+                                  size_t k, size_t slots, attn_cost *out, attn_error *err);
+
 /* --- one weight explained --- */
 
 /* Most masks of an operation, so most masks that can hide a cell. */
@@ -185,6 +202,18 @@ attn_status attn_run_explain(const attn_run *run, size_t batch, size_t head, siz
 attn_status attn_run_rows_inputs(const attn_run *run, const attn_range *rows, const int64_t *hide,
                                  size_t hide_count, attn_arena *arena, attn_inputs *out,
                                  attn_error *err);
+
+/* Sums the run's weights on `count` keys in each row of a range: mass[r] is the sum for row
+ * rows->row + r, in double, in the order of the keys; rows->col and rows->cols are not read. A key
+ * that is named twice counts once. Dropout is left out. It needs O(S) memory. Errors: ATTN_EARG (a
+ * key is out of range: "keys"; the range is outside of the matrix), ATTN_ENOMEM, ATTN_ECANCELED,
+ * ATTN_EDEADLINE. */
+attn_status attn_run_mass(const attn_run *run, const attn_range *rows, const int64_t *keys,
+                          size_t count, attn_pool *pool, const attn_control *control,
+                          attn_arena *arena, double *mass, attn_error *err);
+/* Returns the bytes that attn_run_mass takes on `slots` threads, besides attn_cells_scratch_new for
+ * each of them. */
+size_t attn_run_mass_work(const attn_run *run, size_t slots);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus
