@@ -30,7 +30,7 @@ def raw_scores(kind, parameters, q, k):
         query, key = q @ parameters["w"][:, Ek:].T, k @ parameters["w"][:, :Ek].T
     else:
         raise ValueError(f"no score {kind}")
-    return np.tanh(query[..., :, None, :] + key[..., None, :, :]) @ parameters["v"]
+    return np.tanh(query[..., :, None, :] + key[..., None, :, :]) @ np.ravel(parameters["v"])
 
 
 def default_scale(kind, E):
