@@ -50,7 +50,8 @@ const srv_field srv_curves_fields[] = {
      .kind = SRV_STRINGS,
      .offset = AT(titles),
      .max = MOST_CURVES,
-     .doc = "One title for each panel; figure.per_panel is the number of curves in a panel."},
+     .doc = "One title for each panel, instead of figure.titles; figure.per_panel is the number of "
+            "curves in a panel."},
     SRV_BOOL_ROW(curves_body, markers, "Mark the points of curves with few points (default true)."),
     SRV_FIGURE_ROW(curves_body,
                    "Title, labels and style of the picture; vmin and vmax bound the y axis."),
@@ -90,6 +91,10 @@ static bool check(curves_call *call) {
     call->panels = (call->count + call->each - 1) / call->each;
     return check_count(&scope, "names", "curve", &body->names, call->count) &&
            check_count(&scope, "titles", "panel", &body->titles, call->panels) &&
+           (!srv_given(&scope, "titles") || body->figure.titles.count == 0 ||
+            srv_refuse(&scope, SRV_VALUE, "titles",
+                       "titles and figure.titles exclude each other: both name the panels")) &&
+           srv_figure_titles(call->req, &body->figure, call->panels) &&
            srv_figure_check(call->req, &body->figure);
 }
 
@@ -139,7 +144,9 @@ static void draw(curves_call *call) {
     const attn_figure_curves data = {.items = items,
                                      .count = call->count,
                                      .panels = call->panels,
-                                     .titles = call->body.titles.values,
+                                     .titles = call->body.titles.values
+                                                   ? call->body.titles.values
+                                                   : call->body.figure.titles.values,
                                      .markers = call->body.markers};
     const attn_figure_options options = srv_figure_options(&call->body.figure, ATTN_LINEAR);
     attn_text svg = {.arena = req->arena};

@@ -290,8 +290,7 @@ void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *la
 
 /* --- pictures, CSV and npy; the choice among all media types --- */
 
-#define PANELS      256 /* most panels of a picture */
-#define LAYER_HEADS 16  /* most heads of a layer whose panels share a row */
+#define LAYER_HEADS 16 /* most heads of a layer whose panels share a row */
 
 static void no_memory(srv_request *req) {
     attn_error err;
@@ -339,7 +338,11 @@ static differences compare(const attn_heatmaps *maps) {
     return d;
 }
 
+/* Returns a title for each panel: those of the request, or else what tells the panels apart. NULL:
+ * out of memory. */
 static const char **titles_of(srv_request *req, const srv_heat_answer *a) {
+    if (a->figure->titles.count > 0)
+        return a->figure->titles.values;
     const char **titles = attn_arena_zeroed(req->arena, a->maps->count + 1, sizeof *titles);
     const differences differ = compare(a->maps);
     for (size_t i = 0; titles && i < a->maps->count; i++)
@@ -358,7 +361,16 @@ static size_t columns_of(const attn_heatmaps *maps) {
 
 static void reply_figure(srv_request *req, const srv_heat_answer *a) {
     const srv_labels *l = a->labels;
-    const bool named = a->maps->count > 1 || (a->titles && a->titles->count > 0);
+    const bool named =
+        a->maps->count > 1 || (a->titles && a->titles->count > 0) || a->figure->titles.count > 0;
+    if (a->maps->count > SRV_PANELS) {
+        srv_problem(req, SRV_VALUE, "/heatmap/heads",
+                    "%zu heatmaps; a picture has at most %d panels: choose heads or batch entries",
+                    a->maps->count, SRV_PANELS);
+        return;
+    }
+    if (!srv_figure_titles(req, a->figure, a->maps->count))
+        return;
     attn_figure_heat data = {.maps = a->maps->items,
                              .count = a->maps->count,
                              .titles = named ? titles_of(req, a) : NULL,
@@ -367,19 +379,14 @@ static void reply_figure(srv_request *req, const srv_heat_answer *a) {
                              .col_labels = l->key.values,
                              .col_count = l->key.count};
     srv_figure_input figure = *a->figure;
-    figure.x_label = figure.x_label ? figure.x_label : "key";
-    figure.y_label = figure.y_label ? figure.y_label : "query";
+    srv_figure_axes(&figure, "key", "query");
     figure.value_label = figure.value_label ? figure.value_label : "weight";
     attn_figure_options options = srv_figure_options(&figure, a->in->transform);
     attn_text svg = {.arena = req->arena};
     attn_error err = {0};
     options.marks = a->marks;
     options.columns = options.columns ? options.columns : columns_of(a->maps);
-    if (data.count > PANELS)
-        srv_problem(req, SRV_VALUE, "/heatmap/heads",
-                    "%zu heatmaps; a picture has at most %d panels: choose heads or batch entries",
-                    data.count, PANELS);
-    else if (named && !data.titles)
+    if (named && !data.titles)
         no_memory(req);
     else if (attn_figure_heatmaps(&svg, &data, &options, &err))
         srv_figure_problem(req, &err);
@@ -482,9 +489,11 @@ static void reply_text(srv_request *req, const srv_heat_answer *a) {
     if (f->title)
         attn_text_add(&t, "%s\n\n", f->title);
     srv_heat_text(&t, a->maps, a->labels, a->titles);
-    if (f->y_label || f->x_label)
-        attn_text_add(&t, "rows: %s, columns: %s\n", f->y_label ? f->y_label : "queries",
-                      f->x_label ? f->x_label : "keys");
+    /* a text is not transposed, so its columns are those that a transposed picture shows as rows */
+    const char *rows = f->transpose ? f->x_label : f->y_label;
+    const char *cols = f->transpose ? f->y_label : f->x_label;
+    if (rows || cols)
+        attn_text_add(&t, "rows: %s, columns: %s\n", rows ? rows : "queries", cols ? cols : "keys");
     if (a->warnings)
         srv_warnings_text(&t, a->warnings);
     srv_text_end(req, &t);
