@@ -76,10 +76,12 @@ static void write_dims(srv_json *j, const attn_attention_dims *d) {
 static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     const attn_mask *mask = attn_attention_mask(call->op);
     srv_attention_bill bill;
+    double computed;
     if (!srv_attention_count(call, call->want, 1, &bill)) {
         j->failed = true;
         return;
     }
+    const bool skips = srv_attention_skips(call, mask, &computed);
     srv_json_key(j, "diagnostics");
     srv_json_object(j);
     srv_json_key(j, "mask");
@@ -108,8 +110,12 @@ static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     srv_json_string(j, attn_precision_name(call->dims.precision));
     srv_json_key(j, "cells");
     srv_json_real(j, bill.cells);
+    if (skips) {
+        srv_json_key(j, "computed_cells");
+        srv_json_real(j, computed);
+    }
     srv_json_key(j, "operations");
-    srv_json_real(j, bill.operations);
+    srv_json_real(j, skips ? srv_attention_operations(call, &bill, computed) : bill.operations);
     srv_json_key(j, "bytes");
     srv_json_object(j);
     srv_json_key(j, "work");
@@ -199,12 +205,17 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;
     const attn_mask *mask = attn_attention_mask(call->op);
     srv_attention_bill bill;
+    double computed;
     if (!srv_attention_count(call, call->want, 1, &bill)) {
         t->failed = true;
         return;
     }
+    const bool skips = srv_attention_skips(call, mask, &computed);
     attn_text_add(t, "mask: %s\n", attn_mask_words(mask, call->req->arena));
     attn_text_add(t, "kept: %.4g %% of %.6g cells\n", 100 * call->kept, bill.cells);
+    if (skips)
+        attn_text_add(t, "computed: %.4g %% of the cells\n",
+                      bill.cells > 0 ? 100 * computed / bill.cells : 0);
     attn_text_add(t, "score: %s, %zu parameters\n", attn_score_name(call->body.in.score.kind),
                   call->parameters);
     attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,
@@ -215,7 +226,8 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
                                                             : " (emulated)",
                   attn_precision_name(d->precision));
     attn_text_add(t, "cost: %.6g operations, %zu bytes of results, %zu bytes of scratch\n",
-                  bill.operations, bill.result_bytes, bill.work_bytes);
+                  skips ? srv_attention_operations(call, &bill, computed) : bill.operations,
+                  bill.result_bytes, bill.work_bytes);
 }
 
 void srv_attention_text(srv_attention_call *call) {

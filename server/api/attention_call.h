@@ -130,6 +130,12 @@ const char *srv_result_path(const srv_attention_call *call, const srv_result *ro
  * false: a problem is set. */
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
                          srv_attention_bill *out);
+/* Returns whether the mask has a pattern. Then *computed is the number of cells that the pass
+ * computes; it skips the others. */
+bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, double *computed);
+/* Returns the operations of the bill if the pass computes so many of its cells. */
+double srv_attention_operations(const srv_attention_call *call, const srv_attention_bill *bill,
+                                double computed);
 /* Refuses a request beyond the limits of the service. false: a problem that gives the numbers is
  * set. */
 bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill);

@@ -299,6 +299,23 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
     return true;
 }
 
+bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, double *computed) {
+    const attn_mask_spec *spec = &call->shaped->mask;
+    for (size_t i = 0; i < spec->count; i++)
+        if (spec->layers[i].kind == ATTN_LAYER_PATTERN) {
+            *computed = attn_attention_visited(&call->dims, mask);
+            return true;
+        }
+    return false;
+}
+
+double srv_attention_operations(const srv_attention_call *call, const srv_attention_bill *bill,
+                                double computed) {
+    const attn_attention_dims *d = &call->dims;
+    const double skipped = bill->cells - computed;
+    return bill->operations - skipped * 2 * ((double)d->score_width + (double)d->Ev);
+}
+
 bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
@@ -365,34 +382,17 @@ static bool compile_mask(const srv_attention_call *call, attn_mask **mask) {
            fail(call, &err);
 }
 
-/* Returns whether a layer of the mask hides whole tiles between the first and last key of a row. */
-static bool skips_tiles(const attn_mask_spec *spec) {
-    for (size_t i = 0; i < spec->count; i++)
-        if (spec->layers[i].kind == ATTN_LAYER_PATTERN &&
-            spec->layers[i].pattern.kind != ATTN_PATTERN_STRIDED)
-            return true;
-    return false;
-}
-
-/* Returns how many keys are computed for a query, the mean over a sample of ROWS_ASKED mask rows.
- * `keep` has room for one row of the mask. */
-static double keys_visited(const srv_attention_call *call, const attn_mask *mask, uint8_t *keep) {
+/* Returns how many keys are computed for a query without a pattern, the mean over a sample of
+ * ROWS_ASKED mask rows. */
+static double keys_visited(const srv_attention_call *call, const attn_mask *mask) {
     const attn_attention_dims *d = &call->dims;
     const double S = (double)d->S;
-    bool skips = skips_tiles(&call->shaped->mask);
     double sum = 0;
     size_t asked = 0, rows = d->B * d->L, step = rows / ROWS_ASKED + 1;
     for (size_t r = step / 2; r < rows; r += step, asked++) {
-        size_t lo, hi, seen = 0;
+        size_t lo, hi;
         attn_mask_interval(mask, r / d->L, r % d->L, &lo, &hi);
-        if (skips && hi > lo) {
-            attn_mask_keep(mask, r / d->L, 0, r % d->L, lo, hi - lo, keep);
-            for (size_t j = 0; j < hi - lo; j++)
-                seen += keep[j];
-        } else {
-            seen = hi - lo;
-        }
-        sum += fmin(S, (double)seen + (seen > 0 && seen < d->S ? TILE : 0));
+        sum += fmin(S, (double)(hi - lo) + (hi > lo && hi - lo < d->S ? TILE : 0));
     }
     return asked > 0 ? sum / (double)asked : 0;
 }
@@ -494,17 +494,19 @@ srv_outcome srv_attention_dry(srv_attention_call *call) {
     attn_mask *mask;
     if (req->in_place && !srv_predictor_ready(req->app->predictor))
         return SRV_DEFER;
-    uint8_t *keep = attn_arena_take(req->arena, d->S);
     if (!bills(call, &bill, &dry) || !check_parameters(call) || !compile_mask(call, &mask) ||
         !shapes(call, &dry))
         return SRV_DONE;
-    if (!keep) {
-        srv_problem_memory(req, NULL, "no memory is left for the prediction");
-        return SRV_DONE;
-    }
     dry.mask = attn_mask_words(mask, req->arena);
     compare(call, &dry);
-    double visited = keys_visited(call, mask, keep) * (double)d->B * (double)d->Hq * (double)d->L;
+    double visited = 0;
+    if (srv_attention_skips(call, mask, &visited)) {
+        dry.computed = visited;
+        dry.operations = srv_attention_operations(call, &bill, visited);
+        dry.has_computed = true;
+    } else {
+        visited = keys_visited(call, mask) * (double)d->B * (double)d->Hq * (double)d->L;
+    }
     dry.load = load_of(call, &bill, visited);
     return srv_dry_reply(req, &dry);
 }

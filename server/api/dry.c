@@ -223,6 +223,8 @@ static void dry_json(srv_request *req, const srv_dry *dry, double ms) {
         srv_json_string(&j, dry->mask);
     }
     put(&j, "cells", dry->cells);
+    if (dry->has_computed)
+        put(&j, "computed_cells", dry->computed);
     put(&j, "operations", dry->operations);
     write_bytes(&j, dry);
     srv_json_key(&j, "fits");
@@ -248,8 +250,10 @@ static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
             attn_shape_text(dry->shapes[i].dims, dry->shapes[i].rank, shape, sizeof shape));
     if (dry->mask)
         attn_text_add(&t, "mask: %s\n", dry->mask);
-    attn_text_add(&t, "cost: %.6g cells, %.6g operations, about %.3g ms\n", dry->cells,
-                  dry->operations, ms);
+    attn_text_add(&t, "cost: %.6g cells", dry->cells);
+    if (dry->has_computed)
+        attn_text_add(&t, ", of which %.6g are computed", dry->computed);
+    attn_text_add(&t, ", %.6g operations, about %.3g ms\n", dry->operations, ms);
     attn_text_add(&t, "bytes: %.0f of results, %.0f of scratch%s\n", dry->result, dry->work,
                   dry->fits ? "" : "; more than this service allows");
     if (dry->with_weights > 0)
