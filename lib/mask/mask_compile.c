@@ -443,6 +443,8 @@ static attn_status add_pattern(compiler *c, const attn_mask_layer *layer) {
     if (pattern->kind == ATTN_PATTERN_LOCAL) {
         m->left = pattern->radius < m->left ? pattern->radius : m->left;
         m->right = pattern->radius < m->right ? pattern->radius : m->right;
+    } else if (pattern->kind == ATTN_PATTERN_BLOCK) {
+        m->patterns[m->layer_count - ++m->block_count] = pattern;
     } else {
         m->patterns[m->pattern_count++] = pattern;
     }
@@ -515,8 +517,9 @@ static attn_status set_offsets(compiler *c, const attn_mask_spec *spec) {
             return attn_fail(c->err, ATTN_EARG, "query_offset",
                              "%" PRId64 " is beyond any sequence", offset[b]);
     }
-    const bool interval = m->pattern_count || m->left != INT64_MAX || m->right != INT64_MAX;
-    for (size_t b = 1; interval && b < m->B; b++)
+    const bool positions =
+        m->pattern_count || m->block_count || m->left != INT64_MAX || m->right != INT64_MAX;
+    for (size_t b = 1; positions && b < m->B; b++)
         m->same_batches &= offset[b] == offset[0];
     m->offset = offset;
     return ATTN_OK;

@@ -106,6 +106,9 @@ typedef struct attn_attention_dims {
     attn_precision precision;
     attn_isa isa;    /* instruction set of the kernels; ATTN_ISA_REF for double */
     bool tanh_score; /* true: a score is a sum of tanh terms instead of products */
+    /* The pass takes the keys of a strided pattern, its `stride`, and those in its `near` positions
+     * separately. 0: the mask has no such pattern, or this would not save time. */
+    int64_t stride, near;
     int output_rank, weights_rank, rows_rank;
     /* shape of the output: that of query, in its layout, with Ev for E */
     size_t output[ATTN_MAX_RANK];
@@ -152,6 +155,12 @@ typedef struct attn_cost {
  * ATTN_ELIMIT (overflow), ATTN_EARG at "want" (unknown bits). */
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
                                 attn_cost *out, attn_error *err);
+
+/* Returns how many cells of the weights the forward pass computes under a mask, over all batch
+ * entries and heads. It skips the others, which are hidden, but computes some hidden cells between
+ * visible ones. `mask` is compiled for the shape of dims. Weights, scores and gradients that are
+ * wanted may need more cells. */
+double attn_attention_visited(const attn_attention_dims *dims, const attn_mask *mask);
 
 typedef struct attn_attention attn_attention;
 
