@@ -78,7 +78,6 @@ const srv_field srv_figure_fields[] = {
     {.name = "width",
      .kind = SRV_INT,
      .offset = AT(width),
-     .mistaken = "figsize",
      .min = 1,
      .max = ATTN_FIGURE_MOST,
      .doc = "Width of the picture in units of SVG, labels included. The default fits the content. "

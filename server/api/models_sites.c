@@ -191,7 +191,8 @@ static void answer_text(const srv_sites_pass *c) {
             srv_heat_text(&t, &maps.maps, &maps.labels, NULL);
         }
     if (c->body.returns & SRV_SITES_ENCODER)
-        srv_text_tensor(&t, "encoder_output", &c->out.encoder, (int)c->body.decimals);
+        srv_text_tensor(&t, "encoder_output", &c->out.encoder,
+                        (srv_print){(int)c->body.decimals, false});
     srv_warnings_text(&t, &c->warnings);
     srv_text_end(c->pass.req, &t);
 }

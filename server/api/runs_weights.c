@@ -43,12 +43,8 @@ const srv_field srv_run_weights_query[] = {
 };
 
 const srv_field srv_run_rows_query[] = {
-    SRV_RUN_SPOT_ROWS(part_query),
-    SRV_RUN_HEADS_ROW(part_query),
-    SRV_RUN_ROWS_ROW(part_query),
-    SRV_DECIMALS_ROW(part_query, "."),
-    SRV_FULL_ROW(part_query),
-    {0},
+    SRV_RUN_SPOT_ROWS(part_query),     SRV_RUN_HEADS_ROW(part_query), SRV_RUN_ROWS_ROW(part_query),
+    SRV_DECIMALS_ROW(part_query, "."), SRV_FULL_ROW(part_query),      {0},
 };
 
 static double cells_of(const srv_run_part *part) {

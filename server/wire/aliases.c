@@ -89,6 +89,7 @@ static const srv_alias of_fields[] = {
     {"cmap", "colormap", COLOURS},
     {"colorscale", "colormap", COLOURS},
     {"colorbar", "colour_bar", "names have British spelling"},
+    {"figsize", "width", "width and height of a picture are two fields"},
     {"xlabel", "x_label", "words are separated by underscores"},
     {"ylabel", "y_label", "words are separated by underscores"},
     {0},

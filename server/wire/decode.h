@@ -126,12 +126,12 @@ typedef struct srv_union {
 typedef struct srv_field {
     const char *name; /* of the JSON member */
     srv_kind kind;
-    size_t offset;                  /* of the member in the struct, in bytes */
-    const char *doc;                /* one sentence for openapi.json and the README */
-    const char *example;            /* a value as JSON, for openapi.json; NULL: none */
-    unsigned accepts;               /* SRV_T_*, SRV_O_*, SRV_F_*, SRV_B_*, SRV_R_* or SRV_U_* bits */
-    const char *const *choices;     /* for ENUM, FLAGS and UNION: the names, ended by NULL */
-    int first;                      /* for ENUM: the value of the first choice */
+    size_t offset;              /* of the member in the struct, in bytes */
+    const char *doc;            /* one sentence for openapi.json and the README */
+    const char *example;        /* a value as JSON, for openapi.json; NULL: none */
+    unsigned accepts;           /* SRV_T_*, SRV_O_*, SRV_F_*, SRV_B_*, SRV_R_* or SRV_U_* bits */
+    const char *const *choices; /* for ENUM, FLAGS and UNION: the names, ended by NULL */
+    int first;                  /* for ENUM: the value of the first choice */
     const struct srv_field *fields; /* for OBJECT and OBJECTS: the table of the object */
     /* For OBJECT: offset of the object's word of given bits, in the struct around the object. 0:
      * the object begins with its word. */
