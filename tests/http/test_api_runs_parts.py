@@ -44,7 +44,7 @@ def test_heads_and_rows_bit_for_bit(daemon, form):
 
 def test_heads_as_text_and_json(run):
     text = run.get("/weights?heads=0,3&rows=5&cols=0:3&decimals=3", headers={"Accept": "text/plain"}).text
-    assert text.startswith("weights:\n[[[") and text.count("[") == 5
+    assert text.startswith("weights (2, 1, 3):\n[[[") and text.count("[") == 5
     answer = run.json("/rows?heads=1,2&rows=5,9")
     assert [len(head) for head in answer["weights"]] == [2, 2] and len(answer["hidden"]) == 2
     assert answer["hidden"][0] == run.json("/rows?head=1&rows=5,9")["hidden"]
