@@ -64,6 +64,8 @@ attn_model_config attn_model_defaults(void) {
                                .radius = 4,
                                .stride = 4,
                                .reach = 16,
+                               .block_size = 8,
+                               .global_keys = 1,
                                .dropout = 0.1,
                                .pad = 0,
                                .begin = 1,
@@ -126,6 +128,8 @@ attn_status attn_models_check_config(const attn_model_config *c, attn_error *err
         (status = within(c->radius, 0, MOST_LENGTH, "radius", err)) ||
         (status = within(c->stride, 1, MOST_LENGTH, "stride", err)) ||
         (status = within(c->reach, 1, MOST_LENGTH, "reach", err)) ||
+        (status = within(c->block_size, 1, MOST_LENGTH, "block_size", err)) ||
+        (status = within(c->global_keys, 0, MOST_LENGTH, "global_keys", err)) ||
         (status = within(c->feed_forward, 0, MOST_FEED, "feed_forward", err)))
         return status;
     return check_relations(c, err);

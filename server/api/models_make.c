@@ -15,7 +15,7 @@ typedef struct body {
     uint64_t given;
     int architecture, attention, positions, padding, norm, source_language, target_language;
     int64_t source_vocabulary, target_vocabulary, width, heads, layers, feed_forward, max_length,
-        radius, stride, reach, seed;
+        radius, stride, reach, block_size, global_keys, seed;
     double dropout;
     bool shared;
     srv_strings source_words, target_words;
@@ -29,10 +29,13 @@ const srv_field srv_models_fields[] = {
                  "seq2seq (default): bidirectional LSTM and self-attention, then an LSTM with "
                  "cross attention. transformer: encoder layers of self-attention and feed-forward, "
                  "then decoder layers of causal self-attention, cross attention and feed-forward."),
-    SRV_ENUM_ROW(body, attention, srv_model_attentions,
-                 "The attention of the model: multihead (default), dot, additive, general, concat, "
-                 "local (keys within radius, at all sites), strided (every stride-th key and keys "
-                 "within radius) or none (not for a transformer)."),
+    SRV_ENUM_ROW(
+        body, attention, srv_model_attentions,
+        "The attention of the model: multihead (default), dot, additive, general, concat, "
+        "local (keys within radius, at all sites), strided (every stride-th key and keys "
+        "within radius), block (keys of the same block_size positions), global (the first "
+        "global_keys positions see and are seen by all, others keys within radius) or none "
+        "(not for a transformer)."),
     SRV_ENUM_ROW(body, positions, srv_model_positions,
                  "sinusoidal (default), learned, relative, shaw, alibi or none."),
     SRV_ENUM_ROW(body, padding, paddings,
@@ -72,8 +75,11 @@ const srv_field srv_models_fields[] = {
                 "For a transformer: width of the hidden feed-forward layer; default 4 x width."),
     SRV_INT_ROW(body, max_length, 2, 65536, "Most tokens of a sequence; default 512."),
     SRV_INT_ROW(body, radius, 0, 65536,
-                "For local and strided: visible keys on either side; default 4."),
+                "For local, strided and global: visible keys on either side; default 4."),
     SRV_INT_ROW(body, stride, 1, 65536, "For strided: every stride-th key is visible; default 4."),
+    SRV_INT_ROW(body, block_size, 1, 65536, "For block: positions of a block; default 8."),
+    SRV_INT_ROW(body, global_keys, 0, 65536,
+                "For global: first positions that see and are seen by all; default 1."),
     SRV_INT_ROW(body, reach, 1, 65536,
                 "For relative and shaw: distances are clipped to -reach to reach; default 16."),
     SRV_REAL_ROW(body, dropout, 0, 0.99,
@@ -178,6 +184,10 @@ static void put_model(srv_json *j, const srv_model *m) {
     put_size(j, "radius", c->radius);
     put_size(j, "stride", c->stride);
     put_size(j, "reach", c->reach);
+    if (c->attention == ATTN_MODEL_BLOCK)
+        put_size(j, "block_size", c->block_size);
+    if (c->attention == ATTN_MODEL_GLOBAL)
+        put_size(j, "global_keys", c->global_keys);
     srv_json_key(j, "dropout");
     srv_json_real(j, c->dropout);
     put_sites(j, m->model);
@@ -317,6 +327,8 @@ static void configure(const body *b, attn_model_config *c) {
     c->radius = (size_t)b->radius;
     c->stride = (size_t)b->stride;
     c->reach = (size_t)b->reach;
+    c->block_size = (size_t)b->block_size;
+    c->global_keys = (size_t)b->global_keys;
     c->dropout = b->dropout;
 }
 
@@ -344,6 +356,8 @@ srv_outcome srv_models_create(srv_request *req) {
               .radius = (int64_t)d.radius,
               .stride = (int64_t)d.stride,
               .reach = (int64_t)d.reach,
+              .block_size = (int64_t)d.block_size,
+              .global_keys = (int64_t)d.global_keys,
               .dropout = d.dropout};
     const srv_scope scope = {req, srv_models_fields, &b.given, ""};
     if (!srv_decode(req, srv_models_fields, &b))

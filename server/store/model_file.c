@@ -18,7 +18,10 @@ typedef struct config_key {
     const char *name;
     size_t offset; /* offset of the member in attn_model_config, in bytes */
     enum { KEY_ARCHITECTURE, KEY_ATTENTION, KEY_POSITIONS, KEY_SIZE, KEY_DOUBLE, KEY_BOOL } kind;
-    bool optional; /* files written by older versions lack the key and get the default */
+    bool optional; /* files that lack the key get the default: older ones, or those of another
+                    * attention */
+    /* If optional and not ATTN_MODEL_MULTIHEAD: only files of this attention have the key. */
+    attn_model_attention only;
 } config_key;
 
 #define NAME(name, text) text,
@@ -29,9 +32,11 @@ const char *const srv_model_positions[] = {ATTN_MODEL_POSITIONS_LIST(NAME) NULL}
 const char *const srv_model_norms[] = {"before", "after", NULL};
 
 #define MEMBER(name, kind)                                                                         \
-    { #name, offsetof(attn_model_config, name), kind, false }
+    { #name, offsetof(attn_model_config, name), kind, false, ATTN_MODEL_MULTIHEAD }
 #define OPTIONAL(name, kind)                                                                       \
-    { #name, offsetof(attn_model_config, name), kind, true }
+    { #name, offsetof(attn_model_config, name), kind, true, ATTN_MODEL_MULTIHEAD }
+#define ONLY_OF(attention, name, kind)                                                             \
+    { #name, offsetof(attn_model_config, name), kind, true, attention }
 
 static const config_key config_keys[] = {
     MEMBER(architecture, KEY_ARCHITECTURE),
@@ -50,6 +55,8 @@ static const config_key config_keys[] = {
     MEMBER(read_padding, KEY_BOOL),
     OPTIONAL(feed_forward, KEY_SIZE),
     OPTIONAL(norm_after, KEY_BOOL),
+    ONLY_OF(ATTN_MODEL_BLOCK, block_size, KEY_SIZE),
+    ONLY_OF(ATTN_MODEL_GLOBAL, global_keys, KEY_SIZE),
     {0},
 };
 enum { KEY_COUNT = sizeof config_keys / sizeof *config_keys };
@@ -327,9 +334,10 @@ static attn_status list_metadata(attn_model *model, const attn_vocabulary *sourc
     if (status)
         return status;
     add(out, "format", "pt"); /* Hugging Face's loaders refuse files without this key */
+    const attn_model_config *config = attn_model_configuration(model);
     for (const config_key *key = config_keys; key->name; key++)
-        add(out, key->name,
-            key_text(key, attn_model_configuration(model), texts[key - config_keys], KEY_TEXT));
+        if (key->only == ATTN_MODEL_MULTIHEAD || key->only == config->attention)
+            add(out, key->name, key_text(key, config, texts[key - config_keys], KEY_TEXT));
     if (source)
         add(out, "source_words", words[0]);
     if (target)

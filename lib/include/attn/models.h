@@ -42,6 +42,10 @@ enum { ATTN_MODEL_LAYERS = 8 }; /* most layers of an encoder or a decoder */
  *   LOCAL    MULTIHEAD, but a query sees only keys at a distance of at most `radius`
  *   STRIDED  MULTIHEAD, but a query sees only keys at a distance of at most `radius` or at a
  *            multiple of `stride`
+ *   BLOCK    MULTIHEAD, but a query sees only keys of its block of `block_size` positions. A target
+ *            token beyond the blocks of the source sees no key of it
+ *   GLOBAL   MULTIHEAD, but a query sees only keys at a distance of at most `radius`; the first
+ *            `global_keys` positions see all keys, and all queries see them
  *   NONE     no attention at all, also not in the encoder: the decoder starts from the encoder's
  *            last state. Not for transformers. */
 #define ATTN_MODEL_ATTENTION_LIST(ITEM)                                                            \
@@ -52,6 +56,8 @@ enum { ATTN_MODEL_LAYERS = 8 }; /* most layers of an encoder or a decoder */
     ITEM(CONCAT, "concat")                                                                         \
     ITEM(LOCAL, "local")                                                                           \
     ITEM(STRIDED, "strided")                                                                       \
+    ITEM(BLOCK, "block")                                                                           \
+    ITEM(GLOBAL, "global")                                                                         \
     ITEM(NONE, "none")
 
 /* How positions enter the model: by a table that is added to embeddings (SINUSOIDAL, LEARNED), or
@@ -92,12 +98,15 @@ typedef struct attn_model_config {
     size_t layers;       /* of encoder and of decoder: default 1, at most ATTN_MODEL_LAYERS */
     size_t feed_forward; /* transformer: hidden width of feed-forward; 0 (default): 4 D */
     size_t max_length;   /* longest source or target in tokens, default 512 */
-    /* Defaults 4, 4, 16, in tokens. radius and stride belong to ATTN_MODEL_LOCAL and _STRIDED.
-     * reach is the largest distance with its own entry in tables of RELATIVE and SHAW positions. */
+    /* Defaults 4, 4, 16, in tokens. radius belongs to ATTN_MODEL_LOCAL, _STRIDED and _GLOBAL, and
+     * stride to _STRIDED. reach is the largest distance with its own entry in tables of RELATIVE and
+     * SHAW positions. */
     size_t radius, stride, reach;
-    double dropout;    /* probability, default 0.1 */
-    bool read_padding; /* true: the encoder's LSTM also reads padding, as in textbooks */
-    bool norm_after;   /* transformer: layer norms after residual connections; default false */
+    size_t block_size;  /* ATTN_MODEL_BLOCK: positions of a block, default 8 */
+    size_t global_keys; /* ATTN_MODEL_GLOBAL: first positions that see and are seen, default 1 */
+    double dropout;     /* probability, default 0.1 */
+    bool read_padding;  /* true: the encoder's LSTM also reads padding, as in textbooks */
+    bool norm_after;    /* transformer: layer norms after residual connections; default false */
     int32_t pad, begin, end; /* ids in both vocabularies, default 0, 1, 2 */
 } attn_model_config;
 
