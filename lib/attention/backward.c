@@ -177,7 +177,7 @@ static attn_status check_gradients(const attn_attention *a, const attn_results *
         return attn_fail(err, ATTN_ESHAPE, "grad_output",
                          "expected the output's shape %s, found %s",
                          attn_shape_text(o->dims, o->rank, want, sizeof want),
-                         attn_shape_text(t->dims, t->rank, have, sizeof have));
+                         attn_found_text(t, have, sizeof have));
     if (t->dtype > ATTN_F64)
         return attn_fail(err, ATTN_EDTYPE, "grad_output",
                          "expected floating-point numbers, found %s", attn_dtype_name(t->dtype));

@@ -35,14 +35,14 @@ static attn_status check_part(const part *p, attn_tensor *out, size_t *parameter
                               attn_error *err) {
     char have[128];
     if (p->t->rank < 2)
-        return attn_fail(err, ATTN_ESHAPE, p->name, "expected [L, D] or [B, L, D], found rank %d",
-                         p->t->rank);
+        return attn_fail(err, ATTN_ESHAPE, p->name, "expected [L, D] or [B, L, D], found %s",
+                         attn_rank_text(p->t));
     *out = *p->t;
     if (p->b->rank && !p->w->rank)
         return attn_fail(err, ATTN_EARG, p->b_name, "a bias needs its weight");
     if (p->w->rank) {
         const size_t D = p->t->dims[p->t->rank - 1];
-        attn_shape_text(p->w->dims, p->w->rank, have, sizeof have);
+        attn_found_text(p->w, have, sizeof have);
         if (p->w->rank != 2 || p->w->dims[1] != D)
             return attn_fail(err, ATTN_ESHAPE, p->w_name,
                              "expected [out, %zu] (torch.nn.Linear.weight), found %s", D, have);
@@ -344,7 +344,7 @@ attn_status attn_projections_output_backward(const attn_tensor *output, const at
         return attn_fail(err, ATTN_ESHAPE, "grad_output",
                          "expected the output's shape %s, found %s",
                          attn_shape_text(after.dims, after.rank, want, sizeof want),
-                         attn_shape_text(grad_output->dims, grad_output->rank, have, sizeof have));
+                         attn_found_text(grad_output, have, sizeof have));
     if (grad_output->dtype > ATTN_F64)
         return attn_fail(err, ATTN_EDTYPE, "grad_output",
                          "expected floating-point numbers, found %s",

@@ -30,8 +30,8 @@ static attn_status check_tensor(const char *name, const attn_tensor *t, attn_err
     if (t->rank < 2 || t->rank > ATTN_MAX_RANK - 1)
         return attn_fail(err, ATTN_ESHAPE, name,
                          "expected a tensor of rank 2 ([L, E]), 3 ([B, L, E]), 4 ([B, H, L, E]) or "
-                         "up to %d, found rank %d",
-                         ATTN_MAX_RANK - 1, t->rank);
+                         "up to %d, found %s",
+                         ATTN_MAX_RANK - 1, attn_rank_text(t));
     if ((unsigned)t->dtype > ATTN_F64)
         return attn_fail(err, ATTN_EDTYPE, name,
                          "expected float32, float16, bfloat16 or float64, found %s",
@@ -70,7 +70,8 @@ static attn_status split(operand *o, attn_layout layout, size_t heads, attn_erro
         return split_bld(o, heads, err);
     if (layout == ATTN_BLHE && r < 3)
         return attn_fail(err, ATTN_ESHAPE, o->name,
-                         "layout BLHE needs rank 3 ([L, H, E]) or more, found rank %d", r);
+                         "layout BLHE needs rank 3 ([L, H, E]) or more, found %s",
+                         attn_rank_text(o->t));
     o->width = t->dims[r - 1];
     if (layout == ATTN_BLHE) {
         o->batch_rank = r - 3;
@@ -93,7 +94,7 @@ static attn_status same_rank(const operand *q, const operand *o, attn_error *err
     if (o->t->rank == q->t->rank)
         return ATTN_OK;
     attn_shape_text(q->t->dims, q->t->rank, need, sizeof need);
-    attn_shape_text(o->t->dims, o->t->rank, have, sizeof have);
+    attn_found_text(o->t, have, sizeof have);
     return attn_fail(
         err, ATTN_ESHAPE, o->name,
         "%s has shape %s and query %s: both must have the same rank. Give the missing "
@@ -149,8 +150,8 @@ static attn_status split_cache(operand *o, const attn_attention_dims *d, attn_er
     if (t->rank != d->batch_rank + 3 && t->rank != d->batch_rank + 2)
         return attn_fail(err, ATTN_ESHAPE, o->name,
                          "a cache has the shape [batch axes, Hkv, P, E], which is rank %d here; "
-                         "found rank %d",
-                         d->batch_rank + 3, t->rank);
+                         "found %s",
+                         d->batch_rank + 3, attn_rank_text(t));
     o->batch_rank = d->batch_rank;
     o->heads = t->rank == d->batch_rank + 3 ? t->dims[t->rank - 3] : 1;
     o->rows = t->dims[t->rank - 2];

@@ -23,7 +23,7 @@ static attn_status parameter(const attn_tensor *t, const char *name, int rank, s
         fits = want[a] == SIZE_MAX || t->dims[a] == want[a];
     if (fits)
         return ATTN_OK;
-    attn_shape_text(t->dims, t->rank, have, sizeof have);
+    attn_found_text(t, have, sizeof have);
     if (rank == 1)
         return attn_fail(err, ATTN_ESHAPE, where, "expected shape [%zu], found %s", rows, have);
     if (rows == SIZE_MAX)

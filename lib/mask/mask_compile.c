@@ -90,15 +90,18 @@ static survey survey_values(const attn_tensor *t) {
 static attn_status shape_error(compiler *c, const attn_mask_layer *layer, int axis,
                                const size_t *want, int want_rank) {
     char have[128], need[128];
-    attn_shape_text(layer->values.dims, layer->values.rank, have, sizeof have);
+    const attn_tensor *t = &layer->values;
+    const char *what = t->rank == 1 && t->dims[0] == 0 ? "" : "shape ";
+    attn_found_text(t, have, sizeof have);
     attn_shape_text(want, want_rank, need, sizeof need);
     if (axis < 0)
         return attn_fail(c->err, ATTN_ESHAPE, layer->where,
-                         "shape %s has more axes than %s, to which it must broadcast", have, need);
+                         "%s%s has more axes than %s, to which it must broadcast", what, have,
+                         need);
     return attn_fail(c->err, ATTN_ESHAPE, layer->where,
-                     "shape %s does not broadcast to %s: axis %d from the right is %zu, expected "
-                     "1 or %zu",
-                     have, need, axis, layer->values.dims[layer->values.rank - axis],
+                     "%s%s does not broadcast to %s: axis %d from the right is %zu, expected 1 or "
+                     "%zu",
+                     what, have, need, axis, layer->values.dims[layer->values.rank - axis],
                      want[want_rank - axis]);
 }
 
@@ -329,6 +332,11 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
             status = add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, weights_view);
         return status;
     case ATTN_SEM_UNSTATED:
+        if (layer->values.rank == 1 && layer->values.dims[0] == 0)
+            return attn_fail(c->err, ATTN_ESHAPE, layer->where,
+                             "expected a mask that broadcasts to the shape of the weights, found "
+                             "%s",
+                             attn_rank_text(&layer->values));
         if (s.only_bits)
             return attn_fail(
                 c->err, ATTN_ESEMANTICS, layer->where,
@@ -461,7 +469,8 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
     const int rank = layer->values.rank;
     if (has_values(layer->kind) && (rank < 1 || rank > ATTN_MAX_RANK))
         return attn_fail(c->err, ATTN_ESHAPE, layer->where,
-                         "expected a tensor of rank 1 to %d, found rank %d", ATTN_MAX_RANK, rank);
+                         "expected a tensor of rank 1 to %d, found %s", ATTN_MAX_RANK,
+                         attn_rank_text(&layer->values));
     switch (layer->kind) {
     case ATTN_LAYER_CAUSAL:
         if (c->m->right > 0)

@@ -135,10 +135,10 @@ const srv_field srv_analyses_fields[] = {
 static bool read_dims(const srv_scope *scope, const char *name, const attn_tensor *w,
                       attn_attention_dims *d, size_t *layers) {
     if (w->rank < 2 || w->rank > 5)
-        return srv_refuse(scope, SRV_SHAPE, name,
-                          "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found "
-                          "rank %d",
-                          w->rank);
+        return srv_refuse(
+            scope, SRV_SHAPE, name,
+            "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found %s",
+            attn_rank_text(w));
     d->L = w->dims[w->rank - 2];
     d->S = w->dims[w->rank - 1];
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
@@ -250,7 +250,7 @@ static bool ids_fit(const srv_scope *scope, const char *name, const attn_tensor 
     if ((ids->rank == 1 || (ids->rank == 2 && ids->dims[0] == B)) && ids->dims[ids->rank - 1] == n)
         return true;
     return srv_refuse(scope, SRV_SHAPE, name, "expected [%zu] or [%zu, %zu], found %s", n, B, n,
-                      attn_shape_text(ids->dims, ids->rank, found, sizeof found));
+                      attn_found_text(ids, found, sizeof found));
 }
 
 static bool read_ids(srv_analyses_call *call, const srv_scope *scope) {

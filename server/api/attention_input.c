@@ -42,13 +42,16 @@ static const srv_field fill_fields[] = {
     {0},
 };
 
+static const char ragged[] =
+    "pad and send key_lengths, which hides the padding of a batch; all vectors have one width";
+
 const srv_field srv_attention_fields[] = {
-    {INPUT(query), .kind = SRV_TENSOR, .accepts = SRV_T_REAL, .required = true,
+    {INPUT(query), .kind = SRV_TENSOR, .accepts = SRV_T_REAL, .required = true, .ragged = ragged,
      .doc = "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front."},
-    {INPUT(key), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,
+    {INPUT(key), .kind = SRV_TENSOR, .accepts = SRV_T_REAL, .ragged = ragged,
      .doc = "[.., Hkv, S, E], with the rank of query. Without key and value the request is "
             "self-attention."},
-    {INPUT(value), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,
+    {INPUT(value), .kind = SRV_TENSOR, .accepts = SRV_T_REAL, .ragged = ragged,
      .doc = "[.., Hkv, S, Ev], with the rank of query. With key and without value there is no "
             "output: the answer holds the weights."},
     SRV_MASK_ROWS(srv_attention_body, mask),

@@ -77,16 +77,16 @@ static bool check(curves_call *call) {
     char shape[128];
     if (v->rank != 1 && v->rank != 2)
         return srv_refuse(&scope, SRV_SHAPE, "values", "expected [N] or [C, N], found %s",
-                          attn_shape_text(v->dims, v->rank, shape, sizeof shape));
+                          attn_found_text(v, shape, sizeof shape));
     call->count = v->rank == 2 ? v->dims[0] : 1;
     call->points = v->dims[v->rank - 1];
     if (call->count == 0 || call->points == 0 || call->count > MOST_CURVES)
         return srv_refuse(&scope, SRV_SHAPE, "values",
                           "expected 1 to %d curves of at least one point, found %s", MOST_CURVES,
-                          attn_shape_text(v->dims, v->rank, shape, sizeof shape));
+                          attn_found_text(v, shape, sizeof shape));
     if (srv_given(&scope, "x") && (x->rank != 1 || x->dims[0] != call->points))
         return srv_refuse(&scope, SRV_SHAPE, "x", "expected [%zu], a place a value, found %s",
-                          call->points, attn_shape_text(x->dims, x->rank, shape, sizeof shape));
+                          call->points, attn_found_text(x, shape, sizeof shape));
     call->each = body->figure.per_panel > 0 ? (size_t)body->figure.per_panel : call->count;
     call->panels = (call->count + call->each - 1) / call->each;
     return check_count(&scope, "names", "curve", &body->names, call->count) &&

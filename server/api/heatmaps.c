@@ -63,8 +63,8 @@ static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
     if (w->rank < 2)
         return srv_refuse(
             scope, SRV_SHAPE, "weights",
-            "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found rank %d",
-            w->rank);
+            "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found %s",
+            attn_rank_text(w));
     d->L = w->dims[w->rank - 2];
     d->S = w->dims[w->rank - 1];
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;

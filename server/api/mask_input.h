@@ -67,6 +67,7 @@ extern const char *const srv_offset_words[];      /* "end" */
          .kind = SRV_TENSOR,                                                                       \
          .offset = offsetof(T, at.token_ids),                                                      \
          .accepts = SRV_T_INT,                                                                     \
+         .ragged = "pad the sequences to one length with pad_id",                                  \
          .doc = "[B, S] or [S]: the keys' token ids; a key whose id is pad_id is hidden."},        \
         {.name = "pad_id",                                                                         \
          .kind = SRV_INT,                                                                          \

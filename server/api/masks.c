@@ -49,9 +49,14 @@ const srv_field srv_masks_fields[] = {
      .max = ATTN_MAX_RANK,
      .doc =
          "The weights' shape: [L, S], [B, L, S], [B, H, L, S] or with more batch axes in front."},
-    SRV_TENSOR_ROW(srv_masks_body, token_ids, SRV_T_INT,
-                   "[S] or [B, S], instead of shape: the mask is for self-attention over these "
-                   "tokens, and padding keys are hidden."),
+    {.name = "token_ids",
+     .kind = SRV_TENSOR,
+     .offset = AT(token_ids),
+     .accepts = SRV_T_INT,
+     .ragged = "pad the sequences to one length with pad_id",
+     .doc =
+         "[S] or [B, S], instead of shape: the mask is for self-attention over these tokens, and "
+         "padding keys are hidden."},
     {.name = "pad_id",
      .kind = SRV_INT,
      .offset = AT(pad_id),
@@ -124,7 +129,7 @@ static bool shape_of_tokens(srv_masks_call *call, const srv_scope *scope) {
         char text[128];
         return srv_refuse(scope, SRV_SHAPE, "token_ids",
                           "token_ids must be [S] or [B, S], found %s",
-                          attn_shape_text(ids->dims, ids->rank, text, sizeof text));
+                          attn_found_text(ids, text, sizeof text));
     }
     size_t S = ids->dims[ids->rank - 1];
     call->rank = ids->rank + 1;

@@ -239,8 +239,8 @@ bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *
     if (field > 2)
         return field == 3;
     if (field == 2 && side->ids.rank != 1 && side->ids.rank != 2)
-        return srv_refuse(r->scope, SRV_SHAPE, r->names[2], "expected [S] or [B, S], found rank %d",
-                          side->ids.rank);
+        return srv_refuse(r->scope, SRV_SHAPE, r->names[2], "expected [S] or [B, S], found %s",
+                          attn_rank_text(&side->ids));
     const size_t count = field == 0            ? side->texts.count
                          : field == 1          ? side->tokens.count
                          : side->ids.rank == 2 ? side->ids.dims[0]

@@ -29,7 +29,7 @@ typedef struct srv_side {
          .doc = what " as words of the vocabulary, a list or a list of lists."},                   \
     {                                                                                              \
         .name = ids_name, .kind = SRV_TENSOR, .offset = offsetof(T, member.ids),                   \
-        .accepts = SRV_T_INT,                                                                      \
+        .accepts = SRV_T_INT, .ragged = "pad the sequences to one length with the id 0",           \
         .doc = what " as ids, [S] or [B, S]; the padding id (0) at the end is cut off."            \
     }
 /* The unit of `offsets`. A character beyond U+FFFF is two units of UTF-16, as in JavaScript. */

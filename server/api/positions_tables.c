@@ -157,8 +157,8 @@ static bool head_count(srv_positions_call *call, const srv_scope *scope) {
     const int rank = body->kind == SRV_POSITIONS_ALIBI ? 1 : 2;
     const char *name = body->kind == SRV_POSITIONS_ALIBI ? "slopes" : "table";
     if (t->rank != rank)
-        return srv_refuse(scope, SRV_SHAPE, name, "expected a tensor of rank %d, found rank %d",
-                          rank, t->rank);
+        return srv_refuse(scope, SRV_SHAPE, name, "expected a tensor of rank %d, found %s", rank,
+                          attn_rank_text(t));
     size_t found = t->dims[body->kind == SRV_POSITIONS_T5 ? 1 : 0];
     if (call->heads > 0 && call->heads != found)
         return srv_refuse(scope, SRV_SHAPE, "heads", "expected %zu, the heads of %s, found %zu",

@@ -391,6 +391,7 @@ static bool read_objects(srv_decoder *d, const srv_field *f, void *out) {
 }
 
 static bool read_tensor(srv_decoder *d, const srv_field *f, void *out) {
+    d->s.ragged = f->ragged;
     return srv_tensor_read(&d->s, f->accepts, out);
 }
 

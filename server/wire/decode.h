@@ -126,8 +126,10 @@ typedef struct srv_union {
 typedef struct srv_field {
     const char *name; /* of the JSON member */
     srv_kind kind;
-    size_t offset;              /* of the member in the struct, in bytes */
-    const char *doc;            /* one sentence for openapi.json and the README */
+    size_t offset;   /* of the member in the struct, in bytes */
+    const char *doc; /* one sentence for openapi.json and the README */
+    /* For TENSOR: what to do about sequences of different lengths, in problems; NULL: nothing */
+    const char *ragged;
     const char *example;        /* a value as JSON, for openapi.json; NULL: none */
     unsigned accepts;           /* SRV_T_*, SRV_O_*, SRV_F_*, SRV_B_*, SRV_R_* or SRV_U_* bits */
     const char *const *choices; /* for ENUM, FLAGS and UNION: the names, ended by NULL */

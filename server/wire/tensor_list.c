@@ -339,8 +339,9 @@ static bool refuse_ragged(reader *l, int level, size_t found) {
         push_place(l, level - 1, l->index[level - 1]);
     const char *what = level + 1 < l->rank ? "list" : l->dtype == ATTN_BOOL ? "boolean" : "number";
     srv_problem(s->req, SRV_SHAPE, s->path.text,
-                "%s has %zu %s%s, expected %zu as in those before it", s->path.text, found, what,
-                found == 1 ? "" : "s", l->dims[level]);
+                "%s has %zu %s%s, expected %zu as in those before it%s%s", s->path.text, found,
+                what, found == 1 ? "" : "s", l->dims[level], s->ragged ? ": " : "",
+                s->ragged ? s->ragged : "");
     return false;
 }
 
