@@ -138,6 +138,20 @@ static bool add_cost(attn_cost *c, size_t rows, size_t in, size_t out) {
     return true;
 }
 
+/* Adds the bytes that attn_projections_draw takes for the tensors that have no data yet. */
+static bool add_draws(const attn_projections *p, attn_cost *c) {
+    const attn_tensor *const all[] = {&p->w_q, &p->b_q, &p->w_k, &p->b_k,
+                                      &p->w_v, &p->b_v, &p->w_o, &p->b_o};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        size_t n;
+        if (all[i]->rank && !all[i]->data &&
+            (!attn_tensor_count(all[i], &n) || !attn_size_mul(n, sizeof(float), &n) ||
+             !attn_size_add(c->work_bytes, n + ATTN_ALIGN, &c->work_bytes)))
+            return false;
+    }
+    return true;
+}
+
 attn_status attn_projections_cost(const attn_inputs *in, const attn_projections *p, attn_cost *out,
                                   attn_error *err) {
     attn_cost c = {.cells = 0};
@@ -158,6 +172,8 @@ attn_status attn_projections_cost(const attn_inputs *in, const attn_projections 
     }
     if (p->w_o.rank && (!attn_dense_rows(&in->query, &rows) ||
                         !add_cost(&c, rows, p->w_o.dims[1], p->w_o.dims[0])))
+        return too_large(err);
+    if (!add_draws(p, &c))
         return too_large(err);
     *out = c;
     return ATTN_OK;

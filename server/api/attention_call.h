@@ -75,6 +75,7 @@ typedef struct srv_attention_call {
     bool backward;            /* a backward pass is needed */
     unsigned gradient_items;  /* the gradients in the answer: bits SRV_WANT_*GRADIENTS */
     bool valueless;           /* keys were sent without values, so there is no output */
+    bool seeded;              /* the projections are drawn from a seed before they are used */
     bool one_query;           /* the query was sent without its axis L, of one row */
     bool bias_axis;           /* one_query: attn_bias was sent without it, too */
     attn_tensor scores[SRV_STAGES]; /* of the wanted stages */

@@ -373,6 +373,26 @@ static void read_one_query(srv_attention_call *call) {
     add_axis(&in->query);
 }
 
+/* Gives projections that the request asks for by a seed their shapes. */
+static bool read_projections(srv_attention_call *call, const srv_scope *scope) {
+    srv_attention_body *body = &call->body;
+    const srv_scope inside = {call->req, srv_projections_fields, &body->projections_given,
+                              "projections"};
+    attn_inputs shapes;
+    attn_error err = {0};
+    size_t made;
+    if (!srv_given(scope, "projections") || !srv_given(&inside, "seed"))
+        return true;
+    if (attn_projections_declare(&body->in, &body->projections, &err) ||
+        attn_projections_shape(&body->in, &body->projections, &shapes, &made, &err)) {
+        srv_problem_error(call->req, &err);
+        return false;
+    }
+    call->seeded = true;
+    call->parameters += made;
+    return true;
+}
+
 /* Sets call->shaped to inputs with the shapes that they have after the projections, and computes
  * the dims of the operation. No element is computed. */
 static bool read_shapes(srv_attention_call *call) {
@@ -437,7 +457,7 @@ bool srv_attention_prepare(srv_attention_call *call) {
     read_scale(body);
     read_one_query(call);
     if (!read_mask(body, &scope) || !check_dropout(body, &scope) || !check_forms(call, &scope) ||
-        !read_shapes(call))
+        !read_projections(call, &scope) || !read_shapes(call))
         return false;
     omit_large_weights(call, &scope);
     call->shaped->score_gradients = body->in.score_gradients =

@@ -242,7 +242,10 @@ static bool compute(srv_attention_call *call) {
     srv_request *req = call->req;
     attn_error err = {0};
     attn_status status = ATTN_OK;
-    if (call->body.projections.num_heads)
+    if (call->seeded)
+        status = attn_projections_draw(&call->body.projections, srv_request_pool(req),
+                                       &req->control, req->arena, &err);
+    if (!status && call->body.projections.num_heads)
         status =
             attn_projections_apply(&call->body.in, &call->body.projections, srv_request_pool(req),
                                    &req->control, req->arena, call->shaped, &err);

@@ -98,6 +98,12 @@ const srv_field srv_pattern_fields[] = {
 };
 
 const srv_field srv_projections_fields[] = {
+    /* The first row, because SRV_PROJECTIONS_V2 leaves it out. */
+    {.name = "seed",
+     .kind = SRV_INT,
+     .offset = offsetof(attn_projections, seed),
+     .doc = "Instead of the matrices: they and the biases get the values with which "
+            "torch.nn.MultiheadAttention begins, drawn with this seed."},
     SRV_TENSOR_ROW(
         attn_projections, w_q, SRV_T_REAL,
         "[Hq * E, D], laid out as torch.nn.Linear.weight. Without it the query is used unchanged."),
