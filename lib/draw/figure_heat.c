@@ -448,10 +448,10 @@ static attn_status check(const attn_figure_heat *data, const attn_figure_options
     return attn_figure_check(o, err);
 }
 
-static void put_row_labels(attn_svg *s, const attn_heat_plan *plan, double x, double y) {
+static void put_row_labels(attn_svg *s, const attn_heat_plan *plan, const attn_axis_plan *axis,
+                           double x, double y) {
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);
     const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->text, .anchor = ATTN_ANCHOR_END};
-    const attn_axis_plan *axis = &plan->row_plan;
     attn_svg_put(s, "<g class=\"rows\">\n");
     for (size_t i = 0; i < axis->count; i++) {
         const double at = y + axis->at[i] * plan->cell_h - plan->gap / 2;
@@ -462,9 +462,9 @@ static void put_row_labels(attn_svg *s, const attn_heat_plan *plan, double x, do
     attn_svg_put(s, "</g>\n");
 }
 
-static void put_col_labels(attn_svg *s, const attn_heat_plan *plan, double x, double y) {
+static void put_col_labels(attn_svg *s, const attn_heat_plan *plan, const attn_axis_plan *axis,
+                           double x, double y) {
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);
-    const attn_axis_plan *axis = &plan->col_plan;
     const bool upright = axis->turn == 0;
     const attn_svg_face face = {.size = ATTN_TICK_SIZE,
                                 .fill = p->text,
@@ -496,10 +496,11 @@ static void put_panel(attn_svg *s, const attn_heat_plan *plan, size_t i) {
     attn_svg_put(s, " fill=\"none\"");
     attn_svg_stroke(s, p->frame, 1);
     attn_svg_end(s);
-    if (i % plan->across == 0)
-        put_row_labels(s, plan, x, y);
-    if (i + plan->across >= plan->count)
-        put_col_labels(s, plan, x, y + plan->plot_h - plan->gap);
+    const attn_panel *labelled = &plan->panels[plan->own ? i : 0];
+    if (plan->own || i % plan->across == 0)
+        put_row_labels(s, plan, &labelled->row_plan, x, y);
+    if (plan->own || i + plan->across >= plan->count)
+        put_col_labels(s, plan, &labelled->col_plan, x, y + plan->plot_h - plan->gap);
     attn_svg_put(s, "</g>\n");
 }
 
@@ -550,7 +551,7 @@ static void write(attn_svg *s, const attn_heat_plan *plan) {
     put_definitions(s, plan);
     double x, y;
     attn_heat_corner(plan, plan->count - 1, &x, &y);
-    double bottom = y + plan->plot_h + plan->col_plan.room;
+    double bottom = y + plan->plot_h + plan->col_room;
     put_names(s, plan, bottom);
     for (size_t i = 0; i < plan->count && !s->t->failed; i++)
         put_panel(s, plan, i);

@@ -128,25 +128,41 @@ double attn_heat_y(const attn_heat_plan *plan, size_t r) {
     return plan->cell_h >= 1 ? nearbyint(y) : y;
 }
 
+/* Makes the labels of all panels that have some, and finds the room that they need. */
+static attn_status place_labels(attn_heat_plan *plan, attn_error *err) {
+    plan->row_room = plan->col_room = plan->overhang = 0;
+    for (size_t i = 0; i < (plan->own ? plan->count : 1); i++) {
+        attn_panel *p = &plan->panels[i];
+        attn_status status = attn_axis_rows(&p->rows, plan->cell_h, plan->arena, &p->row_plan, err);
+        if (!status)
+            status = attn_axis_cols(&p->cols, plan->cell_w, plan->options->tick_rotation,
+                                    plan->arena, &p->col_plan, err);
+        if (status)
+            return status;
+        plan->row_room = fmax(plan->row_room, p->row_plan.room);
+        plan->col_room = fmax(plan->col_room, p->col_plan.room);
+        plan->overhang = fmax(plan->overhang, p->col_plan.overhang);
+    }
+    return ATTN_OK;
+}
+
 static attn_status place(attn_heat_plan *plan, attn_error *err) {
     const attn_figure_options *o = plan->options;
     const double head = titled(plan) ? PANEL_HEAD : 0;
-    attn_status status =
-        attn_axis_rows(&plan->rows, plan->cell_h, plan->arena, &plan->row_plan, err);
-    if (!status)
-        status = attn_axis_cols(&plan->cols, plan->cell_w, o->tick_rotation, plan->arena,
-                                &plan->col_plan, err);
+    attn_status status = place_labels(plan, err);
     if (status)
         return status;
+    const double labels_w = ceil(fmax(plan->row_room, plan->overhang));
     plan->gap = fmin(plan->cell_w, plan->cell_h) >= GAP_FROM ? 1 : 0;
     plan->plot_w = attn_heat_x(plan, plan->C);
     plan->plot_h = attn_heat_y(plan, plan->R);
-    plan->pitch_x = plan->plot_w + PANEL_GAP;
-    plan->pitch_y = plan->plot_h + PANEL_GAP + head;
+    plan->gap_x = PANEL_GAP + (plan->own ? labels_w : 0);
+    plan->gap_y = PANEL_GAP + head + (plan->own ? ceil(plan->col_room) : 0);
+    plan->pitch_x = plan->plot_w + plan->gap_x;
+    plan->pitch_y = plan->plot_h + plan->gap_y;
     plan->content_x = 0;
-    plan->left = ATTN_PAD + (o->y_label ? AXIS_NAME : 0) +
-                 ceil(fmax(plan->row_plan.room, plan->col_plan.overhang));
-    plan->content_w = plan->left + plan->pitch_x * (double)plan->across - PANEL_GAP +
+    plan->left = ATTN_PAD + (o->y_label ? AXIS_NAME : 0) + labels_w;
+    plan->content_w = plan->left + plan->pitch_x * (double)plan->across - plan->gap_x +
                       attn_heat_bar_room(plan) + ATTN_PAD;
     return ATTN_OK;
 }
@@ -178,8 +194,8 @@ static attn_status lay_out(attn_heat_plan *plan, attn_error *err) {
     const double head = titled(plan) ? PANEL_HEAD : 0, given = plan->options->width;
     plan->width = given > 0 ? plan->content_w : ceil(fmax(plan->width, NARROWEST));
     plan->top = ATTN_PAD + plan->line_count * ATTN_LINE + (plan->line_count ? 8 : 0) + head;
-    const double bottom = plan->top + plan->pitch_y * (double)plan->down - PANEL_GAP - head +
-                          plan->col_plan.room + (plan->options->x_label ? AXIS_NAME : 0);
+    const double bottom = plan->top + plan->pitch_y * (double)plan->down - plan->gap_y +
+                          plan->col_room + (plan->options->x_label ? AXIS_NAME : 0);
     const double legend = attn_heat_legend(NULL, plan, bottom, given > 0 ? given : plan->width);
     plan->height = ceil(bottom + legend + ATTN_PAD);
     return ATTN_OK;

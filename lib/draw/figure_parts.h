@@ -65,6 +65,10 @@ typedef struct attn_panel {
     const float *values;  /* [R, C] */
     const uint8_t *state; /* [R, C], ATTN_CELL_* */
     const char *title;    /* NULL: the panel has no title */
+    /* Labels of the panel's rows and columns, in the order in which they are drawn. If all panels
+     * have the same labels, only the first panel has them. */
+    attn_axis rows, cols;
+    attn_axis_plan row_plan, col_plan;
 } attn_panel;
 
 /* A heatmap figure. All lengths are pixels; R and C count cells of a panel, after transposing. */
@@ -73,7 +77,7 @@ typedef struct attn_heat_plan {
     attn_arena *arena;
     attn_panel *panels;
     size_t count, R, C;
-    attn_axis rows, cols;
+    bool own; /* panels have labels of their own */
     /* a cell shows the maximum (else the mean) of its weights; cells cover several weights */
     bool largest, pooled;
     size_t step[2]; /* rows and columns of the matrix in a cell, after transposing */
@@ -87,9 +91,12 @@ typedef struct attn_heat_plan {
     bool image;
     size_t across, down;
     double cell_w, cell_h, plot_w, plot_h, gap; /* `gap` is the distance between cells, 0 or 1 */
-    attn_axis_plan row_plan, col_plan;
+    /* pixels beside the rows and below the columns of a panel for its labels; pixels by which turned
+     * column labels extend left of it */
+    double row_room, col_room, overhang;
     /* upper left corner of the first panel; distances between corners of neighbouring panels */
     double left, top, pitch_x, pitch_y;
+    double gap_x, gap_y; /* between neighbouring panels */
     /* left end of the name of the rows; right end of the labels of the colour bar and its margin */
     double content_x, content_w;
     double width, height;

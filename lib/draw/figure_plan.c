@@ -192,8 +192,25 @@ static attn_status turn_over(attn_heat_plan *plan, const attn_heatmap *map, attn
             values[c * R + r] = panel->values[r * C + c];
             state[c * R + r] = panel->state[r * C + c];
         }
-    *panel = (attn_panel){values, state, panel->title};
+    panel->values = values;
+    panel->state = state;
     return ATTN_OK;
+}
+
+/* Sets the labels of panel i, unless an earlier panel has those of the figure. */
+static void name_axes(const attn_heat_plan *plan, const attn_figure_heat *data, size_t i,
+                      attn_panel *panel) {
+    const bool over = plan->options->transpose;
+    const attn_heatmap *map = &data->maps[i];
+    const attn_figure_names all = {data->row_labels, data->col_labels, data->row_count,
+                                   data->col_count};
+    const attn_figure_names *names = data->own ? &data->own[i] : &all;
+    attn_axis rows = {names->rows, names->row_count, map->shape[0], map->origin[0], map->step[0]};
+    attn_axis cols = {names->cols, names->col_count, map->shape[1], map->origin[1], map->step[1]};
+    if (i > 0 && !data->own)
+        return;
+    panel->rows = over ? cols : rows;
+    panel->cols = over ? rows : cols;
 }
 
 static attn_status read_panel(attn_heat_plan *plan, const attn_figure_heat *data, size_t i,
@@ -211,7 +228,8 @@ static attn_status read_panel(attn_heat_plan *plan, const attn_figure_heat *data
         return no_memory(err, "cells");
     mark(map, cells, state);
     const char *title = data->titles ? data->titles[i] : NULL;
-    *panel = (attn_panel){cells, state, title && *title ? title : NULL};
+    *panel = (attn_panel){.values = cells, .state = state, .title = title && *title ? title : NULL};
+    name_axes(plan, data, i, panel);
     return plan->options->transpose ? turn_over(plan, map, panel, err) : ATTN_OK;
 }
 
@@ -329,18 +347,13 @@ attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *da
                                 attn_error *err) {
     const attn_heatmap *first = &data->maps[0];
     const bool over = plan->options->transpose;
-    attn_axis rows = {data->row_labels, data->row_count, first->shape[0], first->origin[0],
-                      first->step[0]};
-    attn_axis cols = {data->col_labels, data->col_count, first->shape[1], first->origin[1],
-                      first->step[1]};
+    plan->own = data->own != NULL;
     plan->count = data->count;
     plan->R = first->shape[over];
     plan->C = first->shape[!over];
-    plan->rows = over ? cols : rows;
-    plan->cols = over ? rows : cols;
     plan->largest = first->max != NULL;
-    plan->step[0] = plan->rows.step;
-    plan->step[1] = plan->cols.step;
+    plan->step[0] = first->step[over];
+    plan->step[1] = first->step[!over];
     plan->pooled = plan->step[0] > 1 || plan->step[1] > 1;
     plan->panels = attn_arena_zeroed(plan->arena, data->count, sizeof *plan->panels);
     if (!plan->panels)

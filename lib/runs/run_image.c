@@ -358,9 +358,12 @@ static attn_status add_stats(builder *b) {
     return status ? status : add_tensor(b, "stats.kind", &kind);
 }
 
-/* Adds the labels as one tensor of bytes. A NUL ends each label. */
-static attn_status add_labels(builder *b, const char *name, const char *const *labels, size_t n) {
-    size_t bytes = 0;
+/* Adds the labels as one tensor of bytes: `each` of them for each entry that has labels of its own.
+ * A NUL ends each label. */
+static attn_status add_labels(builder *b, const char *name, const char *const *labels,
+                              size_t each) {
+    const size_t entries = b->source->label_entries;
+    size_t bytes = 0, n = entries > 1 ? entries * each : each;
     if (!labels)
         return ATTN_OK;
     for (size_t i = 0; i < n; i++)
@@ -427,6 +430,10 @@ attn_status attn_run_image_new(const attn_run_source *source, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_run_image *out,
                                attn_error *err) {
     builder b = {source, source->op, arena, err, {0}};
+    if (source->label_entries > 1 && source->label_entries != source->op->dims.B)
+        return attn_fail(err, ATTN_ESHAPE, "labels",
+                         "expected labels of %zu batch entries, found those of %zu",
+                         source->op->dims.B, source->label_entries);
     b.file.tensors = attn_arena_zeroed(arena, MOST_TENSORS, sizeof *b.file.tensors);
     b.file.metadata = attn_arena_zeroed(arena, MOST_TEXTS, sizeof *b.file.metadata);
     if (!b.file.tensors || !b.file.metadata)

@@ -79,8 +79,8 @@ const srv_field srv_analyses_fields[] = {
     SRV_BOOL_ROW(srv_analyses_body, is_causal, "Query i sees the keys up to i + query_offset."),
     SRV_OFFSET_ROW(srv_analyses_body, query_offset),
     SRV_LABELS_ROW(srv_analyses_body,
-                   "Names of queries and keys. They identify punctuation, special tokens and "
-                   "repeated words, and the sentences of the answer use them."),
+                   "Names of queries and keys, which identify punctuation, special tokens and "
+                   "repeated words, and which the sentences of the answer use"),
     {.name = "ids",
      .kind = SRV_OBJECT,
      .offset = AT(ids),
@@ -487,8 +487,14 @@ static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
     call->analysis.layers = 1;
     call->analysis.run = attn_run_attention(call->run->run);
     if (!srv_given(scope, "labels"))
-        call->labels = srv_run_labels(call->run->run);
+        return srv_run_labels(call->req, call->run->run, &call->labels) &&
+               read_run_mask(call, scope);
     return read_run_mask(call, scope);
+}
+
+/* Returns the number of batch entries of a layer. */
+static size_t entries(const srv_analyses_call *call) {
+    return call->analysis.layers ? call->dims.B / call->analysis.layers : 0;
 }
 
 bool srv_analyses_prepare(srv_analyses_call *call) {
@@ -498,7 +504,7 @@ bool srv_analyses_prepare(srv_analyses_call *call) {
     const attn_attention_dims *d = &call->dims;
     call->defer = call->req->in_place && (body->run || body->other_run);
     if (call->defer || !read_first(call, &scope) ||
-        !srv_labels_check(call->req, &body->labels, d->L, d->S))
+        !srv_labels_check(call->req, &body->labels, entries(call), d->L, d->S))
         return false;
     an->req = call->req;
     an->layered = !call->run && body->weights.rank == 5;

@@ -127,7 +127,7 @@ const srv_field srv_attention_fields[] = {
             "range, used where it is faster), or bf16 (queries, keys, values and the weights "
             "that multiply the values are rounded to bfloat16; sums are in float32). Not with "
             "float64 tensors or grad_output."},
-    SRV_LABELS_ROW(srv_attention_body, "Names of queries and keys, for heatmaps and analyses."),
+    SRV_LABELS_ROW(srv_attention_body, "Names of queries and keys, for heatmaps and analyses"),
     {.name = "return",
      .kind = SRV_FLAGS,
      .offset = AT(items),
@@ -462,8 +462,7 @@ bool srv_attention_prepare(srv_attention_call *call) {
     omit_large_weights(call, &scope);
     call->shaped->score_gradients = body->in.score_gradients =
         (call->gradient_items & SRV_WANT_SCORE_GRADIENTS) != 0;
-    if (body->labels.given &&
-        !srv_labels_check(call->req, &body->labels, call->dims.L, call->dims.S))
+    if (!srv_labels_check(call->req, &body->labels, call->dims.B, call->dims.L, call->dims.S))
         return false;
     if (body->analysis && !srv_draws(call->req))
         plan_analysis(call);

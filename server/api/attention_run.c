@@ -10,21 +10,49 @@
 
 /* --- the stored run --- */
 
+/* Returns the labels of all entries in one list, [entries * each]. `at` is the offset in srv_names
+ * of the list. NULL: out of memory. */
+static const char *const *join(const srv_labels *labels, size_t at, size_t each,
+                               attn_arena *arena) {
+    const char **all = attn_arena_zeroed(arena, labels->count * each + 1, sizeof *all);
+    for (size_t b = 0; all && b < labels->count; b++) {
+        const srv_strings *from = (const void *)((const char *)srv_labels_of(labels, b) + at);
+        for (size_t i = 0; i < each; i++)
+            all[b * each + i] = from->values[i];
+    }
+    return all;
+}
+
+/* Adds the labels of the request to the source of a run. false: out of memory. */
+static bool join_labels(const srv_attention_call *call, attn_run_source *source) {
+    const srv_labels *labels = &call->body.labels;
+    const srv_names *first = srv_labels_of(labels, 0);
+    attn_arena *arena = call->req->arena;
+    if (first->query.values)
+        source->query_labels = join(labels, offsetof(srv_names, query), call->dims.L, arena);
+    if (first->key.values)
+        source->key_labels = join(labels, offsetof(srv_names, key), call->dims.S, arena);
+    return (!first->query.values || source->query_labels) &&
+           (!first->key.values || source->key_labels);
+}
+
 /* Stores the finished operation as a run. false: a problem is set. */
 static bool store_run(srv_attention_call *call) {
     srv_request *req = call->req;
-    const srv_labels *labels = &call->body.labels;
     const attn_metadata text = {SRV_RUN_OWNER, req->owner};
-    const attn_run_source source = {
+    attn_run_source source = {
         .op = call->op,
         .stats = &call->results.stats,
-        .query_labels = labels->query.values,
-        .key_labels = labels->key.values,
+        .label_entries = call->body.labels.count,
         .metadata = &text,
         .metadata_count = req->owner != NULL,
     };
     attn_run_image image;
     attn_error err = {0};
+    if (!join_labels(call, &source)) {
+        srv_problem_memory(req, "/labels", "no memory is left for the labels of the run");
+        return false;
+    }
     if (attn_run_image_new(&source, srv_request_pool(req), &req->control, req->arena, &image,
                            &err)) {
         srv_problem_error(req, &err);
@@ -86,7 +114,7 @@ static attn_status read_head(const reader *r, srv_padding *p, size_t b, size_t h
         if (!status)
             srv_padding_row(p, i, r->row);
     }
-    if (!status && !srv_padding_head(p, b, h))
+    if (!status && !srv_padding_head(p, h))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
     return status;
 }
@@ -98,7 +126,7 @@ static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
     srv_padding p;
     bool many = d->B > 1 || d->Hq > 1;
     bool ok = srv_padding_begin(&p, arena, &call->body.labels, many, &call->warnings);
-    if (ok && p.key_count == 0)
+    if (ok && !p.any)
         return ATTN_OK;
     reader r = {.call = call,
                 .scratch = attn_cells_scratch_new(call->op, arena),
@@ -107,11 +135,15 @@ static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
     attn_status status = ok && r.scratch && r.cells && r.row
                              ? ATTN_OK
                              : attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
-    double looked = 0, each = (double)d->L * (double)p.key_count;
-    for (size_t b = 0; b < d->B && !status; b++)
-        for (size_t h = 0; h < d->Hq && !status && looked + each <= PADDING_CELLS;
+    double looked = 0;
+    for (size_t b = 0; b < d->B && !status; b++) {
+        srv_padding_entry(&p, b);
+        const double each = (double)d->L * (double)p.key_count;
+        for (size_t h = 0;
+             h < d->Hq && p.key_count > 0 && !status && looked + each <= PADDING_CELLS;
              h++, looked += each)
             status = read_head(&r, &p, b, h, err);
+    }
     if (!status && !srv_padding_end(&p))
         status = attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
     return status;
@@ -212,7 +244,7 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
                                          req->arena, &call->results.output, err);
     if (!status && call->backward && projects)
         status = srv_gradients_run(call, &heads, err);
-    return status || call->body.labels.key.count == 0 ? status : warn_of_padding(call, err);
+    return status || call->body.labels.count == 0 ? status : warn_of_padding(call, err);
 }
 
 /* Gives the computed tensors the shapes that srv_attention_results describes: the weights may be

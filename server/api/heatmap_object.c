@@ -249,7 +249,7 @@ void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_inp
     for (size_t i = 0; i < maps->count; i++)
         write_map(j, &maps->items[i], maps->layer_batches, in);
     srv_json_array_end(j);
-    if (labels->given) {
+    if (srv_labels_given(labels)) {
         srv_json_key(j, "labels");
         srv_labels_write(j, labels);
     }
@@ -272,6 +272,7 @@ void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *la
                    const srv_strings *titles) {
     for (size_t i = 0; i < maps->count; i++) {
         const attn_heatmap *map = &maps->items[i];
+        const srv_names *names = srv_labels_of(labels, map->batch);
         char head[32];
         snprintf(head, sizeof head, "%zu", map->head);
         const bool titled = titles && map->head < titles->count;
@@ -282,8 +283,8 @@ void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *la
                       maps->layer_batches > 0 ? map->batch % maps->layer_batches : map->batch,
                       map->head == SIZE_MAX ? "mean" : head, titled ? " " : "",
                       titled ? titles->values[map->head] : "");
-        attn_text_heatmap(t, map, labels->query.values, labels->query.count, labels->key.values,
-                          labels->key.count, 0);
+        attn_text_heatmap(t, map, names->query.values, names->query.count, names->key.values,
+                          names->key.count, 0);
         attn_text_add(t, "\n");
     }
 }
@@ -359,10 +360,26 @@ static size_t columns_of(const attn_heatmaps *maps) {
     return compare(maps).layers && n > 1 && n <= LAYER_HEADS ? n : 0;
 }
 
+/* Returns the labels of each panel. NULL: out of memory. */
+static const attn_figure_names *names_of(srv_request *req, const srv_heat_answer *a) {
+    attn_figure_names *names = attn_arena_zeroed(req->arena, a->maps->count + 1, sizeof *names);
+    for (size_t i = 0; names && i < a->maps->count; i++) {
+        const srv_names *own = srv_labels_of(a->labels, a->maps->items[i].batch);
+        names[i] = (attn_figure_names){own->query.values, own->key.values, own->query.count,
+                                       own->key.count};
+    }
+    return names;
+}
+
+/* Returns whether the heatmaps are of batch entries with labels of their own. */
+static bool labels_differ(const srv_heat_answer *a) {
+    return srv_labels_differ(a->labels) && compare(a->maps).batches;
+}
+
 static void reply_figure(srv_request *req, const srv_heat_answer *a) {
-    const srv_labels *l = a->labels;
-    const bool named =
-        a->maps->count > 1 || (a->titles && a->titles->count > 0) || a->figure->titles.count > 0;
+    const bool own = labels_differ(a), named = a->maps->count > 1 ||
+                                               (a->titles && a->titles->count > 0) ||
+                                               a->figure->titles.count > 0;
     if (a->maps->count > SRV_PANELS) {
         srv_problem(req, SRV_VALUE, "/heatmap/heads",
                     "%zu heatmaps; a picture has at most %d panels: choose heads or batch entries",
@@ -371,13 +388,15 @@ static void reply_figure(srv_request *req, const srv_heat_answer *a) {
     }
     if (!srv_figure_titles(req, a->figure, a->maps->count))
         return;
+    const srv_names *l = srv_labels_of(a->labels, a->maps->count ? a->maps->items[0].batch : 0);
     attn_figure_heat data = {.maps = a->maps->items,
                              .count = a->maps->count,
                              .titles = named ? titles_of(req, a) : NULL,
                              .row_labels = l->query.values,
                              .row_count = l->query.count,
                              .col_labels = l->key.values,
-                             .col_count = l->key.count};
+                             .col_count = l->key.count,
+                             .own = own ? names_of(req, a) : NULL};
     srv_figure_input figure = *a->figure;
     srv_figure_axes(&figure, "key", "query");
     figure.value_label = figure.value_label ? figure.value_label : "weight";
@@ -386,7 +405,7 @@ static void reply_figure(srv_request *req, const srv_heat_answer *a) {
     attn_error err = {0};
     options.marks = a->marks;
     options.columns = options.columns ? options.columns : columns_of(a->maps);
-    if (named && !data.titles)
+    if ((named && !data.titles) || (own && !data.own))
         no_memory(req);
     else if (attn_figure_heatmaps(&svg, &data, &options, &err))
         srv_figure_problem(req, &err);
@@ -431,6 +450,7 @@ static void put_name(srv_csv *t, const srv_strings *names, const attn_heatmap *m
 }
 
 static void put_cells(srv_csv *t, const srv_heat_answer *a, const attn_heatmap *map) {
+    const srv_names *names = srv_labels_of(a->labels, map->batch);
     const float *cells = map->max ? map->max : map->mean;
     const size_t apart = a->maps->layer_batches;
     size_t run = 0;
@@ -444,7 +464,7 @@ static void put_cells(srv_csv *t, const srv_heat_answer *a, const attn_heatmap *
             srv_csv_text(t, false, a->titles->values[map->head]);
         else
             srv_csv_index(t, false, map->head);
-        put_name(t, &a->labels->query, map, 0, r);
+        put_name(t, &names->query, map, 0, r);
         for (size_t c = 0; c < map->shape[1]; c++) {
             while (run < map->hidden_count &&
                    (map->hidden[run].row < r ||
@@ -460,16 +480,22 @@ static void put_cells(srv_csv *t, const srv_heat_answer *a, const attn_heatmap *
 }
 
 /* Writes one line for each row of cells: layer (if there are layers), batch, head, query, then one
- * column for each key. Hidden cells are empty. */
+ * column for each key. Hidden cells are empty. If the batch entries have names of their own for
+ * keys, columns are named by index. */
 static void reply_csv(srv_request *req, const srv_heat_answer *a) {
+    static const srv_names none;
+    const attn_heatmap *first = a->maps->items;
+    const srv_names *names = &none;
     srv_csv t = srv_csv_begin(req);
     if (a->maps->layer_batches)
         srv_csv_text(&t, true, "layer");
     srv_csv_text(&t, a->maps->layer_batches == 0, "batch");
     srv_csv_text(&t, false, "head");
     srv_csv_text(&t, false, "query");
-    for (size_t c = 0; a->maps->count > 0 && c < a->maps->items[0].shape[1]; c++)
-        put_name(&t, &a->labels->key, &a->maps->items[0], 1, c);
+    if (a->maps->count > 0 && !labels_differ(a))
+        names = srv_labels_of(a->labels, first->batch);
+    for (size_t c = 0; a->maps->count > 0 && c < first->shape[1]; c++)
+        put_name(&t, &names->key, first, 1, c);
     srv_csv_line(&t);
     for (size_t i = 0; i < a->maps->count; i++)
         put_cells(&t, a, &a->maps->items[i]);

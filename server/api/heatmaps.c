@@ -43,7 +43,7 @@ const srv_field srv_heatmaps_fields[] = {
      .required = true,
      .doc = "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S] (more batch axes may follow "
             "the layers): row = query, column = key."},
-    SRV_LABELS_ROW(heatmaps_body, "Names of rows and columns."),
+    SRV_LABELS_ROW(heatmaps_body, "Names of rows and columns"),
     {.name = "titles",
      .kind = SRV_STRINGS,
      .offset = AT(titles),
@@ -56,6 +56,12 @@ const srv_field srv_heatmaps_fields[] = {
     SRV_TIMEOUT_ROW(heatmaps_body),
     {0},
 };
+
+/* Returns the number of layers, which is at least 1. */
+static size_t layers_of(const heatmaps_body *body) {
+    const attn_tensor *w = &body->weights;
+    return w->rank > 4 && w->dims[0] > 0 ? w->dims[0] : 1;
+}
 
 static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
     const attn_tensor *w = &call->body.weights;
@@ -84,7 +90,8 @@ static bool prepare(heatmaps_call *call) {
     size_t count = 0;
     attn_error err = {0};
     if (!srv_parameter_check(&scope, "weights", &body->weights, false, &count) ||
-        !read_dims(call, &scope) || !srv_labels_check(call->req, &body->labels, d->L, d->S))
+        !read_dims(call, &scope) ||
+        !srv_labels_check(call->req, &body->labels, d->B / layers_of(body), d->L, d->S))
         return false;
     if (srv_given(&scope, "titles") && body->titles.count != d->Hq)
         return srv_refuse(&scope, SRV_SHAPE, "titles",
@@ -142,7 +149,7 @@ static bool draw(heatmaps_call *call) {
     if (status)
         srv_heat_problem(req, &err);
     if (call->body.weights.rank > 4 && call->body.weights.dims[0] > 0)
-        call->maps.layer_batches = d->B / call->body.weights.dims[0];
+        call->maps.layer_batches = d->B / layers_of(&call->body);
     return !status;
 }
 

@@ -68,7 +68,7 @@ const srv_field srv_masks_fields[] = {
                  "How the cells are written: keep (default; true = attend) or additive (the number "
                  "that is added to the score: 0 = attend, null = -infinity)."),
     SRV_FULL_ROW(srv_masks_body),
-    SRV_LABELS_ROW(srv_masks_body, "Names of queries and keys, which the answer repeats."),
+    SRV_LABELS_ROW(srv_masks_body, "Names of queries and keys, which the answer repeats"),
     SRV_FIGURE_ROW(srv_masks_body, "Title, labels and style of the picture."),
     SRV_DRY_RUN_ROW(srv_masks_body,
                     "Resolve nothing: return the shape, the mask in words and the cost."),
@@ -179,6 +179,15 @@ static void split_shape(srv_masks_call *call) {
     memcpy(shape->batch, call->dims, (size_t)shape->batch_rank * sizeof shape->batch[0]);
 }
 
+/* Returns the number of batch entries; SIZE_MAX if it cannot be counted. */
+static size_t entries(const srv_masks_call *call) {
+    size_t count = 1;
+    for (int i = 0; i < call->shape.batch_rank; i++)
+        if (!attn_size_mul(count, call->dims[i], &count))
+            return SIZE_MAX;
+    return count;
+}
+
 /* Reads the body into spec and shape. false: a problem is set. */
 static bool prepare(srv_masks_call *call) {
     const srv_scope scope = {call->req, srv_masks_fields, &call->body.given, ""};
@@ -195,7 +204,8 @@ static bool prepare(srv_masks_call *call) {
         return false;
     split_shape(call);
     srv_mask_offset(&call->body.query_offset, &call->spec);
-    return srv_labels_check(call->req, &call->body.labels, call->shape.L, call->shape.S) &&
+    return srv_labels_check(call->req, &call->body.labels, entries(call), call->shape.L,
+                            call->shape.S) &&
            srv_figure_check(call->req, &call->body.figure) && read_items(call);
 }
 

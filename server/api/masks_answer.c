@@ -115,10 +115,19 @@ static double digits(size_t n) {
     return count;
 }
 
-static double label_text(const srv_strings *list) {
+static double names_text(const srv_strings *list) {
     double text = 0;
     for (size_t i = 0; i < list->count; i++)
         text += LABEL_TEXT * (double)strlen(list->values[i]) + RUN_TEXT;
+    return text;
+}
+
+static double label_text(const srv_labels *labels) {
+    double text = 0;
+    for (size_t b = 0; b < labels->count; b++) {
+        const srv_names *names = srv_labels_of(labels, b);
+        text += names_text(&names->query) + names_text(&names->key);
+    }
     return text;
 }
 
@@ -132,9 +141,9 @@ static bool admit_runs(srv_json *j, const srv_masks_call *call, size_t B, size_t
         srv_problem_error(call->req, &err);
         return false;
     }
-    double text =
-        PART_TEXT * (double)B * (double)H + (RUN_TEXT + digits(s->L) + 2 * digits(s->S)) * runs +
-        label_text(&call->body.labels.query) + label_text(&call->body.labels.key) + LATER_TEXT;
+    double text = PART_TEXT * (double)B * (double)H +
+                  (RUN_TEXT + digits(s->L) + 2 * digits(s->S)) * runs +
+                  label_text(&call->body.labels) + LATER_TEXT;
     if (!srv_admission_work(call->req, 0, text))
         return false;
     srv_json_reserve(j, (size_t)text);
@@ -267,7 +276,7 @@ void srv_masks_json(srv_masks_call *call) {
     srv_json_real(&j, call->kept);
     srv_json_key(&j, "words");
     srv_json_string(&j, attn_mask_words(call->mask, call->req->arena));
-    if (call->body.labels.given) {
+    if (srv_labels_given(&call->body.labels)) {
         srv_json_key(&j, "labels");
         srv_labels_write(&j, &call->body.labels);
     }
@@ -377,7 +386,7 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
     const size_t slots = attn_pool_slots(workers);
     attn_cost cost;
     attn_error err = {0};
-    if (attn_mask_same_batches(call->mask)) {
+    if (attn_mask_same_batches(call->mask) && !srv_labels_differ(&call->body.labels)) {
         options.batch_list = first;
         options.batch_count = 1;
     }

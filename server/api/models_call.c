@@ -153,9 +153,15 @@ bool srv_models_heatmaps(srv_request *req, const srv_model_weights *weights,
     }
     for (size_t i = 0; i < out->maps.count; i++)
         out->maps.items[i].batch = weights->batch;
-    out->labels = (srv_labels){.given = 3,
-                               .query = {weights->row_names, weights->rows},
-                               .key = {weights->col_names, weights->cols}};
+    srv_names *names = attn_arena_small(req->arena, sizeof *names);
+    if (!names) {
+        srv_problem_memory(req, NULL, "no memory is left for the labels of heatmaps");
+        return false;
+    }
+    *names = (srv_names){.given = 3,
+                         .query = {weights->row_names, weights->rows},
+                         .key = {weights->col_names, weights->cols}};
+    out->labels = (srv_labels){names, 1, true};
     return true;
 }
 

@@ -20,12 +20,21 @@ const srv_run *srv_run_of(srv_request *req) {
     return srv_run_hold(req, req->params[0]);
 }
 
-srv_labels srv_run_labels(const attn_run *run) {
+bool srv_run_labels(srv_request *req, const attn_run *run, srv_labels *out) {
     const attn_attention_dims *d = attn_run_dims(run);
-    const char *const *rows = attn_run_query_labels(run), *const *cols = attn_run_key_labels(run);
-    return (srv_labels){.given = rows || cols,
-                        .query = {(const char **)rows, rows ? d->L : 0},
-                        .key = {(const char **)cols, cols ? d->S : 0}};
+    const size_t entries = attn_run_label_entries(run);
+    srv_names *names = attn_arena_zeroed(req->arena, entries + 1, sizeof *names);
+    for (size_t b = 0; names && b < entries; b++) {
+        const char *const *rows = attn_run_query_labels(run, b);
+        const char *const *cols = attn_run_key_labels(run, b);
+        names[b] = (srv_names){.given = rows || cols,
+                               .query = {(const char **)rows, rows ? d->L : 0},
+                               .key = {(const char **)cols, cols ? d->S : 0}};
+    }
+    *out = (srv_labels){names, entries, entries == 1};
+    if (!names)
+        srv_problem_memory(req, NULL, "no memory is left for the labels of the run");
+    return names != NULL;
 }
 
 static bool within(const srv_scope *scope, const char *name, const char *what, int64_t found,

@@ -70,7 +70,9 @@ typedef struct srv_run_part {
 } srv_run_part;
 /* Returns the run that the path names, held until srv_run_release. NULL: a problem is set. */
 const srv_run *srv_run_of(srv_request *req);
-srv_labels srv_run_labels(const attn_run *run);
+/* Reads the labels of the run. Their lists are in the arena of the request. false: a problem is
+ * set. */
+bool srv_run_labels(srv_request *req, const attn_run *run, srv_labels *out);
 /* Checks that the run has the head that `spot` selects. false: a problem is set. */
 bool srv_run_spot_check(const srv_scope *scope, const srv_run *run, const srv_run_spot *spot);
 /* Reads the fields that select a part; their structs are members of the decoded struct of `scope`.

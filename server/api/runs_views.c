@@ -65,13 +65,14 @@ srv_outcome srv_runs_heatmap(srv_request *req) {
     const srv_run *run = srv_run_begin(req, srv_run_heatmap_query, &q, &q.spot);
     attn_heatmap_options o;
     attn_heatmaps maps;
+    srv_labels labels;
     if (!run)
         return SRV_DONE;
     const bool ok = srv_figure_check(req, &q.figure) &&
                     srv_heat_options(req, &q.heatmap, attn_run_dims(run->run), &o) &&
-                    build_heatmaps(req, run, &o, SRV_HEAT_TEXT, srv_heat_problem, &maps);
+                    build_heatmaps(req, run, &o, SRV_HEAT_TEXT, srv_heat_problem, &maps) &&
+                    srv_run_labels(req, run->run, &labels);
     if (ok) {
-        const srv_labels labels = srv_run_labels(run->run);
         const srv_heat_answer all = {.maps = &maps,
                                      .in = &q.heatmap,
                                      .labels = &labels,

@@ -414,6 +414,7 @@ static void put_steps(cell_writer *w, const attn_run_cell *c, const attn_inputs 
 static void answer_cell(srv_request *req, const srv_run *run, const cell_query *q,
                         const attn_run_cell *c) {
     cell_writer w = {.wanted = q->members, .wide = attn_run_dims(run->run)->result == ATTN_F64};
+    const size_t batch = (size_t)q->spot.batch;
     if (srv_reads_text(req)) {
         attn_text t = srv_text_begin(req);
         attn_text_add(&t, "%s\n", cell_words(req, run, c));
@@ -425,8 +426,8 @@ static void answer_cell(srv_request *req, const srv_run *run, const cell_query *
     srv_json_object(&w.j);
     put_size(&w, "row", (size_t)q->row);
     put_size(&w, "col", (size_t)q->col);
-    put_label(&w, "query_label", attn_run_query_labels(run->run), q->row);
-    put_label(&w, "key_label", attn_run_key_labels(run->run), q->col);
+    put_label(&w, "query_label", attn_run_query_labels(run->run, batch), q->row);
+    put_label(&w, "key_label", attn_run_key_labels(run->run, batch), q->col);
     put_steps(&w, c, attn_run_inputs(run->run));
     if (put_key(&w, "words"))
         srv_json_string(&w.j, cell_words(req, run, c));

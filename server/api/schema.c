@@ -173,7 +173,40 @@ static void put_named(srv_json *j, const srv_field *f, bool nullable) {
     srv_json_array_end(j);
 }
 
+/* Writes the schema of a field that is an object, or a list of strings if the row accepts it. */
+static void put_either(srv_json *j, const srv_field *f) {
+    static const char strings[] = "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}";
+    srv_json_object(j);
+    put_object(j, f->fields, false);
+    srv_json_object_end(j);
+    if (f->accepts & SRV_O_STRINGS)
+        srv_json_raw(j, strings, sizeof strings - 1);
+}
+
+/* Writes the schema of a list of objects, or of one object in place of the list. */
+static void put_singles(srv_json *j, const srv_field *f, bool nullable) {
+    srv_json_key(j, "anyOf");
+    srv_json_array(j);
+    put_either(j, f);
+    srv_json_object(j);
+    put_type(j, "array", false);
+    srv_json_key(j, "items");
+    srv_json_object(j);
+    srv_json_key(j, "anyOf");
+    srv_json_array(j);
+    put_either(j, f);
+    srv_json_array_end(j);
+    srv_json_object_end(j);
+    srv_json_object_end(j);
+    put_null(j, nullable);
+    srv_json_array_end(j);
+}
+
 static void put_objects(srv_json *j, const srv_field *f, bool nullable) {
+    if (f->accepts & SRV_O_SINGLE) {
+        put_singles(j, f, nullable);
+        return;
+    }
     put_type(j, "array", nullable);
     srv_json_key(j, "items");
     srv_json_object(j);

@@ -230,15 +230,20 @@ static bool read_texts(srv_decoder *d, const srv_field *f, void *out) {
     return true;
 }
 
+/* Returns the first character of the list at the cursor that is not white space. */
+static char first_inside(const srv_decoder *d) {
+    const char *p = d->s.p + 1;
+    while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')
+        p++;
+    return *p;
+}
+
 /* Reads a list of lists into l, each list by `read`; a list without inner lists is the only one. */
 static bool read_lists(srv_decoder *d, const srv_field *f, srv_read_fn *read, const char *expected,
                        list *l) {
-    const char *p = d->s.p;
-    if (*p != '[')
+    if (*d->s.p != '[')
         return srv_refuse_value(d, SRV_TYPE, expected);
-    for (p++; *p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'; p++)
-        ;
-    if (*p == '[')
+    if (first_inside(d) == '[')
         return read_list(d, f, read, 0, l);
     if (!grow(d, l) || !read(d, f, l->items))
         return false;
@@ -356,7 +361,8 @@ static srv_read_fn *reader_of(const srv_field *f);
 static bool refuse_object(srv_decoder *d, const srv_field *f) {
     enum { SHOWN = 4 };
     char text[256];
-    size_t n = (size_t)snprintf(text, sizeof text, "%s",
+    size_t n = (size_t)snprintf(text, sizeof text, "%s%s",
+                                f->accepts & SRV_O_STRINGS ? "a list of strings or " : "",
                                 f->accepts & SRV_O_NAME ? "a name or an object" : "an object");
     const srv_field *field = f->fields;
     for (; field->name && field < f->fields + SHOWN && n < sizeof text; field++)
@@ -367,8 +373,22 @@ static bool refuse_object(srv_decoder *d, const srv_field *f) {
     return srv_refuse_value(d, SRV_TYPE, text);
 }
 
+/* Reads a list of strings as the value of each field of the object. */
+static bool read_strings_object(srv_decoder *d, const srv_field *f, void *out) {
+    srv_strings strings;
+    if (!read_strings(d, f, &strings))
+        return false;
+    for (const srv_field *g = f->fields; g->name; g++) {
+        *srv_given_word(f, out) |= (uint64_t)1 << (g - f->fields);
+        *(srv_strings *)(void *)((char *)out + g->offset) = strings;
+    }
+    return true;
+}
+
 static bool read_nested(srv_decoder *d, const srv_field *f, void *out) {
     const srv_field *first = f->fields;
+    if ((f->accepts & SRV_O_STRINGS) && *d->s.p == '[')
+        return read_strings_object(d, f, out);
     const bool name = f->kind == SRV_OBJECT && (f->accepts & SRV_O_NAME) && *d->s.p == '"';
     uint64_t *given = srv_given_word(f, out);
     if (!name && *d->s.p != '{')
@@ -382,11 +402,19 @@ static bool read_nested(srv_decoder *d, const srv_field *f, void *out) {
 
 static bool read_objects(srv_decoder *d, const srv_field *f, void *out) {
     list l = {.size = f->size};
-    if (*d->s.p != '[')
+    const bool many = *d->s.p == '[';
+    const bool strings = many && (f->accepts & SRV_O_STRINGS) && first_inside(d) == '"';
+    const bool single = (f->accepts & SRV_O_SINGLE) && (!many || strings);
+    if (!many && !single)
         return srv_refuse_value(d, SRV_TYPE, "a list of objects");
-    if (!read_list(d, f, read_nested, most_of(f), &l))
+    if (single) {
+        if (!grow(d, &l) || !read_nested(d, f, l.items))
+            return false;
+        l.count = 1;
+    } else if (!read_list(d, f, read_nested, most_of(f), &l)) {
         return false;
-    *(srv_objects *)out = (srv_objects){l.items, l.count};
+    }
+    *(srv_objects *)out = (srv_objects){l.items, l.count, single};
     return true;
 }
 

@@ -42,7 +42,7 @@ typedef enum srv_kind {
     SRV_WORDS,   /* srv_words: a list of strings, or a list of such lists */
     SRV_LISTS,   /* srv_int_lists: a list of integers, or a list of such lists */
     SRV_OBJECT,  /* a struct with the table `fields`: an object; accepts has SRV_O_* bits */
-    SRV_OBJECTS, /* srv_objects: a list of objects with the table `fields` */
+    SRV_OBJECTS, /* srv_objects: a list of objects with the table `fields`; accepts SRV_O_* too */
     SRV_UNION,   /* srv_union: a value of one of several types; accepts has SRV_U_* bits */
     SRV_RAW,     /* const char *: any value; the address where it begins in the text, unchecked */
 } srv_kind;
@@ -57,7 +57,11 @@ enum {
 };
 /* How an object may also be written. */
 enum {
-    SRV_O_NAME = 1, /* as a string, which is the value of the object's first field */
+    SRV_O_NAME = 1,    /* as a string, which is the value of the object's first field */
+    SRV_O_STRINGS = 2, /* as a list of strings, which is the value of each field of the object */
+    /* For OBJECTS: a single object in place of a list; srv_objects.single is set. With
+     * SRV_O_STRINGS a list of strings counts as one object too. */
+    SRV_O_SINGLE = 4,
 };
 /* What a list of names sets besides their bits. */
 enum {
@@ -113,6 +117,7 @@ typedef struct srv_int_lists {
 typedef struct srv_objects {
     void *items;
     size_t count;
+    bool single; /* the one item was written without a list around it */
 } srv_objects;
 typedef struct srv_union {
     unsigned is;     /* the SRV_U_* bit of the type that was given; 0: the field is absent */

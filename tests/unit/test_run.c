@@ -208,14 +208,16 @@ static void fail_on(attn_status status, const attn_error *err) {
     assert_int_equal(status, ATTN_OK);
 }
 
-static void store(trial *t, const char *const *query_labels, const char *const *key_labels) {
+static void store_labelled(trial *t, const char *const *query_labels, const char *const *key_labels,
+                           size_t entries) {
     attn_error err = {ATTN_OK, "", ""};
     const unsigned want = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP;
     const attn_metadata text = {"note", "of the caller"};
     fail_on(attn_attention_new(&t->in, t->arena, &t->a, &err), &err);
     fail_on(attn_attention_run(t->a, want, ATTN_STAGE_RAW, NULL, NULL, t->arena, &t->out, &err),
             &err);
-    const attn_run_source source = {t->a, &t->out.stats, query_labels, key_labels, &text, 1};
+    const attn_run_source source = {t->a, &t->out.stats, query_labels, key_labels, entries, &text,
+                                    1};
     fail_on(attn_run_image_new(&source, NULL, NULL, t->arena, &t->pieces, &err), &err);
     t->image = attn_arena_take(t->arena, t->pieces.size);
     char *to = t->image;
@@ -229,6 +231,10 @@ static void store(trial *t, const char *const *query_labels, const char *const *
     assert_string_equal(attn_run_text(t->run, "note"), "of the caller");
     assert_string_equal(attn_run_words(t->run),
                         attn_mask_words(attn_attention_mask(t->a), t->arena));
+}
+
+static void store(trial *t, const char *const *query_labels, const char *const *key_labels) {
+    store_labelled(t, query_labels, key_labels, 1);
 }
 
 static size_t elem(const trial *t) {
@@ -483,9 +489,42 @@ static void test_labels(void **state) {
     t.in.value = NORMAL(&t, t.S, t.Ev);
     store(&t, query, key);
     for (size_t i = 0; i < t.L; i++)
-        assert_string_equal(attn_run_query_labels(t.run)[i], query[i]);
+        assert_string_equal(attn_run_query_labels(t.run, 0)[i], query[i]);
     for (size_t i = 0; i < t.S; i++)
-        assert_string_equal(attn_run_key_labels(t.run)[i], key[i]);
+        assert_string_equal(attn_run_key_labels(t.run, 0)[i], key[i]);
+    assert_int_equal(attn_run_label_entries(t.run), 1);
+    attn_arena_free(t.arena);
+}
+
+static void test_labels_of_entries(void **state) {
+    const char *query[] = {"a", "b", "c", "d", "e", "f"}, *key[] = {"u", "v", "w", "x"};
+    trial t = {
+        .arena = attn_arena_new(LIMIT), .seed = 9, .B = 2, .Hq = 1, .Hkv = 1, .L = 3, .S = 2};
+    (void)state;
+    t.E = t.Ev = 4;
+    t.in = attn_attention_defaults();
+    t.in.query = NORMAL(&t, t.B, t.L, t.E);
+    t.in.key = NORMAL(&t, t.B, t.S, t.E);
+    t.in.value = NORMAL(&t, t.B, t.S, t.Ev);
+    store(&t, query, key);
+    for (size_t b = 0; b < t.B; b++)
+        assert_string_equal(attn_run_key_labels(t.run, b)[1], "v");
+    store_labelled(&t, query, key, 2);
+    assert_int_equal(attn_run_label_entries(t.run), 2);
+    for (size_t b = 0; b < t.B; b++) {
+        for (size_t i = 0; i < t.L; i++)
+            assert_string_equal(attn_run_query_labels(t.run, b)[i], query[b * t.L + i]);
+        for (size_t i = 0; i < t.S; i++)
+            assert_string_equal(attn_run_key_labels(t.run, b)[i], key[b * t.S + i]);
+    }
+    store_labelled(&t, NULL, key, 2);
+    assert_null(attn_run_query_labels(t.run, 1));
+    assert_string_equal(attn_run_key_labels(t.run, 1)[0], "w");
+    store(&t, NULL, NULL);
+    assert_int_equal(attn_run_label_entries(t.run), 0);
+    const attn_run_source wrong = {.op = t.a, .stats = &t.out.stats, .label_entries = 3};
+    attn_error err;
+    assert_int_equal(attn_run_image_new(&wrong, NULL, NULL, t.arena, &t.pieces, &err), ATTN_ESHAPE);
     attn_arena_free(t.arena);
 }
 
@@ -502,7 +541,7 @@ static void test_metadata(void **state) {
         snprintf(names[i], sizeof names[i], "n%zu", i);
         many[i] = (attn_metadata){names[i], ""};
     }
-    attn_run_source source = {t.a, &t.out.stats, NULL, NULL, many, ATTN_RUN_METADATA};
+    attn_run_source source = {t.a, &t.out.stats, NULL, NULL, 1, many, ATTN_RUN_METADATA};
     fail_on(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), &err);
     source.metadata_count++;
     assert_int_equal(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), ATTN_EARG);
@@ -542,9 +581,9 @@ static void test_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs),   cmocka_unit_test(test_overview),
-        cmocka_unit_test(test_labels), cmocka_unit_test(test_metadata),
-        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_runs),     cmocka_unit_test(test_overview),
+        cmocka_unit_test(test_labels),   cmocka_unit_test(test_labels_of_entries),
+        cmocka_unit_test(test_metadata), cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,17 +125,23 @@ typedef struct attn_measure_options {
      * entry b of the source uses batch entry b modulo attn_mask_batches of the mask. NULL: offsets
      * are 0, and a cell is hidden only if its logit is -infinity. */
     const attn_mask *mask;
-    size_t radius;                 /* keys that local_mass counts on each side of t_i; default 2 */
-    const attn_key_class *classes; /* [class_count] */
-    size_t class_count;            /* at most ATTN_CLASSES_MOST */
+    size_t radius; /* keys that local_mass counts on each side of t_i; default 2 */
+    /* [class_batches, class_count] classes of the same names in the same order for each batch entry;
+     * class_batches 0 counts as 1. As with token_batches, entry b uses row b modulo
+     * class_batches. */
+    const attn_key_class *classes;
+    size_t class_count; /* at most ATTN_CLASSES_MOST */
+    size_t class_batches;
     /* Token ids [token_batches, L] and [token_batches, S]. token_batches divides the number of
      * batch entries B of the source, and entry b uses row b modulo token_batches. NULL:
      * duplicate_token and induction are NaN. */
     const int64_t *query_tokens, *key_tokens;
     size_t token_batches;
-    /* Kinds of the tokens, [L] and [S]: tokens with equal numbers >= 0 are of the same kind;
-     * negative numbers mean no kind. NULL: same_kind is NaN. */
+    /* Kinds of the tokens, [kind_batches, L] and [kind_batches, S]; kind_batches 0 counts as 1.
+     * Tokens with equal numbers >= 0 are of the same kind; negative numbers mean no kind. NULL:
+     * same_kind is NaN. */
     const int64_t *query_kinds, *key_kinds;
+    size_t kind_batches;
     /* Segments of the tokens, [L] and [S]: numbers below segment_count. NULL: no blocks are
      * computed. */
     const uint32_t *query_segments, *key_segments;

@@ -84,6 +84,10 @@ bool attn_figure_format_ok(const char *format);
  * ATTN_FIGURE_VECTOR_CELLS cells in all, each cell is a vector element. Otherwise each panel is an
  * embedded image with as many pixels as it has on the page, so no program enlarges and blurs it. */
 #define ATTN_FIGURE_VECTOR_CELLS 40000
+typedef struct attn_figure_names {
+    const char *const *rows, *const *cols; /* as row_labels and col_labels of attn_figure_heat */
+    size_t row_count, col_count;
+} attn_figure_names;
 typedef struct attn_figure_heat {
     /* [count]; `max` is drawn, or `mean` if `max` is NULL; NaN has a colour of its own */
     const attn_heatmap *maps;
@@ -93,6 +97,9 @@ typedef struct attn_figure_heat {
     const char *const *row_labels;
     const char *const *col_labels;
     size_t row_count, col_count;
+    /* [count] labels of each panel in place of those above, which then stand at every panel. NULL:
+     * all panels have the same labels, which stand on the left and below. */
+    const attn_figure_names *own;
 } attn_figure_heat;
 
 /* One curve of n points. A NaN in x or y interrupts the line. */

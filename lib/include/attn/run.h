@@ -34,13 +34,16 @@ enum { ATTN_RUN_METADATA = 16 };
 
 /* The contents of an image to be made.
  * - `op` has run and produced `stats`. Its inputs are stored as they are after projections.
- * - query_labels are L texts, key_labels S texts; each may be NULL.
+ * - query_labels are L texts and key_labels S texts, for all batch entries (label_entries 0 or 1)
+ *   or for each of them: [label_entries, L] and [label_entries, S], with label_entries = B. Each
+ *   may be NULL.
  * - `metadata` are at most ATTN_RUN_METADATA texts of the caller with different keys. Keys that
  *   begin with "run." are reserved: ATTN_EARG. */
 typedef struct attn_run_source {
     const attn_attention *op;
     const attn_stats *stats;
     const char *const *query_labels, *const *key_labels;
+    size_t label_entries;
     const attn_metadata *metadata;
     size_t metadata_count;
 } attn_run_source;
@@ -64,6 +67,7 @@ attn_status attn_run_cost(const attn_attention_dims *dims, size_t slots, attn_co
  * Errors:
  *
  *   ATTN_EARG       a metadata key is reserved or repeated
+ *   ATTN_ESHAPE     label_entries is neither 0, 1 nor the number of batch entries
  *   ATTN_ENOMEM     the arena is full
  *   ATTN_ECANCELED  `control` cancelled the work
  *   ATTN_EDEADLINE  the deadline of `control` has passed
@@ -86,8 +90,12 @@ const attn_attention *attn_run_attention(const attn_run *run);
 const attn_attention_dims *attn_run_dims(const attn_run *run);
 const attn_inputs *attn_run_inputs(const attn_run *run);
 const attn_stats *attn_run_stats(const attn_run *run);
-const char *const *attn_run_query_labels(const attn_run *run); /* [L], or NULL */
-const char *const *attn_run_key_labels(const attn_run *run);   /* [S], or NULL */
+/* The labels of a batch entry: [L] and [S], or NULL. */
+const char *const *attn_run_query_labels(const attn_run *run, size_t batch);
+const char *const *attn_run_key_labels(const attn_run *run, size_t batch);
+/* Returns the number of batch entries with labels of their own: 1 if all have the same labels, 0
+ * if there are none. */
+size_t attn_run_label_entries(const attn_run *run);
 const char *attn_run_words(const attn_run *run); /* the run's mask in words, from the image */
 /* Returns the metadata text of a key; NULL: the run has no such key. */
 const char *attn_run_text(const attn_run *run, const char *key);
