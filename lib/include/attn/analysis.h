@@ -288,7 +288,9 @@ attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
 /* What a head looks at, in words. Rules are tried in a fixed order, and the first that fits names
  * the pattern. */
 typedef struct attn_pattern_name {
-    const char *name; /* "previous token", "adjacent", "punctuation", a class's name, … */
+    /* "previous token", "adjacent", "punctuation", a class's name, …; "uniform" for a normalized
+     * entropy above 0.98; "nearly uniform" above 0.9, if no other rule fits; "heterogeneous" */
+    const char *name;
     /* Category of Kovaleva et al. 2019: vertical, diagonal, vertical+diagonal, block or
      * heterogeneous. */
     const char *shape;
@@ -358,9 +360,9 @@ typedef struct attn_diagnose_input {
 } attn_diagnose_input;
 
 /* Finds what is unusual about the heads. Codes are near_uniform (with a known cause
- * near_uniform_scores, near_uniform_keys or near_uniform_task), saturated_softmax, sink_heads,
- * head_collapse, similar_heads, mask_leak and memory. The texts are in the arena and name the
- * thresholds (lib/analysis/diagnose.h). ATTN_ENOMEM. */
+ * near_uniform_scores, near_uniform_keys or near_uniform_task), broad_heads (nearly uniform),
+ * saturated_softmax, sink_heads, head_collapse, similar_heads, mask_leak and memory. The texts are
+ * in the arena and name the thresholds (lib/analysis/diagnose.h). ATTN_ENOMEM. */
 attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn_diagnoses *out,
                           attn_error *err);
 /* Returns a sentence to be shown with every analysis: weights alone do not explain a model. It is
