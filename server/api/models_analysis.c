@@ -112,13 +112,15 @@ static attn_status analyse(srv_sites_pass *c, size_t first, size_t b, srv_sites_
     const srv_sequence *cols =
         site->kind == ATTN_SITE_DECODER ? &c->read.items[b] : &c->source.items[b];
     layers *l = attn_arena_small(req->arena, sizeof *l);
-    if (!l)
+    srv_names *names = attn_arena_small(req->arena, sizeof *names);
+    if (!l || !names)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for an analysis");
     *l = (layers){site, b};
     to->kind = site->kind;
     to->sequence = b;
-    to->labels = (srv_labels){
+    *names = (srv_names){
         .given = 3, .query = {rows->tokens, rows->length}, .key = {cols->tokens, cols->length}};
+    to->labels = (srv_labels){names, 1, true};
     to->analysis = describe(c, first, rows->length, cols->length);
     srv_analysis *an = &to->analysis;
     an->labels = &to->labels;
