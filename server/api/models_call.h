@@ -24,7 +24,8 @@ typedef struct srv_side {
     {.name = lead "text",                                                                          \
      .kind = SRV_TEXTS,                                                                            \
      .offset = offsetof(T, member.texts),                                                          \
-     .doc = what " as text, one or a list; it is split into words in lower case."},                \
+     .doc = what " as text, one or a list; it is split into words in lower case or, for a model "  \
+                 "of sub-words, into sub-words in the spelling of the text."},                     \
         {.name = lead "tokens",                                                                    \
          .kind = SRV_WORDS,                                                                        \
          .offset = offsetof(T, member.tokens),                                                     \

@@ -19,20 +19,21 @@ typedef struct told_steps {
     const srv_sequence *source;
     const srv_heat_input *heatmap; /* which heads the events have; NULL: events have no weights */
     int decimals;
-    size_t index;     /* number of the next step, from 0 */
-    const char *word; /* word of the step before the next one */
-    bool failed;      /* a step has failed and set a problem */
+    size_t index; /* number of the next step, from 0 */
+    int32_t *ids; /* ids of the steps so far; room for all steps */
+    bool failed;  /* a step has failed and set a problem */
 } told_steps;
 
-/* Returns the text that the token appends to the text so far, with a space if one belongs before
- * it. The end token appends nothing. NULL: memory ran out. */
-static const char *text_of(const told_steps *s, int32_t id, const char *word, attn_arena *arena) {
-    const char *words[2] = {s->index ? s->word : "", word};
-    const size_t before = strlen(words[0]);
-    if (id == attn_model_configuration(s->model->model)->end)
+/* Returns the text that the step's token appends to the text so far, with a space if one belongs
+ * before it. The end token appends nothing. NULL: memory ran out. */
+static const char *text_of(const told_steps *s, attn_arena *arena) {
+    const attn_vocabulary *v = s->model->target;
+    const attn_language language = s->model->languages[SRV_TARGET];
+    if (s->ids[s->index] == attn_model_configuration(s->model->model)->end)
         return "";
-    const char *text = before ? attn_words_join(words, 2, arena) : word;
-    return text ? text + before : NULL;
+    const char *before = attn_vocabulary_join(v, s->ids, s->index, language, true, arena),
+               *text = attn_vocabulary_join(v, s->ids, s->index + 1, language, true, arena);
+    return before && text ? text + strlen(before) : NULL;
 }
 
 /* Writes the cross-attention of the step, one row for each requested head. false: a problem is
@@ -81,11 +82,11 @@ static bool put_step(srv_json *j, told_steps *s, int32_t id, double log_probabil
     srv_json_key(j, "id");
     srv_json_int(j, id);
     if (s->model->target) {
-        const char *text = text_of(s, id, token.tokens[0], j->req->arena);
+        s->ids[s->index] = id;
+        const char *text = text_of(s, j->req->arena);
         j->failed |= !text;
         srv_json_key(j, "text");
         srv_json_string(j, text);
-        s->word = attn_vocabulary_word(s->model->target, id);
     }
     srv_json_key(j, "log_probability");
     srv_json_float(j, (float)log_probability);
@@ -276,8 +277,10 @@ static bool name(call *c, size_t b) {
             return false;
         to->tokens = to->rows;
         to->tokens.length = g->length;
-        to->text =
-            c->pass.model->target ? attn_words_join(to->tokens.tokens, g->length, arena) : NULL;
+        to->text = c->pass.model->target
+                       ? attn_vocabulary_join(c->pass.model->target, g->ids, g->length,
+                                              c->pass.model->languages[SRV_TARGET], false, arena)
+                       : NULL;
     }
     if (ids && (to->text || !c->pass.model->target))
         return true;
@@ -292,11 +295,17 @@ static bool begin_events(call *c, attn_generate_options *options) {
     if (!events)
         return false;
     c->pass.req = srv_events_request(events);
-    c->steps = (told_steps){.events = events,
-                            .model = c->pass.model,
-                            .source = &c->source.items[0],
-                            .heatmap = c->body.returns ? &c->body.heatmap : NULL,
-                            .decimals = (int)c->body.decimals};
+    c->steps = (told_steps){
+        .events = events,
+        .model = c->pass.model,
+        .source = &c->source.items[0],
+        .heatmap = c->body.returns ? &c->body.heatmap : NULL,
+        .decimals = (int)c->body.decimals,
+        .ids = attn_arena_zeroed(c->pass.req->arena, c->most + 1, sizeof *c->steps.ids)};
+    if (!c->steps.ids) {
+        srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
+        return false;
+    }
     options->token = say_step;
     options->ctx = &c->steps;
     return true;

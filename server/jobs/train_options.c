@@ -10,7 +10,7 @@
 
 #define MOST_SEED 9007199254740991.0
 
-static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort", NULL};
+static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort", "en-fr-text", NULL};
 static const char *const schedules[] = {"constant", "inverse-root", "cosine", NULL};
 
 #define ROW(member, what, least, most, text)                                                       \
@@ -25,7 +25,7 @@ static const char *const schedules[] = {"constant", "inverse-root", "cosine", NU
     }
 
 const srv_field srv_train_fields[] = {
-    CHOICE(task, tasks, "The task to learn: en-fr (default), copy, reverse or sort."),
+    CHOICE(task, tasks, "The task to learn: en-fr (default), copy, reverse, sort or en-fr-text."),
     ROW(large, SRV_BOOL, 0, 0, "For en-fr: use all words of the lexicon."),
     ROW(shortest, SRV_INT, 1, 60, "Fewest source words."),
     ROW(longest, SRV_INT, 1, 60, "Most source words."),
@@ -35,6 +35,9 @@ const srv_field srv_train_fields[] = {
     ROW(validation, SRV_INT, 1, 1e6, "Number of sentence pairs for validation."),
     ROW(minimum, SRV_INT, 1, 1e6,
         "Words with fewer occurrences in the training data become <unk>."),
+    ROW(subwords, SRV_INT, 0, 100e3,
+        "Merges of the byte-pair encoding of source and target; 0 (default): whole words. A model "
+        "of sub-words knows every text."),
     CHOICE(architecture, srv_model_architectures, "Architecture of the model."),
     CHOICE(attention, srv_model_attentions, "Cross attention of the decoder."),
     CHOICE(positions, srv_model_positions, "Positional encoding of the model."),
@@ -162,6 +165,8 @@ void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
     size_t at = 0;
     for (const srv_field *f = srv_train_fields; strcmp(f->name, "checkpoint_every"); f++) {
         char value[40];
+        if (f->offset == offsetof(srv_train_options, subwords) && !w->subwords)
+            continue; /* checkpoints from before this option can be continued */
         value_text(f, (const char *)w + f->offset, value, sizeof value);
         if (at < SRV_TRAIN_TEXT)
             at += (size_t)snprintf(said + at, SRV_TRAIN_TEXT - at, "%s%s=%s", at ? " " : "",
@@ -178,6 +183,9 @@ void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
 #define WORD_BYTES   512.0 /* for each word of a vocabulary, in memory and in a file buffer */
 #define PAIR_BYTES   160.0 /* for each sentence pair besides its words: offsets, random order */
 #define FIXED_BYTES  (6.0 * (1 << 20))
+#define SYMBOLS      768.0  /* symbols of a vocabulary of sub-words besides the merges */
+#define NAMES        8192.0 /* invented names in en-fr-text */
+#define TOKENS       3.0    /* sub-words of a word, in the mean of a sentence */
 
 /* Attention operations in a layer, or in the whole model for ATTN_MODEL_SEQ2SEQ. */
 static const double attentions_of[ATTN_MODEL_ARCHITECTURES] = {
@@ -185,16 +193,24 @@ static const double attentions_of[ATTN_MODEL_ARCHITECTURES] = {
 static const double layer_widths[ATTN_MODEL_ARCHITECTURES] = {
     [ATTN_MODEL_SEQ2SEQ] = 24, [ATTN_MODEL_TRANSFORMER] = 112};
 
-/* Returns an upper bound of the words in the source or target vocabulary. For en-fr these are the
- * words of the lexicon, for the other tasks the symbols. */
+/* Returns an upper bound of the tokens in the source or target vocabulary. For translation these are
+ * the words of the lexicon, for the other tasks the symbols; sub-words are bytes, characters and
+ * merges. */
 static double words(const srv_train_options *w, bool target) {
     const double small = target ? 1024 : 512, large = target ? 5120 : 2560;
+    if (w->subwords)
+        return SYMBOLS + (double)w->subwords;
+    if (w->task == ATTN_EN_FR_TEXT)
+        return NAMES + 2 * large;
     return w->task != ATTN_EN_FR ? (double)w->symbols + ATTN_SPECIALS : w->large ? large : small;
 }
 
 /* Returns an upper bound of the words in a target sentence. */
 static double longest_target(const srv_train_options *w) {
-    return w->task == ATTN_EN_FR ? 2 * (double)w->longest + 8 : (double)w->longest + 1;
+    const double words = w->task == ATTN_EN_FR || w->task == ATTN_EN_FR_TEXT
+                             ? 2 * (double)w->longest + 8
+                             : (double)w->longest + 1;
+    return w->subwords ? TOKENS * words : words;
 }
 
 /* Computes the bytes that attention takes for one head of one sequence of n words: forward and

@@ -20,6 +20,7 @@
 
 #include "memory.h"
 #include "status.h"
+#include "vocabulary.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,10 +31,16 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-typedef enum attn_task { ATTN_EN_FR = 0, ATTN_COPY, ATTN_REVERSE, ATTN_SORT } attn_task;
+typedef enum attn_task {
+    ATTN_EN_FR = 0,
+    ATTN_COPY,
+    ATTN_REVERSE,
+    ATTN_SORT,
+    ATTN_EN_FR_TEXT
+} attn_task;
 typedef enum attn_split { ATTN_TRAIN = 0, ATTN_VALIDATION, ATTN_HELD_OUT } attn_split;
 
-/* Returns "en-fr", "copy", "reverse" or "sort"; never NULL. */
+/* Returns "en-fr", "copy", "reverse", "sort" or "en-fr-text"; never NULL. */
 const char *attn_task_name(attn_task task);
 /* Find a task, or a split ("train", "validation", "held-out"), by its name. Return false if there
  * is no such name. */
@@ -72,6 +79,9 @@ typedef struct attn_pair {
     size_t source_count, target_count;
     attn_link links[ATTN_PAIR_LINKS];
     size_t link_count;
+    /* How en-fr-text writes the pair as text: the sentences begin with a capital letter; a blank is
+     * before full stops, commas and question marks. Both false for the other tasks. */
+    bool capital, spaced;
 } attn_pair;
 
 typedef struct attn_corpus attn_corpus;
@@ -86,6 +96,32 @@ attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *aren
  * number of threads may call it. */
 attn_status attn_corpus_pair(const attn_corpus *corpus, attn_split split, uint64_t index,
                              attn_pair *out, attn_error *err);
+
+/* Sets the languages of source and target: English and French for the translation tasks, else
+ * English twice, which splits symbols as they are. */
+void attn_task_languages(attn_task task, attn_language out[2]);
+/* Returns the task of a corpus. */
+attn_task attn_corpus_task(const attn_corpus *corpus);
+
+/* Returns the source or target of a pair as text: words joined with blanks, except after an
+ * apostrophe and before marks, with the capital letter of the pair. It is in the arena; NULL: memory
+ * ran out. */
+const char *attn_pair_text(const attn_pair *pair, bool target, attn_language language,
+                           attn_arena *arena);
+
+/* A side of a pair as ids of a vocabulary: its words or, for a vocabulary of sub-words, the sub-words
+ * of its text. */
+typedef struct attn_pair_tokens {
+    int32_t *ids;  /* [count] */
+    size_t *words; /* [count] index of the word of the pair to which the token belongs */
+    size_t count;
+} attn_pair_tokens;
+
+/* Reads a side of a pair as tokens, which are in the arena. Words that a vocabulary lacks become
+ * ATTN_UNKNOWN. Errors: ATTN_ENOMEM; those of attn_vocabulary_split. */
+attn_status attn_pair_read(const attn_pair *pair, bool target, const attn_vocabulary *vocabulary,
+                           attn_language language, attn_arena *arena, attn_pair_tokens *out,
+                           attn_error *err);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus
