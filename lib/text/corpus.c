@@ -174,19 +174,20 @@ static bool is_for_validation(const attn_pair *p) {
 }
 
 /* How people type: most sentences begin with a capital letter, many have contractions, and a few
- * have a blank before their marks. The random numbers have indices far beyond all others. */
+ * have a blank before their marks or curly apostrophes. The random numbers have indices far beyond all others. */
 static void draw_style(attn_sentence *s, attn_pair *out) {
     const uint64_t first = (uint64_t)1 << 41;
     out->capital = attn_rng_uniform(s->seed, first) < 0.85;
     out->spaced = attn_rng_uniform(s->seed, first + 1) < 0.06;
     s->contracts = attn_rng_uniform(s->seed, first + 2) < 0.6;
+    out->curly = attn_rng_uniform(s->seed, first + 3) < 0.1;
 }
 
 static void draw(const attn_corpus *c, attn_sentence *s, attn_pair *out) {
     const attn_corpus_options *o = &c->options;
     double u = pow(attn_rng_uniform(s->seed, s->drawn++), o->skew);
     s->wanted = o->shortest + (size_t)((double)(o->longest - o->shortest + 1) * u);
-    out->capital = out->spaced = false;
+    out->capital = out->spaced = out->curly = false;
     if (c->words.text)
         draw_style(s, out);
     if (is_translation(o->task)) {

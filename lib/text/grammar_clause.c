@@ -428,6 +428,8 @@ void attn_whole_sentence(attn_sentence *s) {
             attn_dire_text(s, "que", place);
         clause(s, attn_chance(s, 0.7) ? tense : (attn_tense)attn_pick(s, 3), 0);
     }
+    if (!mark && s->words->text && attn_chance(s, 0.04))
+        mark = "!";
     if (form >= OPEN)
         attn_dire_text(s, mark ? mark : ".", attn_say_text(s, mark ? mark : "."));
 }

@@ -147,7 +147,7 @@ static size_t say_noun(attn_sentence *s, const plan *p) {
 }
 
 static attn_subject say_name(attn_sentence *s) {
-    if (s->words->text && attn_chance(s, 0.2)) {
+    if (s->words->text && attn_chance(s, 0.35)) {
         const attn_form name = *ATTN_PICK(s, invented);
         const size_t head = attn_say(s, name);
         attn_dire(s, name, head);

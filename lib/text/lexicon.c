@@ -478,21 +478,25 @@ static bool read_proper(reader *in, row *r, attn_noun *out) {
     return true;
 }
 
-/* Makes names that mean nothing, such as "Tavolin". A model that has to copy them learns to copy
+/* Makes names that mean nothing, such as "Bratolin". A model that has to copy them learns to copy
  * names that it does not know. */
 static attn_status invent_names(attn_lexicon *out, reader *in, attn_error *err) {
+    static const char *const heads[] = {"b", "c", "d",  "f",  "g",  "h",  "j",  "k",  "l", "m",
+                                        "n", "p", "r",  "s",  "t",  "v",  "w",  "z",  "y", "qu",
+                                        "b", "d", "br", "ch", "kl", "st", "th", "tr", "s", "m"},
+                             *const cores[] = {"a", "e", "i", "o", "u", "y", "ai", "ou", "ea", "o"},
+                             *const tails[] = {"", "", "", "n", "r", "s", "l", "t", "ck", "x"};
     enum { NAMES = 8192 };
-    static const char consonants[] = "bcdfghjklmnprstvwz", vowels[] = "aeiouy";
     MAKE_ROOM(out->invented, NAMES);
     for (size_t i = 0; !in->failed && i < NAMES; i++) {
-        char text[24];
+        char text[32] = "";
         uint64_t bits = attn_rng_bits(i, 0);
-        size_t n = 0;
-        for (size_t left = 3 + bits % 6; left; left--, bits = attn_rng_bits(bits, 1))
-            text[n] = n % 2 ? vowels[bits % 6] : consonants[bits % 18], n++;
-        if (bits % 3 == 0)
-            text[n++] = consonants[bits / 3 % 18];
-        text[n] = 0;
+        for (size_t left = 1 + bits % 3; left; left--) {
+            bits = attn_rng_bits(bits, 1);
+            strcat(text, heads[bits % 30]);
+            strcat(text, cores[bits / 30 % 10]);
+            strcat(text, tails[bits / 300 % 10]);
+        }
         *text = (char)(*text - 'a' + 'A');
         out->invented.items[out->invented.count++] = (attn_form){keep(in, text), false};
     }

@@ -4,18 +4,46 @@
 #include "attn/corpus.h"
 #include "text/words.h"
 
-/* Returns the words of a side, the first one with a capital letter if the pair has one. NULL: memory
- * ran out. */
+/* Writes the apostrophes of a word as U+2019. NULL: memory ran out. */
+static const char *curl(const char *word, attn_arena *arena) {
+    static const char curly[] = "\xe2\x80\x99";
+    char *out = attn_arena_take(arena, 3 * strlen(word) + 1), *at = out;
+    for (; out && *word; word++) {
+        const size_t n = *word == '\'' ? 3 : 1;
+        memcpy(at, n == 3 ? curly : word, n);
+        at += n;
+    }
+    if (out)
+        *at = 0;
+    return out;
+}
+
+/* Writes an English word as people type it: with curly apostrophes, and with a small "i" where
+ * sentences begin with small letters. NULL: memory ran out. */
+static const char *typed(const attn_pair *pair, const char *word, attn_arena *arena) {
+    if (!pair->capital && *word == 'I' && (!word[1] || word[1] == '\'')) {
+        char *small = attn_arena_text(arena, word, strlen(word));
+        if (small)
+            *small = 'i';
+        word = small;
+    }
+    return word && pair->curly && strchr(word, '\'') ? curl(word, arena) : word;
+}
+
+/* Returns the words of a side as a text has them, the first one with a capital letter if the pair
+ * has one. NULL: memory ran out. */
 static const char **words_of(const attn_pair *pair, bool target, attn_arena *arena) {
     const char *const *from = target ? pair->target : pair->source;
     const size_t count = target ? pair->target_count : pair->source_count;
     const char **words = attn_arena_zeroed(arena, count + 1, sizeof *words);
-    if (!words)
-        return NULL;
-    memcpy(words, from, count * sizeof *words);
-    if (pair->capital && count)
-        words[0] = attn_word_capital(from[0], arena);
-    return !count || words[0] ? words : NULL;
+    bool complete = words != NULL;
+    for (size_t i = 0; complete && i < count; i++) {
+        words[i] = i || !pair->capital ? from[i] : attn_word_capital(from[i], arena);
+        if (words[i] && !target)
+            words[i] = typed(pair, words[i], arena);
+        complete = words[i] != NULL;
+    }
+    return complete ? words : NULL;
 }
 
 /* Tells whether a blank is between two words of a text. French has one before "?". */

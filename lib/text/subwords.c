@@ -147,6 +147,12 @@ static bool ends_open(const char *name) {
     return n > 2 && !strcmp(name + n - 2, "@@");
 }
 
+/* Tells whether the symbol's name is the text that it stands for. */
+static bool is_spelt(const attn_merges *m, int32_t id) {
+    return id >= ATTN_SPECIALS && id != m->word_end && id != m->no_blank &&
+           (id < m->first_byte || id >= m->first_byte + 256);
+}
+
 /* Reads one line: two symbols, of which the first does not end a word. Their join is a symbol. */
 static bool read_merge(attn_vocabulary *v, const char *line, size_t n) {
     const char *blank = memchr(line, ' ', n);
@@ -156,11 +162,12 @@ static bool read_merge(attn_vocabulary *v, const char *line, size_t n) {
     const int32_t left = attn_vocabulary_id(v, line, first),
                   right = attn_vocabulary_id(v, blank + 1, n - first - 1);
     char made[ATTN_SYMBOL_MOST];
-    if (left < ATTN_SPECIALS || right < ATTN_SPECIALS || !ends_open(v->entries[left].word))
+    if (!is_spelt(v->merges, left) || !is_spelt(v->merges, right) ||
+        !ends_open(v->entries[left].word))
         return false;
     const size_t size = attn_symbol_join(v->entries[left].word, v->entries[right].word, made);
     const int32_t id = size ? attn_vocabulary_id(v, made, size) : ATTN_UNKNOWN;
-    return id >= ATTN_SPECIALS && attn_merges_add(v->merges, left, right, id);
+    return is_spelt(v->merges, id) && attn_merges_add(v->merges, left, right, id);
 }
 
 attn_status attn_vocabulary_read_merges(attn_vocabulary *v, const char *text, size_t size,

@@ -278,7 +278,8 @@ static void test_faulty_merges(void **state) {
         "e@@\n",       "e@@ \n",          " s@@\n",
         "e s@@\n",     "e@@ s@@\n\n",     "e@@ s@@\ne@@ s@@\n",
         "q@@ q@@\n",   "zz@@ t\n",        "<pad> t\n",
-        "e@@ s@@ t\n", "<0x41> <0x42>\n",
+        "e@@ s@@ t\n", "<0x41> <0x42>\n", "e@@ <0x42>\n",
+        "e@@ </w>\n",
     };
     attn_arena *arena = attn_arena_new(1 << 20);
     attn_vocabulary *v = paper(3), *again = copy(v, arena);

@@ -80,8 +80,9 @@ typedef struct attn_pair {
     attn_link links[ATTN_PAIR_LINKS];
     size_t link_count;
     /* How en-fr-text writes the pair as text: the sentences begin with a capital letter; a blank is
-     * before full stops, commas and question marks. Both false for the other tasks. */
-    bool capital, spaced;
+     * before full stops, commas and question marks; English apostrophes are curly. All false for the
+     * other tasks. */
+    bool capital, spaced, curly;
 } attn_pair;
 
 typedef struct attn_corpus attn_corpus;
