@@ -417,7 +417,7 @@ void attn_whole_sentence(attn_sentence *s) {
     if (s->wanted > 6 && attn_chance(s, 0.12))
         say_time(s, tense);
     s->wanted -= s->wanted > 1; /* one word is reserved for the full stop */
-    const char *mark = s->words->text && attn_chance(s, 0.3) ? attn_text_sentence(s) : NULL;
+    const char *mark = s->words->text && attn_chance(s, 0.42) ? attn_text_sentence(s) : NULL;
     if (!mark)
         clause(s, tense, 0);
     s->told = true;

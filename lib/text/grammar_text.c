@@ -208,7 +208,7 @@ static void ask(attn_sentence *s) {
 }
 
 const char *attn_text_sentence(attn_sentence *s) {
-    if (attn_chance(s, 0.55)) {
+    if (attn_chance(s, 0.3)) {
         ask(s);
         return "?";
     }
