@@ -174,7 +174,8 @@ static bool is_for_validation(const attn_pair *p) {
 }
 
 /* How people type: most sentences begin with a capital letter, many have contractions, and a few
- * have a blank before their marks or curly apostrophes. The random numbers have indices far beyond all others. */
+ * have a blank before their marks or curly apostrophes. The random numbers have indices far beyond
+ * all others. */
 static void draw_style(attn_sentence *s, attn_pair *out) {
     const uint64_t first = (uint64_t)1 << 41;
     out->capital = attn_rng_uniform(s->seed, first) < 0.85;

@@ -1,5 +1,6 @@
 /* What the task en-fr-text has beside the grammar of en-fr: verbs of posture, professions, objects
- * without an article in English, reasons whose pronoun refers to a noun before it, and questions. */
+ * without an article in English, reasons whose pronoun refers to a noun before it, and questions.
+ */
 #include <string.h>
 
 #include "text/grammar.h"

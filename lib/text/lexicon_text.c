@@ -219,7 +219,8 @@ const char attn_text_generic[] = "like aim|er fdo\n"
                                  "teach/taught enseign|er o\n"
                                  "learn/learnt appr|endre o\n";
 
-/* Verbs with a partitive article: "je mange du pain". Cells: english[/past] french kinds-of-object */
+/* Verbs with a partitive article: "je mange du pain". Cells: english[/past] french kinds-of-object
+ */
 const char attn_text_partitive[] = "eat/ate man|ger f\n"
                                    "drink/drank |boire d\n"
                                    "buy/bought ach|eter fd\n"

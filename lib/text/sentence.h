@@ -32,8 +32,8 @@ typedef struct attn_sentence {
     size_t wanted; /* number of English words to aim at */
     attn_spoken english[ATTN_PAIR_WORDS], french[ATTN_PAIR_WORDS];
     size_t english_count, french_count;
-    /* Of en-fr-text. contracts: "did not" becomes "didn't". asked: index of the English auxiliary of
-     * a question, until the verb group has used it; else NO_WORD. */
+    /* Of en-fr-text. contracts: "did not" becomes "didn't". asked: index of the English auxiliary
+     * of a question, until the verb group has used it; else NO_WORD. */
     bool contracts;
     size_t asked;
     bool told;     /* a clause is complete: "it" and "they" would now refer to its nouns */

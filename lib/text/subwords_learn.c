@@ -36,8 +36,8 @@ static bool put_symbol(attn_vocabulary *v, const char *character, size_t n, bool
     return true;
 }
 
-/* Adds the symbols of all printable ASCII characters, so that a corpus without some of them does not
- * turn them into bytes. */
+/* Adds the symbols of all printable ASCII characters, so that a corpus without some of them does
+ * not turn them into bytes. */
 static bool put_ascii(attn_vocabulary *v) {
     bool made = true;
     int32_t id;

@@ -194,9 +194,9 @@ static const double attentions_of[ATTN_MODEL_ARCHITECTURES] = {
 static const double layer_widths[ATTN_MODEL_ARCHITECTURES] = {
     [ATTN_MODEL_SEQ2SEQ] = 24, [ATTN_MODEL_TRANSFORMER] = 112};
 
-/* Returns an upper bound of the tokens in the source or target vocabulary. For translation these are
- * the words of the lexicon, for the other tasks the symbols; sub-words are bytes, characters and
- * merges. */
+/* Returns an upper bound of the tokens in the source or target vocabulary. For translation these
+ * are the words of the lexicon, for the other tasks the symbols; sub-words are bytes, characters
+ * and merges. */
 static double words(const srv_train_options *w, bool target) {
     const double small = target ? 1024 : 512, large = target ? 5120 : 2560;
     if (w->subwords)

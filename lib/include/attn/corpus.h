@@ -9,6 +9,12 @@
  * open, which are fixed: "you" is "vous" and means several men, "they" is "ils", and "I" and "we"
  * are men.
  *
+ * The task en-fr-text has the whole lexicon, more words and more forms: capital letters,
+ * contractions (didn't, it's), questions, mass nouns, professions, verbs of posture, progressive
+ * tenses, and "because it was too …", where the adjective fits one noun before it, whose gender the
+ * French pronoun takes. It adds names that mean nothing and are copied. Training and validation
+ * have none of the sentences that textbooks on attention translate.
+ *
  * Splits. Some pairs of words never occur together in training: one in ten of the pairs (adjective,
  * noun) and (verb, object), chosen by a hash of the two words. For the other tasks it is one in ten
  * of the pairs (symbol, next symbol). Each sentence of the split ATTN_HELD_OUT has at least one
@@ -50,7 +56,7 @@ bool attn_split_parse(const char *name, attn_split *out);
 /* Options of a corpus. Numbers at the beginning of a comment are defaults. */
 typedef struct attn_corpus_options {
     attn_task task;
-    bool large;               /* false: the words that the shipped model knows; true: all */
+    bool large;               /* of en-fr; false: the words that the model en-fr knows; true: all */
     uint64_t seed;            /* 0: of all random numbers */
     size_t shortest, longest; /* 3, 60: words of a source sentence, full stop included; 1 … 60 */
     /* 1: lengths are shortest + (longest - shortest) u^skew with u uniform in [0, 1), so 1 makes
@@ -80,8 +86,8 @@ typedef struct attn_pair {
     attn_link links[ATTN_PAIR_LINKS];
     size_t link_count;
     /* How en-fr-text writes the pair as text: the sentences begin with a capital letter; a blank is
-     * before full stops, commas and question marks; English apostrophes are curly. All false for the
-     * other tasks. */
+     * before full stops, commas and question marks; English apostrophes are curly. All false for
+     * the other tasks. */
     bool capital, spaced, curly;
 } attn_pair;
 
@@ -105,13 +111,13 @@ void attn_task_languages(attn_task task, attn_language out[2]);
 attn_task attn_corpus_task(const attn_corpus *corpus);
 
 /* Returns the source or target of a pair as text: words joined with blanks, except after an
- * apostrophe and before marks, with the capital letter of the pair. It is in the arena; NULL: memory
- * ran out. */
+ * apostrophe and before marks, with the capital letter of the pair. It is in the arena; NULL:
+ * memory ran out. */
 const char *attn_pair_text(const attn_pair *pair, bool target, attn_language language,
                            attn_arena *arena);
 
-/* A side of a pair as ids of a vocabulary: its words or, for a vocabulary of sub-words, the sub-words
- * of its text. */
+/* A side of a pair as ids of a vocabulary: its words or, for a vocabulary of sub-words, the
+ * sub-words of its text. */
 typedef struct attn_pair_tokens {
     int32_t *ids;  /* [count] */
     size_t *words; /* [count] index of the word of the pair to which the token belongs */
