@@ -46,9 +46,10 @@ class Text:
 
 
 class Panel:
-    """cells: {(row, column): colour}, hidden: {(row, column)}, values: {(row, column): Text}."""
+    """cells: {(row, column): colour}, hidden: {(row, column)}, values: {(row, column): Text}. In a figure of a given
+    size, cells differ by a pixel."""
 
-    def __init__(self, group, shape):
+    def __init__(self, group, shape, sized=False):
         self.shape = shape
         frame = [r for r in group.findall(NS + "rect") if r.get("fill") == "none"]
         assert len(frame) == 1
@@ -66,11 +67,12 @@ class Panel:
         runs = [self._run(p) for d in paths for p in re.findall(r"M[^M]*z", d.get("d"))]
         self.gap = self._gap(elements, runs)
         self.cell = (self.box[2] + self.gap) / shape[1], (self.box[3] + self.gap) / shape[0]
+        self.slack = 1.01 if sized else 0.03
         for rect in elements:
             rx, ry, rw, rh = numbers(rect, "x", "y", "width", "height")
             at = self._at(rx, ry)
-            assert at not in self.cells and abs(rw + self.gap - self.cell[0]) < 0.03
-            assert abs(rh + self.gap - self.cell[1]) < 0.03
+            assert at not in self.cells and abs(rw + self.gap - self.cell[0]) < self.slack
+            assert abs(rh + self.gap - self.cell[1]) < self.slack
             self.cells[at] = rgb(rect.get("fill"))
         for rx, ry, rw, rh in runs:
             row, first = self._at(rx, ry)
@@ -88,6 +90,10 @@ class Panel:
 
     def _gap(self, rects, runs):
         """Cells are whole multiples apart, and either touch or leave one pixel."""
+        if rects and len(rects) > 1:
+            first, second = (numbers(r, "x", "y", "width") for r in rects[:2])
+            if first[1] == second[1] and 0 < second[0] - first[0] < 1.5 * first[2]:
+                return round(second[0] - first[0] - first[2])
         width = float(rects[0].get("width")) if rects else runs[0][2]
         whole = round(self.box[2] / width)
         return 0 if rects and abs(width * whole - self.box[2]) < 0.05 and whole == self.shape[1] else 1
@@ -99,7 +105,8 @@ class Panel:
 
     def _at(self, x, y):
         column, row = (x - self.box[0]) / self.cell[0], (y - self.box[1]) / self.cell[1]
-        assert abs(column - round(column)) < 0.05 and abs(row - round(row)) < 0.05, (row, column)
+        for place, size in ((column, self.cell[0]), (row, self.cell[1])):
+            assert abs(place - round(place)) < max(0.05, self.slack / size / 1.9), (row, column)
         assert 0 <= round(row) < self.shape[0] and 0 <= round(column) < self.shape[1]
         return round(row), round(column)
 
@@ -122,7 +129,7 @@ class Panel:
 
 
 class Picture:
-    def __init__(self, svg, shape=None):
+    def __init__(self, svg, shape=None, sized=False):
         self.svg = svg if isinstance(svg, bytes) else svg.encode()
         self.root = ET.fromstring(self.svg)
         assert self.root.tag == NS + "svg"
@@ -133,7 +140,7 @@ class Picture:
         self.ground = rgb(ground.get("fill"))
         groups = self.root.findall(f"{NS}g[@class='panel']")
         self.groups = groups
-        self.panels = [Panel(g, shape) for g in groups] if shape else []
+        self.panels = [Panel(g, shape, sized) for g in groups] if shape else []
         self.texts = [Text(t) for t in self.root.iter(NS + "text")]
 
     def says(self):

@@ -324,7 +324,7 @@ static attn_status find_uniform(const attn_diagnose_input *in, size_t *heads, fi
     return ok ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "", "no memory left for diagnoses");
 }
 
-/* --- saturated softmax, sinks, leaks: one head at a time --- */
+/* --- nearly uniform heads, saturated softmax, sinks, leaks: one head at a time --- */
 
 typedef bool (*head_test)(const attn_head_measures *h);
 
@@ -342,6 +342,32 @@ static double mean_of(const attn_diagnose_input *in, const size_t *heads, size_t
     for (size_t i = 0; i < n; i++)
         sum += in->measures->items[heads[i]].values[measure];
     return n ? sum / (double)n : NAN;
+}
+
+static bool is_nearly_uniform(const attn_head_measures *h) {
+    const double entropy = h->values[ATTN_NORMALIZED_ENTROPY];
+    return entropy > ATTN_NEARLY_UNIFORM_ENTROPY && !(entropy > ATTN_UNIFORM_ENTROPY);
+}
+
+static bool find_nearly_uniform(const attn_diagnose_input *in, size_t *heads, findings *f) {
+    const size_t n = choose(in, is_nearly_uniform, heads);
+    if (n == 0)
+        return true;
+    const attn_number numbers[] = {
+        {"normalized_entropy", mean_of(in, heads, n, ATTN_NORMALIZED_ENTROPY)},
+        {"effective_tokens", mean_of(in, heads, n, ATTN_EFFECTIVE_TOKENS)},
+        {"confidence", mean_of(in, heads, n, ATTN_CONFIDENCE)}};
+    attn_sentence s = {.used = 0};
+    say_heads(&s, in, heads, n);
+    attn_analysis_say(
+        &s,
+        ": nearly uniform (entropy %.1f %% of the most that the mask allows; nearly uniform is "
+        "%.0f %% to %.0f %%, uniform is above): a row spreads its weight over %.3g tokens and "
+        "prefers some of them a little, the most %.0f %%. Such heads average what they see, which "
+        "is common in encoders; compare the output without them before they count as idle.",
+        100 * numbers[0].value, 100 * ATTN_NEARLY_UNIFORM_ENTROPY, 100 * ATTN_UNIFORM_ENTROPY,
+        numbers[1].value, 100 * numbers[2].value);
+    return find(f, "broad_heads", &s, numbers, 3, heads, n);
 }
 
 static bool is_saturated(const attn_head_measures *h) {
@@ -523,7 +549,8 @@ attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn
         if (status)
             return status;
     }
-    ok = ok && find_saturated(in, heads, &f) && find_sinks(in, heads, &f);
+    ok = ok && find_nearly_uniform(in, heads, &f) && find_saturated(in, heads, &f) &&
+         find_sinks(in, heads, &f);
     for (size_t b = 0; ok && in->distances && b < in->measures->batches; b++)
         ok = find_alike(in, &in->distances[b], heads, &f);
     ok = ok && find_leaks(in, heads, &f) && find_memory(in, &f);

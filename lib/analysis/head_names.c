@@ -73,7 +73,7 @@ static bool name_positional(naming *n) {
         snprintf(n->name, sizeof n->name, "offset %+.0f", k);
     attn_analysis_say(&n->text,
                       "looks at the %s: the largest weight of %.0f %% of the rows lies "
-                      "there, %.0f %% of all weight",
+                      "there; rows that have this key give it %.0f %% of their weight",
                       k == 0 || fabs(k) == 1 ? n->name : "same distance everywhere",
                       100 * value(n, ATTN_POSITIONAL_SHARE), 100 * value(n, ATTN_POSITIONAL_MASS));
     return true;
@@ -133,7 +133,7 @@ static bool name_adjacent(naming *n) {
         return false;
     attn_analysis_say(&n->text,
                       "looks at neighbours: %.0f %% on the previous token, %.0f %% on its "
-                      "own, %.0f %% on the next",
+                      "own, %.0f %% on the next, each a mean over the rows that have such a key",
                       100 * value(n, ATTN_PREVIOUS_TOKEN), 100 * value(n, ATTN_CURRENT_TOKEN),
                       100 * value(n, ATTN_NEXT_TOKEN));
     return named(n, "adjacent");
@@ -161,6 +161,19 @@ static bool name_blocks(naming *n) {
     attn_analysis_say(&n->text, "stays within %zu tokens: %.0f %% of its weight",
                       n->options->radius, 100 * value(n, ATTN_LOCAL_MASS));
     return named(n, "local");
+}
+
+/* The grade below "uniform". It is tried last, since such a head may still follow a rule. */
+static bool name_nearly_uniform(naming *n) {
+    if (!(value(n, ATTN_NORMALIZED_ENTROPY) > ATTN_NEARLY_UNIFORM_ENTROPY))
+        return false;
+    attn_analysis_say(&n->text,
+                      "spreads its weight nearly evenly: entropy is %.1f %% of the most that the "
+                      "mask allows (uniform: above %.0f %%), and the largest weight of a row holds "
+                      "%.0f %%",
+                      100 * value(n, ATTN_NORMALIZED_ENTROPY), 100 * ATTN_UNIFORM_ENTROPY,
+                      100 * value(n, ATTN_CONFIDENCE));
+    return named(n, "nearly uniform");
 }
 
 static void name_rest(naming *n) {
@@ -200,7 +213,8 @@ attn_status attn_name_pattern(const attn_head_measures *head, const attn_measure
                               attn_arena *arena, attn_pattern_name *out, attn_error *err) {
     naming n = {.head = head, .options = options};
     if (!(name_uniform(&n) || name_repeats(&n) || name_positional(&n) || name_class(&n) ||
-          name_structural(&n) || name_adjacent(&n) || name_vertical(&n) || name_blocks(&n)))
+          name_structural(&n) || name_adjacent(&n) || name_vertical(&n) || name_blocks(&n) ||
+          name_nearly_uniform(&n)))
         name_rest(&n);
     attn_pattern_name p = {.name = attn_arena_text(arena, n.name, strlen(n.name)),
                            .shape = shape_of(&n),

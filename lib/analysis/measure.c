@@ -154,7 +154,7 @@ static attn_status check_options(const attn_measure_options *o, size_t L, size_t
     if (o->segment_count > ATTN_SEGMENTS_MOST)
         return attn_fail(err, ATTN_EARG, "segments", "at most %d segments, found %zu",
                          ATTN_SEGMENTS_MOST, o->segment_count);
-    for (size_t c = 0; c < o->class_count; c++)
+    for (size_t c = 0; c < o->class_count * attn_measure_batches(o->class_batches); c++)
         for (size_t k = 0; k < o->classes[c].count; k++)
             if (o->classes[c].keys[k] >= S)
                 return attn_fail(err, ATTN_EARG, "classes",
@@ -183,7 +183,8 @@ static attn_status count_bytes(attn_measure_plan *p, size_t slots, attn_error *e
     attn_add_array(&work, slots, 1, 1, lane.bytes + sizeof(attn_measure_lane));
     attn_add_array(&work, p->wave + 1, 1, 1, part.bytes);
     attn_add_array(&work, S, 1, 1, sizeof(double));
-    size_t sets = (o->query_tokens ? o->token_batches : 0) + (o->query_kinds ? 1 : 0);
+    size_t sets = (o->query_tokens ? o->token_batches : 0) +
+                  (o->query_kinds ? attn_measure_batches(o->kind_batches) : 0);
     attn_add_array(&work, sets, 1, 1, (p->L + 3 * S) * sizeof(size_t) + sizeof(attn_equals));
     attn_add_array(&result, heads, 1, 1, sizeof(attn_head_measures));
     attn_add_array(&result, heads, 2 * o->class_count + o->segment_count * o->segment_count, 1,
@@ -227,13 +228,19 @@ attn_status attn_measure_cost(const attn_measure_options *options, size_t B, siz
     return ATTN_OK;
 }
 
+/* Returns whether entry b and entry b modulo `entries` have the same row of `batches`. */
+static bool repeats(size_t batches, size_t entries) {
+    return batches <= 1 || batches == entries;
+}
+
 size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t head) {
     const attn_measure_options *o = w->plan->options;
     const attn_mask *mask = o->mask;
     if (!mask && w->source->has_logits)
         return batch * w->plan->H + head;
     size_t entries = mask ? attn_mask_batches(mask) : 1;
-    bool batches = !o->query_tokens || o->token_batches == 1 || o->token_batches == entries;
+    const bool batches = repeats(o->query_tokens ? o->token_batches : 1, entries) &&
+                         repeats(o->kind_batches, entries) && repeats(o->class_batches, entries);
     return (batches ? batch % entries : batch) * w->plan->H +
            (!mask || attn_mask_same_heads(mask) ? 0 : head);
 }
@@ -298,10 +305,14 @@ static bool take_tokens(attn_measure_work *w, attn_arena *arena) {
             return false;
     }
     if (o->query_kinds) {
-        attn_kin *kin = attn_arena_zeroed(arena, 1, sizeof *kin);
-        if (!kin || !attn_analysis_kin(o->query_kinds, p->L, o->key_kinds, p->S, arena, kin))
+        const size_t sets = attn_measure_batches(o->kind_batches);
+        attn_kin *kin = attn_arena_zeroed(arena, sets, sizeof *kin);
+        for (size_t b = 0; kin && b < sets; b++)
+            if (!attn_analysis_kin(o->query_kinds + b * p->L, p->L, o->key_kinds + b * p->S, p->S,
+                                   arena, &kin[b]))
+                return false;
+        if (!(w->kin = kin))
             return false;
-        w->kin = kin;
     }
     return true;
 }

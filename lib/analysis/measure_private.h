@@ -77,12 +77,17 @@ typedef struct attn_measure_line {
     bool peaks;           /* the row has a largest weight; false for uniform attention */
 } attn_measure_line;
 
+/* A number of batches of the options, of which 0 counts as 1. */
+static inline size_t attn_measure_batches(size_t batches) {
+    return batches ? batches : 1;
+}
+
 /* What all pieces of a call share. */
 typedef struct attn_measure_work {
     const attn_measure_plan *plan;
     const attn_weight_source *source;
     const attn_equals *equals; /* [token_batches]; NULL: no tokens */
-    const attn_kin *kin;       /* NULL: no kinds */
+    const attn_kin *kin;       /* [kind_batches]; NULL: no kinds */
     struct attn_measure_lane *lanes;
     attn_measure_part *parts; /* [wave + 1]; the last one sums up a whole head */
     size_t first;             /* index of the wave's first piece */

@@ -128,6 +128,7 @@ static void add_local(const attn_measure_line *line, size_t S, size_t radius,
 static void add_tokens(const attn_measure_work *w, size_t batch, const attn_measure_line *line,
                        attn_measure_sums *sums) {
     const attn_measure_options *o = w->plan->options;
+    const attn_kin *kin = w->kin ? &w->kin[batch % attn_measure_batches(o->kind_batches)] : NULL;
     if (w->equals) {
         const attn_equals *e = &w->equals[batch % o->token_batches];
         double same = 0, after = 0;
@@ -140,26 +141,28 @@ static void add_tokens(const attn_measure_work *w, size_t batch, const attn_meas
             add(&sums->induction, after);
         }
     }
-    if (w->kin && w->kin->entry[line->index] != SIZE_MAX) {
-        size_t first = w->kin->entry[line->index], j = first, others = 0;
+    if (kin && kin->entry[line->index] != SIZE_MAX) {
+        size_t first = kin->entry[line->index], j = first, others = 0;
         double mass = 0;
         do {
             bool other = (int64_t)j != line->at;
             others += other;
             mass += other ? line->p[j] : 0;
-            j = w->kin->next[j];
+            j = kin->next[j];
         } while (j != first);
         if (others > 0)
             add(&sums->kin, mass);
     }
 }
 
-static void add_classes(const attn_measure_plan *plan, const attn_measure_line *line,
+static void add_classes(const attn_measure_plan *plan, size_t batch, const attn_measure_line *line,
                         attn_measure_sums *sums) {
     const attn_measure_options *o = plan->options;
+    const size_t set = batch % attn_measure_batches(o->class_batches);
+    const attn_key_class *classes = o->class_count ? o->classes + set * o->class_count : NULL;
     for (size_t c = 0; c < o->class_count; c++)
-        for (size_t k = 0; k < o->classes[c].count; k++)
-            sums->class_mass[c] += line->p[o->classes[c].keys[k]];
+        for (size_t k = 0; k < classes[c].count; k++)
+            sums->class_mass[c] += line->p[classes[c].keys[k]];
     if (o->segment_count == 0)
         return;
     size_t own = o->query_segments[line->index];
@@ -200,7 +203,7 @@ static void add_line(const attn_measure_work *w, size_t batch, const attn_measur
     add_offsets(line, S, best, sums);
     add_local(line, S, plan->options->radius, sums);
     add_tokens(w, batch, line, sums);
-    add_classes(plan, line, sums);
+    add_classes(plan, batch, line, sums);
     for (size_t j = line->from; j < line->to; j++) {
         sums->received[j] += line->p[j];
         sums->seen_by[j] += line->visible[j];

@@ -27,8 +27,11 @@ static const attn_measure_info about[ATTN_MEASURES] = {
     [ATTN_RELATIVE_DISTANCE] = {"relative_distance",
                                 "distance / its value under uniform attention with the same mask",
                                 "0 and more", ""},
-    [ATTN_PREVIOUS_TOKEN] = {"previous_token", "mean of p_i,t_i-1 over rows where that key exists",
-                             "0 to 1", CLARK},
+    [ATTN_PREVIOUS_TOKEN] =
+        {"previous_token",
+         "mean of p_i,t_i-1 over rows where that key exists; with current_token "
+         "and next_token it need not add to 1, as their rows differ",
+         "0 to 1", CLARK},
     [ATTN_CURRENT_TOKEN] = {"current_token", "mean of p_i,t_i over rows where that key exists",
                             "0 to 1", CLARK},
     [ATTN_NEXT_TOKEN] = {"next_token", "mean of p_i,t_i+1 over rows where that key exists",

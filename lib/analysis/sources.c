@@ -256,18 +256,17 @@ attn_status attn_gradient_source(const attn_weight_source *source, const attn_te
     if ((unsigned)kind > ATTN_GRADIENT_POSITIVE)
         return attn_fail(err, ATTN_EARG, "kind", "there is no kind of the number %d", (int)kind);
     if (!dims_fit(grad_output, source->batches, source->heads, source->rows))
-        return attn_fail(
-            err, ATTN_ESHAPE, "grad_output",
-            "expected [%zu, %zu, %zu, Ev] as the output has, found %s", source->batches,
-            source->heads, source->rows,
-            attn_shape_text(grad_output->dims, grad_output->rank, shape, sizeof shape));
+        return attn_fail(err, ATTN_ESHAPE, "grad_output",
+                         "expected [%zu, %zu, %zu, Ev] as the output has, found %s",
+                         source->batches, source->heads, source->rows,
+                         attn_found_text(grad_output, shape, sizeof shape));
     size_t kv = value->rank == 4 ? value->dims[1] : 0;
     if (kv == 0 || source->heads % kv || !dims_fit(value, source->batches, kv, source->cols) ||
         value->dims[3] != grad_output->dims[3])
         return attn_fail(err, ATTN_ESHAPE, "value",
                          "expected [%zu, Hkv, %zu, %zu] with Hkv a divisor of %zu, found %s",
                          source->batches, source->cols, grad_output->dims[3], source->heads,
-                         attn_shape_text(value->dims, value->rank, shape, sizeof shape));
+                         attn_found_text(value, shape, sizeof shape));
     gradient *g = attn_arena_small(arena, sizeof *g);
     bool ok = g != NULL;
     if (ok) {

@@ -177,7 +177,7 @@ static attn_status check_gradients(const attn_attention *a, const attn_results *
         return attn_fail(err, ATTN_ESHAPE, "grad_output",
                          "expected the output's shape %s, found %s",
                          attn_shape_text(o->dims, o->rank, want, sizeof want),
-                         attn_shape_text(t->dims, t->rank, have, sizeof have));
+                         attn_found_text(t, have, sizeof have));
     if (t->dtype > ATTN_F64)
         return attn_fail(err, ATTN_EDTYPE, "grad_output",
                          "expected floating-point numbers, found %s", attn_dtype_name(t->dtype));
@@ -196,8 +196,11 @@ static bool view_gradients(attn_backward *g, const attn_tensor *grad_output, att
     return true;
 }
 
-/* Returns whether the mask has a bias tensor, of which a gradient is computed. */
-static bool has_biases(const attn_mask *m) {
+/* Returns whether gradients of bias tensors or of the scores are computed. */
+static bool has_biases(const attn_attention *a) {
+    const attn_mask *m = a->mask;
+    if (a->in.score_gradients)
+        return true;
     for (size_t p = 0; p < m->bias_count; p++)
         if (m->bias[p].layer->kind == ATTN_LAYER_BIAS)
             return true;
@@ -205,7 +208,7 @@ static bool has_biases(const attn_mask *m) {
 }
 
 static void plan_pass(attn_backward *g, const attn_kernels *kernels, unsigned want, size_t slots) {
-    attn_backward_plan_make(&g->a->dims, kernels, want, has_biases(g->a->mask), slots, &g->plan);
+    attn_backward_plan_make(&g->a->dims, kernels, want, has_biases(g->a), slots, &g->plan);
     g->k = g->plan.kernels;
     g->scores = g->plan.scores;
 }

@@ -89,7 +89,8 @@ static attn_status finish_tables(const attn_backward *g, size_t pieces, attn_are
 
 /* --- bias tensors ---
  *
- * The gradient of an additive bias is dZ, summed over the axes along which the bias is broadcast. A
+ * The gradient of an additive bias is dZ, summed over the axes along which the bias is broadcast.
+ * The gradient of the scores is that of a bias with the shape of the weights. A
  * task computes the part of this gradient that belongs to one block of rows and one tile of keys.
  * If the bias has no row axis, a task covers all rows, and if it has no key axis, all keys. The
  * task goes in order over the heads, rows and keys that read its part of the bias. */
@@ -97,7 +98,7 @@ static attn_status finish_tables(const attn_backward *g, size_t pieces, attn_are
 /* The computation of the gradient of one bias tensor. */
 typedef struct biases {
     const attn_backward *g;
-    const attn_mask_part *part;  /* the bias */
+    const attn_tensor *bias;     /* the bias, of which only the shape is read */
     double *sums;                /* the gradient, dense, in the shape of the bias */
     const ptrdiff_t *batch;      /* offset of each batch entry in `sums` */
     ptrdiff_t head, row, col;    /* strides in `sums`; 0 where the bias is broadcast */
@@ -109,7 +110,7 @@ typedef struct biases {
  * missing axes get stride 0. Returns false if there is not enough memory. */
 static bool set_strides(biases *s, attn_arena *arena) {
     const attn_attention_dims *d = &s->g->a->dims;
-    const attn_tensor *t = &s->part->layer->values;
+    const attn_tensor *t = s->bias;
     const attn_tensor dense = attn_tensor_dense(NULL, ATTN_F64, t->rank, t->dims);
     ptrdiff_t batch[ATTN_MAX_RANK] = {0}, *const inner[3] = {&s->col, &s->row, &s->head};
     const int axes = d->has_heads ? 3 : 2, batch_rank = d->batch_rank;
@@ -119,7 +120,7 @@ static bool set_strides(biases *s, attn_arena *arena) {
         const ptrdiff_t stride = t->dims[at] == 1 ? 0 : dense.strides[at];
         if (a < axes)
             *inner[a] = stride;
-        else
+        else if (a - axes < batch_rank) /* further axes in front have the length 1 */
             batch[batch_rank - 1 - (a - axes)] = stride;
     }
     s->batch = attn_view_batches(arena, d->batch, batch_rank, batch);
@@ -178,11 +179,11 @@ static attn_status bias_piece(void *ctx, size_t index, size_t lane, attn_error *
     return status;
 }
 
-static attn_status back_bias(const attn_backward *g, const attn_mask_part *part, attn_pool *pool,
+static attn_status back_bias(const attn_backward *g, const attn_tensor *bias, attn_pool *pool,
                              attn_arena *arena, attn_tensor *out, attn_error *err) {
-    biases s = {.g = g, .part = part};
+    biases s = {.g = g, .bias = bias};
     size_t count;
-    attn_status status = attn_dense_zeros(&part->layer->values, g->a->dims.result, arena, out, err);
+    attn_status status = attn_dense_zeros(bias, g->a->dims.result, arena, out, err);
     if (status != ATTN_OK)
         return status;
     if (!attn_tensor_count(out, &count) || !set_strides(&s, arena) ||
@@ -199,11 +200,16 @@ static attn_status back_bias(const attn_backward *g, const attn_mask_part *part,
 static attn_status finish_biases(const attn_backward *g, attn_pool *pool, attn_arena *arena,
                                  attn_gradients *out, attn_error *err) {
     const attn_mask *m = g->a->mask;
+    const attn_attention_dims *d = &g->a->dims;
+    const attn_tensor scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
     attn_status status = ATTN_OK;
+    if (g->a->in.score_gradients)
+        status = back_bias(g, &scores, pool, arena, &out->scores, err);
     for (size_t p = 0; p < m->bias_count && status == ATTN_OK; p++) {
         const attn_mask_part *part = &m->bias[p];
         if (part->layer->kind == ATTN_LAYER_BIAS)
-            status = back_bias(g, part, pool, arena, &out->bias[part->layer - m->layers], err);
+            status = back_bias(g, &part->layer->values, pool, arena,
+                               &out->bias[part->layer - m->layers], err);
     }
     return status;
 }
@@ -544,9 +550,10 @@ attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *
 
 bool attn_backward_all_finite(const attn_backward *g, const attn_gradients *out) {
     const attn_tensor *fixed[] = {
-        &out->query,   &out->key,       &out->value,     &out->past_key,  &out->past_value,
-        &out->sinks,   &out->score.w_q, &out->score.w_k, &out->score.b,   &out->score.v,
-        &out->score.w, &out->slopes,    &out->table,     &out->key_table, &out->value_table};
+        &out->query,      &out->key,       &out->value,       &out->past_key,
+        &out->past_value, &out->sinks,     &out->score.w_q,   &out->score.w_k,
+        &out->score.b,    &out->score.v,   &out->score.w,     &out->slopes,
+        &out->table,      &out->key_table, &out->value_table, &out->scores};
     const size_t count = sizeof fixed / sizeof *fixed;
     for (size_t t = 0; t < count + ATTN_MASK_LAYERS; t++) {
         const attn_tensor *x = t < count ? fixed[t] : &out->bias[t - count];

@@ -139,10 +139,10 @@ void attn_backward_load_tile(const attn_backward *g, size_t b, size_t hkv, size_
 
 bool attn_backward_intersects(const attn_attention *a, const attn_block *block, size_t j0,
                               size_t n) {
-    size_t lo, hi;
+    size_t lo, hi, from = j0, to = j0 + n;
     attn_block_interval(a, block, &lo, &hi);
-    return j0 < hi && j0 + n > lo &&
-           !attn_mask_tile_hidden(a->mask, block->b, block->i, block->rows, j0, n);
+    attn_mask_narrow(a->mask, block->b, block->i, block->rows, &from, &to);
+    return j0 < hi && j0 + n > lo && from < to;
 }
 
 /* Computes the scores after the softcap in l->capped. l->work.tile keeps the raw scores. */

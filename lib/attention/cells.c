@@ -206,3 +206,41 @@ attn_status attn_cells_fill(const attn_attention *a, const attn_stats *stats, at
                 .blocks = (a->dims.L + rows - 1) / rows};
     return attn_pool_run(pool, a->dims.B * a->dims.Hq * f.blocks, fill_piece, &f, control, err);
 }
+
+/* --- the mean over the heads --- */
+
+attn_status attn_attention_mean_heads(const attn_attention_dims *d, const attn_tensor *weights,
+                                      const attn_control *control, attn_arena *arena,
+                                      attn_tensor *out, attn_error *err) {
+    const size_t elem = attn_dtype_size(d->result), cells = d->L * d->S;
+    size_t dims[ATTN_MAX_RANK], at = 0;
+    *out = *weights;
+    if (!d->has_heads || !weights->rank)
+        return ATTN_OK;
+    memcpy(dims, d->weights, sizeof dims);
+    dims[d->batch_rank] = d->L;
+    dims[d->batch_rank + 1] = d->S;
+    char *to = attn_arena_take(arena, d->B * cells * elem);
+    double *sums = attn_arena_zeroed(arena, 2 * d->S, sizeof *sums), *row = sums + d->S;
+    if (!to || !sums)
+        return attn_fail(err, ATTN_ENOMEM, "weights", "no memory left for the mean of the heads");
+    for (size_t b = 0; b < d->B; b++)
+        for (size_t i = 0; i < d->L; i++, at += d->S) {
+            memset(sums, 0, d->S * sizeof *sums);
+            for (size_t h = 0; h < d->Hq; h++) {
+                const size_t from = ((b * d->Hq + h) * d->L + i) * d->S;
+                attn_widen_f64(row, (const char *)weights->data + from * elem, d->result, 1, d->S);
+                for (size_t j = 0; j < d->S; j++)
+                    sums[j] += row[j];
+            }
+            for (size_t j = 0; j < d->S; j++)
+                if (d->result == ATTN_F64)
+                    ((double *)(void *)to)[at + j] = sums[j] / (double)d->Hq;
+                else
+                    ((float *)(void *)to)[at + j] = (float)(sums[j] / (double)d->Hq);
+            if (attn_control_check(control, err))
+                return err->code;
+        }
+    *out = attn_tensor_dense(to, d->result, d->weights_rank - 1, dims);
+    return ATTN_OK;
+}

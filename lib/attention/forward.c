@@ -109,6 +109,11 @@ void attn_forward_place_parts(attn_area *area, const attn_plan *p, attn_forward_
         parts->maxima = attn_area_take(area, d->B * d->Hq, maxima_bytes(d, p->kernels));
 }
 
+char *attn_forward_place_strided(attn_area *area, const attn_plan *p) {
+    const attn_attention_dims *d = p->dims;
+    return attn_area_take(area, d->B * d->Hq, sums_bytes(d, p->kernels));
+}
+
 attn_cells_scratch **attn_forward_place_cells(attn_area *area, const attn_plan *p) {
     attn_cells_scratch **lanes = attn_area_take(area, p->slots, sizeof *lanes);
     for (size_t s = 0; s < p->slots; s++) {
@@ -153,6 +158,27 @@ attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned
     return take_lanes(f, arena, err);
 }
 
+/* --- states of rows --- */
+
+static attn_partial partial_of(const attn_block_work *w) {
+    return (attn_partial){.max = w->max, .sum = w->sum, .acc = w->acc};
+}
+
+/* Returns the state of the rows from row i on, in the memory `at` of sums_bytes bytes. */
+static attn_partial rows_at(const attn_forward *f, char *at, size_t i) {
+    const attn_attention_dims *d = &f->a->dims;
+    const attn_kernels *k = f->a->kernels;
+    const size_t room = attn_acc_room(k, d->Ev) * k->elem, lanes = k->lanes * k->elem;
+    char *sum = at + attn_align_up(d->L * room);
+    return (attn_partial){
+        .acc = at + i * room, .sum = sum + i * lanes, .max = sum + d->L * lanes + i * k->elem};
+}
+
+attn_partial attn_forward_strided_rows(const attn_forward *f, size_t b, size_t h, size_t i) {
+    const attn_attention_dims *d = &f->a->dims;
+    return rows_at(f, f->strided + (b * d->Hq + h) * sums_bytes(d, f->a->kernels), i);
+}
+
 /* --- tasks over packed keys ---
  *
  * The keys and values of a long head exceed the second-level cache, so each block would fetch all
@@ -165,6 +191,15 @@ attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned
  *   block 1       2         6        10      packed queries in its attn_block_work
  *   block 2       3         7        11
  *   block 3       4         8        12 */
+
+/* Adds to the state of a block what the first half of a pass under a strided pattern has computed
+ * for its rows. */
+static void add_strided(const attn_forward *f, attn_block_run *run) {
+    const attn_block *block = &run->stream.block;
+    const attn_partial into = partial_of(&run->work),
+                       from = attn_forward_strided_rows(f, block->b, block->h, block->i);
+    f->a->kernels->merge(&into, &from, block->rows, f->a->dims.Ev);
+}
 
 /* Computes `count` blocks of head (b, h) together. The first block begins at row i. */
 static attn_status run_abreast(attn_forward *f, size_t b, size_t h, size_t i, size_t count,
@@ -184,14 +219,17 @@ static attn_status run_abreast(attn_forward *f, size_t b, size_t h, size_t i, si
             s->from = from;
             s->to = from + f->plan.part_keys;
             s->goes_on = from > 0;
-            attn_block_stream(f->a, s, 1, packed);
+            attn_block_stream(f->near ? f->near : f->a, s, 1, packed);
         }
         from += f->plan.part_keys;
         if (from < S)
             attn_pool_yield(f->pool);
     } while (from < S);
-    for (size_t n = 0; n < count && status == ATTN_OK; n++)
+    for (size_t n = 0; n < count && status == ATTN_OK; n++) {
+        if (f->near)
+            add_strided(f, &l->runs[n]);
         status = attn_forward_end(f, &l->runs[n], l, err);
+    }
     return status;
 }
 
@@ -252,9 +290,8 @@ static attn_partial partial_at(const attn_forward *f, size_t group, size_t part,
     const attn_attention_dims *d = &f->a->dims;
     const attn_kernels *k = f->a->kernels;
     const size_t heads = attn_group(d);
-    char *at = f->in_parts.sums + ((group * f->plan.parts + part) * heads + g) * sums_bytes(d, k);
-    char *sum = at + attn_align_up(d->L * attn_acc_room(k, d->Ev) * k->elem);
-    return (attn_partial){.acc = at, .sum = sum, .max = sum + d->L * k->lanes * k->elem};
+    return rows_at(
+        f, f->in_parts.sums + ((group * f->plan.parts + part) * heads + g) * sums_bytes(d, k), 0);
 }
 
 static void copy_partial(const attn_forward *f, const attn_partial *to, const attn_partial *from) {
@@ -263,10 +300,6 @@ static void copy_partial(const attn_forward *f, const attn_partial *to, const at
     memcpy(to->max, from->max, d->L * k->elem);
     memcpy(to->sum, from->sum, d->L * k->lanes * k->elem);
     memcpy(to->acc, from->acc, d->L * attn_acc_room(k, d->Ev) * k->elem);
-}
-
-static attn_partial partial_of(const attn_block_work *w) {
-    return (attn_partial){.max = w->max, .sum = w->sum, .acc = w->acc};
 }
 
 /* Prepares the blocks of all heads of group `index` for a pass over keys from … to - 1. If the keys
@@ -393,6 +426,27 @@ static attn_status run_pieces(attn_forward *f, attn_pool *pool, attn_arena *aren
     return run_groups(f, pool, arena, err);
 }
 
+/* Runs both halves of a pass under a strided pattern (strided.c). */
+static attn_status run_halves(attn_forward *f, attn_pool *pool, attn_arena *arena,
+                              attn_error *err) {
+    const attn_attention_dims *d = &f->a->dims;
+    attn_attention near = *f->a;
+    attn_mask mask = attn_mask_near(f->a->mask, d->near);
+    attn_area counted = {0}, area;
+    attn_forward_place_strided(&counted, &f->plan);
+    if (!attn_area_open(&area, &counted, arena))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for sums of strided keys");
+    f->strided = attn_forward_place_strided(&area, &f->plan);
+    near.mask = &mask;
+    f->near = &near;
+    attn_status status = attn_pool_run(pool, d->B * d->Hq * f->plan.strided.pieces_a_head,
+                                       attn_forward_strided, f, f->control, err);
+    if (status == ATTN_OK)
+        status = run_pieces(f, pool, arena, err);
+    f->near = NULL;
+    return status;
+}
+
 /* Packs the keys and values of all heads and runs the pass over them: if the plan says so, or if a
  * pass without packed keys has met NaN, infinity or too large numbers. */
 static attn_status run_packed(attn_attention *a, attn_forward *f, attn_pool *pool,
@@ -403,7 +457,7 @@ static attn_status run_packed(attn_attention *a, attn_forward *f, attn_pool *poo
         return status;
     a->packed = f->packed = packed;
     f->hidden_rows = 0;
-    return run_pieces(f, pool, arena, err);
+    return a->dims.stride ? run_halves(f, pool, arena, err) : run_pieces(f, pool, arena, err);
 }
 
 /* Applies dropout to weights [B, Hq, L, S]. */

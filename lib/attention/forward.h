@@ -3,7 +3,8 @@
  *
  *   plan.c          decides how the pass is divided into tasks, and counts the cost
  *   forward.c       runs the tasks in the pool, and allocates their memory and the results
- *   forward_rows.c  begins a block before its pass over the keys and ends it afterwards */
+ *   forward_rows.c  begins a block before its pass over the keys and ends it afterwards
+ *   strided.c       computes the first half of a pass under a strided pattern */
 #ifndef ATTN_FORWARD_H
 #define ATTN_FORWARD_H
 
@@ -37,9 +38,15 @@ typedef struct attn_forward_parts {
 typedef struct attn_forward {
     const attn_attention *a;
     attn_plan plan;
-    const attn_packed *packed; /* packed keys and values of all heads; NULL: not packed together */
-    attn_forward_lane *lanes;  /* [plan.slots] */
+    /* Keys and values of all heads, packed before the tasks run. NULL: each task packs those of its
+     * own head, or reads them unpacked (plan.way). */
+    const attn_packed *packed;
+    attn_forward_lane *lanes; /* [plan.slots] */
     attn_forward_parts in_parts;
+    /* With a strided pattern: the state of all rows after the first half (strided.c), and the
+     * operation with the mask of the second half. */
+    char *strided;
+    const attn_attention *near;
     const attn_control *control; /* checked between tasks, and between rows that `ref` computes */
     attn_pool *pool;             /* runs the tasks; NULL: the calling thread does */
     attn_results *out;
@@ -61,12 +68,21 @@ attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *po
                                 attn_arena *arena, attn_error *err);
 
 /* Each of these functions takes one kind of memory of a pass from an area (base/area.h): the
- * results, one lane, the states of a plan with several ranges of keys, or for each slot the scratch
- * of attn_cells_fill. */
+ * results, one lane, the states of a plan with several ranges of keys, those of a plan with two
+ * halves, or for each slot the scratch of attn_cells_fill. */
 void attn_forward_place_results(attn_area *area, const attn_plan *p, attn_results *out);
 void attn_forward_place_lane(attn_area *area, const attn_plan *p, attn_forward_lane *l);
 void attn_forward_place_parts(attn_area *area, const attn_plan *p, attn_forward_parts *parts);
+char *attn_forward_place_strided(attn_area *area, const attn_plan *p);
 attn_cells_scratch **attn_forward_place_cells(attn_area *area, const attn_plan *p);
+
+/* Returns the state of the rows of head (b, h) from row i on after the first half. */
+attn_partial attn_forward_strided_rows(const attn_forward *f, size_t b, size_t h, size_t i);
+/* Task: computes the first half of some rows of head index / plan.strided.pieces_a_head. ctx is the
+ * attn_forward, whose keys and values are packed. */
+attn_status attn_forward_strided(void *ctx, size_t index, size_t lane, attn_error *err);
+/* Returns how many cells the first half computes for the heads of batch entry b. */
+double attn_forward_strided_cells(const attn_attention *a, const attn_plan *plan, size_t b);
 
 /* Returns a bit set of the block's rows of which a product or sum with keys and values of these
  * magnitudes could overflow float, or exceed what the kernel table can split into bfloat16

@@ -297,14 +297,15 @@ static size_t first_seen(const attn_attention *a, const uint8_t *bad, unsigned m
     return end;
 }
 
-static const uint8_t *bad_of(const attn_attention *a, const attn_packed *p, size_t b, size_t hkv) {
+const uint8_t *attn_packed_bad(const attn_attention *a, const attn_packed *p, size_t b,
+                               size_t hkv) {
     return p->bad + ((a->dims.sets == 1 ? 0 : b) * a->dims.Hkv + hkv) * a->dims.S;
 }
 
 bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t h, size_t i,
                    unsigned marks) {
     const size_t S = a->dims.S;
-    return first_seen(a, bad_of(a, p, b, attn_kv_head(a, h)), marks, b, h, i, S) < S;
+    return first_seen(a, attn_packed_bad(a, p, b, attn_kv_head(a, h)), marks, b, h, i, S) < S;
 }
 
 static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, size_t j, bool key,
@@ -353,7 +354,7 @@ static attn_status refuse_bad(const attn_attention *a, const attn_packed *p,
     attn_status status = ATTN_OK;
     for (size_t head = 0; head < a->dims.B * a->dims.Hkv && status == ATTN_OK; head++) {
         const size_t b = head / a->dims.Hkv, hkv = head % a->dims.Hkv;
-        status = refuse_bad_head(a, bad_of(a, p, b, hkv), b, hkv, control, err);
+        status = refuse_bad_head(a, attn_packed_bad(a, p, b, hkv), b, hkv, control, err);
     }
     return status;
 }

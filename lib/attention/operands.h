@@ -81,6 +81,8 @@ attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, co
  * [keys, max(score width, Ev)]. Returns false if a number is not finite or too large; then the
  * contents of p are useless. */
 bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t hkv, void *scratch);
+/* Returns the marks [S] of the keys of head (b, hkv). */
+const uint8_t *attn_packed_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t hkv);
 /* Returns whether query row i of head (b, h) sees a key or value with one of these marks. */
 bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t h, size_t i,
                    unsigned marks);

@@ -84,6 +84,24 @@ static void plan_pieces(attn_plan *p) {
     p->pieces_a_head = (p->row_blocks + p->blocks_a_piece - 1) / p->blocks_a_piece;
 }
 
+/* Plans the first half of a pass under a strided pattern. */
+static void plan_strided(attn_plan *p) {
+    enum { RUNS = 4 }; /* blocks of a class that share a tile of keys */
+    const attn_attention_dims *d = p->dims;
+    const size_t stride = (size_t)d->stride, rows = (d->L + stride - 1) / stride;
+    const size_t blocks = (rows + p->kernels->rows - 1) / p->kernels->rows;
+    p->runs = p->runs < blocks ? blocks < RUNS ? blocks : RUNS : p->runs;
+    const size_t unit = p->runs * p->kernels->rows, in_unit = rows < unit ? rows : unit;
+    const double work = operations(d, (double)in_unit) / (double)stride + 1;
+    attn_strided_plan *s = &p->strided;
+    s->units_a_class = (rows + unit - 1) / unit;
+    s->units = stride * s->units_a_class;
+    s->units_a_piece = work < PIECE_OPERATIONS ? (size_t)(PIECE_OPERATIONS / work) : 1;
+    if (s->units_a_piece > s->units)
+        s->units_a_piece = s->units;
+    s->pieces_a_head = (s->units + s->units_a_piece - 1) / s->units_a_piece;
+}
+
 /* Returns whether a task computes a whole group and packs its keys and values itself
  * (ATTN_WAY_HEADS):
  * - batch entries do not share keys and values, which would then be packed several times;
@@ -142,7 +160,10 @@ void attn_plan_make(const attn_attention_dims *d, unsigned want, size_t slots, a
     p->row_blocks = (d->L + k->rows - 1) / k->rows;
     plan_pieces(p);
     p->runs = p->abreast;
-    if (d->L <= ATTN_FEW_QUERIES) {
+    if (d->stride) {
+        p->keeps = false;
+        plan_strided(p);
+    } else if (d->L <= ATTN_FEW_QUERIES) {
         p->way = ATTN_WAY_GROUPS;
         p->runs = attn_group(d);
         p->parts = group_parts(d);
@@ -176,12 +197,13 @@ void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *k
      * - the kernel table can turn numerators into weights, in fp32;
      * - the backward pass does not need the scores themselves, as tanh, Shaw's positions, a
      *   softcap, biases by distance and gradients of bias tensors do;
+     * - the pass has one half (no strided pattern);
      * - the group is not divided, has more than few queries, and has a bit for each of its tiles;
      * - the output is computed (dO . O needs it), and nothing after the passes needs packed
      * keys. */
     p->by_heads = kernels->finish_weights && d->precision == ATTN_PRECISION_FP32 &&
                   !d->tanh_score && !d->relative && !d->softcap && !d->entries && !biases &&
-                  p->chunks == 1 && d->L > ATTN_FEW_QUERIES && tiles > 0 &&
+                  !d->stride && p->chunks == 1 && d->L > ATTN_FEW_QUERIES && tiles > 0 &&
                   tiles <= ATTN_BACKWARD_MOST_TILES && (want & ATTN_WANT_OUTPUT) && !(want & later);
 }
 
@@ -222,6 +244,8 @@ bool attn_plan_count(const attn_plan *p, attn_plan_bytes *bytes) {
     attn_area_take(&work, p->slots, lane.used);
     if (p->parts > 1)
         attn_forward_place_parts(&work, p, &parts);
+    if (p->strided.units)
+        attn_forward_place_strided(&work, p);
     if (attn_plan_fills(p) || p->want & ATTN_WANT_WEIGHTS)
         attn_forward_place_cells(cells, p);
     attn_pack_count(packing, p->dims, p->kernels, p->slots);
@@ -247,4 +271,30 @@ attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, siz
     c.fallback_bytes = bytes.fallback;
     *out = c;
     return ATTN_OK;
+}
+
+/* Returns how many cells the streams over all blocks of batch entry b visit. */
+static double stream_cells(const attn_attention *a, const attn_kernels *k, size_t b) {
+    const attn_attention_dims *d = &a->dims;
+    double cells = 0;
+    for (size_t i = 0; i < d->L; i += k->rows) {
+        const attn_block block = {b, 0, i, d->L - i < k->rows ? d->L - i : k->rows};
+        cells += (double)block.rows * (double)attn_block_keys(a, &block, k);
+    }
+    return (double)d->Hq * cells;
+}
+
+double attn_attention_visited(const attn_attention_dims *dims, const attn_mask *mask) {
+    attn_mask read = dims->stride ? attn_mask_near(mask, dims->near) : *mask;
+    attn_attention a = {.dims = *dims, .mask = &read};
+    attn_plan plan;
+    double cells = 0;
+    attn_plan_make(dims, ATTN_WANT_OUTPUT, 1, &plan);
+    const size_t entries = attn_mask_same_batches(mask) && dims->B > 1 ? 1 : dims->B;
+    for (size_t b = 0; b < entries; b++) {
+        cells += stream_cells(&a, plan.kernels, b);
+        if (dims->stride)
+            cells += attn_forward_strided_cells(&a, &plan, b);
+    }
+    return entries ? cells * (double)dims->B / (double)entries : 0;
 }

@@ -21,6 +21,14 @@ typedef enum attn_way {
     ATTN_WAY_GROUPS, /* the few rows of all heads of a group, with unpacked keys and values */
 } attn_way;
 
+/* How a pass under a strided pattern divides its first half (strided.c). A unit is a run of rows of
+ * one class of a head that share tiles of keys; a task computes several units of a head. */
+typedef struct attn_strided_plan {
+    size_t units_a_class; /* of the class with the most rows */
+    size_t units;         /* of a head, some of which may be empty; 0: the pass has one half */
+    size_t units_a_piece, pieces_a_head;
+} attn_strided_plan;
+
 typedef struct attn_plan {
     const attn_attention_dims *dims;
     const attn_kernels *kernels;
@@ -41,6 +49,7 @@ typedef struct attn_plan {
     size_t pieces_a_head;  /* ATTN_WAY_PACKED: tasks for a head */
     size_t parts; /* ATTN_WAY_GROUPS: the keys of a group are divided into this many ranges,
                    * each of which is a task */
+    attn_strided_plan strided;
 } attn_plan;
 
 /* Makes the plan of a forward pass for the results `want` with `slots` lanes. `dims` must outlive

@@ -66,7 +66,7 @@ static attn_status check_table(const attn_tensor *t, const char *where, int rank
     char have[128];
     if (!t->rank)
         return attn_fail(err, ATTN_EARG, where, "this kind of position needs this table");
-    attn_shape_text(t->dims, t->rank, have, sizeof have);
+    attn_found_text(t, have, sizeof have);
     if (t->rank != rank || t->dims[axis] != expected)
         return attn_fail(err, ATTN_ESHAPE, where,
                          "axis %d of a rank-%d table must be %zu, found %s", axis, rank, expected,

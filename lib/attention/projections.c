@@ -35,14 +35,14 @@ static attn_status check_part(const part *p, attn_tensor *out, size_t *parameter
                               attn_error *err) {
     char have[128];
     if (p->t->rank < 2)
-        return attn_fail(err, ATTN_ESHAPE, p->name, "expected [L, D] or [B, L, D], found rank %d",
-                         p->t->rank);
+        return attn_fail(err, ATTN_ESHAPE, p->name, "expected [L, D] or [B, L, D], found %s",
+                         attn_rank_text(p->t));
     *out = *p->t;
     if (p->b->rank && !p->w->rank)
         return attn_fail(err, ATTN_EARG, p->b_name, "a bias needs its weight");
     if (p->w->rank) {
         const size_t D = p->t->dims[p->t->rank - 1];
-        attn_shape_text(p->w->dims, p->w->rank, have, sizeof have);
+        attn_found_text(p->w, have, sizeof have);
         if (p->w->rank != 2 || p->w->dims[1] != D)
             return attn_fail(err, ATTN_ESHAPE, p->w_name,
                              "expected [out, %zu] (torch.nn.Linear.weight), found %s", D, have);
@@ -138,6 +138,20 @@ static bool add_cost(attn_cost *c, size_t rows, size_t in, size_t out) {
     return true;
 }
 
+/* Adds the bytes that attn_projections_draw takes for the tensors that have no data yet. */
+static bool add_draws(const attn_projections *p, attn_cost *c) {
+    const attn_tensor *const all[] = {&p->w_q, &p->b_q, &p->w_k, &p->b_k,
+                                      &p->w_v, &p->b_v, &p->w_o, &p->b_o};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        size_t n;
+        if (all[i]->rank && !all[i]->data &&
+            (!attn_tensor_count(all[i], &n) || !attn_size_mul(n, sizeof(float), &n) ||
+             !attn_size_add(c->work_bytes, n + ATTN_ALIGN, &c->work_bytes)))
+            return false;
+    }
+    return true;
+}
+
 attn_status attn_projections_cost(const attn_inputs *in, const attn_projections *p, attn_cost *out,
                                   attn_error *err) {
     attn_cost c = {.cells = 0};
@@ -158,6 +172,8 @@ attn_status attn_projections_cost(const attn_inputs *in, const attn_projections 
     }
     if (p->w_o.rank && (!attn_dense_rows(&in->query, &rows) ||
                         !add_cost(&c, rows, p->w_o.dims[1], p->w_o.dims[0])))
+        return too_large(err);
+    if (!add_draws(p, &c))
         return too_large(err);
     *out = c;
     return ATTN_OK;
@@ -344,7 +360,7 @@ attn_status attn_projections_output_backward(const attn_tensor *output, const at
         return attn_fail(err, ATTN_ESHAPE, "grad_output",
                          "expected the output's shape %s, found %s",
                          attn_shape_text(after.dims, after.rank, want, sizeof want),
-                         attn_shape_text(grad_output->dims, grad_output->rank, have, sizeof have));
+                         attn_found_text(grad_output, have, sizeof have));
     if (grad_output->dtype > ATTN_F64)
         return attn_fail(err, ATTN_EDTYPE, "grad_output",
                          "expected floating-point numbers, found %s",

@@ -30,8 +30,8 @@ static attn_status check_tensor(const char *name, const attn_tensor *t, attn_err
     if (t->rank < 2 || t->rank > ATTN_MAX_RANK - 1)
         return attn_fail(err, ATTN_ESHAPE, name,
                          "expected a tensor of rank 2 ([L, E]), 3 ([B, L, E]), 4 ([B, H, L, E]) or "
-                         "up to %d, found rank %d",
-                         ATTN_MAX_RANK - 1, t->rank);
+                         "up to %d, found %s",
+                         ATTN_MAX_RANK - 1, attn_rank_text(t));
     if ((unsigned)t->dtype > ATTN_F64)
         return attn_fail(err, ATTN_EDTYPE, name,
                          "expected float32, float16, bfloat16 or float64, found %s",
@@ -70,7 +70,8 @@ static attn_status split(operand *o, attn_layout layout, size_t heads, attn_erro
         return split_bld(o, heads, err);
     if (layout == ATTN_BLHE && r < 3)
         return attn_fail(err, ATTN_ESHAPE, o->name,
-                         "layout BLHE needs rank 3 ([L, H, E]) or more, found rank %d", r);
+                         "layout BLHE needs rank 3 ([L, H, E]) or more, found %s",
+                         attn_rank_text(o->t));
     o->width = t->dims[r - 1];
     if (layout == ATTN_BLHE) {
         o->batch_rank = r - 3;
@@ -93,7 +94,7 @@ static attn_status same_rank(const operand *q, const operand *o, attn_error *err
     if (o->t->rank == q->t->rank)
         return ATTN_OK;
     attn_shape_text(q->t->dims, q->t->rank, need, sizeof need);
-    attn_shape_text(o->t->dims, o->t->rank, have, sizeof have);
+    attn_found_text(o->t, have, sizeof have);
     return attn_fail(
         err, ATTN_ESHAPE, o->name,
         "%s has shape %s and query %s: both must have the same rank. Give the missing "
@@ -149,8 +150,8 @@ static attn_status split_cache(operand *o, const attn_attention_dims *d, attn_er
     if (t->rank != d->batch_rank + 3 && t->rank != d->batch_rank + 2)
         return attn_fail(err, ATTN_ESHAPE, o->name,
                          "a cache has the shape [batch axes, Hkv, P, E], which is rank %d here; "
-                         "found rank %d",
-                         d->batch_rank + 3, t->rank);
+                         "found %s",
+                         d->batch_rank + 3, attn_rank_text(t));
     o->batch_rank = d->batch_rank;
     o->heads = t->rank == d->batch_rank + 3 ? t->dims[t->rank - 3] : 1;
     o->rows = t->dims[t->rank - 2];
@@ -255,6 +256,36 @@ static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d
     return ATTN_OK;
 }
 
+/* Sets d->stride and d->near if the mask has one strided pattern and otherwise only layers that bound
+ * the interval of a row, and if it saves more than half of the cells to take the keys of the
+ * pattern and those near a query separately. Nothing may depend on the places of keys beside the
+ * mask: no bias by distance and no dropout. */
+static void resolve_stride(const attn_inputs *in, attn_attention_dims *d) {
+    enum { BLOCK = 64, ROWS = 4 }; /* rows of a block; fewest rows of a class */
+    const attn_pattern *strided = NULL;
+    for (size_t l = 0; l < in->mask.count && l < ATTN_MASK_LAYERS; l++) {
+        const attn_mask_layer *layer = &in->mask.layers[l];
+        const bool pattern = layer->kind == ATTN_LAYER_PATTERN;
+        if (pattern && layer->pattern.kind == ATTN_PATTERN_STRIDED && !strided)
+            strided = &layer->pattern;
+        else if (pattern ? layer->pattern.kind != ATTN_PATTERN_LOCAL &&
+                               layer->pattern.kind != ATTN_PATTERN_BLOCK
+                         : layer->kind != ATTN_LAYER_CAUSAL && layer->kind != ATTN_LAYER_WINDOW &&
+                               layer->kind != ATTN_LAYER_LENGTHS)
+            return;
+    }
+    if (!strided || strided->stride < 1 || strided->local < 0 || in->mask.fill != ATTN_FILL_HIDE ||
+        in->dropout_p > 0 ||
+        (in->position.kind != ATTN_POSITION_NONE && in->position.kind != ATTN_POSITION_ROTARY))
+        return;
+    const double S = (double)d->S, near = BLOCK + 2 * (double)strided->local;
+    if ((double)d->L < ROWS * (double)strided->stride ||
+        2 * (S / (double)strided->stride + near) > S)
+        return;
+    d->stride = strided->stride;
+    d->near = strided->local;
+}
+
 /* Returns the number of learned parameters that a head has for biases by distance: 1 for an ALiBi
  * slope that was sent, the number of buckets for T5, the number of distances for relative tables.
  * The shapes of the tables are checked later. */
@@ -345,6 +376,7 @@ static attn_status resolve(const attn_inputs *in, attn_attention_dims *d, attn_s
         in->query.dtype == ATTN_F64 || key->dtype == ATTN_F64 || value->dtype == ATTN_F64;
     d->result = wide ? ATTN_F64 : ATTN_F32;
     status = resolve_kernels(in, d, err);
+    resolve_stride(in, d);
     return status == ATTN_OK ? fill_results(in, d, err) : status;
 }
 

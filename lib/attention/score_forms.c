@@ -23,13 +23,25 @@ static attn_status parameter(const attn_tensor *t, const char *name, int rank, s
         fits = want[a] == SIZE_MAX || t->dims[a] == want[a];
     if (fits)
         return ATTN_OK;
-    attn_shape_text(t->dims, t->rank, have, sizeof have);
+    attn_found_text(t, have, sizeof have);
     if (rank == 1)
         return attn_fail(err, ATTN_ESHAPE, where, "expected shape [%zu], found %s", rows, have);
     if (rows == SIZE_MAX)
         return attn_fail(err, ATTN_ESHAPE, where, "expected shape [A, %zu], found %s", cols, have);
     return attn_fail(err, ATTN_ESHAPE, where, "expected shape [%zu, %zu], found %s", rows, cols,
                      have);
+}
+
+/* Checks the parameter v. Its shape is [A], or [1, A] as a linear layer with one output has it. Sets
+ * *out to v as [A]. */
+static attn_status vector(const attn_tensor *v, size_t A, attn_tensor *out, attn_error *err) {
+    *out = *v;
+    if (v->rank == 2 && v->dims[0] == 1) {
+        out->rank = 1;
+        out->dims[0] = v->dims[1];
+        out->strides[0] = v->strides[1];
+    }
+    return parameter(out, "v", 1, A, 0, err);
 }
 
 /* Plans q . k, with queries and keys as they are. The scale 1/sqrt(E) gives Vaswani et al.,
@@ -56,16 +68,17 @@ static attn_status plan_additive(const attn_score *score, size_t Eq, size_t Ek,
     if (status != ATTN_OK)
         return status;
     const size_t A = score->w_q.dims[0];
+    attn_tensor v = {0};
     status = parameter(&score->w_k, "w_k", 2, A, Ek, err);
     if (status == ATTN_OK)
-        status = parameter(&score->v, "v", 1, A, 0, err);
+        status = vector(&score->v, A, &v, err);
     if (status == ATTN_OK && score->b.rank)
         status = parameter(&score->b, "b", 1, A, 0, err);
     *out = (attn_score_plan){.width = A,
                              .query_map = score->w_q,
                              .key_map = score->w_k,
                              .query_bias = score->b,
-                             .v = score->v,
+                             .v = v,
                              .query_from = &score->w_q,
                              .key_from = &score->w_k};
     return status;
@@ -104,11 +117,10 @@ static attn_status plan_concat(const attn_score *score, size_t Eq, size_t Ek, at
     *out = (attn_score_plan){.width = score->w.dims[0],
                              .query_map = columns(&score->w, Ek, Eq),
                              .key_map = columns(&score->w, 0, Ek),
-                             .v = score->v,
                              .query_from = &score->w,
                              .key_from = &score->w,
                              .query_column = Ek};
-    return parameter(&score->v, "v", 1, out->width, 0, err);
+    return vector(&score->v, out->width, &out->v, err);
 }
 
 static const attn_score_form concat_form = {.unit_scale = true, .plan = plan_concat};

@@ -69,6 +69,24 @@ void attn_block_interval(const attn_attention *a, const attn_block *block, size_
         *lo = *hi = 0;
 }
 
+void attn_block_narrow(const attn_attention *a, const attn_block *block, const attn_kernels *k,
+                       size_t *from, size_t *to) {
+    attn_mask_narrow(a->mask, block->b, block->i, block->rows, from, to);
+    if (*from < *to) /* a packed tile can only be entered at a multiple of k->panel keys */
+        *from -= *from % k->keys % k->panel;
+}
+
+size_t attn_block_keys(const attn_attention *a, const attn_block *block, const attn_kernels *k) {
+    size_t lo, hi, keys = 0;
+    attn_block_interval(a, block, &lo, &hi);
+    for (size_t tile = lo / k->keys * k->keys; tile < hi; tile += k->keys) {
+        size_t from = lo > tile ? lo : tile, to = hi - tile < k->keys ? hi : tile + k->keys;
+        attn_block_narrow(a, block, k, &from, &to);
+        keys += to - from;
+    }
+    return keys;
+}
+
 static void *row_of(void *base, size_t row, size_t width, const attn_kernels *k) {
     return (char *)base + row * width * k->elem;
 }
@@ -211,17 +229,21 @@ static void start_sinks(const attn_attention *a, const attn_block *block, attn_b
     k->softmax(w->tile, block->rows, 1, w->max, w->sum, w->factor);
 }
 
+void attn_block_clear(const attn_attention *a, size_t rows, attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    if (k->plain || a->sinks) /* else the factor of the first tile is 0, and acc is overwritten */
+        memset(w->acc, 0, rows * attn_acc_room(k, a->dims.Ev) * k->elem);
+    memset(w->sum, 0, rows * k->lanes * k->elem);
+    memset(w->term_sums, 0, rows * a->rule.relative * k->elem);
+    for (size_t r = 0; r < rows; r++)
+        set(w->max, r, -INFINITY, k);
+}
+
 /* Sets the state of a block as it is before its first tile. */
 static void start(const attn_attention *a, const attn_stream *s) {
     const attn_block *block = &s->block;
     attn_block_work *w = s->w;
-    const attn_kernels *k = w->kernels;
-    if (k->plain || a->sinks) /* else the factor of the first tile is 0, and acc is overwritten */
-        memset(w->acc, 0, block->rows * attn_acc_room(k, a->dims.Ev) * k->elem);
-    memset(w->sum, 0, block->rows * k->lanes * k->elem);
-    memset(w->term_sums, 0, block->rows * a->rule.relative * k->elem);
-    for (size_t r = 0; r < block->rows; r++)
-        set(w->max, r, -INFINITY, k);
+    attn_block_clear(a, block->rows, w);
     if (!s->query_packed)
         attn_block_begin(a, block, s->q, s->ldq, w);
     else if (a->rule.relative)
@@ -257,7 +279,8 @@ static void drop(const attn_attention *a, const attn_block *block, size_t j0, si
                       row_of(w->tile, r, k->keys, k));
 }
 
-/* Adds the numerators of a tile to w->term_sums, by distance, for Shaw's value table. */
+/* Multiplies w->term_sums by the rows' factors and adds the numerators of a tile, by distance, for
+ * Shaw's value table. */
 static void collect_terms(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
                           attn_block_work *w) {
     const attn_kernels *k = w->kernels;
@@ -286,15 +309,12 @@ static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t ti
                row_of(s->w->max, r, 1, k), k->elem);
 }
 
-/* Fills cells [j0, j0 + n) of s->kept for a tile of which no row of the block sees a key. */
-static void hide_tile(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
+/* Fills cells [from, to) of s->kept, which no row of the block sees. */
+static void hide_cells(const attn_attention *a, const attn_stream *s, size_t from, size_t to) {
     const attn_kernels *k = s->w->kernels;
-    if (!s->kept)
-        return;
-    keep_maxima(a, s, j0 / k->keys);
-    for (size_t r = 0; r < s->block.rows; r++)
-        for (size_t j = 0; j < n; j++)
-            set(s->kept, r * a->dims.S + j0 + j, k->finish_weights ? 0 : -INFINITY, k);
+    for (size_t r = 0; s->kept && r < s->block.rows; r++)
+        for (size_t j = from; j < to; j++)
+            set(s->kept, r * a->dims.S + j, k->finish_weights ? 0 : -INFINITY, k);
 }
 
 bool attn_block_is_edited(const attn_attention *a, size_t n, const attn_block_work *w) {
@@ -446,11 +466,45 @@ static void visit_unpacked(const attn_attention *a, const attn_stream *streams, 
                                                                 n, a->dims.Ev, f.factor));
 }
 
+/* Processes keys j0 … j0 + n - 1 and their values for all streams. */
+static void visit_tiles(const attn_attention *a, const attn_stream *streams, size_t count,
+                        const attn_packed *packed, size_t j0, size_t n) {
+    const attn_block *first = &streams[0].block;
+    const attn_kernels *k = streams[0].w->kernels;
+    const size_t hkv = attn_kv_head(a, first->h);
+    if (!packed && k->score_unpacked && !a->score_v) {
+        visit_unpacked(a, streams, count, j0, n);
+        return;
+    }
+    if (!packed) {
+        attn_block_load_keys(a, first->b, hkv, j0, n, streams[0].w);
+        load_values(a, first->b, hkv, j0, n, streams[0].w);
+    }
+    for (size_t s = 0; s < count; s++)
+        visit_tile(a, &streams[s], packed, j0, n);
+}
+
+/* Processes those of the keys [from, to), which are in one tile, that a row of the blocks can see,
+ * and what lies between them. */
+static void visit_keys(const attn_attention *a, const attn_stream *streams, size_t count,
+                       const attn_packed *packed, size_t from, size_t to) {
+    const attn_kernels *k = streams[0].w->kernels;
+    size_t lo = from, hi = to;
+    attn_block_narrow(a, &streams[0].block, k, &lo, &hi);
+    for (size_t s = 0; s < count; s++) {
+        hide_cells(a, &streams[s], from, lo);
+        hide_cells(a, &streams[s], hi, to);
+        if (lo == hi && streams[s].kept)
+            keep_maxima(a, &streams[s], from / k->keys);
+    }
+    if (lo < hi)
+        visit_tiles(a, streams, count, packed, lo, hi - lo);
+}
+
 void attn_block_stream(const attn_attention *a, const attn_stream *streams, size_t count,
                        const attn_packed *packed) {
     const attn_block *first = &streams[0].block;
     const attn_kernels *k = streams[0].w->kernels;
-    const size_t hkv = attn_kv_head(a, first->h);
     size_t lo, hi, pass_lo, pass_hi;
     for (size_t s = 0; s < count; s++)
         if (!streams[s].goes_on)
@@ -466,29 +520,12 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
     for (size_t tile = lo / k->keys * k->keys; tile < hi; tile += k->keys) {
         if (streams[0].control && attn_control_check(streams[0].control, NULL) != ATTN_OK)
             return;
-        /* Keys [j, j + n) of this tile are visited. j is lo or, since a packed tile can only be
-         * entered at a multiple of k->panel keys, a little lower. */
-        const size_t j = lo > tile ? lo - (lo - tile) % k->panel : tile;
-        const size_t n = (hi - tile < k->keys ? hi : tile + k->keys) - j;
         if (tile >= pass_lo && tile + k->keys <= pass_hi) {
             tile += (pass_tiles(a, streams, packed, tile, pass_hi) - 1) * k->keys;
             continue;
         }
-        const bool hidden = attn_mask_tile_hidden(a->mask, first->b, first->i, first->rows, j, n);
-        const bool unpacked = !packed && k->score_unpacked && !a->score_v;
-        if (!hidden && unpacked) {
-            visit_unpacked(a, streams, count, j, n);
-            continue;
-        }
-        if (!hidden && !packed) {
-            attn_block_load_keys(a, first->b, hkv, j, n, streams[0].w);
-            load_values(a, first->b, hkv, j, n, streams[0].w);
-        }
-        for (size_t s = 0; s < count; s++)
-            if (hidden)
-                hide_tile(a, &streams[s], j, n);
-            else
-                visit_tile(a, &streams[s], packed, j, n);
+        const size_t from = lo > tile ? lo : tile, to = hi - tile < k->keys ? hi : tile + k->keys;
+        visit_keys(a, streams, count, packed, from, to);
     }
     for (size_t s = 0; s < count; s++)
         for (size_t r = 0; a->rule.values && r < first->rows; r++)

@@ -48,6 +48,16 @@ typedef struct attn_block {
 /* Computes an interval [*lo, *hi) of keys outside of which no row of the block sees a key. */
 void attn_block_interval(const attn_attention *a, const attn_block *block, size_t *lo, size_t *hi);
 
+/* Sets acc, max and sum of `rows` rows as they are before the first tile, without a sink. */
+void attn_block_clear(const attn_attention *a, size_t rows, attn_block_work *w);
+/* Narrows the keys [*from, *to) of one tile to those that attn_block_stream visits: from the first
+ * to the last key that a row of the block can see, and up to k->panel - 1 keys before them. If no
+ * row sees a key, *from = *to afterwards. */
+void attn_block_narrow(const attn_attention *a, const attn_block *block, const attn_kernels *k,
+                       size_t *from, size_t *to);
+/* Returns the number of keys that attn_block_stream visits for a block. */
+size_t attn_block_keys(const attn_attention *a, const attn_block *block, const attn_kernels *k);
+
 /* Prepares the queries q [rows, score width] with row stride ldq of a block before its first tile.
  * It calls the two functions after it, each if it is needed. */
 void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,

@@ -54,7 +54,7 @@ typedef struct block {
     void *heap;                  /* pointer from malloc; NULL: the block is mapped */
     int64_t since_ns;            /* time when it was freed */
     struct block *newer, *older; /* neighbours in the list of all kept blocks, by that time */
-    struct block *next, **link;  /* next block of its class, and the pointer to this block */
+    struct block *next, **link;  /* next block of its class; address of the pointer to this block */
 } block;
 
 _Static_assert(sizeof(block) <= ATTN_ALIGN, "the header keeps the alignment");

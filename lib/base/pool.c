@@ -65,7 +65,7 @@ typedef struct run {
     priority priority;
     int64_t helped_ns;         /* time that helpers have worked for this run */
     uint64_t busy[LANE_WORDS]; /* bit set of the lanes in use */
-    pthread_cond_t done;       /* signalled when all pieces have ended */
+    pthread_cond_t done;       /* signalled when all claimed pieces have ended */
     attn_status status;
     size_t failed_at; /* lowest number of a failed piece; its error is in `error` */
     attn_error error;

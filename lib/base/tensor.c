@@ -74,6 +74,22 @@ char *attn_shape_text(const size_t *dims, int rank, char *buf, size_t size) {
     return buf;
 }
 
+const char *attn_rank_text(const attn_tensor *t) {
+    static const char *const names[] = {"rank 0", "rank 1", "rank 2", "rank 3", "rank 4",
+                                        "rank 5", "rank 6", "rank 7", "rank 8"};
+    _Static_assert(sizeof names / sizeof *names == ATTN_MAX_RANK + 1, "a name for each rank");
+    if (t->rank == 1 && t->dims[0] == 0)
+        return "an empty list";
+    return t->rank < 0 || t->rank > ATTN_MAX_RANK ? "a rank out of range" : names[t->rank];
+}
+
+char *attn_found_text(const attn_tensor *t, char *buf, size_t size) {
+    if (t->rank != 1 || t->dims[0] != 0)
+        return attn_shape_text(t->dims, t->rank, buf, size);
+    snprintf(buf, size, "an empty list");
+    return buf;
+}
+
 /* --- access by (batch, head, row, column), by rows, and as dense copies --- */
 
 const void *attn_view_at(const attn_view *v, size_t b, size_t h, size_t i, size_t j) {

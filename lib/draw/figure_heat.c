@@ -30,8 +30,9 @@ static void put_rectangles(attn_svg *s, const attn_heat_plan *plan, const attn_p
             const size_t i = r * plan->C + c;
             if (panel->state[i] == ATTN_CELL_HIDDEN)
                 continue;
-            attn_svg_rect(s, x + (double)c * plan->cell_w, y + (double)r * plan->cell_h,
-                          plan->cell_w - plan->gap, plan->cell_h - plan->gap);
+            const double left = attn_heat_x(plan, c), top = attn_heat_y(plan, r);
+            attn_svg_rect(s, x + left, y + top, attn_heat_x(plan, c + 1) - left - plan->gap,
+                          attn_heat_y(plan, r + 1) - top - plan->gap);
             attn_svg_fill(s, colour_of(plan, panel, i));
             attn_svg_end(s);
         }
@@ -46,20 +47,22 @@ static void put_hatching(attn_svg *s, const attn_heat_plan *plan, const attn_pan
     attn_svg_put(s, "<path class=\"hidden\" fill=\"url(#hatch)\" d=\"");
     for (size_t r = 0; r < plan->R; r++) {
         const uint8_t *row = panel->state + r * plan->C;
+        const double up = attn_heat_y(plan, r), down = attn_heat_y(plan, r + 1);
         for (size_t c = 0; c < plan->C;) {
             size_t to = c;
             while (to < plan->C && row[to] == ATTN_CELL_HIDDEN)
                 to++;
             if (to > c) {
-                const double width = (double)(to - c) * plan->cell_w - plan->gap;
+                const double left = attn_heat_x(plan, c);
+                const double width = attn_heat_x(plan, to) - left - plan->gap;
                 attn_svg_put(s, "M");
-                attn_svg_number(s, x + (double)c * plan->cell_w);
+                attn_svg_number(s, x + left);
                 attn_svg_put(s, " ");
-                attn_svg_number(s, y + (double)r * plan->cell_h);
+                attn_svg_number(s, y + up);
                 attn_svg_put(s, "h");
                 attn_svg_number(s, width);
                 attn_svg_put(s, "v");
-                attn_svg_number(s, plan->cell_h - plan->gap);
+                attn_svg_number(s, down - up - plan->gap);
                 attn_svg_put(s, "h");
                 attn_svg_number(s, -width);
                 attn_svg_put(s, "z");
@@ -68,6 +71,13 @@ static void put_hatching(attn_svg *s, const attn_heat_plan *plan, const attn_pan
         }
     }
     attn_svg_put(s, "\"/>\n");
+}
+
+/* Moves (x, y) from the upper left corner of a panel to the middle of its cell i. */
+static void middle(const attn_heat_plan *plan, size_t i, double *x, double *y) {
+    const size_t r = i / plan->C, c = i % plan->C;
+    *x += (attn_heat_x(plan, c) + attn_heat_x(plan, c + 1) - plan->gap) / 2;
+    *y += (attn_heat_y(plan, r) + attn_heat_y(plan, r + 1) - plan->gap) / 2;
 }
 
 static void put_values(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
@@ -80,9 +90,9 @@ static void put_values(attn_svg *s, const attn_heat_plan *plan, const attn_panel
             continue;
         face.fill = attn_draw_ink(colour_of(plan, panel, i));
         attn_heat_value_text(plan, panel->values[i], text);
-        attn_svg_text(s, x + ((double)(i % plan->C) + 0.5) * plan->cell_w - plan->gap / 2,
-                      y + ((double)(i / plan->C) + 0.5) * plan->cell_h - plan->gap / 2, &face,
-                      text);
+        double at[2] = {x, y};
+        middle(plan, i, &at[0], &at[1]);
+        attn_svg_text(s, at[0], at[1], &face, text);
     }
     attn_svg_put(s, "</g>\n");
 }
@@ -99,9 +109,9 @@ static void put_marks(attn_svg *s, const attn_heat_plan *plan, const attn_panel 
         const bool hidden = panel->state[i] == ATTN_CELL_HIDDEN;
         face.fill = hidden ? attn_draw_palette_of(plan->options->theme)->text
                            : attn_draw_ink(colour_of(plan, panel, i));
-        attn_svg_text(s, x + ((double)(i % plan->C) + 0.5) * plan->cell_w - plan->gap / 2,
-                      y + ((double)(i / plan->C) + 0.5) * plan->cell_h - plan->gap / 2, &face,
-                      hidden ? "✗" : "✓");
+        double at[2] = {x, y};
+        middle(plan, i, &at[0], &at[1]);
+        attn_svg_text(s, at[0], at[1], &face, hidden ? "✗" : "✓");
     }
     attn_svg_put(s, "</g>\n");
 }
@@ -123,20 +133,24 @@ static uint8_t index_of(const attn_heat_plan *plan, const attn_panel *panel, siz
 }
 
 /* Makes the image of a panel: palette indices [size[0], size[1]], each cell as many pixels as on
- * the page. Some programs (librsvg 2.54) blur pixels when they enlarge an image, so an image with
+ * the page, at least one. Some programs (librsvg 2.54) blur pixels when they enlarge an image, so an image with
  * one pixel a cell would not do. Returns NULL if memory runs out. */
 static uint8_t *paint(const attn_heat_plan *plan, const attn_panel *panel, size_t size[2]) {
-    const size_t tall = plan->cell_h >= 1 ? (size_t)plan->cell_h : 1;
-    const size_t wide = plan->cell_w >= 1 ? (size_t)plan->cell_w : 1;
-    size[0] = plan->R * tall;
-    size[1] = plan->C * wide;
+    const bool tall = plan->cell_h >= 1, wide = plan->cell_w >= 1;
+    size[0] = tall ? (size_t)plan->plot_h : plan->R;
+    size[1] = wide ? (size_t)plan->plot_w : plan->C;
     uint8_t *pixels = attn_arena_zeroed(plan->arena, size[0], size[1]);
     for (size_t r = 0; pixels && r < plan->R; r++) {
-        uint8_t *row = pixels + r * tall * size[1];
-        for (size_t c = 0; c < plan->C; c++)
-            memset(row + c * wide, index_of(plan, panel, r * plan->C + c), wide);
-        for (size_t k = 1; k < tall; k++)
-            memcpy(row + k * size[1], row, size[1]);
+        const size_t top = tall ? (size_t)attn_heat_y(plan, r) : r;
+        const size_t end = tall ? (size_t)attn_heat_y(plan, r + 1) : r + 1;
+        uint8_t *row = pixels + top * size[1];
+        for (size_t c = 0; c < plan->C; c++) {
+            const size_t left = wide ? (size_t)attn_heat_x(plan, c) : c;
+            const size_t right = wide ? (size_t)attn_heat_x(plan, c + 1) : c + 1;
+            memset(row + left, index_of(plan, panel, r * plan->C + c), right - left);
+        }
+        for (size_t k = top + 1; k < end; k++)
+            memcpy(pixels + k * size[1], row, size[1]);
     }
     return pixels;
 }
@@ -408,6 +422,7 @@ attn_status attn_figure_check(const attn_figure_options *o, attn_error *err) {
         unsigned value, last;
     } choices[] = {{"colormap", o->colormap, ATTN_COLORMAP_CIVIDIS},
                    {"transform", o->transform, ATTN_LOG},
+                   {"aspect", o->aspect, ATTN_ASPECT_STRETCHED},
                    {"theme", o->theme, ATTN_THEME_DARK}};
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         if (choices[i].value > choices[i].last)
@@ -416,7 +431,11 @@ attn_status attn_figure_check(const attn_figure_options *o, attn_error *err) {
     if (o->tick_rotation > 90)
         return attn_fail(err, ATTN_EARG, "tick_rotation", "expected 0 to 90 degrees, found %d",
                          o->tick_rotation);
-    return ATTN_OK;
+    const bool wide = o->width >= 0 && o->width <= ATTN_FIGURE_MOST;
+    if (wide && o->height >= 0 && o->height <= ATTN_FIGURE_MOST)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_EARG, wide ? "height" : "width", "expected 0 to %.0f, found %g",
+                     ATTN_FIGURE_MOST, wide ? o->height : o->width);
 }
 
 static attn_status check(const attn_figure_heat *data, const attn_figure_options *o,
@@ -429,10 +448,10 @@ static attn_status check(const attn_figure_heat *data, const attn_figure_options
     return attn_figure_check(o, err);
 }
 
-static void put_row_labels(attn_svg *s, const attn_heat_plan *plan, double x, double y) {
+static void put_row_labels(attn_svg *s, const attn_heat_plan *plan, const attn_axis_plan *axis,
+                           double x, double y) {
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);
     const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->text, .anchor = ATTN_ANCHOR_END};
-    const attn_axis_plan *axis = &plan->row_plan;
     attn_svg_put(s, "<g class=\"rows\">\n");
     for (size_t i = 0; i < axis->count; i++) {
         const double at = y + axis->at[i] * plan->cell_h - plan->gap / 2;
@@ -443,9 +462,9 @@ static void put_row_labels(attn_svg *s, const attn_heat_plan *plan, double x, do
     attn_svg_put(s, "</g>\n");
 }
 
-static void put_col_labels(attn_svg *s, const attn_heat_plan *plan, double x, double y) {
+static void put_col_labels(attn_svg *s, const attn_heat_plan *plan, const attn_axis_plan *axis,
+                           double x, double y) {
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);
-    const attn_axis_plan *axis = &plan->col_plan;
     const bool upright = axis->turn == 0;
     const attn_svg_face face = {.size = ATTN_TICK_SIZE,
                                 .fill = p->text,
@@ -477,10 +496,11 @@ static void put_panel(attn_svg *s, const attn_heat_plan *plan, size_t i) {
     attn_svg_put(s, " fill=\"none\"");
     attn_svg_stroke(s, p->frame, 1);
     attn_svg_end(s);
-    if (i % plan->across == 0)
-        put_row_labels(s, plan, x, y);
-    if (i + plan->across >= plan->count)
-        put_col_labels(s, plan, x, y + plan->plot_h - plan->gap);
+    const attn_panel *labelled = &plan->panels[plan->own ? i : 0];
+    if (plan->own || i % plan->across == 0)
+        put_row_labels(s, plan, &labelled->row_plan, x, y);
+    if (plan->own || i + plan->across >= plan->count)
+        put_col_labels(s, plan, &labelled->col_plan, x, y + plan->plot_h - plan->gap);
     attn_svg_put(s, "</g>\n");
 }
 
@@ -500,7 +520,7 @@ static void put_names(attn_svg *s, const attn_heat_plan *plan, double bottom) {
                                      name.size, fmax(wide, 200)));
     name.turn = -90;
     if (o->y_label)
-        attn_svg_text(s, ATTN_PAD + 6, plan->top + high / 2, &name,
+        attn_svg_text(s, plan->content_x + ATTN_PAD + 6, plan->top + high / 2, &name,
                       attn_svg_label(s->t->arena, attn_svg_title(s->t->arena, o->y_label),
                                      name.size, fmax(high, 100)));
 }
@@ -531,7 +551,7 @@ static void write(attn_svg *s, const attn_heat_plan *plan) {
     put_definitions(s, plan);
     double x, y;
     attn_heat_corner(plan, plan->count - 1, &x, &y);
-    double bottom = y + plan->plot_h + plan->col_plan.room;
+    double bottom = y + plan->plot_h + plan->col_room;
     put_names(s, plan, bottom);
     for (size_t i = 0; i < plan->count && !s->t->failed; i++)
         put_panel(s, plan, i);

@@ -28,6 +28,11 @@
 #define FILLS      8.0
 #define NAME_MOST  220.0
 #define LINE_WIDTH 1.8
+/* least width and height of a plot in a figure of a given size, pixels */
+#define SIZED_LEAST 40.0
+/* in a figure of a given size, least distance of two ticks along x and along y, pixels */
+#define TICK_W 50.0
+#define TICK_H 20.0
 
 typedef struct line_plan {
     const attn_figure_curves *data;
@@ -69,6 +74,11 @@ static void widen_empty(double *low, double *high) {
     }
 }
 
+/* Returns how many ticks an axis has: `usual` of them, or fewer along a short axis. */
+static size_t most_ticks(size_t usual, double length, double apart) {
+    return (size_t)fmax(2, fmin((double)usual, floor(length / apart)));
+}
+
 /* Finds the ranges of x and y and their ticks. The range of y extends to multiples of the tick
  * step. It begins at 0 if the smallest y is positive and below half the largest. */
 static void read_ranges(line_plan *plan) {
@@ -96,9 +106,11 @@ static void read_ranges(line_plan *plan) {
         plan->y_low = floor(plan->y_low / plan->y_step + 1e-9) * plan->y_step;
     if (isnan(o->vmax))
         plan->y_high = ceil(plan->y_high / plan->y_step - 1e-9) * plan->y_step;
-    plan->y_count = attn_figure_ticks(plan->y_low, plan->y_high, 9, plan->y_ticks);
-    plan->x_count = attn_figure_ticks(plan->x_low, plan->x_high, plan->data->panels > 1 ? 8 : 11,
-                                      plan->x_ticks);
+    plan->y_count = attn_figure_ticks(plan->y_low, plan->y_high,
+                                      most_ticks(9, plan->plot_h, TICK_H), plan->y_ticks);
+    plan->x_count = attn_figure_ticks(
+        plan->x_low, plan->x_high,
+        most_ticks(plan->data->panels > 1 ? 8 : 11, plan->plot_w, TICK_W), plan->x_ticks);
     plan->x_step = plan->x_count > 1 ? plan->x_ticks[1] - plan->x_ticks[0] : 1;
 }
 
@@ -141,36 +153,81 @@ static double y_room(const line_plan *plan) {
     return ceil(widest) + 10;
 }
 
-static attn_status lay_out(line_plan *plan, attn_error *err) {
+/* Sets *plot to the length of each of `panels` plots along a side of the figure that is `given`
+ * pixels long, of which labels, gaps and titles take `rest`. given = 0: *plot stays as it is.
+ * ATTN_EARG at `side`: it is too short. */
+static attn_status fit(double given, double rest, size_t panels, const char *side, double *plot,
+                       attn_error *err) {
+    if (!(given > 0))
+        return ATTN_OK;
+    *plot = floor((given - rest) / (double)panels);
+    if (*plot >= SIZED_LEAST)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_EARG, side,
+                     "expected a %s of at least %.0f, because labels and titles take %.0f and a "
+                     "panel at least %.0f, found %.0f",
+                     side, rest + (double)panels * SIZED_LEAST, rest, SIZED_LEAST, given);
+}
+
+/* Chooses the size of a plot before the labels are known, for the number of ticks. */
+static void guess_plot(line_plan *plan) {
     const attn_figure_options *o = plan->options;
-    const attn_figure_curves *data = plan->data;
+    const bool single = plan->data->panels == 1;
+    plan->plot_w = single ? SINGLE_W : PANEL_W;
+    plan->plot_h = single ? SINGLE_H : PANEL_H;
+    if (o->width > 0)
+        plan->plot_w = (o->width - 4 * ATTN_PAD) / (double)plan->across - GAP_X;
+    if (o->height > 0)
+        plan->plot_h = (o->height - 4 * ATTN_PAD) / (double)plan->down - GAP_Y - TICK_ROOM;
+}
+
+static attn_status place_title(line_plan *plan, attn_error *err) {
     const attn_svg_face face = {.size = ATTN_HEAD_SIZE, .bold = true};
-    size_t across = o->columns ? o->columns : data->panels <= 1 ? 1 : data->panels <= 4 ? 2 : 3;
-    plan->across = across < data->panels ? across : data->panels;
-    plan->down = (data->panels + plan->across - 1) / plan->across;
-    plan->plot_w = data->panels == 1 ? SINGLE_W : PANEL_W;
-    plan->plot_h = data->panels == 1 ? SINGLE_H : PANEL_H;
-    read_ranges(plan);
-    attn_status status = read_names(plan, err);
-    if (status)
-        return status;
-    const double head = (data->titles ? HEAD : 0) + ROW * plan->legend_rows;
-    const double tick_room = y_room(plan);
-    plan->pitch_x = plan->plot_w + GAP_X + tick_room;
-    plan->pitch_y = plan->plot_h + GAP_Y + head + TICK_ROOM;
+    const char *title = plan->options->title;
+    plan->line_count = title ? attn_svg_lines(plan->arena, title, &face, plan->width - 2 * ATTN_PAD,
+                                              plan->lines, ATTN_TITLE_LINES)
+                             : 0;
+    return plan->line_count >= 0
+               ? ATTN_OK
+               : attn_fail(err, ATTN_ENOMEM, "", "no memory left for the title of a figure");
+}
+
+static attn_status place_across(line_plan *plan, attn_error *err) {
+    const attn_figure_options *o = plan->options;
+    const double tick_room = y_room(plan), gaps = (double)(plan->across - 1) * (GAP_X + tick_room);
     plan->left = ATTN_PAD + (o->y_label ? AXIS_NAME : 0) + tick_room;
-    plan->width =
-        plan->left + plan->pitch_x * (double)plan->across - GAP_X - tick_room + 2 * ATTN_PAD;
-    plan->line_count =
-        o->title ? attn_svg_lines(plan->arena, o->title, &face, plan->width - 2 * ATTN_PAD,
-                                  plan->lines, ATTN_TITLE_LINES)
-                 : 0;
-    if (plan->line_count < 0)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the title of a figure");
+    const double rest = plan->left + gaps + 2 * ATTN_PAD;
+    attn_status status = fit(o->width, rest, plan->across, "width", &plan->plot_w, err);
+    plan->pitch_x = plan->plot_w + GAP_X + tick_room;
+    plan->width = o->width > 0 ? o->width : rest + (double)plan->across * plan->plot_w;
+    return status;
+}
+
+static attn_status place_down(line_plan *plan, attn_error *err) {
+    const attn_figure_options *o = plan->options;
+    const double head = (plan->data->titles ? HEAD : 0) + ROW * plan->legend_rows;
+    const double gaps = (double)plan->down * (GAP_Y + head + TICK_ROOM) - GAP_Y - head;
     plan->top = ATTN_PAD + plan->line_count * ATTN_LINE + (plan->line_count ? 8 : 0) + head;
-    plan->height = plan->top + plan->pitch_y * (double)plan->down - GAP_Y - head +
-                   (o->x_label ? AXIS_NAME : 4) + ATTN_PAD;
-    return ATTN_OK;
+    const double rest = plan->top + gaps + (o->x_label ? AXIS_NAME : 4) + ATTN_PAD;
+    attn_status status = fit(o->height, rest, plan->down, "height", &plan->plot_h, err);
+    plan->pitch_y = plan->plot_h + GAP_Y + head + TICK_ROOM;
+    plan->height = o->height > 0 ? o->height : rest + (double)plan->down * plan->plot_h;
+    return status;
+}
+
+static attn_status lay_out(line_plan *plan, attn_error *err) {
+    const size_t panels = plan->data->panels, columns = plan->options->columns;
+    const size_t across = columns ? columns : panels <= 1 ? 1 : panels <= 4 ? 2 : 3;
+    plan->across = across < panels ? across : panels;
+    plan->down = (panels + plan->across - 1) / plan->across;
+    guess_plot(plan);
+    read_ranges(plan);
+    attn_status status = place_across(plan, err);
+    if (!status)
+        status = read_names(plan, err);
+    if (!status)
+        status = place_title(plan, err);
+    return status ? status : place_down(plan, err);
 }
 
 /* --- drawing --- */

@@ -47,6 +47,14 @@ typedef struct attn_axis_plan {
     double overhang; /* pixels by which turned column labels extend left of the first cell */
 } attn_axis_plan;
 
+/* Make the labels of the rows and of the columns. `cell` is the height or width of a cell in
+ * pixels. `turn` is the rotation of column labels in degrees, 0 … 90, or -1: 0, 45 or 90, chosen by
+ * the width of the labels. ATTN_ENOMEM: the arena is full. */
+attn_status attn_axis_rows(const attn_axis *axis, double cell, attn_arena *arena,
+                           attn_axis_plan *out, attn_error *err);
+attn_status attn_axis_cols(const attn_axis *axis, double cell, int turn, attn_arena *arena,
+                           attn_axis_plan *out, attn_error *err);
+
 /* --- a heatmap's picture --- */
 
 enum { ATTN_CELL_SEEN = 0, ATTN_CELL_HIDDEN, ATTN_CELL_NAN };
@@ -57,6 +65,10 @@ typedef struct attn_panel {
     const float *values;  /* [R, C] */
     const uint8_t *state; /* [R, C], ATTN_CELL_* */
     const char *title;    /* NULL: the panel has no title */
+    /* Labels of the panel's rows and columns, in the order in which they are drawn. If all panels
+     * have the same labels, only the first panel has them. */
+    attn_axis rows, cols;
+    attn_axis_plan row_plan, col_plan;
 } attn_panel;
 
 /* A heatmap figure. All lengths are pixels; R and C count cells of a panel, after transposing. */
@@ -65,7 +77,7 @@ typedef struct attn_heat_plan {
     attn_arena *arena;
     attn_panel *panels;
     size_t count, R, C;
-    attn_axis rows, cols;
+    bool own; /* panels have labels of their own */
     /* a cell shows the maximum (else the mean) of its weights; cells cover several weights */
     bool largest, pooled;
     size_t step[2]; /* rows and columns of the matrix in a cell, after transposing */
@@ -79,26 +91,36 @@ typedef struct attn_heat_plan {
     bool image;
     size_t across, down;
     double cell_w, cell_h, plot_w, plot_h, gap; /* `gap` is the distance between cells, 0 or 1 */
-    attn_axis_plan row_plan, col_plan;
+    /* pixels beside the rows and below the columns of a panel for its labels; pixels by which turned
+     * column labels extend left of it */
+    double row_room, col_room, overhang;
     /* upper left corner of the first panel; distances between corners of neighbouring panels */
     double left, top, pitch_x, pitch_y;
-    double content_w, width, height;
+    double gap_x, gap_y; /* between neighbouring panels */
+    /* left end of the name of the rows; right end of the labels of the colour bar and its margin */
+    double content_x, content_w;
+    double width, height;
     const char *lines[ATTN_TITLE_LINES];
     int line_count;
 } attn_heat_plan;
 
-/* Checks that the enums and the label rotation of the options are in range. Returns ATTN_EARG and
- * the name of the option if one is not. */
+/* Checks that the enums, the label rotation and the size of the options are in range. Returns
+ * ATTN_EARG and the name of the option if one is not. */
 attn_status attn_figure_check(const attn_figure_options *options, attn_error *err);
 
 /* The two steps of the plan, in this order: cells, colour scale and format; then sizes and
  * positions. ATTN_ESHAPE: the heatmaps have unequal shapes. ATTN_EARG: a bound or a format is
- * wrong. ATTN_ENOMEM: the arena is full. */
+ * wrong, or the size is too small. ATTN_ENOMEM: the arena is full. */
 attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *data,
                                 attn_error *err);
 attn_status attn_heat_plan_layout(attn_heat_plan *plan, attn_error *err);
 /* Writes a value in the plan's format, as the cells show it. */
 void attn_heat_value_text(const attn_heat_plan *plan, double value, char text[32]);
+/* Return the distance in pixels between the left edge of a panel and that of column c, or between
+ * the upper edge of a panel and that of row r. Cells of at least one pixel begin at whole pixels,
+ * so that no seams show; in a figure of a given size some are then a pixel larger than others. */
+double attn_heat_x(const attn_heat_plan *plan, size_t c);
+double attn_heat_y(const attn_heat_plan *plan, size_t r);
 /* Stores the position of the upper left corner of panel i. */
 void attn_heat_corner(const attn_heat_plan *plan, size_t i, double *x, double *y);
 /* Returns the width in pixels that the colour bar and its labels need; 0 without a bar. */

@@ -1,13 +1,7 @@
-/* Plans a heatmap figure before figure_heat.c draws it. The plan is made in two steps:
- *
- *   attn_heat_plan_data    transposes the cells if asked, marks hidden and NaN cells, and chooses
- *                          the colour scale and the format of the values written into cells
- *   attn_heat_plan_layout  chooses the size of a cell, whether values fit into cells, and the
- *                          positions of panels, labels, colour bar and legends
- *
- * With up to 2,048 cells along a side, the width and height of a cell are whole numbers of pixels.
- * Edges of cells then fall on edges of pixels and no seams show. The functions for ticks and axis
- * labels come first in this file. figure_lines.c uses the tick functions too. */
+/* The first step of the plan of a heatmap figure: transposes the cells if asked, marks hidden and
+ * NaN cells, and chooses the colour scale and the format of the values written into cells. The
+ * functions for ticks and axis labels come first in this file: figure_layout.c places the labels,
+ * and figure_lines.c uses the ticks too. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -115,8 +109,8 @@ static attn_status make_labels(const attn_axis *axis, size_t every, double longe
     return ATTN_OK;
 }
 
-static attn_status plan_rows(const attn_axis *axis, double cell, attn_arena *arena,
-                             attn_axis_plan *out, attn_error *err) {
+attn_status attn_axis_rows(const attn_axis *axis, double cell, attn_arena *arena,
+                           attn_axis_plan *out, attn_error *err) {
     double widest;
     *out = (attn_axis_plan){.turn = 0};
     attn_status status = make_labels(axis, thin(axis, cell, LINE_PITCH, INDEX_PITCH), LONGEST_ROW,
@@ -151,10 +145,8 @@ static attn_status turned(const attn_axis *axis, double cell, int degrees, doubl
     return status;
 }
 
-/* Makes the column labels. `turn` is their rotation in degrees, 0 … 90, or -1: choose 0, 45 or 90
- * by the width of the labels. */
-static attn_status plan_cols(const attn_axis *axis, double cell, int turn, attn_arena *arena,
-                             attn_axis_plan *out, attn_error *err) {
+attn_status attn_axis_cols(const attn_axis *axis, double cell, int turn, attn_arena *arena,
+                           attn_axis_plan *out, attn_error *err) {
     double widest;
     *out = (attn_axis_plan){.turn = 0};
     if (!axis->names) {
@@ -200,8 +192,25 @@ static attn_status turn_over(attn_heat_plan *plan, const attn_heatmap *map, attn
             values[c * R + r] = panel->values[r * C + c];
             state[c * R + r] = panel->state[r * C + c];
         }
-    *panel = (attn_panel){values, state, panel->title};
+    panel->values = values;
+    panel->state = state;
     return ATTN_OK;
+}
+
+/* Sets the labels of panel i, unless an earlier panel has those of the figure. */
+static void name_axes(const attn_heat_plan *plan, const attn_figure_heat *data, size_t i,
+                      attn_panel *panel) {
+    const bool over = plan->options->transpose;
+    const attn_heatmap *map = &data->maps[i];
+    const attn_figure_names all = {data->row_labels, data->col_labels, data->row_count,
+                                   data->col_count};
+    const attn_figure_names *names = data->own ? &data->own[i] : &all;
+    attn_axis rows = {names->rows, names->row_count, map->shape[0], map->origin[0], map->step[0]};
+    attn_axis cols = {names->cols, names->col_count, map->shape[1], map->origin[1], map->step[1]};
+    if (i > 0 && !data->own)
+        return;
+    panel->rows = over ? cols : rows;
+    panel->cols = over ? rows : cols;
 }
 
 static attn_status read_panel(attn_heat_plan *plan, const attn_figure_heat *data, size_t i,
@@ -219,7 +228,8 @@ static attn_status read_panel(attn_heat_plan *plan, const attn_figure_heat *data
         return no_memory(err, "cells");
     mark(map, cells, state);
     const char *title = data->titles ? data->titles[i] : NULL;
-    *panel = (attn_panel){cells, state, title && *title ? title : NULL};
+    *panel = (attn_panel){.values = cells, .state = state, .title = title && *title ? title : NULL};
+    name_axes(plan, data, i, panel);
     return plan->options->transpose ? turn_over(plan, map, panel, err) : ATTN_OK;
 }
 
@@ -337,18 +347,13 @@ attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *da
                                 attn_error *err) {
     const attn_heatmap *first = &data->maps[0];
     const bool over = plan->options->transpose;
-    attn_axis rows = {data->row_labels, data->row_count, first->shape[0], first->origin[0],
-                      first->step[0]};
-    attn_axis cols = {data->col_labels, data->col_count, first->shape[1], first->origin[1],
-                      first->step[1]};
+    plan->own = data->own != NULL;
     plan->count = data->count;
     plan->R = first->shape[over];
     plan->C = first->shape[!over];
-    plan->rows = over ? cols : rows;
-    plan->cols = over ? rows : cols;
     plan->largest = first->max != NULL;
-    plan->step[0] = plan->rows.step;
-    plan->step[1] = plan->cols.step;
+    plan->step[0] = first->step[over];
+    plan->step[1] = first->step[!over];
     plan->pooled = plan->step[0] > 1 || plan->step[1] > 1;
     plan->panels = attn_arena_zeroed(plan->arena, data->count, sizeof *plan->panels);
     if (!plan->panels)
@@ -361,152 +366,4 @@ attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *da
     read_range(plan);
     attn_status status = make_scale(plan, err);
     return status ? status : choose_values(plan, err);
-}
-
-/* --- layout --- */
-
-#define SINGLE_W  640.0 /* largest width and height of a single panel, pixels */
-#define SINGLE_H  560.0
-#define CELL_MOST 56.0
-/* least height and width of a panel, pixels: cells grow to reach it if there are few of them */
-#define PLOT_LEAST 100.0
-#define PLOT_MOST  2048.0
-/* cells of at least this many pixels have a gap of one pixel between them */
-#define GAP_FROM   14.0
-#define PANEL_GAP  22.0
-#define PANEL_HEAD 22.0
-#define AXIS_NAME  24.0 /* height of the name of an axis, pixels */
-/* up to 64 x 64 cells are enlarged until values in a format that the client gave fit */
-#define GROWN_MOST  64
-#define VALUE_LEAST 8.5
-#define VALUE_MOST  14.0
-#define NARROWEST   360.0
-
-static void place_panels(attn_heat_plan *plan) {
-    size_t across = plan->options->columns;
-    if (across == 0) {
-        across = (size_t)ceil(sqrt((double)plan->count * 1.2));
-        if (plan->count <= 3)
-            across = plan->count;
-        else if (plan->count == 4)
-            across = 2;
-        if (plan->C > 2 * plan->R && plan->count <= 4) /* wide panels are placed below each other */
-            across = 1;
-    }
-    plan->across = across < plan->count ? across : plan->count;
-    plan->down = (plan->count + plan->across - 1) / plan->across;
-}
-
-static double whole(double px) {
-    return px >= 1 ? floor(px) : px;
-}
-
-static void size_cells(attn_heat_plan *plan) {
-    static const double widths[] = {SINGLE_W, 400, 320, 250, 220};
-    const double R = (double)plan->R, C = (double)plan->C;
-    const size_t last = sizeof widths / sizeof widths[0] - 1;
-    const double room = widths[plan->across - 1 < last ? plan->across - 1 : last];
-    const double room_h = plan->count == 1 ? SINGLE_H : room;
-    const double most = plan->count == 1 ? CELL_MOST : 44;
-    double w = fmin(fmax(whole(room / C), 1), most), h = fmin(fmax(whole(room_h / R), 1), most);
-    w = h = fmin(w, h);
-    /* A panel with few rows gets higher cells, a panel with few columns wider cells. */
-    if (h * R < PLOT_LEAST)
-        h = fmin(fmax(h, floor(PLOT_LEAST / R)), most);
-    if (w * C < PLOT_LEAST)
-        w = fmin(fmax(w, floor(PLOT_LEAST / C)), most);
-    plan->cell_w = fmin(w, PLOT_MOST / C);
-    plan->cell_h = fmin(h, PLOT_MOST / R);
-}
-
-static void size_values(attn_heat_plan *plan) {
-    char text[32];
-    const bool grows = plan->options->annotate && plan->R <= GROWN_MOST && plan->C <= GROWN_MOST;
-    if (!plan->format[0] || (!grows && (plan->cell_w < 14 || plan->cell_h < 12)))
-        return;
-    double widest = 0;
-    for (size_t p = 0; p < plan->count; p++)
-        for (size_t i = 0; i < plan->R * plan->C; i++)
-            if (plan->panels[p].state[i] == ATTN_CELL_SEEN) {
-                attn_heat_value_text(plan, plan->panels[p].values[i], text);
-                widest = fmax(widest, attn_svg_width(text, 1, false));
-            }
-    if (grows) {
-        double need_w = ceil(9.5 * widest + 8), need_h = 20;
-        bool square = plan->cell_w == plan->cell_h;
-        plan->cell_w = fmax(plan->cell_w, need_w);
-        plan->cell_h = fmax(plan->cell_h, square ? fmin(plan->cell_w, 36) : need_h);
-    }
-    double size = fmin(VALUE_MOST, 0.38 * plan->cell_h);
-    size = fmin(size, (plan->cell_w - 6) / fmax(widest, 0.1));
-    plan->value_size = size >= VALUE_LEAST ? floor(size * 2) / 2 : 0;
-    plan->value_width = widest;
-}
-
-static bool titled(const attn_heat_plan *plan) {
-    for (size_t i = 0; i < plan->count; i++)
-        if (plan->panels[i].title)
-            return true;
-    return false;
-}
-
-static attn_status place(attn_heat_plan *plan, attn_error *err) {
-    const attn_figure_options *o = plan->options;
-    const double head = titled(plan) ? PANEL_HEAD : 0;
-    attn_status status = plan_rows(&plan->rows, plan->cell_h, plan->arena, &plan->row_plan, err);
-    if (!status)
-        status = plan_cols(&plan->cols, plan->cell_w, o->tick_rotation, plan->arena,
-                           &plan->col_plan, err);
-    if (status)
-        return status;
-    plan->gap = fmin(plan->cell_w, plan->cell_h) >= GAP_FROM ? 1 : 0;
-    plan->plot_w = plan->cell_w * (double)plan->C;
-    plan->plot_h = plan->cell_h * (double)plan->R;
-    plan->pitch_x = plan->plot_w + PANEL_GAP;
-    plan->pitch_y = plan->plot_h + PANEL_GAP + head;
-    plan->left = ATTN_PAD + (o->y_label ? AXIS_NAME : 0) +
-                 ceil(fmax(plan->row_plan.room, plan->col_plan.overhang));
-    plan->content_w = plan->left + plan->pitch_x * (double)plan->across - PANEL_GAP +
-                      attn_heat_bar_room(plan) + ATTN_PAD;
-    return ATTN_OK;
-}
-
-static attn_status place_title(attn_heat_plan *plan, attn_error *err) {
-    const attn_svg_face face = {.size = ATTN_HEAD_SIZE, .bold = true};
-    const double room = fmax(plan->content_w, NARROWEST) - 2 * ATTN_PAD;
-    const char *title = plan->options->title;
-    plan->width = plan->content_w;
-    plan->line_count =
-        title ? attn_svg_lines(plan->arena, title, &face, room, plan->lines, ATTN_TITLE_LINES) : 0;
-    if (plan->line_count < 0)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the title of a figure");
-    for (int i = 0; i < plan->line_count; i++)
-        plan->width =
-            fmax(plan->width, 2 * ATTN_PAD + attn_svg_width(plan->lines[i], face.size, face.bold));
-    return ATTN_OK;
-}
-
-attn_status attn_heat_plan_layout(attn_heat_plan *plan, attn_error *err) {
-    place_panels(plan);
-    plan->image =
-        (double)plan->count * (double)plan->R * (double)plan->C > (double)ATTN_FIGURE_VECTOR_CELLS;
-    size_cells(plan);
-    size_values(plan);
-    attn_status status = place(plan, err);
-    if (!status)
-        status = place_title(plan, err);
-    if (status)
-        return status;
-    const double head = titled(plan) ? PANEL_HEAD : 0;
-    plan->width = ceil(fmax(plan->width, NARROWEST));
-    plan->top = ATTN_PAD + plan->line_count * ATTN_LINE + (plan->line_count ? 8 : 0) + head;
-    double bottom = plan->top + plan->pitch_y * (double)plan->down - PANEL_GAP - head +
-                    plan->col_plan.room + (plan->options->x_label ? AXIS_NAME : 0);
-    plan->height = ceil(bottom + attn_heat_legend(NULL, plan, bottom, plan->width) + ATTN_PAD);
-    return ATTN_OK;
-}
-
-void attn_heat_corner(const attn_heat_plan *plan, size_t i, double *x, double *y) {
-    *x = plan->left + (double)(i % plan->across) * plan->pitch_x;
-    *y = plan->top + (double)(i / plan->across) * plan->pitch_y;
 }

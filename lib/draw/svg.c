@@ -295,10 +295,11 @@ static const char *line_end(const char *p, const attn_svg_face *face, double wid
     return p + strlen(p);
 }
 
-int attn_svg_lines(attn_arena *arena, const char *text, const attn_svg_face *face, double width,
-                   const char **lines, int most) {
+/* Breaks one line of a title, which has no line ends, at blanks. Lines are counted from `count` on.
+ * Returns the new count, or -1 if memory runs out. */
+static int break_line(attn_arena *arena, const char *text, const attn_svg_face *face, double width,
+                      const char **lines, int count, int most) {
     const char *p = attn_svg_title(arena, text);
-    int count = 0;
     while (p && *p && count < most) {
         const char *end = line_end(p, face, width);
         lines[count] = count + 1 == most ? cut(arena, p, face, width)
@@ -308,4 +309,20 @@ int attn_svg_lines(attn_arena *arena, const char *text, const attn_svg_face *fac
         p = end + (*end == ' ');
     }
     return p ? count : -1;
+}
+
+int attn_svg_lines(attn_arena *arena, const char *text, const attn_svg_face *face, double width,
+                   const char **lines, int most) {
+    int count = 0;
+    text += strspn(text, "\n");
+    while (*text && count >= 0 && count < most) {
+        const size_t size = strcspn(text, "\n");
+        /* what comes behind the last line shows as its cut end */
+        const bool last = count + 1 == most || !text[size];
+        const char *line = last ? text : attn_arena_text(arena, text, size);
+        count = line ? break_line(arena, line, face, width, lines, count, most) : -1;
+        text += last ? strlen(text) : size;
+        text += strspn(text, "\n");
+    }
+    return count;
 }

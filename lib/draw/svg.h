@@ -57,9 +57,9 @@ const char *attn_svg_label(attn_arena *arena, const char *token, double size, do
 const char *attn_svg_title(attn_arena *arena, const char *text);
 /* Returns the width of a line in pixels at font size `size`, from a table of DejaVu Sans. */
 double attn_svg_width(const char *text, double size, bool bold);
-/* Breaks a title at blanks into at most `most` lines of at most `width` pixels. The last line is
- * cut if the rest of the title does not fit. Returns the number of lines, or -1 if memory runs
- * out. */
+/* Breaks a title at its line ends, and at blanks, into at most `most` lines of at most `width`
+ * pixels. The last line is cut if the rest of the title does not fit. Returns the number of lines,
+ * or -1 if memory runs out. */
 int attn_svg_lines(attn_arena *arena, const char *text, const attn_svg_face *face, double width,
                    const char **lines, int most);
 

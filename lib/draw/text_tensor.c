@@ -1,8 +1,8 @@
-/* Prints tensors as NumPy does (numpy.array_str with its default options).
+/* Prints tensors as NumPy does (numpy.array_str).
  *
  * There are two passes over the elements to be shown. The first finds the style: positional or
  * scientific notation, digits and widths. The second writes. If a tensor has more than THRESHOLD
- * elements, only EDGE elements at each end of a long axis are shown. A number has the shortest
+ * elements, only EDGE elements at each end of a long axis are shown, unless all are wanted. A number has the shortest
  * digits that read back as the same value of its type, at most PRECISION of them after the point.
  * The locale has no effect: strtod and strtof only read texts without a decimal point. */
 #include <math.h>
@@ -25,6 +25,7 @@ typedef struct digits {
 typedef struct style {
     attn_dtype dtype;
     bool summarised;
+    bool suppress; /* small numbers do not select scientific notation */
     /* of floating-point tensors: */
     bool scientific, finite_seen, nan_seen, inf_seen, neginf_seen;
     double largest, smallest; /* largest and smallest magnitude of the non-zero finite elements */
@@ -152,8 +153,13 @@ static void positional_digits(double v, attn_dtype dtype, digits *d) {
     shortest_digits(v, dtype, d);
     if (d->count - d->point <= PRECISION)
         return;
-    /* v >= 1e-4 here; smaller values have the scientific style */
-    round_digits(v, d->point + PRECISION, d);
+    const int kept = d->point + PRECISION; /* digits down to the last decimal */
+    if (kept > 0)
+        round_digits(v, kept, d);
+    else if (kept == 0 && d->text[0] >= '5')
+        *d = (digits){.text = "1", .count = 1, .point = 1 - PRECISION};
+    else
+        *d = (digits){.text = "0", .count = 1, .point = 1};
 }
 
 /* Finds the digits of v for scientific notation: the shortest, with at most PRECISION digits after
@@ -232,9 +238,11 @@ static void visit_digits(const attn_tensor *t, ptrdiff_t at, style *s) {
 /* Decides between positional and scientific notation by NumPy's rules. NumPy compares in the type
  * of the elements, so the thresholds are rounded to that type. */
 static bool wants_scientific(const style *s) {
-    double small = 0.0001, ratio = s->largest / s->smallest;
+    double small = s->suppress ? 0 : 0.0001, ratio = s->largest / s->smallest;
     double large = s->dtype == ATTN_F64 ? 1e8 : s->dtype == ATTN_F16 ? 1e3 : 1e6;
-    if (s->dtype == ATTN_F16) {
+    if (s->suppress) {
+        ratio = 0;
+    } else if (s->dtype == ATTN_F16) {
         float tenth = 0.0001f, quotient = (float)ratio;
         uint16_t bits[2];
         attn_narrow_f16(&bits[0], &tenth, 1);
@@ -248,8 +256,11 @@ static bool wants_scientific(const style *s) {
     return s->largest >= large || s->smallest < small || ratio > 1000;
 }
 
-static style style_of(const attn_tensor *t, size_t count) {
-    style s = {.dtype = t->dtype, .summarised = count > THRESHOLD, .smallest = INFINITY};
+static style style_of(const attn_tensor *t, size_t count, unsigned print) {
+    style s = {.dtype = t->dtype,
+               .summarised = count > THRESHOLD && !(print & ATTN_PRINT_FULL),
+               .suppress = print & ATTN_PRINT_SUPPRESS,
+               .smallest = INFINITY};
     if (!is_float(t->dtype)) {
         if (t->dtype != ATTN_BOOL)
             each_shown(t, 0, 0, &s, visit_integer);
@@ -392,7 +403,7 @@ static void print_axis(attn_text *out, const attn_tensor *t, int axis, ptrdiff_t
     attn_draw_bytes(out, "]", 1);
 }
 
-void attn_text_tensor(attn_text *t, const attn_tensor *tensor) {
+void attn_text_tensor(attn_text *t, const attn_tensor *tensor, unsigned print) {
     size_t count = 0;
     if (tensor->rank < 1)
         return;
@@ -400,6 +411,6 @@ void attn_text_tensor(attn_text *t, const attn_tensor *tensor) {
         attn_draw_bytes(t, "[]", 2);
         return;
     }
-    style s = style_of(tensor, count);
+    style s = style_of(tensor, count, print);
     print_axis(t, tensor, 0, 0, &s);
 }

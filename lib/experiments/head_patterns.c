@@ -237,8 +237,9 @@ static size_t most_voted(const head *h) {
  * pattern on at least half of the sentences. */
 static const char *reading_of(const head *h) {
     const size_t best = most_voted(h);
-    const bool nameless = !strcmp(h->names[best], "heterogeneous") ||
-                          !strcmp(h->names[best], "uniform") || !strcmp(h->names[best], "none");
+    const bool nameless =
+        !strcmp(h->names[best], "heterogeneous") || !strcmp(h->names[best], "uniform") ||
+        !strcmp(h->names[best], "nearly uniform") || !strcmp(h->names[best], "none");
     if (h->site == ATTN_SITE_CROSS && error_of(h, 0) <= 30)
         return "aligns words";
     if (!nameless && (double)h->votes[best] >= 0.5 * h->kinds[0].count)
@@ -369,8 +370,10 @@ static void close_up(attn_lab *lab, const survey *s) {
     lab->out->closing = attn_lab_say(
         lab,
         "Of %zu heads, over %.0f sentences, %zu align words (at most 30 %% wrong) and %zu more are "
-        "named by one pattern on most sentences; the others cannot be read by these measures. The "
-        "head that changes most with the kind of sentence is %s %zu (%s: %.3f nats). %s",
+        "named by one pattern on most sentences; the others cannot be read by these measures. "
+        "Previous, current and next are shares of the weight in the rows that have such a key, so "
+        "that they need not add to 1. The head that changes most with the kind of sentence is %s "
+        "%zu (%s: %.3f nats). %s",
         s->count, attn_lab_number(lab, "sentences"), aligned, patterned,
         site_of(lab, &s->heads[far]), s->heads[far].number, kind_names[far_kind], most,
         attn_analysis_caveat());

@@ -158,7 +158,7 @@ void attn_lab_curve(attn_lab *lab, attn_picture *p, size_t panel, const char *na
                     const double *y, size_t n) {
     if (lab->status)
         return;
-    /* attn_lab_curves allocated the array, so this cast only removes a const that it added */
+    /* attn_lab_curves allocated the array as writable, so the cast may remove the const of items */
     attn_figure_curve *to = (attn_figure_curve *)p->curves.items + p->curves.count++;
     *to = (attn_figure_curve){.name = name, .x = x, .y = y, .n = n, .panel = panel};
 }

@@ -133,6 +133,13 @@ static void add_masks(attn_inputs *in, const attn_attend *a, const attn_attend_s
             .kind = ATTN_LAYER_LENGTHS,
             .where = "lengths",
             .values = attn_tensor_dense((void *)(uintptr_t)sight->lengths, ATTN_I64, 1, &s->B)};
+    if (sight && sight->keep)
+        mask->layers[mask->count++] =
+            (attn_mask_layer){.kind = ATTN_LAYER_PADDING,
+                              .where = "keep",
+                              .semantics = ATTN_SEM_KEEP,
+                              .values = attn_tensor_dense((void *)(uintptr_t)sight->keep, ATTN_BOOL,
+                                                          2, (size_t[]){s->B, s->S})};
     if (a->causal)
         mask->layers[mask->count++] =
             (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "causal"};

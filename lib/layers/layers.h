@@ -271,6 +271,7 @@ typedef struct attn_attend_saved {
 /* Which keys the queries see, in addition to pattern and causal mask. NULL: all. */
 typedef struct attn_attend_sight {
     const int64_t *lengths; /* [B] number of keys before padding; NULL: all S */
+    const uint8_t *keep;    /* [B, S] 0: the key is hidden, 1: visible; NULL: all are visible */
     size_t first;           /* query i has the position of key first + i */
     /* Keys and values that attn_attend_ready or attn_attend_append computed; NULL: forward computes
      * them from the memory. With them, there is no backward pass. */

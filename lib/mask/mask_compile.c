@@ -54,6 +54,7 @@ typedef struct survey {
     bool bad;       /* a value is NaN or +infinity; `worst` is the first such value */
     size_t other_row, other_col, bad_row, bad_col;
     double other, worst;
+    double lowest; /* the smallest finite value; 0 if all are above it */
 } survey;
 
 static survey survey_values(const attn_tensor *t) {
@@ -72,6 +73,8 @@ static survey survey_values(const attn_tensor *t) {
                     s.only_bits = false;
                     s.other_row = r, s.other_col = j + k, s.other = x[k];
                 }
+                if (x[k] < s.lowest && !isinf(x[k]))
+                    s.lowest = x[k];
                 if (!s.bad && !(x[k] < INFINITY)) {
                     s.bad = true;
                     s.bad_row = r, s.bad_col = j + k, s.worst = x[k];
@@ -87,25 +90,29 @@ static survey survey_values(const attn_tensor *t) {
 static attn_status shape_error(compiler *c, const attn_mask_layer *layer, int axis,
                                const size_t *want, int want_rank) {
     char have[128], need[128];
-    attn_shape_text(layer->values.dims, layer->values.rank, have, sizeof have);
+    const attn_tensor *t = &layer->values;
+    const char *what = t->rank == 1 && t->dims[0] == 0 ? "" : "shape ";
+    attn_found_text(t, have, sizeof have);
     attn_shape_text(want, want_rank, need, sizeof need);
     if (axis < 0)
         return attn_fail(c->err, ATTN_ESHAPE, layer->where,
-                         "shape %s has more axes than %s, to which it must broadcast", have, need);
+                         "%s%s has more axes than %s, to which it must broadcast", what, have,
+                         need);
     return attn_fail(c->err, ATTN_ESHAPE, layer->where,
-                     "shape %s does not broadcast to %s: axis %d from the right is %zu, expected "
-                     "1 or %zu",
-                     have, need, axis, layer->values.dims[layer->values.rank - axis],
+                     "%s%s does not broadcast to %s: axis %d from the right is %zu, expected 1 or "
+                     "%zu",
+                     what, have, need, axis, layer->values.dims[layer->values.rank - axis],
                      want[want_rank - axis]);
 }
 
 /* Computes the strides with which the layer's tensor broadcasts to the shape `want`, by NumPy's
- * rules. A broadcast axis gets the stride 0. */
+ * rules. A broadcast axis gets the stride 0. Further axes of length 1 in front are ignored. */
 static attn_status broadcast(compiler *c, const attn_mask_layer *layer, const size_t *want,
                              int want_rank, ptrdiff_t *strides) {
     const attn_tensor *t = &layer->values;
-    if (t->rank > want_rank)
-        return shape_error(c, layer, -1, want, want_rank);
+    for (int a = 0; a < t->rank - want_rank; a++)
+        if (t->dims[a] != 1)
+            return shape_error(c, layer, -1, want, want_rank);
     for (int a = 1; a <= want_rank; a++) {
         strides[want_rank - a] = 0;
         if (a > t->rank)
@@ -230,6 +237,7 @@ add_keep(compiler *c, const attn_mask_layer *layer, int64_t mark, bool hide_equa
         return status;
     part->layer = layer;
     part->bits = false;
+    part->lowest = 0;
     c->m->keep_count++;
     return ATTN_OK;
 }
@@ -241,7 +249,10 @@ static attn_status check_bits(compiler *c, const attn_mask_layer *layer, const s
         return ATTN_OK;
     element_path(layer, s->other_row, s->other_col, path);
     return attn_fail(c->err, ATTN_EVALUE, path,
-                     "a mask with the meaning \"%s\" holds only 0 and 1, found %g",
+                     "a mask with the meaning \"%s\" holds only 0 and 1, found %g. If the numbers "
+                     "are added to the scores, say \"additive\". If they are conditions, as in "
+                     "numpy.where(mask, scores, -1e9), where every number but 0 means attend, send "
+                     "booleans instead of numbers, without a meaning",
                      layer->semantics == ATTN_SEM_HIDE ? "hide" : "keep", s->other);
 }
 
@@ -261,16 +272,52 @@ static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const sur
         return status;
     part->layer = layer;
     part->bits = false;
+    part->lowest = s->lowest;
     c->m->bias_count++;
     return ATTN_OK;
 }
 
+/* Adds an additive layer whose numbers of at most ATTN_FINITE_MIN hide their keys. They become
+ * -infinity in a copy of the tensor. */
+static attn_status add_finite_min(compiler *c, const attn_mask_layer *layer, const survey *s) {
+    const attn_tensor *t = &layer->values;
+    const bool wide = t->dtype == ATTN_F64;
+    const size_t elem = wide ? sizeof(double) : sizeof(float), width = t->dims[t->rank - 1];
+    const ptrdiff_t stride = t->strides[t->rank - 1];
+    attn_mask_layer copy = *layer;
+    size_t count, bytes;
+    char *data = attn_tensor_count(t, &count) && attn_size_mul(count, elem, &bytes)
+                     ? attn_arena_take(c->arena, bytes)
+                     : NULL;
+    if (!data)
+        return no_memory(c);
+    for (size_t r = 0, rows = row_count(t); r < rows; r++) {
+        char *to = data + r * width * elem;
+        if (wide)
+            attn_widen_f64((double *)(void *)to, attn_dense_row(t, r), t->dtype, stride, width);
+        else
+            attn_widen_f32((float *)(void *)to, attn_dense_row(t, r), t->dtype, stride, width);
+        for (size_t j = 0; j < width; j++)
+            if (wide && ((double *)(void *)to)[j] <= ATTN_FINITE_MIN)
+                ((double *)(void *)to)[j] = -(double)INFINITY;
+            else if (!wide && ((float *)(void *)to)[j] <= (float)ATTN_FINITE_MIN)
+                ((float *)(void *)to)[j] = -INFINITY;
+    }
+    copy.values = attn_tensor_dense(data, wide ? ATTN_F64 : ATTN_F32, t->rank, t->dims);
+    attn_status status = add_bias(c, &copy, s);
+    if (status == ATTN_OK) {
+        c->m->bias[c->m->bias_count - 1].layer = layer;
+        c->m->bias[c->m->bias_count - 1].lowest = 0;
+    }
+    return status;
+}
+
 static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
-    if ((unsigned)layer->semantics > ATTN_SEM_ADDITIVE)
+    if ((unsigned)layer->semantics > ATTN_SEM_FINITE_MIN)
         return attn_fail(c->err, ATTN_EARG, layer->where, "a mask has no meaning of the number %d",
                          (int)layer->semantics);
     if (layer->values.dtype == ATTN_BOOL) {
-        if (layer->semantics == ATTN_SEM_ADDITIVE)
+        if (layer->semantics >= ATTN_SEM_ADDITIVE)
             return attn_fail(c->err, ATTN_EDTYPE, layer->where,
                              "an additive mask holds numbers, found booleans");
         return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, weights_view);
@@ -285,6 +332,11 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
             status = add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, weights_view);
         return status;
     case ATTN_SEM_UNSTATED:
+        if (layer->values.rank == 1 && layer->values.dims[0] == 0)
+            return attn_fail(c->err, ATTN_ESHAPE, layer->where,
+                             "expected a mask that broadcasts to the shape of the weights, found "
+                             "%s",
+                             attn_rank_text(&layer->values));
         if (s.only_bits)
             return attn_fail(
                 c->err, ATTN_ESEMANTICS, layer->where,
@@ -293,6 +345,8 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
                 "mask_semantics \"keep\", \"hide\" or \"additive\" (added to the scores), or send "
                 "booleans (true = attend)");
         return add_bias(c, layer, &s);
+    case ATTN_SEM_FINITE_MIN:
+        return add_finite_min(c, layer, &s);
     case ATTN_SEM_ADDITIVE:
         break;
     }
@@ -317,6 +371,7 @@ static attn_status add_bits(compiler *c, const attn_mask_layer *layer) {
         return status;
     part->layer = layer;
     part->bits = true;
+    part->lowest = 0;
     c->m->keep_count++;
     return ATTN_OK;
 }
@@ -396,6 +451,8 @@ static attn_status add_pattern(compiler *c, const attn_mask_layer *layer) {
     if (pattern->kind == ATTN_PATTERN_LOCAL) {
         m->left = pattern->radius < m->left ? pattern->radius : m->left;
         m->right = pattern->radius < m->right ? pattern->radius : m->right;
+    } else if (pattern->kind == ATTN_PATTERN_BLOCK) {
+        m->patterns[m->layer_count - ++m->block_count] = pattern;
     } else {
         m->patterns[m->pattern_count++] = pattern;
     }
@@ -412,7 +469,8 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
     const int rank = layer->values.rank;
     if (has_values(layer->kind) && (rank < 1 || rank > ATTN_MAX_RANK))
         return attn_fail(c->err, ATTN_ESHAPE, layer->where,
-                         "expected a tensor of rank 1 to %d, found rank %d", ATTN_MAX_RANK, rank);
+                         "expected a tensor of rank 1 to %d, found %s", ATTN_MAX_RANK,
+                         attn_rank_text(&layer->values));
     switch (layer->kind) {
     case ATTN_LAYER_CAUSAL:
         if (c->m->right > 0)
@@ -468,8 +526,9 @@ static attn_status set_offsets(compiler *c, const attn_mask_spec *spec) {
             return attn_fail(c->err, ATTN_EARG, "query_offset",
                              "%" PRId64 " is beyond any sequence", offset[b]);
     }
-    const bool interval = m->pattern_count || m->left != INT64_MAX || m->right != INT64_MAX;
-    for (size_t b = 1; interval && b < m->B; b++)
+    const bool positions =
+        m->pattern_count || m->block_count || m->left != INT64_MAX || m->right != INT64_MAX;
+    for (size_t b = 1; positions && b < m->B; b++)
         m->same_batches &= offset[b] == offset[0];
     m->offset = offset;
     return ATTN_OK;

@@ -17,7 +17,7 @@ enum {
 };
 
 /* For the checks of one layer, a bias of at most this hides its key, as it does in practice. */
-#define FILL_FLOOR (-1e4)
+#define FILL_FLOOR ATTN_FINITE_MIN
 /* A finite mask_fill above this may leave noticeable weight on masked keys. With a fill of -50 and
  * scores of a row that differ by at most 20, a masked key gets at most e^-30 = 1e-13 of the weight
  * of a visible key, which is far below the rounding of float32 weights. */
@@ -315,6 +315,13 @@ static void check_fill(linter *l) {
         warn(l, (attn_warning){.code = ATTN_WARN_FILL_LEAKS, .value = m->fill_value});
 }
 
+/* Warns about numbers that hide keys in practice and yet leave them visible. */
+static void check_lowest(linter *l, const attn_mask_layer *layer, const attn_mask_part *part) {
+    if (part->lowest <= ATTN_FINITE_MIN)
+        warn(l,
+             (attn_warning){.code = ATTN_WARN_LOW_NUMBERS, .layer = layer, .value = part->lowest});
+}
+
 static void check_layer(linter *l, size_t i) {
     const attn_mask_layer *layer = &l->m->layers[i];
     const attn_mask_part *part = attn_mask_part_of(l->m, i);
@@ -326,13 +333,16 @@ static void check_layer(linter *l, size_t i) {
         check_rank(l, layer);
         check_triangle(l, layer, part);
         check_padding(l, layer, part);
+        check_lowest(l, layer, part);
+        break;
+    case ATTN_LAYER_BIAS:
+        check_lowest(l, layer, part);
         break;
     case ATTN_LAYER_PADDING:
     case ATTN_LAYER_TOKENS:
         check_gap(l, layer, part);
         break;
     case ATTN_LAYER_WINDOW:
-    case ATTN_LAYER_BIAS:
     case ATTN_LAYER_LENGTHS:
     case ATTN_LAYER_PATTERN:
     case ATTN_LAYER_BITS:

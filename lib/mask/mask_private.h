@@ -16,14 +16,17 @@ typedef struct attn_mask_part {
     const attn_mask_layer *layer; /* the layer in attn_mask.layers */
     bool bits; /* one bit for each key: attn_view_at gives the byte of key 0 of a row, and bit j % 8
                 * of byte j / 8 from there on belongs to key j */
+    double lowest; /* of numbers to add: the smallest finite one, or 0 if all are above 0 */
 } attn_mask_part;
 
 struct attn_mask {
-    attn_mask_layer *layers;       /* a copy of the layers of the specification */
-    attn_mask_part *keep;          /* visibility: 1 = visible, 0 = hidden */
-    attn_mask_part *bias;          /* numbers to add to scores; -infinity hides the key */
-    const attn_pattern **patterns; /* the layers with patterns */
-    size_t layer_count, keep_count, bias_count, pattern_count;
+    attn_mask_layer *layers; /* a copy of the layers of the specification */
+    attn_mask_part *keep;    /* visibility: 1 = visible, 0 = hidden */
+    attn_mask_part *bias;    /* numbers to add to scores; -infinity hides the key */
+    /* The layers with patterns: first those that can hide keys inside the interval of a row, from
+     * the end of the array backwards those of kind BLOCK, which only bound this interval. */
+    const attn_pattern **patterns;
+    size_t layer_count, keep_count, bias_count, pattern_count, block_count;
     attn_offset stated_offset; /* attn_mask_spec.offset, for warnings */
     attn_fill fill;            /* what hiding means: see attn_mask_spec */
     double fill_value;
@@ -81,10 +84,13 @@ void attn_mask_seen(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
 /* Returns whether row i has a key with a finite score. */
 bool attn_mask_sees_any(const attn_mask *m, size_t b, size_t h, size_t i);
 
-/* Returns whether a pattern hides all keys j0 … j0 + n - 1 from all rows i … i + rows - 1, so that
- * the tile need not be computed. With a finite fill the result is false, since hidden keys then get
- * weight. */
-bool attn_mask_tile_hidden(const attn_mask *m, size_t b, size_t i, size_t rows, size_t j0,
-                           size_t n);
+/* Returns a mask that shows the keys of m at most `most` positions from the query, without its
+ * patterns of kinds other than BLOCK. It has the memory of m. */
+attn_mask attn_mask_near(const attn_mask *m, int64_t most);
+/* Narrows the keys [*from, *to) to those from the first to the last key that the patterns can show
+ * to any of the rows i … i + rows - 1, so that the others need not be computed. If there is none,
+ * *from = *to afterwards. With a finite fill nothing changes, since hidden keys then get weight. */
+void attn_mask_narrow(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
+                      size_t *to);
 
 #endif

@@ -25,7 +25,7 @@ bool attn_mask_hides_cells(const attn_mask *m) {
 }
 
 bool attn_mask_is_open(const attn_mask *m) {
-    return !m->lengths && m->left == INT64_MAX && m->right == INT64_MAX;
+    return !m->lengths && !m->block_count && m->left == INT64_MAX && m->right == INT64_MAX;
 }
 
 bool attn_mask_is_plain(const attn_mask *m) {
@@ -36,6 +36,15 @@ static size_t clamp_key(int64_t j, size_t S) {
     return j < 0 ? 0 : (uint64_t)j > S ? S : (size_t)j;
 }
 
+/* Narrows the keys [*from, *to) by the patterns of kind BLOCK. */
+static void narrow_by_blocks(const attn_mask *m, int64_t position, size_t *from, size_t *to) {
+    int64_t lo = (int64_t)*from, hi = (int64_t)*to;
+    for (size_t l = 1; l <= m->block_count; l++)
+        attn_pattern_narrow(m->patterns[m->layer_count - l], position, position, &lo, &hi);
+    *from = (size_t)lo;
+    *to = (size_t)hi;
+}
+
 void attn_mask_interval(const attn_mask *m, size_t b, size_t i, size_t *lo, size_t *hi) {
     const size_t S = m->shape.S;
     const int64_t position = (int64_t)i + m->offset[b];
@@ -43,6 +52,8 @@ void attn_mask_interval(const attn_mask *m, size_t b, size_t i, size_t *lo, size
     size_t to = m->right == INT64_MAX ? S : clamp_key(position + m->right + 1, S);
     if (m->lengths && (uint64_t)m->lengths[b] < to)
         to = (size_t)m->lengths[b];
+    if (m->block_count)
+        narrow_by_blocks(m, position, &from, &to);
     *lo = from < to ? from : to;
     *hi = to;
 }
@@ -102,20 +113,27 @@ static void and_patterns(const attn_mask *m, size_t b, size_t i, size_t j0, size
                          uint8_t *keep) {
     const int64_t position = (int64_t)i + m->offset[b];
     for (size_t l = 0; l < m->pattern_count; l++)
-        for (size_t j = 0; j < n; j++)
-            keep[j] &= attn_pattern_sees(m->patterns[l], position, (int64_t)(j0 + j));
+        attn_pattern_hide(m->patterns[l], position, (int64_t)j0, (int64_t)n, keep);
 }
 
-bool attn_mask_tile_hidden(const attn_mask *m, size_t b, size_t i, size_t rows, size_t j0,
-                           size_t n) {
-    const int64_t first = (int64_t)i + m->offset[b];
-    if (attn_mask_fills(m) || !rows || !n)
-        return false;
+attn_mask attn_mask_near(const attn_mask *m, int64_t most) {
+    attn_mask near = *m;
+    near.pattern_count = 0;
+    near.left = most < m->left ? most : m->left;
+    near.right = most < m->right ? most : m->right;
+    return near;
+}
+
+void attn_mask_narrow(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
+                      size_t *to) {
+    const int64_t first = (int64_t)i + m->offset[b], last = first + (int64_t)rows - 1;
+    int64_t lo = (int64_t)*from, hi = (int64_t)*to;
+    if (attn_mask_fills(m) || !rows)
+        return;
     for (size_t l = 0; l < m->pattern_count; l++)
-        if (!attn_pattern_touches(m->patterns[l], first, first + (int64_t)rows - 1, (int64_t)j0,
-                                  (int64_t)(j0 + n - 1)))
-            return true;
-    return false;
+        attn_pattern_narrow(m->patterns[l], first, last, &lo, &hi);
+    *from = (size_t)lo;
+    *to = (size_t)hi;
 }
 
 static const uint8_t *edit_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,

@@ -1,7 +1,9 @@
 /* Patterns, in which positions alone decide whether a query sees a key (attn/mask.h has their
- * formulas). One function answers this for one query and one key, and another for ranges of both,
- * so that tiles without a visible cell are skipped. */
+ * formulas). There are functions for one query and one key, for one query and a range of keys, and
+ * for ranges of both, so that keys that no query of a block sees are skipped. */
 #include "mask/pattern.h"
+
+#include <string.h>
 
 static int64_t distance(int64_t a, int64_t b) {
     return a < b ? b - a : a - b;
@@ -11,8 +13,18 @@ static int64_t distance(int64_t a, int64_t b) {
 static int64_t floor_div(int64_t a, int64_t d) {
     return a / d - (a % d < 0);
 }
+/* Returns a - d floor(a / d) for d > 0. */
+static int64_t floor_mod(int64_t a, int64_t d) {
+    return a % d + (a % d < 0 ? d : 0);
+}
 static bool divides(int64_t d, int64_t a) {
     return a % d == 0;
+}
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static int64_t larger(int64_t a, int64_t b) {
+    return a < b ? b : a;
 }
 
 attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, attn_error *err) {
@@ -54,24 +66,97 @@ bool attn_pattern_sees(const attn_pattern *pattern, int64_t p, int64_t j) {
     return false;
 }
 
-/* Returns whether any position in [p0, p1] and any key in [j0, j1] are at most `reach` apart. */
-static bool near(int64_t reach, int64_t p0, int64_t p1, int64_t j0, int64_t j1) {
-    return j0 - p1 <= reach && p0 - j1 <= reach;
+/* A range of keys [j0, j0 + n) and their bytes of visibility. */
+typedef struct key_bytes {
+    int64_t j0, n;
+    uint8_t *keep;
+} key_bytes;
+
+/* Zeroes the bytes of the keys [from, to) that are in the range. */
+static void hide(const key_bytes *k, int64_t from, int64_t to) {
+    from = larger(from, k->j0);
+    to = smaller(to, k->j0 + k->n);
+    if (from < to)
+        memset(k->keep + (from - k->j0), 0, (size_t)(to - from));
 }
 
-bool attn_pattern_touches(const attn_pattern *pattern, int64_t p0, int64_t p1, int64_t j0,
-                          int64_t j1) {
+/* Hides the keys [from, to) that are not near the position p. */
+static void hide_far(const key_bytes *k, int64_t p, int64_t local, int64_t from, int64_t to) {
+    hide(k, from, smaller(to, p - local));
+    hide(k, larger(from, p + local + 1), to);
+}
+
+void attn_pattern_hide(const attn_pattern *pattern, int64_t p, int64_t j0, int64_t n,
+                       uint8_t *keep) {
+    const key_bytes k = {j0, n, keep};
+    const int64_t end = j0 + n, size = pattern->size, stride = pattern->stride;
     switch (pattern->kind) {
     case ATTN_PATTERN_LOCAL:
-        return near(pattern->radius, p0, p1, j0, j1);
-    case ATTN_PATTERN_STRIDED:
-        return near(pattern->local, p0, p1, j0, j1) ||
-               floor_div(p1 - j0, pattern->stride) * pattern->stride >= p0 - j1;
+        hide_far(&k, p, pattern->radius, j0, end);
+        return;
+    case ATTN_PATTERN_STRIDED: /* between two keys of the stride */
+        for (int64_t j = j0 - floor_mod(j0 - p, stride); j < end; j += stride)
+            hide_far(&k, p, pattern->local, j + 1, j + stride);
+        return;
     case ATTN_PATTERN_BLOCK:
-        return floor_div(p0, pattern->size) <= floor_div(j1, pattern->size) &&
-               floor_div(j0, pattern->size) <= floor_div(p1, pattern->size);
+        hide(&k, j0, floor_div(p, size) * size);
+        hide(&k, (floor_div(p, size) + 1) * size, end);
+        return;
     case ATTN_PATTERN_GLOBAL:
-        return j0 < pattern->keys || p0 < pattern->keys || near(pattern->local, p0, p1, j0, j1);
+        if (p >= pattern->keys)
+            hide_far(&k, p, pattern->local, pattern->keys, end);
+        return;
     }
-    return true;
+}
+
+typedef struct interval {
+    int64_t from, to;
+} interval;
+
+static interval intersection(interval a, interval b) {
+    return (interval){larger(a.from, b.from), smaller(a.to, b.to)};
+}
+/* Returns the smallest interval that contains both. */
+static interval hull(interval a, interval b) {
+    return a.from >= a.to   ? b
+           : b.from >= b.to ? a
+                            : (interval){smaller(a.from, b.from), larger(a.to, b.to)};
+}
+
+/* Returns the part of `keys` from the first to the last key whose distance from a position p0 … p1
+ * is a multiple of the stride. */
+static interval strided(interval keys, int64_t stride, int64_t p0, int64_t p1) {
+    const int64_t more = floor_mod(p1 - keys.from, stride) - (p1 - p0);
+    const int64_t less = floor_mod(keys.to - 1 - p0, stride) - (p1 - p0);
+    return (interval){keys.from + larger(more, 0), keys.to - larger(less, 0)};
+}
+
+void attn_pattern_narrow(const attn_pattern *pattern, int64_t p0, int64_t p1, int64_t *from,
+                         int64_t *to) {
+    const int64_t size = pattern->size;
+    const interval all = {*from, *to}, first = {*from, pattern->keys};
+    const interval near = {p0 - pattern->local, p1 + pattern->local + 1};
+    interval seen = all;
+    if (*from >= *to)
+        return;
+    switch (pattern->kind) {
+    case ATTN_PATTERN_LOCAL:
+        seen = intersection(all, (interval){p0 - pattern->radius, p1 + pattern->radius + 1});
+        break;
+    case ATTN_PATTERN_STRIDED:
+        seen = hull(strided(all, pattern->stride, p0, p1), intersection(all, near));
+        break;
+    case ATTN_PATTERN_BLOCK: {
+        const int64_t begin = p0 - floor_mod(p0, size);
+        const int64_t end = (p1 - begin < size ? begin : p1 - floor_mod(p1, size)) + size;
+        seen = intersection(all, (interval){begin, end});
+        break;
+    }
+    case ATTN_PATTERN_GLOBAL:
+        if (p0 >= pattern->keys)
+            seen = hull(intersection(all, first), intersection(all, near));
+        break;
+    }
+    *from = seen.from < seen.to ? seen.from : *to;
+    *to = seen.from < seen.to ? seen.to : *to;
 }

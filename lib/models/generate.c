@@ -16,6 +16,11 @@ typedef struct step_result {
     size_t *parent; /* [rows] the row of the previous step that the token extends */
     /* [rows, heads, S] weights of the step's input rows (before reordering); NULL: not wanted */
     float *weights;
+    /* NULL unless alternatives are wanted. `taken` [rows] are the log probabilities of `token`. The
+     * others belong to input rows: `ends` [rows] are the log probabilities of the end token,
+     * and `choices` [rows] the alternatives. */
+    double *taken, *ends;
+    attn_alternatives *choices;
 } step_result;
 
 /* The best finished hypothesis of a source so far. */
@@ -37,6 +42,7 @@ typedef struct search {
     bool want_weights;
     model_cache *caches; /* [blocks of the decoder] */
     int64_t *lengths;    /* [rows] tokens of each row's source */
+    uint8_t *keep;       /* [rows, S] which of them are visible; NULL: all */
     int32_t *tokens;     /* [rows] input of the next step */
     double *sums;        /* [rows] sum of log probabilities; -infinity: the row has no hypothesis */
     step_result *steps;  /* [most] */
@@ -49,6 +55,7 @@ typedef struct candidate {
     double sum;
     size_t row;
     int32_t token;
+    double own; /* log probability of the token */
 } candidate;
 
 attn_generate_options attn_generate_defaults(void) {
@@ -77,11 +84,39 @@ static void insert(candidate *best, size_t *count, size_t most, candidate one) {
     best[at] = one;
 }
 
-/* Finds the best candidates of source b and returns their number. There are two for each beam,
- * because up to half of them can be end tokens. `scratch` has one float for each word. */
-static size_t find_candidates(const search *s, size_t b, float *scratch, candidate *best) {
+/* Inserts the tokens of a row into the list of the `most` best candidates. `max` is the row's
+ * largest logit z, and `rest` is log(sum exp(z - max)). */
+static void insert_row(const search *s, size_t row, double max, double rest, candidate *best,
+                       size_t *count, size_t most) {
     const attn_model_config *c = &s->walk.model->config;
-    const size_t V = c->target_vocabulary;
+    const float *z = s->walk.logits + row * c->target_vocabulary;
+    const double base = s->sums[row] - max - rest;
+    for (size_t v = 0; v < c->target_vocabulary; v++)
+        if ((int32_t)v != c->pad && (int32_t)v != c->begin)
+            insert(best, count, most, (candidate){base + z[v], row, (int32_t)v, z[v] - max - rest});
+}
+
+/* Keeps the alternatives of a row at step t. */
+static void keep_choices(const search *s, size_t row, size_t t, double max, double rest) {
+    const attn_model_config *c = &s->walk.model->config;
+    const step_result *step = &s->steps[t];
+    candidate best[ATTN_ALTERNATIVES_MOST];
+    size_t count = 0;
+    insert_row(s, row, max, rest, best, &count, s->options->alternatives);
+    attn_alternatives *to = &step->choices[row];
+    to->count = count;
+    for (size_t i = 0; i < count; i++) {
+        to->ids[i] = best[i].token;
+        to->log_probabilities[i] = best[i].own;
+    }
+    step->ends[row] = s->walk.logits[row * c->target_vocabulary + (size_t)c->end] - max - rest;
+}
+
+/* Finds the best candidates of source b at step t and returns their number. There are two for each
+ * beam, because up to half of them can be end tokens. `scratch` has one float for each word. */
+static size_t find_candidates(const search *s, size_t b, size_t t, float *scratch,
+                              candidate *best) {
+    const size_t V = s->walk.model->config.target_vocabulary;
     size_t count = 0;
     for (size_t row = b * s->beams; row < (b + 1) * s->beams; row++) {
         const float *z = s->walk.logits + row * V;
@@ -89,10 +124,9 @@ static size_t find_candidates(const search *s, size_t b, float *scratch, candida
         if (s->sums[row] == -INFINITY)
             continue;
         const float sum = attn_pointwise_current()->exponentials(scratch, z, V, &max);
-        const double base = s->sums[row] - max - log((double)sum);
-        for (size_t v = 0; v < V; v++)
-            if ((int32_t)v != c->pad && (int32_t)v != c->begin)
-                insert(best, &count, 2 * s->beams, (candidate){base + z[v], row, (int32_t)v});
+        insert_row(s, row, max, log((double)sum), best, &count, 2 * s->beams);
+        if (s->options->alternatives)
+            keep_choices(s, row, t, max, log((double)sum));
     }
     return count;
 }
@@ -102,7 +136,7 @@ static void choose(search *s, size_t b, size_t t, float *scratch) {
     const attn_model_config *c = &s->walk.model->config;
     const size_t first = b * s->beams;
     candidate best[2 * BEAMS_MOST];
-    const size_t count = find_candidates(s, b, scratch, best);
+    const size_t count = find_candidates(s, b, t, scratch, best);
     step_result *step = &s->steps[t];
     size_t alive = 0;
     for (size_t k = 0; k < s->beams; k++) {
@@ -118,6 +152,8 @@ static void choose(search *s, size_t b, size_t t, float *scratch) {
         }
         step->token[first + alive] = best[i].token;
         step->parent[first + alive] = best[i].row;
+        if (step->taken)
+            step->taken[first + alive] = best[i].own;
         s->sums[first + alive++] = best[i].sum;
     }
     for (size_t k = 0; k < alive && s->ended[b] >= s->beams; k++)
@@ -143,10 +179,31 @@ static attn_status tell(const search *s, size_t t, double before, attn_error *er
     const step_result *step = &s->steps[t];
     const bool ends = s->ended[0] > 0;
     const double after = ends ? s->endings[0].score : s->sums[0];
-    if (s->options->token &&
-        s->options->token(s->options->ctx, ends ? s->walk.model->config.end : step->token[0],
-                          after - before, step->weights))
+    attn_generated_token token = {.id = ends ? s->walk.model->config.end : step->token[0],
+                                  .log_probability = after - before,
+                                  .weights = step->weights};
+    if (step->choices)
+        token.alternatives = step->choices[0];
+    if (s->options->token && s->options->token(s->options->ctx, &token))
         return attn_fail(err, ATTN_ECANCELED, "", "stopped by the caller");
+    return ATTN_OK;
+}
+
+/* Takes the memory for the alternatives of a step. */
+static attn_status take_choices(const search *s, step_result *step, attn_error *err) {
+    const size_t n = s->options->alternatives, all = s->rows * n;
+    if (!n)
+        return ATTN_OK;
+    int32_t *ids = attn_arena_zeroed(s->arena, all, sizeof *ids);
+    double *numbers = attn_arena_zeroed(s->arena, all, sizeof *numbers);
+    step->taken = attn_arena_zeroed(s->arena, s->rows, sizeof *step->taken);
+    step->ends = attn_arena_zeroed(s->arena, s->rows, sizeof *step->ends);
+    step->choices = attn_arena_zeroed(s->arena, s->rows, sizeof *step->choices);
+    if (!ids || !numbers || !step->taken || !step->ends || !step->choices)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory for the alternatives of a step");
+    for (size_t r = 0; r < s->rows; r++)
+        step->choices[r] =
+            (attn_alternatives){.ids = ids + r * n, .log_probabilities = numbers + r * n};
     return ATTN_OK;
 }
 
@@ -158,7 +215,7 @@ static attn_status take_step(search *s, step_result *step, attn_error *err) {
         step->weights = attn_arena_zeroed(s->arena, s->rows * cells, sizeof(float));
     if (!step->token || !step->parent || (s->want_weights && !step->weights))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for a step of the search");
-    return ATTN_OK;
+    return take_choices(s, step, err);
 }
 
 /* Computes step t of all rows. Scratch memory comes from the step's arena. */
@@ -167,7 +224,7 @@ static attn_status advance(search *s, size_t t, attn_error *err) {
     const double before = s->sums[0];
     attn_status status = take_step(s, step, err);
     if (status || (status = attn_models_decode_step(&s->walk, s->tokens, s->rows, t, s->caches,
-                                                    s->lengths, s->want_weights, err)))
+                                                    s->lengths, s->keep, s->want_weights, err)))
         return status;
     float *scratch =
         attn_layers_take(&s->walk.pass, 1, s->walk.model->config.target_vocabulary, err);
@@ -229,6 +286,17 @@ static attn_status start(search *s, attn_error *err) {
     return status;
 }
 
+/* Repeats the visibility of each source's tokens for its beams. */
+static attn_status spread_keep(search *s, attn_error *err) {
+    if (!s->options->source_keep)
+        return ATTN_OK;
+    if (!(s->keep = attn_arena_zeroed(s->arena, s->rows, s->S)))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory for a search of %zu rows", s->rows);
+    for (size_t r = 0; r < s->rows; r++)
+        memcpy(s->keep + r * s->S, s->options->source_keep + r / s->beams * s->S, s->S);
+    return ATTN_OK;
+}
+
 static attn_status prepare(search *s, const int64_t *lengths, attn_error *err) {
     s->lengths = attn_arena_zeroed(s->arena, s->rows, sizeof *s->lengths);
     s->tokens = attn_arena_zeroed(s->arena, s->rows, sizeof *s->tokens);
@@ -245,7 +313,8 @@ static attn_status prepare(search *s, const int64_t *lengths, attn_error *err) {
     }
     for (size_t b = 0; b < s->B; b++)
         s->endings[b].score = -INFINITY;
-    return start(s, err);
+    const attn_status status = spread_keep(s, err);
+    return status ? status : start(s, err);
 }
 
 /* Collects the best sequence of source b. It follows the back pointers from the last token to the
@@ -259,7 +328,13 @@ static attn_status read_back(const search *s, size_t b, attn_generated *out, att
     out->ids = attn_arena_zeroed(s->arena, length + 1, sizeof *out->ids);
     if (s->want_weights)
         out->weights = attn_arena_zeroed(s->arena, e->steps * cells + 1, sizeof(float));
-    if (!out->ids || (s->want_weights && !out->weights))
+    if (s->options->alternatives) {
+        out->alternatives = attn_arena_zeroed(s->arena, e->steps + 1, sizeof *out->alternatives);
+        out->log_probabilities =
+            attn_arena_zeroed(s->arena, e->steps + 1, sizeof *out->log_probabilities);
+    }
+    if (!out->ids || (s->want_weights && !out->weights) ||
+        (s->options->alternatives && (!out->alternatives || !out->log_probabilities)))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for a generated sequence");
     for (size_t t = e->steps; t-- > 0;) {
         const step_result *step = &s->steps[t];
@@ -270,6 +345,10 @@ static attn_status read_back(const search *s, size_t b, attn_generated *out, att
         for (size_t h = 0; out->weights && h < s->heads; h++)
             memcpy(out->weights + (h * e->steps + t) * s->S, step->weights + of * cells + h * s->S,
                    s->S * sizeof(float));
+        if (out->alternatives) {
+            out->alternatives[t] = step->choices[of];
+            out->log_probabilities[t] = is_end ? step->ends[of] : step->taken[row];
+        }
         row = of;
     }
     return ATTN_OK;
@@ -279,6 +358,9 @@ static attn_status check_options(const attn_generate_options *o, attn_error *err
     if (o->beams < 1 || o->beams > BEAMS_MOST)
         return attn_fail(err, ATTN_EARG, "beams", "expected 1 to %d, found %zu", BEAMS_MOST,
                          o->beams);
+    if (o->alternatives > ATTN_ALTERNATIVES_MOST)
+        return attn_fail(err, ATTN_EARG, "alternatives", "expected 0 to %d, found %zu",
+                         ATTN_ALTERNATIVES_MOST, o->alternatives);
     if (!isfinite(o->length_penalty))
         return attn_fail(err, ATTN_EARG, "length_penalty", "expected a finite number");
     return ATTN_OK;
@@ -292,14 +374,16 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
     const size_t most = options->most ? options->most : 2 * S + 10;
     search s = {.options = options, .arena = arena, .B = B, .S = S, .beams = options->beams};
     attn_status status = check_options(options, err);
-    if (status || (status = attn_models_check_source(model, source, source_lengths, B, S, err)))
+    if (status || (status = attn_models_check_source(model, source, source_lengths, B, S, err)) ||
+        (status = attn_models_check_keep(options->source_keep, B, S, err)))
         return status;
     if (!attn_size_mul(B, s.beams, &s.rows))
         return attn_fail(err, ATTN_ELIMIT, "beams", "too many sequences");
     s.most = most < model->config.max_length ? most : model->config.max_length;
     s.walk =
         (model_walk){.model = model, .pass = {.arena = arena, .pool = pool, .control = control}};
-    if ((status = attn_models_encode(&s.walk, source, source_lengths, B, S, false, err)) ||
+    if ((status = attn_models_encode(&s.walk, source, source_lengths, options->source_keep, B, S,
+                                     false, err)) ||
         (status = prepare(&s, source_lengths, err)) || (status = search_all(&s, err)))
         return status;
     for (size_t b = 0; !status && b < B; b++)

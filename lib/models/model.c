@@ -96,16 +96,19 @@ attn_parameters *attn_model_parameters(attn_model *model) {
 }
 
 static attn_status check_batch(const attn_model *m, const attn_batch *batch, attn_error *err) {
-    const attn_status status =
+    attn_status status =
         attn_models_check_source(m, batch->source, batch->source_lengths, batch->B, batch->S, err);
+    if (!status)
+        status = attn_models_check_keep(batch->source_keep, batch->B, batch->S, err);
     return status ? status
                   : attn_models_check_target(m, batch->target, batch->B, batch->T, "target", err);
 }
 
 static attn_status walk_forward(model_walk *w, const attn_batch *batch, bool want_weights,
                                 attn_error *err) {
-    const attn_status status = attn_models_encode(w, batch->source, batch->source_lengths, batch->B,
-                                                  batch->S, want_weights, err);
+    const attn_status status =
+        attn_models_encode(w, batch->source, batch->source_lengths, batch->source_keep, batch->B,
+                           batch->S, want_weights, err);
     if (status)
         return status;
     return attn_models_decode(w, batch->target, batch->T, want_weights, err);
@@ -152,7 +155,10 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
     if (status || (status = walk_forward(&w, batch, want_weights, err)))
         return status;
     const size_t dims[3] = {batch->B, batch->T, model->config.target_vocabulary};
-    *out = (attn_model_outputs){.logits = attn_tensor_dense(w.logits, ATTN_F32, 3, dims)};
+    *out = (attn_model_outputs){
+        .logits = attn_tensor_dense(w.logits, ATTN_F32, 3, dims),
+        .encoder = attn_tensor_dense((void *)(uintptr_t)w.encoder.out, ATTN_F32, 3,
+                                     (size_t[3]){batch->B, batch->S, model->config.width})};
     if (want_weights)
         out->site_count = all_sites(model, &w, out->sites);
     return ATTN_OK;

@@ -64,6 +64,8 @@ attn_model_config attn_model_defaults(void) {
                                .radius = 4,
                                .stride = 4,
                                .reach = 16,
+                               .block_size = 8,
+                               .global_keys = 1,
                                .dropout = 0.1,
                                .pad = 0,
                                .begin = 1,
@@ -126,6 +128,8 @@ attn_status attn_models_check_config(const attn_model_config *c, attn_error *err
         (status = within(c->radius, 0, MOST_LENGTH, "radius", err)) ||
         (status = within(c->stride, 1, MOST_LENGTH, "stride", err)) ||
         (status = within(c->reach, 1, MOST_LENGTH, "reach", err)) ||
+        (status = within(c->block_size, 1, MOST_LENGTH, "block_size", err)) ||
+        (status = within(c->global_keys, 0, MOST_LENGTH, "global_keys", err)) ||
         (status = within(c->feed_forward, 0, MOST_FEED, "feed_forward", err)))
         return status;
     return check_relations(c, err);
@@ -154,6 +158,16 @@ attn_status attn_models_check_source(const attn_model *model, const int32_t *sou
         status = attn_ids_check(source + b * S, S, model->config.source_vocabulary, where, err);
     }
     return status;
+}
+
+attn_status attn_models_check_keep(const uint8_t *keep, size_t B, size_t S, attn_error *err) {
+    for (size_t i = 0; keep && i < B * S; i++)
+        if (keep[i] > 1) {
+            char where[64];
+            snprintf(where, sizeof where, "source_keep/%zu/%zu", i / S, i % S);
+            return attn_fail(err, ATTN_EVALUE, where, "expected 0 or 1, found %d", keep[i]);
+        }
+    return ATTN_OK;
 }
 
 attn_status attn_models_check_target(const attn_model *model, const int32_t *target, size_t B,

@@ -15,6 +15,8 @@
 #define STEP_BYTES 65536.0
 /* bytes for each target and step of a search: at most three blocks of 64 */
 #define STEP_ROW_BYTES 192.0
+/* bytes for each alternative of a step: id and log probability, with rounding */
+#define ALTERNATIVE_BYTES 32.0
 /* Scratch bytes of the attention operation: for each head of each sequence; for each slot of the
  * pool; for each slot and element of a query vector. */
 #define HEAD_BYTES  32768.0
@@ -89,5 +91,9 @@ attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_p
         cost.bytes +=
             3 * sizeof(float) * D * p->rows * layers * (p->S + (is_transformer(model) ? p->T : 0)) +
             STEP_ROW_BYTES * p->rows * p->T;
+    if (p->hides) /* which tokens are visible: copied for each beam, and compiled for each layer */
+        cost.bytes += p->rows * p->S * (2 + layers) + p->B * p->S * layers;
+    if (p->alternatives > 0)
+        cost.bytes += ALTERNATIVE_BYTES * (p->rows + p->B) * p->T * (p->alternatives + 2);
     return cost;
 }

@@ -101,16 +101,18 @@ typedef struct model_half {
     size_t B, T, first; /* first: position of the first of the T tokens (0, except in a search) */
     /* [B] tokens of each sequence without padding, for the encoder; NULL: all T */
     const int64_t *lengths;
+    const uint8_t *keep; /* [B, T] for the encoder: 0 hides a token from attention; NULL: none */
     float *embedded;     /* [B, T, D] input of the first block */
     const float *out;    /* [B, T, D] output of the last block */
     uint64_t seed;       /* seed of the dropout after embedding */
     model_trace *traces; /* [stack->count] */
     bool want_weights;
-    /* In a decoder: the encoder's outputs [B, S, D], their lengths [B], and their gradient
-     * [B, S, D]. */
+    /* In a decoder: the encoder's outputs [B, S, D], their lengths [B], which of them are visible
+     * [B, S] (NULL: all), and their gradient [B, S, D]. */
     const float *memory;
     size_t S;
     const int64_t *memory_lengths;
+    const uint8_t *memory_keep;
     float *dmemory;
     /* States of LSTMs before the first and after the last token, and their gradients (d…). Pointers
      * are NULL where they are not used. */
@@ -166,18 +168,20 @@ attn_attend attn_models_attend(const attn_model_config *config, bool across);
 /* Returns the relative positions of self-attention layers. */
 attn_position_kind attn_models_relative(const attn_model_config *config);
 
-/* Runs the encoder over sources [B, S] with lengths [B]. The outputs are walk->encoder.out. */
+/* Runs the encoder over sources [B, S] with lengths [B]; `keep` as attn_batch.source_keep. The
+ * outputs are walk->encoder.out. */
 attn_status attn_models_encode(model_walk *walk, const int32_t *source, const int64_t *lengths,
-                               size_t B, size_t S, bool want_weights, attn_error *err);
+                               const uint8_t *keep, size_t B, size_t S, bool want_weights,
+                               attn_error *err);
 /* Run the decoder and compute walk->logits [B, T, V]. attn_models_decode reads whole targets
  * [B, T]. attn_models_decode_step is a step of a search: it reads `tokens` [rows], which are token
- * number `first` of each row. `lengths` [rows] are those of the rows' sources; `caches` are those
- * of the decoder's blocks. */
+ * number `first` of each row. `lengths` [rows] and `keep` [rows, S] are those of the rows' sources;
+ * `caches` are those of the decoder's blocks. */
 attn_status attn_models_decode(model_walk *walk, const int32_t *target, size_t T, bool want_weights,
                                attn_error *err);
 attn_status attn_models_decode_step(model_walk *walk, const int32_t *tokens, size_t rows,
                                     size_t first, model_cache *caches, const int64_t *lengths,
-                                    bool want_weights, attn_error *err);
+                                    const uint8_t *keep, bool want_weights, attn_error *err);
 
 /* Runs the backward pass from dlogits [B, T, V], and adds the gradients of all parameters to those
  * of the set. The walk must be a forward pass with training on. */
@@ -189,6 +193,8 @@ attn_status attn_models_check_config(const attn_model_config *config, attn_error
  * attn_model_forward. */
 attn_status attn_models_check_source(const attn_model *model, const int32_t *source,
                                      const int64_t *lengths, size_t B, size_t S, attn_error *err);
+/* Checks that `keep` (NULL: not given) holds only 0 and 1. ATTN_EVALUE at "source_keep/b/s". */
+attn_status attn_models_check_keep(const uint8_t *keep, size_t B, size_t S, attn_error *err);
 attn_status attn_models_check_target(const attn_model *model, const int32_t *target, size_t B,
                                      size_t T, const char *name, attn_error *err);
 

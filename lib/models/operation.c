@@ -21,6 +21,29 @@ attn_position_kind attn_models_relative(const attn_model_config *c) {
     return kinds[c->positions];
 }
 
+/* Sets the pattern of a configuration's attention. false: it has none. */
+static bool find_pattern(const attn_model_config *c, attn_pattern *out) {
+    const int64_t radius = (int64_t)c->radius;
+    switch (c->attention) {
+    case ATTN_MODEL_LOCAL:
+        *out = (attn_pattern){.kind = ATTN_PATTERN_LOCAL, .radius = radius};
+        return true;
+    case ATTN_MODEL_STRIDED:
+        *out = (attn_pattern){
+            .kind = ATTN_PATTERN_STRIDED, .stride = (int64_t)c->stride, .local = radius};
+        return true;
+    case ATTN_MODEL_BLOCK:
+        *out = (attn_pattern){.kind = ATTN_PATTERN_BLOCK, .size = (int64_t)c->block_size};
+        return true;
+    case ATTN_MODEL_GLOBAL:
+        *out = (attn_pattern){
+            .kind = ATTN_PATTERN_GLOBAL, .keys = (int64_t)c->global_keys, .local = radius};
+        return true;
+    default:
+        return false;
+    }
+}
+
 attn_attend attn_models_attend(const attn_model_config *c, bool across) {
     const attn_score_kind kind = across ? score_kinds[c->attention] : ATTN_SCORE_scaled_dot;
     attn_attend a = {.kind = kind,
@@ -29,13 +52,7 @@ attn_attend attn_models_attend(const attn_model_config *c, bool across) {
                      .score_width = c->width,
                      .max_distance = c->reach,
                      .dropout = kind == ATTN_SCORE_scaled_dot ? c->dropout : 0};
-    a.has_pattern = c->attention == ATTN_MODEL_LOCAL || c->attention == ATTN_MODEL_STRIDED;
-    if (c->attention == ATTN_MODEL_LOCAL)
-        a.pattern = (attn_pattern){.kind = ATTN_PATTERN_LOCAL, .radius = (int64_t)c->radius};
-    if (c->attention == ATTN_MODEL_STRIDED)
-        a.pattern = (attn_pattern){.kind = ATTN_PATTERN_STRIDED,
-                                   .stride = (int64_t)c->stride,
-                                   .local = (int64_t)c->radius};
+    a.has_pattern = find_pattern(c, &a.pattern);
     return a;
 }
 
@@ -43,7 +60,7 @@ attn_attend attn_models_attend(const attn_model_config *c, bool across) {
 
 static attn_status self_forward(float *out, const float *x, model_walk *w, model_half *half,
                                 const model_block *block, model_trace *t, attn_error *err) {
-    const attn_attend_sight sight = {.lengths = half->lengths};
+    const attn_attend_sight sight = {.lengths = half->lengths, .keep = half->keep};
     return attn_attend_forward(out, x, x, half->B, half->T, half->T, &sight, half->want_weights,
                                &block->attend, &t->attend, &w->pass, err);
 }
@@ -121,8 +138,10 @@ static attn_status cross_forward(float *out, const float *x, model_walk *w, mode
                                  const model_block *block, model_trace *t, attn_error *err) {
     const attn_attend_saved *ready =
         half->caches ? &half->caches[block - half->stack->blocks].seen : NULL;
-    const attn_attend_sight sight = {
-        .lengths = half->memory_lengths, .first = half->first, .ready = ready};
+    const attn_attend_sight sight = {.lengths = half->memory_lengths,
+                                     .keep = half->memory_keep,
+                                     .first = half->first,
+                                     .ready = ready};
     return attn_attend_forward(out, x, ready ? ready->memory : half->memory, half->B, half->T,
                                half->S, &sight, half->want_weights, &block->attend, &t->attend,
                                &w->pass, err);

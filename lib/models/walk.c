@@ -166,7 +166,8 @@ static attn_status take_states(model_walk *w, attn_lstm_state *state, size_t B, 
 }
 
 attn_status attn_models_encode(model_walk *w, const int32_t *source, const int64_t *lengths,
-                               size_t B, size_t S, bool want_weights, attn_error *err) {
+                               const uint8_t *keep, size_t B, size_t S, bool want_weights,
+                               attn_error *err) {
     const attn_model *m = w->model;
     model_half *half = &w->encoder;
     attn_status status;
@@ -175,6 +176,7 @@ attn_status attn_models_encode(model_walk *w, const int32_t *source, const int64
                          .B = B,
                          .T = S,
                          .lengths = lengths,
+                         .keep = keep,
                          .want_weights = want_weights};
     w->decoder.initial = (attn_lstm_state){NULL, NULL};
     if (m->hands && ((status = take_states(w, &half->last, B, err)) ||
@@ -213,13 +215,14 @@ attn_status attn_models_decode(model_walk *w, const int32_t *target, size_t T, b
                               .memory = encoder->out,
                               .S = encoder->T,
                               .memory_lengths = encoder->lengths,
+                              .memory_keep = encoder->keep,
                               .initial = w->decoder.initial};
     return decode(w, err);
 }
 
 attn_status attn_models_decode_step(model_walk *w, const int32_t *tokens, size_t rows, size_t first,
-                                    model_cache *caches, const int64_t *lengths, bool want_weights,
-                                    attn_error *err) {
+                                    model_cache *caches, const int64_t *lengths,
+                                    const uint8_t *keep, bool want_weights, attn_error *err) {
     w->decoder = (model_half){.stack = &w->model->decoder,
                               .ids = tokens,
                               .B = rows,
@@ -228,6 +231,7 @@ attn_status attn_models_decode_step(model_walk *w, const int32_t *tokens, size_t
                               .want_weights = want_weights,
                               .S = w->encoder.T,
                               .memory_lengths = lengths,
+                              .memory_keep = keep,
                               .caches = caches};
     return decode(w, err);
 }

@@ -141,7 +141,7 @@ bool attn_run_layer_read(const char *line, attn_mask_layer *layer) {
     attn_pattern *p = &l.pattern;
     if (sscanf(line, LAYER_IN, &kind, &semantics, &l.window[0], &l.window[1], &l.pad_id, &pattern,
                &p->radius, &p->stride, &p->size, &p->keys, &p->local, &used) != 11 ||
-        kind < 0 || kind > ATTN_LAYER_BITS || semantics < 0 || semantics > ATTN_SEM_ADDITIVE ||
+        kind < 0 || kind > ATTN_LAYER_BITS || semantics < 0 || semantics > ATTN_SEM_FINITE_MIN ||
         pattern < 0 || pattern > ATTN_PATTERN_GLOBAL)
         return false;
     l.kind = (attn_layer_kind)kind;
@@ -282,7 +282,7 @@ static attn_status add_mask(builder *b, size_t i) {
     attn_status status = ATTN_OK;
     if (is_boolean(&layer))
         status = pack_mask(b, &layer);
-    else if (layer.kind == ATTN_LAYER_VALUES)
+    else if (layer.kind == ATTN_LAYER_VALUES && layer.semantics == ATTN_SEM_UNSTATED)
         layer.semantics = ATTN_SEM_ADDITIVE;
     snprintf(name, sizeof name, ATTN_RUN_MASK_TENSOR, i);
     if (status == ATTN_OK && layer.values.rank)
@@ -358,9 +358,12 @@ static attn_status add_stats(builder *b) {
     return status ? status : add_tensor(b, "stats.kind", &kind);
 }
 
-/* Adds the labels as one tensor of bytes. A NUL ends each label. */
-static attn_status add_labels(builder *b, const char *name, const char *const *labels, size_t n) {
-    size_t bytes = 0;
+/* Adds the labels as one tensor of bytes: `each` of them for each entry that has labels of its own.
+ * A NUL ends each label. */
+static attn_status add_labels(builder *b, const char *name, const char *const *labels,
+                              size_t each) {
+    const size_t entries = b->source->label_entries;
+    size_t bytes = 0, n = entries > 1 ? entries * each : each;
     if (!labels)
         return ATTN_OK;
     for (size_t i = 0; i < n; i++)
@@ -427,6 +430,10 @@ attn_status attn_run_image_new(const attn_run_source *source, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_run_image *out,
                                attn_error *err) {
     builder b = {source, source->op, arena, err, {0}};
+    if (source->label_entries > 1 && source->label_entries != source->op->dims.B)
+        return attn_fail(err, ATTN_ESHAPE, "labels",
+                         "expected labels of %zu batch entries, found those of %zu",
+                         source->op->dims.B, source->label_entries);
     b.file.tensors = attn_arena_zeroed(arena, MOST_TENSORS, sizeof *b.file.tensors);
     b.file.metadata = attn_arena_zeroed(arena, MOST_TEXTS, sizeof *b.file.metadata);
     if (!b.file.tensors || !b.file.metadata)

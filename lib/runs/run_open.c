@@ -145,8 +145,10 @@ static attn_status read_stats(opener *o) {
     return ATTN_OK;
 }
 
-static attn_status read_labels(opener *o, const char *name, size_t n, const char ***out) {
+/* Reads the labels of all batch entries together, `each` of them, or of each entry. */
+static attn_status read_labels(opener *o, const char *name, size_t each, const char ***out) {
     const attn_tensor *t = find_tensor(o->run, name);
+    const size_t B = o->run->dims->B;
     size_t found = 0;
     if (!t)
         return ATTN_OK;
@@ -154,13 +156,18 @@ static attn_status read_labels(opener *o, const char *name, size_t n, const char
     if (t->dtype == ATTN_U8 && t->rank == 1)
         for (const char *p = at; p < end; p++)
             found += *p == 0;
-    if (found != n || (n && end[-1]) || t->rank != 1)
-        return attn_fail(o->err, ATTN_ESHAPE, name, "expected %zu texts, found %zu", n, found);
+    const bool own = B > 1 && each > 0 && found / B == each && found % B == 0;
+    const size_t n = own ? found : each;
+    const bool agrees = !o->run->query_labels || each == 0 || o->run->own_labels == own;
+    if (found != n || (n && end[-1]) || t->rank != 1 || !agrees)
+        return attn_fail(o->err, ATTN_ESHAPE, name, "expected %zu texts, found %zu",
+                         o->run->own_labels ? B * each : each, found);
     const char **labels = attn_arena_zeroed(o->arena, n ? n : 1, sizeof *labels);
     if (!labels)
         return no_memory(o);
     for (size_t i = 0; i < n; i++, at += strlen(at) + 1)
         labels[i] = at;
+    o->run->own_labels = o->run->own_labels || own;
     *out = labels;
     return ATTN_OK;
 }
@@ -229,11 +236,17 @@ const attn_inputs *attn_run_inputs(const attn_run *run) {
 const attn_stats *attn_run_stats(const attn_run *run) {
     return &run->stats;
 }
-const char *const *attn_run_query_labels(const attn_run *run) {
-    return run->query_labels;
+const char *const *attn_run_query_labels(const attn_run *run, size_t batch) {
+    const size_t own = run->own_labels ? batch * run->dims->L : 0;
+    return run->query_labels ? run->query_labels + own : NULL;
 }
-const char *const *attn_run_key_labels(const attn_run *run) {
-    return run->key_labels;
+const char *const *attn_run_key_labels(const attn_run *run, size_t batch) {
+    const size_t own = run->own_labels ? batch * run->dims->S : 0;
+    return run->key_labels ? run->key_labels + own : NULL;
+}
+size_t attn_run_label_entries(const attn_run *run) {
+    const bool any = run->query_labels || run->key_labels;
+    return run->own_labels ? run->dims->B : any;
 }
 bool attn_run_is_exact(const attn_run *run) {
     return run->exact;

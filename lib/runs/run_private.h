@@ -26,9 +26,11 @@ struct attn_run {
     attn_run_pyramid pyramid;
     /* overview levels, each [B, Hq, rows, cols]; NULL without an overview */
     const float *max[ATTN_RUN_PLANES], *mean[ATTN_RUN_PLANES];
+    /* [L] and [S], or [B, L] and [B, S] if batch entries have labels of their own; or NULL */
     const char **query_labels, **key_labels;
     attn_safetensors file;
     bool exact; /* the kernel table that computed the run is in use, so weights have its bits */
+    bool own_labels; /* batch entries have labels of their own */
 };
 
 /* --- names in the image (run_image.c) --- */

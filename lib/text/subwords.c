@@ -253,7 +253,8 @@ static void add_chunk(pieces *p, const char *text, size_t *at, size_t end) {
         if (id != ATTN_UNKNOWN)
             symbols[n++] = (piece){id, *at, next};
         for (size_t b = *at; id == ATTN_UNKNOWN && b < next; b++)
-            symbols[n++] = (piece){m->first_byte + (unsigned char)text[b], *at, next};
+            symbols[n++] =
+                (piece){m->first_byte + (unsigned char)text[b], b == *at ? b : next, next};
         if (id == ATTN_UNKNOWN && next == end)
             symbols[n++] = (piece){m->word_end, end, end};
         *at = next;

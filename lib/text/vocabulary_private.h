@@ -27,7 +27,7 @@ typedef struct attn_merges {
 struct attn_vocabulary {
     attn_entry *entries; /* [length]; in the order of ids once settled */
     size_t length, room;
-    uint32_t *slots; /* [slot_count] index in `entries` + 1, or 0: free; at least half are free */
+    uint32_t *slots; /* [slot_count] 1 + the index in `entries`; 0: free. At least half are free */
     size_t slot_count;
     bool settled;
     attn_merges *merges; /* NULL: a vocabulary of whole words */

@@ -157,7 +157,14 @@ attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, 
         const size_t first = data->link_at[indices[i]], end = data->link_at[indices[i] + 1];
         share_links(data->links + first, end - first, alignment + i * T * S, S);
     }
-    *out = (attn_batch){n, S, T, source, lengths, target, expected, alignment};
+    *out = (attn_batch){.B = n,
+                        .S = S,
+                        .T = T,
+                        .source = source,
+                        .source_lengths = lengths,
+                        .target = target,
+                        .expected = expected,
+                        .alignment = alignment};
     return ATTN_OK;
 }
 

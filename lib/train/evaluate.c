@@ -9,7 +9,9 @@
 /* Limit of an arena in bytes. It is never reached: the size of a batch bounds the memory. */
 static const size_t PASS_BYTES = (size_t)1 << 36;
 
-/* Sums over batches. Each batch has the weight of its target words without padding, `rows`. */
+/* Sums over all batches. The loss and the similarity of a batch are multiplied by its number of
+ * target words without padding. `rows` is the sum of these numbers, and `right` counts the words
+ * that were predicted right. */
 typedef struct sums {
     double loss, right, similarity, rows;
     bool has_heads; /* some batch had a last cross-attention with at least two heads */

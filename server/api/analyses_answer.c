@@ -137,15 +137,16 @@ static void write_classes(srv_json *j, const srv_analysis *an, const attn_head_m
 }
 
 static void write_top(srv_json *j, const srv_analysis *an, const attn_head_measures *h) {
+    const srv_strings *labels = &srv_labels_of(an->labels, h->batch)->key;
     srv_json_key(j, "top_keys");
     srv_json_array(j);
     for (size_t i = 0; i < h->top_count; i++) {
         srv_json_object(j);
         srv_json_key(j, "key");
         srv_json_size(j, h->top[i].key);
-        if (h->top[i].key < an->labels->key.count) {
+        if (h->top[i].key < labels->count) {
             srv_json_key(j, "label");
-            srv_json_string(j, an->labels->key.values[h->top[i].key]);
+            srv_json_string(j, labels->values[h->top[i].key]);
         }
         write_number(j, "mass", h->top[i].mass);
         write_number(j, "mean", h->top[i].mean);

@@ -79,8 +79,8 @@ const srv_field srv_analyses_fields[] = {
     SRV_BOOL_ROW(srv_analyses_body, is_causal, "Query i sees the keys up to i + query_offset."),
     SRV_OFFSET_ROW(srv_analyses_body, query_offset),
     SRV_LABELS_ROW(srv_analyses_body,
-                   "Names of queries and keys. They identify punctuation, special tokens and "
-                   "repeated words, and the sentences of the answer use them."),
+                   "Names of queries and keys, which identify punctuation, special tokens and "
+                   "repeated words, and which the sentences of the answer use"),
     {.name = "ids",
      .kind = SRV_OBJECT,
      .offset = AT(ids),
@@ -135,10 +135,10 @@ const srv_field srv_analyses_fields[] = {
 static bool read_dims(const srv_scope *scope, const char *name, const attn_tensor *w,
                       attn_attention_dims *d, size_t *layers) {
     if (w->rank < 2 || w->rank > 5)
-        return srv_refuse(scope, SRV_SHAPE, name,
-                          "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found "
-                          "rank %d",
-                          w->rank);
+        return srv_refuse(
+            scope, SRV_SHAPE, name,
+            "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found %s",
+            attn_rank_text(w));
     d->L = w->dims[w->rank - 2];
     d->S = w->dims[w->rank - 1];
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
@@ -250,7 +250,7 @@ static bool ids_fit(const srv_scope *scope, const char *name, const attn_tensor 
     if ((ids->rank == 1 || (ids->rank == 2 && ids->dims[0] == B)) && ids->dims[ids->rank - 1] == n)
         return true;
     return srv_refuse(scope, SRV_SHAPE, name, "expected [%zu] or [%zu, %zu], found %s", n, B, n,
-                      attn_shape_text(ids->dims, ids->rank, found, sizeof found));
+                      attn_found_text(ids, found, sizeof found));
 }
 
 static bool read_ids(srv_analyses_call *call, const srv_scope *scope) {
@@ -487,8 +487,14 @@ static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
     call->analysis.layers = 1;
     call->analysis.run = attn_run_attention(call->run->run);
     if (!srv_given(scope, "labels"))
-        call->labels = srv_run_labels(call->run->run);
+        return srv_run_labels(call->req, call->run->run, &call->labels) &&
+               read_run_mask(call, scope);
     return read_run_mask(call, scope);
+}
+
+/* Returns the number of batch entries of a layer. */
+static size_t entries(const srv_analyses_call *call) {
+    return call->analysis.layers ? call->dims.B / call->analysis.layers : 0;
 }
 
 bool srv_analyses_prepare(srv_analyses_call *call) {
@@ -498,7 +504,7 @@ bool srv_analyses_prepare(srv_analyses_call *call) {
     const attn_attention_dims *d = &call->dims;
     call->defer = call->req->in_place && (body->run || body->other_run);
     if (call->defer || !read_first(call, &scope) ||
-        !srv_labels_check(call->req, &body->labels, d->L, d->S))
+        !srv_labels_check(call->req, &body->labels, entries(call), d->L, d->S))
         return false;
     an->req = call->req;
     an->layered = !call->run && body->weights.rank == 5;

@@ -70,30 +70,68 @@ static bool is_special(const char *label) {
     return letters;
 }
 
-static bool add_class(srv_analysis *an, attn_key_class *classes, const char *name,
-                      bool (*holds)(const char *)) {
-    const srv_strings *labels = &an->labels->key;
+/* The classes that labels make, behind those of the caller. */
+static const struct label_class {
+    const char *name;
+    bool (*holds)(const char *label);
+} label_classes[] = {{"punctuation", is_punctuation}, {"special tokens", is_special}};
+enum { LABEL_CLASSES = sizeof label_classes / sizeof label_classes[0] };
+
+static bool belongs(const struct label_class *class, const char *label) {
+    return class->holds(label) && (class->holds == is_special || !is_special(label));
+}
+
+/* Returns the number of batch entries with labels of their own, 1 if all have the same. */
+static size_t entries_of(const srv_analysis *an) {
+    return an->labels->count ? an->labels->count : 1;
+}
+
+/* Returns whether a label of any entry belongs to the class. */
+static bool occurs(const srv_analysis *an, const struct label_class *class) {
+    for (size_t b = 0; b < entries_of(an); b++) {
+        const srv_strings *labels = &srv_labels_of(an->labels, b)->key;
+        for (size_t j = 0; j < labels->count; j++)
+            if (belongs(class, labels->values[j]))
+                return true;
+    }
+    return false;
+}
+
+/* Sets *out to the keys of a batch entry that belong to the class. */
+static bool fill_class(const srv_analysis *an, size_t entry, const struct label_class *class,
+                       attn_key_class *out) {
+    const srv_strings *labels = &srv_labels_of(an->labels, entry)->key;
     size_t *keys = attn_arena_zeroed(an->req->arena, labels->count, sizeof *keys), n = 0;
-    if (!keys)
-        return false;
-    for (size_t j = 0; j < labels->count; j++)
-        if (holds(labels->values[j]) && (holds == is_special || !is_special(labels->values[j])))
+    for (size_t j = 0; keys && j < labels->count; j++)
+        if (belongs(class, labels->values[j]))
             keys[n++] = j;
-    if (n > 0 && an->options.class_count < ATTN_CLASSES_MOST)
-        classes[an->options.class_count++] = (attn_key_class){name, keys, n};
-    return true;
+    *out = (attn_key_class){class->name, keys, n};
+    return keys != NULL;
 }
 
 static bool add_classes(srv_analysis *an) {
-    attn_key_class *classes =
-        attn_arena_zeroed(an->req->arena, an->options.class_count + 2, sizeof *classes);
+    attn_measure_options *o = &an->options;
+    const struct label_class *added[LABEL_CLASSES];
+    const size_t given = o->class_count, entries = entries_of(an);
+    size_t more = 0;
+    for (size_t c = 0; c < LABEL_CLASSES; c++)
+        if (given + more < ATTN_CLASSES_MOST && occurs(an, &label_classes[c]))
+            added[more++] = &label_classes[c];
+    const size_t all = given + more;
+    attn_key_class *classes = attn_arena_zeroed(an->req->arena, entries * all + 1, sizeof *classes);
     if (!classes)
         return false;
-    if (an->options.class_count)
-        memcpy(classes, an->options.classes, an->options.class_count * sizeof *classes);
-    an->options.classes = classes;
-    return add_class(an, classes, "punctuation", is_punctuation) &&
-           add_class(an, classes, "special tokens", is_special);
+    for (size_t b = 0; b < entries; b++) {
+        if (given)
+            memcpy(classes + b * all, o->classes, given * sizeof *classes);
+        for (size_t c = 0; c < more; c++)
+            if (!fill_class(an, b, added[c], &classes[b * all + given + c]))
+                return false;
+    }
+    o->classes = classes;
+    o->class_count = all;
+    o->class_batches = entries;
+    return true;
 }
 
 /* --- numbering of words --- */
@@ -122,64 +160,85 @@ static void number(word *words, size_t n, int (*order)(const void *, const void 
     }
 }
 
-/* Copies the numbers of keys to queries: query i gets the number of key i + offset, where `offset`
- * is that of the mask. If there is no such key, the query gets `none`. */
-static void copy_to_queries(const srv_analysis *an, const int64_t *keys, int64_t *queries,
-                            int64_t none) {
-    int64_t offset = an->mask && attn_mask_batches(an->mask) ? attn_mask_offset(an->mask, 0) : 0;
+/* Copies the numbers of keys to queries in batch entry `entry`: query i gets the number of key
+ * i + offset, where `offset` is that of the mask. If there is no such key, the query gets -1. */
+static void copy_to_queries(const srv_analysis *an, size_t entry, const int64_t *keys,
+                            int64_t *queries) {
+    const size_t masks = an->mask ? attn_mask_batches(an->mask) : 0;
+    const int64_t offset = masks ? attn_mask_offset(an->mask, entry % masks) : 0;
     for (size_t i = 0; i < an->L; i++) {
         int64_t at = (int64_t)i + offset;
-        queries[i] = at >= 0 && (uint64_t)at < an->S ? keys[at] : none;
+        queries[i] = at >= 0 && (uint64_t)at < an->S ? keys[at] : -1;
     }
 }
 
-static bool tokens_of_labels(srv_analysis *an) {
-    const srv_labels *l = an->labels;
-    attn_arena *arena = an->req->arena;
-    int64_t *keys = attn_arena_zeroed(arena, an->S, sizeof *keys);
-    int64_t *queries = attn_arena_zeroed(arena, an->L, sizeof *queries);
-    word *words = attn_arena_zeroed(arena, l->key.count + l->query.count, sizeof *words);
+/* Gives the tokens of a batch entry the numbers of their words. `words` has room for all its
+ * labels. */
+static void number_tokens(const srv_analysis *an, size_t entry, word *words, int64_t *keys,
+                          int64_t *queries) {
+    const srv_names *names = srv_labels_of(an->labels, entry);
     size_t n = 0;
+    for (size_t j = 0; j < names->key.count; j++)
+        words[n++] = (word){names->key.values[j], &keys[j]};
+    for (size_t i = 0; i < names->query.count; i++)
+        words[n++] = (word){names->query.values[i], &queries[i]};
+    number(words, n, by_text, 0);
+    if (names->query.count == 0)
+        copy_to_queries(an, entry, keys, queries);
+}
+
+static bool tokens_of_labels(srv_analysis *an) {
+    attn_arena *arena = an->req->arena;
+    const size_t entries = entries_of(an);
+    int64_t *keys = attn_arena_zeroed(arena, entries * an->S, sizeof *keys);
+    int64_t *queries = attn_arena_zeroed(arena, entries * an->L, sizeof *queries);
+    word *words = attn_arena_zeroed(arena, an->S + an->L, sizeof *words);
     if (!keys || !queries || !words)
         return false;
-    for (size_t j = 0; j < l->key.count; j++)
-        words[n++] = (word){l->key.values[j], &keys[j]};
-    for (size_t i = 0; i < l->query.count; i++)
-        words[n++] = (word){l->query.values[i], &queries[i]};
-    number(words, n, by_text, 0);
-    if (l->query.count == 0)
-        copy_to_queries(an, keys, queries, -1);
+    for (size_t b = 0; b < entries; b++)
+        number_tokens(an, b, words, keys + b * an->S, queries + b * an->L);
     an->options.query_tokens = queries;
     an->options.key_tokens = keys;
-    an->options.token_batches = 1;
+    an->options.token_batches = entries;
     return true;
+}
+
+/* Gives the tokens of a batch entry the numbers of their kinds. */
+static void number_kinds(const srv_analysis *an, size_t entry, word *words, int64_t *keys,
+                         int64_t *queries) {
+    const srv_strings *labels = &srv_labels_of(an->labels, entry)->key;
+    const attn_measure_options *o = &an->options;
+    const size_t set = o->class_batches ? entry % o->class_batches : 0;
+    const attn_key_class *classes = o->class_count ? o->classes + set * o->class_count : NULL;
+    size_t n = 0;
+    for (size_t j = 0; j < an->S; j++)
+        keys[j] = -1;
+    for (size_t c = o->class_count; c-- > 0;)
+        for (size_t k = 0; k < classes[c].count; k++)
+            keys[classes[c].keys[k]] = (int64_t)c;
+    for (size_t j = 0; j < labels->count; j++)
+        if (keys[j] < 0)
+            words[n++] = (word){bare(labels->values[j]), &keys[j]};
+    number(words, n, by_folded, (int64_t)o->class_count);
+    copy_to_queries(an, entry, keys, queries);
 }
 
 /* Gives each token the number of its kind. All tokens of a class are of one kind. Of the other
  * tokens, those with equal words are of one kind. Punctuation and special tokens are classes too.
  */
 static bool kinds_of(srv_analysis *an) {
-    const srv_strings *labels = &an->labels->key;
-    const attn_measure_options *o = &an->options;
     attn_arena *arena = an->req->arena;
-    int64_t *keys = attn_arena_zeroed(arena, an->S, sizeof *keys);
-    int64_t *queries = attn_arena_zeroed(arena, an->L, sizeof *queries);
-    word *words = attn_arena_zeroed(arena, labels->count, sizeof *words);
-    size_t n = 0;
+    const size_t entries = entries_of(an);
+    int64_t *keys = attn_arena_zeroed(arena, entries * an->S, sizeof *keys);
+    int64_t *queries = attn_arena_zeroed(arena, entries * an->L, sizeof *queries);
+    word *words = attn_arena_zeroed(arena, an->S, sizeof *words);
     if (!keys || !queries || !words)
         return false;
-    for (size_t j = 0; j < an->S; j++)
-        keys[j] = -1;
-    for (size_t c = o->class_count; c-- > 0;)
-        for (size_t k = 0; k < o->classes[c].count; k++)
-            keys[o->classes[c].keys[k]] = (int64_t)c;
-    for (size_t j = 0; j < labels->count; j++)
-        if (keys[j] < 0)
-            words[n++] = (word){bare(labels->values[j]), &keys[j]};
-    number(words, n, by_folded, (int64_t)o->class_count);
-    copy_to_queries(an, keys, queries, -1);
+    for (size_t b = 0; b < entries; b++)
+        number_kinds(an, b, words, keys + b * an->S, queries + b * an->L);
     an->options.query_kinds = queries;
     an->options.key_kinds = keys;
+    an->options.kind_batches = entries;
     return true;
 }
 
@@ -187,7 +246,7 @@ static bool kinds_of(srv_analysis *an) {
  * classes of the caller), the number of each token's word, and the number of its kind. options.mask
  * must be set before. false: out of memory. */
 static bool read_labels(srv_analysis *an) {
-    bool named = an->labels->key.count == an->S && an->S > 0;
+    bool named = srv_labels_of(an->labels, 0)->key.count == an->S && an->S > 0;
     if (named && !add_classes(an))
         return false;
     if (named && !an->options.query_tokens && !tokens_of_labels(an))
@@ -232,6 +291,16 @@ static double text_of(const srv_analysis *an) {
     return text + TEXT_OF_REST + 64 * heads;
 }
 
+/* Adds what labels of single batch entries take beside those of all entries: numbers of words and
+ * kinds, their links, and the keys of the classes. false: a size overflows. */
+static bool count_labels(const srv_analysis *an, size_t *bytes) {
+    const size_t more = entries_of(an) - 1;
+    size_t tokens, each, all;
+    return attn_size_add(an->L, an->S, &tokens) &&
+           attn_size_mul(tokens, 12 * sizeof(size_t), &each) && attn_size_mul(each, more, &all) &&
+           attn_size_add(*bytes, all, bytes);
+}
+
 bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, double *text) {
     attn_error err = {0};
     attn_cost all, pairs = {0};
@@ -242,7 +311,8 @@ bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, dou
          attn_head_distances_cost(an->B, an->H, 0, an->L, an->S, slots, &pairs, &err)))
         return fail(an, &err);
     if (!attn_size_add(all.work_bytes, pairs.work_bytes, &all.work_bytes) ||
-        !attn_size_add(all.result_bytes, pairs.result_bytes, &all.result_bytes)) {
+        !attn_size_add(all.result_bytes, pairs.result_bytes, &all.result_bytes) ||
+        !count_labels(an, &all.work_bytes)) {
         srv_problem(an->req, SRV_TOO_LARGE, NULL, "its size is beyond what can be counted");
         return false;
     }

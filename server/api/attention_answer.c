@@ -18,17 +18,28 @@ static void write_run(srv_json *j, const srv_run *run) {
     srv_json_object_end(j);
 }
 
-static void write_omitted(srv_json *j, const srv_attention_call *call) {
+static double weight_count(const srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;
-    srv_json_key(j, "omitted");
-    srv_json_object(j);
-    srv_json_key(j, "weights");
+    return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
+}
+
+static void write_one_omitted(srv_json *j, const srv_attention_call *call, const char *name,
+                              const char *how) {
+    srv_json_key(j, name);
     srv_json_object(j);
     srv_json_key(j, "values");
-    srv_json_real(j, (double)d->B * (double)d->Hq * (double)d->L * (double)d->S);
+    srv_json_real(j, weight_count(call));
     srv_json_key(j, "how");
-    srv_json_string(j, "name \"weights\" in return, or ask for a heatmap");
+    srv_json_string(j, how);
     srv_json_object_end(j);
+}
+
+static void write_omitted(srv_json *j, const srv_attention_call *call) {
+    srv_json_key(j, "omitted");
+    srv_json_object(j);
+    write_one_omitted(j, call, "weights", "name \"weights\" in return, or ask for a heatmap");
+    if (call->backward)
+        write_one_omitted(j, call, "gradients.scores", "name \"gradients.scores\" in return");
     srv_json_object_end(j);
 }
 
@@ -65,10 +76,12 @@ static void write_dims(srv_json *j, const attn_attention_dims *d) {
 static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     const attn_mask *mask = attn_attention_mask(call->op);
     srv_attention_bill bill;
+    double computed;
     if (!srv_attention_count(call, call->want, 1, &bill)) {
         j->failed = true;
         return;
     }
+    const bool skips = srv_attention_skips(call, mask, &computed);
     srv_json_key(j, "diagnostics");
     srv_json_object(j);
     srv_json_key(j, "mask");
@@ -97,8 +110,12 @@ static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     srv_json_string(j, attn_precision_name(call->dims.precision));
     srv_json_key(j, "cells");
     srv_json_real(j, bill.cells);
+    if (skips) {
+        srv_json_key(j, "computed_cells");
+        srv_json_real(j, computed);
+    }
     srv_json_key(j, "operations");
-    srv_json_real(j, bill.operations);
+    srv_json_real(j, skips ? srv_attention_operations(call, &bill, computed) : bill.operations);
     srv_json_key(j, "bytes");
     srv_json_object(j);
     srv_json_key(j, "work");
@@ -128,8 +145,15 @@ static bool write_tensors(srv_json *j, const srv_attention_call *call) {
     attn_error err = {0};
     size_t n = srv_attention_results(call, call->want, rows);
     for (size_t i = 0; i < n; i++) {
-        srv_json_key(j, rows[i].name);
+        if (!rows[i].part || i == 0 || !rows[i - 1].part)
+            srv_json_key(j, rows[i].name);
+        if (rows[i].part && (i == 0 || !rows[i - 1].part))
+            srv_json_object(j);
+        if (rows[i].part)
+            srv_json_key(j, rows[i].part);
         srv_json_tensor(j, rows[i].tensor);
+        if (rows[i].part && (i + 1 == n || !rows[i + 1].part))
+            srv_json_object_end(j);
         if (attn_control_check(&call->req->control, &err)) {
             srv_problem_error(call->req, &err);
             return false;
@@ -181,12 +205,17 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;
     const attn_mask *mask = attn_attention_mask(call->op);
     srv_attention_bill bill;
+    double computed;
     if (!srv_attention_count(call, call->want, 1, &bill)) {
         t->failed = true;
         return;
     }
+    const bool skips = srv_attention_skips(call, mask, &computed);
     attn_text_add(t, "mask: %s\n", attn_mask_words(mask, call->req->arena));
     attn_text_add(t, "kept: %.4g %% of %.6g cells\n", 100 * call->kept, bill.cells);
+    if (skips)
+        attn_text_add(t, "computed: %.4g %% of the cells\n",
+                      bill.cells > 0 ? 100 * computed / bill.cells : 0);
     attn_text_add(t, "score: %s, %zu parameters\n", attn_score_name(call->body.in.score.kind),
                   call->parameters);
     attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,
@@ -197,17 +226,20 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
                                                             : " (emulated)",
                   attn_precision_name(d->precision));
     attn_text_add(t, "cost: %.6g operations, %zu bytes of results, %zu bytes of scratch\n",
-                  bill.operations, bill.result_bytes, bill.work_bytes);
+                  skips ? srv_attention_operations(call, &bill, computed) : bill.operations,
+                  bill.result_bytes, bill.work_bytes);
 }
 
 void srv_attention_text(srv_attention_call *call) {
-    const attn_attention_dims *d = &call->dims;
     const attn_verification *v = &call->verification;
     srv_result rows[SRV_RESULTS];
     attn_text t = srv_text_begin(call->req);
     size_t n = srv_attention_results(call, call->want, rows);
-    for (size_t i = 0; i < n; i++)
-        srv_text_tensor(&t, rows[i].name, rows[i].tensor, (int)call->body.decimals);
+    for (size_t i = 0; i < n; i++) {
+        const char *path = srv_result_path(call, &rows[i]);
+        srv_text_tensor(&t, path ? path : rows[i].name, rows[i].tensor,
+                        (srv_print){(int)call->body.decimals, call->body.full});
+    }
     if (call->backward)
         srv_gradients_text(&t, call);
     if (call->heatmap)
@@ -217,7 +249,7 @@ void srv_attention_text(srv_attention_call *call) {
     if (call->weights_omitted)
         attn_text_add(&t,
                       "omitted: weights (%.0f values); name \"weights\" in return to get them\n",
-                      (double)d->B * (double)d->Hq * (double)d->L * (double)d->S);
+                      weight_count(call));
     if (call->run)
         attn_text_add(&t, "run: %s (%zu bytes)\n", call->run->id, call->run->bytes);
     if (call->body.verify)

@@ -3,6 +3,8 @@
 #ifndef SRV_ATTENTION_CALL_H
 #define SRV_ATTENTION_CALL_H
 
+#include <string.h>
+
 #include "api/analyses_call.h"
 #include "api/dry.h"
 #include "api/form_input.h"
@@ -11,8 +13,13 @@
 #include "api/route_fields.h"
 #include "store/runs.h"
 
-/* Items of `return`: the bits ATTN_WANT_* of the library, then two bits of the server. */
-enum { SRV_WANT_HEATMAP = 64, SRV_WANT_GRADIENTS = 128, SRV_WANT_LIBRARY = 63 };
+/* Items of `return`: the bits ATTN_WANT_* of the library, then bits of the server. */
+enum {
+    SRV_WANT_HEATMAP = 64,
+    SRV_WANT_GRADIENTS = 128,       /* of the inputs */
+    SRV_WANT_SCORE_GRADIENTS = 256, /* of the biased scores */
+    SRV_WANT_LIBRARY = 63
+};
 
 /* The decoded body. The decoder writes most fields directly into `in`, the inputs of the library.
  * srv_attention_prepare then computes in.scale and in.mask from the other members. */
@@ -23,11 +30,11 @@ typedef struct srv_attention_body {
     uint64_t fill_given, score_given, position_given, projections_given;
     attn_tensor attn_bias, grad_output;
     srv_mask_input mask;
-    bool is_causal, explain, dry_run, store;
+    bool is_causal, explain, dry_run, store, full, average_attn_weights;
     srv_union query_offset, scale;
     srv_labels labels;
-    unsigned items; /* bits of `return` */
-    attn_stage score_stage;
+    unsigned items;        /* bits of `return` */
+    unsigned score_stages; /* bit of each attn_stage, and SRV_FLAGS_LIST if it was a list */
     int64_t decimals, timeout_ms, verify;
     srv_heat_input heatmap;
     srv_figure_input figure;
@@ -40,13 +47,15 @@ void srv_attention_init(srv_attention_body *body); /* sets the defaults in a zer
 typedef struct srv_result {
     const char *name;
     const attn_tensor *tensor; /* in call->results; has data only after the run */
+    const char *part;          /* name of the stage, if `name` is an object of stages; or NULL */
     unsigned want;             /* the tensor's ATTN_WANT_* bit */
     int rank;
     size_t dims[ATTN_MAX_RANK];
     double values, bytes;
 } srv_result;
 
-#define SRV_RESULTS 7
+#define SRV_STAGES  5 /* number of attn_stage */
+#define SRV_RESULTS (6 + SRV_STAGES)
 
 typedef struct srv_gradients {
     attn_gradients inputs;
@@ -63,8 +72,14 @@ typedef struct srv_attention_call {
     unsigned want;            /* ATTN_WANT_* bits of the tensors in the answer */
     bool heatmap;             /* the answer has heatmaps */
     bool weights_omitted;     /* `return` was not sent, and the weights are too large to answer */
-    bool backward;            /* the answer has gradients */
-    srv_gradients *gradients; /* NULL before the computation */
+    bool backward;            /* a backward pass is needed */
+    unsigned gradient_items;  /* the gradients in the answer: bits SRV_WANT_*GRADIENTS */
+    bool valueless;           /* keys were sent without values, so there is no output */
+    bool seeded;              /* the projections are drawn from a seed before they are used */
+    bool one_query;           /* the query was sent without its axis L, of one row */
+    bool bias_axis;           /* one_query: attn_bias was sent without it, too */
+    attn_tensor scores[SRV_STAGES]; /* of the wanted stages */
+    srv_gradients *gradients;       /* NULL before the computation */
     attn_heatmap_options heat;
     attn_attention *op;
     attn_results results;
@@ -95,14 +110,33 @@ bool srv_attention_prepare(srv_attention_call *call);
 /* Returns the ATTN_WANT_* bits that the library must compute for the answer and its
  * verification. */
 unsigned srv_attention_computes(const srv_attention_call *call);
+/* Returns the first wanted stage, which the run itself computes. */
+attn_stage srv_attention_stage(const srv_attention_call *call);
 /* Describes the tensors that `want` (ATTN_WANT_* bits) selects, in the order of the answer. Returns
  * their number. */
 size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                              srv_result rows[SRV_RESULTS]);
+/* Removes the axis `from_end` places before the last one, of length 1, from a dense tensor, if it
+ * has a shape. */
+static inline void srv_drop_axis(attn_tensor *t, int from_end) {
+    if (t->rank > from_end) {
+        memmove(&t->dims[t->rank - from_end], &t->dims[t->rank - from_end + 1],
+                (size_t)(from_end - 1) * sizeof t->dims[0]);
+        *t = attn_tensor_dense(t->data, t->dtype, t->rank - 1, t->dims);
+    }
+}
+/* Returns the path of a tensor in the answer: "weights", or "scores/raw". NULL: out of memory. */
+const char *srv_result_path(const srv_attention_call *call, const srv_result *row);
 /* Computes the cost of answering `want` on `slots` threads. Needs only the shapes of the inputs.
  * false: a problem is set. */
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
                          srv_attention_bill *out);
+/* Returns whether the mask has a pattern. Then *computed is the number of cells that the pass
+ * computes; it skips the others. */
+bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, double *computed);
+/* Returns the operations of the bill if the pass computes so many of its cells. */
+double srv_attention_operations(const srv_attention_call *call, const srv_attention_bill *bill,
+                                double computed);
 /* Refuses a request beyond the limits of the service. false: a problem that gives the numbers is
  * set. */
 bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill);
@@ -115,6 +149,8 @@ bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost 
 size_t srv_gradients_bytes(const srv_attention_call *call);
 /* Adds the shapes of the gradients to the dry run. false: a problem is set. */
 bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry);
+/* Gives the gradients the shapes of the inputs as they were sent. */
+void srv_gradients_reshape(srv_attention_call *call);
 /* Computes the gradients after a run with projections. `heads` is the output before W_o. */
 attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err);
 /* Computes the run together with its gradients; for requests without projections. */

@@ -2,6 +2,7 @@
  * answers dry runs. Admission, explain and dry_run use the same bill. A dry run checks everything
  * except the values of query, key and value. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/attention_call.h"
@@ -54,6 +55,44 @@ static void add_present(list *l, const srv_attention_call *call) {
     add_result(l, "present_value", ATTN_WANT_PRESENT, &r->present_value, d->result, rank + 1, dims);
 }
 
+attn_stage srv_attention_stage(const srv_attention_call *call) {
+    int stage = 0;
+    while (!(call->body.score_stages >> stage & 1))
+        stage++;
+    return (attn_stage)stage;
+}
+
+static void add_scores(list *l, const srv_attention_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    const unsigned stages = call->body.score_stages;
+    for (int stage = 0; stage < SRV_STAGES; stage++)
+        if ((stages >> stage & 1) && (l->want & ATTN_WANT_SCORES)) {
+            add_result(l, "scores", ATTN_WANT_SCORES, &call->scores[stage], d->result,
+                       d->weights_rank, d->weights);
+            if (stages & SRV_FLAGS_LIST)
+                l->rows[l->count - 1].part = srv_stage_names[stage];
+        }
+}
+
+/* Removes the axis of the one query, which is `from_end` axes before the end, from the shape. */
+static void drop_axis(srv_result *row, int from_end) {
+    for (int a = row->rank - from_end; a < row->rank - 1; a++)
+        row->dims[a] = row->dims[a + 1];
+    row->rank--;
+}
+
+/* Returns the shape of the weights in the answer, which may have no head axis, as the number of its
+ * axes. */
+static int weights_shape(const srv_attention_call *call, size_t dims[ATTN_MAX_RANK]) {
+    const attn_attention_dims *d = &call->dims;
+    memcpy(dims, d->weights, sizeof d->weights);
+    if (!call->body.average_attn_weights || !d->has_heads)
+        return d->weights_rank;
+    dims[d->batch_rank] = d->L;
+    dims[d->batch_rank + 1] = d->S;
+    return d->weights_rank - 1;
+}
+
 size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                              srv_result rows[SRV_RESULTS]) {
     const attn_attention_dims *d = &call->dims;
@@ -66,16 +105,26 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
     if (w_o->rank)
         dims[d->output_rank - 1] = w_o->dims[0];
     add_result(&l, "output", ATTN_WANT_OUTPUT, &r->output, output, d->output_rank, dims);
-    add_result(&l, "weights", ATTN_WANT_WEIGHTS, &r->weights, d->result, d->weights_rank,
-               d->weights);
+    const int weights_rank = weights_shape(call, dims);
+    add_result(&l, "weights", ATTN_WANT_WEIGHTS, &r->weights, d->result, weights_rank, dims);
     add_result(&l, "weights_dropped", ATTN_WANT_WEIGHTS_DROPPED, &r->weights_dropped, d->result,
-               d->weights_rank, d->weights);
+               weights_rank, dims);
     add_result(&l, "logsumexp", ATTN_WANT_LOGSUMEXP, &r->logsumexp, d->result, d->rows_rank,
                d->rows);
-    add_result(&l, "scores", ATTN_WANT_SCORES, &r->scores, d->result, d->weights_rank, d->weights);
+    add_scores(&l, call);
+    for (size_t i = 0; call->one_query && i < l.count; i++)
+        drop_axis(&rows[i], rows[i].want == ATTN_WANT_LOGSUMEXP ? 1 : 2);
     if (want & ATTN_WANT_PRESENT)
         add_present(&l, call);
     return l.count;
+}
+
+const char *srv_result_path(const srv_attention_call *call, const srv_result *row) {
+    char path[64];
+    if (!row->part)
+        return row->name;
+    const int n = snprintf(path, sizeof path, "%s/%s", row->name, row->part);
+    return attn_arena_text(call->req->arena, path, (size_t)n);
 }
 
 /* Returns the number of rows of queries plus that of keys, over all batch entries and heads. An
@@ -188,6 +237,23 @@ static double verify_operations(const srv_attention_call *call) {
     return 2 * (double)call->body.verify * (double)d->S * (double)(d->score_width + d->Ev);
 }
 
+/* Adds the cost of `runs` further runs for the scores of more stages to *cost. */
+static bool add_stages(const srv_attention_call *call, size_t runs, size_t slots, attn_cost *cost,
+                       attn_error *err) {
+    attn_cost one;
+    if (attn_attention_cost(&call->dims, ATTN_WANT_SCORES, slots, &one, err))
+        return false;
+    for (size_t i = 0; i < runs; i++) {
+        cost->operations += one.operations;
+        if (!attn_size_add(cost->work_bytes, one.work_bytes, &cost->work_bytes) ||
+            !attn_size_add(cost->result_bytes, one.result_bytes, &cost->result_bytes)) {
+            attn_fail(err, ATTN_ELIMIT, "score_stage", "more bytes than can be counted");
+            return false;
+        }
+    }
+    return true;
+}
+
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
                          srv_attention_bill *out) {
     const attn_attention_dims *d = &call->dims;
@@ -195,17 +261,25 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
     srv_result rows[SRV_RESULTS];
     attn_cost cost;
     attn_error err = {0};
-    double tensors = 0;
+    double tensors = 0, means = 0;
     if (attn_attention_cost(d, computed, slots, &cost, &err))
         return fail(call, &err);
     size_t n = srv_attention_results(call, want, rows);
-    for (size_t i = 0; i < n; i++)
+    size_t stages = 0;
+    for (size_t i = 0; i < n; i++) {
         tensors += rows[i].bytes;
+        stages += rows[i].want == ATTN_WANT_SCORES;
+        if (call->body.average_attn_weights && d->has_heads &&
+            (rows[i].want & (ATTN_WANT_WEIGHTS | ATTN_WANT_WEIGHTS_DROPPED)))
+            means += rows[i].bytes + 2 * sizeof(double) * (double)d->S;
+    }
+    if (stages > 1 && !add_stages(call, stages - 1, slots, &cost, &err))
+        return fail(call, &err);
     srv_attention_bill bill = {.cells = cost.cells, .operations = cost.operations};
     bill.result_bytes = (size_t)tensors;
     /* The other results of the library count as scratch: statistics of the rows, padding for
-     * alignment, and results that only `verify` needs. */
-    double rest = (double)cost.result_bytes - tensors;
+     * alignment, results that only `verify` needs, and weights of which the mean is answered. */
+    double rest = (double)cost.result_bytes - tensors + means;
     if (!attn_size_add(cost.work_bytes, rest > 0 ? (size_t)rest : 0, &bill.work_bytes)) {
         srv_problem(call->req, SRV_TOO_LARGE, NULL, "its size is beyond what can be counted");
         return false;
@@ -223,6 +297,23 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
                   SRV_TANH_OPERATIONS * bill.tanh + SRV_DOUBLE_OPERATIONS * verify_operations(call);
     *out = bill;
     return true;
+}
+
+bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, double *computed) {
+    const attn_mask_spec *spec = &call->shaped->mask;
+    for (size_t i = 0; i < spec->count; i++)
+        if (spec->layers[i].kind == ATTN_LAYER_PATTERN) {
+            *computed = attn_attention_visited(&call->dims, mask);
+            return true;
+        }
+    return false;
+}
+
+double srv_attention_operations(const srv_attention_call *call, const srv_attention_bill *bill,
+                                double computed) {
+    const attn_attention_dims *d = &call->dims;
+    const double skipped = bill->cells - computed;
+    return bill->operations - skipped * 2 * ((double)d->score_width + (double)d->Ev);
 }
 
 bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill) {
@@ -291,34 +382,17 @@ static bool compile_mask(const srv_attention_call *call, attn_mask **mask) {
            fail(call, &err);
 }
 
-/* Returns whether a layer of the mask hides whole tiles between the first and last key of a row. */
-static bool skips_tiles(const attn_mask_spec *spec) {
-    for (size_t i = 0; i < spec->count; i++)
-        if (spec->layers[i].kind == ATTN_LAYER_PATTERN &&
-            spec->layers[i].pattern.kind != ATTN_PATTERN_STRIDED)
-            return true;
-    return false;
-}
-
-/* Returns how many keys are computed for a query, the mean over a sample of ROWS_ASKED mask rows.
- * `keep` has room for one row of the mask. */
-static double keys_visited(const srv_attention_call *call, const attn_mask *mask, uint8_t *keep) {
+/* Returns how many keys are computed for a query without a pattern, the mean over a sample of
+ * ROWS_ASKED mask rows. */
+static double keys_visited(const srv_attention_call *call, const attn_mask *mask) {
     const attn_attention_dims *d = &call->dims;
     const double S = (double)d->S;
-    bool skips = skips_tiles(&call->shaped->mask);
     double sum = 0;
     size_t asked = 0, rows = d->B * d->L, step = rows / ROWS_ASKED + 1;
     for (size_t r = step / 2; r < rows; r += step, asked++) {
-        size_t lo, hi, seen = 0;
+        size_t lo, hi;
         attn_mask_interval(mask, r / d->L, r % d->L, &lo, &hi);
-        if (skips && hi > lo) {
-            attn_mask_keep(mask, r / d->L, 0, r % d->L, lo, hi - lo, keep);
-            for (size_t j = 0; j < hi - lo; j++)
-                seen += keep[j];
-        } else {
-            seen = hi - lo;
-        }
-        sum += fmin(S, (double)seen + (seen > 0 && seen < d->S ? TILE : 0));
+        sum += fmin(S, (double)(hi - lo) + (hi > lo && hi - lo < d->S ? TILE : 0));
     }
     return asked > 0 ? sum / (double)asked : 0;
 }
@@ -356,13 +430,20 @@ static srv_load load_of(const srv_attention_call *call, const srv_attention_bill
 
 static bool shapes(const srv_attention_call *call, srv_dry *dry) {
     const attn_attention_dims *d = &call->dims;
-    const unsigned always = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP;
+    const unsigned always =
+        ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP | (call->valueless ? 0 : ATTN_WANT_OUTPUT);
     size_t maps[3];
     attn_error err = {0};
     srv_result rows[SRV_RESULTS];
     size_t n = srv_attention_results(call, always | call->want, rows);
-    for (size_t i = 0; i < n; i++)
-        srv_dry_shape(dry, rows[i].name, rows[i].rank, rows[i].dims);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = srv_result_path(call, &rows[i]);
+        if (!name) {
+            srv_problem_memory(call->req, NULL, "no memory is left for the shapes");
+            return false;
+        }
+        srv_dry_shape(dry, name, rows[i].rank, rows[i].dims);
+    }
     if (call->backward && !srv_gradients_shapes(call, dry))
         return false;
     if (!call->heatmap)
@@ -413,17 +494,19 @@ srv_outcome srv_attention_dry(srv_attention_call *call) {
     attn_mask *mask;
     if (req->in_place && !srv_predictor_ready(req->app->predictor))
         return SRV_DEFER;
-    uint8_t *keep = attn_arena_take(req->arena, d->S);
     if (!bills(call, &bill, &dry) || !check_parameters(call) || !compile_mask(call, &mask) ||
         !shapes(call, &dry))
         return SRV_DONE;
-    if (!keep) {
-        srv_problem_memory(req, NULL, "no memory is left for the prediction");
-        return SRV_DONE;
-    }
     dry.mask = attn_mask_words(mask, req->arena);
     compare(call, &dry);
-    double visited = keys_visited(call, mask, keep) * (double)d->B * (double)d->Hq * (double)d->L;
+    double visited = 0;
+    if (srv_attention_skips(call, mask, &visited)) {
+        dry.computed = visited;
+        dry.operations = srv_attention_operations(call, &bill, visited);
+        dry.has_computed = true;
+    } else {
+        visited = keys_visited(call, mask) * (double)d->B * (double)d->Hq * (double)d->L;
+    }
     dry.load = load_of(call, &bill, visited);
     return srv_dry_reply(req, &dry);
 }

@@ -5,12 +5,16 @@
 
 #include "api/attention_call.h"
 
-/* Returns the number of elements of attn_bias; 0: it was not sent. */
+/* Returns the number of elements of attn_bias, and of the scores if their gradient is wanted. */
 static size_t bias_elements(const srv_attention_call *call) {
-    size_t n = 0;
+    const attn_attention_dims *d = &call->dims;
+    const attn_tensor scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
+    size_t n = 0, more = 0;
     if (call->body.attn_bias.rank && !attn_tensor_count(&call->body.attn_bias, &n))
-        n = SIZE_MAX;
-    return n;
+        return SIZE_MAX;
+    if ((call->gradient_items & SRV_WANT_SCORE_GRADIENTS) && !attn_tensor_count(&scores, &more))
+        return SIZE_MAX;
+    return attn_size_add(n, more, &n) ? n : SIZE_MAX;
 }
 
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
@@ -43,7 +47,7 @@ attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err) {
     attn_status status = new_gradients(call, err);
     return status ? status
                   : attn_attention_run_backward(call->op, srv_attention_computes(call),
-                                                call->body.score_stage, &call->body.grad_output,
+                                                srv_attention_stage(call), &call->body.grad_output,
                                                 srv_request_pool(req), &req->control, req->arena,
                                                 &call->results, &call->gradients->inputs, err);
 }
@@ -90,12 +94,16 @@ static void add(list *l, const char *object, const char *name, const attn_tensor
         l->rows[l->count++] = (named){object, name, t};
 }
 
-/* Lists the gradients that exist, in the order of the answer. */
+/* Lists the wanted gradients that exist, in the order of the answer. */
 static list list_all(const srv_attention_call *call, const srv_gradients *all) {
     const attn_gradients *g = &all->inputs;
     const attn_projection_gradients *p = &all->projections;
     const attn_mask_spec *mask = &call->body.in.mask;
     list l = {.count = 0};
+    if (call->gradient_items & SRV_WANT_SCORE_GRADIENTS)
+        add(&l, NULL, "scores", &g->scores);
+    if (!(call->gradient_items & SRV_WANT_GRADIENTS))
+        return l;
     add(&l, NULL, "query", &g->query);
     add(&l, NULL, "key", &g->key);
     add(&l, NULL, "value", &g->value);
@@ -123,13 +131,30 @@ static list list_all(const srv_attention_call *call, const srv_gradients *all) {
     return l;
 }
 
+/* Removes the axis that the tensors got in addition to those that were sent. */
+static void reshape(const srv_attention_call *call, srv_gradients *g) {
+    const attn_mask_spec *mask = &call->body.in.mask;
+    srv_drop_axis(&g->inputs.query, 2);
+    srv_drop_axis(&g->inputs.scores, 2);
+    for (size_t i = 0; i < mask->count; i++)
+        if (mask->layers[i].kind == ATTN_LAYER_BIAS && call->bias_axis)
+            srv_drop_axis(&g->inputs.bias[i], 2);
+}
+
+void srv_gradients_reshape(srv_attention_call *call) {
+    reshape(call, call->gradients);
+}
+
 /* Returns a srv_gradients whose tensors are the inputs. A gradient has the shape of its input, so
  * shapes and sizes can be read from it before the gradients are computed. */
 static srv_gradients shaped_like(const srv_attention_call *call) {
     const attn_inputs *in = &call->body.in;
     const attn_position *at = &in->position;
     const attn_projections *p = &call->body.projections;
-    srv_gradients g = {.inputs = {.query = in->query,
+    const attn_attention_dims *d = &call->dims;
+    const attn_tensor scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
+    srv_gradients g = {.inputs = {.scores = scores,
+                                  .query = in->query,
                                   .key = in->key,
                                   .value = in->value,
                                   .past_key = in->past_key,
@@ -145,6 +170,8 @@ static srv_gradients shaped_like(const srv_attention_call *call) {
     if (p->num_heads)
         g.projections = (attn_projection_gradients){p->w_q, p->b_q, p->w_k, p->b_k,
                                                     p->w_v, p->b_v, p->w_o, p->b_o};
+    if (call->one_query)
+        reshape(call, &g);
     return g;
 }
 
@@ -204,6 +231,7 @@ void srv_gradients_text(attn_text *t, const srv_attention_call *call) {
     const list l = list_all(call, call->gradients);
     for (size_t i = 0; i < l.count; i++) {
         const char *name = path_of(&l.rows[i], call->req->arena);
-        srv_text_tensor(t, name ? name : l.rows[i].name, l.rows[i].t, (int)call->body.decimals);
+        srv_text_tensor(t, name ? name : l.rows[i].name, l.rows[i].t,
+                        (srv_print){(int)call->body.decimals, call->body.full});
     }
 }

@@ -21,9 +21,9 @@ _Static_assert(SRV_MASK_LAYERS + 2 <= ATTN_MASK_LAYERS, "room for is_causal and 
 static const char *const fill_modes[] = {"add", "replace", NULL};
 static const char *const layouts[] = {"BHLE", "BLHE", "BLD", NULL};
 static const char *const precisions[] = {"fp32", "fast", "bf16", NULL};
-static const char *const item_names[] = {"output",  "weights",   "logsumexp",
-                                         "scores",  "present",   "weights_dropped",
-                                         "heatmap", "gradients", NULL};
+static const char *const item_names[] = {
+    "output",          "weights", "logsumexp", "scores",           "present",
+    "weights_dropped", "heatmap", "gradients", "gradients.scores", NULL};
 
 static const srv_field fill_fields[] = {
     {.name = "value",
@@ -42,18 +42,22 @@ static const srv_field fill_fields[] = {
     {0},
 };
 
+static const char ragged[] =
+    "pad and send key_lengths, which hides the padding of a batch; all vectors have one width";
+
 const srv_field srv_attention_fields[] = {
-    {INPUT(query), .kind = SRV_TENSOR, .accepts = SRV_T_REAL, .required = true,
+    {INPUT(query), .kind = SRV_TENSOR, .accepts = SRV_T_REAL, .required = true, .ragged = ragged,
      .doc = "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front."},
-    {INPUT(key), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,
+    {INPUT(key), .kind = SRV_TENSOR, .accepts = SRV_T_REAL, .ragged = ragged,
      .doc = "[.., Hkv, S, E], with the rank of query. Without key and value the request is "
             "self-attention."},
-    {INPUT(value), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,
-     .doc = "[.., Hkv, S, Ev], with the rank of query."},
+    {INPUT(value), .kind = SRV_TENSOR, .accepts = SRV_T_REAL, .ragged = ragged,
+     .doc = "[.., Hkv, S, Ev], with the rank of query. With key and without value there is no "
+            "output: the answer holds the weights."},
     SRV_MASK_ROWS(srv_attention_body, mask),
     SRV_TENSOR_ROW(srv_attention_body, attn_bias, SRV_T_REAL | SRV_T_NEGINF,
                    "A bias that is added to the scores and broadcast to the shape of the weights; "
-                   "null stands for -infinity."),
+                   "null and -Infinity stand for -infinity."),
     {.name = "mask_fill",
      .kind = SRV_OBJECT,
      .offset = AT(in.mask),
@@ -92,9 +96,9 @@ const srv_field srv_attention_fields[] = {
     {.name = "scale",
      .kind = SRV_UNION,
      .offset = AT(scale),
-     .accepts = SRV_U_FALSE | SRV_U_NUMBER,
-     .doc = "A factor of the score; default 1/sqrt(E) for scaled_dot, 1 for the other scores; "
-            "false = 1."},
+     .accepts = SRV_U_TRUE | SRV_U_FALSE | SRV_U_NUMBER,
+     .doc = "A factor of the score; default 1/sqrt(E) for scaled_dot, 1 for the other scores; true "
+            "= the default, false = 1."},
     {INPUT(softcap), .kind = SRV_REAL, .max = DBL_MAX,
      .doc = "Scores become c * tanh(score / c) after scaling; 0 = off."},
     {INPUT(past_key), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,
@@ -123,18 +127,27 @@ const srv_field srv_attention_fields[] = {
             "range, used where it is faster), or bf16 (queries, keys, values and the weights "
             "that multiply the values are rounded to bfloat16; sums are in float32). Not with "
             "float64 tensors or grad_output."},
-    SRV_LABELS_ROW(srv_attention_body, "Names of queries and keys, for heatmaps and analyses."),
+    SRV_LABELS_ROW(srv_attention_body, "Names of queries and keys, for heatmaps and analyses"),
     {.name = "return",
      .kind = SRV_FLAGS,
      .offset = AT(items),
      .choices = item_names,
-     .doc = "The parts of the answer. Default: output, and weights if they hold at most 65,536 "
-            "values."},
-    SRV_ENUM_ROW(srv_attention_body, score_stage, srv_stage_names,
-                 "The stage of the returned scores: raw (q . k), scaled, softcapped, biased "
-                 "(default: the input of softmax, null where hidden) or probs."),
+     .doc = "The parts of the answer. Default: output (with key, only if value was sent), and "
+            "weights if they hold at most 65,536 values."},
+    {.name = "score_stage",
+     .kind = SRV_FLAGS,
+     .offset = AT(score_stages),
+     .accepts = SRV_F_LIST,
+     .choices = srv_stage_names,
+     .doc = "The stage of the returned scores: raw (q . k), scaled, softcapped, biased (default: "
+            "the input of softmax, null where hidden) or probs. With a list of stages, scores is "
+            "an object with a tensor for each stage."},
+    SRV_BOOL_ROW(srv_attention_body, average_attn_weights,
+                 "Return weights (and weights_dropped) as their mean over the heads, without a "
+                 "head axis, as torch.nn.MultiheadAttention does."),
     SRV_DECIMALS_ROW(srv_attention_body,
                      ". The default is the shortest text that reads back to the same number."),
+    SRV_FULL_ROW(srv_attention_body),
     {INPUT(allow_nonfinite), .kind = SRV_BOOL, .accepts = SRV_B_BEYOND,
      .doc =
          "Accept NaN and infinity instead of answering 422. The answer holds null in their place."},
@@ -166,17 +179,39 @@ const srv_field srv_attention_fields[] = {
 
 void srv_attention_init(srv_attention_body *body) {
     body->in = attn_attention_defaults();
-    body->score_stage = ATTN_STAGE_BIASED;
+    body->score_stages = 1u << ATTN_STAGE_BIASED;
     body->decimals = -1;
     body->figure = SRV_FIGURE_DEFAULTS;
 }
 
 /* --- from the body to inputs --- */
 
+/* Returns whether the request has keys but no values, so that it can have no output. */
+static bool lacks_value(const srv_scope *scope) {
+    return srv_given(scope, "key") && !srv_given(scope, "value") &&
+           !srv_given(scope, "projections");
+}
+
+/* Refuses what a request without values cannot have. */
+static bool check_valueless(const srv_scope *scope, unsigned items) {
+    static const char *const fields[] = {"grad_output", "past_key", "verify"};
+    static const unsigned needing[] = {ATTN_WANT_OUTPUT, ATTN_WANT_PRESENT};
+    if (!lacks_value(scope))
+        return true;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (!srv_needs(scope, fields[i], "value", "without value only weights are computed"))
+            return false;
+    for (size_t i = 0; i < sizeof needing / sizeof *needing; i++)
+        if (items & needing[i])
+            return srv_refuse(scope, SRV_VALUE, "return",
+                              "\"%s\" needs value, which is not in this request; weights, "
+                              "logsumexp, scores and heatmap need only query and key",
+                              needing[i] == ATTN_WANT_OUTPUT ? "output" : "present");
+    return true;
+}
+
 static bool check_company(const srv_scope *scope) {
-    return (srv_given(scope, "projections") ||
-            srv_needs(scope, "key", "value", "send both, or neither for self-attention")) &&
-           srv_needs(scope, "value", "key", "send both, or neither for self-attention") &&
+    return srv_needs(scope, "value", "key", "send both, or neither for self-attention") &&
            srv_needs(scope, "past_key", "past_value", "a cache has keys and values") &&
            srv_needs(scope, "past_value", "past_key", "a cache has keys and values") &&
            srv_needs(scope, "num_kv_heads", "num_heads", "heads of queries come first");
@@ -205,13 +240,19 @@ static bool check_heads(const srv_scope *scope, const srv_attention_body *body) 
  * weights later, when the shapes are known. */
 static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     const srv_attention_body *body = &call->body;
-    unsigned items =
-        srv_given(scope, "return") ? body->items : ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS;
+    unsigned items = srv_given(scope, "return") ? body->items
+                     : lacks_value(scope)       ? ATTN_WANT_WEIGHTS
+                                                : ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS;
+    if (!check_valueless(scope, items))
+        return false;
     if (srv_given(scope, "heatmap"))
         items |= SRV_WANT_HEATMAP;
-    if (srv_given(scope, "grad_output"))
+    if (srv_given(scope, "grad_output") && !srv_given(scope, "return"))
+        items |= SRV_WANT_GRADIENTS | SRV_WANT_SCORE_GRADIENTS;
+    else if (srv_given(scope, "grad_output") && !(items & SRV_WANT_SCORE_GRADIENTS))
         items |= SRV_WANT_GRADIENTS;
-    else if (items & SRV_WANT_GRADIENTS)
+    else if (!srv_given(scope, "grad_output") &&
+             (items & (SRV_WANT_GRADIENTS | SRV_WANT_SCORE_GRADIENTS)))
         return srv_refuse(scope, SRV_VALUE, "return",
                           "\"gradients\" need grad_output, which is not in this request");
     if (srv_given(scope, "grad_output") && body->in.precision != ATTN_PRECISION_FP32)
@@ -228,6 +269,13 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     if ((items & ATTN_WANT_WEIGHTS_DROPPED) && !srv_given(scope, "dropout_p"))
         return srv_refuse(scope, SRV_VALUE, "return",
                           "\"weights_dropped\" needs dropout_p, which is not in this request");
+    if (srv_given(scope, "score_stage") && !(body->score_stages & ~SRV_FLAGS_LIST))
+        return srv_refuse(scope, SRV_VALUE, "score_stage", "the list of stages is empty");
+    if (srv_given(scope, "average_attn_weights") &&
+        !(items & (ATTN_WANT_WEIGHTS | ATTN_WANT_WEIGHTS_DROPPED)))
+        return srv_refuse(scope, SRV_VALUE, "average_attn_weights",
+                          "average_attn_weights needs \"weights\" in return, which does not ask "
+                          "for them");
     if (srv_given(scope, "score_stage") && (items & ATTN_WANT_SCORES) == 0)
         return srv_refuse(scope, SRV_VALUE, "score_stage",
                           "score_stage needs \"scores\" in return, which does not ask for them");
@@ -235,13 +283,16 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
         items = SRV_WANT_HEATMAP;
     call->want = items & SRV_WANT_LIBRARY;
     call->heatmap = (items & SRV_WANT_HEATMAP) != 0;
-    call->backward = (items & SRV_WANT_GRADIENTS) != 0;
+    call->gradient_items = items & (SRV_WANT_GRADIENTS | SRV_WANT_SCORE_GRADIENTS);
+    call->backward = call->gradient_items != 0;
     return true;
 }
 
 static void read_scale(srv_attention_body *body) {
-    if (body->scale.is)
-        body->in.scale = body->scale.is == SRV_U_FALSE ? 1 : body->scale.number;
+    if (body->scale.is == SRV_U_NUMBER)
+        body->in.scale = body->scale.number;
+    else if (body->scale.is == SRV_U_FALSE)
+        body->in.scale = 1;
 }
 
 static bool read_mask(srv_attention_body *body, const srv_scope *scope) {
@@ -290,6 +341,58 @@ static bool check_forms(srv_attention_call *call, const srv_scope *scope) {
             srv_projections_check(scope, &body->projections, &body->projections_given, any, n));
 }
 
+/* Gives a tensor [.., N] an axis of length 1 in front of the last one. */
+static void add_axis(attn_tensor *t) {
+    const int last = t->rank++;
+    t->dims[last] = t->dims[last - 1];
+    t->strides[last] = t->strides[last - 1];
+    t->dims[last - 1] = 1;
+}
+
+/* Reads one query for each sequence of keys, without an axis L: the state [B, E] of a decoder beside
+ * the states [B, S, E] of an encoder, for which the learned scores and `general` were made (Bahdanau
+ * et al. 2015, Luong et al. 2015). The tensors that have this axis get it here. */
+static void read_one_query(srv_attention_call *call) {
+    srv_attention_body *body = &call->body;
+    attn_inputs *in = &body->in;
+    attn_tensor *const others[] = {&body->grad_output, &body->attn_bias, &body->mask.attn_mask};
+    const bool learned = in->score.kind == ATTN_SCORE_additive ||
+                         in->score.kind == ATTN_SCORE_concat ||
+                         in->score.kind == ATTN_SCORE_general;
+    bool leading = learned && in->layout == ATTN_BHLE && in->key.rank >= 3 &&
+                   in->query.rank == in->key.rank - 1;
+    for (int a = 0; leading && a < in->query.rank - 1; a++)
+        leading = in->query.dims[a] == in->key.dims[a];
+    call->one_query = leading;
+    if (!leading)
+        return;
+    call->bias_axis = body->attn_bias.rank >= 2 && body->attn_bias.rank <= in->query.rank;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i]->rank >= 2 && others[i]->rank <= in->query.rank)
+            add_axis(others[i]);
+    add_axis(&in->query);
+}
+
+/* Gives projections that the request asks for by a seed their shapes. */
+static bool read_projections(srv_attention_call *call, const srv_scope *scope) {
+    srv_attention_body *body = &call->body;
+    const srv_scope inside = {call->req, srv_projections_fields, &body->projections_given,
+                              "projections"};
+    attn_inputs shapes;
+    attn_error err = {0};
+    size_t made;
+    if (!srv_given(scope, "projections") || !srv_given(&inside, "seed"))
+        return true;
+    if (attn_projections_declare(&body->in, &body->projections, &err) ||
+        attn_projections_shape(&body->in, &body->projections, &shapes, &made, &err)) {
+        srv_problem_error(call->req, &err);
+        return false;
+    }
+    call->seeded = true;
+    call->parameters += made;
+    return true;
+}
+
 /* Sets call->shaped to inputs with the shapes that they have after the projections, and computes
  * the dims of the operation. No element is computed. */
 static bool read_shapes(srv_attention_call *call) {
@@ -317,13 +420,14 @@ unsigned srv_attention_computes(const srv_attention_call *call) {
            (reads_cells ? (unsigned)ATTN_WANT_CELLS : 0u);
 }
 
-/* Removes the weights from the answer if they are more than SRV_WEIGHTS_UNASKED and the request has
- * no `return`. */
+/* Removes the weights and the gradients of scores from the answer if they are more than
+ * SRV_WEIGHTS_UNASKED each and the request has no `return`. */
 static void omit_large_weights(srv_attention_call *call, const srv_scope *scope) {
     const attn_attention_dims *d = &call->dims;
     double values = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
     if (!srv_given(scope, "return") && !srv_draws(call->req) && values > SRV_WEIGHTS_UNASKED) {
         call->want &= ~(unsigned)ATTN_WANT_WEIGHTS;
+        call->gradient_items &= ~(unsigned)SRV_WANT_SCORE_GRADIENTS;
         call->weights_omitted = true;
     }
 }
@@ -349,13 +453,16 @@ bool srv_attention_prepare(srv_attention_call *call) {
     const srv_scope scope = {call->req, srv_attention_fields, &body->given, ""};
     if (!check_company(&scope) || !check_heads(&scope, body) || !read_items(call, &scope))
         return false;
+    call->valueless = lacks_value(&scope);
     read_scale(body);
+    read_one_query(call);
     if (!read_mask(body, &scope) || !check_dropout(body, &scope) || !check_forms(call, &scope) ||
-        !read_shapes(call))
+        !read_projections(call, &scope) || !read_shapes(call))
         return false;
     omit_large_weights(call, &scope);
-    if (body->labels.given &&
-        !srv_labels_check(call->req, &body->labels, call->dims.L, call->dims.S))
+    call->shaped->score_gradients = body->in.score_gradients =
+        (call->gradient_items & SRV_WANT_SCORE_GRADIENTS) != 0;
+    if (!srv_labels_check(call->req, &body->labels, call->dims.B, call->dims.L, call->dims.S))
         return false;
     if (body->analysis && !srv_draws(call->req))
         plan_analysis(call);

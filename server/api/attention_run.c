@@ -10,21 +10,49 @@
 
 /* --- the stored run --- */
 
+/* Returns the labels of all entries in one list, [entries * each]. `at` is the offset in srv_names
+ * of the list. NULL: out of memory. */
+static const char *const *join(const srv_labels *labels, size_t at, size_t each,
+                               attn_arena *arena) {
+    const char **all = attn_arena_zeroed(arena, labels->count * each + 1, sizeof *all);
+    for (size_t b = 0; all && b < labels->count; b++) {
+        const srv_strings *from = (const void *)((const char *)srv_labels_of(labels, b) + at);
+        for (size_t i = 0; i < each; i++)
+            all[b * each + i] = from->values[i];
+    }
+    return all;
+}
+
+/* Adds the labels of the request to the source of a run. false: out of memory. */
+static bool join_labels(const srv_attention_call *call, attn_run_source *source) {
+    const srv_labels *labels = &call->body.labels;
+    const srv_names *first = srv_labels_of(labels, 0);
+    attn_arena *arena = call->req->arena;
+    if (first->query.values)
+        source->query_labels = join(labels, offsetof(srv_names, query), call->dims.L, arena);
+    if (first->key.values)
+        source->key_labels = join(labels, offsetof(srv_names, key), call->dims.S, arena);
+    return (!first->query.values || source->query_labels) &&
+           (!first->key.values || source->key_labels);
+}
+
 /* Stores the finished operation as a run. false: a problem is set. */
 static bool store_run(srv_attention_call *call) {
     srv_request *req = call->req;
-    const srv_labels *labels = &call->body.labels;
     const attn_metadata text = {SRV_RUN_OWNER, req->owner};
-    const attn_run_source source = {
+    attn_run_source source = {
         .op = call->op,
         .stats = &call->results.stats,
-        .query_labels = labels->query.values,
-        .key_labels = labels->key.values,
+        .label_entries = call->body.labels.count,
         .metadata = &text,
         .metadata_count = req->owner != NULL,
     };
     attn_run_image image;
     attn_error err = {0};
+    if (!join_labels(call, &source)) {
+        srv_problem_memory(req, "/labels", "no memory is left for the labels of the run");
+        return false;
+    }
     if (attn_run_image_new(&source, srv_request_pool(req), &req->control, req->arena, &image,
                            &err)) {
         srv_problem_error(req, &err);
@@ -86,7 +114,7 @@ static attn_status read_head(const reader *r, srv_padding *p, size_t b, size_t h
         if (!status)
             srv_padding_row(p, i, r->row);
     }
-    if (!status && !srv_padding_head(p, b, h))
+    if (!status && !srv_padding_head(p, h))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
     return status;
 }
@@ -98,7 +126,7 @@ static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
     srv_padding p;
     bool many = d->B > 1 || d->Hq > 1;
     bool ok = srv_padding_begin(&p, arena, &call->body.labels, many, &call->warnings);
-    if (ok && p.key_count == 0)
+    if (ok && !p.any)
         return ATTN_OK;
     reader r = {.call = call,
                 .scratch = attn_cells_scratch_new(call->op, arena),
@@ -107,11 +135,15 @@ static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
     attn_status status = ok && r.scratch && r.cells && r.row
                              ? ATTN_OK
                              : attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
-    double looked = 0, each = (double)d->L * (double)p.key_count;
-    for (size_t b = 0; b < d->B && !status; b++)
-        for (size_t h = 0; h < d->Hq && !status && looked + each <= PADDING_CELLS;
+    double looked = 0;
+    for (size_t b = 0; b < d->B && !status; b++) {
+        srv_padding_entry(&p, b);
+        const double each = (double)d->L * (double)p.key_count;
+        for (size_t h = 0;
+             h < d->Hq && p.key_count > 0 && !status && looked + each <= PADDING_CELLS;
              h++, looked += each)
             status = read_head(&r, &p, b, h, err);
+    }
     if (!status && !srv_padding_end(&p))
         status = attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
     return status;
@@ -154,6 +186,12 @@ static attn_status analyse(srv_attention_call *call, attn_error *err) {
  * row contribute. Therefore the index is removed from the error's path. */
 static bool refuse(srv_attention_call *call, attn_error *err) {
     char *last = strrchr(err->where, '/');
+    if (call->one_query && last && strncmp(err->where, "query/", strlen("query/")) == 0) {
+        char *axis = last; /* "/0/3": the index of the one query and that of the element */
+        while (*--axis != '/')
+            ;
+        memmove(axis, last, strlen(last) + 1);
+    }
     const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
     if (call->body.projections.num_heads && err->code == ATTN_ENONFINITE && of_input && last)
         *last = 0;
@@ -161,16 +199,36 @@ static bool refuse(srv_attention_call *call, attn_error *err) {
     return false;
 }
 
+/* Computes the scores of all wanted stages but the first, each in a run of its own. */
+static attn_status run_stages(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    const attn_stage first = srv_attention_stage(call);
+    attn_status status = ATTN_OK;
+    for (int stage = (int)first + 1; stage < SRV_STAGES && !status; stage++) {
+        attn_results results;
+        if (!(call->want & ATTN_WANT_SCORES) || !(call->body.score_stages >> stage & 1))
+            continue;
+        status =
+            attn_attention_run(call->op, ATTN_WANT_SCORES, (attn_stage)stage, srv_request_pool(req),
+                               &req->control, req->arena, &results, err);
+        call->scores[stage] = results.scores;
+    }
+    return status;
+}
+
 static attn_status run(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     attn_pool *pool = srv_request_pool(req);
     const bool projects = call->body.projections.num_heads > 0;
     attn_tensor heads;
-    attn_status status =
-        call->backward && !projects
-            ? srv_gradients_with_run(call, err)
-            : attn_attention_run(call->op, srv_attention_computes(call), call->body.score_stage,
-                                 pool, &req->control, req->arena, &call->results, err);
+    attn_status status = run_stages(call, err);
+    if (!status)
+        status = call->backward && !projects
+                     ? srv_gradients_with_run(call, err)
+                     : attn_attention_run(call->op, srv_attention_computes(call),
+                                          srv_attention_stage(call), pool, &req->control,
+                                          req->arena, &call->results, err);
+    call->scores[srv_attention_stage(call)] = call->results.scores;
     if (!status && call->body.verify)
         status = attn_attention_verify(call->op, &call->results, (size_t)call->body.verify,
                                        call->body.in.dropout_seed, &req->control, req->arena,
@@ -186,14 +244,40 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
                                          req->arena, &call->results.output, err);
     if (!status && call->backward && projects)
         status = srv_gradients_run(call, &heads, err);
-    return status || call->body.labels.key.count == 0 ? status : warn_of_padding(call, err);
+    return status || call->body.labels.count == 0 ? status : warn_of_padding(call, err);
+}
+
+/* Gives the computed tensors the shapes that srv_attention_results describes: the weights may be
+ * averaged over the heads, and the axis of one query is removed. */
+static attn_status shape_results(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    attn_results *r = &call->results;
+    attn_tensor *const weights[] = {&r->weights, &r->weights_dropped};
+    attn_tensor *const rows[] = {&r->output, &r->weights, &r->weights_dropped};
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; call->body.average_attn_weights && i < 2 && !status; i++)
+        status = attn_attention_mean_heads(&call->dims, weights[i], &req->control, req->arena,
+                                           weights[i], err);
+    if (status || !call->one_query)
+        return status;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        srv_drop_axis(rows[i], 2);
+    for (size_t stage = 0; stage < SRV_STAGES; stage++)
+        srv_drop_axis(&call->scores[stage], 2);
+    srv_drop_axis(&r->logsumexp, 1);
+    if (call->backward)
+        srv_gradients_reshape(call);
+    return ATTN_OK;
 }
 
 static bool compute(srv_attention_call *call) {
     srv_request *req = call->req;
     attn_error err = {0};
     attn_status status = ATTN_OK;
-    if (call->body.projections.num_heads)
+    if (call->seeded)
+        status = attn_projections_draw(&call->body.projections, srv_request_pool(req),
+                                       &req->control, req->arena, &err);
+    if (!status && call->body.projections.num_heads)
         status =
             attn_projections_apply(&call->body.in, &call->body.projections, srv_request_pool(req),
                                    &req->control, req->arena, call->shaped, &err);
@@ -215,7 +299,9 @@ static bool compute(srv_attention_call *call) {
         srv_heat_problem(req, &err);
         return false;
     }
-    return !call->analyses || !analyse(call, &err) || refuse(call, &err);
+    if ((call->analyses && analyse(call, &err)) || shape_results(call, &err))
+        return refuse(call, &err);
+    return true;
 }
 
 static void picture(const srv_attention_call *call) {

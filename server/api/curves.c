@@ -17,6 +17,7 @@ typedef struct curves_body {
     srv_strings names, titles;
     srv_figure_input figure;
     int64_t decimals, timeout_ms;
+    bool full;
     bool markers;
 } curves_body;
 
@@ -49,12 +50,14 @@ const srv_field srv_curves_fields[] = {
      .kind = SRV_STRINGS,
      .offset = AT(titles),
      .max = MOST_CURVES,
-     .doc = "One title for each panel; figure.per_panel is the number of curves in a panel."},
+     .doc = "One title for each panel, instead of figure.titles; figure.per_panel is the number of "
+            "curves in a panel."},
     SRV_BOOL_ROW(curves_body, markers, "Mark the points of curves with few points (default true)."),
     SRV_FIGURE_ROW(curves_body,
                    "Title, labels and style of the picture; vmin and vmax bound the y axis."),
     SRV_DECIMALS_ROW(curves_body,
                      ". The default is the shortest text that reads back to the same number."),
+    SRV_FULL_ROW(curves_body),
     SRV_TIMEOUT_ROW(curves_body),
     {0},
 };
@@ -74,20 +77,24 @@ static bool check(curves_call *call) {
     char shape[128];
     if (v->rank != 1 && v->rank != 2)
         return srv_refuse(&scope, SRV_SHAPE, "values", "expected [N] or [C, N], found %s",
-                          attn_shape_text(v->dims, v->rank, shape, sizeof shape));
+                          attn_found_text(v, shape, sizeof shape));
     call->count = v->rank == 2 ? v->dims[0] : 1;
     call->points = v->dims[v->rank - 1];
     if (call->count == 0 || call->points == 0 || call->count > MOST_CURVES)
         return srv_refuse(&scope, SRV_SHAPE, "values",
                           "expected 1 to %d curves of at least one point, found %s", MOST_CURVES,
-                          attn_shape_text(v->dims, v->rank, shape, sizeof shape));
+                          attn_found_text(v, shape, sizeof shape));
     if (srv_given(&scope, "x") && (x->rank != 1 || x->dims[0] != call->points))
         return srv_refuse(&scope, SRV_SHAPE, "x", "expected [%zu], a place a value, found %s",
-                          call->points, attn_shape_text(x->dims, x->rank, shape, sizeof shape));
+                          call->points, attn_found_text(x, shape, sizeof shape));
     call->each = body->figure.per_panel > 0 ? (size_t)body->figure.per_panel : call->count;
     call->panels = (call->count + call->each - 1) / call->each;
     return check_count(&scope, "names", "curve", &body->names, call->count) &&
            check_count(&scope, "titles", "panel", &body->titles, call->panels) &&
+           (!srv_given(&scope, "titles") || body->figure.titles.count == 0 ||
+            srv_refuse(&scope, SRV_VALUE, "titles",
+                       "titles and figure.titles exclude each other: both name the panels")) &&
+           srv_figure_titles(call->req, &body->figure, call->panels) &&
            srv_figure_check(call->req, &body->figure);
 }
 
@@ -137,7 +144,9 @@ static void draw(curves_call *call) {
     const attn_figure_curves data = {.items = items,
                                      .count = call->count,
                                      .panels = call->panels,
-                                     .titles = call->body.titles.values,
+                                     .titles = call->body.titles.values
+                                                   ? call->body.titles.values
+                                                   : call->body.figure.titles.values,
                                      .markers = call->body.markers};
     const attn_figure_options options = srv_figure_options(&call->body.figure, ATTN_LINEAR);
     attn_text svg = {.arena = req->arena};
@@ -226,10 +235,10 @@ static void answer_text(const curves_call *call) {
     attn_text t = srv_text_begin(call->req);
     if (body->figure.title)
         attn_text_add(&t, "%s\n\n", body->figure.title);
-    srv_text_tensor(&t, "x", &body->x, (int)body->decimals);
+    srv_text_tensor(&t, "x", &body->x, (srv_print){(int)body->decimals, body->full});
     for (size_t i = 0; i < body->names.count; i++)
         attn_text_add(&t, "row %zu: %s\n", i, body->names.values[i]);
-    srv_text_tensor(&t, "values", &body->values, (int)body->decimals);
+    srv_text_tensor(&t, "values", &body->values, (srv_print){(int)body->decimals, body->full});
     srv_text_end(call->req, &t);
 }
 

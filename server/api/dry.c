@@ -99,8 +99,9 @@ static double probe_operations(double rows) {
     return rows * rows * (4 * PROBE_WIDTH + SRV_CELL_OPERATIONS);
 }
 
-/* Measures each rate TRIES times and keeps the smallest value. The attentions have one head for
- * each thread of the pool. false: out of memory. */
+/* Runs each measurement TRIES times, keeps the shortest time and computes the rates from these
+ * times. The attentions have one head for each thread of the pool, except `idle`, which has one
+ * head and so leaves the other threads idle. false: out of memory. */
 static bool measure(rates *out, attn_pool *pool) {
     const size_t slots = attn_pool_slots(pool);
     const double tanhs = (double)TANH_ROWS * TANH_ROWS * PROBE_WIDTH;
@@ -222,6 +223,8 @@ static void dry_json(srv_request *req, const srv_dry *dry, double ms) {
         srv_json_string(&j, dry->mask);
     }
     put(&j, "cells", dry->cells);
+    if (dry->has_computed)
+        put(&j, "computed_cells", dry->computed);
     put(&j, "operations", dry->operations);
     write_bytes(&j, dry);
     srv_json_key(&j, "fits");
@@ -247,8 +250,10 @@ static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
             attn_shape_text(dry->shapes[i].dims, dry->shapes[i].rank, shape, sizeof shape));
     if (dry->mask)
         attn_text_add(&t, "mask: %s\n", dry->mask);
-    attn_text_add(&t, "cost: %.6g cells, %.6g operations, about %.3g ms\n", dry->cells,
-                  dry->operations, ms);
+    attn_text_add(&t, "cost: %.6g cells", dry->cells);
+    if (dry->has_computed)
+        attn_text_add(&t, ", of which %.6g are computed", dry->computed);
+    attn_text_add(&t, ", %.6g operations, about %.3g ms\n", dry->operations, ms);
     attn_text_add(&t, "bytes: %.0f of results, %.0f of scratch%s\n", dry->result, dry->work,
                   dry->fits ? "" : "; more than this service allows");
     if (dry->with_weights > 0)

@@ -49,6 +49,8 @@ typedef struct srv_dry {
     size_t shape_count;
     const char *mask; /* the mask in words; NULL: the answer does not describe it */
     double cells, operations;
+    bool has_computed; /* the mask has a pattern; then `computed` of the cells are computed */
+    double computed;
     double result, work;                  /* bytes of the answer's tensors; bytes of scratch */
     double with_weights, without_weights; /* bytes of the answer; both 0: no weights */
     bool fits;                            /* the run is within the limits of this service */

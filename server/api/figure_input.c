@@ -16,20 +16,28 @@
 static const char *const colormaps[] = {"auto",    "Blues",   "RdBu", "Greys",
                                         "viridis", "cividis", NULL};
 static const char *const themes[] = {"light", "dark", NULL};
+static const char *const aspects[] = {"equal", "auto", NULL};
 
 const srv_field srv_figure_fields[] = {
     {.name = "title",
      .kind = SRV_STRING,
      .offset = AT(title),
-     .doc = "The title above the figure."},
+     .doc = "The title above the figure, of up to three lines: \"\\n\" begins a new line."},
+    {.name = "titles",
+     .kind = SRV_STRINGS,
+     .offset = AT(titles),
+     .max = SRV_PANELS,
+     .doc = "One title for each panel, in the order in which the panels are drawn; \"\" = none."},
     {.name = "x_label",
      .kind = SRV_STRING,
      .offset = AT(x_label),
-     .doc = "Label of the columns; \"\" = none."},
+     .doc = "The text below the picture, under its columns as they are drawn (with transpose these "
+            "are the rows of the matrix); \"\" = none."},
     {.name = "y_label",
      .kind = SRV_STRING,
      .offset = AT(y_label),
-     .doc = "Label of the rows; \"\" = none."},
+     .doc = "The text on the left of the picture, beside its rows as they are drawn; \"\" = "
+            "none."},
     {.name = "value_label",
      .kind = SRV_STRING,
      .offset = AT(value_label),
@@ -43,7 +51,6 @@ const srv_field srv_figure_fields[] = {
     {.name = "colormap",
      .kind = SRV_ENUM,
      .offset = AT(colormap),
-     .mistaken = "cmap",
      .choices = colormaps,
      .doc = "auto (default) is Blues, or RdBu (centred on zero) if a value is negative."},
     {.name = "vmin",
@@ -59,7 +66,6 @@ const srv_field srv_figure_fields[] = {
     {.name = "colour_bar",
      .kind = SRV_BOOL,
      .offset = AT(colour_bar),
-     .mistaken = "colorbar",
      .doc = "Draw the colour bar; default true."},
     SRV_INT_ROW(
         srv_figure_input, tick_rotation, 0, 90,
@@ -67,7 +73,26 @@ const srv_field srv_figure_fields[] = {
     SRV_INT_ROW(srv_figure_input, columns, 1, 64,
                 "Number of panels side by side; the default is as many as fit."),
     SRV_INT_ROW(srv_figure_input, per_panel, 1, 64, "Curves in one panel; default all."),
-    SRV_BOOL_ROW(srv_figure_input, transpose, "Draw rows as columns and columns as rows."),
+    SRV_BOOL_ROW(srv_figure_input, transpose,
+                 "Draw rows as columns and columns as rows, with the names of their cells."),
+    {.name = "width",
+     .kind = SRV_INT,
+     .offset = AT(width),
+     .min = 1,
+     .max = ATTN_FIGURE_MOST,
+     .doc = "Width of the picture in units of SVG, labels included. The default fits the content. "
+            "With a width or height, cells do not grow for the sake of their values."},
+    SRV_INT_ROW(srv_figure_input, height, 1, ATTN_FIGURE_MOST,
+                "Height of the picture in units of SVG, labels included. The default fits the "
+                "content."),
+    {.name = "aspect",
+     .kind = SRV_ENUM,
+     .offset = AT(aspect),
+     .choices = aspects,
+     .first = ATTN_ASPECT_EQUAL,
+     .doc = "Cells of heatmaps: \"equal\" (squares) or \"auto\" (stretched to width and height, or "
+            "without these to the largest panel). By default they are squares, but wider or higher "
+            "if they are few and no size is given."},
     SRV_ENUM_ROW(srv_figure_input, theme, themes, "light (default) or dark."),
     SRV_INT_ROW(srv_figure_input, scale, 1, 4,
                 "image/png: pixels per unit of length, 1, 2 (default) or 4."),
@@ -98,11 +123,26 @@ static const char *text(const char *given) {
     return given && *given ? given : NULL;
 }
 
+void srv_figure_axes(srv_figure_input *in, const char *cols, const char *rows) {
+    if (!in->x_label)
+        in->x_label = in->transpose ? rows : cols;
+    if (!in->y_label)
+        in->y_label = in->transpose ? cols : rows;
+}
+
+bool srv_figure_titles(srv_request *req, const srv_figure_input *in, size_t panels) {
+    const srv_scope scope = {req, srv_figure_fields, &in->given, "/figure"};
+    if (!srv_given(&scope, "titles") || in->titles.count == panels)
+        return true;
+    return srv_refuse(&scope, SRV_SHAPE, "titles", "expected %zu title%s (one a panel), found %zu",
+                      panels, panels == 1 ? "" : "s", in->titles.count);
+}
+
 attn_figure_options srv_figure_options(const srv_figure_input *in, int transform) {
     attn_figure_options o = attn_figure_defaults();
     o.title = text(in->title);
-    o.x_label = text(in->transpose ? in->y_label : in->x_label);
-    o.y_label = text(in->transpose ? in->x_label : in->y_label);
+    o.x_label = text(in->x_label);
+    o.y_label = text(in->y_label);
     o.value_label = text(in->value_label);
     if (in->annotate && strcmp(in->annotate, "auto") != 0)
         o.annotate = strcmp(in->annotate, "none") == 0 ? "" : in->annotate;
@@ -114,6 +154,9 @@ attn_figure_options srv_figure_options(const srv_figure_input *in, int transform
     o.tick_rotation = (int)in->tick_rotation;
     o.columns = (size_t)in->columns;
     o.transpose = in->transpose;
+    o.width = (double)in->width;
+    o.height = (double)in->height;
+    o.aspect = (attn_aspect)in->aspect;
     o.theme = (attn_theme)in->theme;
     return o;
 }

@@ -9,14 +9,18 @@
 
 #include "api/scope.h"
 
+#define SRV_PANELS 256 /* most panels of a picture */
+
 typedef struct srv_figure_input {
     uint64_t given;
     const char *title, *x_label, *y_label, *value_label;
+    srv_strings titles;
     const char *annotate;
-    int colormap, theme; /* an attn_colormap, an attn_theme */
+    int colormap, theme, aspect; /* an attn_colormap, an attn_theme, an attn_aspect */
     double vmin, vmax;
     bool colour_bar, transpose;
     int64_t tick_rotation, columns, per_panel, scale;
+    int64_t width, height; /* 0: as the content needs */
 } srv_figure_input;
 
 extern const srv_field srv_figure_fields[];
@@ -30,6 +34,12 @@ void srv_figure_init(void *input); /* sets a srv_figure_input to the defaults */
         .fields = srv_figure_fields, .init = srv_figure_init, .doc = text                          \
     }
 
+/* Gives the axes the names of the matrix's columns and rows, where the request does not name what
+ * is drawn there. */
+void srv_figure_axes(srv_figure_input *in, const char *cols, const char *rows);
+/* Checks that the titles of panels, if given, are as many as the panels. false: a problem is
+ * set. */
+bool srv_figure_titles(srv_request *req, const srv_figure_input *in, size_t panels);
 /* Returns the object as options of the library, which point to the object's texts. `transform` is
  * an attn_transform. */
 attn_figure_options srv_figure_options(const srv_figure_input *in, int transform);

@@ -35,7 +35,7 @@ const srv_field srv_score_fields[] = {
     SRV_TENSOR_ROW(attn_score, w_q, SRV_T_REAL, "additive: W_q [A, Eq]."),
     SRV_TENSOR_ROW(attn_score, w_k, SRV_T_REAL, "additive: W_k [A, Ek]."),
     SRV_TENSOR_ROW(attn_score, b, SRV_T_REAL, "additive: b [A], optional."),
-    SRV_TENSOR_ROW(attn_score, v, SRV_T_REAL, "additive and concat: v [A]."),
+    SRV_TENSOR_ROW(attn_score, v, SRV_T_REAL, "additive and concat: v [A] or [1, A]."),
     SRV_TENSOR_ROW(attn_score, w, SRV_T_REAL, "general: W [Ek, Eq]; concat: W [A, Ek + Eq]."),
     {0},
 };
@@ -98,6 +98,12 @@ const srv_field srv_pattern_fields[] = {
 };
 
 const srv_field srv_projections_fields[] = {
+    /* The first row, because SRV_PROJECTIONS_V2 leaves it out. */
+    {.name = "seed",
+     .kind = SRV_INT,
+     .offset = offsetof(attn_projections, seed),
+     .doc = "Instead of the matrices: they and the biases get the values with which "
+            "torch.nn.MultiheadAttention begins, drawn with this seed."},
     SRV_TENSOR_ROW(
         attn_projections, w_q, SRV_T_REAL,
         "[Hq * E, D], laid out as torch.nn.Linear.weight. Without it the query is used unchanged."),

@@ -8,6 +8,9 @@
 
 extern const srv_field srv_score_fields[], srv_position_fields[], srv_pattern_fields[],
     srv_projections_fields[];
+/* The fields of projections that are inputs and parameters of a model of /v2: all but `seed`, which
+ * is the seed of dropout there. */
+#define SRV_PROJECTIONS_V2 (srv_projections_fields + 1)
 extern const char *const srv_position_names[]; /* "none", "alibi", … by attn_position_kind */
 extern const char *const srv_stage_names[];    /* "raw", … "probs" by attn_stage */
 extern const char *const srv_pair_layouts[];   /* "interleaved", "halves" */

@@ -36,12 +36,13 @@ srv_outcome srv_runs_metrics(srv_request *req);  /* GET …/metrics */
 srv_outcome srv_runs_heatmap(srv_request *req);  /* GET …/heatmap */
 
 /* Models, under /v1/models. */
-srv_outcome srv_models_list(srv_request *req);      /* GET */
-srv_outcome srv_models_create(srv_request *req);    /* POST */
-srv_outcome srv_models_describe(srv_request *req);  /* GET …/{id} */
-srv_outcome srv_models_remove(srv_request *req);    /* DELETE …/{id} */
-srv_outcome srv_models_attention(srv_request *req); /* POST …/{id}/attention */
-srv_outcome srv_models_generate(srv_request *req);  /* POST …/{id}/generate */
+srv_outcome srv_models_list(srv_request *req);       /* GET */
+srv_outcome srv_models_create(srv_request *req);     /* POST */
+srv_outcome srv_models_describe(srv_request *req);   /* GET …/{id} */
+srv_outcome srv_models_remove(srv_request *req);     /* DELETE …/{id} */
+srv_outcome srv_models_vocabulary(srv_request *req); /* GET …/{id}/vocabulary */
+srv_outcome srv_models_attention(srv_request *req);  /* POST …/{id}/attention */
+srv_outcome srv_models_generate(srv_request *req);   /* POST …/{id}/generate */
 
 /* Jobs, under /v1/jobs. */
 srv_outcome srv_jobs_list(srv_request *req);     /* GET */

@@ -38,15 +38,15 @@ const srv_field srv_heat_fields[] = {
      .offset = offsetof(srv_heat_input, batch),
      .doc = "Batch entries; default all."},
     {.name = "rows",
-     .kind = SRV_INTS,
+     .kind = SRV_RANGES,
      .offset = offsetof(srv_heat_input, rows),
-     .max = 2,
-     .doc = "[from, to): range of queries; default all."},
+     .example = "\"0:256\"",
+     .doc = "The queries from … to - 1: \"from:to\" or [from, to]; default all."},
     {.name = "cols",
-     .kind = SRV_INTS,
+     .kind = SRV_RANGES,
      .offset = offsetof(srv_heat_input, cols),
-     .max = 2,
-     .doc = "[from, to): range of keys; default all."},
+     .example = "\"0:256\"",
+     .doc = "The keys from … to - 1: \"from:to\" or [from, to]; default all."},
     SRV_INT_ROW(srv_heat_input, max_cells, 1, 16777216,
                 "Largest number of cells of all heatmaps together. Above it a cell pools several "
                 "weights. The default keeps the answer under 1 MB: 40,960 as JSON, 65,536 in the "
@@ -249,7 +249,7 @@ void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_inp
     for (size_t i = 0; i < maps->count; i++)
         write_map(j, &maps->items[i], maps->layer_batches, in);
     srv_json_array_end(j);
-    if (labels->given) {
+    if (srv_labels_given(labels)) {
         srv_json_key(j, "labels");
         srv_labels_write(j, labels);
     }
@@ -272,6 +272,7 @@ void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *la
                    const srv_strings *titles) {
     for (size_t i = 0; i < maps->count; i++) {
         const attn_heatmap *map = &maps->items[i];
+        const srv_names *names = srv_labels_of(labels, map->batch);
         char head[32];
         snprintf(head, sizeof head, "%zu", map->head);
         const bool titled = titles && map->head < titles->count;
@@ -282,16 +283,15 @@ void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *la
                       maps->layer_batches > 0 ? map->batch % maps->layer_batches : map->batch,
                       map->head == SIZE_MAX ? "mean" : head, titled ? " " : "",
                       titled ? titles->values[map->head] : "");
-        attn_text_heatmap(t, map, labels->query.values, labels->query.count, labels->key.values,
-                          labels->key.count, 0);
+        attn_text_heatmap(t, map, names->query.values, names->query.count, names->key.values,
+                          names->key.count, 0);
         attn_text_add(t, "\n");
     }
 }
 
 /* --- pictures, CSV and npy; the choice among all media types --- */
 
-#define PANELS      256 /* most panels of a picture */
-#define LAYER_HEADS 16  /* most heads of a layer whose panels share a row */
+#define LAYER_HEADS 16 /* most heads of a layer whose panels share a row */
 
 static void no_memory(srv_request *req) {
     attn_error err;
@@ -339,7 +339,11 @@ static differences compare(const attn_heatmaps *maps) {
     return d;
 }
 
+/* Returns a title for each panel: those of the request, or else what tells the panels apart. NULL:
+ * out of memory. */
 static const char **titles_of(srv_request *req, const srv_heat_answer *a) {
+    if (a->figure->titles.count > 0)
+        return a->figure->titles.values;
     const char **titles = attn_arena_zeroed(req->arena, a->maps->count + 1, sizeof *titles);
     const differences differ = compare(a->maps);
     for (size_t i = 0; titles && i < a->maps->count; i++)
@@ -356,30 +360,52 @@ static size_t columns_of(const attn_heatmaps *maps) {
     return compare(maps).layers && n > 1 && n <= LAYER_HEADS ? n : 0;
 }
 
+/* Returns the labels of each panel. NULL: out of memory. */
+static const attn_figure_names *names_of(srv_request *req, const srv_heat_answer *a) {
+    attn_figure_names *names = attn_arena_zeroed(req->arena, a->maps->count + 1, sizeof *names);
+    for (size_t i = 0; names && i < a->maps->count; i++) {
+        const srv_names *own = srv_labels_of(a->labels, a->maps->items[i].batch);
+        names[i] = (attn_figure_names){own->query.values, own->key.values, own->query.count,
+                                       own->key.count};
+    }
+    return names;
+}
+
+/* Returns whether the heatmaps are of batch entries with labels of their own. */
+static bool labels_differ(const srv_heat_answer *a) {
+    return srv_labels_differ(a->labels) && compare(a->maps).batches;
+}
+
 static void reply_figure(srv_request *req, const srv_heat_answer *a) {
-    const srv_labels *l = a->labels;
-    const bool named = a->maps->count > 1 || (a->titles && a->titles->count > 0);
+    const bool own = labels_differ(a), named = a->maps->count > 1 ||
+                                               (a->titles && a->titles->count > 0) ||
+                                               a->figure->titles.count > 0;
+    if (a->maps->count > SRV_PANELS) {
+        srv_problem(req, SRV_VALUE, "/heatmap/heads",
+                    "%zu heatmaps; a picture has at most %d panels: choose heads or batch entries",
+                    a->maps->count, SRV_PANELS);
+        return;
+    }
+    if (!srv_figure_titles(req, a->figure, a->maps->count))
+        return;
+    const srv_names *l = srv_labels_of(a->labels, a->maps->count ? a->maps->items[0].batch : 0);
     attn_figure_heat data = {.maps = a->maps->items,
                              .count = a->maps->count,
                              .titles = named ? titles_of(req, a) : NULL,
                              .row_labels = l->query.values,
                              .row_count = l->query.count,
                              .col_labels = l->key.values,
-                             .col_count = l->key.count};
+                             .col_count = l->key.count,
+                             .own = own ? names_of(req, a) : NULL};
     srv_figure_input figure = *a->figure;
-    figure.x_label = figure.x_label ? figure.x_label : "key";
-    figure.y_label = figure.y_label ? figure.y_label : "query";
+    srv_figure_axes(&figure, "key", "query");
     figure.value_label = figure.value_label ? figure.value_label : "weight";
     attn_figure_options options = srv_figure_options(&figure, a->in->transform);
     attn_text svg = {.arena = req->arena};
     attn_error err = {0};
     options.marks = a->marks;
     options.columns = options.columns ? options.columns : columns_of(a->maps);
-    if (data.count > PANELS)
-        srv_problem(req, SRV_VALUE, "/heatmap/heads",
-                    "%zu heatmaps; a picture has at most %d panels: choose heads or batch entries",
-                    data.count, PANELS);
-    else if (named && !data.titles)
+    if ((named && !data.titles) || (own && !data.own))
         no_memory(req);
     else if (attn_figure_heatmaps(&svg, &data, &options, &err))
         srv_figure_problem(req, &err);
@@ -424,6 +450,7 @@ static void put_name(srv_csv *t, const srv_strings *names, const attn_heatmap *m
 }
 
 static void put_cells(srv_csv *t, const srv_heat_answer *a, const attn_heatmap *map) {
+    const srv_names *names = srv_labels_of(a->labels, map->batch);
     const float *cells = map->max ? map->max : map->mean;
     const size_t apart = a->maps->layer_batches;
     size_t run = 0;
@@ -437,7 +464,7 @@ static void put_cells(srv_csv *t, const srv_heat_answer *a, const attn_heatmap *
             srv_csv_text(t, false, a->titles->values[map->head]);
         else
             srv_csv_index(t, false, map->head);
-        put_name(t, &a->labels->query, map, 0, r);
+        put_name(t, &names->query, map, 0, r);
         for (size_t c = 0; c < map->shape[1]; c++) {
             while (run < map->hidden_count &&
                    (map->hidden[run].row < r ||
@@ -453,16 +480,22 @@ static void put_cells(srv_csv *t, const srv_heat_answer *a, const attn_heatmap *
 }
 
 /* Writes one line for each row of cells: layer (if there are layers), batch, head, query, then one
- * column for each key. Hidden cells are empty. */
+ * column for each key. Hidden cells are empty. If the batch entries have names of their own for
+ * keys, columns are named by index. */
 static void reply_csv(srv_request *req, const srv_heat_answer *a) {
+    static const srv_names none;
+    const attn_heatmap *first = a->maps->items;
+    const srv_names *names = &none;
     srv_csv t = srv_csv_begin(req);
     if (a->maps->layer_batches)
         srv_csv_text(&t, true, "layer");
     srv_csv_text(&t, a->maps->layer_batches == 0, "batch");
     srv_csv_text(&t, false, "head");
     srv_csv_text(&t, false, "query");
-    for (size_t c = 0; a->maps->count > 0 && c < a->maps->items[0].shape[1]; c++)
-        put_name(&t, &a->labels->key, &a->maps->items[0], 1, c);
+    if (a->maps->count > 0 && !labels_differ(a))
+        names = srv_labels_of(a->labels, first->batch);
+    for (size_t c = 0; a->maps->count > 0 && c < first->shape[1]; c++)
+        put_name(&t, &names->key, first, 1, c);
     srv_csv_line(&t);
     for (size_t i = 0; i < a->maps->count; i++)
         put_cells(&t, a, &a->maps->items[i]);
@@ -482,9 +515,11 @@ static void reply_text(srv_request *req, const srv_heat_answer *a) {
     if (f->title)
         attn_text_add(&t, "%s\n\n", f->title);
     srv_heat_text(&t, a->maps, a->labels, a->titles);
-    if (f->y_label || f->x_label)
-        attn_text_add(&t, "rows: %s, columns: %s\n", f->y_label ? f->y_label : "queries",
-                      f->x_label ? f->x_label : "keys");
+    /* a text is not transposed, so its columns are those that a transposed picture shows as rows */
+    const char *rows = f->transpose ? f->x_label : f->y_label;
+    const char *cols = f->transpose ? f->y_label : f->x_label;
+    if (rows || cols)
+        attn_text_add(&t, "rows: %s, columns: %s\n", rows ? rows : "queries", cols ? cols : "keys");
     if (a->warnings)
         srv_warnings_text(&t, a->warnings);
     srv_text_end(req, &t);

@@ -19,7 +19,8 @@ typedef enum srv_encoding {
 typedef struct srv_heat_input {
     uint64_t given;
     srv_union heads; /* "all", "mean" or a list */
-    srv_ints batch, rows, cols;
+    srv_ints batch;
+    srv_ranges rows, cols;
     int64_t max_cells; /* 0: the default */
     int pool;          /* an attn_pooling */
     int encoding;      /* a srv_encoding */
@@ -69,7 +70,7 @@ typedef struct srv_heat_answer {
 } srv_heat_answer;
 
 /* Sets the reply of a route that answers heatmaps alone, in any media type of the route. The JSON
- * is {"heads": .., "labels": .., "pool": .., .., "warnings": ..}. */
+ * is {"heads": …, "labels": …, "pool": …, "warnings": …} with further members. */
 void srv_heat_reply(srv_request *req, const srv_heat_answer *answer);
 /* Sets the reply of any route if srv_draws returns true: a picture or a CSV of the heatmaps. */
 void srv_heat_draw(srv_request *req, const srv_heat_answer *answer);

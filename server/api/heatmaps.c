@@ -43,7 +43,7 @@ const srv_field srv_heatmaps_fields[] = {
      .required = true,
      .doc = "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S] (more batch axes may follow "
             "the layers): row = query, column = key."},
-    SRV_LABELS_ROW(heatmaps_body, "Names of rows and columns."),
+    SRV_LABELS_ROW(heatmaps_body, "Names of rows and columns"),
     {.name = "titles",
      .kind = SRV_STRINGS,
      .offset = AT(titles),
@@ -57,14 +57,20 @@ const srv_field srv_heatmaps_fields[] = {
     {0},
 };
 
+/* Returns the number of layers, which is at least 1. */
+static size_t layers_of(const heatmaps_body *body) {
+    const attn_tensor *w = &body->weights;
+    return w->rank > 4 && w->dims[0] > 0 ? w->dims[0] : 1;
+}
+
 static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
     const attn_tensor *w = &call->body.weights;
     attn_attention_dims *d = &call->dims;
     if (w->rank < 2)
         return srv_refuse(
             scope, SRV_SHAPE, "weights",
-            "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found rank %d",
-            w->rank);
+            "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found %s",
+            attn_rank_text(w));
     d->L = w->dims[w->rank - 2];
     d->S = w->dims[w->rank - 1];
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
@@ -84,7 +90,8 @@ static bool prepare(heatmaps_call *call) {
     size_t count = 0;
     attn_error err = {0};
     if (!srv_parameter_check(&scope, "weights", &body->weights, false, &count) ||
-        !read_dims(call, &scope) || !srv_labels_check(call->req, &body->labels, d->L, d->S))
+        !read_dims(call, &scope) ||
+        !srv_labels_check(call->req, &body->labels, d->B / layers_of(body), d->L, d->S))
         return false;
     if (srv_given(&scope, "titles") && body->titles.count != d->Hq)
         return srv_refuse(&scope, SRV_SHAPE, "titles",
@@ -142,7 +149,7 @@ static bool draw(heatmaps_call *call) {
     if (status)
         srv_heat_problem(req, &err);
     if (call->body.weights.rank > 4 && call->body.weights.dims[0] > 0)
-        call->maps.layer_batches = d->B / call->body.weights.dims[0];
+        call->maps.layer_batches = d->B / layers_of(&call->body);
     return !status;
 }
 

@@ -22,7 +22,7 @@ typedef struct srv_mask_input {
  * token_ids, window and pattern. */
 enum { SRV_MASK_LAYERS = 6 };
 
-extern const char *const srv_mask_semantics[];    /* "keep", "hide", "additive" */
+extern const char *const srv_mask_semantics[];    /* "keep", "hide", "additive", "finite_min" */
 extern const char *const srv_padding_semantics[]; /* "keep", "hide" */
 extern const char *const srv_offset_words[];      /* "end" */
 
@@ -32,18 +32,17 @@ extern const char *const srv_offset_words[];      /* "end" */
      .kind = SRV_TENSOR,                                                                           \
      .offset = offsetof(T, at.attn_mask),                                                          \
      .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF,                                            \
-     .mistaken = "values",                                                                         \
      .doc = "The keys that each query sees: booleans (true = attend) or numbers, broadcast to "    \
             "the shape of the weights. Numbers that are all 0 or 1 need mask_semantics; other "    \
-            "numbers are added to the scores, and null stands for -infinity."},                    \
+            "numbers are added to the scores. null and -Infinity stand for -infinity."},           \
         {.name = "mask_semantics",                                                                 \
          .kind = SRV_ENUM,                                                                         \
          .offset = offsetof(T, at.mask_semantics),                                                 \
          .choices = srv_mask_semantics,                                                            \
          .first = ATTN_SEM_KEEP,                                                                   \
-         .doc =                                                                                    \
-             "The meaning of attn_mask: keep (1 or true = attend), hide (1 or true = hidden) or "  \
-             "additive (added to the scores)."},                                                   \
+         .doc = "The meaning of attn_mask: keep (1 or true = attend), hide (1 or true = hidden), " \
+                "additive (added to the scores) or finite_min (additive, and numbers of at most "  \
+                "-10,000, such as the smallest float16, hide their keys)."},                       \
         {.name = "key_padding_mask",                                                               \
          .kind = SRV_TENSOR,                                                                       \
          .offset = offsetof(T, at.key_padding_mask),                                               \
@@ -68,6 +67,7 @@ extern const char *const srv_offset_words[];      /* "end" */
          .kind = SRV_TENSOR,                                                                       \
          .offset = offsetof(T, at.token_ids),                                                      \
          .accepts = SRV_T_INT,                                                                     \
+         .ragged = "pad the sequences to one length with pad_id",                                  \
          .doc = "[B, S] or [S]: the keys' token ids; a key whose id is pad_id is hidden."},        \
         {.name = "pad_id",                                                                         \
          .kind = SRV_INT,                                                                          \

@@ -16,6 +16,8 @@
 
 enum { CAUSAL, PADDING, WINDOW, PATTERN, VALUES };
 static const char *const kinds[] = {"causal", "padding", "window", "pattern", "values", NULL};
+static const char *const forms[] = {"keep", "additive", NULL};
+_Static_assert(sizeof(srv_masks_form) == sizeof(int), "SRV_ENUM stores an int");
 static const char *const combinations[] = {"and", NULL};
 
 static const char *const padding_ways[] = {"key_padding_mask", "key_lengths", "token_ids"};
@@ -47,9 +49,14 @@ const srv_field srv_masks_fields[] = {
      .max = ATTN_MAX_RANK,
      .doc =
          "The weights' shape: [L, S], [B, L, S], [B, H, L, S] or with more batch axes in front."},
-    SRV_TENSOR_ROW(srv_masks_body, token_ids, SRV_T_INT,
-                   "[S] or [B, S], instead of shape: the mask is for self-attention over these "
-                   "tokens, and padding keys are hidden."),
+    {.name = "token_ids",
+     .kind = SRV_TENSOR,
+     .offset = AT(token_ids),
+     .accepts = SRV_T_INT,
+     .ragged = "pad the sequences to one length with pad_id",
+     .doc =
+         "[S] or [B, S], instead of shape: the mask is for self-attention over these tokens, and "
+         "padding keys are hidden."},
     {.name = "pad_id",
      .kind = SRV_INT,
      .offset = AT(pad_id),
@@ -57,7 +64,11 @@ const srv_field srv_masks_fields[] = {
     SRV_OFFSET_ROW(srv_masks_body, query_offset),
     SRV_ENUM_ROW(srv_masks_body, combine, combinations,
                  "and: a key is visible if it is visible in every mask; float parts are summed."),
-    SRV_LABELS_ROW(srv_masks_body, "Names of queries and keys, which the answer repeats."),
+    SRV_ENUM_ROW(srv_masks_body, as, forms,
+                 "How the cells are written: keep (default; true = attend) or additive (the number "
+                 "that is added to the score: 0 = attend, null = -infinity)."),
+    SRV_FULL_ROW(srv_masks_body),
+    SRV_LABELS_ROW(srv_masks_body, "Names of queries and keys, which the answer repeats"),
     SRV_FIGURE_ROW(srv_masks_body, "Title, labels and style of the picture."),
     SRV_DRY_RUN_ROW(srv_masks_body,
                     "Resolve nothing: return the shape, the mask in words and the cost."),
@@ -118,7 +129,7 @@ static bool shape_of_tokens(srv_masks_call *call, const srv_scope *scope) {
         char text[128];
         return srv_refuse(scope, SRV_SHAPE, "token_ids",
                           "token_ids must be [S] or [B, S], found %s",
-                          attn_shape_text(ids->dims, ids->rank, text, sizeof text));
+                          attn_found_text(ids, text, sizeof text));
     }
     size_t S = ids->dims[ids->rank - 1];
     call->rank = ids->rank + 1;
@@ -168,6 +179,15 @@ static void split_shape(srv_masks_call *call) {
     memcpy(shape->batch, call->dims, (size_t)shape->batch_rank * sizeof shape->batch[0]);
 }
 
+/* Returns the number of batch entries; SIZE_MAX if it cannot be counted. */
+static size_t entries(const srv_masks_call *call) {
+    size_t count = 1;
+    for (int i = 0; i < call->shape.batch_rank; i++)
+        if (!attn_size_mul(count, call->dims[i], &count))
+            return SIZE_MAX;
+    return count;
+}
+
 /* Reads the body into spec and shape. false: a problem is set. */
 static bool prepare(srv_masks_call *call) {
     const srv_scope scope = {call->req, srv_masks_fields, &call->body.given, ""};
@@ -184,7 +204,8 @@ static bool prepare(srv_masks_call *call) {
         return false;
     split_shape(call);
     srv_mask_offset(&call->body.query_offset, &call->spec);
-    return srv_labels_check(call->req, &call->body.labels, call->shape.L, call->shape.S) &&
+    return srv_labels_check(call->req, &call->body.labels, entries(call), call->shape.L,
+                            call->shape.S) &&
            srv_figure_check(call->req, &call->body.figure) && read_items(call);
 }
 
@@ -252,7 +273,7 @@ static srv_outcome predict(srv_masks_call *call) {
                    .operations = call->cells,
                    .result = cells ? call->cells : 0,
                    .fits = fits};
-    srv_dry_shape(&dry, "keep", call->rank, call->dims);
+    srv_dry_shape(&dry, forms[call->body.as], call->rank, call->dims);
     dry.load.alone = SRV_MASK_WEIGHT * call->cells;
     dry.load.text = cells ? TEXT_OF_FLAG * call->cells : 0;
     return srv_dry_reply(req, &dry);

@@ -63,12 +63,15 @@ static void write_cells(srv_json *j, const srv_masks_call *call) {
         j->failed = true;
         return;
     }
+    const bool additive = call->body.as == SRV_MASKS_ADDITIVE;
     attn_tensor cells = attn_tensor_dense(keep, ATTN_BOOL, call->rank, call->dims);
-    srv_json_key(j, "keep");
-    srv_json_tensor(j, &cells);
+    if (!additive || call->cells == 0) {
+        srv_json_key(j, additive ? "additive" : "keep");
+        srv_json_tensor(j, &cells);
+    }
     bool any;
     float *add = additive_cells(call, keep, &any);
-    if (!add || !any)
+    if (!add || !(any || additive))
         return;
     cells = attn_tensor_dense(add, ATTN_F32, call->rank, call->dims);
     srv_json_key(j, "additive");
@@ -112,10 +115,19 @@ static double digits(size_t n) {
     return count;
 }
 
-static double label_text(const srv_strings *list) {
+static double names_text(const srv_strings *list) {
     double text = 0;
     for (size_t i = 0; i < list->count; i++)
         text += LABEL_TEXT * (double)strlen(list->values[i]) + RUN_TEXT;
+    return text;
+}
+
+static double label_text(const srv_labels *labels) {
+    double text = 0;
+    for (size_t b = 0; b < labels->count; b++) {
+        const srv_names *names = srv_labels_of(labels, b);
+        text += names_text(&names->query) + names_text(&names->key);
+    }
     return text;
 }
 
@@ -129,9 +141,9 @@ static bool admit_runs(srv_json *j, const srv_masks_call *call, size_t B, size_t
         srv_problem_error(call->req, &err);
         return false;
     }
-    double text =
-        PART_TEXT * (double)B * (double)H + (RUN_TEXT + digits(s->L) + 2 * digits(s->S)) * runs +
-        label_text(&call->body.labels.query) + label_text(&call->body.labels.key) + LATER_TEXT;
+    double text = PART_TEXT * (double)B * (double)H +
+                  (RUN_TEXT + digits(s->L) + 2 * digits(s->S)) * runs +
+                  label_text(&call->body.labels) + LATER_TEXT;
     if (!srv_admission_work(call->req, 0, text))
         return false;
     srv_json_reserve(j, (size_t)text);
@@ -206,16 +218,16 @@ static bool write_runs(srv_json *j, const srv_masks_call *call) {
     return true;
 }
 
-/* Writes the member `omitted` if the mask adds numbers to the scores, because the answer to a large
- * mask leaves these numbers out. */
+/* Writes the member `omitted` if the mask adds numbers to the scores or these numbers were asked
+ * for, because the answer to a large mask leaves them out. */
 static void write_omitted(srv_json *j, const srv_masks_call *call) {
-    bool numbers = false;
+    bool numbers = call->body.as == SRV_MASKS_ADDITIVE;
     for (size_t i = 0; i < call->spec.count; i++) {
         const attn_mask_layer *layer = &call->spec.layers[i];
         numbers =
             numbers ||
             (layer->kind == ATTN_LAYER_VALUES && layer->values.dtype != ATTN_BOOL &&
-             (layer->semantics == ATTN_SEM_ADDITIVE || layer->semantics == ATTN_SEM_UNSTATED));
+             (layer->semantics >= ATTN_SEM_ADDITIVE || layer->semantics == ATTN_SEM_UNSTATED));
     }
     if (!numbers)
         return;
@@ -237,7 +249,9 @@ bool srv_masks_admit(srv_masks_call *call) {
     size_t n;
     for (size_t i = 0; i < call->spec.count; i++)
         if (attn_tensor_count(&call->spec.layers[i].values, &n))
-            values += (double)n; /* the compiled mask has a byte for each value */
+            values += (double)n * (call->spec.layers[i].semantics == ATTN_SEM_FINITE_MIN
+                                       ? sizeof(double)
+                                       : 1); /* bytes of each value in the compiled mask */
     /* additive_cells has one row in double, and the linter has a hash of each row. */
     double rows = sizeof(double) * ((double)call->shape.L + (double)call->shape.S);
     return srv_admission_work(call->req, call->cells,
@@ -262,7 +276,7 @@ void srv_masks_json(srv_masks_call *call) {
     srv_json_real(&j, call->kept);
     srv_json_key(&j, "words");
     srv_json_string(&j, attn_mask_words(call->mask, call->req->arena));
-    if (call->body.labels.given) {
+    if (srv_labels_given(&call->body.labels)) {
         srv_json_key(&j, "labels");
         srv_labels_write(&j, &call->body.labels);
     }
@@ -294,6 +308,19 @@ static void print_pictures(attn_text *t, const srv_masks_call *call) {
         }
 }
 
+/* Prints the numbers that the mask adds to the scores. */
+static void print_numbers(attn_text *t, const srv_masks_call *call) {
+    const uint8_t *keep = keep_cells(call);
+    bool any;
+    const float *add = keep ? additive_cells(call, keep, &any) : NULL;
+    if (!add && call->cells > 0) {
+        t->failed = true;
+        return;
+    }
+    const attn_tensor cells = attn_tensor_dense((void *)add, ATTN_F32, call->rank, call->dims);
+    srv_text_tensor(t, "additive", &cells, (srv_print){-1, call->body.full});
+}
+
 static void say_left_out(attn_text *t, const srv_masks_call *call) {
     attn_text_add(t, "the picture is left out: ");
     for (int i = 0; i < call->rank; i++)
@@ -304,7 +331,9 @@ static void say_left_out(attn_text *t, const srv_masks_call *call) {
 void srv_masks_text(srv_masks_call *call) {
     char shape[128];
     attn_text t = srv_text_begin(call->req);
-    if (small(call))
+    if (small(call) && call->body.as == SRV_MASKS_ADDITIVE)
+        print_numbers(&t, call);
+    else if (small(call))
         print_pictures(&t, call);
     else
         say_left_out(&t, call);
@@ -357,7 +386,7 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
     const size_t slots = attn_pool_slots(workers);
     attn_cost cost;
     attn_error err = {0};
-    if (attn_mask_same_batches(call->mask)) {
+    if (attn_mask_same_batches(call->mask) && !srv_labels_differ(&call->body.labels)) {
         options.batch_list = first;
         options.batch_count = 1;
     }

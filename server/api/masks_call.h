@@ -20,6 +20,12 @@ typedef struct srv_masks_item {
     srv_mask_input mask;
 } srv_masks_item;
 
+/* How the cells of a mask are written. */
+typedef enum srv_masks_form {
+    SRV_MASKS_KEEP,     /* true: visible */
+    SRV_MASKS_ADDITIVE, /* the number that is added to the score; -infinity: hidden */
+} srv_masks_form;
+
 typedef struct srv_masks_body {
     uint64_t given;
     srv_objects masks; /* array of srv_masks_item */
@@ -28,7 +34,8 @@ typedef struct srv_masks_body {
     int64_t pad_id, timeout_ms;
     srv_union query_offset;
     int combine;
-    bool dry_run;
+    bool dry_run, full;
+    srv_masks_form as;
     srv_labels labels;
     srv_figure_input figure;
 } srv_masks_body;

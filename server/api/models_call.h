@@ -1,5 +1,4 @@
-/* What the routes of /v1/models/{id} share: reading sequences from texts, tokens or ids, the steps
- * of a request, and heatmaps of weights. */
+/* What the routes of /v1/models/{id} share: the steps of a request, and heatmaps of weights. */
 #ifndef SRV_MODELS_CALL_H
 #define SRV_MODELS_CALL_H
 
@@ -7,34 +6,12 @@
 
 #include "api/dry.h"
 #include "api/heatmap_object.h"
+#include "api/models_input.h"
 #include "api/route_fields.h"
 #include "api/scope.h"
 #include "request/stream.h"
 #include "store/model_registry.h"
 
-/* Source or target as a request sends it. */
-typedef struct srv_side {
-    srv_strings texts;
-    srv_words tokens;
-    attn_tensor ids;
-} srv_side;
-
-/* Rows of a field table for the three fields of source or target. `lead` is "" or "target_". */
-#define SRV_SIDE_ROWS(T, member, lead, ids_name, what)                                             \
-    {.name = lead "text",                                                                          \
-     .kind = SRV_TEXTS,                                                                            \
-     .offset = offsetof(T, member.texts),                                                          \
-     .doc = what " as text, one or a list; it is split into words in lower case or, for a model "  \
-                 "of sub-words, into sub-words in the spelling of the text."},                     \
-        {.name = lead "tokens",                                                                    \
-         .kind = SRV_WORDS,                                                                        \
-         .offset = offsetof(T, member.tokens),                                                     \
-         .doc = what " as words of the vocabulary, a list or a list of lists."},                   \
-    {                                                                                              \
-        .name = ids_name, .kind = SRV_TENSOR, .offset = offsetof(T, member.ids),                   \
-        .accepts = SRV_T_INT,                                                                      \
-        .doc = what " as ids, [S] or [B, S]; the padding id (0) at the end is cut off."            \
-    }
 #define SRV_MODEL_COMMON_ROWS(T)                                                                   \
     SRV_HEATMAP_ROW(                                                                               \
         T, "Content of the heatmaps, one set for each sequence. The field also requests them."),   \
@@ -43,46 +20,6 @@ typedef struct srv_side {
             T, ". The default is the shortest text that reads back to the same number."),          \
         SRV_DRY_RUN_ROW(T, "Compute nothing: return the shapes and the cost of the request."),     \
         SRV_TIMEOUT_ROW(T)
-
-typedef struct srv_sequence {
-    int32_t *ids;
-    size_t length;
-    const char **tokens; /* as sent, or the words of the vocabulary for the ids */
-    size_t *offsets;     /* [length + 1, 2]: first and last byte of each token in the text, then an
-                            empty range at the end of the text; NULL: no text was sent */
-} srv_sequence;
-
-typedef struct srv_sequences {
-    srv_sequence *items;
-    size_t count, longest;
-} srv_sequences;
-
-/* The two sides of a model. */
-enum { SRV_SOURCE, SRV_TARGET };
-
-typedef struct srv_reading {
-    srv_request *req;
-    const srv_model *model;
-    const srv_scope *scope;
-    int which;              /* SRV_SOURCE or SRV_TARGET */
-    const char *names[3];   /* names of the fields for text, tokens and ids */
-    size_t most;            /* most tokens of a sequence */
-    srv_warnings *warnings; /* gets the words that the vocabulary lacks */
-} srv_reading;
-
-/* Reads the sequences of one side. If the request has none, out->count is 0. false: a problem is
- * set. */
-bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *out);
-/* Makes a sequence from ids, with the model's words for them. false: a problem is set. */
-bool srv_models_name(srv_request *req, const srv_model *model, int which, const int32_t *ids,
-                     size_t length, srv_sequence *out);
-/* Returns the ids of all sequences as an array [count, width], padded at the end of each row, and
- * sets *lengths to the number of ids in each row. If `before` is not negative, each row begins with
- * this id. NULL: a problem is set. */
-int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, int32_t before,
-                        int64_t **lengths);
-/* Writes the sequence as {"tokens", "ids", "offsets"}. */
-void srv_models_put(srv_json *j, const srv_sequence *s);
 
 /* Checks the cost of a request against the limits of the service. false: a limit is exceeded, and a
  * problem is set unless `quiet`. */

@@ -1,147 +1,28 @@
 /* POST /v1/models/{id}/generate answers a greedy or beam search and the cross-attention of its
  * steps. A greedy search can be answered as server-sent events, one for each step. */
-#include <math.h>
 #include <string.h>
 
 #include "api/handlers.h"
 #include "api/models_call.h"
+#include "api/models_sight.h"
+#include "api/models_steps.h"
 #include "api/route_fields.h"
 #include "request/shared.h"
 #include "request/stream.h"
-
-/* --- the steps of a greedy search as events --- */
-
-/* The state of a search that is answered by events. Each event is written in an arena of its own,
- * and only its text is kept in the request's arena, which must hold all events. */
-typedef struct told_steps {
-    srv_events *events;
-    const srv_model *model;
-    const srv_sequence *source;
-    const srv_heat_input *heatmap; /* which heads the events have; NULL: events have no weights */
-    int decimals;
-    size_t index; /* number of the next step, from 0 */
-    int32_t *ids; /* ids of the steps so far; room for all steps */
-    bool failed;  /* a step has failed and set a problem */
-} told_steps;
-
-/* Returns the text that the step's token appends to the text so far, with a space if one belongs
- * before it. The end token appends nothing. NULL: memory ran out. */
-static const char *text_of(const told_steps *s, attn_arena *arena) {
-    const attn_vocabulary *v = s->model->target;
-    const attn_language language = s->model->languages[SRV_TARGET];
-    if (s->ids[s->index] == attn_model_configuration(s->model->model)->end)
-        return "";
-    const char *before = attn_vocabulary_join(v, s->ids, s->index, language, true, arena),
-               *text = attn_vocabulary_join(v, s->ids, s->index + 1, language, true, arena);
-    return before && text ? text + strlen(before) : NULL;
-}
-
-/* Writes the cross-attention of the step, one row for each requested head. false: a problem is
- * set. */
-static bool put_step_attention(srv_json *j, const told_steps *s, const float *weights) {
-    const srv_model_weights what = {.weights = weights,
-                                    .heads = srv_models_cross_heads(s->model),
-                                    .head_stride = s->source->length,
-                                    .stride = s->source->length,
-                                    .rows = 1,
-                                    .cols = s->source->length};
-    srv_heat_input in = {0};
-    srv_model_heatmaps maps;
-    in.heads = s->heatmap->heads;
-    in.max_cells = (int64_t)(what.heads * what.cols);
-    if (!srv_models_heatmaps(j->req, &what, &in, &maps))
-        return false;
-    srv_json_key(j, "attention");
-    srv_json_array(j);
-    for (size_t i = 0; i < maps.maps.count; i++) {
-        const attn_heatmap *map = &maps.maps.items[i];
-        srv_json_object(j);
-        srv_json_key(j, "head");
-        if (map->head == SIZE_MAX)
-            srv_json_string(j, "mean");
-        else
-            srv_json_size(j, map->head);
-        srv_json_key(j, "weights");
-        srv_json_floats(j, map->max, map->shape[1]);
-        srv_json_object_end(j);
-    }
-    srv_json_array_end(j);
-    return true;
-}
-
-static bool put_step(srv_json *j, told_steps *s, int32_t id, double log_probability,
-                     const float *weights) {
-    srv_sequence token;
-    if (!srv_models_name(j->req, s->model, SRV_TARGET, &id, 1, &token))
-        return false;
-    srv_json_object(j);
-    srv_json_key(j, "index");
-    srv_json_size(j, s->index);
-    srv_json_key(j, "token");
-    srv_json_string(j, token.tokens[0]);
-    srv_json_key(j, "id");
-    srv_json_int(j, id);
-    if (s->model->target) {
-        s->ids[s->index] = id;
-        const char *text = text_of(s, j->req->arena);
-        j->failed |= !text;
-        srv_json_key(j, "text");
-        srv_json_string(j, text);
-    }
-    srv_json_key(j, "log_probability");
-    srv_json_float(j, (float)log_probability);
-    if (s->heatmap && weights && !put_step_attention(j, s, weights))
-        return false;
-    srv_json_object_end(j);
-    return srv_json_end(j);
-}
-
-/* Copies the reply from the arena of the step into the arena of the request. */
-static bool keep_event(srv_request *req) {
-    const srv_reply *r = &req->reply;
-    const char *text = attn_arena_text(req->arena, r->body, r->size);
-    if (text)
-        srv_reply_set(req, r->status, r->type, text, r->size);
-    else
-        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for a step's event is left");
-    return text && req->reply.status < 400;
-}
-
-/* Sends the event of one step. This is the callback attn_generate_options.token. */
-static int say_step(void *ctx, int32_t id, double log_probability, const float *weights) {
-    told_steps *s = ctx;
-    srv_request *req = srv_events_request(s->events);
-    attn_arena *all = req->arena;
-    srv_json j;
-    req->arena = attn_arena_new(attn_arena_limit(all) - attn_arena_used(all));
-    if (req->arena) {
-        srv_json_begin(&j, req);
-        j.decimals = s->decimals;
-        put_step(&j, s, id, log_probability, weights);
-    }
-    attn_arena *step = req->arena;
-    req->arena = all;
-    const bool kept = step && keep_event(req);
-    attn_arena_free(step);
-    s->index++;
-    if (kept && srv_events_add(s->events, "token", req->reply.body, req->reply.size))
-        return 0;
-    if (req->reply.status < 400)
-        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for a step's event is left");
-    s->failed = true;
-    return 1;
-}
 
 /* --- the request --- */
 
 enum { WEIGHTS = 1, HEATMAP = 2 };
 enum { EVENT = 1024 }; /* upper bound of the text of an event without its weights, in bytes */
+enum { CHOICE = 192 }; /* bytes of an alternative in an answer: its names and its text */
 static const char *const returns[] = {"weights", "heatmap", NULL};
 
 typedef struct body {
     uint64_t given;
     srv_side source;
-    int64_t beams, max_length, decimals, timeout_ms;
+    srv_sight_input sight;
+    int offset_unit;
+    int64_t beams, max_length, alternatives, decimals, timeout_ms;
     double length_penalty;
     unsigned returns;
     srv_heat_input heatmap;
@@ -149,8 +30,8 @@ typedef struct body {
     bool dry_run, stream;
 } body;
 
-/* A generated sequence. `rows` names the rows of its weights: the tokens and, if the search has
- * reached it, the end token. */
+/* A generated sequence. `rows` are its tokens and, if the search has reached it, the end token; they
+ * name the rows of its weights. `tokens` lack the end. */
 typedef struct made {
     srv_sequence tokens, rows;
     const char *text; /* NULL: the model has no vocabulary */
@@ -162,13 +43,15 @@ typedef struct call {
     srv_sequences source;
     size_t most; /* most tokens, the end token included */
     srv_warnings warnings;
-    attn_generated *out; /* [B], one for each sequence */
-    made *made;          /* [B], one for each sequence */
-    told_steps steps;    /* used if the answer is a stream */
+    attn_generated *out;  /* [B], one for each sequence */
+    made *made;           /* [B], one for each sequence */
+    srv_told_steps steps; /* used if the answer is a stream */
 } call;
 
 const srv_field srv_models_generate_fields[] = {
     SRV_SIDE_ROWS(body, source, "", "token_ids", "The source"),
+    SRV_SIGHT_ROWS(body, sight),
+    SRV_OFFSET_UNIT_ROW(body),
     SRV_INT_ROW(body, beams, 1, 64, "Number of beams; 1 (default) is greedy search."),
     SRV_INT_ROW(body, max_length, 1, 65536,
                 "Most tokens to generate, the end included; default 2 x source length + 10, at "
@@ -176,6 +59,9 @@ const srv_field srv_models_generate_fields[] = {
     SRV_REAL_ROW(
         body, length_penalty, -10, 10,
         "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."),
+    SRV_INT_ROW(body, alternatives, 1, ATTN_ALTERNATIVES_MOST,
+                "For each step also answer this many of its most probable tokens, with their "
+                "probabilities."),
     {.name = "return",
      .kind = SRV_FLAGS,
      .offset = offsetof(body, returns),
@@ -194,15 +80,24 @@ static bool decode(call *c) {
     body *b = &c->body;
     const srv_scope scope = {req, srv_models_generate_fields, &b->given, ""};
     const size_t longest = attn_model_configuration(c->pass.model->model)->max_length;
-    const srv_reading source = {
-        req,     c->pass.model, &scope, SRV_SOURCE, {"text", "tokens", "token_ids"},
-        longest, &c->warnings};
+    srv_reading source = {.req = req,
+                          .model = c->pass.model,
+                          .scope = &scope,
+                          .which = SRV_SOURCE,
+                          .names = {"text", "tokens", "token_ids"},
+                          .most = longest,
+                          .warnings = &c->warnings};
     *b = (body){.beams = 1, .decimals = -1, .length_penalty = 0.6, .figure = SRV_FIGURE_DEFAULTS};
     if (!srv_read_body(req, srv_models_generate_fields, b, &b->timeout_ms) ||
-        !srv_figure_check(req, &b->figure) || !srv_models_read(&source, &b->source, &c->source))
+        !srv_figure_check(req, &b->figure))
+        return false;
+    source.unit = (srv_offset_unit)b->offset_unit;
+    if (!srv_models_read(&source, &b->source, &c->source))
         return false;
     if (!c->source.count)
         return srv_refuse(&scope, SRV_VALUE, "text", "send text, tokens or token_ids");
+    if (!srv_models_hide(&scope, &b->sight, c->pass.model, &c->source, &c->warnings))
+        return false;
     if (b->max_length > (int64_t)longest)
         return srv_refuse(&scope, SRV_VALUE, "max_length",
                           "the model writes at most %zu tokens, found %lld", longest,
@@ -244,8 +139,10 @@ static double result_bytes(const call *c) {
     double numbers = 3 * weights; /* the rows of weights, and a heatmap of them */
     numbers += c->body.returns & WEIGHTS ? weights : 0;
     numbers += c->pass.streams ? weights : 0; /* the rows in the events */
-    const double step = c->pass.streams ? EVENT : 0;
-    return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most) + step * most;
+    const double choices = c->body.alternatives ? 1 + (double)c->body.alternatives : 0;
+    const double step = c->pass.streams ? EVENT + CHOICE * choices : 0;
+    return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most) +
+           CHOICE * choices * B * most + step * most;
 }
 
 static srv_outcome predict(const call *c, const attn_model_cost *cost) {
@@ -295,7 +192,7 @@ static bool begin_events(call *c, attn_generate_options *options) {
     if (!events)
         return false;
     c->pass.req = srv_events_request(events);
-    c->steps = (told_steps){
+    c->steps = (srv_told_steps){
         .events = events,
         .model = c->pass.model,
         .source = &c->source.items[0],
@@ -306,7 +203,7 @@ static bool begin_events(call *c, attn_generate_options *options) {
         srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
         return false;
     }
-    options->token = say_step;
+    options->token = srv_step_say;
     options->ctx = &c->steps;
     return true;
 }
@@ -320,13 +217,14 @@ static bool compute(call *c) {
         return false;
     srv_request *req = c->pass.req;
     const int32_t *source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
-    if (!source)
+    if (!source || !srv_models_keep(req, &c->source, &options.source_keep))
         return false;
     c->out = attn_arena_zeroed(req->arena, B, sizeof *c->out);
     c->made = attn_arena_zeroed(req->arena, B, sizeof *c->made);
     options.beams = (size_t)c->body.beams;
     options.most = c->most;
     options.length_penalty = c->body.length_penalty;
+    options.alternatives = (size_t)c->body.alternatives;
     options.want_weights = c->body.returns || srv_draws(req) || srv_reads_text(req);
     attn_status status =
         c->out && c->made
@@ -394,11 +292,13 @@ static bool put_sequence(srv_json *j, const call *c, size_t b) {
         srv_json_string(j, m->text);
     }
     srv_json_key(j, "target");
-    srv_models_put(j, &m->tokens);
+    srv_models_put(j, &m->rows);
     srv_json_key(j, "ended");
     srv_json_bool(j, c->out[b].ended);
     srv_json_key(j, "score");
     srv_json_float(j, (float)c->out[b].score);
+    if (c->out[b].alternatives && !srv_steps_put(j, c->pass.model, &c->out[b], &m->rows))
+        return false;
     if (!put_attention(j, c, b))
         return false;
     srv_json_object_end(j);
@@ -431,6 +331,9 @@ static void answer_text(const call *c) {
         for (size_t i = 0; !c->made[b].text && i < tokens->length; i++)
             attn_text_add(&t, "%s%s", i ? " " : "", tokens->tokens[i]);
         attn_text_add(&t, "\n");
+        if (c->out[b].alternatives &&
+            !srv_steps_text(&t, c->pass.req, c->pass.model, &c->out[b], &c->made[b].rows))
+            return;
         if (!(c->body.returns & HEATMAP) || !has_weights(c, b))
             continue;
         if (!heatmaps_of(c, b, &maps))
@@ -476,9 +379,14 @@ static bool step_decode(srv_pass *pass) {
 static attn_model_cost step_cost(const srv_pass *pass) {
     const call *c = in(pass);
     const double B = (double)c->source.count;
-    return srv_models_cost(pass,
-                           &(attn_model_pass){B, (double)c->source.longest,
-                                              B * (double)c->body.beams, (double)c->most, true});
+    const attn_model_pass extent = {.B = B,
+                                    .S = (double)c->source.longest,
+                                    .rows = B * (double)c->body.beams,
+                                    .T = (double)c->most,
+                                    .searches = true,
+                                    .hides = srv_models_hides(&c->source),
+                                    .alternatives = (double)c->body.alternatives};
+    return srv_models_cost(pass, &extent);
 }
 
 static double step_result(const srv_pass *pass) {

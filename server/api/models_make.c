@@ -15,14 +15,13 @@ typedef struct body {
     uint64_t given;
     int architecture, attention, positions, padding, norm, source_language, target_language;
     int64_t source_vocabulary, target_vocabulary, width, heads, layers, feed_forward, max_length,
-        radius, stride, reach, seed;
+        radius, stride, reach, block_size, global_keys, seed;
     double dropout;
     bool shared;
     srv_strings source_words, target_words;
 } body;
 
 static const char *const paddings[] = {"respect", "read", NULL};
-static const char *const languages[] = {"english", "french", NULL};
 static const char *const origins[] = {"embedded", "file", "made"};
 
 const srv_field srv_models_fields[] = {
@@ -30,10 +29,13 @@ const srv_field srv_models_fields[] = {
                  "seq2seq (default): bidirectional LSTM and self-attention, then an LSTM with "
                  "cross attention. transformer: encoder layers of self-attention and feed-forward, "
                  "then decoder layers of causal self-attention, cross attention and feed-forward."),
-    SRV_ENUM_ROW(body, attention, srv_model_attentions,
-                 "The attention of the model: multihead (default), dot, additive, general, concat, "
-                 "local (keys within radius, at all sites), strided (every stride-th key and keys "
-                 "within radius) or none (not for a transformer)."),
+    SRV_ENUM_ROW(
+        body, attention, srv_model_attentions,
+        "The attention of the model: multihead (default), dot, additive, general, concat, "
+        "local (keys within radius, at all sites), strided (every stride-th key and keys "
+        "within radius), block (keys of the same block_size positions), global (the first "
+        "global_keys positions see and are seen by all, others keys within radius) or none "
+        "(not for a transformer)."),
     SRV_ENUM_ROW(body, positions, srv_model_positions,
                  "sinusoidal (default), learned, relative, shaw, alibi or none."),
     SRV_ENUM_ROW(body, padding, paddings,
@@ -57,10 +59,10 @@ const srv_field srv_models_fields[] = {
      .offset = offsetof(body, target_words),
      .max = 1048572,
      .doc = "Words of the target, from id 4 on."},
-    SRV_ENUM_ROW(body, source_language, languages,
+    SRV_ENUM_ROW(body, source_language, srv_model_languages,
                  "Language rules that split source text into words: english (default), or french, "
                  "where an apostrophe ends a word."),
-    SRV_ENUM_ROW(body, target_language, languages,
+    SRV_ENUM_ROW(body, target_language, srv_model_languages,
                  "Language rules of the target, like source_language."),
     SRV_INT_ROW(body, width, 2, 4096,
                 "Width of embeddings and states, an even number; default 128."),
@@ -73,8 +75,11 @@ const srv_field srv_models_fields[] = {
                 "For a transformer: width of the hidden feed-forward layer; default 4 x width."),
     SRV_INT_ROW(body, max_length, 2, 65536, "Most tokens of a sequence; default 512."),
     SRV_INT_ROW(body, radius, 0, 65536,
-                "For local and strided: visible keys on either side; default 4."),
+                "For local, strided and global: visible keys on either side; default 4."),
     SRV_INT_ROW(body, stride, 1, 65536, "For strided: every stride-th key is visible; default 4."),
+    SRV_INT_ROW(body, block_size, 1, 65536, "For block: positions of a block; default 8."),
+    SRV_INT_ROW(body, global_keys, 0, 65536,
+                "For global: first positions that see and are seen by all; default 1."),
     SRV_INT_ROW(body, reach, 1, 65536,
                 "For relative and shaw: distances are clipped to -reach to reach; default 16."),
     SRV_REAL_ROW(body, dropout, 0, 0.99,
@@ -131,7 +136,7 @@ static void put_side(srv_json *j, const char *name, size_t size, const attn_voca
         srv_json_key(j, "subwords");
         srv_json_bool(j, true);
     }
-    put_text(j, "language", languages[language]);
+    put_text(j, "language", srv_model_languages[language]);
     srv_json_object_end(j);
 }
 
@@ -161,6 +166,10 @@ static void put_model(srv_json *j, const srv_model *m) {
     put_text(j, "id", m->id);
     if (*m->owner)
         put_text(j, "owner", m->owner);
+    if (m->durable) {
+        srv_json_key(j, "durable");
+        srv_json_bool(j, true);
+    }
     put_text(j, "architecture", attn_model_architecture_name(c->architecture));
     put_text(j, "attention", attn_model_attention_name(c->attention));
     put_text(j, "positions", attn_model_positions_name(c->positions));
@@ -179,6 +188,10 @@ static void put_model(srv_json *j, const srv_model *m) {
     put_size(j, "radius", c->radius);
     put_size(j, "stride", c->stride);
     put_size(j, "reach", c->reach);
+    if (c->attention == ATTN_MODEL_BLOCK)
+        put_size(j, "block_size", c->block_size);
+    if (c->attention == ATTN_MODEL_GLOBAL)
+        put_size(j, "global_keys", c->global_keys);
     srv_json_key(j, "dropout");
     srv_json_real(j, c->dropout);
     put_sites(j, m->model);
@@ -318,6 +331,8 @@ static void configure(const body *b, attn_model_config *c) {
     c->radius = (size_t)b->radius;
     c->stride = (size_t)b->stride;
     c->reach = (size_t)b->reach;
+    c->block_size = (size_t)b->block_size;
+    c->global_keys = (size_t)b->global_keys;
     c->dropout = b->dropout;
 }
 
@@ -345,6 +360,8 @@ srv_outcome srv_models_create(srv_request *req) {
               .radius = (int64_t)d.radius,
               .stride = (int64_t)d.stride,
               .reach = (int64_t)d.reach,
+              .block_size = (int64_t)d.block_size,
+              .global_keys = (int64_t)d.global_keys,
               .dropout = d.dropout};
     const srv_scope scope = {req, srv_models_fields, &b.given, ""};
     if (!srv_decode(req, srv_models_fields, &b))

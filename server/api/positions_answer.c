@@ -34,10 +34,13 @@ static void draw_curves(srv_positions_call *call, const srv_figure_input *figure
     attn_figure_curve *items = attn_arena_zeroed(req->arena, call->curve_count, sizeof *items);
     const attn_figure_curves data = {.items = items,
                                      .count = call->curve_count,
+                                     .titles = figure->titles.values,
                                      .panels = (call->curve_count + each - 1) / each};
     const attn_figure_options options = srv_figure_options(figure, ATTN_LINEAR);
     attn_text svg = {.arena = req->arena};
     attn_error err = {0};
+    if (!srv_figure_titles(req, figure, data.panels))
+        return;
     for (size_t i = 0; items && i < call->curve_count; i++) {
         const srv_curve *from = &call->curves[i];
         items[i] = (attn_figure_curve){.name = curve_name(call, from->dim),
@@ -118,13 +121,13 @@ static void answer_picture(srv_positions_call *call) {
                              kind == SRV_POSITIONS_ROTARY;
     const bool curves = call->curve_count > 0;
     srv_figure_input figure = call->body.figure;
-    if (!figure.x_label)
-        figure.x_label = curves         ? (by_position ? "position" : "distance of the key")
-                         : !by_position ? "key"
-                         : kind == SRV_POSITIONS_ROTARY ? "pair"
-                                                        : "dimension";
-    if (!figure.y_label)
-        figure.y_label = curves ? "value" : by_position ? "position" : "query";
+    figure.transpose = figure.transpose && !curves;
+    if (curves)
+        srv_figure_axes(&figure, by_position ? "position" : "distance of the key", "value");
+    else if (by_position)
+        srv_figure_axes(&figure, kind == SRV_POSITIONS_ROTARY ? "pair" : "dimension", "position");
+    else
+        srv_figure_axes(&figure, "key", "query");
     if (!figure.value_label)
         figure.value_label = by_position || kind == SRV_POSITIONS_SHAW ? "value" : "bias";
     if (curves)
@@ -300,10 +303,12 @@ static void answer_text(srv_positions_call *call) {
     char name[48];
     for (size_t i = 0; i < SRV_TABLES; i++)
         if (call->names[i])
-            srv_text_tensor(&t, call->names[i], &call->tables[i], (int)call->body.decimals);
+            srv_text_tensor(&t, call->names[i], &call->tables[i],
+                            (srv_print){(int)call->body.decimals, call->body.full});
     for (size_t i = 0; i < call->curve_count; i++) {
         snprintf(name, sizeof name, "curve %zu", call->curves[i].dim);
-        srv_text_tensor(&t, name, &call->curves[i].values, (int)call->body.decimals);
+        srv_text_tensor(&t, name, &call->curves[i].values,
+                        (srv_print){(int)call->body.decimals, call->body.full});
     }
     attn_text_add(&t, "parameters: %zu\n", call->parameters);
     srv_text_end(call->req, &t);

@@ -28,11 +28,12 @@ typedef struct srv_positions_body {
     attn_position position; /* kind and dims are set by srv_positions_prepare */
     bool dry_run;
     int64_t decimals, timeout_ms;
+    bool full;
     srv_figure_input figure;
 } srv_positions_body;
 
-/* A curve. For an encoding it is column `dim` of the table over the positions; for a bias it is
- * head `dim`, or for Shaw's vectors column `dim`, over the distances. */
+/* A curve. Over positions it is column `dim` of the first table (for rotary, of the cosines). Over
+ * distances it is head `dim` of a bias, or column `dim` of Shaw's vectors. */
 typedef struct srv_curve {
     size_t dim;
     attn_tensor values; /* one axis: positions or distances */

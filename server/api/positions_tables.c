@@ -29,7 +29,7 @@ static const char *const own[] = {
 static const char *const needed[] = {" length width ", " length width seed ", " length ",
                                      " length table ", " length table ",      " length key_table ",
                                      " length width "};
-static const char common[] = " kind decimals dry_run timeout_ms figure ";
+static const char common[] = " kind decimals full dry_run timeout_ms figure ";
 
 const srv_field srv_positions_fields[] = {
     SRV_KIND_ROW(srv_positions_body, kinds,
@@ -94,6 +94,7 @@ const srv_field srv_positions_fields[] = {
      .doc = "rotary: pair t is rotated by position * base^(-2t/width); default 10000."},
     SRV_DECIMALS_ROW(srv_positions_body,
                      ". The default is the shortest text that reads back to the same number."),
+    SRV_FULL_ROW(srv_positions_body),
     SRV_FIGURE_ROW(
         srv_positions_body,
         "Title, labels and style of the picture, which shows the curves or else the table."),
@@ -156,8 +157,8 @@ static bool head_count(srv_positions_call *call, const srv_scope *scope) {
     const int rank = body->kind == SRV_POSITIONS_ALIBI ? 1 : 2;
     const char *name = body->kind == SRV_POSITIONS_ALIBI ? "slopes" : "table";
     if (t->rank != rank)
-        return srv_refuse(scope, SRV_SHAPE, name, "expected a tensor of rank %d, found rank %d",
-                          rank, t->rank);
+        return srv_refuse(scope, SRV_SHAPE, name, "expected a tensor of rank %d, found %s", rank,
+                          attn_rank_text(t));
     size_t found = t->dims[body->kind == SRV_POSITIONS_T5 ? 1 : 0];
     if (call->heads > 0 && call->heads != found)
         return srv_refuse(scope, SRV_SHAPE, "heads", "expected %zu, the heads of %s, found %zu",

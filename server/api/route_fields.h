@@ -15,7 +15,7 @@ extern const srv_field srv_heatmaps_fields[];
 extern const srv_field srv_analyses_fields[];
 extern const srv_field srv_curves_fields[];
 extern const srv_field srv_models_fields[], srv_models_attention_fields[],
-    srv_models_generate_fields[];
+    srv_models_generate_fields[], srv_models_vocabulary_query[];
 extern const srv_field srv_run_weights_query[], srv_run_rows_query[], srv_run_top_query[],
     srv_run_tiles_query[], srv_run_cells_query[], srv_run_what_if_fields[], srv_run_heatmap_query[],
     srv_run_metrics_query[];
@@ -56,6 +56,10 @@ extern const srv_field srv_run_weights_query[], srv_run_rows_query[], srv_run_to
 /* `more` is the end of the sentence that describes the field. */
 #define SRV_DECIMALS_ROW(T, more)                                                                  \
     SRV_INT_ROW(T, decimals, 0, 17, "Round the numbers of the answer to this many decimals" more)
+#define SRV_FULL_ROW(T)                                                                            \
+    SRV_BOOL_ROW(T, full,                                                                          \
+                 "For answers as text: print all elements of a tensor. The default prints the "    \
+                 "ends of the axes if there are more than 1,000 elements.")
 #define SRV_DRY_RUN_ROW(T, text) SRV_BOOL_ROW(T, dry_run, text)
 
 #endif

@@ -34,21 +34,52 @@ extern const char *const srv_run_sites[];
         .name = #member, .kind = SRV_INT, .offset = offsetof(T, spot.member), .min = 0,            \
         .max = most, .doc = text                                                                   \
     }
-/* The field `rows` or `cols`. */
-#define SRV_RUN_RANGE_ROW(T, member, which)                                                        \
+/* The field `heads`, which replaces `head` and adds an axis of heads to the answer. */
+#define SRV_RUN_HEADS_ROW(T)                                                                       \
     {                                                                                              \
-        .name = #member, .kind = SRV_INTS, .offset = offsetof(T, member), .max = 2,                \
-        .doc = "from:to, range of " which "; default all."                                         \
+        .name = "heads", .kind = SRV_UNION, .offset = offsetof(T, heads),                          \
+        .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_head_words, .example = "\"all\"", \
+        .doc = "Several query heads instead of head: a list of numbers, or \"all\". The answer "   \
+               "then has one more axis in front, the heads in this order."                         \
     }
+/* The fields `rows`, which may be several ranges, and `cols`. */
+#define SRV_RUN_ROWS_ROW(T)                                                                        \
+    {                                                                                              \
+        .name = "rows", .kind = SRV_RANGES, .offset = offsetof(T, rows), .accepts = SRV_R_MANY,    \
+        .example = "\"5,9,100:104\"",                                                              \
+        .doc = "Queries: an index, from:to without the end, or a list of these, in the order of "  \
+               "the answer; default all."                                                          \
+    }
+#define SRV_RUN_COLS_ROW(T)                                                                        \
+    {                                                                                              \
+        .name = "cols", .kind = SRV_RANGES, .offset = offsetof(T, cols), .example = "\"0:256\"",   \
+        .doc = "Keys: an index, or from:to without the end; default all."                          \
+    }
+extern const char *const srv_run_head_words[];
+
+/* The part of a run's weights that a request selects: the cells of `heads` x rows x cols, where
+ * rows are those of `ranges`, one range after the other. */
+typedef struct srv_run_part {
+    size_t batch;
+    int64_t *heads; /* [head_count] */
+    size_t head_count;
+    bool many;                /* the request has `heads`, so tensors have an axis of heads */
+    const srv_bounds *ranges; /* [range_count] */
+    size_t range_count, rows; /* rows: of all ranges together */
+    size_t col, cols;
+} srv_run_part;
 /* Returns the run that the path names, held until srv_run_release. NULL: a problem is set. */
 const srv_run *srv_run_of(srv_request *req);
-srv_labels srv_run_labels(const attn_run *run);
+/* Reads the labels of the run. Their lists are in the arena of the request. false: a problem is
+ * set. */
+bool srv_run_labels(srv_request *req, const attn_run *run, srv_labels *out);
 /* Checks that the run has the head that `spot` selects. false: a problem is set. */
 bool srv_run_spot_check(const srv_scope *scope, const srv_run *run, const srv_run_spot *spot);
-/* Reads a range [from, to) within 0 … size from a list field. Without the field, the range is
- * everything. false: a problem is set. */
-bool srv_run_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
-                   size_t *from, size_t *count);
+/* Reads the fields that select a part; their structs are members of the decoded struct of `scope`.
+ * `cols` NULL: all keys. false: a problem is set. */
+bool srv_run_select(const srv_scope *scope, const srv_run *run, const srv_run_spot *spot,
+                    const srv_union *heads, const srv_ranges *rows, const srv_ranges *cols,
+                    srv_run_part *out);
 /* Checks the number of cells against max_cells, and reserves `bytes` of memory in the request's
  * arena. false: a problem is set. */
 bool srv_run_admit(srv_request *req, double cells, double bytes);
@@ -66,12 +97,17 @@ void srv_run_keep(srv_request *req, const srv_run *run);
  * the request's If-None-Match has this ETag; the reply is then 304. */
 bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind);
 
-/* Computes the exact cells of a range on the pool. Writes them to dst, [rows, cols] elements of the
- * run's result type. */
-attn_status srv_run_cells(srv_request *req, const srv_run *run, const attn_range *range,
+/* Computes the exact cells of a part on the pool. Writes them to dst, [heads, rows, cols] elements
+ * of the run's result type. */
+attn_status srv_run_cells(srv_request *req, const srv_run *run, const srv_run_part *part,
                           attn_stage stage, void *dst, attn_error *err);
-/* Returns the bytes of scratch that srv_run_cells needs. */
+/* Returns the dimensions of a tensor with `width` numbers for each row of the part in dims[3], and
+ * its rank: [heads, rows, width] with `heads`, otherwise [rows, width]. */
+int srv_run_part_dims(const srv_run_part *part, size_t width, size_t dims[3]);
+/* Returns the bytes of scratch that srv_run_cells needs, besides SRV_RUN_ROW_WORK bytes for each row
+ * of each head. */
 double srv_run_cells_work(const srv_request *req, const srv_run *run);
+#define SRV_RUN_ROW_WORK 64.0
 /* Upper bound of the bytes of JSON for each byte of a tensor. */
 #define SRV_RUN_TEXT 4.0
 

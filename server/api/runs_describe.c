@@ -20,16 +20,6 @@ static void put_text(srv_json *j, const char *name, const char *value) {
     srv_json_string(j, value);
 }
 
-static void put_labels(srv_json *j, const char *name, const char *const *labels, size_t n) {
-    if (!labels)
-        return;
-    srv_json_key(j, name);
-    srv_json_array(j);
-    for (size_t i = 0; i < n; i++)
-        srv_json_string(j, labels[i]);
-    srv_json_array_end(j);
-}
-
 static void put_tiles(srv_json *j, const attn_run *run) {
     const size_t levels = attn_run_levels(run), overview = attn_run_overview_level(run);
     srv_json_key(j, "tiles");
@@ -82,11 +72,10 @@ static void put_expiry(srv_json *j, int64_t ends_ns) {
     put_text(j, "expires", text);
 }
 
-static void describe(srv_request *req, const srv_run *held) {
+static void describe(srv_request *req, const srv_run *held, const srv_labels *labels) {
     const attn_run *run = held->run;
     const attn_attention_dims *d = attn_run_dims(run);
     const attn_inputs *in = attn_run_inputs(run);
-    const char *const *query = attn_run_query_labels(run), *const *key = attn_run_key_labels(run);
     srv_json j;
     srv_json_begin(&j, req);
     srv_json_object(&j);
@@ -111,12 +100,9 @@ static void describe(srv_request *req, const srv_run *held) {
     put_text(&j, "precision", attn_precision_name(d->precision));
     srv_json_key(&j, "exact");
     srv_json_bool(&j, attn_run_is_exact(run));
-    if (query || key) {
+    if (labels->count > 0) {
         srv_json_key(&j, "labels");
-        srv_json_object(&j);
-        put_labels(&j, "query", query, d->L);
-        put_labels(&j, "key", key, d->S);
-        srv_json_object_end(&j);
+        srv_labels_write(&j, labels);
     }
     put_tiles(&j, run);
     srv_json_object_end(&j);
@@ -125,9 +111,11 @@ static void describe(srv_request *req, const srv_run *held) {
 
 srv_outcome srv_runs_describe(srv_request *req) {
     const srv_run *run = srv_run_of(req);
-    if (run)
-        describe(req, run);
-    return srv_run_end(req, run, run != NULL);
+    srv_labels labels;
+    const bool ok = run && srv_run_labels(req, run->run, &labels);
+    if (ok)
+        describe(req, run, &labels);
+    return srv_run_end(req, run, ok);
 }
 
 srv_outcome srv_runs_delete(srv_request *req) {
@@ -231,9 +219,10 @@ srv_outcome srv_runs_metrics(srv_request *req) {
     const srv_run *run = srv_run_begin(req, srv_run_metrics_query, &q, &q.spot);
     if (!run)
         return SRV_DONE;
-    const srv_labels labels = srv_run_labels(run->run);
+    srv_labels labels;
+    bool ok = srv_run_labels(req, run->run, &labels);
     srv_analysis an = analysis_of(req, run->run, &q, &labels);
-    const bool ok = run_analysis(&an, run);
+    ok = ok && run_analysis(&an, run);
     if (ok)
         answer_metrics(req, &an, &q);
     return srv_run_end(req, run, ok);

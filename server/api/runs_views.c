@@ -5,6 +5,7 @@
  *   …/tiles                     256 x 256 pooled cells as binary data: the maxima, then the means
  */
 #include <math.h>
+#include <string.h>
 
 #include "api/handlers.h"
 #include "api/heatmap_object.h"
@@ -64,13 +65,14 @@ srv_outcome srv_runs_heatmap(srv_request *req) {
     const srv_run *run = srv_run_begin(req, srv_run_heatmap_query, &q, &q.spot);
     attn_heatmap_options o;
     attn_heatmaps maps;
+    srv_labels labels;
     if (!run)
         return SRV_DONE;
     const bool ok = srv_figure_check(req, &q.figure) &&
                     srv_heat_options(req, &q.heatmap, attn_run_dims(run->run), &o) &&
-                    build_heatmaps(req, run, &o, SRV_HEAT_TEXT, srv_heat_problem, &maps);
+                    build_heatmaps(req, run, &o, SRV_HEAT_TEXT, srv_heat_problem, &maps) &&
+                    srv_run_labels(req, run->run, &labels);
     if (ok) {
-        const srv_labels labels = srv_run_labels(run->run);
         const srv_heat_answer all = {.maps = &maps,
                                      .in = &q.heatmap,
                                      .labels = &labels,
@@ -83,51 +85,88 @@ srv_outcome srv_runs_heatmap(srv_request *req) {
 
 /* --- top-k --- */
 
+static const char *const top_axes[] = {"query", "key", NULL};
+enum { OF_QUERIES, OF_KEYS };
+
 typedef struct top_query {
     uint64_t given;
     srv_run_spot spot;
-    srv_ints rows, cols;
+    srv_union heads;
+    srv_ranges rows, cols;
+    int axis;
     int64_t k, decimals;
     double p;
 } top_query;
 
 const srv_field srv_run_top_query[] = {
     SRV_RUN_SPOT_ROWS(top_query),
-    SRV_RUN_RANGE_ROW(top_query, rows, "queries"),
-    SRV_RUN_RANGE_ROW(top_query, cols, "keys"),
+    SRV_RUN_HEADS_ROW(top_query),
+    SRV_RUN_ROWS_ROW(top_query),
+    SRV_RUN_COLS_ROW(top_query),
+    SRV_ENUM_ROW(top_query, axis, top_axes,
+                 "query (default): the strongest keys of each row. key: the rows with the largest "
+                 "weights on each key, which tells who looks at a token; the answer is ordered by "
+                 "key."),
     SRV_INT_ROW(top_query, k, 1, 1048576,
-                "The k largest weights of each row; default 10, without p."),
+                "The k largest weights of each row, or of each key; default 10, without p."),
     SRV_REAL_ROW(top_query, p, 0, 1,
-                 "The fewest keys of each row whose weights sum to at least p."),
+                 "The fewest keys of each row whose weights sum to at least p; not with axis=key."),
     SRV_DECIMALS_ROW(top_query, "."),
     {0},
 };
 
-enum { DEFAULT_K = 10 };
+enum { DEFAULT_K = 10, MOST_EDGES = 1 << 20 };
 #define TEXT_OF_EDGES 5.0
 
-/* Replies with columns of equal length: row, key and weight. Each row begins with its largest
- * weight. */
-static void answer_edges(srv_request *req, const top_query *q, const attn_heatmap *map) {
-    const size_t n = map->edge_count;
+/* The edges of one part, head by head. The edges of one head are one list for each range of rows,
+ * or a single list with axis=key. */
+typedef struct edge_list {
+    size_t head;
+    const attn_edge *edges;
+    size_t count;
+} edge_list;
+
+typedef struct top_call {
+    srv_request *req;
+    const srv_run *run;
+    top_query q;
+    srv_run_part part;
+    edge_list *lists; /* [list_count] */
+    size_t list_count;
+} top_call;
+
+static bool refuse_memory(srv_request *req) {
+    srv_problem_memory(req, NULL, "no memory is left for the edges");
+    return false;
+}
+
+/* Replies with columns of equal length: head (if several are asked for), row, key and weight. */
+static void answer_edges(const top_call *c) {
+    srv_request *req = c->req;
+    size_t n = 0, at = 0;
+    for (size_t l = 0; l < c->list_count; l++)
+        n += c->lists[l].count;
+    int64_t *head = attn_arena_zeroed(req->arena, n, sizeof *head);
     int64_t *row = attn_arena_zeroed(req->arena, n, sizeof *row);
     int64_t *key = attn_arena_zeroed(req->arena, n, sizeof *key);
     float *weight = attn_arena_zeroed(req->arena, n, sizeof *weight);
     srv_json j;
     srv_json_begin(&j, req);
-    j.failed = !row || !key || !weight;
-    for (size_t i = 0; i < n && !j.failed; i++) {
-        row[i] = (int64_t)map->edges[i].row;
-        key[i] = (int64_t)map->edges[i].col;
-        weight[i] = map->edges[i].weight;
-    }
-    const attn_tensor columns[] = {attn_tensor_dense(row, ATTN_I64, 1, &n),
-                                   attn_tensor_dense(key, ATTN_I64, 1, &n),
-                                   attn_tensor_dense(weight, ATTN_F32, 1, &n)};
-    static const char *const names[] = {"row", "key", "weight"};
-    j.decimals = (int)q->decimals;
+    j.failed = !head || !row || !key || !weight;
+    for (size_t l = 0; l < c->list_count && !j.failed; l++)
+        for (size_t i = 0; i < c->lists[l].count; i++, at++) {
+            head[at] = (int64_t)c->lists[l].head;
+            row[at] = (int64_t)c->lists[l].edges[i].row;
+            key[at] = (int64_t)c->lists[l].edges[i].col;
+            weight[at] = c->lists[l].edges[i].weight;
+        }
+    const attn_tensor columns[] = {
+        attn_tensor_dense(head, ATTN_I64, 1, &n), attn_tensor_dense(row, ATTN_I64, 1, &n),
+        attn_tensor_dense(key, ATTN_I64, 1, &n), attn_tensor_dense(weight, ATTN_F32, 1, &n)};
+    static const char *const names[] = {"head", "row", "key", "weight"};
+    j.decimals = (int)c->q.decimals;
     srv_json_object(&j);
-    for (size_t i = 0; i < 3 && !j.failed; i++) {
+    for (size_t i = c->part.many ? 0 : 1; i < 4 && !j.failed; i++) {
         srv_json_key(&j, names[i]);
         srv_json_tensor(&j, &columns[i]);
     }
@@ -135,39 +174,143 @@ static void answer_edges(srv_request *req, const top_query *q, const attn_heatma
     srv_json_end(&j);
 }
 
-/* Sets heatmap options for the head, rows and columns that the query string selects. false: a
- * problem is set. */
-static bool options_of(const srv_scope *scope, const top_query *q, const srv_run *run,
-                       attn_heatmap_options *o) {
-    const attn_attention_dims *d = attn_run_dims(run->run);
-    size_t rows, cols;
-    *o = attn_heatmap_defaults();
-    if (!srv_run_range(scope, "rows", &q->rows, d->L, &o->row_from, &rows) ||
-        !srv_run_range(scope, "cols", &q->cols, d->S, &o->col_from, &cols))
+/* Reserves memory for `times` computations of this cost, which keep their results. */
+static bool admit_edges(top_call *c, const attn_cost *cost, double times) {
+    return srv_run_admit(c->req, times * cost->cells,
+                         (double)cost->work_bytes +
+                             times * (1 + TEXT_OF_EDGES) * (double)cost->result_bytes +
+                             srv_run_cells_work(c->req, c->run));
+}
+
+static attn_heatmap_options options_of(const srv_scope *scope, const top_call *c) {
+    const srv_run_part *part = &c->part;
+    attn_heatmap_options o = attn_heatmap_defaults();
+    o.heads = ATTN_HEADS_LIST;
+    o.head_list = part->heads;
+    o.head_count = part->head_count;
+    o.batch_list = &c->q.spot.batch;
+    o.batch_count = 1;
+    o.col_from = part->col;
+    o.col_to = part->col + part->cols;
+    o.max_cells = part->head_count;
+    o.top_p = c->q.p;
+    o.top_k = c->q.k ? (size_t)c->q.k : srv_given(scope, "p") ? 0 : DEFAULT_K;
+    return o;
+}
+
+/* Makes the list of one head and one range of rows from its heatmap. With several ranges the edges
+ * are copied to `store`, of which *used are taken, so that the heatmap's memory can be used again.
+ * false: a problem is set. */
+static bool keep_edges(top_call *c, const attn_heatmap *map, edge_list *list, attn_edge *store,
+                       size_t *used) {
+    *list = (edge_list){map->head, map->edges, map->edge_count};
+    if (!store)
+        return true;
+    if (map->edge_count > MOST_EDGES - *used) {
+        srv_problem(c->req, SRV_TOO_LARGE, "/rows",
+                    "the rows have more than %d edges: choose fewer rows, heads or edges",
+                    MOST_EDGES);
         return false;
-    o->heads = ATTN_HEADS_LIST;
-    o->head_list = &q->spot.head;
-    o->batch_list = &q->spot.batch;
-    o->head_count = o->batch_count = 1;
-    o->row_to = o->row_from + rows;
-    o->col_to = o->col_from + cols;
-    o->max_cells = 1;
-    o->top_p = q->p;
-    o->top_k = q->k ? (size_t)q->k : srv_given(scope, "p") ? 0 : DEFAULT_K;
+    }
+    if (map->edge_count)
+        memcpy(store + *used, map->edges, map->edge_count * sizeof *store);
+    list->edges = store + *used;
+    *used += map->edge_count;
     return true;
 }
 
+/* Finds the strongest keys of each row as the edges of heatmaps: a heatmap for each head and each
+ * range of rows. */
+static bool find_of_queries(top_call *c, const srv_scope *scope) {
+    const srv_run_part *part = &c->part;
+    const size_t n = part->range_count;
+    attn_arena *arena = c->req->arena;
+    attn_heatmap_options o = options_of(scope, c);
+    const double each = (double)(o.top_k && o.top_k < part->cols ? o.top_k : part->cols);
+    const double most = each * (double)part->rows * (double)part->head_count;
+    const size_t room = most < MOST_EDGES ? (size_t)most : MOST_EDGES;
+    attn_edge *store = n > 1 ? attn_arena_take(arena, room * sizeof *store) : NULL;
+    size_t used = 0;
+    if (n > 1 && !store)
+        return refuse_memory(c->req);
+    for (size_t i = 0; i < n; i++) {
+        const attn_arena_mark mark = attn_arena_here(arena);
+        attn_heatmaps maps;
+        o.row_from = (size_t)part->ranges[i].from;
+        o.row_to = (size_t)part->ranges[i].to;
+        if (!build_heatmaps(c->req, c->run, &o, TEXT_OF_EDGES, srv_problem_error, &maps))
+            return false;
+        for (size_t h = 0; h < part->head_count; h++)
+            if (!keep_edges(c, &maps.items[h], &c->lists[h * n + i], store, &used))
+                return false;
+        if (store)
+            attn_arena_rewind(arena, &mark);
+    }
+    return true;
+}
+
+/* Finds the rows with the largest weights on each key, head by head. */
+static bool find_of_keys(top_call *c) {
+    srv_request *req = c->req;
+    const srv_run_part *part = &c->part;
+    attn_pool *pool = srv_request_pool(req);
+    const size_t n = part->range_count, k = c->q.k ? (size_t)c->q.k : DEFAULT_K;
+    attn_range *ranges = attn_arena_zeroed(req->arena, n, sizeof *ranges);
+    attn_cost cost;
+    attn_error err = {0};
+    if (!ranges)
+        return refuse_memory(req);
+    for (size_t i = 0; i < n; i++)
+        ranges[i] = (attn_range){.batch = part->batch,
+                                 .row = (size_t)part->ranges[i].from,
+                                 .rows = (size_t)(part->ranges[i].to - part->ranges[i].from),
+                                 .col = part->col,
+                                 .cols = part->cols};
+    attn_status status =
+        attn_run_columns_cost(c->run->run, ranges, n, k, attn_pool_slots(pool), &cost, &err);
+    if (!status && !admit_edges(c, &cost, (double)part->head_count))
+        return false;
+    const int64_t start = attn_now_ns();
+    for (size_t h = 0; h < part->head_count && !status; h++) {
+        attn_edge *edges = NULL;
+        size_t count = 0;
+        for (size_t i = 0; i < n; i++)
+            ranges[i].head = (size_t)part->heads[h];
+        status = attn_run_columns(c->run->run, ranges, n, k, pool, &req->control, req->arena,
+                                  &edges, &count, &err);
+        c->lists[h] = (edge_list){(size_t)part->heads[h], edges, count};
+    }
+    req->compute_ns = attn_now_ns() - start;
+    if (status)
+        srv_problem_error(req, &err);
+    return !status;
+}
+
+/* Reads the part and finds its edges. false: a problem is set. */
+static bool find_edges(top_call *c) {
+    const srv_scope scope = {c->req, srv_run_top_query, &c->q.given, ""};
+    if (!srv_run_select(&scope, c->run, &c->q.spot, &c->q.heads, &c->q.rows, &c->q.cols, &c->part))
+        return false;
+    c->list_count = c->part.head_count * (c->q.axis == OF_KEYS ? 1 : c->part.range_count);
+    c->lists = attn_arena_zeroed(c->req->arena, c->list_count, sizeof *c->lists);
+    if (!c->lists)
+        return refuse_memory(c->req);
+    if (c->q.axis == OF_QUERIES)
+        return find_of_queries(c, &scope);
+    return srv_given(&scope, "p")
+               ? srv_refuse(&scope, SRV_VALUE, "p",
+                            "the weights on a key do not sum to 1, so p has no meaning with "
+                            "axis=key: give k")
+               : find_of_keys(c);
+}
+
 srv_outcome srv_runs_top(srv_request *req) {
-    top_query q = {.decimals = -1};
-    const srv_scope scope = {req, srv_run_top_query, &q.given, ""};
-    const srv_run *run = srv_run_begin(req, srv_run_top_query, &q, &q.spot);
-    attn_heatmap_options o;
-    attn_heatmaps maps;
-    const bool ok = run && options_of(&scope, &q, run, &o) &&
-                    build_heatmaps(req, run, &o, TEXT_OF_EDGES, srv_problem_error, &maps);
+    top_call c = {.req = req, .q = {.decimals = -1}};
+    c.run = srv_run_begin(req, srv_run_top_query, &c.q, &c.q.spot);
+    const bool ok = c.run && find_edges(&c);
     if (ok)
-        answer_edges(req, &q, &maps.items[0]);
-    return srv_run_end(req, run, ok);
+        answer_edges(&c);
+    return srv_run_end(req, c.run, ok);
 }
 
 /* --- tiles --- */

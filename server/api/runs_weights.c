@@ -2,8 +2,7 @@
  *
  *   GET /v1/runs/{id}/weights   a part of the matrix of weights
  *   …/rows                      whole rows, with logsumexp and hidden keys
- *   …/cells                     one weight and how it was computed, also in words
- *   POST …/what-if              rows as they would be if some keys were hidden */
+ *   …/cells                     one weight and how it was computed, also in words */
 #include <math.h>
 #include <string.h>
 
@@ -20,33 +19,42 @@
 typedef struct part_query {
     uint64_t given;
     srv_run_spot spot;
-    srv_ints rows, cols;
+    srv_union heads;
+    srv_ranges rows, cols;
     int stage;
+    bool hidden;
     int64_t decimals;
+    bool full;
 } part_query;
 
 const srv_field srv_run_weights_query[] = {
     SRV_RUN_SPOT_ROWS(part_query),
-    SRV_RUN_RANGE_ROW(part_query, rows, "queries"),
-    SRV_RUN_RANGE_ROW(part_query, cols, "keys"),
+    SRV_RUN_HEADS_ROW(part_query),
+    SRV_RUN_ROWS_ROW(part_query),
+    SRV_RUN_COLS_ROW(part_query),
     SRV_ENUM_ROW(part_query, stage, srv_stage_names,
                  "probs (default): the weights; else scores: raw (q . k), scaled, softcapped or "
                  "biased (the input of softmax, null where hidden)."),
+    SRV_BOOL_ROW(part_query, hidden,
+                 "Also list the hidden cells of the part, as [row, from, to] of keys."),
     SRV_DECIMALS_ROW(part_query, "."),
+    SRV_FULL_ROW(part_query),
     {0},
 };
 
 const srv_field srv_run_rows_query[] = {
-    SRV_RUN_SPOT_ROWS(part_query),
-    SRV_RUN_RANGE_ROW(part_query, rows, "queries"),
-    SRV_DECIMALS_ROW(part_query, "."),
-    {0},
+    SRV_RUN_SPOT_ROWS(part_query),     SRV_RUN_HEADS_ROW(part_query), SRV_RUN_ROWS_ROW(part_query),
+    SRV_DECIMALS_ROW(part_query, "."), SRV_FULL_ROW(part_query),      {0},
 };
+
+static double cells_of(const srv_run_part *part) {
+    return (double)part->head_count * (double)part->rows * (double)part->cols;
+}
 
 /* Refuses more than SRV_WEIGHTS_UNASKED weights unless the request names a range, so that a request
  * without a range does not get gigabytes. */
-static bool is_asked_for(const srv_scope *scope, const attn_range *range) {
-    const double cells = (double)range->rows * (double)range->cols;
+static bool is_asked_for(const srv_scope *scope, const srv_run_part *part) {
+    const double cells = cells_of(part);
     return cells <= SRV_WEIGHTS_UNASKED || srv_given(scope, "rows") ||
            (scope->fields == srv_run_weights_query && srv_given(scope, "cols")) ||
            srv_refuse(scope, SRV_VALUE, "rows",
@@ -57,88 +65,51 @@ static bool is_asked_for(const srv_scope *scope, const attn_range *range) {
 
 /* Holds the run and reads which part of the matrix is asked for. NULL: a problem is set. */
 static const srv_run *begin(srv_request *req, const srv_field *fields, part_query *q,
-                            attn_range *range) {
+                            srv_run_part *part) {
     const srv_scope scope = {req, fields, &q->given, ""};
     *q = (part_query){.stage = ATTN_STAGE_PROBS, .decimals = -1};
     const srv_run *run = srv_run_begin(req, fields, q, &q->spot);
     if (!run)
         return NULL;
-    const attn_attention_dims *d = attn_run_dims(run->run);
-    *range =
-        (attn_range){.batch = (size_t)q->spot.batch, .head = (size_t)q->spot.head, .cols = d->S};
-    if (srv_run_range(&scope, "rows", &q->rows, d->L, &range->row, &range->rows) &&
-        (fields == srv_run_rows_query ||
-         srv_run_range(&scope, "cols", &q->cols, d->S, &range->col, &range->cols)) &&
-        is_asked_for(&scope, range))
+    if (srv_run_select(&scope, run, &q->spot, &q->heads, &q->rows,
+                       fields == srv_run_weights_query ? &q->cols : NULL, part) &&
+        is_asked_for(&scope, part))
         return run;
     srv_run_release(req, run);
     return NULL;
 }
 
-/* Computes the cells of the range into a tensor in the arena. false: a problem is set. */
-static bool load(srv_request *req, const srv_run *run, const attn_range *range, attn_stage stage,
+/* Computes the cells of the part into a tensor in the arena. false: a problem is set. */
+static bool load(srv_request *req, const srv_run *run, const srv_run_part *part, attn_stage stage,
                  attn_tensor *out) {
     const attn_dtype dtype = attn_run_dims(run->run)->result;
-    const double cells = (double)range->rows * (double)range->cols;
+    const double cells = cells_of(part);
     const double bytes = cells * (double)attn_dtype_size(dtype);
-    const size_t dims[2] = {range->rows, range->cols};
+    const double rows = (double)part->head_count * (double)part->rows;
     const bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
     attn_error err = {0};
+    size_t dims[3];
+    const int rank = srv_run_part_dims(part, part->cols, dims);
     if (!srv_run_admit(req, cells,
                        bytes * (binary ? 1 : 1 + SRV_RUN_TEXT) + srv_run_cells_work(req, run) +
-                           64 * (double)range->rows))
+                           SRV_RUN_ROW_WORK * rows))
         return false;
     void *data = attn_arena_take(req->arena, (size_t)bytes);
-    attn_status status = data ? srv_run_cells(req, run, range, stage, data, &err)
+    attn_status status = data ? srv_run_cells(req, run, part, stage, data, &err)
                               : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the weights");
     if (status) {
         srv_problem_error(req, &err);
         return false;
     }
-    *out = attn_tensor_dense(data, dtype, 2, dims);
+    *out = attn_tensor_dense(data, dtype, rank, dims);
     return true;
 }
 
-static void answer_weights(srv_request *req, const part_query *q, const attn_tensor *cells) {
-    const char *name = q->stage == ATTN_STAGE_PROBS ? "weights" : "scores";
-    if (srv_reads_text(req)) {
-        attn_text t = srv_text_begin(req);
-        srv_text_tensor(&t, name, cells, (int)q->decimals);
-        srv_text_end(req, &t);
-        return;
-    }
-    srv_json j;
-    srv_json_begin(&j, req);
-    j.decimals = (int)q->decimals;
-    srv_json_object(&j);
-    srv_json_key(&j, name);
-    srv_json_tensor(&j, cells);
-    srv_json_object_end(&j);
-    srv_json_end(&j);
-}
+/* --- hidden cells --- */
 
-srv_outcome srv_runs_weights(srv_request *req) {
-    part_query q;
-    attn_range range;
-    attn_tensor cells;
-    const srv_run *run = begin(req, srv_run_weights_query, &q, &range);
-    const bool ok = run && load(req, run, &range, (attn_stage)q.stage, &cells);
-    if (ok)
-        answer_weights(req, &q, &cells);
-    return srv_run_end(req, run, ok);
-}
-
-/* --- whole rows, with logsumexp, visible and hidden keys --- */
-
-typedef struct row_facts {
-    double *logsumexp;
-    int64_t *visible;
-    uint8_t *keep;
-} row_facts;
-
-/* Writes each range of hidden keys of a row as [row, from, to]. Returns the number of visible keys.
- */
-static int64_t write_hidden(srv_json *j, size_t row, const uint8_t *keep, size_t n) {
+/* Writes the keys that a row does not see, as [row, from, to]. Returns the number of visible keys.
+ * keep[i] belongs to key `col` + i. */
+static int64_t write_hidden(srv_json *j, size_t row, const uint8_t *keep, size_t col, size_t n) {
     int64_t visible = 0;
     for (size_t from = 0, to; from < n; from = to) {
         to = from + 1;
@@ -150,63 +121,129 @@ static int64_t write_hidden(srv_json *j, size_t row, const uint8_t *keep, size_t
         }
         srv_json_array(j);
         srv_json_size(j, row);
-        srv_json_size(j, from);
-        srv_json_size(j, to);
+        srv_json_size(j, col + from);
+        srv_json_size(j, col + to);
         srv_json_array_end(j);
     }
     return visible;
 }
 
-static void write_facts(srv_json *j, const srv_run *run, const attn_range *range,
-                        const row_facts *f) {
+/* Writes the hidden cells of one head. visible, if not NULL, gets the number of visible keys of
+ * each row. `keep` has room for a byte for each column of the part. */
+static void write_hidden_head(srv_json *j, const srv_run *run, const srv_run_part *part,
+                              size_t head, uint8_t *keep, int64_t *visible) {
     const attn_mask *mask = attn_attention_mask(attn_run_attention(run->run));
-    const size_t n[1] = {range->rows};
-    srv_json_key(j, "hidden");
     srv_json_array(j);
-    for (size_t r = 0; r < range->rows; r++) {
-        const size_t row = range->row + r;
-        if (attn_mask_fills(mask))
-            memset(f->keep, 1, range->cols);
-        else
-            attn_mask_keep(mask, range->batch, range->head, row, 0, range->cols, f->keep);
-        f->visible[r] = write_hidden(j, row, f->keep, range->cols);
-        f->logsumexp[r] = attn_run_logsumexp(run->run, range->batch, range->head, row);
-    }
+    for (size_t i = 0; i < part->range_count; i++)
+        for (int64_t row = part->ranges[i].from; row < part->ranges[i].to; row++) {
+            if (attn_mask_fills(mask))
+                memset(keep, 1, part->cols);
+            else
+                attn_mask_keep(mask, part->batch, head, (size_t)row, part->col, part->cols, keep);
+            const int64_t seen = write_hidden(j, (size_t)row, keep, part->col, part->cols);
+            if (visible)
+                *visible++ = seen;
+        }
     srv_json_array_end(j);
-    const attn_tensor lse = attn_tensor_dense(f->logsumexp, ATTN_F64, 1, n);
-    const attn_tensor visible = attn_tensor_dense(f->visible, ATTN_I64, 1, n);
-    srv_json_key(j, "logsumexp");
-    srv_json_tensor(j, &lse);
-    srv_json_key(j, "visible");
-    srv_json_tensor(j, &visible);
+}
+
+/* Writes the member `hidden`: a list of [row, from, to], or with `heads` such a list for each head.
+ * visible is NULL or [heads, rows]. */
+static void put_hidden(srv_json *j, const srv_run *run, const srv_run_part *part,
+                       int64_t *visible) {
+    uint8_t *keep = attn_arena_take(j->req->arena, part->cols);
+    if (!keep) {
+        j->failed = true;
+        return;
+    }
+    srv_json_key(j, "hidden");
+    if (part->many)
+        srv_json_array(j);
+    for (size_t h = 0; h < part->head_count; h++)
+        write_hidden_head(j, run, part, (size_t)part->heads[h], keep,
+                          visible ? visible + h * part->rows : NULL);
+    if (part->many)
+        srv_json_array_end(j);
+}
+
+/* --- the answers --- */
+
+static void answer_weights(srv_request *req, const srv_run *run, const part_query *q,
+                           const srv_run_part *part, const attn_tensor *cells) {
+    const char *name = q->stage == ATTN_STAGE_PROBS ? "weights" : "scores";
+    if (srv_reads_text(req)) {
+        attn_text t = srv_text_begin(req);
+        srv_text_tensor(&t, name, cells, (srv_print){(int)q->decimals, q->full});
+        srv_text_end(req, &t);
+        return;
+    }
+    srv_json j;
+    srv_json_begin(&j, req);
+    j.decimals = (int)q->decimals;
+    srv_json_object(&j);
+    srv_json_key(&j, name);
+    srv_json_tensor(&j, cells);
+    if (q->hidden)
+        put_hidden(&j, run, part, NULL);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+srv_outcome srv_runs_weights(srv_request *req) {
+    part_query q;
+    srv_run_part part;
+    attn_tensor cells;
+    const srv_run *run = begin(req, srv_run_weights_query, &q, &part);
+    const bool ok = run && load(req, run, &part, (attn_stage)q.stage, &cells);
+    if (ok)
+        answer_weights(req, run, &q, &part, &cells);
+    return srv_run_end(req, run, ok);
+}
+
+/* Stores the logsumexp of each row of the part, [heads, rows]. */
+static void read_logsumexp(const srv_run *run, const srv_run_part *part, double *to) {
+    for (size_t h = 0; h < part->head_count; h++)
+        for (size_t i = 0; i < part->range_count; i++)
+            for (int64_t row = part->ranges[i].from; row < part->ranges[i].to; row++)
+                *to++ =
+                    attn_run_logsumexp(run->run, part->batch, (size_t)part->heads[h], (size_t)row);
 }
 
 static void answer_rows(srv_request *req, const srv_run *run, const part_query *q,
-                        const attn_range *range, const attn_tensor *cells) {
-    const row_facts f = {attn_arena_zeroed(req->arena, range->rows, sizeof(double)),
-                         attn_arena_zeroed(req->arena, range->rows, sizeof(int64_t)),
-                         attn_arena_take(req->arena, range->cols)};
+                        const srv_run_part *part, const attn_tensor *cells) {
+    const size_t n = part->head_count * part->rows;
+    double *logsumexp = attn_arena_zeroed(req->arena, n, sizeof *logsumexp);
+    int64_t *visible = attn_arena_zeroed(req->arena, n, sizeof *visible);
     srv_json j;
     srv_json_begin(&j, req);
-    j.failed = !f.logsumexp || !f.visible || !f.keep;
+    j.failed = !logsumexp || !visible;
     j.decimals = (int)q->decimals;
     srv_json_object(&j);
     srv_json_key(&j, "weights");
     srv_json_tensor(&j, cells);
-    if (!j.failed)
-        write_facts(&j, run, range, &f);
+    if (!j.failed) {
+        const attn_tensor lse =
+            attn_tensor_dense(logsumexp, ATTN_F64, cells->rank - 1, cells->dims);
+        const attn_tensor seen = attn_tensor_dense(visible, ATTN_I64, cells->rank - 1, cells->dims);
+        read_logsumexp(run, part, logsumexp);
+        put_hidden(&j, run, part, visible);
+        srv_json_key(&j, "logsumexp");
+        srv_json_tensor(&j, &lse);
+        srv_json_key(&j, "visible");
+        srv_json_tensor(&j, &seen);
+    }
     srv_json_object_end(&j);
     srv_json_end(&j);
 }
 
 srv_outcome srv_runs_rows(srv_request *req) {
     part_query q;
-    attn_range range;
+    srv_run_part part;
     attn_tensor cells;
-    const srv_run *run = begin(req, srv_run_rows_query, &q, &range);
-    const bool ok = run && load(req, run, &range, ATTN_STAGE_PROBS, &cells);
+    const srv_run *run = begin(req, srv_run_rows_query, &q, &part);
+    const bool ok = run && load(req, run, &part, ATTN_STAGE_PROBS, &cells);
     if (ok)
-        answer_rows(req, run, &q, &range, &cells);
+        answer_rows(req, run, &q, &part, &cells);
     return srv_run_end(req, run, ok);
 }
 
@@ -216,14 +253,21 @@ typedef struct cell_query {
     uint64_t given;
     srv_run_spot spot;
     int64_t row, col, decimals;
+    unsigned members;
 } cell_query;
+
+/* The members of the answer; `fields` selects some. */
+static const char *const cell_members[] = {
+    "row",           "col",       "query_label", "key_label", "query",   "key",        "products",
+    "relative",      "raw",       "scale",       "scaled",    "softcap", "softcapped", "distance",
+    "position_bias", "mask_bias", "visible",     "hidden_by", "filled",  "biased",     "row_max",
+    "logsumexp",     "weight",    "rank",        "of",        "words",   NULL};
 
 const srv_field srv_run_cells_query[] = {
     SRV_RUN_SPOT_ROWS(cell_query),
     {.name = "row",
      .kind = SRV_INT,
      .offset = offsetof(cell_query, row),
-     .mistaken = "q",
      .min = 0,
      .max = 4294967296,
      .required = true,
@@ -231,11 +275,17 @@ const srv_field srv_run_cells_query[] = {
     {.name = "col",
      .kind = SRV_INT,
      .offset = offsetof(cell_query, col),
-     .mistaken = "k",
      .min = 0,
      .max = 4294967296,
      .required = true,
      .doc = "The key."},
+    {.name = "fields",
+     .kind = SRV_FLAGS,
+     .offset = offsetof(cell_query, members),
+     .choices = cell_members,
+     .example = "\"weight,logsumexp,words\"",
+     .doc = "The members of the answer that are wanted; default all. A member that a run does not "
+            "have, such as query_label, stays absent. As text the answer is always one sentence."},
     SRV_DECIMALS_ROW(cell_query, "."),
     {0},
 };
@@ -268,94 +318,121 @@ static const char *cell_words(srv_request *req, const srv_run *run, const attn_r
     return t.failed ? "" : t.data;
 }
 
-static void put_real(srv_json *j, const char *name, double value, bool wide) {
+/* Writes the wanted members of one cell. */
+typedef struct cell_writer {
+    srv_json j;
+    unsigned wanted; /* bit i: cell_members[i]; 0: all */
+    bool wide;       /* the numbers of the run are float64 */
+} cell_writer;
+
+/* Writes the key of a member. false: the member is not wanted. */
+static bool put_key(cell_writer *w, const char *name) {
+    size_t i = 0;
+    while (cell_members[i] && strcmp(cell_members[i], name) != 0)
+        i++;
+    if (w->wanted && !(w->wanted >> i & 1))
+        return false;
+    srv_json_key(&w->j, name);
+    return true;
+}
+
+static void put_size(cell_writer *w, const char *name, size_t value) {
+    if (put_key(w, name))
+        srv_json_size(&w->j, value);
+}
+
+/* Writes a number of the type of the run. */
+static void put_number(cell_writer *w, const char *name, double value) {
     char text[ATTN_NUMBER_TEXT];
-    srv_json_key(j, name);
-    if (wide && j->decimals >= 0 && isfinite(value))
-        srv_json_raw(j, text, (size_t)(attn_write_decimals(text, value, j->decimals) - text));
-    else if (wide)
-        srv_json_real(j, value);
-    else
-        srv_json_float(j, (float)value);
-}
-
-static void put_vector(srv_json *j, const char *name, double *values, size_t n, bool wide) {
-    const attn_tensor t = attn_tensor_dense(values, ATTN_F64, 1, &n);
-    srv_json_key(j, name);
-    (wide ? srv_json_tensor : srv_json_tensor_single)(j, &t);
-}
-
-static void put_label(srv_json *j, const char *name, const char *const *labels, int64_t i) {
-    if (!labels)
+    srv_json *j = &w->j;
+    if (!put_key(w, name))
         return;
-    srv_json_key(j, name);
-    srv_json_string(j, labels[i]);
+    if (!w->wide)
+        srv_json_float(j, (float)value);
+    else if (j->decimals >= 0 && isfinite(value))
+        srv_json_raw(j, text, (size_t)(attn_write_decimals(text, value, j->decimals) - text));
+    else
+        srv_json_real(j, value);
 }
 
-static void put_reasons(srv_json *j, const attn_run_cell *c) {
-    srv_json_key(j, "visible");
-    srv_json_bool(j, c->visible);
-    srv_json_key(j, "hidden_by");
-    srv_json_array(j);
-    for (size_t i = 0; i < c->hidden_count; i++)
-        srv_json_string(j, c->hidden_by[i]);
-    srv_json_array_end(j);
-    if (c->filled) {
-        srv_json_key(j, "filled");
-        srv_json_bool(j, true);
+/* Writes a number that is computed in double for every run. */
+static void put_double(cell_writer *w, const char *name, double value) {
+    const bool wide = w->wide;
+    w->wide = true;
+    put_number(w, name, value);
+    w->wide = wide;
+}
+
+static void put_vector(cell_writer *w, const char *name, double *values, size_t n, bool wide) {
+    const attn_tensor t = attn_tensor_dense(values, ATTN_F64, 1, &n);
+    if (put_key(w, name))
+        (wide ? srv_json_tensor : srv_json_tensor_single)(&w->j, &t);
+}
+
+static void put_label(cell_writer *w, const char *name, const char *const *labels, int64_t i) {
+    if (labels && put_key(w, name))
+        srv_json_string(&w->j, labels[i]);
+}
+
+static void put_reasons(cell_writer *w, const attn_run_cell *c) {
+    if (put_key(w, "visible"))
+        srv_json_bool(&w->j, c->visible);
+    if (put_key(w, "hidden_by")) {
+        srv_json_array(&w->j);
+        for (size_t i = 0; i < c->hidden_count; i++)
+            srv_json_string(&w->j, c->hidden_by[i]);
+        srv_json_array_end(&w->j);
     }
+    if (c->filled && put_key(w, "filled"))
+        srv_json_bool(&w->j, true);
 }
 
-static void put_steps(srv_json *j, const attn_run_cell *c, const attn_inputs *in, bool wide) {
-    put_vector(j, "query", c->query, c->width, wide);
-    put_vector(j, "key", c->key, c->width, wide);
-    put_vector(j, "products", c->products, c->width, true);
+static void put_steps(cell_writer *w, const attn_run_cell *c, const attn_inputs *in) {
+    put_vector(w, "query", c->query, c->width, w->wide);
+    put_vector(w, "key", c->key, c->width, w->wide);
+    put_vector(w, "products", c->products, c->width, true);
     if (in->position.kind == ATTN_POSITION_SHAW)
-        put_real(j, "relative", c->relative, true);
-    put_real(j, "raw", c->raw, wide);
-    put_real(j, "scale", c->scale, true);
-    put_real(j, "scaled", c->scaled, wide);
-    put_real(j, "softcap", c->softcap, true);
-    put_real(j, "softcapped", c->softcapped, wide);
-    srv_json_key(j, "distance");
-    srv_json_int(j, c->distance);
-    put_real(j, "position_bias", c->position_bias, true);
-    put_real(j, "mask_bias", c->mask_bias, true);
-    put_reasons(j, c);
-    put_real(j, "biased", c->biased, wide);
-    put_real(j, "row_max", c->row_max, true);
-    put_real(j, "logsumexp", c->logsumexp, true);
-    put_real(j, "weight", c->weight, wide);
-    srv_json_key(j, "rank");
-    srv_json_size(j, c->rank);
-    srv_json_key(j, "of");
-    srv_json_size(j, c->of);
+        put_double(w, "relative", c->relative);
+    put_number(w, "raw", c->raw);
+    put_double(w, "scale", c->scale);
+    put_number(w, "scaled", c->scaled);
+    put_double(w, "softcap", c->softcap);
+    put_number(w, "softcapped", c->softcapped);
+    if (put_key(w, "distance"))
+        srv_json_int(&w->j, c->distance);
+    put_double(w, "position_bias", c->position_bias);
+    put_double(w, "mask_bias", c->mask_bias);
+    put_reasons(w, c);
+    put_number(w, "biased", c->biased);
+    put_double(w, "row_max", c->row_max);
+    put_double(w, "logsumexp", c->logsumexp);
+    put_number(w, "weight", c->weight);
+    put_size(w, "rank", c->rank);
+    put_size(w, "of", c->of);
 }
 
 static void answer_cell(srv_request *req, const srv_run *run, const cell_query *q,
                         const attn_run_cell *c) {
-    const bool wide = attn_run_dims(run->run)->result == ATTN_F64;
+    cell_writer w = {.wanted = q->members, .wide = attn_run_dims(run->run)->result == ATTN_F64};
+    const size_t batch = (size_t)q->spot.batch;
     if (srv_reads_text(req)) {
         attn_text t = srv_text_begin(req);
         attn_text_add(&t, "%s\n", cell_words(req, run, c));
         srv_text_end(req, &t);
         return;
     }
-    srv_json j;
-    srv_json_begin(&j, req);
-    j.decimals = (int)q->decimals;
-    srv_json_object(&j);
-    srv_json_key(&j, "row");
-    srv_json_int(&j, q->row);
-    srv_json_key(&j, "col");
-    srv_json_int(&j, q->col);
-    put_label(&j, "query_label", attn_run_query_labels(run->run), q->row);
-    put_label(&j, "key_label", attn_run_key_labels(run->run), q->col);
-    put_steps(&j, c, attn_run_inputs(run->run), wide);
-    srv_json_key(&j, "words");
-    srv_json_string(&j, cell_words(req, run, c));
-    srv_json_object_end(&j);
-    srv_json_end(&j);
+    srv_json_begin(&w.j, req);
+    w.j.decimals = (int)q->decimals;
+    srv_json_object(&w.j);
+    put_size(&w, "row", (size_t)q->row);
+    put_size(&w, "col", (size_t)q->col);
+    put_label(&w, "query_label", attn_run_query_labels(run->run, batch), q->row);
+    put_label(&w, "key_label", attn_run_key_labels(run->run, batch), q->col);
+    put_steps(&w, c, attn_run_inputs(run->run));
+    if (put_key(&w, "words"))
+        srv_json_string(&w.j, cell_words(req, run, c));
+    srv_json_object_end(&w.j);
+    srv_json_end(&w.j);
 }
 
 /* Explains a cell of the weights. false: a problem is set. */
@@ -381,172 +458,4 @@ srv_outcome srv_runs_cells(srv_request *req) {
     if (ok)
         answer_cell(req, run, &q, &cell);
     return srv_run_end(req, run, ok);
-}
-
-/* --- what if --- */
-
-static const char *const items[] = {"weights",        "output",        "removed",
-                                    "weights_before", "output_before", NULL};
-enum { WEIGHTS = 1, OUTPUT = 2, REMOVED = 4, WEIGHTS_BEFORE = 8, OUTPUT_BEFORE = 16, ITEMS = 5 };
-
-typedef struct what_if_body {
-    uint64_t given;
-    srv_run_spot spot;
-    srv_ints rows, hide;
-    unsigned items;
-    int64_t decimals, timeout_ms;
-} what_if_body;
-
-const srv_field srv_run_what_if_fields[] = {
-    {.name = "hide",
-     .kind = SRV_INTS,
-     .offset = offsetof(what_if_body, hide),
-     .required = true,
-     .doc = "Keys to hide from all queries."},
-    SRV_RUN_SPOT_ROWS(what_if_body),
-    {.name = "rows",
-     .kind = SRV_INTS,
-     .offset = offsetof(what_if_body, rows),
-     .max = 2,
-     .doc = "[from, to): range of queries; default all."},
-    {.name = "return",
-     .kind = SRV_FLAGS,
-     .offset = offsetof(what_if_body, items),
-     .choices = items,
-     .doc = "The parts of the answer. The default is weights, output, output_before and removed "
-            "(the weight of the hidden keys in each row)."},
-    SRV_DECIMALS_ROW(what_if_body, "."),
-    SRV_TIMEOUT_ROW(what_if_body),
-    {0},
-};
-
-typedef struct what_if {
-    srv_request *req;
-    const srv_run *run;
-    what_if_body body;
-    attn_range rows;
-    attn_results before, after;
-} what_if;
-
-static attn_status compute_rows(what_if *c, bool hidden, unsigned want, attn_results *out,
-                                attn_error *err) {
-    srv_request *req = c->req;
-    attn_inputs in;
-    attn_attention *op;
-    attn_status status =
-        attn_run_rows_inputs(c->run->run, &c->rows, hidden ? c->body.hide.values : NULL,
-                             hidden ? c->body.hide.count : 0, req->arena, &in, err);
-    if (!status)
-        status = attn_attention_new(&in, req->arena, &op, err);
-    return status ? status
-                  : attn_attention_run(op, want, ATTN_STAGE_PROBS, srv_request_pool(req),
-                                       &req->control, req->arena, out, err);
-}
-
-/* Reserves memory for two computations, which run one after the other: with all keys, and with some
- * keys hidden. false: a problem is set. */
-static bool admit_what_if(what_if *c) {
-    srv_request *req = c->req;
-    attn_attention_dims d = *attn_run_dims(c->run->run);
-    const double elem = (double)attn_dtype_size(d.result);
-    attn_cost cost;
-    attn_error err = {0};
-    d.B = d.Hq = d.Hkv = 1;
-    d.L = c->rows.rows;
-    if (attn_attention_cost(&d, ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS,
-                            attn_pool_slots(srv_request_pool(req)), &cost, &err)) {
-        srv_problem_error(req, &err);
-        return false;
-    }
-    const double numbers = 2 * (double)d.L * (double)(d.S + d.Ev + 1) + (double)d.S;
-    return srv_run_admit(req, 2 * cost.cells,
-                         2 * ((double)cost.work_bytes + (double)cost.result_bytes) +
-                             (1 + SRV_RUN_TEXT) * elem * numbers);
-}
-
-/* Computes for each row the sum of its weights, before hiding, on the keys that are hidden. A key
- * that is named twice counts once. false: memory ran out. */
-static bool removed(const what_if *c, attn_tensor *out) {
-    const attn_attention_dims *d = attn_run_dims(c->run->run);
-    const size_t n = c->rows.rows;
-    const attn_tensor *w = &c->before.weights;
-    double *mass = attn_arena_zeroed(c->req->arena, n, sizeof *mass);
-    uint8_t *hidden = attn_arena_zeroed(c->req->arena, d->S, 1);
-    if (!mass || !hidden)
-        return false;
-    for (size_t i = 0; i < c->body.hide.count; i++)
-        hidden[c->body.hide.values[i]] = 1;
-    for (size_t r = 0; r < n; r++)
-        for (size_t j = 0; j < d->S; j++) {
-            const size_t at = r * d->S + j;
-            if (hidden[j])
-                mass[r] += w->dtype == ATTN_F64 ? ((const double *)w->data)[at]
-                                                : (double)((const float *)w->data)[at];
-        }
-    *out = attn_tensor_dense(mass, ATTN_F64, 1, &n);
-    return true;
-}
-
-/* Returns the tensor [1, 1, rows, n] as [rows, n]. */
-static attn_tensor flat(const attn_tensor *t) {
-    return attn_tensor_dense(t->data, t->dtype, 2, t->dims + 2);
-}
-
-static void answer_what_if(what_if *c) {
-    srv_request *req = c->req;
-    attn_tensor tensors[ITEMS] = {flat(&c->after.weights),
-                                  flat(&c->after.output),
-                                  {.rank = 0},
-                                  flat(&c->before.weights),
-                                  flat(&c->before.output)};
-    srv_json j;
-    srv_json_begin(&j, req);
-    j.failed = !removed(c, &tensors[2]);
-    j.decimals = (int)c->body.decimals;
-    srv_json_object(&j);
-    for (size_t i = 0; i < ITEMS && !j.failed; i++) {
-        if (!(c->body.items & 1u << i))
-            continue;
-        srv_json_key(&j, items[i]);
-        if (tensors[i].dtype == tensors[0].dtype)
-            srv_json_tensor(&j, &tensors[i]);
-        else
-            srv_json_tensor_single(&j, &tensors[i]);
-    }
-    srv_json_object_end(&j);
-    srv_json_end(&j);
-}
-
-static bool read_what_if(what_if *c) {
-    const srv_scope scope = {c->req, srv_run_what_if_fields, &c->body.given, ""};
-    const attn_attention_dims *d = attn_run_dims(c->run->run);
-    c->body = (what_if_body){.items = WEIGHTS | OUTPUT | REMOVED | OUTPUT_BEFORE, .decimals = -1};
-    c->rows = (attn_range){.cols = d->S};
-    if (!srv_read_body(c->req, srv_run_what_if_fields, &c->body, &c->body.timeout_ms) ||
-        !srv_run_spot_check(&scope, c->run, &c->body.spot) ||
-        !srv_run_range(&scope, "rows", &c->body.rows, d->L, &c->rows.row, &c->rows.rows))
-        return false;
-    c->rows.batch = (size_t)c->body.spot.batch;
-    c->rows.head = (size_t)c->body.spot.head;
-    return true;
-}
-
-srv_outcome srv_runs_what_if(srv_request *req) {
-    what_if c = {.req = req, .run = srv_run_of(req)};
-    const unsigned want = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS;
-    attn_error err = {0};
-    if (c.run && read_what_if(&c) && admit_what_if(&c)) {
-        const int64_t start = attn_now_ns();
-        attn_status status = compute_rows(&c, true, want, &c.after, &err);
-        if (!status)
-            status = compute_rows(&c, false, want, &c.before, &err);
-        req->compute_ns = attn_now_ns() - start;
-        if (status)
-            srv_problem_error(req, &err);
-        else
-            answer_what_if(&c);
-    }
-    srv_run_is_whole(req, c.run);
-    srv_run_release(req, c.run);
-    return SRV_DONE;
 }

@@ -81,6 +81,8 @@ static void put_union(srv_json *j, const srv_field *f, bool nullable) {
         put_alternative(j, "number");
     else if (f->accepts & SRV_U_INT)
         put_alternative(j, "integer");
+    if (f->accepts & SRV_U_TRUE)
+        srv_json_raw(j, "{\"const\":true}", 14);
     if (f->accepts & SRV_U_FALSE)
         srv_json_raw(j, "{\"const\":false}", 15);
     if (f->accepts & SRV_U_INTS)
@@ -107,6 +109,29 @@ static void put_flags(srv_json *j, const srv_field *f, bool nullable) {
     srv_json_object(j);
     put_choices(j, f->choices, false);
     srv_json_object_end(j);
+    put_null(j, nullable);
+    srv_json_array_end(j);
+}
+
+/* Patterns of SRV_RANGES: an index or from:to, and a list of these. */
+#define ONE_RANGE "(0|[1-9][0-9]{0,14})(:(0|[1-9][0-9]{0,14}))?"
+
+static const char *range_pattern(const srv_field *f) {
+    return f->accepts & SRV_R_MANY ? "^" ONE_RANGE "(," ONE_RANGE ")*$" : "^" ONE_RANGE "$";
+}
+
+static void put_ranges(srv_json *j, const srv_field *f, bool nullable) {
+    srv_json_key(j, "anyOf");
+    srv_json_array(j);
+    srv_json_object(j);
+    put_type(j, "array", false);
+    put_items(j, "integer", 2);
+    srv_json_object_end(j);
+    srv_json_object(j);
+    put_type(j, "string", false);
+    put(j, "pattern", range_pattern(f));
+    srv_json_object_end(j);
+    put_alternative(j, "integer");
     put_null(j, nullable);
     srv_json_array_end(j);
 }
@@ -148,7 +173,40 @@ static void put_named(srv_json *j, const srv_field *f, bool nullable) {
     srv_json_array_end(j);
 }
 
+/* Writes the schema of a field that is an object, or a list of strings if the row accepts it. */
+static void put_either(srv_json *j, const srv_field *f) {
+    static const char strings[] = "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}";
+    srv_json_object(j);
+    put_object(j, f->fields, false);
+    srv_json_object_end(j);
+    if (f->accepts & SRV_O_STRINGS)
+        srv_json_raw(j, strings, sizeof strings - 1);
+}
+
+/* Writes the schema of a list of objects, or of one object in place of the list. */
+static void put_singles(srv_json *j, const srv_field *f, bool nullable) {
+    srv_json_key(j, "anyOf");
+    srv_json_array(j);
+    put_either(j, f);
+    srv_json_object(j);
+    put_type(j, "array", false);
+    srv_json_key(j, "items");
+    srv_json_object(j);
+    srv_json_key(j, "anyOf");
+    srv_json_array(j);
+    put_either(j, f);
+    srv_json_array_end(j);
+    srv_json_object_end(j);
+    srv_json_object_end(j);
+    put_null(j, nullable);
+    srv_json_array_end(j);
+}
+
 static void put_objects(srv_json *j, const srv_field *f, bool nullable) {
+    if (f->accepts & SRV_O_SINGLE) {
+        put_singles(j, f, nullable);
+        return;
+    }
     put_type(j, "array", nullable);
     srv_json_key(j, "items");
     srv_json_object(j);
@@ -160,21 +218,25 @@ static void put_objects(srv_json *j, const srv_field *f, bool nullable) {
     }
 }
 
-/* Writes the schema of SRV_TEXTS (a string or a list of strings) or of SRV_WORDS (a list of strings
- * or a list of such lists). */
+/* Writes the schema of SRV_TEXTS (a string or a list of strings), or of SRV_WORDS and SRV_LISTS
+ * (a list of strings or integers, or a list of such lists). */
 static void put_texts(srv_json *j, const srv_field *f, bool nullable) {
     static const char words[] = "{\"type\":\"array\",\"items\":{\"type\":\"array\",\"items\":{"
                                 "\"type\":\"string\"}}}",
+                      ints[] = "{\"type\":\"array\",\"items\":{\"type\":\"array\",\"items\":{"
+                               "\"type\":\"integer\"}}}",
                       text[] = "{\"type\":\"string\"}";
     srv_json_key(j, "anyOf");
     srv_json_array(j);
     if (f->kind == SRV_TEXTS)
         srv_json_raw(j, text, sizeof text - 1);
+    else if (f->kind == SRV_LISTS)
+        srv_json_raw(j, ints, sizeof ints - 1);
     else
         srv_json_raw(j, words, sizeof words - 1);
     srv_json_object(j);
     put_type(j, "array", false);
-    put_items(j, "string", f->max);
+    put_items(j, f->kind == SRV_LISTS ? "integer" : "string", f->max);
     srv_json_object_end(j);
     put_null(j, nullable);
     srv_json_array_end(j);
@@ -183,6 +245,12 @@ static void put_texts(srv_json *j, const srv_field *f, bool nullable) {
 static void put_field(srv_json *j, const srv_field *f) {
     bool nullable = !f->required;
     put(j, "description", f->doc);
+    if (f->example) {
+        srv_json_key(j, "examples");
+        srv_json_array(j);
+        srv_json_raw(j, f->example, strlen(f->example));
+        srv_json_array_end(j);
+    }
     switch (f->kind) {
     case SRV_BOOL:
         put_type(j, "boolean", nullable);
@@ -209,8 +277,12 @@ static void put_field(srv_json *j, const srv_field *f) {
         put_type(j, "array", nullable);
         put_items(j, f->kind == SRV_INTS ? "integer" : "string", f->max);
         break;
+    case SRV_RANGES:
+        put_ranges(j, f, nullable);
+        break;
     case SRV_TEXTS:
     case SRV_WORDS:
+    case SRV_LISTS:
         put_texts(j, f, nullable);
         break;
     case SRV_OBJECT:
@@ -266,7 +338,7 @@ void srv_schema_body(srv_json *j, const srv_field *fields) {
     srv_json_object_end(j);
 }
 
-/* In a query string a list is a string, written 1,2,3, and a range is written 0:256. */
+/* In a query string a list is a string, written 1,2,3, and so are ranges, written 0:256. */
 void srv_schema_parameter(srv_json *j, const srv_field *f) {
     srv_json_object(j);
     switch (f->kind) {
@@ -280,6 +352,10 @@ void srv_schema_parameter(srv_json *j, const srv_field *f) {
         break;
     case SRV_ENUM:
         put_choices(j, f->choices, false);
+        break;
+    case SRV_RANGES:
+        put_type(j, "string", false);
+        put(j, "pattern", range_pattern(f));
         break;
     default:
         put_type(j, "string", false);

@@ -73,24 +73,28 @@ bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, in
     return true;
 }
 
-bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
-               size_t *from, size_t *to) {
+bool srv_ranges_check(const srv_scope *scope, const char *name, const srv_ranges *ranges,
+                      size_t size) {
     const bool body = strcmp(scope->req->method, "POST") == 0;
-    attn_text found = {.arena = scope->req->arena};
+    for (size_t i = 0; i < ranges->count; i++) {
+        const srv_bounds *r = &ranges->items[i];
+        if (r->from < 0 || r->from >= r->to || (uint64_t)r->to > size)
+            return srv_refuse(scope, SRV_VALUE, name,
+                              "%s must be %s with 0 <= from < to <= %zu, found %.200s", name,
+                              body ? "[from, to]" : "from:to", size, ranges->text);
+    }
+    return true;
+}
+
+bool srv_range(const srv_scope *scope, const char *name, const srv_ranges *ranges, size_t size,
+               size_t *from, size_t *to) {
     if (!srv_given(scope, name))
         return true;
-    const int64_t *ends = list->values;
-    if (list->count == 2 && ends[0] >= 0 && ends[0] < ends[1] && (uint64_t)ends[1] <= size) {
-        *from = (size_t)ends[0];
-        *to = (size_t)ends[1];
-        return true;
-    }
-    for (size_t i = 0; i < list->count; i++)
-        attn_text_add(&found, "%s%" PRId64, i == 0 ? "" : body ? ", " : ":", ends[i]);
-    return srv_refuse(scope, SRV_VALUE, name,
-                      "%s must be %s with 0 <= from < to <= %zu, found %s%s%s", name,
-                      body ? "[from, to]" : "from:to", size, body ? "[" : "",
-                      found.data ? found.data : "", body ? "]" : "");
+    if (!srv_ranges_check(scope, name, ranges, size))
+        return false;
+    *from = (size_t)ranges->items[0].from;
+    *to = (size_t)ranges->items[0].to;
+    return true;
 }
 
 bool srv_is_listed(const char *list, const char *word) {
@@ -113,28 +117,97 @@ bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
 const srv_field srv_label_fields[] = {
     {.name = "query",
      .kind = SRV_STRINGS,
-     .offset = offsetof(srv_labels, query),
+     .offset = offsetof(srv_names, query),
      .doc = "One name for each query, which is a row of the weights."},
     {.name = "key",
      .kind = SRV_STRINGS,
-     .offset = offsetof(srv_labels, key),
+     .offset = offsetof(srv_names, key),
      .doc = "One name for each key, cached keys included; a key is a column of the weights."},
     {0},
 };
 
-static bool check_labels(const srv_scope *scope, const char *name, const char *what,
-                         const srv_strings *list, size_t expected) {
-    if (list->count == expected)
+bool srv_labels_given(const srv_labels *labels) {
+    return srv_labels_of(labels, 0)->given != 0;
+}
+
+bool srv_labels_differ(const srv_labels *labels) {
+    return labels->count > 1;
+}
+
+const srv_names *srv_labels_of(const srv_labels *labels, size_t entry) {
+    static const srv_names none;
+    const srv_names *names = labels->items;
+    return labels->count ? &names[entry % labels->count] : &none;
+}
+
+const char *srv_labels_where(attn_arena *arena, const srv_labels *labels, size_t entry,
+                             const char *name) {
+    char text[64];
+    int n = labels->single || labels->count == 0
+                ? snprintf(text, sizeof text, "labels/%s", name)
+                : snprintf(text, sizeof text, "labels/%zu/%s", entry % labels->count, name);
+    const char *copy = attn_arena_text(arena, text, (size_t)n);
+    return copy ? copy : "labels";
+}
+
+static bool check_names(const srv_scope *scope, const char *name, const char *what,
+                        const srv_strings *list, size_t expected) {
+    if (!srv_given(scope, name) || list->count == expected)
         return true;
     return srv_refuse(scope, SRV_SHAPE, name, "expected %zu name%s (one a %s), found %zu", expected,
                       expected == 1 ? "" : "s", what, list->count);
 }
 
-bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t L, size_t S) {
-    const srv_scope inside = {req, srv_label_fields, &labels->given, "/labels"};
-    return (!srv_given(&inside, "query") ||
-            check_labels(&inside, "query", "query", &labels->query, L)) &&
-           (!srv_given(&inside, "key") || check_labels(&inside, "key", "key", &labels->key, S));
+/* Refuses a list of strings that does not name L queries and S keys alike. `at` is the pointer to
+ * it. */
+static bool check_both(srv_request *req, const char *at, size_t found, size_t L, size_t S) {
+    if (L == S && found == L)
+        return true;
+    if (L == S)
+        srv_problem(req, SRV_SHAPE, at, "expected %zu name%s (one a query and key), found %zu", L,
+                    L == 1 ? "" : "s", found);
+    else
+        srv_problem(req, SRV_SHAPE, at,
+                    "a list of names is for queries and keys alike, but there are %zu queries and "
+                    "%zu keys: send {\"query\": [..], \"key\": [..]}",
+                    L, S);
+    return false;
+}
+
+/* Checks the names of one entry. `at` is the pointer to them. */
+static bool check_entry(srv_request *req, const srv_names *names, const char *at, size_t L,
+                        size_t S) {
+    const srv_scope inside = {req, srv_label_fields, &names->given, at};
+    if (names->query.values && names->query.values == names->key.values)
+        return check_both(req, at, names->key.count, L, S);
+    return check_names(&inside, "query", "query", &names->query, L) &&
+           check_names(&inside, "key", "key", &names->key, S);
+}
+
+bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size_t L, size_t S) {
+    const srv_names *names = labels->items;
+    if (labels->single)
+        return check_entry(req, names, "/labels", L, S);
+    if (labels->items && labels->count != B) {
+        srv_problem(req, SRV_SHAPE, "/labels",
+                    "expected names for each of %zu batch entr%s, or one object for all of them, "
+                    "found a list of %zu",
+                    B, B == 1 ? "y" : "ies", labels->count);
+        return false;
+    }
+    for (size_t b = 0; b < labels->count; b++) {
+        char at[48];
+        snprintf(at, sizeof at, "/labels/%zu", b);
+        if (!check_entry(req, &names[b], at, L, S))
+            return false;
+        if (names[b].given != names[0].given) {
+            srv_problem(req, SRV_VALUE, at,
+                        "all entries name queries, keys or both alike: expected the fields of "
+                        "labels/0");
+            return false;
+        }
+    }
+    return true;
 }
 
 static void write_list(srv_json *j, const char *name, const srv_strings *list) {
@@ -148,8 +221,15 @@ static void write_list(srv_json *j, const char *name, const srv_strings *list) {
 }
 
 void srv_labels_write(srv_json *j, const srv_labels *labels) {
-    srv_json_object(j);
-    write_list(j, "query", &labels->query);
-    write_list(j, "key", &labels->key);
-    srv_json_object_end(j);
+    if (srv_labels_differ(labels))
+        srv_json_array(j);
+    for (size_t b = 0; b < labels->count; b++) {
+        const srv_names *names = srv_labels_of(labels, b);
+        srv_json_object(j);
+        write_list(j, "query", &names->query);
+        write_list(j, "key", &names->key);
+        srv_json_object_end(j);
+    }
+    if (srv_labels_differ(labels))
+        srv_json_array_end(j);
 }

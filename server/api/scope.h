@@ -35,10 +35,13 @@ bool srv_needs(const srv_scope *scope, const char *name, const char *other, cons
 bool srv_excludes(const srv_scope *scope, const char *name, const char *other, const char *why);
 /* Checks that the list holds exactly two integers, both at least `low`. false: a problem is set. */
 bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, int64_t low);
-/* Reads a range [from, to) within 0 … size. If the list is empty, *from and *to stay as they are.
- * Bodies write [from, to], query strings from:to. false: a problem is set. */
-bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
+/* Reads a range [from, to) within 0 … size. Without the field *from and *to stay as they are. false:
+ * a problem is set. */
+bool srv_range(const srv_scope *scope, const char *name, const srv_ranges *ranges, size_t size,
                size_t *from, size_t *to);
+/* Checks that all ranges are within 0 … size and none is empty. false: a problem is set. */
+bool srv_ranges_check(const srv_scope *scope, const char *name, const srv_ranges *ranges,
+                      size_t size);
 /* Returns whether `word` is one of the words of `list`, a text with a space before and after each
  * word. NULL is an empty list. */
 bool srv_is_listed(const char *list, const char *word);
@@ -47,23 +50,44 @@ bool srv_is_listed(const char *list, const char *word);
  * deadline forward. false: a problem is set. */
 bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
                    const int64_t *timeout_ms);
+
+/* --- labels --- */
+
 /* The names of queries and keys, which are the rows and columns of the weights. */
-typedef struct srv_labels {
+typedef struct srv_names {
     uint64_t given;
-    srv_strings query, key;
-} srv_labels;
+    srv_strings query, key; /* both the same list if one list names queries and keys */
+} srv_names;
+/* Labels are a list of srv_names, one for each batch entry, or a single one for all entries. */
+typedef srv_objects srv_labels;
 
 extern const srv_field srv_label_fields[];
+/* `text` is the beginning of the field's description. */
 #define SRV_LABELS_ROW(T, text)                                                                    \
     {                                                                                              \
-        .name = "labels", .kind = SRV_OBJECT, .offset = offsetof(T, labels),                       \
-        .fields = srv_label_fields, .doc = text                                                    \
+        .name = "labels", .kind = SRV_OBJECTS, .accepts = SRV_O_SINGLE | SRV_O_STRINGS,            \
+        .offset = offsetof(T, labels), .size = sizeof(srv_names), .fields = srv_label_fields,      \
+        .doc =                                                                                     \
+            text ": {\"query\": [..], \"key\": [..]}, or one list of strings that names "          \
+                 "queries and keys alike. A list of these gives each batch entry its own names."   \
     }
 
-/* Checks that the labels, if given, are one for each of the L queries and S keys. false: a problem
- * is set. */
-bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t L, size_t S);
-/* Writes {"query": [..], "key": [..]}, without the lists that were not given. */
+/* Returns whether there are labels. */
+bool srv_labels_given(const srv_labels *labels);
+/* Returns whether batch entries have labels of their own. */
+bool srv_labels_differ(const srv_labels *labels);
+/* Returns the names of a batch entry, also if entry counts all layers (layer * entries + entry).
+ * Without labels it returns empty lists. */
+const srv_names *srv_labels_of(const srv_labels *labels, size_t entry);
+/* Returns the path of a list of names: "labels/key", or "labels/1/key" for the labels of entry 1.
+ * `name` is "query" or "key". */
+const char *srv_labels_where(attn_arena *arena, const srv_labels *labels, size_t entry,
+                             const char *name);
+/* Checks that the labels, if given, are one for each of the L queries and S keys, in each of the B
+ * batch entries. false: a problem is set. */
+bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size_t L, size_t S);
+/* Writes {"query": [..], "key": [..]}, without the lists that were not given, or a list of such
+ * objects if entries have labels of their own. */
 void srv_labels_write(srv_json *j, const srv_labels *labels);
 
 #endif

@@ -42,16 +42,20 @@ static bool round_tensor(attn_tensor *t, attn_arena *arena, int decimals) {
     return true;
 }
 
-void srv_text_tensor(attn_text *t, const char *name, const attn_tensor *tensor, int decimals) {
+void srv_text_tensor(attn_text *t, const char *name, const attn_tensor *tensor, srv_print print) {
     if (tensor->rank == 0)
         return;
     attn_tensor shown = *tensor;
-    if (decimals >= 0 && attn_tensor_is_dense(&shown) &&
-        !round_tensor(&shown, t->arena, decimals)) {
+    const bool rounds = print.decimals >= 0;
+    if (rounds && attn_tensor_is_dense(&shown) && !round_tensor(&shown, t->arena, print.decimals)) {
         t->failed = true;
         return;
     }
-    attn_text_add(t, "%s:\n", name);
-    attn_text_tensor(t, &shown);
+    attn_text_add(t, "%s (", name);
+    for (int a = 0; a < tensor->rank; a++)
+        attn_text_add(t, "%s%zu", a ? ", " : "", tensor->dims[a]);
+    attn_text_add(t, "%s):\n", tensor->rank == 1 ? "," : "");
+    attn_text_tensor(t, &shown,
+                     (rounds ? 0 : ATTN_PRINT_SUPPRESS) | (print.full ? ATTN_PRINT_FULL : 0));
     attn_text_add(t, "\n");
 }

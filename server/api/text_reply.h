@@ -9,8 +9,12 @@ attn_text srv_text_begin(srv_request *req);
 /* Sets the reply 200 text/plain, or a problem if memory ran out. */
 void srv_text_end(srv_request *req, const attn_text *t);
 
-/* Prints the name and the elements of a tensor. decimals >= 0: rounded to that many decimals. A
- * tensor of rank 0 is not printed. */
-void srv_text_tensor(attn_text *t, const char *name, const attn_tensor *tensor, int decimals);
+/* How a route prints the numbers of its tensors. */
+typedef struct srv_print {
+    int decimals; /* at least 0: numbers are rounded to so many decimals; else 8, small ones to 0 */
+    bool full;    /* long axes are printed in full */
+} srv_print;
+/* Prints the name, the shape and the elements of a tensor. A tensor of rank 0 is not printed. */
+void srv_text_tensor(attn_text *t, const char *name, const attn_tensor *tensor, srv_print print);
 
 #endif

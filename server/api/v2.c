@@ -27,7 +27,7 @@ const srv_v2_output srv_v2_outputs[] = {
 
 const srv_infer_model srv_infer_models[SRV_INFER_MODELS] = {
     {"scaled_dot_product_attention", NULL, NULL, false},
-    {"multi_head_attention", "projections", srv_projections_fields, true},
+    {"multi_head_attention", "projections", SRV_PROJECTIONS_V2, true},
 };
 
 bool srv_v2_takes(const char *input) {

@@ -113,6 +113,16 @@ static void fill_leaks(sentence *s) {
                   s->w->value);
 }
 
+static void low_numbers(sentence *s) {
+    const bool values = s->w->layer->kind == ATTN_LAYER_VALUES;
+    attn_text_add(&s->text,
+                  "numbers such as %g are added to the scores, so their keys get no weight but "
+                  "count as visible in heatmaps and measures. To hide them %s",
+                  s->w->value,
+                  values ? "say mask_semantics \"finite_min\", or send null for -infinity"
+                         : "send null for -infinity");
+}
+
 static void hidden_rows(sentence *s) {
     const attn_warning *w = s->w;
     const bool one = w->queries == 1;
@@ -149,6 +159,7 @@ static const struct {
     [ATTN_WARN_PADDING_SEEN] = {"padding_by_query", NULL, padding_seen},
     [ATTN_WARN_PADDING_GAP] = {"padding_gap", NULL, padding_gap},
     [ATTN_WARN_FILL_LEAKS] = {"fill_leaks", "mask_fill", fill_leaks},
+    [ATTN_WARN_LOW_NUMBERS] = {"low_numbers", NULL, low_numbers},
     [ATTN_WARN_HIDDEN_ROWS] = {"hidden_rows", "", hidden_rows},
 };
 

@@ -26,8 +26,8 @@ attn_status srv_warnings_word(srv_warnings *to, attn_arena *arena, const attn_wa
 attn_status srv_warnings_of_mask(srv_warnings *to, attn_arena *arena, const attn_mask *mask,
                                  attn_error *err);
 
-/* The functions write the member `warnings`, or print one line for each warning. Without warnings
- * they write nothing. */
+/* srv_warnings_write writes the member `warnings`, and srv_warnings_text prints a line for each
+ * warning. Without warnings both write nothing. */
 void srv_warnings_write(srv_json *j, const srv_warnings *warnings);
 void srv_warnings_text(attn_text *t, const srv_warnings *warnings);
 

@@ -60,42 +60,54 @@ static bool is_padding(const char *label) {
 
 bool srv_padding_begin(srv_padding *p, attn_arena *arena, const srv_labels *labels, bool many,
                        srv_warnings *to) {
+    size_t most = 0;
     *p = (srv_padding){.arena = arena, .labels = labels, .many = many, .to = to};
-    for (size_t j = 0; j < labels->key.count; j++) {
-        if (!is_padding(labels->key.values[j]))
-            continue;
-        if (!p->keys && !(p->keys = attn_arena_zeroed(arena, labels->key.count, sizeof *p->keys)))
-            return false;
-        p->keys[p->key_count++] = j;
+    for (size_t b = 0; b < labels->count; b++) {
+        const srv_strings *keys = &srv_labels_of(labels, b)->key;
+        size_t found = 0;
+        for (size_t j = 0; j < keys->count; j++)
+            found += is_padding(keys->values[j]);
+        most = found > most ? found : most;
     }
-    return true;
+    p->any = most > 0;
+    p->keys = p->any ? attn_arena_zeroed(arena, most, sizeof *p->keys) : NULL;
+    return !p->any || p->keys;
+}
+
+void srv_padding_entry(srv_padding *p, size_t batch) {
+    p->batch = batch;
+    p->names = srv_labels_of(p->labels, batch);
+    p->key_count = 0;
+    for (size_t j = 0; p->any && j < p->names->key.count; j++)
+        if (is_padding(p->names->key.values[j]))
+            p->keys[p->key_count++] = j;
 }
 
 bool srv_padding_counts(const srv_padding *p, size_t i) {
-    const srv_strings *names = &p->labels->query;
-    return i >= names->count || !is_padding(names->values[i]);
+    const srv_strings *queries = &p->names->query;
+    return i >= queries->count || !is_padding(queries->values[i]);
 }
 
 void srv_padding_row(srv_padding *p, size_t i, const double *weights) {
     attn_padding_check(&p->head, i, weights, p->keys, p->key_count);
 }
 
-bool srv_padding_head(srv_padding *p, size_t batch, size_t head) {
+bool srv_padding_head(srv_padding *p, size_t head) {
     const attn_padding_mass *m = &p->head;
     const double share = m->rows > 0 ? m->mass / (double)m->rows : 0;
     bool found = share > LEAST, ok = true;
     char which[64] = "";
     if (p->many)
-        snprintf(which, sizeof which, "batch entry %zu, head %zu: ", batch, head);
+        snprintf(which, sizeof which, "batch entry %zu, head %zu: ", p->batch, head);
     if (found && p->heads_told == TOLD)
         p->heads_left++;
     else if (found)
-        ok = srv_warnings_add(p->to, p->arena, "padding_mass", "labels/key",
-                              "%s%.3g %% of the attention goes to padding, most of it (%.3g) from "
-                              "query %zu to key %zu, \"%.40s\": hide such keys with token_ids, "
-                              "key_lengths or key_padding_mask",
-                              which, 100 * share, m->most, m->row, m->key,
-                              p->labels->key.values[m->key]);
+        ok = srv_warnings_add(
+            p->to, p->arena, "padding_mass", srv_labels_where(p->arena, p->labels, p->batch, "key"),
+            "%s%.3g %% of the attention goes to padding, most of it (%.3g) from "
+            "query %zu to key %zu, \"%.40s\": hide such keys with token_ids, "
+            "key_lengths or key_padding_mask",
+            which, 100 * share, m->most, m->row, m->key, p->names->key.values[m->key]);
     p->heads_told += found && p->heads_left == 0;
     p->head = (attn_padding_mass){0};
     return ok;
@@ -103,7 +115,8 @@ bool srv_padding_head(srv_padding *p, size_t batch, size_t head) {
 
 bool srv_padding_end(srv_padding *p) {
     return p->heads_left == 0 ||
-           srv_warnings_add(p->to, p->arena, "padding_mass", "labels/key",
+           srv_warnings_add(p->to, p->arena, "padding_mass",
+                            srv_labels_differ(p->labels) ? "labels" : "labels/key",
                             "%zu more heads give weight to padding", p->heads_left);
 }
 
@@ -159,6 +172,7 @@ attn_status srv_weights_warn(const srv_weights_lint *l, attn_error *err) {
                                 l->warnings);
     for (size_t n = 0; ok && n < d->B * d->Hq; n++) {
         attn_weights_faults f = {0};
+        srv_padding_entry(&p, n / d->Hq);
         for (size_t i = 0; i < d->L; i++, from += d->S * attn_dtype_size(w->dtype)) {
             attn_status status = attn_control_check(&l->req->control, err);
             if (status)
@@ -170,7 +184,7 @@ attn_status srv_weights_warn(const srv_weights_lint *l, attn_error *err) {
             if (p.key_count > 0 && srv_padding_counts(&p, i))
                 srv_padding_row(&p, i, padded);
         }
-        ok = tell(l, &f, n / d->Hq, n % d->Hq, told) && srv_padding_head(&p, n / d->Hq, n % d->Hq);
+        ok = tell(l, &f, n / d->Hq, n % d->Hq, told) && srv_padding_head(&p, n % d->Hq);
     }
     if (ok && tell_rest(l, told) && srv_padding_end(&p))
         return ATTN_OK;

@@ -26,11 +26,16 @@ attn_status srv_weights_warn(const srv_weights_lint *lint, attn_error *err);
 
 /* The state of a check for weights on padding. A key whose label is a padding token ("<pad>",
  * "[PAD]") should get no weight. Queries that are padding themselves are not checked. The caller
- * gives all rows of the first head, ends the head, and so on. */
+ * begins a batch entry, gives all rows of its first head, ends the head, and so on. */
 typedef struct srv_padding {
     attn_arena *arena;
     const srv_labels *labels;
-    size_t *keys, key_count; /* indices of the padding keys, ascending; 0: nothing is checked */
+    bool any; /* some batch entry has padding keys */
+    /* Of the current batch entry: its number, its names, and the indices of its padding keys,
+     * ascending; key_count 0: nothing is checked. `keys` has room for those of any entry. */
+    size_t batch;
+    const srv_names *names;
+    size_t *keys, key_count;
     srv_warnings *to;
     bool many;              /* warnings name batch entry and head, because there are several */
     size_t heads_told;      /* heads with weights on padding that got a warning of their own */
@@ -38,15 +43,17 @@ typedef struct srv_padding {
     attn_padding_mass head; /* of the current head */
 } srv_padding;
 
-/* Finds the padding keys. false: out of memory. */
+/* Finds out whether there are padding keys. false: out of memory. */
 bool srv_padding_begin(srv_padding *p, attn_arena *arena, const srv_labels *labels, bool many,
                        srv_warnings *to);
+/* Begins a batch entry: finds its padding keys. `batch` may count the entries of all layers. */
+void srv_padding_entry(srv_padding *p, size_t batch);
 /* Returns whether query `i` is checked; padding queries are not. */
 bool srv_padding_counts(const srv_padding *p, size_t i);
 /* Takes the weights of query `i` on the padding keys, in the order of p->keys. */
 void srv_padding_row(srv_padding *p, size_t i, const double *weights);
 /* Ends a head after all its rows. false: out of memory. */
-bool srv_padding_head(srv_padding *p, size_t batch, size_t head);
+bool srv_padding_head(srv_padding *p, size_t head);
 /* Ends the check after all heads. false: out of memory. */
 bool srv_padding_end(srv_padding *p);
 

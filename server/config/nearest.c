@@ -45,19 +45,22 @@ static size_t most_edits(size_t n) {
     return n <= 3 ? 1 : 1 + n / 3;
 }
 
+size_t srv_edits(const char *word, const char *name) {
+    const size_t n = strlen(word), m = strlen(name);
+    if (n == 0 || n > LONGEST || m > LONGEST)
+        return SIZE_MAX;
+    const size_t d = distance(word, n, name, m), most = most_edits(n < m ? n : m);
+    if (d > most)
+        return contains(name, word, n) ? most : SIZE_MAX;
+    return d;
+}
+
 const char *srv_nearest(const char *word, const char *const *names, size_t count) {
-    size_t n = strlen(word), best = SIZE_MAX;
+    size_t best = SIZE_MAX;
     const char *nearest = NULL;
-    if (n == 0 || n > LONGEST)
-        return NULL;
     for (size_t i = 0; i < count; i++) {
-        size_t m = strlen(names[i]);
-        if (m > LONGEST)
-            continue;
-        size_t d = distance(word, n, names[i], m), most = most_edits(n < m ? n : m);
-        if (d > most && contains(names[i], word, n))
-            d = most;
-        if (d <= most && d < best) {
+        const size_t d = srv_edits(word, names[i]);
+        if (d < best) {
             best = d;
             nearest = names[i];
         }

@@ -8,4 +8,8 @@
  * needs more edits than a typing error would explain. */
 const char *srv_nearest(const char *word, const char *const *names, size_t count);
 
+/* Returns the number of edits that turn `word` into `name`, ignoring case. SIZE_MAX: more than a
+ * typing error would explain. */
+size_t srv_edits(const char *word, const char *name);
+
 #endif

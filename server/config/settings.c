@@ -61,7 +61,8 @@ const srv_setting srv_settings[] = {
      "Size of these models together. 0: an eighth of memory_bytes, at most 256 MiB."},
     {"models_dir", SRV_SET_STRING, AT(models_dir), "", 0, 0, NULL, false,
      "Directory of models to serve, as attnd train writes them: NAME.safetensors is "
-     "/v1/models/NAME. Empty: only the built-in models are served."},
+     "/v1/models/NAME. Models made over HTTP are written there, if it can be written, and survive "
+     "a restart. Empty: they are kept in memory."},
     {"jobs_count", SRV_SET_INT, AT(jobs_count), "64", 0, 1e5, NULL, true,
      "Most jobs of POST /v1/jobs that are kept, whether they wait, run or have ended."},
     {"jobs_running", SRV_SET_INT, AT(jobs_running), "2", 1, 64, NULL, true,

@@ -239,7 +239,13 @@ static void take_trace(srv_exchange *x) {
 static void refuse_path(srv_exchange *x) {
     srv_request *req = &x->req;
     if (x->match.label == x->daemon->router->label_count) {
-        srv_problem(req, SRV_NOT_FOUND, NULL, "there is no such path; GET / lists what there is");
+        char near[160];
+        if (srv_router_nearest(x->daemon->router, req->path, near, sizeof near))
+            srv_problem(req, SRV_NOT_FOUND, NULL,
+                        "there is no such path; did you mean %s? GET / lists what there is", near);
+        else
+            srv_problem(req, SRV_NOT_FOUND, NULL,
+                        "there is no such path; GET / lists what there is");
     } else {
         srv_problem(req, SRV_METHOD, NULL, "%s is not answered here; allowed: %s",
                     srv_method_name(req->method), x->match.allow);

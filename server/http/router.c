@@ -5,8 +5,11 @@
 #include "http/router.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "config/nearest.h"
 
 /* Returns the length of the common beginning; for equal texts, the end of the text is included. */
 static size_t shared_with(const char *a, const char *b) {
@@ -116,4 +119,94 @@ void srv_router_find(const srv_router *router, const char *method, const char *p
     }
     if (match->label != router->label_count)
         allow(match, "OPTIONS");
+}
+
+/* --- the nearest path --- */
+
+/* What else may differ, counted in edits: the version in front, and a segment too many or too few.
+ * With another version only one real edit is allowed. */
+enum { OTHER_VERSION = 2, OTHER_LENGTH = 3 };
+
+/* Returns the size of a version in front of the path, such as 3 for "/v1/runs"; 0: there is none. */
+static size_t version_size(const char *path) {
+    return path[0] == '/' && (path[1] == 'v' || path[1] == 'V') && path[2] >= '0' &&
+                   path[2] <= '9' && (path[3] == '/' || path[3] == 0)
+               ? 3
+               : 0;
+}
+
+/* Returns the edits between a segment of the path and one of a template, n and m bytes; SIZE_MAX:
+ * they are not near. */
+static size_t segment_edits(const char *path, size_t n, const char *template, size_t m) {
+    char word[64], name[64];
+    if (*template == '{')
+        return n ? 0 : SIZE_MAX;
+    if (n >= sizeof word || m >= sizeof name)
+        return SIZE_MAX;
+    snprintf(word, sizeof word, "%.*s", (int)n, path);
+    snprintf(name, sizeof name, "%.*s", (int)m, template);
+    return srv_edits(word, name);
+}
+
+/* Returns how far the path is from a template; SIZE_MAX: a segment is not near, or only parameters
+ * and the version agree. */
+static size_t path_edits(const char *path, const char *template) {
+    const size_t v = version_size(path), w = version_size(template);
+    const bool other = v != w || strncmp(path, template, v) != 0;
+    size_t edits = other ? OTHER_VERSION : 0;
+    bool named = false;
+    for (path += v, template += w; *path == '/' && *template == '/';) {
+        const size_t n = strcspn(++path, "/"), m = strcspn(++template, "/");
+        if (n == 0 || m == 0) { /* the path or the template ends with a slash */
+            path--;
+            template --;
+            break;
+        }
+        const size_t d = segment_edits(path, n, template, m);
+        if (d == SIZE_MAX)
+            return SIZE_MAX;
+        named = named || *template != '{';
+        edits += d;
+        path += n;
+        template += m;
+    }
+    const char *rest = *path ? path : template;
+    if (!named || (*path && *template) || (*rest && strchr(rest + 1, '/')))
+        return SIZE_MAX;
+    if (edits > OTHER_VERSION + 1 && other)
+        return SIZE_MAX;
+    return edits + (*rest ? OTHER_LENGTH : 0);
+}
+
+/* Writes the template with the parameters of the path. */
+static void fill_template(const char *path, const char *template, char *buf, size_t size) {
+    size_t used = 0;
+    path += version_size(path);
+    if (version_size(template)) {
+        used = (size_t)snprintf(buf, size, "%.3s", template);
+        template += 3;
+    }
+    while (*template == '/' && used < size) {
+        const size_t n = *path ? strcspn(path + 1, "/") : 0, m = strcspn(template + 1, "/");
+        const bool taken = template[1] == '{' && n > 0;
+        used += (size_t)snprintf(buf + used, size - used, "/%.*s", (int)(taken ? n : m),
+                                 taken ? path + 1 : template + 1);
+        path += *path ? n + 1 : 0;
+        template += m + 1;
+    }
+}
+
+bool srv_router_nearest(const srv_router *router, const char *path, char *buf, size_t size) {
+    size_t best = SIZE_MAX;
+    const char *nearest = NULL;
+    for (size_t i = 0; i < router->label_count; i++) {
+        const size_t edits = path_edits(path, router->labels[i]);
+        if (edits < best) {
+            best = edits;
+            nearest = router->labels[i];
+        }
+    }
+    if (nearest)
+        fill_template(path, nearest, buf, size);
+    return nearest != NULL;
 }

@@ -68,4 +68,9 @@ typedef struct srv_match {
 void srv_router_find(const srv_router *router, const char *method, const char *path, char *text,
                      srv_match *match);
 
+/* Writes the path that a client probably meant by the unknown `path` into buf, with the client's
+ * parameters in place of {…}: "/v1/runs/abc/top-k" for "/v1/run/abc/topk". Returns false if no path
+ * of the table is near. */
+bool srv_router_nearest(const srv_router *router, const char *path, char *buf, size_t size);
+
 #endif

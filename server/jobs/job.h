@@ -36,6 +36,8 @@ enum { JOB_GO_ON, JOB_CANCEL, JOB_DRAIN };
 typedef struct srv_job_validation {
     uint64_t given;
     double loss, right; /* mean loss per word; share of words predicted correctly, 0 … 1 */
+    /* attn_similarity_loss of the cross attention; NaN also if it has fewer than two heads */
+    double head_similarity;
 } srv_job_validation;
 typedef struct srv_job_best {
     uint64_t given;

@@ -166,8 +166,10 @@ attn_status srv_job_values(const srv_job_body *body, double values[ATTN_EXPERIME
         .fields = table                                                                            \
     }
 
-static const srv_field validation_fields[] = {
-    REAL(srv_job_validation, loss), REAL(srv_job_validation, right), {0}};
+static const srv_field validation_fields[] = {REAL(srv_job_validation, loss),
+                                              REAL(srv_job_validation, right),
+                                              REAL(srv_job_validation, head_similarity),
+                                              {0}};
 static const srv_field best_fields[] = {WHOLE(srv_job_best, step), REAL(srv_job_best, loss), {0}};
 static const srv_field error_fields[] = {WHOLE(srv_job_alignment, head),
                                          REAL(srv_job_alignment, best),
@@ -226,7 +228,7 @@ srv_job_facts srv_job_no_facts(void) {
         .seconds = no,
         .remaining_seconds = no,
         .progress = 0,
-        .validation = {0, no, no},
+        .validation = {0, no, no, no},
         .best = {0, -1, no},
         .scores = {0, -1, no, no, {0, -1, no, no}},
         .reserved_bytes = -1,

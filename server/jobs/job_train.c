@@ -43,24 +43,26 @@ static void take_facts(srv_job_facts *f, const attn_training_progress *now,
     f->words_per_second = now->words_per_second;
     f->seconds = now->seconds;
     f->remaining_seconds = now->seconds_left;
-    f->validation = (srv_job_validation){0, now->validation_loss, now->validation_right};
+    f->validation =
+        (srv_job_validation){0, now->validation_loss, now->validation_right, now->similarity};
     f->best = (srv_job_best){0, (int64_t)state->best_step, state->best_loss};
 }
 
 static void tell_progress(work *w, const attn_training_progress *now) {
     srv_job_entry *e = w->job;
-    char loss[NUMBER], validation[NUMBER], right[NUMBER], left[NUMBER];
+    char loss[NUMBER], validation[NUMBER], right[NUMBER], alike[NUMBER], left[NUMBER];
     const int64_t ns = attn_now_ns();
     if (!now->evaluated && ns - e->told_ns < TELL_NS)
         return;
     e->told_ns = ns;
     srv_job_tell(e, "progress",
                  "{\"step\":%llu,\"steps\":%llu,\"loss\":%s,\"evaluated\":%s,"
-                 "\"validation\":{\"loss\":%s,\"right\":%s},\"remaining_seconds\":%s}",
+                 "\"validation\":{\"loss\":%s,\"right\":%s,\"head_similarity\":%s},"
+                 "\"remaining_seconds\":%s}",
                  (unsigned long long)now->step, (unsigned long long)now->steps,
                  number(loss, now->loss), now->evaluated ? "true" : "false",
                  number(validation, now->validation_loss), number(right, now->validation_right),
-                 number(left, now->seconds_left));
+                 number(alike, now->similarity), number(left, now->seconds_left));
 }
 
 static void on_progress(void *ctx, const attn_training_progress *now) {
@@ -161,7 +163,8 @@ static void publish(work *w) {
     srv_model_speaks(&model, attn_task_name((attn_task)e->body.train.task));
     snprintf(model.id, sizeof model.id, "trained-%s", e->id + 4);
     memcpy(model.owner, e->owner, sizeof model.owner);
-    if (!srv_models_adopt(w->jobs->models, &model))
+    const bool keep = !*w->jobs->config->jobs_dir; /* there the job has a file of its model */
+    if (!srv_models_adopt(w->jobs->models, &model, keep))
         return;
     w->made = NULL;
     w->run.file.source = w->run.file.target = NULL;

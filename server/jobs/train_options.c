@@ -40,6 +40,12 @@ const srv_field srv_train_fields[] = {
         "of sub-words knows every text."),
     CHOICE(architecture, srv_model_architectures, "Architecture of the model."),
     CHOICE(attention, srv_model_attentions, "Cross attention of the decoder."),
+    ROW(radius, SRV_INT, 0, 65536,
+        "For local, strided and global attention: visible keys on either side."),
+    ROW(stride, SRV_INT, 1, 65536, "For strided attention: every stride-th key is visible."),
+    ROW(block_size, SRV_INT, 1, 65536, "For block attention: positions of a block."),
+    ROW(global_keys, SRV_INT, 0, 65536,
+        "For global attention: first positions that see and are seen by all."),
     CHOICE(positions, srv_model_positions, "Positional encoding of the model."),
     ROW(width, SRV_INT, 2, 4096, "Width of the model, an even number."),
     ROW(heads, SRV_INT, 1, 4096, "Attention heads; the number divides the width."),
@@ -90,6 +96,10 @@ void srv_train_defaults(srv_train_options *w) {
         .heads = (int64_t)config.heads,
         .layers = (int64_t)config.layers,
         .feed_forward = (int64_t)config.feed_forward,
+        .radius = (int64_t)config.radius,
+        .stride = (int64_t)config.stride,
+        .block_size = (int64_t)config.block_size,
+        .global_keys = (int64_t)config.global_keys,
         .dropout = config.dropout,
         .steps = (int64_t)training.steps,
         .batch_tokens = (int64_t)training.batch_tokens,
@@ -126,6 +136,10 @@ attn_model_config srv_train_config(const srv_train_options *w) {
     c.heads = (size_t)w->heads;
     c.layers = (size_t)w->layers;
     c.feed_forward = (size_t)w->feed_forward;
+    c.radius = (size_t)w->radius;
+    c.stride = (size_t)w->stride;
+    c.block_size = (size_t)w->block_size;
+    c.global_keys = (size_t)w->global_keys;
     c.norm_after = w->norm == 1;
     c.dropout = w->dropout;
     return c;
@@ -161,12 +175,26 @@ static void value_text(const srv_field *f, const void *place, char *text, size_t
         snprintf(text, room, "%s", f->choices[*(const int *)place]);
 }
 
+/* Returns whether a checkpoint leaves the option out: a size of a pattern that has its default, which
+ * checkpoints of older versions do not have. */
+static bool is_unsaid(const srv_train_options *w, const srv_field *f) {
+    static const char *const sizes[] = {"radius", "stride", "block_size", "global_keys",
+                                        "subwords"};
+    srv_train_options defaults;
+    srv_train_defaults(&defaults);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (!strcmp(f->name, sizes[i]))
+            return !memcmp((const char *)w + f->offset, (const char *)&defaults + f->offset,
+                           sizeof(int64_t));
+    return false;
+}
+
 void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
     size_t at = 0;
     for (const srv_field *f = srv_train_fields; strcmp(f->name, "checkpoint_every"); f++) {
         char value[40];
-        if (f->offset == offsetof(srv_train_options, subwords) && !w->subwords)
-            continue; /* checkpoints from before this option can be continued */
+        if (is_unsaid(w, f))
+            continue;
         value_text(f, (const char *)w + f->offset, value, sizeof value);
         if (at < SRV_TRAIN_TEXT)
             at += (size_t)snprintf(said + at, SRV_TRAIN_TEXT - at, "%s%s=%s", at ? " " : "",

@@ -49,7 +49,7 @@ attn_status srv_train_keep_best(srv_train_run *run, attn_error *err) {
     srv_model_extras extras = {NULL, 0, corpus.rows, CORPUS_KEYS + 1};
     bool found = run->state.best_loss < (double)INFINITY;
     return srv_model_write(run->out, run->file.model, found ? run->state.best : NULL,
-                           run->file.source, run->file.target, &extras, err);
+                           run->file.source, run->file.target, &extras, NULL, err);
 }
 
 static const char *const counters[COUNTERS] = {"training.step",      "training.settled",
@@ -77,7 +77,7 @@ attn_status srv_train_keep(srv_train_run *run, const attn_training_state *s, att
     };
     srv_model_extras extras = {tensors, 3, rows, COUNTERS + 2};
     attn_status status = srv_model_write(run->checkpoint, run->file.model, NULL, run->file.source,
-                                         run->file.target, &extras, err);
+                                         run->file.target, &extras, NULL, err);
     return status || s->best_step != s->step ? status : srv_train_keep_best(run, err);
 }
 
@@ -196,6 +196,8 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
  * options. */
 static attn_status start_from_file(srv_train_run *run, attn_error *err) {
     attn_status status = srv_model_open(run->init, true, &run->file, err);
+    if (!status && (!run->file.source || !run->file.target))
+        status = attn_fail(err, ATTN_EARG, run->init, "has no words, which training needs");
     return status ? status : attn_training_start(run->file.model, run->arena, &run->state, err);
 }
 

@@ -18,7 +18,10 @@ typedef struct config_key {
     const char *name;
     size_t offset; /* offset of the member in attn_model_config, in bytes */
     enum { KEY_ARCHITECTURE, KEY_ATTENTION, KEY_POSITIONS, KEY_SIZE, KEY_DOUBLE, KEY_BOOL } kind;
-    bool optional; /* files written by older versions lack the key and get the default */
+    bool optional; /* files that lack the key get the default: older ones, or those of another
+                    * attention */
+    /* If optional and not ATTN_MODEL_MULTIHEAD: only files of this attention have the key. */
+    attn_model_attention only;
 } config_key;
 
 #define NAME(name, text) text,
@@ -29,9 +32,11 @@ const char *const srv_model_positions[] = {ATTN_MODEL_POSITIONS_LIST(NAME) NULL}
 const char *const srv_model_norms[] = {"before", "after", NULL};
 
 #define MEMBER(name, kind)                                                                         \
-    { #name, offsetof(attn_model_config, name), kind, false }
+    { #name, offsetof(attn_model_config, name), kind, false, ATTN_MODEL_MULTIHEAD }
 #define OPTIONAL(name, kind)                                                                       \
-    { #name, offsetof(attn_model_config, name), kind, true }
+    { #name, offsetof(attn_model_config, name), kind, true, ATTN_MODEL_MULTIHEAD }
+#define ONLY_OF(attention, name, kind)                                                             \
+    { #name, offsetof(attn_model_config, name), kind, true, attention }
 
 static const config_key config_keys[] = {
     MEMBER(architecture, KEY_ARCHITECTURE),
@@ -50,6 +55,8 @@ static const config_key config_keys[] = {
     MEMBER(read_padding, KEY_BOOL),
     OPTIONAL(feed_forward, KEY_SIZE),
     OPTIONAL(norm_after, KEY_BOOL),
+    ONLY_OF(ATTN_MODEL_BLOCK, block_size, KEY_SIZE),
+    ONLY_OF(ATTN_MODEL_GLOBAL, global_keys, KEY_SIZE),
     {0},
 };
 enum { KEY_COUNT = sizeof config_keys / sizeof *config_keys };
@@ -141,11 +148,12 @@ static attn_status read_config(const srv_model_file *file, attn_model_config *co
     return ATTN_OK;
 }
 
+/* Reads the words of a side. A file without the key is that of a model without words. */
 static attn_status read_vocabulary(const srv_model_file *file, const char *key, size_t size,
                                    attn_vocabulary **out, attn_error *err) {
     const char *text = srv_model_text(file, key);
     if (!text)
-        return attn_fail(err, ATTN_EARG, key, "the metadata of a model must have this key");
+        return ATTN_OK;
     attn_status status = attn_vocabulary_read(text, strlen(text), out, err);
     if (!status && attn_vocabulary_size(*out) != size)
         status = attn_fail(err, ATTN_EVALUE, key, "has %zu words, the model %zu",
@@ -185,8 +193,8 @@ static attn_status check_size(const srv_model_file *file, const attn_model_confi
             held += count;
     }
     const size_t table = config->max_length * config->width;
-    /* `bytes` includes padding and a table of positions, which files do not hold. Therefore the
-     * file may hold as few as half of the other numbers. */
+    /* `bytes` also counts padding and, for sinusoidal positions, a table. Files hold neither, so
+     * half of the numbers are enough here, without a table. */
     if (2 * held + table >= bytes / sizeof(float))
         return ATTN_OK;
     return attn_fail(err, ATTN_ESHAPE, "", "holds %zu numbers, far fewer than its metadata says",
@@ -197,6 +205,8 @@ static attn_status check_size(const srv_model_file *file, const attn_model_confi
 static attn_status read_merges(const srv_model_file *file, const char *key, attn_vocabulary *to,
                                attn_error *err) {
     const char *text = srv_model_text(file, key);
+    if (text && !to)
+        return attn_fail(err, ATTN_EVALUE, key, "a model without words has no merges");
     const attn_status status =
         text ? attn_vocabulary_read_merges(to, text, strlen(text), err) : ATTN_OK;
     if (status)
@@ -327,7 +337,7 @@ static void add(attn_safetensors *out, const char *key, const char *text) {
 static attn_status add_merges(attn_safetensors *out, const char *key, const attn_vocabulary *v,
                               attn_arena *arena, attn_error *err) {
     const char *text;
-    if (!attn_vocabulary_has_subwords(v))
+    if (!v || !attn_vocabulary_has_subwords(v))
         return ATTN_OK;
     const attn_status status = attn_vocabulary_write_merges(v, arena, &text, err);
     if (!status)
@@ -344,17 +354,22 @@ static attn_status list_metadata(attn_model *model, const attn_vocabulary *sourc
     char(*texts)[KEY_TEXT] = attn_arena_zeroed(arena, KEY_COUNT, sizeof *texts);
     if (!out->metadata || !texts)
         return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its metadata");
-    attn_status status = attn_vocabulary_write(source, arena, &words[0], err);
-    if (!status)
+    attn_status status = ATTN_OK;
+    if (source)
+        status = attn_vocabulary_write(source, arena, &words[0], err);
+    if (!status && target)
         status = attn_vocabulary_write(target, arena, &words[1], err);
     if (status)
         return status;
     add(out, "format", "pt"); /* Hugging Face's loaders refuse files without this key */
+    const attn_model_config *config = attn_model_configuration(model);
     for (const config_key *key = config_keys; key->name; key++)
-        add(out, key->name,
-            key_text(key, attn_model_configuration(model), texts[key - config_keys], KEY_TEXT));
-    add(out, "source_words", words[0]);
-    add(out, "target_words", words[1]);
+        if (key->only == ATTN_MODEL_MULTIHEAD || key->only == config->attention)
+            add(out, key->name, key_text(key, config, texts[key - config_keys], KEY_TEXT));
+    if (source)
+        add(out, "source_words", words[0]);
+    if (target)
+        add(out, "target_words", words[1]);
     status = add_merges(out, "source_merges", source, arena, err);
     if (!status)
         status = add_merges(out, "target_merges", target, arena, err);
@@ -394,25 +409,28 @@ static void write_contents(srv_new_file *file, const attn_safetensors *what) {
 }
 
 static attn_status put(const char *path, const attn_safetensors *what, const void *header,
-                       size_t size, attn_error *err) {
+                       size_t size, int *failed, attn_error *err) {
     srv_new_file file;
-    int failed = srv_new_file_open(&file, AT_FDCWD, path);
-    if (!failed) {
+    *failed = srv_new_file_open(&file, AT_FDCWD, path);
+    if (!*failed) {
         srv_new_file_write(&file, header, size);
         write_contents(&file, what);
-        failed = srv_new_file_close(&file);
+        *failed = srv_new_file_close(&file);
     }
-    return failed ? attn_fail(err, ATTN_EARG, path, "cannot be written: %s", strerror(failed))
-                  : ATTN_OK;
+    return *failed ? attn_fail(err, ATTN_EARG, path, "cannot be written: %s", strerror(*failed))
+                   : ATTN_OK;
 }
 
 attn_status srv_model_write(const char *path, attn_model *model, float *values,
                             const attn_vocabulary *source, const attn_vocabulary *target,
-                            const srv_model_extras *extras, attn_error *err) {
+                            const srv_model_extras *extras, int *failed, attn_error *err) {
     attn_arena *arena = attn_arena_new((size_t)1 << 30);
     attn_safetensors what = {0};
     const void *header;
     size_t size;
+    int refused;
+    if (failed)
+        *failed = 0;
     attn_status status = arena ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "model", "no memory");
     if (!status)
         status = list_metadata(model, source, target, extras, arena, &what, err);
@@ -421,7 +439,7 @@ attn_status srv_model_write(const char *path, attn_model *model, float *values,
     if (!status)
         status = attn_safetensors_header(&what, arena, &header, &size, err);
     if (!status)
-        status = put(path, &what, header, size, err);
+        status = put(path, &what, header, size, failed ? failed : &refused, err);
     attn_arena_free(arena);
     return status;
 }

@@ -1,12 +1,7 @@
 /* The registry is one list of entries, sorted by id, under one lock. An entry that was removed from
  * the list is freed by its last holder. A new model is counted in `count` and `bytes` under the
  * lock, and its memory is then allocated without the lock, so that other requests need not wait. */
-#include "store/model_registry.h"
-
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,55 +9,34 @@
 
 #include "observe/log.h"
 #include "request/shared.h"
-#include "store/model_file.h"
-#include "system/embedded.h"
-#include "system/host.h"
+#include "store/model_entries.h"
 
 #define SUFFIX   ".safetensors"
 #define EMBEDDED "models/" /* how the names of embedded model files begin (system/embedded.h) */
 
 static const size_t SUFFIX_SIZE = sizeof SUFFIX - 1;
 
-typedef struct entry entry;
-struct entry {
-    srv_model model; /* must be the first member, because let_go casts srv_model * to entry * */
-    entry *next;
-    size_t holds;             /* number of references by requests */
-    bool listed;              /* whether the entry is in the list of srv_models */
-    const srv_file *embedded; /* the embedded file to parse on first use; NULL: already parsed */
-    srv_file_state file;      /* the state of the file in models_dir when it was read */
-    bool seen;                /* the current scan of models_dir has found the file */
-};
-
-struct srv_models {
-    pthread_mutex_t lock;
-    const srv_config *config;
-    srv_log *log;        /* NULL: standard error */
-    entry *first;        /* sorted by id */
-    size_t count, bytes; /* of models of origin "made", including those still being made */
-};
-
-static void entry_free(entry *e) {
+void srv_entry_free(srv_entry *e) {
     attn_model_free(e->model.model);
     attn_vocabulary_free(e->model.source);
     attn_vocabulary_free(e->model.target);
     free(e);
 }
 
-static entry *find(const srv_models *m, const char *id) {
-    entry *e = m->first;
+srv_entry *srv_entry_find(const srv_models *m, const char *id) {
+    srv_entry *e = m->first;
     while (e && strcmp(e->model.id, id) != 0)
         e = e->next;
     return e;
 }
 
 /* Returns the name of the API key that owns the model; NULL: the model is shared. */
-static const char *owner_of(const entry *e) {
+static const char *owner_of(const srv_entry *e) {
     return *e->model.owner ? e->model.owner : NULL;
 }
 
-static void list_in(srv_models *m, entry *e) {
-    entry **at = &m->first;
+void srv_entry_list(srv_models *m, srv_entry *e) {
+    srv_entry **at = &m->first;
     while (*at && strcmp((*at)->model.id, e->model.id) < 0)
         at = &(*at)->next;
     e->next = *at;
@@ -70,19 +44,27 @@ static void list_in(srv_models *m, entry *e) {
     e->listed = true;
 }
 
-static void list_out(srv_models *m, entry *e) {
-    entry **at = &m->first;
+static void list_out(srv_models *m, srv_entry *e) {
+    srv_entry **at = &m->first;
     while (*at != e)
         at = &(*at)->next;
     *at = e->next;
     e->listed = false;
 }
 
+void srv_entry_drop(srv_models *m, srv_entry *e) {
+    list_out(m, e);
+    if (e->model.origin == SRV_MODEL_MADE) {
+        m->count--;
+        m->bytes -= e->model.bytes;
+    }
+    if (!e->holds)
+        srv_entry_free(e);
+}
+
 /* --- models of files --- */
 
-/* Derives the model's id from a file name by removing ".safetensors". false: the name lacks this
- * suffix, begins with ".", is too long, or has a character that is not safe in a URL path. */
-static bool id_of(const char *name, char id[SRV_MODEL_ID + 1]) {
+bool srv_entry_id(const char *name, char id[SRV_MODEL_ID + 1]) {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     const size_t n = strlen(name);
     if (n <= SUFFIX_SIZE || n - SUFFIX_SIZE > SRV_MODEL_ID || *name == '.' ||
@@ -100,9 +82,31 @@ void srv_model_speaks(srv_model *to, const char *task) {
     attn_task_languages(known, to->languages);
 }
 
-/* Moves model and vocabularies from the file into `to` and frees the rest of the file. */
-static attn_status take_model(srv_model *to, srv_model_file *file, attn_error *err) {
+const char *const srv_model_languages[] = {"english", "french", NULL};
+
+/* Reads what the metadata says of a model beside its configuration: the languages, and of a model
+ * of origin "made" that it is one, and its owner. */
+static void read_facts(srv_model *to, const srv_model_file *file) {
+    static const char *const keys[2] = {"source_language", "target_language"};
+    const char *origin = srv_model_text(file, "attnd.origin"),
+               *owner = srv_model_text(file, "attnd.owner");
     srv_model_speaks(to, srv_model_text(file, "corpus.task"));
+    for (int side = 0; side < 2; side++) {
+        const char *language = srv_model_text(file, keys[side]);
+        for (int i = 0; language && srv_model_languages[i]; i++)
+            if (strcmp(language, srv_model_languages[i]) == 0)
+                to->languages[side] = (attn_language)i;
+    }
+    if (!origin || strcmp(origin, "made") != 0)
+        return;
+    to->origin = SRV_MODEL_MADE;
+    to->durable = true;
+    if (owner)
+        snprintf(to->owner, sizeof to->owner, "%s", owner);
+}
+
+attn_status srv_entry_take(srv_model *to, srv_model_file *file, attn_error *err) {
+    read_facts(to, file);
     to->model = file->model;
     to->source = file->source;
     to->target = file->target;
@@ -110,14 +114,14 @@ static attn_status take_model(srv_model *to, srv_model_file *file, attn_error *e
     return attn_model_bytes(attn_model_configuration(to->model), false, &to->bytes, err);
 }
 
-static attn_status read_embedded(entry *e, attn_error *err) {
+static attn_status read_embedded(srv_entry *e, attn_error *err) {
     srv_model_file file;
     const attn_status status =
         srv_model_read(e->embedded->data, e->embedded->size, false, &file, err);
     if (status)
         return status;
     e->embedded = NULL;
-    return take_model(&e->model, &file, err);
+    return srv_entry_take(&e->model, &file, err);
 }
 
 static int no_memory(void) {
@@ -125,117 +129,21 @@ static int no_memory(void) {
     return SRV_EXIT_RESOURCES;
 }
 
-/* Adds the embedded models whose ids are not in the list yet. Returns 0 or an exit code. */
-static int add_embedded(srv_models *m) {
+bool srv_entries_embedded(srv_models *m) {
     for (const srv_file *f = srv_embedded; f->name; f++) {
         char id[SRV_MODEL_ID + 1];
         if (strncmp(f->name, EMBEDDED, sizeof EMBEDDED - 1) != 0 ||
-            !id_of(f->name + sizeof EMBEDDED - 1, id) || find(m, id))
+            !srv_entry_id(f->name + sizeof EMBEDDED - 1, id) || srv_entry_find(m, id))
             continue;
-        entry *e = calloc(1, sizeof *e);
+        srv_entry *e = calloc(1, sizeof *e);
         if (!e)
-            return no_memory();
+            return false;
         e->model.origin = SRV_MODEL_EMBEDDED;
         e->embedded = f;
         memcpy(e->model.id, id, sizeof id);
-        list_in(m, e);
+        srv_entry_list(m, e);
     }
-    return 0;
-}
-
-/* Removes the entry from the list. Frees it if nothing holds it; otherwise the last holder frees
- * it. The caller has the lock. */
-static void take_out(srv_models *m, entry *e) {
-    list_out(m, e);
-    if (!e->holds)
-        entry_free(e);
-}
-
-/* Returns whether the file needs no reading, either because it is unchanged since it was last read
- * or because a model of origin "made" has its id; such a model is never replaced. */
-static bool is_known(srv_models *m, const char *id, const srv_file_state *now) {
-    pthread_mutex_lock(&m->lock);
-    entry *e = find(m, id);
-    const bool made = e && e->model.origin == SRV_MODEL_MADE,
-               known =
-                   made || (e && e->model.origin == SRV_MODEL_FILE && srv_file_same(&e->file, now));
-    if (e)
-        e->seen = true;
-    pthread_mutex_unlock(&m->lock);
-    if (made)
-        srv_log_event(m->log, SRV_LOG_WARN,
-                      "models_dir: %s is not served: a model of this id was made over HTTP", id);
-    return known;
-}
-
-/* Adds the entry to the list. It replaces the entry with the same id, which is an embedded model or
- * the older version of the file. */
-static void put_in_place(srv_models *m, entry *e) {
-    pthread_mutex_lock(&m->lock);
-    entry *same = find(m, e->model.id);
-    if (same)
-        take_out(m, same);
-    list_in(m, e);
-    pthread_mutex_unlock(&m->lock);
-}
-
-/* Reads one file of models_dir into the list, unless it is unchanged. An unreadable file is logged;
- * the version of this file that was read earlier stays in the list. */
-static void add_file(srv_models *m, const char *name, const char *id) {
-    char path[4096];
-    srv_model_file file;
-    attn_error err = {0};
-    snprintf(path, sizeof path, "%s/%s", m->config->models_dir, name);
-    const srv_file_state now = srv_file_look(path);
-    if (is_known(m, id, &now))
-        return;
-    entry *e = calloc(1, sizeof *e);
-    attn_status status = e ? srv_model_open(path, false, &file, &err)
-                           : attn_fail(&err, ATTN_ENOMEM, path, "not enough memory");
-    if (!status) {
-        *e = (entry){.model = {.origin = SRV_MODEL_FILE}, .file = now, .seen = true};
-        snprintf(e->model.id, sizeof e->model.id, "%s", id);
-        status = take_model(&e->model, &file, &err);
-    }
-    if (!status) {
-        put_in_place(m, e);
-        return;
-    }
-    srv_log_event(m->log, SRV_LOG_ERROR, "models_dir: %.200s is not served: %.250s", path,
-                  err.text);
-    if (e)
-        entry_free(e);
-}
-
-/* Removes the models whose files the scan has not found, and adds the embedded models that these
- * files had replaced. */
-static void drop_unseen(srv_models *m) {
-    pthread_mutex_lock(&m->lock);
-    for (entry *e = m->first, *next; e; e = next) {
-        next = e->next;
-        if (e->model.origin == SRV_MODEL_FILE && !e->seen)
-            take_out(m, e);
-        else
-            e->seen = false;
-    }
-    add_embedded(m);
-    pthread_mutex_unlock(&m->lock);
-}
-
-int srv_models_scan(srv_models *m) {
-    if (!*m->config->models_dir)
-        return 0;
-    DIR *dir = opendir(m->config->models_dir);
-    if (!dir)
-        return errno;
-    for (const struct dirent *d; (d = readdir(dir));) {
-        char id[SRV_MODEL_ID + 1];
-        if (id_of(d->d_name, id))
-            add_file(m, d->d_name, id);
-    }
-    closedir(dir);
-    drop_unseen(m);
-    return 0;
+    return true;
 }
 
 int srv_models_open(srv_models **out, const srv_config *config, srv_log *log) {
@@ -245,9 +153,13 @@ int srv_models_open(srv_models **out, const srv_config *config, srv_log *log) {
     m->config = config;
     m->log = log;
     pthread_mutex_init(&m->lock, NULL);
-    const int code = add_embedded(m), failed = code ? 0 : srv_models_scan(m);
+    pthread_mutex_init(&m->files, NULL);
+    if (!srv_entries_embedded(m))
+        return no_memory();
+    srv_models_sweep(m);
+    const int failed = srv_models_scan(m);
     if (!failed)
-        return code;
+        return 0;
     fprintf(stderr, "attnd: cannot use models_dir %s: %s\n", config->models_dir, strerror(failed));
     return SRV_EXIT_USAGE;
 }
@@ -256,10 +168,12 @@ void srv_models_free(srv_models *m) {
     if (!m)
         return;
     while (m->first) {
-        entry *e = m->first;
+        srv_entry *e = m->first;
         m->first = e->next;
-        entry_free(e);
+        srv_entry_free(e);
     }
+    srv_models_forgive(m);
+    pthread_mutex_destroy(&m->files);
     pthread_mutex_destroy(&m->lock);
     free(m);
 }
@@ -268,18 +182,18 @@ void srv_models_free(srv_models *m) {
 
 /* Parses the entry's embedded file if that has not happened yet, and holds the entry. The caller
  * has the lock. */
-static attn_status hold(entry *e, attn_error *err) {
+static attn_status hold(srv_entry *e, attn_error *err) {
     const attn_status status = e->embedded ? read_embedded(e, err) : ATTN_OK;
     e->holds += !status;
     return status;
 }
 
-static void let_go(srv_models *m, entry *e) {
+static void let_go(srv_models *m, srv_entry *e) {
     pthread_mutex_lock(&m->lock);
     const bool last = --e->holds == 0 && !e->listed;
     pthread_mutex_unlock(&m->lock);
     if (last)
-        entry_free(e);
+        srv_entry_free(e);
 }
 
 static void not_found(srv_request *req, const char *id) {
@@ -290,8 +204,9 @@ static void not_found(srv_request *req, const char *id) {
 const srv_model *srv_models_hold(srv_request *req, const char *id) {
     srv_models *m = req->app->models;
     attn_error err = {0};
+    srv_models_refresh(m);
     pthread_mutex_lock(&m->lock);
-    entry *e = find(m, id);
+    srv_entry *e = srv_entry_find(m, id);
     const attn_status status = e ? hold(e, &err) : ATTN_OK;
     pthread_mutex_unlock(&m->lock);
     if (!e)
@@ -303,8 +218,10 @@ const srv_model *srv_models_hold(srv_request *req, const char *id) {
 
 bool srv_models_is_read(srv_request *req, const char *id) {
     srv_models *m = req->app->models;
+    if (srv_models_is_stale(m))
+        return false;
     pthread_mutex_lock(&m->lock);
-    const entry *e = id ? find(m, id) : m->first;
+    const srv_entry *e = id ? srv_entry_find(m, id) : m->first;
     bool read = !e || !e->embedded;
     while (!id && e && (e = e->next))
         read &= !e->embedded;
@@ -314,7 +231,7 @@ bool srv_models_is_read(srv_request *req, const char *id) {
 
 void srv_models_release(srv_request *req, const srv_model *model) {
     if (model)
-        let_go(req->app->models, (entry *)(uintptr_t)model);
+        let_go(req->app->models, (srv_entry *)(uintptr_t)model);
 }
 
 const srv_model **srv_models_all(srv_request *req, size_t *count) {
@@ -322,13 +239,14 @@ const srv_model **srv_models_all(srv_request *req, size_t *count) {
     attn_error err = {0};
     size_t most = 0;
     *count = 0;
+    srv_models_refresh(m);
     pthread_mutex_lock(&m->lock);
-    for (const entry *e = m->first; e; e = e->next)
+    for (const srv_entry *e = m->first; e; e = e->next)
         most++;
     const srv_model **all = attn_arena_zeroed(req->arena, most + 1, sizeof *all);
     attn_status status =
         all ? ATTN_OK : attn_fail(&err, ATTN_ENOMEM, "", "no memory for a list of models");
-    for (entry *e = m->first; !status && e; e = e->next)
+    for (srv_entry *e = m->first; !status && e; e = e->next)
         if (srv_request_sees(req, owner_of(e)) && !(status = hold(e, &err)))
             all[(*count)++] = &e->model;
     pthread_mutex_unlock(&m->lock);
@@ -396,7 +314,7 @@ void srv_models_uncount(srv_models *m, size_t bytes) {
     pthread_mutex_unlock(&m->lock);
 }
 
-static attn_status name_and_make(entry *e, const attn_model_config *config, uint64_t seed,
+static attn_status name_and_make(srv_entry *e, const attn_model_config *config, uint64_t seed,
                                  attn_error *err) {
     uint64_t bits;
     if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits)
@@ -405,12 +323,26 @@ static attn_status name_and_make(entry *e, const attn_model_config *config, uint
     return attn_model_new(config, seed, false, &e->model.model, err);
 }
 
+/* Adds a model of origin "made" to the list. `keep`: also writes it to models_dir, so that it
+ * survives the process. Returns 0 or an errno value; then the model is not in the list. */
+static int publish(srv_models *m, srv_entry *e, bool keep) {
+    pthread_mutex_lock(&m->files);
+    const int failed = keep ? srv_models_write(m, e) : 0;
+    if (!failed) {
+        pthread_mutex_lock(&m->lock);
+        srv_entry_list(m, e);
+        pthread_mutex_unlock(&m->lock);
+    }
+    pthread_mutex_unlock(&m->files);
+    return failed;
+}
+
 const srv_model *srv_models_make(srv_request *req, const attn_model_config *config, uint64_t seed,
                                  attn_vocabulary *source, attn_vocabulary *target,
                                  const attn_language languages[2], bool shared) {
     srv_models *m = req->app->models;
     attn_error err = {0};
-    entry *e = calloc(1, sizeof *e);
+    srv_entry *e = calloc(1, sizeof *e);
     if (!e) {
         attn_vocabulary_free(source);
         attn_vocabulary_free(target);
@@ -430,69 +362,82 @@ const srv_model *srv_models_make(srv_request *req, const attn_model_config *conf
     if (status)
         srv_problem_error(req, &err);
     if (!counted || status) {
-        entry_free(e);
+        srv_entry_free(e);
         return NULL;
     }
-    pthread_mutex_lock(&m->lock);
     e->holds = 1;
-    list_in(m, e);
-    pthread_mutex_unlock(&m->lock);
-    return &e->model;
+    const int failed = publish(m, e, true);
+    if (!failed)
+        return &e->model;
+    srv_models_uncount(m, e->model.bytes);
+    srv_entry_free(e);
+    srv_problem_file(req, NULL, "the model cannot be written to models_dir", failed);
+    return NULL;
 }
 
-bool srv_models_adopt(srv_models *m, const srv_model *model) {
-    entry *e = calloc(1, sizeof *e);
+bool srv_models_adopt(srv_models *m, const srv_model *model, bool keep) {
+    srv_entry *e = calloc(1, sizeof *e);
     if (!e)
         return false;
     e->model = *model;
-    pthread_mutex_lock(&m->lock);
-    list_in(m, e);
-    pthread_mutex_unlock(&m->lock);
+    const int failed = publish(m, e, keep);
+    if (failed) {
+        srv_log_event(m->log, SRV_LOG_ERROR, "%s is not kept: models_dir cannot be written: %s",
+                      model->id, strerror(failed));
+        publish(m, e, false);
+    }
     return true;
 }
 
-/* Removes a model of origin "made" from the list and from the counts. The caller has the lock. */
-static void remove_made(srv_models *m, entry *e) {
-    list_out(m, e);
-    m->count--;
-    m->bytes -= e->model.bytes;
+/* Removes a model of origin "made" from the list and deletes its file. The caller has `files`, so
+ * that the entry stays in the list meanwhile. */
+static void remove_made(srv_models *m, srv_entry *e) {
+    char id[SRV_MODEL_ID + 1];
+    const bool durable = e->model.durable;
+    memcpy(id, e->model.id, sizeof id);
+    pthread_mutex_lock(&m->lock);
+    srv_entry_drop(m, e);
+    pthread_mutex_unlock(&m->lock);
+    if (durable)
+        srv_models_unlink(m, id);
 }
 
 void srv_models_discard(srv_request *req, const srv_model *model) {
     srv_models *m = req->app->models;
-    entry *e = (entry *)(uintptr_t)model;
-    pthread_mutex_lock(&m->lock);
+    srv_entry *e = (srv_entry *)(uintptr_t)model;
+    pthread_mutex_lock(&m->files);
     if (e->listed)
         remove_made(m, e);
+    pthread_mutex_unlock(&m->files);
+}
+
+/* Returns the entry with this id. The caller has `files`, so that it stays in the list. */
+static srv_entry *find_settled(srv_models *m, const char *id) {
+    pthread_mutex_lock(&m->lock);
+    srv_entry *e = srv_entry_find(m, id);
     pthread_mutex_unlock(&m->lock);
+    return e;
 }
 
 void srv_models_drop(srv_models *m, const char *id) {
-    pthread_mutex_lock(&m->lock);
-    entry *e = find(m, id);
-    if (e) {
+    pthread_mutex_lock(&m->files);
+    srv_entry *e = find_settled(m, id);
+    if (e && e->model.origin == SRV_MODEL_MADE)
         remove_made(m, e);
-        e->holds++;
-    }
-    pthread_mutex_unlock(&m->lock);
-    if (e)
-        let_go(m, e);
+    pthread_mutex_unlock(&m->files);
 }
 
 bool srv_models_delete(srv_request *req, const char *id) {
     srv_models *m = req->app->models;
-    pthread_mutex_lock(&m->lock);
-    entry *e = find(m, id);
+    srv_models_refresh(m);
+    pthread_mutex_lock(&m->files);
+    srv_entry *e = find_settled(m, id);
     const bool made = e && e->model.origin == SRV_MODEL_MADE,
                goes = made && srv_request_owns(req, owner_of(e));
-    if (goes) {
-        remove_made(m, e);
-        e->holds++;
-    }
-    pthread_mutex_unlock(&m->lock);
     if (goes)
-        let_go(m, e);
-    else if (e && !made)
+        remove_made(m, e);
+    pthread_mutex_unlock(&m->files);
+    if (!goes && e && !made)
         srv_problem(req, SRV_FORBIDDEN, NULL,
                     "the model \"%.64s\" came with the service: only those made by POST "
                     "/v1/models can be deleted",

@@ -1,8 +1,10 @@
 /* The models that the service offers. A model has one of three origins:
  *
  *   embedded   compiled into the daemon from config/models; parsed on first use
- *   file       a file of models_dir, read at start and on SIGHUP
- *   made       made over HTTP or by a training job; limited by models_count and models_bytes
+ *   file       a file of models_dir, read at start, on SIGHUP, and when a request finds that the
+ *              directory has changed
+ *   made       made over HTTP or by a training job; limited by models_count and models_bytes. With
+ *              models_dir it is durable: a file there, whose metadata names the origin and owner
  *
  * The registry counts references ("holds"). srv_models_hold adds one and srv_models_release removes
  * it. A model that is deleted meanwhile stays valid for its holders, and the last release frees it.
@@ -34,6 +36,7 @@ typedef struct srv_model {
     attn_language languages[2];       /* how to split text into words: of source, of target */
     size_t bytes;                     /* memory of the parameters and tables, in bytes */
     char owner[SRV_OWNER_NAME + 1];   /* name of the owner's API key; "": shared by all */
+    bool durable;                     /* made, and kept as a file of models_dir */
 } srv_model;
 
 /* Makes the registry with the embedded models and those of models_dir. A file that is not a model
@@ -41,17 +44,18 @@ typedef struct srv_model {
  * models_dir cannot be read, prints one line to standard error and returns an exit code
  * (SRV_EXIT_*). */
 int srv_models_open(srv_models **out, const srv_config *config, srv_log *log);
-/* Scans models_dir again: loads new and changed files and removes the models of deleted files. Only
- * one thread may call this function at a time; others may use models meanwhile. Returns 0, or an
- * errno value if the directory cannot be opened; then all models stay. */
+/* Scans models_dir again: loads new and changed files and removes the models of deleted files.
+ * Returns 0, or an errno value if the directory cannot be opened; then all models stay. */
 int srv_models_scan(srv_models *models);
 void srv_models_free(srv_models *models); /* no model may be held; NULL is fine */
 
-/* Finds the model with this id and holds it until srv_models_release. NULL: a problem is set. */
+/* Finds the model with this id and holds it until srv_models_release. If models_dir has changed, it
+ * is scanned first. NULL: a problem is set. */
 const srv_model *srv_models_hold(srv_request *req, const char *id);
 /* Returns whether srv_models_hold would return quickly: the model with this id is in memory, or
  * there is no such model. `id` NULL: returns whether all models are in memory. An embedded model
- * that no request has used yet must be parsed first, which is too slow for the HTTP thread. */
+ * that no request has used yet must be parsed first, and a changed models_dir must be scanned,
+ * which is too slow for the HTTP thread. */
 bool srv_models_is_read(srv_request *req, const char *id);
 void srv_models_release(srv_request *req, const srv_model *model); /* NULL is fine */
 /* Holds all models that the request may see and returns them, sorted by id, as a list of `*count`
@@ -59,7 +63,8 @@ void srv_models_release(srv_request *req, const srv_model *model); /* NULL is fi
 const srv_model **srv_models_all(srv_request *req, size_t *count);
 /* Makes a model with random parameters that depend on the seed only, and holds it. `shared`: the
  * model has no owner; otherwise the API key of the request owns the model. The function takes
- * ownership of the vocabularies (each may be NULL) even if it fails. NULL: a problem is set. */
+ * ownership of the vocabularies (each may be NULL) even if it fails. With a models_dir that can be
+ * written the model is written there. NULL: a problem is set. */
 const srv_model *srv_models_make(srv_request *req, const attn_model_config *config, uint64_t seed,
                                  attn_vocabulary *source, attn_vocabulary *target,
                                  const attn_language languages[2], bool shared);
@@ -78,10 +83,12 @@ bool srv_models_delete(srv_request *req, const char *id);
 attn_status srv_models_count(srv_models *models, size_t bytes, attn_error *err);
 void srv_models_uncount(srv_models *models, size_t bytes);
 /* Adds a model for which srv_models_count has reserved memory. The registry then owns the model and
- * its vocabularies. false: out of memory; the caller keeps both. */
-bool srv_models_adopt(srv_models *models, const srv_model *model);
+ * its vocabularies. `keep`: also writes it to models_dir; a failure is logged. false: out of memory;
+ * the caller keeps both. */
+bool srv_models_adopt(srv_models *models, const srv_model *model, bool keep);
 /* Removes the model with this id, which must be of origin "made", if it exists. */
 void srv_models_drop(srv_models *models, const char *id);
+extern const char *const srv_model_languages[]; /* names of attn_language, ended by NULL */
 /* Sets model->languages from the task of the training corpus, such as "en-fr"; NULL: unknown task,
  * both languages are English. */
 void srv_model_speaks(srv_model *model, const char *task);

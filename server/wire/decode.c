@@ -14,6 +14,7 @@
 #include "config/config.h"
 #include "config/nearest.h"
 #include "request/shared.h"
+#include "wire/aliases.h"
 #include "wire/container.h"
 #include "wire/decode_value.h"
 #include "wire/tensor_read.h"
@@ -34,23 +35,19 @@ const srv_field *srv_find_field(const srv_field *fields, const char *name, size_
     return NULL;
 }
 
-static const char *mistaken_for(const char *name, const srv_field *fields) {
-    for (; fields->name; fields++)
-        if (fields->mistaken && !strcasecmp(fields->mistaken, name))
-            return fields->name;
-    return NULL;
-}
-
 void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
                        const srv_field *fields) {
     const char *names[SRV_FIELDS_MOST];
     size_t count = 0;
     for (; fields[count].name && count < SRV_FIELDS_MOST; count++)
         names[count] = fields[count].name;
-    const char *near = srv_nearest(name, names, count);
-    if (!near)
-        near = mistaken_for(name, fields);
-    if (near)
+    const srv_alias *alias = srv_alias_of_field(name, fields);
+    const char *near = alias ? NULL : srv_nearest(name, names, count);
+    if (alias)
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%.100s\" is not a field here; here it is called \"%s\", because %s", name,
+                    alias->name, alias->why);
+    else if (near)
         srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
                     "\"%.100s\" is not a field here; did you mean \"%s\"?", name, near);
     else
@@ -179,6 +176,38 @@ static bool read_ints(srv_decoder *d, const srv_field *f, void *out) {
     return true;
 }
 
+/* Reads [from, to], an index, or a string. */
+static bool read_ranges(srv_decoder *d, const srv_field *f, void *out) {
+    srv_ranges *r = out;
+    list l = {.size = sizeof(int64_t)};
+    int64_t index = 0;
+    srv_bounds *range = attn_arena_small(d->s.req->arena, sizeof *range);
+    attn_text text = {.arena = d->s.req->arena};
+    if (!range)
+        return srv_refuse_memory(d);
+    if (*d->s.p == '"')
+        return srv_read_ranges_text(d, f, out);
+    if (srv_is_number(d->s.p)) {
+        if (!srv_read_any_int(d, f, &index))
+            return false;
+        *range = (srv_bounds){index, index < INT64_MAX ? index + 1 : index};
+        attn_text_add(&text, "%lld", (long long)index);
+    } else if (*d->s.p != '[') {
+        return srv_refuse_value(d, SRV_TYPE, "[from, to], an index or \"from:to\"");
+    } else if (!read_list(d, f, srv_read_any_int, 2, &l)) {
+        return false;
+    } else {
+        const int64_t *ends = (const int64_t *)(const void *)l.items;
+        *range = l.count == 2 ? (srv_bounds){ends[0], ends[1]} : (srv_bounds){0};
+        attn_text_add(&text, "[");
+        for (size_t i = 0; i < l.count; i++)
+            attn_text_add(&text, "%s%lld", i ? ", " : "", (long long)ends[i]);
+        attn_text_add(&text, "]");
+    }
+    *r = (srv_ranges){range, 1, text.failed ? "" : text.data};
+    return true;
+}
+
 static bool read_strings(srv_decoder *d, const srv_field *f, void *out) {
     list l = {.size = sizeof(char *)};
     if (*d->s.p != '[')
@@ -201,22 +230,40 @@ static bool read_texts(srv_decoder *d, const srv_field *f, void *out) {
     return true;
 }
 
+/* Returns the first character of the list at the cursor that is not white space. */
+static char first_inside(const srv_decoder *d) {
+    const char *p = d->s.p + 1;
+    while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')
+        p++;
+    return *p;
+}
+
+/* Reads a list of lists into l, each list by `read`; a list without inner lists is the only one. */
+static bool read_lists(srv_decoder *d, const srv_field *f, srv_read_fn *read, const char *expected,
+                       list *l) {
+    if (*d->s.p != '[')
+        return srv_refuse_value(d, SRV_TYPE, expected);
+    if (first_inside(d) == '[')
+        return read_list(d, f, read, 0, l);
+    if (!grow(d, l) || !read(d, f, l->items))
+        return false;
+    l->count = 1;
+    return true;
+}
+
 static bool read_words(srv_decoder *d, const srv_field *f, void *out) {
     list l = {.size = sizeof(srv_strings)};
-    const char *p = d->s.p;
-    if (*p != '[')
-        return srv_refuse_value(d, SRV_TYPE, "a list of strings, or a list of such lists");
-    for (p++; *p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'; p++)
-        ;
-    if (*p == '[') {
-        if (!read_list(d, f, read_strings, 0, &l))
-            return false;
-    } else {
-        if (!grow(d, &l) || !read_strings(d, f, l.items))
-            return false;
-        l.count = 1;
-    }
+    if (!read_lists(d, f, read_strings, "a list of strings, or a list of such lists", &l))
+        return false;
     *(srv_words *)out = (srv_words){(srv_strings *)(void *)l.items, l.count};
+    return true;
+}
+
+static bool read_int_lists(srv_decoder *d, const srv_field *f, void *out) {
+    list l = {.size = sizeof(srv_ints)};
+    if (!read_lists(d, f, read_ints, "a list of integers, or a list of such lists", &l))
+        return false;
+    *(srv_int_lists *)out = (srv_int_lists){(srv_ints *)(void *)l.items, l.count};
     return true;
 }
 
@@ -232,9 +279,10 @@ static bool read_flag(srv_decoder *d, const srv_field *f, void *out) {
 static bool read_flags(srv_decoder *d, const srv_field *f, void *out) {
     unsigned flags = 0;
     list l = {.items = (char *)&flags, .room = SIZE_MAX};
-    if (*d->s.p == '[' ? !read_list(d, f, read_flag, 0, &l) : !read_flag(d, f, &flags))
+    const bool many = *d->s.p == '[';
+    if (many ? !read_list(d, f, read_flag, 0, &l) : !read_flag(d, f, &flags))
         return false;
-    *(unsigned *)out = flags;
+    *(unsigned *)out = flags | (many && (f->accepts & SRV_F_LIST) ? SRV_FLAGS_LIST : 0);
     return true;
 }
 
@@ -242,10 +290,12 @@ static bool read_flags(srv_decoder *d, const srv_field *f, void *out) {
 
 static bool refuse_union(srv_decoder *d, const srv_field *f) {
     char expected[400];
-    const char *parts[3];
+    const char *parts[4];
     size_t at = 0, count = 0, room = sizeof expected, names = 0;
     if (f->accepts & (SRV_U_NUMBER | SRV_U_INT))
         parts[count++] = f->accepts & SRV_U_NUMBER ? "a number" : "an integer";
+    if (f->accepts & SRV_U_TRUE)
+        parts[count++] = "true";
     if (f->accepts & SRV_U_FALSE)
         parts[count++] = "false";
     if (f->accepts & SRV_U_INTS)
@@ -292,6 +342,8 @@ static bool read_union(srv_decoder *d, const srv_field *f, void *out) {
         ok = read_union_number(d, f, &read);
     } else if ((f->accepts & SRV_U_FALSE) && srv_scan_word(&d->s, "false")) {
         read.is = SRV_U_FALSE;
+    } else if ((f->accepts & SRV_U_TRUE) && srv_scan_word(&d->s, "true")) {
+        read.is = SRV_U_TRUE;
     } else {
         ok = refuse_union(d, f);
     }
@@ -309,7 +361,8 @@ static srv_read_fn *reader_of(const srv_field *f);
 static bool refuse_object(srv_decoder *d, const srv_field *f) {
     enum { SHOWN = 4 };
     char text[256];
-    size_t n = (size_t)snprintf(text, sizeof text, "%s",
+    size_t n = (size_t)snprintf(text, sizeof text, "%s%s",
+                                f->accepts & SRV_O_STRINGS ? "a list of strings or " : "",
                                 f->accepts & SRV_O_NAME ? "a name or an object" : "an object");
     const srv_field *field = f->fields;
     for (; field->name && field < f->fields + SHOWN && n < sizeof text; field++)
@@ -320,8 +373,22 @@ static bool refuse_object(srv_decoder *d, const srv_field *f) {
     return srv_refuse_value(d, SRV_TYPE, text);
 }
 
+/* Reads a list of strings as the value of each field of the object. */
+static bool read_strings_object(srv_decoder *d, const srv_field *f, void *out) {
+    srv_strings strings;
+    if (!read_strings(d, f, &strings))
+        return false;
+    for (const srv_field *g = f->fields; g->name; g++) {
+        *srv_given_word(f, out) |= (uint64_t)1 << (g - f->fields);
+        *(srv_strings *)(void *)((char *)out + g->offset) = strings;
+    }
+    return true;
+}
+
 static bool read_nested(srv_decoder *d, const srv_field *f, void *out) {
     const srv_field *first = f->fields;
+    if ((f->accepts & SRV_O_STRINGS) && *d->s.p == '[')
+        return read_strings_object(d, f, out);
     const bool name = f->kind == SRV_OBJECT && (f->accepts & SRV_O_NAME) && *d->s.p == '"';
     uint64_t *given = srv_given_word(f, out);
     if (!name && *d->s.p != '{')
@@ -335,15 +402,24 @@ static bool read_nested(srv_decoder *d, const srv_field *f, void *out) {
 
 static bool read_objects(srv_decoder *d, const srv_field *f, void *out) {
     list l = {.size = f->size};
-    if (*d->s.p != '[')
+    const bool many = *d->s.p == '[';
+    const bool strings = many && (f->accepts & SRV_O_STRINGS) && first_inside(d) == '"';
+    const bool single = (f->accepts & SRV_O_SINGLE) && (!many || strings);
+    if (!many && !single)
         return srv_refuse_value(d, SRV_TYPE, "a list of objects");
-    if (!read_list(d, f, read_nested, most_of(f), &l))
+    if (single) {
+        if (!grow(d, &l) || !read_nested(d, f, l.items))
+            return false;
+        l.count = 1;
+    } else if (!read_list(d, f, read_nested, most_of(f), &l)) {
         return false;
-    *(srv_objects *)out = (srv_objects){l.items, l.count};
+    }
+    *(srv_objects *)out = (srv_objects){l.items, l.count, single};
     return true;
 }
 
 static bool read_tensor(srv_decoder *d, const srv_field *f, void *out) {
+    d->s.ragged = f->ragged;
     return srv_tensor_read(&d->s, f->accepts, out);
 }
 
@@ -354,6 +430,7 @@ static srv_read_fn *reader_of(const srv_field *f) {
         [SRV_TENSOR] = read_tensor,     [SRV_INTS] = read_ints,       [SRV_STRINGS] = read_strings,
         [SRV_TEXTS] = read_texts,       [SRV_WORDS] = read_words,     [SRV_OBJECT] = read_nested,
         [SRV_OBJECTS] = read_objects,   [SRV_UNION] = read_union,     [SRV_RAW] = srv_read_raw,
+        [SRV_LISTS] = read_int_lists,   [SRV_RANGES] = read_ranges,
     };
     return readers[f->kind];
 }

@@ -32,14 +32,17 @@ typedef enum srv_kind {
     SRV_REAL,    /* double: a finite number within min … max */
     SRV_STRING,  /* const char *: a string */
     SRV_ENUM,    /* int, or an enumeration of its size: a name; stored as first + its index */
-    SRV_FLAGS,   /* unsigned: a list of names, or one name; name i of choices sets bit i */
+    SRV_FLAGS,   /* unsigned: a list of names, or one name; name i of choices sets bit i; accepts
+                  * has SRV_F_* bits */
     SRV_TENSOR,  /* attn_tensor; accepts has SRV_T_* bits */
     SRV_INTS,    /* srv_ints: a list of integers */
+    SRV_RANGES,  /* srv_ranges: [from, to], an index, or text; accepts has SRV_R_* bits */
     SRV_STRINGS, /* srv_strings: a list of strings */
     SRV_TEXTS,   /* srv_strings: a string, or a list of strings */
     SRV_WORDS,   /* srv_words: a list of strings, or a list of such lists */
+    SRV_LISTS,   /* srv_int_lists: a list of integers, or a list of such lists */
     SRV_OBJECT,  /* a struct with the table `fields`: an object; accepts has SRV_O_* bits */
-    SRV_OBJECTS, /* srv_objects: a list of objects with the table `fields` */
+    SRV_OBJECTS, /* srv_objects: a list of objects with the table `fields`; accepts SRV_O_* too */
     SRV_UNION,   /* srv_union: a value of one of several types; accepts has SRV_U_* bits */
     SRV_RAW,     /* const char *: any value; the address where it begins in the text, unchecked */
 } srv_kind;
@@ -50,30 +53,55 @@ enum {
     SRV_T_REAL = 1,   /* numbers */
     SRV_T_BOOL = 2,   /* true and false; not mixed with numbers */
     SRV_T_INT = 4,    /* integers, exact to 64 bits */
-    SRV_T_NEGINF = 8, /* null, which stands for -infinity, among numbers */
+    SRV_T_NEGINF = 8, /* null or -Infinity, which stand for -infinity, among numbers */
 };
 /* How an object may also be written. */
 enum {
-    SRV_O_NAME = 1, /* as a string, which is the value of the object's first field */
+    SRV_O_NAME = 1,    /* as a string, which is the value of the object's first field */
+    SRV_O_STRINGS = 2, /* as a list of strings, which is the value of each field of the object */
+    /* For OBJECTS: a single object in place of a list; srv_objects.single is set. With
+     * SRV_O_STRINGS a list of strings counts as one object too. */
+    SRV_O_SINGLE = 4,
 };
+/* What a list of names sets besides their bits. */
+enum {
+    SRV_F_LIST = 1, /* the bit SRV_FLAGS_LIST, to tell a list of one name from the name */
+};
+#define SRV_FLAGS_LIST (1u << 31)
 /* What a boolean means. */
 enum {
     SRV_B_BEYOND = 1, /* true allows numbers beyond their float type (srv_beyond in container.h) */
     SRV_B_NOT = 2, /* the struct's member has the opposite meaning: JSON true is stored as false */
 };
+/* How many ranges the text of SRV_RANGES may have. */
+enum {
+    SRV_R_MANY = 1, /* several, such as "5,9,100:104"; without the bit one, such as "5" or "5:9" */
+};
 /* The types of a union. */
 enum {
-    SRV_U_FALSE = 1, /* false, but not true */
+    SRV_U_FALSE = 1,
     SRV_U_NUMBER = 2,
     SRV_U_INT = 4,    /* an integer; together with SRV_U_NUMBER any number is allowed */
     SRV_U_STRING = 8, /* a name of choices */
     SRV_U_INTS = 16,  /* a list of integers */
+    SRV_U_TRUE = 32,
 };
 
 typedef struct srv_ints {
     int64_t *values;
     size_t count;
 } srv_ints;
+/* Half-open ranges from … to - 1, in the order in which they were given. The index i
+ * alone is the range from i to i + 1. The decoder does not check that from < to; srv_range in
+ * api/scope.h does. */
+typedef struct srv_bounds {
+    int64_t from, to;
+} srv_bounds;
+typedef struct srv_ranges {
+    srv_bounds *items;
+    size_t count;
+    const char *text; /* as it was given, for problems: "[5, 9]" or "5:9" */
+} srv_ranges;
 typedef struct srv_strings {
     const char **values;
     size_t count;
@@ -82,9 +110,14 @@ typedef struct srv_words {
     srv_strings *lists;
     size_t count;
 } srv_words;
+typedef struct srv_int_lists {
+    srv_ints *lists;
+    size_t count;
+} srv_int_lists;
 typedef struct srv_objects {
     void *items;
     size_t count;
+    bool single; /* the one item was written without a list around it */
 } srv_objects;
 typedef struct srv_union {
     unsigned is;     /* the SRV_U_* bit of the type that was given; 0: the field is absent */
@@ -98,12 +131,14 @@ typedef struct srv_union {
 typedef struct srv_field {
     const char *name; /* of the JSON member */
     srv_kind kind;
-    size_t offset;                  /* of the member in the struct, in bytes */
-    const char *doc;                /* one sentence for openapi.json and the README */
-    const char *mistaken;           /* a wrong name for this field that people try; NULL: none */
-    unsigned accepts;               /* SRV_T_*, SRV_O_*, SRV_B_* or SRV_U_* bits, by the kind */
-    const char *const *choices;     /* for ENUM, FLAGS and UNION: the names, ended by NULL */
-    int first;                      /* for ENUM: the value of the first choice */
+    size_t offset;   /* of the member in the struct, in bytes */
+    const char *doc; /* one sentence for openapi.json and the README */
+    /* For TENSOR: what to do about sequences of different lengths, in problems; NULL: nothing */
+    const char *ragged;
+    const char *example;        /* a value as JSON, for openapi.json; NULL: none */
+    unsigned accepts;           /* SRV_T_*, SRV_O_*, SRV_F_*, SRV_B_*, SRV_R_* or SRV_U_* bits */
+    const char *const *choices; /* for ENUM, FLAGS and UNION: the names, ended by NULL */
+    int first;                  /* for ENUM: the value of the first choice */
     const struct srv_field *fields; /* for OBJECT and OBJECTS: the table of the object */
     /* For OBJECT: offset of the object's word of given bits, in the struct around the object. 0:
      * the object begins with its word. */
@@ -138,13 +173,14 @@ static inline uint64_t *srv_given_word(const srv_field *f, void *object) {
 bool srv_decode(srv_request *req, const srv_field *fields, void *out);
 
 /* Decodes the query string of the request into *out, with the same bounds and problems as for
- * bodies. Lists are written as 1,2,3 and ranges as 0:256. The fields of a nested object are
+ * bodies. Lists are written as 1,2,3 and ranges as 0:256 or 5,9,100:104. The fields of a nested object are
  * parameters like the other fields, without the object's name. false: a problem is set. */
 bool srv_decode_query(srv_request *req, const srv_field *fields, void *out);
 
 /* Returns the row whose name is the n bytes at `name`. NULL: there is none. */
 const srv_field *srv_find_field(const srv_field *fields, const char *name, size_t n);
-/* Sets the problem for a name that no row has. It suggests the row with the most similar name. */
+/* Sets the problem for a name that no row has. It suggests the row that other libraries call so
+ * (aliases.h), or else the row with the most similar name. */
 void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
                        const srv_field *fields);
 

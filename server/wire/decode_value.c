@@ -8,6 +8,7 @@
 
 #include "config/nearest.h"
 #include "number/number.h"
+#include "wire/aliases.h"
 
 enum { FOUND_ROOM = 96 };
 
@@ -108,9 +109,14 @@ static bool refuse_choice(srv_decoder *d, const srv_field *f, const char *string
         at += (size_t)snprintf(expected + at, sizeof expected - at, "%s\"%s\"", i ? ", " : "",
                                f->choices[i]);
     const char *found = found_text(d, text);
+    const srv_alias *alias = string ? srv_alias_of_choice(string, f->choices) : NULL;
     const char *near =
-        string ? srv_nearest(string, f->choices, srv_count_choices(f->choices)) : NULL;
-    if (found)
+        string && !alias ? srv_nearest(string, f->choices, srv_count_choices(f->choices)) : NULL;
+    if (found && alias)
+        srv_problem(d->s.req, SRV_VALUE, d->s.path.text,
+                    "expected %s, found %s; here it is called \"%s\", because %s", expected, found,
+                    alias->name, alias->why);
+    else if (found)
         srv_problem(d->s.req, string ? SRV_VALUE : SRV_TYPE, d->s.path.text,
                     "expected %s, found %s%s%s%s", expected, found, near ? "; did you mean \"" : "",
                     near ? near : "", near ? "\"?" : "");
@@ -275,4 +281,52 @@ bool srv_read_raw(srv_decoder *d, const srv_field *f, void *out) {
         }
     } while (depth > 0 || !(ends || strchr(",}] \n\r\t", *s->p)));
     return true;
+}
+
+/* --- ranges --- */
+
+/* Reads "from:to" or an index at *p, and moves *p behind it. false: there is neither. */
+static bool read_bounds(const char **p, srv_bounds *out) {
+    int64_t ends[2] = {0, 0};
+    size_t n = 0;
+    for (; n < 2; n++) {
+        const size_t digits = strspn(*p, "0123456789");
+        if (digits == 0 || digits > 15 || (**p == '0' && digits > 1))
+            return false;
+        for (size_t i = 0; i < digits; i++)
+            ends[n] = 10 * ends[n] + (*(*p)++ - '0');
+        if (n == 1 || **p != ':')
+            break;
+        ++*p;
+    }
+    *out = (srv_bounds){ends[0], n ? ends[1] : ends[0] + 1};
+    return true;
+}
+
+bool srv_read_ranges_text(srv_decoder *d, const srv_field *f, void *out) {
+    const bool many = f->accepts & SRV_R_MANY;
+    const char *start = d->s.p, *text;
+    size_t most = 1, n = 0;
+    if (!srv_read_string(d, f, &text))
+        return false;
+    for (const char *p = text; *p; p++)
+        most += *p == ',';
+    srv_bounds *items = attn_arena_zeroed(d->s.req->arena, most, sizeof *items);
+    if (!items)
+        return srv_refuse_memory(d);
+    for (const char *p = text; read_bounds(&p, &items[n]); p++) {
+        n++;
+        if (!*p) {
+            *(srv_ranges *)out = (srv_ranges){items, n, text};
+            return true;
+        }
+        if (!many || *p != ',')
+            break;
+    }
+    d->s.p = start;
+    return srv_refuse_value(
+        d, SRV_VALUE,
+        many ? "\"5\", \"5:9\" or a list of them such as \"5,9,100:104\" (from:to, "
+               "without the end)"
+             : "\"5\" or \"5:9\" (from:to, without the end)");
 }

@@ -41,6 +41,9 @@ srv_read_fn srv_read_raw;
 /* Reads an integer of 64 bits. The range of the row does not apply. */
 srv_read_fn srv_read_any_int;
 
+/* Reads the ranges of a string such as "5,9,100:104" (SRV_RANGES). */
+srv_read_fn srv_read_ranges_text;
+
 /* A JSON number as a double and, if it is integral, as an integer. */
 typedef struct srv_number {
     double x;

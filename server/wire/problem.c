@@ -144,6 +144,21 @@ static const char *place_of_deadline(const srv_request *req, problem_limit *limi
     return NULL;
 }
 
+/* Appends to the detail of a passed deadline which limit it was and where it is set. */
+static void name_deadline(const srv_request *req, const problem_limit *limit, char *detail,
+                          size_t room) {
+    const size_t used = strlen(detail);
+    if (limit)
+        snprintf(detail + used, room - used,
+                 "; the limit is %.17g ms, the setting %s of the service", limit->value,
+                 limit->setting);
+    else if (req->own_deadline)
+        snprintf(detail + used, room - used, "; the limit is %.17g %s, %s of the request",
+                 (double)(req->control.deadline_ns - req->start_ns) / (req->only_400 ? 1e3 : 1e6),
+                 req->only_400 ? "us" : "ms",
+                 req->only_400 ? "the parameter timeout" : "timeout_ms");
+}
+
 /* Makes the body of the problem and sets it as the reply. */
 static void reply_problem(srv_request *req, srv_code code, const char *pointer,
                           const problem_limit *limit, const char *format, va_list args) {
@@ -167,6 +182,8 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
                                 place.name ? "%.200s (%.80s): " : "%.200s: ", pointer, place.name);
     if (vsnprintf(detail + lead, sizeof detail - lead, format, args) < 0)
         memcpy(detail, "", 1);
+    if (code == SRV_DEADLINE)
+        name_deadline(req, of_time.setting ? &of_time : NULL, detail, sizeof detail);
     lead = strlen(detail);
     /* The text names the tensor's type in the library; the client knows the protocol's type. */
     if (place.type && code == SRV_DTYPE)

@@ -101,17 +101,18 @@ static void put_string(attn_text *t, const char *text) {
     attn_text_add(t, "\"%s\"", escaped);
 }
 
-/* Writes "1,2,3" or "0:256" as a JSON list. An item that is not a number is written as a string; if
- * the field wants numbers, srv_decode refuses the string. */
-static void put_list(attn_text *t, const srv_request *req, const char *text) {
+/* Writes "1,2,3" as a JSON list. An item of a list of strings, and an item that is not a number, is
+ * written as a string; if the field wants numbers, srv_decode refuses the string. */
+static void put_list(attn_text *t, const srv_request *req, const srv_field *f, const char *text) {
+    const bool strings = f->kind == SRV_STRINGS;
     attn_text_add(t, "[");
     for (size_t i = 0; *text; i++) {
-        const size_t n = strcspn(text, ",:");
+        const size_t n = strcspn(text, ",");
         const char *item = attn_arena_text(req->arena, text, n);
         attn_text_add(t, "%s", i ? "," : "");
         if (!item)
             t->failed = true;
-        else if (is_number(item))
+        else if (!strings && is_number(item))
             attn_text_add(t, "%s", item);
         else
             put_string(t, item);
@@ -121,7 +122,7 @@ static void put_list(attn_text *t, const srv_request *req, const char *text) {
 }
 
 static bool may_be_list(const srv_field *f, const char *text) {
-    if (f->kind == SRV_INTS || f->kind == SRV_FLAGS)
+    if (f->kind == SRV_INTS || f->kind == SRV_FLAGS || f->kind == SRV_STRINGS)
         return true;
     return f->kind == SRV_UNION && (f->accepts & SRV_U_INTS) &&
            (strpbrk(text, ",:") || is_number(text));
@@ -130,11 +131,11 @@ static bool may_be_list(const srv_field *f, const char *text) {
 static void put_value(attn_text *t, const srv_request *req, const pair *p) {
     const srv_field *f = p->field;
     const bool truth = strcmp(p->value, "true") == 0 || strcmp(p->value, "false") == 0;
-    const bool text = f && (f->kind == SRV_STRING || f->kind == SRV_ENUM);
+    const bool text = f && (f->kind == SRV_STRING || f->kind == SRV_ENUM || f->kind == SRV_RANGES);
     put_string(t, p->name);
     attn_text_add(t, ":");
     if (f && may_be_list(f, p->value))
-        put_list(t, req, p->value);
+        put_list(t, req, f, p->value);
     else if (!text && (truth || is_number(p->value)))
         attn_text_add(t, "%s", p->value);
     else

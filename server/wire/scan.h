@@ -30,6 +30,7 @@ typedef struct srv_scan {
     const char *start, *end; /* the text; a NUL stands at `end` */
     const char *p;           /* the cursor */
     const char *of;          /* what problems call the text; NULL: "the body" */
+    const char *ragged;      /* srv_field.ragged of the tensor that is read; NULL: none */
     srv_path path;
     size_t depth, max_depth; /* open lists and objects, and how many there may be */
     srv_beyond beyond;       /* the first number beyond its float type (container.h) */

@@ -224,8 +224,10 @@ static bool read_boolean(reader *l, size_t i) {
     return true;
 }
 
-static bool read_null(reader *l, size_t i) {
-    if (!(l->accepts & SRV_T_NEGINF) || !srv_scan_word(l->s, "null"))
+/* Reads -infinity: null, or -Infinity, which is not JSON but what Python's json module writes. */
+static bool read_negative_infinity(reader *l, size_t i) {
+    if (!(l->accepts & SRV_T_NEGINF) ||
+        !(srv_scan_word(l->s, "null") || srv_scan_word(l->s, "-Infinity")))
         return false;
     srv_tensor_store(l->data, l->dtype, i, -(double)INFINITY);
     return true;
@@ -252,7 +254,7 @@ static bool read_element(reader *l, size_t i) {
         value = p ? (double)single : 0;
     }
     if (!p)
-        return read_null(l, i);
+        return read_negative_infinity(l, i);
     if (!isfinite(value) ||
         (l->dtype == ATTN_F16 && fabs(value) >= 65520)) /* rounds to 2^16, beyond float16 */
         return false;
@@ -337,8 +339,9 @@ static bool refuse_ragged(reader *l, int level, size_t found) {
         push_place(l, level - 1, l->index[level - 1]);
     const char *what = level + 1 < l->rank ? "list" : l->dtype == ATTN_BOOL ? "boolean" : "number";
     srv_problem(s->req, SRV_SHAPE, s->path.text,
-                "%s has %zu %s%s, expected %zu as in those before it", s->path.text, found, what,
-                found == 1 ? "" : "s", l->dims[level]);
+                "%s has %zu %s%s, expected %zu as in those before it%s%s", s->path.text, found,
+                what, found == 1 ? "" : "s", l->dims[level], s->ragged ? ": " : "",
+                s->ragged ? s->ragged : "");
     return false;
 }
 

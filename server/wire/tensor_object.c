@@ -1,6 +1,8 @@
 /* Reads a tensor that is written as an object with shape, dtype and a source of elements
  * (tensor_read.h). The members may come in any order. Therefore the whole object is read first, and
  * the elements afterwards, when shape and dtype are known. */
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "config/nearest.h"
@@ -8,10 +10,10 @@
 #include "number/number.h"
 #include "wire/tensor_read.h"
 
-enum { SHAPE, DTYPE, DATA, BASE64, RANDOM, FILL, SEED, KEYS };
+enum { SHAPE, DTYPE, DATA, BASE64, RANDOM, INIT, FILL, SEED, STD, SLOPE, KEYS };
 
-static const char *const keys[KEYS] = {"shape",  "dtype", "data", "base64",
-                                       "random", "fill",  "seed"};
+static const char *const keys[KEYS] = {"shape", "dtype", "data", "base64", "random",
+                                       "init",  "fill",  "seed", "std",    "a"};
 
 /* What the members of the object say. */
 typedef struct description {
@@ -22,8 +24,7 @@ typedef struct description {
     const char *data, *data_end; /* where the list of the member data has its '[' and its ']' */
     const char *from, *to;       /* the text of base64 between its quotes */
     bool escaped;                /* this text has JSON escapes */
-    srv_name what;               /* the value of random or fill */
-    int64_t seed;
+    srv_literal literal;         /* what random, init and fill say */
 } description;
 
 static bool has(const description *d, int key) {
@@ -135,9 +136,19 @@ static bool read_base64(srv_scan *s, description *d) {
 }
 
 static bool read_seed(srv_scan *s, description *d) {
-    const char *p = attn_read_i64(s->p, s->end, &d->seed);
+    const char *p = attn_read_i64(s->p, s->end, &d->literal.seed);
     if (!p)
         return refuse_type(s, "an integer of 64 bits");
+    s->p = p;
+    return true;
+}
+
+static bool read_number(srv_scan *s, double least, const char *expected, double *out) {
+    double v;
+    const char *p = attn_read_f64(s->p, s->end, &v);
+    if (!p || !isfinite(v) || v < least)
+        return refuse_type(s, expected);
+    *out = v;
     s->p = p;
     return true;
 }
@@ -154,8 +165,14 @@ static bool read_member(srv_scan *s, int key, unsigned accepts, description *d) 
         return read_base64(s, d);
     case SEED:
         return read_seed(s, d);
+    case STD:
+        d->literal.has_std = true;
+        return read_number(s, 0, "a standard deviation, a number of 0 or more", &d->literal.std);
+    case SLOPE:
+        d->literal.has_a = true;
+        return read_number(s, -DBL_MAX, "a number", &d->literal.a);
     default:
-        return read_text(s, &d->what);
+        return read_text(s, &d->literal.what);
     }
 }
 
@@ -168,7 +185,7 @@ static bool find_key(srv_scan *s, const srv_name *name, int *key) {
     srv_problem(
         s->req, SRV_UNKNOWN_FIELD, s->path.text,
         "\"%s\" is no field of a tensor%s%s%s: it has shape, dtype and one of data, base64, "
-        "random (with seed), fill",
+        "random (with seed and std), init (with seed and a), fill",
         name->text, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
     return false;
 }
@@ -200,16 +217,20 @@ static bool read_members(srv_scan *s, unsigned accepts, description *d) {
 
 /* Checks that the object has a shape and exactly one source of elements. */
 static bool check_members(srv_scan *s, const description *d) {
-    int sources = has(d, DATA) + has(d, BASE64) + has(d, RANDOM) + has(d, FILL);
+    int sources = has(d, DATA) + has(d, BASE64) + has(d, RANDOM) + has(d, INIT) + has(d, FILL);
     if (!has(d, SHAPE))
         srv_problem(s->req, SRV_SHAPE, s->path.text,
                     "expected \"shape\" in a tensor written as an object");
     else if (sources != 1)
         srv_problem(s->req, SRV_VALUE, s->path.text,
-                    "expected one of data, base64, random and fill beside shape, found %d",
+                    "expected one of data, base64, random, init and fill beside shape, found %d",
                     sources);
-    else if (has(d, SEED) && !has(d, RANDOM))
-        srv_problem(s->req, SRV_VALUE, s->path.text, "\"seed\" belongs to \"random\"");
+    else if (has(d, SEED) && !has(d, RANDOM) && !has(d, INIT))
+        srv_problem(s->req, SRV_VALUE, s->path.text, "\"seed\" belongs to \"random\" and \"init\"");
+    else if (has(d, STD) && !has(d, RANDOM))
+        srv_problem(s->req, SRV_VALUE, s->path.text, "\"std\" belongs to \"random\"");
+    else if (has(d, SLOPE) && !has(d, INIT))
+        srv_problem(s->req, SRV_VALUE, s->path.text, "\"a\" belongs to \"init\"");
     else
         return true;
     return false;
@@ -291,171 +312,6 @@ static bool load_base64(srv_scan *s, const description *d, attn_tensor *t, size_
     return true;
 }
 
-/* --- random and fill ---
- *
- * A few bytes of text can ask for gigabytes of elements. Therefore the workers of the pool write
- * the elements in pieces. Between two pieces the pool checks the deadline and the cancel flag, and
- * works for other requests. */
-
-static bool refuse_name(srv_scan *s, const char *field, const char *expected,
-                        const srv_name *found) {
-    srv_path_key(&s->path, field, strlen(field));
-    srv_problem(s->req, SRV_VALUE, s->path.text, "expected %s, found \"%s\"", expected,
-                found->text);
-    return false;
-}
-
-/* How to compute the elements. Element i depends only on i, so pieces can be written in any order.
- */
-typedef struct filling {
-    const attn_tensor *t;
-    size_t count;  /* number of elements */
-    uint64_t seed; /* of random elements */
-    bool normal;   /* random elements are normally distributed; false: uniformly */
-    void (*fill)(const struct filling *f, size_t first, size_t n); /* writes n elements */
-} filling;
-
-enum { PIECE = 65536 }; /* elements of a piece */
-
-static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
-    const filling *f = ctx;
-    size_t first = index * PIECE, left = f->count - first;
-    (void)lane;
-    (void)err;
-    f->fill(f, first, left < PIECE ? left : PIECE);
-    return ATTN_OK;
-}
-
-static bool fill_all(srv_scan *s, filling *f) {
-    attn_error err;
-    size_t pieces = f->count / PIECE + (f->count % PIECE != 0);
-    if (!attn_pool_run(srv_request_pool(s->req), pieces, fill_piece, f, &s->req->control, &err))
-        return true;
-    srv_problem_error(s->req, &err);
-    return false;
-}
-
-static void fill_random(const filling *f, size_t first, size_t n) {
-    void (*fill)(float *, size_t, uint64_t, uint64_t) =
-        f->normal ? attn_rng_fill_normal : attn_rng_fill_uniform;
-    double (*number)(uint64_t, uint64_t) = f->normal ? attn_rng_normal : attn_rng_uniform;
-    float run[256];
-    if (f->t->dtype == ATTN_F32) {
-        fill((float *)f->t->data + first, n, f->seed, first);
-        return;
-    }
-    for (size_t i = first, end = first + n; i < end; i += 256) {
-        size_t some = end - i < 256 ? end - i : 256;
-        if (f->t->dtype != ATTN_F64) {
-            fill(run, some, f->seed, i);
-            srv_tensor_narrow(f->t->data, f->t->dtype, i, run, some);
-            continue;
-        }
-        for (size_t k = 0; k < some; k++)
-            ((double *)f->t->data)[i + k] = number(f->seed, i + k);
-    }
-}
-
-static bool load_random(srv_scan *s, const srv_name *what, int64_t seed, attn_tensor *t) {
-    filling f = {
-        .t = t, .seed = (uint64_t)seed, .normal = srv_name_is(what, "normal"), .fill = fill_random};
-    attn_tensor_count(t, &f.count);
-    if (!f.normal && !srv_name_is(what, "uniform"))
-        return refuse_name(s, "random", "\"normal\" or \"uniform\"", what);
-    if (t->dtype == ATTN_F32 || t->dtype == ATTN_F16 || t->dtype == ATTN_BF16 ||
-        t->dtype == ATTN_F64)
-        return fill_all(s, &f);
-    srv_path_key(&s->path, "random", 6);
-    srv_problem(s->req, SRV_DTYPE, s->path.text,
-                "expected float32, float16, bfloat16 or float64 for random elements, found %s",
-                attn_dtype_name(t->dtype));
-    return false;
-}
-
-/* Returns the largest integer up to which the type represents every integer from 0 on. */
-static double last_exact(attn_dtype dtype) {
-    switch (dtype) {
-    case ATTN_F32:
-        return 16777216;
-    case ATTN_F16:
-        return 2048;
-    case ATTN_BF16:
-        return 256;
-    case ATTN_I32:
-        return INT32_MAX;
-    case ATTN_U8:
-        return UINT8_MAX;
-    case ATTN_BOOL:
-        return 1;
-    default:
-        return 9007199254740992.0; /* 2^53 */
-    }
-}
-
-static void fill_zeros(const filling *f, size_t first, size_t n) {
-    size_t size = attn_dtype_size(f->t->dtype);
-    memset((char *)f->t->data + first * size, 0, n * size);
-}
-
-static void fill_ones(const filling *f, size_t first, size_t n) {
-    for (size_t i = first; i < first + n; i++)
-        srv_tensor_store(f->t->data, f->t->dtype, i, 1);
-}
-
-static void fill_arange(const filling *f, size_t first, size_t n) {
-    for (size_t i = first; i < first + n; i++)
-        srv_tensor_store(f->t->data, f->t->dtype, i, (double)i);
-}
-
-/* Element (r, r) of matrix m is number m * rows * cols + r * (cols + 1). */
-static void fill_eye(const filling *f, size_t first, size_t n) {
-    const attn_tensor *t = f->t;
-    size_t rows = t->dims[t->rank - 2], cols = t->dims[t->rank - 1];
-    size_t size = rows * cols, diagonal = rows < cols ? rows : cols, end = first + n;
-    fill_zeros(f, first, n);
-    for (size_t start = first - first % size; start < end; start += size) {
-        size_t r = first > start ? (first - start + cols) / (cols + 1) : 0;
-        for (; r < diagonal && start + r * (cols + 1) < end; r++)
-            srv_tensor_store(t->data, t->dtype, start + r * (cols + 1), 1);
-    }
-}
-
-static bool check_arange(srv_scan *s, const attn_tensor *t, size_t count) {
-    if (count == 0 || (double)(count - 1) <= last_exact(t->dtype))
-        return true;
-    srv_path_key(&s->path, "fill", 4);
-    srv_problem(s->req, SRV_VALUE, s->path.text,
-                "expected at most %.0f elements, of which %s holds each index, found %zu",
-                last_exact(t->dtype) + 1, attn_dtype_name(t->dtype), count);
-    return false;
-}
-
-static bool check_eye(srv_scan *s, const attn_tensor *t) {
-    if (t->rank >= 2)
-        return true;
-    srv_path_key(&s->path, "fill", 4);
-    srv_problem(s->req, SRV_SHAPE, s->path.text, "expected 2 axes or more for \"eye\", found 1");
-    return false;
-}
-
-static bool load_fill(srv_scan *s, const srv_name *what, attn_tensor *t) {
-    filling f = {.t = t};
-    attn_tensor_count(t, &f.count);
-    if (srv_name_is(what, "arange"))
-        f.fill = fill_arange;
-    else if (srv_name_is(what, "eye"))
-        f.fill = fill_eye;
-    else if (srv_name_is(what, "zeros"))
-        f.fill = fill_zeros;
-    else if (srv_name_is(what, "ones"))
-        f.fill = fill_ones;
-    else
-        return refuse_name(s, "fill", "\"zeros\", \"ones\", \"eye\" or \"arange\"", what);
-    if (f.fill == fill_arange && !check_arange(s, t, f.count))
-        return false;
-    return (f.fill != fill_eye || check_eye(s, t)) && fill_all(s, &f);
-}
-
 /* --- the object --- */
 
 /* Sets *count to the number of elements, and checks that a tensor of this shape would fit into the
@@ -486,9 +342,11 @@ bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out) {
                                 : (t.data = srv_tensor_take(s, dtype, count)) != NULL;
     t = attn_tensor_dense(t.data, dtype, d.rank, d.dims);
     if (ok && has(&d, RANDOM))
-        ok = load_random(s, &d.what, d.seed, &t);
+        ok = srv_tensor_random(s, &d.literal, &t);
+    if (ok && has(&d, INIT))
+        ok = srv_tensor_init(s, &d.literal, &t);
     if (ok && has(&d, FILL))
-        ok = load_fill(s, &d.what, &t);
+        ok = srv_tensor_fill(s, &d.literal, &t);
     if (!ok)
         return false;
     srv_path_back(&s->path, mark);

@@ -7,7 +7,13 @@
  *   data     a flat list
  *   base64   little-endian bytes
  *   random   "normal" or "uniform"; element i is random number i of the member seed (default 0),
- *            see attn/rng.h
+ *            see attn/rng.h. With the member std, the standard deviation, element i is
+ *            std * normal(seed, i), or sqrt(12) * std * (uniform(seed, i) - 1/2)
+ *   init     initial values of a weight [fan_out, fan_in] as torch.nn.init computes their spread:
+ *            "xavier_uniform" in ±sqrt(6 / (fan_in + fan_out)), "xavier_normal" with std
+ *            sqrt(2 / (fan_in + fan_out)), "kaiming_uniform" in ±sqrt(6 / ((1 + a^2) fan_in)),
+ *            "kaiming_normal" with std sqrt(2 / ((1 + a^2) fan_in)). The default of the member a is
+ *            sqrt(5), as torch.nn.Linear calls kaiming_uniform, so the bound is 1/sqrt(fan_in)
  *   fill     "zeros", "ones", "eye" (a 1 on the diagonal of the last two axes), or
  *            "arange" (0, 1, 2, … in row-major order) */
 #ifndef SRV_TENSOR_READ_H
@@ -24,15 +30,27 @@ bool srv_tensor_read(srv_scan *s, unsigned accepts, attn_tensor *out);
  * numbers for the others. false: a problem is set. */
 bool srv_tensor_list(srv_scan *s, attn_dtype dtype, attn_tensor *out);
 
-/* --- only for tensor_list.c, tensor_pieces.c and tensor_object.c --- */
+/* --- only for tensor_list.c, tensor_pieces.c, tensor_object.c and tensor_literal.c --- */
 
 /* Reads the tensor at the cursor, which is written as an object. false: a problem is set. */
 bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out);
+/* What the members random, init and fill of a tensor and those that belong to them say. */
+typedef struct srv_literal {
+    srv_name what; /* the value of random, init or fill */
+    int64_t seed;
+    bool has_std, has_a; /* std and a were sent */
+    double std, a;
+} srv_literal;
+/* Write the elements of a dense tensor. srv_tensor_random and srv_tensor_init need a floating-point
+ * type. false: a problem is set. */
+bool srv_tensor_random(srv_scan *s, const srv_literal *l, attn_tensor *t);
+bool srv_tensor_init(srv_scan *s, const srv_literal *l, attn_tensor *t);
+bool srv_tensor_fill(srv_scan *s, const srv_literal *l, attn_tensor *t);
 /* Smallest text in bytes that several workers read. */
 enum { SRV_TENSOR_LARGE = 1 << 19 };
 /* Reads large nested lists of float32 by several workers. Returns false without a problem, and with
- * the cursor unmoved, if the text is small, invalid or written in an unusual way; then the caller
- * must read it. */
+ * the cursor unmoved, if the text is small, invalid or written in an unusual way, or if there is
+ * one worker, no memory or no time left; then the caller must read it. */
 bool srv_tensor_in_pieces(srv_scan *s, attn_tensor *out);
 /* Returns the element type for the lists at p without "dtype", by what is accepted and by the first
  * element. */

@@ -17,8 +17,9 @@ def nested(draw, *shape):
     """Numbers in nested lists, or one of the other forms of a tensor."""
     form = draw(st.sampled_from(["lists", "lists", "data", "random", "fill"]))
     if form == "random":
-        return {"shape": list(shape), "random": draw(st.sampled_from(["normal", "uniform"])),
-                "seed": draw(st.integers(0, 2**31))}
+        literal = {"shape": list(shape), "random": draw(st.sampled_from(["normal", "uniform"])),
+                   "seed": draw(st.integers(0, 2**31))}
+        return literal | ({"std": draw(st.floats(0, 4))} if draw(st.booleans()) else {})
     if form == "fill":
         return {"shape": list(shape), "fill": draw(st.sampled_from(["zeros", "ones", "arange"]))}
     flat = draw(st.lists(NUMBERS, min_size=int(np.prod(shape)), max_size=int(np.prod(shape))))

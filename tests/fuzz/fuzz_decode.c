@@ -18,6 +18,7 @@ typedef struct input {
     item one;
     srv_union offset;
     srv_ints ints;
+    srv_ranges ranges;
     srv_strings words;
     const char *name;
     unsigned parts;
@@ -55,6 +56,10 @@ static const srv_field fields[] = {
      .accepts = SRV_U_FALSE | SRV_U_INT | SRV_U_NUMBER | SRV_U_INTS | SRV_U_STRING,
      .choices = choices},
     {.name = "ints", .kind = SRV_INTS, .offset = offsetof(input, ints)},
+    {.name = "ranges",
+     .kind = SRV_RANGES,
+     .offset = offsetof(input, ranges),
+     .accepts = SRV_R_MANY},
     {.name = "words", .kind = SRV_STRINGS, .offset = offsetof(input, words)},
     {.name = "name", .kind = SRV_STRING, .offset = offsetof(input, name)},
     {.name = "parts", .kind = SRV_FLAGS, .offset = offsetof(input, parts), .choices = choices},

@@ -272,3 +272,60 @@ def test_blocks(daemon):
     answer = analysed(daemon, p, segments={"key": segments})
     assert (answer["heads"][0]["pattern"]["name"], answer["heads"][0]["pattern"]["shape"]) == ("block", "block")
     assert "block_mass" not in analysed(daemon, p)["heads"][0]["measures"]
+
+
+# --- grades of uniformity ---
+
+def even_to(share, n=12, heads=1):
+    """Rows of n keys with this normalized entropy: a mixture of an even row and one key, found by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        mix = (low + high) / 2
+        row = np.full(n, (1 - mix) / n)
+        row[0] += mix
+        low, high = (mix, high) if -(row * np.log(row)).sum() / np.log(n) > share else (low, mix)
+    return np.array([[np.roll(row, 5 * i + 3) for i in range(n)]] * heads)  # no key and no offset stands out
+
+
+@pytest.mark.parametrize("entropy, name", [(1, "uniform"), (0.985, "uniform"), (0.975, "nearly uniform"), (0.94, "nearly uniform"),
+                                           (0.91, "nearly uniform"), (0.89, "heterogeneous"), (0.5, "heterogeneous")])
+def test_uniformity_is_graded(daemon, entropy, name):
+    answer = analysed(daemon, even_to(entropy))
+    head, = answer["heads"]
+    np.testing.assert_allclose(head["measures"]["normalized_entropy"], entropy, rtol=1e-5)
+    assert head["pattern"]["name"] == name
+    broad = [d for d in answer["diagnoses"] if d["code"] == "broad_heads"]
+    assert bool(broad) == (name == "nearly uniform") and bool(uniform_codes(answer)) == (name == "uniform")
+    if broad:
+        assert f"entropy is {100 * entropy:.1f} % of the most" in head["pattern"]["text"]
+        assert "Head 0: nearly uniform" in broad[0]["text"] and "90 % to 98 %" in broad[0]["text"]
+        row = even_to(entropy)[0][0]
+        np.testing.assert_allclose(broad[0]["numbers"]["effective_tokens"], np.exp(-(row * np.log(row)).sum()), rtol=1e-5)
+        np.testing.assert_allclose(broad[0]["numbers"]["confidence"], row.max(), rtol=1e-5)
+
+
+def test_a_rule_that_fits_comes_before_the_grade(daemon):
+    """With 55 % of the weight on a quarter of many keys the entropy stays above 0.9: the class is named."""
+    n = 200
+    row = np.where(np.arange(n) < n // 4, 2.2 / n, 0.6 / n)
+    answer = analysed(daemon, np.array([[row] * 8]), classes=[{"name": "nouns", "keys": list(range(n // 4))}])
+    head, = answer["heads"]
+    assert head["measures"]["normalized_entropy"] > 0.95 and head["pattern"]["name"] == "nouns"
+    assert found(answer, "broad_heads")
+
+
+def test_shares_say_over_which_rows_they_are_means(daemon):
+    """Row 0 has no previous key and the last one no next key, so that the three shares add up to more than 1."""
+    n = 8
+    p = np.eye(n) * 0.1 + np.eye(n, k=1) * 0.45 + np.eye(n, k=-1) * 0.45
+    p[0, :2] = p[-1, :-3:-1] = 0.1, 0.9
+    answer = analysed(daemon, p)
+    m = answer["heads"][0]["measures"]
+    assert m["previous_token"] + m["current_token"] + m["next_token"] > 1.1
+    text = answer["heads"][0]["pattern"]["text"]
+    assert answer["heads"][0]["pattern"]["name"] == "adjacent"
+    assert text == ("looks at neighbours: 51 % on the previous token, 10 % on its own, 51 % on the next, "
+                    "each a mean over the rows that have such a key")
+    assert "need not add to 1" in answer["legend"]["previous_token"]["formula"]
+    before = analysed(daemon, np.eye(12, k=-1) + np.diag([1] + [0] * 11))
+    assert before["heads"][0]["pattern"]["text"].endswith("rows that have this key give it 100 % of their weight")

@@ -101,6 +101,30 @@ def test_shapes_and_bytes_are_those_of_the_run(start, name):
         assert said["bytes"]["with_weights"] - said["bytes"]["without_weights"] == size * tensors["weights"].size
 
 
+PATTERNS = {  # in 2,048 positions: the visible cells of a row of the middle
+    "strided": ({"kind": "strided", "stride": 64, "local": 8}, 32 + 16),
+    "block": ({"kind": "block", "size": 128}, 128),
+    "global": ({"kind": "global", "keys": 16, "local": 64}, 16 + 129),
+    "local": ({"kind": "local", "radius": 64}, 129),
+}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_skipped_cells_are_counted(daemon, name):
+    """A pattern computes its visible cells and what fills up blocks of queries and tiles of keys; `operations`
+    counts these. Without a pattern no member is added."""
+    pattern, visible = PATTERNS[name]
+    body = {"query": numbers(1, 2, 2048, 16), "return": "output", "explain": True}
+    full, said, run = dry(daemon, body), dry(daemon, body | {"pattern": pattern}), ask(daemon, body | {"pattern": pattern})
+    assert "computed_cells" not in full and full["cells"] == said["cells"] == 2 * 2048 * 2048
+    assert 2 * 2048 * visible * 0.9 < said["computed_cells"] < 2 * 2048 * (2 * visible + 128)
+    assert full["operations"] - said["operations"] == (said["cells"] - said["computed_cells"]) * 2 * (16 + 16)
+    for field in ("cells", "computed_cells", "operations"):
+        assert said[field] == run["diagnostics"][field]
+    text = daemon.post("/v1/attention", body | {"pattern": pattern, "dry_run": True}, headers={"Accept": "text/plain"}).text
+    assert re.search(r"cost: 8.38861e\+06 cells, of which [\d.e+]+ are computed", text), text
+
+
 def test_heatmaps_have_shapes_too(daemon):
     body = {"query": numbers(2, 3, 300, 8), "return": [], "heatmap": {"heads": [0, 2], "max_cells": 200}}
     said, run = dry(daemon, body), ask(daemon, body)["heatmap"]["heads"]

@@ -21,7 +21,7 @@ GOOD = qkv()
     ({"is_causal": "yes"}, "wrong_type", "/is_causal", []),
     ({"softcap": -1}, "invalid_value", "/softcap", ["-1"]),
     ({"softcap": "30"}, "wrong_type", "/softcap", []),
-    ({"scale": True}, "wrong_type", "/scale", ["false"]),
+    ({"scale": "yes"}, "wrong_type", "/scale", ["a number, true, or false"]),
     ({"scale": "auto"}, "wrong_type", "/scale", []),
     ({"precision": "fp16"}, "invalid_value", "/precision", ["bf16"]),
     ({"precision": "bf16", "grad_output": [[1]]}, "invalid_value", "/precision", ["fp32"]),
@@ -54,7 +54,7 @@ GOOD = qkv()
     ({"token_ids": [1, 2, 3, 0, 0]}, "invalid_value", "/token_ids", ["token_ids", "pad_id"]),
     ({"pad_id": 0}, "invalid_value", "/pad_id", ["pad_id", "token_ids"]),
     ({"key": None}, "invalid_value", "/value", ["value", "key"]),
-    ({"value": None}, "invalid_value", "/key", ["key", "value"]),
+    ({"value": None, "return": "output"}, "invalid_value", "/return", ["output", "value"]),
     ({"past_key": normal(2, 4)}, "invalid_value", "/past_key", ["past_key", "past_value"]),
     ({"past_value": normal(2, 4)}, "invalid_value", "/past_value", ["past_value", "past_key"]),
     ({"score_stage": "raw"}, "invalid_value", "/score_stage", ["score_stage", "return"]),
@@ -183,7 +183,7 @@ def test_too_many_bytes_are_told_in_numbers(start):
 
 
 @pytest.mark.parametrize("path, extra, pointer, text", [
-    ("/v1/attention", {"scale": "auto"}, "/scale", "expected a number or false, found"),
+    ("/v1/attention", {"scale": "auto"}, "/scale", "expected a number, true, or false, found"),
     ("/v1/attention", {"window": [1]}, "/window", "window must be a list of two integers, found a list of 1"),
     ("/v1/attention", {"window": []}, "/window", "found a list of 0"),
     ("/v1/attention", {"labels": {"query": ["a", "b"]}}, "/labels/query", "expected 3 names (one a query), found 2"),

@@ -109,6 +109,9 @@ def test_a_model_is_trained_and_served(daemon, document):  # noqa: F811
     assert told[-1]["remaining_seconds"] == 0 and told[-1]["validation"]["loss"] > 0
     done = look(daemon, job)
     schema(document, "Job").validate(done)
+    alike = [t["validation"]["head_similarity"] for t in told if t["evaluated"]]
+    assert all(0 < s <= 1.0001 for s in alike)
+    assert done["validation"] == pytest.approx([t["validation"] for t in told if t["evaluated"]][-1], rel=1e-4)
     assert (done["state"], done["step"], done["progress"]) == ("done", 60, 1)
     assert done["scores"]["sentences"] == 20 and 0 <= done["scores"]["alignment_error"]["best"] <= 1
     assert done["best"]["loss"] == pytest.approx(events[-1][2]["best_loss"])
@@ -131,6 +134,26 @@ def test_equal_jobs_are_equal_models_and_another_seed_is_another(daemon):
                            f"/v1/models/{job['model']}/attention")["logits"])
         remove(daemon, job)
     assert answers[0] == answers[1] != answers[2]
+
+
+def test_one_head_has_no_similarity(daemon):
+    job = post(daemon, TASK | {"heads": 1, "steps": 20, "scored": 0})
+    told = [e[2] for e in Events(daemon, job) if e[1] == "progress" and e[2]["evaluated"]]
+    assert told and all(t["validation"]["head_similarity"] is None and t["validation"]["loss"] > 0 for t in told)
+    assert set(look(daemon, job)["validation"]) == {"loss", "right"}
+    remove(daemon, job)
+
+
+@pytest.mark.parametrize("architecture", ["seq2seq", "transformer"])
+@pytest.mark.parametrize("sizes", [{"attention": "block", "block_size": 3}, {"attention": "global", "global_keys": 2, "radius": 1}])
+def test_sparse_patterns_are_trained(daemon, architecture, sizes):
+    job = ended(daemon, post(daemon, TASK | sizes | {"architecture": architecture, "steps": 20, "scored": 5}))
+    assert job["state"] == "done" and job["validation"]["loss"] > 0
+    model = daemon.get(f"/v1/models/{job['model']}").json()
+    assert {k: model[k] for k in sizes} == sizes
+    weights = ask(daemon, {"tokens": list("12341"), "target_tokens": list("12341")}, f"/v1/models/{job['model']}/attention")
+    assert [site["kind"] for site in weights["sites"]][-1] == "cross"
+    remove(daemon, job)
 
 
 def test_deleting_the_model_leaves_the_job(daemon):

@@ -197,6 +197,6 @@ def test_refused(daemon, body, code, pointer, words):
 def test_values_are_pointed_to_attn_mask(daemon):
     item = {"kind": "values", "values": [[True, False], [True, True]]}
     refused(daemon, {"masks": [item], "shape": [2, 2]}, "unknown_field", "/masks/0/values",
-            'did you mean "attn_mask"?', path="/v1/masks")
+            'here it is called "attn_mask", because', path="/v1/masks")
     item["attn_mask"] = item.pop("values")
     assert ask(daemon, {"masks": [item], "shape": [2, 2]}, "/v1/masks")["keep"] == item["attn_mask"]

@@ -17,7 +17,9 @@ CASES = {"textbook": ("multihead", "sinusoidal", 2, False), "reads": ("multihead
          "dot": ("dot", "learned", 1, False), "additive": ("additive", "relative", 1, False),
          "general": ("general", "shaw", 1, False), "concat": ("concat", "alibi", 1, False),
          "local": ("local", "none", 1, False), "strided": ("strided", "sinusoidal", 1, False),
+         "block": ("block", "sinusoidal", 1, False), "global": ("global", "learned", 1, False),
          "none": ("none", "sinusoidal", 2, False)}
+SIZES = {"block": {"block_size": 3}, "global": {"global_keys": 1}}  # keys that only files of this attention have
 TRANSFORMERS = {"before": "sinusoidal", "after": "learned"}
 SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]
 SOURCE, TARGET = [f"s{i}" for i in range(4, 11)], [f"t{i}" for i in range(4, 13)]
@@ -35,6 +37,7 @@ def write_case(folder, name):
                   width=8, heads=2, layers=layers, max_length=20, radius=2, stride=3, reach=3, dropout=0.1,
                   read_padding=str(read).lower(), source_words="".join(f"{w}\n" for w in SPECIALS + SOURCE),
                   target_words="".join(f"{w}\n" for w in SPECIALS + TARGET))
+    config |= SIZES.get(attention, {})
     if transformer:  # files from before there were transformers lack these
         config |= dict(feed_forward=12, norm_after=str(name == "after").lower())
     save_file(tensors, folder / f"{name}.safetensors", {key: str(value) for key, value in config.items()})
@@ -91,12 +94,37 @@ def test_made_described_listed_deleted(daemon, document):  # noqa: F811
 
 @pytest.mark.parametrize("attention, positions", [
     ("multihead", "sinusoidal"), ("dot", "learned"), ("additive", "relative"), ("general", "shaw"), ("concat", "alibi"),
-    ("local", "none"), ("strided", "sinusoidal"), ("none", "learned")])
+    ("local", "none"), ("strided", "sinusoidal"), ("block", "alibi"), ("global", "relative"), ("none", "learned")])
 def test_every_kind_is_made_and_looks(daemon, attention, positions):
     made = make(daemon, attention=attention, positions=positions, padding="read")
     assert (made["attention"], made["positions"], made["padding"]) == (attention, positions, "read")
     answer = ask(daemon, {"text": "the red car", "target_text": "la voiture"}, path(made, "/attention"))
     assert [(s["kind"], len(s["heads"])) for s in answer["sites"]] == [(s["kind"], s["heads"]) for s in made["sites"]]
+    assert daemon.request("DELETE", path(made)).status_code == 204
+
+
+def seen(kind, T, S):
+    """What a decoder of T tokens sees of S source tokens."""
+    i, j = np.arange(T)[:, None], np.arange(S)
+    return {"block": i // 2 == j // 2, "global": (i < 1) | (j < 1) | (abs(i - j) <= 1)}[kind]
+
+
+@pytest.mark.parametrize("architecture", ["seq2seq", "transformer"])
+@pytest.mark.parametrize("kind, sizes", [("block", {"block_size": 2}), ("global", {"global_keys": 1, "radius": 1})])
+def test_patterns_hide_keys(daemon, document, architecture, kind, sizes):  # noqa: F811
+    """Weights are 0 where the pattern hides a key, at every site, and only the pattern's own sizes are listed."""
+    made = make(daemon, architecture=architecture, attention=kind, **sizes)
+    schema(document, "Model").validate(made)
+    assert {k: made[k] for k in sizes} == sizes and ("block_size" in made) == (kind == "block") == ("global_keys" not in made)
+    answer = ask(daemon, {"text": "the red car .", "target_text": "la voiture rouge ."}, path(made, "/attention"))
+    for site in answer["sites"]:
+        weights = array(site["weights"])
+        sees = seen(kind, *weights.shape[-2:])
+        if site["kind"] == "decoder":
+            sees = np.tril(sees)
+        assert ((weights > 0) == sees).all(), site["kind"]
+        hidden = ~sees.any(-1)
+        assert np.allclose(weights.sum(-1)[..., ~hidden], 1, atol=1e-5) and (weights[..., hidden, :] == 0).all()
     assert daemon.request("DELETE", path(made)).status_code == 204
 
 
@@ -357,15 +385,15 @@ def test_generation(daemon, model, document):  # noqa: F811
     answer = ask(daemon, body, path(model, "/generate"))
     schema(document, "ModelGeneration").validate(answer)
     made, = answer["sequences"]
-    rows = made["target"]["tokens"] + ["<eos>"] * made["ended"]
-    assert len(rows) <= 9 and made["heatmap"]["labels"] == {"query": rows, "key": ["the", "red", "car", "."]}
+    rows = made["target"]["tokens"]
+    assert len(rows) <= 9 and (rows[-1] == "<eos>") == made["ended"] and made["heatmap"]["labels"] == {"query": rows, "key": ["the", "red", "car", "."]}
     assert np.allclose(array(made["weights"]).sum(-1), 1, atol=1e-5)
     assert array([h["max"] for h in made["heatmap"]["heads"]]).tolist() == made["weights"]
     forced = ask(daemon, {"text": body["text"], "target_ids": made["target"]["ids"], "return": ["weights", "logits"]},
                  path(model, "/attention"))
     logits = array(forced["logits"])[0]
     sure = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    ids = made["target"]["ids"] + [2] * made["ended"]
+    ids = made["target"]["ids"]
     assert abs(sure[np.arange(len(ids)), ids].sum() - made["score"]) < 1e-4
     cross = array(forced["sites"][1]["weights"])[0]
     assert np.abs(cross[:, :len(rows)] - array(made["weights"])).max() < 1e-5

@@ -95,7 +95,7 @@ def test_decimals_and_text(daemon):
     assert answer["table"] == [[0, 1], [0.84, 0.54], [0.91, -0.42]]
     text = daemon.post(PATH, {"kind": "sinusoidal", "length": 3, "width": 2, "dims": [0], "decimals": 2},
                        headers={"Accept": "text/plain"}).text
-    assert text == ("table:\n[[ 0.    1.  ]\n [ 0.84  0.54]\n [ 0.91 -0.42]]\ncurve 0:\n[0.   0.84 0.91]\n"
+    assert text == ("table (3, 2):\n[[ 0.    1.  ]\n [ 0.84  0.54]\n [ 0.91 -0.42]]\ncurve 0 (3,):\n[0.   0.84 0.91]\n"
                     "parameters: 0\n")
 
 

@@ -28,7 +28,7 @@ def events(reply):
 
 
 @pytest.mark.parametrize("asked", [{}, {"return": []}, {"return": ["weights"], "decimals": 3},
-                                   {"heatmap": {"heads": "mean"}}, {"heatmap": {"heads": [1]}, "decimals": 2}])
+                                   {"heatmap": {"heads": "mean"}}, {"heatmap": {"heads": [1]}, "decimals": 2}, {"alternatives": 3}])
 @pytest.mark.parametrize("which", ["made", "en-fr", "ids", "none"])
 def test_the_steps_make_the_answer(daemon, model, which, asked):
     body = BODY | asked
@@ -47,11 +47,12 @@ def test_the_steps_make_the_answer(daemon, model, which, asked):
     name, done = told.pop()
     assert name == "done" and done == plain.json() and {name for name, _ in told} == {"token"}
     steps, made = [step for _, step in told], done["sequences"][0]
-    rows = made["target"]["tokens"] + ["<eos>"] * made["ended"]
+    rows = made["target"]["tokens"]
     assert [(s["index"], s["token"]) for s in steps] == list(enumerate(rows))
-    assert [s["id"] for s in steps] == made["target"]["ids"] + [2] * made["ended"]
+    assert [s["id"] for s in steps] == made["target"]["ids"]
     assert "".join(s.get("text", "") for s in steps) == made.get("text", "")
     assert sum(s["log_probability"] for s in steps) == pytest.approx(made["score"], abs=.05 if "decimals" in asked else 1e-4)
+    assert [s.get("alternatives") for s in steps] == [s["alternatives"] for s in made.get("steps", [])] or "alternatives" not in asked
     looks = [s.get("attention") for s in steps]
     if which == "none" or asked.get("return") == []:
         assert looks == [None] * len(steps)

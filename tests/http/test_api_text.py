@@ -20,7 +20,7 @@ def text_of(daemon, body, path="/v1/attention"):
 def test_as_numpy_prints(daemon):
     answer = ask(daemon, CAUSAL)
     output, weights = (np.array_str(np.float32(answer[n])) for n in ("output", "weights"))
-    assert text_of(daemon, CAUSAL) == f"output:\n{output}\nweights:\n{weights}\n"
+    assert text_of(daemon, CAUSAL) == f"output (2, 3):\n{output}\nweights (2, 2):\n{weights}\n"
     assert output.startswith("[[0.         1.         0.        ]\n [0.849674")
 
 
@@ -31,13 +31,36 @@ def test_every_item(daemon, item):
     for name, value in answer.items():
         shown = array(value).astype(np.float32)
         shown[np.isnan(shown)] = -np.inf
-        assert f"{name}:\n{np.array_str(shown)}\n" in text
+        assert f"{name} {shown.shape}:\n{np.array_str(shown, suppress_small=True)}\n" in text
 
 
 def test_decimals(daemon):
     body = {"query": normal(3, 4), "decimals": 2, "return": "output"}
     want = np.round(attention(body)["output"], 2).astype(np.float32)
-    assert text_of(daemon, body) == f"output:\n{np.array_str(want)}\n"
+    assert text_of(daemon, body) == f"output (3, 4):\n{np.array_str(want)}\n"
+
+
+def test_small_numbers_are_0_without_decimals(daemon):
+    body = {"query": [[6, 0], [0, 1]], "scale": True, "return": "weights"}
+    shown = np.float32(ask(daemon, body)["weights"])
+    assert 0 < shown[0, 1] < 1e-8
+    assert text_of(daemon, body) == f"weights (2, 2):\n{np.array_str(shown, suppress_small=True)}\n"
+    assert "e-" not in text_of(daemon, body)
+    rounded = np.float32([[1, 0], [0.33024, 0.66976]])
+    assert text_of(daemon, body | {"decimals": 5}) == f"weights (2, 2):\n{np.array_str(rounded)}\n"
+
+
+def test_a_long_tensor_is_printed_in_full(daemon):
+    body = {"query": {"shape": [40, 4], "random": "normal", "seed": 1}, "return": "weights"}
+    shown = np.float32(ask(daemon, body)["weights"])
+    assert text_of(daemon, body) == f"weights (40, 40):\n{np.array_str(shown, suppress_small=True)}\n"
+    assert "..." in text_of(daemon, body)
+    with np.printoptions(threshold=2000):
+        full = np.array_str(shown, suppress_small=True)
+    assert text_of(daemon, body | {"full": True}) == f"weights (40, 40):\n{full}\n"
+    table = daemon.post("/v1/positions", {"kind": "sinusoidal", "length": 60, "width": 20, "full": True},
+                        headers=TEXT).text
+    assert "..." not in table and table.startswith("table (60, 20):")
 
 
 def test_what_was_left_out_and_what_was_noticed(daemon):

@@ -125,6 +125,7 @@ def attention(request):
     """All answers of a request, as float64 arrays: output, weights, logsumexp (-infinity = hidden row),
     the five score stages under their names, weights_dropped, present_key, present_value, visible,
     hidden_rows."""
+    request = forms.drawn(request)
     x = Operands(request)
     keep, added = resolve(x.places, request)
     if not x.has_heads:

@@ -30,7 +30,7 @@ def raw_scores(kind, parameters, q, k):
         query, key = q @ parameters["w"][:, Ek:].T, k @ parameters["w"][:, :Ek].T
     else:
         raise ValueError(f"no score {kind}")
-    return np.tanh(query[..., :, None, :] + key[..., None, :, :]) @ parameters["v"]
+    return np.tanh(query[..., :, None, :] + key[..., None, :, :]) @ np.ravel(parameters["v"])
 
 
 def default_scale(kind, E):
@@ -64,6 +64,29 @@ def linear(x, weight, bias):
         return x
     y = x @ tensors.read(weight).T
     return y if bias is None else y + tensors.read(bias)
+
+
+def drawn(request):
+    """The request with projections of a seed replaced by the matrices with which
+    torch.nn.MultiheadAttention begins: in_proj_weight by xavier_uniform_, out_proj as a Linear, biases 0."""
+    p = request.get("projections", {})
+    if "seed" not in p:
+        return request
+    q = request["query"]
+    k = q if request.get("key") is None else request["key"]
+    v = k if request.get("value") is None else request["value"]
+    D, Dk, Dv = (tensors.shape_of(x)[-1] for x in (q, k, v))
+    kv = D // p["num_heads"] * p.get("num_kv_heads", p["num_heads"])
+    shapes = {"q": (D, D), "k": (kv, Dk), "v": (kv, Dv), "o": (D, D)}
+    packed = D + 2 * kv if D == Dk == Dv else None
+    made, first = {n: x for n, x in p.items() if n != "seed"}, 0
+    for n, (fan_out, fan_in) in shapes.items():
+        bound = fan_in**-0.5 if n == "o" else (6 / (fan_in + (packed or fan_out))) ** 0.5
+        numbers = bound * (2 * rng.uniform(p["seed"], fan_out * fan_in, first) - 1)
+        first += fan_out * fan_in
+        made["w_" + n] = tensors.write(numbers.reshape(fan_out, fan_in))
+        made["b_" + n] = {"shape": [fan_out], "fill": "zeros"}
+    return request | {"projections": made}
 
 
 def project(request):

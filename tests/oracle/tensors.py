@@ -87,12 +87,28 @@ def shape_of(spec):
     return tuple(spec["shape"]) if is_object(spec) else _shape(spec)
 
 
+def _initial(name, seed, a, shape):
+    """torch.nn.init's xavier_ and kaiming_ functions for a weight [fan_out, fan_in]."""
+    fan_out, fan_in = shape
+    gain = np.sqrt(2 / (1 + a**2))  # torch.nn.init.calculate_gain("leaky_relu", a)
+    std = np.sqrt(2 / (fan_in + fan_out)) if name.startswith("xavier") else gain / np.sqrt(fan_in)
+    n = fan_out * fan_in
+    if name.endswith("normal"):
+        return std * rng.normal(seed, n)
+    bound = np.sqrt(3) * std
+    return -bound + 2 * bound * rng.uniform(seed, n)
+
+
 def _literal(spec, shape):
     n = int(np.prod(shape, dtype=np.int64))
+    seed, std = spec.get("seed", 0), spec.get("std")
     if spec.get("random") == "normal":
-        return rng.normal(spec["seed"], n)
+        return (1 if std is None else std) * rng.normal(seed, n)
     if spec.get("random") == "uniform":
-        return rng.uniform(spec["seed"], n)
+        u = rng.uniform(seed, n)
+        return u if std is None else np.sqrt(12) * std * (u - 0.5)
+    if "init" in spec:
+        return _initial(spec["init"], seed, spec.get("a", np.sqrt(5)), shape).reshape(n)
     fill = spec["fill"]
     if fill == "zeros":
         return np.zeros(n)

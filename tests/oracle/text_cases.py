@@ -1,10 +1,13 @@
-"""Arrays and what numpy.array_str prints of them, as C initialisers for tests/unit/test_text_tensor.c:
+"""Arrays and what NumPy prints of them, as C initialisers for tests/unit/test_text_tensor.c:
 
     python tests/oracle/text_cases.py > tests/unit/text_tensor_cases.inc
 
 The committed file was made with NumPy 2.4.6. An array is its type, its shape and the bytes of some
-elements, which are repeated until the shape is full.
+elements, which are repeated until the shape is full. It is printed by numpy.array_str, with
+suppress_small for ATTN_PRINT_SUPPRESS and an endless threshold for ATTN_PRINT_FULL.
 """
+import sys
+
 import numpy as np
 
 TYPES = {"float32": "ATTN_F32", "float16": "ATTN_F16", "float64": "ATTN_F64", "int32": "ATTN_I32",
@@ -76,18 +79,48 @@ def drawn(count):
             yield x.astype(dtype), shape
 
 
+def small(count):
+    """Arrays with small numbers, near the last printed decimal too."""
+    f32, f64 = np.float32, np.float64
+    yield np.array([8.4e-26, 1, 0.25], f64), (3,)
+    yield np.array([-8.4e-26, 1e-9], f32), (2, 2)
+    yield np.array([4e-9, 6e-9, 5.1e-9, 1.4e-8, 9.9999999e-5], f64), (5,)
+    yield np.array([0.99999999999, 1e-10], f64), (2,)
+    yield np.array([1e-5, 3e-3], f32), (2, 3)
+    yield np.array([1e-300, 1e9], f64), (2,)
+    yield np.array([6e-8, 1], np.float16), (2,)
+    yield np.array([0, 5e-324], f64), (2,)
+    rng = np.random.default_rng(20261125)
+    for _ in range(count):
+        shape = tuple(rng.integers(1, 6, rng.integers(1, 4)))
+        dtype = [f32, f64][rng.integers(0, 2)]
+        x = softmax(30 * rng.standard_normal(shape)) * rng.choice([1, -1, 20])
+        yield x.astype(dtype), shape
+
+
 def literal(text):
     return "".join("\\n" if c == "\n" else c for c in text)
 
 
+def case(values, shape, flags, text):
+    data = "".join("\\x%02x" % b for b in values.tobytes())
+    dims = ", ".join(str(n) for n in shape)
+    print(f'{{{TYPES[values.dtype.name]}, {len(shape)}, {{{dims}}}, {values.size},\n "{data}",\n'
+          f' "{literal(text)}"{flags}}},')
+
+
 def main():
-    print("/* Made by tests/oracle/text_cases.py: {type, rank, shape, elements, bytes, what NumPy prints}. */")
+    print("/* Made by tests/oracle/text_cases.py: {type, rank, shape, elements, bytes, what NumPy prints,\n"
+          " * bits of ATTN_PRINT_*}. */")
     for values, shape in [*chosen(), *drawn(120)]:
-        full = np.resize(values, shape)
-        data = "".join("\\x%02x" % b for b in values.tobytes())
-        dims = ", ".join(str(n) for n in shape)
-        expected = literal(np.array_str(full))
-        print(f'{{{TYPES[values.dtype.name]}, {len(shape)}, {{{dims}}}, {values.size},\n "{data}",\n "{expected}"}},')
+        case(values, shape, ", 0", np.array_str(np.resize(values, shape)))
+    for values, shape in [*small(60), *drawn(40)]:
+        case(values, shape, ", ATTN_PRINT_SUPPRESS",
+             np.array_str(np.resize(values, shape), suppress_small=True))
+    np.set_printoptions(threshold=sys.maxsize)
+    for values, shape in chosen():
+        if np.prod(shape) > 1000:
+            case(values, shape, ", ATTN_PRINT_FULL", np.array_str(np.resize(values, shape)))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ def dry_run(request):
     """Shapes, cells, operations, bytes of the answer and parameters of an attention request. Beside it a
     recurrent layer of the same width: L D D multiply-adds a batch entry in L steps, where the scores take
     `score_operations` and every position is one step away."""
+    request = forms.drawn(request)
     x = Operands(request)
     weights = x.places.shape
     rows = weights[:-1]

@@ -48,6 +48,8 @@ static const model_case cases[] = {
      false},
     {"strided", ATTN_MODEL_STRIDED, ATTN_MODEL_SINUSOIDAL, 1, false, ATTN_MODEL_SEQ2SEQ, false,
      false},
+    {"block", ATTN_MODEL_BLOCK, ATTN_MODEL_SINUSOIDAL, 1, false, ATTN_MODEL_SEQ2SEQ, false, false},
+    {"global", ATTN_MODEL_GLOBAL, ATTN_MODEL_LEARNED, 1, false, ATTN_MODEL_SEQ2SEQ, false, false},
     {"none", ATTN_MODEL_NONE, ATTN_MODEL_SINUSOIDAL, 2, false, ATTN_MODEL_SEQ2SEQ, false, false},
     {"guided", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 1, false, ATTN_MODEL_SEQ2SEQ, false,
      true},
@@ -65,6 +67,8 @@ static const model_case cases[] = {
     {NULL, ATTN_MODEL_STRIDED, ATTN_MODEL_ALIBI, 1, false, ATTN_MODEL_TRANSFORMER, false, false},
     {NULL, ATTN_MODEL_ADDITIVE, ATTN_MODEL_NO_POSITIONS, 1, false, ATTN_MODEL_TRANSFORMER, false,
      false},
+    {NULL, ATTN_MODEL_BLOCK, ATTN_MODEL_SINUSOIDAL, 1, false, ATTN_MODEL_TRANSFORMER, false, false},
+    {NULL, ATTN_MODEL_GLOBAL, ATTN_MODEL_RELATIVE, 1, false, ATTN_MODEL_TRANSFORMER, true, false},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -96,6 +100,8 @@ static attn_model_config config_of(const model_case *c, double dropout) {
     config.radius = 2;
     config.stride = 3;
     config.reach = 3;
+    config.block_size = 3;
+    config.global_keys = 1;
     config.dropout = dropout;
     return config;
 }

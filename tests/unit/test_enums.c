@@ -95,7 +95,7 @@ static void test_inputs(void **state) {
             (attn_mask_layer){.kind = ATTN_LAYER_VALUES,
                               .where = "attn_mask",
                               .values = attn_tensor_dense(keep, ATTN_BOOL, 2, DIMS(3, 3)),
-                              .semantics = (attn_semantics)(ATTN_SEM_ADDITIVE + beyond[i])};
+                              .semantics = (attn_semantics)(ATTN_SEM_FINITE_MIN + beyond[i])};
         refused(attn_attention_new(&in, k.arena, &k.a, &err), "attn_mask", &err);
         refused(attn_sinusoidal(table, 2, 4,
                                 (attn_encoding_layout)(ATTN_ENCODING_HALVES + beyond[i]), NULL,
@@ -119,19 +119,21 @@ static void test_pictures(void **state) {
     const attn_figure_curves curves = {.items = &curve, .count = 1, .panels = 1};
     attn_error err;
     (void)state;
-    for (int i = 0; i < 3 * BEYOND; i++) {
-        static const char *const where[] = {"colormap", "transform", "theme"};
+    for (int i = 0; i < 4 * BEYOND; i++) {
+        static const char *const where[] = {"colormap", "transform", "theme", "aspect"};
         attn_figure_options o = attn_figure_defaults();
         attn_text svg = {.arena = arena};
-        const int more = beyond[i / 3];
-        if (i % 3 == 0)
+        const int more = beyond[i / 4];
+        if (i % 4 == 0)
             o.colormap = (attn_colormap)(ATTN_COLORMAP_CIVIDIS + more);
-        else if (i % 3 == 1)
+        else if (i % 4 == 1)
             o.transform = (attn_transform)(ATTN_LOG + more);
-        else
+        else if (i % 4 == 2)
             o.theme = (attn_theme)(ATTN_THEME_DARK + more);
-        refused(attn_figure_heatmaps(&svg, &heat, &o, &err), where[i % 3], &err);
-        refused(attn_figure_lines(&svg, &curves, &o, &err), where[i % 3], &err);
+        else
+            o.aspect = (attn_aspect)(ATTN_ASPECT_STRETCHED + more);
+        refused(attn_figure_heatmaps(&svg, &heat, &o, &err), where[i % 4], &err);
+        refused(attn_figure_lines(&svg, &curves, &o, &err), where[i % 4], &err);
     }
     for (int i = 0; i < 2 * BEYOND; i++) {
         attn_heatmap_options o = attn_heatmap_defaults();

@@ -86,6 +86,11 @@ static void test_title_lines(void **state) {
                      3);
     for (int i = 0; i < 3; i++)
         assert_true(attn_svg_width(lines[i], 10, false) <= 60);
+    assert_int_equal(attn_svg_lines(arena, "\none two\n\nthree\n", &face, 60, lines, 3), 2);
+    assert_string_equal(lines[0], "one two");
+    assert_string_equal(lines[1], "three");
+    assert_int_equal(attn_svg_lines(arena, "a\nb\nc\nd", &face, 60, lines, 3), 3);
+    assert_string_equal(lines[2], "c d");
     attn_arena_free(arena);
 }
 
@@ -211,6 +216,17 @@ static void test_refused(void **state) {
     o = attn_figure_defaults();
     o.tick_rotation = 91;
     assert_int_equal(draw(arena, &o, false, &err), ATTN_EARG);
+    static const double sizes[] = {-1, NAN, INFINITY, ATTN_FIGURE_MOST + 1, 30};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        o = attn_figure_defaults();
+        o.width = sizes[i];
+        assert_int_equal(draw(arena, &o, false, &err), ATTN_EARG);
+        assert_string_equal(err.where, "width");
+        o.width = 500;
+        o.height = sizes[i];
+        assert_int_equal(draw(arena, &o, false, &err), ATTN_EARG);
+        assert_string_equal(err.where, "height");
+    }
     attn_heatmap maps[2] = {a_map(), a_map()};
     attn_figure_heat data = {.maps = maps, .count = 2};
     attn_text svg = {.arena = arena};
@@ -262,8 +278,9 @@ static void test_every_allocation_may_fail(void **state) {
     o.title = "A title";
     o.x_label = o.y_label = o.value_label = "axis";
     o.transpose = true;
-    for (int what = 0; what < 3; what++) {
+    for (int what = 0; what < 4; what++) {
         size_t most = 0;
+        o.width = o.height = what == 3 ? 400 : 0;
         attn_status status = ATTN_ENOMEM;
         for (; status == ATTN_ENOMEM && most < LIMIT; most += 64 + most / 16) {
             attn_arena *arena = attn_arena_new(most);

@@ -2,6 +2,8 @@
  * everything. */
 #include "unit/models_case.h"
 
+enum { ALTERNATIVES = 4 };
+
 /* Log probabilities of the tokens after begin, with the forward pass; cross [heads, n, S]. */
 static double score_of(const attn_model *model, const int32_t *source, int64_t length,
                        const int32_t *tokens, size_t n, attn_arena *arena, bool *greedy,
@@ -27,6 +29,24 @@ static double score_of(const attn_model *model, const int32_t *source, int64_t l
     return sum;
 }
 
+/* The alternatives of step t beside the logits z [TV] that the step saw. */
+static void check_alternatives(const attn_generated *g, size_t t, const float *z) {
+    const attn_alternatives *a = &g->alternatives[t];
+    const int32_t id = t < g->length ? g->ids[t] : 2;
+    bool taken[TV] = {true, true}; /* pad and begin are never chosen */
+    double total = 0;
+    for (size_t v = 0; v < TV; v++)
+        total += exp(z[v]);
+    assert_int_equal(a->count, ALTERNATIVES);
+    assert_true(fabs(g->log_probabilities[t] - (z[id] - log(total))) < 1e-4);
+    for (size_t i = 0; i < a->count; i++) {
+        taken[a->ids[i]] = true;
+        assert_true(fabs(a->log_probabilities[i] - (z[a->ids[i]] - log(total))) < 1e-4);
+        for (size_t v = 0; v < TV; v++)
+            assert_true(taken[v] || z[v] <= z[a->ids[i]] + 1e-5f);
+    }
+}
+
 static void check_generated(const attn_model *model, const attn_generated *g, size_t b,
                             const attn_generate_options *options, bool is_none) {
     const attn_batch batch = batch_of();
@@ -44,6 +64,8 @@ static void check_generated(const attn_model *model, const attn_generated *g, si
     assert_true(fabs(g->score - sum / by) < 1e-4);
     if (options->beams == 1)
         assert_true(greedy);
+    for (size_t t = 0; t < n; t++)
+        check_alternatives(g, t, (const float *)out.logits.data + t * TV);
     if (is_none)
         assert_null(g->weights);
     else
@@ -63,6 +85,7 @@ static void test_generate(void **state) {
             attn_error err = {0};
             options.beams = beams;
             options.want_weights = true;
+            options.alternatives = ALTERNATIVES;
             options.most = 7;
             if (attn_model_generate(model, batch.source, batch.source_lengths, B, S, &options,
                                     arena, NULL, NULL, all, &err))
@@ -117,21 +140,24 @@ typedef struct heard {
     double sum;
 } heard;
 
-static int hear(void *ctx, int32_t id, double log_probability, const float *weights) {
+static int hear(void *ctx, const attn_generated_token *token) {
     heard *h = ctx;
     double row = 0;
     for (size_t j = 0; j < S; j++)
-        row += weights[j];
+        row += token->weights[j];
     assert_true(fabs(row - 1) < 1e-5);
-    h->ids[h->count++] = id;
-    h->sum += log_probability;
+    assert_int_equal(token->alternatives.ids[0], token->id);
+    assert_true(fabs(token->alternatives.log_probabilities[0] - token->log_probability) < 1e-9);
+    h->ids[h->count++] = token->id;
+    h->sum += token->log_probability;
     return h->count == h->stop_at;
 }
 
 static void test_streaming(void **state) {
     const attn_batch batch = batch_of();
     heard h = {.count = 0};
-    attn_generate_options options = {.beams = 1, .most = 9, .token = hear, .ctx = &h};
+    attn_generate_options options = {
+        .beams = 1, .most = 9, .alternatives = 2, .token = hear, .ctx = &h};
     attn_arena *arena = attn_arena_new(LIMIT);
     attn_model *model = open_model(&cases[0], 0);
     attn_generated g;

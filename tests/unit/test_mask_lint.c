@@ -184,10 +184,21 @@ static void test_numbers_and_meanings(void **state) {
         ATTN_SEM_HIDE;
     add_tensor(&f, ATTN_LAYER_VALUES, "masks/1", added, ATTN_F32, dims, 2);
     lint(&f);
-    assert_int_equal(f.found.count, 0);
+    assert_int_equal(f.found.count, 1);
+    assert_string_equal(need(&f, ATTN_WARN_LOW_NUMBERS)->layer->where, "masks/1");
+    assert_true(need(&f, ATTN_WARN_LOW_NUMBERS)->value == (double)-1e9f);
     assert_string_equal(attn_mask_words(f.mask, f.arena),
                         "attn_mask: numbers [3, 3], 1 = hidden, hides 3 of its 9 cells; "
                         "masks/1: numbers [3, 3], added to the scores, hides 1 of its 9 cells");
+    end(&f);
+
+    f = begin(0, 0, 3, 3);
+    add_tensor(&f, ATTN_LAYER_VALUES, "attn_mask", added, ATTN_F32, dims, 2)->semantics =
+        ATTN_SEM_FINITE_MIN;
+    lint(&f);
+    assert_int_equal(f.found.count, 0);
+    assert_string_equal(attn_mask_words(f.mask, f.arena),
+                        "attn_mask: numbers [3, 3], added to the scores, hides 3 of its 9 cells");
     end(&f);
 
     f = begin(0, 0, 3, 3);

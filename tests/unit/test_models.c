@@ -323,12 +323,82 @@ static void test_names(void **state) {
     (void)state;
 }
 
+/* Runs the model with lengths and visible tokens, and returns its logits [B, T, TV]. */
+static const float *logits_of(const attn_model *model, attn_batch batch, const int64_t *lengths,
+                              const uint8_t *keep, attn_arena *arena, attn_model_outputs *out) {
+    attn_error err = {0};
+    batch.source_lengths = lengths;
+    batch.source_keep = keep;
+    if (attn_model_forward(model, &batch, true, arena, NULL, NULL, out, &err))
+        fail_msg("%s: %s", err.where, err.text);
+    return out->logits.data;
+}
+
+/* The end of each source hidden token by token is the end cut off, where no LSTM reads it. */
+static void test_hidden_end(void **state) {
+    uint8_t keep[B * S];
+    int64_t whole[B], cut[B];
+    for (size_t b = 0; b < B; b++) {
+        whole[b] = S;
+        cut[b] = 2 + (int64_t)b;
+        for (size_t s = 0; s < S; s++)
+            keep[b * S + s] = (int64_t)s < cut[b];
+    }
+    for (size_t i = 0; i < CASES; i++) {
+        if (cases[i].architecture == ATTN_MODEL_SEQ2SEQ && !cases[i].read_padding)
+            continue;
+        attn_arena *arena = attn_arena_new(LIMIT);
+        attn_model *model = open_model(&cases[i], 0);
+        attn_model_outputs out;
+        const float *hidden = logits_of(model, batch_of(), whole, keep, arena, &out);
+        const float *short_of = logits_of(model, batch_of(), cut, NULL, arena, &out);
+        for (size_t k = 0; k < B * T * TV; k++)
+            assert_true(fabsf(hidden[k] - short_of[k]) < 1e-5f);
+        attn_model_free(model);
+        attn_arena_free(arena);
+    }
+    (void)state;
+}
+
+/* No attention looks at a hidden token, in a pass and in a search. */
+static void test_hidden_token(void **state) {
+    uint8_t keep[B * S];
+    for (size_t k = 0; k < B * S; k++)
+        keep[k] = k % S != 1;
+    for (size_t i = 0; i < CASES; i++) {
+        const attn_batch batch = batch_of();
+        attn_generate_options options = {
+            .beams = 2, .most = 4, .want_weights = true, .source_keep = keep};
+        attn_arena *arena = attn_arena_new(LIMIT);
+        attn_model *model = open_model(&cases[i], 0);
+        attn_model_outputs out;
+        attn_generated made[B];
+        logits_of(model, batch, batch.source_lengths, keep, arena, &out);
+        for (size_t k = 0; k < out.site_count; k++) {
+            const attn_tensor *w = &out.sites[k].weights;
+            const size_t rows = w->dims[0] * w->dims[1] * w->dims[2];
+            for (size_t r = 0; out.sites[k].kind != ATTN_SITE_DECODER && r < rows; r++)
+                assert_true(((const float *)w->data)[r * w->dims[3] + 1] == 0);
+        }
+        assert_int_equal(attn_model_generate(model, batch.source, batch.source_lengths, B, S,
+                                             &options, arena, NULL, NULL, made, NULL),
+                         ATTN_OK);
+        for (size_t b = 0; made[0].weights && b < B; b++)
+            for (size_t r = 0; r < made[b].heads * (made[b].length + made[b].ended); r++)
+                assert_true(made[b].weights[r * S + 1] == 0);
+        attn_model_free(model);
+        attn_arena_free(arena);
+    }
+    (void)state;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_torch),  cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_seeds),  cmocka_unit_test(test_sites),
-        cmocka_unit_test(test_counts), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_names),  cmocka_unit_test(test_memory_fails),
+        cmocka_unit_test(test_torch),      cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_seeds),      cmocka_unit_test(test_sites),
+        cmocka_unit_test(test_counts),     cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_names),      cmocka_unit_test(test_memory_fails),
+        cmocka_unit_test(test_hidden_end), cmocka_unit_test(test_hidden_token),
     };
     return cmocka_run_group_tests(tests, read_recorded, forget_recorded);
 }

@@ -73,6 +73,39 @@ static void test_apply(void **state) {
     attn_arena_free(arena);
 }
 
+/* The initial values of torch.nn.MultiheadAttention, and the bytes that they take. */
+static void test_declared_and_drawn(void **state) {
+    attn_arena *arena = attn_arena_new(LIMIT);
+    attn_pool *pool = attn_pool_new(2);
+    attn_error err;
+    attn_inputs in = attn_attention_defaults();
+    attn_projections p = {.num_heads = 4, .seed = 7};
+    attn_cost declared, drawn;
+    (void)state;
+    in.query = NORMAL_TENSOR(arena, 1, 3, 512);
+    assert_int_equal(attn_projections_declare(&in, &p, &err), ATTN_OK);
+    assert_int_equal(attn_projections_cost(&in, &p, &declared, &err), ATTN_OK);
+    const size_t before = attn_arena_used(arena);
+    assert_int_equal(attn_projections_draw(&p, pool, NULL, arena, &err), ATTN_OK);
+    const size_t taken = attn_arena_used(arena) - before;
+    assert_int_equal(attn_projections_cost(&in, &p, &drawn, &err), ATTN_OK);
+    assert_true(taken <= declared.work_bytes - drawn.work_bytes && taken >= 4 * 512 * 512 * 4);
+    for (size_t i = 0; i < 512 * 512; i++) {
+        const double u = 2 * attn_rng_uniform(7, i) - 1, o = attn_rng_uniform(7, 3 * 512 * 512 + i);
+        assert_true(fabs(at(&p.w_q, i) - sqrt(6.0 / 2048) * u) < 1e-8);
+        assert_true(fabs(at(&p.w_o, i) - (2 * o - 1) / sqrt(512)) < 1e-8);
+    }
+    for (size_t i = 0; i < 512; i++)
+        assert_true(at(&p.b_q, i) == 0 && at(&p.b_o, i) == 0);
+    assert_int_equal(attn_projections_declare(&in, &p, &err), ATTN_EARG);
+    assert_string_equal(err.where, "projections/w_q");
+    attn_projections seven = {.num_heads = 7};
+    assert_int_equal(attn_projections_declare(&in, &seven, &err), ATTN_ESHAPE);
+    assert_string_equal(err.where, "projections/num_heads");
+    attn_pool_free(pool);
+    attn_arena_free(arena);
+}
+
 static void test_positions_are_added(void **state) {
     attn_arena *arena = attn_arena_new(LIMIT);
     attn_error err;
@@ -185,8 +218,11 @@ static void test_t5_buckets(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_apply),      cmocka_unit_test(test_positions_are_added),
-        cmocka_unit_test(test_errors),     cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_apply),
+        cmocka_unit_test(test_declared_and_drawn),
+        cmocka_unit_test(test_positions_are_added),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_tables),
         cmocka_unit_test(test_t5_buckets),
     };
     return cmocka_run_group_tests_name("projections", tests, NULL, NULL);

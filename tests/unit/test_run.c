@@ -208,14 +208,16 @@ static void fail_on(attn_status status, const attn_error *err) {
     assert_int_equal(status, ATTN_OK);
 }
 
-static void store(trial *t, const char *const *query_labels, const char *const *key_labels) {
+static void store_labelled(trial *t, const char *const *query_labels, const char *const *key_labels,
+                           size_t entries) {
     attn_error err = {ATTN_OK, "", ""};
     const unsigned want = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP;
     const attn_metadata text = {"note", "of the caller"};
     fail_on(attn_attention_new(&t->in, t->arena, &t->a, &err), &err);
     fail_on(attn_attention_run(t->a, want, ATTN_STAGE_RAW, NULL, NULL, t->arena, &t->out, &err),
             &err);
-    const attn_run_source source = {t->a, &t->out.stats, query_labels, key_labels, &text, 1};
+    const attn_run_source source = {t->a, &t->out.stats, query_labels, key_labels, entries, &text,
+                                    1};
     fail_on(attn_run_image_new(&source, NULL, NULL, t->arena, &t->pieces, &err), &err);
     t->image = attn_arena_take(t->arena, t->pieces.size);
     char *to = t->image;
@@ -229,6 +231,10 @@ static void store(trial *t, const char *const *query_labels, const char *const *
     assert_string_equal(attn_run_text(t->run, "note"), "of the caller");
     assert_string_equal(attn_run_words(t->run),
                         attn_mask_words(attn_attention_mask(t->a), t->arena));
+}
+
+static void store(trial *t, const char *const *query_labels, const char *const *key_labels) {
+    store_labelled(t, query_labels, key_labels, 1);
 }
 
 static size_t elem(const trial *t) {
@@ -392,6 +398,45 @@ static void check_rows(trial *t) {
                         rows.rows * t->Ev * elem(t));
 }
 
+/* The mass of some keys and the best rows of each key are those of the full matrix. */
+static void check_columns(trial *t) {
+    enum { K = 4 };
+    attn_range rows = {.batch = pick(t, t->B), .head = pick(t, t->Hq), .row = pick(t, t->L)};
+    rows.rows = 1 + pick(t, t->L - rows.row);
+    rows.cols = t->S;
+    const int64_t keys[3] = {(int64_t)pick(t, t->S), 0, (int64_t)t->S - 1};
+    double *mass = attn_arena_zeroed(t->arena, rows.rows, sizeof *mass);
+    attn_edge *edges;
+    size_t count, at = 0;
+    attn_error err = {ATTN_OK, "", ""};
+    fail_on(attn_run_mass(t->run, &rows, keys, 3, NULL, NULL, t->arena, mass, &err), &err);
+    fail_on(attn_run_columns(t->run, &rows, 1, K, NULL, NULL, t->arena, &edges, &count, &err),
+            &err);
+    for (size_t r = 0; r < rows.rows; r++) {
+        double sum = 0;
+        for (size_t j = 0; j < t->S; j++)
+            if ((int64_t)j == keys[0] || j == 0 || j == t->S - 1)
+                sum += weight(t, rows.batch, rows.head, rows.row + r, j);
+        assert_true(mass[r] == sum);
+    }
+    for (size_t j = 0; j < t->S; j++) {
+        float last = INFINITY;
+        for (size_t n = 0; n < K && at < count && edges[at].col == j; n++, at++) {
+            const size_t r = edges[at].row;
+            assert_true(r >= rows.row && r < rows.row + rows.rows && edges[at].weight <= last);
+            assert_true(edges[at].weight == (float)weight(t, rows.batch, rows.head, r, j));
+            last = edges[at].weight;
+        }
+    }
+    assert_int_equal(at, count);
+    assert_int_equal(
+        attn_run_mass(t->run, &rows, &(int64_t){-1}, 1, NULL, NULL, t->arena, mass, &err),
+        ATTN_EARG);
+    assert_int_equal(
+        attn_run_columns(t->run, &rows, 1, 0, NULL, NULL, t->arena, &edges, &count, &err), ATTN_OK);
+    assert_int_equal(count, 0);
+}
+
 static void test_runs(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= TRIALS; seed++) {
@@ -402,6 +447,7 @@ static void test_runs(void **state) {
         for (int n = 0; n < 8; n++)
             check_explanation(&t);
         check_rows(&t);
+        check_columns(&t);
         attn_arena_free(t.arena);
     }
 }
@@ -443,9 +489,42 @@ static void test_labels(void **state) {
     t.in.value = NORMAL(&t, t.S, t.Ev);
     store(&t, query, key);
     for (size_t i = 0; i < t.L; i++)
-        assert_string_equal(attn_run_query_labels(t.run)[i], query[i]);
+        assert_string_equal(attn_run_query_labels(t.run, 0)[i], query[i]);
     for (size_t i = 0; i < t.S; i++)
-        assert_string_equal(attn_run_key_labels(t.run)[i], key[i]);
+        assert_string_equal(attn_run_key_labels(t.run, 0)[i], key[i]);
+    assert_int_equal(attn_run_label_entries(t.run), 1);
+    attn_arena_free(t.arena);
+}
+
+static void test_labels_of_entries(void **state) {
+    const char *query[] = {"a", "b", "c", "d", "e", "f"}, *key[] = {"u", "v", "w", "x"};
+    trial t = {
+        .arena = attn_arena_new(LIMIT), .seed = 9, .B = 2, .Hq = 1, .Hkv = 1, .L = 3, .S = 2};
+    (void)state;
+    t.E = t.Ev = 4;
+    t.in = attn_attention_defaults();
+    t.in.query = NORMAL(&t, t.B, t.L, t.E);
+    t.in.key = NORMAL(&t, t.B, t.S, t.E);
+    t.in.value = NORMAL(&t, t.B, t.S, t.Ev);
+    store(&t, query, key);
+    for (size_t b = 0; b < t.B; b++)
+        assert_string_equal(attn_run_key_labels(t.run, b)[1], "v");
+    store_labelled(&t, query, key, 2);
+    assert_int_equal(attn_run_label_entries(t.run), 2);
+    for (size_t b = 0; b < t.B; b++) {
+        for (size_t i = 0; i < t.L; i++)
+            assert_string_equal(attn_run_query_labels(t.run, b)[i], query[b * t.L + i]);
+        for (size_t i = 0; i < t.S; i++)
+            assert_string_equal(attn_run_key_labels(t.run, b)[i], key[b * t.S + i]);
+    }
+    store_labelled(&t, NULL, key, 2);
+    assert_null(attn_run_query_labels(t.run, 1));
+    assert_string_equal(attn_run_key_labels(t.run, 1)[0], "w");
+    store(&t, NULL, NULL);
+    assert_int_equal(attn_run_label_entries(t.run), 0);
+    const attn_run_source wrong = {.op = t.a, .stats = &t.out.stats, .label_entries = 3};
+    attn_error err;
+    assert_int_equal(attn_run_image_new(&wrong, NULL, NULL, t.arena, &t.pieces, &err), ATTN_ESHAPE);
     attn_arena_free(t.arena);
 }
 
@@ -462,7 +541,7 @@ static void test_metadata(void **state) {
         snprintf(names[i], sizeof names[i], "n%zu", i);
         many[i] = (attn_metadata){names[i], ""};
     }
-    attn_run_source source = {t.a, &t.out.stats, NULL, NULL, many, ATTN_RUN_METADATA};
+    attn_run_source source = {t.a, &t.out.stats, NULL, NULL, 1, many, ATTN_RUN_METADATA};
     fail_on(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), &err);
     source.metadata_count++;
     assert_int_equal(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), ATTN_EARG);
@@ -502,9 +581,9 @@ static void test_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs),   cmocka_unit_test(test_overview),
-        cmocka_unit_test(test_labels), cmocka_unit_test(test_metadata),
-        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_runs),     cmocka_unit_test(test_overview),
+        cmocka_unit_test(test_labels),   cmocka_unit_test(test_labels_of_entries),
+        cmocka_unit_test(test_metadata), cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,7 +118,7 @@ static void test_characters_that_were_not_learnt(void **state) {
 
 static void test_offsets(void **state) {
     (void)state;
-    static const size_t expected[][2] = {{0, 2}, {0, 2}, {2, 2}, {3, 5}, {5, 6}, {6, 6}, {6, 7}};
+    static const size_t expected[][2] = {{0, 2}, {2, 2}, {2, 2}, {3, 5}, {5, 6}, {6, 6}, {6, 7}};
     attn_arena *arena = attn_arena_new(1 << 20);
     attn_vocabulary *v = paper(3);
     attn_token *tokens;

@@ -17,6 +17,7 @@ typedef struct text_case {
     size_t elements;
     const char *bytes;
     const char *expected;
+    unsigned print;
 } text_case;
 
 static const text_case cases[] = {
@@ -33,7 +34,7 @@ static void check_case(const text_case *c) {
         memcpy(data + i * size, c->bytes + i % c->elements * size, size);
     t.data = data;
     attn_text text = {.arena = arena};
-    attn_text_tensor(&text, &t);
+    attn_text_tensor(&text, &t, c->print);
     assert_false(text.failed);
     assert_string_equal(text.data, c->expected);
     assert_int_equal(text.size, strlen(c->expected));
@@ -55,11 +56,11 @@ static void test_strides(void **state) {
     attn_tensor t = attn_tensor_dense(data, ATTN_F32, 2, dims);
     attn_text text = {.arena = arena};
     t.strides[0] = 1, t.strides[1] = 3; /* the transpose of [2, 3] */
-    attn_text_tensor(&text, &t);
+    attn_text_tensor(&text, &t, 0);
     assert_string_equal(text.data, "[[1. 4.]\n [2. 5.]\n [3. 6.]]");
     text = (attn_text){.arena = arena};
     t.strides[0] = 0, t.strides[1] = 0, t.data = &data[5];
-    attn_text_tensor(&text, &t);
+    attn_text_tensor(&text, &t, 0);
     assert_string_equal(text.data, "[[6. 6.]\n [6. 6.]\n [6. 6.]]");
     attn_arena_free(arena);
 }
@@ -71,7 +72,7 @@ static void test_bfloat16_prints_its_own_digits(void **state) {
     attn_arena *arena = attn_arena_new(SIZE_MAX);
     attn_tensor t = attn_tensor_dense(data, ATTN_BF16, 1, dims);
     attn_text text = {.arena = arena};
-    attn_text_tensor(&text, &t);
+    attn_text_tensor(&text, &t, 0);
     assert_string_equal(text.data, "[0.1  3.14 1.  ]");
     attn_arena_free(arena);
 }
@@ -85,7 +86,7 @@ static void test_out_of_memory(void **state) {
     for (int step = -1; step < 30; step++) {
         attn_arena *arena = attn_arena_new(step < 0 ? SIZE_MAX : (size_t)step * 512);
         attn_text text = {.arena = arena};
-        attn_text_tensor(&text, &t);
+        attn_text_tensor(&text, &t, 0);
         attn_text_add(&text, "%s", "more");
         assert_int_equal(text.failed, step >= 0 && attn_arena_limit(arena) < need);
         assert_true(!text.data || strlen(text.data) == text.size);

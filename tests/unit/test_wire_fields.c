@@ -46,6 +46,7 @@ typedef struct input {
     unsigned parts;
     attn_tensor query, mask;
     srv_ints ids;
+    srv_ranges range, ranges;
     srv_strings words;
     style look;
     srv_objects points;
@@ -132,6 +133,8 @@ static const srv_field fields[] = {
     {ROW(SRV_OBJECTS, "all_points", all_points), .fields = point_fields, .size = sizeof(point)},
     {ROW(SRV_OBJECT, "foreign", foreign), .accepts = SRV_O_NAME, .fields = foreign_fields,
      .given = offsetof(input, foreign_given)},
+    {ROW(SRV_RANGES, "range", range)},
+    {ROW(SRV_RANGES, "ranges", ranges), .accepts = SRV_R_MANY},
     {0},
 };
 
@@ -235,6 +238,33 @@ static void test_kinds(void **state) {
     wire_close(&req);
 }
 
+static void test_ranges(void **state) {
+    (void)state;
+    srv_request req;
+    input in;
+    accept(&req, &in, "{\"query\":[1],\"range\":\"5:9\",\"ranges\":\"7,0:3,100:104\"}");
+    assert_int_equal(in.range.count, 1);
+    assert_true(in.range.items[0].from == 5 && in.range.items[0].to == 9);
+    assert_string_equal(in.ranges.text, "7,0:3,100:104");
+    assert_int_equal(in.ranges.count, 3);
+    assert_true(in.ranges.items[0].from == 7 && in.ranges.items[0].to == 8);
+    assert_true(in.ranges.items[2].from == 100 && in.ranges.items[2].to == 104);
+    wire_close(&req);
+    accept(&req, &in, "{\"query\":[1],\"range\":4,\"ranges\":[3, 2]}");
+    assert_true(in.range.items[0].from == 4 && in.range.items[0].to == 5);
+    assert_true(in.ranges.items[0].from == 3 && in.ranges.items[0].to == 2);
+    assert_string_equal(in.ranges.text, "[3, 2]");
+    wire_close(&req);
+    refuse_member("\"range\":\"5,9\"", 422, "invalid_value", "/range", "\"5:9\"");
+    refuse_member("\"ranges\":\"5,,9\"", 422, "invalid_value", "/ranges", "5,,9");
+    refuse_member("\"ranges\":\"\"", 422, "invalid_value", "/ranges", "\"\"");
+    refuse_member("\"ranges\":\"01\"", 422, "invalid_value", "/ranges", "01");
+    refuse_member("\"ranges\":\"1234567890123456\"", 422, "invalid_value", "/ranges", "12345");
+    refuse_member("\"ranges\":\"-1\"", 422, "invalid_value", "/ranges", "-1");
+    refuse_member("\"ranges\":[1,2,3]", 422, "invalid_value", "/ranges", "at most 2");
+    refuse_member("\"ranges\":true", 422, "wrong_type", "/ranges", "true");
+}
+
 /* Objects of structs that have no word of given bits, from the JSON and from tensors beside it. */
 static void test_foreign_structs(void **state) {
     (void)state;
@@ -324,7 +354,7 @@ static void test_refused_values(void **state) {
 static void test_unknown_fields(void **state) {
     (void)state;
     refuse("{\"qeury\":[[1]]}", 422, "unknown_field", "/qeury", "did you mean \"query\"");
-    refuse("{\"mask\":[[1]]}", 422, "unknown_field", "/mask", "did you mean \"attn_mask\"");
+    refuse("{\"mask\":[[1]]}", 422, "unknown_field", "/mask", "here it is called \"attn_mask\"");
     refuse("{\"zzzzzz\":1}", 422, "unknown_field", "/zzzzzz", "not a field");
     refuse("{\"\":1}", 422, "unknown_field", "/", "not a field");
     refuse("{\"a/b~c\":1}", 422, "unknown_field", "/a~1b~0c", "not a field");
@@ -549,12 +579,19 @@ static void test_tables_of_routes_fit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_foreign_structs), cmocka_unit_test(test_refused_values),
-        cmocka_unit_test(test_unknown_fields),  cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_forging),         cmocka_unit_test(test_amplification),
-        cmocka_unit_test(test_names),           cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_most_rows),       cmocka_unit_test(test_tables_of_routes_fit),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_foreign_structs),
+        cmocka_unit_test(test_refused_values),
+        cmocka_unit_test(test_unknown_fields),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_forging),
+        cmocka_unit_test(test_amplification),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_most_rows),
+        cmocka_unit_test(test_tables_of_routes_fit),
     };
     return cmocka_run_group_tests_name("wire_fields", tests, NULL, NULL);
 }

@@ -156,6 +156,40 @@ static void test_literals(void **state) {
     wire_close(&req);
 }
 
+/* Elements of random literals with std and of initial values, by their formulas. */
+static void test_spread(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool normal;
+        double amount; /* standard deviation, or bound around 0 */
+    } cases[] = {
+        {"\"random\":\"normal\",\"std\":0.02", true, 0.02},
+        {"\"random\":\"uniform\",\"std\":0.5", false, 0.5 * 1.7320508075688772},
+        {"\"random\":\"normal\",\"std\":0", true, 0},
+        {"\"init\":\"xavier_uniform\"", false, 0.7071067811865476},         /* sqrt(6 / 12) */
+        {"\"init\":\"xavier_normal\"", true, 0.408248290463863},            /* sqrt(2 / 12) */
+        {"\"init\":\"kaiming_uniform\"", false, 0.5},                       /* 1 / sqrt(4) */
+        {"\"init\":\"kaiming_normal\"", true, 0.28867513459481287},         /* sqrt(1 / 12) */
+        {"\"init\":\"kaiming_uniform\",\"a\":0", false, 1.224744871391589}, /* sqrt(6 / 4) */
+        {"\"init\":\"kaiming_normal\",\"a\":1", true, 0.5},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char body[160];
+        srv_request req;
+        input in;
+        snprintf(body, sizeof body,
+                 "{\"bias\":{%s,\"shape\":[8,4],\"seed\":5,\"dtype\":\"float64\"}}", cases[c].text);
+        accept(&req, &in, body);
+        for (size_t i = 0; i < 32; i++) {
+            const double draw =
+                cases[c].normal ? attn_rng_normal(5, i) : 2 * attn_rng_uniform(5, i) - 1;
+            assert_true(fabs(((double *)in.bias.data)[i] - cases[c].amount * draw) < 1e-15);
+        }
+        wire_close(&req);
+    }
+}
+
 /* Tensors of several pieces, on one thread and over a pool: every element is where it belongs. */
 static void check_pieces(srv_app *app) {
     srv_request req;
@@ -242,8 +276,8 @@ static void test_refused_lists(void **state) {
     refuse("{\"real\":\"x\"}", 422, "wrong_type", "/real", "a string");
     refuse("{\"real\":[NaN]}", 400, "malformed_json", "/real/0",
            "Line 1, column 10: NaN is not JSON");
-    refuse("{\n\"mask\": [0,\n -Infinity]}", 400, "malformed_json", "/mask/1",
-           "Line 3, column 2: -Infinity is not JSON");
+    refuse("{\n\"mask\": [0,\n Infinity]}", 400, "malformed_json", "/mask/1",
+           "Line 3, column 2: Infinity is not JSON");
     refuse("{\"real\":[1,2,]}", 400, "malformed_json", "/real/2", "found ']'");
     refuse("{\"real\":[,1]}", 400, "malformed_json", "/real/0", "found ','");
     refuse("{\"real\":[1 2]}", 400, "malformed_json", "/real/1", "expected ',' or ']'");
@@ -305,6 +339,22 @@ static void test_refused_objects(void **state) {
            "memory");
     refuse("{\"real\":{\"shape\":[1],\"random\":\"gauss\"}}", 422, "invalid_value", "/real/random",
            "gauss");
+    refuse("{\"real\":{\"shape\":[1],\"random\":\"normal\",\"std\":-1}}", 422, "wrong_type",
+           "/real/std", "0 or more, found the number -1");
+    refuse("{\"real\":{\"shape\":[1],\"random\":\"normal\",\"std\":1e999}}", 422, "wrong_type",
+           "/real/std", "standard deviation");
+    refuse("{\"real\":{\"shape\":[1],\"fill\":\"ones\",\"std\":1}}", 422, "invalid_value", "/real",
+           "\"std\" belongs to \"random\"");
+    refuse("{\"real\":{\"shape\":[1],\"random\":\"normal\",\"a\":1}}", 422, "invalid_value",
+           "/real", "\"a\" belongs to \"init\"");
+    refuse("{\"real\":{\"shape\":[1,1],\"init\":\"xavier_normal\",\"a\":1}}", 422, "invalid_value",
+           "/real/a", "kaiming_uniform and kaiming_normal");
+    refuse("{\"real\":{\"shape\":[3],\"init\":\"xavier_normal\"}}", 422, "shape_mismatch",
+           "/real/init", "[fan_out, fan_in]");
+    refuse("{\"real\":{\"shape\":[3,3],\"init\":\"he\"}}", 422, "invalid_value", "/real/init",
+           "kaiming_uniform");
+    refuse("{\"ids\":{\"shape\":[1,1],\"init\":\"xavier_normal\"}}", 422, "unsupported_dtype",
+           "/ids/init", "int64");
     refuse("{\"ids\":{\"shape\":[1],\"random\":\"normal\"}}", 422, "unsupported_dtype",
            "/ids/random", "int64");
     refuse("{\"real\":{\"shape\":[3],\"fill\":\"eye\"}}", 422, "shape_mismatch", "/real/fill",
@@ -509,6 +559,7 @@ int main(void) {
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_objects),
         cmocka_unit_test(test_literals),
+        cmocka_unit_test(test_spread),
         cmocka_unit_test(test_refused_lists),
         cmocka_unit_test(test_refused_objects),
         cmocka_unit_test(test_random_documents),

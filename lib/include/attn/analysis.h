@@ -125,17 +125,23 @@ typedef struct attn_measure_options {
      * entry b of the source uses batch entry b modulo attn_mask_batches of the mask. NULL: offsets
      * are 0, and a cell is hidden only if its logit is -infinity. */
     const attn_mask *mask;
-    size_t radius;                 /* keys that local_mass counts on each side of t_i; default 2 */
-    const attn_key_class *classes; /* [class_count] */
-    size_t class_count;            /* at most ATTN_CLASSES_MOST */
+    size_t radius; /* keys that local_mass counts on each side of t_i; default 2 */
+    /* [class_batches, class_count] classes of the same names in the same order for each batch entry;
+     * class_batches 0 counts as 1. As with token_batches, entry b uses row b modulo
+     * class_batches. */
+    const attn_key_class *classes;
+    size_t class_count; /* at most ATTN_CLASSES_MOST */
+    size_t class_batches;
     /* Token ids [token_batches, L] and [token_batches, S]. token_batches divides the number of
      * batch entries B of the source, and entry b uses row b modulo token_batches. NULL:
      * duplicate_token and induction are NaN. */
     const int64_t *query_tokens, *key_tokens;
     size_t token_batches;
-    /* Kinds of the tokens, [L] and [S]: tokens with equal numbers >= 0 are of the same kind;
-     * negative numbers mean no kind. NULL: same_kind is NaN. */
+    /* Kinds of the tokens, [kind_batches, L] and [kind_batches, S]; kind_batches 0 counts as 1.
+     * Tokens with equal numbers >= 0 are of the same kind; negative numbers mean no kind. NULL:
+     * same_kind is NaN. */
     const int64_t *query_kinds, *key_kinds;
+    size_t kind_batches;
     /* Segments of the tokens, [L] and [S]: numbers below segment_count. NULL: no blocks are
      * computed. */
     const uint32_t *query_segments, *key_segments;
@@ -282,7 +288,9 @@ attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
 /* What a head looks at, in words. Rules are tried in a fixed order, and the first that fits names
  * the pattern. */
 typedef struct attn_pattern_name {
-    const char *name; /* "previous token", "adjacent", "punctuation", a class's name, … */
+    /* "previous token", "adjacent", "punctuation", a class's name, …; "uniform" for a normalized
+     * entropy above 0.98; "nearly uniform" above 0.9, if no other rule fits; "heterogeneous" */
+    const char *name;
     /* Category of Kovaleva et al. 2019: vertical, diagonal, vertical+diagonal, block or
      * heterogeneous. */
     const char *shape;
@@ -352,9 +360,9 @@ typedef struct attn_diagnose_input {
 } attn_diagnose_input;
 
 /* Finds what is unusual about the heads. Codes are near_uniform (with a known cause
- * near_uniform_scores, near_uniform_keys or near_uniform_task), saturated_softmax, sink_heads,
- * head_collapse, similar_heads, mask_leak and memory. The texts are in the arena and name the
- * thresholds (lib/analysis/diagnose.h). ATTN_ENOMEM. */
+ * near_uniform_scores, near_uniform_keys or near_uniform_task), broad_heads (nearly uniform),
+ * saturated_softmax, sink_heads, head_collapse, similar_heads, mask_leak and memory. The texts are
+ * in the arena and name the thresholds (lib/analysis/diagnose.h). ATTN_ENOMEM. */
 attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn_diagnoses *out,
                           attn_error *err);
 /* Returns a sentence to be shown with every analysis: weights alone do not explain a model. It is

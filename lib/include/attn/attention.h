@@ -76,6 +76,7 @@ typedef struct attn_inputs {
      * < p. */
     uint64_t dropout_seed;
     attn_mask_spec mask;
+    bool score_gradients;     /* true: a backward pass also computes attn_gradients.scores */
     bool allow_nonfinite;     /* true: NaN and infinity are accepted; false: ATTN_ENONFINITE */
     attn_precision precision; /* isa.h; float64 tensors and gradients require ATTN_PRECISION_FP32 */
     const char *kernel;       /* name of the kernel table; NULL: the chosen one (isa.h) */
@@ -105,6 +106,9 @@ typedef struct attn_attention_dims {
     attn_precision precision;
     attn_isa isa;    /* instruction set of the kernels; ATTN_ISA_REF for double */
     bool tanh_score; /* true: a score is a sum of tanh terms instead of products */
+    /* The pass takes the keys of a strided pattern, its `stride`, and those in its `near` positions
+     * separately. 0: the mask has no such pattern, or this would not save time. */
+    int64_t stride, near;
     int output_rank, weights_rank, rows_rank;
     /* shape of the output: that of query, in its layout, with Ev for E */
     size_t output[ATTN_MAX_RANK];
@@ -151,6 +155,12 @@ typedef struct attn_cost {
  * ATTN_ELIMIT (overflow), ATTN_EARG at "want" (unknown bits). */
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
                                 attn_cost *out, attn_error *err);
+
+/* Returns how many cells of the weights the forward pass computes under a mask, over all batch
+ * entries and heads. It skips the others, which are hidden, but computes some hidden cells between
+ * visible ones. `mask` is compiled for the shape of dims. Weights, scores and gradients that are
+ * wanted may need more cells. */
+double attn_attention_visited(const attn_attention_dims *dims, const attn_mask *mask);
 
 typedef struct attn_attention attn_attention;
 
@@ -200,6 +210,14 @@ typedef struct attn_results {
 attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_results *out,
                                attn_error *err);
+
+/* Computes the mean of weights [batch.., H, L, S] over the heads into *out [batch.., L, S], in the
+ * arena. Sums are in double. `weights` is a dense result of a run with these dims; without a head
+ * axis, and with rank 0, *out = *weights. torch.nn.MultiheadAttention returns it for
+ * average_attn_weights. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+attn_status attn_attention_mean_heads(const attn_attention_dims *dims, const attn_tensor *weights,
+                                      const attn_control *control, attn_arena *arena,
+                                      attn_tensor *out, attn_error *err);
 
 /* A rectangle of the [L, S] matrix of one head: rows row … row + rows - 1 and columns (keys) col …
  * col + cols - 1. */

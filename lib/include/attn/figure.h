@@ -30,10 +30,21 @@ typedef enum attn_colormap {
     ATTN_COLORMAP_CIVIDIS
 } attn_colormap;
 typedef enum attn_theme { ATTN_THEME_LIGHT = 0, ATTN_THEME_DARK } attn_theme;
+/* The shape of a heatmap's cells. CHOSEN: squares, but higher or wider cells in panels of few rows
+ * or columns. EQUAL: squares. STRETCHED: as high and wide as the figure's size allows, or without a
+ * size as the largest panel. */
+typedef enum attn_aspect {
+    ATTN_ASPECT_CHOSEN = 0,
+    ATTN_ASPECT_EQUAL,
+    ATTN_ASPECT_STRETCHED
+} attn_aspect;
 
 typedef struct attn_figure_options {
-    const char *title, *x_label, *y_label; /* texts of the figure; NULL = none */
-    const char *value_label;               /* text beside the colour bar; NULL = none */
+    /* Texts of the figure; NULL = none. A line end in the title begins a new line of it; the title
+     * has at most three lines. x_label stands below the picture and y_label on its left, with or
+     * without `transpose`. */
+    const char *title, *x_label, *y_label;
+    const char *value_label; /* text beside the colour bar; NULL = none */
     /* Format of the values in cells:
      *
      *   NULL   chosen from the values; values are written if they fit into the cells
@@ -54,6 +65,10 @@ typedef struct attn_figure_options {
     /* Panels side by side. 0 (default): chosen by the number and shape of the panels. */
     size_t columns;
     bool transpose; /* draw rows as columns and columns as rows */
+    /* Width and height of the figure, at most ATTN_FIGURE_MOST. 0 (default): as its content needs.
+     * With a size, cells are not enlarged for the sake of their values. */
+    double width, height;
+    attn_aspect aspect;
     bool marks; /* values mean visible or hidden and are drawn as ✓ and ✗, without a colour bar */
     attn_theme theme;
 } attn_figure_options;
@@ -63,10 +78,16 @@ attn_figure_options attn_figure_defaults(void);
 /* Tells whether `format` is one of the formats that `annotate` takes. */
 bool attn_figure_format_ok(const char *format);
 
+#define ATTN_FIGURE_MOST 4096.0
+
 /* Heatmaps, each drawn as a panel. All have the same shape. If the figure has at most
  * ATTN_FIGURE_VECTOR_CELLS cells in all, each cell is a vector element. Otherwise each panel is an
  * embedded image with as many pixels as it has on the page, so no program enlarges and blurs it. */
 #define ATTN_FIGURE_VECTOR_CELLS 40000
+typedef struct attn_figure_names {
+    const char *const *rows, *const *cols; /* as row_labels and col_labels of attn_figure_heat */
+    size_t row_count, col_count;
+} attn_figure_names;
 typedef struct attn_figure_heat {
     /* [count]; `max` is drawn, or `mean` if `max` is NULL; NaN has a colour of its own */
     const attn_heatmap *maps;
@@ -76,6 +97,9 @@ typedef struct attn_figure_heat {
     const char *const *row_labels;
     const char *const *col_labels;
     size_t row_count, col_count;
+    /* [count] labels of each panel in place of those above, which then stand at every panel. NULL:
+     * all panels have the same labels, which stand on the left and below. */
+    const attn_figure_names *own;
 } attn_figure_heat;
 
 /* One curve of n points. A NaN in x or y interrupts the line. */
@@ -94,8 +118,9 @@ typedef struct attn_figure_curves {
 } attn_figure_curves;
 
 /* Draw a figure into an empty text. Errors: ATTN_ESHAPE: heatmaps of unequal shapes, or nothing to
- * draw. ATTN_EARG: an option or a panel is out of range. ATTN_ENOMEM: the text's arena is full. Any
- * thread may call them; concurrent calls need arenas of their own. */
+ * draw. ATTN_EARG: an option or a panel is out of range, or the labels leave no room in the size
+ * (at "width" or "height"). ATTN_ENOMEM: the text's arena is full. Any thread may call them;
+ * concurrent calls need arenas of their own. */
 attn_status attn_figure_heatmaps(attn_text *svg, const attn_figure_heat *data,
                                  const attn_figure_options *options, attn_error *err);
 attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,

@@ -44,7 +44,7 @@ typedef struct attn_score {
     attn_tensor w_q;      /* additive: [A, Eq] */
     attn_tensor w_k;      /* additive: [A, Ek] */
     attn_tensor b;        /* additive: [A]; may be absent */
-    attn_tensor v;        /* additive, concat: [A] */
+    attn_tensor v;        /* additive, concat: [A] or [1, A] */
     attn_tensor w;        /* general: [Ek, Eq]; concat: [A, Ek + Eq] */
 } attn_score;
 

@@ -7,7 +7,8 @@
  *   dQ = dS K        dK = dS^T Q      where dS is dZ times the derivative of edit
  *
  * (Dao et al., "FlashAttention", 2022, appendix B.2.) The weights P are computed again from the
- * maximum and the sum of each row, so memory grows with L + S and not with L x S. */
+ * maximum and the sum of each row, so memory grows with L + S and not with L x S, unless dZ itself
+ * is wanted. */
 #ifndef ATTN_GRADIENTS_H
 #define ATTN_GRADIENTS_H
 
@@ -25,6 +26,7 @@ extern "C" {
 typedef struct attn_gradients {
     attn_tensor query, key, value, past_key, past_value;
     attn_tensor sinks;
+    attn_tensor scores; /* dZ, with the shape of the weights; only with inputs.score_gradients */
     /* [mask layer] gradients of the tensors of ATTN_LAYER_BIAS layers */
     attn_tensor bias[ATTN_MASK_LAYERS];
     attn_score score; /* gradients of w_q, w_k, b, v, w */
@@ -34,7 +36,7 @@ typedef struct attn_gradients {
 
 /* Computes the cost of attn_attention_backward on `slots` threads from shapes alone. For
  * attn_attention_run_backward, add the cost of its run with `want`. bias_elements is the number of
- * elements of all bias layers together. fallback_bytes are those of a second attempt in double.
+ * elements of all bias layers together, and of the weights if the gradients of scores are wanted. fallback_bytes are those of a second attempt in double.
  * ATTN_ELIMIT: a size overflows. */
 attn_status attn_gradients_cost(const attn_attention_dims *dims, unsigned want,
                                 size_t bias_elements, size_t slots, attn_cost *out,

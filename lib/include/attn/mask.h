@@ -39,8 +39,8 @@ typedef enum attn_layer_kind {
     ATTN_LAYER_BITS,
 } attn_layer_kind;
 
-/* Patterns show a key j by its distance from p = i + offset. Tiles that are hidden as a whole are
- * not computed. */
+/* Patterns show a key j by its distance from p = i + offset. Keys that no row of a block sees are not
+ * computed (attn_attention_visited counts those that are). */
 typedef enum attn_pattern_kind {
     ATTN_PATTERN_LOCAL, /* |j - p| <= radius */
     /* (p - j) mod stride = 0, or |j - p| <= local. Child et al. 2019, section 4.2. */
@@ -62,7 +62,11 @@ typedef enum attn_semantics {
     ATTN_SEM_KEEP,     /* 1 or true: visible */
     ATTN_SEM_HIDE,     /* 1 or true: hidden */
     ATTN_SEM_ADDITIVE, /* the number is added to the score */
+    /* VALUES: the same, but a number of at most ATTN_FINITE_MIN hides the key. Programs that avoid
+     * -infinity send the smallest number of a type (float16: -65504), -1e9 or -1e4 instead. */
+    ATTN_SEM_FINITE_MIN,
 } attn_semantics;
+#define ATTN_FINITE_MIN (-1e4)
 
 /* One layer of a mask. */
 typedef struct attn_mask_layer {

@@ -42,6 +42,10 @@ enum { ATTN_MODEL_LAYERS = 8 }; /* most layers of an encoder or a decoder */
  *   LOCAL    MULTIHEAD, but a query sees only keys at a distance of at most `radius`
  *   STRIDED  MULTIHEAD, but a query sees only keys at a distance of at most `radius` or at a
  *            multiple of `stride`
+ *   BLOCK    MULTIHEAD, but a query sees only keys of its block of `block_size` positions. A target
+ *            token beyond the blocks of the source sees no key of it
+ *   GLOBAL   MULTIHEAD, but a query sees only keys at a distance of at most `radius`; the first
+ *            `global_keys` positions see all keys, and all queries see them
  *   NONE     no attention at all, also not in the encoder: the decoder starts from the encoder's
  *            last state. Not for transformers. */
 #define ATTN_MODEL_ATTENTION_LIST(ITEM)                                                            \
@@ -52,6 +56,8 @@ enum { ATTN_MODEL_LAYERS = 8 }; /* most layers of an encoder or a decoder */
     ITEM(CONCAT, "concat")                                                                         \
     ITEM(LOCAL, "local")                                                                           \
     ITEM(STRIDED, "strided")                                                                       \
+    ITEM(BLOCK, "block")                                                                           \
+    ITEM(GLOBAL, "global")                                                                         \
     ITEM(NONE, "none")
 
 /* How positions enter the model: by a table that is added to embeddings (SINUSOIDAL, LEARNED), or
@@ -92,12 +98,15 @@ typedef struct attn_model_config {
     size_t layers;       /* of encoder and of decoder: default 1, at most ATTN_MODEL_LAYERS */
     size_t feed_forward; /* transformer: hidden width of feed-forward; 0 (default): 4 D */
     size_t max_length;   /* longest source or target in tokens, default 512 */
-    /* Defaults 4, 4, 16, in tokens. radius and stride belong to ATTN_MODEL_LOCAL and _STRIDED.
-     * reach is the largest distance with its own entry in tables of RELATIVE and SHAW positions. */
+    /* Defaults 4, 4, 16, in tokens. radius belongs to ATTN_MODEL_LOCAL, _STRIDED and _GLOBAL, and
+     * stride to _STRIDED. reach is the largest distance with its own entry in tables of RELATIVE and
+     * SHAW positions. */
     size_t radius, stride, reach;
-    double dropout;    /* probability, default 0.1 */
-    bool read_padding; /* true: the encoder's LSTM also reads padding, as in textbooks */
-    bool norm_after;   /* transformer: layer norms after residual connections; default false */
+    size_t block_size;  /* ATTN_MODEL_BLOCK: positions of a block, default 8 */
+    size_t global_keys; /* ATTN_MODEL_GLOBAL: first positions that see and are seen, default 1 */
+    double dropout;     /* probability, default 0.1 */
+    bool read_padding;  /* true: the encoder's LSTM also reads padding, as in textbooks */
+    bool norm_after;    /* transformer: layer norms after residual connections; default false */
     int32_t pad, begin, end; /* ids in both vocabularies, default 0, 1, 2 */
 } attn_model_config;
 
@@ -140,6 +149,9 @@ typedef struct attn_batch {
     /* [B, T, S] or NULL: the alignment of each token of `expected` with the source. A row sums to
      * 1, or is 0 if the alignment is unknown. Only attn_model_step with guidance > 0 reads it. */
     const float *alignment;
+    /* [B, S] or NULL: 0 hides a source token, 1 shows it. No attention of encoder or decoder sees a
+     * hidden token as a key. The encoder's LSTM still reads it. */
+    const uint8_t *source_keep;
 } attn_batch;
 
 /* Where an attention layer is: self-attention of encoder or decoder, or attention of the decoder to
@@ -166,6 +178,8 @@ size_t attn_model_sites(const attn_model *model, attn_site sites[ATTN_MODEL_SITE
 /* Results of a forward pass, in the arena. */
 typedef struct attn_model_outputs {
     attn_tensor logits; /* [B, T, V], V = target_vocabulary */
+    /* [B, S, D] outputs of the encoder, which cross-attention sees; without a meaning at padding */
+    attn_tensor encoder;
     /* [site_count] as attn_model_sites lists them, with weights */
     attn_site sites[ATTN_MODEL_SITES];
     size_t site_count; /* 0 if the caller did not want weights */
@@ -206,18 +220,40 @@ attn_status attn_model_step(attn_model *model, const attn_batch *batch,
                             const attn_control *control, attn_cross_entropy_loss *loss,
                             attn_error *err);
 
+enum { ATTN_ALTERNATIVES_MOST = 64 };
+
+/* The tokens between which a step of a search has the choice: the most probable ones, first the most
+ * probable, without pad and begin, which a search never takes. A log probability is that of the
+ * softmax over all tokens. `count` is attn_generate_options.alternatives, or the number of all
+ * tokens if these are fewer. */
+typedef struct attn_alternatives {
+    size_t count;
+    int32_t *ids;              /* [count] */
+    double *log_probabilities; /* [count] */
+} attn_alternatives;
+
+/* A token of a greedy search. */
+typedef struct attn_generated_token {
+    int32_t id;
+    double log_probability;
+    const float *weights; /* [heads, S] its row of cross-attention; NULL: there is no attention */
+    attn_alternatives alternatives; /* the token is one of them unless count is 0 */
+} attn_generated_token;
+
 /* Options of attn_model_generate: greedy search (beams = 1) or beam search. The score of a sequence
  * is the sum of its log probabilities, divided by ((5 + length) / 6)^length_penalty (Wu et al.
  * 2016, section 7). */
 typedef struct attn_generate_options {
-    size_t beams;          /* hypotheses for each source; 1 (default): greedy search */
-    size_t most;           /* most target tokens with the end token; 0 (default): 2 S + 10 */
-    double length_penalty; /* default 0.6; only for beams > 1 */
-    bool want_weights;     /* return the weights of the last cross-attention layer */
-    /* Called after each token of a greedy search with one source; or NULL. `weights` [heads, S] is
-     * the token's row of cross-attention (NULL: the model has no attention). If it returns
-     * non-zero, the search ends with ATTN_ECANCELED. */
-    int (*token)(void *ctx, int32_t id, double log_probability, const float *weights);
+    size_t beams;               /* hypotheses for each source; 1 (default): greedy search */
+    size_t most;                /* most target tokens with the end token; 0 (default): 2 S + 10 */
+    double length_penalty;      /* default 0.6; only for beams > 1 */
+    bool want_weights;          /* return the weights of the last cross-attention layer */
+    const uint8_t *source_keep; /* [B, S] as in attn_batch; NULL (default): nothing is hidden */
+    size_t alternatives; /* for each step this many of the most probable tokens: default 0, at most
+                            ATTN_ALTERNATIVES_MOST */
+    /* Called after each token of a greedy search with one source; or NULL. If it returns non-zero,
+     * the search ends with ATTN_ECANCELED. */
+    int (*token)(void *ctx, const attn_generated_token *token);
     void *ctx;
 } attn_generate_options;
 
@@ -234,6 +270,11 @@ typedef struct attn_generated {
      * the model has no attention. */
     float *weights;
     size_t heads;
+    /* [length + ended] each, NULL without attn_generate_options.alternatives: the log probability
+     * of each token and of the end, and what its step could choose from. A token of a beam search
+     * may be none of its alternatives. */
+    double *log_probabilities;
+    attn_alternatives *alternatives;
 } attn_generated;
 
 /* Generates the best sequence for each of B sources [B, S] into out [B]. Sequences are in the
@@ -249,6 +290,8 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
 typedef struct attn_model_pass {
     double B, S, rows, T; /* sources, their tokens; targets (beams included), their tokens */
     bool searches;
+    bool hides;          /* source_keep is given */
+    double alternatives; /* attn_generate_options.alternatives */
 } attn_model_pass;
 
 /* The cost of an attn_model_pass. The sizes may be beyond any memory. */

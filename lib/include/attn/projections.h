@@ -27,9 +27,31 @@ typedef struct attn_projections {
     /* true: interleaved sinusoidal positions are added to query, key and value before they are
      * projected. Key and value j have the position past + j, query i has i + query_offset. */
     bool add_positions;
+    uint64_t seed; /* of attn_projections_draw */
     /* true: a projected number beyond its type becomes infinity; false: it is an error */
     bool allow_nonfinite;
 } attn_projections;
+
+/* The next two functions make the projections with which a torch.nn.MultiheadAttention of the
+ * query's width D and num_heads heads begins. In between, the tensors have shapes but no data, and
+ * the shape and the cost of the operation can be computed.
+ *
+ *   W_q [D, D], W_k [Hkv * D/Hq, Dk], W_v [Hkv * D/Hq, Dv]  Xavier uniform: ±sqrt(6 / (in + out)).
+ *       If Dk = Dv = D, they count as one matrix, whose `out` is the number of rows of all three:
+ *       3D for Hkv = Hq
+ *   W_o [D, D]                                              uniform in ±1/sqrt(D)
+ *   b_q, b_k, b_v, b_o                                      zeros
+ *
+ * The numbers are float32. Number n of the seed, bound * (2 attn_rng_uniform(seed, n) - 1), is
+ * element n of W_q, W_k, W_v and W_o, one after the other in row-major order. */
+
+/* Gives the projections their shapes. No tensor of *p may be present. Errors: ATTN_EARG,
+ * ATTN_ESHAPE (D is not a multiple of num_heads), ATTN_ELIMIT. */
+attn_status attn_projections_declare(const attn_inputs *in, attn_projections *p, attn_error *err);
+/* Draws the values of declared projections into the arena. Errors: ATTN_ENOMEM, ATTN_ECANCELED,
+ * ATTN_EDEADLINE. */
+attn_status attn_projections_draw(attn_projections *p, attn_pool *pool, const attn_control *control,
+                                  attn_arena *arena, attn_error *err);
 
 /* Computes the shapes of the projected inputs, for attn_attention_shape and attn_attention_cost.
  * The tensors of *out have no data. *parameters (NULL: not wanted) becomes the number of parameters
@@ -38,8 +60,8 @@ typedef struct attn_projections {
 attn_status attn_projections_shape(const attn_inputs *in, const attn_projections *p,
                                    attn_inputs *out, size_t *parameters, attn_error *err);
 
-/* Computes the cost of attn_projections_apply and attn_projections_output together. ATTN_ELIMIT: a
- * size overflows. */
+/* Computes the cost of attn_projections_apply and attn_projections_output together, and of
+ * attn_projections_draw if the projections have no data yet. ATTN_ELIMIT: a size overflows. */
 attn_status attn_projections_cost(const attn_inputs *in, const attn_projections *p, attn_cost *out,
                                   attn_error *err);
 

@@ -16,6 +16,7 @@
 #define ATTN_RUN_H
 
 #include "attention.h"
+#include "heatmap.h"
 #include "safetensors.h"
 
 #ifdef __cplusplus
@@ -33,13 +34,16 @@ enum { ATTN_RUN_METADATA = 16 };
 
 /* The contents of an image to be made.
  * - `op` has run and produced `stats`. Its inputs are stored as they are after projections.
- * - query_labels are L texts, key_labels S texts; each may be NULL.
+ * - query_labels are L texts and key_labels S texts, for all batch entries (label_entries 0 or 1)
+ *   or for each of them: [label_entries, L] and [label_entries, S], with label_entries = B. Each
+ *   may be NULL.
  * - `metadata` are at most ATTN_RUN_METADATA texts of the caller with different keys. Keys that
  *   begin with "run." are reserved: ATTN_EARG. */
 typedef struct attn_run_source {
     const attn_attention *op;
     const attn_stats *stats;
     const char *const *query_labels, *const *key_labels;
+    size_t label_entries;
     const attn_metadata *metadata;
     size_t metadata_count;
 } attn_run_source;
@@ -63,6 +67,7 @@ attn_status attn_run_cost(const attn_attention_dims *dims, size_t slots, attn_co
  * Errors:
  *
  *   ATTN_EARG       a metadata key is reserved or repeated
+ *   ATTN_ESHAPE     label_entries is neither 0, 1 nor the number of batch entries
  *   ATTN_ENOMEM     the arena is full
  *   ATTN_ECANCELED  `control` cancelled the work
  *   ATTN_EDEADLINE  the deadline of `control` has passed
@@ -85,8 +90,12 @@ const attn_attention *attn_run_attention(const attn_run *run);
 const attn_attention_dims *attn_run_dims(const attn_run *run);
 const attn_inputs *attn_run_inputs(const attn_run *run);
 const attn_stats *attn_run_stats(const attn_run *run);
-const char *const *attn_run_query_labels(const attn_run *run); /* [L], or NULL */
-const char *const *attn_run_key_labels(const attn_run *run);   /* [S], or NULL */
+/* The labels of a batch entry: [L] and [S], or NULL. */
+const char *const *attn_run_query_labels(const attn_run *run, size_t batch);
+const char *const *attn_run_key_labels(const attn_run *run, size_t batch);
+/* Returns the number of batch entries with labels of their own: 1 if all have the same labels, 0
+ * if there are none. */
+size_t attn_run_label_entries(const attn_run *run);
 const char *attn_run_words(const attn_run *run); /* the run's mask in words, from the image */
 /* Returns the metadata text of a key; NULL: the run has no such key. */
 const char *attn_run_text(const attn_run *run, const char *key);
@@ -137,6 +146,22 @@ attn_status attn_run_tile_make(const attn_run *run, const attn_run_place *at, at
                                const attn_control *control, attn_arena *arena, attn_run_tile *out,
                                attn_error *err);
 
+/* --- who looks at a key --- */
+
+/* Finds for each key the at most k rows with the largest weights on it. The rows are those of the
+ * `count` ranges, which are of one head and have the same keys, col … col + cols - 1. The edges are
+ * in the arena, ordered by key, then by falling weight, then by row. Only visible cells count, and
+ * NaN weights are left out. Weights of float64 runs are rounded to float32. Memory is that of cols *
+ * k edges; no part of the matrix is stored. Errors: ATTN_EARG (a range is outside of the matrix),
+ * ATTN_ELIMIT at "k" (more than 1,048,576 edges), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+attn_status attn_run_columns(const attn_run *run, const attn_range *ranges, size_t count, size_t k,
+                             attn_pool *pool, const attn_control *control, attn_arena *arena,
+                             attn_edge **edges, size_t *edge_count, attn_error *err);
+/* Computes the cost of attn_run_columns on `slots` threads, besides attn_cells_scratch_new for each
+ * of them. ATTN_ELIMIT as there. */
+attn_status attn_run_columns_cost(const attn_run *run, const attn_range *ranges, size_t count,
+                                  size_t k, size_t slots, attn_cost *out, attn_error *err);
+
 /* --- one weight explained --- */
 
 /* Most masks of an operation, so most masks that can hide a cell. */
@@ -185,6 +210,18 @@ attn_status attn_run_explain(const attn_run *run, size_t batch, size_t head, siz
 attn_status attn_run_rows_inputs(const attn_run *run, const attn_range *rows, const int64_t *hide,
                                  size_t hide_count, attn_arena *arena, attn_inputs *out,
                                  attn_error *err);
+
+/* Sums the run's weights on `count` keys in each row of a range: mass[r] is the sum for row
+ * rows->row + r, in double, in the order of the keys; rows->col and rows->cols are not read. A key
+ * that is named twice counts once. Dropout is left out. It needs O(S) memory. Errors: ATTN_EARG (a
+ * key is out of range: "keys"; the range is outside of the matrix), ATTN_ENOMEM, ATTN_ECANCELED,
+ * ATTN_EDEADLINE. */
+attn_status attn_run_mass(const attn_run *run, const attn_range *rows, const int64_t *keys,
+                          size_t count, attn_pool *pool, const attn_control *control,
+                          attn_arena *arena, double *mass, attn_error *err);
+/* Returns the bytes that attn_run_mass takes on `slots` threads, besides attn_cells_scratch_new for
+ * each of them. */
+size_t attn_run_mass_work(const attn_run *run, size_t slots);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

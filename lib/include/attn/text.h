@@ -22,15 +22,22 @@ typedef struct attn_text {
 /* Appends formatted text, as printf does. */
 void attn_text_add(attn_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* How a tensor is printed; bits of `print`. */
+enum {
+    /* Small numbers are printed with decimals, so 8.4e-26 becomes 0. Without this bit, they make
+     * the notation of all numbers scientific. As suppress=True of numpy.array_str. */
+    ATTN_PRINT_SUPPRESS = 1,
+    ATTN_PRINT_FULL = 2, /* more than 1000 elements are all printed, not only the ends of axes */
+};
 /* Appends a tensor as numpy.array_str prints it with its default options (precision 8, threshold
- * 1000, line width 75):
+ * 1000, line width 75), apart from the bits of `print`:
  *
  *   [[0.         1.         0.        ]
  *    [0.84967455 0.15032545 0.84967455]]
  *
  * float32 and float64 values have the shortest digits of their own type. Booleans are True and
  * False. */
-void attn_text_tensor(attn_text *t, const attn_tensor *tensor);
+void attn_text_tensor(attn_text *t, const attn_tensor *tensor, unsigned print);
 
 /* Appends a heatmap with row labels at the left, column labels above and a scale below. A cell is
  * two characters wide. Its value v is its maximum, or its mean if the heatmap has no maxima; its

@@ -57,7 +57,7 @@ typedef enum attn_language { ATTN_ENGLISH = 0, ATTN_FRENCH } attn_language;
 
 /* A word of a text, as the vocabulary knows it, and its place in the text. */
 typedef struct attn_token {
-    const char *text;  /* in NFC and lower case, NUL-terminated */
+    const char *text;  /* in NFC and lower case, with ' for U+2019, NUL-terminated */
     size_t size;       /* bytes of `text`, without the NUL */
     size_t begin, end; /* byte range [begin, end) in the original text */
 } attn_token;
@@ -112,8 +112,8 @@ attn_status attn_vocabulary_read_merges(attn_vocabulary *v, const char *text, si
                                         attn_error *err);
 
 /* Splits a text as the vocabulary does: into sub-words or, as attn_words_split, into words. The
- * texts of sub-words are names of symbols. The byte range of "<join>" and "</w>" is empty, and that
- * of a byte is its whole character. Errors as attn_words_split. */
+ * texts of sub-words are names of symbols. The byte range of "<join>" and "</w>" is empty. The first
+ * byte of a character has the range of the character, its other bytes have empty ones behind it. Errors as attn_words_split. */
 attn_status attn_vocabulary_split(const attn_vocabulary *v, const char *text, size_t size,
                                   attn_language language, attn_arena *arena, attn_token **tokens,
                                   size_t *count, attn_error *err);

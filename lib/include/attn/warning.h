@@ -19,6 +19,7 @@ extern "C" {
  *                             first query that sees the key)
  *   PADDING_GAP               layer, batch, key
  *   FILL_LEAKS                value (the fill)
+ *   LOW_NUMBERS               layer, value (the smallest number)
  *   HIDDEN_ROWS               queries (rows that see no key), rows, row_count, rows_read,
  *                             partial, all_batches, all_heads */
 #define ATTN_WARNINGS(W)                                                                           \
@@ -35,6 +36,8 @@ extern "C" {
     W(PADDING_SEEN, "a key that is hidden from most queries is visible to a few")                  \
     W(PADDING_GAP, "a padding key stands between real keys")                                       \
     W(FILL_LEAKS, "masked keys still receive weight, since the fill is not far below the scores")  \
+    W(LOW_NUMBERS, "numbers of an additive mask hide keys in practice, but the keys count as "     \
+                   "visible")                                                                      \
     W(HIDDEN_ROWS, "some rows see no key, so their output and weights are 0")
 
 #define ATTN_WARNING_NUMBER(name, text) ATTN_WARN_##name,

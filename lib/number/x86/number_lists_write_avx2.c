@@ -54,8 +54,9 @@ static inline __m256i zero_bytes_above(__m256i x) {
     return _mm256_sad_epu8(_mm256_sub_epi8(none, _mm256_cmpeq_epi8(x, none)), none);
 }
 
-/* Decides as find_digits of number_write.c does. It tests only the upper half of `tenths`, so it
- * reports somewhat more numbers as unclear. */
+/* Computes what find_digits of number_write.c returns, for each lane. Where that function returns 0,
+ * the lane is set in *unclear. Of the fraction of 10 * g only the upper 32 bits are tested, so
+ * somewhat more numbers are unclear. */
 static inline __m256i find_digits(__m256i c, __m256i unit, __m256i *unclear) {
     const __m256i none = _mm256_setzero_si256();
     __m256i low = _mm256_mul_epu32(unit, c);

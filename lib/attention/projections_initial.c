@@ -1,0 +1,115 @@
+/* The initial projections of torch.nn.MultiheadAttention: shapes first, so that a caller knows the
+ * memory, and values from a seed. */
+#include <attn/projections.h>
+
+#include <math.h>
+#include <string.h>
+
+#include <attn/rng.h>
+
+enum { DRAWS_A_PIECE = 65536 }; /* numbers of a task */
+
+/* The matrices in the order of their numbers. */
+typedef struct matrices {
+    attn_tensor *w[4], *b[4];
+} matrices;
+
+static matrices matrices_of(attn_projections *p) {
+    return (matrices){{&p->w_q, &p->w_k, &p->w_v, &p->w_o}, {&p->b_q, &p->b_k, &p->b_v, &p->b_o}};
+}
+
+static attn_status check_absent(attn_projections *p, attn_error *err) {
+    static const char *const names[2][4] = {
+        {"projections/w_q", "projections/w_k", "projections/w_v", "projections/w_o"},
+        {"projections/b_q", "projections/b_k", "projections/b_v", "projections/b_o"}};
+    const matrices m = matrices_of(p);
+    for (int i = 0; i < 4; i++)
+        if (m.w[i]->rank || m.b[i]->rank)
+            return attn_fail(err, ATTN_EARG, names[!m.w[i]->rank][i],
+                             "seed makes all matrices and biases; leave out this tensor or seed");
+    return ATTN_OK;
+}
+
+attn_status attn_projections_declare(const attn_inputs *in, attn_projections *p, attn_error *err) {
+    const attn_tensor *q = &in->query, *k = in->key.rank ? &in->key : q;
+    const attn_tensor *v = in->value.rank ? &in->value : k;
+    const matrices m = matrices_of(p);
+    attn_status status = check_absent(p, err);
+    if (status != ATTN_OK)
+        return status;
+    if (!p->num_heads)
+        return attn_fail(err, ATTN_EARG, "projections/num_heads", "expected at least 1 head");
+    if (q->rank < 2 || k->rank < 2 || v->rank < 2)
+        return attn_fail(err, ATTN_ESHAPE, "query",
+                         "projections take query, key and value as [B, L, D] or [L, D]");
+    const size_t D = q->dims[q->rank - 1];
+    if (D == 0 || D % p->num_heads)
+        return attn_fail(err, ATTN_ESHAPE, "projections/num_heads",
+                         "the width %zu of query is not a multiple of the %zu heads", D,
+                         p->num_heads);
+    size_t kv;
+    if (!attn_size_mul(D / p->num_heads, p->num_kv_heads ? p->num_kv_heads : p->num_heads, &kv))
+        return attn_fail(err, ATTN_ELIMIT, "projections/num_kv_heads", "too many heads");
+    const size_t out[4] = {D, kv, kv, D};
+    const size_t wide[4] = {D, k->dims[k->rank - 1], v->dims[v->rank - 1], D};
+    for (int i = 0; i < 4; i++) {
+        *m.w[i] = attn_tensor_dense(NULL, ATTN_F32, 2, (size_t[]){out[i], wide[i]});
+        *m.b[i] = attn_tensor_dense(NULL, ATTN_F32, 1, &out[i]);
+    }
+    return ATTN_OK;
+}
+
+/* --- values --- */
+
+/* Matrix i has `count` numbers, uniform in ±bound. The first one is number `first` of the seed. */
+typedef struct draws {
+    float *to;
+    size_t count;
+    uint64_t seed, first;
+    double bound;
+} draws;
+
+static attn_status draw_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const draws *d = ctx;
+    const size_t from = index * DRAWS_A_PIECE, left = d->count - from;
+    const size_t end = from + (left < DRAWS_A_PIECE ? left : DRAWS_A_PIECE);
+    (void)lane, (void)err;
+    for (size_t i = from; i < end; i++)
+        d->to[i] = (float)(d->bound * (2 * attn_rng_uniform(d->seed, d->first + i) - 1));
+    return ATTN_OK;
+}
+
+/* Returns the bound of matrix i. Xavier's is sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010,
+ * eq. 16); if all inputs are as wide as the query, PyTorch draws W_q, W_k and W_v as one matrix, as
+ * whose fan_out their rows count. W_o is a torch.nn.Linear: 1 / sqrt(fan_in). */
+static double bound_of(const matrices *m, int i) {
+    const double in = (double)m->w[i]->dims[1];
+    double rows = (double)m->w[i]->dims[0];
+    if (i == 3)
+        return 1 / sqrt(in);
+    if (m->w[1]->dims[1] == m->w[0]->dims[1] && m->w[2]->dims[1] == m->w[0]->dims[1])
+        rows = (double)m->w[0]->dims[0] + (double)m->w[1]->dims[0] + (double)m->w[2]->dims[0];
+    return sqrt(6 / (in + rows));
+}
+
+attn_status attn_projections_draw(attn_projections *p, attn_pool *pool, const attn_control *control,
+                                  attn_arena *arena, attn_error *err) {
+    const matrices m = matrices_of(p);
+    uint64_t first = 0;
+    for (int i = 0; i < 4; i++) {
+        size_t count = 0, bytes = 0;
+        m.b[i]->data = attn_arena_zeroed(arena, m.b[i]->dims[0], sizeof(float));
+        if (attn_tensor_count(m.w[i], &count) && attn_size_mul(count, sizeof(float), &bytes))
+            m.w[i]->data = attn_arena_take(arena, bytes);
+        if (!m.w[i]->data || !m.b[i]->data)
+            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for projections");
+        draws d = {m.w[i]->data, count, p->seed, first, bound_of(&m, i)};
+        const attn_status status =
+            attn_pool_run(pool, count / DRAWS_A_PIECE + (count % DRAWS_A_PIECE != 0), draw_piece,
+                          &d, control, err);
+        if (status != ATTN_OK)
+            return status;
+        first += count;
+    }
+    return ATTN_OK;
+}

@@ -1,0 +1,254 @@
+/* The first half of a pass under a strided pattern (dims.stride > 0).
+ *
+ * With the pattern, query p sees the keys of its class, j = p mod stride, and the keys near it,
+ * |j - p| <= local. No tile of consecutive queries and keys is without a visible cell, so the pass
+ * computes the two kinds of cells separately:
+ *
+ *   this file   takes the queries of one class against the keys of this class, gathered into tiles
+ *               that are dense, except for the keys near each query. It stores maximum, sum and acc
+ *               of each row.
+ *   forward.c   takes blocks of consecutive queries against the keys near them, and then merges
+ *               what was stored for these rows.
+ *
+ * Row m of a class is query first_row + m * stride, and its key c is key first_key + c * stride. */
+#include <math.h>
+#include <string.h>
+
+#include "attention/forward.h"
+
+/* The queries and the keys of one class of a head. */
+typedef struct class {
+    size_t b, h, first_row, rows, first_key, keys;
+} class;
+
+/* Returns the number of elements first, first + stride, … below `end`. */
+static size_t count_steps(size_t first, size_t end, size_t stride) {
+    return first < end ? (end - 1 - first) / stride + 1 : 0;
+}
+
+static class class_at(const attn_attention *a, size_t head, size_t first_row) {
+    const attn_attention_dims *d = &a->dims;
+    const size_t b = head / d->Hq, stride = (size_t)d->stride;
+    const int64_t position = (int64_t)first_row + attn_mask_offset(a->mask, b);
+    const int64_t rest = position % d->stride;
+    const size_t first_key = (size_t)(rest < 0 ? rest + d->stride : rest);
+    return (class){b,         head % d->Hq,
+                   first_row, count_steps(first_row, d->L, stride),
+                   first_key, count_steps(first_key, d->S, stride)};
+}
+
+/* --- operands --- */
+
+typedef const void *(*rows_reader)(const attn_attention *, size_t, size_t, size_t, size_t, size_t,
+                                   void *, size_t *);
+
+/* Which rows to gather: n rows of `width` elements, from row `first` on with the stride of the
+ * pattern. */
+typedef struct steps {
+    rows_reader read;
+    size_t b, h, first, n, width;
+    const uint8_t *bad; /* marks of the rows that become zeros; NULL: none */
+} steps;
+
+/* Returns the rows; *ld is their row stride. They are in place, or are copied to dst [n, width]. */
+static const void *gather(const attn_attention *a, const steps *s, const attn_kernels *k, void *dst,
+                          size_t *ld) {
+    const size_t stride = (size_t)a->dims.stride, bytes = s->width * k->elem;
+    char *to = dst;
+    const void *from = s->read(a, s->b, s->h, s->first, 1, k->elem, dst, ld);
+    if (from != dst && !s->bad && !a->dims.past) { /* then all rows are in one tensor, in place */
+        *ld *= stride;
+        return from;
+    }
+    for (size_t i = 0; i < s->n; i++, to += bytes) {
+        const size_t row = s->first + i * stride;
+        from = s->bad && s->bad[row] ? NULL : s->read(a, s->b, s->h, row, 1, k->elem, to, ld);
+        if (!from)
+            memset(to, 0, bytes);
+        else if (from != to)
+            memcpy(to, from, bytes);
+    }
+    *ld = s->width;
+    return dst;
+}
+
+/* Packs keys c … c + n - 1 of a class and their values into w. */
+static void load_tile(const attn_forward *f, const class *at, size_t c, size_t n,
+                      attn_block_work *w) {
+    const attn_attention *a = f->a;
+    const attn_kernels *k = w->kernels;
+    const size_t E = a->dims.score_width, Ev = a->dims.Ev, hkv = attn_kv_head(a, at->h);
+    const size_t first = at->first_key + c * (size_t)a->dims.stride;
+    const uint8_t *bad = f->packed->any_bad ? attn_packed_bad(a, f->packed, at->b, hkv) : NULL;
+    const steps keys = {attn_key_rows, at->b, hkv, first, n, E, bad};
+    const steps values = {attn_value_rows, at->b, hkv, first, n, Ev, bad};
+    size_t ld;
+    const void *rows = gather(a, &keys, k, w->source, &ld);
+    k->pack_key(w->packed_key, rows, ld, n, E);
+    rows = gather(a, &values, k, w->source, &ld);
+    k->pack_value(w->packed_value, rows, ld, n, Ev);
+}
+
+/* Loads rows m … m + rows - 1 of a class as the queries of w. Zeros replace queries that are not
+ * finite; forward_rows.c computes them in double. */
+static void load_queries(const attn_attention *a, const class *at, size_t m, size_t rows,
+                         attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    const size_t E = a->dims.score_width;
+    const attn_block block = {at->b, at->h, 0, rows};
+    const steps queries = {
+        attn_query_rows, at->b, at->h, at->first_row + m * (size_t)a->dims.stride, rows, E, NULL};
+    size_t ld;
+    const char *from = gather(a, &queries, k, w->query, &ld);
+    for (size_t r = 0; r < rows; r++) {
+        char *q = (char *)w->query + r * E * k->elem;
+        const char *row = from + r * ld * k->elem;
+        if (!isfinite(k->max_magnitude(row, E)))
+            memset(q, 0, E * k->elem);
+        else if (q != row)
+            memcpy(q, row, E * k->elem);
+    }
+    attn_block_begin(a, &block, w->query, E, w);
+}
+
+/* --- a tile --- */
+
+/* Returns the number of keys of a class that lie before key `end`. */
+static size_t keys_before(const class *at, int64_t end, int64_t stride) {
+    const int64_t past = end - (int64_t)at->first_key;
+    const size_t n = past <= 0 ? 0 : (size_t)((past - 1) / stride + 1);
+    return n < at->keys ? n : at->keys;
+}
+
+/* Stores the keys [*lo, *hi) of a class that row m may see, and those among them, [*from, *to),
+ * that are near the row. */
+static void find_keys(const attn_attention *a, const class *at, size_t m, size_t *lo, size_t *hi,
+                      size_t *from, size_t *to) {
+    const attn_attention_dims *d = &a->dims;
+    const size_t i = at->first_row + m * (size_t)d->stride;
+    const int64_t position = (int64_t)i + attn_mask_offset(a->mask, at->b);
+    size_t first, end;
+    attn_mask_interval(a->mask, at->b, i, &first, &end);
+    *lo = keys_before(at, (int64_t)first, d->stride);
+    *hi = keys_before(at, (int64_t)end, d->stride);
+    *from = keys_before(at, position - d->near, d->stride);
+    *to = keys_before(at, position + d->near + 1, d->stride);
+}
+
+/* Clamps the index of a key to c … c + n and returns it relative to c. */
+static size_t within(size_t key, size_t c, size_t n) {
+    return key <= c ? 0 : key - c < n ? key - c : n;
+}
+
+/* Applies scale, softcap and mask to row r of the tile, which is row m of the class. */
+static void edit_row(const attn_attention *a, const class *at, size_t r, size_t m, size_t c,
+                     size_t n, attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    size_t lo, hi, from, to;
+    find_keys(a, at, m, &lo, &hi, &from, &to);
+    attn_edit edit = {.scale = w->scaled ? 1 : a->scale,
+                      .softcap = a->in.softcap,
+                      .lo = within(lo, c, n),
+                      .hi = within(hi, c, n),
+                      .wide = a->dims.result == ATTN_F64};
+    from = within(from, c, n);
+    to = within(to, c, n);
+    if (from < to) {
+        memset(w->keep, 1, n);
+        memset(w->keep + from, 0, to - from);
+        edit.keep = w->keep;
+    }
+    k->edit((char *)w->tile + r * k->keys * k->elem, n, &edit);
+}
+
+/* Takes the rows m … m + rows - 1 of a class over the keys c … c + n - 1, which are packed in w. */
+static void visit_tile(const attn_attention *a, const class *at, size_t m, size_t rows, size_t c,
+                       size_t n, attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    const attn_block block = {at->b, at->h, 0, rows};
+    attn_block_scores(a, &block, NULL, 0, n, w->query, a->dims.score_width, true, w);
+    for (size_t r = 0; r < rows; r++)
+        edit_row(a, at, r, m + r, c, n, w);
+    k->softmax(w->tile, rows, n, w->max, w->sum, w->factor);
+    k->accumulate(w->acc, w->tile, rows, w->packed_value, 0, n, n, a->dims.Ev, w->factor);
+}
+
+/* --- tasks --- */
+
+/* Stores the state of the rows m … m + rows - 1 of a class. */
+static void store(const attn_forward *f, const class *at, size_t m, size_t rows,
+                  const attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    const size_t room = attn_acc_room(k, f->a->dims.Ev) * k->elem, lanes = k->lanes * k->elem;
+    const size_t stride = (size_t)f->a->dims.stride;
+    const attn_partial to = attn_forward_strided_rows(f, at->b, at->h, at->first_row + m * stride);
+    for (size_t r = 0; r < rows; r++) {
+        memcpy((char *)to.max + r * stride * k->elem, (char *)w->max + r * k->elem, k->elem);
+        memcpy((char *)to.sum + r * stride * lanes, (char *)w->sum + r * lanes, lanes);
+        memcpy((char *)to.acc + r * stride * room, (char *)w->acc + r * room, room);
+    }
+}
+
+/* Returns the number of keys of a class that at least one of its rows m … m + rows - 1 may see, and
+ * of the keys before them. */
+static size_t last_key(const attn_attention *a, const class *at, size_t m, size_t rows) {
+    size_t last = 0;
+    for (size_t r = m; r < m + rows; r++) {
+        size_t lo, hi, from, to;
+        find_keys(a, at, r, &lo, &hi, &from, &to);
+        last = hi > last ? hi : last;
+    }
+    return last;
+}
+
+/* Computes the rows m … m + rows - 1 of a class, in blocks that share each tile of keys. */
+static void run_rows(const attn_forward *f, const class *at, size_t m, size_t rows,
+                     attn_forward_lane *l) {
+    const attn_attention *a = f->a;
+    const attn_kernels *k = a->kernels;
+    const size_t end = m + rows;
+    const size_t hi = last_key(a, at, m, rows);
+    for (size_t r = m, n = 0; r < end; r += k->rows, n++) {
+        attn_block_work *w = &l->runs[n].work;
+        const size_t count = end - r < k->rows ? end - r : k->rows;
+        attn_block_clear(a, count, w);
+        load_queries(a, at, r, count, w);
+    }
+    for (size_t c = 0; c < hi; c += k->keys) {
+        const size_t n = hi - c < k->keys ? hi - c : k->keys;
+        load_tile(f, at, c, n, &l->runs->work);
+        for (size_t r = m, w = 0; r < end; r += k->rows, w++)
+            visit_tile(a, at, r, end - r < k->rows ? end - r : k->rows, c, n, &l->runs[w].work);
+    }
+    for (size_t r = m, w = 0; r < end; r += k->rows, w++)
+        store(f, at, r, end - r < k->rows ? end - r : k->rows, &l->runs[w].work);
+}
+
+attn_status attn_forward_strided(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const attn_forward *f = ctx;
+    const attn_strided_plan *p = &f->plan.strided;
+    const size_t pieces = p->pieces_a_head, first = index % pieces * p->units_a_piece;
+    const size_t last = first + p->units_a_piece, most = f->plan.runs * f->a->kernels->rows;
+    attn_status status = ATTN_OK;
+    for (size_t u = first; u < last && u < p->units && status == ATTN_OK; u++) {
+        const class at = class_at(f->a, index / pieces, u / p->units_a_class);
+        const size_t m = u % p->units_a_class * most;
+        if (m < at.rows)
+            run_rows(f, &at, m, at.rows - m < most ? at.rows - m : most, &f->lanes[lane]);
+        status = attn_control_check(f->control, err);
+    }
+    return status;
+}
+
+double attn_forward_strided_cells(const attn_attention *a, const attn_plan *plan, size_t b) {
+    const attn_strided_plan *p = &plan->strided;
+    const size_t most = plan->runs * plan->kernels->rows;
+    double cells = 0;
+    for (size_t u = 0; u < p->units; u++) {
+        const class at = class_at(a, b * a->dims.Hq, u / p->units_a_class);
+        const size_t m = u % p->units_a_class * most;
+        const size_t rows = m < at.rows ? at.rows - m < most ? at.rows - m : most : 0;
+        cells += (double)rows * (double)last_key(a, &at, m, rows);
+    }
+    return (double)a->dims.Hq * cells;
+}

@@ -1,0 +1,292 @@
+/* The second step of the plan of a heatmap figure: chooses the size of a cell, whether values fit
+ * into cells, and the positions of panels, labels, colour bar and legends.
+ *
+ * Without a given size the width and height of a cell are whole numbers of pixels, if a side has
+ * up to 2,048 cells. In a figure of a given size the panels share the room that labels, titles and
+ * legends leave. How much these need depends on the cells (labels that do not fit are turned or
+ * left out), so the figure is laid out repeatedly until it fits. */
+#include <math.h>
+
+#include "draw/figure_parts.h"
+
+#define SINGLE_W  640.0 /* largest width and height of a single panel, pixels */
+#define SINGLE_H  560.0
+#define CELL_MOST 56.0
+/* least height and width of a panel, pixels: cells grow to reach it if there are few of them */
+#define PLOT_LEAST 100.0
+#define PLOT_MOST  2048.0
+/* cells of at least this many pixels have a gap of one pixel between them */
+#define GAP_FROM   14.0
+#define PANEL_GAP  22.0
+#define PANEL_HEAD 22.0
+#define AXIS_NAME  24.0 /* height of the name of an axis, pixels */
+/* up to 64 x 64 cells are enlarged until values in a format that the client gave fit */
+#define GROWN_MOST  64
+#define VALUE_LEAST 8.5
+#define VALUE_MOST  14.0
+#define NARROWEST   360.0
+/* least width and height of a panel in a figure of a given size, pixels */
+#define SIZED_LEAST 20.0
+/* most layouts that are tried for a given size; three are enough but for labels that turn */
+#define FIT_ROUNDS 8
+
+static void place_panels(attn_heat_plan *plan) {
+    size_t across = plan->options->columns;
+    if (across == 0) {
+        across = (size_t)ceil(sqrt((double)plan->count * 1.2));
+        if (plan->count <= 3)
+            across = plan->count;
+        else if (plan->count == 4)
+            across = 2;
+        if (plan->C > 2 * plan->R && plan->count <= 4) /* wide panels are placed below each other */
+            across = 1;
+    }
+    plan->across = across < plan->count ? across : plan->count;
+    plan->down = (plan->count + plan->across - 1) / plan->across;
+}
+
+static double whole(double px) {
+    return px >= 1 ? floor(px) : px;
+}
+
+static void size_cells(attn_heat_plan *plan) {
+    static const double widths[] = {SINGLE_W, 400, 320, 250, 220};
+    const attn_aspect aspect = plan->options->aspect;
+    const double R = (double)plan->R, C = (double)plan->C;
+    const size_t last = sizeof widths / sizeof widths[0] - 1;
+    const double room = widths[plan->across - 1 < last ? plan->across - 1 : last];
+    const double room_h = plan->count == 1 ? SINGLE_H : room;
+    const double most = aspect == ATTN_ASPECT_STRETCHED ? room : plan->count == 1 ? CELL_MOST : 44;
+    double w = fmin(fmax(whole(room / C), 1), most), h = fmin(fmax(whole(room_h / R), 1), most);
+    if (aspect != ATTN_ASPECT_STRETCHED)
+        w = h = fmin(w, h);
+    /* A panel with few rows gets higher cells, a panel with few columns wider cells. */
+    if (aspect == ATTN_ASPECT_CHOSEN && h * R < PLOT_LEAST)
+        h = fmin(fmax(h, floor(PLOT_LEAST / R)), most);
+    if (aspect == ATTN_ASPECT_CHOSEN && w * C < PLOT_LEAST)
+        w = fmin(fmax(w, floor(PLOT_LEAST / C)), most);
+    plan->cell_w = fmin(w, PLOT_MOST / C);
+    plan->cell_h = fmin(h, PLOT_MOST / R);
+}
+
+/* Returns the width of the widest value in ems; 0: no values are written. */
+static double widest_value(const attn_heat_plan *plan) {
+    char text[32];
+    double widest = 0;
+    if (!plan->format[0])
+        return 0;
+    for (size_t p = 0; p < plan->count; p++)
+        for (size_t i = 0; i < plan->R * plan->C; i++)
+            if (plan->panels[p].state[i] == ATTN_CELL_SEEN) {
+                attn_heat_value_text(plan, plan->panels[p].values[i], text);
+                widest = fmax(widest, attn_svg_width(text, 1, false));
+            }
+    return widest;
+}
+
+static bool sized(const attn_heat_plan *plan) {
+    return plan->options->width > 0 || plan->options->height > 0;
+}
+
+/* Chooses the font size of the values, after enlarging the cells if the client gave a format and no
+ * size. */
+static void size_values(attn_heat_plan *plan) {
+    const bool grows =
+        plan->options->annotate && plan->R <= GROWN_MOST && plan->C <= GROWN_MOST && !sized(plan);
+    if (!plan->format[0] || (!grows && (plan->cell_w < 14 || plan->cell_h < 12)))
+        return;
+    const double widest = widest_value(plan);
+    if (grows) {
+        const double need_w = ceil(9.5 * widest + 8), need_h = 20;
+        const bool square = plan->cell_w == plan->cell_h;
+        plan->cell_w = fmax(plan->cell_w, need_w);
+        plan->cell_h = fmax(plan->cell_h, !square ? need_h
+                                          : plan->options->aspect == ATTN_ASPECT_EQUAL
+                                              ? plan->cell_w
+                                              : fmin(plan->cell_w, 36));
+    }
+    double size = fmin(VALUE_MOST, 0.38 * plan->cell_h);
+    size = fmin(size, (plan->cell_w - 6) / fmax(widest, 0.1));
+    plan->value_size = size >= VALUE_LEAST ? floor(size * 2) / 2 : 0;
+    plan->value_width = widest;
+}
+
+static bool titled(const attn_heat_plan *plan) {
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->panels[i].title)
+            return true;
+    return false;
+}
+
+double attn_heat_x(const attn_heat_plan *plan, size_t c) {
+    const double x = plan->cell_w * (double)c;
+    return plan->cell_w >= 1 ? nearbyint(x) : x;
+}
+
+double attn_heat_y(const attn_heat_plan *plan, size_t r) {
+    const double y = plan->cell_h * (double)r;
+    return plan->cell_h >= 1 ? nearbyint(y) : y;
+}
+
+/* Makes the labels of all panels that have some, and finds the room that they need. */
+static attn_status place_labels(attn_heat_plan *plan, attn_error *err) {
+    plan->row_room = plan->col_room = plan->overhang = 0;
+    for (size_t i = 0; i < (plan->own ? plan->count : 1); i++) {
+        attn_panel *p = &plan->panels[i];
+        attn_status status = attn_axis_rows(&p->rows, plan->cell_h, plan->arena, &p->row_plan, err);
+        if (!status)
+            status = attn_axis_cols(&p->cols, plan->cell_w, plan->options->tick_rotation,
+                                    plan->arena, &p->col_plan, err);
+        if (status)
+            return status;
+        plan->row_room = fmax(plan->row_room, p->row_plan.room);
+        plan->col_room = fmax(plan->col_room, p->col_plan.room);
+        plan->overhang = fmax(plan->overhang, p->col_plan.overhang);
+    }
+    return ATTN_OK;
+}
+
+static attn_status place(attn_heat_plan *plan, attn_error *err) {
+    const attn_figure_options *o = plan->options;
+    const double head = titled(plan) ? PANEL_HEAD : 0;
+    attn_status status = place_labels(plan, err);
+    if (status)
+        return status;
+    const double labels_w = ceil(fmax(plan->row_room, plan->overhang));
+    plan->gap = fmin(plan->cell_w, plan->cell_h) >= GAP_FROM ? 1 : 0;
+    plan->plot_w = attn_heat_x(plan, plan->C);
+    plan->plot_h = attn_heat_y(plan, plan->R);
+    plan->gap_x = PANEL_GAP + (plan->own ? labels_w : 0);
+    plan->gap_y = PANEL_GAP + head + (plan->own ? ceil(plan->col_room) : 0);
+    plan->pitch_x = plan->plot_w + plan->gap_x;
+    plan->pitch_y = plan->plot_h + plan->gap_y;
+    plan->content_x = 0;
+    plan->left = ATTN_PAD + (o->y_label ? AXIS_NAME : 0) + labels_w;
+    plan->content_w = plan->left + plan->pitch_x * (double)plan->across - plan->gap_x +
+                      attn_heat_bar_room(plan) + ATTN_PAD;
+    return ATTN_OK;
+}
+
+static attn_status place_title(attn_heat_plan *plan, attn_error *err) {
+    const attn_svg_face face = {.size = ATTN_HEAD_SIZE, .bold = true};
+    const double given = plan->options->width;
+    const double room = (given > 0 ? given : fmax(plan->content_w, NARROWEST)) - 2 * ATTN_PAD;
+    const char *title = plan->options->title;
+    plan->width = plan->content_w;
+    plan->line_count =
+        title ? attn_svg_lines(plan->arena, title, &face, room, plan->lines, ATTN_TITLE_LINES) : 0;
+    if (plan->line_count < 0)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the title of a figure");
+    for (int i = 0; i < plan->line_count; i++)
+        plan->width =
+            fmax(plan->width, 2 * ATTN_PAD + attn_svg_width(plan->lines[i], face.size, face.bold));
+    return ATTN_OK;
+}
+
+/* Lays the figure out around cells of the present size. Its width and height are those that the
+ * content needs. */
+static attn_status lay_out(attn_heat_plan *plan, attn_error *err) {
+    attn_status status = place(plan, err);
+    if (!status)
+        status = place_title(plan, err);
+    if (status)
+        return status;
+    const double head = titled(plan) ? PANEL_HEAD : 0, given = plan->options->width;
+    plan->width = given > 0 ? plan->content_w : ceil(fmax(plan->width, NARROWEST));
+    plan->top = ATTN_PAD + plan->line_count * ATTN_LINE + (plan->line_count ? 8 : 0) + head;
+    const double bottom = plan->top + plan->pitch_y * (double)plan->down - plan->gap_y +
+                          plan->col_room + (plan->options->x_label ? AXIS_NAME : 0);
+    const double legend = attn_heat_legend(NULL, plan, bottom, given > 0 ? given : plan->width);
+    plan->height = ceil(bottom + legend + ATTN_PAD);
+    return ATTN_OK;
+}
+
+/* --- a figure of a given size --- */
+
+/* Sets the size of the cells so that panels take at most `room_w` x `room_h` pixels, whole ones. A
+ * side that is not given (room 0) follows from the other one, or stays as it is if cells are
+ * stretched. */
+static void fill(attn_heat_plan *plan, double room_w, double room_h) {
+    const double R = (double)plan->R, C = (double)plan->C;
+    const bool stretched = plan->options->aspect == ATTN_ASPECT_STRETCHED;
+    double w = room_w > 0 ? room_w / C : stretched ? plan->cell_w : room_h / R;
+    double h = room_h > 0 ? room_h / R : stretched ? plan->cell_h : room_w / C;
+    if (!stretched)
+        w = h = fmin(fmin(w, h), ATTN_FIGURE_MOST / fmax(R, C));
+    plan->cell_w = fmax(nearbyint(w * C), 1) / C;
+    plan->cell_h = fmax(nearbyint(h * R), 1) / R;
+}
+
+/* Computes what a panel may take of the side `given` of the figure, if the rest takes `rest`
+ * pixels. *room = 0: the side is not given. ATTN_EARG at `side`: it is too small. */
+static attn_status share(double given, double rest, size_t panels, const char *side, double *room,
+                         attn_error *err) {
+    const double count = (double)panels;
+    *room = given > 0 ? floor((given - rest) / count) : 0;
+    if (!(given > 0) || *room >= SIZED_LEAST)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_EARG, side,
+                     "expected a %s of at least %.0f, because labels and titles take %.0f and a "
+                     "panel at least %.0f, found %.0f",
+                     side, rest + count * SIZED_LEAST, rest, SIZED_LEAST, given);
+}
+
+/* Lays the figure out in its given size. `rest` is what labels, gaps, titles and legends take
+ * beside the panels: from the fourth round on the most of any round since, so that the rounds
+ * end. */
+static attn_status fit(attn_heat_plan *plan, attn_error *err) {
+    const double given[2] = {plan->options->width, plan->options->height};
+    double rest[2] = {0, 0}, room[2];
+    attn_status status = ATTN_OK;
+    for (int round = 0; !status && round < FIT_ROUNDS; round++) {
+        const double across = (double)plan->across, down = (double)plan->down;
+        status = lay_out(plan, err);
+        const bool fits = (!(given[0] > 0) || plan->width <= given[0]) &&
+                          (!(given[1] > 0) || plan->height <= given[1]);
+        if (status || (round > 1 && fits) || round + 1 == FIT_ROUNDS)
+            break;
+        const bool settled = round > 2;
+        rest[0] = fmax(settled ? rest[0] : 0, plan->width - across * plan->plot_w);
+        rest[1] = fmax(settled ? rest[1] : 0, plan->height - down * plan->plot_h);
+        status = share(given[0], rest[0], plan->across, "width", &room[0], err);
+        if (!status)
+            status = share(given[1], rest[1], plan->down, "height", &room[1], err);
+        if (!status)
+            fill(plan, room[0], room[1]);
+    }
+    return status;
+}
+
+/* Moves the panels to the middle of the given size, if square cells do not fill it. */
+static void centre(attn_heat_plan *plan) {
+    const double slack_w = fmax(0, floor((plan->options->width - plan->width) / 2));
+    const double slack_h = fmax(0, floor((plan->options->height - plan->height) / 2));
+    plan->content_x += slack_w;
+    plan->left += slack_w;
+    plan->content_w += slack_w;
+    plan->top += slack_h;
+    plan->width = fmax(plan->width, plan->options->width);
+    plan->height = fmax(plan->height, plan->options->height);
+}
+
+attn_status attn_heat_plan_layout(attn_heat_plan *plan, attn_error *err) {
+    place_panels(plan);
+    plan->image =
+        (double)plan->count * (double)plan->R * (double)plan->C > (double)ATTN_FIGURE_VECTOR_CELLS;
+    size_cells(plan);
+    if (!sized(plan)) {
+        size_values(plan);
+        return lay_out(plan, err);
+    }
+    attn_status status = fit(plan, err);
+    if (status)
+        return status;
+    size_values(plan);
+    centre(plan);
+    return ATTN_OK;
+}
+
+void attn_heat_corner(const attn_heat_plan *plan, size_t i, double *x, double *y) {
+    *x = plan->left + (double)(i % plan->across) * plan->pitch_x;
+    *y = plan->top + (double)(i / plan->across) * plan->pitch_y;
+}

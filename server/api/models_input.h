@@ -1,0 +1,90 @@
+/* Sequences that requests to a model send as texts, tokens or ids, and the source positions that
+ * they hide. */
+#ifndef SRV_MODELS_INPUT_H
+#define SRV_MODELS_INPUT_H
+
+#include <stddef.h>
+
+#include "api/route_fields.h"
+#include "api/scope.h"
+#include "api/warnings.h"
+#include "store/model_registry.h"
+
+/* Source or target as a request sends it. */
+typedef struct srv_side {
+    srv_strings texts;
+    srv_words tokens;
+    attn_tensor ids;
+} srv_side;
+
+/* Rows of a field table for the three fields of source or target. `lead` is "" or "target_". */
+#define SRV_SIDE_ROWS(T, member, lead, ids_name, what)                                             \
+    {.name = lead "text",                                                                          \
+     .kind = SRV_TEXTS,                                                                            \
+     .offset = offsetof(T, member.texts),                                                          \
+     .doc = what " as text, one or a list; it is split into words in lower case, or into the "     \
+                 "sub-words of a model that has them."},                                           \
+        {.name = lead "tokens",                                                                    \
+         .kind = SRV_WORDS,                                                                        \
+         .offset = offsetof(T, member.tokens),                                                     \
+         .doc = what " as words of the vocabulary, a list or a list of lists."},                   \
+    {                                                                                              \
+        .name = ids_name, .kind = SRV_TENSOR, .offset = offsetof(T, member.ids),                   \
+        .accepts = SRV_T_INT, .ragged = "pad the sequences to one length with the id 0",           \
+        .doc = what " as ids, [S] or [B, S]; the padding id (0) at the end is cut off."            \
+    }
+/* The unit of `offsets`. A character beyond U+FFFF is two units of UTF-16, as in JavaScript. */
+typedef enum srv_offset_unit { SRV_BYTES, SRV_CODEPOINTS, SRV_UTF16 } srv_offset_unit;
+extern const char *const srv_offset_units[]; /* "bytes", "codepoints", "utf16", ended by NULL */
+
+#define SRV_OFFSET_UNIT_ROW(T)                                                                     \
+    SRV_ENUM_ROW(T, offset_unit, srv_offset_units,                                                 \
+                 "The unit of the tokens' offsets in a text: bytes (default) of UTF-8, "           \
+                 "codepoints, or utf16 (code units, which are the indices of strings in "          \
+                 "JavaScript).")
+
+typedef struct srv_sequence {
+    int32_t *ids;
+    size_t length;
+    const char **tokens; /* as sent, or the words of the vocabulary for the ids */
+    /* [length + 1, 2]: beginning and end of each token in the text, then an empty range at the end
+     * of the text; NULL: no text was sent */
+    size_t *offsets;
+    uint8_t *keep; /* [length] 0: the token is hidden from attention; NULL: none is hidden */
+} srv_sequence;
+
+typedef struct srv_sequences {
+    srv_sequence *items;
+    size_t count, longest;
+} srv_sequences;
+
+/* The two sides of a model. */
+enum { SRV_SOURCE, SRV_TARGET };
+
+typedef struct srv_reading {
+    srv_request *req;
+    const srv_model *model;
+    const srv_scope *scope;
+    int which;              /* SRV_SOURCE or SRV_TARGET */
+    const char *names[3];   /* names of the fields for text, tokens and ids */
+    size_t most;            /* most tokens of a sequence */
+    srv_offset_unit unit;   /* of the offsets */
+    srv_warnings *warnings; /* gets the words that the vocabulary lacks */
+} srv_reading;
+
+/* Reads the sequences of one side. If the request has none, out->count is 0. An end token at the
+ * end of a target is left out, because the model adds it. false: a problem is set. */
+bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *out);
+/* Makes a sequence from ids, with the model's words for them. false: a problem is set. */
+bool srv_models_name(srv_request *req, const srv_model *model, int which, const int32_t *ids,
+                     size_t length, srv_sequence *out);
+/* Returns the ids of all sequences as an array [count, width], padded at the end of each row, and
+ * sets *lengths to the number of ids in each row. If `before` is not negative, each row begins with
+ * this id. NULL: a problem is set. */
+int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, int32_t before,
+                        int64_t **lengths);
+/* Writes the sequence as {"tokens", "ids", "offsets", "unknown", "hidden"}. "unknown" and "hidden"
+ * list positions, and are left out if there are none. */
+void srv_models_put(srv_json *j, const srv_sequence *s);
+
+#endif

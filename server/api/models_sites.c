@@ -1,0 +1,222 @@
+/* The answer of POST /v1/models/{id}/attention: tokens, the weights or heatmaps of each site, logits
+ * and outputs of the encoder. */
+#include "api/models_analysis.h"
+
+#include <string.h>
+
+#include "api/handlers.h"
+
+/* Returns the number of heads of a site that are requested. */
+static size_t heads_of(const srv_sites_pass *c, const attn_site *site) {
+    return c->body.heads.count ? c->body.heads.count : site->heads;
+}
+
+void srv_sites_dims(const srv_sites_pass *c, const attn_site *site, size_t dims[3]) {
+    dims[0] = heads_of(c, site);
+    dims[1] = site->kind == ATTN_SITE_ENCODER ? c->source.longest : c->T;
+    dims[2] = site->kind == ATTN_SITE_DECODER ? c->T : c->source.longest;
+}
+
+double srv_sites_weights(const srv_sites_pass *c) {
+    double count = 0;
+    for (size_t i = 0; i < c->site_count; i++) {
+        size_t d[3];
+        srv_sites_dims(c, &c->sites[i], d);
+        if (c->wanted[i])
+            count += (double)c->source.count * (double)d[0] * (double)d[1] * (double)d[2];
+    }
+    return count;
+}
+
+/* Returns whether the answer has no weights because the request does not name them and they are
+ * more than SRV_WEIGHTS_UNASKED. */
+static bool omits_weights(const srv_sites_pass *c) {
+    return c->unasked && !c->body.analysis && srv_sites_weights(c) > SRV_WEIGHTS_UNASKED;
+}
+
+static const srv_sequence *queries_of(const srv_sites_pass *c, const attn_site *site, size_t b) {
+    return site->kind == ATTN_SITE_ENCODER ? &c->source.items[b] : &c->target.items[b];
+}
+
+static bool heatmaps_of(const srv_sites_pass *c, const attn_site *site, size_t b,
+                        srv_model_heatmaps *out) {
+    const size_t *d = site->weights.dims;
+    const srv_sequence *rows = queries_of(c, site, b);
+    const srv_sequence *cols =
+        site->kind == ATTN_SITE_DECODER ? &c->read.items[b] : &c->source.items[b];
+    srv_heat_input in = c->body.heatmap;
+    const srv_model_weights what = {.weights =
+                                        (const float *)site->weights.data + b * d[1] * d[2] * d[3],
+                                    .heads = d[1],
+                                    .head_stride = d[2] * d[3],
+                                    .stride = d[3],
+                                    .rows = rows->length,
+                                    .cols = cols->length,
+                                    .batch = b,
+                                    .row_names = rows->tokens,
+                                    .col_names = cols->tokens};
+    if (!in.heads.is && c->body.heads.count)
+        in.heads = (srv_union){.is = SRV_U_INTS, .ints = c->body.heads};
+    return srv_models_heatmaps(c->pass.req, &what, &in, out);
+}
+
+/* Returns the weights of the requested heads, [B, heads, L, S]. If its `data` is NULL, memory ran
+ * out. */
+static attn_tensor choose_heads(const srv_sites_pass *c, const attn_tensor *all) {
+    const size_t *d = all->dims, n = c->body.heads.count, matrix = d[2] * d[3];
+    if (!n)
+        return *all;
+    float *to = attn_arena_zeroed(c->pass.req->arena, d[0] * n * matrix, sizeof *to);
+    for (size_t i = 0; to && i < d[0] * n; i++) {
+        const size_t head = (size_t)c->body.heads.values[i % n];
+        memcpy(to + i * matrix, (const float *)all->data + (i / n * d[1] + head) * matrix,
+               matrix * sizeof *to);
+    }
+    return attn_tensor_dense(to, ATTN_F32, 4, (size_t[4]){d[0], n, d[2], d[3]});
+}
+
+/* Sets the rows behind the end of shorter sequences to 0, because their weights mean nothing. */
+static void clear_padding(const srv_sites_pass *c, const attn_site *site,
+                          const attn_tensor *weights) {
+    const size_t *d = weights->dims;
+    for (size_t b = 0; b < d[0]; b++) {
+        const size_t length = queries_of(c, site, b)->length;
+        for (size_t h = 0; length < d[2] && h < d[1]; h++)
+            memset((float *)weights->data + ((b * d[1] + h) * d[2] + length) * d[3], 0,
+                   (d[2] - length) * d[3] * sizeof(float));
+    }
+}
+
+static void put_heads(srv_json *j, const srv_sites_pass *c, const attn_site *site) {
+    srv_json_key(j, "heads");
+    srv_json_array(j);
+    for (size_t h = 0; h < heads_of(c, site); h++)
+        srv_json_int(j, c->body.heads.count ? c->body.heads.values[h] : (int64_t)h);
+    srv_json_array_end(j);
+}
+
+/* Writes an attention site. false: a problem is set. */
+static bool put_site(srv_json *j, const srv_sites_pass *c, const attn_site *site) {
+    srv_json_object(j);
+    srv_json_key(j, "kind");
+    srv_json_string(j, srv_model_site_kinds[site->kind]);
+    srv_json_key(j, "layer");
+    srv_json_size(j, site->layer);
+    put_heads(j, c, site);
+    if ((c->body.returns & SRV_SITES_WEIGHTS) && !omits_weights(c)) {
+        const attn_tensor weights = choose_heads(c, &site->weights);
+        j->failed = j->failed || !weights.data;
+        srv_json_key(j, "weights");
+        if (!j->failed) {
+            clear_padding(c, site, &weights);
+            srv_json_tensor(j, &weights);
+        }
+    }
+    if (c->body.returns & SRV_SITES_HEATMAP) {
+        srv_json_key(j, "heatmaps");
+        srv_json_array(j);
+        for (size_t b = 0; b < c->source.count; b++) {
+            srv_model_heatmaps maps;
+            if (!heatmaps_of(c, site, b, &maps))
+                return false;
+            srv_heat_write(j, &maps.maps, &c->body.heatmap, &maps.labels);
+        }
+        srv_json_array_end(j);
+    }
+    srv_json_object_end(j);
+    return true;
+}
+
+static void put_sequences(srv_json *j, const char *name, const srv_sequences *s) {
+    srv_json_key(j, name);
+    srv_json_array(j);
+    for (size_t b = 0; b < s->count; b++)
+        srv_models_put(j, &s->items[b]);
+    srv_json_array_end(j);
+}
+
+static void put_omitted(srv_json *j, const srv_sites_pass *c) {
+    srv_json_key(j, "omitted");
+    srv_json_object(j);
+    srv_json_key(j, "weights");
+    srv_json_object(j);
+    srv_json_key(j, "values");
+    srv_json_real(j, srv_sites_weights(c));
+    srv_json_key(j, "how");
+    srv_json_string(j, "ask by \"return\": \"weights\", or for a heatmap");
+    srv_json_object_end(j);
+    srv_json_object_end(j);
+}
+
+static void answer_json(const srv_sites_pass *c) {
+    srv_json j;
+    srv_json_begin(&j, c->pass.req);
+    j.decimals = (int)c->body.decimals;
+    srv_json_object(&j);
+    put_sequences(&j, "source", &c->source);
+    put_sequences(&j, "target", &c->target);
+    srv_json_key(&j, "sites");
+    srv_json_array(&j);
+    for (size_t i = 0; i < c->out.site_count; i++)
+        if (c->wanted[i] && !put_site(&j, c, &c->out.sites[i]))
+            return;
+    srv_json_array_end(&j);
+    if (c->body.returns & SRV_SITES_LOGITS) {
+        srv_json_key(&j, "logits");
+        srv_json_tensor(&j, &c->out.logits);
+    }
+    if (c->body.returns & SRV_SITES_ENCODER) {
+        srv_json_key(&j, "encoder_output");
+        srv_json_tensor(&j, &c->out.encoder);
+    }
+    srv_sites_analyses_write(&j, c);
+    if (omits_weights(c))
+        put_omitted(&j, c);
+    srv_warnings_write(&j, &c->warnings);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static void answer_text(const srv_sites_pass *c) {
+    attn_text t = srv_text_begin(c->pass.req);
+    const bool shows = !c->body.analysis || (c->body.returns & ~(unsigned)SRV_SITES_ENCODER);
+    for (size_t i = 0; i < c->out.site_count; i++)
+        for (size_t b = 0; shows && c->wanted[i] && b < c->source.count; b++) {
+            srv_model_heatmaps maps;
+            if (!heatmaps_of(c, &c->out.sites[i], b, &maps))
+                return;
+            attn_text_add(&t, "%s", srv_model_site_kinds[c->out.sites[i].kind]);
+            if (attn_model_configuration(c->pass.model->model)->architecture ==
+                ATTN_MODEL_TRANSFORMER)
+                attn_text_add(&t, ", layer %zu", c->out.sites[i].layer);
+            attn_text_add(&t, "\n");
+            srv_heat_text(&t, &maps.maps, &maps.labels, NULL);
+        }
+    if (c->body.returns & SRV_SITES_ENCODER)
+        srv_text_tensor(&t, "encoder_output", &c->out.encoder,
+                        (srv_print){(int)c->body.decimals, false});
+    srv_sites_analyses_text(&t, c);
+    srv_warnings_text(&t, &c->warnings);
+    srv_text_end(c->pass.req, &t);
+}
+
+/* Draws the last of the requested sites. By default this is the cross-attention of the last layer.
+ */
+static void answer_picture(const srv_sites_pass *c) {
+    srv_model_heatmaps maps;
+    const attn_site *site = NULL;
+    for (size_t i = 0; i < c->out.site_count; i++)
+        if (c->wanted[i])
+            site = &c->out.sites[i];
+    if (site && heatmaps_of(c, site, 0, &maps))
+        srv_models_draw(c->pass.req, &maps, &c->body.heatmap, &c->body.figure, c->body.decimals);
+}
+
+void srv_sites_answer(const srv_sites_pass *c) {
+    if (srv_draws(c->pass.req))
+        answer_picture(c);
+    else if (srv_reads_text(c->pass.req))
+        answer_text(c);
+    else
+        answer_json(c);
+}

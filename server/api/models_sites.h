@@ -1,0 +1,66 @@
+/* A request to POST /v1/models/{id}/attention. models_attention.c reads and computes it,
+ * models_sites.c answers it. */
+#ifndef SRV_MODELS_SITES_H
+#define SRV_MODELS_SITES_H
+
+#include "api/analyses_call.h"
+#include "api/models_call.h"
+#include "api/models_sight.h"
+
+/* Bits of the field `return`. */
+enum {
+    SRV_SITES_WEIGHTS = 1,
+    SRV_SITES_HEATMAP = 2,
+    SRV_SITES_LOGITS = 4,
+    SRV_SITES_ENCODER = 8,
+};
+
+typedef struct srv_sites_body {
+    uint64_t given;
+    srv_side source, target;
+    srv_sight_input sight;
+    int offset_unit;
+    unsigned sites, returns, analysis; /* analysis: bits SRV_AN_* */
+    srv_ints layers, heads;
+    srv_heat_input heatmap;
+    srv_figure_input figure;
+    int64_t decimals, timeout_ms;
+    bool dry_run;
+} srv_sites_body;
+
+/* An analysis of the layers of one kind of site, for one sequence. */
+typedef struct srv_sites_analysis {
+    attn_site_kind kind;
+    size_t sequence;
+    srv_labels labels;
+    srv_analysis analysis;
+} srv_sites_analysis;
+
+typedef struct srv_sites_pass {
+    srv_pass pass;
+    srv_sites_body body;
+    srv_sequences source, target;
+    srv_sequences read; /* the target as the decoder reads it: the begin token, then the target */
+    /* Decoder steps for the longest target, its end token included. An upper bound until a target
+     * has been generated. */
+    size_t T;
+    attn_site sites[ATTN_MODEL_SITES]; /* all attention sites of the model, without their weights */
+    bool wanted[ATTN_MODEL_SITES];
+    size_t site_count;
+    bool unasked; /* `return` was not sent; the answer then has weights unless they are too many */
+    srv_warnings warnings;
+    attn_model_outputs out;
+    attn_model_cost cost;         /* of the pass and the analyses */
+    double analysis_text;         /* upper bound of the bytes of the text of the analyses */
+    srv_sites_analysis *analyses; /* [analysis_count] by kind of site, then by sequence */
+    size_t analysis_count;
+} srv_sites_pass;
+
+/* Sets the shape [heads, L, S] that the site has in the answer. */
+void srv_sites_dims(const srv_sites_pass *c, const attn_site *site, size_t dims[3]);
+/* Returns the number of weights that are requested. */
+double srv_sites_weights(const srv_sites_pass *c);
+/* Replies with the results of the pass. */
+void srv_sites_answer(const srv_sites_pass *c);
+
+#endif

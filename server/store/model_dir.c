@@ -1,0 +1,284 @@
+/* The files of models_dir: scanned at start, on SIGHUP and when a request finds the directory
+ * changed; written and deleted for models of origin "made". */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store/model_entries.h"
+#include "system/files.h"
+
+/* A file or directory that changed less than so long ago may change again without a new time stamp,
+ * because some file systems count in seconds. */
+static const int64_t YOUNG_NS = 2000000000;
+/* The least time between two scans of a directory with young files. */
+static const int64_t PAUSE_NS = 100000000;
+
+static bool path_of(const srv_models *m, const char *id, char path[PATH_MAX]) {
+    return snprintf(path, PATH_MAX, "%s/%s.safetensors", m->config->models_dir, id) < PATH_MAX;
+}
+
+/* --- refused files --- */
+
+/* Returns whether the file was refused before and is unchanged. */
+static bool is_refused(srv_models *m, const char *id, const srv_file_state *now) {
+    srv_refused *r = m->refused;
+    while (r && strcmp(r->id, id) != 0)
+        r = r->next;
+    if (r)
+        r->seen = true;
+    return r && srv_file_same(&r->file, now);
+}
+
+/* Remembers the file as refused, and logs why. If memory runs out it is only logged. */
+static void refuse(srv_models *m, const char *id, const srv_file_state *now, const char *why) {
+    srv_refused *r = m->refused;
+    while (r && strcmp(r->id, id) != 0)
+        r = r->next;
+    if (!r && (r = calloc(1, sizeof *r))) {
+        snprintf(r->id, sizeof r->id, "%s", id);
+        r->next = m->refused;
+        m->refused = r;
+    }
+    if (r) {
+        r->file = *now;
+        r->seen = true;
+    }
+    srv_log_event(m->log, SRV_LOG_ERROR,
+                  "models_dir: %.200s/%.64s.safetensors is not served: %.250s",
+                  m->config->models_dir, id, why);
+}
+
+/* Forgets the refused files that the scan has not found. */
+static void forget_unseen(srv_models *m) {
+    for (srv_refused **at = &m->refused; *at;) {
+        srv_refused *r = *at;
+        if (r->seen) {
+            r->seen = false;
+            at = &r->next;
+        } else {
+            *at = r->next;
+            free(r);
+        }
+    }
+}
+
+void srv_models_forgive(srv_models *m) {
+    while (m->refused) {
+        srv_refused *r = m->refused;
+        m->refused = r->next;
+        free(r);
+    }
+}
+
+/* --- scans --- */
+
+/* Whether a file of models_dir must be read. */
+typedef enum need { READ, KNOWN, TAKEN } need;
+
+/* Returns KNOWN if the file is unchanged since it was read or written, and TAKEN if a model without
+ * a file, which was made over HTTP, has its id; such a model is never replaced. */
+static need need_of(srv_models *m, const char *id, const srv_file_state *now) {
+    pthread_mutex_lock(&m->lock);
+    srv_entry *e = srv_entry_find(m, id);
+    const bool has_file = e && (e->model.origin == SRV_MODEL_FILE || e->model.durable);
+    const need found = e && e->model.origin == SRV_MODEL_MADE && !e->model.durable ? TAKEN
+                       : has_file && srv_file_same(&e->file, now)                  ? KNOWN
+                                                                                   : READ;
+    if (e)
+        e->seen = true;
+    pthread_mutex_unlock(&m->lock);
+    return found;
+}
+
+/* Adds the entry to the list. It replaces the entry with the same id, which is an embedded model or
+ * the older version of the file. */
+static void put_in_place(srv_models *m, srv_entry *e) {
+    pthread_mutex_lock(&m->lock);
+    srv_entry *same = srv_entry_find(m, e->model.id);
+    if (same)
+        srv_entry_drop(m, same);
+    if (e->model.origin == SRV_MODEL_MADE) {
+        m->count++;
+        m->bytes += e->model.bytes;
+    }
+    srv_entry_list(m, e);
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* Reads one file of models_dir into the list, unless it is unchanged. An unreadable file is logged;
+ * the version of this file that was read earlier stays in the list. */
+static void add_file(srv_models *m, const char *id, const char *path, const srv_file_state *now) {
+    srv_model_file file;
+    attn_error err = {0};
+    const need what = need_of(m, id, now);
+    if (what == KNOWN || is_refused(m, id, now))
+        return;
+    if (what == TAKEN) {
+        refuse(m, id, now, "a model of this id was made over HTTP");
+        return;
+    }
+    srv_entry *e = calloc(1, sizeof *e);
+    attn_status status = e ? srv_model_open(path, false, &file, &err)
+                           : attn_fail(&err, ATTN_ENOMEM, path, "not enough memory");
+    if (!status) {
+        *e = (srv_entry){.model = {.origin = SRV_MODEL_FILE}, .file = *now, .seen = true};
+        snprintf(e->model.id, sizeof e->model.id, "%s", id);
+        status = srv_entry_take(&e->model, &file, &err);
+    }
+    if (!status) {
+        put_in_place(m, e);
+        return;
+    }
+    refuse(m, id, now, err.text);
+    if (e)
+        srv_entry_free(e);
+}
+
+/* Removes the models whose files the scan has not found, and adds the embedded models that these
+ * files had replaced. */
+static void drop_unseen(srv_models *m) {
+    pthread_mutex_lock(&m->lock);
+    for (srv_entry *e = m->first, *next; e; e = next) {
+        next = e->next;
+        if ((e->model.origin == SRV_MODEL_FILE || e->model.durable) && !e->seen)
+            srv_entry_drop(m, e);
+        else
+            e->seen = false;
+    }
+    srv_entries_embedded(m);
+    pthread_mutex_unlock(&m->lock);
+}
+
+static int64_t wall_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static bool is_young(const srv_file_state *file) {
+    return wall_ns() - file->changed_ns < YOUNG_NS;
+}
+
+/* Scans the directory. Returns 0 or an errno value. The caller has `files`. */
+static int scan(srv_models *m) {
+    const srv_file_state before = srv_file_look(m->config->models_dir);
+    DIR *dir = opendir(m->config->models_dir);
+    const int failed = dir ? 0 : errno;
+    bool young = is_young(&before);
+    for (const struct dirent *d; dir && (d = readdir(dir));) {
+        char id[SRV_MODEL_ID + 1], path[PATH_MAX];
+        if (!srv_entry_id(d->d_name, id) || !path_of(m, id, path))
+            continue;
+        const srv_file_state now = srv_file_look(path);
+        add_file(m, id, path, &now);
+        young |= is_young(&now);
+    }
+    if (dir) {
+        closedir(dir);
+        drop_unseen(m);
+        forget_unseen(m);
+    }
+    pthread_mutex_lock(&m->lock);
+    m->dir = before;
+    m->settled = !young && !failed;
+    m->scanned_ns = attn_now_ns();
+    m->failed = failed;
+    pthread_mutex_unlock(&m->lock);
+    return failed;
+}
+
+int srv_models_scan(srv_models *m) {
+    if (!*m->config->models_dir)
+        return 0;
+    pthread_mutex_lock(&m->files);
+    srv_models_forgive(m); /* so that refused files are read and logged again */
+    const int failed = scan(m);
+    pthread_mutex_unlock(&m->files);
+    return failed;
+}
+
+bool srv_models_is_stale(srv_models *m) {
+    if (!*m->config->models_dir)
+        return false;
+    const srv_file_state now = srv_file_look(m->config->models_dir);
+    pthread_mutex_lock(&m->lock);
+    const bool stale =
+        !srv_file_same(&now, &m->dir) || (!m->settled && attn_now_ns() - m->scanned_ns > PAUSE_NS);
+    pthread_mutex_unlock(&m->lock);
+    return stale;
+}
+
+void srv_models_refresh(srv_models *m) {
+    if (!srv_models_is_stale(m))
+        return;
+    pthread_mutex_lock(&m->files);
+    const int before = m->failed;
+    if (srv_models_is_stale(m)) { /* no other thread has scanned meanwhile */
+        const int failed = scan(m);
+        if (failed && failed != before)
+            srv_log_event(m->log, SRV_LOG_ERROR, "models unchanged: cannot read %.200s: %s",
+                          m->config->models_dir, strerror(failed));
+    }
+    pthread_mutex_unlock(&m->files);
+}
+
+/* --- models of origin "made" --- */
+
+/* Makes the names in the directory durable. Returns 0 or an errno value. */
+static int sync_dir(const char *path) {
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    const int failed = fsync(fd) && errno != EINVAL && errno != EBADF ? errno : 0;
+    close(fd);
+    return failed;
+}
+
+int srv_models_write(srv_models *m, srv_entry *e) {
+    const char *dir = m->config->models_dir;
+    srv_model *model = &e->model;
+    const attn_metadata rows[] = {
+        {"attnd.origin", "made"},
+        {"attnd.owner", model->owner},
+        {"source_language", srv_model_languages[model->languages[0]]},
+        {"target_language", srv_model_languages[model->languages[1]]},
+    };
+    const srv_model_extras extras = {.metadata = rows,
+                                     .metadata_count = sizeof rows / sizeof *rows};
+    char path[PATH_MAX];
+    attn_error err;
+    int failed = 0;
+    if (!*dir || access(dir, W_OK | X_OK) || !path_of(m, model->id, path))
+        return 0;
+    if (srv_model_write(path, model->model, NULL, model->source, model->target, &extras, &failed,
+                        &err))
+        return failed ? failed : ENOMEM;
+    if ((failed = sync_dir(dir))) {
+        unlink(path);
+        return failed;
+    }
+    model->durable = true;
+    e->file = srv_file_look(path);
+    return 0;
+}
+
+void srv_models_unlink(srv_models *m, const char *id) {
+    char path[PATH_MAX];
+    if (path_of(m, id, path) && unlink(path) && errno != ENOENT)
+        srv_log_event(m->log, SRV_LOG_ERROR, "models_dir: %.200s cannot be deleted: %s", path,
+                      strerror(errno));
+}
+
+void srv_models_sweep(srv_models *m) {
+    DIR *dir = *m->config->models_dir ? opendir(m->config->models_dir) : NULL;
+    for (const struct dirent *d; dir && (d = readdir(dir));)
+        if (srv_is_part(d->d_name))
+            srv_part_sweep(dirfd(dir), d->d_name);
+    if (dir)
+        closedir(dir);
+}

@@ -1,0 +1,81 @@
+/* The list of models in memory, shared by model_registry.c and model_dir.c. `lock` guards the list,
+ * the counts and the holds. `files` is taken first and guards models_dir: scans, and writing or
+ * deleting a file together with the change of the list, so that no scan sees one without the
+ * other. */
+#ifndef SRV_MODEL_ENTRIES_H
+#define SRV_MODEL_ENTRIES_H
+
+#include <pthread.h>
+
+#include "config/config.h"
+#include "store/model_file.h"
+#include "store/model_registry.h"
+#include "system/embedded.h"
+#include "system/host.h"
+
+typedef struct srv_entry srv_entry;
+struct srv_entry {
+    srv_model model; /* must be the first member: a srv_model * is cast to a srv_entry * */
+    srv_entry *next;
+    size_t holds;             /* number of references by requests */
+    bool listed;              /* whether the entry is in the list of srv_models */
+    const srv_file *embedded; /* the embedded file to parse on first use; NULL: already parsed */
+    srv_file_state file;      /* the state of the file in models_dir when it was read or written */
+    bool seen;                /* the current scan of models_dir has found the file */
+};
+
+/* A file of models_dir that is not served. It is read again when it has changed. */
+typedef struct srv_refused {
+    struct srv_refused *next;
+    srv_file_state file;
+    bool seen;
+    char id[SRV_MODEL_ID + 1];
+} srv_refused;
+
+struct srv_models {
+    pthread_mutex_t lock, files;
+    const srv_config *config;
+    srv_log *log;        /* NULL: standard error */
+    srv_entry *first;    /* sorted by id */
+    size_t count, bytes; /* of models of origin "made", including those still being made */
+
+    /* guarded by `files` */
+    srv_refused *refused;
+    /* guarded by `lock` */
+    srv_file_state dir; /* the state of models_dir before the last scan */
+    bool settled; /* false: files were so young at the last scan that they may change unnoticed */
+    int64_t scanned_ns;
+    int failed; /* errno value of the last scan that could not read models_dir; 0: none */
+};
+
+void srv_entry_free(srv_entry *e);
+srv_entry *srv_entry_find(const srv_models *m, const char *id);
+void srv_entry_list(srv_models *m, srv_entry *e);
+/* Removes the entry from the list, and a model of origin "made" from the counts. Its last holder
+ * frees it; without holders it is freed at once. The caller has the lock. */
+void srv_entry_drop(srv_models *m, srv_entry *e);
+/* Adds the embedded models whose ids are not in the list yet. false: memory ran out. */
+bool srv_entries_embedded(srv_models *m);
+/* Derives the model's id from a file name by removing ".safetensors". false: the name lacks this
+ * suffix, begins with ".", is too long, or has a character that is not safe in a URL path. */
+bool srv_entry_id(const char *name, char id[SRV_MODEL_ID + 1]);
+/* Moves model and vocabularies from the file into `to` and frees the rest of the file. */
+attn_status srv_entry_take(srv_model *to, srv_model_file *file, attn_error *err);
+
+/* --- model_dir.c --- */
+
+/* Scans models_dir if it has changed since the last scan. */
+void srv_models_refresh(srv_models *m);
+/* Returns whether srv_models_refresh would scan. */
+bool srv_models_is_stale(srv_models *m);
+/* Writes a new model of origin "made" to models_dir, if there is one and it can be written, and
+ * sets model.durable and `file`. The caller has `files`. Returns 0 or an errno value. */
+int srv_models_write(srv_models *m, srv_entry *e);
+/* Deletes the file of a durable model. The caller has `files`. */
+void srv_models_unlink(srv_models *m, const char *id);
+/* Removes files that processes which have ended left half-written. */
+void srv_models_sweep(srv_models *m);
+/* Frees the list of refused files. The caller has `files`. */
+void srv_models_forgive(srv_models *m);
+
+#endif

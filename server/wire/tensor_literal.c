@@ -1,0 +1,224 @@
+/* Tensors whose elements are not sent but described (tensor_read.h): random numbers, initial values
+ * of weights, and constants.
+ *
+ * A few bytes of text can ask for gigabytes of elements. Therefore the workers of the pool write
+ * the elements in pieces. Between two pieces the pool checks the deadline and the cancel flag, and
+ * works for other requests. */
+#include <math.h>
+#include <string.h>
+
+#include "wire/tensor_read.h"
+
+static bool refuse_name(srv_scan *s, const char *field, const char *expected,
+                        const srv_name *found) {
+    srv_path_key(&s->path, field, strlen(field));
+    srv_problem(s->req, SRV_VALUE, s->path.text, "expected %s, found \"%s\"", expected,
+                found->text);
+    return false;
+}
+
+/* How to compute the elements. Element i depends only on i, so pieces can be written in any order.
+ */
+typedef struct filling {
+    const attn_tensor *t;
+    size_t count;  /* number of elements */
+    uint64_t seed; /* random element i is factor * (draw(seed, i) - centre) */
+    double (*draw)(uint64_t, uint64_t);
+    double centre, factor;
+    void (*fill)(const struct filling *f, size_t first, size_t n); /* writes n elements */
+} filling;
+
+enum { PIECE = 65536 }; /* elements of a piece */
+
+static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const filling *f = ctx;
+    size_t first = index * PIECE, left = f->count - first;
+    (void)lane;
+    (void)err;
+    f->fill(f, first, left < PIECE ? left : PIECE);
+    return ATTN_OK;
+}
+
+static bool fill_all(srv_scan *s, filling *f) {
+    attn_error err;
+    size_t pieces = f->count / PIECE + (f->count % PIECE != 0);
+    if (!attn_pool_run(srv_request_pool(s->req), pieces, fill_piece, f, &s->req->control, &err))
+        return true;
+    srv_problem_error(s->req, &err);
+    return false;
+}
+
+/* --- random numbers --- */
+
+static double element(const filling *f, size_t i) {
+    return f->factor * (f->draw(f->seed, i) - f->centre);
+}
+
+static void fill_random(const filling *f, size_t first, size_t n) {
+    float run[256];
+    for (size_t i = first, end = first + n; i < end; i += 256) {
+        const size_t some = end - i < 256 ? end - i : 256;
+        for (size_t k = 0; f->t->dtype == ATTN_F64 && k < some; k++)
+            ((double *)f->t->data)[i + k] = element(f, i + k);
+        if (f->t->dtype == ATTN_F64)
+            continue;
+        float *to = f->t->dtype == ATTN_F32 ? (float *)f->t->data + i : run;
+        for (size_t k = 0; k < some; k++)
+            to[k] = (float)element(f, i + k);
+        if (to == run)
+            srv_tensor_narrow(f->t->data, f->t->dtype, i, run, some);
+    }
+}
+
+/* Makes the numbers normal, or uniform around 0, with this standard deviation. */
+static void spread(filling *f, bool normal, double std) {
+    f->draw = normal ? attn_rng_normal : attn_rng_uniform;
+    f->centre = normal ? 0 : 0.5;
+    f->factor = normal ? std : 2 * sqrt(3) * std;
+}
+
+static bool fill_with_random(srv_scan *s, const char *field, filling *f) {
+    const attn_dtype dtype = f->t->dtype;
+    attn_tensor_count(f->t, &f->count);
+    f->fill = fill_random;
+    if (dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16 || dtype == ATTN_F64)
+        return fill_all(s, f);
+    srv_path_key(&s->path, field, strlen(field));
+    srv_problem(s->req, SRV_DTYPE, s->path.text,
+                "expected float32, float16, bfloat16 or float64 for random elements, found %s",
+                attn_dtype_name(dtype));
+    return false;
+}
+
+bool srv_tensor_random(srv_scan *s, const srv_literal *l, attn_tensor *t) {
+    const bool normal = srv_name_is(&l->what, "normal");
+    filling f = {.t = t, .seed = (uint64_t)l->seed, .draw = attn_rng_uniform, .factor = 1};
+    if (!normal && !srv_name_is(&l->what, "uniform"))
+        return refuse_name(s, "random", "\"normal\" or \"uniform\"", &l->what);
+    if (normal || l->has_std)
+        spread(&f, normal, l->has_std ? l->std : 1);
+    return fill_with_random(s, "random", &f);
+}
+
+/* Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
+ * 2010, eq. 16: the variance is 2 / (fan_in + fan_out). He et al., "Delving deep into rectifiers",
+ * 2015, eq. 14: it is 2 / ((1 + a^2) fan_in). A uniform number of variance v lies within
+ * ±sqrt(3 v). */
+bool srv_tensor_init(srv_scan *s, const srv_literal *l, attn_tensor *t) {
+    static const char *const names[] = {"xavier_uniform", "xavier_normal", "kaiming_uniform",
+                                        "kaiming_normal"};
+    size_t kind = 0;
+    while (kind < 4 && !srv_name_is(&l->what, names[kind]))
+        kind++;
+    if (kind == 4)
+        return refuse_name(
+            s, "init",
+            "\"xavier_uniform\", \"xavier_normal\", \"kaiming_uniform\" or \"kaiming_normal\"",
+            &l->what);
+    if (l->has_a && kind < 2) {
+        srv_path_key(&s->path, "a", 1);
+        srv_problem(s->req, SRV_VALUE, s->path.text,
+                    "\"a\" belongs to kaiming_uniform and kaiming_normal, found init \"%s\"",
+                    names[kind]);
+        return false;
+    }
+    if (t->rank != 2) {
+        srv_path_key(&s->path, "init", 4);
+        srv_problem(s->req, SRV_SHAPE, s->path.text,
+                    "expected 2 axes, [fan_out, fan_in] as of torch.nn.Linear.weight, found %d",
+                    t->rank);
+        return false;
+    }
+    const double out = (double)t->dims[0], in = (double)t->dims[1];
+    const double squared = l->has_a ? l->a * l->a : 5; /* torch.nn.Linear has a = sqrt(5) */
+    filling f = {.t = t, .seed = (uint64_t)l->seed};
+    spread(&f, kind % 2 == 1, sqrt(kind < 2 ? 2 / (in + out) : 2 / ((1 + squared) * in)));
+    return fill_with_random(s, "init", &f);
+}
+
+/* --- constants --- */
+
+/* Returns the largest integer up to which the type represents every integer from 0 on. */
+static double last_exact(attn_dtype dtype) {
+    switch (dtype) {
+    case ATTN_F32:
+        return 16777216;
+    case ATTN_F16:
+        return 2048;
+    case ATTN_BF16:
+        return 256;
+    case ATTN_I32:
+        return INT32_MAX;
+    case ATTN_U8:
+        return UINT8_MAX;
+    case ATTN_BOOL:
+        return 1;
+    default:
+        return 9007199254740992.0; /* 2^53 */
+    }
+}
+
+static void fill_zeros(const filling *f, size_t first, size_t n) {
+    size_t size = attn_dtype_size(f->t->dtype);
+    memset((char *)f->t->data + first * size, 0, n * size);
+}
+
+static void fill_ones(const filling *f, size_t first, size_t n) {
+    for (size_t i = first; i < first + n; i++)
+        srv_tensor_store(f->t->data, f->t->dtype, i, 1);
+}
+
+static void fill_arange(const filling *f, size_t first, size_t n) {
+    for (size_t i = first; i < first + n; i++)
+        srv_tensor_store(f->t->data, f->t->dtype, i, (double)i);
+}
+
+/* Element (r, r) of matrix m is number m * rows * cols + r * (cols + 1). */
+static void fill_eye(const filling *f, size_t first, size_t n) {
+    const attn_tensor *t = f->t;
+    size_t rows = t->dims[t->rank - 2], cols = t->dims[t->rank - 1];
+    size_t size = rows * cols, diagonal = rows < cols ? rows : cols, end = first + n;
+    fill_zeros(f, first, n);
+    for (size_t start = first - first % size; start < end; start += size) {
+        size_t r = first > start ? (first - start + cols) / (cols + 1) : 0;
+        for (; r < diagonal && start + r * (cols + 1) < end; r++)
+            srv_tensor_store(t->data, t->dtype, start + r * (cols + 1), 1);
+    }
+}
+
+static bool check_arange(srv_scan *s, const attn_tensor *t, size_t count) {
+    if (count == 0 || (double)(count - 1) <= last_exact(t->dtype))
+        return true;
+    srv_path_key(&s->path, "fill", 4);
+    srv_problem(s->req, SRV_VALUE, s->path.text,
+                "expected at most %.0f elements, of which %s holds each index, found %zu",
+                last_exact(t->dtype) + 1, attn_dtype_name(t->dtype), count);
+    return false;
+}
+
+static bool check_eye(srv_scan *s, const attn_tensor *t) {
+    if (t->rank >= 2)
+        return true;
+    srv_path_key(&s->path, "fill", 4);
+    srv_problem(s->req, SRV_SHAPE, s->path.text, "expected 2 axes or more for \"eye\", found 1");
+    return false;
+}
+
+bool srv_tensor_fill(srv_scan *s, const srv_literal *l, attn_tensor *t) {
+    const srv_name *what = &l->what;
+    filling f = {.t = t};
+    attn_tensor_count(t, &f.count);
+    if (srv_name_is(what, "arange"))
+        f.fill = fill_arange;
+    else if (srv_name_is(what, "eye"))
+        f.fill = fill_eye;
+    else if (srv_name_is(what, "zeros"))
+        f.fill = fill_zeros;
+    else if (srv_name_is(what, "ones"))
+        f.fill = fill_ones;
+    else
+        return refuse_name(s, "fill", "\"zeros\", \"ones\", \"eye\" or \"arange\"", what);
+    if (f.fill == fill_arange && !check_arange(s, t, f.count))
+        return false;
+    return (f.fill != fill_eye || check_eye(s, t)) && fill_all(s, &f);
+}

@@ -1,0 +1,126 @@
+"""Inputs that are described instead of sent: random numbers of a given spread, initial values of weights,
+projections of a seed."""
+import math
+
+import numpy as np
+import pytest
+from api_client import ask, close, like_oracle, refused
+
+from oracle import forms, rng
+
+
+def value(daemon, literal):
+    """The elements of a literal, which come back as the value that one weight of 1 multiplies."""
+    shape = [literal["shape"][0], 1, literal["shape"][1]]
+    body = {"query": {"shape": [shape[0], 1, 1], "fill": "ones"}, "key": {"shape": [shape[0], 1, 1], "fill": "ones"},
+            "value": literal | {"shape": shape} if "init" not in literal else None}
+    if "init" in literal:  # the value 1 projected by W = the literal, a row of the identity at a time
+        n = literal["shape"][1]
+        body = {"query": {"shape": [n, 1, n], "data": np.eye(n).reshape(-1).tolist()},
+                "projections": {"num_heads": 1, "w_v": literal}}
+        return np.array(ask(daemon, body | {"return": "output"})["output"])[:, 0].T
+    return np.array(ask(daemon, body | {"return": "output"})["output"])[:, 0]
+
+
+@pytest.mark.parametrize("literal, centre, factor", [
+    ({"random": "normal"}, 0, 1), ({"random": "normal", "std": 0.02}, 0, 0.02), ({"random": "uniform"}, 0, 1),
+    ({"random": "uniform", "std": 0.1}, 0.5, 0.1 * math.sqrt(12)),
+    ({"init": "xavier_uniform"}, 0.5, 2 * math.sqrt(6 / 96)), ({"init": "xavier_normal"}, 0, math.sqrt(2 / 96)),
+    ({"init": "kaiming_uniform"}, 0.5, 2 / math.sqrt(32)),  # as torch.nn.Linear: within 1/sqrt(fan_in)
+    ({"init": "kaiming_normal"}, 0, math.sqrt(1 / 3 / 32)),
+    ({"init": "kaiming_uniform", "a": 0}, 0.5, 2 * math.sqrt(6 / 32)),  # as torch.nn.init's own default
+], ids=str)
+def test_spread_of_literals(daemon, literal, centre, factor):
+    shape = [64, 32]
+    draw = rng.normal if "normal" in literal.get("random", literal.get("init")) else rng.uniform
+    expected = factor * (draw(7, 64 * 32) - centre).reshape(shape)
+    close(value(daemon, {"shape": shape, "seed": 7} | literal).tolist(), expected, 2e-7)
+
+
+def test_fresh_weights_are_not_saturated(daemon):
+    """Literals of std 1 make one-hot weights of width 512; those of torch.nn.Linear's spread do not."""
+    def entropy(**spread):
+        weight = {n: {"shape": [512, 512], "seed": i} | spread for i, n in enumerate(("w_q", "w_k"))}
+        body = {"query": {"shape": [10, 512], "random": "normal", "seed": 1}, "analysis": ["entropy"], "return": [],
+                "projections": {"num_heads": 8} | weight}
+        return ask(daemon, body)["analysis"]["heads"][0]["measures"]["normalized_entropy"]
+    assert entropy(random="normal") < 0.1 and entropy(init="kaiming_uniform") > 0.9
+
+
+@pytest.mark.parametrize("literal, code, pointer, words", [
+    ({"random": "normal", "std": -1}, "wrong_type", "/query/std", ["0 or more", "-1"]),
+    ({"fill": "ones", "std": 1}, "invalid_value", "/query", ['"std" belongs to "random"']),
+    ({"init": "he_normal"}, "invalid_value", "/query/init", ["kaiming_uniform", "he_normal"]),
+    ({"init": "xavier_uniform", "a": 1}, "invalid_value", "/query/a", ["kaiming_uniform"]),
+    ({"init": "xavier_uniform", "shape": [2, 2, 2]}, "shape_mismatch", "/query/init", ["[fan_out, fan_in]", "found 3"]),
+    ({"init": "xavier_uniform", "random": "normal"}, "invalid_value", "/query", ["found 2"]),
+], ids=str)
+def test_refused_literals(daemon, literal, code, pointer, words):
+    refused(daemon, {"query": {"shape": [2, 2]} | literal}, code, pointer, *words)
+
+
+# --- projections of a seed ---
+
+
+
+def normal(seed, *shape):
+    return {"shape": list(shape), "random": "normal", "seed": seed}
+
+
+EMBEDDING = {"shape": [2, 10, 512], "random": "normal", "seed": 1}
+
+
+def test_fresh_multi_head_attention(daemon):
+    """A multi-head attention of width 512 without a matrix: no weight is near 1, and all is as the oracle says."""
+    body = {"query": EMBEDDING, "projections": {"num_heads": 8, "seed": 7}, "analysis": ["entropy"]}
+    answer = like_oracle(daemon, body, 3e-6)
+    assert np.shape(answer["weights"]) == (2, 8, 10, 10) and np.max(answer["weights"]) < 0.5
+    assert all(h["measures"]["normalized_entropy"] > 0.9 for h in answer["analysis"]["heads"])
+
+
+@pytest.mark.parametrize("fields", [
+    {"query": normal(1, 3, 8), "projections": {"num_heads": 2, "seed": 5}},
+    {"query": normal(1, 3, 8), "key": normal(2, 5, 6), "value": normal(3, 5, 7), "projections": {"num_heads": 2, "seed": 5}},
+    {"query": normal(1, 3, 8), "projections": {"num_heads": 4, "num_kv_heads": 2, "seed": -1}},
+    {"query": normal(1, 3, 8) | {"dtype": "float64"}, "projections": {"num_heads": 4, "seed": 5, "add_positions": True}},
+], ids=["one width", "three widths", "grouped", "float64"])
+def test_matrices_of_a_seed(daemon, fields):
+    """The answer, its gradients and the count of parameters are those of the same matrices sent."""
+    grad = {"grad_output": normal(9, 3, 8)}
+    sent = forms.drawn(fields)
+    assert like_oracle(daemon, fields) == ask(daemon, sent)
+    assert ask(daemon, fields | grad) == ask(daemon, sent | grad)
+    mine, theirs = (ask(daemon, f | {"dry_run": True})["dry_run"] for f in (fields, sent))
+    assert mine["parameters"] == theirs["parameters"] == forms.count_parameters(sent)
+    assert mine["bytes"]["work"] > theirs["bytes"]["work"]  # the matrices that are yet to be made
+
+
+def test_parameters_of_a_seed(daemon):
+    """Those of torch.nn.MultiheadAttention(512, 8): 4 * 512 * 512 + 4 * 512."""
+    dry = ask(daemon, {"query": EMBEDDING, "projections": {"num_heads": 8, "seed": 7}, "dry_run": True})["dry_run"]
+    assert dry["parameters"] == 1050624
+
+
+def test_seed_of_v2_is_that_of_dropout(daemon):
+    body = {"inputs": [{"name": "query", "shape": [2, 4], "datatype": "FP32", "data": [1, 2, 3, 4, 5, 6, 7, 8]}],
+            "outputs": [{"name": "output"}], "parameters": {"num_heads": 2, "dropout_p": 0.5, "seed": 3}}
+    out = ask(daemon, body, path="/v2/models/multi_head_attention/infer")["outputs"][0]["data"]
+    same = ask(daemon, {"query": [[1, 2, 3, 4], [5, 6, 7, 8]], "projections": {"num_heads": 2}, "dropout_p": 0.5,
+                        "seed": 3, "return": "output"})["output"]
+    assert np.reshape(out, (2, 4)).tolist() == same
+
+
+@pytest.mark.parametrize("projections, code, pointer, words", [
+    ({"num_heads": 7}, "shape_mismatch", "/projections/num_heads", ["width 512", "7 heads"]),
+    ({"num_heads": 8, "w_v": {"shape": [512, 512], "fill": "eye"}}, "invalid_value", "/projections/w_v", ["leave out"]),
+    ({"num_heads": 8, "b_o": {"shape": [512], "fill": "ones"}}, "invalid_value", "/projections/b_o", ["leave out"]),
+    ({"num_heads": 8, "num_kv_heads": 3}, "shape_mismatch", "/key", ["multiple"]),
+], ids=str)
+def test_refused_seeds(daemon, projections, code, pointer, words):
+    refused(daemon, {"query": EMBEDDING, "projections": projections | {"seed": 7}}, code, pointer, *words)
+
+
+def test_memory_of_a_seed_is_counted(daemon):
+    """Matrices beyond the limit are refused before one of them is made."""
+    wide = {"query": {"shape": [1, 200000], "fill": "zeros"}, "projections": {"num_heads": 8, "seed": 7}}
+    refused(daemon, wide, "too_large", None, status=413)

@@ -1,0 +1,313 @@
+"""What textbooks on attention compute, asked for as they write it."""
+import numpy as np
+import pytest
+from api_client import array, ask, close, normal, qkv, refused
+
+WORKED = {"query": [[1, 0, 0], [0, 1, 0]], "key": [[1, 2, 3], [4, 5, 6]], "value": [[0, 1, 0], [1, 0, 1]]}
+STAGES = ["raw", "scaled", "softcapped", "biased", "probs"]
+
+
+# --- the default call, with scale=True ---
+
+def test_scale_true_is_the_scale_of_the_form(daemon):
+    assert ask(daemon, WORKED | {"scale": True}) == ask(daemon, WORKED)
+    assert ask(daemon, WORKED | {"scale": False}) == ask(daemon, WORKED | {"scale": 1})
+    dot = WORKED | {"score": "dot"}
+    assert ask(daemon, dot | {"scale": True}) == ask(daemon, dot)
+
+
+# --- every step from scores to weights in one answer ---
+
+def test_a_list_of_stages(daemon):
+    body = qkv(B=2, H=2) | {"is_causal": True, "query_offset": "end", "softcap": 3, "return": ["weights", "scores"]}
+    answer = ask(daemon, body | {"score_stage": STAGES})
+    assert list(answer) == ["weights", "scores"] and list(answer["scores"]) == STAGES
+    for stage in STAGES:
+        assert answer["scores"][stage] == ask(daemon, body | {"score_stage": stage})["scores"]
+    assert answer["scores"]["probs"] == answer["weights"]
+    one = ask(daemon, body | {"score_stage": ["scaled"]})["scores"]
+    assert one == {"scaled": answer["scores"]["scaled"]}
+    refused(daemon, body | {"score_stage": []}, "invalid_value", "/score_stage", "empty")
+    shapes = ask(daemon, body | {"score_stage": ["raw", "biased"], "dry_run": True})["dry_run"]["shapes"]
+    assert shapes["scores/raw"] == shapes["scores/biased"] == [2, 2, 3, 5] and "scores" not in shapes
+
+
+def test_stages_as_text_and_with_gradients(daemon):
+    body = WORKED | {"return": "scores", "score_stage": ["raw", "scaled"]}
+    text = daemon.post("/v1/attention", body, headers={"Accept": "text/plain"}).text
+    assert text.startswith("scores/raw (2, 2):\n[[1. 4.]\n [2. 5.]]\nscores/scaled (2, 2):\n")
+    both = ask(daemon, body | {"grad_output": [[1, 0, 0], [0, 1, 0]]})
+    assert both["scores"] == ask(daemon, body)["scores"]
+    assert both["gradients"]["query"] == ask(daemon, WORKED | {"grad_output": [[1, 0, 0], [0, 1, 0]]})["gradients"]["query"]
+
+
+# --- weights alone ---
+
+def test_weights_need_no_value(daemon):
+    alone = {n: WORKED[n] for n in ("query", "key")}
+    answer = ask(daemon, alone)
+    assert answer == {"weights": ask(daemon, WORKED)["weights"]}
+    assert ask(daemon, alone | {"return": ["scores", "logsumexp"]}) == \
+        ask(daemon, WORKED | {"return": ["scores", "logsumexp"]})
+    assert "output" not in ask(daemon, alone | {"dry_run": True})["dry_run"]["shapes"]
+    refused(daemon, alone | {"return": "output"}, "invalid_value", "/return", "value")
+    refused(daemon, alone | {"grad_output": [[1, 1, 1]] * 2}, "invalid_value", "/grad_output", "value")
+    refused(daemon, alone | {"verify": 3}, "invalid_value", "/verify", "value")
+
+
+# --- masks as textbooks write them ---
+
+def test_a_mask_of_numbers_as_conditions(daemon):
+    mask = [[0, 0], [-1e9, 0]]
+    detail = refused(daemon, WORKED | {"attn_mask": mask, "mask_semantics": "keep"}, "invalid_value",
+                     "/attn_mask/1/0", "additive", "numpy.where", "booleans")["detail"]
+    assert "-1e+09" in detail
+    dots = np.array([[1.0, 4], [2, 5]]) / np.sqrt(3)
+    dots = np.where(mask, dots, -1e9)
+    want = np.exp(dots - dots.max(-1, keepdims=True))
+    want /= want.sum(-1, keepdims=True)
+    booleans = np.array(mask, bool)
+    answer = ask(daemon, WORKED | {"attn_mask": booleans.tolist()})
+    close(array(answer["weights"])[1], want[1])
+    assert answer["weights"][0] == [0, 0]  # a row without keys; NumPy divides two equal numbers
+
+
+def test_axes_of_length_1_in_front(daemon):
+    mask = np.tril(np.ones((2, 2), bool))
+    want = ask(daemon, WORKED | {"attn_mask": mask.tolist()})
+    assert ask(daemon, WORKED | {"attn_mask": mask[None].tolist()}) == want
+    assert ask(daemon, WORKED | {"attn_mask": mask[None, None].tolist()}) == want
+    refused(daemon, WORKED | {"attn_mask": [mask.tolist()] * 2}, "shape_mismatch", "/attn_mask", "more axes")
+    bias = normal(1, 2, 2)
+    got = ask(daemon, WORKED | {"attn_bias": bias, "grad_output": WORKED["value"]})["gradients"]["attn_bias"]
+    flat = ask(daemon, WORKED | {"attn_bias": bias[0], "grad_output": WORKED["value"]})["gradients"]["attn_bias"]
+    assert got == [flat]
+
+
+@pytest.mark.parametrize("field", ["attn_mask", "attn_bias"])
+def test_negative_infinity_of_python(daemon, field):
+    """json.dumps writes -Infinity; NaN and Infinity are refused."""
+    written = '{"query": [[1, 0], [0, 1]], "%s": [[0, %s], [0, 0]]}'
+    headers = {"Content-Type": "application/json"}
+    got = daemon.post("/v1/attention", data=written % (field, "-Infinity"), headers=headers)
+    assert got.json() == ask(daemon, {"query": [[1, 0], [0, 1]], field: [[0, None], [0, 0]]})
+    for other in ("Infinity", "NaN"):
+        reply = daemon.post("/v1/attention", data=written % (field, other), headers=headers)
+        assert (reply.status_code, reply.json()["code"]) == (400, "malformed_json")
+    masks = '{"masks": [{"kind": "values", "attn_mask": [[0, -Infinity], [0, 0.5]]}], "shape": [2, 2]}'
+    if field == "attn_mask":
+        assert daemon.post("/v1/masks", data=masks, headers=headers).json()["keep"] == [[True, False], [True, True]]
+
+
+def test_a_causal_mask_as_numbers(daemon):
+    body = {"masks": [{"kind": "causal"}], "shape": [3, 3]}
+    answer = ask(daemon, body | {"as": "additive"}, "/v1/masks")
+    assert answer["additive"] == [[0, None, None], [0, 0, None], [0, 0, 0]] and "keep" not in answer
+    assert answer["words"] == ask(daemon, body, "/v1/masks")["words"]
+    text = daemon.post("/v1/masks", body | {"as": "additive"}, headers={"Accept": "text/plain"}).text
+    assert text.startswith("additive (3, 3):\n[[  0. -inf -inf]\n [  0.   0. -inf]\n [  0.   0.   0.]]\n")
+    large = ask(daemon, {"masks": [{"kind": "causal"}], "shape": [300, 300], "as": "additive"}, "/v1/masks")
+    assert "runs" in large["keep"] and large["omitted"]["additive"]["values"] == 90000
+
+
+SMALLEST = [-65504, -3.3895313892515355e38, -3.4028234663852886e38, -1e9, -10000]
+
+
+@pytest.mark.parametrize("low", SMALLEST)
+def test_the_smallest_number_hides_its_key(daemon, low):
+    """transformers adds finfo.min where it means -infinity."""
+    body = {"query": normal(4, 3), "return": ["weights", "heatmap"], "analysis": ["entropy"]}
+    mask = np.where(np.tril(np.ones((4, 4), bool)), 0.25, low).tolist()
+    hidden = ask(daemon, body | {"attn_mask": mask, "mask_semantics": "finite_min"})
+    infinite = [[x if x > -1 else None for x in row] for row in mask]
+    assert hidden == ask(daemon, body | {"attn_mask": infinite})
+    assert "warnings" not in hidden
+    added = ask(daemon, body | {"attn_mask": mask})
+    assert [w["code"] for w in added["warnings"]] == ["low_numbers"]
+    assert added["weights"] == hidden["weights"] or low == -10000
+    assert added["heatmap"]["heads"][0]["hidden"] != hidden["heatmap"]["heads"][0]["hidden"]
+
+
+def test_numbers_above_the_smallest_are_added(daemon):
+    mask = [[0, -9999], [-3.5, 0]]
+    body = {"query": [[1, 0], [0, 1]], "attn_mask": mask}
+    assert ask(daemon, body | {"mask_semantics": "finite_min"}) == ask(daemon, body)
+
+
+def test_a_finite_min_mask_of_a_stored_run(daemon):
+    body = {"query": normal(4, 3), "attn_mask": np.where(np.eye(4), 0, -65504).tolist(), "mask_semantics": "finite_min"}
+    run = ask(daemon, body | {"store": True, "return": []})["run"]["id"]
+    assert daemon.get(f"/v1/runs/{run}/weights").json()["weights"] == np.eye(4).tolist()
+    for j in range(4):
+        assert daemon.get(f"/v1/runs/{run}/cells?row=0&col={j}").json()["visible"] == (j == 0)
+
+
+# --- gradients of the scores ---
+
+def gradient_of_scores(q, k, v, g, scale, keep=None):
+    z = np.einsum("...ie,...je->...ij", q, k) * scale
+    if keep is not None:
+        z = np.where(keep, z, -np.inf)
+    p = np.exp(z - z.max(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    dp = np.einsum("...ie,...je->...ij", g, v)
+    return p * (dp - (p * dp).sum(-1, keepdims=True))
+
+
+@pytest.mark.parametrize("shape", [{}, {"B": 2}, {"B": 2, "H": 4, "Hkv": 2, "L": 40, "S": 70}], ids=str)
+def test_gradients_of_scores(daemon, shape):
+    body = qkv(**shape) | {"scale": 0.7}
+    g = normal(*np.shape(body["query"])[:-1], 4, seed=9)
+    q, k, v = (np.array(body[n]) for n in ("query", "key", "value"))
+    if "Hkv" in shape:
+        k, v = np.repeat(k, 2, 1), np.repeat(v, 2, 1)
+    answer = ask(daemon, body | {"grad_output": g})
+    close(answer["gradients"]["scores"], gradient_of_scores(q, k, v, np.array(g), 0.7))
+    only = ask(daemon, body | {"grad_output": g, "return": "gradients.scores"})
+    assert only == {"gradients": {"scores": answer["gradients"]["scores"]}}
+    named = ask(daemon, body | {"grad_output": g, "return": "gradients"})
+    assert "scores" not in named["gradients"] and named["gradients"]["query"] == answer["gradients"]["query"]
+    causal = ask(daemon, body | {"grad_output": g, "is_causal": True, "return": "gradients.scores"})
+    keep = np.tril(np.ones((q.shape[-2], k.shape[-2]), bool))
+    close(causal["gradients"]["scores"], gradient_of_scores(q, k, v, np.array(g), 0.7, keep))
+
+
+def test_the_gradient_vanishes_for_large_scores(daemon):
+    body = {"query": normal(4, 64, seed=1), "grad_output": normal(4, 64, seed=2), "return": "gradients.scores"}
+    large, small = (abs(array(ask(daemon, body | {"scale": s})["gradients"]["scores"])).max() for s in (16, 0.125))
+    assert large < 1e-5 < small  # 0 but for the rounding of float32
+
+
+def test_large_gradients_of_scores_are_omitted(daemon):
+    body = {"query": {"shape": [300, 2], "random": "normal"}, "grad_output": {"shape": [300, 2], "fill": "ones"}}
+    answer = ask(daemon, body)
+    assert "scores" not in answer["gradients"] and set(answer["omitted"]) == {"weights", "gradients.scores"}
+    named = ask(daemon, body | {"return": "gradients.scores"})
+    assert np.shape(named["gradients"]["scores"]) == (300, 300)
+    shapes = ask(daemon, body | {"return": "gradients.scores", "dry_run": True})["dry_run"]["shapes"]
+    assert shapes["gradients/scores"] == [300, 300]
+
+
+def test_gradients_of_scores_through_projections(daemon):
+    x, w = normal(5, 8, seed=3), np.eye(8).tolist()
+    body = {"query": x, "projections": {"num_heads": 2, "w_q": w}, "grad_output": normal(5, 8, seed=4)}
+    got = ask(daemon, body)["gradients"]["scores"]
+    heads = [np.array(t).reshape(5, 2, 4).transpose(1, 0, 2) for t in (x, body["grad_output"])]
+    close(got, gradient_of_scores(heads[0], heads[0], heads[0], heads[1], 0.5))
+
+
+# --- the state of a decoder as one query ---
+
+SCORES = {
+    "additive": lambda r: {"kind": "additive", "w_q": r(6, 5), "w_k": r(6, 4), "v": r(1, 6)},
+    "concat": lambda r: {"kind": "concat", "w": r(6, 9), "v": r(6)},
+    "general": lambda r: {"kind": "general", "w": r(4, 5)},
+}
+
+
+@pytest.mark.parametrize("kind", SCORES)
+@pytest.mark.parametrize("heads", [(), (2,)], ids=["", "heads"])
+def test_a_decoder_state_is_one_query(daemon, kind, heads):
+    numbers = iter(range(100))
+    score = SCORES[kind](lambda *shape: normal(*shape, seed=next(numbers)))
+    state, memory, value = normal(3, *heads, 5, seed=50), normal(3, *heads, 7, 4, seed=51), normal(3, *heads, 7, 2, seed=52)
+    body = {"key": memory, "value": value, "score": score, "return": ["output", "weights", "logsumexp", "scores"],
+            "grad_output": normal(3, *heads, 2, seed=53)}
+    got = ask(daemon, body | {"query": state})
+    def grown(x):
+        return np.expand_dims(np.array(x), -2).tolist()
+    want = ask(daemon, body | {"query": grown(state), "grad_output": grown(body["grad_output"])})
+    for name, axis in (("output", -2), ("weights", -2), ("logsumexp", -1), ("scores", -2)):
+        assert got[name] == np.squeeze(array(want[name]), axis).astype(np.float32).tolist() or \
+            np.array_equal(array(got[name]), np.squeeze(array(want[name]), axis))
+    assert np.shape(got["output"]) == (3, *heads, 2) and np.shape(got["weights"]) == (3, *heads, 7)
+    gradients, reference = got["gradients"], want["gradients"]
+    assert np.array_equal(array(gradients["query"]), np.squeeze(array(reference["query"]), -2))
+    assert gradients["key"] == reference["key"]
+    for name in score:
+        if name != "kind":
+            assert gradients["score"][name] == reference["score"][name]
+            assert np.shape(gradients["score"][name]) == np.shape(score[name])
+
+
+def test_a_mask_for_one_query(daemon):
+    score = SCORES["general"](lambda *shape: normal(*shape))
+    body = {"query": normal(3, 5), "key": normal(3, 7, 4), "score": score}
+    keep = (np.arange(7) < np.array([[2], [5], [7]])).tolist()
+    assert ask(daemon, body | {"attn_mask": keep}) == ask(daemon, body | {"key_lengths": [2, 5, 7]})
+    shapes = ask(daemon, body | {"dry_run": True})["dry_run"]["shapes"]
+    assert shapes["weights"] == [3, 7] and shapes["logsumexp"] == [3]
+    bias = ask(daemon, body | {"value": normal(3, 7, 2), "attn_bias": normal(3, 7), "grad_output": normal(3, 2)})
+    assert np.shape(bias["gradients"]["attn_bias"]) == (3, 7)
+
+
+def test_what_is_no_decoder_state(daemon):
+    body = {"query": normal(3, 4), "key": normal(3, 7, 4), "value": normal(3, 7, 4)}
+    refused(daemon, body, "shape_mismatch", "/key", "same rank")
+    score = {"kind": "general", "w": normal(4, 4)}
+    refused(daemon, body | {"query": normal(2, 4), "score": score}, "shape_mismatch", "/key", "same rank")
+    poisoned = body["query"][:2] + [[1e39, 0, 0, 0]]
+    reply = daemon.post("/v1/attention", body | {"query": poisoned, "score": score})
+    assert reply.json()["pointer"] == "/query/2/0"
+
+
+def test_a_vector_as_a_linear_layer_has_it(daemon):
+    score = SCORES["additive"](lambda *shape: normal(*shape))
+    body = {"query": normal(2, 5), "key": normal(3, 4), "score": score}
+    assert ask(daemon, body) == ask(daemon, body | {"score": score | {"v": score["v"][0]}})
+    refused(daemon, body | {"score": score | {"v": normal(2, 6)}}, "shape_mismatch", "/score/v", "[6]")
+
+
+# --- the mean of the heads ---
+
+@pytest.mark.parametrize("heads", [1, 2, 8])
+def test_average_attn_weights(daemon, heads):
+    body = {"query": normal(2, 5, 8), "projections": {"num_heads": heads}, "return": ["output", "weights"]}
+    each, mean = ask(daemon, body), ask(daemon, body | {"average_attn_weights": True})
+    assert mean["output"] == each["output"]
+    assert np.shape(mean["weights"]) == (2, 5, 5)
+    want = np.float32(each["weights"]).astype(np.float64).mean(1).astype(np.float32)
+    assert np.array_equal(np.float32(mean["weights"]), want)
+    shapes = ask(daemon, body | {"average_attn_weights": True, "dry_run": True})["dry_run"]["shapes"]
+    assert shapes["weights"] == [2, 5, 5]
+
+
+def test_average_needs_weights(daemon):
+    refused(daemon, {"query": normal(2, 4), "average_attn_weights": True, "return": "output"}, "invalid_value",
+            "/average_attn_weights", "weights")
+    flat = {"query": normal(2, 4)}
+    assert ask(daemon, flat | {"average_attn_weights": True}) == ask(daemon, flat)
+
+
+# --- the names of other libraries ---
+
+@pytest.mark.parametrize("name, here", [
+    ("q", "query"), ("k", "key"), ("v", "value"), ("mask", "attn_mask"), ("attention_mask", "attn_mask"),
+    ("causal", "is_causal"), ("dropout", "dropout_p"), ("pad_idx", "pad_id"), ("heads", "num_heads"),
+    ("need_weights", "return"),
+])
+def test_other_names_of_fields(daemon, name, here):
+    refused(daemon, WORKED | {name: 1}, "unknown_field", f"/{name}", f'here it is called "{here}", because')
+
+
+@pytest.mark.parametrize("path, name, here", [
+    ("/v1/jobs", "d_model", "width"), ("/v1/jobs", "learning_rate", "rate"), ("/v1/jobs", "epochs", "steps"),
+    ("/v1/models/en-fr/generate", "prompt", "text"), ("/v1/models/en-fr/attention", "input", "text"),
+])
+def test_other_names_elsewhere(daemon, path, name, here):
+    refused(daemon, {name: 1}, "unknown_field", f"/{name}", f'here it is called "{here}", because', path=path)
+
+
+@pytest.mark.parametrize("name, here", [("W1", "w_k"), ("W2", "w_q")])
+def test_other_names_of_matrices(daemon, name, here):
+    refused(daemon, WORKED | {"score": {"kind": "additive", name: [[1]]}}, "unknown_field", f"/score/{name}",
+            f'here it is called "{here}"', "differently")
+
+
+@pytest.mark.parametrize("name, here", [("bahdanau", "additive"), ("multiplicative", "general"), ("luong", "general")])
+def test_other_names_of_scores(daemon, name, here):
+    refused(daemon, WORKED | {"score": name}, "invalid_value", "/score", f'here it is called "{here}", because')
+
+
+def test_other_names_of_pictures(daemon):
+    refused(daemon, WORKED | {"figure": {"cmap": "Blues"}}, "unknown_field", "/figure/cmap", '"colormap"')
