@@ -78,12 +78,22 @@ static bool has(const attn_pair *pair, const char *word) {
     return false;
 }
 
+/* Tells whether a word is a contraction of "not", such as "didn't". */
+static bool has_contraction(const attn_pair *pair) {
+    for (size_t i = 0; i < pair->source_count; i++) {
+        const size_t n = strlen(pair->source[i]);
+        if (n > 3 && !strcmp(pair->source[i] + n - 3, "n't"))
+            return true;
+    }
+    return false;
+}
+
 static void find_kinds(survey *s, const attn_corpus_options *options) {
     const size_t n = s->pair->source_count, third = (options->longest - options->shortest) / 3;
     s->is[0] = true;
     s->is[1] = n <= options->shortest + third;
     s->is[2] = n + third >= options->longest;
-    s->is[3] = has(s->pair, "not") || has(s->pair, "never");
+    s->is[3] = has(s->pair, "not") || has(s->pair, "never") || has_contraction(s->pair);
     s->is[4] = has(s->pair, "that") || has(s->pair, "who");
     s->is[5] = !s->is[3] && !s->is[4];
 }
@@ -196,8 +206,7 @@ static void survey_all(attn_lab *lab, survey *s) {
     for (size_t i = 0; i < sentences && attn_lab_done(lab, (double)i / (double)sentences); i++) {
         attn_model_outputs out;
         attn_lab_scratch(lab);
-        if (!attn_lab_ok(lab,
-                         attn_corpus_pair(s->lesson.corpus, ATTN_HELD_OUT, i, s->pair, lab->err)) ||
+        if (!attn_lesson_pair(lab, &s->lesson, i, s->pair) ||
             !attn_lesson_forward(lab, &s->lesson, lab->hooks->model, s->pair, &out))
             return;
         find_kinds(s, &lab->hooks->corpus);
@@ -372,7 +381,8 @@ static void close_up(attn_lab *lab, const survey *s) {
 
 static void run(attn_lab *lab) {
     const attn_experiment_hooks *hooks = lab->hooks;
-    survey s = {.lesson = {.source = hooks->source, .target = hooks->target}};
+    survey s = {
+        .lesson = {.source = hooks->source, .target = hooks->target, .options = hooks->corpus}};
     s.heads = attn_lab_take(lab, HEADS, sizeof *s.heads);
     s.pair = attn_lab_take(lab, 1, sizeof *s.pair);
     if (lab->status ||

@@ -193,12 +193,68 @@ static const char **copy_words(attn_lab *lab, const char *const *words, size_t n
     return copy;
 }
 
+/* Replaces a side of the pair by its sub-words. to[w] gets the index of the first sub-word of word
+ * w, and to[count] their number. Returns false if there are too many. */
+static bool take_subwords(attn_lab *lab, const attn_lesson *lesson, attn_pair *pair, bool target,
+                          size_t to[ATTN_PAIR_WORDS + 1]) {
+    const attn_vocabulary *v = target ? lesson->target : lesson->source;
+    attn_language languages[2];
+    attn_pair_tokens tokens;
+    attn_task_languages(lesson->options.task, languages);
+    if (!attn_lab_ok(lab, attn_pair_read(pair, target, v, languages[target], lab->scratch, &tokens,
+                                         lab->err)) ||
+        tokens.count > ATTN_PAIR_WORDS)
+        return false;
+    const char **words = target ? pair->target : pair->source;
+    size_t *count = target ? &pair->target_count : &pair->source_count;
+    for (size_t i = tokens.count; i-- > 0;)
+        to[tokens.words[i]] = i;
+    to[*count] = tokens.count;
+    for (size_t i = 0; i < tokens.count; i++)
+        words[i] = attn_vocabulary_word(v, tokens.ids[i]);
+    *count = tokens.count;
+    return true;
+}
+
+/* Makes each link of words a link of all their sub-words. Returns false if there are too many. */
+static bool spread_links(attn_pair *pair, const size_t source[], const size_t target[]) {
+    const attn_pair words = *pair;
+    pair->link_count = 0;
+    for (size_t i = 0; i < words.link_count; i++) {
+        const attn_link *link = &words.links[i];
+        for (size_t t = target[link->target]; t < target[link->target + 1]; t++)
+            for (size_t s = source[link->source]; s < source[link->source + 1]; s++) {
+                if (pair->link_count == ATTN_PAIR_LINKS)
+                    return false;
+                pair->links[pair->link_count++] = (attn_link){(uint16_t)s, (uint16_t)t, link->sure};
+            }
+    }
+    return true;
+}
+
+bool attn_lesson_pair(attn_lab *lab, const attn_lesson *lesson, uint64_t index, attn_pair *pair) {
+    size_t source[ATTN_PAIR_WORDS + 1], target[ATTN_PAIR_WORDS + 1];
+    if (!attn_lab_ok(lab, attn_corpus_pair(lesson->corpus, ATTN_HELD_OUT, index, pair, lab->err)))
+        return false;
+    if (!attn_vocabulary_has_subwords(lesson->source))
+        return true;
+    attn_lab_scratch(lab);
+    const bool fits = take_subwords(lab, lesson, pair, false, source) &&
+                      take_subwords(lab, lesson, pair, true, target) &&
+                      spread_links(pair, source, target);
+    return fits || lab->status
+               ? fits
+               : attn_lab_ok(lab, attn_fail(lab->err, ATTN_ELIMIT, "model",
+                                            "splits a sentence into more than %d sub-words or "
+                                            "%d links",
+                                            ATTN_PAIR_WORDS, ATTN_PAIR_LINKS));
+}
+
 bool attn_lesson_specimen(attn_lab *lab, const attn_lesson *lesson, size_t words,
                           attn_specimen *out) {
     *out = (attn_specimen){.pair = attn_lab_take(lab, 1, sizeof *out->pair)};
     for (uint64_t i = 0; !lab->status && i < 1000; i++) {
-        attn_lab_ok(lab, attn_corpus_pair(lesson->corpus, ATTN_HELD_OUT, i, out->pair, lab->err));
-        if (out->pair->source_count >= words)
+        if (attn_lesson_pair(lab, lesson, i, out->pair) && out->pair->source_count >= words)
             break;
     }
     if (lab->status)

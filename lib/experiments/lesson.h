@@ -65,6 +65,10 @@ bool attn_lesson_score(attn_lab *lab, const attn_lesson *lesson, const attn_mode
  * attention. */
 double attn_lesson_alignment(const attn_model_scores *scores);
 
+/* Makes a held-out pair. For a model of sub-words, words and links of the pair are those of its
+ * sub-words; this empties lab->scratch. Returns false if the lab has failed. */
+bool attn_lesson_pair(attn_lab *lab, const attn_lesson *lesson, uint64_t index, attn_pair *pair);
+
 /* A held-out pair as an example for pictures, and the labels of the pictures. Labels are among the
  * findings. */
 typedef struct attn_specimen {

@@ -80,11 +80,24 @@ static void draw_symbols(const attn_corpus *c, attn_sentence *s, attn_pair *out)
  * few are needed: about thirty for a held-out sentence of three words, the rarest. */
 enum { MOST_CANDIDATES = 20000, LONGEST = 60, MOST_SYMBOLS = 1000 };
 
-static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort"};
+static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort", "en-fr-text"};
 static const char *const splits[] = {"train", "validation", "held-out"};
 
 const char *attn_task_name(attn_task task) {
     return (unsigned)task < sizeof tasks / sizeof *tasks ? tasks[task] : "unknown";
+}
+
+static bool is_translation(attn_task task) {
+    return task == ATTN_EN_FR || task == ATTN_EN_FR_TEXT;
+}
+
+void attn_task_languages(attn_task task, attn_language out[2]) {
+    out[0] = ATTN_ENGLISH;
+    out[1] = is_translation(task) ? ATTN_FRENCH : ATTN_ENGLISH;
+}
+
+attn_task attn_corpus_task(const attn_corpus *corpus) {
+    return corpus->options.task;
 }
 
 bool attn_task_parse(const char *name, attn_task *out) {
@@ -110,13 +123,14 @@ attn_corpus_options attn_corpus_defaults(void) {
 }
 
 static attn_status check(const attn_corpus_options *o, attn_error *err) {
-    if (o->task < ATTN_EN_FR || o->task > ATTN_SORT)
-        return attn_fail(err, ATTN_EVALUE, "task", "is none of en-fr, copy, reverse, sort");
+    if (o->task < ATTN_EN_FR || o->task > ATTN_EN_FR_TEXT)
+        return attn_fail(err, ATTN_EVALUE, "task",
+                         "is none of en-fr, copy, reverse, sort, en-fr-text");
     if (o->shortest < 1 || o->longest > LONGEST || o->shortest > o->longest)
         return attn_fail(err, ATTN_EVALUE, "longest",
                          "lengths must be 1 to %d with shortest <= longest, found %zu to %zu",
                          LONGEST, o->shortest, o->longest);
-    if (o->task == ATTN_EN_FR && o->longest < 3)
+    if (is_translation(o->task) && o->longest < 3)
         return attn_fail(err, ATTN_EVALUE, "longest", "the shortest sentence has 3 words");
     if (!(o->skew > 0 && o->skew <= 100))
         return attn_fail(err, ATTN_EVALUE, "skew", "must be above 0, at most 100, found %g",
@@ -138,6 +152,8 @@ attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *aren
     c->options = *options;
     if (options->task == ATTN_EN_FR)
         status = attn_lexicon_read(&c->words, !options->large, arena, err);
+    else if (options->task == ATTN_EN_FR_TEXT)
+        status = attn_lexicon_read_text(&c->words, arena, err);
     else if (make_symbols(c, arena) < options->symbols)
         status = attn_fail(err, ATTN_ENOMEM, "symbols", "no memory for %zu", options->symbols);
     if (!status)
@@ -157,11 +173,25 @@ static bool is_for_validation(const attn_pair *p) {
     return hash % 16 == 0;
 }
 
+/* How people type: most sentences begin with a capital letter, many have contractions, and a few
+ * have a blank before their marks or curly apostrophes. The random numbers have indices far beyond
+ * all others. */
+static void draw_style(attn_sentence *s, attn_pair *out) {
+    const uint64_t first = (uint64_t)1 << 41;
+    out->capital = attn_rng_uniform(s->seed, first) < 0.85;
+    out->spaced = attn_rng_uniform(s->seed, first + 1) < 0.06;
+    s->contracts = attn_rng_uniform(s->seed, first + 2) < 0.6;
+    out->curly = attn_rng_uniform(s->seed, first + 3) < 0.1;
+}
+
 static void draw(const attn_corpus *c, attn_sentence *s, attn_pair *out) {
     const attn_corpus_options *o = &c->options;
     double u = pow(attn_rng_uniform(s->seed, s->drawn++), o->skew);
     s->wanted = o->shortest + (size_t)((double)(o->longest - o->shortest + 1) * u);
-    if (o->task == ATTN_EN_FR) {
+    out->capital = out->spaced = out->curly = false;
+    if (c->words.text)
+        draw_style(s, out);
+    if (is_translation(o->task)) {
         attn_whole_sentence(s);
         attn_sentence_finish(s, out);
     } else {
@@ -175,6 +205,8 @@ static bool fits(const attn_corpus *c, const attn_sentence *s, const attn_pair *
         return false;
     if (s->split == ATTN_HELD_OUT)
         return s->held_out;
+    if (c->words.text && attn_is_textbook(p))
+        return false;
     return is_for_validation(p) == (s->split == ATTN_VALIDATION);
 }
 
@@ -187,7 +219,8 @@ attn_status attn_corpus_pair(const attn_corpus *corpus, attn_split split, uint64
     for (uint64_t i = 0; i < MOST_CANDIDATES; i++) {
         s.seed = attn_rng_bits(stream, i);
         s.drawn = s.english_count = s.french_count = 0;
-        s.held_out = s.failed = false;
+        s.held_out = s.failed = s.contracts = s.told = false;
+        s.asked = NO_WORD;
         draw(corpus, &s, out);
         if (fits(corpus, &s, out))
             return ATTN_OK;

@@ -41,9 +41,17 @@ const attn_adjective *attn_adjective_for(attn_sentence *s, char kind, uint32_t n
 /* Returns the French form of an adjective for a gender and number. */
 attn_form attn_agree(const attn_adjective *a, int gender, int number);
 
+/* Adds the pronoun "I", "you", "he", "she", "we", "they" or "it" as a subject. */
+attn_subject attn_pronoun_of(attn_sentence *s, const char *english);
 /* Adds the verb and what follows: objects, adverbs, complements. `tense` is that of the
  * sentence. */
 void attn_predicate(attn_sentence *s, const attn_subject *subject, attn_tense tense, int depth);
+/* Adds a predicate with "be": "is old", "is very old" or "is in the garden". */
+void attn_be(attn_sentence *s, const attn_subject *subject, attn_tense tense, int depth);
+/* Adds a predicate with another verb. */
+void attn_do(attn_sentence *s, const attn_subject *subject, attn_tense tense, int depth);
+/* Adds an adverb before an adjective: very, and in en-fr-text also too and quite. */
+void attn_say_degree(attn_sentence *s);
 /* Adds a relative clause after a noun that is the object of the clause: "that", subject, verb. */
 void attn_object_relative(attn_sentence *s, const attn_subject *noun);
 /* Makes a whole sentence. Most sentences end with a full stop (see grammar_clause.c). */
@@ -56,9 +64,26 @@ typedef struct attn_verb_choice {
     const attn_verb *modal;   /* can, must or want, only in the present tense; or NULL */
     bool negated;             /* the verb is negated: "not", in French "ne … pas" */
     const attn_adverb *often; /* adverb of frequency such as often or never; or NULL */
-    int object; /* index of the pronoun that is the object: 0 … 5 (me … them); -1: none */
+    int object; /* index of the pronoun that is the object: 0 … 6 (me … them, it); -1: none */
+    bool rests; /* a verb of posture of en-fr-text: French has être and an adjective */
+    bool progressive; /* "is eating", "was eating" of en-fr-text; no modal, no future */
     /* in a relative clause: the noun that "que" stands for; else NULL */
     const attn_subject *before;
 } attn_verb_choice;
+
+/* Adds a verb group to both sides. Returns the index of the main verb in the English sentence. */
+size_t attn_verb_group(attn_sentence *s, const attn_subject *subject,
+                       const attn_verb_choice *choice);
+/* Tells whether French has "ne": after "not" or an adverb such as never. */
+bool attn_is_negative(const attn_verb_choice *choice);
+/* Draws negation, adverb of frequency, modal verb and progressive form; sets w->object to -1. */
+void attn_decorate(attn_sentence *s, attn_verb_choice *w);
+
+/* Of en-fr-text (grammar_text.c). attn_text_predicate adds a verb and its complements in a way that
+ * en-fr lacks; it returns false, without any word, if none fits the subject. attn_text_sentence
+ * makes a sentence in such a way, without its full stop, and returns the mark that ends it; NULL:
+ * it made none. */
+bool attn_text_predicate(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth);
+const char *attn_text_sentence(attn_sentence *s);
 
 #endif

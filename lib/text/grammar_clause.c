@@ -9,17 +9,18 @@
 /* The imperfect of être by person. English "was" is translated so, not by a compound past. */
 static const char *const was[6] = {"étais", "étais", "était", "étions", "étiez", "étaient"};
 
-/* Object pronouns and their properties. */
+/* Object pronouns and their properties. The last one is for en-fr-text only. */
 static const struct {
     const char *english, *french;
     attn_subject who;
-} objects[6] = {
+} objects[7] = {
     {"me", "me", {MASCULINE, SINGULAR, JE, 'p', 0, 0, true}},
     {"him", "le", {MASCULINE, SINGULAR, IL, 'p', 0, 0, true}},
     {"her", "la", {FEMININE, SINGULAR, IL, 'p', 0, 0, true}},
     {"us", "nous", {MASCULINE, PLURAL, NOUS, 'p', 0, 0, true}},
     {"you", "vous", {MASCULINE, PLURAL, VOUS, 'p', 0, 0, true}},
     {"them", "les", {MASCULINE, PLURAL, ILS, 'p', 0, 0, true}},
+    {"it", "le", {MASCULINE, SINGULAR, IL, 't', 0, 0, true}},
 };
 
 /* The English words of a verb group, as indices in the English sentence; NO_WORD if absent. */
@@ -44,14 +45,22 @@ static size_t say_be(attn_sentence *s, const attn_subject *who, attn_tense tense
 static const english_indices no_indices = {NO_WORD, NO_WORD, NO_WORD, NO_WORD,
                                            NO_WORD, NO_WORD, NO_WORD, NO_WORD};
 
+/* Uses the auxiliary that began the question. */
+static size_t take_asked(attn_sentence *s) {
+    const size_t asked = s->asked;
+    s->asked = NO_WORD;
+    return asked;
+}
+
 /* Adds the English verb group of "be", which is negated without "do". */
 static english_indices say_being(attn_sentence *s, const attn_subject *who,
                                  const attn_verb_choice *w) {
     english_indices h = no_indices;
+    const bool asks = s->asked != NO_WORD;
     if (w->tense == FUTURE)
-        h.aux = attn_say_text(s, "will");
+        h.aux = asks ? take_asked(s) : attn_say_text(s, "will");
     else
-        h.verb = say_be(s, who, w->tense);
+        h.verb = asks ? take_asked(s) : say_be(s, who, w->tense);
     if (w->negated)
         h.negation = attn_say_text(s, "not");
     if (w->often)
@@ -65,7 +74,9 @@ static void say_auxiliary(attn_sentence *s, const attn_subject *who, const attn_
                           english_indices *h) {
     const attn_lexicon *words = s->words;
     bool wants = w->modal == &words->want, do_it = w->negated && (!w->modal || wants);
-    if (w->tense == FUTURE)
+    if (w->progressive)
+        h->aux = say_be(s, who, w->tense);
+    else if (w->tense == FUTURE)
         h->aux = attn_say_text(s, "will");
     else if (do_it)
         h->aux = attn_say_text(s, w->tense == PAST ? "did" : is_third(who) ? "does" : "do");
@@ -87,9 +98,14 @@ static english_indices say_group(attn_sentence *s, const attn_subject *who,
     if (w->verb == &s->words->be)
         return say_being(s, who, w);
     english_indices h = no_indices;
-    say_auxiliary(s, who, w, &h);
-    bool base = w->tense == FUTURE || w->modal || w->negated;
-    attn_form form = base               ? w->verb->base
+    const bool asks = s->asked != NO_WORD;
+    if (asks)
+        h.aux = take_asked(s);
+    else
+        say_auxiliary(s, who, w, &h);
+    bool base = w->tense == FUTURE || w->modal || w->negated || asks;
+    attn_form form = w->progressive     ? w->verb->ing
+                     : base             ? w->verb->base
                      : w->tense == PAST ? w->verb->past
                      : is_third(who)    ? w->verb->third
                                         : w->verb->base;
@@ -114,8 +130,10 @@ static attn_form finite(const attn_sentence *s, const attn_subject *who,
         return w->verb->future[who->person];
     if (w->tense == PRESENT)
         return w->verb->present[who->person];
-    if (w->verb == &words->be)
+    if (w->verb == &words->be || w->rests)
         return (attn_form){was[who->person], true};
+    if (w->progressive)
+        return w->verb->imperfect[who->person];
     return (w->verb->etre ? &words->be : &words->have)->present[who->person];
 }
 
@@ -146,7 +164,8 @@ static void dire_main(attn_sentence *s, attn_form form, const attn_subject *who,
 
 static void dire_group(attn_sentence *s, const attn_subject *who, const attn_verb_choice *w,
                        const english_indices *h) {
-    bool compound = w->tense == PAST && !w->modal && w->verb != &s->words->be;
+    bool compound =
+        w->tense == PAST && !w->modal && w->verb != &s->words->be && !w->progressive && !w->rests;
     bool never = w->often && w->often->negative;
     if (w->negated || never)
         attn_dire_text(s, "ne", never ? h->often : h->negation);
@@ -170,9 +189,8 @@ static void dire_group(attn_sentence *s, const attn_subject *who, const attn_ver
         attn_tie_words(s, first, h->at, false);
 }
 
-/* Adds a verb group to both sides. Returns the index of the main verb in the English sentence. */
-static size_t verb_group(attn_sentence *s, const attn_subject *subject,
-                         const attn_verb_choice *choice) {
+size_t attn_verb_group(attn_sentence *s, const attn_subject *subject,
+                       const attn_verb_choice *choice) {
     english_indices h = say_group(s, subject, choice);
     dire_group(s, subject, choice, &h);
     return h.verb;
@@ -181,25 +199,27 @@ static size_t verb_group(attn_sentence *s, const attn_subject *subject,
 /* TRIES: draws to find a verb that fits. DEEPEST: most clauses and phrases within each other. */
 enum { TRIES = 24, DEEPEST = 3 };
 
-#define PICK(s, list) (&(s)->words->list.items[attn_pick((s), (s)->words->list.count)])
-
 static void clause(attn_sentence *s, attn_tense tense, int depth);
 
-/* Draws a negation, an adverb of frequency, or neither. In the present tense it may add a modal
- * verb. */
-static void decorate(attn_sentence *s, attn_verb_choice *w) {
+/* Draws a negation, an adverb of frequency, or neither. A modal verb is drawn in the present tense
+ * only. */
+void attn_decorate(attn_sentence *s, attn_verb_choice *w) {
     const attn_lexicon *words = s->words;
     const attn_verb *modals[] = {&words->can, &words->must, &words->want};
     w->object = -1;
+    if (s->asked != NO_WORD)
+        return; /* a question has none of them */
     if (attn_chance(s, 0.18))
         w->negated = true;
     else if (attn_chance(s, 0.14))
-        w->often = PICK(s, often);
+        w->often = ATTN_PICK(s, often);
     if (w->tense == PRESENT && !w->often && w->verb != &words->be && attn_chance(s, 0.15))
         w->modal = modals[attn_pick(s, 3)];
+    w->progressive = words->text && !w->modal && w->tense != FUTURE && w->verb != &words->be &&
+                     attn_chance(s, 0.2);
 }
 
-static bool is_negative(const attn_verb_choice *w) {
+bool attn_is_negative(const attn_verb_choice *w) {
     return w->negated || (w->often && w->often->negative);
 }
 
@@ -209,7 +229,7 @@ static bool is_negative(const attn_verb_choice *w) {
 static const attn_adverb *dire_manner(attn_sentence *s, size_t *french) {
     if (attn_room(s) < 4 || !attn_chance(s, 0.12))
         return NULL;
-    const attn_adverb *how = PICK(s, manner);
+    const attn_adverb *how = ATTN_PICK(s, manner);
     *french = attn_dire(s, how->french, NO_WORD);
     return how;
 }
@@ -227,32 +247,32 @@ static void dire_preposition(attn_sentence *s, const attn_verb *verb) {
 }
 
 static void act(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_choice w = {.verb = PICK(s, acting), .tense = tense};
-    decorate(s, &w);
+    attn_verb_choice w = {.verb = ATTN_PICK(s, acting), .tense = tense};
+    attn_decorate(s, &w);
     bool direct = !w.verb->french_to;
     if (direct && strchr(w.verb->kinds, 'p') && attn_chance(s, attn_room(s) < 4 ? 0.9 : 0.2)) {
         do
-            w.object = (int)attn_pick(s, 6);
+            w.object = (int)attn_pick(s, s->words->text ? 7 : 6);
         while ((w.object == 0 && who->person == JE) || (w.object == 3 && who->person == NOUS) ||
                (w.object == 4 && who->person == VOUS));
-        verb_group(s, who, &w);
+        attn_verb_group(s, who, &w);
         return;
     }
-    size_t verb = verb_group(s, who, &w), place = NO_WORD;
+    size_t verb = attn_verb_group(s, who, &w), place = NO_WORD;
     const attn_adverb *how = direct ? dire_manner(s, &place) : NULL;
     if (w.verb->french_to && !w.verb->english_to)
         attn_dire_text(s, w.verb->french_to, verb);
     else
         dire_preposition(s, w.verb);
-    attn_nouns(s, (attn_noun_choice){w.verb->kinds, w.verb, direct && is_negative(&w),
+    attn_nouns(s, (attn_noun_choice){w.verb->kinds, w.verb, direct && attn_is_negative(&w),
                                      how ? DEEPEST : depth});
     say_manner(s, how, place);
 }
 
 static void act_alone(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_choice w = {.verb = PICK(s, alone), .tense = tense};
-    decorate(s, &w);
-    verb_group(s, who, &w);
+    attn_verb_choice w = {.verb = ATTN_PICK(s, alone), .tense = tense};
+    attn_decorate(s, &w);
+    attn_verb_group(s, who, &w);
     size_t place = NO_WORD;
     const attn_adverb *how = dire_manner(s, &place);
     say_manner(s, how, place);
@@ -261,50 +281,61 @@ static void act_alone(attn_sentence *s, const attn_subject *who, attn_tense tens
 }
 
 static void go(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_choice w = {.verb = PICK(s, going), .tense = tense};
-    decorate(s, &w);
-    verb_group(s, who, &w);
+    attn_verb_choice w = {.verb = ATTN_PICK(s, going), .tense = tense};
+    attn_decorate(s, &w);
+    attn_verb_group(s, who, &w);
     dire_preposition(s, w.verb);
     attn_noun_phrase(s, (attn_noun_choice){w.verb->kinds, w.verb, false, depth});
 }
 
 static void give(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_choice w = {.verb = PICK(s, giving), .tense = tense};
-    decorate(s, &w);
-    verb_group(s, who, &w);
-    attn_noun_phrase(s, (attn_noun_choice){w.verb->kinds, w.verb, is_negative(&w), DEEPEST});
+    attn_verb_choice w = {.verb = ATTN_PICK(s, giving), .tense = tense};
+    attn_decorate(s, &w);
+    attn_verb_group(s, who, &w);
+    attn_noun_phrase(s, (attn_noun_choice){w.verb->kinds, w.verb, attn_is_negative(&w), DEEPEST});
     attn_dire_text(s, "à", attn_say_text(s, "to"));
     attn_noun_phrase(s, (attn_noun_choice){"p", NULL, false, depth});
 }
 
 static void say_that(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_choice w = {.verb = PICK(s, saying), .tense = tense, .object = -1};
-    verb_group(s, who, &w);
+    attn_verb_choice w = {.verb = ATTN_PICK(s, saying), .tense = tense, .object = -1};
+    attn_verb_group(s, who, &w);
     attn_dire_text(s, "que", attn_say_text(s, "that"));
     clause(s, tense, depth + 1);
 }
 
-/* Adds a predicate with "be": "is old", "is very old" or "is in the garden". */
-static void be(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
+void attn_say_degree(attn_sentence *s) {
+    static const char *const english[] = {"very", "too", "quite"}, *const french[] = {
+                                                                       "très", "trop", "assez"};
+    const size_t i = s->words->text ? attn_pick(s, 3) : 0;
+    attn_dire_text(s, french[i], attn_say_text(s, english[i]));
+}
+
+void attn_be(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
     attn_verb_choice w = {.verb = &s->words->be, .tense = tense};
-    decorate(s, &w);
-    verb_group(s, who, &w);
+    attn_decorate(s, &w);
+    attn_verb_group(s, who, &w);
     const attn_adjective *a = attn_adjective_for(s, who->kind, who->noun);
     if (!a || (attn_room(s) > 4 && attn_chance(s, 0.2))) {
         attn_preposition_phrase(s, depth + 1);
         return;
     }
     if (attn_chance(s, 0.15))
-        attn_dire_text(s, "très", attn_say_text(s, "very"));
+        attn_say_degree(s);
     size_t place = attn_dire(s, attn_agree(a, who->gender, who->number), attn_say(s, a->english));
     attn_tie_words(s, place, who->head, false);
 }
 
 void attn_predicate(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    if (!strchr("pa", who->kind) || attn_chance(s, 0.2)) {
-        be(s, who, tense, depth);
+    if (s->words->text && attn_chance(s, 0.25) && attn_text_predicate(s, who, tense, depth))
         return;
-    }
+    if (!strchr("pa", who->kind) || attn_chance(s, 0.2))
+        attn_be(s, who, tense, depth);
+    else
+        attn_do(s, who, tense, depth);
+}
+
+void attn_do(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
     double u = (double)attn_pick(s, 1000) / 1000;
     if (attn_room(s) < 3)
         act_alone(s, who, tense, depth);
@@ -337,7 +368,7 @@ static void clause(attn_sentence *s, attn_tense tense, int depth) {
  * it. NULL: none was found. */
 static const attn_verb *verb_for(attn_sentence *s, const attn_subject *noun) {
     for (int i = 0; i < TRIES; i++) {
-        const attn_verb *verb = PICK(s, acting);
+        const attn_verb *verb = ATTN_PICK(s, acting);
         if (!verb->french_to && !verb->english_to && strchr(verb->kinds, noun->kind) &&
             attn_may_meet(s, verb->id, noun->noun))
             return verb;
@@ -350,12 +381,12 @@ void attn_object_relative(attn_sentence *s, const attn_subject *noun) {
     if (!w.verb)
         return;
     attn_dire_text(s, "que", attn_say_text(s, "that"));
-    decorate(s, &w);
+    attn_decorate(s, &w);
     w.before = noun;
     attn_subject who = attn_chance(s, 0.5)
                            ? attn_pronoun(s)
                            : attn_noun_phrase(s, (attn_noun_choice){"pa", NULL, false, DEEPEST});
-    verb_group(s, &who, &w);
+    attn_verb_group(s, &who, &w);
 }
 
 static void say_time(attn_sentence *s, attn_tense tense) {
@@ -386,14 +417,19 @@ void attn_whole_sentence(attn_sentence *s) {
     if (s->wanted > 6 && attn_chance(s, 0.12))
         say_time(s, tense);
     s->wanted -= s->wanted > 1; /* one word is reserved for the full stop */
-    clause(s, tense, 0);
-    while (attn_room(s) > 3 && !s->failed) {
+    const char *mark = s->words->text && attn_chance(s, 0.42) ? attn_text_sentence(s) : NULL;
+    if (!mark)
+        clause(s, tense, 0);
+    s->told = true;
+    while (attn_room(s) > 3 && !s->failed && !mark) {
         size_t i = attn_pick(s, 6), place = attn_say_text(s, english[i]);
         attn_dire_text(s, french[i], place);
         if (i == 2 || i == 3)
             attn_dire_text(s, "que", place);
         clause(s, attn_chance(s, 0.7) ? tense : (attn_tense)attn_pick(s, 3), 0);
     }
+    if (!mark && s->words->text && attn_chance(s, 0.04))
+        mark = "!";
     if (form >= OPEN)
-        attn_dire_text(s, ".", attn_say_text(s, "."));
+        attn_dire_text(s, mark ? mark : ".", attn_say_text(s, mark ? mark : "."));
 }

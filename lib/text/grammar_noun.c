@@ -30,7 +30,9 @@ static const determiner determiners[] = {
     {{"", "four"}, {{"", "quatre"}, {"", "quatre"}}, false, false, 0.005},
     {{"", "many"}, {{"", "beaucoup"}, {"", "beaucoup"}}, false, false, 0.005},
 };
-enum { DETERMINERS = sizeof determiners / sizeof *determiners };
+/* In en-fr-text half of "his" becomes "her", which French does not tell apart. */
+static const determiner her = {{"her", "her"}, {{"son", "ses"}, {"sa", "ses"}}, false, false, 0};
+enum { HIS = 4, DETERMINERS = sizeof determiners / sizeof *determiners };
 
 /* What was drawn for a noun phrase before its words are added. */
 typedef struct plan {
@@ -45,7 +47,7 @@ typedef struct plan {
 static const attn_noun *pick_noun(attn_sentence *s, const attn_noun_choice *choice) {
     const attn_lexicon *words = s->words;
     for (int i = 0; i < 4 * TRIES; i++) {
-        const attn_noun *noun = &words->nouns.items[attn_pick(s, words->nouns.count)];
+        const attn_noun *noun = ATTN_PICK(s, nouns);
         if (strchr(choice->kinds, noun->kind) &&
             (!choice->verb || attn_may_meet(s, choice->verb->id, noun->id)))
             return noun;
@@ -60,15 +62,14 @@ static void pick_determiner(attn_sentence *s, plan *p) {
     size_t i = 0;
     for (; i + 1 < DETERMINERS && left >= determiners[i].share; i++)
         left -= determiners[i].share;
-    p->det = &determiners[i];
+    p->det = s->words->text && i == HIS && attn_chance(s, 0.5) ? &her : &determiners[i];
     if (!*p->det->english[p->number])
         p->number = !p->number;
 }
 
 const attn_adjective *attn_adjective_for(attn_sentence *s, char kind, uint32_t noun) {
-    const attn_lexicon *words = s->words;
     for (int i = 0; i < TRIES; i++) {
-        const attn_adjective *a = &words->adjectives.items[attn_pick(s, words->adjectives.count)];
+        const attn_adjective *a = ATTN_PICK(s, adjectives);
         if (strchr(a->kinds, kind) && (!noun || attn_may_meet(s, a->id, noun)))
             return a;
     }
@@ -146,7 +147,13 @@ static size_t say_noun(attn_sentence *s, const plan *p) {
 }
 
 static attn_subject say_name(attn_sentence *s) {
-    const attn_noun *name = &s->words->names.items[attn_pick(s, s->words->names.count)];
+    if (s->words->text && attn_chance(s, 0.35)) {
+        const attn_form name = *ATTN_PICK(s, invented);
+        const size_t head = attn_say(s, name);
+        attn_dire(s, name, head);
+        return (attn_subject){MASCULINE, SINGULAR, IL, 'p', 0, head, false};
+    }
+    const attn_noun *name = ATTN_PICK(s, names);
     size_t head = attn_say(s, name->english[0]);
     attn_dire(s, name->french[0], head);
     return (attn_subject){name->gender, SINGULAR, IL, 'p', 0, head, false};
@@ -193,23 +200,39 @@ attn_subject attn_nouns(attn_sentence *s, attn_noun_choice choice) {
     return (attn_subject){women ? FEMININE : MASCULINE, PLURAL, ILS, 'p', 0, first.head, false};
 }
 
-attn_subject attn_pronoun(attn_sentence *s) {
-    static const struct {
-        const char *english, *french;
-        attn_subject who;
-    } pronouns[] = {
-        {"i", "je", {MASCULINE, SINGULAR, JE, 'p', 0, 0, true}},
-        {"you", "vous", {MASCULINE, PLURAL, VOUS, 'p', 0, 0, true}},
-        {"he", "il", {MASCULINE, SINGULAR, IL, 'p', 0, 0, true}},
-        {"she", "elle", {FEMININE, SINGULAR, IL, 'p', 0, 0, true}},
-        {"we", "nous", {MASCULINE, PLURAL, NOUS, 'p', 0, 0, true}},
-        {"they", "ils", {MASCULINE, PLURAL, ILS, 'p', 0, 0, true}},
-    };
-    size_t i = attn_pick(s, sizeof pronouns / sizeof *pronouns);
+/* Subject pronouns. en-fr has all but the last one, and "i" for "I". The last two are drawn only
+ * where no noun stands before them in en-fr-text, since their French gender is that of the noun. */
+static const struct {
+    const char *english, *french;
+    attn_subject who;
+} pronouns[] = {
+    {"I", "je", {MASCULINE, SINGULAR, JE, 'p', 0, 0, true}},
+    {"you", "vous", {MASCULINE, PLURAL, VOUS, 'p', 0, 0, true}},
+    {"he", "il", {MASCULINE, SINGULAR, IL, 'p', 0, 0, true}},
+    {"she", "elle", {FEMININE, SINGULAR, IL, 'p', 0, 0, true}},
+    {"we", "nous", {MASCULINE, PLURAL, NOUS, 'p', 0, 0, true}},
+    {"they", "ils", {MASCULINE, PLURAL, ILS, 'p', 0, 0, true}},
+    {"it", "il", {MASCULINE, SINGULAR, IL, 't', 0, 0, true}},
+};
+enum { PRONOUNS = sizeof pronouns / sizeof *pronouns };
+
+static attn_subject say_pronoun(attn_sentence *s, size_t i) {
     attn_subject who = pronouns[i].who;
-    who.head = attn_say_text(s, pronouns[i].english);
+    who.head = attn_say_text(s, s->words->text || i ? pronouns[i].english : "i");
     attn_dire_text(s, pronouns[i].french, who.head);
     return who;
+}
+
+attn_subject attn_pronoun(attn_sentence *s) {
+    const bool text = s->words->text;
+    return say_pronoun(s, attn_pick(s, PRONOUNS - (text && s->told ? 2 : !text)));
+}
+
+attn_subject attn_pronoun_of(attn_sentence *s, const char *english) {
+    size_t i = 0;
+    while (i + 1 < PRONOUNS && strcmp(pronouns[i].english, english) != 0)
+        i++;
+    return say_pronoun(s, i);
 }
 
 void attn_preposition_phrase(attn_sentence *s, int depth) {

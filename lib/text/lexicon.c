@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attn/rng.h"
 #include "text/lexicon.h"
 
 enum { MOST_CELLS = 10, MOST_LETTERS = 64 };
@@ -18,6 +19,7 @@ typedef struct row {
 typedef struct reader {
     attn_arena *arena;
     bool failed; /* memory ran out */
+    bool small;  /* read only rows with "+" */
 } reader;
 
 static bool next_row(const char **table, row *out) {
@@ -199,6 +201,47 @@ static attn_form inflect(reader *in, const char *stem, const char *ending, bool 
     return french(in, text);
 }
 
+/* Returns an English verb with -ing: eating, writing, running, lying. A short verb doubles its last
+ * consonant, and so does a verb whose past does ("travelled"). */
+static attn_form english_ing(reader *in, const attn_verb *verb) {
+    const char *base = verb->base.text;
+    const size_t n = strlen(base);
+    if (n > 2 && ends(base, "ie"))
+        return (attn_form){join(in, join(in, base, n - 2, "y"), n - 1, "ing"), verb->base.vowel};
+    if (n > 2 && ends(base, "e") && !strchr("eoy", base[n - 2]))
+        return with(in, verb->base, n - 1, "ing");
+    size_t vowels = 0;
+    for (size_t i = 0; i < n; i++)
+        vowels += strchr("aeiou", base[i]) != NULL;
+    const bool closed = n > 2 && vowels == 1 && strchr("aeiou", base[n - 2]) &&
+                        !strchr("aeiouwxy", base[n - 1]),
+               doubled = strlen(verb->past.text) > n && !strncmp(verb->past.text, base, n) &&
+                         verb->past.text[n] == base[n - 1] && base[n - 1] != 'e';
+    if (!closed && !doubled)
+        return with(in, verb->base, n, "ing");
+    const char last[] = {base[n - 1], 'i', 'n', 'g', 0};
+    return with(in, verb->base, n, last);
+}
+
+/* Makes the French imperfect from the present of nous: mangeons, mangeais, mangions. */
+static void make_imperfect(reader *in, attn_verb *out) {
+    static const char *const endings[6] = {"ais", "ais", "ait", "ions", "iez", "aient"};
+    const attn_form nous = out->present[3];
+    if (!ends(nous.text, "ons"))
+        return;
+    const size_t n = strlen(nous.text) - 3;
+    for (size_t i = 0; i < 6; i++) {
+        const bool before_i = *endings[i] == 'i';
+        if (before_i && n > 2 && !strncmp(nous.text + n - 2, "ge", 2))
+            out->imperfect[i] = with(in, nous, n - 1, endings[i]);
+        else if (before_i && n > 2 && !strncmp(nous.text + n - 2, "ç", 2))
+            out->imperfect[i] = (attn_form){
+                join(in, join(in, nous.text, n - 2, "c"), n - 1, endings[i]), nous.vowel};
+        else
+            out->imperfect[i] = with(in, nous, n, endings[i]);
+    }
+}
+
 static bool conjugate(reader *in, char *infinitive, attn_verb *out) {
     static const char *const future[6] = {"ai", "as", "a", "ons", "ez", "ont"};
     row endings;
@@ -241,7 +284,11 @@ static bool read_verb(reader *in, row *r, attn_verb *out) {
     out->french_to = preposition(in, r, 4);
     out->etre = r->count == 3 && !strcmp(r->cells[2], "!");
     out->id = number(out->base.text);
-    return conjugate(in, r->cells[1], out);
+    out->ing = english_ing(in, out);
+    if (!conjugate(in, r->cells[1], out))
+        return false;
+    make_imperfect(in, out);
+    return true;
 }
 
 static bool read_going(reader *in, row *r, attn_verb *out) {
@@ -269,36 +316,75 @@ static bool read_preposition(reader *in, row *r, attn_preposition *out) {
     return true;
 }
 
-/* Appends the words of a table to a list with enough space. `small` and `err` are those of the
- * caller. */
-#define FILL(list, table, read)                                                                    \
+/* Tells whether the table `more` has a row of the same English word, which may have another case.
+ * NULL is an empty table. */
+static bool is_replaced(const row *r, const char *more) {
+    row other;
+    const char *word = r->cells[0] + (*r->cells[0] == '*');
+    const size_t n = strcspn(word, "/");
+    while (more && next_row(&more, &other)) {
+        const char *same = other.cells[0] + (*other.cells[0] == '*');
+        if (strcspn(same, "/") == n && (*same | 0x20) == *word &&
+            !strncmp(same + 1, word + 1, n - 1))
+            return true;
+    }
+    return false;
+}
+
+/* The rows that a pass over a table reads. */
+typedef enum pass { ALL_ROWS, SMALL_ROWS, OTHER_ROWS } pass;
+
+static bool is_wanted(const reader *in, const row *r, pass which, const char *more) {
+    if (which == ALL_ROWS ? in->small && !r->small : r->small != (which == SMALL_ROWS))
+        return false;
+    return !is_replaced(r, more);
+}
+
+/* Appends the words of the rows that a pass reads to a list with enough space. */
+#define FILL(list, table, read, which, more)                                                       \
     do {                                                                                           \
         const char *rest_ = (table);                                                               \
-        for (row r_; !in.failed && next_row(&rest_, &r_);)                                         \
-            if ((r_.small || !small) && !read(&in, &r_, &(list).items[(list).count++]))            \
+        for (row r_; !in->failed && next_row(&rest_, &r_);)                                        \
+            if (is_wanted(in, &r_, (which), (more)) &&                                             \
+                !read(in, &r_, &(list).items[(list).count++]))                                     \
                 return attn_fail(err, ATTN_EARG, "lexicon", "a row does not read: %.80s",          \
                                  r_.text);                                                         \
     } while (0)
 
-#define READ(list, table, read)                                                                    \
+#define MAKE_ROOM(list, rows)                                                                      \
     do {                                                                                           \
-        (list).items = attn_arena_zeroed(arena, count_rows((table), small), sizeof *(list).items); \
-        in.failed |= !(list).items;                                                                \
-        FILL(list, table, read);                                                                   \
+        (list).items = attn_arena_zeroed(in->arena, (rows), sizeof *(list).items);                 \
+        in->failed |= !(list).items;                                                               \
     } while (0)
 
-static attn_status read_nouns(attn_lexicon *out, bool small, attn_arena *arena, reader *state,
-                              attn_error *err) {
-    reader in = *state;
-    const char *tables[] = {attn_lexicon_people, attn_lexicon_places, attn_lexicon_things};
+#define READ(list, table, read)                                                                    \
+    do {                                                                                           \
+        MAKE_ROOM(list, count_rows((table), in->small));                                           \
+        FILL(list, table, read, ALL_ROWS, NULL);                                                   \
+    } while (0)
+
+/* Reads a class of en-fr-text: the rows of `more`, which are common, then the other rows with "+",
+ * which are common too, then the rest. */
+#define READ_TEXT(list, table, more, read)                                                         \
+    do {                                                                                           \
+        MAKE_ROOM(list, count_rows((table), false) + count_rows((more), false));                   \
+        FILL(list, more, read, ALL_ROWS, NULL);                                                    \
+        FILL(list, table, read, SMALL_ROWS, more);                                                 \
+        (list).common = (list).count;                                                              \
+        FILL(list, table, read, OTHER_ROWS, more);                                                 \
+    } while (0)
+
+static const char *const noun_tables[] = {attn_lexicon_people, attn_lexicon_places,
+                                          attn_lexicon_things};
+enum { NOUN_TABLES = sizeof noun_tables / sizeof *noun_tables };
+
+static attn_status read_nouns(attn_lexicon *out, reader *in, attn_error *err) {
     size_t count = 0;
-    for (size_t i = 0; i < 3; i++)
-        count += count_rows(tables[i], small);
-    out->nouns.items = attn_arena_zeroed(arena, count, sizeof *out->nouns.items);
-    in.failed |= !out->nouns.items;
-    for (size_t i = 0; i < 3; i++)
-        FILL(out->nouns, tables[i], read_noun);
-    *state = in;
+    for (size_t i = 0; i < NOUN_TABLES; i++)
+        count += count_rows(noun_tables[i], in->small);
+    MAKE_ROOM(out->nouns, count);
+    for (size_t i = 0; i < NOUN_TABLES; i++)
+        FILL(out->nouns, noun_tables[i], read_noun, ALL_ROWS, NULL);
     return ATTN_OK;
 }
 
@@ -307,28 +393,147 @@ static bool read_auxiliary(reader *in, const char *text, attn_verb *out) {
     return next_row(&text, &r) && read_verb(in, &r, out);
 }
 
+static attn_status read_auxiliaries(attn_lexicon *out, reader *in, attn_error *err) {
+    bool ok = read_auxiliary(in, "can/could |pouvoir\n", &out->can) &&
+              read_auxiliary(in, "must |devoir\n", &out->must) &&
+              read_auxiliary(in, "want |vouloir\n", &out->want) &&
+              read_auxiliary(in, "be/was |être\n", &out->be) &&
+              read_auxiliary(in, "have/had |avoir\n", &out->have);
+    if (in->failed)
+        return attn_fail(err, ATTN_ENOMEM, "lexicon", "no memory for the words");
+    return ok ? ATTN_OK : attn_fail(err, ATTN_EARG, "lexicon", "an auxiliary does not read");
+}
+
+/* Reads the classes that both tasks take from the same tables. */
+static attn_status read_shared(attn_lexicon *out, reader *in, attn_error *err) {
+    READ(out->alone, attn_lexicon_alone, read_verb);
+    READ(out->going, attn_lexicon_going, read_going);
+    READ(out->giving, attn_lexicon_giving, read_verb);
+    READ(out->saying, attn_lexicon_saying, read_verb);
+    READ(out->often, attn_lexicon_often, read_adverb);
+    READ(out->prepositions, attn_lexicon_prepositions, read_preposition);
+    return read_auxiliaries(out, in, err);
+}
+
 attn_status attn_lexicon_read(attn_lexicon *out, bool small, attn_arena *arena, attn_error *err) {
     *out = (attn_lexicon){0};
-    reader in = {.arena = arena};
-    attn_status status = read_nouns(out, small, arena, &in, err);
+    reader state = {.arena = arena, .small = small}, *in = &state;
+    attn_status status = read_nouns(out, in, err);
     if (status)
         return status;
     READ(out->names, attn_lexicon_names, read_name);
     READ(out->adjectives, attn_lexicon_adjectives, read_adjective);
     READ(out->acting, attn_lexicon_acting, read_verb);
-    READ(out->alone, attn_lexicon_alone, read_verb);
-    READ(out->going, attn_lexicon_going, read_going);
-    READ(out->giving, attn_lexicon_giving, read_verb);
-    READ(out->saying, attn_lexicon_saying, read_verb);
     READ(out->manner, attn_lexicon_manner, read_adverb);
-    READ(out->often, attn_lexicon_often, read_adverb);
-    READ(out->prepositions, attn_lexicon_prepositions, read_preposition);
-    bool ok = read_auxiliary(&in, "can/could |pouvoir\n", &out->can) &&
-              read_auxiliary(&in, "must |devoir\n", &out->must) &&
-              read_auxiliary(&in, "want |vouloir\n", &out->want) &&
-              read_auxiliary(&in, "be/was |être\n", &out->be) &&
-              read_auxiliary(&in, "have/had |avoir\n", &out->have);
-    if (in.failed)
-        return attn_fail(err, ATTN_ENOMEM, "lexicon", "no memory for the words");
-    return ok ? ATTN_OK : attn_fail(err, ATTN_EARG, "lexicon", "an auxiliary does not read");
+    return read_shared(out, in, err);
+}
+
+/* --- the lexicon of en-fr-text --- */
+
+static bool read_posture(reader *in, row *r, attn_posture *out) {
+    if (r->count != 2)
+        return false;
+    char *past = split(r->cells[0]), *feminine = split(r->cells[1]);
+    out->verb.base = english(in, r->cells[0]);
+    out->verb.third = english_s(in, out->verb.base);
+    out->verb.past = past ? english(in, past) : english_ed(in, out->verb.base);
+    out->verb.ing = english_ing(in, &out->verb);
+    const attn_form male = french(in, r->cells[1]);
+    const bool fixed = feminine && !strcmp(feminine, r->cells[1]);
+    const attn_form female = fixed ? male : french_feminine(in, male);
+    out->state.french[MASCULINE][SINGULAR] = male;
+    out->state.french[MASCULINE][PLURAL] = fixed ? male : french_plural(in, male);
+    out->state.french[FEMININE][SINGULAR] = female;
+    out->state.french[FEMININE][PLURAL] = fixed ? female : french_plural(in, female);
+    return true;
+}
+
+static bool read_role(reader *in, row *r, attn_role *out) {
+    if (r->count != 2)
+        return false;
+    char *feminine = split(r->cells[1]);
+    const attn_form male = french(in, r->cells[1]),
+                    female = feminine ? french(in, feminine) : french_feminine(in, male);
+    out->english[SINGULAR] = english(in, r->cells[0]);
+    out->english[PLURAL] = english_s(in, out->english[SINGULAR]);
+    out->french[MASCULINE][SINGULAR] = male;
+    out->french[MASCULINE][PLURAL] = french_plural(in, male);
+    out->french[FEMININE][SINGULAR] = female;
+    out->french[FEMININE][PLURAL] = french_plural(in, female);
+    return true;
+}
+
+/* Reads a name with a capital letter. */
+static bool read_proper(reader *in, row *r, attn_noun *out) {
+    if (!read_name(in, r, out))
+        return false;
+    char *texts[2] = {attn_arena_text(in->arena, r->cells[0], strlen(r->cells[0])),
+                      attn_arena_text(in->arena, r->cells[1], strlen(r->cells[1]))};
+    if (!texts[0] || !texts[1])
+        return false;
+    for (size_t i = 0; i < 2; i++)
+        *texts[i] = (char)(*texts[i] - 'a' + 'A');
+    out->english[0].text = out->english[1].text = texts[0];
+    out->french[0].text = out->french[1].text = texts[1];
+    return true;
+}
+
+/* Makes names that mean nothing, such as "Bratolin". A model that has to copy them learns to copy
+ * names that it does not know. */
+static attn_status invent_names(attn_lexicon *out, reader *in, attn_error *err) {
+    static const char *const heads[] = {"b", "c", "d",  "f",  "g",  "h",  "j",  "k",  "l", "m",
+                                        "n", "p", "r",  "s",  "t",  "v",  "w",  "z",  "y", "qu",
+                                        "b", "d", "br", "ch", "kl", "st", "th", "tr", "s", "m"},
+                             *const cores[] = {"a", "e", "i", "o", "u", "y", "ai", "ou", "ea", "o"},
+                             *const tails[] = {"", "", "", "n", "r", "s", "l", "t", "ck", "x"};
+    enum { NAMES = 8192 };
+    MAKE_ROOM(out->invented, NAMES);
+    for (size_t i = 0; !in->failed && i < NAMES; i++) {
+        char text[32] = "";
+        uint64_t bits = attn_rng_bits(i, 0);
+        for (size_t left = 1 + bits % 3; left; left--) {
+            bits = attn_rng_bits(bits, 1);
+            strcat(text, heads[bits % 30]);
+            strcat(text, cores[bits / 30 % 10]);
+            strcat(text, tails[bits / 300 % 10]);
+        }
+        *text = (char)(*text - 'a' + 'A');
+        out->invented.items[out->invented.count++] = (attn_form){keep(in, text), false};
+    }
+    return in->failed ? attn_fail(err, ATTN_ENOMEM, "lexicon", "no memory for names") : ATTN_OK;
+}
+
+static attn_status read_text_nouns(attn_lexicon *out, reader *in, attn_error *err) {
+    size_t count = count_rows(attn_text_nouns, false);
+    for (size_t i = 0; i < NOUN_TABLES; i++)
+        count += count_rows(noun_tables[i], false);
+    MAKE_ROOM(out->nouns, count);
+    FILL(out->nouns, attn_text_nouns, read_noun, ALL_ROWS, NULL);
+    for (pass which = SMALL_ROWS; which <= OTHER_ROWS; which++) {
+        for (size_t i = 0; i < NOUN_TABLES; i++)
+            FILL(out->nouns, noun_tables[i], read_noun, which, attn_text_nouns);
+        if (which == SMALL_ROWS)
+            out->nouns.common = out->nouns.count;
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_lexicon_read_text(attn_lexicon *out, attn_arena *arena, attn_error *err) {
+    *out = (attn_lexicon){.text = true};
+    reader state = {.arena = arena}, *in = &state;
+    attn_status status = read_text_nouns(out, in, err);
+    if (!status)
+        status = invent_names(out, in, err);
+    if (status)
+        return status;
+    READ_TEXT(out->names, attn_lexicon_names, attn_text_names, read_proper);
+    READ_TEXT(out->adjectives, attn_lexicon_adjectives, attn_text_adjectives, read_adjective);
+    READ_TEXT(out->acting, attn_lexicon_acting, attn_text_acting, read_verb);
+    READ_TEXT(out->manner, attn_lexicon_manner, attn_text_manner, read_adverb);
+    READ(out->mass, attn_text_mass, read_noun);
+    READ(out->roles, attn_text_roles, read_role);
+    READ(out->postures, attn_text_postures, read_posture);
+    READ(out->generic, attn_text_generic, read_verb);
+    READ(out->partitive, attn_text_partitive, read_verb);
+    return read_shared(out, in, err);
 }

@@ -53,6 +53,8 @@ const char attn_lexicon_endings[] = "er e es e ons ez ent é er\n"
                                     "vouloir veux veux veut voulons voulez veulent voulu voudr\n"
                                     "devoir dois dois doit devons devez doivent dû devr\n"
                                     "savoir sais sais sait savons savez savent su saur\n"
+                                    "lire lis lis lit lisons lisez lisent lu lir\n"
+                                    "boire bois bois boit buvons buvez boivent bu boir\n"
                                     "éter ète ètes ète étons étez ètent été éter\n";
 
 /* Verbs with an object. Cells: english[/past] french kinds-of-object

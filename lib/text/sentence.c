@@ -1,6 +1,6 @@
 /* Collects the words of a sentence pair. At the end it applies the rules for neighbouring words:
  * elision (l'arbre, qu'il, n'a), forms before vowels (an, cet, mon amie, vieil) and contraction
- * (du, des, au, aux). */
+ * (du, des, au, aux; didn't, it's). */
 #include <string.h>
 
 #include "attn/rng.h"
@@ -12,6 +12,10 @@ bool attn_chance(attn_sentence *s, double p) {
 
 size_t attn_pick(attn_sentence *s, size_t n) {
     return (size_t)(attn_rng_uniform(s->seed, s->drawn++) * (double)n);
+}
+
+size_t attn_pick_word(attn_sentence *s, size_t count, size_t common) {
+    return attn_pick(s, common && attn_chance(s, 0.5) ? common : count);
 }
 
 size_t attn_room(const attn_sentence *s) {
@@ -129,6 +133,57 @@ static void contract(attn_sentence *s) {
     }
 }
 
+/* English words that become one word in informal sentences. */
+static const struct {
+    const char *first, *second, *joined;
+} contractions[] = {
+    {"do", "not", "don't"},     {"does", "not", "doesn't"},  {"did", "not", "didn't"},
+    {"will", "not", "won't"},   {"can", "not", "can't"},     {"must", "not", "mustn't"},
+    {"is", "not", "isn't"},     {"are", "not", "aren't"},    {"was", "not", "wasn't"},
+    {"were", "not", "weren't"}, {"I", "am", "I'm"},          {"you", "are", "you're"},
+    {"he", "is", "he's"},       {"she", "is", "she's"},      {"it", "is", "it's"},
+    {"we", "are", "we're"},     {"they", "are", "they're"},  {"I", "will", "I'll"},
+    {"you", "will", "you'll"},  {"he", "will", "he'll"},     {"she", "will", "she'll"},
+    {"we", "will", "we'll"},    {"they", "will", "they'll"},
+};
+
+/* Moves the links of a French word to English words behind `i` one word forward. Links to the words
+ * i and i + 1 become one. */
+static void shift_ties(attn_spoken *word, size_t i) {
+    size_t kept = 0;
+    for (size_t k = 0; k < word->tie_count; k++) {
+        attn_tie tie = word->ties[k];
+        size_t same = 0;
+        tie.word -= tie.word > i;
+        while (same < kept && word->ties[same].word != tie.word)
+            same++;
+        if (same < kept)
+            word->ties[same].sure |= tie.sure;
+        else
+            word->ties[kept++] = tie;
+    }
+    word->tie_count = kept;
+}
+
+static void join_english(attn_sentence *s, size_t i, const char *text) {
+    attn_spoken *word = &s->english[i];
+    word->form.text = text;
+    memmove(word + 1, word + 2, (s->english_count - i - 2) * sizeof *word);
+    s->english_count--;
+    for (size_t t = 0; t < s->french_count; t++)
+        shift_ties(&s->french[t], i);
+}
+
+static void contract_english(attn_sentence *s) {
+    for (size_t i = 0; i + 1 < s->english_count; i++)
+        for (size_t k = 0; k < sizeof contractions / sizeof *contractions; k++)
+            if (is(&s->english[i], contractions[k].first) &&
+                is(&s->english[i + 1], contractions[k].second)) {
+                join_english(s, i, contractions[k].joined);
+                break;
+            }
+}
+
 static void put_links(const attn_sentence *s, attn_pair *out) {
     out->link_count = 0;
     for (size_t t = 0; t < s->french_count; t++)
@@ -144,6 +199,8 @@ void attn_sentence_finish(attn_sentence *s, attn_pair *out) {
     elide(s->french, s->french_count);
     elide(s->english, s->english_count);
     contract(s);
+    if (s->contracts)
+        contract_english(s);
     for (size_t i = 0; i < s->english_count; i++)
         out->source[i] = s->english[i].form.text;
     for (size_t i = 0; i < s->french_count; i++)

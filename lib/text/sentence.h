@@ -32,6 +32,11 @@ typedef struct attn_sentence {
     size_t wanted; /* number of English words to aim at */
     attn_spoken english[ATTN_PAIR_WORDS], french[ATTN_PAIR_WORDS];
     size_t english_count, french_count;
+    /* Of en-fr-text. contracts: "did not" becomes "didn't". asked: index of the English auxiliary
+     * of a question, until the verb group has used it; else NO_WORD. */
+    bool contracts;
+    size_t asked;
+    bool told;     /* a clause is complete: "it" and "they" would now refer to its nouns */
     bool held_out; /* contains a pair of words that training never shows */
     bool failed;   /* too long, or no word fits; the sentence is to be thrown away */
 } attn_sentence;
@@ -39,6 +44,11 @@ typedef struct attn_sentence {
 /* attn_chance draws true with probability p. attn_pick draws an integer from 0 to n - 1. */
 bool attn_chance(attn_sentence *s, double p);
 size_t attn_pick(attn_sentence *s, size_t n);
+/* Draws the index of a word of a class: with `common` one of the first `common` words half of the
+ * time. ATTN_PICK returns the word. */
+size_t attn_pick_word(attn_sentence *s, size_t count, size_t common);
+#define ATTN_PICK(s, list)                                                                         \
+    (&(s)->words->list.items[attn_pick_word((s), (s)->words->list.count, (s)->words->list.common)])
 /* Returns how many English words are missing to the wanted length; 0 if it is reached. */
 size_t attn_room(const attn_sentence *s);
 
@@ -59,6 +69,11 @@ size_t attn_say_text(attn_sentence *s, const char *text);
 size_t attn_dire_text(attn_sentence *s, const char *text, size_t english);
 /* Links French word `french` to English word `english`. Does nothing if either is NO_WORD. */
 void attn_tie_words(attn_sentence *s, size_t french, size_t english, bool sure);
+
+/* Tells whether a side of the pair is one of the sentences that textbooks on attention translate.
+ * Upper case and the last full stop do not matter. The splits train and validation of en-fr-text
+ * have no such pair, so these sentences test a model. */
+bool attn_is_textbook(const attn_pair *pair);
 
 /* Applies elision and contraction and copies the pair to *out. */
 void attn_sentence_finish(attn_sentence *s, attn_pair *out);

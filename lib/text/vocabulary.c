@@ -3,21 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/vocabulary.h"
 #include "number/hash.h"
-
-typedef struct entry {
-    char *word;
-    size_t size, count; /* size: bytes of the word; count: how often it was added */
-} entry;
-
-struct attn_vocabulary {
-    entry *entries; /* [length]; in the order of ids once settled */
-    size_t length, room;
-    uint32_t *slots; /* [slot_count] 1 + the index in `entries`; 0: free. At least half are free */
-    size_t slot_count;
-    bool settled;
-};
+#include "text/vocabulary_private.h"
 
 static const char *const specials[ATTN_SPECIALS] = {"<pad>", "<bos>", "<eos>", "<unk>"};
 
@@ -25,7 +12,7 @@ static size_t slot_of(const attn_vocabulary *v, const char *word, size_t n) {
     uint64_t hash = attn_hash(ATTN_HASH_START, word, n);
     size_t at = (size_t)(hash ^ hash >> 32) & (v->slot_count - 1);
     for (; v->slots[at]; at = (at + 1) & (v->slot_count - 1)) {
-        const entry *e = &v->entries[v->slots[at] - 1];
+        const attn_entry *e = &v->entries[v->slots[at] - 1];
         if (e->size == n && !memcmp(e->word, word, n))
             break;
     }
@@ -51,7 +38,7 @@ static bool grow(attn_vocabulary *v) {
     size_t room = v->room ? 2 * v->room : 256;
     if (room > UINT32_MAX / 4)
         return false;
-    entry *entries = attn_alloc(room * sizeof *entries);
+    attn_entry *entries = attn_alloc(room * sizeof *entries);
     if (!entries)
         return false;
     if (v->length)
@@ -62,9 +49,7 @@ static bool grow(attn_vocabulary *v) {
     return rehash(v, 2 * room);
 }
 
-/* Finds a word and stores its index in *place. Adds the word if it is new. Returns false if memory
- * runs out. */
-static bool put(attn_vocabulary *v, const char *word, size_t n, size_t *place) {
+bool attn_vocabulary_put(attn_vocabulary *v, const char *word, size_t n, size_t *place) {
     if (!grow(v))
         return false;
     size_t at = slot_of(v, word, n);
@@ -74,7 +59,7 @@ static bool put(attn_vocabulary *v, const char *word, size_t n, size_t *place) {
             return false;
         memcpy(copy, word, n);
         copy[n] = 0;
-        v->entries[v->length] = (entry){copy, n, 0};
+        v->entries[v->length] = (attn_entry){copy, n, 0};
         v->slots[at] = (uint32_t)++v->length;
     }
     *place = v->slots[at] - 1;
@@ -88,7 +73,7 @@ attn_vocabulary *attn_vocabulary_new(void) {
         return NULL;
     *v = (attn_vocabulary){0};
     for (size_t i = 0; i < ATTN_SPECIALS; i++)
-        if (!put(v, specials[i], strlen(specials[i]), &place)) {
+        if (!attn_vocabulary_put(v, specials[i], strlen(specials[i]), &place)) {
             attn_vocabulary_free(v);
             return NULL;
         }
@@ -100,6 +85,7 @@ void attn_vocabulary_free(attn_vocabulary *v) {
         return;
     for (size_t i = 0; i < v->length; i++)
         attn_free(v->entries[i].word);
+    attn_merges_free(v->merges);
     attn_free(v->entries);
     attn_free(v->slots);
     attn_free(v);
@@ -112,14 +98,14 @@ attn_status attn_vocabulary_add(attn_vocabulary *v, const char *word, size_t n, 
     if (!n || memchr(word, '\n', n) || memchr(word, 0, n))
         return attn_fail(err, ATTN_EVALUE, "word",
                          "a word must not be empty nor have line breaks or NULs");
-    if (!put(v, word, n, &place))
+    if (!attn_vocabulary_put(v, word, n, &place))
         return attn_fail(err, ATTN_ENOMEM, "word", "no memory for %zu words", v->length + 1);
     v->entries[place].count++;
     return ATTN_OK;
 }
 
 static int by_count(const void *a, const void *b) {
-    const entry *x = a, *y = b;
+    const attn_entry *x = a, *y = b;
     return x->count != y->count ? (x->count < y->count) - (x->count > y->count)
                                 : strcmp(x->word, y->word);
 }
@@ -183,7 +169,7 @@ static attn_status read_line(attn_vocabulary *v, const char *word, size_t n, siz
     }
     if (memchr(word, 0, n))
         return attn_fail(err, ATTN_EVALUE, "vocabulary", "line %zu has a NUL", line + 1);
-    if (!put(v, word, n, &place))
+    if (!attn_vocabulary_put(v, word, n, &place))
         return attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory for %zu words", line + 1);
     if (place != line)
         return attn_fail(err, ATTN_EVALUE, "vocabulary", "line %zu repeats line %zu: %.60s",

@@ -4,17 +4,11 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "attn/vocabulary.h"
-
-typedef struct cursor {
-    const char *text;
-    size_t size, at;
-    attn_language language;
-} cursor;
+#include "text/words.h"
 
 /* Reads the character at byte `at`. Returns its length in bytes, or 0 at the end of the text or at
  * invalid UTF-8. */
-static size_t peek(const cursor *c, size_t at, int32_t *out) {
+static size_t peek(const attn_word_cursor *c, size_t at, int32_t *out) {
     if (at >= c->size)
         return 0;
     utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)c->text + at,
@@ -38,7 +32,7 @@ static bool is_blank(int32_t c) {
 }
 
 /* Tells whether the apostrophe at `at` is inside "aujourd'hui", which begins at `begin`. */
-static bool joins(const cursor *c, size_t begin, size_t at) {
+static bool joins(const attn_word_cursor *c, size_t begin, size_t at) {
     static const char before[] = "aujourd";
     if (at - begin != sizeof before - 1)
         return false;
@@ -49,7 +43,7 @@ static bool joins(const cursor *c, size_t begin, size_t at) {
 }
 
 /* Returns the end of the word whose first character, a letter or digit, is at `begin`. */
-static size_t word_end(const cursor *c, size_t begin) {
+static size_t word_end(const attn_word_cursor *c, size_t begin) {
     int32_t now, next;
     size_t at = begin, n;
     while ((n = peek(c, at, &now))) {
@@ -86,9 +80,7 @@ static bool normalise(const char *text, size_t n, attn_arena *arena, attn_token 
     return size >= 0 && out->text;
 }
 
-/* Finds the bytes [*begin, *end) of the next word. Returns false at the end of the text or at
- * invalid UTF-8. */
-static bool next(cursor *c, size_t *begin, size_t *end) {
+bool attn_word_next(attn_word_cursor *c, size_t *begin, size_t *end) {
     int32_t now;
     size_t n;
     while ((n = peek(c, c->at, &now)) && is_blank(now))
@@ -100,21 +92,42 @@ static bool next(cursor *c, size_t *begin, size_t *end) {
     return true;
 }
 
+size_t attn_character_at(const char *text, size_t size, size_t at) {
+    const attn_word_cursor c = {.text = text, .size = size};
+    int32_t now;
+    return peek(&c, at, &now);
+}
+
+const char *attn_word_capital(const char *word, attn_arena *arena) {
+    const size_t n = strlen(word);
+    const attn_word_cursor c = {.text = word, .size = n};
+    int32_t first = 0;
+    const size_t old = peek(&c, 0, &first);
+    utf8proc_uint8_t capital[4];
+    const utf8proc_ssize_t size = utf8proc_encode_char(utf8proc_totitle(first), capital);
+    char *out = old && size > 0 ? attn_arena_take(arena, n - old + (size_t)size + 1) : NULL;
+    if (!out)
+        return NULL;
+    memcpy(out, capital, (size_t)size);
+    memcpy(out + size, word + old, n - old + 1);
+    return out;
+}
+
 attn_status attn_words_split(const char *text, size_t size, attn_language language,
                              attn_arena *arena, attn_token **tokens, size_t *count,
                              attn_error *err) {
     size_t total = 0, begin, end;
-    cursor c = {text, size, 0, language};
+    attn_word_cursor c = {text, size, 0, language};
     if ((unsigned)language > ATTN_FRENCH)
         return attn_fail(err, ATTN_EARG, "language", "there is no language of the number %d",
                          (int)language);
-    while (next(&c, &begin, &end))
+    while (attn_word_next(&c, &begin, &end))
         total++;
     if (c.at < size)
         return attn_fail(err, ATTN_EVALUE, "text", "expected UTF-8, byte %zu is not", c.at);
     attn_token *list = attn_arena_zeroed(arena, total ? total : 1, sizeof *list);
     c.at = 0;
-    for (size_t i = 0; list && i < total && next(&c, &begin, &end); i++) {
+    for (size_t i = 0; list && i < total && attn_word_next(&c, &begin, &end); i++) {
         list[i].begin = begin, list[i].end = end;
         if (!normalise(text + begin, end - begin, arena, &list[i]))
             list = NULL;

@@ -5,32 +5,79 @@
 #include "attn/rng.h"
 #include "attn/training.h"
 
-/* Is called twice. First without arrays for words and links, to store where each pair begins. Then
+enum { PAIR_BYTES = 16 << 20 }; /* most memory for the tokens of one pair */
+
+/* What is needed to read pairs as ids. */
+typedef struct reading {
+    const attn_corpus *corpus;
+    attn_split split;
+    uint64_t first;
+    const attn_vocabulary *vocabularies[2]; /* of source and target */
+    attn_language languages[2];
+    attn_pair *pair;
+    attn_arena *scratch; /* holds the tokens of one pair */
+} reading;
+
+/* Stores the links of the pair as links between tokens: each token of a word has the links of the
+ * word. `to` NULL: only counts them. Returns their number. */
+static size_t spread_links(const attn_pair *pair, const attn_pair_tokens sides[2], attn_link *to) {
+    size_t count = 0;
+    for (size_t t = 0; t < sides[1].count; t++)
+        for (size_t s = 0; s < sides[0].count; s++)
+            for (size_t k = 0; k < pair->link_count; k++) {
+                const attn_link *link = &pair->links[k];
+                if (link->target != sides[1].words[t] || link->source != sides[0].words[s])
+                    continue;
+                if (to)
+                    to[count] = (attn_link){(uint16_t)s, (uint16_t)t, link->sure};
+                count++;
+            }
+    return count;
+}
+
+static attn_status read_pair(const reading *r, size_t i, attn_pair_tokens sides[2],
+                             attn_error *err) {
+    attn_arena_reset(r->scratch);
+    attn_status status = attn_corpus_pair(r->corpus, r->split, r->first + i, r->pair, err);
+    for (int k = 0; !status && k < 2; k++)
+        status = attn_pair_read(r->pair, k == 1, r->vocabularies[k], r->languages[k], r->scratch,
+                                &sides[k], err);
+    return status;
+}
+
+/* Is called twice. First without arrays for tokens and links, to store where each pair begins. Then
  * with arrays, which it fills. */
-static attn_status walk(const attn_corpus *corpus, attn_split split, uint64_t first,
-                        const attn_vocabulary *source, const attn_vocabulary *target,
-                        attn_pair *pair, attn_dataset *out, attn_error *err) {
+static attn_status walk(const reading *r, attn_dataset *out, attn_error *err) {
     size_t s = 0, t = 0, links = 0;
     for (size_t i = 0; i < out->count; i++) {
-        attn_status status = attn_corpus_pair(corpus, split, first + i, pair, err);
+        attn_pair_tokens sides[2];
+        attn_status status = read_pair(r, i, sides, err);
         if (status)
             return status;
         out->source_at[i] = s, out->target_at[i] = t, out->link_at[i] = links;
-        for (size_t k = 0; k < pair->source_count; k++, s++)
-            if (out->source)
-                out->source[s] =
-                    attn_vocabulary_id(source, pair->source[k], strlen(pair->source[k]));
-        for (size_t k = 0; k < pair->target_count; k++, t++)
-            if (out->target)
-                out->target[t] =
-                    attn_vocabulary_id(target, pair->target[k], strlen(pair->target[k]));
-        if (out->links)
-            memcpy(out->links + links, pair->links, pair->link_count * sizeof *out->links);
-        links += pair->link_count;
+        if (out->source)
+            memcpy(out->source + s, sides[0].ids, sides[0].count * sizeof *out->source);
+        if (out->target)
+            memcpy(out->target + t, sides[1].ids, sides[1].count * sizeof *out->target);
+        s += sides[0].count, t += sides[1].count;
+        links += spread_links(r->pair, sides, out->links ? out->links + links : NULL);
     }
     out->source_at[out->count] = s, out->target_at[out->count] = t;
     out->link_at[out->count] = links;
     return ATTN_OK;
+}
+
+static attn_status read_all(const reading *r, attn_arena *arena, attn_dataset *d, attn_error *err) {
+    attn_status status = walk(r, d, err);
+    if (status)
+        return status;
+    d->source = attn_arena_zeroed(arena, d->source_at[d->count] + 1, sizeof *d->source);
+    d->target = attn_arena_zeroed(arena, d->target_at[d->count] + 1, sizeof *d->target);
+    d->links = attn_arena_zeroed(arena, d->link_at[d->count] + 1, sizeof *d->links);
+    if (!d->source || !d->target || !d->links)
+        return attn_fail(err, ATTN_ENOMEM, "dataset", "no memory for the words of %zu pairs",
+                         d->count);
+    return walk(r, d, err);
 }
 
 attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64_t first,
@@ -38,25 +85,24 @@ attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64
                              const attn_vocabulary *target, attn_arena *arena, attn_dataset *out,
                              attn_error *err) {
     attn_dataset d = {.count = count};
-    attn_pair *pair = attn_arena_zeroed(arena, 1, sizeof *pair);
+    reading r = {.corpus = corpus,
+                 .split = split,
+                 .first = first,
+                 .vocabularies = {source, target},
+                 .pair = attn_arena_zeroed(arena, 1, sizeof *r.pair)};
     size_t ends;
-    if (pair && attn_size_add(count, 1, &ends)) {
+    if (r.pair && attn_size_add(count, 1, &ends)) {
         d.source_at = attn_arena_zeroed(arena, ends, sizeof *d.source_at);
         d.target_at = attn_arena_zeroed(arena, ends, sizeof *d.target_at);
         d.link_at = attn_arena_zeroed(arena, ends, sizeof *d.link_at);
     }
-    if (!d.source_at || !d.target_at || !d.link_at)
-        return attn_fail(err, ATTN_ENOMEM, "dataset", "no memory for %zu pairs", count);
-    attn_status status = walk(corpus, split, first, source, target, pair, &d, err);
-    if (status)
-        return status;
-    d.source = attn_arena_zeroed(arena, d.source_at[count] + 1, sizeof *d.source);
-    d.target = attn_arena_zeroed(arena, d.target_at[count] + 1, sizeof *d.target);
-    d.links = attn_arena_zeroed(arena, d.link_at[count] + 1, sizeof *d.links);
-    if (!d.source || !d.target || !d.links)
-        return attn_fail(err, ATTN_ENOMEM, "dataset", "no memory for the words of %zu pairs",
-                         count);
-    status = walk(corpus, split, first, source, target, pair, &d, err);
+    r.scratch = attn_arena_new(PAIR_BYTES);
+    attn_task_languages(attn_corpus_task(corpus), r.languages);
+    attn_status status =
+        d.source_at && d.target_at && d.link_at && r.scratch
+            ? read_all(&r, arena, &d, err)
+            : attn_fail(err, ATTN_ENOMEM, "dataset", "no memory for %zu pairs", count);
+    attn_arena_free(r.scratch);
     if (!status)
         *out = d;
     return status;

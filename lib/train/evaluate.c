@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "attn/rng.h"
 #include "attn/training.h"
 #include "layers/layers.h"
 
@@ -82,50 +83,94 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
 typedef struct scorer {
     const attn_model *model;
     const attn_vocabulary *source, *target;
+    attn_language languages[2];
     size_t beams;
     attn_pool *pool;
     const attn_control *control;
     attn_arena *arena; /* emptied before each pair */
 } scorer;
 
-static void ids_of(const attn_vocabulary *v, const char *const *words, size_t n, int32_t *ids) {
-    for (size_t i = 0; i < n; i++)
-        ids[i] = attn_vocabulary_id(v, words[i], strlen(words[i]));
-}
+/* A text as ids for BLEU. */
+typedef struct scored_text {
+    const int32_t *ids;
+    size_t count;
+} scored_text;
 
-/* Translates the source and adds the translation to the BLEU counts, by ids. An unknown word of the
- * reference becomes -1, so it never matches. */
-static attn_status add_bleu(const scorer *w, const int32_t *source, size_t S,
-                            const int32_t *reference, size_t count, attn_model_scores *scores,
-                            attn_error *err) {
-    attn_generate_options options = attn_generate_defaults();
-    attn_generated out;
-    int32_t words[ATTN_PAIR_WORDS];
-    const int64_t length = (int64_t)S;
-    options.beams = w->beams;
-    attn_status status = attn_model_generate(w->model, source, &length, 1, S, &options, w->arena,
-                                             w->pool, w->control, &out, err);
-    if (status)
-        return status;
-    for (size_t i = 0; i < count; i++)
-        words[i] = reference[i] == ATTN_UNKNOWN ? -1 : reference[i];
-    attn_bleu_add(&scores->bleu, out.ids, out.length, words, count);
+/* Copies ids; unknown words become -1, so they never match. */
+static attn_status strike_unknown(const scorer *w, scored_text *text, attn_error *err) {
+    int32_t *ids = attn_arena_zeroed(w->arena, text->count + 1, sizeof *ids);
+    if (!ids)
+        return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for %zu words", text->count);
+    for (size_t i = 0; i < text->count; i++)
+        ids[i] = text->ids[i] == ATTN_UNKNOWN ? -1 : text->ids[i];
+    text->ids = ids;
     return ATTN_OK;
 }
 
-static void largest(const float *weights, size_t rows, size_t S, size_t *chosen) {
-    for (size_t t = 0; t < rows; t++) {
-        chosen[t] = 0;
+/* Replaces ids of sub-words by one id for each word of their text, a hash of 31 bits, so that BLEU
+ * counts words. */
+static attn_status whole_words(const scorer *w, scored_text *text, attn_error *err) {
+    const char *joined =
+        attn_vocabulary_join(w->target, text->ids, text->count, w->languages[1], false, w->arena);
+    attn_token *tokens;
+    if (!joined)
+        return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for a text");
+    attn_status status = attn_words_split(joined, strlen(joined), w->languages[1], w->arena,
+                                          &tokens, &text->count, err);
+    int32_t *ids = status ? NULL : attn_arena_zeroed(w->arena, text->count + 1, sizeof *ids);
+    if (!status && !ids)
+        return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for %zu words", text->count);
+    for (size_t i = 0; !status && i < text->count; i++) {
+        uint64_t hash = 0;
+        for (size_t k = tokens[i].begin; k < tokens[i].end; k++)
+            hash = attn_rng_bits(hash, (unsigned char)joined[k]);
+        ids[i] = (int32_t)(hash >> 33);
+    }
+    text->ids = ids;
+    return status;
+}
+
+/* Translates the source and adds the translation to the BLEU counts. */
+static attn_status add_bleu(const scorer *w, const attn_pair_tokens sides[2],
+                            attn_model_scores *scores, attn_error *err) {
+    attn_generate_options options = attn_generate_defaults();
+    attn_generated out;
+    const int64_t length = (int64_t)sides[0].count;
+    scored_text made, expected = {sides[1].ids, sides[1].count};
+    options.beams = w->beams;
+    attn_status status = attn_model_generate(w->model, sides[0].ids, &length, 1, sides[0].count,
+                                             &options, w->arena, w->pool, w->control, &out, err);
+    made = (scored_text){out.ids, out.length};
+    if (!status && attn_vocabulary_has_subwords(w->target)) {
+        status = whole_words(w, &made, err);
+        if (!status)
+            status = whole_words(w, &expected, err);
+    } else if (!status) {
+        status = strike_unknown(w, &expected, err);
+    }
+    if (!status)
+        attn_bleu_add(&scores->bleu, made.ids, made.count, expected.ids, expected.count);
+    return status;
+}
+
+/* Aligns each word of the target with the source word of the largest weight in the row of its first
+ * token. */
+static void choose(const float *weights, const attn_pair_tokens sides[2], size_t S,
+                   size_t *chosen) {
+    for (size_t t = sides[1].count; t-- > 0;) {
+        size_t best = 0;
         for (size_t s = 1; s < S; s++)
-            if (weights[t * S + s] > weights[t * S + chosen[t]])
-                chosen[t] = s;
+            if (weights[t * S + s] > weights[t * S + best])
+                best = s;
+        chosen[sides[1].words[t]] = sides[0].words[best];
     }
 }
 
 /* Adds the alignments by single heads and by their mean. Row t of weights [1, heads, T, S] belongs
  * to the target word that is predicted at t. */
 static attn_status add_heads(const scorer *w, const attn_tensor *weights, const attn_pair *pair,
-                             attn_model_scores *scores, attn_error *err) {
+                             const attn_pair_tokens sides[2], attn_model_scores *scores,
+                             attn_error *err) {
     size_t heads = weights->dims[1], T = weights->dims[2], S = weights->dims[3];
     const float *data = weights->data;
     size_t chosen[ATTN_PAIR_WORDS];
@@ -138,24 +183,28 @@ static attn_status add_heads(const scorer *w, const attn_tensor *weights, const 
             mean[i] += data[h * T * S + i];
         if (h >= ATTN_MEASURE_HEADS)
             continue;
-        largest(data + h * T * S, pair->target_count, S, chosen);
+        choose(data + h * T * S, sides, S, chosen);
         attn_alignment_add(&scores->heads[h], pair, chosen);
     }
-    largest(mean, pair->target_count, S, chosen);
+    choose(mean, sides, S, chosen);
     attn_alignment_add(&scores->mean, pair, chosen);
     return ATTN_OK;
 }
 
-static attn_status add_alignment(const scorer *w, const int32_t *source, const int32_t *reference,
-                                 const attn_pair *pair, attn_model_scores *scores,
+static attn_status add_alignment(const scorer *w, const attn_pair *pair,
+                                 const attn_pair_tokens sides[2], attn_model_scores *scores,
                                  attn_error *err) {
-    int32_t target[ATTN_PAIR_WORDS + 1] = {ATTN_BEGIN};
-    memcpy(target + 1, reference, pair->target_count * sizeof *reference);
-    const int64_t length = (int64_t)pair->source_count;
+    const size_t T = sides[1].count + 1;
+    const int64_t length = (int64_t)sides[0].count;
+    int32_t *target = attn_arena_zeroed(w->arena, T, sizeof *target);
+    if (!target)
+        return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for %zu tokens", T);
+    target[0] = ATTN_BEGIN;
+    memcpy(target + 1, sides[1].ids, sides[1].count * sizeof *target);
     attn_batch batch = {.B = 1,
-                        .S = pair->source_count,
-                        .T = pair->target_count + 1,
-                        .source = source,
+                        .S = sides[0].count,
+                        .T = T,
+                        .source = sides[0].ids,
                         .source_lengths = &length,
                         .target = target};
     attn_model_outputs out;
@@ -165,17 +214,19 @@ static attn_status add_alignment(const scorer *w, const int32_t *source, const i
     for (size_t i = 0; !status && i < out.site_count; i++)
         if (out.sites[i].kind == ATTN_SITE_CROSS)
             cross = &out.sites[i];
-    return cross ? add_heads(w, &cross->weights, pair, scores, err) : status;
+    return cross ? add_heads(w, &cross->weights, pair, sides, scores, err) : status;
 }
 
 static attn_status add_pair(const scorer *w, const attn_pair *pair, attn_model_scores *scores,
                             attn_error *err) {
-    int32_t source[ATTN_PAIR_WORDS], reference[ATTN_PAIR_WORDS];
-    ids_of(w->source, pair->source, pair->source_count, source);
-    ids_of(w->target, pair->target, pair->target_count, reference);
+    attn_pair_tokens sides[2];
     attn_status status =
-        add_bleu(w, source, pair->source_count, reference, pair->target_count, scores, err);
-    return status ? status : add_alignment(w, source, reference, pair, scores, err);
+        attn_pair_read(pair, false, w->source, w->languages[0], w->arena, &sides[0], err);
+    if (!status)
+        status = attn_pair_read(pair, true, w->target, w->languages[1], w->arena, &sides[1], err);
+    if (!status)
+        status = add_bleu(w, sides, scores, err);
+    return status ? status : add_alignment(w, pair, sides, scores, err);
 }
 
 attn_status attn_model_score(const attn_model *model, const attn_corpus *corpus, attn_split split,
@@ -183,7 +234,8 @@ attn_status attn_model_score(const attn_model *model, const attn_corpus *corpus,
                              const attn_vocabulary *target, size_t beams, attn_pool *pool,
                              const attn_control *control, attn_model_scores *scores,
                              attn_error *err) {
-    scorer w = {model, source, target, beams, pool, control, NULL};
+    scorer w = {model, source, target, {0}, beams, pool, control, NULL};
+    attn_task_languages(attn_corpus_task(corpus), w.languages);
     attn_arena *outer = attn_arena_new(PASS_BYTES);
     attn_pair *pair = outer ? attn_arena_zeroed(outer, 1, sizeof *pair) : NULL;
     w.arena = attn_arena_new(PASS_BYTES);

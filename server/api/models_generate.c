@@ -174,8 +174,10 @@ static bool name(call *c, size_t b) {
             return false;
         to->tokens = to->rows;
         to->tokens.length = g->length;
-        to->text =
-            c->pass.model->target ? attn_words_join(to->tokens.tokens, g->length, arena) : NULL;
+        to->text = c->pass.model->target
+                       ? attn_vocabulary_join(c->pass.model->target, g->ids, g->length,
+                                              c->pass.model->languages[SRV_TARGET], false, arena)
+                       : NULL;
     }
     if (ids && (to->text || !c->pass.model->target))
         return true;
@@ -190,11 +192,17 @@ static bool begin_events(call *c, attn_generate_options *options) {
     if (!events)
         return false;
     c->pass.req = srv_events_request(events);
-    c->steps = (srv_told_steps){.events = events,
-                                .model = c->pass.model,
-                                .source = &c->source.items[0],
-                                .heatmap = c->body.returns ? &c->body.heatmap : NULL,
-                                .decimals = (int)c->body.decimals};
+    c->steps = (srv_told_steps){
+        .events = events,
+        .model = c->pass.model,
+        .source = &c->source.items[0],
+        .heatmap = c->body.returns ? &c->body.heatmap : NULL,
+        .decimals = (int)c->body.decimals,
+        .ids = attn_arena_zeroed(c->pass.req->arena, c->most + 1, sizeof *c->steps.ids)};
+    if (!c->steps.ids) {
+        srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
+        return false;
+    }
     options->token = srv_step_say;
     options->ctx = &c->steps;
     return true;

@@ -99,8 +99,9 @@ static bool read_text(const srv_reading *r, const char *text, const char *name, 
     attn_token *tokens;
     size_t count;
     attn_error err = {0};
-    if (attn_words_split(text, strlen(text), r->model->languages[r->which], r->req->arena, &tokens,
-                         &count, &err)) {
+    if (attn_vocabulary_split(vocabulary(r->model, r->which), text, strlen(text),
+                              r->model->languages[r->which], r->req->arena, &tokens, &count,
+                              &err)) {
         snprintf(err.where, sizeof err.where, "%s", name);
         srv_problem_error(r->req, &err);
         return false;

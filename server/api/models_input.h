@@ -22,7 +22,8 @@ typedef struct srv_side {
     {.name = lead "text",                                                                          \
      .kind = SRV_TEXTS,                                                                            \
      .offset = offsetof(T, member.texts),                                                          \
-     .doc = what " as text, one or a list; it is split into words in lower case."},                \
+     .doc = what " as text, one or a list; it is split into words in lower case, or into the "     \
+                 "sub-words of a model that has them."},                                           \
         {.name = lead "tokens",                                                                    \
          .kind = SRV_WORDS,                                                                        \
          .offset = offsetof(T, member.tokens),                                                     \

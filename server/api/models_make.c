@@ -132,6 +132,10 @@ static void put_side(srv_json *j, const char *name, size_t size, const attn_voca
     put_size(j, "vocabulary", size);
     srv_json_key(j, "words");
     srv_json_bool(j, words != NULL);
+    if (words && attn_vocabulary_has_subwords(words)) {
+        srv_json_key(j, "subwords");
+        srv_json_bool(j, true);
+    }
     put_text(j, "language", srv_model_languages[language]);
     srv_json_object_end(j);
 }

@@ -63,16 +63,16 @@ bool srv_steps_text(attn_text *t, srv_request *req, const srv_model *model,
 
 /* --- events --- */
 
-/* Returns the text that the token appends to the text so far, with a space if one belongs before
- * it. The end token appends nothing. NULL: memory ran out. */
-static const char *text_of(const srv_told_steps *s, int32_t id, const char *word,
-                           attn_arena *arena) {
-    const char *words[2] = {s->index ? s->word : "", word};
-    const size_t before = strlen(words[0]);
-    if (id == attn_model_configuration(s->model->model)->end)
+/* Returns the text that the step's token appends to the text so far, with a space if one belongs
+ * before it. The end token appends nothing. NULL: memory ran out. */
+static const char *text_of(const srv_told_steps *s, attn_arena *arena) {
+    const attn_vocabulary *v = s->model->target;
+    const attn_language language = s->model->languages[SRV_TARGET];
+    if (s->ids[s->index] == attn_model_configuration(s->model->model)->end)
         return "";
-    const char *text = before ? attn_words_join(words, 2, arena) : word;
-    return text ? text + before : NULL;
+    const char *before = attn_vocabulary_join(v, s->ids, s->index, language, true, arena),
+               *text = attn_vocabulary_join(v, s->ids, s->index + 1, language, true, arena);
+    return before && text ? text + strlen(before) : NULL;
 }
 
 /* Writes the cross-attention of the step, one row for each requested head. false: a problem is
@@ -121,11 +121,11 @@ static bool put_step(srv_json *j, srv_told_steps *s, const attn_generated_token 
     srv_json_key(j, "id");
     srv_json_int(j, id);
     if (s->model->target) {
-        const char *text = text_of(s, id, token.tokens[0], j->req->arena);
+        s->ids[s->index] = id;
+        const char *text = text_of(s, j->req->arena);
         j->failed |= !text;
         srv_json_key(j, "text");
         srv_json_string(j, text);
-        s->word = attn_vocabulary_word(s->model->target, id);
     }
     srv_json_key(j, "log_probability");
     srv_json_float(j, (float)made->log_probability);

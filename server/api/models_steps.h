@@ -13,9 +13,9 @@ typedef struct srv_told_steps {
     const srv_sequence *source;
     const srv_heat_input *heatmap; /* which heads the events have; NULL: events have no weights */
     int decimals;
-    size_t index;     /* number of the next step, from 0 */
-    const char *word; /* word of the step before the next one */
-    bool failed;      /* a step has failed and set a problem */
+    size_t index; /* number of the next step, from 0 */
+    int32_t *ids; /* ids of the steps so far; room for all steps */
+    bool failed;  /* a step has failed and set a problem */
 } srv_told_steps;
 
 /* Sends the event of one step. This is the callback attn_generate_options.token; `ctx` is a

@@ -202,8 +202,10 @@ static attn_status open_model(const command_options *w, srv_model_file *file,
     if (status)
         return status;
     hooks->model = file->model, hooks->source = file->source, hooks->target = file->target;
-    if (!srv_model_corpus(file, &hooks->corpus) || hooks->corpus.task != ATTN_EN_FR)
-        return attn_fail(err, ATTN_EARG, "model", "must be trained on the task en-fr");
+    if (!srv_model_corpus(file, &hooks->corpus) ||
+        (hooks->corpus.task != ATTN_EN_FR && hooks->corpus.task != ATTN_EN_FR_TEXT))
+        return attn_fail(err, ATTN_EARG, "model",
+                         "must be trained on the task en-fr or en-fr-text");
     return ATTN_OK;
 }
 

@@ -10,7 +10,7 @@
 
 #define MOST_SEED 9007199254740991.0
 
-static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort", NULL};
+static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort", "en-fr-text", NULL};
 static const char *const schedules[] = {"constant", "inverse-root", "cosine", NULL};
 
 #define ROW(member, what, least, most, text)                                                       \
@@ -25,7 +25,7 @@ static const char *const schedules[] = {"constant", "inverse-root", "cosine", NU
     }
 
 const srv_field srv_train_fields[] = {
-    CHOICE(task, tasks, "The task to learn: en-fr (default), copy, reverse or sort."),
+    CHOICE(task, tasks, "The task to learn: en-fr (default), copy, reverse, sort or en-fr-text."),
     ROW(large, SRV_BOOL, 0, 0, "For en-fr: use all words of the lexicon."),
     ROW(shortest, SRV_INT, 1, 60, "Fewest source words."),
     ROW(longest, SRV_INT, 1, 60, "Most source words."),
@@ -35,6 +35,9 @@ const srv_field srv_train_fields[] = {
     ROW(validation, SRV_INT, 1, 1e6, "Number of sentence pairs for validation."),
     ROW(minimum, SRV_INT, 1, 1e6,
         "Words with fewer occurrences in the training data become <unk>."),
+    ROW(subwords, SRV_INT, 0, 100e3,
+        "Merges of the byte-pair encoding of source and target; 0 (default): whole words. A model "
+        "of sub-words knows every text."),
     CHOICE(architecture, srv_model_architectures, "Architecture of the model."),
     CHOICE(attention, srv_model_attentions, "Cross attention of the decoder."),
     ROW(radius, SRV_INT, 0, 65536,
@@ -175,7 +178,8 @@ static void value_text(const srv_field *f, const void *place, char *text, size_t
 /* Returns whether a checkpoint leaves the option out: a size of a pattern that has its default, which
  * checkpoints of older versions do not have. */
 static bool is_unsaid(const srv_train_options *w, const srv_field *f) {
-    static const char *const sizes[] = {"radius", "stride", "block_size", "global_keys"};
+    static const char *const sizes[] = {"radius", "stride", "block_size", "global_keys",
+                                        "subwords"};
     srv_train_options defaults;
     srv_train_defaults(&defaults);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -200,13 +204,17 @@ void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
 
 /* The numbers from which the bound of the memory is computed. A training step, forward and
  * backward, keeps (TOKEN_WIDTHS + layers * layer_widths) * width floats for each token. */
-#define TOKEN_WIDTHS 40.0
-#define SCORES       4.0   /* floats for each attention score, besides its weight */
-#define PASSES       2.0   /* arenas that hold a step: one for training, one for validation */
-#define PARAMETERS   10.0  /* floats for each: value, gradient, moments, best, checkpoint */
-#define WORD_BYTES   512.0 /* for each word of a vocabulary, in memory and in a file buffer */
-#define PAIR_BYTES   160.0 /* for each sentence pair besides its words: offsets, random order */
-#define FIXED_BYTES  (6.0 * (1 << 20))
+#define TOKEN_WIDTHS   40.0
+#define SCORES         4.0   /* floats for each attention score, besides its weight */
+#define PASSES         2.0   /* arenas that hold a step: one for training, one for validation */
+#define PARAMETERS     10.0  /* floats for each: value, gradient, moments, best, checkpoint */
+#define WORD_BYTES     512.0 /* for each word of a vocabulary, in memory and in a file buffer */
+#define PAIR_BYTES     160.0 /* for each sentence pair besides its words: offsets, random order */
+#define FIXED_BYTES    (6.0 * (1 << 20))
+#define SYMBOLS        768.0 /* symbols of a vocabulary of sub-words besides the merges */
+#define LEARNING_BYTES (32.0 * (1 << 20)) /* to count words and pairs of symbols */
+#define NAMES          8192.0             /* invented names in en-fr-text */
+#define TOKENS         3.0                /* sub-words of a word, in the mean of a sentence */
 
 /* Attention operations in a layer, or in the whole model for ATTN_MODEL_SEQ2SEQ. */
 static const double attentions_of[ATTN_MODEL_ARCHITECTURES] = {
@@ -214,16 +222,28 @@ static const double attentions_of[ATTN_MODEL_ARCHITECTURES] = {
 static const double layer_widths[ATTN_MODEL_ARCHITECTURES] = {
     [ATTN_MODEL_SEQ2SEQ] = 24, [ATTN_MODEL_TRANSFORMER] = 112};
 
-/* Returns an upper bound of the words in the source or target vocabulary. For en-fr these are the
- * words of the lexicon, for the other tasks the symbols. */
+/* Returns an upper bound of the tokens in the source or target vocabulary. For translation these
+ * are the words of the lexicon, for the other tasks the symbols; sub-words are bytes, characters
+ * and merges. */
 static double words(const srv_train_options *w, bool target) {
     const double small = target ? 1024 : 512, large = target ? 5120 : 2560;
+    if (w->subwords)
+        return SYMBOLS + (double)w->subwords;
+    if (w->task == ATTN_EN_FR_TEXT)
+        return NAMES + 2 * large;
     return w->task != ATTN_EN_FR ? (double)w->symbols + ATTN_SPECIALS : w->large ? large : small;
 }
 
-/* Returns an upper bound of the words in a target sentence. */
+/* Return upper bounds of the tokens in a source and in a target sentence. */
+static double longest_source(const srv_train_options *w) {
+    return (w->subwords ? TOKENS : 1) * (double)w->longest;
+}
+
 static double longest_target(const srv_train_options *w) {
-    return w->task == ATTN_EN_FR ? 2 * (double)w->longest + 8 : (double)w->longest + 1;
+    const double words = w->task == ATTN_EN_FR || w->task == ATTN_EN_FR_TEXT
+                             ? 2 * (double)w->longest + 8
+                             : (double)w->longest + 1;
+    return w->subwords ? TOKENS * words : words;
 }
 
 /* Computes the bytes that attention takes for one head of one sequence of n words: forward and
@@ -258,7 +278,7 @@ static attn_status blocks_bytes(const srv_train_options *w, double tokens, doubl
     const double layers = w->architecture == ATTN_MODEL_TRANSFORMER ? (double)w->layers : 1;
     const double attentions =
         w->attention == ATTN_MODEL_NONE ? 0 : attentions_of[w->architecture] * layers;
-    const double ends[] = {(double)w->shortest, (double)w->longest};
+    const double ends[] = {(double)w->shortest, longest_source(w)};
     *bytes = 0;
     for (int i = 0; i < 2; i++) {
         double head;
@@ -276,17 +296,19 @@ static attn_status blocks_bytes(const srv_train_options *w, double tokens, doubl
 static attn_status bytes_of(const srv_train_options *w, double parameters, double tables,
                             size_t *bytes, attn_error *err) {
     const double D = (double)w->width, longest = longest_target(w);
-    const double pair = (double)w->longest + longest;
+    const double pair = longest_source(w) + longest;
     const double tokens = (double)w->batch_tokens > pair ? (double)w->batch_tokens : pair;
     const double widths = TOKEN_WIDTHS + layer_widths[w->architecture] * (double)w->layers;
     const double pass = tokens * (widths * D + words(w, true) +
                                   SCORES * (double)w->heads * longest * (double)w->layers);
+    const double learning = w->subwords ? LEARNING_BYTES : 0;
     const double data = (double)(w->pairs + w->validation) * (4 * pair + PAIR_BYTES);
     double blocks;
     const attn_status status = blocks_bytes(w, tokens, &blocks, err);
     if (!status)
-        *bytes = (size_t)(PARAMETERS * 4 * parameters + 3 * tables + blocks + PASSES * 4 * pass +
-                          data + WORD_BYTES * (words(w, false) + words(w, true)) + FIXED_BYTES);
+        *bytes =
+            (size_t)(PARAMETERS * 4 * parameters + 3 * tables + blocks + PASSES * 4 * pass + data +
+                     learning + WORD_BYTES * (words(w, false) + words(w, true)) + FIXED_BYTES);
     return status;
 }
 

@@ -135,36 +135,61 @@ static attn_status resume_run(srv_train_run *run, attn_error *err) {
     return status;
 }
 
-static attn_status add_words(attn_vocabulary *to, const char *const *words, size_t n,
-                             attn_error *err) {
+/* Adds a side of the pair to its vocabulary: its words or, for sub-words, its text. */
+static attn_status add_side(const srv_train_run *run, const attn_pair *pair, bool target,
+                            attn_arena *scratch, attn_error *err) {
+    attn_vocabulary *to = target ? run->file.target : run->file.source;
+    const char *const *words = target ? pair->target : pair->source;
+    const size_t n = target ? pair->target_count : pair->source_count;
+    attn_language languages[2];
+    attn_task_languages((attn_task)run->options.task, languages);
+    if (run->options.subwords) {
+        const char *text = attn_pair_text(pair, target, languages[target], scratch);
+        return text ? attn_vocabulary_add_text(to, text, strlen(text), languages[target], err)
+                    : attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory for a text");
+    }
     attn_status status = ATTN_OK;
     for (size_t i = 0; !status && i < n; i++)
         status = attn_vocabulary_add(to, words[i], strlen(words[i]), err);
     return status;
 }
 
-/* Makes the vocabularies from the words of all training pairs. */
-static attn_status count_words(srv_train_run *run, const attn_control *control, attn_error *err) {
-    srv_model_file *file = &run->file;
-    attn_pair *pair = attn_arena_zeroed(run->arena, 1, sizeof *pair);
-    file->source = attn_vocabulary_new();
-    file->target = attn_vocabulary_new();
-    if (!pair || !file->source || !file->target)
-        return attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory");
+static attn_status count_pairs(srv_train_run *run, const attn_control *control, attn_pair *pair,
+                               attn_arena *scratch, attn_error *err) {
     attn_status status = ATTN_OK;
     for (int64_t i = 0; i < run->options.pairs && !status; i++) {
+        attn_arena_reset(scratch);
         status = attn_control_check(control, err);
         if (!status)
             status = attn_corpus_pair(run->corpus, ATTN_TRAIN, (uint64_t)i, pair, err);
         if (!status)
-            status = add_words(file->source, pair->source, pair->source_count, err);
+            status = add_side(run, pair, false, scratch, err);
         if (!status)
-            status = add_words(file->target, pair->target, pair->target_count, err);
+            status = add_side(run, pair, true, scratch, err);
     }
-    const size_t minimum = (size_t)run->options.minimum;
+    return status;
+}
+
+static attn_status settle(const srv_train_run *run, attn_vocabulary *v, attn_error *err) {
+    return run->options.subwords
+               ? attn_vocabulary_settle_subwords(v, (size_t)run->options.subwords, err)
+               : attn_vocabulary_settle(v, (size_t)run->options.minimum, 0, err);
+}
+
+/* Makes the vocabularies from the words of all training pairs. */
+static attn_status count_words(srv_train_run *run, const attn_control *control, attn_error *err) {
+    srv_model_file *file = &run->file;
+    attn_pair *pair = attn_arena_zeroed(run->arena, 1, sizeof *pair);
+    attn_arena *scratch = attn_arena_new(16 << 20);
+    file->source = attn_vocabulary_new();
+    file->target = attn_vocabulary_new();
+    attn_status status = pair && scratch && file->source && file->target
+                             ? count_pairs(run, control, pair, scratch, err)
+                             : attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory");
+    attn_arena_free(scratch);
     if (!status)
-        status = attn_vocabulary_settle(file->source, minimum, 0, err);
-    return status ? status : attn_vocabulary_settle(file->target, minimum, 0, err);
+        status = settle(run, file->source, err);
+    return status ? status : settle(run, file->target, err);
 }
 
 /* Starts with the model of the file run->init. The sizes of this model apply, not those of the

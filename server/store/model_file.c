@@ -201,6 +201,19 @@ static attn_status check_size(const srv_model_file *file, const attn_model_confi
                      held);
 }
 
+/* Reads the merges of a vocabulary of sub-words; files of models with whole words have none. */
+static attn_status read_merges(const srv_model_file *file, const char *key, attn_vocabulary *to,
+                               attn_error *err) {
+    const char *text = srv_model_text(file, key);
+    if (text && !to)
+        return attn_fail(err, ATTN_EVALUE, key, "a model without words has no merges");
+    const attn_status status =
+        text ? attn_vocabulary_read_merges(to, text, strlen(text), err) : ATTN_OK;
+    if (status)
+        snprintf(err->where, sizeof err->where, "%s", key);
+    return status;
+}
+
 static attn_status read_into(srv_model_file *file, const void *bytes, size_t size, bool gradients,
                              attn_error *err) {
     attn_model_config config;
@@ -213,6 +226,10 @@ static attn_status read_into(srv_model_file *file, const void *bytes, size_t siz
     if (!status)
         status =
             read_vocabulary(file, "target_words", config.target_vocabulary, &file->target, err);
+    if (!status)
+        status = read_merges(file, "source_merges", file->source, err);
+    if (!status)
+        status = read_merges(file, "target_merges", file->target, err);
     if (!status)
         status = check_size(file, &config, err);
     if (!status)
@@ -317,11 +334,22 @@ static void add(attn_safetensors *out, const char *key, const char *text) {
     out->metadata[out->metadata_count++] = (attn_metadata){key, text};
 }
 
+static attn_status add_merges(attn_safetensors *out, const char *key, const attn_vocabulary *v,
+                              attn_arena *arena, attn_error *err) {
+    const char *text;
+    if (!v || !attn_vocabulary_has_subwords(v))
+        return ATTN_OK;
+    const attn_status status = attn_vocabulary_write_merges(v, arena, &text, err);
+    if (!status)
+        add(out, key, text);
+    return status;
+}
+
 static attn_status list_metadata(attn_model *model, const attn_vocabulary *source,
                                  const attn_vocabulary *target, const srv_model_extras *extras,
                                  attn_arena *arena, attn_safetensors *out, attn_error *err) {
     const char *words[2];
-    size_t most = KEY_COUNT + 3 + (extras ? extras->metadata_count : 0);
+    size_t most = KEY_COUNT + 5 + (extras ? extras->metadata_count : 0);
     out->metadata = attn_arena_zeroed(arena, most, sizeof *out->metadata);
     char(*texts)[KEY_TEXT] = attn_arena_zeroed(arena, KEY_COUNT, sizeof *texts);
     if (!out->metadata || !texts)
@@ -342,6 +370,11 @@ static attn_status list_metadata(attn_model *model, const attn_vocabulary *sourc
         add(out, "source_words", words[0]);
     if (target)
         add(out, "target_words", words[1]);
+    status = add_merges(out, "source_merges", source, arena, err);
+    if (!status)
+        status = add_merges(out, "target_merges", target, arena, err);
+    if (status)
+        return status;
     for (size_t i = 0; extras && i < extras->metadata_count; i++)
         add(out, extras->metadata[i].key, extras->metadata[i].text);
     return ATTN_OK;

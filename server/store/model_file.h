@@ -1,7 +1,8 @@
 /* Reads and writes models as safetensors files. The tensors of a file are the model's parameters
- * under their names. The metadata of a file are texts: the configuration, both vocabularies and, if
- * known, the training corpus. The checkpoint of a training job also holds the optimizer's moments
- * as tensors and its counters as metadata; their names begin with "training.". */
+ * under their names. The metadata of a file are texts: the configuration, both vocabularies with
+ * the merges of sub-words ("source_merges", "target_merges"; absent: whole words) and, if known,
+ * the training corpus. The checkpoint of a training job also holds the optimizer's moments as
+ * tensors and its counters as metadata; their names begin with "training.". */
 #ifndef SRV_MODEL_FILE_H
 #define SRV_MODEL_FILE_H
 

@@ -76,9 +76,10 @@ bool srv_entry_id(const char *name, char id[SRV_MODEL_ID + 1]) {
 }
 
 void srv_model_speaks(srv_model *to, const char *task) {
-    const bool translates = task && strcmp(task, attn_task_name(ATTN_EN_FR)) == 0;
-    to->languages[0] = ATTN_ENGLISH;
-    to->languages[1] = translates ? ATTN_FRENCH : ATTN_ENGLISH;
+    attn_task known;
+    if (!task || !attn_task_parse(task, &known))
+        known = ATTN_COPY;
+    attn_task_languages(known, to->languages);
 }
 
 const char *const srv_model_languages[] = {"english", "french", NULL};

@@ -9,6 +9,12 @@
  * open, which are fixed: "you" is "vous" and means several men, "they" is "ils", and "I" and "we"
  * are men.
  *
+ * The task en-fr-text has the whole lexicon, more words and more forms: capital letters,
+ * contractions (didn't, it's), questions, mass nouns, professions, verbs of posture, progressive
+ * tenses, and "because it was too …", where the adjective fits one noun before it, whose gender the
+ * French pronoun takes. It adds names that mean nothing and are copied. Training and validation
+ * have none of the sentences that textbooks on attention translate.
+ *
  * Splits. Some pairs of words never occur together in training: one in ten of the pairs (adjective,
  * noun) and (verb, object), chosen by a hash of the two words. For the other tasks it is one in ten
  * of the pairs (symbol, next symbol). Each sentence of the split ATTN_HELD_OUT has at least one
@@ -20,6 +26,7 @@
 
 #include "memory.h"
 #include "status.h"
+#include "vocabulary.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,10 +37,16 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-typedef enum attn_task { ATTN_EN_FR = 0, ATTN_COPY, ATTN_REVERSE, ATTN_SORT } attn_task;
+typedef enum attn_task {
+    ATTN_EN_FR = 0,
+    ATTN_COPY,
+    ATTN_REVERSE,
+    ATTN_SORT,
+    ATTN_EN_FR_TEXT
+} attn_task;
 typedef enum attn_split { ATTN_TRAIN = 0, ATTN_VALIDATION, ATTN_HELD_OUT } attn_split;
 
-/* Returns "en-fr", "copy", "reverse" or "sort"; never NULL. */
+/* Returns "en-fr", "copy", "reverse", "sort" or "en-fr-text"; never NULL. */
 const char *attn_task_name(attn_task task);
 /* Find a task, or a split ("train", "validation", "held-out"), by its name. Return false if there
  * is no such name. */
@@ -43,7 +56,7 @@ bool attn_split_parse(const char *name, attn_split *out);
 /* Options of a corpus. Numbers at the beginning of a comment are defaults. */
 typedef struct attn_corpus_options {
     attn_task task;
-    bool large;               /* false: the words that the shipped model knows; true: all */
+    bool large;               /* of en-fr; false: the words that the model en-fr knows; true: all */
     uint64_t seed;            /* 0: of all random numbers */
     size_t shortest, longest; /* 3, 60: words of a source sentence, full stop included; 1 … 60 */
     /* 1: lengths are shortest + (longest - shortest) u^skew with u uniform in [0, 1), so 1 makes
@@ -72,6 +85,10 @@ typedef struct attn_pair {
     size_t source_count, target_count;
     attn_link links[ATTN_PAIR_LINKS];
     size_t link_count;
+    /* How en-fr-text writes the pair as text: the sentences begin with a capital letter; a blank is
+     * before full stops, commas and question marks; English apostrophes are curly. All false for
+     * the other tasks. */
+    bool capital, spaced, curly;
 } attn_pair;
 
 typedef struct attn_corpus attn_corpus;
@@ -86,6 +103,32 @@ attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *aren
  * number of threads may call it. */
 attn_status attn_corpus_pair(const attn_corpus *corpus, attn_split split, uint64_t index,
                              attn_pair *out, attn_error *err);
+
+/* Sets the languages of source and target: English and French for the translation tasks, else
+ * English twice, which splits symbols as they are. */
+void attn_task_languages(attn_task task, attn_language out[2]);
+/* Returns the task of a corpus. */
+attn_task attn_corpus_task(const attn_corpus *corpus);
+
+/* Returns the source or target of a pair as text: words joined with blanks, except after an
+ * apostrophe and before marks, with the capital letter of the pair. It is in the arena; NULL:
+ * memory ran out. */
+const char *attn_pair_text(const attn_pair *pair, bool target, attn_language language,
+                           attn_arena *arena);
+
+/* A side of a pair as ids of a vocabulary: its words or, for a vocabulary of sub-words, the
+ * sub-words of its text. */
+typedef struct attn_pair_tokens {
+    int32_t *ids;  /* [count] */
+    size_t *words; /* [count] index of the word of the pair to which the token belongs */
+    size_t count;
+} attn_pair_tokens;
+
+/* Reads a side of a pair as tokens, which are in the arena. Words that a vocabulary lacks become
+ * ATTN_UNKNOWN. Errors: ATTN_ENOMEM; those of attn_vocabulary_split. */
+attn_status attn_pair_read(const attn_pair *pair, bool target, const attn_vocabulary *vocabulary,
+                           attn_language language, attn_arena *arena, attn_pair_tokens *out,
+                           attn_error *err);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -1,0 +1,220 @@
+/* What the task en-fr-text has beside the grammar of en-fr: verbs of posture, professions, objects
+ * without an article in English, reasons whose pronoun refers to a noun before it, and questions.
+ */
+#include <string.h>
+
+#include "text/grammar.h"
+
+enum { TRIES = 24, DEEPEST = 3 };
+
+/* --- predicates --- */
+
+/* Adds the French article of an object that has none in English. In a negated clause the partitive
+ * article is "de". */
+static void dire_article(attn_sentence *s, int gender, int number, bool partitive, bool negated,
+                         size_t english) {
+    static const char *const definite[2][2] = {{"le", "les"}, {"la", "les"}};
+    if (partitive && negated) {
+        attn_dire_text(s, "de", english);
+        return;
+    }
+    if (partitive && number == SINGULAR)
+        attn_dire_text(s, "de", english);
+    const bool some = partitive && number == PLURAL;
+    const size_t place = attn_dire_text(s, some ? "des" : definite[gender][number], english);
+    if (place != NO_WORD)
+        s->french[place].article = true;
+}
+
+/* Draws a mass noun, or a noun that is used in the plural, of the kinds of a verb. NULL: none. */
+static const attn_noun *object_of(attn_sentence *s, const attn_verb *verb, bool mass) {
+    for (int i = 0; i < 4 * TRIES; i++) {
+        const attn_noun *noun = mass ? ATTN_PICK(s, mass) : ATTN_PICK(s, nouns);
+        const char *kinds = mass ? verb->kinds : strchr(verb->kinds, 'o') ? "patfb" : "f";
+        if (strchr(kinds, noun->kind) && attn_may_meet(s, verb->id, noun->id))
+            return noun;
+    }
+    return NULL;
+}
+
+/* Adds "likes pizza" or "eats apples". */
+static bool like(attn_sentence *s, const attn_subject *who, attn_tense tense) {
+    if (who->kind != 'p')
+        return false;
+    const bool partitive = attn_chance(s, 0.5);
+    attn_verb_choice w = {.verb = partitive ? ATTN_PICK(s, partitive) : ATTN_PICK(s, generic),
+                          .tense = tense};
+    const bool mass = attn_chance(s, 0.65) || !strchr(w.verb->kinds, 'f');
+    const attn_noun *noun = object_of(s, w.verb, mass);
+    if (!noun)
+        return false;
+    const int number = mass ? SINGULAR : PLURAL;
+    attn_decorate(s, &w);
+    attn_verb_group(s, who, &w);
+    const size_t english = attn_say(s, noun->english[number]);
+    dire_article(s, noun->gender, number, partitive, attn_is_negative(&w), english);
+    attn_dire(s, noun->french[number], english);
+    return true;
+}
+
+/* Adds "is a student". */
+static bool be_something(attn_sentence *s, const attn_subject *who, attn_tense tense) {
+    if (who->kind != 'p')
+        return false;
+    const attn_role *role = ATTN_PICK(s, roles);
+    attn_verb_choice w = {.verb = &s->words->be, .tense = tense};
+    attn_decorate(s, &w);
+    attn_verb_group(s, who, &w);
+    const size_t article = who->number == SINGULAR ? attn_say_text(s, "a") : NO_WORD,
+                 english = attn_say(s, role->english[who->number]),
+                 french = attn_dire(s, role->french[who->gender][who->number], english);
+    attn_tie_words(s, french, article, false);
+    attn_tie_words(s, french, who->head, false);
+    return true;
+}
+
+static void say_where(attn_sentence *s, int depth) {
+    const attn_preposition *p = ATTN_PICK(s, prepositions);
+    for (int i = 0; i < TRIES && strchr(p->kinds, 'p'); i++)
+        p = ATTN_PICK(s, prepositions);
+    const size_t english = attn_say(s, p->english);
+    attn_dire(s, p->french, english);
+    if (p->second)
+        attn_dire_text(s, p->second, english);
+    attn_noun_phrase(s, (attn_noun_choice){.kinds = p->kinds, .depth = depth});
+}
+
+/* Adds "sat on the mat". The French verb is être, and an adjective agrees with the subject. */
+static bool rest(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
+    if (!strchr("pa", who->kind))
+        return false;
+    const attn_posture *posture = ATTN_PICK(s, postures);
+    attn_verb english = posture->verb;
+    memcpy(english.present, s->words->be.present, sizeof english.present);
+    memcpy(english.future, s->words->be.future, sizeof english.future);
+    english.infinitive = s->words->be.infinitive;
+    attn_verb_choice w = {.verb = &english, .tense = tense};
+    attn_decorate(s, &w);
+    w.rests = true;
+    const size_t verb = attn_verb_group(s, who, &w);
+    const size_t place = attn_dire(s, attn_agree(&posture->state, who->gender, who->number), verb);
+    attn_tie_words(s, place, who->head, false);
+    if (attn_room(s) > 2 || attn_chance(s, 0.5))
+        say_where(s, depth + 1);
+    return true;
+}
+
+bool attn_text_predicate(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
+    const double u = (double)attn_pick(s, 1000) / 1000;
+    if (u < 0.45)
+        return like(s, who, tense);
+    return u < 0.6 ? be_something(s, who, tense) : rest(s, who, tense, depth);
+}
+
+/* --- sentences --- */
+
+/* Adds the pronoun that stands for a noun: he, she, it or they. */
+static attn_subject refer(attn_sentence *s, const attn_subject *to) {
+    static const char *const french[2][2] = {{"il", "ils"}, {"elle", "elles"}};
+    const char *english = to->number == PLURAL      ? "they"
+                          : to->kind != 'p'         ? "it"
+                          : to->gender == MASCULINE ? "he"
+                                                    : "she";
+    attn_subject who = *to;
+    who.head = attn_say_text(s, english);
+    const size_t place = attn_dire_text(s, french[to->gender][to->number], who.head);
+    attn_tie_words(s, place, to->head, false);
+    who.is_pronoun = true;
+    return who;
+}
+
+/* Draws an adjective that fits one of two nouns only. NULL: none was found. */
+static const attn_adjective *telling(attn_sentence *s, const attn_subject *fits,
+                                     const attn_subject *other) {
+    for (int i = 0; i < 2 * TRIES; i++) {
+        const attn_adjective *a = attn_adjective_for(s, fits->kind, fits->noun);
+        if (a && !strchr(a->kinds, other->kind))
+            return a;
+    }
+    return NULL;
+}
+
+/* Adds "the animal didn't cross the street because it was too tired". The adjective decides which
+ * noun the pronoun means. */
+static bool say_reason(attn_sentence *s) {
+    const attn_tense tense = attn_chance(s, 0.6) ? PAST : (attn_tense)attn_pick(s, 3);
+    attn_verb_choice w = {.verb = ATTN_PICK(s, acting), .tense = tense, .object = -1};
+    for (int i = 0; i < TRIES && (w.verb->french_to || !strpbrk(w.verb->kinds, "tlfb")); i++)
+        w.verb = ATTN_PICK(s, acting);
+    attn_subject who = attn_noun_phrase(
+        s, (attn_noun_choice){attn_chance(s, 0.5) ? "a" : "pa", NULL, false, DEEPEST});
+    attn_decorate(s, &w);
+    attn_verb_group(s, &who, &w);
+    attn_subject what = attn_noun_phrase(
+        s, (attn_noun_choice){w.verb->kinds, w.verb, attn_is_negative(&w), DEEPEST});
+    const size_t because = attn_say_text(s, "because");
+    attn_dire_text(s, "parce", because);
+    attn_dire_text(s, "que", because);
+    const bool first = attn_chance(s, 0.5);
+    const attn_subject *meant = first ? &who : &what;
+    const attn_adjective *a = telling(s, meant, first ? &what : &who);
+    if (!a || who.kind == what.kind || (meant->kind == 'p' && !meant->noun)) {
+        s->failed = true;
+        return true;
+    }
+    const attn_subject it = refer(s, meant);
+    const attn_verb_choice be = {.verb = &s->words->be, .tense = tense, .object = -1};
+    attn_verb_group(s, &it, &be);
+    if (attn_chance(s, 0.8))
+        attn_say_degree(s);
+    const size_t place = attn_dire(s, attn_agree(a, it.gender, it.number), attn_say(s, a->english));
+    attn_tie_words(s, place, it.head, false);
+    attn_tie_words(s, place, meant->head, false);
+    return true;
+}
+
+/* Adds a question. English begins with an auxiliary, which the verb group uses later; French begins
+ * with "est-ce que". In the present the form of the auxiliary depends on the subject, which is
+ * therefore a pronoun. */
+static void ask(attn_sentence *s) {
+    static const struct {
+        const char *auxiliary, *pronoun;
+    } openings[] = {
+        {"do", "I"},     {"do", "you"}, {"do", "we"},   {"do", "they"}, {"does", "he"},
+        {"does", "she"}, {"am", "I"},   {"are", "you"}, {"are", "we"},  {"are", "they"},
+        {"is", "he"},    {"is", "she"}, {"is", "it"},
+    };
+    enum { OPENINGS = sizeof openings / sizeof *openings };
+    const bool named = attn_chance(s, 0.25);
+    const attn_tense tense = !named && attn_chance(s, 0.6) ? PRESENT
+                             : attn_chance(s, 0.7)         ? PAST
+                                                           : FUTURE;
+    const size_t i = attn_pick(s, OPENINGS);
+    const char *auxiliary = tense == PRESENT ? openings[i].auxiliary
+                            : tense == PAST  ? "did"
+                                             : "will";
+    const size_t asked = attn_say_text(s, auxiliary);
+    attn_dire(s, (attn_form){"est-ce", true}, asked);
+    attn_dire_text(s, "que", asked);
+    const attn_subject who =
+        named ? attn_noun_phrase(s, (attn_noun_choice){"pa", NULL, false, DEEPEST})
+              : attn_pronoun_of(s, openings[i].pronoun);
+    s->asked = asked;
+    if (*auxiliary == 'i' || *auxiliary == 'a')
+        attn_be(s, &who, tense, DEEPEST);
+    else if (who.kind != 'p' && who.kind != 'a')
+        s->failed = true;
+    else
+        attn_do(s, &who, tense, DEEPEST);
+}
+
+const char *attn_text_sentence(attn_sentence *s) {
+    if (attn_chance(s, 0.3)) {
+        ask(s);
+        return "?";
+    }
+    if (attn_room(s) < 6)
+        return NULL;
+    say_reason(s);
+    return ".";
+}

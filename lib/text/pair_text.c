@@ -1,0 +1,128 @@
+/* A side of a sentence pair as text, and the tokens of this text. */
+#include <string.h>
+
+#include "attn/corpus.h"
+#include "text/words.h"
+
+/* Writes the apostrophes of a word as U+2019. NULL: memory ran out. */
+static const char *curl(const char *word, attn_arena *arena) {
+    static const char curly[] = "\xe2\x80\x99";
+    char *out = attn_arena_take(arena, 3 * strlen(word) + 1), *at = out;
+    for (; out && *word; word++) {
+        const size_t n = *word == '\'' ? 3 : 1;
+        memcpy(at, n == 3 ? curly : word, n);
+        at += n;
+    }
+    if (out)
+        *at = 0;
+    return out;
+}
+
+/* Writes an English word as people type it: with curly apostrophes, and with a small "i" where
+ * sentences begin with small letters. NULL: memory ran out. */
+static const char *typed(const attn_pair *pair, const char *word, attn_arena *arena) {
+    if (!pair->capital && *word == 'I' && (!word[1] || word[1] == '\'')) {
+        char *small = attn_arena_text(arena, word, strlen(word));
+        if (small)
+            *small = 'i';
+        word = small;
+    }
+    return word && pair->curly && strchr(word, '\'') ? curl(word, arena) : word;
+}
+
+/* Returns the words of a side as a text has them, the first one with a capital letter if the pair
+ * has one. NULL: memory ran out. */
+static const char **words_of(const attn_pair *pair, bool target, attn_arena *arena) {
+    const char *const *from = target ? pair->target : pair->source;
+    const size_t count = target ? pair->target_count : pair->source_count;
+    const char **words = attn_arena_zeroed(arena, count + 1, sizeof *words);
+    bool complete = words != NULL;
+    for (size_t i = 0; complete && i < count; i++) {
+        words[i] = i || !pair->capital ? from[i] : attn_word_capital(from[i], arena);
+        if (words[i] && !target)
+            words[i] = typed(pair, words[i], arena);
+        complete = words[i] != NULL;
+    }
+    return complete ? words : NULL;
+}
+
+/* Tells whether a blank is between two words of a text. French has one before "?". */
+static bool is_apart(const attn_pair *pair, const char *left, const char *right, bool french) {
+    if (left[strlen(left) - 1] == '\'')
+        return false;
+    return pair->spaced || !strchr(french ? ".,)" : ".,)?!;:", *right);
+}
+
+/* Joins words to a text and stores at which byte each word ends. */
+static const char *join(const attn_pair *pair, const char *const *words, size_t count, bool french,
+                        size_t *ends, attn_arena *arena) {
+    size_t size = 1;
+    for (size_t i = 0; i < count; i++)
+        size += strlen(words[i]) + 1;
+    char *text = attn_arena_take(arena, size), *at = text;
+    for (size_t i = 0; text && i < count; i++) {
+        const size_t n = strlen(words[i]);
+        if (i && is_apart(pair, words[i - 1], words[i], french))
+            *at++ = ' ';
+        memcpy(at, words[i], n);
+        at += n;
+        ends[i] = (size_t)(at - text);
+    }
+    if (text)
+        *at = 0;
+    return text;
+}
+
+const char *attn_pair_text(const attn_pair *pair, bool target, attn_language language,
+                           attn_arena *arena) {
+    size_t ends[ATTN_PAIR_WORDS];
+    const char **words = words_of(pair, target, arena);
+    return words ? join(pair, words, target ? pair->target_count : pair->source_count,
+                        language == ATTN_FRENCH, ends, arena)
+                 : NULL;
+}
+
+/* Takes each word as a token. */
+static attn_status whole_words(const attn_pair *pair, bool target, const attn_vocabulary *v,
+                               attn_arena *arena, attn_pair_tokens *out, attn_error *err) {
+    const char *const *words = target ? pair->target : pair->source;
+    out->count = target ? pair->target_count : pair->source_count;
+    out->ids = attn_arena_zeroed(arena, out->count + 1, sizeof *out->ids);
+    out->words = attn_arena_zeroed(arena, out->count + 1, sizeof *out->words);
+    if (!out->ids || !out->words)
+        return attn_fail(err, ATTN_ENOMEM, "pair", "no memory for %zu words", out->count);
+    for (size_t i = 0; i < out->count; i++) {
+        out->ids[i] = attn_vocabulary_id(v, words[i], strlen(words[i]));
+        out->words[i] = i;
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_pair_read(const attn_pair *pair, bool target, const attn_vocabulary *v,
+                           attn_language language, attn_arena *arena, attn_pair_tokens *out,
+                           attn_error *err) {
+    size_t ends[ATTN_PAIR_WORDS];
+    attn_token *tokens;
+    if (!attn_vocabulary_has_subwords(v))
+        return whole_words(pair, target, v, arena, out, err);
+    const char **words = words_of(pair, target, arena);
+    const size_t n = target ? pair->target_count : pair->source_count;
+    const char *text = words ? join(pair, words, n, language == ATTN_FRENCH, ends, arena) : NULL;
+    if (!text)
+        return attn_fail(err, ATTN_ENOMEM, "pair", "no memory for %zu words", n);
+    attn_status status =
+        attn_vocabulary_split(v, text, strlen(text), language, arena, &tokens, &out->count, err);
+    if (status)
+        return status;
+    out->ids = attn_arena_zeroed(arena, out->count + 1, sizeof *out->ids);
+    out->words = attn_arena_zeroed(arena, out->count + 1, sizeof *out->words);
+    if (!out->ids || !out->words)
+        return attn_fail(err, ATTN_ENOMEM, "pair", "no memory for %zu tokens", out->count);
+    for (size_t i = 0, word = 0; i < out->count; i++) {
+        while (word + 1 < n && tokens[i].end > ends[word])
+            word++;
+        out->ids[i] = attn_vocabulary_id(v, tokens[i].text, tokens[i].size);
+        out->words[i] = word;
+    }
+    return ATTN_OK;
+}

@@ -1,0 +1,455 @@
+/* Splits texts into sub-words and joins them again. Ids of symbols are ids of the vocabulary. */
+#include <stdio.h>
+#include <string.h>
+
+#include "text/vocabulary_private.h"
+#include "text/words.h"
+
+static const char WORD_END[] = "</w>", NO_BLANK[] = "<join>", BLANK[] = "␣";
+
+/* --- symbols --- */
+
+size_t attn_character_size(const char *text) {
+    const unsigned char c = (unsigned char)*text;
+    return c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+}
+
+size_t attn_symbol_name(const char *character, size_t n, bool last, char name[ATTN_SYMBOL_NAME]) {
+    const bool blank = n == 1 && *character == ' ';
+    return (size_t)snprintf(name, ATTN_SYMBOL_NAME, "%.*s%s", blank ? 3 : (int)n,
+                            blank ? BLANK : character, last ? "" : "@@");
+}
+
+bool attn_symbol_can_be(const char *character, size_t n) {
+    if (n == 1)
+        return *character >= ' ' && *character != 0x7f && *character != '<' && *character != '@';
+    return strncmp(character, BLANK, n) != 0;
+}
+
+size_t attn_symbol_join(const char *left, const char *right, char made[ATTN_SYMBOL_MOST]) {
+    const size_t n = strlen(left) - 2, more = strlen(right);
+    if (n + more >= ATTN_SYMBOL_MOST)
+        return 0;
+    memcpy(made, left, n);
+    memcpy(made + n, right, more + 1);
+    return n + more;
+}
+
+static size_t byte_name(unsigned byte, char name[ATTN_SYMBOL_NAME]) {
+    return (size_t)snprintf(name, ATTN_SYMBOL_NAME, "<0x%02X>", byte);
+}
+
+bool attn_subword_symbols(attn_vocabulary *v) {
+    char name[ATTN_SYMBOL_NAME];
+    size_t place;
+    bool made = attn_vocabulary_put(v, WORD_END, strlen(WORD_END), &place) &&
+                attn_vocabulary_put(v, NO_BLANK, strlen(NO_BLANK), &place);
+    for (unsigned b = 0; made && b < 256; b++)
+        made = attn_vocabulary_put(v, name, byte_name(b, name), &place);
+    return made;
+}
+
+/* --- merges --- */
+
+void attn_merges_free(attn_merges *m) {
+    if (!m)
+        return;
+    attn_free(m->items);
+    attn_free(m->slots);
+    attn_free(m);
+}
+
+static attn_status find_symbols(const attn_vocabulary *v, attn_merges *m, attn_error *err) {
+    char name[ATTN_SYMBOL_NAME];
+    m->word_end = attn_vocabulary_id(v, WORD_END, strlen(WORD_END));
+    m->no_blank = attn_vocabulary_id(v, NO_BLANK, strlen(NO_BLANK));
+    if (m->word_end == ATTN_UNKNOWN || m->no_blank == ATTN_UNKNOWN)
+        return attn_fail(err, ATTN_EVALUE, "merges", "the vocabulary lacks \"%s\" or \"%s\"",
+                         WORD_END, NO_BLANK);
+    m->first_byte = attn_vocabulary_id(v, name, byte_name(0, name));
+    for (unsigned b = 0; b < 256; b++)
+        if (m->first_byte == ATTN_UNKNOWN ||
+            attn_vocabulary_id(v, name, byte_name(b, name)) != m->first_byte + (int32_t)b)
+            return attn_fail(err, ATTN_EVALUE, "merges",
+                             "the vocabulary lacks \"%s\", or it does not follow the byte before",
+                             name);
+    return ATTN_OK;
+}
+
+attn_status attn_merges_new(attn_vocabulary *v, size_t count, attn_error *err) {
+    attn_merges *m = attn_alloc(sizeof *m);
+    size_t slot_count = 16;
+    if (!m)
+        return attn_fail(err, ATTN_ENOMEM, "merges", "no memory");
+    *m = (attn_merges){0};
+    while (slot_count < 2 * count)
+        slot_count *= 2;
+    m->items = attn_alloc((count + 1) * sizeof *m->items);
+    m->slots = attn_alloc(slot_count * sizeof *m->slots);
+    m->slot_count = slot_count;
+    attn_status status = m->items && m->slots
+                             ? find_symbols(v, m, err)
+                             : attn_fail(err, ATTN_ENOMEM, "merges", "no memory for %zu", count);
+    if (status) {
+        attn_merges_free(m);
+        return status;
+    }
+    memset(m->slots, 0, slot_count * sizeof *m->slots);
+    v->merges = m;
+    return ATTN_OK;
+}
+
+/* Returns the slot of the merge of two symbols, or the free slot where it belongs. */
+static size_t slot_of(const attn_merges *m, int32_t left, int32_t right) {
+    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    key *= UINT64_C(0x9e3779b97f4a7c15);
+    size_t at = (size_t)(key >> 32) & (m->slot_count - 1);
+    for (; m->slots[at]; at = (at + 1) & (m->slot_count - 1)) {
+        const attn_merge *merge = &m->items[m->slots[at] - 1];
+        if (merge->left == left && merge->right == right)
+            break;
+    }
+    return at;
+}
+
+bool attn_merges_add(attn_merges *m, int32_t left, int32_t right, int32_t made) {
+    const size_t at = slot_of(m, left, right);
+    if (m->slots[at])
+        return false;
+    m->items[m->count] = (attn_merge){left, right, made};
+    m->slots[at] = (uint32_t)++m->count;
+    return true;
+}
+
+bool attn_vocabulary_has_subwords(const attn_vocabulary *v) {
+    return v->merges != NULL;
+}
+
+attn_status attn_vocabulary_write_merges(const attn_vocabulary *v, attn_arena *arena,
+                                         const char **text, attn_error *err) {
+    const attn_merges *m = v->merges;
+    size_t size = 1;
+    for (size_t i = 0; i < m->count; i++)
+        size += v->entries[m->items[i].left].size + v->entries[m->items[i].right].size + 2;
+    char *out = attn_arena_take(arena, size), *at = out;
+    if (!out)
+        return attn_fail(err, ATTN_ENOMEM, "merges", "no memory for %zu bytes", size);
+    *at = 0;
+    for (size_t i = 0; i < m->count; i++)
+        at += snprintf(at, size - (size_t)(at - out), "%s %s\n", v->entries[m->items[i].left].word,
+                       v->entries[m->items[i].right].word);
+    *text = out;
+    return ATTN_OK;
+}
+
+static bool ends_open(const char *name) {
+    const size_t n = strlen(name);
+    return n > 2 && !strcmp(name + n - 2, "@@");
+}
+
+/* Tells whether the symbol's name is the text that it stands for. */
+static bool is_spelt(const attn_merges *m, int32_t id) {
+    return id >= ATTN_SPECIALS && id != m->word_end && id != m->no_blank &&
+           (id < m->first_byte || id >= m->first_byte + 256);
+}
+
+/* Reads one line: two symbols, of which the first does not end a word. Their join is a symbol. */
+static bool read_merge(attn_vocabulary *v, const char *line, size_t n) {
+    const char *blank = memchr(line, ' ', n);
+    const size_t first = blank ? (size_t)(blank - line) : n;
+    if (first + 1 >= n)
+        return false;
+    const int32_t left = attn_vocabulary_id(v, line, first),
+                  right = attn_vocabulary_id(v, blank + 1, n - first - 1);
+    char made[ATTN_SYMBOL_MOST];
+    if (!is_spelt(v->merges, left) || !is_spelt(v->merges, right) ||
+        !ends_open(v->entries[left].word))
+        return false;
+    const size_t size = attn_symbol_join(v->entries[left].word, v->entries[right].word, made);
+    const int32_t id = size ? attn_vocabulary_id(v, made, size) : ATTN_UNKNOWN;
+    return is_spelt(v->merges, id) && attn_merges_add(v->merges, left, right, id);
+}
+
+attn_status attn_vocabulary_read_merges(attn_vocabulary *v, const char *text, size_t size,
+                                        attn_error *err) {
+    size_t lines = 0, line = 0;
+    for (size_t i = 0; i < size; i++)
+        lines += text[i] == '\n';
+    if (v->merges || !v->settled)
+        return attn_fail(err, ATTN_EARG, "merges", "the vocabulary has merges, or is not settled");
+    attn_status status = attn_merges_new(v, lines + 1, err);
+    for (const char *end = text + size; !status && text < end; line++) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        const size_t n = (size_t)((stop ? stop : end) - text);
+        if (!read_merge(v, text, n))
+            status = attn_fail(err, ATTN_EVALUE, "merges",
+                               "line %zu is no new merge of two symbols of the vocabulary: %.*s",
+                               line + 1, (int)(n < 60 ? n : 60), text);
+        text += n + 1;
+    }
+    if (status) {
+        attn_merges_free(v->merges);
+        v->merges = NULL;
+    }
+    return status;
+}
+
+/* --- splitting --- */
+
+/* A symbol with its byte range in the text. */
+typedef struct piece {
+    int32_t id;
+    size_t begin, end;
+} piece;
+
+typedef struct pieces {
+    const attn_vocabulary *v;
+    piece *items; /* NULL: only count */
+    size_t count;
+} pieces;
+
+static void add(pieces *p, int32_t id, size_t begin, size_t end) {
+    if (p->items)
+        p->items[p->count] = (piece){id, begin, end};
+    p->count++;
+}
+
+/* Applies the merges to n symbols and returns how many are left. */
+static size_t merge_all(const attn_merges *m, piece *symbols, size_t n) {
+    for (;;) {
+        uint32_t best = UINT32_MAX;
+        for (size_t i = 0; i + 1 < n; i++) {
+            const uint32_t at = m->slots[slot_of(m, symbols[i].id, symbols[i + 1].id)];
+            best = at && at < best ? at : best;
+        }
+        if (best == UINT32_MAX)
+            return n;
+        const attn_merge *merge = &m->items[best - 1];
+        size_t kept = 0;
+        for (size_t i = 0; i < n; i++) {
+            symbols[kept] = symbols[i];
+            if (i + 1 < n && symbols[i].id == merge->left && symbols[i + 1].id == merge->right) {
+                symbols[kept].id = merge->made;
+                symbols[kept].end = symbols[++i].end;
+            }
+            kept++;
+        }
+        n = kept;
+    }
+}
+
+/* Adds at most ATTN_CHUNK characters of a unit from *at on. */
+static void add_chunk(pieces *p, const char *text, size_t *at, size_t end) {
+    const attn_merges *m = p->v->merges;
+    piece symbols[4 * ATTN_CHUNK + 1];
+    size_t n = 0;
+    for (size_t i = 0; i < ATTN_CHUNK && *at < end; i++) {
+        const size_t size = attn_character_size(text + *at), next = *at + size;
+        char name[ATTN_SYMBOL_NAME];
+        const size_t named = attn_symbol_name(text + *at, size, next == end, name);
+        const int32_t id = attn_symbol_can_be(text + *at, size)
+                               ? attn_vocabulary_id(p->v, name, named)
+                               : ATTN_UNKNOWN;
+        if (id != ATTN_UNKNOWN)
+            symbols[n++] = (piece){id, *at, next};
+        for (size_t b = *at; id == ATTN_UNKNOWN && b < next; b++)
+            symbols[n++] =
+                (piece){m->first_byte + (unsigned char)text[b], b == *at ? b : next, next};
+        if (id == ATTN_UNKNOWN && next == end)
+            symbols[n++] = (piece){m->word_end, end, end};
+        *at = next;
+    }
+    n = merge_all(m, symbols, n);
+    for (size_t i = 0; i < n; i++)
+        add(p, symbols[i].id, symbols[i].begin, symbols[i].end);
+}
+
+static void add_characters(pieces *p, const char *text, size_t begin, size_t end) {
+    while (begin < end)
+        add_chunk(p, text, &begin, end);
+}
+
+/* Tells whether no blank belongs between two units, by the byte that ends the left one and the byte
+ * that begins the right one. Blanks beside a unit of blanks are never added. */
+static bool is_tight(char left, char right, attn_language language) {
+    if ((left >= 0 && left <= ' ') || (right >= 0 && right <= ' '))
+        return true;
+    return left == '\'' || left == '(' || strchr(".,)", right) ||
+           (language == ATTN_ENGLISH && strchr(";:!?", right));
+}
+
+static void add_unit(pieces *p, const char *text, size_t begin, size_t end,
+                     attn_language language) {
+    if (begin && !is_tight(text[begin - 1], text[begin], language))
+        add(p, p->v->merges->no_blank, begin, begin);
+    add_characters(p, text, begin, end);
+}
+
+/* Tells whether the bytes [begin, end) between two words are the blank of the rule. */
+static bool is_usual(const char *text, size_t begin, size_t end, size_t size,
+                     attn_language language) {
+    return begin && end < size && end == begin + 1 && text[begin] == ' ' &&
+           !is_tight(text[begin - 1], text[end], language);
+}
+
+/* Adds the symbols of a text. Returns false at invalid UTF-8. */
+static bool add_text(pieces *p, attn_word_cursor *c) {
+    const char *text = c->text;
+    size_t begin, end, last = 0;
+    c->at = 0;
+    while (attn_word_next(c, &begin, &end)) {
+        const bool usual = is_usual(text, last, begin, c->size, c->language);
+        if (begin > last && !usual)
+            add_unit(p, text, last, begin, c->language);
+        if (usual)
+            add_characters(p, text, begin, end);
+        else
+            add_unit(p, text, begin, end, c->language);
+        last = end;
+    }
+    if (c->at == c->size && last < c->size)
+        add_unit(p, text, last, c->size, c->language);
+    return c->at == c->size;
+}
+
+static attn_status split(const attn_vocabulary *v, attn_word_cursor *c, attn_arena *arena,
+                         attn_token **tokens, size_t *count, attn_error *err) {
+    pieces p = {.v = v};
+    if (!add_text(&p, c))
+        return attn_fail(err, ATTN_EVALUE, "text", "expected UTF-8, byte %zu is not", c->at);
+    const size_t total = p.count;
+    attn_token *list = attn_arena_zeroed(arena, total + 1, sizeof *list);
+    p = (pieces){.v = v, .items = attn_arena_zeroed(arena, total + 1, sizeof *p.items)};
+    if (!list || !p.items)
+        return attn_fail(err, ATTN_ENOMEM, "text", "no memory for %zu sub-words", total);
+    add_text(&p, c);
+    for (size_t i = 0; i < total; i++) {
+        const attn_entry *e = &v->entries[p.items[i].id];
+        list[i] = (attn_token){e->word, e->size, p.items[i].begin, p.items[i].end};
+    }
+    *tokens = list;
+    *count = total;
+    return ATTN_OK;
+}
+
+attn_status attn_vocabulary_split(const attn_vocabulary *v, const char *text, size_t size,
+                                  attn_language language, attn_arena *arena, attn_token **tokens,
+                                  size_t *count, attn_error *err) {
+    attn_word_cursor c = {text, size, 0, language};
+    if (!v->merges || (unsigned)language > ATTN_FRENCH)
+        return attn_words_split(text, size, language, arena, tokens, count, err);
+    return split(v, &c, arena, tokens, count, err);
+}
+
+attn_status attn_vocabulary_add_text(attn_vocabulary *v, const char *text, size_t size,
+                                     attn_language language, attn_error *err) {
+    attn_word_cursor c = {text, size, 0, language};
+    size_t begin, end;
+    attn_status status = ATTN_OK;
+    while (!status && attn_word_next(&c, &begin, &end))
+        status = attn_vocabulary_add(v, text + begin, end - begin, err);
+    if (!status && c.at < size)
+        status = attn_fail(err, ATTN_EVALUE, "text", "expected UTF-8, byte %zu is not", c.at);
+    return status;
+}
+
+/* --- joining --- */
+
+/* A text that grows: the bytes of symbols, and blanks between units. */
+typedef struct joined {
+    char *data;
+    size_t size;
+    attn_language language;
+    bool begins;   /* the next byte begins a unit */
+    bool no_blank; /* without a blank, whatever the rule says */
+} joined;
+
+static void put_bytes(joined *j, const char *bytes, size_t n) {
+    if (j->begins && n && j->size && !j->no_blank &&
+        !is_tight(j->data[j->size - 1], *bytes, j->language))
+        j->data[j->size++] = ' ';
+    if (n)
+        j->begins = j->no_blank = false;
+    memcpy(j->data + j->size, bytes, n);
+    j->size += n;
+}
+
+/* Adds the characters of a symbol's name, in which "␣" is a blank. */
+static void put_name(joined *j, const char *name, size_t n) {
+    for (size_t at = 0; at < n;) {
+        const size_t whole = attn_character_size(name + at), size = whole < n - at ? whole : n - at;
+        const bool blank = !strncmp(name + at, BLANK, strlen(BLANK));
+        put_bytes(j, blank ? " " : name + at, blank ? 1 : size);
+        at += size;
+    }
+}
+
+static void put_symbol(joined *j, const attn_vocabulary *v, int32_t id) {
+    const attn_merges *m = v->merges;
+    const char *name = v->entries[id].word;
+    const size_t n = v->entries[id].size;
+    if (id < ATTN_SPECIALS)
+        return;
+    if (id == m->no_blank) {
+        j->no_blank = true;
+    } else if (id == m->word_end) {
+        j->begins = true;
+    } else if (id >= m->first_byte && id < m->first_byte + 256) {
+        put_bytes(j, (char[]){(char)(id - m->first_byte)}, 1);
+    } else {
+        const bool open = ends_open(name);
+        put_name(j, name, open ? n - 2 : n);
+        j->begins = !open;
+    }
+}
+
+/* Tells whether the bytes may begin a character that more bytes complete. */
+static bool may_begin(const char *bytes, size_t n) {
+    const unsigned char first = (unsigned char)*bytes;
+    if (first < 0xc2 || first > 0xf4 || n >= attn_character_size(bytes))
+        return false;
+    for (size_t i = 1; i < n; i++)
+        if (((unsigned char)bytes[i] & 0xc0) != 0x80)
+            return false;
+    return true;
+}
+
+/* Copies bytes as UTF-8 (attn_vocabulary_join). `out` has room for three bytes each. */
+static void repair(const joined *j, bool open, char *out) {
+    for (size_t at = 0; at < j->size;) {
+        const size_t n = attn_character_at(j->data, j->size, at);
+        if (!n && open && may_begin(j->data + at, j->size - at))
+            break;
+        memcpy(out, n ? j->data + at : "\xef\xbf\xbd", n ? n : 3);
+        out += n ? n : 3;
+        at += n ? n : 1;
+    }
+    *out = 0;
+}
+
+static const char *join_subwords(const attn_vocabulary *v, const int32_t *ids, size_t count,
+                                 attn_language language, bool open, attn_arena *arena) {
+    size_t most = 0;
+    for (size_t i = 0; i < count; i++)
+        most += v->entries[ids[i]].size + 1;
+    joined j = {.data = attn_arena_take(arena, most + 1), .language = language, .begins = true};
+    char *out = j.data ? attn_arena_take(arena, 3 * most + 1) : NULL;
+    for (size_t i = 0; out && i < count; i++)
+        put_symbol(&j, v, ids[i]);
+    if (out)
+        repair(&j, open, out);
+    return out;
+}
+
+const char *attn_vocabulary_join(const attn_vocabulary *v, const int32_t *ids, size_t count,
+                                 attn_language language, bool open, attn_arena *arena) {
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] < 0 || (size_t)ids[i] >= v->length)
+            return NULL;
+    if (v->merges)
+        return join_subwords(v, ids, count, language, open, arena);
+    const char **words = attn_arena_zeroed(arena, count + 1, sizeof *words);
+    for (size_t i = 0; words && i < count; i++)
+        words[i] = v->entries[ids[i]].word;
+    return words ? attn_words_join(words, count, arena) : NULL;
+}

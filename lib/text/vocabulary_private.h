@@ -1,0 +1,67 @@
+/* The inside of a vocabulary: its words, and the merges of a vocabulary of sub-words. */
+#ifndef ATTN_TEXT_VOCABULARY_PRIVATE_H
+#define ATTN_TEXT_VOCABULARY_PRIVATE_H
+
+#include "attn/vocabulary.h"
+
+typedef struct attn_entry {
+    char *word;
+    size_t size, count; /* size: bytes of the word; count: how often it was added */
+} attn_entry;
+
+/* The symbols `left` and `right` become the symbol `made`; all three are ids. */
+typedef struct attn_merge {
+    int32_t left, right, made;
+} attn_merge;
+
+/* Merges in the order in which they are applied, and a hash table of them by left and right. */
+typedef struct attn_merges {
+    attn_merge *items; /* [count] */
+    size_t count;
+    uint32_t *slots; /* [slot_count] index in `items` + 1, or 0: free; at least half are free */
+    size_t slot_count;
+    int32_t word_end, no_blank; /* ids of "</w>" and "<join>" */
+    int32_t first_byte;         /* id of "<0x00>"; the other bytes follow */
+} attn_merges;
+
+struct attn_vocabulary {
+    attn_entry *entries; /* [length]; in the order of ids once settled */
+    size_t length, room;
+    uint32_t *slots; /* [slot_count] 1 + the index in `entries`; 0: free. At least half are free */
+    size_t slot_count;
+    bool settled;
+    attn_merges *merges; /* NULL: a vocabulary of whole words */
+};
+
+/* Finds a word and stores its index in *place. Adds the word if it is new. Returns false if memory
+ * runs out. */
+bool attn_vocabulary_put(attn_vocabulary *v, const char *word, size_t n, size_t *place);
+
+void attn_merges_free(attn_merges *m); /* NULL is fine */
+/* Gives the vocabulary room for `count` merges, none of them set. The vocabulary must have the
+ * symbols of attn_subword_symbols. Errors: ATTN_EVALUE (a symbol is missing), ATTN_ENOMEM. */
+attn_status attn_merges_new(attn_vocabulary *v, size_t count, attn_error *err);
+/* Appends a merge; there must be room. false: these two symbols have a merge already. */
+bool attn_merges_add(attn_merges *m, int32_t left, int32_t right, int32_t made);
+/* Adds the symbols that every vocabulary of sub-words has: the end of a word, the missing blank and
+ * all bytes. false: memory ran out. */
+bool attn_subword_symbols(attn_vocabulary *v);
+
+/* ---- symbols ---- */
+enum { ATTN_CHUNK = 64 }; /* most characters in which merges are applied together */
+
+/* Writes the name of the symbol for a character of n bytes into `name`: the character, a blank as
+ * "␣", with "@@" behind it unless the word ends with it. Returns the bytes of the name. */
+enum { ATTN_SYMBOL_NAME = 16 };
+size_t attn_symbol_name(const char *character, size_t n, bool last, char name[ATTN_SYMBOL_NAME]);
+/* Tells whether a character can be a symbol. "<", "@", "␣" and control characters cannot, since
+ * names of symbols use them. They are written as bytes. */
+bool attn_symbol_can_be(const char *character, size_t n);
+/* Joins two symbols: "ca@@" and "t@@" are "cat@@". Returns the bytes of the text, which is in
+ * `made`, or 0 if it does not fit. `left` must end with "@@". */
+enum { ATTN_SYMBOL_MOST = 512 };
+size_t attn_symbol_join(const char *left, const char *right, char made[ATTN_SYMBOL_MOST]);
+/* Returns the bytes of the character at `text`, which is valid UTF-8. */
+size_t attn_character_size(const char *text);
+
+#endif
