@@ -6,17 +6,9 @@
 #include <string.h>
 
 #include "api/attention_call.h"
+#include "api/runs_call.h"
 
 /* --- JSON --- */
-
-static void write_run(srv_json *j, const srv_run *run) {
-    srv_json_object(j);
-    srv_json_key(j, "id");
-    srv_json_string(j, run->id);
-    srv_json_key(j, "bytes");
-    srv_json_size(j, run->bytes);
-    srv_json_object_end(j);
-}
 
 static double weight_count(const srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;
@@ -185,7 +177,7 @@ void srv_attention_json(srv_attention_call *call) {
     }
     if (call->run) {
         srv_json_key(&j, "run");
-        write_run(&j, call->run);
+        srv_run_write(&j, call->run);
     }
     if (call->weights_omitted)
         write_omitted(&j, call);

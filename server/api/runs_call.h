@@ -97,6 +97,9 @@ void srv_run_keep(srv_request *req, const srv_run *run);
  * the request's If-None-Match has this ETag; the reply is then 304. */
 bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind);
 
+/* Writes the description of a run, which GET /v1/runs/{id} answers. */
+void srv_run_write(srv_json *j, const srv_run *run);
+
 /* Computes the exact cells of a part on the pool. Writes them to dst, [heads, rows, cols] elements
  * of the run's result type. */
 attn_status srv_run_cells(srv_request *req, const srv_run *run, const srv_run_part *part,

@@ -72,50 +72,57 @@ static void put_expiry(srv_json *j, int64_t ends_ns) {
     put_text(j, "expires", text);
 }
 
-static void describe(srv_request *req, const srv_run *held, const srv_labels *labels) {
+void srv_run_write(srv_json *j, const srv_run *held) {
     const attn_run *run = held->run;
     const attn_attention_dims *d = attn_run_dims(run);
     const attn_inputs *in = attn_run_inputs(run);
+    srv_labels labels;
+    if (!srv_run_labels(j->req, run, &labels)) {
+        j->failed = true;
+        return;
+    }
+    srv_json_object(j);
+    put_text(j, "id", held->id);
+    put_size(j, "bytes", held->bytes);
+    put_expiry(j, held->ends_ns);
+    srv_json_key(j, "sites");
+    srv_json_array(j);
+    srv_json_string(j, srv_run_sites[0]);
+    srv_json_array_end(j);
+    put_size(j, "layers", 1);
+    put_shapes(j, d);
+    put_text(j, "dtype", attn_dtype_name(d->result));
+    put_text(j, "score", attn_score_name(in->score.kind));
+    put_text(j, "position", srv_position_names[in->position.kind]);
+    srv_json_key(j, "softcap");
+    srv_json_real(j, in->softcap);
+    srv_json_key(j, "dropout_p");
+    srv_json_real(j, in->dropout_p);
+    put_text(j, "mask", attn_run_words(run));
+    put_text(j, "kernel", attn_attention_kernel(attn_run_attention(run)));
+    put_text(j, "precision", attn_precision_name(d->precision));
+    srv_json_key(j, "exact");
+    srv_json_bool(j, attn_run_is_exact(run));
+    if (labels.count > 0) {
+        srv_json_key(j, "labels");
+        srv_labels_write(j, &labels);
+    }
+    put_tiles(j, run);
+    srv_json_object_end(j);
+}
+
+static void describe(srv_request *req, const srv_run *run) {
     srv_json j;
     srv_json_begin(&j, req);
-    srv_json_object(&j);
-    put_text(&j, "id", held->id);
-    put_size(&j, "bytes", held->bytes);
-    put_expiry(&j, held->ends_ns);
-    srv_json_key(&j, "sites");
-    srv_json_array(&j);
-    srv_json_string(&j, srv_run_sites[0]);
-    srv_json_array_end(&j);
-    put_size(&j, "layers", 1);
-    put_shapes(&j, d);
-    put_text(&j, "dtype", attn_dtype_name(d->result));
-    put_text(&j, "score", attn_score_name(in->score.kind));
-    put_text(&j, "position", srv_position_names[in->position.kind]);
-    srv_json_key(&j, "softcap");
-    srv_json_real(&j, in->softcap);
-    srv_json_key(&j, "dropout_p");
-    srv_json_real(&j, in->dropout_p);
-    put_text(&j, "mask", attn_run_words(run));
-    put_text(&j, "kernel", attn_attention_kernel(attn_run_attention(run)));
-    put_text(&j, "precision", attn_precision_name(d->precision));
-    srv_json_key(&j, "exact");
-    srv_json_bool(&j, attn_run_is_exact(run));
-    if (labels->count > 0) {
-        srv_json_key(&j, "labels");
-        srv_labels_write(&j, labels);
-    }
-    put_tiles(&j, run);
-    srv_json_object_end(&j);
+    srv_run_write(&j, run);
     srv_json_end(&j);
 }
 
 srv_outcome srv_runs_describe(srv_request *req) {
     const srv_run *run = srv_run_of(req);
-    srv_labels labels;
-    const bool ok = run && srv_run_labels(req, run->run, &labels);
-    if (ok)
-        describe(req, run, &labels);
-    return srv_run_end(req, run, ok);
+    if (run)
+        describe(req, run);
+    return srv_run_end(req, run, run != NULL);
 }
 
 srv_outcome srv_runs_delete(srv_request *req) {

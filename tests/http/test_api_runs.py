@@ -337,6 +337,19 @@ def test_deleted_is_gone(daemon):
     assert daemon.request("PUT", run.path).headers["Allow"] == "GET, HEAD, DELETE, OPTIONS"
 
 
+@pytest.mark.parametrize("body", [
+    MASKED, MASKED | FORMS["padding"], {"query": literal(3, 2, seed=1), "labels": {"query": ["a", "b", "c"], "key": ["d", "e", "f"]}},
+    {"query": literal(1, 2, 3, 1500, 4, seed=1)}], ids=range(4))
+def test_storing_answers_what_get_answers(daemon, document, body):  # noqa: F811
+    answer = daemon.post("/v1/attention", body | {"store": True, "return": []})
+    schema(document, "Attention").validate(answer.json())
+    run = answer.json()["run"]
+    assert list(run) == list(daemon.get("/v1/runs/" + run["id"]).json())
+    assert run == daemon.get("/v1/runs/" + run["id"]).json()
+    binary = daemon.post("/v1/attention", body | {"store": True}, headers=SAFETENSORS)
+    assert binary.status_code == 200 and binary.headers["X-Run-Id"]
+
+
 def test_equal_requests_have_ids_of_their_own(daemon):
     assert Stored(daemon, MASKED).id != Stored(daemon, MASKED).id
 
