@@ -51,6 +51,28 @@ def test_an_example_that_is_not_there(daemon):
     assert daemon.get("/v1/examples/causal.json").status_code == 404
 
 
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_every_request_of_an_example_can_be_posted_as_it_stands(daemon, file):
+    example = daemon.get(f"/v1/examples/{file.stem}").json()
+    for case in [*example["cases"], *([example["data"]] if "data" in example else [])]:
+        reply = daemon.request(case["method"], case["path"], json=case["request"],
+                               headers={"Accept": case.get("accept", "*/*")})
+        assert reply.status_code == case.get("status", 200), (case["title"], reply.text)
+
+
+def test_data_of_an_example_is_a_picture(daemon):
+    data = daemon.get("/v1/examples/quality-and-length").json()["data"]
+    drawn = daemon.post(data["path"], data["request"], headers={"Accept": "image/svg+xml"})
+    assert "BLEU score" in drawn.text and "source sentence length" in drawn.text and "with attention" in drawn.text
+
+
+def test_examples_of_the_document_can_be_posted(daemon, document):
+    for path, item in document["paths"].items():
+        content = item.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json", {})
+        for name, one in content.get("examples", {}).items():
+            assert daemon.post(path, one["value"]).status_code in (200, 201), (path, name)
+
+
 def test_the_list_as_text(daemon):
     text = daemon.get("/v1/examples", headers=TEXT).text
     assert all(f"/v1/examples/{file.stem}" in text for file in FILES)
