@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/handlers.h"
-#include "api/models_sites.h"
+#include "api/models_analysis.h"
 #include "request/shared.h"
 
 static const char *const returns[] = {"weights", "heatmap", "logits", "encoder_output", NULL};
@@ -40,6 +40,12 @@ const srv_field srv_models_attention_fields[] = {
      .choices = returns,
      .doc = "The parts of the answer: weights (default if they hold at most 65,536 values), "
             "heatmap, logits, encoder_output ([B, S, width], what cross attention sees)."},
+    {.name = "analysis",
+     .kind = SRV_FLAGS,
+     .offset = offsetof(srv_sites_body, analysis),
+     .choices = srv_analysis_items_run,
+     .doc = "Measures, patterns and diagnoses of all layers and heads of the sites, as of "
+            "/v1/analyses, for each sequence. Without return the answer then has no weights."},
     SRV_MODEL_COMMON_ROWS(srv_sites_body),
     {0},
 };
@@ -80,10 +86,12 @@ static bool decode(srv_sites_pass *c) {
             return srv_refuse(&scope, SRV_SHAPE, target.names[i],
                               "expected %zu target%s, one a source, found %zu", c->source.count,
                               c->source.count == 1 ? "" : "s", c->target.count);
+    if (srv_draws(req))
+        b->analysis = 0; /* a picture shows weights alone */
     c->unasked = !srv_given(&scope, "return");
     if (c->unasked)
-        b->returns = srv_given(&scope, "heatmap") ? SRV_SITES_WEIGHTS | SRV_SITES_HEATMAP
-                                                  : SRV_SITES_WEIGHTS;
+        b->returns = (b->analysis ? 0u : (unsigned)SRV_SITES_WEIGHTS) |
+                     (srv_given(&scope, "heatmap") ? (unsigned)SRV_SITES_HEATMAP : 0u);
     return true;
 }
 
@@ -166,7 +174,8 @@ static double result_bytes(const srv_sites_pass *c) {
         numbers += logits;
     if (c->body.returns & SRV_SITES_ENCODER)
         numbers += (double)c->source.count * (double)c->source.longest * (double)m->width;
-    return SRV_MODEL_TEXT * numbers + (double)(c->source.count * (c->source.longest + c->T)) * 64;
+    return SRV_MODEL_TEXT * numbers + (double)(c->source.count * (c->source.longest + c->T)) * 64 +
+           c->analysis_text;
 }
 
 static attn_model_cost cost_of(const srv_sites_pass *c) {
@@ -330,11 +339,12 @@ static bool step_decode(srv_pass *pass) {
     c->T = c->target.count ? c->target.longest + 1 : 2 * c->source.longest + 11;
     c->T = c->T < max ? c->T : max;
     pass->dry_run = c->body.dry_run;
-    return true;
+    c->cost = cost_of(c);
+    return srv_sites_analysis_cost(c, &c->cost, &c->analysis_text);
 }
 
 static attn_model_cost step_cost(const srv_pass *pass) {
-    return cost_of(in(pass));
+    return in(pass)->cost;
 }
 
 static double step_result(const srv_pass *pass) {
@@ -346,7 +356,7 @@ static srv_outcome step_predict(const srv_pass *pass, const attn_model_cost *cos
 }
 
 static bool step_compute(srv_pass *pass) {
-    return compute(of(pass)) && name_rows(of(pass));
+    return compute(of(pass)) && name_rows(of(pass)) && srv_sites_analyse(of(pass));
 }
 
 static void step_answer(const srv_pass *pass) {

@@ -1,6 +1,6 @@
 /* The answer of POST /v1/models/{id}/attention: tokens, the weights or heatmaps of each site, logits
  * and outputs of the encoder. */
-#include "api/models_sites.h"
+#include "api/models_analysis.h"
 
 #include <string.h>
 
@@ -31,7 +31,7 @@ double srv_sites_weights(const srv_sites_pass *c) {
 /* Returns whether the answer has no weights because the request does not name them and they are
  * more than SRV_WEIGHTS_UNASKED. */
 static bool omits_weights(const srv_sites_pass *c) {
-    return c->unasked && srv_sites_weights(c) > SRV_WEIGHTS_UNASKED;
+    return c->unasked && !c->body.analysis && srv_sites_weights(c) > SRV_WEIGHTS_UNASKED;
 }
 
 static const srv_sequence *queries_of(const srv_sites_pass *c, const attn_site *site, size_t b) {
@@ -169,6 +169,7 @@ static void answer_json(const srv_sites_pass *c) {
         srv_json_key(&j, "encoder_output");
         srv_json_tensor(&j, &c->out.encoder);
     }
+    srv_sites_analyses_write(&j, c);
     if (omits_weights(c))
         put_omitted(&j, c);
     srv_warnings_write(&j, &c->warnings);
@@ -178,8 +179,9 @@ static void answer_json(const srv_sites_pass *c) {
 
 static void answer_text(const srv_sites_pass *c) {
     attn_text t = srv_text_begin(c->pass.req);
+    const bool shows = !c->body.analysis || (c->body.returns & ~(unsigned)SRV_SITES_ENCODER);
     for (size_t i = 0; i < c->out.site_count; i++)
-        for (size_t b = 0; c->wanted[i] && b < c->source.count; b++) {
+        for (size_t b = 0; shows && c->wanted[i] && b < c->source.count; b++) {
             srv_model_heatmaps maps;
             if (!heatmaps_of(c, &c->out.sites[i], b, &maps))
                 return;
@@ -193,6 +195,7 @@ static void answer_text(const srv_sites_pass *c) {
     if (c->body.returns & SRV_SITES_ENCODER)
         srv_text_tensor(&t, "encoder_output", &c->out.encoder,
                         (srv_print){(int)c->body.decimals, false});
+    srv_sites_analyses_text(&t, c);
     srv_warnings_text(&t, &c->warnings);
     srv_text_end(c->pass.req, &t);
 }

@@ -3,6 +3,7 @@
 #ifndef SRV_MODELS_SITES_H
 #define SRV_MODELS_SITES_H
 
+#include "api/analyses_call.h"
 #include "api/models_call.h"
 #include "api/models_sight.h"
 
@@ -19,13 +20,21 @@ typedef struct srv_sites_body {
     srv_side source, target;
     srv_sight_input sight;
     int offset_unit;
-    unsigned sites, returns;
+    unsigned sites, returns, analysis; /* analysis: bits SRV_AN_* */
     srv_ints layers, heads;
     srv_heat_input heatmap;
     srv_figure_input figure;
     int64_t decimals, timeout_ms;
     bool dry_run;
 } srv_sites_body;
+
+/* An analysis of the layers of one kind of site, for one sequence. */
+typedef struct srv_sites_analysis {
+    attn_site_kind kind;
+    size_t sequence;
+    srv_labels labels;
+    srv_analysis analysis;
+} srv_sites_analysis;
 
 typedef struct srv_sites_pass {
     srv_pass pass;
@@ -41,6 +50,10 @@ typedef struct srv_sites_pass {
     bool unasked; /* `return` was not sent; the answer then has weights unless they are too many */
     srv_warnings warnings;
     attn_model_outputs out;
+    attn_model_cost cost;         /* of the pass and the analyses */
+    double analysis_text;         /* upper bound of the bytes of the text of the analyses */
+    srv_sites_analysis *analyses; /* [analysis_count] by kind of site, then by sequence */
+    size_t analysis_count;
 } srv_sites_pass;
 
 /* Sets the shape [heads, L, S] that the site has in the answer. */
