@@ -8,7 +8,7 @@ enum { WORDS_UNASKED = 65536 }; /* most words of a side in an answer whose reque
 typedef struct query {
     uint64_t given;
     unsigned sides; /* bits 1 << SRV_SOURCE and 1 << SRV_TARGET */
-    srv_ints ids;
+    srv_ranges ids;
 } query;
 
 static const char *const side_names[] = {"source", "target", NULL};
@@ -20,10 +20,11 @@ const srv_field srv_models_vocabulary_query[] = {
      .choices = side_names,
      .doc = "The side: source, target or both (default)."},
     {.name = "ids",
-     .kind = SRV_INTS,
+     .kind = SRV_RANGES,
      .offset = offsetof(query, ids),
-     .max = 2,
-     .doc = "from:to: range of ids; default the first 65,536. A side that has fewer ids ends "
+     .example = "\"0:256\"",
+     .doc = "Range of ids, from:to or one id; default the first 65,536. A side that has fewer ids "
+            "ends "
             "earlier."},
     {0},
 };
