@@ -18,7 +18,8 @@ typedef struct config_key {
     const char *name;
     size_t offset; /* offset of the member in attn_model_config, in bytes */
     enum { KEY_ARCHITECTURE, KEY_ATTENTION, KEY_POSITIONS, KEY_SIZE, KEY_DOUBLE, KEY_BOOL } kind;
-    bool optional; /* files written by older versions lack the key and get the default */
+    bool optional;   /* files written by older versions lack the key and get the default */
+    const char *old; /* the key's name in files of older versions; NULL: the same */
 } config_key;
 
 #define NAME(name, text) text,
@@ -29,9 +30,9 @@ const char *const srv_model_positions[] = {ATTN_MODEL_POSITIONS_LIST(NAME) NULL}
 const char *const srv_model_norms[] = {"before", "after", NULL};
 
 #define MEMBER(name, kind)                                                                         \
-    { #name, offsetof(attn_model_config, name), kind, false }
+    { #name, offsetof(attn_model_config, name), kind, false, NULL }
 #define OPTIONAL(name, kind)                                                                       \
-    { #name, offsetof(attn_model_config, name), kind, true }
+    { #name, offsetof(attn_model_config, name), kind, true, NULL }
 
 static const config_key config_keys[] = {
     MEMBER(architecture, KEY_ARCHITECTURE),
@@ -40,7 +41,7 @@ static const config_key config_keys[] = {
     MEMBER(source_vocabulary, KEY_SIZE),
     MEMBER(target_vocabulary, KEY_SIZE),
     MEMBER(width, KEY_SIZE),
-    MEMBER(heads, KEY_SIZE),
+    {"num_heads", offsetof(attn_model_config, num_heads), KEY_SIZE, false, "heads"},
     MEMBER(layers, KEY_SIZE),
     MEMBER(max_length, KEY_SIZE),
     MEMBER(radius, KEY_SIZE),
@@ -130,6 +131,8 @@ static attn_status read_config(const srv_model_file *file, attn_model_config *co
     *config = attn_model_defaults();
     for (const config_key *key = config_keys; key->name; key++) {
         const char *text = srv_model_text(file, key->name);
+        if (!text && key->old)
+            text = srv_model_text(file, key->old);
         if (!text && key->optional)
             continue;
         if (!text)
