@@ -54,7 +54,7 @@ static void try_variant(attn_lab *lab, const attn_lesson *lesson, size_t v, shee
     attn_model_config config = attn_lesson_config(lab, lesson);
     attn_model_scores scores;
     attn_pupil pupil;
-    config.attention = variants[v].attention, config.heads = variants[v].heads;
+    config.attention = variants[v].attention, config.num_heads = variants[v].heads;
     attn_lab_part(lab, (double)v / VARIANTS, (double)(v + 1) / VARIANTS, "attention: %s",
                   variants[v].name);
     if (!attn_lesson_teach(lab, lesson, &config, &pupil))

@@ -18,7 +18,7 @@ static const attn_setting settings[] = {
     {"back", 3, 3, 1, 8, true, "places to look back"},
     {"symbols", 12, 12, 2, 1000, true, "different symbols"},
     {"width", 32, 64, 8, 512, true, "width of the encoder; a multiple of 8"},
-    {"heads", 4, 4, 1, 16, true, "divide the width"},
+    {"num_heads", 4, 4, 1, 16, true, "divide the width"},
     {"reach", 16, 16, 1, 512, true, "largest distance of the relative tables"},
     {"steps", 800, 4000, 1, 1e6, true, "batches that each learns from"},
     {"rate", 0.002, 0.002, 1e-6, 1, false, "learning rate"},
@@ -56,12 +56,12 @@ static size_t bytes(const attn_experiment *about, const double *values) {
 
 static attn_status check(const attn_experiment *about, const double *values, attn_error *err) {
     const double D = attn_setting_value(about, values, "width"),
-                 H = attn_setting_value(about, values, "heads");
+                 H = attn_setting_value(about, values, "num_heads");
     if (fmod(D, 8) != 0)
         return attn_fail(err, ATTN_EVALUE, "width", "must be a multiple of 8, found %.0f", D);
     if (fmod(D, H) != 0)
-        return attn_fail(err, ATTN_EVALUE, "heads", "must divide the width (%.0f), found %.0f", D,
-                         H);
+        return attn_fail(err, ATTN_EVALUE, "num_heads", "must divide the width (%.0f), found %.0f",
+                         D, H);
     return ATTN_OK;
 }
 
@@ -157,7 +157,7 @@ static void try_positions(attn_lab *lab, attn_tagger_positions positions, attn_t
                           attn_picture *by_length, attn_picture *by_place, double *found) {
     attn_tagger t = {.symbols = attn_lab_size(lab, "symbols") + 1,
                      .width = attn_lab_size(lab, "width"),
-                     .heads = attn_lab_size(lab, "heads"),
+                     .heads = attn_lab_size(lab, "num_heads"),
                      .max_distance = attn_lab_size(lab, "reach"),
                      .longest = 16 * attn_lab_size(lab, "trained"),
                      .positions = positions};

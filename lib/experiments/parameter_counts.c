@@ -9,7 +9,7 @@ enum { CLASSES = 9, PARTS = 8, WIDTHS = 16 };
 static const attn_setting settings[] = {
     {"width", 512, 512, 2, 8192, true, "width of encoder, decoder and multi-head attention"},
     {"score-width", 256, 256, 1, 8192, true, "width in which additive attention compares"},
-    {"heads", 8, 8, 1, 64, true, "of multi-head attention; divides both widths"},
+    {"num_heads", 8, 8, 1, 64, true, "of multi-head attention; divides both widths"},
     {"positions", 1000, 1000, 1, 100000, true, "longest sequence of learned positions"},
     {"model-width", 256, 256, 2, 1024, true, "width of self-attention and of the model; even"},
     {"layers", 2, 2, 1, ATTN_MODEL_LAYERS, true, "of the model's LSTMs"},
@@ -32,7 +32,7 @@ static size_t model_bytes(const attn_experiment *about, const double *values,
     size_t bytes = 0;
     *config = attn_model_defaults();
     config->width = (size_t)attn_setting_value(about, values, "model-width");
-    config->heads = (size_t)attn_setting_value(about, values, "heads");
+    config->num_heads = (size_t)attn_setting_value(about, values, "num_heads");
     config->layers = (size_t)attn_setting_value(about, values, "layers");
     config->source_vocabulary = (size_t)attn_setting_value(about, values, "source-words");
     config->target_vocabulary = (size_t)attn_setting_value(about, values, "target-words");
@@ -46,7 +46,7 @@ static size_t bytes(const attn_experiment *about, const double *values) {
 
 static attn_status check(const attn_experiment *about, const double *values, attn_error *err) {
     static const char *const widths[] = {"width", "model-width"};
-    const double heads = attn_setting_value(about, values, "heads");
+    const double heads = attn_setting_value(about, values, "num_heads");
     for (size_t i = 0; i < 2; i++) {
         const double width = attn_setting_value(about, values, widths[i]);
         if ((size_t)width % (size_t)heads || (size_t)width % 2)
@@ -104,7 +104,7 @@ static double count_positions(attn_lab *lab, size_t most, size_t width) {
 
 static void count_classes(attn_lab *lab) {
     const size_t D = attn_lab_size(lab, "width"), A = attn_lab_size(lab, "score-width"),
-                 H = attn_lab_size(lab, "heads"), N = attn_lab_size(lab, "positions"),
+                 H = attn_lab_size(lab, "num_heads"), N = attn_lab_size(lab, "positions"),
                  M = attn_lab_size(lab, "model-width");
     const double d = (double)D, a = (double)A, n = (double)N, m = (double)M;
     attn_table *t = attn_lab_table(lab, "Parameters of the classes", class_columns, 5, CLASSES);
@@ -146,7 +146,7 @@ static double count_parts(attn_lab *lab) {
     attn_table *t = attn_lab_table(
         lab,
         attn_lab_say(lab, "AttentionSeq2Seq: d %zu, %zu heads, %zu layers, %zu and %zu words",
-                     config.width, config.heads, config.layers, config.source_vocabulary,
+                     config.width, config.num_heads, config.layers, config.source_vocabulary,
                      config.target_vocabulary),
         part_columns, 3, PARTS + 2);
     double said = 0;

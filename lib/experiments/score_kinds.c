@@ -63,7 +63,7 @@ static void try_kind(attn_lab *lab, const attn_lesson *lesson, size_t k, sheet *
     attn_model_config config = attn_lesson_config(lab, lesson);
     attn_model_scores scores;
     attn_pupil pupil;
-    config.attention = kinds[k].attention, config.heads = kinds[k].heads;
+    config.attention = kinds[k].attention, config.num_heads = kinds[k].heads;
     attn_lab_part(lab, (double)k / KINDS, (double)(k + 1) / KINDS, "attention: %s", kinds[k].name);
     if (!attn_lesson_teach(lab, lesson, &config, &pupil))
         return;

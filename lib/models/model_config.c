@@ -58,7 +58,7 @@ bool attn_model_positions_parse(const char *name, attn_model_positions *out) {
 
 attn_model_config attn_model_defaults(void) {
     return (attn_model_config){.width = 128,
-                               .heads = 4,
+                               .num_heads = 4,
                                .layers = 1,
                                .max_length = 512,
                                .radius = 4,
@@ -93,9 +93,9 @@ static attn_status check_relations(const attn_model_config *c, attn_error *err) 
     attn_status status;
     if (c->width % 2)
         return attn_fail(err, ATTN_EARG, "width", "expected an even number, found %zu", c->width);
-    if (c->width % c->heads)
-        return attn_fail(err, ATTN_EARG, "heads", "%zu heads do not divide a width of %zu",
-                         c->heads, c->width);
+    if (c->width % c->num_heads)
+        return attn_fail(err, ATTN_EARG, "num_heads", "%zu heads do not divide a width of %zu",
+                         c->num_heads, c->width);
     if (c->architecture == ATTN_MODEL_TRANSFORMER && c->attention == ATTN_MODEL_NONE)
         return attn_fail(err, ATTN_EARG, "attention",
                          "a transformer's decoder sees the source by attention alone: expected "
@@ -122,7 +122,7 @@ attn_status attn_models_check_config(const attn_model_config *c, attn_error *err
     if ((status = within(c->source_vocabulary, 4, MOST_VOCABULARY, "source_vocabulary", err)) ||
         (status = within(c->target_vocabulary, 4, MOST_VOCABULARY, "target_vocabulary", err)) ||
         (status = within(c->width, 2, MODEL_WIDTH_MOST, "width", err)) ||
-        (status = within(c->heads, 1, c->width, "heads", err)) ||
+        (status = within(c->num_heads, 1, c->width, "num_heads", err)) ||
         (status = within(c->layers, 1, ATTN_MODEL_LAYERS, "layers", err)) ||
         (status = within(c->max_length, 1, MOST_LENGTH, "max_length", err)) ||
         (status = within(c->radius, 0, MOST_LENGTH, "radius", err)) ||

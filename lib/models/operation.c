@@ -48,7 +48,7 @@ attn_attend attn_models_attend(const attn_model_config *c, bool across) {
     const attn_score_kind kind = across ? score_kinds[c->attention] : ATTN_SCORE_scaled_dot;
     attn_attend a = {.kind = kind,
                      .width = c->width,
-                     .heads = kind == ATTN_SCORE_scaled_dot ? c->heads : 1,
+                     .heads = kind == ATTN_SCORE_scaled_dot ? c->num_heads : 1,
                      .score_width = c->width,
                      .max_distance = c->reach,
                      .dropout = kind == ATTN_SCORE_scaled_dot ? c->dropout : 0};

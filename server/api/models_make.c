@@ -14,8 +14,8 @@
 typedef struct body {
     uint64_t given;
     int architecture, attention, positions, padding, norm, source_language, target_language;
-    int64_t source_vocabulary, target_vocabulary, width, heads, layers, feed_forward, max_length,
-        radius, stride, reach, block_size, global_keys, seed;
+    int64_t source_vocabulary, target_vocabulary, width, num_heads, layers, feed_forward,
+        max_length, radius, stride, reach, block_size, global_keys, seed;
     double dropout;
     bool shared;
     srv_strings source_words, target_words;
@@ -66,7 +66,7 @@ const srv_field srv_models_fields[] = {
                  "Language rules of the target, like source_language."),
     SRV_INT_ROW(body, width, 2, 4096,
                 "Width of embeddings and states, an even number; default 128."),
-    SRV_INT_ROW(body, heads, 1, 4096,
+    SRV_INT_ROW(body, num_heads, 1, 4096,
                 "Heads of multi-head attention; the number divides the width; default 4."),
     SRV_INT_ROW(
         body, layers, 1, ATTN_MODEL_LAYERS,
@@ -153,7 +153,7 @@ static void put_sites(srv_json *j, const attn_model *model) {
         srv_json_object(j);
         put_text(j, "kind", srv_model_site_kinds[sites[i].kind]);
         put_size(j, "layers", sites[i].layer + 1);
-        put_size(j, "heads", sites[i].heads);
+        put_size(j, "num_heads", sites[i].heads);
         srv_json_object_end(j);
     }
     srv_json_array_end(j);
@@ -182,7 +182,7 @@ static void put_model(srv_json *j, const srv_model *m) {
     put_side(j, "source", c->source_vocabulary, m->source, m->languages[0]);
     put_side(j, "target", c->target_vocabulary, m->target, m->languages[1]);
     put_size(j, "width", c->width);
-    put_size(j, "heads", c->heads);
+    put_size(j, "num_heads", c->num_heads);
     put_size(j, "layers", c->layers);
     put_size(j, "max_length", c->max_length);
     put_size(j, "radius", c->radius);
@@ -325,7 +325,7 @@ static void configure(const body *b, attn_model_config *c) {
     c->norm_after = b->norm == 1;
     c->feed_forward = (size_t)b->feed_forward;
     c->width = (size_t)b->width;
-    c->heads = (size_t)b->heads;
+    c->num_heads = (size_t)b->num_heads;
     c->layers = (size_t)b->layers;
     c->max_length = (size_t)b->max_length;
     c->radius = (size_t)b->radius;
@@ -354,7 +354,7 @@ srv_outcome srv_models_create(srv_request *req) {
     attn_model_config c = d;
     attn_vocabulary *words[2] = {NULL, NULL};
     body b = {.width = (int64_t)d.width,
-              .heads = (int64_t)d.heads,
+              .num_heads = (int64_t)d.num_heads,
               .layers = (int64_t)d.layers,
               .max_length = (int64_t)d.max_length,
               .radius = (int64_t)d.radius,

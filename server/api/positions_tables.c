@@ -21,7 +21,7 @@ static const char *const kinds[] = {"sinusoidal", "learned", "alibi",  "t5",
 static const char *const own[] = {
     " length width layout dims ",
     " length width seed std dims ",
-    " length keys query_offset heads slopes dims ",
+    " length keys query_offset num_heads slopes dims ",
     " length keys query_offset table max_distance bidirectional dims ",
     " length keys query_offset table dims ",
     " length keys query_offset key_table dims ",
@@ -54,7 +54,7 @@ const srv_field srv_positions_fields[] = {
      .doc = "learned: element n (row-major) is std times the n-th normal number of this seed."},
     SRV_REAL_ROW(srv_positions_body, std, 0, DBL_MAX,
                  "learned: the standard deviation of the initial table; default 0.02."),
-    SRV_INT_ROW(srv_positions_body, heads, 1, LONGEST,
+    SRV_INT_ROW(srv_positions_body, num_heads, 1, LONGEST,
                 "alibi: number of heads; default the number of slopes."),
     SRV_INT_ROW(srv_positions_body, keys, 0, LONGEST,
                 "Biases and shaw: number of keys; default length."),
@@ -150,10 +150,10 @@ static bool head_count(srv_positions_call *call, const srv_scope *scope) {
     const srv_positions_body *body = &call->body;
     const attn_tensor *t =
         body->kind == SRV_POSITIONS_ALIBI ? &body->position.slopes : &body->position.table;
-    call->heads = (size_t)body->heads;
+    call->heads = (size_t)body->num_heads;
     if (body->kind == SRV_POSITIONS_ALIBI && t->rank == 0)
-        return call->heads > 0 ||
-               srv_refuse(scope, SRV_VALUE, "heads", "the kind \"alibi\" needs heads or slopes");
+        return call->heads > 0 || srv_refuse(scope, SRV_VALUE, "num_heads",
+                                             "the kind \"alibi\" needs num_heads or slopes");
     const int rank = body->kind == SRV_POSITIONS_ALIBI ? 1 : 2;
     const char *name = body->kind == SRV_POSITIONS_ALIBI ? "slopes" : "table";
     if (t->rank != rank)
@@ -161,7 +161,7 @@ static bool head_count(srv_positions_call *call, const srv_scope *scope) {
                           attn_rank_text(t));
     size_t found = t->dims[body->kind == SRV_POSITIONS_T5 ? 1 : 0];
     if (call->heads > 0 && call->heads != found)
-        return srv_refuse(scope, SRV_SHAPE, "heads", "expected %zu, the heads of %s, found %zu",
+        return srv_refuse(scope, SRV_SHAPE, "num_heads", "expected %zu, the heads of %s, found %zu",
                           found, name, call->heads);
     call->heads = found;
     return true;

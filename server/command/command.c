@@ -174,6 +174,13 @@ static int kind_of(const srv_field *f) {
                                  : (int)SRV_OPTION_TEXT;
 }
 
+static void say_unknown(const row *table, const char *command, const char *flag, size_t n) {
+    fprintf(stderr, "attnd %s: unknown option %.80s", command, flag);
+    if (n == strlen("--heads") && !strncmp(flag, "--heads", n) && find(table, "num-heads", 9))
+        fputs("; here it is called --num-heads, because num_heads counts heads", stderr);
+    fprintf(stderr, " (see attnd %s --help)\n", command);
+}
+
 static int read_rows(const row *table, const char *about, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const char *flag = argv[i];
@@ -184,8 +191,7 @@ static int read_rows(const row *table, const char *about, int argc, char **argv)
         }
         const row *o = strncmp(flag, "--", 2) ? NULL : find(table, flag + 2, n - 2);
         if (!o || (o->kind == SRV_OPTION_FLAG && flag[n])) {
-            fprintf(stderr, "attnd %s: unknown option %.80s (see attnd %s --help)\n", argv[0], flag,
-                    argv[0]);
+            say_unknown(table, argv[0], flag, n);
             return 3;
         }
         if (o->kind == SRV_OPTION_FLAG) {

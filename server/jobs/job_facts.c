@@ -15,6 +15,7 @@ enum { MOST_EXPERIMENTS = 64 };
 
 srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
 static srv_field setting_fields[SRV_JOB_SETTINGS + 1];
+static srv_field stored_fields[SRV_JOB_FIELDS + 2], stored_settings[SRV_JOB_SETTINGS + 2];
 static const char *experiments[MOST_EXPERIMENTS + 1];
 /* srv_job_fields begins with train_rows rows for training jobs and common_rows rows for all jobs.
  * The rest is for experiments. */
@@ -53,6 +54,34 @@ static void settings_init(void *settings) {
     double *values = (double *)((uint64_t *)settings + 1);
     for (size_t i = 0; i < SRV_JOB_SETTINGS; i++)
         values[i] = (double)NAN;
+}
+
+/* Copies a table and adds a row for the old name of num_heads. */
+static void copy_with_old(const srv_field *from, srv_field *to) {
+    const srv_field *heads = NULL;
+    for (; from->name; from++) {
+        *to++ = *from;
+        if (strcmp(from->name, "num_heads") == 0)
+            heads = from;
+    }
+    if (heads) {
+        *to = *heads;
+        to++->name = "heads";
+    }
+    *to = (srv_field){0};
+}
+
+/* Makes the tables of bodies in jobs_dir. */
+static void make_stored(void) {
+    copy_with_old(setting_fields, stored_settings);
+    copy_with_old(srv_job_fields, stored_fields);
+    for (srv_field *f = stored_fields; f->name; f++)
+        if (f->fields == setting_fields)
+            f->fields = stored_settings;
+}
+
+const srv_field *srv_job_stored_fields(void) {
+    return stored_fields;
 }
 
 void srv_job_fields_make(void) {
@@ -94,6 +123,7 @@ void srv_job_fields_make(void) {
                                       .init = settings_init,
                                       .doc = "Settings of the experiment."};
     srv_job_fields[n] = (srv_field){0};
+    make_stored();
 }
 
 void srv_job_defaults(srv_job_body *body) {

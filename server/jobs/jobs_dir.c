@@ -132,7 +132,7 @@ static bool decode(srv_request *req, description *out) {
         {.name = "request",
          .kind = SRV_OBJECT,
          .offset = offsetof(description, body),
-         .fields = srv_job_fields,
+         .fields = srv_job_stored_fields(),
          .init = body_init,
          .required = true},
         {.name = "facts",

@@ -48,7 +48,7 @@ const srv_field srv_train_fields[] = {
         "For global attention: first positions that see and are seen by all."),
     CHOICE(positions, srv_model_positions, "Positional encoding of the model."),
     ROW(width, SRV_INT, 2, 4096, "Width of the model, an even number."),
-    ROW(heads, SRV_INT, 1, 4096, "Attention heads; the number divides the width."),
+    ROW(num_heads, SRV_INT, 1, 4096, "Number of attention heads; it divides the width."),
     ROW(layers, SRV_INT, 1, ATTN_MODEL_LAYERS, "Layers of the encoder and of the decoder."),
     ROW(feed_forward, SRV_INT, 0, 16384,
         "For a transformer: width of the hidden feed-forward layer; 0: 4 x width."),
@@ -93,7 +93,7 @@ void srv_train_defaults(srv_train_options *w) {
         .scored = 500,
         .minimum = 1,
         .width = (int64_t)config.width,
-        .heads = (int64_t)config.heads,
+        .num_heads = (int64_t)config.num_heads,
         .layers = (int64_t)config.layers,
         .feed_forward = (int64_t)config.feed_forward,
         .radius = (int64_t)config.radius,
@@ -133,7 +133,7 @@ attn_model_config srv_train_config(const srv_train_options *w) {
     c.attention = (attn_model_attention)w->attention;
     c.positions = (attn_model_positions)w->positions;
     c.width = (size_t)w->width;
-    c.heads = (size_t)w->heads;
+    c.num_heads = (size_t)w->num_heads;
     c.layers = (size_t)w->layers;
     c.feed_forward = (size_t)w->feed_forward;
     c.radius = (size_t)w->radius;
@@ -258,7 +258,7 @@ static attn_status head_bytes(const srv_train_options *w, double n, double *byte
     /* The cost of a batch of 2 minus that of a batch of 1 is the cost of one sequence, without the
      * memory that all sequences share. */
     for (size_t B = 1; B <= 2 && !status; B++) {
-        const size_t shape[] = {B, 1, (size_t)n, (size_t)(w->width / w->heads)};
+        const size_t shape[] = {B, 1, (size_t)n, (size_t)(w->width / w->num_heads)};
         const attn_tensor rows = attn_tensor_dense(NULL, ATTN_F32, 4, shape);
         const attn_inputs in = {.query = rows, .key = rows, .value = rows};
         if (!(status = attn_attention_shape(&in, &dims, err)) &&
@@ -285,8 +285,8 @@ static attn_status blocks_bytes(const srv_train_options *w, double tokens, doubl
         const attn_status status = head_bytes(w, ends[i], &head, err);
         if (status)
             return status;
-        *bytes =
-            fmax(*bytes, head * (double)w->heads * attentions * (tokens / (2 * ends[i] + 1) + 1));
+        *bytes = fmax(*bytes,
+                      head * (double)w->num_heads * attentions * (tokens / (2 * ends[i] + 1) + 1));
     }
     return ATTN_OK;
 }
@@ -300,7 +300,7 @@ static attn_status bytes_of(const srv_train_options *w, double parameters, doubl
     const double tokens = (double)w->batch_tokens > pair ? (double)w->batch_tokens : pair;
     const double widths = TOKEN_WIDTHS + layer_widths[w->architecture] * (double)w->layers;
     const double pass = tokens * (widths * D + words(w, true) +
-                                  SCORES * (double)w->heads * longest * (double)w->layers);
+                                  SCORES * (double)w->num_heads * longest * (double)w->layers);
     const double learning = w->subwords ? LEARNING_BYTES : 0;
     const double data = (double)(w->pairs + w->validation) * (4 * pair + PAIR_BYTES);
     double blocks;

@@ -15,7 +15,7 @@ typedef struct srv_train_options {
     int task, architecture, attention, positions, norm, schedule;
     bool large;
     int64_t shortest, longest, symbols, pairs, validation, minimum, subwords; /* of the corpus */
-    int64_t width, heads, layers, feed_forward;                               /* of the model */
+    int64_t width, num_heads, layers, feed_forward;                           /* of the model */
     int64_t radius, stride, block_size, global_keys; /* of its attention's pattern */
     int64_t seed, steps, batch_tokens, warmup, evaluate_every, patience, checkpoint_every, scored;
     double skew, dropout, rate, decay, clip, smoothing, guidance, diversity;

@@ -100,9 +100,20 @@ static attn_status read_block(const srv_train_run *run, const char *name, float 
     return ATTN_OK;
 }
 
+/* Returns whether a checkpoint was made with the options of this run. Older versions called the
+ * option num_heads heads. */
+static bool same_options(const char *said, const char *own) {
+    static const char name[] = " num_heads=", old[] = " heads=";
+    const char *at = strstr(own, name), *was = strstr(said, old);
+    if (!at || !was)
+        return strcmp(said, own) == 0;
+    return at - own == was - said && strncmp(said, own, (size_t)(at - own)) == 0 &&
+           strcmp(was + sizeof old - 1, at + sizeof name - 1) == 0;
+}
+
 static attn_status check_options(const srv_train_run *run, attn_error *err) {
     const char *said = srv_model_text(&run->file, "training.options");
-    if (said && !strcmp(said, run->said))
+    if (said && same_options(said, run->said))
         return ATTN_OK;
     return attn_fail(err, ATTN_EARG, run->checkpoint,
                      "was made with other options: %.400s; without --resume it is replaced",

@@ -22,6 +22,7 @@ typedef struct config_key {
                     * attention */
     /* If optional and not ATTN_MODEL_MULTIHEAD: only files of this attention have the key. */
     attn_model_attention only;
+    const char *old; /* the key's name in files of older versions; NULL: the same */
 } config_key;
 
 #define NAME(name, text) text,
@@ -32,11 +33,11 @@ const char *const srv_model_positions[] = {ATTN_MODEL_POSITIONS_LIST(NAME) NULL}
 const char *const srv_model_norms[] = {"before", "after", NULL};
 
 #define MEMBER(name, kind)                                                                         \
-    { #name, offsetof(attn_model_config, name), kind, false, ATTN_MODEL_MULTIHEAD }
+    { #name, offsetof(attn_model_config, name), kind, false, ATTN_MODEL_MULTIHEAD, NULL }
 #define OPTIONAL(name, kind)                                                                       \
-    { #name, offsetof(attn_model_config, name), kind, true, ATTN_MODEL_MULTIHEAD }
+    { #name, offsetof(attn_model_config, name), kind, true, ATTN_MODEL_MULTIHEAD, NULL }
 #define ONLY_OF(attention, name, kind)                                                             \
-    { #name, offsetof(attn_model_config, name), kind, true, attention }
+    { #name, offsetof(attn_model_config, name), kind, true, attention, NULL }
 
 static const config_key config_keys[] = {
     MEMBER(architecture, KEY_ARCHITECTURE),
@@ -45,7 +46,8 @@ static const config_key config_keys[] = {
     MEMBER(source_vocabulary, KEY_SIZE),
     MEMBER(target_vocabulary, KEY_SIZE),
     MEMBER(width, KEY_SIZE),
-    MEMBER(heads, KEY_SIZE),
+    {"num_heads", offsetof(attn_model_config, num_heads), KEY_SIZE, false, ATTN_MODEL_MULTIHEAD,
+     "heads"},
     MEMBER(layers, KEY_SIZE),
     MEMBER(max_length, KEY_SIZE),
     MEMBER(radius, KEY_SIZE),
@@ -137,6 +139,8 @@ static attn_status read_config(const srv_model_file *file, attn_model_config *co
     *config = attn_model_defaults();
     for (const config_key *key = config_keys; key->name; key++) {
         const char *text = srv_model_text(file, key->name);
+        if (!text && key->old)
+            text = srv_model_text(file, key->old);
         if (!text && key->optional)
             continue;
         if (!text)

@@ -27,7 +27,7 @@ static const srv_alias of_fields[] = {
     {"x", "query", "self-attention is a request with query alone"},
     {"mask", "attn_mask", BIASES},
     {"attention_mask", "attn_mask", BIASES},
-    {"src_mask", "hide", "positions of the source are hidden by their numbers"},
+    {"src_mask", "source_mask", "it is a mask of the source's tokens"},
     {"bias", "attn_bias", "it is added to the scores, and projections have biases, too"},
     {"causal", "is_causal", "it is a statement, true or false"},
     {"dropout", "dropout_p", "it is a probability"},

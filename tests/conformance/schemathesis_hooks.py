@@ -75,7 +75,7 @@ def positions(draw):
     kind = draw(st.sampled_from(["sinusoidal", "rotary", "alibi"]))
     length, half = draw(SIZES), draw(SIZES)
     if kind == "alibi":
-        return {"kind": kind, "length": length, "heads": draw(SIZES)}
+        return {"kind": kind, "length": length, "num_heads": draw(SIZES)}
     body = {"kind": kind, "length": length, "width": 2 * half}
     maybe(draw, body, dims=st.lists(st.integers(0, half - 1), min_size=1, unique=True))
     if kind == "sinusoidal":

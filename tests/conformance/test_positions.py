@@ -17,8 +17,8 @@ REQUESTS = {
     "sinusoidal in halves": {"kind": "sinusoidal", "length": 7, "width": 2, "layout": "halves", "dims": [1]},
     "learned": {"kind": "learned", "length": 30, "width": 7, "seed": 3, "dims": [6]},
     "learned, of another deviation": {"kind": "learned", "length": 5, "width": 3, "seed": 3, "std": 1.5},
-    "alibi": {"kind": "alibi", "heads": 8, "length": 9, "dims": [0, 7]},
-    "alibi of twelve heads": {"kind": "alibi", "heads": 12, "length": 4, "keys": 11, "query_offset": 7},
+    "alibi": {"kind": "alibi", "num_heads": 8, "length": 9, "dims": [0, 7]},
+    "alibi of twelve heads": {"kind": "alibi", "num_heads": 12, "length": 4, "keys": 11, "query_offset": 7},
     "alibi, own slopes": {"kind": "alibi", "slopes": [0.5, 0.25, 3], "length": 5},
     "t5": {"kind": "t5", "table": numbers(1, 32, 3), "length": 150, "keys": 160, "dims": [2]},
     "t5 of the past": {"kind": "t5", "table": numbers(1, 16, 2), "length": 8, "bidirectional": False,
@@ -81,7 +81,7 @@ def test_parameters(daemon, length, width, kind, parameters):
 
 
 @pytest.mark.parametrize("position, fields", [
-    ({"kind": "alibi"}, {"heads": 6}),
+    ({"kind": "alibi"}, {"num_heads": 6}),
     ({"kind": "t5", "table": numbers(1, 16, 6), "max_distance": 30}, {}),
     ({"kind": "relative", "table": numbers(2, 6, 21)}, {})], ids=["alibi", "t5", "relative"])
 def test_biases_of_attention(table, position, fields):
@@ -109,12 +109,12 @@ def test_rotary_of_attention(table):
     ({"kind": "cosine"}, "/kind"),
     ({"kind": "sinusoidal", "length": 3, "width": 5}, "/width"),
     ({"kind": "rotary", "length": 3, "width": 5}, "/width"),
-    ({"kind": "sinusoidal", "length": 3, "width": 4, "heads": 2}, "/heads"),
+    ({"kind": "sinusoidal", "length": 3, "width": 4, "num_heads": 2}, "/num_heads"),
     ({"kind": "sinusoidal", "length": 3, "width": 4, "dims": [0, 4]}, "/dims/1"),
     ({"kind": "sinusoidal", "length": -1, "width": 4}, "/length"),
     ({"kind": "relative", "length": 3, "table": [[1, 2]]}, "/table"),
     ({"kind": "shaw", "length": 3, "key_table": [[1, 2]] * 4}, "/key_table"),
     ({"kind": "t5", "length": 3, "table": [1, 2]}, "/table"),
-    ({"kind": "alibi", "length": 3, "heads": 2, "slopes": [1]}, "/heads")])
+    ({"kind": "alibi", "length": 3, "num_heads": 2, "slopes": [1]}, "/num_heads")])
 def test_refused(daemon, fields, pointer):
     assert ask(daemon, fields, 422, path="/v1/positions")["pointer"] == pointer

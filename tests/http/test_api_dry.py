@@ -212,7 +212,7 @@ OTHERS = {
     "mask": ("/v1/masks", {"shape": [1000, 1000], "masks": [{"kind": "causal"}]}),
     "sinusoidal": ("/v1/positions", {"kind": "sinusoidal", "length": 512, "width": 256}),
     "learned": ("/v1/positions", {"kind": "learned", "length": 512, "width": 256, "seed": 1}),
-    "alibi": ("/v1/positions", {"kind": "alibi", "length": 128, "heads": 8}),
+    "alibi": ("/v1/positions", {"kind": "alibi", "length": 128, "num_heads": 8}),
     "heatmaps": ("/v1/heatmaps", {"weights": numbers(4, 512, 512) | {"random": "uniform"}, "heatmap": {}}),
     "analyses": ("/v1/analyses", {"weights": numbers(4, 512, 512) | {"random": "uniform"}}),
 }

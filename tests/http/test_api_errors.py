@@ -191,7 +191,7 @@ def test_too_many_bytes_are_told_in_numbers(start):
      "expected 1 name (one a query), found 2"),
     ("/v1/attention", {"key": {"shape": [1], "data": []}}, "/key/data", "needs 1 element, data has 0"),
     ("/v1/heatmaps", {"titles": ["a", "b"]}, "/titles", "expected 1 title (one a head), found 2"),
-    ("/v1/positions", {"kind": "alibi", "slopes": [0.5], "heads": 3, "length": 2}, "/heads",
+    ("/v1/positions", {"kind": "alibi", "slopes": [0.5], "num_heads": 3, "length": 2}, "/num_heads",
      "expected 1, the heads of slopes, found 3"),
 ])
 def test_counts_and_choices_are_worded(daemon, path, extra, pointer, text):

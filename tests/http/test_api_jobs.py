@@ -14,7 +14,7 @@ from test_daemon_load import eventually
 
 PROMPT = ("--jobs-nice", "0")  # on a busy machine a job that gives way to everybody may not come to its end
 TASK = {"kind": "train", "task": "copy", "symbols": 8, "shortest": 1, "longest": 5, "pairs": 300, "validation": 40, "scored": 20,
-        "width": 16, "heads": 2, "steps": 60, "evaluate_every": 20, "checkpoint_every": 5, "batch_tokens": 200, "warmup": 10,
+        "width": 16, "num_heads": 2, "steps": 60, "evaluate_every": 20, "checkpoint_every": 5, "batch_tokens": 200, "warmup": 10,
         "rate": 0.01, "seed": 5}
 LONGER = TASK | {"steps": 200}
 ENDLESS = TASK | {"steps": 1000000}
@@ -379,8 +379,8 @@ def test_findings_come_back(start, tmp_path):
     ({"kind": "dream"}, "invalid_value", "/kind", ["train"]),
     ({"rat": 1}, "unknown_field", "/rat", ["rate"]),
     ({"task": "sing"}, "invalid_value", "/task", ["en-fr", "copy"]),
-    ({"width": 15, "heads": 1}, "invalid_value", "/width", ["even"]),
-    ({"heads": 3}, "invalid_value", "/heads", ["divide"]),
+    ({"width": 15, "num_heads": 1}, "invalid_value", "/width", ["even"]),
+    ({"num_heads": 3}, "invalid_value", "/num_heads", ["divide"]),
     ({"shortest": 9}, "invalid_value", "/shortest", ["at most longest"]),
     ({"steps": 0}, "invalid_value", "/steps", ["from 1"]),
     ({"rate": "fast"}, "wrong_type", "/rate", ["number"]),
@@ -437,7 +437,7 @@ def test_jobs_wait_for_memory_and_never_take_more(daemon, start):
 
 @pytest.mark.parametrize("fields", [
     {"architecture": architecture} | more for architecture in ("seq2seq", "transformer")
-    for more in ({"layers": 3}, {"attention": "local", "layers": 1}, {"heads": 16, "longest": 40, "layers": 1, "batch_tokens": 400})
+    for more in ({"layers": 3}, {"attention": "local", "layers": 1}, {"num_heads": 16, "longest": 40, "layers": 1, "batch_tokens": 400})
 ] + [{"attention": a, "positions": p} for a, p in (("additive", "shaw"), ("concat", "relative"), ("none", "learned"))])
 def test_what_a_job_takes_is_bounded_before_it_starts(daemon, fields):
     job = ended(daemon, post(daemon, TASK | {"pairs": 800, "width": 64, "batch_tokens": 1500, "steps": 2, "scored": 1} | fields))

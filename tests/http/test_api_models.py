@@ -24,7 +24,7 @@ TRANSFORMERS = {"before": "sinusoidal", "after": "learned"}
 SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]
 SOURCE, TARGET = [f"s{i}" for i in range(4, 11)], [f"t{i}" for i in range(4, 13)]
 WORDS = {"source_words": ["the", "red", "car", "."], "target_words": ["la", "voiture", "rouge", "l'", "eau", "."]}
-SMALL = WORDS | {"width": 16, "heads": 2, "seed": 5}
+SMALL = WORDS | {"width": 16, "num_heads": 2, "seed": 5}
 
 
 def write_case(folder, name):
@@ -99,7 +99,7 @@ def test_every_kind_is_made_and_looks(daemon, attention, positions):
     made = make(daemon, attention=attention, positions=positions, padding="read")
     assert (made["attention"], made["positions"], made["padding"]) == (attention, positions, "read")
     answer = ask(daemon, {"text": "the red car", "target_text": "la voiture"}, path(made, "/attention"))
-    assert [(s["kind"], len(s["heads"])) for s in answer["sites"]] == [(s["kind"], s["heads"]) for s in made["sites"]]
+    assert [(s["kind"], len(s["heads"])) for s in answer["sites"]] == [(s["kind"], s["num_heads"]) for s in made["sites"]]
     assert daemon.request("DELETE", path(made)).status_code == 204
 
 
@@ -135,7 +135,7 @@ def test_transformers_are_made_and_look(daemon, document, fields):  # noqa: F811
     schema(document, "Model").validate(made)
     layers, cross = made["layers"], 1 if fields.get("attention") == "additive" else 2
     assert made["norm"] == fields.get("norm", "before") and made["feed_forward"] == fields.get("feed_forward", 64)
-    assert made["sites"] == [{"kind": kind, "layers": layers, "heads": heads}
+    assert made["sites"] == [{"kind": kind, "layers": layers, "num_heads": heads}
                              for kind, heads in (("encoder", 2), ("decoder", 2), ("cross", cross))]
     assert list(made["parameters"]["parts"])[-3:] == ["encoder", "decoder", "output_projection"]
     answer = ask(daemon, {"text": "the red car", "target_text": "la voiture", "return": ["weights", "heatmap"]}, path(made, "/attention"))
@@ -174,8 +174,8 @@ def test_the_seed_draws_the_values(daemon):
 
 
 @pytest.mark.parametrize("fields, code, pointer, words", [
-    ({"width": 7, "heads": 1}, "invalid_value", "/width", ["even"]),
-    ({"width": 8, "heads": 3}, "invalid_value", "/heads", ["divide"]),
+    ({"width": 7, "num_heads": 1}, "invalid_value", "/width", ["even"]),
+    ({"width": 8, "num_heads": 3}, "invalid_value", "/num_heads", ["divide"]),
     ({"source_vocabulary": 9}, "invalid_value", "/source_vocabulary", ["expected 8", "found 9"]),
     ({"source_words": ["a", "b", "a"]}, "invalid_value", "/source_words", ["repeats", "a"]),
     ({"source_words": ["a", ""]}, "invalid_value", "/source_words/1", ["empty"]),
@@ -184,6 +184,7 @@ def test_the_seed_draws_the_values(daemon):
     ({"attention": "multi"}, "invalid_value", "/attention", ["multihead"]),
     ({"architecture": "transformer", "attention": "none"}, "invalid_value", "/attention", ["source by attention"]),
     ({"colour": 1}, "unknown_field", "/colour", []),
+    ({"heads": 2}, "unknown_field", "/heads", ["num_heads", "heads selects"]),
 ])
 def test_models_that_cannot_be(daemon, fields, code, pointer, words):
     refused(daemon, SMALL | fields, code, pointer, *words, path="/v1/models")

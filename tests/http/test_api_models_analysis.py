@@ -81,7 +81,7 @@ def test_what_is_refused(daemon):
 
 
 def test_memory_for_analyses_suffices(daemon):
-    made = make(daemon, width=64, layers=4, architecture="transformer", heads=8)
+    made = make(daemon, width=64, layers=4, architecture="transformer", num_heads=8)
     for size in ({"token_ids": [[4] * 150] * 2, "target_ids": [[4] * 120] * 2}, {"token_ids": [[4] * 5] * 40, "target_ids": [[4]] * 40},
                  {"token_ids": [4] * 40}):
         asked = daemon.post(path(made, "/attention"), size | {"analysis": "all"})

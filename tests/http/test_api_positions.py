@@ -39,7 +39,7 @@ def test_rotary(daemon):
 
 
 BIASES = [
-    {"kind": "alibi", "heads": 6}, {"kind": "alibi", "slopes": [1, 0.5]}, {"kind": "alibi", "slopes": [1], "heads": 1},
+    {"kind": "alibi", "num_heads": 6}, {"kind": "alibi", "slopes": [1, 0.5]}, {"kind": "alibi", "slopes": [1], "num_heads": 1},
     {"kind": "t5", "table": normal(12, 3, seed=1), "max_distance": 40},
     {"kind": "t5", "table": normal(6, 2, seed=1), "bidirectional": False, "max_distance": 9},
     {"kind": "relative", "table": normal(2, 7, seed=2)},
@@ -52,7 +52,7 @@ def test_biases(daemon, kind, sizes):
     answer = made(daemon, **kind, **sizes, length=5, dims=[0])
     keys, offset = sizes.get("keys", 5), sizes.get("query_offset", 0)
     distance = np.arange(keys) - np.arange(5)[:, None] - offset
-    close(answer["table"], positions.bias(kind, kind.get("heads"), distance[None]), 1e-6)
+    close(answer["table"], positions.bias(kind, kind.get("num_heads"), distance[None]), 1e-6)
     (curve,) = answer["curves"]
     first, last = curve["distances"]
     assert (first, last) == (distance.min(), distance.max()) and len(curve["values"]) == last - first + 1
@@ -80,8 +80,8 @@ def test_shaw(daemon):
 
 
 @pytest.mark.parametrize("body", [
-    {"kind": "sinusoidal", "length": 0, "width": 4, "dims": [1]}, {"kind": "alibi", "length": 0, "heads": 2, "dims": [1]},
-    {"kind": "alibi", "length": 2, "heads": 1, "keys": 0, "dims": [0]}, {"kind": "learned", "length": 1, "width": 1, "seed": 0},
+    {"kind": "sinusoidal", "length": 0, "width": 4, "dims": [1]}, {"kind": "alibi", "length": 0, "num_heads": 2, "dims": [1]},
+    {"kind": "alibi", "length": 2, "num_heads": 1, "keys": 0, "dims": [0]}, {"kind": "learned", "length": 1, "width": 1, "seed": 0},
 ])
 def test_empty_axes(daemon, document, body):  # noqa: F811
     schema(document, "PositionsRequest").validate(body)
@@ -105,10 +105,10 @@ def test_decimals_and_text(daemon):
     ({"kind": "sinusoidal", "width": 4}, "invalid_value", "/length", ["needs length"]),
     ({"kind": "sinusoidal", "length": 4, "width": 3}, "invalid_value", "/width", ["even", "3"]),
     ({"kind": "rotary", "length": 4, "width": 3}, "invalid_value", "/width", ["even"]),
-    ({"kind": "sinusoidal", "length": 4, "width": 4, "heads": 2}, "invalid_value", "/heads", ["sinusoidal"]),
+    ({"kind": "sinusoidal", "length": 4, "width": 4, "num_heads": 2}, "invalid_value", "/num_heads", ["sinusoidal"]),
     ({"kind": "learned", "length": 4, "width": 4}, "invalid_value", "/seed", ["seed"]),
-    ({"kind": "alibi", "length": 4}, "invalid_value", "/heads", ["slopes"]),
-    ({"kind": "alibi", "length": 4, "heads": 2, "slopes": [1]}, "shape_mismatch", "/heads", []),
+    ({"kind": "alibi", "length": 4}, "invalid_value", "/num_heads", ["slopes"]),
+    ({"kind": "alibi", "length": 4, "num_heads": 2, "slopes": [1]}, "shape_mismatch", "/num_heads", []),
     ({"kind": "alibi", "length": 4, "slopes": [[1]]}, "shape_mismatch", "/slopes", ["rank 1"]),
     ({"kind": "t5", "length": 4}, "invalid_value", "/table", []),
     ({"kind": "t5", "length": 4, "table": [1, 2]}, "shape_mismatch", "/table", []),
@@ -118,7 +118,7 @@ def test_decimals_and_text(daemon):
     ({"kind": "relative", "length": 4, "table": [[1, 2]]}, "shape_mismatch", "/table", ["odd"]),
     ({"kind": "shaw", "length": 4, "key_table": [[1], [2]]}, "shape_mismatch", "/key_table", ["odd"]),
     ({"kind": "sinusoidal", "length": 4, "width": 4, "dims": [0, 4]}, "invalid_value", "/dims/1", ["4"]),
-    ({"kind": "alibi", "length": 4, "heads": 2, "dims": [2]}, "invalid_value", "/dims/0", ["2"]),
+    ({"kind": "alibi", "length": 4, "num_heads": 2, "dims": [2]}, "invalid_value", "/dims/0", ["2"]),
     ({"kind": "sinusoidal", "length": -1, "width": 4}, "invalid_value", "/length", []),
     ({"kind": "sinusoidal", "length": 1, "widht": 4}, "unknown_field", "/widht", ["width"]),
 ])
@@ -142,7 +142,7 @@ def test_too_large(start):
     {"kind": "shaw", "length": 3000, "keys": 3000, "key_table": [[1], [2], [3]]},
     {"kind": "learned", "length": 8000, "width": 64, "seed": 1},
     {"kind": "rotary", "length": 100000, "width": 64},
-    {"kind": "alibi", "length": 1500, "heads": 3},
+    {"kind": "alibi", "length": 1500, "num_heads": 3},
 ])
 @pytest.mark.parametrize("accept", ["application/json", "application/x-npy", "text/csv"])
 def test_the_deadline_ends_a_table(daemon, body, accept):

@@ -21,7 +21,7 @@ SMALL = {
     "attentions": [*LESSON, "--longest", "6"],
     "bottleneck": [*LESSON, "--longest", "12"],
     "permutation": ["--width", "8", "--permutations", "5"],
-    "extrapolation": ["--trained", "8", "--width", "8", "--heads", "2", "--steps", "20", "--batch-tokens", "128"],
+    "extrapolation": ["--trained", "8", "--width", "8", "--num-heads", "2", "--steps", "20", "--batch-tokens", "128"],
     "sparse": [*LESSON, "--longest", "8", "--tokens", "512"],
     "cost": ["--width", "16", "--longest", "64"],
     "parameters": [],
@@ -248,7 +248,7 @@ def test_heads_have_a_picture_each(found):
 
 
 def test_a_model_of_another_task_is_refused(tmp_path):
-    subprocess.run([BINARY, "train", "--task", "copy", "--steps", "1", "--pairs", "20", "--validation", "5", "--scored", "0", "--width", "8", "--heads", "2",
+    subprocess.run([BINARY, "train", "--task", "copy", "--steps", "1", "--pairs", "20", "--validation", "5", "--scored", "0", "--width", "8", "--num-heads", "2",
                     "--quiet", "--out", tmp_path / "m"], check=True, timeout=120)
     assert "must be trained on the task en-fr" in experiment("heads", "--model", tmp_path / "m", "--out", tmp_path, code=1)
 
@@ -274,7 +274,7 @@ def test_readme_lines(tmp_path, command, answer):
     (["scale", "--widest", "3"], "--widest must be a whole number from 8 to 16384, found 3"),
     (["scale", "--keys", "2.5"], "--keys must be a whole number"),
     (["scale", "--bogus"], "unknown option --bogus"),
-    (["parameters", "--heads", "7"], "--width must be even and a multiple of the heads"),
+    (["parameters", "--num-heads", "7"], "--width must be even and a multiple of the heads"),
 ])
 def test_wrong_options(options, said):
     assert said in experiment(*options, code=2)

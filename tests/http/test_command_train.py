@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from conftest import BINARY, ROOT
+from test_models_kept import rename
 
 TASK = ["--task", "copy", "--symbols", "8", "--shortest", "1", "--longest", "5", "--pairs", "300", "--validation", "40", "--scored", "40",
-        "--width", "16", "--heads", "2", "--steps", "300", "--evaluate-every", "30", "--checkpoint-every", "10", "--batch-tokens", "200",
+        "--width", "16", "--num-heads", "2", "--steps", "300", "--evaluate-every", "30", "--checkpoint-every", "10", "--batch-tokens", "200",
         "--warmup", "10", "--rate", "0.01", "--seed", "5"]
 
 
@@ -86,6 +87,24 @@ def test_resuming_with_other_options_is_refused(tmp_path):
     assert interrupted(signal.SIGKILL, command(model, "--quiet"), checkpoint)[0] == -9
     done = subprocess.run(command(model, "--resume", "--rate", "0.02"), capture_output=True, text=True, timeout=120)
     assert done.returncode == 1 and "other options" in done.stderr
+
+
+def test_a_checkpoint_of_an_older_version_is_resumed(undisturbed, tmp_path):
+    """Older versions called num_heads heads, in the options and in the metadata of the model."""
+    model, checkpoint = tmp_path / "m", tmp_path / "m.checkpoint"
+    assert interrupted(signal.SIGKILL, command(model), checkpoint)[0] == -9
+    rename(checkpoint, b"num_heads", b"heads")
+    refused = subprocess.run(command(model, "--resume", "--num-heads", "4"), capture_output=True, text=True, timeout=120)
+    assert refused.returncode == 1 and "other options" in refused.stderr
+    done = subprocess.run(command(model, "--resume"), capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and "continuing after step" in done.stderr, done.stderr
+    assert model.read_bytes() == undisturbed[0]
+
+
+@pytest.mark.parametrize("what", [["train"], ["experiment", "parameters"]])
+def test_heads_are_counted_by_num_heads(what):
+    done = subprocess.run([BINARY, *what, "--heads", "2"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "here it is called --num-heads" in done.stderr
 
 
 def test_a_terminal_gets_a_bar(tmp_path):

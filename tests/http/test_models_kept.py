@@ -158,3 +158,46 @@ def test_a_replaced_file_is_read_anew(start, tmp_path):
     shutil.copy(EN_FR, tmp_path / "aside")
     (tmp_path / "aside").rename(tmp_path / "mine.safetensors")
     assert service.get("/v1/models/mine").json()["origin"] == "file"
+
+
+# --- files of older versions, which called num_heads heads ---
+
+def rename(path, old, new):
+    """Renames a text in the header of a safetensors file."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = data[8:8 + size].replace(old, new).rstrip()
+    assert header != data[8:8 + size].rstrip()
+    header += b" " * (-len(header) % 8)
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data[8 + size:])
+
+
+def test_an_old_model_file_loads(start, tmp_path):
+    service = start("--models-dir", str(tmp_path))
+    made = make(service, num_heads=4)
+    answer = ask(service, BODY, path(made, "/attention"))
+    assert service.stop() == 0
+    rename(tmp_path / f"{made['id']}.safetensors", b'"num_heads":', b'"heads":')
+    service = start("--models-dir", str(tmp_path))
+    assert service.get(path(made)).json() == made and made["num_heads"] == 4
+    assert ask(service, BODY, path(made, "/attention")) == answer
+
+
+def test_old_jobs_are_restored(start, tmp_path):
+    args = (*PROMPT, "--jobs-dir", str(tmp_path))
+    service = start(*args)
+    job = service.post("/v1/jobs", SHORT).json()
+    other = service.post("/v1/jobs", {"kind": "experiment", "experiment": "parameters", "settings": {"width": 64, "num_heads": 4}}).json()
+    for one in (job, other):
+        eventually(lambda one=one: service.get(job_path(one)).json()["state"] == "done")
+    before = [service.get(job_path(one)).json() for one in (job, other)]
+    assert service.stop() == 0
+    for one in (job, other):
+        file = tmp_path / f"{one['id']}.json"
+        assert '"num_heads":' in file.read_text()
+        file.write_text(file.read_text().replace('"num_heads":', '"heads":'))
+    rename(tmp_path / f"{job['id']}.safetensors", b'"num_heads":', b'"heads":')
+    service = start(*args)
+    assert [service.get(job_path(one)).json() for one in (job, other)] == before
+    assert before[0]["request"]["num_heads"] == 2 and before[1]["request"]["settings"]["num_heads"] == 4
+    assert service.get(path({"id": before[0]["model"]})).status_code == 200

@@ -349,7 +349,7 @@ def test_sinusoidal_map(daemon):
 
 
 @pytest.mark.parametrize("body, panels", [
-    ({"kind": "alibi", "length": 5, "heads": 4}, 4), ({"kind": "rotary", "length": 5, "width": 8}, 2),
+    ({"kind": "alibi", "length": 5, "num_heads": 4}, 4), ({"kind": "rotary", "length": 5, "width": 8}, 2),
     ({"kind": "learned", "length": 5, "width": 3, "seed": 1}, 1),
     ({"kind": "shaw", "length": 4, "key_table": normal(5, 3)}, 3),
     ({"kind": "relative", "length": 4, "table": normal(2, 5)}, 2),

@@ -70,7 +70,7 @@ def by_distance(request, distance):
     if request["kind"] == "shaw":
         table = tensors.read(request["key_table"])
         return table[positions.clipped(table.T, distance)]
-    return positions.bias(request, request.get("heads"), distance[None])
+    return positions.bias(request, request.get("num_heads"), distance[None])
 
 
 def position_tables(request):

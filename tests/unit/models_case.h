@@ -95,7 +95,7 @@ static attn_model_config config_of(const model_case *c, double dropout) {
     config.source_vocabulary = SV;
     config.target_vocabulary = TV;
     config.width = 8;
-    config.heads = 2;
+    config.num_heads = 2;
     config.max_length = 20;
     config.radius = 2;
     config.stride = 3;

@@ -192,7 +192,7 @@ static void test_counts(void **state) {
     config.source_vocabulary = 10000;
     config.target_vocabulary = 8000;
     config.width = 256;
-    config.heads = 8;
+    config.num_heads = 8;
     config.layers = 2;
     attn_model *model;
     size_t bytes;
@@ -226,8 +226,8 @@ static void test_refusals(void **state) {
     REFUSES(source_vocabulary, 3);
     REFUSES(width, 9);
     REFUSES(width, 1 << 20);
-    REFUSES(heads, 3);
-    REFUSES(heads, 0);
+    REFUSES(num_heads, 3);
+    REFUSES(num_heads, 0);
     REFUSES(layers, 9);
     REFUSES(dropout, 1);
     REFUSES(pad, 1);

@@ -85,7 +85,7 @@ static void open_kit(kit *k) {
                      ATTN_OK);
     attn_model_config config = attn_model_defaults();
     config.source_vocabulary = config.target_vocabulary = attn_vocabulary_size(k->words);
-    config.width = 16, config.heads = 2;
+    config.width = 16, config.num_heads = 2;
     assert_int_equal(attn_model_new(&config, 3, true, &k->model, NULL), ATTN_OK);
     assert_int_equal(attn_training_start(k->model, k->arena, &k->state, NULL), ATTN_OK);
     k->options = attn_training_defaults();

@@ -94,7 +94,7 @@ typedef struct attn_model_config {
     /* ids of source and target; required, at least 4 */
     size_t source_vocabulary, target_vocabulary;
     size_t width;        /* D: default 128, even */
-    size_t heads;        /* default 4; divides D */
+    size_t num_heads;    /* default 4; divides D */
     size_t layers;       /* of encoder and of decoder: default 1, at most ATTN_MODEL_LAYERS */
     size_t feed_forward; /* transformer: hidden width of feed-forward; 0 (default): 4 D */
     size_t max_length;   /* longest source or target in tokens, default 512 */
