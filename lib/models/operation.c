@@ -21,8 +21,7 @@ attn_position_kind attn_models_relative(const attn_model_config *c) {
     return kinds[c->positions];
 }
 
-/* Sets the pattern of a configuration's attention. false: it has none. */
-static bool find_pattern(const attn_model_config *c, attn_pattern *out) {
+bool attn_model_pattern(const attn_model_config *c, attn_pattern *out) {
     const int64_t radius = (int64_t)c->radius;
     switch (c->attention) {
     case ATTN_MODEL_LOCAL:
@@ -52,7 +51,7 @@ attn_attend attn_models_attend(const attn_model_config *c, bool across) {
                      .score_width = c->width,
                      .max_distance = c->reach,
                      .dropout = kind == ATTN_SCORE_scaled_dot ? c->dropout : 0};
-    a.has_pattern = find_pattern(c, &a.pattern);
+    a.has_pattern = attn_model_pattern(c, &a.pattern);
     return a;
 }
 

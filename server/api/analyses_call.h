@@ -48,7 +48,7 @@ typedef struct srv_analysis {
     const attn_mask *mask;        /* NULL: no mask */
     const attn_attention *run;    /* NULL: the weights do not come from a run */
     const srv_warnings *warnings; /* they are added to the diagnoses */
-    const srv_labels *labels;
+    const srv_labels *labels;     /* no items: no labels; not NULL */
     attn_measure_options options;
     attn_measures measures;
     attn_pattern_name *patterns;

@@ -43,6 +43,7 @@ static bool wants(const srv_sites_pass *c, const attn_site *site) {
 
 /* Describes an analysis of the layers from site `first` on, with L queries and S keys. */
 static srv_analysis describe(const srv_sites_pass *c, size_t first, size_t L, size_t S) {
+    static const srv_labels none = {0};
     const unsigned items = c->body.analysis;
     const size_t n = layers_of(c, first);
     return (srv_analysis){.req = c->pass.req,
@@ -53,23 +54,17 @@ static srv_analysis describe(const srv_sites_pass *c, size_t first, size_t L, si
                           .S = S,
                           .layers = n,
                           .layered = true,
+                          .labels = &none,
                           .options = attn_measure_defaults()};
 }
 
 /* --- masks --- */
 
-/* Adds the pattern of a model with local or strided attention. */
+/* Adds the pattern of the model's attention, if it has one. */
 static void add_pattern(const attn_model_config *m, attn_mask_spec *spec) {
     attn_mask_layer layer = {.kind = ATTN_LAYER_PATTERN, .where = "attention"};
-    if (m->attention == ATTN_MODEL_LOCAL)
-        layer.pattern = (attn_pattern){.kind = ATTN_PATTERN_LOCAL, .radius = (int64_t)m->radius};
-    else if (m->attention == ATTN_MODEL_STRIDED)
-        layer.pattern = (attn_pattern){.kind = ATTN_PATTERN_STRIDED,
-                                       .stride = (int64_t)m->stride,
-                                       .local = (int64_t)m->radius};
-    else
-        return;
-    spec->layers[spec->count++] = layer;
+    if (attn_model_pattern(m, &layer.pattern))
+        spec->layers[spec->count++] = layer;
 }
 
 /* Makes the mask that the site has for sequence b. *out is NULL if it hides nothing. */

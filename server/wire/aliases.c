@@ -17,12 +17,9 @@
 static const srv_alias of_fields[] = {
     {"q", "query", WHOLE},
     {"q", "row", "row and col name a cell, and k is the k of top-k"},
-    {"queries", "query", WHOLE},
     {"k", "key", WHOLE},
     {"k", "col", "row and col name a cell, and k is the k of top-k"},
-    {"keys", "key", WHOLE},
     {"v", "value", WHOLE},
-    {"values", "value", WHOLE},
     {"values", "attn_mask", "value is the operand of attention"},
     {"x", "query", "self-attention is a request with query alone"},
     {"mask", "attn_mask", BIASES},

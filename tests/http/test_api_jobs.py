@@ -137,7 +137,7 @@ def test_equal_jobs_are_equal_models_and_another_seed_is_another(daemon):
 
 
 def test_one_head_has_no_similarity(daemon):
-    job = post(daemon, TASK | {"heads": 1, "steps": 20, "scored": 0})
+    job = post(daemon, TASK | {"num_heads": 1, "steps": 20, "scored": 0})
     told = [e[2] for e in Events(daemon, job) if e[1] == "progress" and e[2]["evaluated"]]
     assert told and all(t["validation"]["head_similarity"] is None and t["validation"]["loss"] > 0 for t in told)
     assert set(look(daemon, job)["validation"]) == {"loss", "right"}

@@ -36,7 +36,7 @@ def test_labels_belong_to_the_drawn_axes(daemon):
     (HEATMAPS, {"weights": [[0.5, 0.5], [0.1, 0.9]]}, "key", "query"), (MASKS, {"masks": [{"kind": "causal"}], "shape": [4, 4]},
                                                                      "key", "query"),
     (POSITIONS, SINES, "dimension", "position"), (POSITIONS, {"kind": "rotary", "length": 4, "width": 8}, "pair", "position"),
-    (POSITIONS, {"kind": "alibi", "length": 4, "heads": 2}, "key", "query")])
+    (POSITIONS, {"kind": "alibi", "length": 4, "num_heads": 2}, "key", "query")])
 def test_default_labels_of_both_ways_round(daemon, path, body, cols, rows):
     for over, (x, y) in ((False, (cols, rows)), (True, (rows, cols))):
         page = picture(daemon, body | {"figure": {"transpose": over}}, path)

@@ -129,6 +129,8 @@ typedef struct attn_model attn_model;
 attn_status attn_model_new(const attn_model_config *config, uint64_t seed, bool gradients,
                            attn_model **out, attn_error *err);
 void attn_model_free(attn_model *model); /* model may be NULL */
+/* Sets *out to the pattern of the configuration's attention. false: all keys are visible. */
+bool attn_model_pattern(const attn_model_config *config, attn_pattern *out);
 /* Computes the bytes of the model's values (and gradients) without making it. Errors as
  * attn_model_new. */
 attn_status attn_model_bytes(const attn_model_config *config, bool gradients, size_t *out,
