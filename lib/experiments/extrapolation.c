@@ -4,21 +4,22 @@
 #include <math.h>
 #include <string.h>
 
+#include "attn/forms.h"
 #include "attn/rng.h"
 #include "attn/training.h"
 #include "experiments/tagger.h"
 #include "layers/layers.h"
 
-/* TIMES: tested lengths, 1, 2, 4, 8 and 16 times that of training. BATCHES: batches of each
- * test. */
-enum { TIMES = 5, BATCHES = 8 };
+/* TIMES: tested lengths, 1, 2, 4, 8 and 16 times that of training. BATCHES: batches of each test.
+ * HEADS: most heads. */
+enum { TIMES = 5, BATCHES = 8, HEADS = 16 };
 
 static const attn_setting settings[] = {
     {"trained", 24, 32, 8, 512, true, "longest sequence in training"},
     {"back", 3, 3, 1, 8, true, "places to look back"},
     {"symbols", 12, 12, 2, 1000, true, "different symbols"},
     {"width", 32, 64, 8, 512, true, "width of the encoder; a multiple of 8"},
-    {"num_heads", 4, 4, 1, 16, true, "divide the width"},
+    {"num_heads", 4, 4, 1, HEADS, true, "divide the width"},
     {"reach", 16, 16, 1, 512, true, "largest distance of the relative tables"},
     {"steps", 800, 4000, 1, 1e6, true, "batches that each learns from"},
     {"rate", 0.002, 0.002, 1e-6, 1, false, "learning rate"},
@@ -35,6 +36,14 @@ static const attn_column columns[] = {
 
 static const char *const names[ATTN_TAGGER_POSITIONS] = {
     "none (causal mask alone)", "sinusoidal", "learned", "relative bias", "Shaw", "ALiBi"};
+
+/* Percentages of right answers at the trained length and at 8 times that length. */
+typedef struct score {
+    double trained, far;
+} score;
+
+/* An encoder that is right at fewer of the trained places, in percent, has not learnt the task. */
+#define LEARNT 90.0
 
 /* Sequences [B, T] and the symbol expected at each place [B, T]. */
 typedef struct batch {
@@ -154,7 +163,7 @@ static void add_places(attn_lab *lab, attn_picture *p, const char *name, const d
 }
 
 static void try_positions(attn_lab *lab, attn_tagger_positions positions, attn_table *table,
-                          attn_picture *by_length, attn_picture *by_place, double *found) {
+                          attn_picture *by_length, attn_picture *by_place, score *found) {
     attn_tagger t = {.symbols = attn_lab_size(lab, "symbols") + 1,
                      .width = attn_lab_size(lab, "width"),
                      .heads = attn_lab_size(lab, "num_heads"),
@@ -181,13 +190,43 @@ static void try_positions(attn_lab *lab, attn_tagger_positions positions, attn_t
     attn_lab_curve(lab, by_length, 0, names[positions], x, y, TIMES);
     if (!lab->status)
         add_places(lab, by_place, names[positions], places, 4 * trained);
-    *found = lab->status ? 0 : y[3];
+    if (!lab->status)
+        *found = (score){y[0], y[3]};
     attn_parameters_free(t.set);
+}
+
+/* Returns how much of its right answers an encoder keeps at 8 times the trained length, percent. */
+static double kept(const score *s) {
+    return s->trained > 0 ? 100 * s->far / s->trained : 0;
+}
+
+/* Explains why ALiBi has not learnt the task; "" if it has. Where only the penalty counts, a head
+ * of slope m gives the place d back the weight (1 - exp(-m)) exp(-m d), in a long sequence. */
+static const char *explain_alibi(attn_lab *lab, const score *alibi, const score *none) {
+    const size_t heads = attn_lab_size(lab, "num_heads");
+    const double back = attn_lab_number(lab, "back");
+    double slopes[HEADS], there = 0, own = 0;
+    if (alibi->trained >= LEARNT)
+        return "";
+    attn_alibi_slopes(heads, slopes);
+    for (size_t h = 0; h < heads; h++) {
+        const double first = 1 - exp(-slopes[h]), weight = first * exp(-slopes[h] * back);
+        if (weight > there)
+            there = weight, own = first;
+    }
+    return attn_lab_say(
+        lab,
+        " ALiBi does not learn the task: its penalty only grows with the distance, so that it "
+        "prefers every nearer place to the place %.0f back, and random symbols do not show where "
+        "that is. By the penalty alone it gets at most %.1f %% of a head's weight, and the own "
+        "place %.1f %%. At the trained length %.1f %% are right (without positions %.1f %%), but 8 "
+        "times that length keeps %.0f %% of them (without positions %.0f %%).",
+        back, 100 * there, 100 * own, alibi->trained, none->trained, kept(alibi), kept(none));
 }
 
 static void run(attn_lab *lab) {
     const size_t trained = attn_lab_size(lab, "trained");
-    double found[ATTN_TAGGER_POSITIONS] = {0};
+    score found[ATTN_TAGGER_POSITIONS] = {{0, 0}};
     attn_table *table = attn_lab_table(
         lab, attn_lab_say(lab, "Right answers by length; trained on up to %zu places", trained),
         columns, sizeof columns / sizeof *columns, ATTN_TAGGER_POSITIONS);
@@ -205,16 +244,17 @@ static void run(attn_lab *lab) {
     }
     size_t best = 0;
     for (size_t p = 1; p < ATTN_TAGGER_POSITIONS; p++)
-        best = found[p] > found[best] ? p : best;
+        best = found[p].far > found[best].far ? p : best;
     lab->out->closing = attn_lab_say(
         lab,
         "Sequences 8 times as long as in training are answered rightly at %.1f %% of the places "
         "with sinusoidal positions, %.1f %% with learned ones, %.1f %% with a relative bias, "
         "%.1f %% with Shaw's, %.1f %% with ALiBi, %.1f %% with none; by guessing at %.1f %%. What "
-        "carries farthest here: %s.",
-        found[ATTN_TAGGER_SINUSOIDAL], found[ATTN_TAGGER_LEARNED], found[ATTN_TAGGER_RELATIVE],
-        found[ATTN_TAGGER_SHAW], found[ATTN_TAGGER_ALIBI], found[ATTN_TAGGER_NONE],
-        100 / attn_lab_number(lab, "symbols"), names[best]);
+        "carries farthest here: %s.%s",
+        found[ATTN_TAGGER_SINUSOIDAL].far, found[ATTN_TAGGER_LEARNED].far,
+        found[ATTN_TAGGER_RELATIVE].far, found[ATTN_TAGGER_SHAW].far, found[ATTN_TAGGER_ALIBI].far,
+        found[ATTN_TAGGER_NONE].far, 100 / attn_lab_number(lab, "symbols"), names[best],
+        lab->status ? "" : explain_alibi(lab, &found[ATTN_TAGGER_ALIBI], &found[ATTN_TAGGER_NONE]));
 }
 
 const attn_experiment_row attn_experiment_extrapolation = {
