@@ -57,8 +57,14 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     const double longest = 16 * attn_setting_value(about, values, "trained");
     const double tokens = fmax(attn_setting_value(about, values, "batch-tokens"), longest);
     /* For each token: 120 D floats of intermediate results, and its logits. Then the position
-     * tables. 16 bytes for each parameter: value, gradient and two moments. */
+     * tables. 16 bytes for each parameter: value, gradient and two moments. For a token each head
+     * of a layer takes a row of weights and rows of its queries, keys, values and their gradients,
+     * which kernels pad to at least 64 floats. They also pad sequences to 64 places; the shortest
+     * in training have trained / 2. */
+    const double heads = attn_setting_value(about, values, "heads"),
+                 padded = fmax(1, 2 * 64 / attn_setting_value(about, values, "trained"));
     return (size_t)(4 * (tokens * (120 * D + 4 * V) + 16 * longest * D) +
+                    4 * ATTN_TAGGER_LAYERS * tokens * heads * (longest + 6 * 64 * padded) +
                     16 * (30 * D * D + 2 * V * D)) +
            ((size_t)48 << 20);
 }

@@ -234,6 +234,12 @@ def test_positions_have_their_parameters(found):
     assert more == {"sinusoidal": 0, "learned": 128 * 8, "relative bias": 2 * 2 * 33, "Shaw": 2 * 2 * 33 * 4, "ALiBi": 0}
 
 
+def test_memory_is_enough_for_many_heads_and_short_sequences(tmp_path):
+    """It was counted without heads, and without the places that kernels pad sequences to."""
+    experiment("extrapolation", "--steps", "1", "--trained", "8", "--batch-tokens", "2048", "--width", "8", "--heads", "8", "--quiet",
+               "--out", tmp_path)
+
+
 def test_alibi_finds_the_nearest_place_at_any_length(tmp_path):
     """It is no fault of ALiBi's that it misses the place 3 back: the place next to each is found, farther than by any other."""
     run = Found(tmp_path, "extrapolation", ["--trained", "16", "--width", "16", "--steps", "300", "--batch-tokens", "512", "--symbols", "4",
