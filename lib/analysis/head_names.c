@@ -45,7 +45,27 @@ static bool name_uniform(naming *n) {
     return named(n, "uniform");
 }
 
+/* Tells whether the weights of cross-attention lie near the line from the first query and key to the
+ * last. */
+static bool is_aligned(const naming *n) {
+    const attn_head_measures *h = n->head;
+    return h->across && h->aligned >= 0.6 && h->aligned >= 1.5 * h->aligned_uniform;
+}
+
+static bool name_alignment(naming *n) {
+    if (!is_aligned(n))
+        return false;
+    attn_analysis_say(&n->text,
+                      "goes through the keys as the queries go on: %.0f %% of the weight lies near "
+                      "the line from the first query and key to the last, %.3g times as much as "
+                      "evenly spread weight",
+                      100 * n->head->aligned, n->head->aligned / n->head->aligned_uniform);
+    return named(n, "alignment");
+}
+
 static bool name_repeats(naming *n) {
+    if (n->head->across)
+        return false;
     if (stands_out(n, ATTN_INDUCTION, 0.4, ATTN_LIFT)) {
         attn_analysis_say(&n->text,
                           "looks at what followed the same token before: %.0f %% of the "
@@ -118,7 +138,7 @@ static double nearby_uniform(const naming *n) {
 }
 
 static bool name_structural(naming *n) {
-    if (!stands_out(n, ATTN_SAME_KIND, 0.3, ATTN_LIFT))
+    if (n->head->across || !stands_out(n, ATTN_SAME_KIND, 0.3, ATTN_LIFT))
         return false;
     attn_analysis_say(&n->text,
                       "connects tokens of one kind: rows with another of their kind give "
@@ -192,6 +212,8 @@ static void name_rest(naming *n) {
 /* Returns the shape of a head, a category of Kovaleva et al. 2019. They sorted heads by eye; these
  * rules are not theirs. */
 static const char *shape_of(const naming *n) {
+    if (is_aligned(n))
+        return "diagonal";
     size_t c = best_class(n);
     double vertical = c == SIZE_MAX ? 0 : n->head->class_mass[c];
     if (stands_out(n, ATTN_SINK, 0.2, ATTN_LIFT))
@@ -212,9 +234,9 @@ static const char *shape_of(const naming *n) {
 attn_status attn_name_pattern(const attn_head_measures *head, const attn_measure_options *options,
                               attn_arena *arena, attn_pattern_name *out, attn_error *err) {
     naming n = {.head = head, .options = options};
-    if (!(name_uniform(&n) || name_repeats(&n) || name_positional(&n) || name_class(&n) ||
-          name_structural(&n) || name_adjacent(&n) || name_vertical(&n) || name_blocks(&n) ||
-          name_nearly_uniform(&n)))
+    if (!(name_uniform(&n) || name_alignment(&n) || name_repeats(&n) || name_positional(&n) ||
+          name_class(&n) || name_structural(&n) || name_adjacent(&n) || name_vertical(&n) ||
+          name_blocks(&n) || name_nearly_uniform(&n)))
         name_rest(&n);
     attn_pattern_name p = {.name = attn_arena_text(arena, n.name, strlen(n.name)),
                            .shape = shape_of(&n),

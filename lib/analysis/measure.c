@@ -183,6 +183,7 @@ static attn_status count_bytes(attn_measure_plan *p, size_t slots, attn_error *e
     attn_add_array(&work, slots, 1, 1, lane.bytes + sizeof(attn_measure_lane));
     attn_add_array(&work, p->wave + 1, 1, 1, part.bytes);
     attn_add_array(&work, S, 1, 1, sizeof(double));
+    attn_add_array(&work, o->query_tokens ? o->token_batches : 1, 1, 1, sizeof(bool));
     size_t sets = (o->query_tokens ? o->token_batches : 0) +
                   (o->query_kinds ? attn_measure_batches(o->kind_batches) : 0);
     attn_add_array(&work, sets, 1, 1, (p->L + 3 * S) * sizeof(size_t) + sizeof(attn_equals));
@@ -317,12 +318,44 @@ static bool take_tokens(attn_measure_work *w, attn_arena *arena) {
     return true;
 }
 
+/* Returns whether queries and keys are different sequences in the batch entries with these tokens
+ * (attn_measure_options.across). */
+static bool is_across(const attn_measure_plan *p, size_t tokens) {
+    const attn_measure_options *o = p->options;
+    const attn_mask *mask = o->mask && attn_mask_batches(o->mask) ? o->mask : NULL;
+    const size_t b = mask ? tokens % attn_mask_batches(mask) : 0;
+    const int64_t offset = mask ? attn_mask_offset(mask, b) : 0;
+    if (o->across || !p->L || !p->S)
+        return o->across;
+    for (size_t i = 0; o->query_tokens && i < p->L; i++) {
+        const int64_t at = (int64_t)i + offset;
+        if (at < 0 || (uint64_t)at >= p->S ||
+            o->query_tokens[tokens * p->L + i] != o->key_tokens[tokens * p->S + (size_t)at])
+            return true;
+    }
+    size_t lo[2] = {0, 0}, hi[2] = {0, 0};
+    for (size_t end = 0; mask && end < 2; end++)
+        attn_mask_interval(mask, b, end * (p->L - 1), &lo[end], &hi[end]);
+    return !o->query_tokens && p->L != p->S && offset == 0 && lo[0] == lo[1] && hi[0] == hi[1];
+}
+
+static bool take_across(attn_measure_work *w, attn_arena *arena) {
+    const attn_measure_options *o = w->plan->options;
+    const size_t n = o->query_tokens ? o->token_batches : 1;
+    bool *across = attn_arena_zeroed(arena, n, sizeof *across);
+    for (size_t t = 0; across && t < n; t++)
+        across[t] = is_across(w->plan, t);
+    w->across = across;
+    return across != NULL;
+}
+
 static bool take_work(attn_measure_work *w, size_t slots, attn_arena *arena) {
     w->parts = attn_arena_zeroed(arena, w->plan->wave + 1, sizeof *w->parts);
     for (size_t i = 0; w->parts && i <= w->plan->wave; i++)
         if (!take_part(w->plan, arena, &w->parts[i]))
             return false;
-    return w->parts && take_lanes(w, slots, arena) && take_tokens(w, arena);
+    return w->parts && take_lanes(w, slots, arena) && take_tokens(w, arena) &&
+           take_across(w, arena);
 }
 
 static bool take_result(const attn_measure_plan *p, attn_arena *arena, attn_measures *out) {
@@ -359,12 +392,12 @@ static void merge_means(attn_measure_sums *to, const attn_measure_sums *from) {
     attn_mean *const t[] = {&to->entropy,    &to->normalized, &to->perplexity, &to->participation,
                             &to->confidence, &to->saturated,  &to->local,      &to->first,
                             &to->sink_logit, &to->duplicate,  &to->induction,  &to->kin,
-                            &to->own_block,  &to->spread};
+                            &to->own_block,  &to->spread,     &to->aligned};
     const attn_mean *const f[] = {&from->entropy,       &from->normalized, &from->perplexity,
                                   &from->participation, &from->confidence, &from->saturated,
                                   &from->local,         &from->first,      &from->sink_logit,
                                   &from->duplicate,     &from->induction,  &from->kin,
-                                  &from->own_block,     &from->spread};
+                                  &from->own_block,     &from->spread,     &from->aligned};
     for (size_t i = 0; i < sizeof t / sizeof t[0]; i++)
         merge_mean(t[i], f[i]);
 }
@@ -419,6 +452,8 @@ static void finish_head(const attn_measure_plan *p, const attn_measure_part *all
     }
     for (size_t i = 0; i < G * G; i++)
         out->blocks[i] = w->blocks[i] / (double)w->segment_rows[i / G];
+    out->aligned = mean(&w->aligned);
+    out->aligned_uniform = base == out ? mean(&u->aligned) : base->aligned_uniform;
     out->top_count = find_top_keys(p, w, out->top);
 }
 
@@ -461,6 +496,8 @@ attn_status attn_measure_heads(const attn_weight_source *source,
                          plan.H);
     for (size_t i = 0; i <= plan.wave; i++)
         clear_part(&work.parts[i], plan.S);
+    for (size_t i = 0; i < result.count; i++)
+        result.items[i].across = attn_analysis_is_across(&work, result.items[i].batch);
     const size_t total = result.count * plan.pieces;
     for (; !status && work.first < total; work.first += plan.wave) {
         size_t count = total - work.first < plan.wave ? total - work.first : plan.wave;

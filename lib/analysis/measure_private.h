@@ -46,7 +46,7 @@ typedef struct attn_measure_sums {
     uint64_t rows;                 /* rows with s_i > 0 */
     double mass, weighted, looked; /* sums of p, of p |t - j| and of p (t - j) */
     attn_mean entropy, normalized, perplexity, participation, confidence, saturated;
-    attn_mean local, first, sink_logit, duplicate, induction, kin, own_block, spread;
+    attn_mean local, first, sink_logit, duplicate, induction, kin, own_block, spread, aligned;
     double score_max;
     attn_mean diagonal[ATTN_DIAGONALS]; /* [offset + 64] weight at this offset */
     uint64_t peak[ATTN_DIAGONALS]; /* [offset + 64] rows whose largest weight is at this offset */
@@ -88,6 +88,8 @@ typedef struct attn_measure_work {
     const attn_weight_source *source;
     const attn_equals *equals; /* [token_batches]; NULL: no tokens */
     const attn_kin *kin;       /* [kind_batches]; NULL: no kinds */
+    /* [token_batches, or 1 without tokens]: queries and keys are different sequences */
+    const bool *across;
     struct attn_measure_lane *lanes;
     attn_measure_part *parts; /* [wave + 1]; the last one sums up a whole head */
     size_t first;             /* index of the wave's first piece */
@@ -106,6 +108,12 @@ size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t
 
 /* Computes piece w->first + index; called by attn_pool_run. ctx is the attn_measure_work. */
 attn_status attn_analysis_measure_piece(void *ctx, size_t index, size_t lane, attn_error *err);
+
+/* Returns whether queries and keys of a batch entry are different sequences. */
+static inline bool attn_analysis_is_across(const attn_measure_work *w, size_t batch) {
+    const attn_measure_options *o = w->plan->options;
+    return w->across[o->query_tokens ? batch % o->token_batches : 0];
+}
 
 /* Link equal tokens of one batch entry, or tokens of equal kind, in the arena. `offset` is t_i - i.
  * Return false if memory runs out. */

@@ -125,6 +125,19 @@ static void add_local(const attn_measure_line *line, size_t S, size_t radius,
     add(&sums->local, attn_sum(line->p + from, to - from));
 }
 
+/* Adds the mass near the line from the first query and key to the last
+ * (attn_head_measures.aligned). */
+static void add_alignment(const attn_measure_plan *plan, const attn_measure_line *line,
+                          attn_measure_sums *sums) {
+    const double S = (double)plan->S, reach = fmax(1, S / 8);
+    if (plan->L < 2)
+        return;
+    const double at = (double)line->index * (S - 1) / (double)(plan->L - 1);
+    const size_t from = clamp((int64_t)ceil(at - reach), plan->S);
+    const size_t to = clamp((int64_t)floor(at + reach) + 1, plan->S);
+    add(&sums->aligned, attn_sum(line->p + from, to - from));
+}
+
 static void add_tokens(const attn_measure_work *w, size_t batch, const attn_measure_line *line,
                        attn_measure_sums *sums) {
     const attn_measure_options *o = w->plan->options;
@@ -203,6 +216,8 @@ static void add_line(const attn_measure_work *w, size_t batch, const attn_measur
     add_offsets(line, S, best, sums);
     add_local(line, S, plan->options->radius, sums);
     add_tokens(w, batch, line, sums);
+    if (attn_analysis_is_across(w, batch))
+        add_alignment(plan, line, sums);
     add_classes(plan, batch, line, sums);
     for (size_t j = line->from; j < line->to; j++) {
         sums->received[j] += line->p[j];

@@ -183,8 +183,9 @@ static void survey_site(attn_lab *lab, survey *s, const attn_model_outputs *out,
     attn_tensor weights = out->sites[at].weights;
     const size_t H = weights.dims[1], L = weights.dims[2], S = weights.dims[3];
     const attn_weight_source source = {1, H, L, S, false, fetch, &weights};
-    const attn_measure_options options = attn_measure_defaults();
+    attn_measure_options options = attn_measure_defaults();
     attn_measures measures;
+    options.across = out->sites[at].kind == ATTN_SITE_CROSS;
     if (lab->status ||
         !attn_lab_ok(lab, attn_measure_heads(&source, &options, NULL, lab->hooks->control,
                                              lab->scratch, &measures, lab->err)))

@@ -1,9 +1,13 @@
 """The diagnoses of POST /v1/analyses and of `analysis` of /v1/attention: each fires on a crafted case and is silent on
 its neighbour; heads get the names that they deserve."""
+import re
+import subprocess
+
 import numpy as np
 import pytest
 from analyses import RNG, SENTENCE, analysed, attended, chapter, codes, found, heads, softmax, weights
 from api_client import ask
+from conftest import BINARY
 
 
 # --- near-uniform attention and its causes ---
@@ -263,6 +267,79 @@ def test_induction_and_duplicates(daemon):
     assert answer["heads"][0]["measures"]["induction"] > 0.9 > answer["heads"][1]["measures"]["induction"]
     assert [n for n, _ in patterns(daemon, [induction, duplicate], ids={"key": list(range(n))})] == [
         "heterogeneous", "heterogeneous"]
+
+
+ENGLISH = "the cat sat on the mat .".split()
+FRENCH = "le chat s' assit sur le tapis .".split()
+LINKS = [(0, 0), (1, 1), (2, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7)]  # of ENGLISH and FRENCH
+
+
+def linked(S, L, links, share=0.9):
+    """Weights of a target of L words on a source of S words: most of it on the words that belong together."""
+    p = np.full((L, S), 1 / S)
+    for i in range(L):
+        sources = [j for j, at in links if at == i]
+        if sources:
+            p[i] = (1 - share) / S
+            p[i, sources] += share / len(sources)
+    return p
+
+
+def test_a_translation_is_aligned(daemon):
+    """8 x 7 weights, whose last query and key are both a full stop: no head of duplicate tokens."""
+    p = linked(7, 8, LINKS)
+    said = analysed(daemon, p, labels={"query": FRENCH, "key": ENGLISH})["heads"][0]["pattern"]
+    assert (said["name"], said["shape"]) == ("alignment", "diagonal") and "evenly spread" in said["text"]
+    assert patterns(daemon, p) == [("alignment", "diagonal")]  # oblong weights need no labels
+    last = 0.2 / 7 + 0.8 * np.tile(np.eye(7)[6], (8, 1))  # all look at the full stop, its copy in the source
+    assert patterns(daemon, last, labels={"query": FRENCH, "key": ENGLISH})[0][0] == "punctuation"
+    stop = np.full((8, 7), 1 / 7)
+    stop[7] = np.eye(7)[6]
+    assert patterns(daemon, stop, labels={"query": FRENCH, "key": ENGLISH})[0][0] != "duplicate token"
+
+
+def test_the_same_sequence_is_not_aligned(daemon):
+    square, words = shifted(20, 0), [f"w{j}" for j in range(20)]
+    assert patterns(daemon, square, labels={"query": words, "key": words})[0][0] == "current token"
+    assert patterns(daemon, square, labels={"query": words[::-1], "key": words})[0][0] == "alignment"
+    part = shifted(20, 0)[14:]  # the last 6 queries of a decoder, at the positions 14 to 19
+    assert patterns(daemon, part, labels={"query": words[14:], "key": words}, query_offset=14)[0][0] == "current token"
+    causal = np.pad(np.tril(shifted(20, 0)), ((0, 0), (0, 4)))
+    assert patterns(daemon, causal, is_causal=True)[0][0] == "current token"
+
+
+def known_pairs(count):
+    """Sentences of the built-in corpus with their links."""
+    out = subprocess.run([BINARY, "corpus", "--split", "held-out", "--count", str(count), "--longest", "20"], text=True,
+                         capture_output=True, check=True).stdout
+    for line in out.splitlines():
+        english, french, links = (part.split() for part in line.split("\t"))
+        yield english, french, [tuple(map(int, re.split("[-?]", link))) for link in links]
+
+
+def test_known_pairs_are_aligned(daemon):
+    """The known links of 60 sentences have the name, those between shuffled words have not."""
+    names, shuffled = [], []
+    for english, french, links in known_pairs(60):
+        if min(len(english), len(french)) < 6:
+            continue
+        p, order = linked(len(english), len(french), links), RNG(len(names)).permutation(len(english))
+        labels = {"query": french, "key": english}
+        names.append(patterns(daemon, p, labels=labels)[0][0])
+        shuffled.append(patterns(daemon, p[:, order], labels={**labels, "key": [english[j] for j in order]})[0][0])
+    assert len(names) > 30 and names.count("alignment") >= 0.9 * len(names), names
+    assert shuffled.count("alignment") <= 0.1 * len(shuffled), shuffled
+
+
+def test_the_heads_of_the_shipped_model_are_aligned(daemon):
+    names = []
+    for english, french, _ in known_pairs(12):
+        body = {"tokens": english, "target_tokens": french, "sites": "cross", "return": "weights"}
+        site = ask(daemon, body, "/v1/models/en-fr/attention")["sites"][-1]
+        labels = {"query": [*french, "<eos>"], "key": [*english, "<eos>"]}
+        p = np.asarray(site["weights"], float).reshape(-1, *np.shape(site["weights"])[-2:])
+        names += [name for name, _ in patterns(daemon, p, labels={k: v[:n] for (k, v), n in zip(labels.items(), p.shape[1:])})]
+    assert names.count("alignment") >= 0.75 * len(names), names
 
 
 def test_blocks(daemon):

@@ -147,6 +147,11 @@ typedef struct attn_measure_options {
     const uint32_t *query_segments, *key_segments;
     size_t segment_count; /* at most ATTN_SEGMENTS_MOST */
     size_t top_keys;      /* how many of the keys with most mass are listed; default 5 */
+    /* Queries and keys are different sequences, as in cross-attention. false: this is found out for
+     * each batch entry. With tokens they differ if a query's token is not that of key t_i. Without
+     * tokens they differ if L is not S, t_i = i, and the mask shows the first and the last query the
+     * same keys. */
+    bool across;
 } attn_measure_options;
 
 /* Returns the options with their default values. */
@@ -175,6 +180,11 @@ typedef struct attn_head_measures {
     size_t top_count;
     /* Mean over rows of the weight on hidden keys. It is 0 unless a caller gave the weights. */
     double hidden_mass;
+    /* Whether queries and keys are different sequences (attn_measure_options.across). If so and L >
+     * 1: the mean over rows i of the mass on keys within max(1, S / 8) keys of the line i (S - 1) /
+     * (L - 1), and its value under uniform attention. Else NaN. */
+    bool across;
+    double aligned, aligned_uniform;
 } attn_head_measures;
 
 typedef struct attn_measures {
@@ -286,9 +296,13 @@ attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
 /* --- in words --- */
 
 /* What a head looks at, in words. Rules are tried in a fixed order, and the first that fits names
- * the pattern. */
+ * the pattern. "alignment" names cross-attention in which at least 0.6 of the mass lies near the line
+ * from the first query and key to the last (attn_head_measures.aligned), and at least 1.5 times as
+ * much as under uniform attention. Between related sequences, such as a sentence and its
+ * translation, such a head connects the words that belong together. "duplicate token", "induction"
+ * and "structural" name only heads whose queries and keys are the same sequence. */
 typedef struct attn_pattern_name {
-    /* "previous token", "adjacent", "punctuation", a class's name, …; "uniform" for a normalized
+    /* "previous token", "alignment", "punctuation", a class's name, …; "uniform" for a normalized
      * entropy above 0.98; "nearly uniform" above 0.9, if no other rule fits; "heterogeneous" */
     const char *name;
     /* Category of Kovaleva et al. 2019: vertical, diagonal, vertical+diagonal, block or
