@@ -17,7 +17,6 @@ import os
 import platform
 import statistics
 import sys
-import time
 from pathlib import Path
 
 import onnx
@@ -28,6 +27,7 @@ import torch.nn.functional as F
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import tables  # noqa: E402
 from attention_cases import CASES, GRADIENTS, HALF, LONG, OUTPUT, WEIGHTS, ours  # noqa: E402
+from timing import time_calls  # noqa: E402
 
 AVX2 = 1.0, 1.2  # of each row where both sides have AVX2 and no more
 
@@ -50,19 +50,6 @@ def peer(case, seconds):
     run = unfused if case.want == WEIGHTS else fused
     with torch.enable_grad() if grads else torch.inference_mode():
         return time_calls(run, seconds)
-
-
-def time_calls(run, seconds):
-    """Median and smallest milliseconds of a call: of this process's processor time where one thread works."""
-    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
-    times = []
-    run()
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < 3:
-        start = clock()
-        run()
-        times.append(clock() - start)
-    return 1e3 * statistics.median(times), 1e3 * min(times)
 
 
 def onnx_session(case):

@@ -42,11 +42,20 @@ CASES = {
 LONG, HALF = (Case(square(1, length, 64), OUTPUT, FLOATS, FLOATS) for length in (65536, 32768))
 
 
-def ours(case, threads, seconds, isa, driver=DRIVER):
-    """Median and smallest milliseconds, peak megabytes."""
+# Sparse patterns as the driver's kind and two numbers, with the positions on which they are timed (one batch entry,
+# heads of width 64, output only).
+SPARSE = {
+    4096: (8, [("strided", 64, 16), ("block", 64, 0), ("block", 256, 0), ("global", 16, 64), ("local", 64, 0)]),
+    16384: (2, [("strided", 128, 128), ("block", 1024, 0), ("global", 64, 256), ("local", 256, 0)]),
+}
+
+
+def ours(case, threads, seconds, isa, driver=DRIVER, pattern=None):
+    """Median and smallest milliseconds, peak megabytes, share of visible cells."""
     environment = dict(os.environ, **({"ATTN_ISA": isa} if isa else {}))
     done = subprocess.run([str(driver), "--case", ",".join(map(str, (*case.shape, case.want))), "--threads", str(threads),
-                           "--seconds", str(seconds), "--precision", case.precision],
+                           "--seconds", str(seconds), "--precision", case.precision,
+                           *(["--pattern", ",".join(map(str, pattern))] if pattern else [])],
                           env=environment, text=True, capture_output=True)
     if done.returncode:
         sys.exit(f"{driver}: {done.stderr}")

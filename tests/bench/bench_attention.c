@@ -1,12 +1,13 @@
 /* Times one attention case in-process: the C side of `make bench-attention`.
  *
  *   bench_attention --case B,Hq,Hkv,L,S,E,Ev,causal,want --threads n --seconds s
- *                   [--precision fp32|fast|bf16]
+ *                   [--precision fp32|fast|bf16] [--pattern kind,a,b]
  *
- * want: 1 output, 2 weights, 3 both (attention.h's bits); 257 output and gradients. Prints the
- * median and the smallest time in milliseconds, then the peak of resident memory in MB. One thread
- * is timed by the processor's time, so that others on the machine count little; more by the clock.
- */
+ * want: 1 output, 2 weights, 3 both (attention.h's bits); 257 output and gradients.
+ * pattern: local,radius,0; strided,stride,local; block,size,0; global,keys,local. Prints the median
+ * and the smallest time in milliseconds, the peak of resident memory in MB, and the share of visible
+ * cells. One thread is timed by the processor's time, so that others on the machine count little;
+ * more by the clock. */
 #include <attn/attn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,27 @@ typedef struct options {
     size_t B, H, Hkv, L, S, E, Ev, threads;
     int causal, want, precision;
     double seconds;
+    int sparse; /* the operation has the pattern */
+    attn_pattern pattern;
 } options;
+
+static int parse_pattern(const char *text, attn_pattern *p) {
+    char kind[16];
+    long long a, b;
+    if (sscanf(text, "%15[a-z],%lld,%lld", kind, &a, &b) != 3)
+        return 0;
+    if (strcmp(kind, "local") == 0)
+        *p = (attn_pattern){.kind = ATTN_PATTERN_LOCAL, .radius = a};
+    else if (strcmp(kind, "strided") == 0)
+        *p = (attn_pattern){.kind = ATTN_PATTERN_STRIDED, .stride = a, .local = b};
+    else if (strcmp(kind, "block") == 0)
+        *p = (attn_pattern){.kind = ATTN_PATTERN_BLOCK, .size = a};
+    else if (strcmp(kind, "global") == 0)
+        *p = (attn_pattern){.kind = ATTN_PATTERN_GLOBAL, .keys = a, .local = b};
+    else
+        return 0;
+    return 1;
+}
 
 static int parse(int argc, char **argv, options *o) {
     *o = (options){.threads = 1, .seconds = 1};
@@ -36,6 +57,10 @@ static int parse(int argc, char **argv, options *o) {
                 o->precision++;
         } else if (strcmp(argv[i], "--seconds") == 0) {
             o->seconds = strtod(argv[i + 1], NULL);
+        } else if (strcmp(argv[i], "--pattern") == 0) {
+            if (!parse_pattern(argv[i + 1], &o->pattern))
+                return 0;
+            o->sparse = 1;
         }
     }
     return o->B > 0;
@@ -93,6 +118,23 @@ static double time_batch(const attn_inputs *in, const attn_tensor *grad_output, 
     return (milliseconds(o) - start) / (double)batch;
 }
 
+/* The share of the cells that the mask shows. */
+static double kept_share(const attn_inputs *in) {
+    attn_error err = {ATTN_OK, "", ""};
+    attn_attention *a;
+    uint64_t visible = 0;
+    attn_arena *arena = attn_arena_new((size_t)1 << 30);
+    if (!arena || attn_attention_new(in, arena, &a, &err) != ATTN_OK ||
+        attn_mask_visible(attn_attention_mask(a), NULL, &visible, &err) != ATTN_OK) {
+        fprintf(stderr, "bench_attention: %s: %s\n", err.where, err.text);
+        exit(1);
+    }
+    const attn_attention_dims *d = attn_attention_dims_of(a);
+    const double cells = (double)(d->B * d->Hq) * (double)d->L * (double)d->S;
+    attn_arena_free(arena);
+    return (double)visible / cells;
+}
+
 /* Of this program alone: getrusage would count what ran before exec, too. */
 static double peak_megabytes(void) {
     char line[128];
@@ -112,7 +154,7 @@ int main(int argc, char **argv) {
     size_t runs = 0;
     if (!parse(argc, argv, &o)) {
         fprintf(stderr, "usage: bench_attention --case B,Hq,Hkv,L,S,E,Ev,causal,want [--threads n] "
-                        "[--seconds s] [--precision p]\n");
+                        "[--seconds s] [--precision p] [--pattern kind,a,b]\n");
         return 2;
     }
     attn_inputs in = attn_attention_defaults();
@@ -123,6 +165,9 @@ int main(int argc, char **argv) {
     attn_tensor grad_output = random_tensor(o.B, o.H, o.L, o.Ev, 4);
     if (o.causal)
         in.mask.layers[in.mask.count++] = (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL};
+    if (o.sparse)
+        in.mask.layers[in.mask.count++] =
+            (attn_mask_layer){.kind = ATTN_LAYER_PATTERN, .pattern = o.pattern};
     attn_pool *pool = attn_pool_new(o.threads);
     if (!pool)
         return 1;
@@ -133,7 +178,7 @@ int main(int argc, char **argv) {
     while (runs < 1 || (attn_now_ns() < end && runs < MOST_RUNS))
         ms[runs++] = time_batch(&in, &grad_output, &o, pool, batch);
     qsort(ms, runs, sizeof *ms, by_value);
-    printf("%.6f %.6f %.1f\n", ms[runs / 2], ms[0], peak_megabytes());
+    printf("%.6f %.6f %.1f %.6f\n", ms[runs / 2], ms[0], peak_megabytes(), kept_share(&in));
     attn_pool_free(pool);
     attn_free(in.query.data);
     attn_free(in.key.data);
