@@ -443,6 +443,12 @@ static attn_status run_halves(attn_forward *f, attn_pool *pool, attn_arena *aren
                                        attn_forward_strided, f, f->control, err);
     if (status == ATTN_OK)
         status = run_pieces(f, pool, arena, err);
+    if (status == ATTN_OK && f->plan.want & ATTN_WANT_WEIGHTS)
+        status = attn_pool_run(pool, d->B * d->Hq * f->plan.row_blocks, attn_forward_near_weights,
+                               f, f->control, err);
+    if (status == ATTN_OK && f->plan.want & ATTN_WANT_WEIGHTS)
+        status = attn_pool_run(pool, d->B * d->Hq * f->plan.strided.pieces_a_head,
+                               attn_forward_strided_weights, f, f->control, err);
     f->near = NULL;
     return status;
 }
@@ -487,9 +493,10 @@ static attn_status fill_cells(attn_forward *f, attn_stage stage, attn_pool *pool
     if (want & ATTN_WANT_SCORES)
         status = attn_cells_fill(a, &out->stats, stage, false, lanes, pool, f->control,
                                  &out->scores, err);
-    if (status == ATTN_OK && (want & ATTN_WANT_WEIGHTS) && (!f->plan.keeps || any_double(f)))
-        status = attn_cells_fill(a, &out->stats, ATTN_STAGE_PROBS, f->plan.keeps, lanes, pool,
-                                 f->control, &out->weights, err);
+    const bool written = f->plan.keeps || f->plan.strided.units;
+    if (status == ATTN_OK && (want & ATTN_WANT_WEIGHTS) && (!written || any_double(f)))
+        status = attn_cells_fill(a, &out->stats, ATTN_STAGE_PROBS, written, lanes, pool, f->control,
+                                 &out->weights, err);
     if (status == ATTN_OK && (want & ATTN_WANT_WEIGHTS_DROPPED)) {
         status = attn_cells_fill(a, &out->stats, ATTN_STAGE_PROBS, false, lanes, pool, f->control,
                                  &out->weights_dropped, err);

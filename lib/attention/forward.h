@@ -4,7 +4,7 @@
  *   plan.c          decides how the pass is divided into tasks, and counts the cost
  *   forward.c       runs the tasks in the pool, and allocates their memory and the results
  *   forward_rows.c  begins a block before its pass over the keys and ends it afterwards
- *   strided.c       computes the first half of a pass under a strided pattern */
+ *   strided.c       computes the first half of a pass under a strided pattern, and its weights */
 #ifndef ATTN_FORWARD_H
 #define ATTN_FORWARD_H
 
@@ -81,6 +81,11 @@ attn_partial attn_forward_strided_rows(const attn_forward *f, size_t b, size_t h
 /* Task: computes the first half of some rows of head index / plan.strided.pieces_a_head. ctx is the
  * attn_forward, whose keys and values are packed. */
 attn_status attn_forward_strided(void *ctx, size_t index, size_t lane, attn_error *err);
+/* Tasks that compute the weights under a strided pattern after both halves: of block index %
+ * plan.row_blocks of a head, on the keys near its queries, with zeros elsewhere; then those that
+ * attn_forward_strided has visited. */
+attn_status attn_forward_near_weights(void *ctx, size_t index, size_t lane, attn_error *err);
+attn_status attn_forward_strided_weights(void *ctx, size_t index, size_t lane, attn_error *err);
 /* Returns how many cells the first half computes for the heads of batch entry b. */
 double attn_forward_strided_cells(const attn_attention *a, const attn_plan *plan, size_t b);
 

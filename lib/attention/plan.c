@@ -149,7 +149,7 @@ size_t attn_plan_part(const attn_plan *p) {
 
 bool attn_plan_fills(const attn_plan *p) {
     return p->want & (ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED) ||
-           ((p->want & ATTN_WANT_WEIGHTS) && !p->keeps);
+           ((p->want & ATTN_WANT_WEIGHTS) && !p->keeps && !p->strided.units);
 }
 
 void attn_plan_make(const attn_attention_dims *d, unsigned want, size_t slots, attn_plan *p) {

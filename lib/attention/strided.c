@@ -1,4 +1,4 @@
-/* The first half of a pass under a strided pattern (dims.stride > 0).
+/* The first half of a pass under a strided pattern (dims.stride > 0), and its weights.
  *
  * With the pattern, query p sees the keys of its class, j = p mod stride, and the keys near it,
  * |j - p| <= local. No tile of consecutive queries and keys is without a visible cell, so the pass
@@ -9,6 +9,8 @@
  *               of each row.
  *   forward.c   takes blocks of consecutive queries against the keys near them, and then merges
  *               what was stored for these rows.
+ *
+ * Afterwards the weights of both kinds are computed from the statistics of the rows.
  *
  * Row m of a class is query first_row + m * stride, and its key c is key first_key + c * stride. */
 #include <math.h>
@@ -161,14 +163,21 @@ static void edit_row(const attn_attention *a, const class *at, size_t r, size_t 
     k->edit((char *)w->tile + r * k->keys * k->elem, n, &edit);
 }
 
-/* Takes the rows m … m + rows - 1 of a class over the keys c … c + n - 1, which are packed in w. */
-static void visit_tile(const attn_attention *a, const class *at, size_t m, size_t rows, size_t c,
+/* Computes the edited scores of the rows m … m + rows - 1 of a class against the keys c … c + n - 1,
+ * which are packed in w. */
+static void score_tile(const attn_attention *a, const class *at, size_t m, size_t rows, size_t c,
                        size_t n, attn_block_work *w) {
-    const attn_kernels *k = w->kernels;
     const attn_block block = {at->b, at->h, 0, rows};
     attn_block_scores(a, &block, NULL, 0, n, w->query, a->dims.score_width, true, w);
     for (size_t r = 0; r < rows; r++)
         edit_row(a, at, r, m + r, c, n, w);
+}
+
+/* Takes the rows m … m + rows - 1 of a class over the keys c … c + n - 1, which are packed in w. */
+static void visit_tile(const attn_attention *a, const class *at, size_t m, size_t rows, size_t c,
+                       size_t n, attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    score_tile(a, at, m, rows, c, n, w);
     k->softmax(w->tile, rows, n, w->max, w->sum, w->factor);
     k->accumulate(w->acc, w->tile, rows, w->packed_value, 0, n, n, a->dims.Ev, w->factor);
 }
@@ -224,8 +233,11 @@ static void run_rows(const attn_forward *f, const class *at, size_t m, size_t ro
         store(f, at, r, end - r < k->rows ? end - r : k->rows, &l->runs[w].work);
 }
 
-attn_status attn_forward_strided(void *ctx, size_t index, size_t lane, attn_error *err) {
-    const attn_forward *f = ctx;
+typedef void (*rows_task)(const attn_forward *, const class *, size_t, size_t, attn_forward_lane *);
+
+/* Calls `run` for the rows of each unit of task `index`. */
+static attn_status run_units(const attn_forward *f, size_t index, rows_task run,
+                             attn_forward_lane *l, attn_error *err) {
     const attn_strided_plan *p = &f->plan.strided;
     const size_t pieces = p->pieces_a_head, first = index % pieces * p->units_a_piece;
     const size_t last = first + p->units_a_piece, most = f->plan.runs * f->a->kernels->rows;
@@ -234,11 +246,120 @@ attn_status attn_forward_strided(void *ctx, size_t index, size_t lane, attn_erro
         const class at = class_at(f->a, index / pieces, u / p->units_a_class);
         const size_t m = u % p->units_a_class * most;
         if (m < at.rows)
-            run_rows(f, &at, m, at.rows - m < most ? at.rows - m : most, &f->lanes[lane]);
+            run(f, &at, m, at.rows - m < most ? at.rows - m : most, l);
         status = attn_control_check(f->control, err);
     }
     return status;
 }
+
+attn_status attn_forward_strided(void *ctx, size_t index, size_t lane, attn_error *err) {
+    attn_forward *f = ctx;
+    return run_units(f, index, run_rows, &f->lanes[lane], err);
+}
+
+/* --- weights --- */
+
+/* Returns the weights [S] of row i of head (b, h). */
+static char *weights_of(const attn_forward *f, size_t b, size_t h, size_t i) {
+    return (char *)f->out->weights.data + attn_row_index(f->a, b, h, i) * f->a->dims.S * f->elem;
+}
+
+/* Turns n edited scores of the tile's row r, which is row i of head (b, h), into weights in w->line.
+ * Returns false if the row sees no key, or is computed in double. */
+static bool weigh(const attn_forward *f, size_t b, size_t h, size_t i, size_t r, size_t n,
+                  attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    const attn_stats *stats = &f->out->stats;
+    const size_t row = attn_row_index(f->a, b, h, i);
+    if (stats->sum[row] == 0 || stats->kind[row] == ATTN_ROW_DOUBLE)
+        return false;
+    k->weights(w->line, (char *)w->tile + r * k->keys * k->elem, n, stats->max[row],
+               stats->sum[row]);
+    return true;
+}
+
+/* Stores weight j of `line` as an element of the result. */
+static void put(const attn_forward *f, const attn_kernels *k, char *to, const void *line,
+                size_t j) {
+    if (k->elem == f->elem)
+        memcpy(to, (const char *)line + j * k->elem, k->elem);
+    else
+        *(float *)(void *)to = (float)((const double *)line)[j];
+}
+
+attn_status attn_forward_near_weights(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const attn_forward *f = ctx;
+    const attn_attention *a = f->near;
+    const attn_attention_dims *d = &a->dims;
+    const attn_kernels *k = a->kernels;
+    attn_block_work *w = &f->lanes[lane].runs->work;
+    const size_t head = index / f->plan.row_blocks, i = index % f->plan.row_blocks * k->rows;
+    const attn_block block = {head / d->Hq, head % d->Hq, i,
+                              d->L - i < k->rows ? d->L - i : k->rows};
+    size_t ld, lo, hi;
+    const void *q = attn_query_rows(a, block.b, block.h, i, block.rows, k->elem, w->query, &ld);
+    (void)err;
+    memset(weights_of(f, block.b, block.h, i), 0, block.rows * d->S * f->elem);
+    attn_block_begin(a, &block, q, ld, w);
+    attn_block_interval(a, &block, &lo, &hi);
+    for (size_t tile = lo / k->keys * k->keys; tile < hi; tile += k->keys) {
+        size_t from = lo > tile ? lo : tile, to = hi - tile < k->keys ? hi : tile + k->keys;
+        attn_block_narrow(a, &block, k, &from, &to);
+        attn_block_scores(a, &block, f->packed, from, to - from, q, ld, true, w);
+        for (size_t r = 0; r < block.rows; r++) {
+            char *dst = weights_of(f, block.b, block.h, i + r);
+            attn_block_edit(a, &block, r, from, to - from, ATTN_STAGE_BIASED, w);
+            if (weigh(f, block.b, block.h, i + r, r, to - from, w))
+                for (size_t j = from; j < to; j++)
+                    put(f, k, dst + j * f->elem, w->line, j - from);
+        }
+    }
+    return ATTN_OK;
+}
+
+/* Writes the weights of row m of the class on those of the keys c … c + n - 1 that are not near. Its
+ * edited scores are row r of the tile. */
+static void scatter(const attn_forward *f, const class *at, size_t r, size_t m, size_t c, size_t n,
+                    attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    const size_t stride = (size_t)f->a->dims.stride, i = at->first_row + m * stride;
+    size_t lo, hi, from, to;
+    find_keys(f->a, at, m, &lo, &hi, &from, &to);
+    char *dst = weights_of(f, at->b, at->h, i) + at->first_key * f->elem;
+    if (!weigh(f, at->b, at->h, i, r, n, w))
+        return;
+    for (size_t j = c > lo ? c : lo; j < c + n && j < hi; j++)
+        if (j < from || j >= to)
+            put(f, k, dst + j * stride * f->elem, w->line, j - c);
+}
+
+/* Computes the weights of the rows m … m + rows - 1 of a class on the keys of the class. */
+static void weigh_rows(const attn_forward *f, const class *at, size_t m, size_t rows,
+                       attn_forward_lane *l) {
+    const attn_attention *a = f->a;
+    const attn_kernels *k = a->kernels;
+    const size_t end = m + rows, hi = last_key(a, at, m, rows);
+    for (size_t r = m, n = 0; r < end; r += k->rows, n++)
+        load_queries(a, at, r, end - r < k->rows ? end - r : k->rows, &l->runs[n].work);
+    for (size_t c = 0; c < hi; c += k->keys) {
+        const size_t n = hi - c < k->keys ? hi - c : k->keys;
+        load_tile(f, at, c, n, &l->runs->work);
+        for (size_t r = m, b = 0; r < end; r += k->rows, b++) {
+            attn_block_work *w = &l->runs[b].work;
+            const size_t count = end - r < k->rows ? end - r : k->rows;
+            score_tile(a, at, r, count, c, n, w);
+            for (size_t row = 0; row < count; row++)
+                scatter(f, at, row, r + row, c, n, w);
+        }
+    }
+}
+
+attn_status attn_forward_strided_weights(void *ctx, size_t index, size_t lane, attn_error *err) {
+    attn_forward *f = ctx;
+    return run_units(f, index, weigh_rows, &f->lanes[lane], err);
+}
+
+/* --- cost --- */
 
 double attn_forward_strided_cells(const attn_attention *a, const attn_plan *plan, size_t b) {
     const attn_strided_plan *p = &plan->strided;
