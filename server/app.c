@@ -418,6 +418,7 @@ void srv_app_close(srv_app *app) {
     if (app->router)
         srv_router_close(app->router);
     free(app->openapi);
+    free(app->openapi_gzip);
     free(app->router);
     srv_log_free(app->log);
 }

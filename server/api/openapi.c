@@ -10,6 +10,7 @@
 #include "api/openapi_parts.h"
 #include "api/route_fields.h"
 #include "api/schema.h"
+#include "http/coding.h"
 #include "request/shared.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -55,16 +56,21 @@ static void put_examples(srv_json *j, const srv_route *route) {
 
 /* --- the document --- */
 
-/* The media types of answers that have no schema. */
+/* The media types of answers besides JSON. */
 static const struct {
     unsigned accept;
     const char *type;
-    bool text;
+    const char *schema; /* its name among the schemas; NULL: none */
+    bool text;          /* without a schema: the answer is text */
 } media[] = {
-    {SRV_ACCEPT_TEXT, "text/plain", true},   {SRV_ACCEPT_SAFETENSORS, SRV_SAFETENSORS, false},
-    {SRV_ACCEPT_NPY, SRV_NPY, false},        {SRV_ACCEPT_PNG, "image/png", false},
-    {SRV_ACCEPT_SVG, "image/svg+xml", true}, {SRV_ACCEPT_CSV, "text/csv", true},
-    {SRV_ACCEPT_OCTETS, SRV_OCTETS, false},  {SRV_ACCEPT_EVENTS, "text/event-stream", false},
+    {SRV_ACCEPT_TEXT, "text/plain", NULL, true},
+    {SRV_ACCEPT_SAFETENSORS, SRV_SAFETENSORS, "SafetensorsAnswer", false},
+    {SRV_ACCEPT_NPY, SRV_NPY, "NpyAnswer", false},
+    {SRV_ACCEPT_PNG, "image/png", NULL, false},
+    {SRV_ACCEPT_SVG, "image/svg+xml", NULL, true},
+    {SRV_ACCEPT_CSV, "text/csv", NULL, true},
+    {SRV_ACCEPT_OCTETS, SRV_OCTETS, NULL, false},
+    {SRV_ACCEPT_EVENTS, "text/event-stream", NULL, false},
 };
 
 static void put_text(srv_json *j, const char *type) {
@@ -73,6 +79,13 @@ static void put_text(srv_json *j, const char *type) {
 
 static void put_binary(srv_json *j, const char *type) {
     srv_api_raw(j, type, "{}");
+}
+
+static void put_media(srv_json *j, size_t i) {
+    if (media[i].schema)
+        srv_api_schema(j, media[i].type, media[i].schema);
+    else
+        (media[i].text ? put_text : put_binary)(j, media[i].type);
 }
 
 /* Returns the method of a route in lower case. */
@@ -111,7 +124,7 @@ static void put_body(srv_json *j, const srv_route *route) {
     put_examples(j, route);
     srv_json_object_end(j);
     if (route->fields)
-        put_binary(j, SRV_SAFETENSORS);
+        srv_api_schema(j, SRV_SAFETENSORS, "SafetensorsBody");
     else if (srv_api_infers(route))
         put_binary(j, "application/octet-stream");
     srv_json_object_end(j);
@@ -168,7 +181,7 @@ static void put_answer(srv_json *j, const srv_route *route) {
         srv_api_schema(j, "application/json", route->answer);
     for (size_t i = 0; i < COUNT(media); i++)
         if (route->produces & media[i].accept)
-            (media[i].text ? put_text : put_binary)(j, media[i].type);
+            put_media(j, i);
     if (infer)
         put_binary(j, "application/octet-stream");
     srv_json_object_end(j);
@@ -262,23 +275,27 @@ static bool write_document(srv_request *req) {
         "application/problem+json; a null field counts as absent. Equal requests have equal "
         "answers.");
     srv_json_object_end(&j);
-    srv_api_raw(&j, "servers", "[{\"url\":\"/\"}]");
+    srv_api_raw(&j, "servers", "[{\"url\":\".\"}]");
     put_paths(&j, req->app->keys != NULL);
     put_components(&j);
     srv_json_object_end(&j);
     return srv_json_end(&j);
 }
 
-/* Keeps the document for later requests, because writing it takes the HTTP thread ten
- * milliseconds. */
+/* Keeps the document and its gzip form for later requests, because writing them takes the HTTP
+ * thread ten milliseconds. */
 static void keep(srv_app *app, const srv_reply *reply) {
     srv_text *none = NULL, *text = malloc(sizeof *text + reply->size);
-    if (!text)
-        return;
-    text->size = reply->size;
-    memcpy(text->data, reply->body, reply->size);
-    if (!atomic_compare_exchange_strong(&app->openapi, &none, text))
-        free(text);
+    srv_text *gzip = srv_coding_gzip(reply->body, reply->size);
+    if (text) {
+        text->size = reply->size;
+        memcpy(text->data, reply->body, reply->size);
+        if (!atomic_compare_exchange_strong(&app->openapi, &none, text))
+            free(text);
+    }
+    none = NULL;
+    if (gzip && !atomic_compare_exchange_strong(&app->openapi_gzip, &none, gzip))
+        free(gzip);
 }
 
 srv_outcome srv_openapi(srv_request *req) {
@@ -287,5 +304,7 @@ srv_outcome srv_openapi(srv_request *req) {
         srv_reply_set(req, 200, "application/json", text->data, text->size);
     else if (write_document(req))
         keep(req->app, &req->reply);
+    if (req->reply.status == 200)
+        req->reply.gzip = atomic_load(&req->app->openapi_gzip);
     return SRV_DONE;
 }

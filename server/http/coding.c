@@ -2,6 +2,7 @@
  * kilobytes can decode to megabytes. The memory for the decoded body grows as bytes are decoded. */
 #include "http/coding.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -139,11 +140,42 @@ static void weaken_tag(srv_request *req) {
     }
 }
 
+/* Makes the encoded bytes the body of the reply. */
+static void take_encoded(srv_request *req, const char *body, size_t size, bool gzip) {
+    req->reply.body = body;
+    req->reply.size = size;
+    srv_reply_header(req, "Content-Encoding", gzip ? "gzip" : "deflate");
+    weaken_tag(req);
+}
+
+srv_text *srv_coding_gzip(const char *data, size_t size) {
+    z_stream z = {0};
+    srv_text *text = NULL;
+    if (size > UINT32_MAX ||
+        deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        return NULL;
+    const size_t room = deflateBound(&z, (uLong)size);
+    if (room <= UINT32_MAX && (text = malloc(sizeof *text + room))) {
+        z.next_in = (Bytef *)(uintptr_t)data;
+        z.avail_in = (uInt)size;
+        z.next_out = (Bytef *)text->data;
+        z.avail_out = (uInt)room;
+        deflate(&z, Z_FINISH); /* the room suffices for one call */
+        text->size = room - z.avail_out;
+    }
+    deflateEnd(&z);
+    return text;
+}
+
 void srv_coding_encode(srv_exchange *x, size_t most) {
     srv_reply *reply = &x->req.reply;
     srv_coding coding = srv_coding_choose(x->head.accept_encoding);
     z_stream z = {0};
     bool gzip = coding == SRV_GZIP;
+    if (gzip && reply->gzip) {
+        take_encoded(&x->req, reply->gzip->data, reply->gzip->size, true);
+        return;
+    }
     if (reply->pieces || reply->stream || reply->size < WORTH_IT || reply->size > most ||
         !is_worth_it(x) || (!gzip && coding != SRV_DEFLATE) ||
         deflateInit2(&z, LEVEL, Z_DEFLATED, gzip ? GZIP : ZLIB, 8, Z_DEFAULT_STRATEGY) != Z_OK)
@@ -156,10 +188,7 @@ void srv_coding_encode(srv_exchange *x, size_t most) {
         z.next_out = (Bytef *)to;
         z.avail_out = (uInt)room;
         if (deflate(&z, Z_FINISH) == Z_STREAM_END) {
-            reply->body = to;
-            reply->size = room - z.avail_out;
-            srv_reply_header(&x->req, "Content-Encoding", gzip ? "gzip" : "deflate");
-            weaken_tag(&x->req);
+            take_encoded(&x->req, to, room - z.avail_out, gzip);
         }
         attn_arena_shrink(x->req.arena, to, to == reply->body ? reply->size : 0);
     }

@@ -4,6 +4,7 @@
 #define SRV_CODING_H
 
 #include "http/exchange.h"
+#include "request/shared.h"
 
 /* Decodes the body of the request. The decoded body may have at most max_body_bytes bytes and at
  * most max_inflate_ratio times the size of the compressed one. A gzip body may have several
@@ -15,7 +16,13 @@ bool srv_coding_decode(srv_exchange *x);
  *   The client accepts gzip or deflate.
  *   The body is text or a heatmap tile, which are likely to shrink, and is one block of memory.
  *   The body has at least 1 KiB, below which encoding saves nothing, and at most `most` bytes.
- *   Encoding saves at least an eighth. */
+ *   Encoding saves at least an eighth.
+ *
+ * If the reply has its gzip form already, a client that accepts gzip gets that, whatever `most` is.
+ */
 void srv_coding_encode(srv_exchange *x, size_t most);
+/* Encodes a text that is answered again and again, for srv_reply.gzip. The caller frees it by free.
+ * NULL: memory ran out. */
+srv_text *srv_coding_gzip(const char *data, size_t size);
 
 #endif

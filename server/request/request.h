@@ -55,7 +55,8 @@ typedef struct srv_reply {
     size_t size;             /* bytes of the body; of a stream: the bytes sent so far */
     const srv_piece *pieces; /* NULL: the body is not a list of pieces */
     size_t piece_count;
-    srv_stream *stream; /* NULL: the body is not a stream */
+    srv_stream *stream;          /* NULL: the body is not a stream */
+    const struct srv_text *gzip; /* the body as gzip, made earlier; NULL: there is none */
     srv_header headers[SRV_REPLY_HEADERS];
     size_t header_count;
 } srv_reply;

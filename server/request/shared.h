@@ -67,7 +67,8 @@ struct srv_app {
     struct srv_models *models;
     struct srv_jobs *jobs;
     srv_ticker housekeeping;
-    _Atomic(srv_text *) openapi; /* the text of /openapi.json; NULL before the first request */
+    /* the text of /openapi.json, also as gzip; NULL before the first request */
+    _Atomic(srv_text *) openapi, openapi_gzip;
     srv_daemon *data;            /* the port of the service */
     srv_daemon *ops;             /* the operations port; NULL: there is none */
     uint64_t trace_key[2];       /* random numbers from which ids of traces and spans are made */

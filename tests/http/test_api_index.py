@@ -111,6 +111,38 @@ def test_index_as_text(daemon):
 
 # --- openapi ---
 
+def python_of(description):
+    """The indented program in a description."""
+    return "\n".join(line[4:] for line in description.splitlines() if line.startswith("    "))
+
+
+@pytest.mark.parametrize("name", ["SafetensorsBody"])
+def test_the_document_teaches_binary_bodies(daemon, document, name, capsys):
+    program = python_of(document["components"]["schemas"][name]["description"])
+    assert "http://localhost:8080/v1/attention" in program
+    exec(program.replace("http://localhost:8080", daemon.url), {})
+    assert capsys.readouterr().out.split("\n")[0] == "[[1.         0.        ]"
+    content = document["paths"]["/v1/attention"]["post"]["requestBody"]["content"]
+    assert {"$ref": f"#/components/schemas/{name}"} in [kind["schema"] for kind in content.values()]
+
+
+def test_the_document_is_compressed_when_asked(daemon):
+    plain = daemon.get("/openapi.json", headers={"Accept-Encoding": "identity"})
+    for _ in range(2):
+        short = daemon.get("/openapi.json", headers={"Accept-Encoding": "gzip"})
+        assert short.headers["Content-Encoding"] == "gzip" and short.content == plain.content
+        assert int(short.headers["Content-Length"]) * 5 < len(plain.content)
+        assert "Accept-Encoding" in short.headers["Vary"] and short.headers["ETag"] != plain.headers["ETag"]
+    again = daemon.get("/openapi.json", headers={"Accept-Encoding": "gzip", "If-None-Match": short.headers["ETag"]})
+    assert again.status_code == 304
+    assert "Content-Encoding" not in plain.headers
+
+
+def test_the_server_of_the_document_is_relative(document):
+    """Behind a proxy the service may be below a path, so the paths stand beside the document."""
+    assert document["servers"] == [{"url": "."}]
+
+
 def test_the_document_is_valid(document):
     assert document["openapi"].startswith("3.1")
     validate(document)
