@@ -221,6 +221,8 @@ static void write_compared(srv_json *j, const srv_analyses_call *call, size_t b,
 
 static void write_view(srv_json *j, const srv_analyses_call *call, srv_view view,
                        const char *name) {
+    if (call->analysis.as_tensors) /* srv_analyses_cells has written the cells */
+        return;
     srv_json_key(j, name);
     srv_heat_write(j, &call->maps[view], &call->body.heatmap, &call->labels);
 }
@@ -281,8 +283,7 @@ static void write_views(srv_json *j, const srv_analyses_call *call) {
     if (call->views[SRV_VIEW_ROLLOUT]) {
         srv_json_key(j, "rollout");
         srv_json_object(j);
-        srv_json_key(j, "heatmap");
-        srv_heat_write(j, &call->maps[SRV_VIEW_ROLLOUT], &call->body.heatmap, &call->labels);
+        write_view(j, call, SRV_VIEW_ROLLOUT, "heatmap");
         srv_json_key(j, "legend");
         srv_json_string(j, "R_0 = I, R_l = N(mean_h A_l + I) R_(l-1), N divides rows by their sums "
                            "(Abnar and Zuidema 2020, arXiv:2005.00928)");
@@ -345,11 +346,23 @@ static srv_outcome predict(const srv_analyses_call *call) {
     return srv_dry_reply(call->req, &dry);
 }
 
+/* Writes the parts that are tensors in safetensors, except for the measures of heads. */
+static void write_tensors(srv_json *j, const srv_analyses_call *call) {
+    static const char *const names[] = {"comparison.js", "comparison.cosine",
+                                        "comparison.centered_cosine"};
+    srv_analysis_tensors(j, &call->analysis);
+    if (call->compares)
+        srv_analysis_distances(j, &call->analysis, names, call->between);
+    srv_analyses_cells(j, call);
+}
+
 static void answer_json(srv_analyses_call *call) {
     srv_json j;
     srv_json_begin(&j, call->req);
     j.decimals = (int)call->body.decimals;
     srv_json_object(&j);
+    if (call->analysis.as_tensors)
+        write_tensors(&j, call);
     srv_analysis_members(&j, &call->analysis);
     write_views(&j, call);
     srv_warnings_write(&j, &call->warnings);
@@ -357,7 +370,8 @@ static void answer_json(srv_analyses_call *call) {
     srv_json_end(&j);
 }
 
-static void answer_picture(srv_analyses_call *call) {
+/* Replies with one view: a picture, or its cells as CSV or npy. */
+static void answer_view(srv_analyses_call *call) {
     static const srv_view order[] = {SRV_VIEW_DIFFERENCE, SRV_VIEW_GRADIENT, SRV_VIEW_ROLLOUT,
                                      SRV_VIEW_WEIGHTS};
     static const char *const values[] = {"difference", "gradient × attention", "rollout", "weight"};
@@ -375,7 +389,7 @@ static void answer_picture(srv_analyses_call *call) {
                                  .figure = &figure,
                                  .warnings = &call->warnings,
                                  .decimals = (int)call->body.decimals};
-    srv_heat_draw(call->req, &all);
+    srv_heat_reply(call->req, &all);
 }
 
 static void answer_text(srv_analyses_call *call) {
@@ -417,8 +431,8 @@ static srv_outcome analyse(srv_analyses_call *call) {
         srv_heat_problem(req, &err);
         return SRV_DONE;
     }
-    if (srv_draws(req))
-        answer_picture(call);
+    if (srv_draws(req) || (req->accept & SRV_ACCEPT_NPY))
+        answer_view(call);
     else if (srv_reads_text(req))
         answer_text(call);
     else

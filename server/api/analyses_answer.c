@@ -70,17 +70,15 @@ static bool left_out(const srv_analysis *an, unsigned item) {
     return !(an->items & SRV_AN_ALL) && (an->items & item) && lacks(an, item);
 }
 
-/* Returns whether the item is requested and has all its inputs. */
-static bool has(const srv_analysis *an, unsigned item) {
+bool srv_analysis_has(const srv_analysis *an, unsigned item) {
     return (an->items & item) && !lacks(an, item);
 }
 
-static bool shown(const srv_analysis *an, attn_measure m) {
-    return has(an, item_of(m));
+bool srv_analysis_shows(const srv_analysis *an, attn_measure m) {
+    return srv_analysis_has(an, item_of(m));
 }
 
-/* Returns whether the measure is defined for uniform attention. */
-static bool has_uniform(attn_measure m) {
+bool srv_analysis_has_uniform(attn_measure m) {
     return m != ATTN_POSITIONAL_OFFSET && m != ATTN_POSITIONAL_SHARE && m != ATTN_POSITIONAL_MASS &&
            m != ATTN_MEASURE_SCORE_SPREAD && m != ATTN_MEASURE_SCORE_MAX &&
            m != ATTN_SINK_LOGIT_MASS;
@@ -115,7 +113,7 @@ static void write_measures(srv_json *j, const srv_analysis *an, const char *name
     srv_json_key(j, name);
     srv_json_object(j);
     for (attn_measure m = 0; m < ATTN_MEASURES; m++)
-        if (shown(an, m) && (!uniform || has_uniform(m)))
+        if (srv_analysis_shows(an, m) && (!uniform || srv_analysis_has_uniform(m)))
             write_number(j, attn_measure_about(m)->name, values[m]);
     srv_json_object_end(j);
 }
@@ -185,17 +183,21 @@ static void write_head(srv_json *j, const srv_analysis *an, size_t i) {
     const size_t G = an->options.segment_count;
     srv_json_object(j);
     srv_analysis_place(j, an, h->batch, h->head);
-    srv_json_key(j, "rows");
-    srv_json_size(j, h->rows);
+    if (!an->as_tensors) {
+        srv_json_key(j, "rows");
+        srv_json_size(j, h->rows);
+    }
     if (an->patterns)
         write_pattern(j, &an->patterns[i]);
-    write_measures(j, an, "measures", h->values, false);
-    write_measures(j, an, "uniform", h->uniform, true);
-    if (has(an, SRV_AN_CLASSES))
+    if (!an->as_tensors) {
+        write_measures(j, an, "measures", h->values, false);
+        write_measures(j, an, "uniform", h->uniform, true);
+    }
+    if (srv_analysis_has(an, SRV_AN_CLASSES))
         write_classes(j, an, h);
-    if (has(an, SRV_AN_RECEIVED))
+    if (srv_analysis_has(an, SRV_AN_RECEIVED))
         write_top(j, an, h);
-    if (has(an, SRV_AN_BLOCKS))
+    if (srv_analysis_has(an, SRV_AN_BLOCKS) && !an->as_tensors)
         write_square(j, "blocks", h->blocks, G, G);
     srv_json_object_end(j);
 }
@@ -210,9 +212,11 @@ static void write_pairs(srv_json *j, const srv_analysis *an) {
         write_number(j, "mean_js", d->mean_js);
         write_number(j, "mean_cosine", d->mean_cosine);
         write_number(j, "mean_centered_cosine", d->mean_centered);
-        write_square(j, "js", d->js, d->rows, d->cols);
-        write_square(j, "cosine", d->cosine, d->rows, d->cols);
-        write_square(j, "centered_cosine", d->centered, d->rows, d->cols);
+        if (!an->as_tensors) {
+            write_square(j, "js", d->js, d->rows, d->cols);
+            write_square(j, "cosine", d->cosine, d->rows, d->cols);
+            write_square(j, "centered_cosine", d->centered, d->rows, d->cols);
+        }
         srv_json_object_end(j);
     }
     srv_json_array_end(j);
@@ -279,16 +283,16 @@ static void write_legend(srv_json *j, const srv_analysis *an) {
     };
     const bool uses[] = {true,
                          true,
-                         has(an, SRV_AN_CLASSES),
-                         has(an, SRV_AN_RECEIVED),
-                         has(an, SRV_AN_BLOCKS),
-                         has(an, SRV_AN_PAIRS),
-                         has(an, SRV_AN_PAIRS),
-                         has(an, SRV_AN_PAIRS)};
+                         srv_analysis_has(an, SRV_AN_CLASSES),
+                         srv_analysis_has(an, SRV_AN_RECEIVED),
+                         srv_analysis_has(an, SRV_AN_BLOCKS),
+                         srv_analysis_has(an, SRV_AN_PAIRS),
+                         srv_analysis_has(an, SRV_AN_PAIRS),
+                         srv_analysis_has(an, SRV_AN_PAIRS)};
     srv_json_key(j, "legend");
     srv_json_object(j);
     for (attn_measure m = 0; m < ATTN_MEASURES; m++)
-        if (shown(an, m))
+        if (srv_analysis_shows(an, m))
             write_entry(j, attn_measure_about(m));
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (uses[i])
@@ -319,9 +323,9 @@ void srv_analysis_members(srv_json *j, const srv_analysis *an) {
     for (size_t i = 0; i < an->measures.count; i++)
         write_head(j, an, i);
     srv_json_array_end(j);
-    if (has(an, SRV_AN_PAIRS))
+    if (srv_analysis_has(an, SRV_AN_PAIRS))
         write_pairs(j, an);
-    if (has(an, SRV_AN_DIAGNOSES)) {
+    if (srv_analysis_has(an, SRV_AN_DIAGNOSES)) {
         srv_json_key(j, "diagnoses");
         srv_json_array(j);
         for (size_t i = 0; i < an->diagnoses.count; i++)
@@ -349,14 +353,14 @@ static void text_of_head(attn_text *t, const srv_analysis *an, size_t i) {
                       an->patterns[i].text);
     attn_text_add(t, "\n");
     for (attn_measure m = 0; m < ATTN_MEASURES; m++) {
-        if (!shown(an, m) || isnan(h->values[m]))
+        if (!srv_analysis_shows(an, m) || isnan(h->values[m]))
             continue;
         attn_text_add(t, "  %-18s %10.4g", attn_measure_about(m)->name, h->values[m]);
-        if (has_uniform(m) && !isnan(h->uniform[m]))
+        if (srv_analysis_has_uniform(m) && !isnan(h->uniform[m]))
             attn_text_add(t, "   uniform %10.4g", h->uniform[m]);
         attn_text_add(t, "\n");
     }
-    for (size_t c = 0; has(an, SRV_AN_CLASSES) && c < an->options.class_count; c++)
+    for (size_t c = 0; srv_analysis_has(an, SRV_AN_CLASSES) && c < an->options.class_count; c++)
         attn_text_add(t, "  on %-15s %10.4g   uniform %10.4g\n", an->options.classes[c].name,
                       h->class_mass[c], h->class_uniform[c]);
 }
@@ -376,9 +380,9 @@ static void text_of_pairs(attn_text *t, size_t batch, const attn_head_distances 
 void srv_analysis_text(attn_text *t, const srv_analysis *an) {
     for (size_t i = 0; i < an->measures.count; i++)
         text_of_head(t, an, i);
-    for (size_t b = 0; has(an, SRV_AN_PAIRS) && b < an->B; b++)
+    for (size_t b = 0; srv_analysis_has(an, SRV_AN_PAIRS) && b < an->B; b++)
         text_of_pairs(t, b, &an->pairs[b]);
-    for (size_t i = 0; has(an, SRV_AN_DIAGNOSES) && i < an->diagnoses.count; i++)
+    for (size_t i = 0; srv_analysis_has(an, SRV_AN_DIAGNOSES) && i < an->diagnoses.count; i++)
         attn_text_add(t, "\n%s: %s\n", an->diagnoses.items[i].code, an->diagnoses.items[i].text);
     for (unsigned i = 0; 1u << i < SRV_AN_ALL; i++)
         if (left_out(an, 1u << i))

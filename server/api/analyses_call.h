@@ -44,6 +44,7 @@ typedef struct srv_analysis {
     size_t B, H, L, S;            /* shape of the weights; B is layers times batch entries */
     size_t layers;                /* number of layers; 1 if the weights have no layer axis */
     bool layered;                 /* the weights have a layer axis */
+    bool as_tensors;              /* the numbers of heads and pairs are tensors beside the JSON */
     attn_weight_source source;    /* set before srv_analysis_run */
     const attn_mask *mask;        /* NULL: no mask */
     const attn_attention *run;    /* NULL: the weights do not come from a run */
@@ -63,6 +64,19 @@ attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err)
 /* Writes the members heads, pairs, diagnoses, left_out, legend and caveat into a JSON object that
  * the caller has begun. */
 void srv_analysis_members(srv_json *j, const srv_analysis *an);
+/* Writes the numbers that as_tensors takes out of those members: rows, measures.…, uniform.…,
+ * blocks and pairs.… as tensors [B, H, …], or [layers, B, H, …] with a layer axis. */
+void srv_analysis_tensors(srv_json *j, const srv_analysis *an);
+/* Writes three tensors with a distance of each pair of heads, js, cosine and centered cosine. `all`
+ * are those of each batch entry. */
+void srv_analysis_distances(srv_json *j, const srv_analysis *an, const char *const names[3],
+                            const attn_head_distances *all);
+/* Returns whether the item is requested and has all its inputs. */
+bool srv_analysis_has(const srv_analysis *an, unsigned item);
+/* Returns whether the answer has the measure. */
+bool srv_analysis_shows(const srv_analysis *an, attn_measure m);
+/* Returns whether the measure is defined for uniform attention. */
+bool srv_analysis_has_uniform(attn_measure m);
 void srv_analysis_text(attn_text *t, const srv_analysis *an);
 /* Writes the members layer (if there is a layer axis), batch and head. */
 void srv_analysis_place(srv_json *j, const srv_analysis *an, size_t batch, size_t head);
@@ -140,5 +154,7 @@ bool srv_analyses_prepare(srv_analyses_call *call);
 /* Returns the heatmap options of a view. They differ from those of the request: a rollout has only
  * one head, and cells with positive and negative values are pooled by magnitude. */
 attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view view);
+/* Writes the cells of each view as a float32 tensor, and what the cells are as the member `cells`. */
+void srv_analyses_cells(srv_json *j, const srv_analyses_call *call);
 
 #endif

@@ -130,7 +130,8 @@ const srv_field srv_analyses_fields[] = {
 
 /* --- from the body to shapes, mask, options and cost --- */
 
-#define TEXT_OF_PAIR 64.0 /* bytes of text for a pair of heads */
+#define UNPOOLED     ((size_t)1 << 48) /* max_cells of tensors: more cells than any answer has */
+#define TEXT_OF_PAIR 64.0              /* bytes of text for a pair of heads */
 
 static bool read_dims(const srv_scope *scope, const char *name, const attn_tensor *w,
                       attn_attention_dims *d, size_t *layers) {
@@ -394,7 +395,9 @@ static bool read_gradient(srv_analyses_call *call, const srv_scope *scope) {
 
 static bool read_views(srv_analyses_call *call, const srv_scope *scope) {
     srv_analysis *an = &call->analysis;
-    call->views[SRV_VIEW_WEIGHTS] = srv_given(scope, "heatmap") || srv_draws(call->req);
+    const bool npy = call->req->accept & SRV_ACCEPT_NPY;
+    an->as_tensors = call->req->accept & SRV_ACCEPT_SAFETENSORS;
+    call->views[SRV_VIEW_WEIGHTS] = srv_given(scope, "heatmap") || srv_draws(call->req) || npy;
     call->views[SRV_VIEW_DIFFERENCE] = call->compares && call->dims.Hq == call->other_dims.Hq;
     call->views[SRV_VIEW_ROLLOUT] = (an->items & SRV_AN_ROLLOUT) != 0;
     if (call->views[SRV_VIEW_ROLLOUT] && call->dims.L != call->dims.S)
@@ -402,7 +405,11 @@ static bool read_views(srv_analyses_call *call, const srv_scope *scope) {
                           "rollout multiplies layers: expected as many queries as keys, found %zu "
                           "and %zu",
                           call->dims.L, call->dims.S);
-    return srv_heat_options(call->req, &call->body.heatmap, &call->dims, &call->heat);
+    if (!srv_heat_options(call->req, &call->body.heatmap, &call->dims, &call->heat))
+        return false;
+    if ((npy || an->as_tensors) && call->body.heatmap.max_cells == 0)
+        call->heat.max_cells = UNPOOLED;
+    return true;
 }
 
 attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view view) {
@@ -439,7 +446,8 @@ static bool count_views(srv_analyses_call *call, size_t slots) {
                                (2 * (double)d->S + (double)d->Hq * ((double)d->S / 64 + 1));
         all->work_bytes += one.work_bytes + slots * (d->S * 4096 + (4 << 20));
         all->result_bytes += one.result_bytes;
-        call->text += SRV_HEAT_TEXT * (double)one.result_bytes;
+        const bool tensors = call->req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
+        call->text += (tensors ? 1 : SRV_HEAT_TEXT) * (double)one.result_bytes;
     }
     return true;
 }

@@ -210,9 +210,7 @@ static void write_edges(srv_json *j, const attn_heatmap *map) {
     srv_json_array_end(j);
 }
 
-static void write_map(srv_json *j, const attn_heatmap *map, size_t layer_batches,
-                      const srv_heat_input *in) {
-    srv_json_object(j);
+void srv_heat_place(srv_json *j, const attn_heatmap *map, size_t layer_batches) {
     if (layer_batches > 0) {
         srv_json_key(j, "layer");
         srv_json_size(j, map->batch / layer_batches);
@@ -224,6 +222,16 @@ static void write_map(srv_json *j, const attn_heatmap *map, size_t layer_batches
         srv_json_string(j, "mean");
     else
         srv_json_size(j, map->head);
+}
+
+const char *srv_heat_pool(const srv_heat_input *in) {
+    return pools[in->pool];
+}
+
+static void write_map(srv_json *j, const attn_heatmap *map, size_t layer_batches,
+                      const srv_heat_input *in) {
+    srv_json_object(j);
+    srv_heat_place(j, map, layer_batches);
     write_pair(j, "shape", map->shape);
     write_pair(j, "origin", map->origin);
     write_pair(j, "step", map->step);
@@ -254,7 +262,7 @@ void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_inp
         srv_labels_write(j, labels);
     }
     srv_json_key(j, "pool");
-    srv_json_string(j, pools[in->pool]);
+    srv_json_string(j, srv_heat_pool(in));
     srv_json_key(j, "transform");
     srv_json_string(j, srv_transforms[in->transform]);
     srv_json_key(j, "encoding");

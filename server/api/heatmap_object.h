@@ -50,6 +50,9 @@ void srv_heat_problem(srv_request *req, const attn_error *err);
 /* Writes the object `heatmap` of the answer. */
 void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
                     const srv_labels *labels);
+/* Writes the members layer (if layer_batches is not 0), batch and head of a heatmap. */
+void srv_heat_place(srv_json *j, const attn_heatmap *map, size_t layer_batches);
+const char *srv_heat_pool(const srv_heat_input *in); /* the name of the pooling */
 /* Writes the members of `heatmap` into an object that is already open. */
 void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
                       const srv_labels *labels);

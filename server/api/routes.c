@@ -42,7 +42,7 @@ const srv_route srv_routes[] = {
      "Heatmaps of weights from the request", BOTH | SRV_ACCEPT_NPY | SRV_ACCEPT_DRAWN, "Heatmaps"},
     {"POST", "/v1/analyses", SRV_KEYED, SRV_SMALL, srv_analyses, srv_analyses_fields,
      "Analyses: measures and descriptions of heads, comparison of two sets of weights",
-     BOTH | SRV_ACCEPT_DRAWN, "Analyses"},
+     TENSORS | SRV_ACCEPT_DRAWN, "Analyses"},
     {"POST", "/v1/curves", SRV_KEYED, SRV_SMALL, srv_curves, srv_curves_fields,
      "Curves of numbers from the request", BOTH | SRV_ACCEPT_DRAWN, "Curves"},
     RUN_GET("", srv_runs_describe, NULL, "A stored run: shapes, mask, labels, tile levels",
