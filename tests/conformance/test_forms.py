@@ -219,8 +219,14 @@ def test_dry_runs(table):
         wanted, planned = served(body), dry_run(body)["dry_run"]
         assert {n: said["shapes"][n] for n in wanted} == {n: list(x.shape) for n, x in wanted.items()}, seed
         recurrent = ("rnn", "path_length") if wanted["logsumexp"].size else ()  # no rows, no counterpart
-        for name in ("cells", "operations", "parameters", *recurrent):
+        computed = said.get("computed_cells", said["cells"])  # a pattern skips cells, but no visible one
+        if wanted["weights"].size:
+            assert np.count_nonzero(wanted["weights"]) <= computed <= said["cells"], seed
+        for name in ("cells", "parameters", *recurrent):
             assert said[name] == planned[name], (seed, name)
+        assert "pattern" in body or computed == said["cells"], seed
+        per_cell = (planned["operations"] - said["operations"]) / max(said["cells"] - computed, 1)
+        assert per_cell == 0 if computed == said["cells"] else per_cell > 0 and per_cell % 2 == 0, seed
         size = 8 if is_double(body) else 4
         said_bytes = {"with_weights": 0, "without_weights": 0, **said["bytes"]}  # an empty answer names neither
         if not any(tensors.dtype_of(x) == "float64" for x in body.get("projections", {}).values() if is_tensor(x)):
