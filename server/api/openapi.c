@@ -108,6 +108,14 @@ static void put_id(srv_json *j, const srv_route *route) {
     srv_api_text(j, "operationId", id);
 }
 
+/* Returns whether a field of the body is a tensor, so that the route takes npy. */
+static bool has_tensor(const srv_route *route) {
+    const srv_field *f = route->fields;
+    while (f && f->name && f->kind != SRV_TENSOR)
+        f++;
+    return f && f->name;
+}
+
 static void put_body(srv_json *j, const srv_route *route) {
     if (strcmp(route->method, "POST") != 0)
         return;
@@ -123,9 +131,13 @@ static void put_body(srv_json *j, const srv_route *route) {
     srv_api_ref(j, "schemas", route->answer, "Request");
     put_examples(j, route);
     srv_json_object_end(j);
-    if (route->fields)
+    if (route->fields) {
         srv_api_schema(j, SRV_SAFETENSORS, "SafetensorsBody");
-    else if (srv_api_infers(route))
+        srv_api_schema(j, SRV_NPZ, "NpzBody");
+    }
+    if (has_tensor(route))
+        srv_api_schema(j, SRV_NPY, "NpyBody");
+    if (srv_api_infers(route))
         put_binary(j, "application/octet-stream");
     srv_json_object_end(j);
     srv_json_object_end(j);

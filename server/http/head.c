@@ -266,7 +266,8 @@ static void check_body_type(srv_exchange *x) {
     } else if (post && x->match.route->fields && !srv_type_is_body(req->content_type)) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
                     "the body must be JSON (\"Content-Type: application/json\", or none at all) or "
-                    "safetensors (application/vnd.safetensors), found \"%.200s\"",
+                    "binary (application/vnd.safetensors, application/x-npy, application/x-npz), "
+                    "found \"%.200s\"",
                     req->content_type);
         srv_reply_header(req, "Accept-Post", SRV_BODY_TYPES);
         srv_body_refuse(x);

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "request/request.h"
+#include "wire/container.h"
 
 /* The media types of answers, in the order in which types of equal weight are chosen. */
 static const struct {
@@ -27,7 +28,8 @@ static const struct {
 #define KNOWN (sizeof known / sizeof *known)
 
 bool srv_type_is_body(const char *type) {
-    return srv_type_is_json(type) || !strcmp(type, "application/vnd.safetensors");
+    return srv_type_is_json(type) || !strcmp(type, SRV_SAFETENSORS) || !strcmp(type, SRV_NPY) ||
+           !strcmp(type, SRV_NPZ);
 }
 
 bool srv_type_is_json(const char *type) {

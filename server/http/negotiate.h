@@ -7,7 +7,8 @@
 #include <stddef.h>
 
 /* The media types of bodies that srv_decode reads, as the header Accept-Post lists them. */
-#define SRV_BODY_TYPES "application/json, application/vnd.safetensors"
+#define SRV_BODY_TYPES                                                                             \
+    "application/json, application/vnd.safetensors, application/x-npy, application/x-npz"
 bool srv_type_is_body(const char *type);
 
 /* Returns whether a body of this type is read as JSON. That is so for application/json, for no type

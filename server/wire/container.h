@@ -1,5 +1,5 @@
-/* Requests and answers whose tensors are binary data outside of the JSON: safetensors, npy (answers
- * only), and the Open Inference Protocol.
+/* Requests and answers whose tensors are binary data outside of the JSON: safetensors, npy, npz
+ * (requests only), and the Open Inference Protocol.
  *
  * A tensor has the name of the JSON member in whose place it stands: "query", "score.w" for the
  * member "w" of the object "score", "masks.0.attn_mask" for a member of the first object in a list.
@@ -18,6 +18,7 @@ struct srv_field; /* wire/decode.h */
 
 #define SRV_SAFETENSORS "application/vnd.safetensors"
 #define SRV_NPY         "application/x-npy"
+#define SRV_NPZ         "application/x-npz"
 
 /* The first number of a body that is beyond the range of its float type, such as 1e39 for float32.
  * It was read as an infinity. The request is refused for it unless one of its fields allows such
@@ -56,16 +57,29 @@ struct srv_parts {
  * whose data is not aligned are copied. false: a problem is set. */
 bool srv_safetensors_body(srv_request *req, srv_decoded_body *out);
 
+/* Decodes an .npy body, the first tensor field of the table; the query string holds the other
+ * fields. false: a problem is set. */
+bool srv_npy_body(srv_request *req, const struct srv_field *fields, srv_decoded_body *out);
+/* Decodes an .npz body, an archive with an .npy file for each tensor, and the JSON in its member
+ * "request". false: a problem is set. */
+bool srv_npz_body(srv_request *req, srv_decoded_body *out);
+
 /* Stores each tensor in the member of the decoded struct `to` that its name selects. `fields` is
  * the field table of the struct. If the JSON lacks an object that the name goes through, the object
  * is added with its default values. false: a problem is set. */
 bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from,
                         const struct srv_field *fields, void *to);
 
+/* Checks that a tensor of this shape would fit into the request's arena, where an axis of 0 counts
+ * as 1. false: a problem is set. */
+bool srv_tensor_bound(srv_request *req, const attn_named_tensor *t);
 /* Checks that the elements of a boolean tensor are 0 or 1, and copies the data of a tensor if it is
- * not aligned to its elements. false: a problem is set. */
+ * not dense or not aligned to its elements. false: a problem is set. */
 bool srv_tensor_settle(srv_request *req, attn_named_tensor *t);
 
+/* Replaces the data of the tensor by a dense copy in the arena, unless it is dense already. Returns
+ * false if memory ran out. */
+bool srv_tensor_make_dense(srv_request *req, attn_tensor *t);
 /* Adds a tensor to the parts. `path` has depth + 1 names: those of the `depth` objects around the
  * tensor, from outside, and its own. Returns false if memory ran out or the joined name has more
  * than about 250 bytes. */

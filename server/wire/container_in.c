@@ -71,10 +71,9 @@ static bool align(srv_request *req, attn_tensor *t) {
     return true;
 }
 
-/* Checks that a tensor of this shape would fit into the request's arena. An axis of 0 counts as 1,
- * as for tensors in JSON: a tensor of shape [1e12, 0] has no elements, but loops over its first
+/* An axis of 0 counts as 1, as for tensors in JSON: a tensor of shape [1e12, 0] has no elements, but loops over its first
  * axis would run 1e12 times. */
-static bool check_bound(srv_request *req, const attn_named_tensor *t) {
+bool srv_tensor_bound(srv_request *req, const attn_named_tensor *t) {
     size_t bound = attn_dtype_size(t->tensor.dtype);
     for (int i = 0; i < t->tensor.rank; i++)
         if (!attn_size_mul(bound, t->tensor.dims[i] ? t->tensor.dims[i] : 1, &bound))
@@ -83,6 +82,8 @@ static bool check_bound(srv_request *req, const attn_named_tensor *t) {
 }
 
 bool srv_tensor_settle(srv_request *req, attn_named_tensor *t) {
+    if (!srv_tensor_make_dense(req, &t->tensor))
+        return out_of_memory(req);
     return check_booleans(req, t) && align(req, &t->tensor);
 }
 
@@ -97,7 +98,7 @@ bool srv_safetensors_body(srv_request *req, srv_decoded_body *out) {
             out->text = file.metadata[i].text;
     out->size = strlen(out->text);
     for (size_t i = 0; i < file.count; i++)
-        if (!check_bound(req, &file.tensors[i]) || !srv_tensor_settle(req, &file.tensors[i]))
+        if (!srv_tensor_bound(req, &file.tensors[i]) || !srv_tensor_settle(req, &file.tensors[i]))
             return false;
     return true;
 }

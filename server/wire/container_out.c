@@ -35,8 +35,7 @@ static void copy_axis(char **to, const attn_tensor *t, int axis, const char *fro
     }
 }
 
-/* Replaces the data of the tensor by a dense copy, unless it is dense already. */
-static bool make_dense(srv_request *req, attn_tensor *t) {
+bool srv_tensor_make_dense(srv_request *req, attn_tensor *t) {
     if (attn_tensor_is_dense(t))
         return true;
     char *data = attn_arena_take(req->arena, bytes_of(t)), *to = data;
@@ -73,7 +72,7 @@ bool srv_parts_add(srv_request *req, srv_parts *parts, const char *const *path, 
     attn_named_tensor *part = &parts->tensors[parts->count];
     part->name = attn_arena_text(req->arena, name, used);
     part->tensor = *t;
-    if (!part->name || !make_dense(req, &part->tensor))
+    if (!part->name || !srv_tensor_make_dense(req, &part->tensor))
         return false;
     parts->count++;
     return true;

@@ -528,8 +528,8 @@ static bool refuse_empty(srv_request *req, const srv_field *fields) {
     return false;
 }
 
-static bool is_safetensors(const srv_request *req) {
-    return req->content_type && strcmp(req->content_type, SRV_SAFETENSORS) == 0;
+static bool has_type(const srv_request *req, const char *type) {
+    return req->content_type && strcmp(req->content_type, type) == 0;
 }
 
 /* Called if a number beyond its float type was read as an infinity. Returns whether a field of the
@@ -551,6 +551,8 @@ static bool find_body(srv_request *req, const srv_field *fields, srv_decoded_bod
         *out = *req->decoded_body;
         return true;
     }
+    if (has_type(req, SRV_NPY))
+        return srv_npy_body(req, fields, out);
     if (req->query && *req->query) { /* ignoring it would hide the client's mistake */
         srv_problem(req, SRV_BAD_REQUEST, NULL,
                     "the fields of a POST stand in its body; its query string, \"%.64s\", is not "
@@ -558,9 +560,11 @@ static bool find_body(srv_request *req, const srv_field *fields, srv_decoded_bod
                     req->query);
         return false;
     }
-    if (!req->body || (is_empty(req) && !is_safetensors(req)))
-        return refuse_empty(req, fields);
-    return !is_safetensors(req) || srv_safetensors_body(req, out);
+    if (has_type(req, SRV_SAFETENSORS))
+        return req->body ? srv_safetensors_body(req, out) : refuse_empty(req, fields);
+    if (has_type(req, SRV_NPZ))
+        return srv_npz_body(req, out);
+    return (req->body && !is_empty(req)) || refuse_empty(req, fields);
 }
 
 bool srv_decode(srv_request *req, const srv_field *fields, void *out) {

@@ -177,6 +177,10 @@ bool srv_decode(srv_request *req, const srv_field *fields, void *out);
  * parameters like the other fields, without the object's name. false: a problem is set. */
 bool srv_decode_query(srv_request *req, const srv_field *fields, void *out);
 
+/* Turns the query string into the JSON object that srv_decode_query reads, *size bytes and a NUL in
+ * the arena. false: a problem is set. */
+bool srv_query_text(srv_request *req, const srv_field *fields, const char **text, size_t *size);
+
 /* Returns the row whose name is the n bytes at `name`. NULL: there is none. */
 const srv_field *srv_find_field(const srv_field *fields, const char *name, size_t n);
 /* Sets the problem for a name that no row has. It suggests the row that other libraries call so

@@ -22,7 +22,7 @@ typedef struct pair {
 static const srv_field *find(const srv_field *fields, const char *name, const srv_field **object) {
     *object = NULL;
     for (const srv_field *f = fields; f->name; f++)
-        if (f->kind != SRV_OBJECT && strcmp(f->name, name) == 0)
+        if ((f->kind != SRV_OBJECT || (f->accepts & SRV_O_NAME)) && strcmp(f->name, name) == 0)
             return f;
     for (const srv_field *f = fields; f->name; f++)
         for (const srv_field *g = f->kind == SRV_OBJECT ? f->fields : NULL; g && g->name; g++)
@@ -34,11 +34,11 @@ static const srv_field *find(const srv_field *fields, const char *name, const sr
 }
 
 /* Refuses a parameter with the name of an object, because the members of an object are parameters
- * of their own. false: a problem is set. */
+ * of their own; an object that may be written as a name is fine. false: a problem is set. */
 static bool check_object(srv_request *req, const srv_field *fields, const char *name) {
     char pointer[72];
     for (const srv_field *f = fields; f->name; f++) {
-        if (f->kind != SRV_OBJECT || strcmp(f->name, name) != 0)
+        if (f->kind != SRV_OBJECT || (f->accepts & SRV_O_NAME) || strcmp(f->name, name) != 0)
             continue;
         snprintf(pointer, sizeof pointer, "/%.64s", name);
         srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
@@ -155,7 +155,14 @@ static size_t put_pairs(attn_text *t, const srv_request *req, const pair *pairs,
     return written;
 }
 
-bool srv_decode_query(srv_request *req, const srv_field *fields, void *out) {
+static bool has_pairs(const pair *pairs, size_t n, const srv_field *object) {
+    while (n > 0 && pairs[n - 1].object != object)
+        n--;
+    return n > 0;
+}
+
+/* Beside a body (npy) an object without parameters is absent; in a GET its defaults apply. */
+bool srv_query_text(srv_request *req, const srv_field *fields, const char **text, size_t *size) {
     pair pairs[MOST_PAIRS];
     attn_text t = {.arena = req->arena};
     const size_t n = split(req, fields, pairs);
@@ -163,8 +170,9 @@ bool srv_decode_query(srv_request *req, const srv_field *fields, void *out) {
         return false;
     attn_text_add(&t, "{");
     size_t written = put_pairs(&t, req, pairs, n, NULL, 0);
+    const bool post = strcmp(req->method ? req->method : "", "POST") == 0;
     for (const srv_field *f = fields; f->name; f++) {
-        if (f->kind != SRV_OBJECT)
+        if (f->kind != SRV_OBJECT || (post && !has_pairs(pairs, n, f)))
             continue;
         attn_text_add(&t, "%s\"%s\":{", written++ ? "," : "", f->name);
         put_pairs(&t, req, pairs, n, f, 0);
@@ -175,7 +183,15 @@ bool srv_decode_query(srv_request *req, const srv_field *fields, void *out) {
         srv_problem_memory(req, NULL, "no memory is left for the query");
         return false;
     }
-    const srv_decoded_body body = {.text = t.data, .size = t.size};
+    *text = t.data;
+    *size = t.size;
+    return true;
+}
+
+bool srv_decode_query(srv_request *req, const srv_field *fields, void *out) {
+    srv_decoded_body body = {.text = NULL};
+    if (!srv_query_text(req, fields, &body.text, &body.size))
+        return false;
     req->decoded_body = &body;
     bool ok = srv_decode(req, fields, out);
     req->decoded_body = NULL;

@@ -1,8 +1,10 @@
-"""What schemathesis (test_schemathesis.py) must be told: how safetensors bodies look, and, with
-CONSISTENT=1, bodies whose shapes fit together, in place of what the schemas alone would give."""
+"""What schemathesis (test_schemathesis.py) must be told: how safetensors and NumPy's bodies look,
+and, with CONSISTENT=1, bodies whose shapes fit together, in place of what the schemas alone would give."""
+import io
 import json
 import os
 import struct
+import zipfile
 
 import numpy as np
 import schemathesis
@@ -140,7 +142,27 @@ def safetensors(draw):
     return struct.pack("<Q", len(text)) + text + blob
 
 
+@st.composite
+def numpy_file(draw):
+    out = io.BytesIO()
+    np.save(out, np.array(draw(st.lists(st.lists(NUMBERS, min_size=2, max_size=2), min_size=1, max_size=3)), "<f4"))
+    return out.getvalue()
+
+
+@st.composite
+def numpy_archive(draw):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", draw(st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]))) as archive:
+        for name in draw(st.lists(st.sampled_from(["query", "key", "value", "weights"]), min_size=1, max_size=3, unique=True)):
+            archive.writestr(name + ".npy", draw(numpy_file()))
+        if draw(st.booleans()):
+            archive.writestr("request.json", json.dumps({"is_causal": draw(st.booleans())}))
+    return out.getvalue()
+
+
 schemathesis.openapi.media_type("application/vnd.safetensors", safetensors())
+schemathesis.openapi.media_type("application/x-npy", numpy_file())
+schemathesis.openapi.media_type("application/x-npz", numpy_archive())
 schemathesis.openapi.media_type("application/octet-stream", st.binary(max_size=200))
 
 

@@ -116,7 +116,7 @@ def python_of(description):
     return "\n".join(line[4:] for line in description.splitlines() if line.startswith("    "))
 
 
-@pytest.mark.parametrize("name", ["SafetensorsBody"])
+@pytest.mark.parametrize("name", ["SafetensorsBody", "NpyBody", "NpzBody"])
 def test_the_document_teaches_binary_bodies(daemon, document, name, capsys):
     program = python_of(document["components"]["schemas"][name]["description"])
     assert "http://localhost:8080/v1/attention" in program

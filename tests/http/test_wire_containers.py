@@ -201,9 +201,9 @@ def test_empty_rows_are_bounded(daemon):
 
 
 def test_negotiation(daemon):
-    reply = daemon.post("/v1/attention", b"x", headers={"Content-Type": "application/x-npy"})
+    reply = daemon.post("/v1/attention", b"x", headers={"Content-Type": "application/x-hdf5"})
     assert reply.status_code == 415
-    assert reply.headers["Accept-Post"] == "application/json, application/vnd.safetensors"
+    assert reply.headers["Accept-Post"] == "application/json, application/vnd.safetensors, application/x-npy, application/x-npz"
     reply = daemon.post("/v1/attention", qkv(), headers={"Accept": "image/webp"})
     assert reply.status_code == 406 and SAFETENSORS in reply.json()["detail"]
     reply = daemon.post("/v1/attention", qkv(), headers={"Accept": "application/*"})

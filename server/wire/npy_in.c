@@ -1,0 +1,180 @@
+/* Reads bodies of NumPy's formats. An .npy body is the first tensor field of the route, and the
+ * query string holds the other fields. An .npz body is an archive of .npy files, named after the
+ * fields; its member `request` is the JSON with the other fields, as a string array, as bytes, or
+ * as a plain file request.json. */
+#include <stdio.h>
+#include <string.h>
+
+#include <attn/npy.h>
+
+#include "wire/container.h"
+#include "wire/decode.h"
+#include "wire/zip_in.h"
+
+#define REQUEST "request"
+
+/* Sets the problem for an error about a tensor. A malformed file has no JSON pointer, because it is
+ * not JSON; the text names the tensor. */
+static bool refuse(srv_request *req, const char *name, const attn_error *err) {
+    char pointer[280];
+    snprintf(pointer, sizeof pointer, "/%.256s", name);
+    if (err->code == ATTN_EARG)
+        srv_problem(req, SRV_MALFORMED, NULL, "npy: %.100s: %s", name, err->text);
+    else
+        srv_problem(req, err->code == ATTN_EDTYPE ? SRV_DTYPE : SRV_SHAPE, pointer, "%s",
+                    err->text);
+    return false;
+}
+
+static bool read_tensor(srv_request *req, const char *name, const attn_npy *file,
+                        attn_named_tensor *out) {
+    attn_error err = {0};
+    *out = (attn_named_tensor){.name = name};
+    if (attn_npy_tensor(file, &out->tensor, &err))
+        return refuse(req, name, &err);
+    return srv_tensor_bound(req, out) && srv_tensor_settle(req, out);
+}
+
+static bool open_file(srv_request *req, const char *name, const void *data, size_t size,
+                      attn_npy *out) {
+    attn_error err = {0};
+    return !attn_npy_open(data, size, out, &err) || refuse(req, name, &err);
+}
+
+/* --- npy --- */
+
+bool srv_npy_body(srv_request *req, const srv_field *fields, srv_decoded_body *out) {
+    const srv_field *f = fields;
+    attn_named_tensor *tensor = attn_arena_zeroed(req->arena, 1, sizeof *tensor);
+    attn_npy file;
+    const char *text;
+    size_t size;
+    while (f->name && f->kind != SRV_TENSOR)
+        f++;
+    if (!f->name) {
+        srv_problem(req, SRV_MEDIA_TYPE, NULL, "no field of this route is a tensor: send JSON");
+        return false;
+    }
+    if (!tensor) {
+        srv_problem_memory(req, NULL, "The memory of one request does not suffice for its tensor");
+        return false;
+    }
+    if (!open_file(req, f->name, req->body, req->body_size, &file) ||
+        !read_tensor(req, f->name, &file, tensor) || !srv_query_text(req, fields, &text, &size))
+        return false;
+    *out = (srv_decoded_body){.text = text, .size = size, .tensors = tensor, .count = 1};
+    return true;
+}
+
+/* --- npz --- */
+
+static bool refuse_request(srv_request *req) {
+    srv_problem(req, SRV_MALFORMED, NULL,
+                "npz: expected \"request\" to be one string of JSON: str, bytes, or a uint8 array "
+                "of its bytes");
+    return false;
+}
+
+/* Writes a code point as UTF-8 at p and returns the end. NULL: it is no character. */
+static char *put_utf8(char *p, uint32_t c) {
+    if (c == 0 || c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF))
+        return NULL;
+    const int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    static const unsigned char leads[] = {0, 0xC0, 0xE0, 0xF0};
+    *p++ = (char)(unsigned char)(leads[more] | c >> 6 * more);
+    for (int i = more - 1; i >= 0; i--)
+        *p++ = (char)(unsigned char)(0x80 | (c >> 6 * i & 0x3F));
+    return p;
+}
+
+/* Reads text of UTF-32, as NumPy stores str, into *out. Zeros at the end are padding. */
+static bool read_wide(srv_request *req, const attn_npy *file, srv_decoded_body *out) {
+    const unsigned char *from = file->data;
+    size_t n = file->size / 4;
+    char *text = attn_arena_take(req->arena, file->size + 1), *p = text;
+    if (!text) {
+        srv_problem_memory(req, NULL, "The memory of one request does not suffice for its fields");
+        return false;
+    }
+    while (n > 0 && !(from[4 * n - 4] | from[4 * n - 3] | from[4 * n - 2] | from[4 * n - 1]))
+        n--;
+    for (size_t i = 0; i < n && p; i++, from += 4)
+        p = put_utf8(p, (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 |
+                            (uint32_t)from[3] << 24);
+    if (!p)
+        return refuse_request(req);
+    *p = 0;
+    out->text = text;
+    out->size = (size_t)(p - text);
+    return true;
+}
+
+static bool read_bytes(srv_request *req, const char *data, size_t size, srv_decoded_body *out) {
+    while (size > 0 && data[size - 1] == 0) /* the padding of bytes in NumPy */
+        size--;
+    out->text = attn_arena_text(req->arena, data, size);
+    out->size = size;
+    if (!out->text)
+        srv_problem_memory(req, NULL, "The memory of one request does not suffice for its fields");
+    return out->text != NULL;
+}
+
+/* Reads the JSON of the other fields from an array. */
+static bool read_request(srv_request *req, const attn_npy *file, srv_decoded_body *out) {
+    const char kind = file->type[1];
+    size_t width = 0;
+    const bool text = kind == 'U' || kind == 'S';
+    for (const char *p = file->type + 2; text && *p >= '0' && *p <= '9'; p++)
+        width = 10 * width + (size_t)(*p - '0');
+    const bool one = file->rank == 0 || (file->rank == 1 && file->dims[0] == 1);
+    if (kind == 'U' && file->type[0] == '<' && one && file->size % 4 == 0 &&
+        file->size / 4 == width)
+        return read_wide(req, file, out);
+    if (kind == 'S' && one && file->size == width)
+        return read_bytes(req, file->data, file->size, out);
+    if (strcmp(file->type, "|u1") == 0 && file->rank == 1 && file->size == file->dims[0])
+        return read_bytes(req, file->data, file->size, out);
+    return refuse_request(req);
+}
+
+/* Reads a member: a tensor, or the JSON. */
+static bool read_member(srv_request *req, const srv_zip_member *m, srv_decoded_body *out,
+                        attn_named_tensor *tensors) {
+    const size_t n = strlen(m->name);
+    attn_npy file;
+    if (strcmp(m->name, REQUEST ".json") == 0)
+        return read_bytes(req, m->data, m->size, out);
+    if (n <= 4 || strcmp(m->name + n - 4, ".npy") != 0) {
+        srv_problem(req, SRV_MALFORMED, NULL,
+                    "npz: expected members FIELD.npy and request.json, found \"%.100s\"", m->name);
+        return false;
+    }
+    const char *name = attn_arena_text(req->arena, m->name, n - 4);
+    if (!name) {
+        srv_problem_memory(req, NULL, "The memory of one request does not suffice for its tensors");
+        return false;
+    }
+    if (!open_file(req, name, m->data, m->size, &file))
+        return false;
+    if (strcmp(name, REQUEST) == 0)
+        return read_request(req, &file, out);
+    return read_tensor(req, name, &file, &tensors[out->count++]);
+}
+
+bool srv_npz_body(srv_request *req, srv_decoded_body *out) {
+    srv_zip_member *members;
+    size_t count;
+    *out = (srv_decoded_body){.text = "{}", .size = 2};
+    if (!srv_zip_read(req, &members, &count))
+        return false;
+    attn_named_tensor *tensors = attn_arena_zeroed(req->arena, count, sizeof *tensors);
+    if (!tensors) {
+        srv_problem_memory(req, NULL, "The memory of one request does not suffice for its tensors");
+        return false;
+    }
+    out->tensors = tensors;
+    for (size_t i = 0; i < count; i++)
+        if (!read_member(req, &members[i], out, tensors))
+            return false;
+    return true;
+}
