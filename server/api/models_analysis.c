@@ -157,7 +157,9 @@ bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, dou
         double words;
         size_t d[3];
         srv_sites_dims(c, &c->sites[i], d);
-        const srv_analysis an = describe(c, i, d[1], d[2]);
+        const srv_labels alone = {.count = 1}; /* each sequence has an analysis of its own */
+        srv_analysis an = describe(c, i, d[1], d[2]);
+        an.labels = &alone;
         if (!wants(c, &c->sites[i]))
             continue;
         if (!srv_analysis_cost(&an, slots, &one, &words))
