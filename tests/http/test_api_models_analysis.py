@@ -6,7 +6,10 @@ from test_api_models import make, path
 
 TEXTS, TARGETS = ["the red car .", "the car"], ["la voiture rouge .", "la voiture"]
 KINDS = [{}, {"architecture": "transformer", "layers": 3}, {"architecture": "transformer", "layers": 2, "attention": "local", "radius": 1},
-         {"attention": "strided", "radius": 0, "stride": 2}]
+         {"attention": "strided", "radius": 0, "stride": 2}, {"attention": "block", "block_size": 2},
+         {"architecture": "transformer", "layers": 1, "attention": "global", "global_keys": 1, "radius": 1}]
+PATTERNS = {"local": {"kind": "local", "radius": 1}, "strided": {"kind": "strided", "stride": 2, "local": 0},
+            "block": {"kind": "block", "size": 2}, "global": {"kind": "global", "keys": 1, "local": 1}}
 
 
 def same(analysis, other):
@@ -44,10 +47,8 @@ def test_one_call_is_the_analysis_of_the_weights(daemon, document, fields, hide)
         own = [[[[row[:len(cols)] for row in head[:len(rows)]] for head in site["weights"][b]]] for site in weights["sites"] if site["kind"] == kind]
         assert len(own) == layers
         asked = {"weights": own, "labels": {"query": rows, "key": cols}, "is_causal": kind == "decoder"}
-        if fields.get("attention") == "local":
-            asked["pattern"] = {"kind": "local", "radius": 1}
-        elif fields.get("attention") == "strided":
-            asked["pattern"] = {"kind": "strided", "stride": 2, "local": 0}
+        if "attention" in fields:
+            asked["pattern"] = PATTERNS[fields["attention"]]
         if hide and kind != "decoder":
             asked |= {"key_padding_mask": [i not in hide[b] for i in range(len(cols))], "key_padding_semantics": "keep"}
         other = ask(daemon, asked, "/v1/analyses")
