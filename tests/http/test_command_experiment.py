@@ -236,7 +236,7 @@ def test_positions_have_their_parameters(found):
 
 def test_memory_is_enough_for_many_heads_and_short_sequences(tmp_path):
     """It was counted without heads, and without the places that kernels pad sequences to."""
-    experiment("extrapolation", "--steps", "1", "--trained", "8", "--batch-tokens", "2048", "--width", "8", "--heads", "8", "--quiet",
+    experiment("extrapolation", "--steps", "1", "--trained", "8", "--batch-tokens", "2048", "--width", "8", "--num-heads", "8", "--quiet",
                "--out", tmp_path)
 
 
