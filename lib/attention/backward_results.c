@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attention/backward.h"
+#include "attention/encodings.h"
 #include "kernels/gemm.h"
 
 static attn_status no_memory(attn_error *err) {
@@ -455,6 +456,18 @@ static attn_status back_through(const attn_backward *g, side *s, attn_arena *are
     return s->map->rank ? map_back(g, s, arena, out, err) : ATTN_OK;
 }
 
+static attn_encoding_rows encoded_rows(const attn_backward *g, const side *s) {
+    const attn_attention_dims *d = &g->a->dims;
+    return (attn_encoding_rows){.grads = s->grads,
+                                .elem = g->k->elem,
+                                .heads = s->heads,
+                                .stored = s->rows,
+                                .first = s->query ? 0 : d->past,
+                                .rows = s->query ? d->L : d->S - d->past,
+                                .width = s->width,
+                                .queries = s->query};
+}
+
 static attn_status accumulate_gradients(const attn_backward *g, attn_arena *arena,
                                         attn_gradients *out, attn_error *err) {
     attn_attention *a = g->a;
@@ -506,6 +519,11 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_arena *aren
         status = accumulate_keys(g, &k, key, &out->past_key, &in->past_key, arena, err);
     if (status == ATTN_OK)
         status = accumulate_keys(g, &v, value, &out->past_value, &in->past_value, arena, err);
+    if (status == ATTN_OK && in->position.kind == ATTN_POSITION_LEARNED)
+        status = attn_encodings_collect(
+            a,
+            (attn_encoding_rows[]){encoded_rows(g, &q), encoded_rows(g, &k), encoded_rows(g, &v)},
+            3, arena, &out->table, err);
     return status;
 }
 

@@ -20,6 +20,9 @@ enum {
  * groups, each of which is a task, this division gains nothing. */
 enum { PART_KEYS = 4096, ENOUGH_PIECES = 64 };
 
+/* Time of a sine or a cosine in floating-point operations. */
+#define ENCODING_OPERATIONS 32.0
+
 /* Most floating-point operations of a task with several blocks: about 1 ms with a fast kernel
  * table. If the blocks go over the keys together, it may have ABREAST_OPERATIONS, 20 to 60 ms. */
 #define PIECE_OPERATIONS   1e8
@@ -222,6 +225,10 @@ static bool count_operation(const attn_attention_dims *d, const attn_kernels *k,
     attn_area_take(area, d->B, OFFSETS * sizeof(ptrdiff_t));
     attn_area_take(area, d->Hq, sizeof(double));
     attn_area_take(area, d->positions, sizeof(double));
+    if (d->encoded) {
+        attn_area_take(area, d->encoded, attn_dtype_size(d->result));
+        attn_area_take(area, 9 * sizeof(double), d->Hq * (d->E + d->Ek + d->Ev)); /* lines */
+    }
     attn_area_take(area, 1, OPERATION_PIECES * ATTN_ALIGN);
     if (!d->transforms)
         return true;
@@ -266,7 +273,8 @@ attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, siz
     if (!attn_plan_count(&plan, &bytes) || !count_operation(d, plan.kernels, &operation) ||
         operation.overflow || !attn_size_add(bytes.work, operation.used, &c.work_bytes))
         return attn_fail(err, ATTN_ELIMIT, "query", "more bytes than can be counted");
-    c.operations = c.cells * 2 * ((double)d->score_width + (double)d->Ev);
+    c.operations = c.cells * 2 * ((double)d->score_width + (double)d->Ev) +
+                   ENCODING_OPERATIONS * (double)d->encoded;
     c.result_bytes = bytes.results;
     c.fallback_bytes = bytes.fallback;
     *out = c;

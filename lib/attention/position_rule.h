@@ -65,11 +65,4 @@ void attn_rotary_angles(const attn_position *p, size_t width, double position, d
 void attn_rotary_rotate(const attn_position *p, size_t width, void *row, size_t elem,
                         const double *cosines, const double *sines);
 
-/* Sets *out to x [.., L, D] plus the sinusoidal encoding of the position of each row. If `queries`,
- * row i has position i + query_offset; else row j is a key or value with position past + j.
- * `projected` has the shapes of the operation after the projections, without data, and the mask
- * specification with the query_offset. *out is in the arena. */
-attn_status attn_add_positions(const attn_inputs *projected, bool queries, const attn_tensor *x,
-                               attn_arena *arena, attn_tensor *out, attn_error *err);
-
 #endif

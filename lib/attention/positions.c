@@ -265,6 +265,10 @@ attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *
         return new_shaw(a, arena, err);
     case ATTN_POSITION_ROTARY:
         return check_rotary(a, err);
+    case ATTN_POSITION_SINUSOIDAL:
+        return ATTN_OK;
+    case ATTN_POSITION_LEARNED:
+        return check_finite(&a->in.position.table, "position/table", err);
     }
     return attn_fail(err, ATTN_EARG, "position/kind", "unknown kind of position");
 }

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/position_rule.h"
+#include "attention/encodings.h"
 #include "base/view.h"
 #include "kernels/gemm.h"
 
@@ -99,6 +99,38 @@ static attn_status check_output(const attn_inputs *in, const attn_projections *p
     return ATTN_OK;
 }
 
+/* Returns the positions that are added before the projections. */
+static attn_position encodings_of(const attn_inputs *in, const attn_projections *p) {
+    if (p->add_positions)
+        return (attn_position){.kind = ATTN_POSITION_SINUSOIDAL};
+    return attn_position_encodes(in->position.kind) ? in->position
+                                                    : (attn_position){.kind = ATTN_POSITION_NONE};
+}
+
+static const char *asked_by(const attn_projections *p, const attn_position *encodings) {
+    return p->add_positions                           ? "projections/add_positions"
+           : encodings->kind == ATTN_POSITION_LEARNED ? "position/table"
+                                                      : "position/kind";
+}
+
+static attn_status check_encodings(const attn_inputs *in, const attn_projections *p,
+                                   const part parts[3], attn_error *err) {
+    const attn_position e = encodings_of(in, p);
+    const size_t past = in->past_key.rank >= 2 ? in->past_key.dims[in->past_key.rank - 2] : 0;
+    attn_status status = ATTN_OK;
+    if (p->add_positions && attn_position_encodes(in->position.kind))
+        return attn_fail(err, ATTN_EARG, "projections/add_positions",
+                         "position adds encodings already; leave out one of the two");
+    for (int i = 0; i < 3 && e.kind != ATTN_POSITION_NONE && status == ATTN_OK; i++) {
+        const attn_tensor *t = parts[i].t;
+        size_t positions = 0;
+        if (i > 0 && !attn_size_add(past, t->dims[t->rank - 2], &positions))
+            return too_large(err);
+        status = attn_encoding_check(&e, asked_by(p, &e), t, positions, err);
+    }
+    return status;
+}
+
 attn_status attn_projections_shape(const attn_inputs *in, const attn_projections *p,
                                    attn_inputs *out, size_t *parameters, attn_error *err) {
     part parts[3];
@@ -115,6 +147,10 @@ attn_status attn_projections_shape(const attn_inputs *in, const attn_projections
     parts_of(in, p, parts);
     for (int i = 0; i < 3 && status == ATTN_OK; i++)
         status = check_part(&parts[i], to[i], parameters, err);
+    if (status == ATTN_OK)
+        status = check_encodings(in, p, parts, err);
+    if (attn_position_encodes(in->position.kind))
+        projected.position = (attn_position){.kind = ATTN_POSITION_NONE};
     projected.layout = ATTN_BLD;
     projected.num_heads = p->num_heads;
     projected.num_kv_heads = p->num_kv_heads ? p->num_kv_heads : p->num_heads;
@@ -152,8 +188,22 @@ static bool add_draws(const attn_projections *p, attn_cost *c) {
     return true;
 }
 
+/* Adds the bytes of gradients of learned positions: a gradient of each input, and the sums of the
+ * table beside its gradient, with 8 bytes for each element. */
+static bool add_table(const attn_position *encodings, const part parts[3], attn_cost *c) {
+    size_t n, bytes, all = 0;
+    for (int i = 0; i < 3; i++)
+        if (!attn_tensor_count(parts[i].t, &n) || !attn_size_add(all, n, &all))
+            return false;
+    return encodings->kind != ATTN_POSITION_LEARNED ||
+           (attn_tensor_count(&encodings->table, &n) && attn_size_add(all, n, &all) &&
+            attn_size_add(all, n, &all) && attn_size_mul(all, sizeof(double), &bytes) &&
+            attn_size_add(c->work_bytes, bytes + 5 * ATTN_ALIGN, &c->work_bytes));
+}
+
 attn_status attn_projections_cost(const attn_inputs *in, const attn_projections *p, attn_cost *out,
                                   attn_error *err) {
+    const attn_position encodings = encodings_of(in, p);
     attn_cost c = {.cells = 0};
     attn_inputs projected;
     part parts[3];
@@ -166,14 +216,14 @@ attn_status attn_projections_cost(const attn_inputs *in, const attn_projections 
         const size_t D = parts[i].t->dims[parts[i].t->rank - 1];
         if (!attn_dense_rows(parts[i].t, &rows) || !add_cost(&c, rows, D,
                                                              parts[i].w->rank ? parts[i].w->dims[0]
-                                                             : p->add_positions ? D
-                                                                                : 0))
+                                                             : encodings.kind ? D
+                                                                              : 0))
             return too_large(err);
     }
     if (p->w_o.rank && (!attn_dense_rows(&in->query, &rows) ||
                         !add_cost(&c, rows, p->w_o.dims[1], p->w_o.dims[0])))
         return too_large(err);
-    if (!add_draws(p, &c))
+    if (!add_draws(p, &c) || !add_table(&encodings, parts, &c))
         return too_large(err);
     *out = c;
     return ATTN_OK;
@@ -244,12 +294,16 @@ attn_status attn_projections_apply(const attn_inputs *in, const attn_projections
     attn_inputs projected, shapes;
     attn_status status = attn_projections_shape(in, p, &shapes, NULL, err);
     attn_tensor *const to[3] = {&projected.query, &projected.key, &projected.value};
+    attn_encoding e = {.position = encodings_of(in, p)};
+    e.where = asked_by(p, &e.position);
     parts_of(in, p, parts);
     projected = shapes;
+    if (status == ATTN_OK && e.position.kind != ATTN_POSITION_NONE)
+        status = attn_encoding_open(&shapes, arena, &e, err);
     for (int i = 0; i < 3 && status == ATTN_OK; i++) {
         attn_tensor x = *parts[i].t;
-        if (p->add_positions)
-            status = attn_add_positions(&shapes, i == 0, parts[i].t, arena, &x, err);
+        if (e.position.kind != ATTN_POSITION_NONE)
+            status = attn_encode(&e, i == 0, parts[i].t, arena, &x, err);
         *to[i] = x;
         if (status == ATTN_OK && parts[i].w->rank)
             status = multiply(&x, parts[i].w, parts[i].b, pool, control, arena, to[i], err);
@@ -390,6 +444,42 @@ static void add_all(attn_tensor *to, const attn_tensor *from) {
             ((double *)to->data)[i] += ((const double *)from->data)[i];
 }
 
+/* One input of the backward pass of W_q, W_k and W_v. */
+typedef struct back {
+    const attn_tensor *x, *w, *b, *dy;
+    attn_tensor *dx, *dw, *db;
+} back;
+
+/* Computes the gradients of one input and its projection, and adds that of learned positions to
+ * `sums` (NULL: there are none). */
+static attn_status back_part(const back *p, const attn_encoding *e, bool queries, double *sums,
+                             attn_arena *arena, attn_error *err) {
+    attn_tensor x = *p->x, own = *p->dy;
+    attn_status status = ATTN_OK;
+    if (!p->w->rank && !sums) {
+        add_all(p->dx, p->dy);
+        return ATTN_OK;
+    }
+    if (e->position.kind != ATTN_POSITION_NONE && p->w->rank)
+        status = attn_encode(e, queries, p->x, arena, &x, err);
+    if (status == ATTN_OK && sums && p->w->rank)
+        status = attn_dense_zeros(p->x, p->dy->dtype, arena, &own, err);
+    if (status == ATTN_OK && p->w->rank)
+        status = backward(&x, p->w, p->b, p->dy, arena, sums ? &own : p->dx, p->dw, p->db, err);
+    if (status != ATTN_OK || !sums)
+        return status;
+    attn_encode_backward(e, queries, &own, sums);
+    add_all(p->dx, &own);
+    return ATTN_OK;
+}
+
+/* Takes the sums of the table of learned positions. */
+static double *new_sums(const attn_position *encodings, attn_arena *arena) {
+    size_t n;
+    return attn_tensor_count(&encodings->table, &n) ? attn_arena_zeroed(arena, n, sizeof(double))
+                                                    : NULL;
+}
+
 attn_status attn_projections_backward(const attn_inputs *in, const attn_projections *p,
                                       const attn_gradients *inner, attn_arena *arena,
                                       attn_gradients *out, attn_projection_gradients *into,
@@ -400,10 +490,7 @@ attn_status attn_projections_backward(const attn_inputs *in, const attn_projecti
     const attn_tensor *const key = in->key.rank ? &in->key : &in->query;
     const attn_tensor *const value = in->value.rank ? &in->value : key;
     attn_tensor *const to_key = in->key.rank ? &g.key : &g.query;
-    const struct {
-        const attn_tensor *x, *w, *b, *dy;
-        attn_tensor *dx, *dw, *db;
-    } parts[] = {
+    const back parts[] = {
         {&in->query, &p->w_q, &p->b_q, &inner->query, &g.query, &into->w_q, &into->b_q},
         {key, &p->w_k, &p->b_k, &inner->key, to_key, &into->w_k, &into->b_k},
         {value, &p->w_v, &p->b_v, &inner->value, in->value.rank ? &g.value : to_key, &into->w_v,
@@ -411,23 +498,24 @@ attn_status attn_projections_backward(const attn_inputs *in, const attn_projecti
     };
     const attn_tensor *const sent[] = {&in->query, &in->key, &in->value};
     attn_tensor *const grads[] = {&g.query, &g.key, &g.value};
+    attn_encoding e = {.position = encodings_of(in, p)};
+    e.where = asked_by(p, &e.position);
+    const bool learned = e.position.kind == ATTN_POSITION_LEARNED;
+    double *sums = status == ATTN_OK && learned ? new_sums(&e.position, arena) : NULL;
+    if (status == ATTN_OK && learned && !sums)
+        return no_gradient_memory(err);
+    if (status == ATTN_OK && e.position.kind != ATTN_POSITION_NONE)
+        status = attn_encoding_open(&shapes, arena, &e, err);
     for (int i = 0; i < 3 && status == ATTN_OK; i++) {
         grads[i]->rank = 0;
         if (sent[i]->rank)
             status = attn_dense_zeros(sent[i], inner->query.dtype, arena, grads[i], err);
     }
-    for (int i = 0; i < 3 && status == ATTN_OK; i++) {
-        attn_tensor x = *parts[i].x;
-        if (!parts[i].w->rank) {
-            add_all(parts[i].dx, parts[i].dy);
-            continue;
-        }
-        if (p->add_positions)
-            status = attn_add_positions(&shapes, i == 0, parts[i].x, arena, &x, err);
-        if (status == ATTN_OK)
-            status = backward(&x, parts[i].w, parts[i].b, parts[i].dy, arena, parts[i].dx,
-                              parts[i].dw, parts[i].db, err);
-    }
+    for (int i = 0; i < 3 && status == ATTN_OK; i++)
+        status = back_part(&parts[i], &e, i == 0, sums, arena, err);
+    if (status == ATTN_OK && learned)
+        status =
+            attn_encoding_table(&e.position.table, sums, inner->query.dtype, arena, &g.table, err);
     if (status == ATTN_OK)
         *out = g;
     return status;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "attention/encodings.h"
 #include "attention/operands.h"
 
 /* --- shapes --- */
@@ -331,6 +332,23 @@ static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
     return ATTN_OK;
 }
 
+/* Checks the encodings that are added to the inputs, and sets d->encoded. */
+static attn_status resolve_encodings(const attn_inputs *in, const attn_tensor *key,
+                                     const attn_tensor *value, attn_attention_dims *d,
+                                     attn_error *err) {
+    const attn_tensor *const parts[] = {&in->query, key, value};
+    const bool learned = in->position.kind == ATTN_POSITION_LEARNED;
+    attn_status status = ATTN_OK;
+    for (int i = 0; i < 3 && attn_position_encodes(in->position.kind) && status == ATTN_OK; i++) {
+        size_t count;
+        status = attn_encoding_check(&in->position, learned ? "position/table" : "position/kind",
+                                     parts[i], i == 0 ? 0 : d->S, err);
+        if (!attn_tensor_count(parts[i], &count) || !attn_size_add(d->encoded, count, &d->encoded))
+            return attn_fail(err, ATTN_ELIMIT, "query", "too many elements");
+    }
+    return status;
+}
+
 /* Computes dims and the score plan, which points into *in. */
 static attn_status resolve(const attn_inputs *in, attn_attention_dims *d, attn_score_plan *plan,
                            attn_error *err) {
@@ -372,6 +390,8 @@ static attn_status resolve(const attn_inputs *in, attn_attention_dims *d, attn_s
         return status;
     if (!attn_size_add(d->past, k.rows, &d->S))
         return attn_fail(err, ATTN_ELIMIT, "past_key", "too long");
+    if ((status = resolve_encodings(in, key, value, d, err)) != ATTN_OK)
+        return status;
     const bool wide =
         in->query.dtype == ATTN_F64 || key->dtype == ATTN_F64 || value->dtype == ATTN_F64;
     d->result = wide ? ATTN_F64 : ATTN_F32;
@@ -391,12 +411,27 @@ attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out
 
 /* --- the operation --- */
 
-static bool make_views(attn_attention *a, attn_arena *arena) {
+static attn_status add_encodings(const attn_attention *a, attn_arena *arena, attn_tensor *query,
+                                 attn_tensor *key, attn_tensor *value, attn_error *err) {
+    const attn_encoding e = {.position = a->in.position,
+                             .where = "position/table",
+                             .dims = a->dims,
+                             .mask = a->mask,
+                             .layout = a->in.layout};
+    const attn_tensor k = *key, v = *value;
+    attn_status status = attn_encode(&e, true, &a->in.query, arena, query, err);
+    if (status == ATTN_OK)
+        status = attn_encode(&e, false, &k, arena, key, err);
+    *value = *key;
+    return status == ATTN_OK && a->in.value.rank ? attn_encode(&e, false, &v, arena, value, err)
+                                                 : status;
+}
+
+static bool make_views(attn_attention *a, const attn_tensor *query, const attn_tensor *key,
+                       const attn_tensor *value, attn_arena *arena) {
     const attn_inputs *in = &a->in;
     const attn_attention_dims *d = &a->dims;
-    const attn_tensor *key = in->key.rank ? &in->key : &in->query;
-    const attn_tensor *value = in->value.rank ? &in->value : key;
-    if (!attn_layout_view(a, &in->query, in->layout, arena, &a->query) ||
+    if (!attn_layout_view(a, query, in->layout, arena, &a->query) ||
         !attn_layout_view(a, key, in->layout, arena, &a->key) ||
         !attn_layout_view(a, value, in->layout, arena, &a->value))
         return false;
@@ -414,6 +449,19 @@ static bool make_views(attn_attention *a, attn_arena *arena) {
     a->out_head = (ptrdiff_t)(in->layout == ATTN_BHLE ? d->L * d->Ev : d->Ev);
     a->out_row = (ptrdiff_t)(in->layout == ATTN_BHLE ? d->Ev : d->Hq * d->Ev);
     return true;
+}
+
+/* Makes the views of query, key, value and cache, to which encodings have been added. */
+static attn_status open_views(attn_attention *a, attn_arena *arena, attn_error *err) {
+    const attn_inputs *in = &a->in;
+    attn_tensor query = in->query, key = in->key.rank ? in->key : query;
+    attn_tensor value = in->value.rank ? in->value : key;
+    attn_status status = ATTN_OK;
+    if (attn_position_encodes(in->position.kind))
+        status = add_encodings(a, arena, &query, &key, &value, err);
+    if (status == ATTN_OK && !make_views(a, &query, &key, &value, arena))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operation");
+    return status;
 }
 
 static attn_status check_numbers(const attn_inputs *in, const attn_attention_dims *d,
@@ -478,8 +526,6 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     a->kernels = attn_kernels_with(d->isa, d->precision, d->tanh_score);
     const bool unit = attn_score_form_of(in->score.kind)->unit_scale;
     a->scale = !isnan(in->scale) ? in->scale : unit ? 1 : 1 / sqrt((double)(d->E ? d->E : 1));
-    if (!make_views(a, arena))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operation");
     attn_mask_shape shape = {.batch_rank = d->batch_rank,
                              .has_heads = d->has_heads,
                              .H = d->Hq,
@@ -488,6 +534,8 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
                              .past = d->past};
     memcpy(shape.batch, d->batch, sizeof shape.batch);
     status = attn_mask_new(&in->mask, &shape, arena, &a->mask, err);
+    if (status == ATTN_OK)
+        status = open_views(a, arena, err);
     if (status == ATTN_OK && in->sinks.rank)
         status = read_sinks(a, arena, err);
     if (status == ATTN_OK && in->position.kind != ATTN_POSITION_NONE)

@@ -47,7 +47,7 @@ const attn_run_number_name attn_run_number_names[] = {
     {"run.scale", ATTN_RUN_REAL, AT(scale), 0},
     {"run.softcap", ATTN_RUN_REAL, AT(softcap), 0},
     {"run.score", ATTN_RUN_ENUM, AT(score.kind), ATTN_SCORE_COUNT - 1},
-    {"run.position", ATTN_RUN_ENUM, AT(position.kind), ATTN_POSITION_ROTARY},
+    {"run.position", ATTN_RUN_ENUM, AT(position.kind), ATTN_POSITION_LEARNED},
     {"run.max_distance", ATTN_RUN_I64, AT(position.max_distance), 0},
     {"run.unidirectional", ATTN_RUN_BOOL, AT(position.unidirectional), 0},
     {"run.rotary", ATTN_RUN_ENUM, AT(position.rotary), ATTN_ROTARY_HALVES},

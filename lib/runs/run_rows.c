@@ -130,6 +130,8 @@ static bool cut_parameters(cutter *c) {
     const size_t h = c->rows->head;
     attn_position *p = &c->in.position;
     const int axis = p->kind == ATTN_POSITION_T5 ? 1 : 0;
+    if (p->kind == ATTN_POSITION_SINUSOIDAL || p->kind == ATTN_POSITION_LEARNED)
+        *p = (attn_position){.kind = ATTN_POSITION_NONE}; /* the views have the encodings */
     if (p->kind == ATTN_POSITION_T5 || p->kind == ATTN_POSITION_RELATIVE) {
         p->table.data = advance(&p->table, axis, h);
         p->table.dims[axis] = 1;

@@ -13,8 +13,8 @@
 
 #define NAME(name) #name,
 static const char *const score_kinds[] = {ATTN_SCORE_FORMS(NAME) NULL};
-const char *const srv_position_names[] = {"none", "alibi",  "t5", "relative",
-                                          "shaw", "rotary", NULL};
+const char *const srv_position_names[] = {"none",   "alibi",      "t5",      "relative", "shaw",
+                                          "rotary", "sinusoidal", "learned", NULL};
 const char *const srv_stage_names[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
 static const char *const pattern_kinds[] = {"local", "strided", "block", "global", NULL};
 const char *const srv_pair_layouts[] = {"interleaved", "halves", NULL};
@@ -48,12 +48,14 @@ const srv_field srv_position_fields[] = {
      .first = ATTN_POSITION_ALIBI,
      .required = true,
      .doc = "alibi, t5 and relative add a bias by distance; shaw adds a learned vector for each "
-            "distance to the key (and the value); rotary rotates query and key."},
+            "distance to the key (and the value); rotary rotates query and key; sinusoidal and "
+            "learned add the encoding of its position to each row of query, key and value, before "
+            "any projection."},
     SRV_TENSOR_ROW(attn_position, slopes, SRV_T_REAL,
                    "alibi: [H], one slope for each head. The default is the slopes of the paper."),
     SRV_TENSOR_ROW(attn_position, table, SRV_T_REAL,
                    "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m; larger "
-                   "distances are clipped."),
+                   "distances are clipped; learned: [positions, D], D the last axis of query."),
     SRV_INT_ROW(attn_position, max_distance, 1, 1048576,
                 "t5: all distances from this one on share the last bucket; default 128."),
     {.name = "bidirectional",
@@ -71,8 +73,8 @@ const srv_field srv_position_fields[] = {
      .offset = offsetof(attn_position, rotary),
      .choices = srv_pair_layouts,
      .first = ATTN_ROTARY_INTERLEAVED,
-     .doc = "rotary, required: which coordinates form a pair, interleaved (0 and 1, 2 and 3, ..) "
-            "or halves (0 and dims/2, ..)."},
+     .doc = "rotary, required, and sinusoidal, default interleaved: which coordinates form a pair, "
+            "interleaved (0 and 1, 2 and 3, ..) or halves (0 and dims/2, ..)."},
     SRV_REAL_ROW(attn_position, base, 1, DBL_MAX,
                  "rotary: pair t is rotated by position * base^(-2t/dims); default 10000."),
     SRV_INT_ROW(
@@ -148,6 +150,8 @@ static const char *const position_parameters[] = {
     [ATTN_POSITION_RELATIVE] = " table ",
     [ATTN_POSITION_SHAW] = " key_table value_table ",
     [ATTN_POSITION_ROTARY] = " layout base dims ",
+    [ATTN_POSITION_SINUSOIDAL] = " layout ",
+    [ATTN_POSITION_LEARNED] = " table ",
 };
 static const char *const pattern_parameters[] = {
     [ATTN_PATTERN_LOCAL] = " radius ",

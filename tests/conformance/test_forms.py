@@ -79,6 +79,8 @@ FORMS = {
     "relative": {"position": {"kind": "relative", "table": normal(4, H, 41)}},
     "shaw": {"position": {"kind": "shaw", "key_table": normal(4, 21, E), "value_table": normal(5, 21, 7)}},
     "rotary": {"position": {"kind": "rotary", "layout": "halves"}},
+    "sinusoidal": {"position": "sinusoidal", "value": normal(3, B, 2, S, 8)},
+    "learned": {"position": {"kind": "learned", "table": normal(4, S, E)}, "value": normal(3, B, 2, S, E)},
     "sinks": {"sinks": normal(4, H), "softcap": 5},
     "local": {"pattern": {"kind": "local", "radius": 20}, "query_offset": 40},
     "projections": {"query": normal(1, B, L, 12), "key": normal(2, B, S, 10), "value": normal(3, B, S, 14),

@@ -51,8 +51,29 @@ CASES = {
     "shaw": lambda r: {**base(r), "position": {"kind": "shaw", "key_table": draw(r, 7, 6),
                                                "value_table": draw(r, 7, 3)}},
     "rotary": lambda r: {**base(r), "position": {"kind": "rotary", "layout": "halves"}, "query_offset": 2},
+    "learned": lambda r: {**base(r, Hkv=4), "value": draw(r, 2, 4, 7, 6), "query_offset": 3,
+                          "position": {"kind": "learned", "table": draw(r, 9, 6)}},
+    "learned, keys of one entry": lambda r: {
+        **base(r), "key": draw(r, 1, 2, 7, 6), "value": draw(r, 1, 2, 7, 6), "is_causal": True,
+        "position": {"kind": "learned", "table": draw(r, 8, 6)}},
+    "learned, self-attention": lambda r: {"query": draw(r, 3, 5, 4), "query_offset": [0, 2, 1],
+                                          "position": {"kind": "learned", "table": draw(r, 7, 4)}},
+    "learned, BLD, cache": lambda r: {"query": draw(r, 2, 5, 8), "key": draw(r, 2, 4, 8), "value": draw(r, 2, 4, 8),
+                                      "layout": "BLD", "num_heads": 2, "past_key": draw(r, 2, 2, 3, 4),
+                                      "past_value": draw(r, 2, 2, 3, 4),
+                                      "position": {"kind": "learned", "table": draw(r, 9, 8)}},
+    "learned, BLHE, additive": lambda r: {
+        "query": draw(r, 2, 5, 3, 4), "key": draw(r, 2, 6, 3, 4), "value": draw(r, 2, 6, 3, 4), "layout": "BLHE",
+        "score": {"kind": "additive", "w_q": draw(r, 5, 4), "w_k": draw(r, 5, 4), "v": draw(r, 5)},
+        "position": {"kind": "learned", "table": draw(r, 6, 4)}},
+    "sinusoidal": lambda r: {**base(r), "value": draw(r, 2, 2, 7, 4), "position": {"kind": "sinusoidal"}},
     "projections": lambda r: projected(r),
     "projections with positions": lambda r: projected(r, add_positions=True),
+    "projections of learned positions": lambda r: {
+        **projected(r), "position": {"kind": "learned", "table": draw(r, 8, 8)}, "query_offset": 3},
+    "projections of one learned sequence": lambda r: {
+        "query": draw(r, 2, 5, 8), "position": {"kind": "learned", "table": draw(r, 8, 8)}, "query_offset": 2,
+        "projections": {"num_heads": 2, "w_q": draw(r, 8, 8), "w_o": draw(r, 8, 8)}},
     "projections of one sequence": lambda r: {k: v for k, v in projected(r).items() if k not in ("key", "value")},
 }
 

@@ -1,5 +1,5 @@
 """Inputs that are described instead of sent: random numbers of a given spread, initial values of weights,
-projections of a seed."""
+projections of a seed. And encodings of positions that are added to them."""
 import math
 
 import numpy as np
@@ -124,3 +124,96 @@ def test_memory_of_a_seed_is_counted(daemon):
     """Matrices beyond the limit are refused before one of them is made."""
     wide = {"query": {"shape": [1, 200000], "fill": "zeros"}, "projections": {"num_heads": 8, "seed": 7}}
     refused(daemon, wide, "too_large", None, status=413)
+
+
+# --- encodings added to the inputs ---
+
+CROSS = {"query": normal(1, 2, 4, 8), "key": normal(2, 2, 6, 8), "value": normal(3, 2, 6, 8)}
+TABLE = {"kind": "learned", "table": normal(4, 9, 8)}
+
+
+def plus_encoding(x, positions, table):
+    return (np.asarray(x) + np.asarray(table)[positions]).tolist()
+
+
+def test_x_plus_pe(daemon):
+    """The input of a textbook's encoder: position "sinusoidal" is x + pe with the table of /v1/positions."""
+    x = [[1, 0, 2, 0], [0, 1, 0, 2], [1, 1, 1, 1]]
+    table = ask(daemon, {"kind": "sinusoidal", "length": 3, "width": 4}, path="/v1/positions")["table"]
+    body = {"query": x, "position": "sinusoidal"}
+    answer = like_oracle(daemon, body)
+    close(answer["output"], np.array(ask(daemon, {"query": plus_encoding(x, [0, 1, 2], table)})["output"]))
+    assert answer != ask(daemon, {"query": x})
+
+
+def test_positions_of_queries_and_keys(daemon):
+    """Query row i stands at i + query_offset, row j of key and value at j."""
+    r = np.random.default_rng(1)
+    q, k, v, table = (r.standard_normal(s).round(3) for s in ((3, 4), (5, 4), (5, 4), (9, 4)))
+    body = {"query": q.tolist(), "key": k.tolist(), "value": v.tolist(), "query_offset": 6,
+            "position": {"kind": "learned", "table": table.tolist()}}
+    keys = range(5)
+    added = {"query": plus_encoding(q, [6, 7, 8], table), "key": plus_encoding(k, keys, table),
+             "value": plus_encoding(v, keys, table)}
+    close(ask(daemon, body)["output"], np.array(ask(daemon, added)["output"]))
+
+
+@pytest.mark.parametrize("fields", [
+    CROSS | {"position": "sinusoidal"},
+    CROSS | {"position": {"kind": "sinusoidal", "layout": "halves"}, "query_offset": -3, "is_causal": True},
+    CROSS | {"position": TABLE, "query_offset": [5, 2]},
+    CROSS | {"position": TABLE, "query_offset": "end", "key_lengths": [6, 4]},
+    CROSS | {"position": TABLE, "projections": {"num_heads": 2, "seed": 3}, "query_offset": [1, 0]},
+    CROSS | {"position": "sinusoidal", "layout": "BLD", "num_heads": 4, "past_key": normal(5, 2, 4, 3, 2),
+             "past_value": normal(6, 2, 4, 3, 2), "return": ["output", "present"]},
+    {"query": normal(1, 2, 5, 3, 4), "layout": "BLHE", "position": {"kind": "learned", "table": normal(4, 5, 4)}},
+    {"query": normal(1, 2, 3, 5, 4), "position": "sinusoidal", "score": "dot"},
+    {"query": normal(1, 5, 4) | {"dtype": "float64"}, "position": "sinusoidal", "verify": 3},
+    {"query": normal(1, 5, 4) | {"dtype": "bfloat16"}, "position": {"kind": "learned", "table": normal(4, 5, 4)}},
+    {"query": normal(1, 1, 5, 4), "key": normal(2, 3, 6, 4), "value": normal(3, 3, 6, 4), "position": "sinusoidal"},
+], ids=["sinusoidal", "halves", "offsets", "end", "projections", "cache", "BLHE", "heads", "float64", "bfloat16", "one query"])
+def test_encodings(daemon, fields):
+    like_oracle(daemon, fields, 2e-6)
+
+
+def test_encodings_of_projections_are_add_positions(daemon):
+    body = CROSS | {"projections": {"num_heads": 2, "seed": 3}}
+    added = body | {"projections": body["projections"] | {"add_positions": True}}
+    assert ask(daemon, body | {"position": "sinusoidal"}) == ask(daemon, added)
+
+
+def test_stored_runs_with_encodings(daemon):
+    """A run computes its encodings again: its weights, and those of a changed row, are those of the answer."""
+    body = {"query": normal(1, 6, 4), "position": {"kind": "learned", "table": normal(4, 7, 4)}, "is_causal": True,
+            "query_offset": 1, "store": True}
+    answer = ask(daemon, body)
+    run = "/v1/runs/" + answer["run"]["id"] if isinstance(answer["run"], dict) else "/v1/runs/" + answer["run"]
+    rows = daemon.get(run + "/weights?rows=0:6").json()
+    close(rows["weights"], np.array(answer["weights"]))
+    what = ask(daemon, {"rows": [2, 5], "hide": [1], "return": ["weights"]}, path=run + "/what-if")
+    hidden = ask(daemon, body | {"store": False, "attn_mask": [True, False, True, True, True, True]})
+    close(what["weights"], np.array(hidden["weights"])[2:5])
+
+
+def test_memory_of_encodings_is_counted(daemon):
+    body = {"query": normal(1, 2, 100, 64), "dry_run": True}
+    plain, added = (ask(daemon, body | p)["dry_run"]["bytes"]["work"] for p in ({}, {"position": "sinusoidal"}))
+    assert added - plain >= 3 * 2 * 100 * 64 * 4
+
+
+@pytest.mark.parametrize("fields, code, pointer, words", [
+    ({"position": {"kind": "learned"}}, "invalid_value", "/position/table", ["needs this table"]),
+    ({"position": "learned"}, "invalid_value", "/position/table", ["needs this table"]),
+    ({"position": {"kind": "learned", "table": normal(4, 9, 7)}}, "shape_mismatch", "/position/table", ["8", "[9, 7]"]),
+    ({"position": {"kind": "learned", "table": normal(4, 5, 8)}}, "shape_mismatch", "/position/table", ["6 positions", "5"]),
+    ({"position": TABLE, "query_offset": 6}, "shape_mismatch", "/position/table", ["0 to 8", "6 to 9"]),
+    ({"position": TABLE, "query_offset": -1}, "shape_mismatch", "/position/table", ["-1 to 2"]),
+    ({"position": "sinusoidal", "value": normal(3, 2, 6, 3)}, "invalid_value", "/position/kind", ["even width", "3"]),
+    ({"position": {"kind": "sinusoidal", "base": 100}}, "invalid_value", "/position/base", ["layout"]),
+    ({"position": {"kind": "sinusoidal"}, "projections": {"num_heads": 2, "add_positions": True}}, "invalid_value",
+     "/projections/add_positions", ["position adds encodings already"]),
+    ({"position": "sinusoidal", "query": normal(1, 1, 4, 8), "query_offset": [0, 1]}, "invalid_value", "/query_offset",
+     ["batch entry"]),
+], ids=str)
+def test_refused_encodings(daemon, fields, code, pointer, words):
+    refused(daemon, CROSS | fields, code, pointer, *words)

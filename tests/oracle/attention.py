@@ -89,6 +89,7 @@ class Operands:
             query = tensors.read(request["query"])
             key = tensors.read(request["key"]) if request.get("key") is not None else query
             value = tensors.read(request["value"]) if request.get("value") is not None else key
+            query, key, value = forms.encoded(request, forms.position_of(request), (query, key, value), self.layout)
         heads = holder.get("num_heads", 1)
         kv_heads = holder.get("num_kv_heads", heads)
         self.rank = query.ndim
@@ -97,7 +98,7 @@ class Operands:
         self.k = split_heads(key, self.layout, kv_heads)
         self.v = split_heads(value, self.layout, kv_heads)
         self.past = 0
-        position = request.get("position") or {}
+        position = forms.position_of(request)
         rotary = position.get("kind") == "rotary"
         past_rows = tensors.shape_of(request["past_key"])[-2] if request.get("past_key") is not None else 0
         if rotary:  # cached keys have turned already
@@ -140,7 +141,7 @@ def attention(request):
     v = drop_unseen(np.broadcast_to(v, visible.shape[:-2] + v.shape[-2:]), visible.any(-2)[..., None], "value")
     q = drop_unseen(np.broadcast_to(x.q, visible.shape[:-2] + x.q.shape[-2:]), visible.any(-1)[..., None], "query")
 
-    position = request.get("position") or {"kind": None}
+    position = forms.position_of(request)
     distance = positions.distances(x.places, request)
     kind, parameters = forms.score_of(request)
     scale = request.get("scale")

@@ -89,21 +89,39 @@ def drawn(request):
     return request | {"projections": made}
 
 
+def position_of(request):
+    position = request.get("position") or {"kind": None}
+    return {"kind": position} if isinstance(position, str) else position
+
+
+def encoded(request, position, qkv, layout):
+    """Query, key and value plus the encodings of their rows' positions, if the position is an encoding: new keys
+    stand behind the cached ones, queries at query_offset."""
+    if position["kind"] not in ("sinusoidal", "learned"):
+        return qkv
+    heads = {"BHLE": qkv[0].ndim > 3, "BLHE": True, "BLD": False}[layout]
+    axis = -3 if layout == "BLHE" else -2
+    past = tensors.shape_of(request["past_key"])[-2] if request.get("past_key") is not None else 0
+    lead = qkv[0].shape[:qkv[0].ndim - 2 - heads]
+    places = Places(lead, None, qkv[0].shape[axis], past + qkv[1].shape[axis], past)
+    keys = past + np.arange(qkv[1].shape[axis])
+    sums = []
+    for x, at in zip(qkv, (positions.query_places(places, request)[..., 0, :, 0], keys, keys)):
+        encoding = (tensors.read(position["table"])[at] if position["kind"] == "learned" else
+                    positions.sinusoidal(at, x.shape[-1], position.get("layout", "interleaved")))
+        sums.append(x + (np.expand_dims(encoding, -2 if layout == "BLHE" else -3) if heads else encoding))
+    return tuple(sums)
+
+
 def project(request):
     """(query, key, value) of a request with projections, [.., L, heads * width]: multi-head attention,
-    Vaswani et al. (2017), section 3.2.2. Sinusoidal positions come first: new keys stand behind the
-    cached ones, queries at query_offset."""
+    Vaswani et al. (2017), section 3.2.2. Encodings of positions come first."""
     p = request["projections"]
     query = tensors.read(request["query"])
     key = tensors.read(request["key"]) if request.get("key") is not None else query
     value = tensors.read(request["value"]) if request.get("value") is not None else key
-    if p.get("add_positions"):
-        past = tensors.read(request["past_key"]).shape[-2] if request.get("past_key") is not None else 0
-        places = Places(query.shape[:-2], None, query.shape[-2], past + key.shape[-2], past)
-        at = positions.query_places(places, request)[..., 0, :, 0]
-        query = query + positions.sinusoidal(at, query.shape[-1])
-        key = key + positions.sinusoidal(past + np.arange(key.shape[-2]), key.shape[-1])
-        value = value + positions.sinusoidal(past + np.arange(value.shape[-2]), value.shape[-1])
+    position = {"kind": "sinusoidal"} if p.get("add_positions") else position_of(request)
+    query, key, value = encoded(request, position, (query, key, value), "BLD")
     return tuple(linear(x, p.get("w_" + n), p.get("b_" + n)) for n, x in zip("qkv", (query, key, value)))
 
 

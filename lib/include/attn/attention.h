@@ -100,6 +100,7 @@ typedef struct attn_attention_dims {
     size_t entries;       /* distances of a head whose bias gets a gradient; 0: none */
     bool softcap;         /* the scores have a softcap */
     size_t positions;     /* elements of all position tables; 0: none */
+    size_t encoded;       /* elements of query, key and value with encodings; 0: none */
     size_t maps;          /* elements of the score form's matrices */
     bool transforms;      /* queries or keys are transformed before the product */
     attn_dtype result;    /* type of the results: ATTN_F64 if an input is float64, else ATTN_F32 */

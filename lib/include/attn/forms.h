@@ -61,9 +61,17 @@ typedef enum attn_position_kind {
      * 2018, eq. 3, 4. */
     ATTN_POSITION_SHAW,
     ATTN_POSITION_ROTARY, /* query and key are rotated by their positions; Su et al. 2021, eq. 34 */
+    /* The next two are added to query, key and value before anything else, in particular before
+     * projections: query row i gets the encoding of position p = i + query_offset, row j of key and
+     * of value that of j (behind P cached rows, which are taken as they are, that of P + j). The
+     * encoding has the width of the last axis, so each head gets the same one, except in ATTN_BLD,
+     * where it spans all heads. */
+    ATTN_POSITION_SINUSOIDAL, /* positions.h; Vaswani et al. 2017, section 3.5 */
+    ATTN_POSITION_LEARNED,    /* row p of `table`; Gehring et al. 2017, section 3.1 */
 } attn_position_kind;
 
-/* Which coordinates of a vector of width E form a rotated pair. */
+/* Which coordinates of a vector of width E form a pair: one that is rotated, or the sine and the
+ * cosine of a sinusoidal encoding. */
 typedef enum attn_rotary {
     ATTN_ROTARY_UNSTATED = 0,
     ATTN_ROTARY_INTERLEAVED, /* 2n and 2n + 1 */
@@ -74,14 +82,15 @@ typedef enum attn_rotary {
 typedef struct attn_position {
     attn_position_kind kind;
     attn_tensor slopes;      /* ALIBI: [H]; absent: attn_alibi_slopes */
-    attn_tensor table;       /* T5: [buckets, H]; RELATIVE: [H, 2m+1] */
+    attn_tensor table;       /* T5: [buckets, H]; RELATIVE: [H, 2m+1]; LEARNED: [positions, D] */
     int64_t max_distance;    /* T5: distance from which all keys share a bucket; 0: 128 */
     bool unidirectional;     /* T5: true: there are only buckets for keys before the query */
     attn_tensor key_table;   /* SHAW: [2m+1, E] */
     attn_tensor value_table; /* SHAW: [2m+1, Ev]; may be absent */
-    attn_rotary rotary;      /* ROTARY: which coordinates form a pair; required */
-    double base;             /* ROTARY: base of the angles; 0: 10,000 */
-    int64_t dims;            /* ROTARY: how many leading coordinates are rotated, even; 0: E */
+    /* which coordinates form a pair. ROTARY: required; SINUSOIDAL: 0 is interleaved */
+    attn_rotary rotary;
+    double base;  /* ROTARY: base of the angles; 0: 10,000 */
+    int64_t dims; /* ROTARY: how many leading coordinates are rotated, even; 0: E */
 } attn_position;
 
 /* Computes the slopes [H] of ALiBi as the paper's reference code does. If H is a power of two,

@@ -97,8 +97,8 @@ attn_status attn_projections_output_backward(const attn_tensor *output, const at
 /* Backward pass of the projections W_q, W_k and W_v. `in` are the inputs given to
  * attn_projections_apply. `inner` are the gradients with respect to the projected query, key and
  * value. out->query, key and value become the gradients with respect to those of `in` (if in->key
- * is absent, its gradient is part of out->query). The other members of *out are copied from
- * `inner`, and the members of *into are set. */
+ * is absent, its gradient is part of out->query), and out->table that of learned positions. The
+ * other members of *out are copied from `inner`, and the members of *into are set. */
 attn_status attn_projections_backward(const attn_inputs *in, const attn_projections *p,
                                       const attn_gradients *inner, attn_arena *arena,
                                       attn_gradients *out, attn_projection_gradients *into,

@@ -24,8 +24,7 @@ typedef struct attn_projections {
     attn_tensor w_v, b_v;           /* [Hkv * Ev, Dv], [Hkv * Ev] */
     attn_tensor w_o, b_o;           /* [Do, Hq * Ev], [Do] */
     size_t num_heads, num_kv_heads; /* num_heads >= 1; num_kv_heads 0: num_heads */
-    /* true: interleaved sinusoidal positions are added to query, key and value before they are
-     * projected. Key and value j have the position past + j, query i has i + query_offset. */
+    /* true: adds what ATTN_POSITION_SINUSOIDAL adds, beside another kind of position (forms.h) */
     bool add_positions;
     uint64_t seed; /* of attn_projections_draw */
     /* true: a projected number beyond its type becomes infinity; false: it is an error */
@@ -65,9 +64,11 @@ attn_status attn_projections_shape(const attn_inputs *in, const attn_projections
 attn_status attn_projections_cost(const attn_inputs *in, const attn_projections *p, attn_cost *out,
                                   attn_error *err);
 
-/* Projects query, key and value [.., L, D] into the arena. *out is a copy of *in with the projected
- * tensors, the layout ATTN_BLD and the numbers of heads. An absent key is the query, and an absent
- * value is the key. Errors: ATTN_ENONFINITE, ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+/* Projects query, key and value [.., L, D] into the arena. Sinusoidal and learned positions are
+ * added first. *out is a copy of *in with the projected tensors, the layout ATTN_BLD, the numbers of
+ * heads, and without positions that were added. An absent key is the query, and an absent value is
+ * the key. Errors: ATTN_ENONFINITE, ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE, and those of the
+ * positions. */
 attn_status attn_projections_apply(const attn_inputs *in, const attn_projections *p,
                                    attn_pool *pool, const attn_control *control, attn_arena *arena,
                                    attn_inputs *out, attn_error *err);

@@ -1,0 +1,245 @@
+/* Sinusoidal and learned encodings, added to query, key and value (encodings.h). */
+#include "attention/encodings.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "attention/resolved.h"
+
+attn_status attn_encoding_check(const attn_position *p, const char *where, const attn_tensor *x,
+                                size_t positions, attn_error *err) {
+    const size_t D = x->dims[x->rank - 1];
+    char have[128];
+    if (p->kind == ATTN_POSITION_SINUSOIDAL && (unsigned)p->rotary > ATTN_ROTARY_HALVES)
+        return attn_fail(err, ATTN_EARG, "position/layout", "there is no layout of the number %d",
+                         (int)p->rotary);
+    if (p->kind == ATTN_POSITION_SINUSOIDAL && D % 2)
+        return attn_fail(err, ATTN_EARG, where,
+                         "sinusoidal positions need an even width (pairs of sine and cosine), "
+                         "found %zu",
+                         D);
+    if (p->kind == ATTN_POSITION_SINUSOIDAL)
+        return ATTN_OK;
+    if (!p->table.rank)
+        return attn_fail(err, ATTN_EARG, where, "this kind of position needs this table");
+    if (p->table.rank != 2 || p->table.dims[1] != D)
+        return attn_fail(err, ATTN_ESHAPE, where,
+                         "expected a table [positions, %zu] of the width of query, key and value, "
+                         "found %s",
+                         D, attn_shape_text(p->table.dims, p->table.rank, have, sizeof have));
+    if (p->table.dtype > ATTN_F64)
+        return attn_fail(err, ATTN_EDTYPE, where, "expected floating-point numbers");
+    if (p->table.dims[0] < positions)
+        return attn_fail(err, ATTN_ESHAPE, where,
+                         "expected a row for each of the %zu positions of the keys, found %zu",
+                         positions, p->table.dims[0]);
+    return ATTN_OK;
+}
+
+attn_status attn_encoding_open(const attn_inputs *shapes, attn_arena *arena, attn_encoding *e,
+                               attn_error *err) {
+    attn_mask *mask;
+    attn_attention_dims *d = &e->dims;
+    attn_status status = attn_attention_shape(shapes, d, err);
+    if (status != ATTN_OK)
+        return status;
+    attn_mask_shape shape = {.batch_rank = d->batch_rank,
+                             .has_heads = d->has_heads,
+                             .H = d->Hq,
+                             .L = d->L,
+                             .S = d->S,
+                             .past = d->past};
+    memcpy(shape.batch, d->batch, sizeof shape.batch);
+    status = attn_mask_new(&shapes->mask, &shape, arena, &mask, err);
+    e->mask = mask;
+    e->layout = shapes->layout;
+    return status;
+}
+
+int64_t attn_encoding_first(const attn_encoding *e, bool queries, size_t b) {
+    return queries ? attn_mask_offset(e->mask, b) : (int64_t)e->dims.past;
+}
+
+/* --- rows of a tensor --- */
+
+/* Row (o, i, n) of a tensor in row-major order of all axes but the last: i is the sequence, n runs
+ * over the heads behind it (BLHE), and o over all axes before it. */
+typedef struct row_order {
+    size_t outer, L, inner;
+    size_t a_batch; /* values of o for each batch entry; 0: all entries begin at one position */
+} row_order;
+
+static bool same_offsets(const attn_encoding *e, bool queries) {
+    for (size_t b = 1; b < e->dims.B; b++)
+        if (attn_encoding_first(e, queries, b) != attn_encoding_first(e, queries, 0))
+            return false;
+    return true;
+}
+
+/* Sets *order. Returns false if the batch entries of the operation begin at different positions and
+ * share batch entries of x. */
+static bool order_of(const attn_encoding *e, bool queries, const attn_tensor *x, row_order *order) {
+    const int axis = x->rank - (e->layout == ATTN_BLHE ? 3 : 2);
+    size_t entries = 1;
+    *order = (row_order){.outer = 1, .L = x->dims[axis], .inner = 1};
+    for (int a = 0; a < axis; a++)
+        order->outer *= x->dims[a];
+    for (int a = 0; a < e->dims.batch_rank; a++)
+        entries *= x->dims[a];
+    if (axis < x->rank - 2)
+        order->inner = x->dims[axis + 1];
+    if (same_offsets(e, queries))
+        return true;
+    if (entries != e->dims.B)
+        return false;
+    order->a_batch = entries ? order->outer / entries : 1;
+    return true;
+}
+
+static int64_t position_of(const attn_encoding *e, bool queries, const row_order *order, size_t o,
+                           size_t i) {
+    const size_t b = order->a_batch ? o / order->a_batch : 0;
+    return attn_encoding_first(e, queries, b) + (int64_t)i;
+}
+
+/* Checks that the table has all positions. */
+static attn_status check_positions(const attn_encoding *e, bool queries, const row_order *order,
+                                   attn_error *err) {
+    const size_t entries = order->a_batch ? e->dims.B : 1, most = e->position.table.dims[0];
+    if (e->position.kind != ATTN_POSITION_LEARNED || !order->L || !e->dims.B)
+        return ATTN_OK;
+    for (size_t b = 0; b < entries; b++) {
+        const int64_t first = attn_encoding_first(e, queries, b);
+        const int64_t last = first + (int64_t)order->L - 1;
+        if (first < 0 || last >= (int64_t)most)
+            return attn_fail(err, ATTN_ESHAPE, e->where,
+                             "the table has the positions 0 to %lld; the %s have %lld to %lld",
+                             (long long)most - 1, queries ? "queries" : "keys", (long long)first,
+                             (long long)last);
+    }
+    return ATTN_OK;
+}
+
+/* --- encodings --- */
+
+/* Computes line [D], the encoding of a position. `rates` [D / 2] are the angles of position 1. */
+static void encoding_of(const attn_position *p, int64_t position, const double *rates, size_t D,
+                        double *line) {
+    if (p->kind == ATTN_POSITION_LEARNED) {
+        attn_widen_f64(line, attn_dense_row(&p->table, (size_t)position), p->table.dtype,
+                       p->table.strides[1], D);
+        return;
+    }
+    const bool halves = p->rotary == ATTN_ROTARY_HALVES;
+    for (size_t t = 0; t < D / 2; t++) {
+        const double angle = (double)position * rates[t];
+        line[halves ? t : 2 * t] = sin(angle);
+        line[halves ? D / 2 + t : 2 * t + 1] = cos(angle);
+    }
+}
+
+/* Stores row r of x plus `line` [D] as row r of *out. `sum` is scratch [D]. */
+static void add_row(const attn_tensor *x, size_t r, const double *line, double *sum, size_t D,
+                    attn_tensor *out) {
+    attn_widen_f64(sum, attn_dense_row(x, r), x->dtype, x->strides[x->rank - 1], D);
+    for (size_t c = 0; c < D; c++) {
+        sum[c] += line[c];
+        if (out->dtype == ATTN_F32)
+            ((float *)out->data)[r * D + c] = (float)sum[c];
+        else
+            ((double *)out->data)[r * D + c] = sum[c];
+    }
+}
+
+attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor *x,
+                        attn_arena *arena, attn_tensor *out, attn_error *err) {
+    const size_t D = x->dims[x->rank - 1];
+    const attn_dtype dtype = x->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
+    size_t count, bytes;
+    row_order order;
+    if (!attn_tensor_count(x, &count) || !attn_size_mul(count, attn_dtype_size(dtype), &bytes))
+        return attn_fail(err, ATTN_ELIMIT, "query", "too many elements");
+    if (!order_of(e, queries, x, &order))
+        return attn_fail(err, ATTN_EARG, "query_offset",
+                         "offsets that differ by batch entry need queries of their own for each "
+                         "entry, to which positions can be added");
+    attn_status status = check_positions(e, queries, &order, err);
+    if (status != ATTN_OK)
+        return status;
+    double *rates = attn_arena_zeroed(arena, 3 * D, sizeof *rates);
+    *out = attn_tensor_dense(attn_arena_take(arena, bytes), dtype, x->rank, x->dims);
+    if (!rates || !out->data)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for positions");
+    double *const line = rates + D;
+    for (size_t t = 0; t < D / 2; t++)
+        rates[t] = pow(10000, -2.0 * (double)t / (double)D);
+    for (size_t i = 0; i < order.L; i++)
+        for (size_t o = 0; o < order.outer; o++) {
+            const int64_t at = position_of(e, queries, &order, o, i);
+            if (o == 0 || at != position_of(e, queries, &order, o - 1, i))
+                encoding_of(&e->position, at, rates, D, line);
+            for (size_t n = 0; n < order.inner; n++)
+                add_row(x, (o * order.L + i) * order.inner + n, line, line + D, D, out);
+        }
+    return ATTN_OK;
+}
+
+void attn_encode_backward(const attn_encoding *e, bool queries, const attn_tensor *grad,
+                          double *sums) {
+    const size_t D = grad->dims[grad->rank - 1];
+    row_order order;
+    if (!order_of(e, queries, grad, &order))
+        return;
+    for (size_t o = 0; o < order.outer; o++)
+        for (size_t i = 0; i < order.L; i++) {
+            double *to = sums + (size_t)position_of(e, queries, &order, o, i) * D;
+            for (size_t n = 0; n < order.inner * D; n++) {
+                const size_t from = (o * order.L + i) * order.inner * D + n;
+                to[n % D] += grad->dtype == ATTN_F32 ? (double)((const float *)grad->data)[from]
+                                                     : ((const double *)grad->data)[from];
+            }
+        }
+}
+
+static void collect(const attn_attention *a, const attn_encoding_rows *part, double *sums) {
+    const size_t D = a->in.position.table.dims[1];
+    for (size_t head = 0; head < a->dims.B * part->heads; head++) {
+        const int64_t start =
+            part->queries ? attn_mask_offset(a->mask, head / part->heads) : (int64_t)a->dims.past;
+        const size_t column = a->in.layout == ATTN_BLD ? head % part->heads * part->width : 0;
+        for (size_t i = 0; i < part->rows; i++) {
+            const char *row =
+                part->grads + (head * part->stored + part->first + i) * part->width * part->elem;
+            double *to = sums + (size_t)(start + (int64_t)i) * D + column;
+            for (size_t c = 0; c < part->width; c++)
+                to[c] += part->elem == sizeof(float) ? (double)((const float *)row)[c]
+                                                     : ((const double *)row)[c];
+        }
+    }
+}
+
+attn_status attn_encodings_collect(const attn_attention *a, const attn_encoding_rows *parts,
+                                   size_t count, attn_arena *arena, attn_tensor *table,
+                                   attn_error *err) {
+    const attn_tensor *like = &a->in.position.table;
+    size_t n;
+    double *sums = attn_tensor_count(like, &n) ? attn_arena_zeroed(arena, n, sizeof *sums) : NULL;
+    if (!sums)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
+    for (size_t i = 0; i < count; i++)
+        collect(a, &parts[i], sums);
+    return attn_encoding_table(like, sums, a->dims.result, arena, table, err);
+}
+
+attn_status attn_encoding_table(const attn_tensor *like, const double *sums, attn_dtype dtype,
+                                attn_arena *arena, attn_tensor *table, attn_error *err) {
+    size_t n = 0;
+    attn_status status = attn_dense_zeros(like, dtype, arena, table, err);
+    attn_tensor_count(like, &n);
+    for (size_t i = 0; i < n && status == ATTN_OK; i++)
+        if (dtype == ATTN_F32)
+            ((float *)table->data)[i] = (float)sums[i];
+        else
+            ((double *)table->data)[i] = sums[i];
+    return status;
+}

@@ -1,0 +1,61 @@
+/* Absolute positions: sinusoidal or learned encodings, which are added to query, key and value
+ * before the operation, or before its projections if there are any. */
+#ifndef ATTN_ENCODINGS_H
+#define ATTN_ENCODINGS_H
+
+#include <attn/attention.h>
+
+/* Encodings of an operation. All pointers must outlive it. */
+typedef struct attn_encoding {
+    attn_position position; /* kind ATTN_POSITION_SINUSOIDAL or ATTN_POSITION_LEARNED */
+    const char *where;      /* the field that asks for them, for errors */
+    attn_attention_dims dims;
+    const attn_mask *mask; /* has the offsets of the queries */
+    attn_layout layout;    /* of the tensors to which they are added */
+} attn_encoding;
+
+/* Returns whether the kind is added to the inputs. */
+static inline bool attn_position_encodes(attn_position_kind kind) {
+    return kind == ATTN_POSITION_SINUSOIDAL || kind == ATTN_POSITION_LEARNED;
+}
+
+/* Checks from shapes alone that the encodings fit the last axis of x, and that a learned table has
+ * the positions 0 … positions - 1. */
+attn_status attn_encoding_check(const attn_position *p, const char *where, const attn_tensor *x,
+                                size_t positions, attn_error *err);
+/* Sets the members dims, mask and layout from inputs with the shapes of the operation, whose data
+ * are not read. */
+attn_status attn_encoding_open(const attn_inputs *shapes, attn_arena *arena, attn_encoding *e,
+                               attn_error *err);
+/* Returns the position of row 0 of batch entry b of the queries, or of the keys and values. */
+int64_t attn_encoding_first(const attn_encoding *e, bool queries, size_t b);
+
+/* Sets *out to x plus the encoding of each row's position. x is the query, or (`queries` false) the
+ * key or the value. *out is dense, in the arena, and float64 if x is, else float32. Errors:
+ * ATTN_ESHAPE (a position that the table does not have), ATTN_EARG (offsets that differ between
+ * batch entries that share a query), ATTN_ENOMEM. */
+attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor *x,
+                        attn_arena *arena, attn_tensor *out, attn_error *err);
+/* Adds the rows of a dense tensor with the shape of x, the gradient of *out, to the rows of `sums`
+ * with their positions. `sums` has the shape of the learned table. x has passed attn_encode. */
+void attn_encode_backward(const attn_encoding *e, bool queries, const attn_tensor *grad,
+                          double *sums);
+
+/* Gradients of one operand with respect to the rows of each head, [B, heads, stored, width] with
+ * elements of elem bytes. Of each head the `rows` rows from `first` on are encoded. */
+typedef struct attn_encoding_rows {
+    const char *grads;
+    size_t elem, heads, stored, first, rows, width;
+    bool queries;
+} attn_encoding_rows;
+
+/* Makes the gradient of the learned table of an operation: its row p is the sum of the gradients of
+ * all rows with the position p. */
+attn_status attn_encodings_collect(const attn_attention *a, const attn_encoding_rows *parts,
+                                   size_t count, attn_arena *arena, attn_tensor *table,
+                                   attn_error *err);
+/* Makes the tensor with the shape of `like` and these elements. */
+attn_status attn_encoding_table(const attn_tensor *like, const double *sums, attn_dtype dtype,
+                                attn_arena *arena, attn_tensor *table, attn_error *err);
+
+#endif
