@@ -11,19 +11,45 @@
 #include "attention/cells.h"
 #include "attn/analysis.h"
 
-/* --- weights of an operation that has run --- */
+/* --- weights and scores of an operation that has run --- */
 
 typedef struct run_lane {
     attn_cells_scratch *scratch;
-    /* [S] a row of float64 weights before rounding to float32; NULL: the results are float32 */
+    /* [S] a row of float64 cells before rounding to float32; NULL: the results are float32 */
     double *wide;
 } run_lane;
 
 typedef struct run_rows {
     const attn_attention *a;
     const attn_stats *stats;
+    attn_stage stage;
     run_lane *lanes;
 } run_rows;
+
+/* Replaces weights by the scores of the stage. A hidden score becomes 0. Before the mask, which
+ * comes with the stage BIASED, every cell is visible. */
+static attn_status fetch_scores(const run_rows *s, run_lane *l, const attn_range *rows,
+                                float *weights, float *logits, attn_error *err) {
+    for (size_t r = 0; r < rows->rows; r++) {
+        attn_range one = *rows;
+        one.row += r;
+        one.rows = 1;
+        float *to = weights + r * rows->cols;
+        attn_status status = attn_attention_cells(s->a, s->stats, &one, s->stage,
+                                                  l->wide ? (void *)l->wide : (void *)to,
+                                                  rows->cols, l->scratch, err);
+        if (status != ATTN_OK)
+            return status;
+        if (l->wide)
+            attn_widen_f32(to, l->wide, ATTN_F64, 1, rows->cols);
+        for (size_t j = 0; j < rows->cols; j++)
+            if (s->stage < ATTN_STAGE_BIASED)
+                logits[r * rows->cols + j] = 0;
+            else if (to[j] == -INFINITY)
+                to[j] = 0;
+    }
+    return ATTN_OK;
+}
 
 static attn_status fetch_run_f64(const run_rows *s, run_lane *l, const attn_range *rows,
                                  float *weights, float *logits, attn_error *err) {
@@ -44,18 +70,21 @@ static attn_status fetch_run(void *ctx, size_t lane_index, const attn_range *row
                              float *logits, attn_error *err) {
     const run_rows *s = ctx;
     run_lane *l = &s->lanes[lane_index];
-    if (l->wide)
-        return fetch_run_f64(s, l, rows, weights, logits, err);
-    return attn_cells_with_logits(s->a, s->stats, rows, weights, logits, l->scratch, err);
+    const attn_status status =
+        l->wide ? fetch_run_f64(s, l, rows, weights, logits, err)
+                : attn_cells_with_logits(s->a, s->stats, rows, weights, logits, l->scratch, err);
+    return status || s->stage == ATTN_STAGE_PROBS ? status
+                                                  : fetch_scores(s, l, rows, weights, logits, err);
 }
 
-attn_status attn_attention_source(const attn_attention *a, const attn_stats *stats, size_t lanes,
-                                  attn_arena *arena, attn_weight_source *out, attn_error *err) {
+attn_status attn_attention_source(const attn_attention *a, const attn_stats *stats,
+                                  attn_stage stage, size_t lanes, attn_arena *arena,
+                                  attn_weight_source *out, attn_error *err) {
     const attn_attention_dims *d = &a->dims;
     run_rows *s = attn_arena_small(arena, sizeof *s);
     bool ok = s != NULL;
     if (ok) {
-        *s = (run_rows){a, stats, attn_arena_zeroed(arena, lanes, sizeof *s->lanes)};
+        *s = (run_rows){a, stats, stage, attn_arena_zeroed(arena, lanes, sizeof *s->lanes)};
         ok = s->lanes != NULL;
     }
     for (size_t i = 0; ok && i < lanes; i++) {

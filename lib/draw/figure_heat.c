@@ -18,8 +18,8 @@
 static attn_rgb colour_of(const attn_heat_plan *plan, const attn_panel *panel, size_t i) {
     if (panel->state[i] == ATTN_CELL_NAN)
         return attn_draw_palette_of(plan->options->theme)->nan;
-    double t = plan->options->marks ? 0.45 : attn_draw_place(&plan->scale, panel->values[i]);
-    return attn_draw_colour(&plan->scale, t);
+    double t = plan->options->marks ? 0.45 : attn_draw_place(&panel->scale, panel->values[i]);
+    return attn_draw_colour(&panel->scale, t);
 }
 
 static void put_rectangles(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel,
@@ -116,19 +116,20 @@ static void put_marks(attn_svg *s, const attn_heat_plan *plan, const attn_panel 
     attn_svg_put(s, "</g>\n");
 }
 
-static void fill_palette(const attn_heat_plan *plan, attn_rgb palette[256], uint8_t alpha[256]) {
+static void fill_palette(const attn_heat_plan *plan, const attn_panel *panel, attn_rgb palette[256],
+                         uint8_t alpha[256]) {
     memset(palette, 0, 256 * sizeof *palette);
     memset(alpha, 255, 256);
     alpha[HIDDEN_INDEX] = 0;
     for (size_t i = 0; i < COLOURS; i++)
-        palette[i] = attn_draw_colour(&plan->scale, (double)i / (COLOURS - 1));
+        palette[i] = attn_draw_colour(&panel->scale, (double)i / (COLOURS - 1));
     palette[NAN_INDEX] = attn_draw_palette_of(plan->options->theme)->nan;
 }
 
 static uint8_t index_of(const attn_heat_plan *plan, const attn_panel *panel, size_t i) {
     if (panel->state[i] != ATTN_CELL_SEEN)
         return panel->state[i] == ATTN_CELL_HIDDEN ? HIDDEN_INDEX : NAN_INDEX;
-    double t = plan->options->marks ? 0.45 : attn_draw_place(&plan->scale, panel->values[i]);
+    double t = plan->options->marks ? 0.45 : attn_draw_place(&panel->scale, panel->values[i]);
     return (uint8_t)lrint(t * (COLOURS - 1));
 }
 
@@ -165,7 +166,7 @@ static void put_image(attn_svg *s, const attn_heat_plan *plan, const attn_panel 
         s->t->failed = true;
         return;
     }
-    fill_palette(plan, palette, alpha);
+    fill_palette(plan, panel, palette, alpha);
     if (memchr(panel->state, ATTN_CELL_HIDDEN, plan->R * plan->C)) {
         attn_svg_rect(s, x, y, plan->plot_w, plan->plot_h);
         attn_svg_put(s, " class=\"hidden\" fill=\"url(#hatch)\"");
@@ -210,7 +211,7 @@ static void put_cells(attn_svg *s, const attn_heat_plan *plan, size_t i) {
 #define SWATCH    13.0
 
 static bool has_bar(const attn_heat_plan *plan) {
-    return plan->options->colour_bar && !plan->options->marks;
+    return plan->options->colour_bar && !plan->options->marks && !plan->options->own_scales;
 }
 
 /* Writes the hatch pattern and the gradient of the colour bar, which other elements refer to by

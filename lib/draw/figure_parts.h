@@ -69,6 +69,8 @@ typedef struct attn_panel {
      * have the same labels, only the first panel has them. */
     attn_axis rows, cols;
     attn_axis_plan row_plan, col_plan;
+    double low, high; /* smallest and largest value of the visible cells */
+    attn_draw_scale scale;
 } attn_panel;
 
 /* A heatmap figure. All lengths are pixels; R and C count cells of a panel, after transposing. */

@@ -233,35 +233,46 @@ static attn_status read_panel(attn_heat_plan *plan, const attn_figure_heat *data
     return plan->options->transpose ? turn_over(plan, map, panel, err) : ATTN_OK;
 }
 
+static void read_panel_range(attn_heat_plan *plan, attn_panel *panel) {
+    panel->low = INFINITY;
+    panel->high = -INFINITY;
+    for (size_t i = 0; i < plan->R * plan->C; i++) {
+        plan->hidden = plan->hidden || panel->state[i] == ATTN_CELL_HIDDEN;
+        plan->nan = plan->nan || panel->state[i] == ATTN_CELL_NAN;
+        if (panel->state[i] == ATTN_CELL_SEEN && isfinite(panel->values[i])) {
+            panel->low = fmin(panel->low, (double)panel->values[i]);
+            panel->high = fmax(panel->high, (double)panel->values[i]);
+        }
+    }
+}
+
 static void read_range(attn_heat_plan *plan) {
     plan->low = INFINITY;
     plan->high = -INFINITY;
-    for (size_t p = 0; p < plan->count; p++)
-        for (size_t i = 0; i < plan->R * plan->C; i++) {
-            const attn_panel *panel = &plan->panels[p];
-            plan->hidden = plan->hidden || panel->state[i] == ATTN_CELL_HIDDEN;
-            plan->nan = plan->nan || panel->state[i] == ATTN_CELL_NAN;
-            if (panel->state[i] == ATTN_CELL_SEEN && isfinite(panel->values[i])) {
-                plan->low = fmin(plan->low, (double)panel->values[i]);
-                plan->high = fmax(plan->high, (double)panel->values[i]);
-            }
-        }
+    for (size_t p = 0; p < plan->count; p++) {
+        attn_panel *panel = &plan->panels[p];
+        read_panel_range(plan, panel);
+        plan->low = fmin(plan->low, panel->low);
+        plan->high = fmax(plan->high, panel->high);
+        if (panel->low > panel->high)
+            panel->low = panel->high = 0;
+    }
     if (plan->low > plan->high)
         plan->low = plan->high = 0;
 }
 
-static attn_status make_scale(attn_heat_plan *plan, attn_error *err) {
-    const attn_figure_options *o = plan->options;
-    attn_draw_scale *s = &plan->scale;
+/* Makes the colour scale of values from `low` to `high`. */
+static attn_status make_scale(const attn_figure_options *o, double low, double high,
+                              attn_draw_scale *s, attn_error *err) {
     s->map = o->colormap;
     if (s->map == ATTN_COLORMAP_AUTO)
-        s->map = plan->low < 0 ? ATTN_COLORMAP_RDBU : ATTN_COLORMAP_BLUES;
+        s->map = low < 0 ? ATTN_COLORMAP_RDBU : ATTN_COLORMAP_BLUES;
     s->transform = o->transform;
     s->theme = o->theme;
     const bool diverging = s->map == ATTN_COLORMAP_RDBU;
-    const double most = fmax(fabs(plan->low), fabs(plan->high));
-    s->low = diverging ? -most : fmin(plan->low, 0);
-    s->high = diverging ? most : plan->high;
+    const double most = fmax(fabs(low), fabs(high));
+    s->low = diverging ? -most : fmin(low, 0);
+    s->high = diverging ? most : high;
     if (!isnan(o->vmin))
         s->low = o->vmin;
     if (!isnan(o->vmax))
@@ -275,8 +286,39 @@ static attn_status make_scale(attn_heat_plan *plan, attn_error *err) {
         else
             s->low = s->high - 1;
     }
-    plan->below = plan->low < s->low;
-    plan->above = plan->high > s->high;
+    return ATTN_OK;
+}
+
+/* Makes the colour scales of the figure and of its panels. */
+static attn_status make_scales(attn_heat_plan *plan, attn_error *err) {
+    const attn_figure_options *o = plan->options;
+    attn_status status = make_scale(o, plan->low, plan->high, &plan->scale, err);
+    plan->below = plan->low < plan->scale.low;
+    plan->above = plan->high > plan->scale.high;
+    for (size_t p = 0; p < plan->count && status == ATTN_OK; p++) {
+        attn_panel *panel = &plan->panels[p];
+        panel->scale = plan->scale;
+        if (o->own_scales)
+            status = make_scale(o, panel->low, panel->high, &panel->scale, err);
+    }
+    return status;
+}
+
+/* Panels of fewer columns show their values and have no room for a longer title. */
+enum { RANGED_COLUMNS = 12 };
+
+/* Appends the range of each panel's values to its title. */
+static attn_status name_ranges(attn_heat_plan *plan, attn_error *err) {
+    const bool ranged = plan->options->own_scales && plan->C >= RANGED_COLUMNS;
+    for (size_t p = 0; p < plan->count && ranged; p++) {
+        attn_panel *panel = &plan->panels[p];
+        attn_text t = {.arena = plan->arena};
+        attn_text_add(&t, "%s%s%.3g to %.3g", panel->title ? panel->title : "",
+                      panel->title ? ": " : "", panel->low + 0.0, panel->high + 0.0);
+        if (t.failed)
+            return no_memory(err, "titles");
+        panel->title = t.data;
+    }
     return ATTN_OK;
 }
 
@@ -364,6 +406,8 @@ attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *da
             return status;
     }
     read_range(plan);
-    attn_status status = make_scale(plan, err);
+    attn_status status = make_scales(plan, err);
+    if (status == ATTN_OK)
+        status = name_ranges(plan, err);
     return status ? status : choose_values(plan, err);
 }

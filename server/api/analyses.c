@@ -24,8 +24,8 @@ static attn_status open_operand(srv_analyses_call *call, const srv_run *run,
                                 const attn_tensor *weights, const attn_attention_dims *dims,
                                 size_t lanes, attn_weight_source *out, attn_error *err) {
     if (run)
-        return attn_attention_source(attn_run_attention(run->run), attn_run_stats(run->run), lanes,
-                                     call->req->arena, out, err);
+        return attn_attention_source(attn_run_attention(run->run), attn_run_stats(run->run),
+                                     ATTN_STAGE_PROBS, lanes, call->req->arena, out, err);
     return srv_weights_source(weights, dims, call->req->arena, out, err);
 }
 

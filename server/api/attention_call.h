@@ -84,8 +84,10 @@ typedef struct srv_attention_call {
     attn_attention *op;
     attn_results results;
     attn_heatmaps maps;
-    double kept;   /* share of the cells that are visible, for explain */
-    bool analyses; /* true: the answer holds an analysis */
+    const char *stages[SRV_STAGES]; /* names of the stages that a picture shows side by side */
+    size_t stage_count;             /* 0: a picture shows the weights alone */
+    double kept;                    /* share of the cells that are visible, for explain */
+    bool analyses;                  /* true: the answer holds an analysis */
     srv_analysis analysis;
     srv_warnings warnings;
     attn_verification verification;

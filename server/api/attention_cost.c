@@ -150,11 +150,15 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
         srv_heat_problem(call->req, &err);
         return false;
     }
-    bill->text += SRV_HEAT_TEXT * (double)heat.result_bytes;
-    bill->operations += heat.operations;
-    bill->plain += SRV_HEAT_WEIGHT * heat.operations;
-    if (attn_size_add(bill->work_bytes, heat.work_bytes, &bill->work_bytes) &&
-        attn_size_add(bill->result_bytes, heat.result_bytes, &bill->result_bytes))
+    bool fits = true;
+    for (size_t s = 0; s < (call->stage_count ? call->stage_count : 1); s++) {
+        bill->text += SRV_HEAT_TEXT * (double)heat.result_bytes;
+        bill->operations += heat.operations;
+        bill->plain += SRV_HEAT_WEIGHT * heat.operations;
+        fits = fits && attn_size_add(bill->work_bytes, heat.work_bytes, &bill->work_bytes) &&
+               attn_size_add(bill->result_bytes, heat.result_bytes, &bill->result_bytes);
+    }
+    if (fits)
         return true;
     srv_problem(call->req, SRV_TOO_LARGE, "/heatmap", "its size is beyond what can be counted");
     return false;

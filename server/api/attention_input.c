@@ -141,7 +141,7 @@ const srv_field srv_attention_fields[] = {
      .choices = srv_stage_names,
      .doc = "The stage of the returned scores: raw (q . k), scaled, softcapped, biased (default: "
             "the input of softmax, null where hidden) or probs. With a list of stages, scores is "
-            "an object with a tensor for each stage."},
+            "an object with a tensor for each stage, and a picture shows the stages side by side."},
     SRV_BOOL_ROW(srv_attention_body, average_attn_weights,
                  "Return weights (and weights_dropped) as their mean over the heads, without a "
                  "head axis, as torch.nn.MultiheadAttention does."),
@@ -276,11 +276,17 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
         return srv_refuse(scope, SRV_VALUE, "average_attn_weights",
                           "average_attn_weights needs \"weights\" in return, which does not ask "
                           "for them");
-    if (srv_given(scope, "score_stage") && (items & ATTN_WANT_SCORES) == 0)
+    if (srv_given(scope, "score_stage") && (items & ATTN_WANT_SCORES) == 0 &&
+        !(call->req->accept & (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG)))
         return srv_refuse(scope, SRV_VALUE, "score_stage",
                           "score_stage needs \"scores\" in return, which does not ask for them");
     if (srv_draws(call->req)) /* a picture or a CSV has the heatmap and nothing else */
         items = SRV_WANT_HEATMAP;
+    if (call->req->accept & (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG) &&
+        (body->score_stages & SRV_FLAGS_LIST))
+        for (int stage = 0; stage < SRV_STAGES; stage++)
+            if (body->score_stages >> stage & 1)
+                call->stages[call->stage_count++] = srv_stage_names[stage];
     call->want = items & SRV_WANT_LIBRARY;
     call->heatmap = (items & SRV_WANT_HEATMAP) != 0;
     call->gradient_items = items & (SRV_WANT_GRADIENTS | SRV_WANT_SCORE_GRADIENTS);

@@ -155,26 +155,58 @@ static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
 #define IN_PLACE_OPERATIONS 2e6             /* operations */
 #define IN_PLACE_TEXT       (1024.0 * 1024) /* bytes of text, which are 256 KiB of results */
 
-/* Opens a source that reads rows of the computed weights, for heatmaps and analyses. */
-static attn_status open_rows(srv_attention_call *call, attn_weight_source *source,
+/* Opens a source that reads rows of the computed weights or of scores, for heatmaps and
+ * analyses. */
+static attn_status open_rows(srv_attention_call *call, attn_stage stage, attn_weight_source *source,
                              attn_error *err) {
     attn_pool *pool = srv_request_pool(call->req);
-    return attn_attention_source(call->op, &call->results.stats, attn_pool_slots(pool),
+    return attn_attention_source(call->op, &call->results.stats, stage, attn_pool_slots(pool),
                                  call->req->arena, source, err);
 }
 
-static attn_status draw(srv_attention_call *call, attn_error *err) {
+static attn_status draw_stage(srv_attention_call *call, attn_stage stage, attn_heatmaps *maps,
+                              attn_error *err) {
     srv_request *req = call->req;
     attn_weight_source source;
-    attn_status status = open_rows(call, &source, err);
+    attn_heatmap_options options = call->heat;
+    options.signed_values = stage != ATTN_STAGE_PROBS;
+    attn_status status = open_rows(call, stage, &source, err);
     return status ? status
-                  : attn_heatmap_build(&source, &call->heat, srv_request_pool(req), &req->control,
-                                       req->arena, &call->maps, err);
+                  : attn_heatmap_build(&source, &options, srv_request_pool(req), &req->control,
+                                       req->arena, maps, err);
+}
+
+/* Makes the heatmaps of all stages that a picture shows: for each head one after the other. */
+static attn_status draw_stages(srv_attention_call *call, attn_error *err) {
+    const size_t n = call->stage_count;
+    attn_heatmaps all = {0}, one;
+    attn_status status = ATTN_OK;
+    for (size_t s = 0, stage = 0; stage < SRV_STAGES && !status; stage++) {
+        if (!(call->body.score_stages >> stage & 1))
+            continue;
+        status = draw_stage(call, (attn_stage)stage, &one, err);
+        if (!status && !all.items) {
+            all = (attn_heatmaps){.count = n * one.count};
+            all.items = attn_arena_zeroed(call->req->arena, all.count + 1, sizeof *all.items);
+            if (!all.items)
+                status = attn_fail(err, ATTN_ENOMEM, "", "no memory left for heatmaps");
+        }
+        for (size_t i = 0; i < one.count && !status; i++)
+            all.items[i * n + s] = one.items[i];
+        s++;
+    }
+    call->maps = all;
+    return status;
+}
+
+static attn_status draw(srv_attention_call *call, attn_error *err) {
+    return call->stage_count ? draw_stages(call, err)
+                             : draw_stage(call, ATTN_STAGE_PROBS, &call->maps, err);
 }
 
 static attn_status analyse(srv_attention_call *call, attn_error *err) {
     srv_analysis *an = &call->analysis;
-    attn_status status = open_rows(call, &an->source, err);
+    attn_status status = open_rows(call, ATTN_STAGE_PROBS, &an->source, err);
     an->run = call->op;
     an->mask = attn_attention_mask(call->op);
     an->warnings = &call->warnings;
@@ -308,6 +340,8 @@ static void picture(const srv_attention_call *call) {
     const srv_heat_answer all = {.maps = &call->maps,
                                  .in = &call->body.heatmap,
                                  .labels = &call->body.labels,
+                                 .stages = call->stage_count ? call->stages : NULL,
+                                 .stage_count = call->stage_count,
                                  .figure = &call->body.figure,
                                  .decimals = (int)call->body.decimals};
     srv_heat_reply(call->req, &all);

@@ -319,8 +319,11 @@ static const char *title_of(srv_request *req, const srv_heat_answer *a, size_t i
     const attn_heatmap *map = &a->maps->items[i];
     const size_t apart = a->maps->layer_batches ? a->maps->layer_batches : SIZE_MAX;
     const bool called = map->head != SIZE_MAX && a->titles && map->head < a->titles->count;
-    const bool head = differ->heads || called || !(differ->layers || differ->batches);
+    const bool head = differ->heads || called || !(differ->layers || differ->batches || a->stages);
     attn_text t = {.arena = req->arena};
+    if (a->stages)
+        attn_text_add(&t, "%s%s", a->stages[i % a->stage_count],
+                      differ->layers || differ->batches || head ? ", " : "");
     if (differ->layers)
         attn_text_add(&t, "layer %zu%s", map->batch / apart, differ->batches || head ? ", " : "");
     if (differ->batches)
@@ -412,7 +415,9 @@ static void reply_figure(srv_request *req, const srv_heat_answer *a) {
     attn_text svg = {.arena = req->arena};
     attn_error err = {0};
     options.marks = a->marks;
-    options.columns = options.columns ? options.columns : columns_of(a->maps);
+    options.own_scales = a->stages != NULL;
+    if (!options.columns)
+        options.columns = a->stages ? a->stage_count : columns_of(a->maps);
     if ((named && !data.titles) || (own && !data.own))
         no_memory(req);
     else if (attn_figure_heatmaps(&svg, &data, &options, &err))

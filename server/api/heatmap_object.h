@@ -64,8 +64,12 @@ void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *la
 typedef struct srv_heat_answer {
     const attn_heatmaps *maps;
     const srv_heat_input *in;
-    const srv_labels *labels;       /* labels of the whole matrix */
-    const srv_strings *titles;      /* one title for each head; NULL: none */
+    const srv_labels *labels;  /* labels of the whole matrix */
+    const srv_strings *titles; /* one title for each head; NULL: none */
+    /* [stage_count] names of stages, of which each head has a heatmap: a picture shows them side by
+     * side, each with a colour scale of its own; NULL: none */
+    const char *const *stages;
+    size_t stage_count;
     const srv_figure_input *figure; /* from the request, or set by srv_figure_init */
     const srv_warnings *warnings;   /* NULL: none */
     int decimals;                   /* decimals of cells; -1: the shortest text that round-trips */

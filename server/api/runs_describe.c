@@ -195,8 +195,8 @@ static bool run_analysis(srv_analysis *an, const srv_run *run) {
                            srv_run_cells_work(req, run)))
         return false;
     const int64_t start = attn_now_ns();
-    attn_status status = attn_attention_source(an->run, attn_run_stats(run->run), slots, req->arena,
-                                               &an->source, &err);
+    attn_status status = attn_attention_source(an->run, attn_run_stats(run->run), ATTN_STAGE_PROBS,
+                                               slots, req->arena, &an->source, &err);
     if (!status)
         status = srv_analysis_run(an, pool, &err);
     req->compute_ns = attn_now_ns() - start;

@@ -51,7 +51,7 @@ static bool build_heatmaps(srv_request *req, const srv_run *run,
     const int64_t start = attn_now_ns();
     if (!status)
         status = attn_attention_source(attn_run_attention(run->run), attn_run_stats(run->run),
-                                       slots, req->arena, &source, &err);
+                                       ATTN_STAGE_PROBS, slots, req->arena, &source, &err);
     if (!status)
         status = attn_heatmap_build(&source, options, pool, &req->control, req->arena, out, &err);
     req->compute_ns = attn_now_ns() - start;

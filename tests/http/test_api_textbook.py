@@ -1,4 +1,6 @@
 """What textbooks on attention compute, asked for as they write it."""
+import xml.etree.ElementTree as ET
+
 import numpy as np
 import pytest
 from api_client import array, ask, close, normal, qkv, refused
@@ -39,6 +41,28 @@ def test_stages_as_text_and_with_gradients(daemon):
     both = ask(daemon, body | {"grad_output": [[1, 0, 0], [0, 1, 0]]})
     assert both["scores"] == ask(daemon, body)["scores"]
     assert both["gradients"]["query"] == ask(daemon, WORKED | {"grad_output": [[1, 0, 0], [0, 1, 0]]})["gradients"]["query"]
+
+
+def picture(daemon, body):
+    reply = daemon.post("/v1/attention", body, headers={"Accept": "image/svg+xml"})
+    assert reply.status_code == 200, reply.text
+    root = ET.fromstring(reply.text)
+    return root, ["".join(t.itertext()) for t in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_stages_are_drawn_side_by_side(daemon):
+    body = WORKED | {"is_causal": True, "score_stage": ["raw", "scaled", "biased", "probs"]}
+    root, texts = picture(daemon, body)
+    titles = ["raw", "scaled", "biased", "probs"]
+    assert [t for t in texts if t in titles] == titles
+    assert {"5.00", "2.31", "0.58", "0.85"} <= set(texts)  # values in the cells of each panel
+    assert float(root.get("width")) > 1.5 * float(picture(daemon, body | {"score_stage": ["raw"]})[0].get("width"))
+    heads = picture(daemon, qkv(B=1, H=2, L=14, S=14) | {"score_stage": ["scaled", "probs"]})[1]
+    ranges = [t for t in heads if " to " in t]
+    assert [t.split(":")[0] for t in ranges] == ["scaled, head 0", "probs, head 0", "scaled, head 1", "probs, head 1"]
+    assert ranges[0].split(": ")[1].startswith("-") and not ranges[1].split(": ")[1].startswith("-")
+    text = daemon.post("/v1/attention", WORKED | {"score_stage": ["raw"]})
+    assert text.status_code == 422  # only pictures show stages that return does not name
 
 
 # --- weights alone ---

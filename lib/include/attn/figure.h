@@ -58,6 +58,9 @@ typedef struct attn_figure_options {
      * at the smallest value if that is negative, and ends at the largest; RdBu is symmetric around
      * 0. */
     double vmin, vmax;
+    /* Each heatmap has a colour scale of its own, from its own values. There is then no colour
+     * bar; with 12 columns or more, the title of a heatmap states the range of its values. */
+    bool own_scales;
     bool colour_bar; /* draw a colour bar; default true */
     /* Rotation of column labels, 0 … 90 degrees. -1 (default): 0, 45 or 90, by the width of
      * labels. */

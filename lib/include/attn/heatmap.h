@@ -24,10 +24,13 @@ typedef struct attn_weight_source {
     void *ctx;
 } attn_weight_source;
 
-/* Makes a source of the weights of an operation that has run, with scratch memory for `lanes`
- * threads in the arena. float64 weights are rounded to float32. ATTN_ENOMEM. */
-attn_status attn_attention_source(const attn_attention *a, const attn_stats *stats, size_t lanes,
-                                  attn_arena *arena, attn_weight_source *out, attn_error *err);
+/* Makes a source of the weights of an operation that has run (ATTN_STAGE_PROBS), or of its scores
+ * of another stage, with scratch memory for `lanes` threads in the arena. All scores of the stages
+ * before BIASED count as visible. Scores can be negative (attn_heatmap_options.signed_values).
+ * float64 cells are rounded to float32. ATTN_ENOMEM. */
+attn_status attn_attention_source(const attn_attention *a, const attn_stats *stats,
+                                  attn_stage stage, size_t lanes, attn_arena *arena,
+                                  attn_weight_source *out, attn_error *err);
 
 /* The value of a cell that covers several weights. */
 typedef enum attn_pooling { ATTN_POOL_MAX = 0, ATTN_POOL_MEAN, ATTN_POOL_BOTH } attn_pooling;
