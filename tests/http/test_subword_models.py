@@ -131,6 +131,7 @@ def test_a_job_trains_sub_words(daemon):
     eventually(lambda: daemon.get(f"/v1/jobs/{job['id']}").json()["state"] in ("done", "failed"))
     done = daemon.get(f"/v1/jobs/{job['id']}").json()
     assert done["state"] == "done" and done["scores"]["sentences"] == 5, done
+    assert 0 < done["peak_bytes"] <= done["reserved_bytes"]
     about = daemon.get(f"/v1/models/{done['model']}").json()
     assert about["source"]["subwords"] and about["target"]["language"] == "french"
     answer = daemon.post(f"/v1/models/{done['model']}/generate", {"text": "Any text of any words: 猫!", "return": []}).json()

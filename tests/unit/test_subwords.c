@@ -300,6 +300,55 @@ static void test_faulty_merges(void **state) {
     attn_arena_free(arena);
 }
 
+static size_t left; /* blocks that may still be taken */
+
+static void *take_some(size_t size) {
+    return left ? left--, attn_block_take(size) : NULL;
+}
+
+/* Learns, writes, reads and splits. Returns the first error. */
+static attn_status all_steps(void) {
+    attn_error err;
+    attn_vocabulary *v = attn_vocabulary_new(), *again = NULL;
+    attn_arena *arena = attn_arena_new(1 << 20);
+    const char *words, *merges, *text = "low newest";
+    attn_token *tokens;
+    size_t n;
+    attn_status status = v && arena ? ATTN_OK : ATTN_ENOMEM;
+    for (size_t i = 0; !status && i < 3; i++)
+        status = attn_vocabulary_add_text(v, text, strlen(text), ATTN_ENGLISH, &err);
+    if (!status)
+        status = attn_vocabulary_settle_subwords(v, 5, &err);
+    if (!status)
+        status = attn_vocabulary_write(v, arena, &words, &err);
+    if (!status)
+        status = attn_vocabulary_write_merges(v, arena, &merges, &err);
+    if (!status)
+        status = attn_vocabulary_read(words, strlen(words), &again, &err);
+    if (!status)
+        status = attn_vocabulary_read_merges(again, merges, strlen(merges), &err);
+    if (!status)
+        status = attn_vocabulary_split(again, text, strlen(text), ATTN_ENGLISH, arena, &tokens, &n,
+                                       &err);
+    attn_vocabulary_free(v);
+    attn_vocabulary_free(again);
+    attn_arena_free(arena);
+    return status;
+}
+
+static void test_failing_allocations(void **state) {
+    (void)state;
+    attn_status status = ATTN_ENOMEM;
+    attn_set_allocator(take_some, attn_block_give);
+    for (size_t most = 0; status; most++) {
+        left = most;
+        status = all_steps();
+        assert_true(!status || status == ATTN_ENOMEM);
+        assert_true(most < 10000);
+    }
+    attn_set_allocator(NULL, NULL);
+}
+
 /* A vocabulary of words splits and joins as before. */
 static void test_whole_words(void **state) {
     (void)state;
@@ -333,6 +382,7 @@ int main(void) {
         cmocka_unit_test(test_not_utf8),
         cmocka_unit_test(test_written_and_read),
         cmocka_unit_test(test_faulty_merges),
+        cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_whole_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
