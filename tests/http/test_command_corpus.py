@@ -14,7 +14,7 @@ def corpus(*options, code=0):
     return done.stdout if not code else done.stderr
 
 
-@pytest.mark.parametrize("task", ["en-fr", "copy", "reverse", "sort"])
+@pytest.mark.parametrize("task", ["en-fr", "en-fr-text", "copy", "reverse", "sort"])
 def test_formats_agree(task):
     lines = corpus("--task", task, "--count", "30", "--split=held-out").splitlines()
     objects = [json.loads(line) for line in corpus("--task", task, "--count", "30", "--split=held-out", "--format=json").splitlines()]

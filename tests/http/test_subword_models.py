@@ -1,5 +1,6 @@
 """Models of sub-words: the built-in en-fr-text, and what `attnd train --subwords` and jobs make."""
 import json
+import signal
 import struct
 import subprocess
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from conftest import BINARY, ROOT
+from test_command_train import interrupted
 from test_daemon_load import eventually
 
 MODEL = ROOT / "config" / "models" / "en-fr-text.safetensors"
@@ -138,13 +140,25 @@ def test_a_job_trains_sub_words(daemon):
     assert "warnings" not in answer
 
 
+def train(path, *more):
+    options = [word for name, value in TINY.items() for word in ("--" + name.replace("_", "-"), str(value))]
+    return [str(word) for word in (BINARY, "train", *options, "--checkpoint-every", "1", "--out", path, *more)]
+
+
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     path = tmp_path_factory.mktemp("tiny") / "m.safetensors"
-    options = [word for name, value in TINY.items() for word in ("--" + name.replace("_", "-"), str(value))]
-    done = subprocess.run([BINARY, "train", *options, "--out", path, "--quiet"], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(train(path, "--quiet"), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and "BLEU" in done.stdout, done.stderr
     return path
+
+
+def test_training_goes_on_where_it_stopped(tiny, tmp_path):
+    model, checkpoint = tmp_path / "m", tmp_path / "m.checkpoint"
+    assert interrupted(signal.SIGTERM, train(model), checkpoint)[0] == 130
+    done = subprocess.run(train(model, "--resume"), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "continuing after step" in done.stderr
+    assert model.read_bytes() == tiny.read_bytes()
 
 
 def test_files_hold_the_merges(tiny):
