@@ -5,6 +5,7 @@ block, descriptor and byte of the budget comes back; and the service answers as 
 
 Starting up is tried in the same way: it succeeds, or ends with a documented exit code and one line."""
 import gzip
+import io
 import itertools
 import json
 import os
@@ -65,6 +66,12 @@ def container(accept=SAFE):
     return post(body, f"Content-Type: {SAFE}", f"Accept: {accept}")
 
 
+def archive():
+    file = io.BytesIO()
+    np.savez_compressed(file, query=np.asfortranarray(np.random.default_rng(1).normal(size=(3, 4))), request='{"is_causal": true}')
+    return post(file.getvalue(), "Content-Type: application/x-npz")
+
+
 def large():
     """Through the queue, in JSON numbers."""
     values = np.random.default_rng(2).normal(size=(2, 2, 80, 16)).round(5)
@@ -92,6 +99,9 @@ REQUESTS = {  # name: request, status, is the body always the same?
     "v2 in binary": (infer_binary(), 200, True),
     "safetensors": (container(), 200, True),
     "npy": (container("application/x-npy"), 200, True),
+    "npz": (archive(), 200, True),
+    "analyses as tensors": (post({"weights": [[1, 0], [0.5, 0.5]], "analysis": ["all", "rollout"]}, f"Accept: {SAFE}",
+                                 path="/v1/analyses"), 200, True),
     "openapi": (get("/openapi.json", "Accept-Encoding: gzip"), 200, True),
     "examples": (get("/v1/examples/causal"), 200, True),
     "metrics": (get("/metrics"), 200, False),
