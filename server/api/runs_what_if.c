@@ -14,6 +14,7 @@ static const char *const items[] = {"weights",        "output",        "removed"
 enum { WEIGHTS, OUTPUT, REMOVED, WEIGHTS_BEFORE, OUTPUT_BEFORE, ITEMS };
 enum { UNASKED = 1u << WEIGHTS | 1u << OUTPUT | 1u << REMOVED | 1u << OUTPUT_BEFORE };
 enum { BLOCK_ROWS = 1024 };
+#define MOST_UNASKED 16777216.0 /* most weights in an answer whose request does not name them */
 
 typedef struct what_if_body {
     uint64_t given;
@@ -45,8 +46,8 @@ const srv_field srv_run_what_if_fields[] = {
      .offset = offsetof(what_if_body, items),
      .choices = items,
      .doc = "The parts of the answer. The default is weights, output, output_before and removed "
-            "(the weight of the hidden keys in each row). If these weights do not fit into the "
-            "memory of a request, the default leaves them out, and omitted names them."},
+            "(the weight of the hidden keys in each row); more than 16,777,216 weights are left "
+            "out of the default, and omitted names them."},
     SRV_DECIMALS_ROW(what_if_body, "."),
     SRV_TIMEOUT_ROW(what_if_body),
     {0},
@@ -57,7 +58,7 @@ typedef struct what_if {
     const srv_run *run;
     what_if_body body;
     srv_run_part part;
-    bool omitted;               /* the default's weights do not fit */
+    bool omitted;               /* the default has more than MOST_UNASKED weights */
     attn_tensor tensors[ITEMS]; /* those that are wanted; the others have rank 0 */
 } what_if;
 
@@ -137,22 +138,10 @@ static bool count(const what_if *c, double *cells, double *bytes) {
     return true;
 }
 
-/* Reserves the memory. Weights that the request has not named are left out if they can never fit.
- * false: a problem is set. */
-static bool admit(what_if *c) {
-    const srv_scope scope = {c->req, srv_run_what_if_fields, &c->body.given, ""};
-    const attn_arena *arena = c->req->arena;
+/* Reserves the memory. false: a problem is set. */
+static bool admit(const what_if *c) {
     double cells, bytes;
-    if (!count(c, &cells, &bytes))
-        return false;
-    if (!srv_given(&scope, "return") &&
-        bytes + (double)attn_arena_used(arena) > (double)attn_arena_limit(arena)) {
-        c->omitted = true;
-        c->body.items &= ~(1u << WEIGHTS);
-        if (!count(c, &cells, &bytes))
-            return false;
-    }
-    return srv_run_admit(c->req, cells, bytes);
+    return count(c, &cells, &bytes) && srv_run_admit(c->req, cells, bytes);
 }
 
 /* Takes the tensors of the wanted items: [rows, width] or [heads, rows, width]; `removed` has no
@@ -268,16 +257,19 @@ static attn_status compute(what_if *c, attn_error *err) {
 
 /* --- the answer --- */
 
+static double count_weights(const what_if *c) {
+    return (double)c->part.head_count * (double)c->part.rows * (double)width_of(c, WEIGHTS);
+}
+
 static void write_omitted(srv_json *j, const what_if *c) {
     srv_json_key(j, "omitted");
     srv_json_object(j);
     srv_json_key(j, "weights");
     srv_json_object(j);
     srv_json_key(j, "values");
-    srv_json_real(j,
-                  (double)c->part.head_count * (double)c->part.rows * (double)width_of(c, WEIGHTS));
+    srv_json_real(j, count_weights(c));
     srv_json_key(j, "how");
-    srv_json_string(j, "choose rows whose weights fit into the memory of one request");
+    srv_json_string(j, "choose fewer rows, or name \"weights\" in return");
     srv_json_object_end(j);
     srv_json_object_end(j);
 }
@@ -303,10 +295,15 @@ static void answer(what_if *c) {
 static bool read_body(what_if *c) {
     const srv_scope scope = {c->req, srv_run_what_if_fields, &c->body.given, ""};
     c->body = (what_if_body){.items = UNASKED, .decimals = -1};
-    return srv_read_body(c->req, srv_run_what_if_fields, &c->body, &c->body.timeout_ms) &&
-           srv_run_spot_check(&scope, c->run, &c->body.spot) &&
-           srv_run_select(&scope, c->run, &c->body.spot, &c->body.heads, &c->body.rows, NULL,
-                          &c->part);
+    if (!srv_read_body(c->req, srv_run_what_if_fields, &c->body, &c->body.timeout_ms) ||
+        !srv_run_spot_check(&scope, c->run, &c->body.spot) ||
+        !srv_run_select(&scope, c->run, &c->body.spot, &c->body.heads, &c->body.rows, NULL,
+                        &c->part))
+        return false;
+    c->omitted = !srv_given(&scope, "return") && count_weights(c) > MOST_UNASKED;
+    if (c->omitted)
+        c->body.items &= ~(1u << WEIGHTS);
+    return true;
 }
 
 srv_outcome srv_runs_what_if(srv_request *req) {
