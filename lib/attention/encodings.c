@@ -43,14 +43,7 @@ attn_status attn_encoding_open(const attn_inputs *shapes, attn_arena *arena, att
     attn_status status = attn_attention_shape(shapes, d, err);
     if (status != ATTN_OK)
         return status;
-    attn_mask_shape shape = {.batch_rank = d->batch_rank,
-                             .has_heads = d->has_heads,
-                             .H = d->Hq,
-                             .L = d->L,
-                             .S = d->S,
-                             .past = d->past};
-    memcpy(shape.batch, d->batch, sizeof shape.batch);
-    status = attn_mask_new(&shapes->mask, &shape, arena, &mask, err);
+    status = attn_attention_mask_new(&shapes->mask, d, arena, &mask, err);
     e->mask = mask;
     e->layout = shapes->layout;
     return status;

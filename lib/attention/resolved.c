@@ -483,6 +483,18 @@ static attn_status check_numbers(const attn_inputs *in, const attn_attention_dim
     return ATTN_OK;
 }
 
+attn_status attn_attention_mask_new(const attn_mask_spec *spec, const attn_attention_dims *d,
+                                    attn_arena *arena, attn_mask **out, attn_error *err) {
+    attn_mask_shape shape = {.batch_rank = d->batch_rank,
+                             .has_heads = d->has_heads,
+                             .H = d->Hq,
+                             .L = d->L,
+                             .S = d->S,
+                             .past = d->past};
+    memcpy(shape.batch, d->batch, sizeof shape.batch);
+    return attn_mask_new(spec, &shape, arena, out, err);
+}
+
 static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_tensor *t = &a->in.sinks;
     if (t->rank != 1 || t->dims[0] != a->dims.Hq)
@@ -526,14 +538,7 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     a->kernels = attn_kernels_with(d->isa, d->precision, d->tanh_score);
     const bool unit = attn_score_form_of(in->score.kind)->unit_scale;
     a->scale = !isnan(in->scale) ? in->scale : unit ? 1 : 1 / sqrt((double)(d->E ? d->E : 1));
-    attn_mask_shape shape = {.batch_rank = d->batch_rank,
-                             .has_heads = d->has_heads,
-                             .H = d->Hq,
-                             .L = d->L,
-                             .S = d->S,
-                             .past = d->past};
-    memcpy(shape.batch, d->batch, sizeof shape.batch);
-    status = attn_mask_new(&in->mask, &shape, arena, &a->mask, err);
+    status = attn_attention_mask_new(&in->mask, d, arena, &a->mask, err);
     if (status == ATTN_OK)
         status = open_views(a, arena, err);
     if (status == ATTN_OK && in->sinks.rank)

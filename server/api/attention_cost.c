@@ -373,16 +373,9 @@ static bool check_parameters(const srv_attention_call *call) {
 }
 
 static bool compile_mask(const srv_attention_call *call, attn_mask **mask) {
-    const attn_attention_dims *d = &call->dims;
     attn_error err = {0};
-    attn_mask_shape shape = {.batch_rank = d->batch_rank,
-                             .has_heads = d->has_heads,
-                             .H = d->Hq,
-                             .L = d->L,
-                             .S = d->S,
-                             .past = d->past};
-    memcpy(shape.batch, d->batch, sizeof shape.batch);
-    return !attn_mask_new(&call->shaped->mask, &shape, call->req->arena, mask, &err) ||
+    return !attn_attention_mask_new(&call->shaped->mask, &call->dims, call->req->arena, mask,
+                                    &err) ||
            fail(call, &err);
 }
 

@@ -163,6 +163,10 @@ attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, 
  * wanted may need more cells. */
 double attn_attention_visited(const attn_attention_dims *dims, const attn_mask *mask);
 
+/* Compiles a mask for the weights of an operation with these dims (attn_mask_new). */
+attn_status attn_attention_mask_new(const attn_mask_spec *spec, const attn_attention_dims *dims,
+                                    attn_arena *arena, attn_mask **out, attn_error *err);
+
 typedef struct attn_attention attn_attention;
 
 /* Checks values and compiles masks. The operation is in the arena; the tensors of the inputs must
