@@ -102,6 +102,9 @@ static void finish_sums(const attn_measure_plan *plan, const attn_measure_sums *
     values[ATTN_BLOCK_MASS] = mean(&sums->own_block);
     values[ATTN_MEASURE_SCORE_SPREAD] = mean(&sums->spread);
     values[ATTN_MEASURE_SCORE_MAX] = isfinite(sums->score_max) ? sums->score_max : NAN;
+    values[ATTN_VALUE_NORM] = mean(&sums->value_norm);
+    values[ATTN_VALUE_ENTROPY] = mean(&sums->value_entropy);
+    values[ATTN_VALUE_FIRST_TOKEN] = mean(&sums->value_first);
     finish_offsets(sums, values);
     finish_sink(plan, sums, values);
     finish_received(plan, sums, sorted, values);
@@ -237,7 +240,7 @@ static bool repeats(size_t batches, size_t entries) {
 size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t head) {
     const attn_measure_options *o = w->plan->options;
     const attn_mask *mask = o->mask;
-    if (!mask && w->source->has_logits)
+    if (o->value_norms || (!mask && w->source->has_logits))
         return batch * w->plan->H + head;
     size_t entries = mask ? attn_mask_batches(mask) : 1;
     const bool batches = repeats(o->query_tokens ? o->token_batches : 1, entries) &&
@@ -389,15 +392,17 @@ static void merge_mean(attn_mean *to, const attn_mean *from) {
 }
 
 static void merge_means(attn_measure_sums *to, const attn_measure_sums *from) {
-    attn_mean *const t[] = {&to->entropy,    &to->normalized, &to->perplexity, &to->participation,
-                            &to->confidence, &to->saturated,  &to->local,      &to->first,
-                            &to->sink_logit, &to->duplicate,  &to->induction,  &to->kin,
-                            &to->own_block,  &to->spread,     &to->aligned};
-    const attn_mean *const f[] = {&from->entropy,       &from->normalized, &from->perplexity,
-                                  &from->participation, &from->confidence, &from->saturated,
-                                  &from->local,         &from->first,      &from->sink_logit,
-                                  &from->duplicate,     &from->induction,  &from->kin,
-                                  &from->own_block,     &from->spread,     &from->aligned};
+    attn_mean *const t[] = {
+        &to->entropy,    &to->normalized,    &to->perplexity, &to->participation, &to->confidence,
+        &to->saturated,  &to->local,         &to->first,      &to->sink_logit,    &to->duplicate,
+        &to->induction,  &to->kin,           &to->own_block,  &to->spread,        &to->aligned,
+        &to->value_norm, &to->value_entropy, &to->value_first};
+    const attn_mean *const f[] = {&from->entropy,       &from->normalized,    &from->perplexity,
+                                  &from->participation, &from->confidence,    &from->saturated,
+                                  &from->local,         &from->first,         &from->sink_logit,
+                                  &from->duplicate,     &from->induction,     &from->kin,
+                                  &from->own_block,     &from->spread,        &from->aligned,
+                                  &from->value_norm,    &from->value_entropy, &from->value_first};
     for (size_t i = 0; i < sizeof t / sizeof t[0]; i++)
         merge_mean(t[i], f[i]);
 }

@@ -47,6 +47,7 @@ typedef struct attn_measure_sums {
     double mass, weighted, looked; /* sums of p, of p |t - j| and of p (t - j) */
     attn_mean entropy, normalized, perplexity, participation, confidence, saturated;
     attn_mean local, first, sink_logit, duplicate, induction, kin, own_block, spread, aligned;
+    attn_mean value_norm, value_entropy, value_first;
     double score_max;
     attn_mean diagonal[ATTN_DIAGONALS]; /* [offset + 64] weight at this offset */
     uint64_t peak[ATTN_DIAGONALS]; /* [offset + 64] rows whose largest weight is at this offset */
@@ -74,6 +75,7 @@ typedef struct attn_measure_line {
     size_t from, to;      /* all visible keys are in [from, to) */
     int64_t at;           /* key position t_i of the query */
     double mass, entropy; /* sum s_i of the row's weights; entropy H_i in nats */
+    const double *norms;  /* [S] norms of the head's values; NULL: not known */
     bool peaks;           /* the row has a largest weight; false for uniform attention */
 } attn_measure_line;
 

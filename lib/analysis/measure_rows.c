@@ -188,6 +188,23 @@ static void add_classes(const attn_measure_plan *plan, size_t batch, const attn_
     add(&sums->own_block, row[own]);
 }
 
+/* Adds what the row's weights times the norms of their values measure. */
+static void add_values(const attn_measure_line *line, attn_measure_sums *sums) {
+    double sum = 0, logs = 0;
+    for (size_t j = line->from; j < line->to; j++)
+        if (line->p[j] > 0) { /* a hidden value may be infinite */
+            const double c = line->p[j] * line->norms[j];
+            sum += c;
+            logs += c > 0 ? c * log(c) : 0;
+        }
+    add(&sums->value_norm, sum);
+    if (!(sum > 0) || isinf(sum))
+        return;
+    add(&sums->value_entropy, fmax(0, log(sum) - logs / sum));
+    if (line->at > 0)
+        add(&sums->value_first, line->p[0] > 0 ? line->p[0] * line->norms[0] / sum : 0);
+}
+
 /* Adds a row to the sums of its head. */
 static void add_line(const attn_measure_work *w, size_t batch, const attn_measure_line *line,
                      attn_measure_sums *sums) {
@@ -219,6 +236,8 @@ static void add_line(const attn_measure_work *w, size_t batch, const attn_measur
     if (attn_analysis_is_across(w, batch))
         add_alignment(plan, line, sums);
     add_classes(plan, batch, line, sums);
+    if (line->norms)
+        add_values(line, sums);
     for (size_t j = line->from; j < line->to; j++) {
         sums->received[j] += line->p[j];
         sums->seen_by[j] += line->visible[j];
@@ -297,6 +316,8 @@ static void take_row(const attn_measure_work *w, attn_measure_part *part,
     const float *logits = w->source->has_logits ? lane->logits + r * S : NULL;
     attn_measure_line line = {
         .p = lane->p, .visible = lane->visible, .index = i, .at = (int64_t)i, .peaks = true};
+    if (w->plan->options->value_norms)
+        line.norms = w->plan->options->value_norms + (at->batch * w->plan->H + at->head) * S;
     line.seen = find_visible(w, lane, logits, at->batch, at->head, i);
     if (mask)
         line.at += attn_mask_offset(mask, at->batch % attn_mask_batches(mask));

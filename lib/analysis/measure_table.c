@@ -1,10 +1,11 @@
 /* Describes each measure in words, for legends. */
 #include "attn/analysis.h"
 
-#define CLARK    "Clark et al. 2019, arXiv:1906.04341"
-#define VOITA    "Voita et al. 2019, arXiv:1905.09418"
-#define VIG      "Vig and Belinkov 2019, arXiv:1906.04284"
-#define KOVALEVA "Kovaleva et al. 2019, arXiv:1908.08593"
+#define CLARK     "Clark et al. 2019, arXiv:1906.04341"
+#define VOITA     "Voita et al. 2019, arXiv:1905.09418"
+#define VIG       "Vig and Belinkov 2019, arXiv:1906.04284"
+#define KOBAYASHI "Kobayashi et al. 2020, arXiv:2004.10102"
+#define KOVALEVA  "Kovaleva et al. 2019, arXiv:1908.08593"
 
 static const attn_measure_info about[ATTN_MEASURES] = {
     [ATTN_ENTROPY] = {"entropy",
@@ -83,6 +84,17 @@ static const attn_measure_info about[ATTN_MEASURES] = {
          "0 and more", ""},
     [ATTN_MEASURE_SCORE_MAX] = {"score_max", "largest score before softmax", "any number",
                                 "Zhai et al. 2023, arXiv:2303.06296"},
+    [ATTN_VALUE_NORM] = {"value_norm",
+                         "mean of sum_j c_ij, c_ij = ||p_ij v_j||, or ||p_ij v_j W_o^h|| with "
+                         "projections",
+                         "0 and more", KOBAYASHI},
+    [ATTN_VALUE_ENTROPY] = {"value_entropy",
+                            "mean of -sum_j r_ij ln r_ij, r_ij = c_ij / sum_j c_ij",
+                            "0 to ln S nats", KOBAYASHI},
+    [ATTN_VALUE_FIRST_TOKEN] = {"value_first_token",
+                                "mean of r_i0 over rows with t_i > 0: far below first_token, the "
+                                "first token is a sink with a short value",
+                                "0 to 1", KOBAYASHI},
 };
 
 const attn_measure_info *attn_measure_about(attn_measure measure) {

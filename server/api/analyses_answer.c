@@ -36,6 +36,9 @@ static unsigned item_of(attn_measure m) {
         [ATTN_BLOCK_MASS] = SRV_AN_BLOCKS,
         [ATTN_MEASURE_SCORE_SPREAD] = SRV_AN_SCORES,
         [ATTN_MEASURE_SCORE_MAX] = SRV_AN_SCORES,
+        [ATTN_VALUE_NORM] = SRV_AN_VALUE_NORM,
+        [ATTN_VALUE_ENTROPY] = SRV_AN_VALUE_NORM,
+        [ATTN_VALUE_FIRST_TOKEN] = SRV_AN_VALUE_NORM,
     };
     return items[m];
 }
@@ -58,6 +61,8 @@ static const char *lacks(const srv_analysis *an, unsigned item) {
         return an->options.segment_count ? NULL : "segments (POST /v1/analyses)";
     case SRV_AN_SCORES:
         return an->source.has_logits ? NULL : "query and key, or a stored run: weights have none";
+    case SRV_AN_VALUE_NORM:
+        return an->value_norms ? NULL : "values (POST /v1/attention, or a run that has them)";
     case SRV_AN_PAIRS:
         return an->pairs ? NULL : "two heads";
     default:
@@ -67,7 +72,8 @@ static const char *lacks(const srv_analysis *an, unsigned item) {
 
 /* Returns whether the request names the item although the item cannot be computed. */
 static bool left_out(const srv_analysis *an, unsigned item) {
-    return !(an->items & SRV_AN_ALL) && (an->items & item) && lacks(an, item);
+    const bool named = !(an->items & SRV_AN_ALL) || item == SRV_AN_VALUE_NORM;
+    return named && (an->items & item) && lacks(an, item);
 }
 
 bool srv_analysis_has(const srv_analysis *an, unsigned item) {
@@ -302,7 +308,7 @@ static void write_legend(srv_json *j, const srv_analysis *an) {
 
 static void write_left_out(srv_json *j, const srv_analysis *an) {
     bool any = false;
-    for (unsigned i = 0; 1u << i < SRV_AN_ALL; i++) {
+    for (unsigned i = 0; 1u << i <= SRV_AN_VALUE_NORM; i++) {
         if (!left_out(an, 1u << i))
             continue;
         if (!any) {
@@ -384,7 +390,7 @@ void srv_analysis_text(attn_text *t, const srv_analysis *an) {
         text_of_pairs(t, b, &an->pairs[b]);
     for (size_t i = 0; srv_analysis_has(an, SRV_AN_DIAGNOSES) && i < an->diagnoses.count; i++)
         attn_text_add(t, "\n%s: %s\n", an->diagnoses.items[i].code, an->diagnoses.items[i].text);
-    for (unsigned i = 0; 1u << i < SRV_AN_ALL; i++)
+    for (unsigned i = 0; 1u << i <= SRV_AN_VALUE_NORM; i++)
         if (left_out(an, 1u << i))
             attn_text_add(t, "\n%s is left out: it needs %s\n", srv_analysis_items[i],
                           lacks(an, 1u << i));

@@ -29,8 +29,9 @@ enum {
     SRV_AN_PAIRS = 1 << 14,
     SRV_AN_DIAGNOSES = 1 << 15,
     SRV_AN_ALL = 1 << 16, /* the item "all"; the bits SRV_AN_EVERY of the items above are set too */
-    SRV_AN_ROLLOUT = 1 << 17,
-    SRV_AN_GRADIENT = 1 << 18,
+    SRV_AN_VALUE_NORM = 1 << 17,
+    SRV_AN_ROLLOUT = 1 << 18,
+    SRV_AN_GRADIENT = 1 << 19,
     SRV_AN_EVERY = SRV_AN_ALL - 1,
 };
 
@@ -41,15 +42,18 @@ extern const char *const srv_analysis_items_run[]; /* items for a single layer, 
 typedef struct srv_analysis {
     srv_request *req;
     unsigned items;
-    size_t B, H, L, S;            /* shape of the weights; B is layers times batch entries */
-    size_t layers;                /* number of layers; 1 if the weights have no layer axis */
-    bool layered;                 /* the weights have a layer axis */
-    bool as_tensors;              /* the numbers of heads and pairs are tensors beside the JSON */
-    attn_weight_source source;    /* set before srv_analysis_run */
-    const attn_mask *mask;        /* NULL: no mask */
-    const attn_attention *run;    /* NULL: the weights do not come from a run */
-    const srv_warnings *warnings; /* they are added to the diagnoses */
-    const srv_labels *labels;     /* no items: no labels; not NULL */
+    size_t B, H, L, S;         /* shape of the weights; B is layers times batch entries */
+    size_t layers;             /* number of layers; 1 if the weights have no layer axis */
+    bool layered;              /* the weights have a layer axis */
+    bool as_tensors;           /* the numbers of heads and pairs are tensors beside the JSON */
+    attn_weight_source source; /* set before srv_analysis_run */
+    const attn_mask *mask;     /* NULL: no mask */
+    const attn_attention *run; /* NULL: the weights do not come from a run */
+    const attn_attention_dims *valued; /* dims of the run if it has values; NULL: it has none */
+    const attn_tensor *w_o;            /* projection of the run's heads; NULL: none */
+    const double *value_norms;         /* attn_value_norms; NULL: not wanted, or no values */
+    const srv_warnings *warnings;      /* they are added to the diagnoses */
+    const srv_labels *labels;          /* no items: no labels; not NULL */
     attn_measure_options options;
     attn_measures measures;
     attn_pattern_name *patterns;

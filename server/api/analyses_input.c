@@ -494,6 +494,7 @@ static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
     call->dims = *attn_run_dims(call->run->run);
     call->analysis.layers = 1;
     call->analysis.run = attn_run_attention(call->run->run);
+    call->analysis.valued = srv_run_valued(call->run->run);
     if (!srv_given(scope, "labels"))
         return srv_run_labels(call->req, call->run->run, &call->labels) &&
                read_run_mask(call, scope);

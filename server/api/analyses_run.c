@@ -263,16 +263,20 @@ static bool read_labels(srv_analysis *an) {
 #define TEXT_OF_REST   16384.0 /* for the legend and the diagnoses */
 
 const char *const srv_analysis_items[] = {
-    "entropy",   "confidence", "distance",  "positional", "local",    "sink",    "received",
-    "duplicate", "induction",  "structure", "blocks",     "scores",   "classes", "patterns",
-    "pairs",     "diagnoses",  "all",       "rollout",    "gradient", NULL};
+    "entropy",   "confidence", "distance",  "positional", "local",   "sink",     "received",
+    "duplicate", "induction",  "structure", "blocks",     "scores",  "classes",  "patterns",
+    "pairs",     "diagnoses",  "all",       "value_norm", "rollout", "gradient", NULL};
 const char *const srv_analysis_items_run[] = {
-    "entropy",  "confidence", "distance",  "positional", "local",  "sink",
-    "received", "duplicate",  "induction", "structure",  "blocks", "scores",
-    "classes",  "patterns",   "pairs",     "diagnoses",  "all",    NULL};
+    "entropy",   "confidence", "distance",  "positional", "local",  "sink",    "received",
+    "duplicate", "induction",  "structure", "blocks",     "scores", "classes", "patterns",
+    "pairs",     "diagnoses",  "all",       "value_norm", NULL};
 
 static bool wants_pairs(const srv_analysis *an) {
     return (an->items & (SRV_AN_PAIRS | SRV_AN_DIAGNOSES)) != 0 && an->H > 1;
+}
+
+static bool wants_norms(const srv_analysis *an) {
+    return (an->items & SRV_AN_VALUE_NORM) != 0 && an->valued;
 }
 
 static bool fail(const srv_analysis *an, const attn_error *err) {
@@ -303,20 +307,23 @@ static bool count_labels(const srv_analysis *an, size_t *bytes) {
 
 bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, double *text) {
     attn_error err = {0};
-    attn_cost all, pairs = {0};
+    attn_cost all, pairs = {0}, norms = {0};
     attn_measure_options o = an->options;
     o.class_count += 2; /* labels may add two classes, punctuation and special tokens */
     if (attn_measure_cost(&o, an->B, an->H, an->L, an->S, slots, &all, &err) ||
         (wants_pairs(an) &&
-         attn_head_distances_cost(an->B, an->H, 0, an->L, an->S, slots, &pairs, &err)))
+         attn_head_distances_cost(an->B, an->H, 0, an->L, an->S, slots, &pairs, &err)) ||
+        (wants_norms(an) && attn_value_norms_cost(an->valued, an->w_o, slots, &norms, &err)))
         return fail(an, &err);
     if (!attn_size_add(all.work_bytes, pairs.work_bytes, &all.work_bytes) ||
+        !attn_size_add(all.work_bytes, norms.work_bytes, &all.work_bytes) ||
+        !attn_size_add(all.work_bytes, norms.result_bytes, &all.work_bytes) ||
         !attn_size_add(all.result_bytes, pairs.result_bytes, &all.result_bytes) ||
         !count_labels(an, &all.work_bytes)) {
         srv_problem(an->req, SRV_TOO_LARGE, NULL, "its size is beyond what can be counted");
         return false;
     }
-    all.operations += pairs.operations;
+    all.operations += pairs.operations + norms.operations;
     *out = all;
     *text = text_of(an);
     return true;
@@ -372,8 +379,15 @@ attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err)
     an->options.mask = an->mask;
     if (!read_labels(an))
         return attn_fail(err, ATTN_ENOMEM, "labels", "no memory left for the words of labels");
-    attn_status status = attn_measure_heads(&an->source, &an->options, pool, &req->control,
-                                            req->arena, &an->measures, err);
+    attn_status status = ATTN_OK;
+    if (wants_norms(an) && !an->value_norms)
+        status = attn_value_norms(an->run, an->w_o, pool, &req->control, req->arena,
+                                  &an->value_norms, err);
+    if (wants_norms(an))
+        an->options.value_norms = an->value_norms;
+    if (!status)
+        status = attn_measure_heads(&an->source, &an->options, pool, &req->control, req->arena,
+                                    &an->measures, err);
     if (!status && (an->items & SRV_AN_PATTERNS))
         status = name_patterns(an, err);
     if (!status && wants_pairs(an))

@@ -81,6 +81,7 @@ typedef struct srv_attention_call {
     attn_tensor scores[SRV_STAGES]; /* of the wanted stages */
     srv_gradients *gradients;       /* NULL before the computation */
     attn_heatmap_options heat;
+    const double *value_norms; /* of heatmap.of and of the analysis; NULL: not wanted */
     attn_attention *op;
     attn_results results;
     attn_heatmaps maps;
@@ -112,6 +113,9 @@ bool srv_attention_prepare(srv_attention_call *call);
 /* Returns the ATTN_WANT_* bits that the library must compute for the answer and its
  * verification. */
 unsigned srv_attention_computes(const srv_attention_call *call);
+/* Returns whether the norms of values are needed, and the projection w_o for them (NULL: none). */
+bool srv_attention_norms(const srv_attention_call *call);
+const attn_tensor *srv_attention_w_o(const srv_attention_call *call);
 /* Returns the first wanted stage, which the run itself computes. */
 attn_stage srv_attention_stage(const srv_attention_call *call);
 /* Describes the tensors that `want` (ATTN_WANT_* bits) selects, in the order of the answer. Returns

@@ -142,6 +142,20 @@ static bool fail(const srv_attention_call *call, const attn_error *err) {
     return false;
 }
 
+static bool add_norms(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
+    attn_cost norms;
+    attn_error err = {0};
+    if (attn_value_norms_cost(&call->dims, srv_attention_w_o(call), slots, &norms, &err))
+        return fail(call, &err);
+    bill->operations += norms.operations;
+    bill->plain += norms.operations;
+    if (attn_size_add(bill->work_bytes, norms.work_bytes, &bill->work_bytes) &&
+        attn_size_add(bill->work_bytes, norms.result_bytes, &bill->work_bytes))
+        return true;
+    srv_problem(call->req, SRV_TOO_LARGE, "/heatmap", "its size is beyond what can be counted");
+    return false;
+}
+
 static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
     const attn_attention_dims *d = &call->dims;
     attn_cost heat;
@@ -150,6 +164,8 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
         srv_heat_problem(call->req, &err);
         return false;
     }
+    if (call->body.heatmap.of == SRV_OF_VALUE_NORM && !add_norms(call, slots, bill))
+        return false;
     bool fits = true;
     for (size_t s = 0; s < (call->stage_count ? call->stage_count : 1); s++) {
         bill->text += SRV_HEAT_TEXT * (double)heat.result_bytes;

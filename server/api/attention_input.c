@@ -426,6 +426,16 @@ unsigned srv_attention_computes(const srv_attention_call *call) {
            (reads_cells ? (unsigned)ATTN_WANT_CELLS : 0u);
 }
 
+bool srv_attention_norms(const srv_attention_call *call) {
+    return (call->heatmap && call->body.heatmap.of == SRV_OF_VALUE_NORM) ||
+           (call->analyses && !call->valueless && (call->analysis.items & SRV_AN_VALUE_NORM));
+}
+
+const attn_tensor *srv_attention_w_o(const srv_attention_call *call) {
+    const attn_tensor *w_o = &call->body.projections.w_o;
+    return w_o->rank ? w_o : NULL;
+}
+
 /* Removes the weights and the gradients of scores from the answer if they are more than
  * SRV_WEIGHTS_UNASKED each and the request has no `return`. */
 static void omit_large_weights(srv_attention_call *call, const srv_scope *scope) {
@@ -450,6 +460,8 @@ static void plan_analysis(srv_attention_call *call) {
                                     .L = d->L,
                                     .S = d->S,
                                     .layers = 1,
+                                    .valued = call->valueless ? NULL : d,
+                                    .w_o = srv_attention_w_o(call),
                                     .labels = &call->body.labels,
                                     .options = attn_measure_defaults()};
 }
@@ -472,6 +484,17 @@ bool srv_attention_prepare(srv_attention_call *call) {
         return false;
     if (body->analysis && !srv_draws(call->req))
         plan_analysis(call);
+    body->heatmap.values = !call->valueless;
+    if (body->heatmap.of && call->stage_count)
+        return srv_refuse(
+            &scope, SRV_VALUE, "score_stage",
+            "a picture shows stages of the scores or the heatmap's \"value_norm\", not "
+            "both");
+    if (srv_attention_norms(call) && call->dims.relative_values)
+        return srv_refuse(
+            &scope, SRV_VALUE, "position/value_table",
+            "\"value_norm\" is not defined with value_table: the values depend on the "
+            "query, too");
     return (!srv_given(&scope, "figure") || srv_figure_check(call->req, &body->figure)) &&
            (!call->heatmap ||
             srv_heat_options(call->req, &body->heatmap, &call->dims, &call->heat));

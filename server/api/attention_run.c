@@ -167,12 +167,16 @@ static attn_status open_rows(srv_attention_call *call, attn_stage stage, attn_we
 static attn_status draw_stage(srv_attention_call *call, attn_stage stage, attn_heatmaps *maps,
                               attn_error *err) {
     srv_request *req = call->req;
-    attn_weight_source source;
+    attn_weight_source weights, norms, *source = &weights;
     attn_heatmap_options options = call->heat;
     options.signed_values = stage != ATTN_STAGE_PROBS;
-    attn_status status = open_rows(call, stage, &source, err);
+    attn_status status = open_rows(call, stage, &weights, err);
+    if (!status && call->body.heatmap.of == SRV_OF_VALUE_NORM) {
+        source = &norms;
+        status = attn_value_norm_source(&weights, call->value_norms, req->arena, &norms, err);
+    }
     return status ? status
-                  : attn_heatmap_build(&source, &options, srv_request_pool(req), &req->control,
+                  : attn_heatmap_build(source, &options, srv_request_pool(req), &req->control,
                                        req->arena, maps, err);
 }
 
@@ -208,6 +212,7 @@ static attn_status analyse(srv_attention_call *call, attn_error *err) {
     srv_analysis *an = &call->analysis;
     attn_status status = open_rows(call, ATTN_STAGE_PROBS, &an->source, err);
     an->run = call->op;
+    an->value_norms = call->value_norms;
     an->mask = attn_attention_mask(call->op);
     an->warnings = &call->warnings;
     return status ? status : srv_analysis_run(an, srv_request_pool(call->req), err);
@@ -327,6 +332,10 @@ static bool compute(srv_attention_call *call) {
     if (call->body.explain &&
         !srv_mask_kept(req, attn_attention_mask(call->op), cells, &call->kept))
         return false;
+    if (srv_attention_norms(call) &&
+        attn_value_norms(call->op, srv_attention_w_o(call), srv_request_pool(req), &req->control,
+                         req->arena, &call->value_norms, &err))
+        return refuse(call, &err);
     if (call->heatmap && draw(call, &err)) {
         srv_heat_problem(req, &err);
         return false;

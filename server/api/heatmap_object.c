@@ -22,6 +22,7 @@
 
 static const char *const head_words[] = {"all", "mean", NULL};
 static const char *const pools[] = {"max", "mean", "both", NULL};
+static const char *const subjects[] = {"weights", "value_norm", NULL};
 static const char *const encodings[] = {"json", "u8", "f16", "f32", NULL};
 const char *const srv_transforms[] = {"linear", "sqrt", "log", NULL};
 
@@ -64,6 +65,9 @@ const srv_field srv_heat_fields[] = {
     SRV_INT_ROW(srv_heat_input, top_k, 1, 1048576, "Also list the k largest weights of each row."),
     SRV_REAL_ROW(srv_heat_input, top_p, 0, 1,
                  "Also list, for each row, the fewest keys whose weights sum to at least p."),
+    SRV_ENUM_ROW(srv_heat_input, of, subjects,
+                 "What the cells are: weights (default), or value_norm, the norm of weight times "
+                 "value, with projections after w_o (Kobayashi et al. 2020)."),
     {0},
 };
 
@@ -83,6 +87,13 @@ static bool lists(const srv_scope *scope, const srv_heat_input *in) {
     if (srv_given(scope, "batch") && in->batch.count == 0)
         return srv_refuse(scope, SRV_VALUE, "batch",
                           "expected at least one batch entry, found an empty list");
+    if (in->of && !in->values)
+        return srv_refuse(scope, SRV_VALUE, "of",
+                          "\"value_norm\" needs the values that the weights multiply: POST "
+                          "/v1/attention with value, or the heatmap of a stored run that has them");
+    if (in->of && srv_given(scope, "top_p"))
+        return srv_refuse(scope, SRV_VALUE, "top_p",
+                          "norms of a row do not sum to 1: with \"value_norm\" send top_k");
     if (srv_given(scope, "transform") && in->transform != ATTN_LINEAR &&
         in->encoding != SRV_CELLS_U8 && !srv_draws(scope->req))
         return srv_refuse(
@@ -267,6 +278,10 @@ void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_inp
     srv_json_string(j, srv_transforms[in->transform]);
     srv_json_key(j, "encoding");
     srv_json_string(j, encodings[in->encoding]);
+    if (in->of) {
+        srv_json_key(j, "of");
+        srv_json_string(j, subjects[in->of]);
+    }
 }
 
 void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
@@ -410,7 +425,8 @@ static void reply_figure(srv_request *req, const srv_heat_answer *a) {
                              .own = own ? names_of(req, a) : NULL};
     srv_figure_input figure = *a->figure;
     srv_figure_axes(&figure, "key", "query");
-    figure.value_label = figure.value_label ? figure.value_label : "weight";
+    if (!figure.value_label)
+        figure.value_label = a->in->of ? "norm of weight × value" : "weight";
     attn_figure_options options = srv_figure_options(&figure, a->in->transform);
     attn_text svg = {.arena = req->arena};
     attn_error err = {0};

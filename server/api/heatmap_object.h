@@ -8,6 +8,9 @@
 #include "api/text_reply.h"
 #include "api/warnings.h"
 
+/* What the cells of a heatmap are made of. */
+typedef enum srv_heat_of { SRV_OF_WEIGHTS, SRV_OF_VALUE_NORM } srv_heat_of;
+
 typedef enum srv_encoding {
     SRV_CELLS_JSON,
     SRV_CELLS_U8,
@@ -21,6 +24,8 @@ typedef struct srv_heat_input {
     srv_union heads; /* "all", "mean" or a list */
     srv_ints batch;
     srv_ranges rows, cols;
+    int of;      /* a srv_heat_of */
+    bool values; /* set by the route, not decoded: the values are known, so `of` can be used */
     int64_t max_cells; /* 0: the default */
     int pool;          /* an attn_pooling */
     int encoding;      /* a srv_encoding */

@@ -20,6 +20,13 @@ const srv_run *srv_run_of(srv_request *req) {
     return srv_run_hold(req, req->params[0]);
 }
 
+const attn_attention_dims *srv_run_valued(const attn_run *run) {
+    const attn_inputs *in = attn_run_inputs(run);
+    const attn_attention_dims *d = attn_run_dims(run);
+    const bool keys_alone = in->key.rank && !in->value.rank;
+    return keys_alone || d->relative_values ? NULL : d;
+}
+
 bool srv_run_labels(srv_request *req, const attn_run *run, srv_labels *out) {
     const attn_attention_dims *d = attn_run_dims(run);
     const size_t entries = attn_run_label_entries(run);

@@ -73,6 +73,9 @@ const srv_run *srv_run_of(srv_request *req);
 /* Reads the labels of the run. Their lists are in the arena of the request. false: a problem is
  * set. */
 bool srv_run_labels(srv_request *req, const attn_run *run, srv_labels *out);
+/* Returns the dims of the run if its weights multiply values of their own: it was stored with
+ * values, and Shaw's positions add nothing to them. Else NULL. */
+const attn_attention_dims *srv_run_valued(const attn_run *run);
 /* Checks that the run has the head that `spot` selects. false: a problem is set. */
 bool srv_run_spot_check(const srv_scope *scope, const srv_run *run, const srv_run_spot *spot);
 /* Reads the fields that select a part; their structs are members of the decoded struct of `scope`.

@@ -172,6 +172,7 @@ static srv_analysis analysis_of(srv_request *req, const attn_run *run, const met
                        .S = d->S,
                        .layers = 1,
                        .run = attn_run_attention(run),
+                       .valued = srv_run_valued(run),
                        .mask = attn_attention_mask(attn_run_attention(run)),
                        .labels = labels,
                        .options = attn_measure_defaults()};

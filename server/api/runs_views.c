@@ -31,29 +31,47 @@ const srv_field srv_run_heatmap_query[] = {
     {0},
 };
 
-/* Computes heatmaps of the run. `text` is an upper bound of the answer's bytes for each byte of the
- * heatmaps. `problem` sets the problem for an error of the library about the options. false: a
- * problem is set. */
+/* Makes a source of weights times the norms of their values. The run does not know the projection
+ * w_o. */
+static attn_status weigh_values(srv_request *req, const srv_run *run,
+                                const attn_weight_source *weights, attn_weight_source *out,
+                                attn_error *err) {
+    const double *norms;
+    attn_status status = attn_value_norms(attn_run_attention(run->run), NULL, srv_request_pool(req),
+                                          &req->control, req->arena, &norms, err);
+    return status ? status : attn_value_norm_source(weights, norms, req->arena, out, err);
+}
+
+/* Computes heatmaps of the run: of weights, or if `norms` is true of weights times the norms of
+ * values. `text` is an upper bound of the answer's bytes for each byte of the heatmaps. `problem`
+ * sets the problem for an error of the library about the options. false: a problem is set. */
 static bool build_heatmaps(srv_request *req, const srv_run *run,
-                           const attn_heatmap_options *options, double text,
+                           const attn_heatmap_options *options, bool norms, double text,
                            void (*problem)(srv_request *, const attn_error *), attn_heatmaps *out) {
     const attn_attention_dims *d = attn_run_dims(run->run);
     attn_pool *pool = srv_request_pool(req);
     const size_t slots = attn_pool_slots(pool);
-    attn_weight_source source;
+    attn_weight_source weights, weighed;
     attn_cost cost;
     attn_error err = {0};
+    attn_cost values = {0};
     attn_status status = attn_heatmap_cost(options, d->B, d->Hq, d->L, d->S, slots, &cost, &err);
+    if (!status && norms)
+        status = attn_value_norms_cost(d, NULL, slots, &values, &err);
     if (!status && !srv_run_admit(req, cost.cells,
                                   (double)cost.work_bytes + (1 + text) * (double)cost.result_bytes +
+                                      (double)values.work_bytes + (double)values.result_bytes +
                                       srv_run_cells_work(req, run)))
         return false;
     const int64_t start = attn_now_ns();
     if (!status)
         status = attn_attention_source(attn_run_attention(run->run), attn_run_stats(run->run),
-                                       ATTN_STAGE_PROBS, slots, req->arena, &source, &err);
+                                       ATTN_STAGE_PROBS, slots, req->arena, &weights, &err);
+    if (!status && norms)
+        status = weigh_values(req, run, &weights, &weighed, &err);
     if (!status)
-        status = attn_heatmap_build(&source, options, pool, &req->control, req->arena, out, &err);
+        status = attn_heatmap_build(norms ? &weighed : &weights, options, pool, &req->control,
+                                    req->arena, out, &err);
     req->compute_ns = attn_now_ns() - start;
     if (status)
         problem(req, &err);
@@ -68,9 +86,11 @@ srv_outcome srv_runs_heatmap(srv_request *req) {
     srv_labels labels;
     if (!run)
         return SRV_DONE;
+    q.heatmap.values = srv_run_valued(run->run) != NULL;
     const bool ok = srv_figure_check(req, &q.figure) &&
                     srv_heat_options(req, &q.heatmap, attn_run_dims(run->run), &o) &&
-                    build_heatmaps(req, run, &o, SRV_HEAT_TEXT, srv_heat_problem, &maps) &&
+                    build_heatmaps(req, run, &o, q.heatmap.of == SRV_OF_VALUE_NORM, SRV_HEAT_TEXT,
+                                   srv_heat_problem, &maps) &&
                     srv_run_labels(req, run->run, &labels);
     if (ok) {
         const srv_heat_answer all = {.maps = &maps,
@@ -238,7 +258,7 @@ static bool find_of_queries(top_call *c, const srv_scope *scope) {
         attn_heatmaps maps;
         o.row_from = (size_t)part->ranges[i].from;
         o.row_to = (size_t)part->ranges[i].to;
-        if (!build_heatmaps(c->req, c->run, &o, TEXT_OF_EDGES, srv_problem_error, &maps))
+        if (!build_heatmaps(c->req, c->run, &o, false, TEXT_OF_EDGES, srv_problem_error, &maps))
             return false;
         for (size_t h = 0; h < part->head_count; h++)
             if (!keep_edges(c, &maps.items[h], &c->lists[h * n + i], store, &used))

@@ -11,7 +11,9 @@
 
 #include "analysis/sums.h"
 #include "attn/analysis.h"
+#include "attn/attn.h"
 #include "unit/heatmap_source.h"
+#include "unit/normal_tensor.h"
 
 static attn_status analyse(matrix *m, attn_pool *pool, size_t limit, attn_measures *measures,
                            attn_head_distances **distances, attn_arena **arena) {
@@ -135,6 +137,53 @@ static void test_segments_that_are_not_there(void **state) {
     matrix_free(&m);
 }
 
+/* ||v W_o^h|| of two heads that share values, by the definition, within the memory that was counted,
+ * for any pool. */
+static void test_value_norms(void **state) {
+    enum { S = 200, EV = 3, DO = 5 };
+    (void)state;
+    attn_arena *arena = attn_arena_new(1 << 26);
+    attn_pool *pool = attn_pool_new(3);
+    attn_inputs in = attn_attention_defaults();
+    attn_attention *a;
+    attn_error err;
+    attn_cost cost;
+    const double *norms, *again;
+    in.query = NORMAL_TENSOR(arena, 1, 1, 2, 4, 6);
+    in.key = NORMAL_TENSOR(arena, 2, 1, 1, S, 6);
+    in.value = NORMAL_TENSOR(arena, 3, 1, 1, S, EV);
+    const attn_tensor w_o = NORMAL_TENSOR(arena, 4, DO, 2 * EV);
+    const float *v = in.value.data, *w = w_o.data;
+    assert_int_equal(attn_attention_new(&in, arena, &a, &err), ATTN_OK);
+    const attn_attention_dims *d = attn_attention_dims_of(a);
+    assert_int_equal(attn_value_norms_cost(d, &w_o, 3, &cost, &err), ATTN_OK);
+    const size_t before = attn_arena_used(arena);
+    assert_int_equal(attn_value_norms(a, &w_o, pool, NULL, arena, &norms, &err), ATTN_OK);
+    assert_true(attn_arena_used(arena) - before <=
+                cost.work_bytes + cost.result_bytes + 8 * ATTN_ALIGN);
+    for (size_t h = 0; h < 2; h++)
+        for (size_t j = 0; j < S; j++) {
+            double squares = 0;
+            for (size_t o = 0; o < DO; o++) {
+                double y = 0;
+                for (size_t e = 0; e < EV; e++)
+                    y += (double)v[j * EV + e] * (double)w[o * 2 * EV + h * EV + e];
+                squares += y * y;
+            }
+            assert_true(fabs(norms[h * S + j] - sqrt(squares)) < 1e-12);
+        }
+    assert_int_equal(attn_value_norms(a, &w_o, NULL, NULL, arena, &again, &err), ATTN_OK);
+    assert_memory_equal(norms, again, 2 * S * sizeof *norms);
+    const attn_tensor narrow = NORMAL_TENSOR(arena, 4, DO, EV);
+    assert_int_equal(attn_value_norms(a, &narrow, pool, NULL, arena, &again, &err), ATTN_ESHAPE);
+    assert_string_equal(err.where, "projections/w_o");
+    attn_arena *small = attn_arena_new(100);
+    assert_int_equal(attn_value_norms(a, NULL, pool, NULL, small, &again, &err), ATTN_ENOMEM);
+    attn_arena_free(small);
+    attn_pool_free(pool);
+    attn_arena_free(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_segments_that_are_not_there),
@@ -143,6 +192,7 @@ int main(void) {
         cmocka_unit_test(test_a_source_that_fails),
         cmocka_unit_test(test_logarithm),
         cmocka_unit_test(test_memory_of_the_matrix),
+        cmocka_unit_test(test_value_norms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,11 @@
  *                                                                        Kovaleva et al. 2019
  *   score_spread        mean over rows with n_i > 1 of the standard deviation of the scores on V_i
  *   score_max           the largest score                                Zhai et al. 2023
+ *   value_norm          mean of sum_j c_ij with c_ij = ||p_ij v_j||, or ||p_ij v_j W_o^h||: the
+ *                       lengths of the vectors that a head adds up      Kobayashi et al. 2020
+ *   value_entropy       mean of -sum_j r_ij ln r_ij with r_ij = c_ij / sum_j c_ij, nats, [0, ln S]
+ *   value_first_token   mean of r_i0 over rows with t_i > 0, [0, 1]; a sink whose value is short
+ *                       has a first_token far above it                  Kobayashi et al. 2020
  *   class mass          mean of the sum of p_ij over keys j of a class; its lift is this mass
  *                       divided by its value under uniform attention     Clark et al. 2019
  *   blocks              [a][b]: mean over rows of segment a of the mass on keys of segment b
@@ -100,6 +105,9 @@ typedef enum attn_measure {
     ATTN_BLOCK_MASS,
     ATTN_MEASURE_SCORE_SPREAD,
     ATTN_MEASURE_SCORE_MAX,
+    ATTN_VALUE_NORM,
+    ATTN_VALUE_ENTROPY,
+    ATTN_VALUE_FIRST_TOKEN,
     ATTN_MEASURES
 } attn_measure;
 
@@ -152,6 +160,9 @@ typedef struct attn_measure_options {
      * tokens they differ if L is not S, t_i = i, and the mask shows the first and the last query the
      * same keys. */
     bool across;
+    /* Norms [B, H, S] of attn_value_norms for the heads of the source. NULL: the measures of values
+     * are NaN. */
+    const double *value_norms;
 } attn_measure_options;
 
 /* Returns the options with their default values. */
@@ -281,6 +292,28 @@ typedef enum attn_gradient_kind {
 attn_status attn_gradient_source(const attn_weight_source *source, const attn_tensor *grad_output,
                                  const attn_tensor *value, attn_gradient_kind kind, size_t lanes,
                                  attn_arena *arena, attn_weight_source *out, attn_error *err);
+
+/* Norms of the vectors that weights multiply (Kobayashi, Kuribayashi, Yokoi and Inui, "Attention is
+ * not only a weight: analyzing Transformers with vector norms", 2020, section 2.3). With a weight
+ * a_ij >= 0, ||a_ij v_j|| = a_ij ||v_j||, so a norm for each key is enough:
+ *
+ *   norms[b][h][j] = ||v_j||         v_j the value of query head h, after its projection W_v
+ *   norms[b][h][j] = ||v_j W_o^h||   if w_o [Do, Hq * Ev] is given: W_o^h are the columns of head h
+ *
+ * attn_value_norms computes norms [B, Hq, S] in double, in the arena; w_o may be NULL. The norm of
+ * a value that is not finite is not finite. Errors: ATTN_EARG at "position/value_table" (Shaw's
+ * values depend on the query, too), ATTN_ESHAPE at "projections/w_o", ATTN_ENOMEM, ATTN_ECANCELED,
+ * ATTN_EDEADLINE. attn_value_norms_cost computes operations and bytes from shapes; ATTN_ELIMIT. */
+attn_status attn_value_norms_cost(const attn_attention_dims *dims, const attn_tensor *w_o,
+                                  size_t slots, attn_cost *out, attn_error *err);
+attn_status attn_value_norms(const attn_attention *a, const attn_tensor *w_o, attn_pool *pool,
+                             const attn_control *control, attn_arena *arena, const double **out,
+                             attn_error *err);
+/* Makes a source of weights times norms [batches, heads, cols]: cell (i, j) is ||a_ij v_j||. Its
+ * rows do not sum to 1. Its logits are those of the rows after normalisation. `source` and `norms`
+ * must outlive it. It may be read by as many threads as `source`. ATTN_ENOMEM. */
+attn_status attn_value_norm_source(const attn_weight_source *source, const double *norms,
+                                   attn_arena *arena, attn_weight_source *out, attn_error *err);
 
 /* Sums over the visible cells of each head. *out is [batches * heads] in the arena, ordered by
  * batch entry, then head. For a source of A * dA the sum is <O_h, dF/dO_h>; its absolute value is
