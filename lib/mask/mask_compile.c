@@ -8,6 +8,7 @@
 
 #include "base/view.h"
 #include "mask/mask_private.h"
+#include "mask/survey.h"
 
 /* Longer than any sequence. Sums of a few such numbers fit into an int64_t. */
 #define MOST_OFFSET (INT64_C(1) << 40)
@@ -20,69 +21,6 @@ typedef struct compiler {
 
 static attn_status no_memory(compiler *c) {
     return attn_fail(c->err, ATTN_ENOMEM, "", "no memory left for the mask");
-}
-
-/* --- reading a tensor row by row --- */
-
-static size_t row_count(const attn_tensor *t) {
-    size_t rows = 1;
-    for (int a = 0; a < t->rank - 1; a++)
-        rows *= t->dims[a];
-    return t->dims[t->rank - 1] ? rows : 0;
-}
-
-/* Writes the path of element j of a row of the layer's tensor for errors, such as
- * "attn_mask/0/3". */
-static void element_path(const attn_mask_layer *layer, size_t row, size_t j, char path[96]) {
-    const attn_tensor *t = &layer->values;
-    size_t index[ATTN_MAX_RANK];
-    index[t->rank - 1] = j;
-    for (int a = t->rank - 2; a >= 0; a--) {
-        index[a] = row % t->dims[a];
-        row /= t->dims[a];
-    }
-    int used = snprintf(path, 96, "%s", layer->where);
-    for (int a = 0; a < t->rank && used > 0 && used < 96; a++)
-        used += snprintf(path + used, 96 - (size_t)used, "/%zu", index[a]);
-}
-
-enum { STEP = 64 }; /* elements that are converted at a time */
-
-/* The kinds of values in a tensor, and where they were first found. */
-typedef struct survey {
-    bool only_bits; /* all values are 0 or 1; else `other` is the first one that is neither */
-    bool bad;       /* a value is NaN or +infinity; `worst` is the first such value */
-    size_t other_row, other_col, bad_row, bad_col;
-    double other, worst;
-    double lowest; /* the smallest finite value; 0 if all are above it */
-} survey;
-
-static survey survey_values(const attn_tensor *t) {
-    survey s = {.only_bits = true};
-    const size_t rows = row_count(t), width = t->dims[t->rank - 1];
-    const ptrdiff_t stride = t->strides[t->rank - 1];
-    const size_t bytes = attn_dtype_size(t->dtype);
-    for (size_t r = 0; r < rows && !s.bad; r++) {
-        const char *row = attn_dense_row(t, r);
-        for (size_t j = 0; j < width && !s.bad; j += STEP) {
-            double x[STEP];
-            size_t n = width - j < STEP ? width - j : STEP;
-            attn_widen_f64(x, row + (ptrdiff_t)j * stride * (ptrdiff_t)bytes, t->dtype, stride, n);
-            for (size_t k = 0; k < n; k++) {
-                if (s.only_bits && x[k] != 0 && x[k] != 1) {
-                    s.only_bits = false;
-                    s.other_row = r, s.other_col = j + k, s.other = x[k];
-                }
-                if (x[k] < s.lowest && !isinf(x[k]))
-                    s.lowest = x[k];
-                if (!s.bad && !(x[k] < INFINITY)) {
-                    s.bad = true;
-                    s.bad_row = r, s.bad_col = j + k, s.worst = x[k];
-                }
-            }
-        }
-    }
-    return s;
 }
 
 /* --- shapes --- */
@@ -126,10 +64,28 @@ static attn_status broadcast(compiler *c, const attn_mask_layer *layer, const si
     return ATTN_OK;
 }
 
+/* Removes the head axis, of length 1, from a mask [batch.., 1, L, S] of weights without heads, such
+ * as the padding mask [B, 1, 1, S] that programs make for any number of heads. */
+static attn_mask_layer without_heads(const attn_mask_layer *layer, const attn_mask_shape *s) {
+    attn_mask_layer out = *layer;
+    attn_tensor *t = &out.values;
+    const int at = t->rank - 3;
+    if (layer->kind != ATTN_LAYER_VALUES || s->has_heads || t->rank != s->batch_rank + 3 ||
+        t->dims[at] != 1)
+        return out;
+    for (int a = at; a < t->rank - 1; a++) {
+        t->dims[a] = t->dims[a + 1];
+        t->strides[a] = t->strides[a + 1];
+    }
+    t->rank--;
+    return out;
+}
+
 /* Makes a view of a tensor that broadcasts to the weights [batch.., H, L, S], or [batch.., L, S] if
  * the weights have no head axis. */
-static attn_status weights_view(compiler *c, const attn_mask_layer *layer, attn_view *view) {
+static attn_status weights_view(compiler *c, const attn_mask_layer *sent, attn_view *view) {
     const attn_mask_shape *s = &c->m->shape;
+    const attn_mask_layer flat = without_heads(sent, s), *layer = &flat;
     const int n = s->batch_rank;
     size_t want[ATTN_MAX_RANK + 3];
     ptrdiff_t strides[ATTN_MAX_RANK + 3];
@@ -183,7 +139,7 @@ static attn_status padding_view(compiler *c, const attn_mask_layer *layer, attn_
  * double, which would round large ones. */
 static void compare(uint8_t *to, const void *from, attn_dtype dtype, ptrdiff_t stride, size_t n,
                     int64_t mark) {
-    double x[STEP];
+    double x[ATTN_SURVEY_STEP];
     if (dtype != ATTN_I64)
         attn_widen_f64(x, from, dtype, stride, n);
     for (size_t k = 0; k < n; k++)
@@ -202,12 +158,12 @@ static attn_status bytes_of(compiler *c, const attn_mask_layer *layer, int64_t m
     uint8_t *to = attn_arena_take(c->arena, count);
     if (!to)
         return no_memory(c);
-    const size_t rows = row_count(t), width = t->dims[t->rank - 1];
+    const size_t rows = attn_survey_rows(t), width = t->dims[t->rank - 1];
     const ptrdiff_t stride = t->strides[t->rank - 1];
     for (size_t r = 0; r < rows; r++) {
         const char *row = attn_dense_row(t, r);
-        for (size_t j = 0; j < width; j += STEP) {
-            size_t n = width - j < STEP ? width - j : STEP;
+        for (size_t j = 0; j < width; j += ATTN_SURVEY_STEP) {
+            size_t n = width - j < ATTN_SURVEY_STEP ? width - j : ATTN_SURVEY_STEP;
             compare(to + r * width + j,
                     row + (ptrdiff_t)j * stride * (ptrdiff_t)attn_dtype_size(t->dtype), t->dtype,
                     stride, n, mark);
@@ -243,11 +199,11 @@ add_keep(compiler *c, const attn_mask_layer *layer, int64_t mark, bool hide_equa
 }
 
 /* Refuses keep and hide masks that hold other values than 0 and 1. */
-static attn_status check_bits(compiler *c, const attn_mask_layer *layer, const survey *s) {
+static attn_status check_bits(compiler *c, const attn_mask_layer *layer, const attn_survey *s) {
     char path[96];
     if (s->only_bits)
         return ATTN_OK;
-    element_path(layer, s->other_row, s->other_col, path);
+    attn_survey_path(layer, s->other_row, s->other_col, path);
     return attn_fail(c->err, ATTN_EVALUE, path,
                      "a mask with the meaning \"%s\" holds only 0 and 1, found %g. If the numbers "
                      "are added to the scores, say \"additive\". If they are conditions, as in "
@@ -258,10 +214,10 @@ static attn_status check_bits(compiler *c, const attn_mask_layer *layer, const s
 
 /* --- the kinds of layers --- */
 
-static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const survey *s) {
+static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const attn_survey *s) {
     char path[96];
     if (s->bad) {
-        element_path(layer, s->bad_row, s->bad_col, path);
+        attn_survey_path(layer, s->bad_row, s->bad_col, path);
         return attn_fail(c->err, ATTN_ENONFINITE, path,
                          "an additive mask holds finite numbers and null for -infinity, found %s",
                          isnan(s->worst) ? "NaN" : "infinity");
@@ -279,7 +235,7 @@ static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const sur
 
 /* Adds an additive layer whose numbers of at most ATTN_FINITE_MIN hide their keys. They become
  * -infinity in a copy of the tensor. */
-static attn_status add_finite_min(compiler *c, const attn_mask_layer *layer, const survey *s) {
+static attn_status add_finite_min(compiler *c, const attn_mask_layer *layer, const attn_survey *s) {
     const attn_tensor *t = &layer->values;
     const bool wide = t->dtype == ATTN_F64;
     const size_t elem = wide ? sizeof(double) : sizeof(float), width = t->dims[t->rank - 1];
@@ -291,7 +247,7 @@ static attn_status add_finite_min(compiler *c, const attn_mask_layer *layer, con
                      : NULL;
     if (!data)
         return no_memory(c);
-    for (size_t r = 0, rows = row_count(t); r < rows; r++) {
+    for (size_t r = 0, rows = attn_survey_rows(t); r < rows; r++) {
         char *to = data + r * width * elem;
         if (wide)
             attn_widen_f64((double *)(void *)to, attn_dense_row(t, r), t->dtype, stride, width);
@@ -322,7 +278,7 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
                              "an additive mask holds numbers, found booleans");
         return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, weights_view);
     }
-    survey s = survey_values(&layer->values);
+    attn_survey s = attn_survey_of(&layer->values);
     attn_status status = ATTN_OK;
     switch (layer->semantics) {
     case ATTN_SEM_KEEP:
@@ -383,7 +339,7 @@ static attn_status add_padding(compiler *c, const attn_mask_layer *layer) {
             "a key padding mask needs its meaning: key_padding_semantics \"keep\" "
             "(1 or true = a real key) or \"hide\" (1 or true = padding, as PyTorch's)");
     if (layer->values.dtype != ATTN_BOOL) {
-        survey s = survey_values(&layer->values);
+        attn_survey s = attn_survey_of(&layer->values);
         attn_status status = check_bits(c, layer, &s);
         if (status != ATTN_OK)
             return status;
@@ -414,7 +370,7 @@ static attn_status add_lengths(compiler *c, const attn_mask_layer *layer) {
                        t->dtype, 1, 1);
         if (!(x >= 0 && x <= (double)m->shape.S) || x != floor(x)) {
             char path[96];
-            element_path(layer, at / width, at % width, path);
+            attn_survey_path(layer, at / width, at % width, path);
             return attn_fail(c->err, ATTN_EVALUE, path,
                              "a length lies between 0 and the number of keys, %zu; found %g",
                              m->shape.S, x);
@@ -481,11 +437,11 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
     case ATTN_LAYER_VALUES:
         return add_values(c, layer);
     case ATTN_LAYER_BIAS: {
-        survey s = {.bad = false};
+        attn_survey s = {.bad = false};
         if (layer->values.dtype == ATTN_BOOL)
             return attn_fail(c->err, ATTN_EDTYPE, layer->where,
                              "a bias holds numbers that are added, found booleans");
-        s = survey_values(&layer->values);
+        s = attn_survey_of(&layer->values);
         return add_bias(c, layer, &s);
     }
     case ATTN_LAYER_PADDING:

@@ -356,17 +356,14 @@ static void add_axis(attn_tensor *t) {
 }
 
 /* Reads one query for each sequence of keys, without an axis L: the state [B, E] of a decoder beside
- * the states [B, S, E] of an encoder, for which the learned scores and `general` were made (Bahdanau
- * et al. 2015, Luong et al. 2015). The tensors that have this axis get it here. */
+ * the states [B, S, E] of an encoder, for which all scores but scaled_dot were made (Bahdanau et al.
+ * 2015, Luong et al. 2015). The tensors that have this axis get it here. */
 static void read_one_query(srv_attention_call *call) {
     srv_attention_body *body = &call->body;
     attn_inputs *in = &body->in;
     attn_tensor *const others[] = {&body->grad_output, &body->attn_bias, &body->mask.attn_mask};
-    const bool learned = in->score.kind == ATTN_SCORE_additive ||
-                         in->score.kind == ATTN_SCORE_concat ||
-                         in->score.kind == ATTN_SCORE_general;
-    bool leading = learned && in->layout == ATTN_BHLE && in->key.rank >= 3 &&
-                   in->query.rank == in->key.rank - 1;
+    bool leading = in->score.kind != ATTN_SCORE_scaled_dot && in->layout == ATTN_BHLE &&
+                   in->key.rank >= 3 && in->query.rank == in->key.rank - 1;
     for (int a = 0; leading && a < in->query.rank - 1; a++)
         leading = in->query.dims[a] == in->key.dims[a];
     call->one_query = leading;

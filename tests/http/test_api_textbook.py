@@ -104,6 +104,11 @@ def test_axes_of_length_1_in_front(daemon):
     assert ask(daemon, WORKED | {"attn_mask": mask[None].tolist()}) == want
     assert ask(daemon, WORKED | {"attn_mask": mask[None, None].tolist()}) == want
     refused(daemon, WORKED | {"attn_mask": [mask.tolist()] * 2}, "shape_mismatch", "/attn_mask", "more axes")
+    batch = qkv(B=2)
+    padding = np.arange(5) < np.array([[3], [5]])
+    assert ask(daemon, batch | {"attn_mask": padding[:, None, None].tolist()}) == \
+        ask(daemon, batch | {"attn_mask": padding[:, None].tolist()})
+    refused(daemon, batch | {"attn_mask": np.ones((2, 2, 3, 5), bool).tolist()}, "shape_mismatch", "/attn_mask")
     bias = normal(1, 2, 2)
     got = ask(daemon, WORKED | {"attn_bias": bias, "grad_output": WORKED["value"]})["gradients"]["attn_bias"]
     flat = ask(daemon, WORKED | {"attn_bias": bias[0], "grad_output": WORKED["value"]})["gradients"]["attn_bias"]
@@ -228,6 +233,7 @@ SCORES = {
     "additive": lambda r: {"kind": "additive", "w_q": r(6, 5), "w_k": r(6, 4), "v": r(1, 6)},
     "concat": lambda r: {"kind": "concat", "w": r(6, 9), "v": r(6)},
     "general": lambda r: {"kind": "general", "w": r(4, 5)},
+    "dot": lambda r: {"kind": "dot"},
 }
 
 
@@ -236,7 +242,8 @@ SCORES = {
 def test_a_decoder_state_is_one_query(daemon, kind, heads):
     numbers = iter(range(100))
     score = SCORES[kind](lambda *shape: normal(*shape, seed=next(numbers)))
-    state, memory, value = normal(3, *heads, 5, seed=50), normal(3, *heads, 7, 4, seed=51), normal(3, *heads, 7, 2, seed=52)
+    width = 4 if kind == "dot" else 5
+    state, memory, value = normal(3, *heads, width, seed=50), normal(3, *heads, 7, 4, seed=51), normal(3, *heads, 7, 2, seed=52)
     body = {"key": memory, "value": value, "score": score, "return": ["output", "weights", "logsumexp", "scores"],
             "grad_output": normal(3, *heads, 2, seed=53)}
     got = ask(daemon, body | {"query": state})

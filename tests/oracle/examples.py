@@ -56,13 +56,13 @@ def printed(x, decimals, double):
     x = np.asarray(x, np.float64 if double else np.float32)
     if decimals is not None:
         x = np.round(x.astype(np.float64), decimals).astype(x.dtype)
-    return np.array_str(x, max_line_width=75, precision=8)
+    return np.array_str(x, max_line_width=75, precision=8, suppress_small=decimals is None)
 
 
 def attention_text(request):
     """The same for a terminal: each tensor under its name, as NumPy prints it."""
     double = any(tensors.dtype_of(request[n]) == "float64" for n in ("query", "key", "value") if n in request)
-    return "".join(f"{name}:\n{printed(x, request.get('decimals'), double)}\n"
+    return "".join(f"{name} {np.shape(x)}:\n{printed(x, request.get('decimals'), double)}\n"
                    for name, x in served(request).items())
 
 

@@ -1,0 +1,26 @@
+/* Reads the tensor of a mask layer row by row, to find out what its values are. */
+#ifndef ATTN_MASK_SURVEY_H
+#define ATTN_MASK_SURVEY_H
+
+#include <attn/mask.h>
+
+enum { ATTN_SURVEY_STEP = 64 }; /* elements that are converted at a time */
+
+/* The kinds of values in a tensor, and where they were first found. */
+typedef struct attn_survey {
+    bool only_bits; /* all values are 0 or 1; else `other` is the first one that is neither */
+    bool bad;       /* a value is NaN or +infinity; `worst` is the first such value */
+    size_t other_row, other_col, bad_row, bad_col;
+    double other, worst;
+    double lowest; /* the smallest finite value; 0 if all are above it */
+} attn_survey;
+
+/* Returns the number of rows of a tensor; 0 if they are empty. */
+size_t attn_survey_rows(const attn_tensor *t);
+/* Writes the path of element j of a row of the layer's tensor for errors, such as
+ * "attn_mask/0/3". */
+void attn_survey_path(const attn_mask_layer *layer, size_t row, size_t j, char path[96]);
+/* Reads the values up to the first one that is NaN or +infinity. */
+attn_survey attn_survey_of(const attn_tensor *t);
+
+#endif
