@@ -313,6 +313,12 @@ static void check_fill(linter *l) {
     const bool fills = m->keep_count || m->pattern_count || !attn_mask_is_open(m);
     if (attn_mask_fills(m) && m->fill_value > FILL_LEAKS && fills)
         warn(l, (attn_warning){.code = ATTN_WARN_FILL_LEAKS, .value = m->fill_value});
+    if (attn_mask_fills(m) && !fills)
+        for (size_t i = 0; i < m->layer_count; i++)
+            if (m->layers[i].kind == ATTN_LAYER_VALUES) {
+                warn(l, (attn_warning){.code = ATTN_WARN_FILL_UNUSED, .layer = &m->layers[i]});
+                break;
+            }
 }
 
 /* Warns about numbers that hide keys in practice and yet leave them visible. */

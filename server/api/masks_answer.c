@@ -346,10 +346,12 @@ void srv_masks_text(srv_masks_call *call) {
 
 /* --- pictures --- */
 
-/* The compiled mask as a source of weights: 1 where visible, 0 where hidden. */
+/* The compiled mask as a source of weights: 1 where visible and 0 where hidden, or what the mask
+ * adds to the scores. */
 typedef struct mask_source {
     const attn_mask *mask;
     uint8_t *keep; /* one row of S cells for each thread of the pool */
+    double *add;   /* the same for numbers; NULL: they are not drawn */
     size_t S;
 } mask_source;
 
@@ -361,8 +363,12 @@ static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *
     for (size_t r = 0; r < rows->rows; r++) {
         attn_mask_keep(source->mask, rows->batch, rows->head, rows->row + r, rows->col, rows->cols,
                        keep);
+        double *add = source->add ? source->add + lane * source->S : NULL;
+        if (add)
+            attn_mask_additive(source->mask, rows->batch, rows->head, rows->row + r, rows->col,
+                               rows->cols, add);
         for (size_t c = 0; c < rows->cols; c++) {
-            weights[r * rows->cols + c] = keep[c];
+            weights[r * rows->cols + c] = !add ? keep[c] : keep[c] ? (float)add[c] : 0;
             logits[r * rows->cols + c] = keep[c] ? 0 : -INFINITY;
         }
     }
@@ -382,7 +388,9 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
                                        .has_logits = true,
                                        .fetch = fetch,
                                        .ctx = &m};
+    const bool numbers = call->body.as == SRV_MASKS_ADDITIVE;
     attn_heatmap_options options = attn_heatmap_defaults();
+    options.signed_values = numbers;
     const size_t slots = attn_pool_slots(workers);
     attn_cost cost;
     attn_error err = {0};
@@ -399,9 +407,12 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
                                            call->shape.S, slots, &cost, &err);
     if (!status && !srv_admission_work(req, 0,
                                        (double)cost.work_bytes + (double)cost.result_bytes +
-                                           (double)slots * (double)m.S))
+                                           (double)slots * (double)m.S * (1 + sizeof(double))))
         return false;
-    if (!status && !(m.keep = attn_arena_zeroed(req->arena, slots, m.S ? m.S : 1)))
+    if (!status && numbers)
+        m.add = attn_arena_zeroed(req->arena, slots, (m.S ? m.S : 1) * sizeof *m.add);
+    if (!status &&
+        (!(m.keep = attn_arena_zeroed(req->arena, slots, m.S ? m.S : 1)) || (numbers && !m.add)))
         status = attn_fail(&err, ATTN_ENOMEM, "", "no memory left to draw the mask");
     if (!status)
         status =
@@ -414,12 +425,15 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
 void srv_masks_picture(srv_masks_call *call) {
     const srv_heat_input heat = {0};
     attn_heatmaps maps;
+    srv_figure_input figure = call->body.figure;
+    if (call->body.as == SRV_MASKS_ADDITIVE && !figure.value_label)
+        figure.value_label = "added to the score";
     const srv_heat_answer all = {.maps = &maps,
                                  .in = &heat,
                                  .labels = &call->body.labels,
-                                 .figure = &call->body.figure,
+                                 .figure = &figure,
                                  .decimals = -1,
-                                 .marks = true};
+                                 .marks = call->body.as == SRV_MASKS_KEEP};
     if (call->cells == 0)
         srv_problem(call->req, SRV_SHAPE, "/shape", "a mask without cells cannot be drawn");
     else if (pool(call, &maps))

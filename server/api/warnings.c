@@ -113,6 +113,15 @@ static void fill_leaks(sentence *s) {
                   s->w->value);
 }
 
+static void fill_unused(sentence *s) {
+    attn_text_add(
+        &s->text,
+        "mask_fill has no effect: it replaces hidden scores, and nothing is hidden, since "
+        "the numbers of %s are added. If they are conditions, where all but 0 means "
+        "attend, send booleans; if 1 means attend or hidden, say mask_semantics",
+        s->w->layer->where);
+}
+
 static void low_numbers(sentence *s) {
     const bool values = s->w->layer->kind == ATTN_LAYER_VALUES;
     attn_text_add(&s->text,
@@ -159,6 +168,7 @@ static const struct {
     [ATTN_WARN_PADDING_SEEN] = {"padding_by_query", NULL, padding_seen},
     [ATTN_WARN_PADDING_GAP] = {"padding_gap", NULL, padding_gap},
     [ATTN_WARN_FILL_LEAKS] = {"fill_leaks", "mask_fill", fill_leaks},
+    [ATTN_WARN_FILL_UNUSED] = {"fill_unused", "mask_fill", fill_unused},
     [ATTN_WARN_LOW_NUMBERS] = {"low_numbers", NULL, low_numbers},
     [ATTN_WARN_HIDDEN_ROWS] = {"hidden_rows", "", hidden_rows},
 };

@@ -92,6 +92,8 @@ def test_a_mask_of_numbers_as_conditions(daemon):
     dots = np.where(mask, dots, -1e9)
     want = np.exp(dots - dots.max(-1, keepdims=True))
     want /= want.sum(-1, keepdims=True)
+    filled = ask(daemon, WORKED | {"attn_mask": mask, "mask_fill": {"value": -1e9, "mode": "replace"}})
+    assert [w["code"] for w in filled["warnings"]] == ["mask_not_causal", "low_numbers", "fill_unused"]
     booleans = np.array(mask, bool)
     answer = ask(daemon, WORKED | {"attn_mask": booleans.tolist()})
     close(array(answer["weights"])[1], want[1])
@@ -137,6 +139,12 @@ def test_a_causal_mask_as_numbers(daemon):
     assert answer["words"] == ask(daemon, body, "/v1/masks")["words"]
     text = daemon.post("/v1/masks", body | {"as": "additive"}, headers={"Accept": "text/plain"}).text
     assert text.startswith("additive (3, 3):\n[[  0. -inf -inf]\n [  0.   0. -inf]\n [  0.   0.   0.]]\n")
+    picture = daemon.post("/v1/masks", body | {"as": "additive"}, headers={"Accept": "image/svg+xml"}).text
+    marks = daemon.post("/v1/masks", body, headers={"Accept": "image/svg+xml"}).text
+    assert "✓" in marks and "✓" not in picture and "hidden by the mask" in picture
+    biased = {"masks": [{"kind": "values", "attn_mask": [[0.5, None], [-2, 0]]}], "shape": [2, 2], "as": "additive"}
+    drawn = daemon.post("/v1/masks", biased, headers={"Accept": "image/svg+xml"}).text
+    assert ">0.5<" in drawn and ">-2.0<" in drawn.replace("−", "-")
     large = ask(daemon, {"masks": [{"kind": "causal"}], "shape": [300, 300], "as": "additive"}, "/v1/masks")
     assert "runs" in large["keep"] and large["omitted"]["additive"]["values"] == 90000
 

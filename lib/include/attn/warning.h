@@ -19,6 +19,7 @@ extern "C" {
  *                             first query that sees the key)
  *   PADDING_GAP               layer, batch, key
  *   FILL_LEAKS                value (the fill)
+ *   FILL_UNUSED               layer (whose numbers are added)
  *   LOW_NUMBERS               layer, value (the smallest number)
  *   HIDDEN_ROWS               queries (rows that see no key), rows, row_count, rows_read,
  *                             partial, all_batches, all_heads */
@@ -36,6 +37,8 @@ extern "C" {
     W(PADDING_SEEN, "a key that is hidden from most queries is visible to a few")                  \
     W(PADDING_GAP, "a padding key stands between real keys")                                       \
     W(FILL_LEAKS, "masked keys still receive weight, since the fill is not far below the scores")  \
+    W(FILL_UNUSED,                                                                                 \
+      "the fill has no effect, since nothing is hidden: the mask's numbers are added")             \
     W(LOW_NUMBERS, "numbers of an additive mask hide keys in practice, but the keys count as "     \
                    "visible")                                                                      \
     W(HIDDEN_ROWS, "some rows see no key, so their output and weights are 0")
