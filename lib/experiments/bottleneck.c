@@ -10,8 +10,8 @@ static const attn_setting settings[] = {
 };
 
 /* WORDS: bound of the vocabularies. BUCKETS: most ranges of lengths. QUOTED: points of a quoted
- * curve. */
-enum { WORDS = 1200, BUCKETS = 12, QUOTED = 6, VARIANTS = 2 };
+ * curve. LEARNT: BLEU of short sentences from which on a fall with the length means something. */
+enum { WORDS = 1200, BUCKETS = 12, QUOTED = 6, VARIANTS = 2, LEARNT = 5 };
 
 static const attn_column columns[] = {
     {"source words", "", -1, false},
@@ -134,6 +134,15 @@ static void run(attn_lab *lab) {
     tabulate(lab, &b);
     draw(lab, &b);
     const size_t last = b.count - 1, first = b.count > 1 ? 1 : 0;
+    if (fmin(b.bleu[0][first], b.bleu[1][first]) < LEARNT) {
+        lab->out->closing = attn_lab_say(
+            lab,
+            "Sentences of about %.0f words have a BLEU of %.1f without attention and %.1f with it: "
+            "the models have not learned to translate yet, so their fall with the length says "
+            "nothing. Train for more steps.",
+            b.middle[first], b.bleu[0][first], b.bleu[1][first]);
+        return;
+    }
     lab->out->closing = attn_lab_say(
         lab,
         "From sentences of about %.0f words to those of %.0f BLEU falls from %.1f to %.1f without "

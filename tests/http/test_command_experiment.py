@@ -213,6 +213,7 @@ def test_lessons_know_their_models(found):
     """Attention's own parameters at width 8, and which models have weights to show."""
     assert found("attentions").table()["its parameters"] == [0, 8 * 8 * 2 + 8, 64, 8 * 16 + 8, 4 * (64 + 8)]
     assert found("copy").table()["alignment error"][2] is None and None not in found("copy").table()["alignment error"][:2]
+    assert "have not learned to translate yet" in found("bottleneck").json["closing"]  # after 20 steps
     quoted = found("bottleneck").table(2)
     assert quoted["BLEU without attention"] == [35, 32, 28, 22, 16, 12] and quoted["BLEU with attention"] == [38, 37, 36, 35, 34, 33]
     for name, pictures in (("copy", 2), ("attentions", 6), ("sparse", 4)):
