@@ -129,7 +129,7 @@ def test_files_are_noticed_without_a_restart(start, tmp_path):
     asked = service.post("/v1/models/new/generate", {"text": "the red car", "return": []})  # the first request that needs it
     assert asked.status_code == 200 and asked.json()["sequences"][0]["text"] == "la voiture rouge"
     (tmp_path / "new.safetensors").rename(tmp_path / "other.safetensors")
-    assert {m["id"] for m in service.get("/v1/models").json()["models"]} == {"en-fr", "other"}
+    assert {m["id"] for m in service.get("/v1/models").json()["models"]} == {"en-fr", "en-fr-text", "other"}
     (tmp_path / "other.safetensors").unlink()
     assert service.get("/v1/models/other").status_code == 404
 
