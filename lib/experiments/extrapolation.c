@@ -61,7 +61,7 @@ static size_t bytes(const attn_experiment *about, const double *values) {
      * of a layer takes a row of weights and rows of its queries, keys, values and their gradients,
      * which kernels pad to at least 64 floats. They also pad sequences to 64 places; the shortest
      * in training have trained / 2. */
-    const double heads = attn_setting_value(about, values, "heads"),
+    const double heads = attn_setting_value(about, values, "num_heads"),
                  padded = fmax(1, 2 * 64 / attn_setting_value(about, values, "trained"));
     return (size_t)(4 * (tokens * (120 * D + 4 * V) + 16 * longest * D) +
                     4 * ATTN_TAGGER_LAYERS * tokens * heads * (longest + 6 * 64 * padded) +
