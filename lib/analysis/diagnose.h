@@ -5,8 +5,8 @@
 #include "attn/analysis.h"
 
 /* Grades of uniformity by normalized entropy: above the first a head is uniform (its diagnosis is
- * near_uniform), above the second nearly uniform (its diagnosis is broad_heads). With 12 keys, 0.9 is the entropy of an even choice
- * among 9.4 of them. */
+ * near_uniform), above the second nearly uniform (its diagnosis is broad_heads). With 12 keys, 0.9
+ * is the entropy of an even choice among 9.4 of them. */
 #define ATTN_UNIFORM_ENTROPY        0.98
 #define ATTN_NEARLY_UNIFORM_ENTROPY 0.9
 /* a lower expected spread of scores means that the vectors are too short */

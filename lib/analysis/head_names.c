@@ -45,8 +45,8 @@ static bool name_uniform(naming *n) {
     return named(n, "uniform");
 }
 
-/* Tells whether the weights of cross-attention lie near the line from the first query and key to the
- * last. */
+/* Tells whether the weights of cross-attention lie near the line from the first query and key to
+ * the last. */
 static bool is_aligned(const naming *n) {
     const attn_head_measures *h = n->head;
     return h->across && h->aligned >= 0.6 && h->aligned >= 1.5 * h->aligned_uniform;

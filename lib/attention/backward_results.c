@@ -91,10 +91,10 @@ static attn_status finish_tables(const attn_backward *g, size_t pieces, attn_are
 /* --- bias tensors ---
  *
  * The gradient of an additive bias is dZ, summed over the axes along which the bias is broadcast.
- * The gradient of the scores is that of a bias with the shape of the weights. A
- * task computes the part of this gradient that belongs to one block of rows and one tile of keys.
- * If the bias has no row axis, a task covers all rows, and if it has no key axis, all keys. The
- * task goes in order over the heads, rows and keys that read its part of the bias. */
+ * The gradient of the scores is that of a bias with the shape of the weights. A task computes the
+ * part of this gradient that belongs to one block of rows and one tile of keys. If the bias has no
+ * row axis, a task covers all rows, and if it has no key axis, all keys. The task goes in order
+ * over the heads, rows and keys that read its part of the bias. */
 
 /* The computation of the gradient of one bias tensor. */
 typedef struct biases {

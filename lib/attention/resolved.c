@@ -257,8 +257,8 @@ static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d
     return ATTN_OK;
 }
 
-/* Sets d->stride and d->near if the mask has one strided pattern and otherwise only layers that bound
- * the interval of a row, and if it saves more than half of the cells to take the keys of the
+/* Sets d->stride and d->near if the mask has one strided pattern and otherwise only layers that
+ * bound the interval of a row, and if it saves more than half of the cells to take the keys of the
  * pattern and those near a query separately. Nothing may depend on the places of keys beside the
  * mask: no bias by distance and no dropout. */
 static void resolve_stride(const attn_inputs *in, attn_attention_dims *d) {

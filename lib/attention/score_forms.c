@@ -32,8 +32,8 @@ static attn_status parameter(const attn_tensor *t, const char *name, int rank, s
                      have);
 }
 
-/* Checks the parameter v. Its shape is [A], or [1, A] as a linear layer with one output has it. Sets
- * *out to v as [A]. */
+/* Checks the parameter v. Its shape is [A], or [1, A] as a linear layer with one output has it.
+ * Sets *out to v as [A]. */
 static attn_status vector(const attn_tensor *v, size_t A, attn_tensor *out, attn_error *err) {
     *out = *v;
     if (v->rank == 2 && v->dims[0] == 1) {

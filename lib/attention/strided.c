@@ -163,7 +163,7 @@ static void edit_row(const attn_attention *a, const class *at, size_t r, size_t 
     k->edit((char *)w->tile + r * k->keys * k->elem, n, &edit);
 }
 
-/* Computes the edited scores of the rows m … m + rows - 1 of a class against the keys c … c + n - 1,
+/* Computes the edited scores of the rows m … m + rows - 1 of a class against the n keys from c on,
  * which are packed in w. */
 static void score_tile(const attn_attention *a, const class *at, size_t m, size_t rows, size_t c,
                        size_t n, attn_block_work *w) {
@@ -264,8 +264,8 @@ static char *weights_of(const attn_forward *f, size_t b, size_t h, size_t i) {
     return (char *)f->out->weights.data + attn_row_index(f->a, b, h, i) * f->a->dims.S * f->elem;
 }
 
-/* Turns n edited scores of the tile's row r, which is row i of head (b, h), into weights in w->line.
- * Returns false if the row sees no key, or is computed in double. */
+/* Turns n edited scores of the tile's row r, which is row i of head (b, h), into weights in
+ * w->line. Returns false if the row sees no key, or is computed in double. */
 static bool weigh(const attn_forward *f, size_t b, size_t h, size_t i, size_t r, size_t n,
                   attn_block_work *w) {
     const attn_kernels *k = w->kernels;
@@ -317,8 +317,8 @@ attn_status attn_forward_near_weights(void *ctx, size_t index, size_t lane, attn
     return ATTN_OK;
 }
 
-/* Writes the weights of row m of the class on those of the keys c … c + n - 1 that are not near. Its
- * edited scores are row r of the tile. */
+/* Writes the weights of row m of the class on those of the keys c … c + n - 1 that are not near.
+ * Its edited scores are row r of the tile. */
 static void scatter(const attn_forward *f, const class *at, size_t r, size_t m, size_t c, size_t n,
                     attn_block_work *w) {
     const attn_kernels *k = w->kernels;

@@ -134,8 +134,8 @@ static uint8_t index_of(const attn_heat_plan *plan, const attn_panel *panel, siz
 }
 
 /* Makes the image of a panel: palette indices [size[0], size[1]], each cell as many pixels as on
- * the page, at least one. Some programs (librsvg 2.54) blur pixels when they enlarge an image, so an image with
- * one pixel a cell would not do. Returns NULL if memory runs out. */
+ * the page, at least one. Some programs (librsvg 2.54) blur pixels when they enlarge an image, so
+ * an image with one pixel a cell would not do. Returns NULL if memory runs out. */
 static uint8_t *paint(const attn_heat_plan *plan, const attn_panel *panel, size_t size[2]) {
     const bool tall = plan->cell_h >= 1, wide = plan->cell_w >= 1;
     size[0] = tall ? (size_t)plan->plot_h : plan->R;

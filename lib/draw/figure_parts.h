@@ -93,8 +93,8 @@ typedef struct attn_heat_plan {
     bool image;
     size_t across, down;
     double cell_w, cell_h, plot_w, plot_h, gap; /* `gap` is the distance between cells, 0 or 1 */
-    /* pixels beside the rows and below the columns of a panel for its labels; pixels by which turned
-     * column labels extend left of it */
+    /* pixels beside the rows and below the columns of a panel for its labels; pixels by which
+     * turned column labels extend left of it */
     double row_room, col_room, overhang;
     /* upper left corner of the first panel; distances between corners of neighbouring panels */
     double left, top, pitch_x, pitch_y;

@@ -2,9 +2,10 @@
  *
  * There are two passes over the elements to be shown. The first finds the style: positional or
  * scientific notation, digits and widths. The second writes. If a tensor has more than THRESHOLD
- * elements, only EDGE elements at each end of a long axis are shown, unless all are wanted. A number has the shortest
- * digits that read back as the same value of its type, at most PRECISION of them after the point.
- * The locale has no effect: strtod and strtof only read texts without a decimal point. */
+ * elements, only EDGE elements at each end of a long axis are shown, unless all are wanted. A
+ * number has the shortest digits that read back as the same value of its type, at most PRECISION of
+ * them after the point. The locale has no effect: strtod and strtof only read texts without a
+ * decimal point. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,12 +10,12 @@ attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, a
 
 /* Returns whether a query at position p sees key j. */
 bool attn_pattern_sees(const attn_pattern *pattern, int64_t p, int64_t j);
-/* Zeroes keep[j - j0] for those keys of j0 … j0 + n - 1 that a query at position p does not see. The
- * other bytes are left as they are. */
+/* Zeroes keep[j - j0] for those keys of j0 … j0 + n - 1 that a query at position p does not see.
+ * The other bytes are left as they are. */
 void attn_pattern_hide(const attn_pattern *pattern, int64_t p, int64_t j0, int64_t n,
                        uint8_t *keep);
-/* Narrows the keys [*from, *to) to those from the first to the last key that a query at any position
- * p0 … p1 (ends included, p0 <= p1) sees. If there is none, *from = *to afterwards. */
+/* Narrows the keys [*from, *to) to those from the first to the last key that a query at any
+ * position p0 … p1 (ends included, p0 <= p1) sees. If there is none, *from = *to afterwards. */
 void attn_pattern_narrow(const attn_pattern *pattern, int64_t p0, int64_t p1, int64_t *from,
                          int64_t *to);
 

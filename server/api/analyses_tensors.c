@@ -5,8 +5,8 @@
 
 #include "api/analyses_call.h"
 
-/* Axes of a tensor with numbers for each head: [B, H, …], or [layers, B, H, …] if the weights have a
- * layer axis. */
+/* Axes of a tensor with numbers for each head: [B, H, …], or [layers, B, H, …] if the weights have
+ * a layer axis. */
 enum { AXES_MOST = 5 };
 typedef struct axes {
     size_t dims[AXES_MOST];

@@ -355,9 +355,9 @@ static void add_axis(attn_tensor *t) {
     t->dims[last - 1] = 1;
 }
 
-/* Reads one query for each sequence of keys, without an axis L: the state [B, E] of a decoder beside
- * the states [B, S, E] of an encoder, for which all scores but scaled_dot were made (Bahdanau et al.
- * 2015, Luong et al. 2015). The tensors that have this axis get it here. */
+/* Reads one query for each sequence of keys, without an axis L: the state [B, E] of a decoder
+ * beside the states [B, S, E] of an encoder, for which all scores but scaled_dot were made
+ * (Bahdanau et al. 2015, Luong et al. 2015). The tensors that have this axis get it here. */
 static void read_one_query(srv_attention_call *call) {
     srv_attention_body *body = &call->body;
     attn_inputs *in = &body->in;

@@ -30,8 +30,8 @@ typedef struct body {
     bool dry_run, stream;
 } body;
 
-/* A generated sequence. `rows` are its tokens and, if the search has reached it, the end token; they
- * name the rows of its weights. `tokens` lack the end. */
+/* A generated sequence. `rows` are its tokens and, if the search has reached it, the end token;
+ * they name the rows of its weights. `tokens` lack the end. */
 typedef struct made {
     srv_sequence tokens, rows;
     const char *text; /* NULL: the model has no vocabulary */

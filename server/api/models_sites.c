@@ -1,5 +1,5 @@
-/* The answer of POST /v1/models/{id}/attention: tokens, the weights or heatmaps of each site, logits
- * and outputs of the encoder. */
+/* The answer of POST /v1/models/{id}/attention: tokens, the weights or heatmaps of each site,
+ * logits and outputs of the encoder. */
 #include "api/models_analysis.h"
 
 #include <string.h>

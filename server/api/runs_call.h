@@ -110,8 +110,8 @@ attn_status srv_run_cells(srv_request *req, const srv_run *run, const srv_run_pa
 /* Returns the dimensions of a tensor with `width` numbers for each row of the part in dims[3], and
  * its rank: [heads, rows, width] with `heads`, otherwise [rows, width]. */
 int srv_run_part_dims(const srv_run_part *part, size_t width, size_t dims[3]);
-/* Returns the bytes of scratch that srv_run_cells needs, besides SRV_RUN_ROW_WORK bytes for each row
- * of each head. */
+/* Returns the bytes of scratch that srv_run_cells needs, besides SRV_RUN_ROW_WORK bytes for each
+ * row of each head. */
 double srv_run_cells_work(const srv_request *req, const srv_run *run);
 #define SRV_RUN_ROW_WORK 64.0
 /* Upper bound of the bytes of JSON for each byte of a tensor. */

@@ -35,8 +35,8 @@ bool srv_needs(const srv_scope *scope, const char *name, const char *other, cons
 bool srv_excludes(const srv_scope *scope, const char *name, const char *other, const char *why);
 /* Checks that the list holds exactly two integers, both at least `low`. false: a problem is set. */
 bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, int64_t low);
-/* Reads a range [from, to) within 0 … size. Without the field *from and *to stay as they are. false:
- * a problem is set. */
+/* Reads a range [from, to) within 0 … size. Without the field *from and *to stay as they are.
+ * false: a problem is set. */
 bool srv_range(const srv_scope *scope, const char *name, const srv_ranges *ranges, size_t size,
                size_t *from, size_t *to);
 /* Checks that all ranges are within 0 … size and none is empty. false: a problem is set. */

@@ -52,8 +52,8 @@ void srv_router_close(srv_router *router) {
 #define FITS SIZE_MAX
 
 /* Returns the index of the first character of `template` that does not match `path`; FITS: the
- * template matches the whole path. Writes the beginning and size of each parameter in `path` to from[] and
- * size[]. */
+ * template matches the whole path. Writes the beginning and size of each parameter in `path` to
+ * from[] and size[]. */
 static size_t misfit(const char *template, const char *path, const char *from[2], size_t size[2]) {
     const char *pattern = template;
     size_t params = 0;
@@ -127,7 +127,8 @@ void srv_router_find(const srv_router *router, const char *method, const char *p
  * With another version only one real edit is allowed. */
 enum { OTHER_VERSION = 2, OTHER_LENGTH = 3 };
 
-/* Returns the size of a version in front of the path, such as 3 for "/v1/runs"; 0: there is none. */
+/* Returns the size of a version in front of the path, such as 3 for "/v1/runs"; 0: there is none.
+ * */
 static size_t version_size(const char *path) {
     return path[0] == '/' && (path[1] == 'v' || path[1] == 'V') && path[2] >= '0' &&
                    path[2] <= '9' && (path[3] == '/' || path[3] == 0)

@@ -64,8 +64,8 @@ typedef struct srv_job_body {
 enum { SRV_JOB_FIELDS = 63 };
 extern srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
 void srv_job_fields_make(void);
-/* Returns the table of the bodies that jobs_dir holds. It has the same rows, and those of names that
- * older versions used. */
+/* Returns the table of the bodies that jobs_dir holds. It has the same rows, and those of names
+ * that older versions used. */
 const srv_field *srv_job_stored_fields(void);
 void srv_job_defaults(srv_job_body *body);
 /* Checks that no field of a training job is given for an experiment, and no field of an experiment

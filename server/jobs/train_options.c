@@ -175,8 +175,8 @@ static void value_text(const srv_field *f, const void *place, char *text, size_t
         snprintf(text, room, "%s", f->choices[*(const int *)place]);
 }
 
-/* Returns whether a checkpoint leaves the option out: a size of a pattern that has its default, which
- * checkpoints of older versions do not have. */
+/* Returns whether a checkpoint leaves the option out: a size of a pattern that has its default,
+ * which checkpoints of older versions do not have. */
 static bool is_unsaid(const srv_train_options *w, const srv_field *f) {
     static const char *const sizes[] = {"radius", "stride", "block_size", "global_keys",
                                         "subwords"};

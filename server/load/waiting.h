@@ -91,9 +91,9 @@ void srv_waiting_forget(srv_waiting *list, srv_task *task);
  * client has at least two more waiting tasks than this one; the newest task of that client would
  * then be taken out. */
 bool srv_waiting_has_room(srv_waiting *list, uint64_t client);
-/* Adds a task. If the list is full and no place is reserved for the task, the newest task of another
- * client is taken out to make room, by the rule of srv_waiting_has_room, and returned in *out;
- * otherwise *out is NULL. Returns false if the list is full and no task can be taken out. */
+/* Adds a task. If the list is full and no place is reserved for the task, the newest task of
+ * another client is taken out to make room, by the rule of srv_waiting_has_room, and returned in
+ * *out; otherwise *out is NULL. Returns false if the list is full and no task can be taken out. */
 bool srv_waiting_add(srv_waiting *list, srv_task *task, int64_t now_ns, srv_task **out);
 /* Puts a running task back into the list as a long task. It keeps the time at which it was first
  * added. */

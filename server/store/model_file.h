@@ -51,8 +51,9 @@ typedef struct srv_model_extras {
 /* Writes the model and `extras` (may be NULL) to a temporary file and renames it to `path`, so that
  * the file at `path` is always complete. `values` are the parameters to write, in the order of the
  * model's own; NULL: write the model's own. `source` and `target` may be NULL: the model has no
- * words. *failed (may be NULL) becomes the errno value if the system refuses the file, else 0. Errors: ATTN_EARG (the text has the system's reason),
- * ATTN_ENOMEM, and the errors of attn_safetensors_header. */
+ * words. *failed (may be NULL) becomes the errno value if the system refuses the file, else 0.
+ * Errors: ATTN_EARG (the text has the system's reason), ATTN_ENOMEM, and the errors of
+ * attn_safetensors_header. */
 attn_status srv_model_write(const char *path, attn_model *model, float *values,
                             const attn_vocabulary *source, const attn_vocabulary *target,
                             const srv_model_extras *extras, int *failed, attn_error *err);

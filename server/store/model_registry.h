@@ -83,8 +83,8 @@ bool srv_models_delete(srv_request *req, const char *id);
 attn_status srv_models_count(srv_models *models, size_t bytes, attn_error *err);
 void srv_models_uncount(srv_models *models, size_t bytes);
 /* Adds a model for which srv_models_count has reserved memory. The registry then owns the model and
- * its vocabularies. `keep`: also writes it to models_dir; a failure is logged. false: out of memory;
- * the caller keeps both. */
+ * its vocabularies. `keep`: also writes it to models_dir; a failure is logged. false: out of
+ * memory; the caller keeps both. */
 bool srv_models_adopt(srv_models *models, const srv_model *model, bool keep);
 /* Removes the model with this id, which must be of origin "made", if it exists. */
 void srv_models_drop(srv_models *models, const char *id);

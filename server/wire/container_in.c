@@ -71,8 +71,8 @@ static bool align(srv_request *req, attn_tensor *t) {
     return true;
 }
 
-/* An axis of 0 counts as 1, as for tensors in JSON: a tensor of shape [1e12, 0] has no elements, but loops over its first
- * axis would run 1e12 times. */
+/* An axis of 0 counts as 1, as for tensors in JSON: a tensor of shape [1e12, 0] has no elements,
+ * but loops over its first axis would run 1e12 times. */
 bool srv_tensor_bound(srv_request *req, const attn_named_tensor *t) {
     size_t bound = attn_dtype_size(t->tensor.dtype);
     for (int i = 0; i < t->tensor.rank; i++)

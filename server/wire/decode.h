@@ -173,8 +173,9 @@ static inline uint64_t *srv_given_word(const srv_field *f, void *object) {
 bool srv_decode(srv_request *req, const srv_field *fields, void *out);
 
 /* Decodes the query string of the request into *out, with the same bounds and problems as for
- * bodies. Lists are written as 1,2,3 and ranges as 0:256 or 5,9,100:104. The fields of a nested object are
- * parameters like the other fields, without the object's name. false: a problem is set. */
+ * bodies. Lists are written as 1,2,3 and ranges as 0:256 or 5,9,100:104. The fields of a nested
+ * object are parameters like the other fields, without the object's name. false: a problem is set.
+ * */
 bool srv_decode_query(srv_request *req, const srv_field *fields, void *out);
 
 /* Turns the query string into the JSON object that srv_decode_query reads, *size bytes and a NUL in

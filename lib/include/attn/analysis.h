@@ -134,8 +134,8 @@ typedef struct attn_measure_options {
      * are 0, and a cell is hidden only if its logit is -infinity. */
     const attn_mask *mask;
     size_t radius; /* keys that local_mass counts on each side of t_i; default 2 */
-    /* [class_batches, class_count] classes of the same names in the same order for each batch entry;
-     * class_batches 0 counts as 1. As with token_batches, entry b uses row b modulo
+    /* [class_batches, class_count] classes of the same names in the same order for each batch
+     * entry; class_batches 0 counts as 1. As with token_batches, entry b uses row b modulo
      * class_batches. */
     const attn_key_class *classes;
     size_t class_count; /* at most ATTN_CLASSES_MOST */
@@ -157,8 +157,8 @@ typedef struct attn_measure_options {
     size_t top_keys;      /* how many of the keys with most mass are listed; default 5 */
     /* Queries and keys are different sequences, as in cross-attention. false: this is found out for
      * each batch entry. With tokens they differ if a query's token is not that of key t_i. Without
-     * tokens they differ if L is not S, t_i = i, and the mask shows the first and the last query the
-     * same keys. */
+     * tokens they differ if L is not S, t_i = i, and the mask shows the first and the last query
+     * the same keys. */
     bool across;
     /* Norms [B, H, S] of attn_value_norms for the heads of the source. NULL: the measures of values
      * are NaN. */
@@ -329,9 +329,9 @@ attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
 /* --- in words --- */
 
 /* What a head looks at, in words. Rules are tried in a fixed order, and the first that fits names
- * the pattern. "alignment" names cross-attention in which at least 0.6 of the mass lies near the line
- * from the first query and key to the last (attn_head_measures.aligned), and at least 1.5 times as
- * much as under uniform attention. Between related sequences, such as a sentence and its
+ * the pattern. "alignment" names cross-attention in which at least 0.6 of the mass lies near the
+ * line from the first query and key to the last (attn_head_measures.aligned), and at least 1.5
+ * times as much as under uniform attention. Between related sequences, such as a sentence and its
  * translation, such a head connects the words that belong together. "duplicate token", "induction"
  * and "structural" name only heads whose queries and keys are the same sequence. */
 typedef struct attn_pattern_name {

@@ -36,8 +36,8 @@ typedef struct attn_gradients {
 
 /* Computes the cost of attn_attention_backward on `slots` threads from shapes alone. For
  * attn_attention_run_backward, add the cost of its run with `want`. bias_elements is the number of
- * elements of all bias layers together, and of the weights if the gradients of scores are wanted. fallback_bytes are those of a second attempt in double.
- * ATTN_ELIMIT: a size overflows. */
+ * elements of all bias layers together, and of the weights if the gradients of scores are wanted.
+ * fallback_bytes are those of a second attempt in double. ATTN_ELIMIT: a size overflows. */
 attn_status attn_gradients_cost(const attn_attention_dims *dims, unsigned want,
                                 size_t bias_elements, size_t slots, attn_cost *out,
                                 attn_error *err);

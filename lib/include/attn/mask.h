@@ -39,8 +39,8 @@ typedef enum attn_layer_kind {
     ATTN_LAYER_BITS,
 } attn_layer_kind;
 
-/* Patterns show a key j by its distance from p = i + offset. Keys that no row of a block sees are not
- * computed (attn_attention_visited counts those that are). */
+/* Patterns show a key j by its distance from p = i + offset. Keys that no row of a block sees are
+ * not computed (attn_attention_visited counts those that are). */
 typedef enum attn_pattern_kind {
     ATTN_PATTERN_LOCAL, /* |j - p| <= radius */
     /* (p - j) mod stride = 0, or |j - p| <= local. Child et al. 2019, section 4.2. */

@@ -99,8 +99,8 @@ typedef struct attn_model_config {
     size_t feed_forward; /* transformer: hidden width of feed-forward; 0 (default): 4 D */
     size_t max_length;   /* longest source or target in tokens, default 512 */
     /* Defaults 4, 4, 16, in tokens. radius belongs to ATTN_MODEL_LOCAL, _STRIDED and _GLOBAL, and
-     * stride to _STRIDED. reach is the largest distance with its own entry in tables of RELATIVE and
-     * SHAW positions. */
+     * stride to _STRIDED. reach is the largest distance with its own entry in tables of RELATIVE
+     * and SHAW positions. */
     size_t radius, stride, reach;
     size_t block_size;  /* ATTN_MODEL_BLOCK: positions of a block, default 8 */
     size_t global_keys; /* ATTN_MODEL_GLOBAL: first positions that see and are seen, default 1 */
@@ -224,9 +224,9 @@ attn_status attn_model_step(attn_model *model, const attn_batch *batch,
 
 enum { ATTN_ALTERNATIVES_MOST = 64 };
 
-/* The tokens between which a step of a search has the choice: the most probable ones, first the most
- * probable, without pad and begin, which a search never takes. A log probability is that of the
- * softmax over all tokens. `count` is attn_generate_options.alternatives, or the number of all
+/* The tokens between which a step of a search has the choice: the most probable ones, first the
+ * most probable, without pad and begin, which a search never takes. A log probability is that of
+ * the softmax over all tokens. `count` is attn_generate_options.alternatives, or the number of all
  * tokens if these are fewer. */
 typedef struct attn_alternatives {
     size_t count;

@@ -65,10 +65,10 @@ attn_status attn_projections_cost(const attn_inputs *in, const attn_projections 
                                   attn_error *err);
 
 /* Projects query, key and value [.., L, D] into the arena. Sinusoidal and learned positions are
- * added first. *out is a copy of *in with the projected tensors, the layout ATTN_BLD, the numbers of
- * heads, and without positions that were added. An absent key is the query, and an absent value is
- * the key. Errors: ATTN_ENONFINITE, ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE, and those of the
- * positions. */
+ * added first. *out is a copy of *in with the projected tensors, the layout ATTN_BLD, the numbers
+ * of heads, and without positions that were added. An absent key is the query, and an absent value
+ * is the key. Errors: ATTN_ENONFINITE, ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE, and those of
+ * the positions. */
 attn_status attn_projections_apply(const attn_inputs *in, const attn_projections *p,
                                    attn_pool *pool, const attn_control *control, attn_arena *arena,
                                    attn_inputs *out, attn_error *err);

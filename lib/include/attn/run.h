@@ -151,8 +151,8 @@ attn_status attn_run_tile_make(const attn_run *run, const attn_run_place *at, at
 /* Finds for each key the at most k rows with the largest weights on it. The rows are those of the
  * `count` ranges, which are of one head and have the same keys, col … col + cols - 1. The edges are
  * in the arena, ordered by key, then by falling weight, then by row. Only visible cells count, and
- * NaN weights are left out. Weights of float64 runs are rounded to float32. Memory is that of cols *
- * k edges; no part of the matrix is stored. Errors: ATTN_EARG (a range is outside of the matrix),
+ * NaN weights are left out. Weights of float64 runs are rounded to float32. Memory is that of cols
+ * * k edges; no part of the matrix is stored. Errors: ATTN_EARG (a range is outside of the matrix),
  * ATTN_ELIMIT at "k" (more than 1,048,576 edges), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_run_columns(const attn_run *run, const attn_range *ranges, size_t count, size_t k,
                              attn_pool *pool, const attn_control *control, attn_arena *arena,

@@ -50,8 +50,8 @@ bool attn_tensor_is_dense(const attn_tensor *t);
 /* Writes the shape as text such as "[2, 3, 4]" into buf [size] and returns buf. 128 bytes are
  * enough. */
 char *attn_shape_text(const size_t *dims, int rank, char *buf, size_t size);
-/* Returns "rank 3" for errors about the number of axes, and "an empty list" for the shape [0], which
- * is what [] in a request becomes. */
+/* Returns "rank 3" for errors about the number of axes, and "an empty list" for the shape [0],
+ * which is what [] in a request becomes. */
 const char *attn_rank_text(const attn_tensor *t);
 /* Writes what an error found in place of an expected shape: the shape, or "an empty list". */
 char *attn_found_text(const attn_tensor *t, char *buf, size_t size);

@@ -112,8 +112,9 @@ attn_status attn_vocabulary_read_merges(attn_vocabulary *v, const char *text, si
                                         attn_error *err);
 
 /* Splits a text as the vocabulary does: into sub-words or, as attn_words_split, into words. The
- * texts of sub-words are names of symbols. The byte range of "<join>" and "</w>" is empty. The first
- * byte of a character has the range of the character, its other bytes have empty ones behind it. Errors as attn_words_split. */
+ * texts of sub-words are names of symbols. The byte range of "<join>" and "</w>" is empty. The
+ * first byte of a character has the range of the character, its other bytes have empty ones behind
+ * it. Errors as attn_words_split. */
 attn_status attn_vocabulary_split(const attn_vocabulary *v, const char *text, size_t size,
                                   attn_language language, attn_arena *arena, attn_token **tokens,
                                   size_t *count, attn_error *err);

@@ -54,8 +54,8 @@ static inline __m256i zero_bytes_above(__m256i x) {
     return _mm256_sad_epu8(_mm256_sub_epi8(none, _mm256_cmpeq_epi8(x, none)), none);
 }
 
-/* Computes what find_digits of number_write.c returns, for each lane. Where that function returns 0,
- * the lane is set in *unclear. Of the fraction of 10 * g only the upper 32 bits are tested, so
+/* Computes what find_digits of number_write.c returns, for each lane. Where that function returns
+ * 0, the lane is set in *unclear. Of the fraction of 10 * g only the upper 32 bits are tested, so
  * somewhat more numbers are unclear. */
 static inline __m256i find_digits(__m256i c, __m256i unit, __m256i *unclear) {
     const __m256i none = _mm256_setzero_si256();

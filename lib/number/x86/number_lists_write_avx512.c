@@ -50,8 +50,8 @@ static inline __m512i eight_digits(__m512i v) {
     return _mm512_or_si512(tens, _mm512_slli_epi16(ones, 8));
 }
 
-/* Computes what find_digits of number_write.c returns, for each lane. Where that function returns 0,
- * the lane is set in *unclear. Of the fraction of 10 * g only the upper 32 bits are tested, so
+/* Computes what find_digits of number_write.c returns, for each lane. Where that function returns
+ * 0, the lane is set in *unclear. Of the fraction of 10 * g only the upper 32 bits are tested, so
  * somewhat more numbers are unclear. */
 static inline __m512i find_digits(__m512i c, __m512i unit, __mmask8 *unclear) {
     const __m512i low32 = ALL(0xFFFFFFFF), doubt = ALL(1 << 25);
