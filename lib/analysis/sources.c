@@ -26,29 +26,13 @@ typedef struct run_rows {
     run_lane *lanes;
 } run_rows;
 
-/* Replaces weights by the scores of the stage. A hidden score becomes 0. Before the mask, which
- * comes with the stage BIASED, every cell is visible. */
-static attn_status fetch_scores(const run_rows *s, run_lane *l, const attn_range *rows,
-                                float *weights, float *logits, attn_error *err) {
-    for (size_t r = 0; r < rows->rows; r++) {
-        attn_range one = *rows;
-        one.row += r;
-        one.rows = 1;
-        float *to = weights + r * rows->cols;
-        attn_status status = attn_attention_cells(s->a, s->stats, &one, s->stage,
-                                                  l->wide ? (void *)l->wide : (void *)to,
-                                                  rows->cols, l->scratch, err);
-        if (status != ATTN_OK)
-            return status;
-        if (l->wide)
-            attn_widen_f32(to, l->wide, ATTN_F64, 1, rows->cols);
-        for (size_t j = 0; j < rows->cols; j++)
-            if (s->stage < ATTN_STAGE_BIASED)
-                logits[r * rows->cols + j] = 0;
-            else if (to[j] == -INFINITY)
-                to[j] = 0;
-    }
-    return ATTN_OK;
+/* Computes cells of the stage and, for weights, their logits. */
+static attn_status compute_cells(const run_rows *s, run_lane *l, const attn_range *rows,
+                                 void *cells, float *logits, attn_error *err) {
+    return s->stage == ATTN_STAGE_PROBS
+               ? attn_cells_with_logits(s->a, s->stats, rows, cells, logits, l->scratch, err)
+               : attn_attention_cells(s->a, s->stats, rows, s->stage, cells, rows->cols, l->scratch,
+                                      err);
 }
 
 static attn_status fetch_run_f64(const run_rows *s, run_lane *l, const attn_range *rows,
@@ -57,8 +41,7 @@ static attn_status fetch_run_f64(const run_rows *s, run_lane *l, const attn_rang
         attn_range one = *rows;
         one.row += r;
         one.rows = 1;
-        attn_status status = attn_cells_with_logits(s->a, s->stats, &one, l->wide,
-                                                    logits + r * rows->cols, l->scratch, err);
+        attn_status status = compute_cells(s, l, &one, l->wide, logits + r * rows->cols, err);
         if (status != ATTN_OK)
             return status;
         attn_widen_f32(weights + r * rows->cols, l->wide, ATTN_F64, 1, rows->cols);
@@ -66,15 +49,25 @@ static attn_status fetch_run_f64(const run_rows *s, run_lane *l, const attn_rang
     return ATTN_OK;
 }
 
+/* Sets the logits of n scores, which tell hidden cells, and replaces hidden scores by 0. Before the
+ * mask, which comes with the stage BIASED, every cell is visible. */
+static void mark_scores(attn_stage stage, float *scores, float *logits, size_t n) {
+    for (size_t j = 0; j < n; j++) {
+        logits[j] = stage < ATTN_STAGE_BIASED ? 0 : scores[j];
+        if (logits[j] == -INFINITY)
+            scores[j] = 0;
+    }
+}
+
 static attn_status fetch_run(void *ctx, size_t lane_index, const attn_range *rows, float *weights,
                              float *logits, attn_error *err) {
     const run_rows *s = ctx;
     run_lane *l = &s->lanes[lane_index];
-    const attn_status status =
-        l->wide ? fetch_run_f64(s, l, rows, weights, logits, err)
-                : attn_cells_with_logits(s->a, s->stats, rows, weights, logits, l->scratch, err);
-    return status || s->stage == ATTN_STAGE_PROBS ? status
-                                                  : fetch_scores(s, l, rows, weights, logits, err);
+    const attn_status status = l->wide ? fetch_run_f64(s, l, rows, weights, logits, err)
+                                       : compute_cells(s, l, rows, weights, logits, err);
+    if (status == ATTN_OK && s->stage != ATTN_STAGE_PROBS)
+        mark_scores(s->stage, weights, logits, rows->rows * rows->cols);
+    return status;
 }
 
 attn_status attn_attention_source(const attn_attention *a, const attn_stats *stats,

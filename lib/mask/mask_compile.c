@@ -214,8 +214,13 @@ static attn_status check_bits(compiler *c, const attn_mask_layer *layer, const a
 
 /* --- the kinds of layers --- */
 
-static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const attn_survey *s) {
+/* Adds an additive layer. `values` are the numbers that are added: those of the layer, or a copy of
+ * them; s describes them. */
+static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const attn_tensor *values,
+                            const attn_survey *s) {
     char path[96];
+    attn_mask_layer added = *layer;
+    added.values = *values;
     if (s->bad) {
         attn_survey_path(layer, s->bad_row, s->bad_col, path);
         return attn_fail(c->err, ATTN_ENONFINITE, path,
@@ -223,7 +228,7 @@ static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const att
                          isnan(s->worst) ? "NaN" : "infinity");
     }
     attn_mask_part *part = &c->m->bias[c->m->bias_count];
-    attn_status status = weights_view(c, layer, &part->view);
+    attn_status status = weights_view(c, &added, &part->view);
     if (status != ATTN_OK)
         return status;
     part->layer = layer;
@@ -233,39 +238,35 @@ static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const att
     return ATTN_OK;
 }
 
+/* Replaces the n numbers of a row that are at most ATTN_FINITE_MIN by -infinity. */
+static void hide_low(void *row, bool wide, size_t n) {
+    for (size_t j = 0; j < n; j++)
+        if (wide && ((double *)row)[j] <= ATTN_FINITE_MIN)
+            ((double *)row)[j] = -(double)INFINITY;
+        else if (!wide && ((float *)row)[j] <= (float)ATTN_FINITE_MIN)
+            ((float *)row)[j] = -INFINITY;
+}
+
 /* Adds an additive layer whose numbers of at most ATTN_FINITE_MIN hide their keys. They become
  * -infinity in a copy of the tensor. */
-static attn_status add_finite_min(compiler *c, const attn_mask_layer *layer, const attn_survey *s) {
+static attn_status add_finite_min(compiler *c, const attn_mask_layer *layer, attn_survey s) {
     const attn_tensor *t = &layer->values;
     const bool wide = t->dtype == ATTN_F64;
-    const size_t elem = wide ? sizeof(double) : sizeof(float), width = t->dims[t->rank - 1];
+    const size_t width = t->dims[t->rank - 1];
     const ptrdiff_t stride = t->strides[t->rank - 1];
-    attn_mask_layer copy = *layer;
-    size_t count, bytes;
-    char *data = attn_tensor_count(t, &count) && attn_size_mul(count, elem, &bytes)
-                     ? attn_arena_take(c->arena, bytes)
-                     : NULL;
-    if (!data)
+    attn_tensor copy;
+    if (attn_dense_zeros(t, wide ? ATTN_F64 : ATTN_F32, c->arena, &copy, c->err) != ATTN_OK)
         return no_memory(c);
     for (size_t r = 0, rows = attn_survey_rows(t); r < rows; r++) {
-        char *to = data + r * width * elem;
+        void *to = (char *)copy.data + r * width * attn_dtype_size(copy.dtype);
         if (wide)
-            attn_widen_f64((double *)(void *)to, attn_dense_row(t, r), t->dtype, stride, width);
+            attn_widen_f64(to, attn_dense_row(t, r), t->dtype, stride, width);
         else
-            attn_widen_f32((float *)(void *)to, attn_dense_row(t, r), t->dtype, stride, width);
-        for (size_t j = 0; j < width; j++)
-            if (wide && ((double *)(void *)to)[j] <= ATTN_FINITE_MIN)
-                ((double *)(void *)to)[j] = -(double)INFINITY;
-            else if (!wide && ((float *)(void *)to)[j] <= (float)ATTN_FINITE_MIN)
-                ((float *)(void *)to)[j] = -INFINITY;
+            attn_widen_f32(to, attn_dense_row(t, r), t->dtype, stride, width);
+        hide_low(to, wide, width);
     }
-    copy.values = attn_tensor_dense(data, wide ? ATTN_F64 : ATTN_F32, t->rank, t->dims);
-    attn_status status = add_bias(c, &copy, s);
-    if (status == ATTN_OK) {
-        c->m->bias[c->m->bias_count - 1].layer = layer;
-        c->m->bias[c->m->bias_count - 1].lowest = 0;
-    }
-    return status;
+    s.lowest = 0; /* the low numbers are hidden now */
+    return add_bias(c, layer, &copy, &s);
 }
 
 static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
@@ -300,13 +301,13 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
                 "as in Hugging Face) and \"hide\" (1 = hidden, as in TensorFlow's tutorial). Say "
                 "mask_semantics \"keep\", \"hide\" or \"additive\" (added to the scores), or send "
                 "booleans (true = attend)");
-        return add_bias(c, layer, &s);
+        return add_bias(c, layer, &layer->values, &s);
     case ATTN_SEM_FINITE_MIN:
-        return add_finite_min(c, layer, &s);
+        return add_finite_min(c, layer, s);
     case ATTN_SEM_ADDITIVE:
         break;
     }
-    return add_bias(c, layer, &s);
+    return add_bias(c, layer, &layer->values, &s);
 }
 
 /* Adds a layer of packed bits, eight keys in a byte. Its last axis cannot be broadcast, since bits
@@ -442,7 +443,7 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
             return attn_fail(c->err, ATTN_EDTYPE, layer->where,
                              "a bias holds numbers that are added, found booleans");
         s = attn_survey_of(&layer->values);
-        return add_bias(c, layer, &s);
+        return add_bias(c, layer, &layer->values, &s);
     }
     case ATTN_LAYER_PADDING:
         return add_padding(c, layer);

@@ -137,14 +137,16 @@ static bool write_tensors(srv_json *j, const srv_attention_call *call) {
     attn_error err = {0};
     size_t n = srv_attention_results(call, call->want, rows);
     for (size_t i = 0; i < n; i++) {
-        if (!rows[i].part || i == 0 || !rows[i - 1].part)
+        const bool follows = i > 0 && rows[i - 1].part, goes_on = i + 1 < n && rows[i + 1].part;
+        if (!rows[i].part || !follows)
             srv_json_key(j, rows[i].name);
-        if (rows[i].part && (i == 0 || !rows[i - 1].part))
-            srv_json_object(j);
-        if (rows[i].part)
+        if (rows[i].part) {
+            if (!follows)
+                srv_json_object(j);
             srv_json_key(j, rows[i].part);
+        }
         srv_json_tensor(j, rows[i].tensor);
-        if (rows[i].part && (i + 1 == n || !rows[i + 1].part))
+        if (rows[i].part && !goes_on)
             srv_json_object_end(j);
         if (attn_control_check(&call->req->control, &err)) {
             srv_problem_error(call->req, &err);

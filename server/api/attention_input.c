@@ -240,6 +240,7 @@ static bool check_heads(const srv_scope *scope, const srv_attention_body *body) 
  * weights later, when the shapes are known. */
 static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     const srv_attention_body *body = &call->body;
+    const bool paints = call->req->accept & (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG);
     unsigned items = srv_given(scope, "return") ? body->items
                      : lacks_value(scope)       ? ATTN_WANT_WEIGHTS
                                                 : ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS;
@@ -276,14 +277,12 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
         return srv_refuse(scope, SRV_VALUE, "average_attn_weights",
                           "average_attn_weights needs \"weights\" in return, which does not ask "
                           "for them");
-    if (srv_given(scope, "score_stage") && (items & ATTN_WANT_SCORES) == 0 &&
-        !(call->req->accept & (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG)))
+    if (srv_given(scope, "score_stage") && (items & ATTN_WANT_SCORES) == 0 && !paints)
         return srv_refuse(scope, SRV_VALUE, "score_stage",
                           "score_stage needs \"scores\" in return, which does not ask for them");
     if (srv_draws(call->req)) /* a picture or a CSV has the heatmap and nothing else */
         items = SRV_WANT_HEATMAP;
-    if (call->req->accept & (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG) &&
-        (body->score_stages & SRV_FLAGS_LIST))
+    if (paints && (body->score_stages & SRV_FLAGS_LIST))
         for (int stage = 0; stage < SRV_STAGES; stage++)
             if (body->score_stages >> stage & 1)
                 call->stages[call->stage_count++] = srv_stage_names[stage];
