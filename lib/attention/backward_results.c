@@ -13,15 +13,6 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
 }
 
-/* Stores n doubles as elements at … at + n - 1 of a dense tensor. */
-static void store(const attn_tensor *t, size_t at, const double *x, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (t->dtype == ATTN_F64)
-            ((double *)t->data)[at + i] = x[i];
-        else
-            ((float *)t->data)[at + i] = (float)x[i];
-}
-
 /* --- parameters of positions and scores --- */
 
 static void add_all(double *to, const double *from, size_t n) {
@@ -44,7 +35,7 @@ static attn_status store_total(const attn_backward *g, size_t pieces, size_t off
     attn_status status = attn_dense_zeros(like, g->a->dims.result, arena, out, err);
     size_t n;
     if (status == ATTN_OK && attn_tensor_count(like, &n) && pieces)
-        store(out, 0, total(g, pieces, offset, n), n);
+        attn_dense_store(out, 0, total(g, pieces, offset, n), n);
     return status;
 }
 
@@ -65,7 +56,7 @@ static attn_status store_entries(const attn_backward *g, size_t pieces, attn_are
             for (size_t piece = 0; piece < pieces; piece++)
                 if (piece / g->plan.chunks % d->Hkv == h / group)
                     sum += g->sums[piece].entries[h % group * g->a->dims.entries + e];
-            store(to, columns ? e * d->Hq + h : h * g->a->dims.entries + e, &sum, 1);
+            attn_dense_store(to, columns ? e * d->Hq + h : h * g->a->dims.entries + e, &sum, 1);
         }
     return status;
 }
@@ -194,7 +185,7 @@ static attn_status back_bias(const attn_backward *g, const attn_tensor *bias, at
     s.key_parts = s.col && g->plan.tiles ? g->plan.tiles : 1;
     status = attn_pool_run(pool, s.row_parts * s.key_parts, bias_piece, &s, g->control, err);
     if (status == ATTN_OK)
-        store(out, 0, s.sums, count);
+        attn_dense_store(out, 0, s.sums, count);
     return status;
 }
 
@@ -347,7 +338,7 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
     for (size_t r = 0; r < A; r++)
         for (size_t e = 0; e < E; e++) {
             const double value = attn_backward_cell(k, dw, r * E + e);
-            store(to, r * s->from->dims[1] + s->column + e, &value, 1);
+            attn_dense_store(to, r * s->from->dims[1] + s->column + e, &value, 1);
         }
     s->grads = dx;
     s->width = E;
@@ -365,7 +356,7 @@ static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *
         double sum = 0;
         for (size_t r = 0; r < a->dims.B * s->heads * s->rows; r++)
             sum += attn_backward_cell(g->k, s->grads, r * s->width + c);
-        store(&out->score.b, c, &sum, 1);
+        attn_dense_store(&out->score.b, c, &sum, 1);
     }
     return status;
 }
@@ -548,7 +539,7 @@ static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gr
                     s->kind[r] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : a->kernels;
                 sum -= exp(a->sinks[h] - k->logsumexp(s->max[r], s->sum[r])) * g->dot[r];
             }
-        store(&out->sinks, h, &sum, 1);
+        attn_dense_store(&out->sinks, h, &sum, 1);
     }
     return status;
 }

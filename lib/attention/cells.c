@@ -220,9 +220,10 @@ attn_status attn_attention_mean_heads(const attn_attention_dims *d, const attn_t
     memcpy(dims, d->weights, sizeof dims);
     dims[d->batch_rank] = d->L;
     dims[d->batch_rank + 1] = d->S;
-    char *to = attn_arena_take(arena, d->B * cells * elem);
+    const attn_tensor mean = attn_tensor_dense(attn_arena_take(arena, d->B * cells * elem),
+                                               d->result, d->weights_rank - 1, dims);
     double *sums = attn_arena_zeroed(arena, 2 * d->S, sizeof *sums), *row = sums + d->S;
-    if (!to || !sums)
+    if (!mean.data || !sums)
         return attn_fail(err, ATTN_ENOMEM, "weights", "no memory left for the mean of the heads");
     for (size_t b = 0; b < d->B; b++)
         for (size_t i = 0; i < d->L; i++, at += d->S) {
@@ -234,13 +235,11 @@ attn_status attn_attention_mean_heads(const attn_attention_dims *d, const attn_t
                     sums[j] += row[j];
             }
             for (size_t j = 0; j < d->S; j++)
-                if (d->result == ATTN_F64)
-                    ((double *)(void *)to)[at + j] = sums[j] / (double)d->Hq;
-                else
-                    ((float *)(void *)to)[at + j] = (float)(sums[j] / (double)d->Hq);
+                sums[j] /= (double)d->Hq;
+            attn_dense_store(&mean, at, sums, d->S);
             if (attn_control_check(control, err))
                 return err->code;
         }
-    *out = attn_tensor_dense(to, d->result, d->weights_rank - 1, dims);
+    *out = mean;
     return ATTN_OK;
 }

@@ -135,13 +135,9 @@ static void encoding_of(const attn_position *p, int64_t position, const double *
 static void add_row(const attn_tensor *x, size_t r, const double *line, double *sum, size_t D,
                     attn_tensor *out) {
     attn_widen_f64(sum, attn_dense_row(x, r), x->dtype, x->strides[x->rank - 1], D);
-    for (size_t c = 0; c < D; c++) {
+    for (size_t c = 0; c < D; c++)
         sum[c] += line[c];
-        if (out->dtype == ATTN_F32)
-            ((float *)out->data)[r * D + c] = (float)sum[c];
-        else
-            ((double *)out->data)[r * D + c] = sum[c];
-    }
+    attn_dense_store(out, r * D, sum, D);
 }
 
 attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor *x,
@@ -228,11 +224,7 @@ attn_status attn_encoding_table(const attn_tensor *like, const double *sums, att
                                 attn_arena *arena, attn_tensor *table, attn_error *err) {
     size_t n = 0;
     attn_status status = attn_dense_zeros(like, dtype, arena, table, err);
-    attn_tensor_count(like, &n);
-    for (size_t i = 0; i < n && status == ATTN_OK; i++)
-        if (dtype == ATTN_F32)
-            ((float *)table->data)[i] = (float)sums[i];
-        else
-            ((double *)table->data)[i] = sums[i];
+    if (status == ATTN_OK && attn_tensor_count(like, &n))
+        attn_dense_store(table, 0, sums, n);
     return status;
 }

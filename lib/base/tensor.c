@@ -157,6 +157,14 @@ void *attn_dense_copy(const attn_tensor *t, attn_dtype dtype, attn_arena *arena)
     return copy;
 }
 
+void attn_dense_store(const attn_tensor *t, size_t at, const double *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (t->dtype == ATTN_F64)
+            ((double *)t->data)[at + i] = x[i];
+        else
+            ((float *)t->data)[at + i] = (float)x[i];
+}
+
 attn_status attn_dense_zeros(const attn_tensor *t, attn_dtype dtype, attn_arena *arena,
                              attn_tensor *out, attn_error *err) {
     size_t count;

@@ -15,23 +15,14 @@ static double weight_count(const srv_attention_call *call) {
     return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
 }
 
-static void write_one_omitted(srv_json *j, const srv_attention_call *call, const char *name,
-                              const char *how) {
-    srv_json_key(j, name);
-    srv_json_object(j);
-    srv_json_key(j, "values");
-    srv_json_real(j, weight_count(call));
-    srv_json_key(j, "how");
-    srv_json_string(j, how);
-    srv_json_object_end(j);
-}
-
 static void write_omitted(srv_json *j, const srv_attention_call *call) {
     srv_json_key(j, "omitted");
     srv_json_object(j);
-    write_one_omitted(j, call, "weights", "name \"weights\" in return, or ask for a heatmap");
+    srv_omitted_write(j, "weights", weight_count(call),
+                      "name \"weights\" in return, or ask for a heatmap");
     if (call->backward)
-        write_one_omitted(j, call, "gradients.scores", "name \"gradients.scores\" in return");
+        srv_omitted_write(j, "gradients.scores", weight_count(call),
+                          "name \"gradients.scores\" in return");
     srv_json_object_end(j);
 }
 

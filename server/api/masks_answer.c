@@ -233,13 +233,8 @@ static void write_omitted(srv_json *j, const srv_masks_call *call) {
         return;
     srv_json_key(j, "omitted");
     srv_json_object(j);
-    srv_json_key(j, "additive");
-    srv_json_object(j);
-    srv_json_key(j, "values");
-    srv_json_real(j, call->cells);
-    srv_json_key(j, "how");
-    srv_json_string(j, "ask for a part of at most 65,536 cells by a smaller shape");
-    srv_json_object_end(j);
+    srv_omitted_write(j, "additive", call->cells,
+                      "ask for a part of at most 65,536 cells by a smaller shape");
     srv_json_object_end(j);
 }
 

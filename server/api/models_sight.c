@@ -8,7 +8,7 @@
 #include "api/models_call.h"
 
 static bool no_memory(srv_request *req) {
-    srv_problem_memory(req, NULL, "the visible tokens");
+    srv_problem_memory(req, NULL, "no memory is left for the visible tokens");
     return false;
 }
 

@@ -138,13 +138,8 @@ static void put_sequences(srv_json *j, const char *name, const srv_sequences *s)
 static void put_omitted(srv_json *j, const srv_sites_pass *c) {
     srv_json_key(j, "omitted");
     srv_json_object(j);
-    srv_json_key(j, "weights");
-    srv_json_object(j);
-    srv_json_key(j, "values");
-    srv_json_real(j, srv_sites_weights(c));
-    srv_json_key(j, "how");
-    srv_json_string(j, "ask by \"return\": \"weights\", or for a heatmap");
-    srv_json_object_end(j);
+    srv_omitted_write(j, "weights", srv_sites_weights(c),
+                      "ask by \"return\": \"weights\", or for a heatmap");
     srv_json_object_end(j);
 }
 

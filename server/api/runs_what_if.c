@@ -7,6 +7,7 @@
 #include "api/handlers.h"
 #include "api/route_fields.h"
 #include "api/runs_call.h"
+#include "api/warnings.h"
 #include "request/shared.h"
 
 static const char *const items[] = {"weights",        "output",        "removed",
@@ -264,13 +265,8 @@ static double count_weights(const what_if *c) {
 static void write_omitted(srv_json *j, const what_if *c) {
     srv_json_key(j, "omitted");
     srv_json_object(j);
-    srv_json_key(j, "weights");
-    srv_json_object(j);
-    srv_json_key(j, "values");
-    srv_json_real(j, count_weights(c));
-    srv_json_key(j, "how");
-    srv_json_string(j, "choose fewer rows, or name \"weights\" in return");
-    srv_json_object_end(j);
+    srv_omitted_write(j, "weights", count_weights(c),
+                      "choose fewer rows, or name \"weights\" in return");
     srv_json_object_end(j);
 }
 

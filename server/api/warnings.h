@@ -1,5 +1,6 @@
 /* Warnings of an answer: those of the library in the words of the API, and those of the server.
- * They are written as JSON or as text. */
+ * They are written as JSON or as text. Also what an answer says about large tensors that it leaves
+ * out. */
 #ifndef SRV_WARNINGS_H
 #define SRV_WARNINGS_H
 
@@ -30,5 +31,9 @@ attn_status srv_warnings_of_mask(srv_warnings *to, attn_arena *arena, const attn
  * warning. Without warnings both write nothing. */
 void srv_warnings_write(srv_json *j, const srv_warnings *warnings);
 void srv_warnings_text(attn_text *t, const srv_warnings *warnings);
+
+/* Writes a member of the object `omitted`: a tensor of so many values that was left out because it
+ * is large. `how` says how to get it. */
+void srv_omitted_write(srv_json *j, const char *name, double values, const char *how);
 
 #endif

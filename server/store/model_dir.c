@@ -234,7 +234,7 @@ static int sync_dir(const char *path) {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return errno;
-    const int failed = fsync(fd) && errno != EINVAL && errno != EBADF ? errno : 0;
+    const int failed = srv_dir_sync(fd);
     close(fd);
     return failed;
 }

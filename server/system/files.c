@@ -73,9 +73,7 @@ void srv_new_file_write(srv_new_file *f, const void *data, size_t size) {
     }
 }
 
-/* Makes the rename durable. Returns 0 or an errno value. EINVAL and EBADF mean that the file system
- * cannot sync directories; they are no failures. */
-static int sync_dir(int dir) {
+int srv_dir_sync(int dir) {
     return dir != AT_FDCWD && fsync(dir) && errno != EINVAL && errno != EBADF ? errno : 0;
 }
 
@@ -87,7 +85,7 @@ int srv_new_file_close(srv_new_file *f) {
     if (f->failed)
         unlinkat(f->dir, f->part, 0);
     else
-        f->failed = sync_dir(f->dir);
+        f->failed = srv_dir_sync(f->dir);
     if (close(f->fd) && !f->failed)
         f->failed = errno;
     return f->failed;

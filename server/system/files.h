@@ -37,6 +37,10 @@ void srv_new_file_write(srv_new_file *f, const void *data, size_t size);
  * file and returns the errno value of the first failure; otherwise returns 0. */
 int srv_new_file_close(srv_new_file *f);
 
+/* Makes the names in a directory durable; does nothing for AT_FDCWD. Returns 0 or an errno value.
+ * EINVAL and EBADF, by which a file system says that it cannot sync directories, count as 0. */
+int srv_dir_sync(int dir);
+
 /* Returns whether the name ends in SRV_PART. */
 bool srv_is_part(const char *name);
 /* Removes a .part file whose writer has ended. Returns 0 if the file is gone, or an errno value:
