@@ -137,11 +137,6 @@ static void find_keys(const attn_attention *a, const class *at, size_t m, size_t
     *to = keys_before(at, position + d->near + 1, d->stride);
 }
 
-/* Clamps the index of a key to c … c + n and returns it relative to c. */
-static size_t within(size_t key, size_t c, size_t n) {
-    return key <= c ? 0 : key - c < n ? key - c : n;
-}
-
 /* Applies scale, softcap and mask to row r of the tile, which is row m of the class. */
 static void edit_row(const attn_attention *a, const class *at, size_t r, size_t m, size_t c,
                      size_t n, attn_block_work *w) {
@@ -150,11 +145,11 @@ static void edit_row(const attn_attention *a, const class *at, size_t r, size_t 
     find_keys(a, at, m, &lo, &hi, &from, &to);
     attn_edit edit = {.scale = w->scaled ? 1 : a->scale,
                       .softcap = a->in.softcap,
-                      .lo = within(lo, c, n),
-                      .hi = within(hi, c, n),
+                      .lo = attn_mask_within(lo, c, n),
+                      .hi = attn_mask_within(hi, c, n),
                       .wide = a->dims.result == ATTN_F64};
-    from = within(from, c, n);
-    to = within(to, c, n);
+    from = attn_mask_within(from, c, n);
+    to = attn_mask_within(to, c, n);
     if (from < to) {
         memset(w->keep, 1, n);
         memset(w->keep + from, 0, to - from);
@@ -210,6 +205,11 @@ static size_t last_key(const attn_attention *a, const class *at, size_t m, size_
     return last;
 }
 
+/* Returns the number of rows of the block that begins at row r and ends before row `end`. */
+static size_t block_rows(const attn_kernels *k, size_t r, size_t end) {
+    return end - r < k->rows ? end - r : k->rows;
+}
+
 /* Computes the rows m … m + rows - 1 of a class, in blocks that share each tile of keys. */
 static void run_rows(const attn_forward *f, const class *at, size_t m, size_t rows,
                      attn_forward_lane *l) {
@@ -219,7 +219,7 @@ static void run_rows(const attn_forward *f, const class *at, size_t m, size_t ro
     const size_t hi = last_key(a, at, m, rows);
     for (size_t r = m, n = 0; r < end; r += k->rows, n++) {
         attn_block_work *w = &l->runs[n].work;
-        const size_t count = end - r < k->rows ? end - r : k->rows;
+        const size_t count = block_rows(k, r, end);
         attn_block_clear(a, count, w);
         load_queries(a, at, r, count, w);
     }
@@ -227,10 +227,10 @@ static void run_rows(const attn_forward *f, const class *at, size_t m, size_t ro
         const size_t n = hi - c < k->keys ? hi - c : k->keys;
         load_tile(f, at, c, n, &l->runs->work);
         for (size_t r = m, w = 0; r < end; r += k->rows, w++)
-            visit_tile(a, at, r, end - r < k->rows ? end - r : k->rows, c, n, &l->runs[w].work);
+            visit_tile(a, at, r, block_rows(k, r, end), c, n, &l->runs[w].work);
     }
     for (size_t r = m, w = 0; r < end; r += k->rows, w++)
-        store(f, at, r, end - r < k->rows ? end - r : k->rows, &l->runs[w].work);
+        store(f, at, r, block_rows(k, r, end), &l->runs[w].work);
 }
 
 typedef void (*rows_task)(const attn_forward *, const class *, size_t, size_t, attn_forward_lane *);
@@ -340,13 +340,13 @@ static void weigh_rows(const attn_forward *f, const class *at, size_t m, size_t 
     const attn_kernels *k = a->kernels;
     const size_t end = m + rows, hi = last_key(a, at, m, rows);
     for (size_t r = m, n = 0; r < end; r += k->rows, n++)
-        load_queries(a, at, r, end - r < k->rows ? end - r : k->rows, &l->runs[n].work);
+        load_queries(a, at, r, block_rows(k, r, end), &l->runs[n].work);
     for (size_t c = 0; c < hi; c += k->keys) {
         const size_t n = hi - c < k->keys ? hi - c : k->keys;
         load_tile(f, at, c, n, &l->runs->work);
         for (size_t r = m, b = 0; r < end; r += k->rows, b++) {
             attn_block_work *w = &l->runs[b].work;
-            const size_t count = end - r < k->rows ? end - r : k->rows;
+            const size_t count = block_rows(k, r, end);
             score_tile(a, at, r, count, c, n, w);
             for (size_t row = 0; row < count; row++)
                 scatter(f, at, row, r + row, c, n, w);

@@ -23,8 +23,9 @@ struct attn_mask {
     attn_mask_layer *layers; /* a copy of the layers of the specification */
     attn_mask_part *keep;    /* visibility: 1 = visible, 0 = hidden */
     attn_mask_part *bias;    /* numbers to add to scores; -infinity hides the key */
-    /* The layers with patterns: first those that can hide keys inside the interval of a row, from
-     * the end of the array backwards those of kind BLOCK, which only bound this interval. */
+    /* [layer_count] The patterns. From the front: the pattern_count ones that can hide keys inside
+     * the interval of a row. From the back: the block_count ones of kind BLOCK, which only bound
+     * this interval. */
     const attn_pattern **patterns;
     size_t layer_count, keep_count, bias_count, pattern_count, block_count;
     attn_offset stated_offset; /* attn_mask_spec.offset, for warnings */
@@ -47,6 +48,11 @@ enum {
         sizeof(attn_mask_layer) + 2 * sizeof(attn_mask_part) + sizeof(const attn_pattern *),
     ATTN_MASK_BYTES = sizeof(attn_mask) + ATTN_MASK_LAYERS * ATTN_MASK_LAYER_BYTES
 };
+
+/* Clamps the index of a key to j0 … j0 + n and returns it relative to j0. */
+static inline size_t attn_mask_within(size_t key, size_t j0, size_t n) {
+    return key <= j0 ? 0 : key - j0 < n ? key - j0 : n;
+}
 
 /* Returns the compiled form of layer number `i`. It is NULL for layers that only bound the interval
  * of a row (causal, window, lengths) and for patterns. */

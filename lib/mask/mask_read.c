@@ -149,11 +149,6 @@ static const uint8_t *edit_keep(const attn_mask *m, size_t b, size_t h, size_t i
     return scratch;
 }
 
-/* Clamps the index of a key to j0 … j0 + n and returns it relative to j0. */
-static size_t within(size_t key, size_t j0, size_t n) {
-    return key <= j0 ? 0 : key - j0 < n ? key - j0 : n;
-}
-
 _Static_assert((int)ATTN_FILL_HIDE == ATTN_EDIT_HIDE && (int)ATTN_FILL_ADD == ATTN_EDIT_ADD &&
                    (int)ATTN_FILL_REPLACE == ATTN_EDIT_REPLACE,
                "the kernels read these numbers");
@@ -162,8 +157,8 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
                     size_t elem, void *bias, uint8_t *keep, attn_edit *edit) {
     size_t lo, hi;
     attn_mask_interval(m, b, i, &lo, &hi);
-    edit->lo = within(lo, j0, n);
-    edit->hi = within(hi, j0, n);
+    edit->lo = attn_mask_within(lo, j0, n);
+    edit->hi = attn_mask_within(hi, j0, n);
     edit->bias = edit_bias(m, b, h, i, j0, n, elem, bias);
     edit->keep = edit_keep(m, b, h, i, j0, n, keep);
     edit->fill = (int)m->fill;
@@ -176,7 +171,7 @@ static void keep_of_layers(const attn_mask *m, size_t b, size_t h, size_t i, siz
                            uint8_t *keep) {
     size_t lo, hi;
     attn_mask_interval(m, b, i, &lo, &hi);
-    size_t from = within(lo, j0, n), to = within(hi, j0, n);
+    size_t from = attn_mask_within(lo, j0, n), to = attn_mask_within(hi, j0, n);
     memset(keep, 0, n);
     if (from < to)
         memset(keep + from, 1, to - from);
