@@ -65,14 +65,17 @@ bool srv_steps_text(attn_text *t, srv_request *req, const srv_model *model,
 
 /* Returns the text that the step's token appends to the text so far, with a space if one belongs
  * before it. The end token appends nothing. NULL: memory ran out. */
-static const char *text_of(const srv_told_steps *s, attn_arena *arena) {
-    const attn_vocabulary *v = s->model->target;
+static const char *text_of(srv_told_steps *s, attn_arena *arena) {
     const attn_language language = s->model->languages[SRV_TARGET];
+    const size_t told = s->told;
     if (s->ids[s->index] == attn_model_configuration(s->model->model)->end)
         return "";
-    const char *before = attn_vocabulary_join(v, s->ids, s->index, language, true, arena),
-               *text = attn_vocabulary_join(v, s->ids, s->index + 1, language, true, arena);
-    return before && text ? text + strlen(before) : NULL;
+    const char *text =
+        attn_vocabulary_join(s->model->target, s->ids, s->index + 1, language, true, arena);
+    if (!text)
+        return NULL;
+    s->told = strlen(text);
+    return text + told;
 }
 
 /* Writes the cross-attention of the step, one row for each requested head. false: a problem is

@@ -15,6 +15,7 @@ typedef struct srv_told_steps {
     int decimals;
     size_t index; /* number of the next step, from 0 */
     int32_t *ids; /* ids of the steps so far; room for all steps */
+    size_t told;  /* bytes of their text */
     bool failed;  /* a step has failed and set a problem */
 } srv_told_steps;
 
