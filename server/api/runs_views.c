@@ -42,40 +42,64 @@ static attn_status weigh_values(srv_request *req, const srv_run *run,
     return status ? status : attn_value_norm_source(weights, norms, req->arena, out, err);
 }
 
-/* Computes heatmaps of the run: of weights, or if `norms` is true of weights times the norms of
- * values. `text` is an upper bound of the answer's bytes for each byte of the heatmaps. `problem`
- * sets the problem for an error of the library about the options. false: a problem is set. */
-static bool build_heatmaps(srv_request *req, const srv_run *run,
-                           const attn_heatmap_options *options, bool norms, double text,
-                           void (*problem)(srv_request *, const attn_error *), attn_heatmaps *out) {
-    const attn_attention_dims *d = attn_run_dims(run->run);
-    attn_pool *pool = srv_request_pool(req);
-    const size_t slots = attn_pool_slots(pool);
-    attn_weight_source weights, weighed;
-    attn_cost cost;
-    attn_error err = {0};
+/* Heatmaps of a run. */
+typedef struct map_build {
+    srv_request *req;
+    const srv_run *run;
+    bool norms; /* of weights times the norms of values */
+    /* Sets the problem for an error of the library about the options. */
+    void (*problem)(srv_request *, const attn_error *);
+} map_build;
+
+/* Sets the cost of heatmaps, with that of the norms. false: a problem is set. */
+static bool count_heatmaps(const map_build *m, const attn_heatmap_options *options,
+                           attn_cost *cost) {
+    const attn_attention_dims *d = attn_run_dims(m->run->run);
+    const size_t slots = attn_pool_slots(srv_request_pool(m->req));
     attn_cost values = {0};
-    attn_status status = attn_heatmap_cost(options, d->B, d->Hq, d->L, d->S, slots, &cost, &err);
-    if (!status && norms)
+    attn_error err = {0};
+    attn_status status = attn_heatmap_cost(options, d->B, d->Hq, d->L, d->S, slots, cost, &err);
+    if (!status && m->norms)
         status = attn_value_norms_cost(d, NULL, slots, &values, &err);
-    if (!status && !srv_run_admit(req, cost.cells,
-                                  (double)cost.work_bytes + (1 + text) * (double)cost.result_bytes +
-                                      (double)values.work_bytes + (double)values.result_bytes +
-                                      srv_run_cells_work(req, run)))
+    if (status) {
+        m->problem(m->req, &err);
         return false;
+    }
+    cost->work_bytes += values.work_bytes + values.result_bytes;
+    return true;
+}
+
+/* Computes heatmaps whose cost has been admitted. false: a problem is set. */
+static bool build_heatmaps(const map_build *m, const attn_heatmap_options *options,
+                           attn_heatmaps *out) {
+    srv_request *req = m->req;
+    attn_pool *pool = srv_request_pool(req);
+    attn_weight_source weights, weighed;
+    attn_error err = {0};
     const int64_t start = attn_now_ns();
+    attn_status status =
+        attn_attention_source(attn_run_attention(m->run->run), attn_run_stats(m->run->run),
+                              ATTN_STAGE_PROBS, attn_pool_slots(pool), req->arena, &weights, &err);
+    if (!status && m->norms)
+        status = weigh_values(req, m->run, &weights, &weighed, &err);
     if (!status)
-        status = attn_attention_source(attn_run_attention(run->run), attn_run_stats(run->run),
-                                       ATTN_STAGE_PROBS, slots, req->arena, &weights, &err);
-    if (!status && norms)
-        status = weigh_values(req, run, &weights, &weighed, &err);
-    if (!status)
-        status = attn_heatmap_build(norms ? &weighed : &weights, options, pool, &req->control,
+        status = attn_heatmap_build(m->norms ? &weighed : &weights, options, pool, &req->control,
                                     req->arena, out, &err);
-    req->compute_ns = attn_now_ns() - start;
+    req->compute_ns += attn_now_ns() - start;
     if (status)
-        problem(req, &err);
+        m->problem(req, &err);
     return !status;
+}
+
+/* Reserves memory for the heatmaps of an answer, and computes them. false: a problem is set. */
+static bool admit_heatmaps(const map_build *m, const attn_heatmap_options *options,
+                           attn_heatmaps *out) {
+    attn_cost cost;
+    return count_heatmaps(m, options, &cost) &&
+           srv_run_admit(m->req, cost.cells,
+                         (double)cost.work_bytes + (1 + SRV_HEAT_TEXT) * (double)cost.result_bytes +
+                             srv_run_cells_work(m->req, m->run)) &&
+           build_heatmaps(m, options, out);
 }
 
 srv_outcome srv_runs_heatmap(srv_request *req) {
@@ -87,11 +111,10 @@ srv_outcome srv_runs_heatmap(srv_request *req) {
     if (!run)
         return SRV_DONE;
     q.heatmap.values = srv_run_valued(run->run) != NULL;
+    const map_build m = {req, run, q.heatmap.of == SRV_OF_VALUE_NORM, srv_heat_problem};
     const bool ok = srv_figure_check(req, &q.figure) &&
                     srv_heat_options(req, &q.heatmap, attn_run_dims(run->run), &o) &&
-                    build_heatmaps(req, run, &o, q.heatmap.of == SRV_OF_VALUE_NORM, SRV_HEAT_TEXT,
-                                   srv_heat_problem, &maps) &&
-                    srv_run_labels(req, run->run, &labels);
+                    admit_heatmaps(&m, &o, &maps) && srv_run_labels(req, run->run, &labels);
     if (ok) {
         const srv_heat_answer all = {.maps = &maps,
                                      .in = &q.heatmap,
@@ -138,8 +161,7 @@ const srv_field srv_run_top_query[] = {
 enum { DEFAULT_K = 10, MOST_EDGES = 1 << 20 };
 #define TEXT_OF_EDGES 5.0
 
-/* The edges of one part, head by head. The edges of one head are one list for each range of rows,
- * or a single list with axis=key. */
+/* The edges of one head: those of one range of rows, or with axis=key those of all rows. */
 typedef struct edge_list {
     size_t head;
     const attn_edge *edges;
@@ -239,26 +261,52 @@ static bool keep_edges(top_call *c, const attn_heatmap *map, edge_list *list, at
     return true;
 }
 
+static void choose_rows(attn_heatmap_options *o, const srv_run_part *part, size_t range) {
+    o->row_from = (size_t)part->ranges[range].from;
+    o->row_to = (size_t)part->ranges[range].to;
+}
+
+/* Reserves memory for the heatmaps of all ranges of rows, which are computed one after the other,
+ * and for `kept` edges. false: a problem is set. */
+static bool admit_ranges(top_call *c, const map_build *m, attn_heatmap_options o, size_t kept) {
+    const double store = (double)kept * (double)sizeof(attn_edge);
+    double cells = 0, build = 0, most = 0;
+    for (size_t i = 0; i < c->part.range_count; i++) {
+        attn_cost cost;
+        choose_rows(&o, &c->part, i);
+        if (!count_heatmaps(m, &o, &cost))
+            return false;
+        cells += cost.cells;
+        build = fmax(build, (double)cost.work_bytes + (double)cost.result_bytes);
+        most = fmax(most, (double)cost.result_bytes);
+    }
+    return srv_run_admit(c->req, cells,
+                         build + store + TEXT_OF_EDGES * (kept ? store : most) +
+                             srv_run_cells_work(c->req, c->run));
+}
+
 /* Finds the strongest keys of each row as the edges of heatmaps: a heatmap for each head and each
  * range of rows. */
 static bool find_of_queries(top_call *c, const srv_scope *scope) {
+    const map_build m = {c->req, c->run, false, srv_problem_error};
     const srv_run_part *part = &c->part;
     const size_t n = part->range_count;
     attn_arena *arena = c->req->arena;
     attn_heatmap_options o = options_of(scope, c);
     const double each = (double)(o.top_k && o.top_k < part->cols ? o.top_k : part->cols);
     const double most = each * (double)part->rows * (double)part->head_count;
-    const size_t room = most < MOST_EDGES ? (size_t)most : MOST_EDGES;
-    attn_edge *store = n > 1 ? attn_arena_take(arena, room * sizeof *store) : NULL;
+    const size_t room = n < 2 ? 0 : most < MOST_EDGES ? (size_t)most : MOST_EDGES;
     size_t used = 0;
+    if (!admit_ranges(c, &m, o, room))
+        return false;
+    attn_edge *store = n > 1 ? attn_arena_take(arena, room * sizeof *store) : NULL;
     if (n > 1 && !store)
         return refuse_memory(c->req);
     for (size_t i = 0; i < n; i++) {
         const attn_arena_mark mark = attn_arena_here(arena);
         attn_heatmaps maps;
-        o.row_from = (size_t)part->ranges[i].from;
-        o.row_to = (size_t)part->ranges[i].to;
-        if (!build_heatmaps(c->req, c->run, &o, false, TEXT_OF_EDGES, srv_problem_error, &maps))
+        choose_rows(&o, part, i);
+        if (!build_heatmaps(&m, &o, &maps))
             return false;
         for (size_t h = 0; h < part->head_count; h++)
             if (!keep_edges(c, &maps.items[h], &c->lists[h * n + i], store, &used))

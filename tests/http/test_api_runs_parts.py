@@ -132,6 +132,14 @@ def test_edges_of_a_key_are_bounded(daemon):
     assert sorted(top["row"]) == sorted(list(range(1500)) * 3)
 
 
+@pytest.mark.parametrize("axis", ["query", "key"])
+def test_the_cells_of_all_ranges_count_together(start, axis):
+    run = Stored(start("--max-cells", "3000"), {"query": literal(50, 4, seed=1)})
+    assert run.get(f"/top-k?axis={axis}&rows=0:30,30:50").status_code == 200
+    problem = run.get(f"/top-k?axis={axis}&rows=0:50,0:50").json()
+    assert problem["limit"] == {"value": 3000, "setting": "max_cells"} and "5000" in problem["detail"]
+
+
 # --- chosen members of a cell ---
 
 def test_fields_of_a_cell(daemon):
