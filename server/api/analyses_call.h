@@ -158,8 +158,7 @@ bool srv_analyses_prepare(srv_analyses_call *call);
 /* Returns the heatmap options of a view. They differ from those of the request: a rollout has only
  * one head, and cells with positive and negative values are pooled by magnitude. */
 attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view view);
-/* Writes the cells of each view as a float32 tensor, and what the cells are as the member `cells`.
- * */
+/* Writes the cells of each view as a float32 tensor, and in the member `cells` what they are. */
 void srv_analyses_cells(srv_json *j, const srv_analyses_call *call);
 
 #endif

@@ -1,6 +1,5 @@
 /* The answer of POST /v1/analyses as tensors: measures, distances and matrices of cells as
- * safetensors, with everything else as JSON beside them, or one matrix as npy. */
-#include <math.h>
+ * safetensors, with everything else as JSON beside them. */
 #include <string.h>
 
 #include "api/analyses_call.h"
@@ -122,7 +121,6 @@ void srv_analysis_tensors(srv_json *j, const srv_analysis *an) {
 /* Writes what the cells of a tensor are: their heads, and how many weights a cell covers. */
 static void describe_cells(srv_json *j, const srv_analyses_call *call, const char *name,
                            const attn_heatmaps *maps) {
-    const attn_heatmap *first = maps->items;
     srv_json_key(j, name);
     srv_json_object(j);
     srv_json_key(j, "heads");
@@ -133,12 +131,9 @@ static void describe_cells(srv_json *j, const srv_analyses_call *call, const cha
         srv_json_object_end(j);
     }
     srv_json_array_end(j);
-    for (int k = 0; maps->count > 0 && k < 2; k++) {
-        srv_json_key(j, k ? "step" : "origin");
-        srv_json_array(j);
-        srv_json_size(j, (k ? first->step : first->origin)[0]);
-        srv_json_size(j, (k ? first->step : first->origin)[1]);
-        srv_json_array_end(j);
+    if (maps->count > 0) {
+        srv_heat_pair(j, "origin", maps->items->origin);
+        srv_heat_pair(j, "step", maps->items->step);
     }
     srv_json_key(j, "pool");
     srv_json_string(j, srv_heat_pool(&call->body.heatmap));

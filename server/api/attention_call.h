@@ -3,8 +3,6 @@
 #ifndef SRV_ATTENTION_CALL_H
 #define SRV_ATTENTION_CALL_H
 
-#include <string.h>
-
 #include "api/analyses_call.h"
 #include "api/dry.h"
 #include "api/form_input.h"
@@ -122,15 +120,9 @@ attn_stage srv_attention_stage(const srv_attention_call *call);
  * their number. */
 size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                              srv_result rows[SRV_RESULTS]);
-/* Removes the axis `from_end` places before the last one, of length 1, from a dense tensor, if it
- * has a shape. */
-static inline void srv_drop_axis(attn_tensor *t, int from_end) {
-    if (t->rank > from_end) {
-        memmove(&t->dims[t->rank - from_end], &t->dims[t->rank - from_end + 1],
-                (size_t)(from_end - 1) * sizeof t->dims[0]);
-        *t = attn_tensor_dense(t->data, t->dtype, t->rank - 1, t->dims);
-    }
-}
+/* Removes the axis of the one query, of length 1, from a dense tensor that has a shape. The axis is
+ * the last one if `from_end` is 1, and the last but one if it is 2. */
+void srv_drop_axis(attn_tensor *t, int from_end);
 /* Returns the path of a tensor in the answer: "weights", or "scores/raw". NULL: out of memory. */
 const char *srv_result_path(const srv_attention_call *call, const srv_result *row);
 /* Computes the cost of answering `want` on `slots` threads. Needs only the shapes of the inputs.

@@ -74,11 +74,16 @@ static void add_scores(list *l, const srv_attention_call *call) {
         }
 }
 
-/* Removes the axis of the one query, which is `from_end` axes before the end, from the shape. */
-static void drop_axis(srv_result *row, int from_end) {
-    for (int a = row->rank - from_end; a < row->rank - 1; a++)
-        row->dims[a] = row->dims[a + 1];
-    row->rank--;
+static void drop_dim(size_t *dims, int rank, int from_end) {
+    for (int a = rank - from_end; a < rank - 1; a++)
+        dims[a] = dims[a + 1];
+}
+
+void srv_drop_axis(attn_tensor *t, int from_end) {
+    if (t->rank <= from_end)
+        return;
+    drop_dim(t->dims, t->rank, from_end);
+    *t = attn_tensor_dense(t->data, t->dtype, t->rank - 1, t->dims);
 }
 
 /* Returns the shape of the weights in the answer, which may have no head axis, as the number of its
@@ -113,7 +118,7 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                d->rows);
     add_scores(&l, call);
     for (size_t i = 0; call->one_query && i < l.count; i++)
-        drop_axis(&rows[i], rows[i].want == ATTN_WANT_LOGSUMEXP ? 1 : 2);
+        drop_dim(rows[i].dims, rows[i].rank--, rows[i].want == ATTN_WANT_LOGSUMEXP ? 1 : 2);
     if (want & ATTN_WANT_PRESENT)
         add_present(&l, call);
     return l.count;

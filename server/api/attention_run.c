@@ -195,7 +195,7 @@ static attn_status draw_stages(srv_attention_call *call, attn_error *err) {
             if (!all.items)
                 status = attn_fail(err, ATTN_ENOMEM, "", "no memory left for heatmaps");
         }
-        for (size_t i = 0; i < one.count && !status; i++)
+        for (size_t i = 0; !status && i < one.count; i++)
             all.items[i * n + s] = one.items[i];
         s++;
     }

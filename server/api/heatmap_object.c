@@ -146,7 +146,7 @@ void srv_heat_problem(srv_request *req, const attn_error *err) {
 
 /* --- JSON and text --- */
 
-static void write_pair(srv_json *j, const char *name, const size_t pair[2]) {
+void srv_heat_pair(srv_json *j, const char *name, const size_t pair[2]) {
     srv_json_key(j, name);
     srv_json_array(j);
     srv_json_size(j, pair[0]);
@@ -243,9 +243,9 @@ static void write_map(srv_json *j, const attn_heatmap *map, size_t layer_batches
                       const srv_heat_input *in) {
     srv_json_object(j);
     srv_heat_place(j, map, layer_batches);
-    write_pair(j, "shape", map->shape);
-    write_pair(j, "origin", map->origin);
-    write_pair(j, "step", map->step);
+    srv_heat_pair(j, "shape", map->shape);
+    srv_heat_pair(j, "origin", map->origin);
+    srv_heat_pair(j, "step", map->step);
     write_range(j, "range", map->range);
     if (map->max && map->mean)
         write_range(j, "mean_range", map->mean_range);

@@ -55,6 +55,8 @@ void srv_heat_problem(srv_request *req, const attn_error *err);
 /* Writes the object `heatmap` of the answer. */
 void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
                     const srv_labels *labels);
+/* Writes a member of two sizes, such as "origin". */
+void srv_heat_pair(srv_json *j, const char *name, const size_t pair[2]);
 /* Writes the members layer (if layer_batches is not 0), batch and head of a heatmap. */
 void srv_heat_place(srv_json *j, const attn_heatmap *map, size_t layer_batches);
 const char *srv_heat_pool(const srv_heat_input *in); /* the name of the pooling */

@@ -1,7 +1,7 @@
 /* Analyses of a model's attention. The layers of a kind of site are one analysis with a layer axis,
  * computed for each sequence alone: over its own tokens, which are the labels, and with the mask of
  * the site. */
-#include "api/models_analysis.h"
+#include "api/models_sites.h"
 
 #include <string.h>
 
@@ -102,10 +102,7 @@ static attn_status analyse(srv_sites_pass *c, size_t first, size_t b, srv_sites_
                            attn_error *err) {
     srv_request *req = c->pass.req;
     const attn_site *site = &c->out.sites[first];
-    const srv_sequence *rows =
-        site->kind == ATTN_SITE_ENCODER ? &c->source.items[b] : &c->target.items[b];
-    const srv_sequence *cols =
-        site->kind == ATTN_SITE_DECODER ? &c->read.items[b] : &c->source.items[b];
+    const srv_sequence *rows = srv_sites_queries(c, site, b), *cols = srv_sites_keys(c, site, b);
     layers *l = attn_arena_small(req->arena, sizeof *l);
     srv_names *names = attn_arena_small(req->arena, sizeof *names);
     if (!l || !names)
@@ -156,12 +153,10 @@ bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, dou
         attn_cost one;
         double words;
         size_t d[3];
-        srv_sites_dims(c, &c->sites[i], d);
-        const srv_labels alone = {.count = 1}; /* each sequence has an analysis of its own */
-        srv_analysis an = describe(c, i, d[1], d[2]);
-        an.labels = &alone;
         if (!wants(c, &c->sites[i]))
             continue;
+        srv_sites_dims(c, &c->sites[i], d);
+        const srv_analysis an = describe(c, i, d[1], d[2]);
         if (!srv_analysis_cost(&an, slots, &one, &words))
             return false;
         cost->operations += B * one.operations;

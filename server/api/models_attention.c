@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/handlers.h"
-#include "api/models_analysis.h"
+#include "api/models_sites.h"
 #include "request/shared.h"
 
 static const char *const returns[] = {"weights", "heatmap", "logits", "encoder_output", NULL};

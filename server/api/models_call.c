@@ -2,7 +2,6 @@
  * and heatmaps of weights that a model has computed. */
 #include "api/models_call.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "load/admission.h"

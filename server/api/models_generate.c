@@ -4,7 +4,7 @@
 
 #include "api/handlers.h"
 #include "api/models_call.h"
-#include "api/models_sight.h"
+#include "api/models_input.h"
 #include "api/models_steps.h"
 #include "api/route_fields.h"
 #include "request/shared.h"

@@ -1,5 +1,4 @@
-/* Sequences that requests to a model send as texts, tokens or ids, and the source positions that
- * they hide. */
+/* Sequences that requests to a model send as texts, tokens or ids. */
 #include "api/models_input.h"
 
 #include <inttypes.h>
@@ -17,11 +16,11 @@ static bool no_memory(srv_request *req) {
     return false;
 }
 
-static const attn_vocabulary *vocabulary(const srv_model *model, int which) {
+const attn_vocabulary *srv_models_words(const srv_model *model, int which) {
     return which == SRV_SOURCE ? model->source : model->target;
 }
 
-static size_t vocabulary_size(const srv_model *model, int which) {
+size_t srv_models_size(const srv_model *model, int which) {
     const attn_model_config *c = attn_model_configuration(model->model);
     return which == SRV_SOURCE ? c->source_vocabulary : c->target_vocabulary;
 }
@@ -60,7 +59,7 @@ static bool check_length(const srv_reading *r, const char *name, size_t length) 
 }
 
 static bool look_up(const srv_reading *r, const char *name, srv_sequence *s) {
-    const attn_vocabulary *v = vocabulary(r->model, r->which);
+    const attn_vocabulary *v = srv_models_words(r->model, r->which);
     for (size_t i = 0; i < s->length; i++) {
         s->ids[i] = attn_vocabulary_id(v, s->tokens[i], strlen(s->tokens[i]));
         if (s->ids[i] != ATTN_UNKNOWN || r->warnings->count >= MOST_WARNINGS)
@@ -99,7 +98,7 @@ static bool read_text(const srv_reading *r, const char *text, const char *name, 
     attn_token *tokens;
     size_t count;
     attn_error err = {0};
-    if (attn_vocabulary_split(vocabulary(r->model, r->which), text, strlen(text),
+    if (attn_vocabulary_split(srv_models_words(r->model, r->which), text, strlen(text),
                               r->model->languages[r->which], r->req->arena, &tokens, &count,
                               &err)) {
         snprintf(err.where, sizeof err.where, "%s", name);
@@ -135,7 +134,7 @@ static int64_t id_at(const attn_tensor *ids, size_t i) {
 bool srv_models_name(srv_request *req, const srv_model *model, int which, const int32_t *ids,
                      size_t length, srv_sequence *out) {
     const srv_reading r = {.req = req, .model = model};
-    const attn_vocabulary *v = vocabulary(model, which);
+    const attn_vocabulary *v = srv_models_words(model, which);
     if (!take(&r, length, false, out))
         return false;
     for (size_t i = 0; i < length; i++) {
@@ -153,7 +152,7 @@ bool srv_models_name(srv_request *req, const srv_model *model, int which, const 
 static bool read_ids(const srv_reading *r, const attn_tensor *t, size_t b, const char *name,
                      srv_sequence *out) {
     const size_t width = t->dims[t->rank - 1];
-    const size_t size = vocabulary_size(r->model, r->which);
+    const size_t size = srv_models_size(r->model, r->which);
     const int64_t pad = attn_model_configuration(r->model->model)->pad;
     size_t length = width;
     while (length && id_at(t, b * width + length - 1) == pad)
@@ -188,7 +187,7 @@ static int which_field(const srv_reading *r) {
         }
         found = i;
     }
-    if (found < 2 && !vocabulary(r->model, r->which)) {
+    if (found < 2 && !srv_models_words(r->model, r->which)) {
         srv_refuse(r->scope, SRV_VALUE, r->names[found],
                    "the model \"%s\" has no words on this side: send %s", r->model->id,
                    r->names[2]);

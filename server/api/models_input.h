@@ -43,6 +43,26 @@ extern const char *const srv_offset_units[]; /* "bytes", "codepoints", "utf16", 
                  "codepoints, or utf16 (code units, which are the indices of strings in "          \
                  "JavaScript).")
 
+/* Which tokens of the source the model may attend to. */
+typedef struct srv_sight_input {
+    srv_int_lists hide;
+    attn_tensor source_mask;
+} srv_sight_input;
+
+/* Rows of a field table for the fields. `member` of T is a srv_sight_input. */
+#define SRV_SIGHT_ROWS(T, member)                                                                  \
+    {.name = "hide",                                                                               \
+     .kind = SRV_LISTS,                                                                            \
+     .offset = offsetof(T, member.hide),                                                           \
+     .doc = "Positions of source tokens that no attention of the model sees, a list, or for a "    \
+            "batch a list of lists. The LSTM of a seq2seq encoder still reads them."},             \
+    {                                                                                              \
+        .name = "source_mask", .kind = SRV_TENSOR, .offset = offsetof(T, member.source_mask),      \
+        .accepts = SRV_T_BOOL,                                                                     \
+        .doc = "Key padding of the source, [S] or [B, S]: true where the model may attend to the " \
+               "token. Axes of 1 between B and S are allowed. hide may hide more."                 \
+    }
+
 typedef struct srv_sequence {
     int32_t *ids;
     size_t length;
@@ -72,6 +92,10 @@ typedef struct srv_reading {
     srv_warnings *warnings; /* gets the words that the vocabulary lacks */
 } srv_reading;
 
+/* Returns the number of ids of a side (SRV_SOURCE or SRV_TARGET). */
+size_t srv_models_size(const srv_model *model, int side);
+/* Returns the words of a side. NULL: the model has none. */
+const attn_vocabulary *srv_models_words(const srv_model *model, int side);
 /* Reads the sequences of one side. If the request has none, out->count is 0. An end token at the
  * end of a target is left out, because the model adds it. false: a problem is set. */
 bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *out);
@@ -86,5 +110,14 @@ int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, 
 /* Writes the sequence as {"tokens", "ids", "offsets", "unknown", "hidden"}. "unknown" and "hidden"
  * list positions, and are left out if there are none. */
 void srv_models_put(srv_json *j, const srv_sequence *s);
+/* Sets `keep` of the sequences from the fields, and warns if a source has no visible token. false:
+ * a problem is set. */
+bool srv_models_hide(const srv_scope *scope, const srv_sight_input *in, const srv_model *model,
+                     srv_sequences *source, srv_warnings *warnings);
+/* Returns whether a token of the sequences is hidden. */
+bool srv_models_hides(const srv_sequences *s);
+/* Sets *keep to an array [count, longest] for attn_batch.source_keep, or to NULL if nothing is
+ * hidden. false: a problem is set. */
+bool srv_models_keep(srv_request *req, const srv_sequences *s, const uint8_t **keep);
 
 #endif

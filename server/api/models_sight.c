@@ -1,5 +1,5 @@
 /* Reads the fields hide and source_mask. */
-#include "api/models_sight.h"
+#include "api/models_input.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The answer of POST /v1/models/{id}/attention: tokens, the weights or heatmaps of each site,
  * logits and outputs of the encoder. */
-#include "api/models_analysis.h"
+#include "api/models_sites.h"
 
 #include <string.h>
 
@@ -34,16 +34,18 @@ static bool omits_weights(const srv_sites_pass *c) {
     return c->unasked && !c->body.analysis && srv_sites_weights(c) > SRV_WEIGHTS_UNASKED;
 }
 
-static const srv_sequence *queries_of(const srv_sites_pass *c, const attn_site *site, size_t b) {
+const srv_sequence *srv_sites_queries(const srv_sites_pass *c, const attn_site *site, size_t b) {
     return site->kind == ATTN_SITE_ENCODER ? &c->source.items[b] : &c->target.items[b];
+}
+
+const srv_sequence *srv_sites_keys(const srv_sites_pass *c, const attn_site *site, size_t b) {
+    return site->kind == ATTN_SITE_DECODER ? &c->read.items[b] : &c->source.items[b];
 }
 
 static bool heatmaps_of(const srv_sites_pass *c, const attn_site *site, size_t b,
                         srv_model_heatmaps *out) {
     const size_t *d = site->weights.dims;
-    const srv_sequence *rows = queries_of(c, site, b);
-    const srv_sequence *cols =
-        site->kind == ATTN_SITE_DECODER ? &c->read.items[b] : &c->source.items[b];
+    const srv_sequence *rows = srv_sites_queries(c, site, b), *cols = srv_sites_keys(c, site, b);
     srv_heat_input in = c->body.heatmap;
     const srv_model_weights what = {.weights =
                                         (const float *)site->weights.data + b * d[1] * d[2] * d[3],
@@ -80,7 +82,7 @@ static void clear_padding(const srv_sites_pass *c, const attn_site *site,
                           const attn_tensor *weights) {
     const size_t *d = weights->dims;
     for (size_t b = 0; b < d[0]; b++) {
-        const size_t length = queries_of(c, site, b)->length;
+        const size_t length = srv_sites_queries(c, site, b)->length;
         for (size_t h = 0; length < d[2] && h < d[1]; h++)
             memset((float *)weights->data + ((b * d[1] + h) * d[2] + length) * d[3], 0,
                    (d[2] - length) * d[3] * sizeof(float));

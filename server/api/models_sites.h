@@ -1,11 +1,11 @@
 /* A request to POST /v1/models/{id}/attention. models_attention.c reads and computes it,
- * models_sites.c answers it. */
+ * models_sites.c answers it. models_analysis.c adds what the field `analysis` asks for: an analysis
+ * of all layers and heads for each kind of site and each sequence. */
 #ifndef SRV_MODELS_SITES_H
 #define SRV_MODELS_SITES_H
 
 #include "api/analyses_call.h"
 #include "api/models_call.h"
-#include "api/models_sight.h"
 
 /* Bits of the field `return`. */
 enum {
@@ -58,9 +58,22 @@ typedef struct srv_sites_pass {
 
 /* Sets the shape [heads, L, S] that the site has in the answer. */
 void srv_sites_dims(const srv_sites_pass *c, const attn_site *site, size_t dims[3]);
+/* Return the sequence b that is the queries of the site, or its keys. */
+const srv_sequence *srv_sites_queries(const srv_sites_pass *c, const attn_site *site, size_t b);
+const srv_sequence *srv_sites_keys(const srv_sites_pass *c, const attn_site *site, size_t b);
 /* Returns the number of weights that are requested. */
 double srv_sites_weights(const srv_sites_pass *c);
 /* Replies with the results of the pass. */
 void srv_sites_answer(const srv_sites_pass *c);
+
+/* Adds the cost of the analyses to that of the pass, and sets *text to an upper bound of the bytes
+ * of their text. Checks nothing and costs nothing if no analysis is requested. false: a problem is
+ * set. */
+bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, double *text);
+/* Computes the analyses of the pass. false: a problem is set. */
+bool srv_sites_analyse(srv_sites_pass *c);
+/* Writes the member "analyses", or prints the analyses. */
+void srv_sites_analyses_write(srv_json *j, const srv_sites_pass *c);
+void srv_sites_analyses_text(attn_text *t, const srv_sites_pass *c);
 
 #endif

@@ -15,7 +15,9 @@ static void put_token(srv_json *j, const char *word, int32_t id, double log_prob
     srv_json_float(j, (float)exp(log_probability));
 }
 
-bool srv_alternatives_put(srv_json *j, const srv_model *model, const attn_alternatives *all) {
+/* Writes the member "alternatives", a list of {"token", "id", "probability"}. false: a problem is
+ * set. */
+static bool put_alternatives(srv_json *j, const srv_model *model, const attn_alternatives *all) {
     srv_sequence names;
     if (!srv_models_name(j->req, model, SRV_TARGET, all->ids, all->count, &names))
         return false;
@@ -37,7 +39,7 @@ bool srv_steps_put(srv_json *j, const srv_model *model, const attn_generated *ma
     for (size_t t = 0; t < names->length; t++) {
         srv_json_object(j);
         put_token(j, names->tokens[t], names->ids[t], made->log_probabilities[t]);
-        if (!srv_alternatives_put(j, model, &made->alternatives[t]))
+        if (!put_alternatives(j, model, &made->alternatives[t]))
             return false;
         srv_json_object_end(j);
     }
@@ -132,7 +134,7 @@ static bool put_step(srv_json *j, srv_told_steps *s, const attn_generated_token 
     }
     srv_json_key(j, "log_probability");
     srv_json_float(j, (float)made->log_probability);
-    if (made->alternatives.count && !srv_alternatives_put(j, s->model, &made->alternatives))
+    if (made->alternatives.count && !put_alternatives(j, s->model, &made->alternatives))
         return false;
     if (s->heatmap && made->weights && !put_step_attention(j, s, made->weights))
         return false;

@@ -1,5 +1,4 @@
-/* The steps of a search: each as a server-sent event, and the words between which it could choose.
- */
+/* The steps of a search: each as a server-sent event, and the words among which it could choose. */
 #ifndef SRV_MODELS_STEPS_H
 #define SRV_MODELS_STEPS_H
 
@@ -23,9 +22,6 @@ typedef struct srv_told_steps {
  * srv_told_steps. */
 int srv_step_say(void *ctx, const attn_generated_token *token);
 
-/* Writes the member "alternatives", a list of {"token", "id", "probability"}. false: a problem is
- * set. */
-bool srv_alternatives_put(srv_json *j, const srv_model *model, const attn_alternatives *all);
 /* Writes the member "steps": the tokens of a generated sequence with their probabilities and
  * alternatives. `names` are the tokens, the end included. false: a problem is set. */
 bool srv_steps_put(srv_json *j, const srv_model *model, const attn_generated *made,

@@ -24,8 +24,7 @@ const srv_field srv_models_vocabulary_query[] = {
      .offset = offsetof(query, ids),
      .example = "\"0:256\"",
      .doc = "Range of ids, from:to or one id; default the first 65,536. A side that has fewer ids "
-            "ends "
-            "earlier."},
+            "ends earlier."},
     {0},
 };
 
@@ -36,22 +35,13 @@ typedef struct call {
     size_t from, to; /* range of ids */
 } call;
 
-static size_t size_of(const call *c, int side) {
-    const attn_model_config *m = attn_model_configuration(c->model->model);
-    return side == SRV_SOURCE ? m->source_vocabulary : m->target_vocabulary;
-}
-
-static const attn_vocabulary *words_of(const call *c, int side) {
-    return side == SRV_SOURCE ? c->model->source : c->model->target;
-}
-
 static bool wants(const call *c, int side) {
     return !c->query.sides || (c->query.sides & 1u << side);
 }
 
 /* Sets the range of ids that the side has. */
 static void range_of(const call *c, int side, size_t *from, size_t *to) {
-    const size_t size = size_of(c, side);
+    const size_t size = srv_models_size(c->model, side);
     *from = c->from < size ? c->from : size;
     *to = c->to < size ? c->to : size;
 }
@@ -62,8 +52,8 @@ static bool decode(call *c) {
     if (!srv_decode_query(c->req, srv_models_vocabulary_query, &c->query))
         return false;
     for (int side = SRV_SOURCE; side <= SRV_TARGET; side++)
-        if (wants(c, side) && size_of(c, side) > most)
-            most = size_of(c, side);
+        if (wants(c, side) && srv_models_size(c->model, side) > most)
+            most = srv_models_size(c->model, side);
     c->to = most < WORDS_UNASKED ? most : WORDS_UNASKED;
     return srv_range(&scope, "ids", &c->query.ids, most, &c->from, &c->to);
 }
@@ -74,17 +64,17 @@ static void put_side(srv_json *j, const call *c, int side) {
     srv_json_key(j, side_names[side]);
     srv_json_object(j);
     srv_json_key(j, "vocabulary");
-    srv_json_size(j, size_of(c, side));
+    srv_json_size(j, srv_models_size(c->model, side));
     srv_json_key(j, "ids");
     srv_json_array(j);
     srv_json_size(j, from);
     srv_json_size(j, to);
     srv_json_array_end(j);
-    if (words_of(c, side)) {
+    if (srv_models_words(c->model, side)) {
         srv_json_key(j, "words");
         srv_json_array(j);
         for (size_t id = from; id < to; id++)
-            srv_json_string(j, attn_vocabulary_word(words_of(c, side), (int32_t)id));
+            srv_json_string(j, attn_vocabulary_word(srv_models_words(c->model, side), (int32_t)id));
         srv_json_array_end(j);
     }
     srv_json_object_end(j);
@@ -117,11 +107,11 @@ static void answer_text(const call *c) {
         range_of(c, side, &from, &to);
         if (!wants(c, side))
             continue;
-        attn_text_add(&t, "%s: %zu ids%s\n", side_names[side], size_of(c, side),
-                      words_of(c, side) ? "" : " without words");
-        for (size_t id = from; words_of(c, side) && id < to; id++)
+        attn_text_add(&t, "%s: %zu ids%s\n", side_names[side], srv_models_size(c->model, side),
+                      srv_models_words(c->model, side) ? "" : " without words");
+        for (size_t id = from; srv_models_words(c->model, side) && id < to; id++)
             attn_text_add(&t, "%zu\t%s\n", id,
-                          attn_vocabulary_word(words_of(c, side), (int32_t)id));
+                          attn_vocabulary_word(srv_models_words(c->model, side), (int32_t)id));
     }
     srv_text_end(c->req, &t);
 }

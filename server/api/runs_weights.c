@@ -341,13 +341,12 @@ static void put_size(cell_writer *w, const char *name, size_t value) {
         srv_json_size(&w->j, value);
 }
 
-/* Writes a number of the type of the run. */
-static void put_number(cell_writer *w, const char *name, double value) {
+static void put_real(cell_writer *w, const char *name, double value, bool wide) {
     char text[ATTN_NUMBER_TEXT];
     srv_json *j = &w->j;
     if (!put_key(w, name))
         return;
-    if (!w->wide)
+    if (!wide)
         srv_json_float(j, (float)value);
     else if (j->decimals >= 0 && isfinite(value))
         srv_json_raw(j, text, (size_t)(attn_write_decimals(text, value, j->decimals) - text));
@@ -355,12 +354,14 @@ static void put_number(cell_writer *w, const char *name, double value) {
         srv_json_real(j, value);
 }
 
+/* Writes a number of the type of the run. */
+static void put_number(cell_writer *w, const char *name, double value) {
+    put_real(w, name, value, w->wide);
+}
+
 /* Writes a number that is computed in double for every run. */
 static void put_double(cell_writer *w, const char *name, double value) {
-    const bool wide = w->wide;
-    w->wide = true;
-    put_number(w, name, value);
-    w->wide = wide;
+    put_real(w, name, value, true);
 }
 
 static void put_vector(cell_writer *w, const char *name, double *values, size_t n, bool wide) {

@@ -1,7 +1,6 @@
 /* POST /v1/runs/{id}/what-if computes rows of a stored run as they would be if some keys were
  * hidden. Rows are computed in blocks, and only what `return` names is kept: without weights the
  * memory grows with the rows and the keys, and never with their product. */
-#include <stdio.h>
 #include <string.h>
 
 #include "api/handlers.h"

@@ -75,8 +75,11 @@ bool srv_padding_begin(srv_padding *p, attn_arena *arena, const srv_labels *labe
 }
 
 void srv_padding_entry(srv_padding *p, size_t batch) {
+    const srv_names *names = srv_labels_of(p->labels, batch);
     p->batch = batch;
-    p->names = srv_labels_of(p->labels, batch);
+    if (names == p->names)
+        return; /* the keys of these labels are known */
+    p->names = names;
     p->key_count = 0;
     for (size_t j = 0; p->any && j < p->names->key.count; j++)
         if (is_padding(p->names->key.values[j]))
