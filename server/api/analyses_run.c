@@ -187,20 +187,30 @@ static void number_tokens(const srv_analysis *an, size_t entry, word *words, int
         copy_to_queries(an, entry, keys, queries);
 }
 
-static bool tokens_of_labels(srv_analysis *an) {
+/* Sets *keys [entries, S] and *queries [entries, L] to the numbers that `each` gives the tokens of a
+ * batch entry with `room` words. false: out of memory. */
+static bool number_entries(const srv_analysis *an, size_t room,
+                           void (*each)(const srv_analysis *an, size_t entry, word *words,
+                                        int64_t *keys, int64_t *queries),
+                           const int64_t **keys, const int64_t **queries) {
     attn_arena *arena = an->req->arena;
     const size_t entries = entries_of(an);
-    int64_t *keys = attn_arena_zeroed(arena, entries * an->S, sizeof *keys);
-    int64_t *queries = attn_arena_zeroed(arena, entries * an->L, sizeof *queries);
-    word *words = attn_arena_zeroed(arena, an->S + an->L, sizeof *words);
-    if (!keys || !queries || !words)
+    int64_t *of_keys = attn_arena_zeroed(arena, entries * an->S, sizeof *of_keys);
+    int64_t *of_queries = attn_arena_zeroed(arena, entries * an->L, sizeof *of_queries);
+    word *words = attn_arena_zeroed(arena, room, sizeof *words);
+    if (!of_keys || !of_queries || !words)
         return false;
     for (size_t b = 0; b < entries; b++)
-        number_tokens(an, b, words, keys + b * an->S, queries + b * an->L);
-    an->options.query_tokens = queries;
-    an->options.key_tokens = keys;
-    an->options.token_batches = entries;
+        each(an, b, words, of_keys + b * an->S, of_queries + b * an->L);
+    *keys = of_keys;
+    *queries = of_queries;
     return true;
+}
+
+static bool tokens_of_labels(srv_analysis *an) {
+    attn_measure_options *o = &an->options;
+    o->token_batches = entries_of(an);
+    return number_entries(an, an->S + an->L, number_tokens, &o->key_tokens, &o->query_tokens);
 }
 
 /* Gives the tokens of a batch entry the numbers of their kinds. */
@@ -227,19 +237,9 @@ static void number_kinds(const srv_analysis *an, size_t entry, word *words, int6
  * tokens, those with equal words are of one kind. Punctuation and special tokens are classes too.
  */
 static bool kinds_of(srv_analysis *an) {
-    attn_arena *arena = an->req->arena;
-    const size_t entries = entries_of(an);
-    int64_t *keys = attn_arena_zeroed(arena, entries * an->S, sizeof *keys);
-    int64_t *queries = attn_arena_zeroed(arena, entries * an->L, sizeof *queries);
-    word *words = attn_arena_zeroed(arena, an->S, sizeof *words);
-    if (!keys || !queries || !words)
-        return false;
-    for (size_t b = 0; b < entries; b++)
-        number_kinds(an, b, words, keys + b * an->S, queries + b * an->L);
-    an->options.query_kinds = queries;
-    an->options.key_kinds = keys;
-    an->options.kind_batches = entries;
-    return true;
+    attn_measure_options *o = &an->options;
+    o->kind_batches = entries_of(an);
+    return number_entries(an, an->S, number_kinds, &o->key_kinds, &o->query_kinds);
 }
 
 /* Adds to the options what the labels say: the classes punctuation and special tokens (behind the
