@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "analysis/edges.h"
 #include "analysis/heatmap_private.h"
 #include "analysis/sums.h"
 
@@ -81,32 +82,7 @@ bool attn_analysis_row_entropy(const float *weights, const float *logits, size_t
                   : entropy_of_weights(weights, n, entropy);
 }
 
-/* --- edges: kept in a heap with the smallest weight first, sorted at the end --- */
-
-static bool worse(const attn_edge *a, const attn_edge *b) {
-    return a->weight < b->weight || (a->weight == b->weight && a->col > b->col);
-}
-
-static void sink_edge(attn_edge *heap, size_t count, size_t at) {
-    attn_edge moving = heap[at];
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && worse(&heap[child + 1], &heap[child]))
-            child++;
-        if (!worse(&heap[child], &moving))
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = moving;
-}
-
-static void sort_edges(attn_edge *heap, size_t count) {
-    while (count > 1) {
-        attn_edge worst = heap[0];
-        heap[0] = heap[--count];
-        heap[count] = worst;
-        sink_edge(heap, count, 0);
-    }
-}
+/* --- edges --- */
 
 /* Stores the edges of a row, largest weight first, in `edges` [plan->edge_room], and their number
  * in *count. */
@@ -118,22 +94,11 @@ static attn_status find_edges(const attn_heatmap_plan *plan, const attn_heatmap_
         if (is_hidden(line->logits, j) || isnan(w))
             continue;
         seen++;
-        attn_edge edge = {.row = line->row, .col = j, .weight = w};
-        if (n < plan->edge_room) {
-            edges[n++] = edge;
-            if (n == plan->edge_room)
-                for (size_t i = n / 2; i-- > 0;)
-                    sink_edge(edges, n, i);
-            /* of equal weights the lower key, which came first, stays */
-        } else if (w > edges[0].weight) {
-            edges[0] = edge;
-            sink_edge(edges, n, 0);
-        }
+        /* of equal weights the lower key, which came first, stays */
+        if (n < plan->edge_room || w > edges[0].weight)
+            attn_edges_add(edges, &n, plan->edge_room, (attn_edge){line->row, j, w});
     }
-    if (n < plan->edge_room)
-        for (size_t i = n / 2; i-- > 0;)
-            sink_edge(edges, n, i);
-    sort_edges(edges, n);
+    attn_edges_sort(edges, n);
     *count = n;
     if (plan->options->top_p == 0)
         return ATTN_OK;

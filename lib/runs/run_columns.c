@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "analysis/edges.h"
 #include "attention/resolved.h"
 #include "base/area.h"
 #include "runs/run_private.h"
@@ -33,49 +34,6 @@ typedef struct finder {
     lane *lanes;
 } finder;
 
-/* Returns whether edge a comes after edge b: the smaller weight, or of equal weights the later row.
- */
-static bool is_worse(const attn_edge *a, const attn_edge *b) {
-    return a->weight < b->weight || (a->weight == b->weight && a->row > b->row);
-}
-
-/* Moves the edge at `at` down until no child is worse, so that the worst edge is at 0 again. */
-static void sink(attn_edge *heap, size_t count, size_t at) {
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && is_worse(&heap[child + 1], &heap[child]))
-            child++;
-        if (!is_worse(&heap[child], &heap[at]))
-            return;
-        const attn_edge e = heap[at];
-        heap[at] = heap[child];
-        heap[child] = e;
-    }
-}
-
-static void add(attn_edge *heap, size_t *count, size_t k, attn_edge edge) {
-    if (*count == k) {
-        if (is_worse(&edge, &heap[0]))
-            return;
-        heap[0] = edge;
-        sink(heap, k, 0);
-        return;
-    }
-    size_t at = (*count)++;
-    for (; at > 0 && is_worse(&edge, &heap[(at - 1) / 2]); at = (at - 1) / 2)
-        heap[at] = heap[(at - 1) / 2];
-    heap[at] = edge;
-}
-
-/* Turns a heap into a list that begins with the best edge. */
-static void sort(attn_edge *heap, size_t count) {
-    while (count > 1) {
-        const attn_edge worst = heap[0];
-        heap[0] = heap[--count];
-        heap[count] = worst;
-        sink(heap, count, 0);
-    }
-}
-
 /* Adds the visible cells of one row; NaN is left out. `mask` NULL: all cells are visible. */
 static void add_row(const finder *f, const attn_mask *mask, const attn_range *at, size_t row,
                     const void *cells, uint8_t *keep) {
@@ -93,7 +51,7 @@ static void add_row(const finder *f, const attn_mask *mask, const attn_range *at
             attn_mask_keep(mask, at->batch, at->head, row, at->col, at->cols, keep);
         known = true;
         if (keep[c])
-            add(heap, &f->found[key], f->k, (attn_edge){row, at->col + c, weight});
+            attn_edges_add(heap, &f->found[key], f->k, (attn_edge){row, at->col + c, weight});
     }
 }
 
@@ -127,7 +85,7 @@ static attn_status find_piece(void *ctx, size_t index, size_t slot, attn_error *
     for (size_t i = 0; i < f->range_count && status == ATTN_OK; i++)
         status = find_in_range(f, &f->lanes[slot], &f->ranges[i], f->first + at, keys, err);
     for (size_t key = at; key < at + keys && status == ATTN_OK; key++)
-        sort(f->edges + key * f->k, f->found[key]);
+        attn_edges_sort(f->edges + key * f->k, f->found[key]);
     return status;
 }
 
