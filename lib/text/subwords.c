@@ -101,9 +101,7 @@ attn_status attn_merges_new(attn_vocabulary *v, size_t count, attn_error *err) {
 
 /* Returns the slot of the merge of two symbols, or the free slot where it belongs. */
 static size_t slot_of(const attn_merges *m, int32_t left, int32_t right) {
-    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    key *= UINT64_C(0x9e3779b97f4a7c15);
-    size_t at = (size_t)(key >> 32) & (m->slot_count - 1);
+    size_t at = attn_symbols_hash(left, right) & (m->slot_count - 1);
     for (; m->slots[at]; at = (at + 1) & (m->slot_count - 1)) {
         const attn_merge *merge = &m->items[m->slots[at] - 1];
         if (merge->left == left && merge->right == right)

@@ -85,8 +85,7 @@ static bool read_units(learner *l, const attn_vocabulary *counted) {
 }
 
 static void count_pair(learner *l, int32_t left, int32_t right, size_t count) {
-    const uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    size_t at = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (l->slot_count - 1);
+    size_t at = attn_symbols_hash(left, right) & (l->slot_count - 1);
     while (l->pairs[at].count && (l->pairs[at].left != left || l->pairs[at].right != right))
         at = (at + 1) & (l->slot_count - 1);
     l->pairs[at].left = left, l->pairs[at].right = right;

@@ -61,6 +61,11 @@ bool attn_symbol_can_be(const char *character, size_t n);
  * `made`, or 0 if it does not fit. `left` must end with "@@". */
 enum { ATTN_SYMBOL_MOST = 512 };
 size_t attn_symbol_join(const char *left, const char *right, char made[ATTN_SYMBOL_MOST]);
+/* Returns a hash of two symbols, for tables of pairs (Knuth's multiplicative method). */
+static inline size_t attn_symbols_hash(int32_t left, int32_t right) {
+    const uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
 /* Returns the bytes of the character at `text`, which is valid UTF-8. */
 size_t attn_character_size(const char *text);
 

@@ -1,7 +1,6 @@
 /* To close an idle connection, this file shuts down its socket; libmicrohttpd then reads the end of
- * the input and closes the socket a little later. From the moment
- * of the shutdown, the connection no longer counts towards the limits, so that each new connection
- * closes at most one other. */
+ * the input and closes the socket a little later. From the shutdown on the connection does not
+ * count towards the limits, so that each new connection closes at most one other. */
 #include "http/connections.h"
 
 #include <netinet/in.h>

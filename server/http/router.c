@@ -127,8 +127,7 @@ void srv_router_find(const srv_router *router, const char *method, const char *p
  * With another version only one real edit is allowed. */
 enum { OTHER_VERSION = 2, OTHER_LENGTH = 3 };
 
-/* Returns the size of a version in front of the path, such as 3 for "/v1/runs"; 0: there is none.
- * */
+/* Returns the size of the version in front of the path, 3 for "/v1/runs". 0: there is none. */
 static size_t version_size(const char *path) {
     return path[0] == '/' && (path[1] == 'v' || path[1] == 'V') && path[2] >= '0' &&
                    path[2] <= '9' && (path[3] == '/' || path[3] == 0)

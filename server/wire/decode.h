@@ -91,9 +91,9 @@ typedef struct srv_ints {
     int64_t *values;
     size_t count;
 } srv_ints;
-/* Half-open ranges from … to - 1, in the order in which they were given. The index i
- * alone is the range from i to i + 1. The decoder does not check that from < to; srv_range in
- * api/scope.h does. */
+/* Half-open ranges from … to - 1, in the order in which they were given. The index i alone is the
+ * range from i to i + 1. The decoder does not check that from < to; srv_range in api/scope.h does.
+ */
 typedef struct srv_bounds {
     int64_t from, to;
 } srv_bounds;
@@ -174,8 +174,7 @@ bool srv_decode(srv_request *req, const srv_field *fields, void *out);
 
 /* Decodes the query string of the request into *out, with the same bounds and problems as for
  * bodies. Lists are written as 1,2,3 and ranges as 0:256 or 5,9,100:104. The fields of a nested
- * object are parameters like the other fields, without the object's name. false: a problem is set.
- * */
+ * object are parameters like the others, without the object's name. false: a problem is set. */
 bool srv_decode_query(srv_request *req, const srv_field *fields, void *out);
 
 /* Turns the query string into the JSON object that srv_decode_query reads, *size bytes and a NUL in

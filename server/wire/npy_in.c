@@ -9,6 +9,7 @@
 
 #include "wire/container.h"
 #include "wire/decode.h"
+#include "wire/scan.h"
 #include "wire/zip_in.h"
 
 #define REQUEST "request"
@@ -75,16 +76,13 @@ static bool refuse_request(srv_request *req) {
     return false;
 }
 
-/* Writes a code point as UTF-8 at p and returns the end. NULL: it is no character. */
-static char *put_utf8(char *p, uint32_t c) {
-    if (c == 0 || c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF))
-        return NULL;
-    const int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    static const unsigned char leads[] = {0, 0xC0, 0xE0, 0xF0};
-    *p++ = (char)(unsigned char)(leads[more] | c >> 6 * more);
-    for (int i = more - 1; i >= 0; i--)
-        *p++ = (char)(unsigned char)(0x80 | (c >> 6 * i & 0x3F));
-    return p;
+/* Returns whether the code point is a character and not NUL. */
+static bool is_character(uint32_t c) {
+    return c > 0 && c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF);
+}
+
+static uint32_t code_point(const unsigned char *p) {
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
 /* Reads text of UTF-32, as NumPy stores str, into *out. Zeros at the end are padding. */
@@ -96,13 +94,14 @@ static bool read_wide(srv_request *req, const attn_npy *file, srv_decoded_body *
         srv_problem_memory(req, NULL, "The memory of one request does not suffice for its fields");
         return false;
     }
-    while (n > 0 && !(from[4 * n - 4] | from[4 * n - 3] | from[4 * n - 2] | from[4 * n - 1]))
+    while (n > 0 && !code_point(from + 4 * (n - 1)))
         n--;
-    for (size_t i = 0; i < n && p; i++, from += 4)
-        p = put_utf8(p, (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 |
-                            (uint32_t)from[3] << 24);
-    if (!p)
-        return refuse_request(req);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t c = code_point(from + 4 * i);
+        if (!is_character(c))
+            return refuse_request(req);
+        p = srv_put_utf8(p, c);
+    }
     *p = 0;
     out->text = text;
     out->size = (size_t)(p - text);

@@ -246,7 +246,7 @@ bool srv_scan_string(srv_scan *s, const char **from, const char **to, bool *esca
     return true;
 }
 
-static char *put_utf8(char *out, unsigned long c) {
+char *srv_put_utf8(char *out, uint32_t c) {
     if (c < 0x80) {
         *out++ = (char)c;
     } else if (c < 0x800) {
@@ -279,13 +279,13 @@ size_t srv_unescape(char *out, const char *from, const char *to) {
             p += 2;
             continue;
         }
-        unsigned long c = (unsigned long)hex4(p + 2);
+        uint32_t c = (uint32_t)hex4(p + 2);
         p += 6;
         if (is_high((int)c)) {
-            c = 0x10000 + ((c - 0xD800) << 10) + ((unsigned long)hex4(p + 2) - 0xDC00);
+            c = 0x10000 + ((c - 0xD800) << 10) + ((uint32_t)hex4(p + 2) - 0xDC00);
             p += 6;
         }
-        out = put_utf8(out, c);
+        out = srv_put_utf8(out, c);
     }
     return (size_t)(out - start);
 }

@@ -83,6 +83,8 @@ bool srv_scan_string(srv_scan *s, const char **from, const char **to, bool *esca
 /* Decodes the escapes of a string that srv_scan_string has checked. `out` has room for to - from
  * bytes. Returns the number of bytes written. */
 size_t srv_unescape(char *out, const char *from, const char *to);
+/* Writes a code point as UTF-8, up to 4 bytes, and returns the end. */
+char *srv_put_utf8(char *out, uint32_t c);
 
 /* A short string, such as the name of a member, with its escapes decoded and a NUL at its end.
  * srv_scan_name reads the string at the cursor; of a longer one it keeps the beginning, which no
