@@ -50,9 +50,7 @@ enum {
 };
 
 /* Clamps the index of a key to j0 … j0 + n and returns it relative to j0. */
-static inline size_t attn_mask_within(size_t key, size_t j0, size_t n) {
-    return key <= j0 ? 0 : key - j0 < n ? key - j0 : n;
-}
+size_t attn_mask_within(size_t key, size_t j0, size_t n);
 
 /* Returns the compiled form of layer number `i`. It is NULL for layers that only bound the interval
  * of a row (causal, window, lengths) and for patterns. */

@@ -153,6 +153,10 @@ _Static_assert((int)ATTN_FILL_HIDE == ATTN_EDIT_HIDE && (int)ATTN_FILL_ADD == AT
                    (int)ATTN_FILL_REPLACE == ATTN_EDIT_REPLACE,
                "the kernels read these numbers");
 
+size_t attn_mask_within(size_t key, size_t j0, size_t n) {
+    return key <= j0 ? 0 : key - j0 < n ? key - j0 : n;
+}
+
 void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     size_t elem, void *bias, uint8_t *keep, attn_edit *edit) {
     size_t lo, hi;
