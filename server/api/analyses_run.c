@@ -187,8 +187,8 @@ static void number_tokens(const srv_analysis *an, size_t entry, word *words, int
         copy_to_queries(an, entry, keys, queries);
 }
 
-/* Sets *keys [entries, S] and *queries [entries, L] to the numbers that `each` gives the tokens of a
- * batch entry with `room` words. false: out of memory. */
+/* Sets *keys [entries, S] and *queries [entries, L] to the numbers that `each` gives the tokens of
+ * a batch entry with `room` words. false: out of memory. */
 static bool number_entries(const srv_analysis *an, size_t room,
                            void (*each)(const srv_analysis *an, size_t entry, word *words,
                                         int64_t *keys, int64_t *queries),

@@ -76,6 +76,7 @@ typedef struct srv_attention_call {
     bool seeded;              /* the projections are drawn from a seed before they are used */
     bool one_query;           /* the query was sent without its axis L, of one row */
     bool bias_axis;           /* one_query: attn_bias was sent without it, too */
+    int extra_axes;           /* of length 1, which a mask of higher rank gives the results */
     attn_tensor scores[SRV_STAGES]; /* of the wanted stages */
     srv_gradients *gradients;       /* NULL before the computation */
     attn_heatmap_options heat;
@@ -123,6 +124,8 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
 /* Removes the axis of the one query, of length 1, from a dense tensor that has a shape. The axis is
  * the last one if `from_end` is 1, and the last but one if it is 2. */
 void srv_drop_axis(attn_tensor *t, int from_end);
+/* Gives a dense tensor that has a shape so many axes of length 1 in front. */
+void srv_add_axes(attn_tensor *t, int count);
 /* Returns the path of a tensor in the answer: "weights", or "scores/raw". NULL: out of memory. */
 const char *srv_result_path(const srv_attention_call *call, const srv_result *row);
 /* Computes the cost of answering `want` on `slots` threads. Needs only the shapes of the inputs.

@@ -86,6 +86,18 @@ void srv_drop_axis(attn_tensor *t, int from_end) {
     *t = attn_tensor_dense(t->data, t->dtype, t->rank - 1, t->dims);
 }
 
+static int add_dims(size_t *dims, int rank, int count) {
+    memmove(dims + count, dims, (size_t)rank * sizeof *dims);
+    for (int a = 0; a < count; a++)
+        dims[a] = 1;
+    return rank + count;
+}
+
+void srv_add_axes(attn_tensor *t, int count) {
+    if (t->rank)
+        *t = attn_tensor_dense(t->data, t->dtype, add_dims(t->dims, t->rank, count), t->dims);
+}
+
 /* Returns the shape of the weights in the answer, which may have no head axis, as the number of its
  * axes. */
 static int weights_shape(const srv_attention_call *call, size_t dims[ATTN_MAX_RANK]) {
@@ -119,6 +131,8 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
     add_scores(&l, call);
     for (size_t i = 0; call->one_query && i < l.count; i++)
         drop_dim(rows[i].dims, rows[i].rank--, rows[i].want == ATTN_WANT_LOGSUMEXP ? 1 : 2);
+    for (size_t i = 0; i < l.count; i++)
+        rows[i].rank = add_dims(rows[i].dims, rows[i].rank, call->extra_axes);
     if (want & ATTN_WANT_PRESENT)
         add_present(&l, call);
     return l.count;

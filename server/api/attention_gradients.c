@@ -131,9 +131,13 @@ static list list_all(const srv_attention_call *call, const srv_gradients *all) {
     return l;
 }
 
-/* Removes the axis that the tensors got in addition to those that were sent. */
+/* Gives the scores the axes of the other results, and removes the axis that the tensors got in
+ * addition to those that were sent. */
 static void reshape(const srv_attention_call *call, srv_gradients *g) {
     const attn_mask_spec *mask = &call->body.in.mask;
+    srv_add_axes(&g->inputs.scores, call->extra_axes);
+    if (!call->one_query)
+        return;
     srv_drop_axis(&g->inputs.query, 2);
     srv_drop_axis(&g->inputs.scores, 2);
     for (size_t i = 0; i < mask->count; i++)
@@ -170,8 +174,7 @@ static srv_gradients shaped_like(const srv_attention_call *call) {
     if (p->num_heads)
         g.projections = (attn_projection_gradients){p->w_q, p->b_q, p->w_k, p->b_k,
                                                     p->w_v, p->b_v, p->w_o, p->b_o};
-    if (call->one_query)
-        reshape(call, &g);
+    reshape(call, &g);
     return g;
 }
 

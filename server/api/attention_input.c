@@ -4,6 +4,7 @@
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "api/attention_call.h"
 #include "api/handlers.h"
@@ -375,6 +376,32 @@ static void read_one_query(srv_attention_call *call) {
     add_axis(&in->query);
 }
 
+/* Returns how many axes of length 1 the tensor has in front of its last two. */
+static int axes_in_front(const attn_tensor *t) {
+    int count = t->rank > 2 ? t->rank - 2 : 0;
+    for (int a = 0; a < count; a++)
+        if (t->dims[a] != 1)
+            return 0;
+    return count;
+}
+
+/* A mask [1, L, S] of scores [L, S] gives the results its axes of length 1, as the broadcasting of
+ * NumPy and PyTorch does. grad_output may have them, too. */
+static void read_extra_axes(srv_attention_call *call) {
+    srv_attention_body *body = &call->body;
+    const int of_mask = axes_in_front(&body->mask.attn_mask);
+    const int of_bias = axes_in_front(&body->attn_bias);
+    attn_tensor *grad = &body->grad_output;
+    if (body->in.layout != ATTN_BHLE || body->in.query.rank != 2 || body->projections.num_heads)
+        return;
+    call->extra_axes = of_mask > of_bias ? of_mask : of_bias;
+    if (call->extra_axes && axes_in_front(grad) == call->extra_axes) {
+        memmove(grad->dims, grad->dims + call->extra_axes, 2 * sizeof *grad->dims);
+        memmove(grad->strides, grad->strides + call->extra_axes, 2 * sizeof *grad->strides);
+        grad->rank = 2;
+    }
+}
+
 /* Gives projections that the request asks for by a seed their shapes. */
 static bool read_projections(srv_attention_call *call, const srv_scope *scope) {
     srv_attention_body *body = &call->body;
@@ -395,8 +422,19 @@ static bool read_projections(srv_attention_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Sets call->shaped to inputs with the shapes that they have after the projections, and computes
- * the dims of the operation. No element is computed. */
+/* Returns whether the table `ref` computes the operation, which rounds only the results to float32.
+ * Up to this size the double precision costs a few microseconds, and the answers are those of a
+ * calculation by hand, equal on all processors. */
+static bool is_small(const attn_inputs *in, const attn_attention_dims *d) {
+    enum { SMALL = 8192 }; /* multiply-adds */
+    const double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
+    return !attn_isa_forced() && in->precision == ATTN_PRECISION_FP32 &&
+           cells * (double)(d->score_width + d->Ev) <= SMALL;
+}
+
+/* Sets call->shaped to inputs with the shapes that they have after the projections, chooses the
+ * kernel table of small operations, and computes the dims of the operation. No element is
+ * computed. */
 static bool read_shapes(srv_attention_call *call) {
     attn_error err = {0};
     attn_status status = ATTN_OK;
@@ -410,6 +448,10 @@ static bool read_shapes(srv_attention_call *call) {
     }
     if (!status)
         status = attn_attention_shape(call->shaped, &call->dims, &err);
+    if (!status && is_small(call->shaped, &call->dims)) {
+        call->shaped->kernel = attn_isa_name(ATTN_ISA_REF);
+        status = attn_attention_shape(call->shaped, &call->dims, &err);
+    }
     if (status)
         srv_problem_error(call->req, &err);
     return !status;
@@ -470,6 +512,7 @@ bool srv_attention_prepare(srv_attention_call *call) {
     call->valueless = lacks_value(&scope);
     read_scale(body);
     read_one_query(call);
+    read_extra_axes(call);
     if (!read_mask(body, &scope) || !check_dropout(body, &scope) || !check_forms(call, &scope) ||
         !read_projections(call, &scope) || !read_shapes(call))
         return false;

@@ -284,8 +284,16 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
     return status || call->body.labels.count == 0 ? status : warn_of_padding(call, err);
 }
 
+/* The axis of the queries is the last one if `from_end` is 1, and the last but one if it is 2. */
+static void shape_result(const srv_attention_call *call, attn_tensor *t, int from_end) {
+    if (call->one_query)
+        srv_drop_axis(t, from_end);
+    if (call->extra_axes)
+        srv_add_axes(t, call->extra_axes);
+}
+
 /* Gives the computed tensors the shapes that srv_attention_results describes: the weights may be
- * averaged over the heads, and the axis of one query is removed. */
+ * averaged over the heads, the axis of one query is removed, and axes of length 1 come in front. */
 static attn_status shape_results(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     attn_results *r = &call->results;
@@ -295,13 +303,13 @@ static attn_status shape_results(srv_attention_call *call, attn_error *err) {
     for (size_t i = 0; call->body.average_attn_weights && i < 2 && !status; i++)
         status = attn_attention_mean_heads(&call->dims, weights[i], &req->control, req->arena,
                                            weights[i], err);
-    if (status || !call->one_query)
+    if (status || (!call->one_query && !call->extra_axes))
         return status;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        srv_drop_axis(rows[i], 2);
-    for (size_t stage = 0; stage < SRV_STAGES; stage++)
-        srv_drop_axis(&call->scores[stage], 2);
-    srv_drop_axis(&r->logsumexp, 1);
+        shape_result(call, rows[i], 2);
+    for (size_t i = 0; i < SRV_STAGES; i++)
+        shape_result(call, &call->scores[i], 2);
+    shape_result(call, &r->logsumexp, 1);
     if (call->backward)
         srv_gradients_reshape(call);
     return ATTN_OK;

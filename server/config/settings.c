@@ -112,7 +112,7 @@ const srv_setting srv_settings[] = {
      "File of the certificate's private key (PEM, without a password)."},
     {"isa", SRV_SET_CHOICE, AT(isa), "auto", 0, 0, isa_choices, false,
      "Kernel table. auto: the one that ATTN_ISA in the environment names, or else the best of "
-     "this processor."},
+     "this processor; requests of at most 8,192 multiply-adds then use ref."},
     {"log", SRV_SET_CHOICE, AT(log), "json", 0, 0, log_choices, false,
      "json: one line for each request and event on standard error. off: no log."},
     {"log_level", SRV_SET_CHOICE, AT(log_level), "info", 0, 0, level_choices, false,

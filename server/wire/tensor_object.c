@@ -4,6 +4,7 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "config/nearest.h"
 #include "number/base64.h"
@@ -328,6 +329,12 @@ static bool count_elements(srv_scan *s, const description *d, attn_dtype dtype, 
     return bound <= attn_arena_limit(s->req->arena) || srv_scan_memory(s);
 }
 
+/* Returns the seed of a tensor without one. Query and key differ, as two calls of torch.randn do,
+ * and equal requests are equal. */
+static int64_t seed_of_place(const srv_scan *s) {
+    return (int64_t)crc32_z(0, (const Bytef *)s->path.text, s->path.size);
+}
+
 bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out) {
     description d = {0};
     size_t mark = s->path.size, count;
@@ -341,6 +348,8 @@ bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out) {
               : has(&d, BASE64) ? load_base64(s, &d, &t, count)
                                 : (t.data = srv_tensor_take(s, dtype, count)) != NULL;
     t = attn_tensor_dense(t.data, dtype, d.rank, d.dims);
+    if (!has(&d, SEED))
+        d.literal.seed = seed_of_place(s);
     if (ok && has(&d, RANDOM))
         ok = srv_tensor_random(s, &d.literal, &t);
     if (ok && has(&d, INIT))

@@ -6,9 +6,10 @@
  *   and one source of elements:
  *   data     a flat list
  *   base64   little-endian bytes
- *   random   "normal" or "uniform"; element i is random number i of the member seed (default 0),
- *            see attn/rng.h. With the member std, the standard deviation, element i is
- *            std * normal(seed, i), or sqrt(12) * std * (uniform(seed, i) - 1/2)
+ *   random   "normal" or "uniform"; element i is random number i of the member seed, see attn/rng.h.
+ *            The default seed is the CRC-32 of the tensor's JSON pointer, such as "/query". With the
+ *            member std, the standard deviation, element i is std * normal(seed, i), or
+ *            sqrt(12) * std * (uniform(seed, i) - 1/2)
  *   init     initial values of a weight [fan_out, fan_in] as torch.nn.init computes their spread:
  *            "xavier_uniform" in ±sqrt(6 / (fan_in + fan_out)), "xavier_normal" with std
  *            sqrt(2 / (fan_in + fan_out)), "kaiming_uniform" in ±sqrt(6 / ((1 + a^2) fan_in)),

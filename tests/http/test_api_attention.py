@@ -307,19 +307,39 @@ def test_nonfinite_goes_through_when_allowed(daemon):
 
 
 def test_explain(daemon):
-    body = qkv(B=2, H=4, Hkv=2, L=3, S=5, E=4, Ev=6) | {
+    body = qkv(B=2, H=4, Hkv=2, L=3, S=5, E=64, Ev=80) | {
         "is_causal": True, "query_offset": [0, 2], "softcap": 5, "explain": True}
     d = ask(daemon, body)["diagnostics"]
-    assert d["dims"] == {"B": 2, "Hq": 4, "Hkv": 2, "L": 3, "S": 5, "past": 0, "E": 4, "Ev": 6}
-    assert d["offsets"] == [0, 2] and d["scale"] == 0.5 and d["softcap"] == 5
+    assert d["dims"] == {"B": 2, "Hq": 4, "Hkv": 2, "L": 3, "S": 5, "past": 0, "E": 64, "Ev": 80}
+    assert d["offsets"] == [0, 2] and d["scale"] == 0.125 and d["softcap"] == 5
     kernels = ("avx512", "amx") if daemon.kernels == "amx" else daemon.kernels  # three queries fill no tile
     assert d["kernel"].startswith(kernels) and d["dtype"] == "float32"
     assert d["cells"] == 2 * 4 * 3 * 5 and d["operations"] > 0
     assert d["kept"] == pytest.approx(float(attention(body)["visible"].mean()), abs=1e-12)
     assert "causal" in d["mask"]
-    assert d["bytes"]["result"] >= 4 * (2 * 4 * 3 * 6 + 2 * 4 * 3 * 5)
+    assert d["bytes"]["result"] >= 4 * (2 * 4 * 3 * 80 + 2 * 4 * 3 * 5)
     plain = ask(daemon, qkv() | {"explain": True, "scale": 3})["diagnostics"]
     assert plain["offsets"] == [0] and plain["kept"] == 1 and plain["scale"] == 3
+
+
+def test_small_operations_are_rounded_once(start):
+    """Up to 8,192 multiply-adds, the results are those of a calculation in double, rounded to float32."""
+    def results(daemon, L, **fields):
+        body = {"query": normal(L, 8, seed=1), "key": normal(L, 8, seed=2), "value": normal(L, 8, seed=3)}
+        return body, ask(daemon, body | {"explain": True, "is_causal": True} | fields)
+    daemon = start()
+    body, small = results(daemon, 22)
+    q, k, v = (np.array(np.array(body[name], np.float32), np.float64) for name in ("query", "key", "value"))
+    scores = np.where(np.tri(22, dtype=bool), q @ k.T / np.sqrt(8), -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    assert small["diagnostics"]["kernel"] == "ref"
+    assert np.array_equal(array(small["weights"]).astype(np.float32), weights.astype(np.float32))
+    assert np.array_equal(array(small["output"]).astype(np.float32), (weights @ v).astype(np.float32))
+    assert results(daemon, 23)[1]["diagnostics"]["kernel"] != "ref" or daemon.kernels == "ref"
+    assert results(daemon, 22, precision="fast")[1]["diagnostics"]["kernel"] != "ref" or daemon.kernels == "ref"
+    named = start("--isa", daemon.kernels)
+    assert results(named, 22)[1]["diagnostics"]["kernel"] in (daemon.kernels, "avx512")
 
 
 def test_explain_does_not_depend_on_the_workers(start):

@@ -1,6 +1,7 @@
 """Inputs that are described instead of sent: random numbers of a given spread, initial values of weights,
 projections of a seed. And encodings of positions that are added to them."""
 import math
+import zlib
 
 import numpy as np
 import pytest
@@ -35,6 +36,16 @@ def test_spread_of_literals(daemon, literal, centre, factor):
     draw = rng.normal if "normal" in literal.get("random", literal.get("init")) else rng.uniform
     expected = factor * (draw(7, 64 * 32) - centre).reshape(shape)
     close(value(daemon, {"shape": shape, "seed": 7} | literal).tolist(), expected, 2e-7)
+
+
+def test_random_tensors_differ_by_their_place(daemon):
+    """Without a seed, the seed of a tensor is the CRC-32 of its JSON pointer."""
+    body = {name: {"shape": [4, 3], "random": "normal"} for name in ("query", "key", "value")}
+    seeds = {name: zlib.crc32(f"/{name}".encode()) for name in body}
+    seeded = {name: literal | {"seed": seeds[name]} for name, literal in body.items()}
+    assert len(set(seeds.values())) == 3
+    assert ask(daemon, body) == ask(daemon, seeded) == ask(daemon, body)
+    assert ask(daemon, body) != ask(daemon, body | {"key": body["key"] | {"seed": seeds["query"]}})
 
 
 def test_fresh_weights_are_not_saturated(daemon):

@@ -18,6 +18,15 @@ def test_scale_true_is_the_scale_of_the_form(daemon):
     assert ask(daemon, dot | {"scale": True}) == ask(daemon, dot)
 
 
+def test_the_worked_sum_is_exact(daemon):
+    """0.5 * [100, 5] + 0.5 * [1000, 6] = [550, 5.5], of float32 numbers."""
+    answer = ask(daemon, {"query": [[0, 0, 10], [0, 10, 0], [10, 10, 0]],
+                          "key": [[10, 0, 0], [0, 10, 0], [0, 0, 10], [0, 0, 10]],
+                          "value": [[1, 0], [10, 0], [100, 5], [1000, 6]]})
+    assert answer["output"][0] == [550, 5.5] and answer["output"][2][0] == 5.5
+    assert answer["weights"][0][2:] == [0.5, 0.5]
+
+
 # --- every step from scores to weights in one answer ---
 
 def test_a_list_of_stages(daemon):
@@ -102,9 +111,22 @@ def test_a_mask_of_numbers_as_conditions(daemon):
 
 def test_axes_of_length_1_in_front(daemon):
     mask = np.tril(np.ones((2, 2), bool))
-    want = ask(daemon, WORKED | {"attn_mask": mask.tolist()})
-    assert ask(daemon, WORKED | {"attn_mask": mask[None].tolist()}) == want
-    assert ask(daemon, WORKED | {"attn_mask": mask[None, None].tolist()}) == want
+    every = {"return": ["output", "weights", "logsumexp", "scores", "gradients", "gradients.scores"]}
+    grad = np.ones((2, 3)).tolist()
+    want = ask(daemon, WORKED | every | {"attn_mask": mask.tolist(), "grad_output": grad})
+    of_inputs = {name: want["gradients"][name] for name in ("query", "key", "value")}
+    for axes in (1, 2):
+        deep = WORKED | every | {"attn_mask": mask.reshape([1] * axes + [2, 2]).tolist(), "grad_output": grad}
+        answer = ask(daemon, deep)
+        answer["gradients.scores"] = answer["gradients"].pop("scores")
+        assert answer["gradients"] == of_inputs
+        for name in ("output", "weights", "logsumexp", "scores"):
+            assert answer[name] == np.reshape(want[name], [1] * axes + list(np.shape(want[name]))).tolist()
+        assert answer["gradients.scores"] == np.reshape(want["gradients"]["scores"], [1] * axes + [2, 2]).tolist()
+        shapes = ask(daemon, deep | {"dry_run": True})["dry_run"]["shapes"]
+        assert shapes["output"] == [1] * axes + [2, 3] and shapes["gradients/scores"] == [1] * axes + [2, 2]
+        again = ask(daemon, deep | {"grad_output": np.ones([1] * axes + [2, 3]).tolist()})
+        assert again["gradients"]["query"] == of_inputs["query"]
     refused(daemon, WORKED | {"attn_mask": [mask.tolist()] * 2}, "shape_mismatch", "/attn_mask", "more axes")
     batch = qkv(B=2)
     padding = np.arange(5) < np.array([[3], [5]])
