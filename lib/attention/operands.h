@@ -95,7 +95,7 @@ attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_
                               attn_error *err);
 
 /* Fills the results present_key and present_value [B, Hkv, S, width] with the cached rows and the
- * new rows after them. Their memory is allocated already. */
+ * new rows after them. Their memory is allocated already. (operand_results.c) */
 void attn_present(const attn_attention *a, attn_results *out);
 
 #endif

@@ -16,7 +16,10 @@ enum {
     SRV_WANT_HEATMAP = 64,
     SRV_WANT_GRADIENTS = 128,       /* of the inputs */
     SRV_WANT_SCORE_GRADIENTS = 256, /* of the biased scores */
-    SRV_WANT_LIBRARY = 63
+    SRV_WANT_INPUTS = 512,
+    SRV_WANT_WEIGHTED_VALUES = 1024,
+    SRV_WANT_LIBRARY = 63, /* results of the library's run */
+    SRV_WANT_TENSORS = SRV_WANT_LIBRARY | SRV_WANT_INPUTS | SRV_WANT_WEIGHTED_VALUES
 };
 
 /* The decoded body. The decoder writes most fields directly into `in`, the inputs of the library.
@@ -46,14 +49,14 @@ typedef struct srv_result {
     const char *name;
     const attn_tensor *tensor; /* in call->results; has data only after the run */
     const char *part;          /* name of the stage, if `name` is an object of stages; or NULL */
-    unsigned want;             /* the tensor's ATTN_WANT_* bit */
+    unsigned want;             /* the tensor's bit of SRV_WANT_TENSORS */
     int rank;
     size_t dims[ATTN_MAX_RANK];
     double values, bytes;
 } srv_result;
 
 #define SRV_STAGES  5 /* number of attn_stage */
-#define SRV_RESULTS (6 + SRV_STAGES)
+#define SRV_RESULTS (10 + SRV_STAGES)
 
 typedef struct srv_gradients {
     attn_gradients inputs;
@@ -67,7 +70,7 @@ typedef struct srv_attention_call {
                             run; without: &body.in */
     attn_attention_dims dims; /* of `shaped` */
     size_t parameters;        /* number of elements of all parameters */
-    unsigned want;            /* ATTN_WANT_* bits of the tensors in the answer */
+    unsigned want;            /* tensors in the answer: bits of SRV_WANT_TENSORS */
     bool heatmap;             /* the answer has heatmaps */
     bool weights_omitted;     /* `return` was not sent, and the weights are too large to answer */
     bool backward;            /* a backward pass is needed */
@@ -78,6 +81,8 @@ typedef struct srv_attention_call {
     bool bias_axis;           /* one_query: attn_bias was sent without it, too */
     int extra_axes;           /* of length 1, which a mask of higher rank gives the results */
     attn_tensor scores[SRV_STAGES]; /* of the wanted stages */
+    attn_tensor query, key, value;  /* the operands, for SRV_WANT_INPUTS */
+    attn_tensor weighted_values;
     srv_gradients *gradients;       /* NULL before the computation */
     attn_heatmap_options heat;
     const double *value_norms; /* of heatmap.of and of the analysis; NULL: not wanted */
@@ -117,7 +122,7 @@ bool srv_attention_norms(const srv_attention_call *call);
 const attn_tensor *srv_attention_w_o(const srv_attention_call *call);
 /* Returns the first wanted stage, which the run itself computes. */
 attn_stage srv_attention_stage(const srv_attention_call *call);
-/* Describes the tensors that `want` (ATTN_WANT_* bits) selects, in the order of the answer. Returns
+/* Describes the tensors that `want` (bits of SRV_WANT_TENSORS) selects, in the order of the answer. Returns
  * their number. */
 size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                              srv_result rows[SRV_RESULTS]);

@@ -110,6 +110,35 @@ static int weights_shape(const srv_attention_call *call, size_t dims[ATTN_MAX_RA
     return d->weights_rank - 1;
 }
 
+/* Adds the operands, and their products with the weights. */
+static void add_operands(list *l, const srv_attention_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    const int last = d->weights_rank - 1, drop = call->one_query;
+    size_t dims[ATTN_MAX_RANK];
+    memcpy(dims, d->weights, sizeof dims);
+    dims[last] = d->E;
+    if (drop)
+        drop_dim(dims, last + 1, 2);
+    add_result(l, "query", SRV_WANT_INPUTS, &call->query, d->result, last + 1 - drop, dims);
+    memcpy(dims, d->weights, sizeof dims);
+    if (d->has_heads)
+        dims[d->batch_rank] = d->Hkv;
+    dims[last - 1] = d->S;
+    dims[last] = d->Ek;
+    add_result(l, "key", SRV_WANT_INPUTS, &call->key, d->result, last + 1, dims);
+    dims[last] = d->Ev;
+    if (!call->valueless)
+        add_result(l, "value", SRV_WANT_INPUTS, &call->value, d->result, last + 1, dims);
+    if (last + 1 == ATTN_MAX_RANK)
+        return;
+    memcpy(dims, d->weights, sizeof dims);
+    dims[last + 1] = d->Ev;
+    if (drop)
+        drop_dim(dims, last + 2, 3);
+    add_result(l, "weighted_values", SRV_WANT_WEIGHTED_VALUES, &call->weighted_values, d->result,
+               last + 2 - drop, dims);
+}
+
 size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                              srv_result rows[SRV_RESULTS]) {
     const attn_attention_dims *d = &call->dims;
@@ -135,6 +164,7 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
         rows[i].rank = add_dims(rows[i].dims, rows[i].rank, call->extra_axes);
     if (want & ATTN_WANT_PRESENT)
         add_present(&l, call);
+    add_operands(&l, call);
     return l.count;
 }
 
@@ -296,17 +326,18 @@ static bool add_stages(const srv_attention_call *call, size_t runs, size_t slots
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
                          srv_attention_bill *out) {
     const attn_attention_dims *d = &call->dims;
-    unsigned computed = want | (srv_attention_computes(call) & ~call->want);
+    unsigned computed = (want & SRV_WANT_LIBRARY) | (srv_attention_computes(call) & ~call->want);
     srv_result rows[SRV_RESULTS];
     attn_cost cost;
     attn_error err = {0};
-    double tensors = 0, means = 0;
+    double tensors = 0, of_run = 0, means = 0;
     if (attn_attention_cost(d, computed, slots, &cost, &err))
         return fail(call, &err);
     size_t n = srv_attention_results(call, want, rows);
     size_t stages = 0;
     for (size_t i = 0; i < n; i++) {
         tensors += rows[i].bytes;
+        of_run += rows[i].want & SRV_WANT_LIBRARY ? rows[i].bytes : 0;
         stages += rows[i].want == ATTN_WANT_SCORES;
         if (call->body.average_attn_weights && d->has_heads &&
             (rows[i].want & (ATTN_WANT_WEIGHTS | ATTN_WANT_WEIGHTS_DROPPED)))
@@ -315,10 +346,12 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
     if (stages > 1 && !add_stages(call, stages - 1, slots, &cost, &err))
         return fail(call, &err);
     srv_attention_bill bill = {.cells = cost.cells, .operations = cost.operations};
+    if (want & SRV_WANT_WEIGHTED_VALUES)
+        bill.operations += cost.cells * (double)d->Ev;
     bill.result_bytes = (size_t)tensors;
     /* The other results of the library count as scratch: statistics of the rows, padding for
      * alignment, results that only `verify` needs, and weights of which the mean is answered. */
-    double rest = (double)cost.result_bytes - tensors + means;
+    double rest = (double)cost.result_bytes - of_run + means;
     if (!attn_size_add(cost.work_bytes, rest > 0 ? (size_t)rest : 0, &bill.work_bytes)) {
         srv_problem(call->req, SRV_TOO_LARGE, NULL, "its size is beyond what can be counted");
         return false;

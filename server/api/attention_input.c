@@ -23,8 +23,8 @@ static const char *const fill_modes[] = {"add", "replace", NULL};
 static const char *const layouts[] = {"BHLE", "BLHE", "BLD", NULL};
 static const char *const precisions[] = {"fp32", "fast", "bf16", NULL};
 static const char *const item_names[] = {
-    "output",          "weights", "logsumexp", "scores",           "present",
-    "weights_dropped", "heatmap", "gradients", "gradients.scores", NULL};
+    "output",  "weights",   "logsumexp",        "scores", "present",         "weights_dropped",
+    "heatmap", "gradients", "gradients.scores", "inputs", "weighted_values", NULL};
 
 static const srv_field fill_fields[] = {
     {.name = "value",
@@ -133,7 +133,8 @@ const srv_field srv_attention_fields[] = {
      .kind = SRV_FLAGS,
      .offset = AT(items),
      .choices = item_names,
-     .doc = "The parts of the answer. Default: output (with key, only if value was sent), and "
+     .doc = "The parts of the answer. inputs are query, key and value after projections, encodings "
+            "and rotation; weighted_values is weight times value of each key. Default: output (with key, only if value was sent), and "
             "weights if they hold at most 65,536 values."},
     {.name = "score_stage",
      .kind = SRV_FLAGS,
@@ -196,18 +197,23 @@ static bool lacks_value(const srv_scope *scope) {
 /* Refuses what a request without values cannot have. */
 static bool check_valueless(const srv_scope *scope, unsigned items) {
     static const char *const fields[] = {"grad_output", "past_key", "verify"};
-    static const unsigned needing[] = {ATTN_WANT_OUTPUT, ATTN_WANT_PRESENT};
+    static const struct {
+        unsigned bit;
+        const char *name;
+    } needing[] = {{ATTN_WANT_OUTPUT, "output"},
+                   {ATTN_WANT_PRESENT, "present"},
+                   {SRV_WANT_WEIGHTED_VALUES, "weighted_values"}};
     if (!lacks_value(scope))
         return true;
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!srv_needs(scope, fields[i], "value", "without value only weights are computed"))
             return false;
     for (size_t i = 0; i < sizeof needing / sizeof *needing; i++)
-        if (items & needing[i])
+        if (items & needing[i].bit)
             return srv_refuse(scope, SRV_VALUE, "return",
                               "\"%s\" needs value, which is not in this request; weights, "
-                              "logsumexp, scores and heatmap need only query and key",
-                              needing[i] == ATTN_WANT_OUTPUT ? "output" : "present");
+                              "logsumexp, scores, inputs and heatmap need only query and key",
+                              needing[i].name);
     return true;
 }
 
@@ -287,7 +293,7 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
         for (int stage = 0; stage < SRV_STAGES; stage++)
             if (body->score_stages >> stage & 1)
                 call->stages[call->stage_count++] = srv_stage_names[stage];
-    call->want = items & SRV_WANT_LIBRARY;
+    call->want = items & SRV_WANT_TENSORS;
     call->heatmap = (items & SRV_WANT_HEATMAP) != 0;
     call->gradient_items = items & (SRV_WANT_GRADIENTS | SRV_WANT_SCORE_GRADIENTS);
     call->backward = call->gradient_items != 0;
@@ -460,7 +466,11 @@ static bool read_shapes(srv_attention_call *call) {
 unsigned srv_attention_computes(const srv_attention_call *call) {
     const bool reads_cells = call->heatmap || call->analyses || call->body.store ||
                              (call->backward && call->body.projections.num_heads);
-    return call->want | (call->body.verify || call->backward ? ATTN_WANT_OUTPUT : 0u) |
+    const unsigned weighting =
+        call->body.in.dropout_p > 0 ? ATTN_WANT_WEIGHTS_DROPPED : ATTN_WANT_WEIGHTS;
+    return (call->want & SRV_WANT_LIBRARY) |
+           (call->body.verify || call->backward ? ATTN_WANT_OUTPUT : 0u) |
+           (call->want & SRV_WANT_WEIGHTED_VALUES ? weighting : 0u) |
            (reads_cells ? (unsigned)ATTN_WANT_CELLS : 0u);
 }
 
@@ -529,6 +539,10 @@ bool srv_attention_prepare(srv_attention_call *call) {
             &scope, SRV_VALUE, "score_stage",
             "a picture shows stages of the scores or the heatmap's \"value_norm\", not "
             "both");
+    if ((call->want & SRV_WANT_WEIGHTED_VALUES) && call->dims.relative_values)
+        return srv_refuse(&scope, SRV_VALUE, "position/value_table",
+                          "\"weighted_values\" are not defined with value_table: the values "
+                          "depend on the query, too");
     if (srv_attention_norms(call) && call->dims.relative_values)
         return srv_refuse(
             &scope, SRV_VALUE, "position/value_table",

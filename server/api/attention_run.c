@@ -253,6 +253,21 @@ static attn_status run_stages(srv_attention_call *call, attn_error *err) {
     return status;
 }
 
+/* Makes the results that the run itself does not compute from its operands. */
+static attn_status read_operands(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    const attn_tensor *weights =
+        call->body.in.dropout_p > 0 ? &call->results.weights_dropped : &call->results.weights;
+    attn_status status = ATTN_OK;
+    if (call->want & SRV_WANT_INPUTS)
+        status = attn_attention_operands(call->op, req->arena, &call->query, &call->key,
+                                         &call->value, err);
+    if (!status && (call->want & SRV_WANT_WEIGHTED_VALUES))
+        status = attn_attention_weighted_values(call->op, weights, &req->control, req->arena,
+                                                &call->weighted_values, err);
+    return status;
+}
+
 static attn_status run(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     attn_pool *pool = srv_request_pool(req);
@@ -281,6 +296,8 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
                                          req->arena, &call->results.output, err);
     if (!status && call->backward && projects)
         status = srv_gradients_run(call, &heads, err);
+    if (!status)
+        status = read_operands(call, err);
     return status || call->body.labels.count == 0 ? status : warn_of_padding(call, err);
 }
 
@@ -310,6 +327,10 @@ static attn_status shape_results(srv_attention_call *call, attn_error *err) {
     for (size_t i = 0; i < SRV_STAGES; i++)
         shape_result(call, &call->scores[i], 2);
     shape_result(call, &r->logsumexp, 1);
+    if (call->one_query) {
+        srv_drop_axis(&call->query, 2);
+        srv_drop_axis(&call->weighted_values, 3);
+    }
     if (call->backward)
         srv_gradients_reshape(call);
     return ATTN_OK;

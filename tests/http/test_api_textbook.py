@@ -1,9 +1,12 @@
 """What textbooks on attention compute, asked for as they write it."""
+import base64
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
 from api_client import array, ask, close, normal, qkv, refused
+
+from oracle import rng
 
 WORKED = {"query": [[1, 0, 0], [0, 1, 0]], "key": [[1, 2, 3], [4, 5, 6]], "value": [[0, 1, 0], [1, 0, 1]]}
 STAGES = ["raw", "scaled", "softcapped", "biased", "probs"]
@@ -25,6 +28,80 @@ def test_the_worked_sum_is_exact(daemon):
                           "value": [[1, 0], [10, 0], [100, 5], [1000, 6]]})
     assert answer["output"][0] == [550, 5.5] and answer["output"][2][0] == 5.5
     assert answer["weights"][0][2:] == [0.5, 0.5]
+
+
+# --- what the scores are made of, and the terms of the output ---
+
+@pytest.mark.parametrize("fields", [
+    {}, {"is_causal": True, "position": {"kind": "rotary", "layout": "halves"}}, {"position": "sinusoidal"},
+    {"past_key": normal(2, 2, 3, 4, seed=7), "past_value": normal(2, 2, 3, 6, seed=8)},
+    {"layout": "BLHE"}, {"precision": "bf16"}], ids=str)
+def test_inputs_are_answered(daemon, fields):
+    """The scores are products of the answered query and key, and the output sums the answered values."""
+    body = qkv(B=2, H=4, Hkv=2, Ev=6) | fields
+    if fields.get("layout"):
+        body |= {name: np.swapaxes(body[name], 1, 2).tolist() for name in ("query", "key", "value")}
+    if "position" in fields:
+        body = qkv(B=2, H=4, Hkv=2, L=5) | fields
+    if fields.get("position") == "sinusoidal":
+        body |= {"value": body["key"]}
+    answer = ask(daemon, body | {"return": ["inputs", "scores", "weights", "output"], "score_stage": "raw"})
+    q, k, v, weights = (array(answer[name]) for name in ("query", "key", "value", "weights"))
+    assert q.shape == (2, 4, len(weights[0][0]), 4) and k.shape[:2] == v.shape[:2] == (2, 2)
+    rough = 5e-2 if "precision" in fields else 2e-6  # the products of bf16 round their factors
+    raw = q @ np.repeat(k, 2, 1).swapaxes(-1, -2)
+    visible = array(answer["scores"]) > -np.inf if fields.get("is_causal") else np.ones(raw.shape, bool)
+    close(np.where(visible, raw, 0), np.where(visible, array(answer["scores"]), 0), rough)
+    output = weights @ np.repeat(v, 2, 1)
+    close(array(answer["output"]), output if not fields.get("layout") else output.swapaxes(1, 2), rough)
+    if not fields:
+        for name, tensor in (("query", q), ("key", k), ("value", v)):
+            assert np.array_equal(tensor.astype(np.float32), np.array(body[name], np.float32))
+
+
+def test_inputs_of_projections_and_of_random_numbers(daemon):
+    x, w = normal(3, 4), normal(4, 4, seed=5)
+    answer = ask(daemon, {"query": x, "projections": {"num_heads": 2, "w_q": w}, "return": "inputs"})
+    close(array(answer["query"]), (array(x) @ array(w).T).reshape(3, 2, 2).swapaxes(0, 1))
+    close(array(answer["key"]), array(x).reshape(3, 2, 2).swapaxes(0, 1))
+    drawn = ask(daemon, {"query": {"shape": [2, 3], "random": "normal", "seed": 4}, "return": ["inputs"]})
+    assert list(drawn) == ["query", "key", "value"] and drawn["key"] == drawn["query"] == drawn["value"]
+    close(drawn["query"], rng.normal(4, 6).reshape(2, 3))
+    keys = {"query": x, "key": x, "return": ["inputs", "weights"]}
+    assert list(ask(daemon, keys)) == ["weights", "query", "key"]
+
+
+@pytest.mark.parametrize("fields", [{}, {"is_causal": True}, {"dropout_p": 0.5, "seed": 3}])
+def test_weighted_values_are_the_terms_of_the_output(daemon, fields):
+    worked = ask(daemon, {"query": [[0, 0, 10]], "key": [[10, 0, 0], [0, 10, 0], [0, 0, 10], [0, 0, 10]],
+                          "value": [[1, 0], [10, 0], [100, 5], [1000, 6]], "return": "weighted_values"})
+    assert worked["weighted_values"][0][2:] == [[50, 2.5], [500, 3]]
+    body = qkv(B=2, H=4, Hkv=2, Ev=6) | fields
+    names = ["output", "weights", "weighted_values"] + ["weights_dropped"] * ("seed" in fields)
+    answer = ask(daemon, body | {"return": names})
+    weights = array(answer["weights_dropped" if "seed" in fields else "weights"])
+    close(array(answer["weighted_values"]), weights[..., None] * np.repeat(array(body["value"]), 2, 1)[:, :, None])
+    close(array(answer["weighted_values"]).sum(-2), answer["output"])
+    shapes = ask(daemon, body | {"return": ["inputs", "weighted_values"], "dry_run": True})["dry_run"]
+    assert shapes["shapes"]["weighted_values"] == [2, 4, 3, 5, 6] and shapes["shapes"]["key"] == [2, 2, 5, 4]
+    assert shapes["bytes"]["result"] == 4 * (2 * 4 * 3 * 5 * 6 + 2 * 4 * 3 * 4 + 2 * 2 * 5 * (4 + 6))
+
+
+def test_weighted_values_of_other_shapes(daemon):
+    state = {"query": normal(2, 4), "key": normal(2, 5, 4, seed=1), "value": normal(2, 5, 3, seed=2), "score": "dot"}
+    answer = ask(daemon, state | {"return": ["inputs", "weighted_values", "output"]})
+    assert array(answer["weighted_values"]).shape == (2, 5, 3)
+    close(answer["query"], state["query"], 1e-7)
+    close(array(answer["weighted_values"]).sum(-2), answer["output"])
+    hidden = np.array(normal(2, 5, 3, seed=2), np.float32)
+    hidden[:, 4] = np.nan
+    sent = {"shape": [2, 5, 3], "base64": base64.b64encode(hidden.tobytes()).decode()}
+    masked = ask(daemon, state | {"value": sent, "key_lengths": [4, 4], "return": "weighted_values"})
+    assert array(masked["weighted_values"])[:, 4].tolist() == [[0, 0, 0]] * 2
+    refused(daemon, {"query": [[1]], "key": [[1]], "return": "weighted_values"}, "invalid_value", "/return", "value")
+    tables = {"kind": "shaw", "key_table": [[1], [1], [1]], "value_table": [[1], [1], [1]]}
+    refused(daemon, {"query": [[1], [2]], "position": tables, "return": "weighted_values"}, "invalid_value",
+            "/position/value_table", "depend on the query")
 
 
 # --- every step from scores to weights in one answer ---

@@ -224,6 +224,22 @@ attn_status attn_attention_mean_heads(const attn_attention_dims *dims, const att
                                       const attn_control *control, attn_arena *arena,
                                       attn_tensor *out, attn_error *err);
 
+/* Copies the operands of a run into dense tensors in the arena: *query [batch.., Hq, L, E], *key
+ * [batch.., Hkv, S, Ek] and *value [batch.., Hkv, S, Ev], without the axis of heads if the weights
+ * have none. They hold the encodings that were added, rotations and the cache, in front of the new
+ * rows; the maps of a score form are not applied. Errors: ATTN_ENOMEM. */
+attn_status attn_attention_operands(const attn_attention *a, attn_arena *arena, attn_tensor *query,
+                                    attn_tensor *key, attn_tensor *value, attn_error *err);
+
+/* Computes the terms whose sum over the keys is the output: weight times value, [batch.., Hq, L, S,
+ * Ev], in the arena. `weights` are those of a run of `a`, or its weights after dropout. A weight of
+ * 0 gives zeros, whatever its value is. Errors: ATTN_EARG at "position/value_table" (with that
+ * table the values depend on the query), ATTN_ESHAPE (rank ATTN_MAX_RANK), ATTN_ENOMEM,
+ * ATTN_ECANCELED, ATTN_EDEADLINE. */
+attn_status attn_attention_weighted_values(const attn_attention *a, const attn_tensor *weights,
+                                           const attn_control *control, attn_arena *arena,
+                                           attn_tensor *out, attn_error *err);
+
 /* A rectangle of the [L, S] matrix of one head: rows row … row + rows - 1 and columns (keys) col …
  * col + cols - 1. */
 typedef struct attn_range {

@@ -1,0 +1,122 @@
+/* Results that are made of the operands: the cache with the new rows, the operands themselves, and
+ * the values times their weights. */
+#include <string.h>
+
+#include "attention/operands.h"
+
+typedef const void *(*rows_reader)(const attn_attention *, size_t, size_t, size_t, size_t, size_t,
+                                   void *, size_t *);
+
+/* Fills a dense tensor [batch.., heads, n, width], whose memory is allocated, with the n rows of
+ * all heads, which `read` returns one by one. */
+static void join(const attn_attention *a, rows_reader read, const attn_tensor *t, size_t heads,
+                 size_t n) {
+    const size_t width = t->dims[t->rank - 1], elem = attn_dtype_size(t->dtype);
+    char *to = t->data;
+    size_t ld;
+    for (size_t b = 0; b < a->dims.B; b++)
+        for (size_t h = 0; h < heads; h++)
+            for (size_t j = 0; j < n; j++, to += width * elem) {
+                const void *row = read(a, b, h, j, 1, elem, to, &ld);
+                if (row != to)
+                    memcpy(to, row, width * elem);
+            }
+}
+
+/* Returns the tensor [batch.., heads, n, width] of these elements; without the axis of heads if
+ * `has_heads` is false. */
+static attn_tensor shaped(const attn_attention_dims *d, void *data, bool has_heads, size_t heads,
+                          size_t n, size_t width) {
+    size_t dims[ATTN_MAX_RANK];
+    int rank = d->batch_rank;
+    memcpy(dims, d->batch, sizeof dims);
+    if (has_heads)
+        dims[rank++] = heads;
+    dims[rank++] = n;
+    dims[rank++] = width;
+    return attn_tensor_dense(data, d->result, rank, dims);
+}
+
+/* Returns keys in the form in which a cache holds them: rotated if positions are rotary, but not
+ * mapped by a score form. */
+static const void *cache_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0,
+                                  size_t n, size_t elem, void *scratch, size_t *ld) {
+    if (a->in.position.kind == ATTN_POSITION_ROTARY)
+        return attn_key_rows(a, b, hkv, j0, n, elem, scratch, ld);
+    return attn_view_rows(&a->past_key, a->dims.past, &a->key, b, hkv, j0, n, a->dims.Ek, elem,
+                          scratch, ld);
+}
+
+/* Returns queries in the form of cache_key_rows. */
+static const void *plain_query_rows(const attn_attention *a, size_t b, size_t h, size_t i0,
+                                    size_t n, size_t elem, void *scratch, size_t *ld) {
+    if (a->in.position.kind == ATTN_POSITION_ROTARY)
+        return attn_query_rows(a, b, h, i0, n, elem, scratch, ld);
+    return attn_view_rows(NULL, 0, &a->query, b, h, i0, n, a->dims.E, elem, scratch, ld);
+}
+
+void attn_present(const attn_attention *a, attn_results *out) {
+    const attn_attention_dims *d = &a->dims;
+    const bool heads =
+        a->in.past_key.rank ? a->in.past_key.rank == d->batch_rank + 3 : d->has_heads;
+    out->present_key = shaped(d, out->present_key.data, heads, d->Hkv, d->S, d->Ek);
+    out->present_value = shaped(d, out->present_value.data, heads, d->Hkv, d->S, d->Ev);
+    join(a, cache_key_rows, &out->present_key, d->Hkv, d->S);
+    join(a, attn_value_rows, &out->present_value, d->Hkv, d->S);
+}
+
+attn_status attn_attention_operands(const attn_attention *a, attn_arena *arena, attn_tensor *query,
+                                    attn_tensor *key, attn_tensor *value, attn_error *err) {
+    const attn_attention_dims *d = &a->dims;
+    const size_t elem = attn_dtype_size(d->result);
+    void *q = attn_arena_take(arena, d->B * d->Hq * d->L * d->E * elem);
+    void *k = attn_arena_take(arena, d->B * d->Hkv * d->S * d->Ek * elem);
+    void *v = attn_arena_take(arena, d->B * d->Hkv * d->S * d->Ev * elem);
+    if (!q || !k || !v)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operands");
+    *query = shaped(d, q, d->has_heads, d->Hq, d->L, d->E);
+    *key = shaped(d, k, d->has_heads, d->Hkv, d->S, d->Ek);
+    *value = shaped(d, v, d->has_heads, d->Hkv, d->S, d->Ev);
+    join(a, plain_query_rows, query, d->Hq, d->L);
+    join(a, cache_key_rows, key, d->Hkv, d->S);
+    join(a, attn_value_rows, value, d->Hkv, d->S);
+    return ATTN_OK;
+}
+
+attn_status attn_attention_weighted_values(const attn_attention *a, const attn_tensor *weights,
+                                           const attn_control *control, attn_arena *arena,
+                                           attn_tensor *out, attn_error *err) {
+    const attn_attention_dims *d = &a->dims;
+    const size_t elem = attn_dtype_size(d->result), rows = d->B * d->Hq * d->L;
+    size_t dims[ATTN_MAX_RANK], count, ld;
+    memcpy(dims, d->weights, sizeof dims);
+    if (d->relative_values)
+        return attn_fail(err, ATTN_EARG, "position/value_table",
+                         "the values depend on the query, too");
+    if (d->weights_rank == ATTN_MAX_RANK)
+        return attn_fail(err, ATTN_ESHAPE, "query", "no axis is left for the values");
+    dims[d->weights_rank] = d->Ev;
+    *out = attn_tensor_dense(NULL, d->result, d->weights_rank + 1, dims);
+    if (attn_tensor_count(out, &count) && attn_size_mul(count, elem, &count))
+        out->data = attn_arena_take(arena, count);
+    double *weight = attn_arena_take(arena, (d->S + 2 * d->Ev) * sizeof *weight);
+    if (!out->data || !weight)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the weighted values");
+    double *value = weight + d->S, *product = value + d->Ev;
+    for (size_t row = 0; row < rows; row++) {
+        const size_t b = row / (d->Hq * d->L), hkv = row / d->L % d->Hq / attn_group(d);
+        attn_widen_f64(weight, (const char *)weights->data + row * d->S * elem, d->result, 1, d->S);
+        for (size_t j = 0; j < d->S; j++) {
+            memset(product, 0, d->Ev * sizeof *product);
+            const double *v = weight[j] == 0
+                                  ? product
+                                  : attn_value_rows(a, b, hkv, j, 1, sizeof *value, value, &ld);
+            for (size_t e = 0; e < d->Ev; e++)
+                product[e] = weight[j] * v[e];
+            attn_dense_store(out, (row * d->S + j) * d->Ev, product, d->Ev);
+        }
+        if (attn_control_check(control, err))
+            return err->code;
+    }
+    return ATTN_OK;
+}
