@@ -147,20 +147,24 @@ size_t attn_model_sites(const attn_model *model, attn_site sites[ATTN_MODEL_SITE
     return all_sites(model, NULL, sites);
 }
 
-attn_status attn_model_forward(const attn_model *model, const attn_batch *batch, bool want_weights,
+attn_status attn_model_forward(const attn_model *model, const attn_batch *batch, unsigned keep,
                                attn_arena *arena, attn_pool *pool, const attn_control *control,
                                attn_model_outputs *out, attn_error *err) {
-    model_walk w = {.model = model, .pass = {.arena = arena, .pool = pool, .control = control}};
+    model_walk w = {.model = model,
+                    .pass = {.arena = arena, .pool = pool, .control = control},
+                    .keep_states = (keep & ATTN_KEEP_STATES) != 0};
     attn_status status = check_batch(model, batch, err);
-    if (status || (status = walk_forward(&w, batch, want_weights, err)))
+    if (status || (status = walk_forward(&w, batch, (keep & ATTN_KEEP_WEIGHTS) != 0, err)))
         return status;
     const size_t dims[3] = {batch->B, batch->T, model->config.target_vocabulary};
     *out = (attn_model_outputs){
         .logits = attn_tensor_dense(w.logits, ATTN_F32, 3, dims),
         .encoder = attn_tensor_dense((void *)(uintptr_t)w.encoder.out, ATTN_F32, 3,
                                      (size_t[3]){batch->B, batch->S, model->config.width})};
-    if (want_weights)
+    if (keep & ATTN_KEEP_WEIGHTS)
         out->site_count = all_sites(model, &w, out->sites);
+    if (keep & ATTN_KEEP_STATES)
+        out->state_count = attn_models_list_states(model, &w, out->states);
     return ATTN_OK;
 }
 

@@ -91,6 +91,8 @@ attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_p
         cost.bytes +=
             3 * sizeof(float) * D * p->rows * layers * (p->S + (is_transformer(model) ? p->T : 0)) +
             STEP_ROW_BYTES * p->rows * p->T;
+    if (p->keeps_states) /* embeddings without positions; a pass holds all other states anyway */
+        cost.bytes += sizeof(float) * D * (p->B * p->S + p->rows * p->T);
     if (p->hides) /* which tokens are visible: copied for each beam, and compiled for each layer */
         cost.bytes += p->rows * p->S * (2 + layers) + p->B * p->S * layers;
     if (p->alternatives > 0)

@@ -103,6 +103,8 @@ typedef struct model_half {
     const int64_t *lengths;
     const uint8_t *keep; /* [B, T] for the encoder: 0 hides a token from attention; NULL: none */
     float *embedded;     /* [B, T, D] input of the first block */
+    /* [B, T, D] embeddings before a table of positions is added; NULL: not kept, or no table */
+    const float *unplaced;
     const float *out;    /* [B, T, D] output of the last block */
     uint64_t seed;       /* seed of the dropout after embedding */
     model_trace *traces; /* [stack->count] */
@@ -125,7 +127,8 @@ typedef struct model_walk {
     const attn_model *model;
     attn_pass pass;
     model_half encoder, decoder;
-    float *logits; /* [B, T, V] */
+    bool keep_states; /* keep states that no later step of a pass reads */
+    float *logits;    /* [B, T, V] */
 } model_walk;
 
 /* The rows of a search. Row r is a hypothesis for source r / beams. */
@@ -151,6 +154,9 @@ struct model_operation {
                    const size_t *parents, size_t steps, model_cache *cache);
     attn_site_kind site; /* valid if has_site: encoder, decoder or cross attention */
     bool has_site;       /* the operation is an attention */
+    /* The state after the operation, without the layer norm of its wrap, and the state after that
+     * norm. */
+    attn_state_step step, norm_step;
 };
 
 /* An LSTM; self-attention of an encoder; causal self-attention; attention to the encoder's outputs;
@@ -165,6 +171,11 @@ void attn_models_declare_transformer(attn_model *model);
 /* Returns an attention layer of the configured kind, width and pattern, not yet declared. `across`:
  * it attends to the encoder's outputs. */
 attn_attend attn_models_attend(const attn_model_config *config, bool across);
+/* Returns the table [max_length, D] that is added to embeddings. NULL: there is none. */
+const float *attn_models_position_table(const attn_model *model);
+/* Lists the states of a model; of those of a walk (not NULL) with values. Returns their number. */
+size_t attn_models_list_states(const attn_model *model, const model_walk *walk,
+                               attn_model_state *states);
 /* Returns the relative positions of self-attention layers. */
 attn_position_kind attn_models_relative(const attn_model_config *config);
 

@@ -73,7 +73,9 @@ static attn_status self_backward(float *dx, const float *dout, model_walk *w, mo
 const model_operation attn_models_self = {.forward = self_forward,
                                           .backward = self_backward,
                                           .has_site = true,
-                                          .site = ATTN_SITE_ENCODER};
+                                          .site = ATTN_SITE_ENCODER,
+                                          .step = ATTN_STATE_SELF_ATTENTION_SUM,
+                                          .norm_step = ATTN_STATE_SELF_ATTENTION_NORM};
 
 /* --- causal self-attention --- */
 
@@ -129,7 +131,9 @@ const model_operation attn_models_causal = {.forward = causal_forward,
                                             .start = causal_start,
                                             .follow = causal_follow,
                                             .has_site = true,
-                                            .site = ATTN_SITE_DECODER};
+                                            .site = ATTN_SITE_DECODER,
+                                            .step = ATTN_STATE_SELF_ATTENTION_SUM,
+                                            .norm_step = ATTN_STATE_SELF_ATTENTION_NORM};
 
 /* --- cross-attention --- */
 
@@ -189,7 +193,9 @@ const model_operation attn_models_cross = {.forward = cross_forward,
                                            .backward = cross_backward,
                                            .start = cross_start,
                                            .has_site = true,
-                                           .site = ATTN_SITE_CROSS};
+                                           .site = ATTN_SITE_CROSS,
+                                           .step = ATTN_STATE_CROSS_ATTENTION_SUM,
+                                           .norm_step = ATTN_STATE_CROSS_ATTENTION_NORM};
 
 _Static_assert((int)ATTN_MODEL_LAYERS <= (int)ATTN_LSTM_LAYERS,
                "an LSTM holds all layers of a model");
@@ -248,8 +254,11 @@ static void lstm_follow(const model_walk *w, const model_block *block, const mod
     (void)w, (void)steps;
 }
 
-const model_operation attn_models_lstm = {
-    .forward = lstm_forward, .backward = lstm_backward, .start = lstm_start, .follow = lstm_follow};
+const model_operation attn_models_lstm = {.forward = lstm_forward,
+                                          .backward = lstm_backward,
+                                          .start = lstm_start,
+                                          .follow = lstm_follow,
+                                          .step = ATTN_STATE_LSTM};
 
 /* --- feed-forward --- */
 
@@ -287,7 +296,10 @@ static attn_status feed_backward(float *dx, const float *dout, model_walk *w, mo
     return ATTN_OK;
 }
 
-const model_operation attn_models_feed = {.forward = feed_forward, .backward = feed_backward};
+const model_operation attn_models_feed = {.forward = feed_forward,
+                                          .backward = feed_backward,
+                                          .step = ATTN_STATE_FEED_FORWARD_SUM,
+                                          .norm_step = ATTN_STATE_FEED_FORWARD_NORM};
 
 /* --- layer norm --- */
 
@@ -305,4 +317,5 @@ static attn_status norm_backward(float *dx, const float *dout, model_walk *w, mo
     return ATTN_OK;
 }
 
-const model_operation attn_models_norm = {.forward = norm_forward, .backward = norm_backward};
+const model_operation attn_models_norm = {
+    .forward = norm_forward, .backward = norm_backward, .step = ATTN_STATE_NORM};

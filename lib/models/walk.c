@@ -119,19 +119,27 @@ static attn_status attn_models_stack_back(model_walk *w, model_half *half, float
     return ATTN_OK;
 }
 
+const float *attn_models_position_table(const attn_model *model) {
+    return model->sinusoids ? model->sinusoids : model->positions.weight.value;
+}
+
 /* Computes half->embedded = dropout(embedding(ids) + positions). */
 static attn_status embed(model_walk *w, model_half *half, attn_error *err) {
     const attn_model *m = w->model;
     const size_t D = m->config.width, n = half->B * half->T;
+    const float *table = attn_models_position_table(m);
+    float *unplaced = NULL;
     half->seed = attn_dropout_seed(&w->pass);
     if (!(half->embedded = attn_layers_take(&w->pass, n, D, err)))
         return ATTN_ENOMEM;
+    if (w->keep_states && table && !(unplaced = attn_layers_take(&w->pass, n, D, err)))
+        return ATTN_ENOMEM;
     attn_embedding_forward(half->embedded, half->ids, n, &half->stack->embedding);
-    if (m->sinusoids)
-        attn_positions_add(half->embedded, half->B, half->T, D, m->sinusoids, half->first);
-    else if (m->positions.weight.value)
-        attn_positions_add(half->embedded, half->B, half->T, D, m->positions.weight.value,
-                           half->first);
+    if (unplaced)
+        memcpy(unplaced, half->embedded, n * D * sizeof *unplaced);
+    half->unplaced = unplaced;
+    if (table)
+        attn_positions_add(half->embedded, half->B, half->T, D, table, half->first);
     if (w->pass.training)
         attn_dropout(half->embedded, n * D, m->config.dropout, half->seed);
     return ATTN_OK;

@@ -9,7 +9,8 @@
 #include "api/models_sites.h"
 #include "request/shared.h"
 
-static const char *const returns[] = {"weights", "heatmap", "logits", "encoder_output", NULL};
+static const char *const returns[] = {"weights",        "heatmap", "logits",
+                                      "encoder_output", "states",  NULL};
 
 const srv_field srv_models_attention_fields[] = {
     SRV_SIDE_ROWS(srv_sites_body, source, "", "token_ids", "The source"),
@@ -28,7 +29,10 @@ const srv_field srv_models_attention_fields[] = {
      .kind = SRV_INTS,
      .offset = offsetof(srv_sites_body, layers),
      .max = 64,
-     .doc = "Attention layers, numbered from 0; default all. seq2seq has only layer 0."},
+     .doc =
+         "Layers, numbered from 0; default all. seq2seq has attention in layer 0 only; its states "
+         "have the layers of its LSTMs. With layers, states that belong to no layer are left "
+         "out."},
     {.name = "heads",
      .kind = SRV_INTS,
      .offset = offsetof(srv_sites_body, heads),
@@ -39,7 +43,17 @@ const srv_field srv_models_attention_fields[] = {
      .offset = offsetof(srv_sites_body, returns),
      .choices = returns,
      .doc = "The parts of the answer: weights (default if they hold at most 65,536 values), "
-            "heatmap, logits, encoder_output ([B, S, width], what cross attention sees)."},
+            "heatmap, logits, encoder_output ([B, S, width], what cross attention sees), states "
+            "(the hidden vectors between the steps of the pass, [B, L, width] each)."},
+    {.name = "steps",
+     .kind = SRV_FLAGS,
+     .offset = offsetof(srv_sites_body, steps),
+     .choices = srv_model_steps,
+     .doc = "The states by their steps; default all that the model has. embedding is multiplied by "
+            "sqrt(width), positions adds the positional encodings, lstm has the hidden states of a "
+            "layer, a sum ends with the residual connection, a norm is the layer norm of the same "
+            "attention or feed-forward, and norm is the last one of a side. sites choose, too: "
+            "encoder the states of the source, decoder and cross those of the target."},
     {.name = "analysis",
      .kind = SRV_FLAGS,
      .offset = offsetof(srv_sites_body, analysis),
@@ -150,12 +164,14 @@ static bool check_sites(srv_sites_pass *c) {
                               c->pass.model->id, srv_model_site_kinds[k]);
     if ((srv_given(&scope, "heads") && !b->heads.count) ||
         (srv_given(&scope, "layers") && !b->layers.count))
-        return srv_refuse(&scope, SRV_VALUE, b->heads.count ? "layers" : "heads",
+        return srv_refuse(&scope, SRV_VALUE,
+                          srv_given(&scope, "heads") && !b->heads.count ? "heads" : "layers",
                           "expected at least one, found an empty list");
-    if (!check_numbers(c, &scope, "layers", &b->layers, true) ||
+    const bool states = (b->returns & SRV_SITES_STATES) != 0; /* a layer may have no attention */
+    if ((!states && !check_numbers(c, &scope, "layers", &b->layers, true)) ||
         !check_numbers(c, &scope, "heads", &b->heads, false))
         return false;
-    return srv_models_may_draw(&c->pass, c->source.count);
+    return srv_sites_states_check(c, &scope) && srv_models_may_draw(&c->pass, c->source.count);
 }
 
 /* --- limits --- */
@@ -174,16 +190,22 @@ static double result_bytes(const srv_sites_pass *c) {
         numbers += logits;
     if (c->body.returns & SRV_SITES_ENCODER)
         numbers += (double)c->source.count * (double)c->source.longest * (double)m->width;
+    numbers += srv_sites_states_numbers(c);
     return SRV_MODEL_TEXT * numbers + (double)(c->source.count * (c->source.longest + c->T)) * 64 +
            c->analysis_text;
 }
 
 static attn_model_cost cost_of(const srv_sites_pass *c) {
     const double B = (double)c->source.count;
-    attn_model_pass pass = {.B = B, .S = (double)c->source.longest, .rows = B, .T = (double)c->T};
+    attn_model_pass pass = {.B = B,
+                            .S = (double)c->source.longest,
+                            .rows = B,
+                            .T = (double)c->T,
+                            .keeps_states = (c->body.returns & SRV_SITES_STATES) != 0};
     attn_model_cost cost = srv_models_cost(&c->pass, &pass);
     if (!c->target.count) { /* the target must be generated first */
         pass.searches = true;
+        pass.keeps_states = false;
         const attn_model_cost search = srv_models_cost(&c->pass, &pass);
         cost.cells += search.cells;
         cost.operations += search.operations;
@@ -215,6 +237,7 @@ static srv_outcome predict(const srv_sites_pass *c, const attn_model_cost *cost)
     srv_dry_shape(&dry, "logits", 3, (size_t[3]){B, c->T, m->target_vocabulary});
     if (c->body.returns & SRV_SITES_ENCODER)
         srv_dry_shape(&dry, "encoder_output", 3, (size_t[3]){B, c->source.longest, m->width});
+    srv_sites_states_shapes(&dry, c);
     return srv_models_dry(c->pass.req, &dry, cost, result_bytes(c));
 }
 
@@ -256,6 +279,8 @@ static bool compute(srv_sites_pass *c) {
     const int32_t *source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
     if (!source || !srv_models_keep(req, &c->source, &keep))
         return false;
+    const unsigned keeps =
+        ATTN_KEEP_WEIGHTS | (c->body.returns & SRV_SITES_STATES ? (unsigned)ATTN_KEEP_STATES : 0u);
     attn_status status = c->target.count ? ATTN_OK : generate(c, source, lengths, keep, &err);
     c->T = c->target.longest + 1;
     const int32_t *target =
@@ -270,7 +295,7 @@ static bool compute(srv_sites_pass *c) {
                               .source_keep = keep,
                               .target = target};
     if (!status)
-        status = attn_model_forward(c->pass.model->model, &batch, true, req->arena,
+        status = attn_model_forward(c->pass.model->model, &batch, keeps, req->arena,
                                     srv_request_pool(req), &req->control, &c->out, &err);
     if (status)
         srv_problem_error(req, &err);

@@ -1,7 +1,8 @@
 /* The answer of POST /v1/models/{id}/attention: tokens, the weights or heatmaps of each site,
- * logits and outputs of the encoder. */
+ * logits, outputs of the encoder and states. */
 #include "api/models_sites.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/handlers.h"
@@ -97,6 +98,15 @@ static void put_heads(srv_json *j, const srv_sites_pass *c, const attn_site *sit
     srv_json_array_end(j);
 }
 
+void srv_sites_put_tensor(srv_json *j, const char *key, const char *name, const attn_tensor *t) {
+    if (j->parts) {
+        j->failed = j->failed || !srv_parts_add(j->req, j->parts, &name, 0, t);
+        return;
+    }
+    srv_json_key(j, key);
+    srv_json_tensor(j, t);
+}
+
 /* Writes an attention site. false: a problem is set. */
 static bool put_site(srv_json *j, const srv_sites_pass *c, const attn_site *site) {
     srv_json_object(j);
@@ -107,11 +117,13 @@ static bool put_site(srv_json *j, const srv_sites_pass *c, const attn_site *site
     put_heads(j, c, site);
     if ((c->body.returns & SRV_SITES_WEIGHTS) && !omits_weights(c)) {
         const attn_tensor weights = choose_heads(c, &site->weights);
+        char name[32];
+        snprintf(name, sizeof name, "weights.%s.%zu", srv_model_site_kinds[site->kind],
+                 site->layer);
         j->failed = j->failed || !weights.data;
-        srv_json_key(j, "weights");
         if (!j->failed) {
             clear_padding(c, site, &weights);
-            srv_json_tensor(j, &weights);
+            srv_sites_put_tensor(j, "weights", name, &weights);
         }
     }
     if (c->body.returns & SRV_SITES_HEATMAP) {
@@ -166,6 +178,7 @@ static void answer_json(const srv_sites_pass *c) {
         srv_json_key(&j, "encoder_output");
         srv_json_tensor(&j, &c->out.encoder);
     }
+    srv_sites_states_write(&j, c);
     srv_sites_analyses_write(&j, c);
     if (omits_weights(c))
         put_omitted(&j, c);
@@ -176,7 +189,9 @@ static void answer_json(const srv_sites_pass *c) {
 
 static void answer_text(const srv_sites_pass *c) {
     attn_text t = srv_text_begin(c->pass.req);
-    const bool shows = !c->body.analysis || (c->body.returns & ~(unsigned)SRV_SITES_ENCODER);
+    const unsigned tensors = SRV_SITES_LOGITS | SRV_SITES_ENCODER | SRV_SITES_STATES;
+    const bool shows = !c->body.analysis || (c->body.returns & ~tensors);
+    const srv_print print = {(int)c->body.decimals, false};
     for (size_t i = 0; i < c->out.site_count; i++)
         for (size_t b = 0; shows && c->wanted[i] && b < c->source.count; b++) {
             srv_model_heatmaps maps;
@@ -189,9 +204,11 @@ static void answer_text(const srv_sites_pass *c) {
             attn_text_add(&t, "\n");
             srv_heat_text(&t, &maps.maps, &maps.labels, NULL);
         }
+    if (c->body.returns & SRV_SITES_LOGITS)
+        srv_text_tensor(&t, "logits", &c->out.logits, print);
     if (c->body.returns & SRV_SITES_ENCODER)
-        srv_text_tensor(&t, "encoder_output", &c->out.encoder,
-                        (srv_print){(int)c->body.decimals, false});
+        srv_text_tensor(&t, "encoder_output", &c->out.encoder, print);
+    srv_sites_states_text(&t, c);
     srv_sites_analyses_text(&t, c);
     srv_warnings_text(&t, &c->warnings);
     srv_text_end(c->pass.req, &t);

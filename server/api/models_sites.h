@@ -1,5 +1,5 @@
 /* A request to POST /v1/models/{id}/attention. models_attention.c reads and computes it,
- * models_sites.c answers it. models_analysis.c adds what the field `analysis` asks for: an analysis
+ * models_sites.c answers it, models_states.c with the states of the pass. models_analysis.c adds what the field `analysis` asks for: an analysis
  * of all layers and heads for each kind of site and each sequence. */
 #ifndef SRV_MODELS_SITES_H
 #define SRV_MODELS_SITES_H
@@ -13,6 +13,7 @@ enum {
     SRV_SITES_HEATMAP = 2,
     SRV_SITES_LOGITS = 4,
     SRV_SITES_ENCODER = 8,
+    SRV_SITES_STATES = 16,
 };
 
 typedef struct srv_sites_body {
@@ -21,6 +22,7 @@ typedef struct srv_sites_body {
     srv_sight_input sight;
     int offset_unit;
     unsigned sites, returns, analysis; /* analysis: bits SRV_AN_* */
+    unsigned steps;                    /* bits by attn_state_step; 0: all */
     srv_ints layers, heads;
     srv_heat_input heatmap;
     srv_figure_input figure;
@@ -47,6 +49,7 @@ typedef struct srv_sites_pass {
     attn_site sites[ATTN_MODEL_SITES]; /* all attention sites of the model, without their weights */
     bool wanted[ATTN_MODEL_SITES];
     size_t site_count;
+    size_t states[2]; /* how many states of source and target are requested */
     bool unasked; /* `return` was not sent; the answer then has weights unless they are too many */
     srv_warnings warnings;
     attn_model_outputs out;
@@ -65,6 +68,22 @@ const srv_sequence *srv_sites_keys(const srv_sites_pass *c, const attn_site *sit
 double srv_sites_weights(const srv_sites_pass *c);
 /* Replies with the results of the pass. */
 void srv_sites_answer(const srv_sites_pass *c);
+
+/* Writes a tensor under the key, or adds it to the parts of the answer under the name; in lists,
+ * srv_json_tensor would write it as text. */
+void srv_sites_put_tensor(srv_json *j, const char *key, const char *name, const attn_tensor *t);
+
+/* The names of attn_state_step, ended by NULL. */
+extern const char *const srv_model_steps[];
+/* Checks `steps`, and `layers` if states are requested, and counts the requested states. false: a problem is set. */
+bool srv_sites_states_check(srv_sites_pass *c, const srv_scope *scope);
+/* Returns how many numbers the requested states hold. */
+double srv_sites_states_numbers(const srv_sites_pass *c);
+/* Adds the shapes of the requested states, [states, B, L, width] for each side, to a dry run. */
+void srv_sites_states_shapes(srv_dry *dry, const srv_sites_pass *c);
+/* Write the member "states", or print the states. */
+void srv_sites_states_write(srv_json *j, const srv_sites_pass *c);
+void srv_sites_states_text(attn_text *t, const srv_sites_pass *c);
 
 /* Adds the cost of the analyses to that of the pass, and sets *text to an upper bound of the bytes
  * of their text. Checks nothing and costs nothing if no analysis is requested. false: a problem is

@@ -86,7 +86,7 @@ static void test_torch(void **state) {
         attn_model_outputs out;
         attn_cross_entropy_loss loss;
         attn_error err = {0};
-        if (attn_model_forward(model, &batch, true, arena, NULL, NULL, &out, &err))
+        if (attn_model_forward(model, &batch, ATTN_KEEP_WEIGHTS, arena, NULL, NULL, &out, &err))
             fail_msg("%s: %s: %s", name_of(c), err.where, err.text);
         sites_close(c, model, &out);
         if (c->name)
@@ -104,6 +104,75 @@ static void test_torch(void **state) {
         attn_model_free(model);
         attn_arena_free(arena);
     }
+    (void)state;
+}
+
+/* The values of a parameter of the model. */
+static const float *values_of(attn_model *model, const char *name) {
+    const attn_parameters *set = attn_model_parameters(model);
+    const size_t count = attn_parameters_length(set);
+    size_t i = 0;
+    while (i < count && strcmp(attn_parameters_at(set, i)->name, name) != 0)
+        i++;
+    assert_true(i < count);
+    return attn_parameters_value(set, i).data;
+}
+
+/* The logits are the projection of the last state, summed here in double. */
+static void projection_close(attn_model *model, const float *state, const float *logits) {
+    const size_t D = attn_model_configuration(model)->width;
+    const float *w = values_of(model, "output_projection.weight");
+    const float *bias = values_of(model, "output_projection.bias");
+    for (size_t row = 0; row < B * T; row++)
+        for (size_t v = 0; v < TV; v++) {
+            double sum = bias[v];
+            for (size_t d = 0; d < D; d++)
+                sum += (double)state[row * D + d] * w[v * D + d];
+            assert_float_equal(logits[row * TV + v], sum, 1e-5);
+        }
+}
+
+/* The states of a pass are those of the list, the source's before the target's; the last one of
+ * the source is the output of the encoder, and the last one of the target makes the logits. */
+static void test_states(void **state) {
+    for (size_t i = 0; i < CASES; i++) {
+        const attn_batch batch = batch_of();
+        attn_arena *arena = attn_arena_new(LIMIT);
+        attn_model *model = open_model(&cases[i], 0.1);
+        const size_t D = attn_model_configuration(model)->width;
+        attn_model_outputs out;
+        attn_model_state listed[ATTN_MODEL_STATES];
+        const float *last[2] = {NULL, NULL};
+        assert_int_equal(attn_model_forward(model, &batch, 0, arena, NULL, NULL, &out, NULL),
+                         ATTN_OK);
+        assert_int_equal(out.state_count, 0);
+        assert_int_equal(
+            attn_model_forward(model, &batch, ATTN_KEEP_STATES, arena, NULL, NULL, &out, NULL),
+            ATTN_OK);
+        assert_int_equal(out.site_count, 0);
+        assert_int_equal(attn_model_states(model, listed), out.state_count);
+        for (size_t k = 0; k < out.state_count; k++) {
+            const attn_model_state *s = &out.states[k];
+            assert_int_equal(s->side, listed[k].side);
+            assert_int_equal(s->step, listed[k].step);
+            assert_int_equal(s->has_layer, listed[k].has_layer);
+            assert_int_equal(s->layer, listed[k].layer);
+            assert_null(listed[k].values);
+            assert_non_null(s->values);
+            assert_true(s->side == ATTN_SIDE_TARGET || !last[ATTN_SIDE_TARGET]);
+            for (size_t e = 0;
+                 k && s->side == s[-1].side && e < D && s->values[e] == s[-1].values[e]; e++)
+                assert_true(e + 1 < D); /* a step changes its input */
+            last[s->side] = s->values;
+        }
+        assert_memory_equal(last[ATTN_SIDE_SOURCE], out.encoder.data, B * S * D * sizeof(float));
+        projection_close(model, last[ATTN_SIDE_TARGET], out.logits.data);
+        attn_model_free(model);
+        attn_arena_free(arena);
+    }
+    assert_string_equal(attn_state_step_name(ATTN_STATE_CROSS_ATTENTION_SUM),
+                        "cross_attention_sum");
+    assert_null(attn_state_step_name(ATTN_STATE_STEPS));
     (void)state;
 }
 
@@ -242,21 +311,21 @@ static void test_refusals(void **state) {
     const int64_t lengths[B] = {6, 0, 5};
     const int32_t target[T * B] = {[7] = TV};
     batch.source_lengths = lengths;
-    assert_int_equal(attn_model_forward(model, &batch, false, arena, NULL, NULL, &out, &err),
+    assert_int_equal(attn_model_forward(model, &batch, 0, arena, NULL, NULL, &out, &err),
                      ATTN_EVALUE);
     assert_string_equal(err.where, "source_lengths/1");
     batch = batch_of();
     batch.target = target;
-    assert_int_equal(attn_model_forward(model, &batch, false, arena, NULL, NULL, &out, &err),
+    assert_int_equal(attn_model_forward(model, &batch, 0, arena, NULL, NULL, &out, &err),
                      ATTN_EVALUE);
     assert_string_equal(err.where, "target/1/2");
     batch = batch_of();
     batch.S = 21;
-    assert_int_equal(attn_model_forward(model, &batch, false, arena, NULL, NULL, &out, &err),
+    assert_int_equal(attn_model_forward(model, &batch, 0, arena, NULL, NULL, &out, &err),
                      ATTN_ELIMIT);
     attn_arena_set_limit(arena, 1000);
     batch = batch_of();
-    assert_int_equal(attn_model_forward(model, &batch, false, arena, NULL, NULL, &out, &err),
+    assert_int_equal(attn_model_forward(model, &batch, 0, arena, NULL, NULL, &out, &err),
                      ATTN_ENOMEM);
     attn_arena_free(arena);
     attn_model_free(model);
@@ -329,7 +398,7 @@ static const float *logits_of(const attn_model *model, attn_batch batch, const i
     attn_error err = {0};
     batch.source_lengths = lengths;
     batch.source_keep = keep;
-    if (attn_model_forward(model, &batch, true, arena, NULL, NULL, out, &err))
+    if (attn_model_forward(model, &batch, ATTN_KEEP_WEIGHTS, arena, NULL, NULL, out, &err))
         fail_msg("%s: %s", err.where, err.text);
     return out->logits.data;
 }
@@ -399,6 +468,7 @@ int main(void) {
         cmocka_unit_test(test_counts),     cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_names),      cmocka_unit_test(test_memory_fails),
         cmocka_unit_test(test_hidden_end), cmocka_unit_test(test_hidden_token),
+        cmocka_unit_test(test_states),
     };
     return cmocka_run_group_tests(tests, read_recorded, forget_recorded);
 }

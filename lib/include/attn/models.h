@@ -177,6 +177,65 @@ enum { ATTN_MODEL_SITES = 3 * ATTN_MODEL_LAYERS };
 /* Lists the sites of a model ordered by kind and layer, without weights. Returns their number. */
 size_t attn_model_sites(const attn_model *model, attn_site sites[ATTN_MODEL_SITES]);
 
+/* The two sides of a model: the encoder reads the source, the decoder the target. */
+typedef enum attn_model_side { ATTN_SIDE_SOURCE, ATTN_SIDE_TARGET } attn_model_side;
+
+/* The steps after which a pass has a state, each with the name that requests use. x is the state
+ * before the step.
+ *
+ *   EMBEDDING            embedding of the ids x sqrt(D)
+ *   POSITIONS            x + positional encodings; only SINUSOIDAL and LEARNED positions have it
+ *   LSTM                 hidden states h of a layer of the LSTM; those of both directions of the
+ *                        encoder stand side by side
+ *   SELF_ATTENTION_SUM, CROSS_ATTENTION_SUM, FEED_FORWARD_SUM
+ *                        residual sum x + f(x), or x + f(norm(x)) if the layer norm comes before
+ *   SELF_ATTENTION_NORM, CROSS_ATTENTION_NORM, FEED_FORWARD_NORM
+ *                        layer norm of this sublayer: of x before its attention or feed-forward, or
+ *                        of the residual sum after it (seq2seq, norm_after)
+ *   NORM                 layer norm at the end of an encoder or a decoder */
+#define ATTN_STATE_STEP_LIST(ITEM)                                                                 \
+    ITEM(EMBEDDING, "embedding")                                                                   \
+    ITEM(POSITIONS, "positions")                                                                   \
+    ITEM(LSTM, "lstm")                                                                             \
+    ITEM(SELF_ATTENTION_SUM, "self_attention_sum")                                                 \
+    ITEM(SELF_ATTENTION_NORM, "self_attention_norm")                                               \
+    ITEM(CROSS_ATTENTION_SUM, "cross_attention_sum")                                               \
+    ITEM(CROSS_ATTENTION_NORM, "cross_attention_norm")                                             \
+    ITEM(FEED_FORWARD_SUM, "feed_forward_sum")                                                     \
+    ITEM(FEED_FORWARD_NORM, "feed_forward_norm")                                                   \
+    ITEM(NORM, "norm")
+
+#define ATTN_STATE_NUMBER(name, text) ATTN_STATE_##name,
+typedef enum attn_state_step {
+    ATTN_STATE_STEP_LIST(ATTN_STATE_NUMBER) ATTN_STATE_STEPS
+} attn_state_step;
+#undef ATTN_STATE_NUMBER
+
+/* Returns the name of a step ("self_attention_sum", …), NULL for other numbers. */
+const char *attn_state_step_name(attn_state_step step);
+
+/* A state: one hidden vector for each token of a side, between two steps of a pass. */
+typedef struct attn_model_state {
+    attn_model_side side;
+    attn_state_step step;
+    bool has_layer; /* false: the step belongs to no layer (EMBEDDING, POSITIONS, NORM) */
+    size_t layer;   /* among the layers of the same operation, from 0 */
+    /* [B, S, D] of the source or [B, T, D] of the target; without a meaning at padding */
+    const float *values;
+} attn_model_state;
+
+/* Most states of a model: for each side three that belong to no layer, and two for each sublayer of
+ * a layer. */
+enum { ATTN_MODEL_STATES = 2 * (3 + 6 * ATTN_MODEL_LAYERS) };
+
+/* Lists the states of a model in the order in which a pass computes them, first those of the
+ * source, without values. The last state of the source is attn_model_outputs.encoder, and logits
+ * are the projection of the last state of the target. Returns their number. */
+size_t attn_model_states(const attn_model *model, attn_model_state states[ATTN_MODEL_STATES]);
+
+/* What attn_model_forward keeps beside the logits and the outputs of the encoder; bits. */
+enum { ATTN_KEEP_WEIGHTS = 1, ATTN_KEEP_STATES = 2 };
+
 /* Results of a forward pass, in the arena. */
 typedef struct attn_model_outputs {
     attn_tensor logits; /* [B, T, V], V = target_vocabulary */
@@ -184,17 +243,20 @@ typedef struct attn_model_outputs {
     attn_tensor encoder;
     /* [site_count] as attn_model_sites lists them, with weights */
     attn_site sites[ATTN_MODEL_SITES];
-    size_t site_count; /* 0 if the caller did not want weights */
+    size_t site_count; /* 0 without ATTN_KEEP_WEIGHTS */
+    /* [state_count] as attn_model_states lists them, with values */
+    attn_model_state states[ATTN_MODEL_STATES];
+    size_t state_count; /* 0 without ATTN_KEEP_STATES */
 } attn_model_outputs;
 
-/* Computes logits, and with want_weights all attention weights, without dropout. Any number of
- * threads may call it while no thread changes the parameters. Errors:
+/* Computes logits, and what the bits `keep` name: all attention weights, all states; without
+ * dropout. Any number of threads may call it while no thread changes the parameters. Errors:
  *
  *   ATTN_EVALUE                     an id or a length is out of range ("source/1/3")
  *   ATTN_ELIMIT                     a sequence is longer than max_length
  *   ATTN_ENOMEM                     the arena is full
  *   ATTN_ECANCELED, ATTN_EDEADLINE  `control` stopped it */
-attn_status attn_model_forward(const attn_model *model, const attn_batch *batch, bool want_weights,
+attn_status attn_model_forward(const attn_model *model, const attn_batch *batch, unsigned keep,
                                attn_arena *arena, attn_pool *pool, const attn_control *control,
                                attn_model_outputs *out, attn_error *err);
 
@@ -293,6 +355,7 @@ typedef struct attn_model_pass {
     double B, S, rows, T; /* sources, their tokens; targets (beams included), their tokens */
     bool searches;
     bool hides;          /* source_keep is given */
+    bool keeps_states;   /* attn_model_forward keeps ATTN_KEEP_STATES */
     double alternatives; /* attn_generate_options.alternatives */
 } attn_model_pass;
 
