@@ -16,6 +16,13 @@ const srv_field srv_models_attention_fields[] = {
     SRV_SIDE_ROWS(srv_sites_body, source, "", "token_ids", "The source"),
     SRV_SIDE_ROWS(srv_sites_body, target, "target_", "target_ids",
                   "The target (default: the sequence that greedy search generates)"),
+    {.name = "target_end",
+     .kind = SRV_BOOL,
+     .offset = offsetof(srv_sites_body, target_end),
+     .doc = "Whether the model adds the end token <eos> to the target, and with it a row to logits "
+            "and weights: true (default), or false, which takes a target of L tokens as L rows. "
+            "Row t is in both cases the step that leads to token t, after <bos> and the tokens "
+            "before it."},
     SRV_SIGHT_ROWS(srv_sites_body, sight),
     SRV_OFFSET_UNIT_ROW(srv_sites_body),
     {.name = "sites",
@@ -81,18 +88,23 @@ static bool decode(srv_sites_pass *c) {
                           .scope = &scope,
                           .which = SRV_TARGET,
                           .names = {"target_text", "target_tokens", "target_ids"},
-                          .most = most - 1,
                           .warnings = &c->warnings};
-    *b = (srv_sites_body){.decimals = -1, .figure = SRV_FIGURE_DEFAULTS};
+    *b = (srv_sites_body){.decimals = -1, .figure = SRV_FIGURE_DEFAULTS, .target_end = true};
     if (!srv_read_body(req, srv_models_attention_fields, b, &b->timeout_ms) ||
         !srv_figure_check(req, &b->figure))
         return false;
     source.unit = target.unit = (srv_offset_unit)b->offset_unit;
+    target.adds_end = b->target_end;
+    target.most = most - b->target_end;
     if (!srv_models_read(&source, &b->source, &c->source) ||
         !srv_models_read(&target, &b->target, &c->target))
         return false;
     if (!c->source.count)
         return srv_refuse(&scope, SRV_VALUE, "text", "send text, tokens or token_ids");
+    if (!b->target_end && !c->target.count)
+        return srv_refuse(&scope, SRV_VALUE, "target_end",
+                          "false belongs to a target of the request: send target_text, "
+                          "target_tokens or target_ids");
     if (!srv_models_hide(&scope, &b->sight, c->pass.model, &c->source, &c->warnings))
         return false;
     for (int i = 0; c->target.count && c->target.count != c->source.count && i < 3; i++)
@@ -282,7 +294,7 @@ static bool compute(srv_sites_pass *c) {
     const unsigned keeps =
         ATTN_KEEP_WEIGHTS | (c->body.returns & SRV_SITES_STATES ? (unsigned)ATTN_KEEP_STATES : 0u);
     attn_status status = c->target.count ? ATTN_OK : generate(c, source, lengths, keep, &err);
-    c->T = c->target.longest + 1;
+    c->T = c->target.longest + c->body.target_end;
     const int32_t *target =
         status ? NULL : srv_models_pad(req, &c->target, c->T, m->begin, &target_lengths);
     if (!status && !target)
@@ -322,8 +334,8 @@ static bool lengthen(const srv_sites_pass *c, const srv_sequence *s, const srv_s
 }
 
 /* Names rows and columns of the decoder's weights. A row is named after the token that it predicts,
- * so the last row is named after the end token. A column is named after a token that the decoder
- * reads, so the first column is named after the begin token. */
+ * so the last row is named after the end token if the model adds one. A column is named after a
+ * token that the decoder reads, so the first column is named after the begin token. */
 static bool name_rows(srv_sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->target.count;
@@ -338,11 +350,13 @@ static bool name_rows(srv_sites_pass *c) {
         !srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->end, 1, &end))
         return false;
     for (size_t b = 0; b < B; b++) {
-        srv_sequence *s = &c->target.items[b];
-        if (!lengthen(c, s, &begin, true, &c->read.items[b]) ||
-            !lengthen(c, s, &end, false, &longer))
+        srv_sequence *s = &c->target.items[b], before = *s;
+        before.length -= !c->body.target_end; /* nothing is read after the last token */
+        if (!lengthen(c, &before, &begin, true, &c->read.items[b]) ||
+            (c->body.target_end && !lengthen(c, s, &end, false, &longer)))
             return false;
-        *s = longer;
+        if (c->body.target_end)
+            *s = longer;
     }
     return true;
 }
@@ -361,7 +375,7 @@ static bool step_decode(srv_pass *pass) {
     const size_t max = attn_model_configuration(pass->model->model)->max_length;
     if (!decode(c) || !check_sites(c))
         return false;
-    c->T = c->target.count ? c->target.longest + 1 : 2 * c->source.longest + 11;
+    c->T = c->target.count ? c->target.longest + c->body.target_end : 2 * c->source.longest + 11;
     c->T = c->T < max ? c->T : max;
     pass->dry_run = c->body.dry_run;
     c->cost = cost_of(c);

@@ -53,7 +53,7 @@ static bool refuse_length(const srv_reading *r, const char *name, size_t length)
 static bool check_length(const srv_reading *r, const char *name, size_t length) {
     if (!length)
         return srv_refuse(r->scope, SRV_VALUE, name, "expected at least one token, found none");
-    if (length <= r->most + (r->which == SRV_TARGET)) /* one may be the end token */
+    if (length <= r->most + r->adds_end) /* one may be the end token */
         return true;
     return refuse_length(r, name, length);
 }
@@ -208,11 +208,11 @@ static bool read_one(const srv_reading *r, const srv_side *side, int field, size
     }
 }
 
-/* Cuts off the end token of a target, which may be all of it, and warns of a begin token: the model
- * adds both. */
+/* Cuts off the end token of a target, which may be all of it, if the model adds one, and warns of a
+ * begin token, which it always adds. */
 static bool settle_target(const srv_reading *r, const char *name, srv_sequence *s) {
     const attn_model_config *c = attn_model_configuration(r->model->model);
-    if (s->length && s->ids[s->length - 1] == c->end) {
+    if (r->adds_end && s->length && s->ids[s->length - 1] == c->end) {
         s->length--;
         if (s->offsets)
             memcpy(s->offsets + 2 * s->length, s->offsets + 2 * s->length + 2,
@@ -276,8 +276,10 @@ int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, 
     for (size_t b = 0; b < s->count; b++) {
         if (first)
             ids[b * width] = before;
-        memcpy(ids + b * width + first, s->items[b].ids, s->items[b].length * sizeof *ids);
-        (*lengths)[b] = (int64_t)s->items[b].length;
+        const size_t length = s->items[b].length, room = width - first;
+        memcpy(ids + b * width + first, s->items[b].ids,
+               (length < room ? length : room) * sizeof *ids);
+        (*lengths)[b] = (int64_t)length;
     }
     return ids;
 }

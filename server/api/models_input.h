@@ -88,6 +88,7 @@ typedef struct srv_reading {
     int which;              /* SRV_SOURCE or SRV_TARGET */
     const char *names[3];   /* names of the fields for text, tokens and ids */
     size_t most;            /* most tokens of a sequence */
+    bool adds_end;          /* the model adds an end token to targets */
     srv_offset_unit unit;   /* of the offsets */
     srv_warnings *warnings; /* gets the words that the vocabulary lacks */
 } srv_reading;
@@ -96,15 +97,15 @@ typedef struct srv_reading {
 size_t srv_models_size(const srv_model *model, int side);
 /* Returns the words of a side. NULL: the model has none. */
 const attn_vocabulary *srv_models_words(const srv_model *model, int side);
-/* Reads the sequences of one side. If the request has none, out->count is 0. An end token at the
- * end of a target is left out, because the model adds it. false: a problem is set. */
+/* Reads the sequences of one side. If the request has none, out->count is 0. If the model adds an
+ * end token, one at the end of a target is left out. false: a problem is set. */
 bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *out);
 /* Makes a sequence from ids, with the model's words for them. false: a problem is set. */
 bool srv_models_name(srv_request *req, const srv_model *model, int which, const int32_t *ids,
                      size_t length, srv_sequence *out);
 /* Returns the ids of all sequences as an array [count, width], padded at the end of each row, and
- * sets *lengths to the number of ids in each row. If `before` is not negative, each row begins with
- * this id. NULL: a problem is set. */
+ * sets *lengths to the number of ids of each sequence. If `before` is not negative, each row begins
+ * with this id, and an id that no longer fits is left out. NULL: a problem is set. */
 int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, int32_t before,
                         int64_t **lengths);
 /* Writes the sequence as {"tokens", "ids", "offsets", "unknown", "hidden"}. "unknown" and "hidden"

@@ -27,7 +27,7 @@ typedef struct srv_sites_body {
     srv_heat_input heatmap;
     srv_figure_input figure;
     int64_t decimals, timeout_ms;
-    bool dry_run;
+    bool dry_run, target_end;
 } srv_sites_body;
 
 /* An analysis of the layers of one kind of site, for one sequence. */
@@ -42,9 +42,9 @@ typedef struct srv_sites_pass {
     srv_pass pass;
     srv_sites_body body;
     srv_sequences source, target;
-    srv_sequences read; /* the target as the decoder reads it: the begin token, then the target */
-    /* Decoder steps for the longest target, its end token included. An upper bound until a target
-     * has been generated. */
+    srv_sequences read; /* what the decoder reads: the begin token, then tokens of the target */
+    /* Decoder steps for the longest target, its end token included if the model adds one. An upper
+     * bound until a target has been generated. */
     size_t T;
     attn_site sites[ATTN_MODEL_SITES]; /* all attention sites of the model, without their weights */
     bool wanted[ATTN_MODEL_SITES];

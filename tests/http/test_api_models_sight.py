@@ -186,6 +186,50 @@ def test_the_end_may_be_given(daemon, model):
     refused(daemon, body | {"target_ids": [4] * 512}, "invalid_value", "/target_ids", "511", path=path(model, "/attention"))
 
 
+@pytest.mark.parametrize("kind", ["model", "transformer"])
+def test_a_target_as_it_stands(daemon, request, kind):
+    """A target of 4 x 25 has 25 rows, and they are the rows of the same target with its end."""
+    made = request.getfixturevalue(kind)
+    ids = np.random.default_rng(3).integers(4, 10, (4, 25))
+    ids[2, 24] = 2  # a target that brings its end token
+    body = {"token_ids": np.random.default_rng(4).integers(4, 8, (4, 30)).tolist(), "target_ids": ids.tolist(),
+            "return": ["weights", "logits", "states", "heatmap"]}
+    whole, bare = (ask(daemon, body | more, path(made, "/attention")) for more in ({}, {"target_end": False}))
+    assert array(whole["logits"]).shape == (4, 26, 10) and array(bare["logits"]).shape == (4, 25, 10)
+    assert np.abs(array(bare["logits"]) - array(whole["logits"])[:, :25]).max() < 1e-6
+    for b, target in enumerate(bare["target"]):
+        assert target["ids"] == ids[b].tolist() and len(target["tokens"]) == 25
+        assert (target["tokens"][-1] == "<eos>") == (b == 2)
+    for some, all_ in zip(bare["sites"], whole["sites"]):
+        got, want = array(some["weights"]), array(all_["weights"])
+        rows, cols = got.shape[2:]
+        assert (rows, cols) == {"encoder": (30, 30), "decoder": (25, 25), "cross": (25, 30)}[some["kind"]]
+        assert np.abs(got - want[:, :, :rows, :cols]).max() < 1e-6
+        if some["kind"] == "decoder":
+            assert some["heatmaps"][0]["labels"] == {"query": bare["target"][0]["tokens"], "key": ["<bos>", *bare["target"][0]["tokens"][:-1]]}
+    for some, all_ in zip(bare["states"], whole["states"]):
+        got = array(some["values"])
+        assert got.shape[1] == (30 if some["side"] == "source" else 25)
+        assert np.abs(got - array(all_["values"])[:, :got.shape[1]]).max() < 1e-6
+
+
+def test_a_target_as_it_stands_of_every_length(daemon, model, transformer):
+    for made in (model, transformer):
+        asked = {"text": ["the red", "the", "red"], "target_ids": [[4, 5, 0], [4, 0, 0], [4, 5, 6]], "return": ["logits", "weights"], "analysis": "entropy"}
+        answer = ask(daemon, asked | {"target_end": False}, path(made, "/attention"))
+        assert [t["ids"] for t in answer["target"]] == [[4, 5], [4], [4, 5, 6]] and array(answer["logits"]).shape == (3, 3, 10)
+        assert {(a["sequence"], a["heads"][0]["rows"]) for a in answer["analyses"] if a["kind"] == "cross"} == {(0, 2), (1, 1), (2, 3)}
+        text = ask(daemon, {"text": "the", "target_text": "la voiture", "target_end": False}, path(made, "/attention"))["target"][0]
+        assert text == {"tokens": ["la", "voiture"], "ids": [4, 5], "offsets": [[0, 2], [3, 10]]}
+    long = {"text": "the", "target_ids": [4] * 512, "target_end": False, "return": []}
+    assert ask(daemon, long, path(model, "/attention"))["target"][0]["ids"] == [4] * 512
+    refused(daemon, long | {"target_ids": [4] * 513}, "invalid_value", "/target_ids", "512", "found 513", path=path(model, "/attention"))
+    refused(daemon, {"text": "the", "target_end": False}, "invalid_value", "/target_end", "target_text", path=path(model, "/attention"))
+    refused(daemon, {"text": "the", "target_end": 1}, "wrong_type", "/target_end", path=path(model, "/attention"))
+    shapes = ask(daemon, {"text": "the", "target_ids": [4, 5], "target_end": False, "dry_run": True}, path(model, "/attention"))["dry_run"]["shapes"]
+    assert shapes["logits"] == [1, 2, 10] and shapes["cross"][2] == 2
+
+
 def test_a_generated_answer_ends_with_the_end(daemon):
     made, = ask(daemon, {"text": "the red car"}, path(ENFR, "/generate"))["sequences"]
     assert made["ended"] and made["target"]["tokens"] == ["la", "voiture", "rouge", "<eos>"] and made["target"]["ids"][-1] == 2
