@@ -316,6 +316,7 @@ enum {
     CHUNK_BYTES = 1 << 20, /* limit for the rows of a chunk, bytes */
     CHUNK_LEAST = 8,       /* rows in a chunk */
     LAYER_ROWS = 64,       /* rows of a layer that are averaged over heads together */
+    LANE_BYTES = 4096,     /* rounding of the five blocks of a lane, and its struct */
 };
 
 typedef struct rollout_lane {
@@ -420,6 +421,22 @@ static bool take_lane(const rollout *r, attn_arena *arena, rollout_lane *l) {
     return l->x && l->y && l->layer && l->weights && l->logits;
 }
 
+static size_t chunk_of(size_t rows, size_t S) {
+    const size_t chunk = CHUNK_BYTES / sizeof(double) / (S | 1);
+    const size_t least = chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk;
+    return least > rows ? rows | 1 : least;
+}
+
+void attn_rollout_cost(size_t layers, size_t batches, size_t heads, size_t S, size_t lanes,
+                       attn_cost *out) {
+    const double size = (double)S, rows = 2 * (double)chunk_of(S, S) + 2 * LAYER_ROWS;
+    /* Each chunk of rows computes all layers again: the mean of the heads, and a product. */
+    const double layer = size * size * (2 * size + (double)heads * (size / LAYER_ROWS + 1));
+    const double bytes = (double)lanes * (rows * size * sizeof(double) + LANE_BYTES) + LANE_BYTES;
+    *out = (attn_cost){.operations = (double)layers * (double)batches * layer,
+                       .work_bytes = bytes < (double)SIZE_MAX / 2 ? (size_t)bytes : SIZE_MAX / 2};
+}
+
 attn_status attn_rollout_source(const attn_weight_source *source, size_t layers, size_t lanes,
                                 const attn_control *control, attn_arena *arena,
                                 attn_weight_source *out, attn_error *err) {
@@ -434,12 +451,10 @@ attn_status attn_rollout_source(const attn_weight_source *source, size_t layers,
     rollout *r = attn_arena_small(arena, sizeof *r);
     bool ok = r != NULL;
     if (ok) {
-        size_t chunk = CHUNK_BYTES / sizeof(double) / (source->cols | 1);
-        chunk = chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk;
         *r = (rollout){source,
                        layers,
                        source->batches / layers,
-                       chunk > source->rows ? source->rows | 1 : chunk,
+                       chunk_of(source->rows, source->cols),
                        attn_arena_zeroed(arena, lanes, sizeof *r->lanes),
                        control};
         ok = r->lanes != NULL;

@@ -280,15 +280,9 @@ static void write_views(srv_json *j, const srv_analyses_call *call) {
         write_view(j, call, SRV_VIEW_WEIGHTS, "heatmap");
     if (call->compares)
         write_comparison(j, call);
-    if (call->views[SRV_VIEW_ROLLOUT]) {
-        srv_json_key(j, "rollout");
-        srv_json_object(j);
-        write_view(j, call, SRV_VIEW_ROLLOUT, "heatmap");
-        srv_json_key(j, "legend");
-        srv_json_string(j, "R_0 = I, R_l = N(mean_h A_l + I) R_(l-1), N divides rows by their sums "
-                           "(Abnar and Zuidema 2020, arXiv:2005.00928)");
-        srv_json_object_end(j);
-    }
+    if (call->views[SRV_VIEW_ROLLOUT])
+        srv_rollout_write(j, call->analysis.as_tensors ? NULL : &call->maps[SRV_VIEW_ROLLOUT],
+                          &call->body.heatmap, &call->labels);
     if (call->views[SRV_VIEW_GRADIENT])
         write_gradient(j, call);
 }

@@ -383,6 +383,20 @@ static void text_of_pairs(attn_text *t, size_t batch, const attn_head_distances 
     attn_text_add(t, "\n");
 }
 
+void srv_rollout_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
+                       const srv_labels *labels) {
+    srv_json_key(j, "rollout");
+    srv_json_object(j);
+    if (maps) {
+        srv_json_key(j, "heatmap");
+        srv_heat_write(j, maps, in, labels);
+    }
+    srv_json_key(j, "legend");
+    srv_json_string(j, "R_0 = I, R_l = N(mean_h A_l + I) R_(l-1), N divides rows by their sums "
+                       "(Abnar and Zuidema 2020, arXiv:2005.00928)");
+    srv_json_object_end(j);
+}
+
 void srv_analysis_text(attn_text *t, const srv_analysis *an) {
     for (size_t i = 0; i < an->measures.count; i++)
         text_of_head(t, an, i);

@@ -441,9 +441,11 @@ static bool count_views(srv_analyses_call *call, size_t slots) {
             return false;
         }
         all->operations += one.operations;
-        if (rollout) /* the rollout computes all layers again for each chunk of rows */
-            all->operations += (double)d->B * (double)d->S * (double)d->S *
-                               (2 * (double)d->S + (double)d->Hq * ((double)d->S / 64 + 1));
+        if (rollout) {
+            attn_cost rolled;
+            attn_rollout_cost(1, d->B, d->Hq, d->S, slots, &rolled);
+            all->operations += rolled.operations;
+        }
         all->work_bytes += one.work_bytes + slots * (d->S * 4096 + (4 << 20));
         all->result_bytes += one.result_bytes;
         const bool tensors = call->req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);

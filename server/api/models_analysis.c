@@ -1,11 +1,13 @@
 /* Analyses of a model's attention. The layers of a kind of site are one analysis with a layer axis,
  * computed for each sequence alone: over its own tokens, which are the labels, and with the mask of
- * the site. */
+ * the site. The layers of an encoder may also have a rollout. */
 #include "api/models_sites.h"
 
 #include <string.h>
 
 #include "request/shared.h"
+
+#define LABEL_TEXT 64.0 /* most bytes of a token as a label */
 
 /* --- one analysis --- */
 
@@ -37,8 +39,14 @@ static size_t layers_of(const srv_sites_pass *c, size_t first) {
     return n;
 }
 
+/* Returns whether the sites of this kind are analysed. A rollout alone is about the encoder. */
 static bool wants(const srv_sites_pass *c, const attn_site *site) {
-    return !c->body.sites || (c->body.sites & 1u << site->kind);
+    return (!c->body.sites || (c->body.sites & 1u << site->kind)) &&
+           (site->kind == ATTN_SITE_ENCODER || (c->body.analysis & ~(unsigned)SRV_AN_ROLLOUT));
+}
+
+static bool rolls(const srv_sites_pass *c, attn_site_kind kind) {
+    return kind == ATTN_SITE_ENCODER && (c->body.analysis & SRV_AN_ROLLOUT);
 }
 
 /* Describes an analysis of the layers from site `first` on, with L queries and S keys. */
@@ -96,6 +104,71 @@ static attn_status make_mask(const srv_sites_pass *c, const srv_analysis *an, at
     return status;
 }
 
+/* --- rollout --- */
+
+static bool rollout_options(const srv_sites_pass *c, size_t S, attn_heatmap_options *out) {
+    const attn_attention_dims dims = {.B = 1, .Hq = 1, .L = S, .S = S};
+    const bool ok = srv_heat_options(c->pass.req, &c->body.heatmap, &dims, out);
+    out->heads = ATTN_HEADS_ALL; /* the one of the rollout, which is of all heads */
+    return ok;
+}
+
+static bool roll(srv_sites_pass *c, srv_sites_analysis *to) {
+    srv_request *req = c->pass.req;
+    attn_pool *pool = srv_request_pool(req);
+    attn_heatmap_options options;
+    attn_weight_source rollout;
+    attn_error err = {0};
+    if (!rollout_options(c, to->analysis.S, &options))
+        return false;
+    attn_status status =
+        attn_rollout_source(&to->analysis.source, to->analysis.layers, attn_pool_slots(pool),
+                            &req->control, req->arena, &rollout, &err);
+    if (!status)
+        status = attn_heatmap_build(&rollout, &options, pool, &req->control, req->arena,
+                                    &to->rollout, &err);
+    if (status)
+        srv_heat_problem(req, &err);
+    to->rolls = !status;
+    return !status;
+}
+
+/* Refuses a rollout that is not asked of the encoder of a transformer. */
+static bool may_roll(const srv_sites_pass *c) {
+    const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body.given, ""};
+    if (!(c->body.analysis & SRV_AN_ROLLOUT))
+        return true;
+    if (attn_model_configuration(c->pass.model->model)->architecture != ATTN_MODEL_TRANSFORMER)
+        return srv_refuse(
+            &scope, SRV_VALUE, "analysis",
+            "rollout multiplies layers of self-attention: expected a transformer; the "
+            "LSTM of a seq2seq mixes the tokens before its only layer");
+    if (c->body.sites && !(c->body.sites & 1u << ATTN_SITE_ENCODER))
+        return srv_refuse(&scope, SRV_VALUE, "analysis",
+                          "rollout goes through the layers of the encoder: name encoder in sites");
+    return true;
+}
+
+/* Adds what the rollout of a sequence of S tokens costs. false: a problem is set. */
+static bool rollout_cost(const srv_sites_pass *c, const srv_analysis *an, size_t slots,
+                         attn_cost *cost, double *words) {
+    attn_heatmap_options options;
+    attn_cost map, rolled;
+    attn_error err = {0};
+    if (!rollout_options(c, an->S, &options))
+        return false;
+    if (attn_heatmap_cost(&options, 1, 1, an->S, an->S, slots, &map, &err)) {
+        srv_heat_problem(c->pass.req, &err);
+        return false;
+    }
+    attn_rollout_cost(an->layers, 1, an->H, an->S, slots, &rolled);
+    cost->operations += map.operations + rolled.operations;
+    cost->work_bytes += map.work_bytes + rolled.work_bytes;
+    cost->result_bytes += map.result_bytes;
+    *words += SRV_HEAT_TEXT * (double)map.result_bytes + LABEL_TEXT * 2 * (double)an->S;
+    return true;
+}
+
 /* --- all analyses --- */
 
 static attn_status analyse(srv_sites_pass *c, size_t first, size_t b, srv_sites_analysis *to,
@@ -139,7 +212,10 @@ bool srv_sites_analyse(srv_sites_pass *c) {
             status = analyse(c, i, b, &c->analyses[c->analysis_count++], &err);
     if (status)
         srv_problem_error(c->pass.req, &err);
-    return !status;
+    bool ok = !status;
+    for (size_t i = 0; ok && i < c->analysis_count; i++)
+        ok = !rolls(c, c->analyses[i].kind) || roll(c, &c->analyses[i]);
+    return ok;
 }
 
 /* Most bytes of the mask, the labels and the list entry of an analysis, beside its tensors. */
@@ -149,6 +225,8 @@ bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, dou
     const size_t slots = attn_pool_slots(c->pass.req->app->pool);
     const double B = (double)c->source.count;
     *text = 0;
+    if (!may_roll(c))
+        return false;
     for (size_t i = 0; c->body.analysis && i < c->site_count; i += layers_of(c, i)) {
         attn_cost one;
         double words;
@@ -157,7 +235,8 @@ bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, dou
             continue;
         srv_sites_dims(c, &c->sites[i], d);
         const srv_analysis an = describe(c, i, d[1], d[2]);
-        if (!srv_analysis_cost(&an, slots, &one, &words))
+        if (!srv_analysis_cost(&an, slots, &one, &words) ||
+            (rolls(c, c->sites[i].kind) && !rollout_cost(c, &an, slots, &one, &words)))
             return false;
         cost->operations += B * one.operations;
         cost->bytes += B * ((double)one.work_bytes + (double)one.result_bytes + ANALYSIS_BYTES +
@@ -181,6 +260,8 @@ void srv_sites_analyses_write(srv_json *j, const srv_sites_pass *c) {
         srv_json_key(j, "sequence");
         srv_json_size(j, c->analyses[i].sequence);
         srv_analysis_members(j, &c->analyses[i].analysis);
+        if (c->analyses[i].rolls)
+            srv_rollout_write(j, &c->analyses[i].rollout, &c->body.heatmap, &c->analyses[i].labels);
         srv_json_object_end(j);
     }
     srv_json_array_end(j);
@@ -193,5 +274,9 @@ void srv_sites_analyses_text(attn_text *t, const srv_sites_pass *c) {
             attn_text_add(t, ", sequence %zu", c->analyses[i].sequence);
         attn_text_add(t, "\n");
         srv_analysis_text(t, &c->analyses[i].analysis);
+        if (c->analyses[i].rolls) {
+            attn_text_add(t, "rollout\n");
+            srv_heat_text(t, &c->analyses[i].rollout, &c->analyses[i].labels, NULL);
+        }
     }
 }

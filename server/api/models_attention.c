@@ -64,9 +64,10 @@ const srv_field srv_models_attention_fields[] = {
     {.name = "analysis",
      .kind = SRV_FLAGS,
      .offset = offsetof(srv_sites_body, analysis),
-     .choices = srv_analysis_items_run,
+     .choices = srv_analysis_items_model,
      .doc = "Measures, patterns and diagnoses of all layers and heads of the sites, as of "
-            "/v1/analyses, for each sequence. Without return the answer then has no weights."},
+            "/v1/analyses, for each sequence. Without return the answer then has no weights. "
+            "rollout goes through all layers of the encoder of a transformer."},
     SRV_MODEL_COMMON_ROWS(srv_sites_body),
     {0},
 };

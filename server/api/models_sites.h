@@ -36,6 +36,8 @@ typedef struct srv_sites_analysis {
     size_t sequence;
     srv_labels labels;
     srv_analysis analysis;
+    bool rolls;            /* the analysis has a rollout */
+    attn_heatmaps rollout; /* through all layers of the encoder */
 } srv_sites_analysis;
 
 typedef struct srv_sites_pass {

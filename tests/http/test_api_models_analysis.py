@@ -1,6 +1,8 @@
 """`analysis` of /v1/models/{id}/attention beside /v1/analyses, to which the weights of the same model are posted."""
+import numpy as np
 import pytest
-from api_client import ask, refused
+from api_client import array, ask, refused
+from test_api_analyses_tensors import rollout
 from test_api_index import document, schema  # noqa: F401, a fixture
 from test_api_models import make, path
 
@@ -74,8 +76,50 @@ def test_sites_narrow_the_analysis(daemon):
     assert svg.status_code == 200 and svg.text.startswith("<svg ")
 
 
+@pytest.mark.parametrize("fields", [{}, {"attention": "local", "radius": 1}, {"attention": "additive", "norm": "after"}])
+def test_rollout_of_the_encoder(daemon, document, fields):  # noqa: F811
+    """The layers' weights multiplied in NumPy, for each sequence of a batch over its own tokens, one of them hidden."""
+    made = make(daemon, architecture="transformer", layers=3, **fields)
+    body = {"text": TEXTS, "target_text": TARGETS, "hide": [[1], []], "return": "weights", "analysis": ["rollout"]}
+    answer = ask(daemon, body, path(made, "/attention"))
+    schema(document, "ModelAttention").validate(answer)
+    assert [(a["kind"], a["sequence"]) for a in answer["analyses"]] == [("encoder", 0), ("encoder", 1)]
+    layers = np.stack([array(s["weights"]) for s in answer["sites"] if s["kind"] == "encoder"])  # [layers, B, H, S, S]
+    for b, analysis in enumerate(answer["analyses"]):
+        S = len(answer["source"][b]["tokens"])
+        head, = analysis["rollout"]["heatmap"]["heads"]
+        want = rollout(layers[:, b, :, :S, :S])
+        assert np.abs(array(head["max"]) - want).max() < 1e-6 and np.allclose(want.sum(-1), 1)
+        assert analysis["rollout"]["heatmap"]["labels"]["key"] == answer["source"][b]["tokens"]
+        assert analysis["rollout"]["legend"].startswith("R_0 = I")
+    both = ask(daemon, body | {"analysis": ["all", "rollout"], "heatmap": {"heads": [1], "rows": [0, 2]}}, path(made, "/attention"))
+    assert [a["kind"] for a in both["analyses"] if "rollout" in a] == ["encoder", "encoder"] and len(both["analyses"]) == 6
+    assert array(both["analyses"][0]["rollout"]["heatmap"]["heads"][0]["max"]).shape == (2, 4)
+    assert both["analyses"][0]["pairs"]
+    text = daemon.post(path(made, "/attention"), body | {"return": []}, headers={"Accept": "text/plain"}).text
+    assert text.count("\nrollout\nheatmap, batch 0, head 0:") == 2
+    daemon.request("DELETE", path(made))
+
+
+def test_memory_and_cost_of_a_rollout(daemon):
+    made = make(daemon, width=64, layers=4, architecture="transformer", num_heads=8)
+    for size in ({"token_ids": [[4] * 150] * 2, "target_ids": [[4]] * 2}, {"token_ids": [[4] * 3] * 60, "target_ids": [[4]] * 60}, {"token_ids": [4] * 400}):
+        size |= {"analysis": "rollout"}
+        assert daemon.post(path(made, "/attention"), size).status_code == 200
+        said, plain = (ask(daemon, size | {"dry_run": True} | more, path(made, "/attention"))["dry_run"] for more in ({}, {"analysis": "entropy", "sites": "encoder"}))
+        S, B = np.array(size["token_ids"]).shape[-1], np.array(size["token_ids"]).size // np.array(size["token_ids"]).shape[-1]
+        assert said["operations"] - plain["operations"] >= 4 * B * 2 * S ** 3
+    daemon.request("DELETE", path(made))
+
+
 def test_what_is_refused(daemon):
-    refused(daemon, {"text": "the", "analysis": "rollout"}, "invalid_value", "/analysis", "entropy", path="/v1/models/en-fr/attention")
+    refused(daemon, {"text": "the", "analysis": "gradient"}, "invalid_value", "/analysis", "rollout", path="/v1/models/en-fr/attention")
+    refused(daemon, {"text": "the", "analysis": "rollout"}, "invalid_value", "/analysis", "expected a transformer", path="/v1/models/en-fr/attention")
+    deep = make(daemon, architecture="transformer")
+    refused(daemon, {"text": "the", "analysis": "rollout", "sites": "cross"}, "invalid_value", "/analysis", "encoder", path=path(deep, "/attention"))
+    long = {"text": ["the red car", "the"], "target_text": ["la", "la"], "analysis": "rollout", "heatmap": {"rows": [1, 3]}, "return": []}
+    refused(daemon, long, "invalid_value", "/heatmap/rows", path=path(deep, "/attention"))
+    daemon.request("DELETE", path(deep))
     made = make(daemon, attention="none")
     assert ask(daemon, {"text": "the", "analysis": "all"}, path(made, "/attention"))["analyses"] == []
     daemon.request("DELETE", path(made))

@@ -274,6 +274,10 @@ attn_status attn_difference_source(const attn_weight_source *a, const attn_weigh
 attn_status attn_rollout_source(const attn_weight_source *source, size_t layers, size_t lanes,
                                 const attn_control *control, attn_arena *arena,
                                 attn_weight_source *out, attn_error *err);
+/* Sets *out to the operations of all rows of the rollout of `batches` entries of [heads, S, S], and
+ * to the most bytes that its source takes for `lanes`. */
+void attn_rollout_cost(size_t layers, size_t batches, size_t heads, size_t S, size_t lanes,
+                       attn_cost *out);
 /* The values of a gradient source. For the output O = A V and a loss F, the gradient of a weight is
  * dA_ij = dF/dA_ij = dO_i . v_j.
  *
