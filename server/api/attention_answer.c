@@ -8,8 +8,20 @@
 #include "api/attention_call.h"
 #include "api/runs_call.h"
 
-/* --- JSON --- */
+/* --- what is left out --- */
 
+/* The tensors that an answer leaves out together, and how to get each; the last one only with
+ * gradients. */
+static const struct {
+    const char *name, *how;
+} omitted[] = {{"weights", "name \"weights\" in return, or ask for a heatmap"},
+               {"gradients.scores", "name \"gradients.scores\" in return"}};
+
+static size_t count_omitted(const srv_attention_call *call) {
+    return call->backward ? 2 : 1;
+}
+
+/* Returns the values of each of these tensors, which have the shape of the weights. */
 static double weight_count(const srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;
     return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
@@ -18,13 +30,18 @@ static double weight_count(const srv_attention_call *call) {
 static void write_omitted(srv_json *j, const srv_attention_call *call) {
     srv_json_key(j, "omitted");
     srv_json_object(j);
-    srv_omitted_write(j, "weights", weight_count(call),
-                      "name \"weights\" in return, or ask for a heatmap");
-    if (call->backward)
-        srv_omitted_write(j, "gradients.scores", weight_count(call),
-                          "name \"gradients.scores\" in return");
+    for (size_t i = 0; i < count_omitted(call); i++)
+        srv_omitted_write(j, omitted[i].name, weight_count(call), omitted[i].how);
     srv_json_object_end(j);
 }
+
+static void print_omitted(attn_text *t, const srv_attention_call *call) {
+    for (size_t i = 0; i < count_omitted(call); i++)
+        attn_text_add(t, "omitted: %s (%.0f values); %s\n", omitted[i].name, weight_count(call),
+                      omitted[i].how);
+}
+
+/* --- JSON --- */
 
 /* Writes the query offset of each batch entry; if all are equal, only one. */
 static void write_offsets(srv_json *j, const attn_mask *mask) {
@@ -232,9 +249,7 @@ void srv_attention_text(srv_attention_call *call) {
     if (call->analyses)
         srv_analysis_text(&t, &call->analysis);
     if (call->weights_omitted)
-        attn_text_add(&t,
-                      "omitted: weights (%.0f values); name \"weights\" in return to get them\n",
-                      weight_count(call));
+        print_omitted(&t, call);
     if (call->run)
         attn_text_add(&t, "run: %s (%zu bytes)\n", call->run->id, call->run->bytes);
     if (call->body.verify)

@@ -69,6 +69,20 @@ def test_what_was_left_out_and_what_was_noticed(daemon):
     assert re.search(r"^warning \(hidden_rows.*\): ", text, re.M)
 
 
+def test_every_tensor_that_is_left_out_is_named(daemon):
+    """As text an answer names the same tensors, sizes and ways to get them as in JSON."""
+    body = {"query": {"shape": [2, 200, 2], "random": "normal"}}
+    loss = {"grad_output": {"shape": [2, 200, 2], "fill": "ones"}}
+    for asked, names in ((body, ["weights"]), (body | loss, ["weights", "gradients.scores"])):
+        said = ask(daemon, asked)["omitted"]
+        assert list(said) == names
+        lines = [line for line in text_of(daemon, asked).splitlines() if line.startswith("omitted")]
+        assert lines == [f"omitted: {name} ({said[name]['values']} values); {said[name]['how']}" for name in names]
+        assert all(said[name]["values"] == 2 * 200 * 200 and f'"{name}" in return' in said[name]["how"] for name in names)
+    text = text_of(daemon, body | loss | {"return": ["gradients.scores"]})
+    assert "omitted" not in text and "gradients/scores (2, 200, 200):\n" in text
+
+
 def test_explain(daemon):
     text = text_of(daemon, CAUSAL | {"explain": True})
     assert re.search(r"^mask: .*causal", text, re.M) and re.search(r"^kernel: ", text, re.M)
