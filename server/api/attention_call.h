@@ -83,7 +83,7 @@ typedef struct srv_attention_call {
     attn_tensor scores[SRV_STAGES]; /* of the wanted stages */
     attn_tensor query, key, value;  /* the operands, for SRV_WANT_INPUTS */
     attn_tensor weighted_values;
-    srv_gradients *gradients;       /* NULL before the computation */
+    srv_gradients *gradients; /* NULL before the computation */
     attn_heatmap_options heat;
     const double *value_norms; /* of heatmap.of and of the analysis; NULL: not wanted */
     attn_attention *op;

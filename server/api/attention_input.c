@@ -134,7 +134,8 @@ const srv_field srv_attention_fields[] = {
      .offset = AT(items),
      .choices = item_names,
      .doc = "The parts of the answer. inputs are query, key and value after projections, encodings "
-            "and rotation; weighted_values is weight times value of each key. Default: output (with key, only if value was sent), and "
+            "and rotation; weighted_values is weight times value of each key. Default: output "
+            "(with key, only if value was sent), and "
             "weights if they hold at most 65,536 values."},
     {.name = "score_stage",
      .kind = SRV_FLAGS,
