@@ -207,8 +207,8 @@ static attn_status check_bits(compiler *c, const attn_mask_layer *layer, const a
     return attn_fail(c->err, ATTN_EVALUE, path,
                      "a mask with the meaning \"%s\" holds only 0 and 1, found %g. If the numbers "
                      "are added to the scores, say \"additive\". If they are conditions, as in "
-                     "numpy.where(mask, scores, -1e9), where every number but 0 means attend, send "
-                     "booleans instead of numbers, without a meaning",
+                     "numpy.where(mask, scores, -1e9), where every number but 0 means attend, say "
+                     "\"nonzero\"",
                      layer->semantics == ATTN_SEM_HIDE ? "hide" : "keep", s->other);
 }
 
@@ -269,12 +269,24 @@ static attn_status add_finite_min(compiler *c, const attn_mask_layer *layer, att
     return add_bias(c, layer, &copy, &s);
 }
 
+/* Adds a layer whose numbers are conditions: every number but 0 means visible. */
+static attn_status add_nonzero(compiler *c, const attn_mask_layer *layer, const attn_survey *s) {
+    char path[96];
+    if (!s->bad)
+        return add_keep(c, layer, 0, true, weights_view);
+    attn_survey_path(layer, s->bad_row, s->bad_col, path);
+    return attn_fail(c->err, ATTN_ENONFINITE, path,
+                     "a mask with the meaning \"nonzero\" holds finite numbers and null for "
+                     "-infinity, found %s",
+                     isnan(s->worst) ? "NaN" : "infinity");
+}
+
 static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
-    if ((unsigned)layer->semantics > ATTN_SEM_FINITE_MIN)
+    if ((unsigned)layer->semantics > ATTN_SEM_NONZERO)
         return attn_fail(c->err, ATTN_EARG, layer->where, "a mask has no meaning of the number %d",
                          (int)layer->semantics);
     if (layer->values.dtype == ATTN_BOOL) {
-        if (layer->semantics >= ATTN_SEM_ADDITIVE)
+        if (layer->semantics == ATTN_SEM_ADDITIVE || layer->semantics == ATTN_SEM_FINITE_MIN)
             return attn_fail(c->err, ATTN_EDTYPE, layer->where,
                              "an additive mask holds numbers, found booleans");
         return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, weights_view);
@@ -299,11 +311,14 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
                 c->err, ATTN_ESEMANTICS, layer->where,
                 "all numbers of the mask are 0 or 1, which has two readings: \"keep\" (1 = attend, "
                 "as in Hugging Face) and \"hide\" (1 = hidden, as in TensorFlow's tutorial). Say "
-                "mask_semantics \"keep\", \"hide\" or \"additive\" (added to the scores), or send "
-                "booleans (true = attend)");
+                "mask_semantics \"keep\", \"hide\", \"additive\" (added to the scores) or "
+                "\"nonzero\" (all but 0 = attend, as in numpy.where), or send booleans (true = "
+                "attend)");
         return add_bias(c, layer, &layer->values, &s);
     case ATTN_SEM_FINITE_MIN:
         return add_finite_min(c, layer, s);
+    case ATTN_SEM_NONZERO:
+        return add_nonzero(c, layer, &s);
     case ATTN_SEM_ADDITIVE:
         break;
     }

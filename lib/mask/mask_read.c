@@ -13,6 +13,9 @@ int64_t attn_mask_offset(const attn_mask *m, size_t b) {
 bool attn_mask_fills(const attn_mask *m) {
     return m->fill != ATTN_FILL_HIDE;
 }
+bool attn_mask_adds(const attn_mask *m) {
+    return m->bias_count > 0;
+}
 bool attn_mask_same_heads(const attn_mask *m) {
     return m->same_heads;
 }

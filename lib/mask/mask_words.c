@@ -112,7 +112,9 @@ static void say_values(mask_text *t, const attn_mask *m, const attn_mask_layer *
     const char *meaning = "added to the scores";
     if (layer->kind == ATTN_LAYER_VALUES && part && part->view.dtype == ATTN_BOOL)
         meaning = layer->semantics == ATTN_SEM_HIDE ? (numbers ? "1 = hidden" : "true = hidden")
-                                                    : (numbers ? "1 = attend" : "true = attend");
+                  : !numbers                        ? "true = attend"
+                  : layer->semantics == ATTN_SEM_NONZERO ? "all but 0 = attend"
+                                                         : "1 = attend";
     say(t, "%s: %s %s, %s", layer->where, numbers ? "numbers" : "booleans",
         attn_shape_text(layer->values.dims, layer->values.rank, shape, sizeof shape), meaning);
     if (part)

@@ -141,7 +141,7 @@ bool attn_run_layer_read(const char *line, attn_mask_layer *layer) {
     attn_pattern *p = &l.pattern;
     if (sscanf(line, LAYER_IN, &kind, &semantics, &l.window[0], &l.window[1], &l.pad_id, &pattern,
                &p->radius, &p->stride, &p->size, &p->keys, &p->local, &used) != 11 ||
-        kind < 0 || kind > ATTN_LAYER_BITS || semantics < 0 || semantics > ATTN_SEM_FINITE_MIN ||
+        kind < 0 || kind > ATTN_LAYER_BITS || semantics < 0 || semantics > ATTN_SEM_NONZERO ||
         pattern < 0 || pattern > ATTN_PATTERN_GLOBAL)
         return false;
     l.kind = (attn_layer_kind)kind;
@@ -216,7 +216,7 @@ static attn_status add_tensor(builder *b, const char *name, const attn_tensor *t
 static bool is_boolean(const attn_mask_layer *layer) {
     return layer->kind == ATTN_LAYER_VALUES &&
            (layer->values.dtype == ATTN_BOOL || layer->semantics == ATTN_SEM_KEEP ||
-            layer->semantics == ATTN_SEM_HIDE);
+            layer->semantics == ATTN_SEM_HIDE || layer->semantics == ATTN_SEM_NONZERO);
 }
 
 /* Converts a row of a boolean mask to visibility: to bits if `bits` is true, else to bytes of 0 and

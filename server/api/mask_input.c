@@ -2,7 +2,8 @@
  * tensors and do not copy them. */
 #include "api/mask_input.h"
 
-const char *const srv_mask_semantics[] = {"keep", "hide", "additive", "finite_min", NULL};
+const char *const srv_mask_semantics[] = {"keep",       "hide",    "additive",
+                                          "finite_min", "nonzero", NULL};
 const char *const srv_padding_semantics[] = {"keep", "hide", NULL};
 const char *const srv_offset_words[] = {"end", NULL};
 

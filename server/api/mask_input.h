@@ -22,7 +22,8 @@ typedef struct srv_mask_input {
  * token_ids, window and pattern. */
 enum { SRV_MASK_LAYERS = 6 };
 
-extern const char *const srv_mask_semantics[];    /* "keep", "hide", "additive", "finite_min" */
+/* The names of attn_semantics from ATTN_SEM_KEEP on, in the order of that enumeration. */
+extern const char *const srv_mask_semantics[];
 extern const char *const srv_padding_semantics[]; /* "keep", "hide" */
 extern const char *const srv_offset_words[];      /* "end" */
 
@@ -41,8 +42,9 @@ extern const char *const srv_offset_words[];      /* "end" */
          .choices = srv_mask_semantics,                                                            \
          .first = ATTN_SEM_KEEP,                                                                   \
          .doc = "The meaning of attn_mask: keep (1 or true = attend), hide (1 or true = hidden), " \
-                "additive (added to the scores) or finite_min (additive, and numbers of at most "  \
-                "-10,000, such as the smallest float16, hide their keys)."},                       \
+                "additive (added to the scores), finite_min (additive, and numbers of at most "    \
+                "-10,000, such as the smallest float16, hide their keys) or nonzero (all but 0 = " \
+                "attend)."},                                                                       \
         {.name = "key_padding_mask",                                                               \
          .kind = SRV_TENSOR,                                                                       \
          .offset = offsetof(T, at.key_padding_mask),                                               \

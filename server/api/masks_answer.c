@@ -221,15 +221,7 @@ static bool write_runs(srv_json *j, const srv_masks_call *call) {
 /* Writes the member `omitted` if the mask adds numbers to the scores or these numbers were asked
  * for, because the answer to a large mask leaves them out. */
 static void write_omitted(srv_json *j, const srv_masks_call *call) {
-    bool numbers = call->body.as == SRV_MASKS_ADDITIVE;
-    for (size_t i = 0; i < call->spec.count; i++) {
-        const attn_mask_layer *layer = &call->spec.layers[i];
-        numbers =
-            numbers ||
-            (layer->kind == ATTN_LAYER_VALUES && layer->values.dtype != ATTN_BOOL &&
-             (layer->semantics >= ATTN_SEM_ADDITIVE || layer->semantics == ATTN_SEM_UNSTATED));
-    }
-    if (!numbers)
+    if (call->body.as != SRV_MASKS_ADDITIVE && !attn_mask_adds(call->mask))
         return;
     srv_json_key(j, "omitted");
     srv_json_object(j);

@@ -42,7 +42,10 @@ static void mask_inverted(sentence *s) {
                        : "triu(…, diagonal=1) marks what a causal mask hides",
                   kept                               ? "say mask_semantics \"keep\""
                   : layer->values.dtype == ATTN_BOOL ? "invert it (here true = attend)"
-                                                     : "say mask_semantics \"hide\"");
+                  : layer->semantics == ATTN_SEM_NONZERO
+                      ? "say mask_semantics \"hide\" if it holds 0 and 1, and \"additive\" if "
+                        "its numbers are added to the scores"
+                      : "say mask_semantics \"hide\"");
 }
 
 static void mask_transposed(sentence *s) {
@@ -118,7 +121,8 @@ static void fill_unused(sentence *s) {
         &s->text,
         "mask_fill has no effect: it replaces hidden scores, and nothing is hidden, since "
         "the numbers of %s are added. If they are conditions, where all but 0 means "
-        "attend, send booleans; if 1 means attend or hidden, say mask_semantics",
+        "attend, say mask_semantics \"nonzero\"; if 1 means attend or hidden, say \"keep\" or "
+        "\"hide\"",
         s->w->layer->where);
 }
 

@@ -77,7 +77,7 @@ class Draw:
     def mask(self, body):
         shape = self.broadcastable()
         keep = self.r.random(shape) < 0.7
-        kind = self.r.choice(["bool", "base64 bool", "keep", "hide", "additive", "additive with hidden"])
+        kind = self.r.choice(["bool", "base64 bool", "keep", "hide", "nonzero", "additive", "additive with hidden"])
         if keep.size == 0:
             kind = "base64 bool"
         if kind == "bool":
@@ -87,6 +87,10 @@ class Draw:
         elif kind in ("keep", "hide"):
             body["attn_mask"] = (keep if kind == "keep" else ~keep).astype(int).tolist()
             body["mask_semantics"] = str(kind)
+        elif kind == "nonzero":
+            values = self.r.choice([-1e9, -0.5, 1, 7], shape)
+            body["attn_mask"] = np.where(keep, values, 0).tolist()
+            body["mask_semantics"] = "nonzero"
         else:
             values = self.r.standard_normal(shape)
             if kind != "additive":

@@ -62,7 +62,7 @@ GOOD = qkv()
     ({"num_kv_heads": 2}, "invalid_value", "/num_kv_heads", ["num_kv_heads", "num_heads"]),
     ({"layout": "BLD"}, "invalid_value", "/layout", ["BLD", "num_heads"]),
     # masks
-    ({"attn_mask": [1, 0, 1, 0, 1]}, "mask_semantics", "/attn_mask", ["keep", "hide", "additive"]),
+    ({"attn_mask": [1, 0, 1, 0, 1]}, "mask_semantics", "/attn_mask", ["keep", "hide", "additive", "nonzero"]),
     ({"attn_mask": [[0.0] * 5] * 3}, "mask_semantics", "/attn_mask", ["keep", "hide"]),
     ({"attn_mask": [1, 0.5, 0, 0, 1], "mask_semantics": "keep"}, "invalid_value", "/attn_mask/1", ["0.5"]),
     ({"attn_mask": [1, True, 0, 0, 1]}, "wrong_type", "/attn_mask/1", []),

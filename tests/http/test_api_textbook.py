@@ -172,7 +172,7 @@ def test_weights_need_no_value(daemon):
 def test_a_mask_of_numbers_as_conditions(daemon):
     mask = [[0, 0], [-1e9, 0]]
     detail = refused(daemon, WORKED | {"attn_mask": mask, "mask_semantics": "keep"}, "invalid_value",
-                     "/attn_mask/1/0", "additive", "numpy.where", "booleans")["detail"]
+                     "/attn_mask/1/0", "additive", "numpy.where", "nonzero")["detail"]
     assert "-1e+09" in detail
     dots = np.array([[1.0, 4], [2, 5]]) / np.sqrt(3)
     dots = np.where(mask, dots, -1e9)
@@ -182,6 +182,7 @@ def test_a_mask_of_numbers_as_conditions(daemon):
     assert [w["code"] for w in filled["warnings"]] == ["mask_not_causal", "low_numbers", "fill_unused"]
     booleans = np.array(mask, bool)
     answer = ask(daemon, WORKED | {"attn_mask": booleans.tolist()})
+    assert answer == ask(daemon, WORKED | {"attn_mask": mask, "mask_semantics": "nonzero"})
     close(array(answer["weights"])[1], want[1])
     assert answer["weights"][0] == [0, 0]  # a row without keys; NumPy divides two equal numbers
 
@@ -246,6 +247,57 @@ def test_a_causal_mask_as_numbers(daemon):
     assert ">0.5<" in drawn and ">-2.0<" in drawn.replace("−", "-")
     large = ask(daemon, {"masks": [{"kind": "causal"}], "shape": [300, 300], "as": "additive"}, "/v1/masks")
     assert "runs" in large["keep"] and large["omitted"]["additive"]["values"] == 90000
+
+
+@pytest.mark.parametrize("mask", [
+    [[0, 0, 1], [0, 1, 1], [1, 1, 1]],
+    [[0, -1e9, 0.5], [-2, 0, 1e-40], [3, 1e30, -0.0]],
+    [[0, None, 2], [None, 0, None], [0, 0, 0]],
+], ids=["0 and 1", "numbers", "null"])
+def test_all_but_0_attends(daemon, mask):
+    """numpy.where(mask, scores, -1e9), in which -inf counts as true."""
+    fill = {"mask_fill": {"value": -1e9, "mode": "replace"}}
+    numbers = np.array([[-np.inf if x is None else x for x in row] for row in mask])
+    body = {"query": normal(3, 4), "key": normal(3, 4, seed=1), "return": ["weights", "scores", "heatmap"]}
+    for more in ({}, fill):
+        got = ask(daemon, body | more | {"attn_mask": mask, "mask_semantics": "nonzero"})
+        assert got == ask(daemon, body | more | {"attn_mask": (numbers != 0).tolist()})
+    q, k = np.array(body["query"]), np.array(body["key"])
+    close(got["scores"], np.where(numbers, q @ k.T / 2, -1e9))
+    built = ask(daemon, {"masks": [{"kind": "values", "attn_mask": mask, "mask_semantics": "nonzero"}], "shape": [3, 3]},
+                "/v1/masks")
+    assert built["keep"] == (numbers != 0).tolist() and "additive" not in built
+    assert built["words"].startswith("masks/0/attn_mask: numbers [3, 3], all but 0 = attend, hides ")
+    weights = {"weights": (np.ones((3, 3)) / 3).tolist(), "analysis": ["entropy"]}
+    assert ask(daemon, weights | {"attn_mask": mask, "mask_semantics": "nonzero"}, "/v1/analyses") == \
+        ask(daemon, weights | {"attn_mask": (numbers != 0).tolist()}, "/v1/analyses")
+
+
+def test_all_but_0_attends_whatever_the_type(daemon):
+    """Integers that a double rounds are not 0, and a boolean is what it says."""
+    body = {"query": normal(2, 3), "mask_semantics": "nonzero"}
+    want = ask(daemon, {"query": body["query"], "attn_mask": [[True, False], [True, True]]})
+    for dtype, values in [("int64", [2**62 + 1, 0, -1, 3]), ("float64", [1e-300, 0, -1, 3]), ("bool", [1, 0, 1, 1]),
+                          ("float16", [6e-8, -0.0, -1, 3]), ("uint8", [255, 0, 2, 1])]:
+        data = base64.b64encode(np.array(values).astype(dtype).tobytes()).decode()
+        mask = {"shape": [2, 2], "dtype": dtype, "base64": data}
+        assert ask(daemon, body | {"attn_mask": mask}) == want, dtype
+    for bad in (np.nan, np.inf):
+        data = base64.b64encode(np.array([1, 0, bad, 1], "<f4").tobytes()).decode()
+        refused(daemon, body | {"attn_mask": {"shape": [2, 2], "dtype": "float32", "base64": data}}, "nonfinite_value",
+                "/attn_mask/1/0", "NaN" if np.isnan(bad) else "infinity")
+
+
+def test_a_mask_of_conditions_in_a_stored_run(daemon):
+    mask = np.where(np.eye(4), -7, 0).tolist()
+    body = {"query": normal(4, 3), "attn_mask": mask, "mask_semantics": "nonzero"}
+    run = ask(daemon, body | {"store": True, "return": []})["run"]["id"]
+    assert daemon.get(f"/v1/runs/{run}/weights").json()["weights"] == np.eye(4).tolist()
+    assert not daemon.get(f"/v1/runs/{run}/cells?row=0&col=1").json()["visible"]
+    diagonal = {"query": normal(4, 3), "attn_mask": np.eye(4, dtype=bool).tolist(), "store": True, "return": []}
+    same = ask(daemon, diagonal)["run"]["id"]
+    metrics, want = (daemon.get(f"/v1/runs/{r}/metrics?analysis=entropy").json() for r in (run, same))
+    assert metrics["heads"] == want["heads"] and metrics["heads"][0]["measures"]["entropy"] == 0
 
 
 SMALLEST = [-65504, -3.3895313892515355e38, -3.4028234663852886e38, -1e9, -10000]

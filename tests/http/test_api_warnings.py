@@ -25,6 +25,10 @@ CASES = {
     "a keep mask that hides": (query(3, 2) | {"attn_mask": triangle(3, lambda i, j: j <= i), "mask_semantics": "hide"},
                                "mask_not_causal", "attn_mask", "tril marks what a causal mask keeps, so say mask_semantics "
                                "\"keep\""),
+    "a hide mask as conditions": (query(3, 2) | {"attn_mask": STRICT, "mask_semantics": "nonzero"}, "mask_not_causal",
+                                  "attn_mask", "so say mask_semantics \"hide\" if it holds 0 and 1, and \"additive\" if"),
+    "a fill of numbers": (query(2, 2) | {"attn_mask": [[0, -1], [0, 0]], "mask_fill": {"value": -1e9, "mode": "replace"}},
+                          "fill_unused", "mask_fill", "say mask_semantics \"nonzero\"; if 1 means"),
     "booleans": (query(3, 2) | {"attn_mask": [[bool(x) for x in row] for row in STRICT]}, "mask_not_causal", "attn_mask",
                  "invert it (here true = attend)"),
     "transposed": (query(3, 2) | {"attn_mask": [[j >= i for j in range(3)] for i in range(3)]}, "mask_not_causal", "attn_mask",

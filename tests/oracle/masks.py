@@ -59,6 +59,8 @@ def read_values(mask, semantics):
         if not zero_or_one:
             raise ValueError("keep and hide accept only 0 and 1")
         return (x == 1) if semantics == "keep" else (x == 0), np.zeros(x.shape)
+    if semantics == "nonzero":
+        return x != 0, np.zeros(x.shape)
     if semantics is None and zero_or_one:
         raise ValueError("a mask of zeros and ones needs mask_semantics")
     return np.ones(x.shape, bool), x

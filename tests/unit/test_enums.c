@@ -95,7 +95,7 @@ static void test_inputs(void **state) {
             (attn_mask_layer){.kind = ATTN_LAYER_VALUES,
                               .where = "attn_mask",
                               .values = attn_tensor_dense(keep, ATTN_BOOL, 2, DIMS(3, 3)),
-                              .semantics = (attn_semantics)(ATTN_SEM_FINITE_MIN + beyond[i])};
+                              .semantics = (attn_semantics)(ATTN_SEM_NONZERO + beyond[i])};
         refused(attn_attention_new(&in, k.arena, &k.a, &err), "attn_mask", &err);
         refused(attn_sinusoidal(table, 2, 4,
                                 (attn_encoding_layout)(ATTN_ENCODING_HALVES + beyond[i]), NULL,

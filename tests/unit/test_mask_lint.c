@@ -202,6 +202,16 @@ static void test_numbers_and_meanings(void **state) {
     end(&f);
 
     f = begin(0, 0, 3, 3);
+    add_tensor(&f, ATTN_LAYER_VALUES, "attn_mask", added, ATTN_F32, dims, 2)->semantics =
+        ATTN_SEM_NONZERO;
+    lint(&f); /* -1e9 and -infinity are not 0: only what an additive mask hides is visible */
+    assert_string_equal(need(&f, ATTN_WARN_MASK_INVERTED)->layer->where, "attn_mask");
+    assert_string_equal(attn_mask_words(f.mask, f.arena), "attn_mask: numbers [3, 3], all but 0 = "
+                                                          "attend, hides 6 of its 9 cells");
+    assert_false(attn_mask_adds(f.mask));
+    end(&f);
+
+    f = begin(0, 0, 3, 3);
     add_tensor(&f, ATTN_LAYER_VALUES, "attn_mask", hide, ATTN_F32, dims, 2)->semantics =
         ATTN_SEM_KEEP;
     lint(&f); /* the hide mask read as keep */

@@ -65,6 +65,9 @@ typedef enum attn_semantics {
     /* VALUES: the same, but a number of at most ATTN_FINITE_MIN hides the key. Programs that avoid
      * -infinity send the smallest number of a type (float16: -65504), -1e9 or -1e4 instead. */
     ATTN_SEM_FINITE_MIN,
+    /* VALUES: every number but 0 means visible, as in numpy.where(mask, scores, -1e9). -infinity is
+     * not 0, so it means visible, too. */
+    ATTN_SEM_NONZERO,
 } attn_semantics;
 #define ATTN_FINITE_MIN (-1e4)
 
@@ -148,6 +151,8 @@ void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t
 attn_status attn_mask_visible(const attn_mask *m, const attn_control *control, uint64_t *out,
                               attn_error *err);
 
+/* Returns whether a layer holds numbers that are added to the scores. */
+bool attn_mask_adds(const attn_mask *m);
 /* Tell whether all heads, or all batch entries, have the same visible cells because no layer has
  * that axis. */
 bool attn_mask_same_heads(const attn_mask *m);
