@@ -208,6 +208,7 @@ static void put_cells(attn_svg *s, const attn_heat_plan *plan, size_t i) {
 #define BAR_NAME  20.0
 #define STOPS     33 /* the gradient has 32 intervals: a multiple of the 8 intervals of Blues */
 #define ROW       22.0
+#define NOTE_LINE 15.0
 #define SWATCH    13.0
 
 static bool has_bar(const attn_heat_plan *plan) {
@@ -389,6 +390,24 @@ static void item(flow *f, swatch kind, const char *text) {
     f->any = true;
 }
 
+/* Writes the note in lines of its own below the other items. */
+static void put_note(flow *f, const char *note) {
+    enum { MOST = 8 };
+    const attn_draw_palette *p = attn_draw_palette_of(f->plan->options->theme);
+    const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->text};
+    const char *lines[MOST];
+    const int count =
+        attn_svg_lines(f->plan->arena, note, &face, f->width - 2 * ATTN_PAD, lines, MOST);
+    f->y += f->any ? ROW : 0;
+    for (int i = 0; i < count; i++, f->y += NOTE_LINE)
+        if (f->s)
+            attn_svg_text(f->s, ATTN_PAD, f->y, &face, lines[i]);
+    if (count > 0) {
+        f->y -= NOTE_LINE;
+        f->any = true;
+    }
+}
+
 double attn_heat_legend(attn_svg *s, const attn_heat_plan *plan, double y, double width) {
     flow f = {.s = s, .plan = plan, .x = ATTN_PAD, .y = y + ROW, .width = width};
     char text[128];
@@ -408,6 +427,8 @@ double attn_heat_legend(attn_svg *s, const attn_heat_plan *plan, double y, doubl
                  plan->step[0], plan->step[1], plan->options->marks ? "pairs" : "values");
         item(&f, NO_SWATCH, text);
     }
+    if (plan->options->note)
+        put_note(&f, plan->options->note);
     return f.any ? f.y + ROW / 2 - y : 0;
 }
 

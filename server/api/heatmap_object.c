@@ -431,6 +431,7 @@ static void reply_figure(srv_request *req, const srv_heat_answer *a) {
     attn_text svg = {.arena = req->arena};
     attn_error err = {0};
     options.marks = a->marks;
+    options.note = a->note;
     options.own_scales = a->stages != NULL;
     if (!options.columns)
         options.columns = a->stages ? a->stage_count : columns_of(a->maps);

@@ -81,6 +81,7 @@ typedef struct srv_heat_answer {
     const srv_warnings *warnings;   /* NULL: none */
     int decimals;                   /* decimals of cells; -1: the shortest text that round-trips */
     bool marks;                     /* the cells are those of a mask: 1 visible, 0 hidden */
+    const char *note;               /* sentences below a picture; NULL: none */
 } srv_heat_answer;
 
 /* Sets the reply of a route that answers heatmaps alone, in any media type of the route. The JSON

@@ -16,7 +16,7 @@
 
 enum { CAUSAL, PADDING, WINDOW, PATTERN, VALUES };
 static const char *const kinds[] = {"causal", "padding", "window", "pattern", "values", NULL};
-static const char *const forms[] = {"keep", "additive", NULL};
+const char *const srv_masks_forms[] = {"keep", "keep_numbers", "hide_numbers", "additive", NULL};
 _Static_assert(sizeof(srv_masks_form) == sizeof(int), "SRV_ENUM stores an int");
 static const char *const combinations[] = {"and", NULL};
 
@@ -48,7 +48,9 @@ const srv_field srv_masks_fields[] = {
      .offset = AT(shape),
      .max = ATTN_MAX_RANK,
      .doc =
-         "The weights' shape: [L, S], [B, L, S], [B, H, L, S] or with more batch axes in front."},
+         "The weights' shape: [L, S], [B, L, S], [B, H, L, S] or with more batch axes in front. "
+         "Without shape and token_ids it is that of self-attention, [S, S] or [B, S, S], with the "
+         "sizes of the padding masks (token_ids, key_padding_mask)."},
     {.name = "token_ids",
      .kind = SRV_TENSOR,
      .offset = AT(token_ids),
@@ -64,9 +66,10 @@ const srv_field srv_masks_fields[] = {
     SRV_OFFSET_ROW(srv_masks_body, query_offset),
     SRV_ENUM_ROW(srv_masks_body, combine, combinations,
                  "and: a key is visible if it is visible in every mask; float parts are summed."),
-    SRV_ENUM_ROW(srv_masks_body, as, forms,
-                 "How the cells are written: keep (default; true = attend) or additive (the number "
-                 "that is added to the score: 0 = attend, null = -infinity)."),
+    SRV_ENUM_ROW(srv_masks_body, as, srv_masks_forms,
+                 "How the cells are written: keep (default; true = attend), keep_numbers (1 = "
+                 "attend, 0 = hidden), hide_numbers (1 = hidden, 0 = attend) or additive (the "
+                 "number that is added to the score: 0 = attend, null = -infinity)."),
     SRV_FULL_ROW(srv_masks_body),
     SRV_LABELS_ROW(srv_masks_body, "Names of queries and keys, which the answer repeats"),
     SRV_FIGURE_ROW(srv_masks_body, "Title, labels and style of the picture."),
@@ -142,6 +145,63 @@ static bool shape_of_tokens(srv_masks_call *call, const srv_scope *scope) {
     return true;
 }
 
+/* Returns the tensor of a padding mask from whose shape, [S] or [B, S], the shape of the weights
+ * can follow, and stores the name of its field; NULL: there is none. */
+static const attn_tensor *padding_of(const srv_scope *item, const srv_masks_item *mask,
+                                     const char **name) {
+    const bool ids = srv_given(item, "token_ids");
+    *name = ids ? "token_ids" : "key_padding_mask";
+    if (mask->kind != PADDING || !srv_given(item, *name))
+        return NULL;
+    return ids ? &mask->mask.token_ids : &mask->mask.key_padding_mask;
+}
+
+/* Combines the shape [S] or [B, S] of one padding mask with that of the masks before it, of which
+ * `first` was the first. A batch axis of length 1 broadcasts. */
+static bool add_padding_shape(srv_masks_call *call, const srv_scope *item, const char *name,
+                              const attn_tensor *t, const char *first) {
+    char text[128];
+    if (t->rank != 1 && t->rank != 2)
+        return srv_refuse(item, SRV_SHAPE, name,
+                          "without shape, which would say what the weights' shape is, %s must be "
+                          "[S] or [B, S], found %s",
+                          name, attn_found_text(t, text, sizeof text));
+    const size_t S = t->dims[t->rank - 1], B = t->rank == 2 ? t->dims[0] : 1;
+    const size_t had = call->rank == 3 ? call->dims[0] : 1;
+    if (first && call->dims[call->rank - 1] != S)
+        return srv_refuse(item, SRV_SHAPE, name,
+                          "%s has %zu keys, but %s has %zu: send one number of keys, or shape",
+                          name, S, first, call->dims[call->rank - 1]);
+    if (first && had != B && had != 1 && B != 1)
+        return srv_refuse(item, SRV_SHAPE, name,
+                          "%s has %zu batch entries, but the masks before it have %zu: send one "
+                          "number of batch entries, or shape",
+                          name, B, had);
+    call->rank = call->rank == 3 || t->rank == 2 ? 3 : 2;
+    call->dims[0] = had == 1 ? B : had;
+    call->dims[call->rank - 2] = call->dims[call->rank - 1] = S;
+    return true;
+}
+
+/* Takes the shape of self-attention, [S, S] or [B, S, S], from the padding masks. *found: there is
+ * one. */
+static bool shape_of_padding(srv_masks_call *call, bool *found) {
+    const srv_masks_item *items = call->body.masks.items;
+    const char *first = NULL, *name;
+    for (size_t i = 0; i < call->body.masks.count; i++) {
+        char at[32];
+        snprintf(at, sizeof at, "/masks/%zu", i);
+        const srv_scope item = {call->req, item_fields, &items[i].given, at};
+        const attn_tensor *t = padding_of(&item, &items[i], &name);
+        if (t && !add_padding_shape(call, &item, name, t, first))
+            return false;
+        if (t && !first)
+            first = srv_where(&item, name);
+    }
+    *found = first != NULL;
+    return true;
+}
+
 static bool shape_of_list(srv_masks_call *call, const srv_scope *scope) {
     const srv_ints *list = &call->body.shape;
     if (list->count < 2)
@@ -195,12 +255,16 @@ static bool prepare(srv_masks_call *call) {
         !srv_needs(&scope, "pad_id", "token_ids", "it says which of token_ids is padding") ||
         !srv_excludes(&scope, "shape", "token_ids", "both say how many keys there are"))
         return false;
-    bool tokens = srv_given(&scope, "token_ids");
-    if (!tokens && !srv_given(&scope, "shape"))
-        return srv_refuse(
-            &scope, SRV_VALUE, "shape",
-            "send shape ([L, S], [B, L, S] or [B, H, L, S]) or token_ids with pad_id");
-    if (!(tokens ? shape_of_tokens(call, &scope) : shape_of_list(call, &scope)))
+    const bool tokens = srv_given(&scope, "token_ids"), list = srv_given(&scope, "shape");
+    bool padding = false;
+    if (!tokens && !list && !shape_of_padding(call, &padding))
+        return false;
+    if (!tokens && !list && !padding)
+        return srv_refuse(&scope, SRV_VALUE, "shape",
+                          "send shape ([L, S], [B, L, S] or [B, H, L, S]), token_ids with pad_id, "
+                          "or a padding mask of token_ids or key_padding_mask, which say how many "
+                          "keys there are");
+    if ((tokens && !shape_of_tokens(call, &scope)) || (list && !shape_of_list(call, &scope)))
         return false;
     split_shape(call);
     srv_mask_offset(&call->body.query_offset, &call->spec);
@@ -267,15 +331,17 @@ static srv_outcome predict(srv_masks_call *call) {
      * the limits has no memory for that and is refused. */
     if (!fits || !compile(call))
         return SRV_DONE;
-    bool cells = call->bound <= SRV_MASK_CELLS;
+    const bool cells = srv_masks_cells(call),
+               text = !(req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY));
+    const double each = call->body.as == SRV_MASKS_KEEP ? 1.0 : sizeof(float);
     srv_dry dry = {.mask = attn_mask_words(call->mask, req->arena),
                    .cells = call->cells,
                    .operations = call->cells,
-                   .result = cells ? call->cells : 0,
+                   .result = cells ? each * call->cells : 0,
                    .fits = fits};
-    srv_dry_shape(&dry, forms[call->body.as], call->rank, call->dims);
+    srv_dry_shape(&dry, srv_masks_forms[call->body.as], call->rank, call->dims);
     dry.load.alone = SRV_MASK_WEIGHT * call->cells;
-    dry.load.text = cells ? TEXT_OF_FLAG * call->cells : 0;
+    dry.load.text = cells && text ? TEXT_OF_FLAG * call->cells : 0;
     return srv_dry_reply(req, &dry);
 }
 

@@ -18,65 +18,113 @@
 #define LABEL_TEXT 6.0     /* an escaped character of a label */
 #define LATER_TEXT 16384.0 /* bytes of everything that is written after the runs */
 
-static bool small(const srv_masks_call *call) {
-    return call->bound <= SRV_MASK_CELLS;
+/* --- cells --- */
+
+static bool binary(const srv_masks_call *call) {
+    return call->req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
 }
 
-/* Returns all cells of a small mask, [B, H, L, S]. NULL: memory ran out. */
-static uint8_t *keep_cells(const srv_masks_call *call) {
-    const attn_mask_shape *s = &call->shape;
-    uint8_t *keep = attn_arena_take(call->req->arena, (size_t)call->cells);
-    uint8_t *row = keep;
-    for (size_t b = 0; keep && call->cells > 0 && b < call->B; b++)
-        for (size_t h = 0; h < s->H; h++)
-            for (size_t i = 0; i < s->L; i++, row += s->S)
-                attn_mask_keep(call->mask, b, h, i, 0, s->S, row);
-    return keep;
+bool srv_masks_cells(const srv_masks_call *call) {
+    return call->bound <= SRV_MASK_CELLS || binary(call);
 }
 
-/* Returns what the mask adds to the scores, for each cell; -infinity for a hidden cell. `keep` are
- * the cells of keep_cells. Sets *any to whether a finite number other than 0 is added. NULL: the
- * mask has no cells, or memory ran out. */
-static float *additive_cells(const srv_masks_call *call, const uint8_t *keep, bool *any) {
-    const attn_mask_shape *s = &call->shape;
-    size_t cells = (size_t)call->cells, at = 0;
-    float *add = attn_arena_take(call->req->arena, cells * sizeof *add);
-    double *row = attn_arena_zeroed(call->req->arena, s->S + 1, sizeof *row);
-    *any = false;
-    if (!add || !row || cells == 0)
-        return NULL;
-    for (size_t b = 0; b < call->B; b++)
-        for (size_t h = 0; h < s->H; h++)
-            for (size_t i = 0; i < s->L; i++) {
-                attn_mask_additive(call->mask, b, h, i, 0, s->S, row);
-                for (size_t j = 0; j < s->S; j++, at++) {
-                    add[at] = keep[at] ? (float)row[j] : -INFINITY;
-                    *any = *any || (isfinite(row[j]) && row[j] != 0);
-                }
-            }
-    return add;
-}
-
-static void write_cells(srv_json *j, const srv_masks_call *call) {
-    uint8_t *keep = keep_cells(call);
-    if (!keep) {
-        j->failed = true;
-        return;
+/* Returns what `form` writes for a cell. keep: the cell is visible; add: what is added to its
+ * score. */
+static float value_of(srv_masks_form form, bool keep, double add) {
+    switch (form) {
+    case SRV_MASKS_KEEP:
+    case SRV_MASKS_KEEP_NUMBERS:
+        return keep;
+    case SRV_MASKS_HIDE_NUMBERS:
+        return !keep;
+    case SRV_MASKS_ADDITIVE:
+        break;
     }
-    const bool additive = call->body.as == SRV_MASKS_ADDITIVE;
-    attn_tensor cells = attn_tensor_dense(keep, ATTN_BOOL, call->rank, call->dims);
-    if (!additive || call->cells == 0) {
-        srv_json_key(j, additive ? "additive" : "keep");
+    return keep ? (float)add : -INFINITY;
+}
+
+/* Rows of one part [L, S] are made into `to`: bytes for KEEP, else float32. `keep` and `add` have
+ * room for S keys. */
+static attn_status make_rows(const srv_masks_call *call, srv_masks_form form, size_t b, size_t h,
+                             uint8_t *keep, double *add, void *to, attn_error *err) {
+    const size_t L = call->shape.L, S = call->shape.S;
+    for (size_t i = 0; i < L; i++) {
+        if (attn_control_check(&call->req->control, err))
+            return err->code;
+        attn_mask_keep(call->mask, b, h, i, 0, S, keep);
+        if (form == SRV_MASKS_KEEP) {
+            memcpy((uint8_t *)to + i * S, keep, S);
+            continue;
+        }
+        if (form == SRV_MASKS_ADDITIVE)
+            attn_mask_additive(call->mask, b, h, i, 0, S, add);
+        for (size_t j = 0; j < S; j++)
+            ((float *)to)[i * S + j] = value_of(form, keep[j], add[j]);
+    }
+    return ATTN_OK;
+}
+
+/* Makes all cells of the mask, [B, H, L, S], as a tensor of the shape of the weights. false: a
+ * problem is set. */
+static bool make_cells(const srv_masks_call *call, srv_masks_form form, attn_tensor *out) {
+    const attn_mask_shape *s = &call->shape;
+    const attn_dtype dtype = form == SRV_MASKS_KEEP ? ATTN_BOOL : ATTN_F32;
+    const size_t part = s->L * s->S, each = attn_dtype_size(dtype);
+    attn_arena *arena = call->req->arena;
+    char *to = attn_arena_zeroed(arena, call->cells > 0 ? (size_t)call->cells : 1, each);
+    double *add = attn_arena_zeroed(arena, s->S + 1, sizeof *add);
+    uint8_t *keep = attn_arena_zeroed(arena, s->S + 1, 1);
+    attn_error err = {0};
+    attn_status status = to && add && keep
+                             ? ATTN_OK
+                             : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the mask");
+    for (size_t b = 0; !status && call->cells > 0 && b < call->B; b++)
+        for (size_t h = 0; !status && h < s->H; h++)
+            status =
+                make_rows(call, form, b, h, keep, add, to + (b * s->H + h) * part * each, &err);
+    if (status)
+        srv_problem_error(call->req, &err);
+    *out = attn_tensor_dense(to, dtype, call->rank, call->dims);
+    return !status;
+}
+
+/* Returns whether a visible cell of an additive tensor adds a number other than 0. */
+static bool adds_any(const srv_masks_call *call, const attn_tensor *additive) {
+    const float *add = additive->data;
+    for (size_t i = 0; i < (size_t)call->cells; i++)
+        if (isfinite(add[i]) && add[i] != 0)
+            return true;
+    return false;
+}
+
+/* Writes the cells in the form that was asked for, and beside `keep` the numbers that the mask
+ * adds, if there are any. An npy file holds the first alone. false: a problem is set. */
+static bool write_cells(srv_json *j, const srv_masks_call *call) {
+    const srv_masks_form form = call->body.as;
+    const bool adds = form == SRV_MASKS_KEEP && !(call->req->accept & SRV_ACCEPT_NPY) &&
+                      attn_mask_adds(call->mask);
+    const double each =
+        (form == SRV_MASKS_KEEP ? 1.0 : sizeof(float)) + (adds ? sizeof(float) : 0.0);
+    const double rows = (sizeof(double) + 1) * (double)(call->shape.S + 1);
+    attn_tensor cells;
+    if (binary(call) && !srv_admission_work(call->req, 0, each * call->cells + (1 + adds) * rows))
+        return false;
+    if (!make_cells(call, form, &cells))
+        return false;
+    srv_json_key(j, srv_masks_forms[form]);
+    srv_json_tensor(j, &cells);
+    if (!adds)
+        return true;
+    if (!make_cells(call, SRV_MASKS_ADDITIVE, &cells))
+        return false;
+    if (adds_any(call, &cells)) {
+        srv_json_key(j, srv_masks_forms[SRV_MASKS_ADDITIVE]);
         srv_json_tensor(j, &cells);
     }
-    bool any;
-    float *add = additive_cells(call, keep, &any);
-    if (!add || !(any || additive))
-        return;
-    cells = attn_tensor_dense(add, ATTN_F32, call->rank, call->dims);
-    srv_json_key(j, "additive");
-    srv_json_tensor(j, &cells);
+    return true;
 }
+
+/* --- runs --- */
 
 /* Finds the interval of keys outside of which every key of the row is hidden. Sets *lo to its first
  * key and returns its length n. keep[k], k < n, becomes 1 if key *lo + k is visible, else 0. `keep`
@@ -218,20 +266,22 @@ static bool write_runs(srv_json *j, const srv_masks_call *call) {
     return true;
 }
 
-/* Writes the member `omitted` if the mask adds numbers to the scores or these numbers were asked
- * for, because the answer to a large mask leaves them out. */
+/* Writes the member `omitted` if numbers were asked for or the mask adds numbers to the scores,
+ * because the answer to a large mask leaves them out. */
 static void write_omitted(srv_json *j, const srv_masks_call *call) {
-    if (call->body.as != SRV_MASKS_ADDITIVE && !attn_mask_adds(call->mask))
+    const bool asked = call->body.as != SRV_MASKS_KEEP;
+    if (!asked && !attn_mask_adds(call->mask))
         return;
     srv_json_key(j, "omitted");
     srv_json_object(j);
-    srv_omitted_write(j, "additive", call->cells,
-                      "ask for a part of at most 65,536 cells by a smaller shape");
+    srv_omitted_write(j, srv_masks_forms[asked ? call->body.as : SRV_MASKS_ADDITIVE], call->cells,
+                      "accept application/vnd.safetensors, which has all cells, or ask for a part "
+                      "of at most 65,536 cells by a smaller shape");
     srv_json_object_end(j);
 }
 
 bool srv_masks_admit(srv_masks_call *call) {
-    double cells = small(call) ? CELL_BYTES * call->cells : 0;
+    double cells = call->bound <= SRV_MASK_CELLS ? CELL_BYTES * call->cells : 0;
     double values = 0;
     size_t n;
     for (size_t i = 0; i < call->spec.count; i++)
@@ -239,48 +289,50 @@ bool srv_masks_admit(srv_masks_call *call) {
             values += (double)n * (call->spec.layers[i].semantics == ATTN_SEM_FINITE_MIN
                                        ? sizeof(double)
                                        : 1); /* bytes of each value in the compiled mask */
-    /* additive_cells has one row in double, and the linter has a hash of each row. */
+    /* make_cells has one row in double, and the linter has a hash of each row. */
     double rows = sizeof(double) * ((double)call->shape.L + (double)call->shape.S);
     return srv_admission_work(call->req, call->cells,
                               SRV_MASK_ENTRY * srv_masks_batches(call) + values + rows +
                                   (double)call->shape.S + cells);
 }
 
+/* Writes what the answer has beside the cells or runs. */
+static void write_rest(srv_json *j, const srv_masks_call *call) {
+    srv_json_key(j, "kept");
+    srv_json_real(j, call->kept);
+    srv_json_key(j, "words");
+    srv_json_string(j, attn_mask_words(call->mask, call->req->arena));
+    if (srv_labels_given(&call->body.labels)) {
+        srv_json_key(j, "labels");
+        srv_labels_write(j, &call->body.labels);
+    }
+    if (!srv_masks_cells(call))
+        write_omitted(j, call);
+    srv_warnings_write(j, &call->warnings);
+}
+
 void srv_masks_json(srv_masks_call *call) {
+    const bool alone = call->req->accept & SRV_ACCEPT_NPY; /* an npy file holds only the cells */
     srv_json j;
     srv_json_begin(&j, call->req);
     srv_json_object(&j);
-    srv_json_key(&j, "shape");
-    srv_json_array(&j);
-    for (int i = 0; i < call->rank; i++)
-        srv_json_size(&j, call->dims[i]);
-    srv_json_array_end(&j);
-    if (small(call))
-        write_cells(&j, call);
-    else if (!write_runs(&j, call))
-        return;
-    srv_json_key(&j, "kept");
-    srv_json_real(&j, call->kept);
-    srv_json_key(&j, "words");
-    srv_json_string(&j, attn_mask_words(call->mask, call->req->arena));
-    if (srv_labels_given(&call->body.labels)) {
-        srv_json_key(&j, "labels");
-        srv_labels_write(&j, &call->body.labels);
+    if (!alone) {
+        srv_json_key(&j, "shape");
+        srv_json_array(&j);
+        for (int i = 0; i < call->rank; i++)
+            srv_json_size(&j, call->dims[i]);
+        srv_json_array_end(&j);
     }
-    if (!small(call))
-        write_omitted(&j, call);
-    srv_warnings_write(&j, &call->warnings);
+    if (!(srv_masks_cells(call) ? write_cells(&j, call) : write_runs(&j, call)))
+        return;
+    if (!alone)
+        write_rest(&j, call);
     srv_json_object_end(&j);
     srv_json_end(&j);
 }
 
-static void print_pictures(attn_text *t, const srv_masks_call *call) {
+static void print_pictures(attn_text *t, const srv_masks_call *call, const uint8_t *keep) {
     const attn_mask_shape *s = &call->shape;
-    const uint8_t *keep = keep_cells(call);
-    if (!keep) {
-        t->failed = true;
-        return;
-    }
     bool same_batches = attn_mask_same_batches(call->mask);
     bool same_heads = attn_mask_same_heads(call->mask);
     size_t B = same_batches && call->B > 0 ? 1 : call->B, H = same_heads && s->H > 0 ? 1 : s->H;
@@ -295,19 +347,6 @@ static void print_pictures(attn_text *t, const srv_masks_call *call) {
         }
 }
 
-/* Prints the numbers that the mask adds to the scores. */
-static void print_numbers(attn_text *t, const srv_masks_call *call) {
-    const uint8_t *keep = keep_cells(call);
-    bool any;
-    const float *add = keep ? additive_cells(call, keep, &any) : NULL;
-    if (!add && call->cells > 0) {
-        t->failed = true;
-        return;
-    }
-    const attn_tensor cells = attn_tensor_dense((void *)add, ATTN_F32, call->rank, call->dims);
-    srv_text_tensor(t, "additive", &cells, (srv_print){-1, call->body.full});
-}
-
 static void say_left_out(attn_text *t, const srv_masks_call *call) {
     attn_text_add(t, "the picture is left out: ");
     for (int i = 0; i < call->rank; i++)
@@ -318,12 +357,16 @@ static void say_left_out(attn_text *t, const srv_masks_call *call) {
 void srv_masks_text(srv_masks_call *call) {
     char shape[128];
     attn_text t = srv_text_begin(call->req);
-    if (small(call) && call->body.as == SRV_MASKS_ADDITIVE)
-        print_numbers(&t, call);
-    else if (small(call))
-        print_pictures(&t, call);
-    else
+    attn_tensor cells;
+    if (!srv_masks_cells(call))
         say_left_out(&t, call);
+    else if (!make_cells(call, call->body.as, &cells))
+        return;
+    else if (call->body.as == SRV_MASKS_KEEP)
+        print_pictures(&t, call, cells.data);
+    else
+        srv_text_tensor(&t, srv_masks_forms[call->body.as], &cells,
+                        (srv_print){-1, call->body.full});
     attn_text_add(&t, "shape: %s\n", attn_shape_text(call->dims, call->rank, shape, sizeof shape));
     attn_text_add(&t, "mask: %s\n", attn_mask_words(call->mask, call->req->arena));
     attn_text_add(&t, "kept: %.4g %% of %.6g cells\n", 100 * call->kept, call->cells);
@@ -333,12 +376,13 @@ void srv_masks_text(srv_masks_call *call) {
 
 /* --- pictures --- */
 
-/* The compiled mask as a source of weights: 1 where visible and 0 where hidden, or what the mask
- * adds to the scores. */
+/* The compiled mask as a source of weights, in one of the forms. The cells that the mask hides are
+ * drawn as hidden, except where the form has a number for them. */
 typedef struct mask_source {
     const attn_mask *mask;
+    srv_masks_form form;
     uint8_t *keep; /* one row of S cells for each thread of the pool */
-    double *add;   /* the same for numbers; NULL: they are not drawn */
+    double *add;   /* the same for ADDITIVE */
     size_t S;
 } mask_source;
 
@@ -346,17 +390,20 @@ static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *
                          float *logits, attn_error *err) {
     const mask_source *source = ctx;
     uint8_t *keep = source->keep + lane * source->S;
+    double *add = source->add + lane * source->S;
+    const srv_masks_form form = source->form;
+    const bool hatched = form == SRV_MASKS_KEEP || form == SRV_MASKS_ADDITIVE;
     (void)err;
     for (size_t r = 0; r < rows->rows; r++) {
         attn_mask_keep(source->mask, rows->batch, rows->head, rows->row + r, rows->col, rows->cols,
                        keep);
-        double *add = source->add ? source->add + lane * source->S : NULL;
-        if (add)
+        if (form == SRV_MASKS_ADDITIVE)
             attn_mask_additive(source->mask, rows->batch, rows->head, rows->row + r, rows->col,
                                rows->cols, add);
         for (size_t c = 0; c < rows->cols; c++) {
-            weights[r * rows->cols + c] = !add ? keep[c] : keep[c] ? (float)add[c] : 0;
-            logits[r * rows->cols + c] = keep[c] ? 0 : -INFINITY;
+            const bool hidden = hatched && !keep[c];
+            weights[r * rows->cols + c] = hidden ? 0 : value_of(form, keep[c], add[c]);
+            logits[r * rows->cols + c] = hidden ? -INFINITY : 0;
         }
     }
     return ATTN_OK;
@@ -367,7 +414,7 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
     static const int64_t first[] = {0};
     srv_request *req = call->req;
     attn_pool *workers = srv_request_pool(req);
-    mask_source m = {.mask = call->mask, .S = call->shape.S};
+    mask_source m = {.mask = call->mask, .form = call->body.as, .S = call->shape.S};
     const attn_weight_source source = {.batches = call->B,
                                        .heads = call->shape.H,
                                        .rows = call->shape.L,
@@ -375,9 +422,8 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
                                        .has_logits = true,
                                        .fetch = fetch,
                                        .ctx = &m};
-    const bool numbers = call->body.as == SRV_MASKS_ADDITIVE;
     attn_heatmap_options options = attn_heatmap_defaults();
-    options.signed_values = numbers;
+    options.signed_values = call->body.as == SRV_MASKS_ADDITIVE;
     const size_t slots = attn_pool_slots(workers);
     attn_cost cost;
     attn_error err = {0};
@@ -396,11 +442,12 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
                                        (double)cost.work_bytes + (double)cost.result_bytes +
                                            (double)slots * (double)m.S * (1 + sizeof(double))))
         return false;
-    if (!status && numbers)
+    if (!status) {
+        m.keep = attn_arena_zeroed(req->arena, slots, m.S ? m.S : 1);
         m.add = attn_arena_zeroed(req->arena, slots, (m.S ? m.S : 1) * sizeof *m.add);
-    if (!status &&
-        (!(m.keep = attn_arena_zeroed(req->arena, slots, m.S ? m.S : 1)) || (numbers && !m.add)))
-        status = attn_fail(&err, ATTN_ENOMEM, "", "no memory left to draw the mask");
+        if (!m.keep || !m.add)
+            status = attn_fail(&err, ATTN_ENOMEM, "", "no memory left to draw the mask");
+    }
     if (!status)
         status =
             attn_heatmap_build(&source, &options, workers, &req->control, req->arena, maps, &err);
@@ -409,18 +456,34 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
     return !status;
 }
 
+/* Returns the warning that large negative numbers are added, or NULL. A picture shows it, since
+ * its marks call the keys of these numbers visible. */
+static const char *note_of(const srv_masks_call *call) {
+    for (size_t i = 0; i < call->warnings.count; i++)
+        if (strcmp(call->warnings.items[i].code, "low_numbers") == 0)
+            return call->warnings.items[i].text;
+    return NULL;
+}
+
 void srv_masks_picture(srv_masks_call *call) {
+    static const char *const meanings[] = {
+        [SRV_MASKS_KEEP] = NULL, /* marks have a legend */
+        [SRV_MASKS_KEEP_NUMBERS] = "1 = attend",
+        [SRV_MASKS_HIDE_NUMBERS] = "1 = hidden",
+        [SRV_MASKS_ADDITIVE] = "added to the score",
+    };
     const srv_heat_input heat = {0};
     attn_heatmaps maps;
     srv_figure_input figure = call->body.figure;
-    if (call->body.as == SRV_MASKS_ADDITIVE && !figure.value_label)
-        figure.value_label = "added to the score";
+    if (!figure.value_label)
+        figure.value_label = meanings[call->body.as];
     const srv_heat_answer all = {.maps = &maps,
                                  .in = &heat,
                                  .labels = &call->body.labels,
                                  .figure = &figure,
                                  .decimals = -1,
-                                 .marks = call->body.as == SRV_MASKS_KEEP};
+                                 .marks = call->body.as == SRV_MASKS_KEEP,
+                                 .note = note_of(call)};
     if (call->cells == 0)
         srv_problem(call->req, SRV_SHAPE, "/shape", "a mask without cells cannot be drawn");
     else if (pool(call, &maps))

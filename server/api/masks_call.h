@@ -20,11 +20,15 @@ typedef struct srv_masks_item {
     srv_mask_input mask;
 } srv_masks_item;
 
-/* How the cells of a mask are written. */
+/* How the cells of a mask are written: booleans for KEEP, else float32. */
 typedef enum srv_masks_form {
-    SRV_MASKS_KEEP,     /* true: visible */
-    SRV_MASKS_ADDITIVE, /* the number that is added to the score; -infinity: hidden */
+    SRV_MASKS_KEEP,         /* true: visible */
+    SRV_MASKS_KEEP_NUMBERS, /* 1: visible, 0: hidden */
+    SRV_MASKS_HIDE_NUMBERS, /* 1: hidden, 0: visible */
+    SRV_MASKS_ADDITIVE,     /* the number that is added to the score; -infinity: hidden */
 } srv_masks_form;
+/* The names of the forms, which are also the names of the tensors in answers. */
+extern const char *const srv_masks_forms[];
 
 typedef struct srv_masks_body {
     uint64_t given;
@@ -55,9 +59,12 @@ typedef struct srv_masks_call {
 } srv_masks_call;
 
 double srv_masks_batches(const srv_masks_call *call);
+/* Returns whether the answer holds all cells, as tensors or text, and no runs. Containers of
+ * tensors always do. */
+bool srv_masks_cells(const srv_masks_call *call);
 /* Reserves memory in the request's arena to compile the mask and, for a small mask, to write the
- * answer. For a large mask the memory of the answer is reserved later, when its runs have been
- * counted. false: a problem is set. */
+ * answer. For a large mask the memory of the answer is reserved later, when the mask is compiled.
+ * false: a problem is set. */
 bool srv_masks_admit(srv_masks_call *call);
 /* The three functions set the reply from the mask, as JSON, as text or as a picture. */
 void srv_masks_json(srv_masks_call *call);

@@ -74,6 +74,7 @@ typedef struct attn_figure_options {
     attn_aspect aspect;
     bool marks; /* values mean visible or hidden and are drawn as ✓ and ✗, without a colour bar */
     attn_theme theme;
+    const char *note; /* sentences below the legends, broken into lines; NULL: none */
 } attn_figure_options;
 
 /* Returns the options with their default values. */
