@@ -37,11 +37,15 @@ static const srv_field fill_fields[] = {
      .offset = offsetof(attn_mask_spec, fill),
      .choices = fill_modes,
      .first = ATTN_FILL_ADD,
-     .required = true,
      .doc =
-         "add: the value is added to the score in float32; replace: the value replaces the score."},
+         "add (default): the value is added to the score in float32; replace: the value replaces "
+         "the score."},
     {0},
 };
+
+static void init_fill(void *mask_spec) {
+    ((attn_mask_spec *)mask_spec)->fill = ATTN_FILL_ADD;
+}
 
 static const char ragged[] =
     "pad and send key_lengths, which hides the padding of a batch; all vectors have one width";
@@ -62,10 +66,13 @@ const srv_field srv_attention_fields[] = {
     {.name = "mask_fill",
      .kind = SRV_OBJECT,
      .offset = AT(in.mask),
+     .accepts = SRV_O_NUMBER,
      .fields = fill_fields,
+     .init = init_fill,
      .given = AT(fill_given),
-     .doc = "A finite number that replaces -infinity in hidden cells, for parity with code that "
-            "does so. No cell then counts as hidden."},
+     .doc = "A finite number in place of -infinity in hidden cells, for parity with code that does "
+            "so. No cell then counts as hidden. A number alone, such as -1e9, is added to the "
+            "scores."},
     SRV_BOOL_ROW(srv_attention_body, is_causal, "Query i sees the keys up to i + query_offset."),
     SRV_OFFSET_ROW(srv_attention_body, query_offset),
     {INPUT(score), .kind = SRV_OBJECT, .accepts = SRV_O_NAME, .fields = srv_score_fields,

@@ -158,13 +158,16 @@ static void put_tensor(srv_json *j, const srv_field *f, bool nullable) {
 
 static void put_object(srv_json *j, const srv_field *fields, bool nullable);
 
-/* Writes the schema of a field that is an object or, in place of the object, a name: the value of
- * the object's first field (SRV_O_NAME). */
-static void put_named(srv_json *j, const srv_field *f, bool nullable) {
+/* Writes the schema of a field that is an object or, in place of the object, the value of its first
+ * field: a name (SRV_O_NAME) or a number (SRV_O_NUMBER). */
+static void put_brief(srv_json *j, const srv_field *f, bool nullable) {
     srv_json_key(j, "anyOf");
     srv_json_array(j);
     srv_json_object(j);
-    put_choices(j, f->fields->choices, false);
+    if (f->accepts & SRV_O_NAME)
+        put_choices(j, f->fields->choices, false);
+    else
+        put_type(j, "number", false);
     srv_json_object_end(j);
     srv_json_object(j);
     put_object(j, f->fields, false);
@@ -286,8 +289,8 @@ static void put_field(srv_json *j, const srv_field *f) {
         put_texts(j, f, nullable);
         break;
     case SRV_OBJECT:
-        if (f->accepts & SRV_O_NAME)
-            put_named(j, f, nullable);
+        if (f->accepts & (SRV_O_NAME | SRV_O_NUMBER))
+            put_brief(j, f, nullable);
         else
             put_object(j, f->fields, nullable);
         break;

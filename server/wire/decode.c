@@ -325,7 +325,9 @@ static bool refuse_object(srv_decoder *d, const srv_field *f) {
     char text[256];
     size_t n = (size_t)snprintf(text, sizeof text, "%s%s",
                                 f->accepts & SRV_O_STRINGS ? "a list of strings or " : "",
-                                f->accepts & SRV_O_NAME ? "a name or an object" : "an object");
+                                f->accepts & SRV_O_NAME     ? "a name or an object"
+                                : f->accepts & SRV_O_NUMBER ? "a number or an object"
+                                                            : "an object");
     const srv_field *field = f->fields;
     for (; field->name && field < f->fields + SHOWN && n < sizeof text; field++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s\"%s\"",
@@ -347,19 +349,28 @@ static bool read_strings_object(srv_decoder *d, const srv_field *f, void *out) {
     return true;
 }
 
+/* Returns whether the value stands for the first field of the object, without the object. */
+static bool is_brief(const srv_decoder *d, const srv_field *f) {
+    const char c = *d->s.p;
+    if (f->kind != SRV_OBJECT)
+        return false;
+    return ((f->accepts & SRV_O_NAME) && c == '"') ||
+           ((f->accepts & SRV_O_NUMBER) && (c == '-' || (c >= '0' && c <= '9')));
+}
+
 static bool read_nested(srv_decoder *d, const srv_field *f, void *out) {
     const srv_field *first = f->fields;
     if ((f->accepts & SRV_O_STRINGS) && *d->s.p == '[')
         return read_strings_object(d, f, out);
-    const bool name = f->kind == SRV_OBJECT && (f->accepts & SRV_O_NAME) && *d->s.p == '"';
+    const bool brief = is_brief(d, f);
     uint64_t *given = srv_given_word(f, out);
-    if (!name && *d->s.p != '{')
+    if (!brief && *d->s.p != '{')
         return refuse_object(d, f);
     if (f->init)
         f->init(out);
-    *given = name;
-    return name ? reader_of(first)(d, first, (char *)out + first->offset)
-                : read_object(d, f->fields, out, given);
+    *given = brief;
+    return brief ? reader_of(first)(d, first, (char *)out + first->offset)
+                 : read_object(d, f->fields, out, given);
 }
 
 static bool read_objects(srv_decoder *d, const srv_field *f, void *out) {

@@ -62,6 +62,7 @@ enum {
     /* For OBJECTS: a single object in place of a list; srv_objects.single is set. With
      * SRV_O_STRINGS a list of strings counts as one object too. */
     SRV_O_SINGLE = 4,
+    SRV_O_NUMBER = 8, /* as a number, which is the value of the object's first field */
 };
 /* What a list of names sets besides their bits. */
 enum {

@@ -154,6 +154,29 @@ def test_mask_fill(daemon, mode, value):
     assert "warnings" not in answer or all(w["code"] != "hidden_rows" for w in answer["warnings"])
 
 
+@pytest.mark.parametrize("value", [-1e9, -3, -0.5, 2, 0])
+def test_mask_fill_as_a_number(daemon, value):
+    """scores + (1 - mask) * value, which is also what an object without a mode means."""
+    mask = np.array([[1, 1, 0, 1, 0], [0, 0, 0, 0, 0], [1, 0, 0, 0, 0]])
+    body = qkv() | {"attn_mask": mask.tolist(), "mask_semantics": "keep", "return": ALL}
+    got = like_oracle(daemon, body | {"mask_fill": value})
+    for fill in ({"value": value}, {"value": value, "mode": "add"}):
+        assert ask(daemon, body | {"mask_fill": fill}) == got
+    q, k = np.array(body["query"]), np.array(body["key"])
+    scores = (q @ k.T / 2 + (1 - mask) * value).astype(np.float32).astype(float)
+    want = np.exp(scores - scores.max(-1, keepdims=True))
+    close(got["weights"], want / want.sum(-1, keepdims=True), 1e-5)
+
+
+def test_mask_fill_with_the_other_readings(daemon):
+    body = qkv(L=2, S=2) | {"attn_mask": [[0, 1], [1, 1]], "return": ["weights", "scores"]}
+    hide = ask(daemon, body | {"mask_semantics": "hide", "mask_fill": -1e9})
+    assert hide["scores"][1] == [-1e9, -1e9] and hide["weights"] == [[1, 0], [0.5, 0.5]]
+    kept = body | {"attn_mask": [[1, 0], [0, 0]]}
+    assert ask(daemon, kept | {"mask_semantics": "keep", "mask_fill": -1e9}) == hide
+    assert ask(daemon, kept | {"mask_semantics": "nonzero", "mask_fill": -1e9}) == hide
+
+
 def test_hidden_rows_are_zeros_and_a_warning(daemon):
     body = qkv() | {"attn_mask": [[False] * 5, [True] * 5, [False] * 5], "return": ALL}
     answer = like_oracle(daemon, body)

@@ -43,10 +43,11 @@ GOOD = qkv()
     ({"window": [-2, 0]}, "invalid_value", "/window/0", ["-1"]),
     ({"window": [0, 1, 2]}, "invalid_value", "/window", []),
     ({"window": 3}, "wrong_type", "/window", []),
-    ({"mask_fill": {"value": -1e9}}, "invalid_value", "/mask_fill", ["mode"]),
     ({"mask_fill": {"mode": "add"}}, "invalid_value", "/mask_fill", ["value"]),
     ({"mask_fill": {"value": -1e9, "mode": "set"}}, "invalid_value", "/mask_fill/mode", ["replace"]),
-    ({"mask_fill": -1e9}, "wrong_type", "/mask_fill", []),
+    ({"mask_fill": "-1e9"}, "wrong_type", "/mask_fill", ["a number or an object with \"value\", \"mode\""]),
+    ({"mask_fill": True}, "wrong_type", "/mask_fill", ["a number or an object"]),
+    ({"mask_fill": -1e39, "is_causal": True}, "invalid_value", "/mask_fill/value", ["float32"]),
     # one field without the other: the text names both
     ({"mask_semantics": "keep"}, "invalid_value", "/mask_semantics", ["mask_semantics", "attn_mask"]),
     ({"key_padding_semantics": "keep"}, "invalid_value", "/key_padding_semantics", ["key_padding_mask"]),

@@ -132,6 +132,8 @@ def attention(request):
     if not x.has_heads:
         keep, added = keep[..., None, :, :], added[..., None, :, :]
     fill = request.get("mask_fill")
+    if isinstance(fill, (int, float)):
+        fill = {"value": fill, "mode": "add"}
     visible = (keep | (fill is not None)) & ~np.isneginf(added)
     group = x.q.shape[-3] // max(1, x.k.shape[-3])
     k = np.repeat(x.k, group, axis=-3)
