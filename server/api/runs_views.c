@@ -5,6 +5,7 @@
  *   …/tiles                     256 x 256 pooled cells as binary data: the maxima, then the means
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/handlers.h"
@@ -216,6 +217,15 @@ static void answer_edges(const top_call *c) {
     srv_json_end(&j);
 }
 
+/* Sets the problem for an error of the library about the options of heatmaps, whose names here are
+ * those of query parameters. */
+static void edges_problem(srv_request *req, const attn_error *err) {
+    attn_error here = *err;
+    if (strcmp(err->where, "top_k") == 0 || strcmp(err->where, "top_p") == 0)
+        snprintf(here.where, sizeof here.where, "%c", err->where[4]);
+    srv_problem_error(req, &here);
+}
+
 /* Reserves memory for `times` computations of this cost, which keep their results. */
 static bool admit_edges(top_call *c, const attn_cost *cost, double times) {
     return srv_run_admit(c->req, times * cost->cells,
@@ -288,7 +298,7 @@ static bool admit_ranges(top_call *c, const map_build *m, attn_heatmap_options o
 /* Finds the strongest keys of each row as the edges of heatmaps: a heatmap for each head and each
  * range of rows. */
 static bool find_of_queries(top_call *c, const srv_scope *scope) {
-    const map_build m = {c->req, c->run, false, srv_problem_error};
+    const map_build m = {c->req, c->run, false, edges_problem};
     const srv_run_part *part = &c->part;
     const size_t n = part->range_count;
     attn_arena *arena = c->req->arena;

@@ -132,6 +132,17 @@ def test_edges_of_a_key_are_bounded(daemon):
     assert sorted(top["row"]) == sorted(list(range(1500)) * 3)
 
 
+def test_edges_of_a_query_are_bounded(daemon):
+    run = Stored(daemon, {"query": literal(1500, 4, seed=1)})
+    problem = run.get("/top-k?k=1000").json()
+    assert (problem["status"], problem["pointer"]) == (413, "/k") and "room for 699 edges a row" in problem["detail"]
+    equal = Stored(daemon, {"query": {"shape": [1500, 4], "fill": "ones"}})
+    problem = equal.get("/top-k?p=0.9").json()
+    assert (problem["status"], problem["pointer"]) == (413, "/p") and "more than the 699 edges" in problem["detail"]
+    drawn = run.get("/heatmap?top_k=1000").json()
+    assert (drawn["status"], drawn["pointer"]) == (413, "/top_k")
+
+
 @pytest.mark.parametrize("axis", ["query", "key"])
 def test_the_cells_of_all_ranges_count_together(start, axis):
     run = Stored(start("--max-cells", "3000"), {"query": literal(50, 4, seed=1)})
