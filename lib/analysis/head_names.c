@@ -47,14 +47,37 @@ static bool name_uniform(naming *n) {
 
 /* Tells whether the weights of cross-attention lie near the line from the first query and key to
  * the last. */
-static bool is_aligned(const naming *n) {
+static bool is_near_the_line(const naming *n) {
     const attn_head_measures *h = n->head;
     return h->across && h->aligned >= 0.6 && h->aligned >= 1.5 * h->aligned_uniform;
 }
 
+/* Tells whether the largest weights of cross-attention are in order and hold most of the weight.
+ * The line says little of a few words: with three keys most of the weights are near it. */
+static bool is_in_order(const naming *n) {
+    const attn_head_measures *h = n->head;
+    return h->ordered && value(n, ATTN_CONFIDENCE) >= (h->exchanges ? 0.85 : 0.8);
+}
+
+static bool is_aligned(const naming *n) {
+    return is_near_the_line(n) || is_in_order(n);
+}
+
 static bool name_alignment(naming *n) {
+    const size_t exchanges = n->head->exchanges;
     if (!is_aligned(n))
         return false;
+    if (!is_near_the_line(n)) {
+        attn_analysis_say(&n->text,
+                          "goes through the keys as the queries go on: the key of the largest "
+                          "weight never steps back");
+        if (exchanges)
+            attn_analysis_say(&n->text, ", but for %zu exchange%s of neighbours", exchanges,
+                              exchanges == 1 ? "" : "s");
+        attn_analysis_say(&n->text, ", and this key holds %.0f %% of a row's weight",
+                          100 * value(n, ATTN_CONFIDENCE));
+        return named(n, "alignment");
+    }
     attn_analysis_say(&n->text,
                       "goes through the keys as the queries go on: %.0f %% of the weight lies near "
                       "the line from the first query and key to the last, %.3g times as much as "

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analysis/measure_private.h"
+#include "analysis/order.h"
 #include "analysis/sums.h"
 
 static double mean(const attn_mean *m) {
@@ -179,12 +180,14 @@ static attn_status count_bytes(attn_measure_plan *p, size_t slots, attn_error *e
     attn_add_array(&lane, S, 1, 1, 2 * sizeof(double) + 1);
     attn_add_array(&part, 1, 1, 1, sizeof(attn_measure_part));
     attn_add_array(&part, S, 2, 1, sizeof(double) + sizeof(uint64_t));
+    attn_add_array(&part, p->block, 1, 1, sizeof(size_t));
     p->wave = attn_within(WAVE_BYTES / (part.bytes | 1), WAVE_LEAST, WAVE_MOST);
     p->wave = attn_within(p->wave, 1, heads * p->pieces > 0 ? heads * p->pieces : 1);
     p->lane_bytes = lane.bytes;
     p->part_bytes = part.bytes;
     attn_add_array(&work, slots, 1, 1, lane.bytes + sizeof(attn_measure_lane));
     attn_add_array(&work, p->wave + 1, 1, 1, part.bytes);
+    attn_add_array(&work, p->L, 1, 1, sizeof(size_t));
     attn_add_array(&work, S, 1, 1, sizeof(double));
     attn_add_array(&work, o->query_tokens ? o->token_batches : 1, 1, 1, sizeof(bool));
     size_t sets = (o->query_tokens ? o->token_batches : 0) +
@@ -251,8 +254,12 @@ size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t
 
 /* --- memory --- */
 
-static bool take_part(const attn_measure_plan *p, attn_arena *arena, attn_measure_part *part) {
+static bool take_part(const attn_measure_plan *p, size_t rows, attn_arena *arena,
+                      attn_measure_part *part) {
     attn_measure_sums *const both[] = {&part->weights, &part->uniform};
+    part->peaks = attn_arena_zeroed(arena, rows, sizeof *part->peaks);
+    if (!part->peaks)
+        return false;
     for (size_t i = 0; i < 2; i++) {
         both[i]->received = attn_arena_zeroed(arena, p->S, sizeof(double));
         both[i]->seen_by = attn_arena_zeroed(arena, p->S, sizeof(uint64_t));
@@ -353,9 +360,10 @@ static bool take_across(attn_measure_work *w, attn_arena *arena) {
 }
 
 static bool take_work(attn_measure_work *w, size_t slots, attn_arena *arena) {
-    w->parts = attn_arena_zeroed(arena, w->plan->wave + 1, sizeof *w->parts);
-    for (size_t i = 0; w->parts && i <= w->plan->wave; i++)
-        if (!take_part(w->plan, arena, &w->parts[i]))
+    const attn_measure_plan *p = w->plan;
+    w->parts = attn_arena_zeroed(arena, p->wave + 1, sizeof *w->parts);
+    for (size_t i = 0; w->parts && i <= p->wave; i++)
+        if (!take_part(p, i < p->wave ? p->block : p->L, arena, &w->parts[i]))
             return false;
     return w->parts && take_lanes(w, slots, arena) && take_tokens(w, arena) &&
            take_across(w, arena);
@@ -432,6 +440,22 @@ static void merge_sums(const attn_measure_plan *p, attn_measure_sums *to,
     }
 }
 
+/* Finds the order of the rows' peaks (attn_head_measures.ordered). It drops the peaks of rows
+ * without weight. */
+static void find_order(const attn_measure_plan *p, const attn_measure_part *all,
+                       attn_head_measures *out) {
+    const uint64_t *seen_by = all->weights.seen_by;
+    size_t n = 0, from = 0, to = p->S;
+    for (size_t i = 0; i < p->L; i++)
+        if (all->peaks[i] != SIZE_MAX)
+            all->peaks[n++] = all->peaks[i];
+    while (to > 0 && !seen_by[to - 1])
+        to--;
+    while (from < to && !seen_by[from])
+        from++;
+    out->ordered = out->across && attn_analysis_order(all->peaks, n, from, to, &out->exchanges);
+}
+
 /* Computes the measures of a head from its sums. `base` is the head whose uniform attention is the
  * same (attn_analysis_uniform_of), or `out` itself. */
 static void finish_head(const attn_measure_plan *p, const attn_measure_part *all, double *scratch,
@@ -459,6 +483,7 @@ static void finish_head(const attn_measure_plan *p, const attn_measure_part *all
         out->blocks[i] = w->blocks[i] / (double)w->segment_rows[i / G];
     out->aligned = mean(&w->aligned);
     out->aligned_uniform = base == out ? mean(&u->aligned) : base->aligned_uniform;
+    find_order(p, all, out);
     out->top_count = find_top_keys(p, w, out->top);
 }
 
@@ -472,6 +497,9 @@ static void merge_wave(const attn_measure_work *w, size_t count, double *scratch
         merge_sums(p, &all->uniform, &w->parts[i].uniform);
         all->blind += w->parts[i].blind;
         all->hidden += w->parts[i].hidden;
+        const size_t row = piece % p->pieces * p->block;
+        memcpy(all->peaks + row, w->parts[i].peaks,
+               (p->L - row < p->block ? p->L - row : p->block) * sizeof *all->peaks);
         clear_part(&w->parts[i], p->S);
         if ((piece + 1) % p->pieces)
             continue;

@@ -63,6 +63,8 @@ typedef struct attn_measure_sums {
  * row sees. */
 typedef struct attn_measure_part {
     attn_measure_sums weights, uniform;
+    /* [rows] the key of each row's largest weight; SIZE_MAX: the row has no weight */
+    size_t *peaks;
     uint64_t blind; /* rows without a weight */
     double hidden;  /* sum of the weights on hidden keys */
 } attn_measure_part;

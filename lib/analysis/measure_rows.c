@@ -205,9 +205,9 @@ static void add_values(const attn_measure_line *line, attn_measure_sums *sums) {
         add(&sums->value_first, line->p[0] > 0 ? line->p[0] * line->norms[0] / sum : 0);
 }
 
-/* Adds a row to the sums of its head. */
-static void add_line(const attn_measure_work *w, size_t batch, const attn_measure_line *line,
-                     attn_measure_sums *sums) {
+/* Adds a row to the sums of its head, and returns the key of its largest weight. */
+static size_t add_line(const attn_measure_work *w, size_t batch, const attn_measure_line *line,
+                       attn_measure_sums *sums) {
     const attn_measure_plan *plan = w->plan;
     const size_t S = plan->S;
     const size_t n = line->to - line->from;
@@ -242,6 +242,7 @@ static void add_line(const attn_measure_work *w, size_t batch, const attn_measur
         sums->received[j] += line->p[j];
         sums->seen_by[j] += line->visible[j];
     }
+    return best;
 }
 
 /* Adds standard deviation and maximum of the scores of the visible keys of a row. */
@@ -279,9 +280,11 @@ static size_t find_visible(const attn_measure_work *w, const attn_measure_lane *
     return seen;
 }
 
-/* Adds a row with its weights to the sums. Returns false if the row has no weight. */
+/* Adds a row with its weights to the sums, and stores the key of its largest weight in *peak.
+ * Returns false if the row has no weight. */
 static bool take_weights(const attn_measure_work *w, attn_measure_part *part, size_t batch,
-                         const float *weights, const float *logits, attn_measure_line *line) {
+                         const float *weights, const float *logits, attn_measure_line *line,
+                         size_t *peak) {
     const size_t from = line->from, n = line->to - from;
     line->mass = attn_sum(line->p + from, n);
     if (line->seen == 0 || !(line->mass > 0) || isinf(line->mass))
@@ -290,7 +293,7 @@ static bool take_weights(const attn_measure_work *w, attn_measure_part *part, si
         line->entropy = log(line->mass) - attn_sum_xlnx(line->p + from, n) / line->mass;
     if (line->entropy < 0)
         line->entropy = 0; /* rounding can make it negative if one key has all weight */
-    add_line(w, batch, line, &part->weights);
+    *peak = add_line(w, batch, line, &part->weights);
     if (logits)
         add_scores(logits + from, line->visible + from, n, line->seen, &part->weights);
     return true;
@@ -330,7 +333,8 @@ static void take_row(const attn_measure_work *w, attn_measure_part *part,
         lane->p[j] = lane->visible[j] ? p : 0;
         part->hidden += lane->visible[j] ? 0 : p;
     }
-    if (!take_weights(w, part, at->batch, weights, logits, &line))
+    part->peaks[r] = SIZE_MAX;
+    if (!take_weights(w, part, at->batch, weights, logits, &line, &part->peaks[r]))
         part->blind++;
     if (line.seen > 0 &&
         attn_analysis_uniform_of(w, at->batch, at->head) == at->batch * w->plan->H + at->head)

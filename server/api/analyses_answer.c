@@ -265,6 +265,14 @@ static void write_entry(srv_json *j, const attn_measure_info *about) {
     srv_json_object_end(j);
 }
 
+/* Returns whether a head has queries and keys of different sequences. */
+static bool any_across(const srv_analysis *an) {
+    for (size_t i = 0; i < an->measures.count; i++)
+        if (an->measures.items[i].across)
+            return true;
+    return false;
+}
+
 static void write_legend(srv_json *j, const srv_analysis *an) {
     static const attn_measure_info others[] = {
         {"rows", "rows that see a key and have weight; means are over these rows", "0 to L", ""},
@@ -286,6 +294,15 @@ static void write_legend(srv_json *j, const srv_analysis *an) {
          "Li et al. 2018, arXiv:1810.10183"},
         {"centered_cosine",
          "the same after the uniform attention of the mask is subtracted from both", "-1 to 1", ""},
+        {"alignment",
+         "a pattern of cross-attention. Either the mass within max(1, S / 8) keys of the line from "
+         "the first query and key to the last is at least 0.6 and 1.5 times its uniform value. Or "
+         "the keys of the largest weights never step back, except that two neighbouring rows may "
+         "exchange two near keys (once in four rows), they go from the first quarter of the keys "
+         "to "
+         "the last on 0.8 of the keys, and the mean largest weight is at least 0.8 (0.85 with "
+         "exchanges)",
+         "", ""},
     };
     const bool uses[] = {true,
                          true,
@@ -294,7 +311,8 @@ static void write_legend(srv_json *j, const srv_analysis *an) {
                          srv_analysis_has(an, SRV_AN_BLOCKS),
                          srv_analysis_has(an, SRV_AN_PAIRS),
                          srv_analysis_has(an, SRV_AN_PAIRS),
-                         srv_analysis_has(an, SRV_AN_PAIRS)};
+                         srv_analysis_has(an, SRV_AN_PAIRS),
+                         srv_analysis_has(an, SRV_AN_PATTERNS) && any_across(an)};
     srv_json_key(j, "legend");
     srv_json_object(j);
     for (attn_measure m = 0; m < ATTN_MEASURES; m++)

@@ -196,6 +196,13 @@ typedef struct attn_head_measures {
      * (L - 1), and its value under uniform attention. Else NaN. */
     bool across;
     double aligned, aligned_uniform;
+    /* Whether across is true and the keys of the rows' largest weights are in order: they step back
+     * only where two neighbouring rows exchange two keys at most max(1, S / 8) apart (`exchanges`
+     * times, at most once in four rows), reach to within a quarter of the keys of both ends, and
+     * are at least 0.8 of as many different keys as rows and keys allow. S counts the keys from the
+     * first visible one to the last. Fewer than three rows or keys are never in order. */
+    bool ordered;
+    size_t exchanges;
 } attn_head_measures;
 
 typedef struct attn_measures {
@@ -335,8 +342,10 @@ attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
 /* What a head looks at, in words. Rules are tried in a fixed order, and the first that fits names
  * the pattern. "alignment" names cross-attention in which at least 0.6 of the mass lies near the
  * line from the first query and key to the last (attn_head_measures.aligned), and at least 1.5
- * times as much as under uniform attention. Between related sequences, such as a sentence and its
- * translation, such a head connects the words that belong together. "duplicate token", "induction"
+ * times as much as under uniform attention. It also names cross-attention whose largest weights
+ * are in order (attn_head_measures.ordered) and have a mean of at least 0.8, or 0.85 with
+ * exchanges. Between related sequences, such as a sentence and its translation, such a head
+ * connects the words that belong together. "duplicate token", "induction"
  * and "structural" name only heads whose queries and keys are the same sequence. */
 typedef struct attn_pattern_name {
     /* "previous token", "alignment", "punctuation", a class's name, …; "uniform" for a normalized
