@@ -441,13 +441,16 @@ static void merge_sums(const attn_measure_plan *p, attn_measure_sums *to,
 }
 
 /* Finds the order of the rows' peaks (attn_head_measures.ordered). It drops the peaks of rows
- * without weight. */
+ * without weight and of special tokens. */
 static void find_order(const attn_measure_plan *p, const attn_measure_part *all,
                        attn_head_measures *out) {
     const uint64_t *seen_by = all->weights.seen_by;
+    const attn_measure_options *o = p->options;
+    const size_t entry = out->batch % attn_measure_batches(o->special_batches);
+    const uint8_t *special = o->query_special ? o->query_special + entry * p->L : NULL;
     size_t n = 0, from = 0, to = p->S;
     for (size_t i = 0; i < p->L; i++)
-        if (all->peaks[i] != SIZE_MAX)
+        if (all->peaks[i] != SIZE_MAX && !(special && special[i]))
             all->peaks[n++] = all->peaks[i];
     while (to > 0 && !seen_by[to - 1])
         to--;

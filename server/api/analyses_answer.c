@@ -301,7 +301,7 @@ static void write_legend(srv_json *j, const srv_analysis *an) {
          "exchange two near keys (once in four rows), they go from the first quarter of the keys "
          "to "
          "the last on 0.8 of the keys, and the mean largest weight is at least 0.8 (0.85 with "
-         "exchanges)",
+         "exchanges); rows of special tokens do not count",
          "", ""},
     };
     const bool uses[] = {true,

@@ -242,14 +242,30 @@ static bool kinds_of(srv_analysis *an) {
     return number_entries(an, an->S, number_kinds, &o->key_kinds, &o->query_kinds);
 }
 
+/* Marks the queries whose labels are special tokens. */
+static bool mark_queries(srv_analysis *an) {
+    const size_t entries = entries_of(an);
+    uint8_t *special = attn_arena_zeroed(an->req->arena, entries, an->L);
+    for (size_t b = 0; special && b < entries; b++) {
+        const srv_strings *labels = &srv_labels_of(an->labels, b)->query;
+        for (size_t i = 0; i < labels->count && i < an->L; i++)
+            special[b * an->L + i] = is_special(labels->values[i]);
+    }
+    an->options.query_special = special;
+    an->options.special_batches = entries;
+    return special != NULL;
+}
+
 /* Adds to the options what the labels say: the classes punctuation and special tokens (behind the
- * classes of the caller), the number of each token's word, and the number of its kind. options.mask
- * must be set before. false: out of memory. */
+ * classes of the caller), the number of each token's word, the number of its kind, and which
+ * queries are special tokens. options.mask must be set before. false: out of memory. */
 static bool read_labels(srv_analysis *an) {
     bool named = srv_labels_of(an->labels, 0)->key.count == an->S && an->S > 0;
     if (named && !add_classes(an))
         return false;
     if (named && !an->options.query_tokens && !tokens_of_labels(an))
+        return false;
+    if (srv_labels_given(an->labels) && !mark_queries(an))
         return false;
     return !(named || an->options.class_count) || kinds_of(an);
 }
@@ -296,12 +312,14 @@ static double text_of(const srv_analysis *an) {
     return text + TEXT_OF_REST + 64 * heads;
 }
 
-/* Adds what labels of single batch entries take beside those of all entries: numbers of words and
- * kinds, their links, and the keys of the classes. false: a size overflows. */
+/* Adds the marks of queries, and what labels of single batch entries take beside those of all
+ * entries: numbers of words and kinds, their links, and the keys of the classes. false: a size
+ * overflows. */
 static bool count_labels(const srv_analysis *an, size_t *bytes) {
     const size_t more = entries_of(an) - 1;
-    size_t tokens, each, all;
-    return attn_size_add(an->L, an->S, &tokens) &&
+    size_t tokens, each, all, marks;
+    return attn_size_mul(an->L, more + 1, &marks) && attn_size_add(*bytes, marks, bytes) &&
+           attn_size_add(*bytes, ATTN_ALIGN, bytes) && attn_size_add(an->L, an->S, &tokens) &&
            attn_size_mul(tokens, 12 * sizeof(size_t), &each) && attn_size_mul(each, more, &all) &&
            attn_size_add(*bytes, all, bytes);
 }

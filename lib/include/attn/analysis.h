@@ -150,6 +150,11 @@ typedef struct attn_measure_options {
      * same_kind is NaN. */
     const int64_t *query_kinds, *key_kinds;
     size_t kind_batches;
+    /* [special_batches, L] 1: the query is a special token, such as an end token, which belongs to
+     * no key, so attn_head_measures.ordered leaves its row out; special_batches 0 counts as 1.
+     * NULL: no query is one. */
+    const uint8_t *query_special;
+    size_t special_batches;
     /* Segments of the tokens, [L] and [S]: numbers below segment_count. NULL: no blocks are
      * computed. */
     const uint32_t *query_segments, *key_segments;
@@ -196,7 +201,8 @@ typedef struct attn_head_measures {
      * (L - 1), and its value under uniform attention. Else NaN. */
     bool across;
     double aligned, aligned_uniform;
-    /* Whether across is true and the keys of the rows' largest weights are in order: they step back
+    /* Whether across is true and the keys of the rows' largest weights, without the rows of special
+     * tokens (attn_measure_options.query_special), are in order: they step back
      * only where two neighbouring rows exchange two keys at most max(1, S / 8) apart (`exchanges`
      * times, at most once in four rows), reach to within a quarter of the keys of both ends, and
      * are at least 0.8 of as many different keys as rows and keys allow. S counts the keys from the
