@@ -202,11 +202,11 @@ typedef struct attn_head_measures {
     bool across;
     double aligned, aligned_uniform;
     /* Whether across is true and the keys of the rows' largest weights, without the rows of special
-     * tokens (attn_measure_options.query_special), are in order: they step back
-     * only where two neighbouring rows exchange two keys at most max(1, S / 8) apart (`exchanges`
-     * times, at most once in four rows), reach to within a quarter of the keys of both ends, and
-     * are at least 0.8 of as many different keys as rows and keys allow. S counts the keys from the
-     * first visible one to the last. Fewer than three rows or keys are never in order. */
+     * tokens (attn_measure_options.query_special), are in order. They step back only where two
+     * neighbouring rows exchange two keys at most max(1, S / 8) apart (`exchanges` times, at most
+     * once in four rows). They reach to within a quarter of the keys of both ends, and are at least
+     * 0.8 of as many different keys as rows and keys allow. S counts the keys from the first
+     * visible one to the last. Fewer than three rows or keys are never in order. */
     bool ordered;
     size_t exchanges;
 } attn_head_measures;
