@@ -136,10 +136,10 @@ static void count_conversion(attn_area *area, const attn_backward_plan *p, size_
     const size_t rows = d->B * d->Hq * d->L, keys = d->B * d->Hkv * d->S, elem = p->kernels->elem;
     if (d->transforms)
         attn_area_take(area, 2 * d->score_width + 1, 2 * sizeof(double));
-    if (d->maps) {
+    if (d->query_map || d->key_map) {
         attn_area_take(area, rows, 2 * d->E * elem);
         attn_area_take(area, keys, 2 * d->Ek * elem);
-        attn_area_take(area, d->maps, 2 * elem);
+        attn_area_take(area, d->query_map + d->key_map, 2 * elem);
     }
     attn_area_take(area, bias_elements, sizeof(double));
     if (d->encoded)
@@ -156,7 +156,7 @@ static void count_results(attn_area *area, const attn_attention_dims *d, size_t 
                                 {d->B * d->Hkv * d->S, d->Ev},
                                 {bias_elements, 1},
                                 {d->positions, 1},
-                                {d->maps, 1},
+                                {d->query_map + d->key_map, 1},
                                 {2 * d->score_width, 1},
                                 {d->Hq, 1}};
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {

@@ -273,7 +273,12 @@ attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, siz
     if (!attn_plan_count(&plan, &bytes) || !count_operation(d, plan.kernels, &operation) ||
         operation.overflow || !attn_size_add(bytes.work, operation.used, &c.work_bytes))
         return attn_fail(err, ATTN_ELIMIT, "query", "more bytes than can be counted");
-    c.operations = c.cells * 2 * ((double)d->score_width + (double)d->Ev) +
+    /* a tanh score has a sum and a tanh in addition for each element of the product */
+    const double score = (d->tanh_score ? 4 : 2) * (double)d->score_width + d->softcap;
+    const double queries = (double)d->B * (double)d->Hq * (double)d->L;
+    const double keys = (double)d->B * (double)d->Hkv * (double)d->S;
+    c.operations = c.cells * (score + 2 * (double)d->Ev) +
+                   2 * (queries * (double)d->query_map + keys * (double)d->key_map) +
                    ENCODING_OPERATIONS * (double)d->encoded;
     c.result_bytes = bytes.results;
     c.fallback_bytes = bytes.fallback;

@@ -316,10 +316,10 @@ static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
     d->tanh_score = plan->v.rank != 0;
     d->transforms =
         plan->query_map.rank || plan->key_map.rank || in->position.kind == ATTN_POSITION_ROTARY;
-    size_t query_map, key_map;
-    if (!attn_tensor_count(&plan->query_map, &query_map) ||
-        !attn_tensor_count(&plan->key_map, &key_map) ||
-        !attn_size_add(query_map, key_map, &d->maps))
+    size_t maps;
+    if (!attn_tensor_count(&plan->query_map, &d->query_map) ||
+        !attn_tensor_count(&plan->key_map, &d->key_map) ||
+        !attn_size_add(d->query_map, d->key_map, &maps))
         return attn_fail(err, ATTN_ELIMIT, "score", "too many elements");
     if (in->position.kind == ATTN_POSITION_SHAW && in->position.key_table.rank)
         d->relative = in->position.key_table.dims[0];

@@ -6,6 +6,7 @@
 #include "wire/container.h"
 #include "wire/decode.h"
 #include "wire/scan.h"
+#include "wire/tensor_read.h"
 
 #define REQUEST "request" /* key of the metadata text with the JSON of the request */
 
@@ -199,9 +200,10 @@ static bool insert(place *at, const srv_field *f, const attn_tensor *t) {
     }
     if (!takes_dtype(at, f, t->dtype))
         return false;
-    *(attn_tensor *)(void *)(at->body + f->offset) = *t;
+    attn_tensor *to = (attn_tensor *)(void *)(at->body + f->offset);
+    *to = *t;
     *at->given |= bit;
-    return true;
+    return srv_tensor_as_numbers(at->req, f->accepts, to);
 }
 
 bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from, const srv_field *fields,

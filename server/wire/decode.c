@@ -393,7 +393,8 @@ static bool read_objects(srv_decoder *d, const srv_field *f, void *out) {
 
 static bool read_tensor(srv_decoder *d, const srv_field *f, void *out) {
     d->s.ragged = f->ragged;
-    return srv_tensor_read(&d->s, f->accepts, out);
+    return srv_tensor_read(&d->s, f->accepts, out) &&
+           srv_tensor_as_numbers(d->s.req, f->accepts, out);
 }
 
 static srv_read_fn *reader_of(const srv_field *f) {

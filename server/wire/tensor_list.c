@@ -37,6 +37,22 @@ void *srv_tensor_take(srv_scan *s, attn_dtype dtype, size_t count) {
     return data;
 }
 
+bool srv_tensor_as_numbers(srv_request *req, unsigned accepts, attn_tensor *t) {
+    size_t n;
+    const bool whole = t->dtype == ATTN_I32 || t->dtype == ATTN_I64 || t->dtype == ATTN_U8;
+    if (!whole || !(accepts & SRV_T_REAL) || (accepts & (SRV_T_INT | SRV_T_BOOL)))
+        return true;
+    float *data =
+        attn_tensor_count(t, &n) ? attn_arena_zeroed(req->arena, n + 1, sizeof *data) : NULL;
+    if (!data) {
+        srv_problem_memory(req, NULL, "no memory is left for a tensor of integers as float32");
+        return false;
+    }
+    attn_widen_f32(data, t->data, t->dtype, 1, n);
+    *t = attn_tensor_dense(data, ATTN_F32, t->rank, t->dims);
+    return true;
+}
+
 /* Rounds to the nearest bfloat16, ties to even. A bfloat16 is the upper half of a float32. For NaN
  * one bit of the fraction is set, so that the result is NaN and not infinity. */
 static uint16_t to_bf16(float value) {

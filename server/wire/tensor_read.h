@@ -27,6 +27,10 @@
  * problem is set. */
 bool srv_tensor_read(srv_scan *s, unsigned accepts, attn_tensor *out);
 
+/* Converts int32, int64 and uint8 to float32 if the row accepts no tensors but of numbers: arrays of
+ * integers are numbers there, as in nested lists. false: a problem is set. */
+bool srv_tensor_as_numbers(srv_request *req, unsigned accepts, attn_tensor *t);
+
 /* Reads the nested lists at the cursor as a tensor of this element type: booleans for ATTN_BOOL,
  * numbers for the others. false: a problem is set. */
 bool srv_tensor_list(srv_scan *s, attn_dtype dtype, attn_tensor *out);

@@ -397,8 +397,8 @@ def test_outputs_that_cannot_be(daemon):
 
 
 def test_the_datatype_that_was_sent(daemon):
-    reply = post(daemon, with_data(datatype="INT8"))
-    assert reply.json()["pointer"] == "/inputs/0" and reply.json()["error"].endswith("sent as INT8"), reply.text
+    reply = post(daemon, with_data(datatype="BOOL"))
+    assert reply.json()["pointer"] == "/inputs/0" and reply.json()["error"].endswith("sent as BOOL"), reply.text
 
 
 def test_paths(daemon):

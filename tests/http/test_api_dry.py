@@ -141,6 +141,21 @@ def test_the_recurrent_layer(daemon):
     assert said["path_length"] == 1
 
 
+def test_score_forms_cost_their_maps_and_tanh(daemon):
+    """One decoder state beside 20 encoder states of width 16, A = 8; a multiply-add counts as two, a tanh as one."""
+    weights = {"w_q": numbers(8, 16), "w_k": numbers(8, 16), "v": numbers(8)}
+    forms = {"dot": {"kind": "dot"}, "general": {"kind": "general", "w": numbers(16, 16)},
+             "additive": {"kind": "additive", **weights},
+             "concat": {"kind": "concat", "w": numbers(8, 32), "v": numbers(8)}}
+    body = {"query": numbers(3, 16), "key": numbers(3, 20, 16), "value": numbers(3, 20, 16)}
+    said = {name: dry(daemon, body | {"score": form})["operations"] for name, form in forms.items()}
+    assert said["dot"] == 3 * 20 * 2 * (16 + 16)
+    assert said["general"] == said["dot"] + 2 * 3 * 16 * 16
+    # W_q q once a query, W_k k once a key; then for each pair a sum, a tanh and a multiply-add of A elements
+    assert said["additive"] == 3 * (20 * (4 * 8 + 2 * 16) + 2 * 8 * 16 + 20 * 2 * 8 * 16)
+    assert said["concat"] == said["additive"]
+
+
 def test_eight_heads_cost_what_one_does(daemon):
     said = [dry(daemon, {"query": numbers(1, 10, 64), "projections": {"num_heads": h, "w_q": numbers(64, 64)}})
             for h in (1, 8)]

@@ -1,5 +1,6 @@
 """What textbooks on attention compute, asked for as they write it."""
 import base64
+import io
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -165,6 +166,18 @@ def test_weights_need_no_value(daemon):
     refused(daemon, alone | {"return": "output"}, "invalid_value", "/return", "value")
     refused(daemon, alone | {"grad_output": [[1, 1, 1]] * 2}, "invalid_value", "/grad_output", "value")
     refused(daemon, alone | {"verify": 3}, "invalid_value", "/verify", "value")
+
+
+# --- arrays of integers, as np.array([[1, 0, 0], ..]) is ---
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+def test_integers_are_numbers(daemon, dtype):
+    typed = {n: {"shape": [2, 3], "dtype": dtype, "data": np.ravel(x).tolist()} for n, x in WORKED.items()}
+    assert ask(daemon, typed) == ask(daemon, WORKED)
+    archive = io.BytesIO()
+    np.savez(archive, **{n: np.array(x, dtype) for n, x in WORKED.items()})
+    reply = daemon.post("/v1/attention", data=archive.getvalue(), headers={"Content-Type": "application/x-npz"})
+    assert reply.json() == ask(daemon, WORKED)
 
 
 # --- masks as textbooks write them ---

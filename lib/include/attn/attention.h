@@ -101,7 +101,7 @@ typedef struct attn_attention_dims {
     bool softcap;         /* the scores have a softcap */
     size_t positions;     /* elements of all position tables; 0: none */
     size_t encoded;       /* elements of query, key and value with encodings; 0: none */
-    size_t maps;          /* elements of the score form's matrices */
+    size_t query_map, key_map; /* elements of the score form's matrices; 0: none */
     bool transforms;      /* queries or keys are transformed before the product */
     attn_dtype result;    /* type of the results: ATTN_F64 if an input is float64, else ATTN_F32 */
     attn_precision precision;
@@ -142,7 +142,9 @@ enum {
 /* The cost of a computation. */
 typedef struct attn_cost {
     double cells;        /* cells of the weights: B * Hq * L * S */
-    double operations;   /* floating-point operations; a multiply-add counts as 2 */
+    /* Floating-point operations: products of queries and keys, their score maps, tanh, and products
+     * of weights and values. A multiply-add counts as 2, a tanh as 1. */
+    double operations;
     size_t work_bytes;   /* bytes of scratch memory and packed operands */
     size_t result_bytes; /* bytes of the results */
     /* If a run meets NaN, infinity or an overflow, it computes again in double. That takes so many
