@@ -397,8 +397,9 @@ def test_outputs_that_cannot_be(daemon):
 
 
 def test_the_datatype_that_was_sent(daemon):
-    reply = post(daemon, with_data(datatype="BOOL"))
-    assert reply.json()["pointer"] == "/inputs/0" and reply.json()["error"].endswith("sent as BOOL"), reply.text
+    lengths = {"name": "key_lengths", "shape": [1], "datatype": "FP32", "data": [1]}
+    reply = post(daemon, {"inputs": [*with_data()["inputs"], lengths]})
+    assert reply.json()["pointer"] == "/inputs/1" and reply.json()["error"].endswith("sent as FP32"), reply.text
 
 
 def test_paths(daemon):
