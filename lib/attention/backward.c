@@ -13,6 +13,7 @@
  * pool does not change a bit of the result. The backward pass of FlashAttention (Dao et al., 2022,
  * algorithm 4) has the same loops. */
 #include "attention/backward.h"
+#include "attention/encodings.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -184,7 +185,7 @@ static attn_status check_gradients(const attn_attention *a, const attn_results *
     if ((a->plan.query_map.rank && !a->plan.query_from) ||
         (a->plan.key_map.rank && !a->plan.key_from))
         return attn_fail(err, ATTN_EARG, "score", "this score form has no gradients");
-    return ATTN_OK;
+    return attn_encoding_differentiable(&a->in.position, err);
 }
 
 static bool view_gradients(attn_backward *g, const attn_tensor *grad_output, attn_arena *arena) {

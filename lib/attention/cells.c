@@ -207,7 +207,7 @@ attn_status attn_cells_fill(const attn_attention *a, const attn_stats *stats, at
     return attn_pool_run(pool, a->dims.B * a->dims.Hq * f.blocks, fill_piece, &f, control, err);
 }
 
-/* --- the mean over the heads --- */
+/* --- the mean over the heads, and sums of rows --- */
 
 attn_status attn_attention_mean_heads(const attn_attention_dims *d, const attn_tensor *weights,
                                       const attn_control *control, attn_arena *arena,
@@ -241,5 +241,25 @@ attn_status attn_attention_mean_heads(const attn_attention_dims *d, const attn_t
                 return err->code;
         }
     *out = mean;
+    return ATTN_OK;
+}
+
+attn_status attn_attention_row_sums(const attn_attention_dims *d, const attn_tensor *weights,
+                                    const attn_control *control, attn_arena *arena,
+                                    attn_tensor *out, attn_error *err) {
+    const size_t elem = attn_dtype_size(d->result), rows = d->B * d->Hq * d->L;
+    *out = attn_tensor_dense(attn_arena_take(arena, rows * elem), d->result, d->rows_rank, d->rows);
+    double *row = attn_arena_take(arena, d->S * sizeof *row);
+    if (!out->data || !row)
+        return attn_fail(err, ATTN_ENOMEM, "weights", "no memory left for the sums of rows");
+    for (size_t i = 0; i < rows; i++) {
+        double sum = 0;
+        attn_widen_f64(row, (const char *)weights->data + i * d->S * elem, d->result, 1, d->S);
+        for (size_t j = 0; j < d->S; j++)
+            sum += row[j];
+        attn_dense_store(out, i, &sum, 1);
+        if (attn_control_check(control, err))
+            return err->code;
+    }
     return ATTN_OK;
 }

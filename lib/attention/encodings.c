@@ -1,6 +1,7 @@
 /* Sinusoidal and learned encodings, added to query, key and value (encodings.h). */
 #include "attention/encodings.h"
 
+#include <attn/rng.h>
 #include <math.h>
 #include <string.h>
 
@@ -10,6 +11,9 @@ attn_status attn_encoding_check(const attn_position *p, const char *where, const
                                 size_t positions, attn_error *err) {
     const size_t D = x->dims[x->rank - 1];
     char have[128];
+    if (!(p->dropout_p >= 0 && p->dropout_p < 1))
+        return attn_fail(err, ATTN_EARG, "position/dropout_p",
+                         "expected a probability from 0 to below 1");
     if (p->kind == ATTN_POSITION_SINUSOIDAL && (unsigned)p->rotary > ATTN_ROTARY_HALVES)
         return attn_fail(err, ATTN_EARG, "position/layout", "there is no layout of the number %d",
                          (int)p->rotary);
@@ -34,6 +38,14 @@ attn_status attn_encoding_check(const attn_position *p, const char *where, const
                          "expected a row for each of the %zu positions of the keys, found %zu",
                          positions, p->table.dims[0]);
     return ATTN_OK;
+}
+
+attn_status attn_encoding_differentiable(const attn_position *p, attn_error *err) {
+    return p->dropout_p == 0
+               ? ATTN_OK
+               : attn_fail(err, ATTN_EARG, "position/dropout_p",
+                           "gradients are computed without dropout of the encoded inputs: leave "
+                           "out dropout_p or grad_output");
 }
 
 attn_status attn_encoding_open(const attn_inputs *shapes, attn_arena *arena, attn_encoding *e,
@@ -131,12 +143,24 @@ static void encoding_of(const attn_position *p, int64_t position, const double *
     }
 }
 
-/* Stores row r of x plus `line` [D] as row r of *out. `sum` is scratch [D]. */
-static void add_row(const attn_tensor *x, size_t r, const double *line, double *sum, size_t D,
-                    attn_tensor *out) {
+uint64_t attn_encoding_stream(const attn_tensor *const parts[3], int part) {
+    int first = 0;
+    while (first < part && parts[first]->data != parts[part]->data)
+        first++;
+    return (uint64_t)first;
+}
+
+/* Stores row r of x plus `line` [D], after dropout, as row r of *out. `sum` is scratch [D]. */
+static void add_row(const attn_encoding *e, const attn_tensor *x, size_t r, const double *line,
+                    double *sum, size_t D, attn_tensor *out) {
+    const double p = e->position.dropout_p;
+    const uint64_t seed = e->position.dropout_seed + e->stream * UINT64_C(0x9E3779B97F4A7C15);
     attn_widen_f64(sum, attn_dense_row(x, r), x->dtype, x->strides[x->rank - 1], D);
-    for (size_t c = 0; c < D; c++)
+    for (size_t c = 0; c < D; c++) {
         sum[c] += line[c];
+        if (p > 0)
+            sum[c] = attn_rng_uniform(seed, r * D + c) < p ? 0 : sum[c] / (1 - p);
+    }
     attn_dense_store(out, r * D, sum, D);
 }
 
@@ -168,7 +192,7 @@ attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor 
             if (o == 0 || at != position_of(e, queries, &order, o - 1, i))
                 encoding_of(&e->position, at, rates, D, line);
             for (size_t n = 0; n < order.inner; n++)
-                add_row(x, (o * order.L + i) * order.inner + n, line, line + D, D, out);
+                add_row(e, x, (o * order.L + i) * order.inner + n, line, line + D, D, out);
         }
     return ATTN_OK;
 }

@@ -12,6 +12,7 @@ typedef struct attn_encoding {
     attn_attention_dims dims;
     const attn_mask *mask; /* has the offsets of the queries */
     attn_layout layout;    /* of the tensors to which they are added */
+    uint64_t stream;       /* of random numbers for dropout: attn_encoding_stream */
 } attn_encoding;
 
 /* Returns whether the kind is added to the inputs. */
@@ -23,6 +24,8 @@ static inline bool attn_position_encodes(attn_position_kind kind) {
  * the positions 0 … positions - 1. */
 attn_status attn_encoding_check(const attn_position *p, const char *where, const attn_tensor *x,
                                 size_t positions, attn_error *err);
+/* Refuses gradients through dropout of the encoded inputs. */
+attn_status attn_encoding_differentiable(const attn_position *p, attn_error *err);
 /* Sets the members dims, mask and layout from inputs with the shapes of the operation, whose data
  * are not read. */
 attn_status attn_encoding_open(const attn_inputs *shapes, attn_arena *arena, attn_encoding *e,
@@ -30,7 +33,11 @@ attn_status attn_encoding_open(const attn_inputs *shapes, attn_arena *arena, att
 /* Returns the position of row 0 of batch entry b of the queries, or of the keys and values. */
 int64_t attn_encoding_first(const attn_encoding *e, bool queries, size_t b);
 
-/* Sets *out to x plus the encoding of each row's position. x is the query, or (`queries` false) the
+/* Returns the stream of random numbers for one of query, key and value: the number of the first of
+ * them that is the same tensor, so that x of self-attention is dropped once. */
+uint64_t attn_encoding_stream(const attn_tensor *const parts[3], int part);
+
+/* Sets *out to x plus the encoding of each row's position, after dropout. x is the query, or (`queries` false) the
  * key or the value. *out is dense, in the arena, and float64 if x is, else float32. Errors:
  * ATTN_ESHAPE (a position that the table does not have), ATTN_EARG (offsets that differ between
  * batch entries that share a query), ATTN_ENOMEM. */

@@ -260,6 +260,12 @@ bool attn_plan_count(const attn_plan *p, attn_plan_bytes *bytes) {
     return !(lane.overflow || work.overflow || results.overflow || fallback.overflow);
 }
 
+double attn_attention_cell_operations(const attn_attention_dims *d) {
+    /* a tanh score has a sum and a tanh in addition for each element of the product */
+    const double score = (d->tanh_score ? 4 : 2) * (double)d->score_width + d->softcap;
+    return score + 2 * (double)d->Ev;
+}
+
 attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, size_t slots,
                                 attn_cost *out, attn_error *err) {
     attn_plan plan;
@@ -273,11 +279,9 @@ attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, siz
     if (!attn_plan_count(&plan, &bytes) || !count_operation(d, plan.kernels, &operation) ||
         operation.overflow || !attn_size_add(bytes.work, operation.used, &c.work_bytes))
         return attn_fail(err, ATTN_ELIMIT, "query", "more bytes than can be counted");
-    /* a tanh score has a sum and a tanh in addition for each element of the product */
-    const double score = (d->tanh_score ? 4 : 2) * (double)d->score_width + d->softcap;
     const double queries = (double)d->B * (double)d->Hq * (double)d->L;
     const double keys = (double)d->B * (double)d->Hkv * (double)d->S;
-    c.operations = c.cells * (score + 2 * (double)d->Ev) +
+    c.operations = c.cells * attn_attention_cell_operations(d) +
                    2 * (queries * (double)d->query_map + keys * (double)d->key_map) +
                    ENCODING_OPERATIONS * (double)d->encoded;
     c.result_bytes = bytes.results;

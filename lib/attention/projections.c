@@ -297,11 +297,13 @@ attn_status attn_projections_apply(const attn_inputs *in, const attn_projections
     attn_encoding e = {.position = encodings_of(in, p)};
     e.where = asked_by(p, &e.position);
     parts_of(in, p, parts);
+    const attn_tensor *const tensors[3] = {parts[0].t, parts[1].t, parts[2].t};
     projected = shapes;
     if (status == ATTN_OK && e.position.kind != ATTN_POSITION_NONE)
         status = attn_encoding_open(&shapes, arena, &e, err);
     for (int i = 0; i < 3 && status == ATTN_OK; i++) {
         attn_tensor x = *parts[i].t;
+        e.stream = attn_encoding_stream(tensors, i);
         if (e.position.kind != ATTN_POSITION_NONE)
             status = attn_encode(&e, i == 0, parts[i].t, arena, &x, err);
         *to[i] = x;
@@ -504,6 +506,8 @@ attn_status attn_projections_backward(const attn_inputs *in, const attn_projecti
     double *sums = status == ATTN_OK && learned ? new_sums(&e.position, arena) : NULL;
     if (status == ATTN_OK && learned && !sums)
         return no_gradient_memory(err);
+    if (status == ATTN_OK)
+        status = attn_encoding_differentiable(&e.position, err);
     if (status == ATTN_OK && e.position.kind != ATTN_POSITION_NONE)
         status = attn_encoding_open(&shapes, arena, &e, err);
     for (int i = 0; i < 3 && status == ATTN_OK; i++) {

@@ -413,18 +413,23 @@ attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out
 
 static attn_status add_encodings(const attn_attention *a, attn_arena *arena, attn_tensor *query,
                                  attn_tensor *key, attn_tensor *value, attn_error *err) {
-    const attn_encoding e = {.position = a->in.position,
-                             .where = "position/table",
-                             .dims = a->dims,
-                             .mask = a->mask,
-                             .layout = a->in.layout};
+    attn_encoding e = {.position = a->in.position,
+                       .where = "position/table",
+                       .dims = a->dims,
+                       .mask = a->mask,
+                       .layout = a->in.layout};
     const attn_tensor k = *key, v = *value;
-    attn_status status = attn_encode(&e, true, &a->in.query, arena, query, err);
-    if (status == ATTN_OK)
-        status = attn_encode(&e, false, &k, arena, key, err);
-    *value = *key;
-    return status == ATTN_OK && a->in.value.rank ? attn_encode(&e, false, &v, arena, value, err)
-                                                 : status;
+    const attn_tensor *const parts[3] = {&a->in.query, &k, &v};
+    attn_tensor *const to[3] = {query, key, value};
+    attn_status status = ATTN_OK;
+    for (int i = 0; i < 3 && status == ATTN_OK; i++) {
+        e.stream = attn_encoding_stream(parts, i);
+        if (i == 2 && !a->in.value.rank)
+            *value = *key;
+        else
+            status = attn_encode(&e, i == 0, parts[i], arena, to[i], err);
+    }
+    return status;
 }
 
 static bool make_views(attn_attention *a, const attn_tensor *query, const attn_tensor *key,

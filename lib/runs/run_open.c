@@ -102,6 +102,8 @@ static attn_status read_inputs(opener *o) {
                              "its data is not aligned to its elements");
     for (const attn_run_number_name *n = attn_run_number_names; n->key; n++) {
         const char *text = attn_run_text(o->run, n->key);
+        if (!text && n->optional)
+            continue;
         if (!text || !attn_run_number_read(n, text, in))
             return attn_fail(o->err, ATTN_EARG, n->key,
                              "expected a number in its range, found %.32s", text ? text : "none");

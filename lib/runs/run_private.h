@@ -56,7 +56,8 @@ typedef struct attn_run_number_name {
     const char *key;
     attn_run_kind kind;
     size_t offset;
-    int most; /* for ATTN_RUN_ENUM: the largest valid number */
+    int most;      /* for ATTN_RUN_ENUM: the largest valid number */
+    bool optional; /* runs of older versions lack it; then it is 0 */
 } attn_run_number_name;
 extern const attn_run_number_name attn_run_number_names[];
 

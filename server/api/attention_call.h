@@ -18,8 +18,10 @@ enum {
     SRV_WANT_SCORE_GRADIENTS = 256, /* of the biased scores */
     SRV_WANT_INPUTS = 512,
     SRV_WANT_WEIGHTED_VALUES = 1024,
+    SRV_WANT_ROW_SUMS = 2048,
     SRV_WANT_LIBRARY = 63, /* results of the library's run */
-    SRV_WANT_TENSORS = SRV_WANT_LIBRARY | SRV_WANT_INPUTS | SRV_WANT_WEIGHTED_VALUES
+    SRV_WANT_TENSORS =
+        SRV_WANT_LIBRARY | SRV_WANT_INPUTS | SRV_WANT_WEIGHTED_VALUES | SRV_WANT_ROW_SUMS
 };
 
 /* The decoded body. The decoder writes most fields directly into `in`, the inputs of the library.
@@ -56,7 +58,7 @@ typedef struct srv_result {
 } srv_result;
 
 #define SRV_STAGES  5 /* number of attn_stage */
-#define SRV_RESULTS (10 + SRV_STAGES)
+#define SRV_RESULTS (11 + SRV_STAGES)
 
 typedef struct srv_gradients {
     attn_gradients inputs;
@@ -82,7 +84,7 @@ typedef struct srv_attention_call {
     int extra_axes;           /* of length 1, which a mask of higher rank gives the results */
     attn_tensor scores[SRV_STAGES]; /* of the wanted stages */
     attn_tensor query, key, value;  /* the operands, for SRV_WANT_INPUTS */
-    attn_tensor weighted_values;
+    attn_tensor weighted_values, row_sums;
     srv_gradients *gradients; /* NULL before the computation */
     attn_heatmap_options heat;
     const double *value_norms; /* of heatmap.of and of the analysis; NULL: not wanted */

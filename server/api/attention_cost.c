@@ -157,9 +157,12 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                weights_rank, dims);
     add_result(&l, "logsumexp", ATTN_WANT_LOGSUMEXP, &r->logsumexp, d->result, d->rows_rank,
                d->rows);
+    add_result(&l, "row_sums", SRV_WANT_ROW_SUMS, &call->row_sums, d->result, d->rows_rank,
+               d->rows);
     add_scores(&l, call);
     for (size_t i = 0; call->one_query && i < l.count; i++)
-        drop_dim(rows[i].dims, rows[i].rank--, rows[i].want == ATTN_WANT_LOGSUMEXP ? 1 : 2);
+        drop_dim(rows[i].dims, rows[i].rank--,
+                 rows[i].want & (ATTN_WANT_LOGSUMEXP | SRV_WANT_ROW_SUMS) ? 1 : 2);
     for (size_t i = 0; i < l.count; i++)
         rows[i].rank = add_dims(rows[i].dims, rows[i].rank, call->extra_axes);
     if (want & ATTN_WANT_PRESENT)
@@ -383,9 +386,8 @@ bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, 
 
 double srv_attention_operations(const srv_attention_call *call, const srv_attention_bill *bill,
                                 double computed) {
-    const attn_attention_dims *d = &call->dims;
     const double skipped = bill->cells - computed;
-    return bill->operations - skipped * 2 * ((double)d->score_width + (double)d->Ev);
+    return bill->operations - skipped * attn_attention_cell_operations(&call->dims);
 }
 
 bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill) {

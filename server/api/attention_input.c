@@ -23,8 +23,9 @@ static const char *const fill_modes[] = {"add", "replace", NULL};
 static const char *const layouts[] = {"BHLE", "BLHE", "BLD", NULL};
 static const char *const precisions[] = {"fp32", "fast", "bf16", NULL};
 static const char *const item_names[] = {
-    "output",  "weights",   "logsumexp",        "scores", "present",         "weights_dropped",
-    "heatmap", "gradients", "gradients.scores", "inputs", "weighted_values", NULL};
+    "output",          "weights",  "logsumexp", "scores",           "present",
+    "weights_dropped", "heatmap",  "gradients", "gradients.scores", "inputs",
+    "weighted_values", "row_sums", NULL};
 
 static const srv_field fill_fields[] = {
     {.name = "value",
@@ -141,7 +142,9 @@ const srv_field srv_attention_fields[] = {
      .offset = AT(items),
      .choices = item_names,
      .doc = "The parts of the answer. inputs are query, key and value after projections, encodings "
-            "and rotation; weighted_values is weight times value of each key. Default: output "
+            "and rotation; weighted_values is weight times value of each key; row_sums are the "
+            "sums of "
+            "the weights. Default: output "
             "(with key, only if value was sent), and "
             "weights if they hold at most 65,536 values."},
     {.name = "score_stage",
@@ -479,6 +482,7 @@ unsigned srv_attention_computes(const srv_attention_call *call) {
     return (call->want & SRV_WANT_LIBRARY) |
            (call->body.verify || call->backward ? ATTN_WANT_OUTPUT : 0u) |
            (call->want & SRV_WANT_WEIGHTED_VALUES ? weighting : 0u) |
+           (call->want & SRV_WANT_ROW_SUMS ? ATTN_WANT_WEIGHTS : 0u) |
            (reads_cells ? (unsigned)ATTN_WANT_CELLS : 0u);
 }
 

@@ -253,7 +253,7 @@ static attn_status run_stages(srv_attention_call *call, attn_error *err) {
     return status;
 }
 
-/* Makes the results that the run itself does not compute from its operands. */
+/* Makes the results that the run itself does not compute. */
 static attn_status read_operands(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     const attn_tensor *weights =
@@ -262,6 +262,9 @@ static attn_status read_operands(srv_attention_call *call, attn_error *err) {
     if (call->want & SRV_WANT_INPUTS)
         status = attn_attention_operands(call->op, req->arena, &call->query, &call->key,
                                          &call->value, err);
+    if (!status && (call->want & SRV_WANT_ROW_SUMS))
+        status = attn_attention_row_sums(&call->dims, &call->results.weights, &req->control,
+                                         req->arena, &call->row_sums, err);
     if (!status && (call->want & SRV_WANT_WEIGHTED_VALUES))
         status = attn_attention_weighted_values(call->op, weights, &req->control, req->arena,
                                                 &call->weighted_values, err);
@@ -327,6 +330,7 @@ static attn_status shape_results(srv_attention_call *call, attn_error *err) {
     for (size_t i = 0; i < SRV_STAGES; i++)
         shape_result(call, &call->scores[i], 2);
     shape_result(call, &r->logsumexp, 1);
+    shape_result(call, &call->row_sums, 1);
     if (call->one_query) {
         srv_drop_axis(&call->query, 2);
         srv_drop_axis(&call->weighted_values, 3);

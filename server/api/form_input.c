@@ -80,6 +80,14 @@ const srv_field srv_position_fields[] = {
     SRV_INT_ROW(
         attn_position, dims, 2, FARTHEST,
         "rotary: number of leading coordinates that are rotated, an even number; default all."),
+    SRV_REAL_ROW(attn_position, dropout_p, 0, 1,
+                 "sinusoidal and learned: elements of the encoded inputs are dropped with this "
+                 "probability, and the others are divided by 1 - p. Needs seed; not with "
+                 "grad_output."),
+    {.name = "seed",
+     .kind = SRV_INT,
+     .offset = offsetof(attn_position, dropout_seed),
+     .doc = "Seed that selects the elements that dropout_p drops."},
     {0},
 };
 
@@ -150,8 +158,8 @@ static const char *const position_parameters[] = {
     [ATTN_POSITION_RELATIVE] = " table ",
     [ATTN_POSITION_SHAW] = " key_table value_table ",
     [ATTN_POSITION_ROTARY] = " layout base dims ",
-    [ATTN_POSITION_SINUSOIDAL] = " layout ",
-    [ATTN_POSITION_LEARNED] = " table ",
+    [ATTN_POSITION_SINUSOIDAL] = " layout dropout_p seed ",
+    [ATTN_POSITION_LEARNED] = " table dropout_p seed ",
 };
 static const char *const pattern_parameters[] = {
     [ATTN_PATTERN_LOCAL] = " radius ",
@@ -245,6 +253,8 @@ bool srv_position_check(const srv_scope *scope, const attn_position *position,
     char at[64];
     const srv_scope s = inside(scope, "position", srv_position_fields, given, at);
     return check_kind(&s, position->kind, position_parameters[position->kind], false) &&
+           srv_needs(&s, "dropout_p", "seed", "the same seed drops the same elements") &&
+           srv_needs(&s, "seed", "dropout_p", "nothing else is random here") &&
            check_tensors(&s, position, any, parameters);
 }
 

@@ -88,6 +88,58 @@ def test_weighted_values_are_the_terms_of_the_output(daemon, fields):
     assert shapes["bytes"]["result"] == 4 * (2 * 4 * 3 * 5 * 6 + 2 * 4 * 3 * 4 + 2 * 2 * 5 * (4 + 6))
 
 
+def test_row_sums(daemon):
+    body = qkv(B=2, H=2) | {"is_causal": True, "return": ["row_sums", "weights"]}
+    answer = ask(daemon, body)
+    close(answer["row_sums"], array(answer["weights"]).sum(-1))
+    close(answer["row_sums"], np.ones((2, 2, 3)))
+    sunk = ask(daemon, body | {"sinks": [0, 9], "return": "row_sums"})["row_sums"]
+    assert np.all(array(sunk) < 1) and np.all(array(sunk)[:, 1] < 0.1)
+    assert ask(daemon, WORKED | {"key_lengths": [0], "return": ["row_sums"]})["row_sums"] == [0, 0]
+    deep = ask(daemon, WORKED | {"attn_mask": [[[True, False], [True, True]]], "return": ["row_sums"]})
+    assert deep["row_sums"] == [[1, 1]]
+    state = {"query": normal(2, 4), "key": normal(2, 5, 4, seed=1), "score": "dot", "return": "row_sums"}
+    close(ask(daemon, state)["row_sums"], [1, 1])
+
+
+@pytest.mark.parametrize("position", [{"kind": "sinusoidal"}, {"kind": "learned", "table": normal(40, 8, seed=9)}], ids=str)
+def test_dropout_of_encoded_inputs(daemon, position):
+    body = {"query": normal(2, 40, 8), "position": position, "return": ["inputs", "weights", "output"]}
+    whole = ask(daemon, body)
+    dropping = position | {"dropout_p": 0.25, "seed": 5}
+    answer = ask(daemon, body | {"position": dropping})
+    q, k, v = (array(answer[name]) for name in ("query", "key", "value"))
+    kept = rng.uniform(5, 2 * 40 * 8).reshape(2, 40, 8) >= 0.25
+    close(q, np.where(kept, array(whole["query"]) / 0.75, 0))
+    assert np.array_equal(q, k) and np.array_equal(q, v) and 0.2 < np.mean(q == 0) < 0.3
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(8)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    close(answer["weights"], weights / weights.sum(-1, keepdims=True))
+    # the run that is stored, and projections, see the same elements
+    run = ask(daemon, body | {"position": dropping, "store": True})["run"]["id"]
+    stored = daemon.get(f"/v1/runs/{run}/weights?batch=1").json()["weights"]
+    assert np.array_equal(array(stored).astype(np.float32), array(answer["weights"])[1].astype(np.float32))
+    projected = ask(daemon, body | {"position": dropping, "projections": {"num_heads": 1}})
+    close(array(projected["query"])[:, 0], q)
+    # three tensors that are sent separately are dropped separately
+    other = ask(daemon, body | {"key": body["query"], "value": body["query"], "position": dropping})
+    assert np.array_equal(array(other["query"]), q)
+    assert len({np.array(other[name]).tobytes() for name in ("query", "key", "value")}) == 3
+
+
+def test_dropout_of_encoded_inputs_is_refused(daemon):
+    body = {"query": [[1, 2], [3, 4]]}
+    half = {"kind": "sinusoidal", "dropout_p": 0.5, "seed": 1}
+    for position, pointer, word in [({"dropout_p": 0.5}, "dropout_p", "needs seed"), ({"seed": 1}, "seed", "dropout_p"),
+                                    ({"dropout_p": 1, "seed": 1}, "dropout_p", "below 1")]:
+        refused(daemon, body | {"position": {"kind": "sinusoidal"} | position}, "invalid_value", f"/position/{pointer}", word)
+    refused(daemon, body | {"position": {"kind": "alibi", "dropout_p": 0.5, "seed": 1}}, "invalid_value",
+            "/position/dropout_p", "does not belong")
+    for extra in ({}, {"projections": {"num_heads": 1}}):
+        refused(daemon, body | extra | {"position": half, "grad_output": [[1, 1], [1, 1]]}, "invalid_value",
+                "/position/dropout_p", "gradients")
+
+
 def test_weighted_values_of_other_shapes(daemon):
     state = {"query": normal(2, 4), "key": normal(2, 5, 4, seed=1), "value": normal(2, 5, 3, seed=2), "score": "dot"}
     answer = ask(daemon, state | {"return": ["inputs", "weighted_values", "output"]})

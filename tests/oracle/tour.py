@@ -17,6 +17,20 @@ def score_width(request, x):
             "general": lambda: x.k.shape[-1]}.get(kind, lambda: x.q.shape[-1])()
 
 
+def score_operations(request, x, cells):
+    """A multiply-add counts two. A tanh score adds and has a tanh for each element, softcap a tanh for each score;
+    the matrices of a form multiply each query and key once."""
+    kind, _ = forms.score_of(request)
+    width = score_width(request, x)
+    entries = int(np.prod(x.places.batch, dtype=int))
+    queries, keys = (entries * int(np.prod(t.shape[-3:-1])) for t in (x.q, x.k))
+    per_query, per_key = {"additive": (width * x.q.shape[-1], width * x.k.shape[-1]),
+                          "concat": (width * x.q.shape[-1], width * x.k.shape[-1]),
+                          "general": (x.k.shape[-1] * x.q.shape[-1], 0)}.get(kind, (0, 0))
+    each = width * (4 if kind in ("additive", "concat") else 2) + (request.get("softcap", 0) > 0)
+    return cells * each + 2 * (queries * per_query + keys * per_key)
+
+
 def projection_operations(request):
     """A multiply-add of the linear layers counts two."""
     p = request.get("projections", {})
@@ -45,7 +59,7 @@ def dry_run(request):
     return {"dry_run": {
         "shapes": {"output": output, "weights": list(weights), "logsumexp": list(rows)},
         "cells": cells,
-        "operations": 2 * cells * (score_width(request, x) + x.v.shape[-1]) + projection_operations(request),
+        "operations": score_operations(request, x, cells) + 2 * cells * x.v.shape[-1] + projection_operations(request),
         "bytes": {"with_weights": without + 4 * cells, "without_weights": without},
         "parameters": forms.count_parameters(request),
         "rnn": {"operations": int(np.prod(x.places.batch, dtype=int)) * L * width * width,

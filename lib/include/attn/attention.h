@@ -159,6 +159,9 @@ typedef struct attn_cost {
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
                                 attn_cost *out, attn_error *err);
 
+/* Returns the operations of a cell: those of its score, and 2 for each element of its value. */
+double attn_attention_cell_operations(const attn_attention_dims *dims);
+
 /* Returns how many cells of the weights the forward pass computes under a mask, over all batch
  * entries and heads. It skips the others, which are hidden, but computes some hidden cells between
  * visible ones. `mask` is compiled for the shape of dims. Weights, scores and gradients that are
@@ -225,6 +228,13 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
 attn_status attn_attention_mean_heads(const attn_attention_dims *dims, const attn_tensor *weights,
                                       const attn_control *control, attn_arena *arena,
                                       attn_tensor *out, attn_error *err);
+
+/* Computes the sum of each row of weights [batch.., H, L, S] in double, *out [batch.., H, L] in the
+ * arena: 1, less with a sink, and 0 for a row that sees no key. `weights` is a dense result of a run
+ * with these dims. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+attn_status attn_attention_row_sums(const attn_attention_dims *dims, const attn_tensor *weights,
+                                    const attn_control *control, attn_arena *arena,
+                                    attn_tensor *out, attn_error *err);
 
 /* Copies the operands of a run into dense tensors in the arena: *query [batch.., Hq, L, E], *key
  * [batch.., Hkv, S, Ek] and *value [batch.., Hkv, S, Ev], without the axis of heads if the weights

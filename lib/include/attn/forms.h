@@ -91,6 +91,12 @@ typedef struct attn_position {
     attn_rotary rotary;
     double base;  /* ROTARY: base of the angles; 0: 10,000 */
     int64_t dims; /* ROTARY: how many leading coordinates are rotated, even; 0: E */
+    /* SINUSOIDAL, LEARNED: the probability, below 1, with which an element of an input plus its
+     * encoding is set to 0; the others are divided by 1 - p. Element i of the query, in row-major
+     * order, is dropped if attn_rng_uniform(seed, i) < p. Key and value have seeds of their own,
+     * unless they are the same tensor as an input before them. Gradients require 0. */
+    double dropout_p;
+    uint64_t dropout_seed;
 } attn_position;
 
 /* Computes the slopes [H] of ALiBi as the paper's reference code does. If H is a power of two,
