@@ -1,7 +1,8 @@
 /* The forward pass: its memory, its results, and its tasks, which the pool calls pieces. There are
- * three kinds of tasks (attn_way in plan.h):
+ * four kinds of tasks (attn_way in plan.h):
  *
  *   long inputs   keys and values of all heads are packed first; a task then computes a few blocks
+ *   few keys      if a query sees few keys, a task packs the keys that its blocks see, when they do
  *   small heads   a task packs one key/value head and computes all blocks of its group, so that
  *                 packed keys and values stay in the caches
  *   few rows      a task computes the rows of all heads of a group together, so that each key and
@@ -88,6 +89,8 @@ void attn_forward_place_lane(attn_area *area, const attn_plan *p, attn_forward_l
         if (area->base)
             l->head->one_head = true;
     }
+    if (p->way == ATTN_WAY_WINDOWS)
+        l->head = attn_window_place(area, p->dims, p->kernels, p->window, p->pinned);
 }
 
 /* Returns the bytes of a block's state (attn_partial) over a range of keys. */
@@ -109,8 +112,10 @@ void attn_forward_place_parts(attn_area *area, const attn_plan *p, attn_forward_
         parts->maxima = attn_area_take(area, d->B * d->Hq, maxima_bytes(d, p->kernels));
 }
 
-char *attn_forward_place_strided(attn_area *area, const attn_plan *p) {
+char *attn_forward_place_strided(attn_area *area, const attn_plan *p, double **magnitudes) {
     const attn_attention_dims *d = p->dims;
+    *magnitudes =
+        attn_area_take(area, d->B * d->Hq * p->strided.pieces_a_head, 2 * sizeof **magnitudes);
     return attn_area_take(area, d->B * d->Hq, sums_bytes(d, p->kernels));
 }
 
@@ -192,9 +197,7 @@ attn_partial attn_forward_strided_rows(const attn_forward *f, size_t b, size_t h
  *   block 2       3         7        11
  *   block 3       4         8        12 */
 
-/* Adds to the state of a block what the first half of a pass under a strided pattern has computed
- * for its rows. */
-static void add_strided(const attn_forward *f, attn_block_run *run) {
+void attn_forward_add_strided(const attn_forward *f, attn_block_run *run) {
     const attn_block *block = &run->stream.block;
     const attn_partial into = partial_of(&run->work),
                        from = attn_forward_strided_rows(f, block->b, block->h, block->i);
@@ -227,7 +230,7 @@ static attn_status run_abreast(attn_forward *f, size_t b, size_t h, size_t i, si
     } while (from < S);
     for (size_t n = 0; n < count && status == ATTN_OK; n++) {
         if (f->near)
-            add_strided(f, &l->runs[n]);
+            attn_forward_add_strided(f, &l->runs[n]);
         status = attn_forward_end(f, &l->runs[n], l, err);
     }
     return status;
@@ -255,6 +258,17 @@ static attn_status run_piece(void *ctx, size_t index, size_t lane, attn_error *e
 }
 
 /* --- tasks that pack a key/value head --- */
+
+attn_status attn_forward_end_as_is(attn_forward *f, attn_block_run *run, double key, double value,
+                                   attn_forward_lane *l, attn_error *err) {
+    const double most = attn_most_packed(f->a->kernels);
+    if (!(key <= most && value <= most)) {
+        atomic_store(&f->not_finite, 1);
+        return ATTN_OK;
+    }
+    run->in_double |= attn_forward_overflowing(f->a, run, key, value);
+    return attn_forward_end(f, run, l, err);
+}
 
 static attn_status run_head(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_forward *f = ctx;
@@ -327,18 +341,9 @@ static attn_status begin_group(const attn_forward *f, size_t index, size_t from,
 /* Ends the blocks of a group after the pass over all keys, whose largest magnitudes are given. */
 static attn_status end_group(attn_forward *f, attn_forward_lane *l, double key_magnitude,
                              double value_magnitude, attn_error *err) {
-    const attn_attention *a = f->a;
     attn_status status = ATTN_OK;
-    const double most = attn_most_packed(a->kernels);
-    if (!(key_magnitude <= most && value_magnitude <= most)) {
-        atomic_store(&f->not_finite, 1);
-        return ATTN_OK;
-    }
-    for (size_t g = 0; g < attn_group(&a->dims) && status == ATTN_OK; g++) {
-        l->runs[g].in_double |=
-            attn_forward_overflowing(a, &l->runs[g], key_magnitude, value_magnitude);
-        status = attn_forward_end(f, &l->runs[g], l, err);
-    }
+    for (size_t g = 0; g < attn_group(&f->a->dims) && status == ATTN_OK; g++)
+        status = attn_forward_end_as_is(f, &l->runs[g], key_magnitude, value_magnitude, l, err);
     return status;
 }
 
@@ -421,6 +426,9 @@ static attn_status run_pieces(attn_forward *f, attn_pool *pool, attn_arena *aren
     if (f->packed)
         return attn_pool_run(pool, d->B * d->Hq * f->plan.pieces_a_head, run_piece, f, f->control,
                              err);
+    if (f->plan.way == ATTN_WAY_WINDOWS)
+        return attn_pool_run(pool, d->B * d->Hkv * f->plan.pieces_a_head, attn_forward_window, f,
+                             f->control, err);
     if (f->plan.way == ATTN_WAY_HEADS)
         return attn_pool_run(pool, d->B * d->Hkv, run_head, f, f->control, err);
     return run_groups(f, pool, arena, err);
@@ -433,10 +441,10 @@ static attn_status run_halves(attn_forward *f, attn_pool *pool, attn_arena *aren
     attn_attention near = *f->a;
     attn_mask mask = attn_mask_near(f->a->mask, d->near);
     attn_area counted = {0}, area;
-    attn_forward_place_strided(&counted, &f->plan);
+    attn_forward_place_strided(&counted, &f->plan, &f->strided_magnitudes);
     if (!attn_area_open(&area, &counted, arena))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for sums of strided keys");
-    f->strided = attn_forward_place_strided(&area, &f->plan);
+    f->strided = attn_forward_place_strided(&area, &f->plan, &f->strided_magnitudes);
     near.mask = &mask;
     f->near = &near;
     attn_status status = attn_pool_run(pool, d->B * d->Hq * f->plan.strided.pieces_a_head,
@@ -453,6 +461,10 @@ static attn_status run_halves(attn_forward *f, attn_pool *pool, attn_arena *aren
     return status;
 }
 
+static attn_status run_pass(attn_forward *f, attn_pool *pool, attn_arena *arena, attn_error *err) {
+    return f->a->dims.stride ? run_halves(f, pool, arena, err) : run_pieces(f, pool, arena, err);
+}
+
 /* Packs the keys and values of all heads and runs the pass over them: if the plan says so, or if a
  * pass without packed keys has met NaN, infinity or too large numbers. */
 static attn_status run_packed(attn_attention *a, attn_forward *f, attn_pool *pool,
@@ -463,7 +475,7 @@ static attn_status run_packed(attn_attention *a, attn_forward *f, attn_pool *poo
         return status;
     a->packed = f->packed = packed;
     f->hidden_rows = 0;
-    return a->dims.stride ? run_halves(f, pool, arena, err) : run_pieces(f, pool, arena, err);
+    return run_pass(f, pool, arena, err);
 }
 
 /* Applies dropout to weights [B, Hq, L, S]. */
@@ -530,7 +542,7 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
     status = attn_forward_open(&f, a, want, attn_pool_slots(pool), control, arena, &results, err);
     const bool planned = f.plan.way == ATTN_WAY_PACKED;
     if (status == ATTN_OK && !planned)
-        status = run_pieces(&f, pool, arena, err);
+        status = run_pass(&f, pool, arena, err);
     if (status == ATTN_OK && (planned || f.not_finite))
         status = run_packed(a, &f, pool, arena, err);
     if (status == ATTN_OK)

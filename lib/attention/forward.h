@@ -1,10 +1,11 @@
 /* The forward pass: declarations that its files share. plan.h explains block, group, task (the
  * pool's piece) and lane.
  *
- *   plan.c          decides how the pass is divided into tasks, and counts the cost
- *   forward.c       runs the tasks in the pool, and allocates their memory and the results
- *   forward_rows.c  begins a block before its pass over the keys and ends it afterwards
- *   strided.c       computes the first half of a pass under a strided pattern, and its weights */
+ *   plan.c            decides how the pass is divided into tasks, and counts the cost
+ *   forward.c         runs the tasks in the pool, and allocates their memory and the results
+ *   forward_rows.c    begins a block before its pass over the keys and ends it afterwards
+ *   forward_window.c  computes blocks that see few keys
+ *   strided.c         computes the first half of a pass under a strided pattern, and its weights */
 #ifndef ATTN_FORWARD_H
 #define ATTN_FORWARD_H
 
@@ -25,7 +26,7 @@ typedef struct attn_forward_lane {
     attn_block_run *runs;      /* [plan.runs]: the blocks that a task computes together */
     attn_stream *streams;      /* [plan.runs]: copies of their streams, side by side */
     attn_block_work in_double; /* for rows that `ref` computes, one at a time */
-    attn_packed *head;         /* ATTN_WAY_HEADS: keys and values that the task has packed */
+    attn_packed *head; /* ATTN_WAY_HEADS, _WINDOWS: keys and values that the task has packed */
 } attn_forward_lane;
 
 /* If plan.parts > 1: what the tasks compute for each range of the keys of a group. */
@@ -43,10 +44,13 @@ typedef struct attn_forward {
     const attn_packed *packed;
     attn_forward_lane *lanes; /* [plan.slots] */
     attn_forward_parts in_parts;
-    /* With a strided pattern: the state of all rows after the first half (strided.c), and the
-     * operation with the mask of the second half. */
-    char *strided;
+    /* With a strided pattern: the operation with the mask of the second half, and the state of all
+     * rows after the first half (strided.c). */
     const attn_attention *near;
+    char *strided;
+    /* [tasks of the first half, 2]: if these tasks pack keys and values, the largest magnitude of
+     * each. */
+    double *strided_magnitudes;
     const attn_control *control; /* checked between tasks, and between rows that `ref` computes */
     attn_pool *pool;             /* runs the tasks; NULL: the calling thread does */
     attn_results *out;
@@ -73,13 +77,15 @@ attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *po
 void attn_forward_place_results(attn_area *area, const attn_plan *p, attn_results *out);
 void attn_forward_place_lane(attn_area *area, const attn_plan *p, attn_forward_lane *l);
 void attn_forward_place_parts(attn_area *area, const attn_plan *p, attn_forward_parts *parts);
-char *attn_forward_place_strided(attn_area *area, const attn_plan *p);
+char *attn_forward_place_strided(attn_area *area, const attn_plan *p, double **magnitudes);
 attn_cells_scratch **attn_forward_place_cells(attn_area *area, const attn_plan *p);
 
 /* Returns the state of the rows of head (b, h) from row i on after the first half. */
 attn_partial attn_forward_strided_rows(const attn_forward *f, size_t b, size_t h, size_t i);
+/* Adds to the state of a block what the first half has computed for its rows. */
+void attn_forward_add_strided(const attn_forward *f, attn_block_run *run);
 /* Task: computes the first half of some rows of head index / plan.strided.pieces_a_head. ctx is the
- * attn_forward, whose keys and values are packed. */
+ * attn_forward. If its keys and values are not packed, the task stores their magnitudes. */
 attn_status attn_forward_strided(void *ctx, size_t index, size_t lane, attn_error *err);
 /* Tasks that compute the weights under a strided pattern after both halves: of block index %
  * plan.row_blocks of a head, on the keys near its queries, with zeros elsewhere; then those that
@@ -106,5 +112,13 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_packed *packed,
  * rows in double where needed. */
 attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
                              attn_error *err);
+/* Ends a block whose keys and values had these largest magnitudes. If the block is useless because
+ * they were packed as they are and are not finite or too large, it sets f->not_finite instead. */
+attn_status attn_forward_end_as_is(attn_forward *f, attn_block_run *run, double key, double value,
+                                   attn_forward_lane *l, attn_error *err);
+
+/* Task of ATTN_WAY_WINDOWS: computes a run of blocks of all heads of a group. The heads take turns,
+ * so that they share the tiles in the window. ctx is the attn_forward. */
+attn_status attn_forward_window(void *ctx, size_t index, size_t lane, attn_error *err);
 
 #endif

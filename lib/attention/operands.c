@@ -1,8 +1,9 @@
 /* The operands of a pass (operands.h).
  *
  * - Rows are read in place if their elements and strides allow it.
- * - Keys and values are packed in one of two ways: attn_pack packs all heads at once in tasks of
- *   the pool, and attn_pack_head packs one head at a time into the same memory.
+ * - Keys and values are packed in one of three ways: attn_pack packs all heads at once in tasks of
+ *   the pool, attn_pack_head packs one head at a time into the same memory, and attn_window_load
+ *   packs single tiles when they are needed.
  * - attn_pack packs keys and values that are not finite or too large as zeros and marks them, so
  *   that masked keys and values never affect the output. */
 #include "attention/operands.h"
@@ -140,20 +141,29 @@ typedef struct packer {
     size_t chunks; /* tasks for each head */
 } packer;
 
+static attn_packed packed_shape(const attn_attention_dims *d, const attn_kernels *k) {
+    return (attn_packed){.kernels = k,
+                         .tiles = attn_key_tiles(k, d->S),
+                         .key_bytes = attn_key_room(k, d->score_width) * k->elem,
+                         .value_bytes = attn_value_room(k, d->Ev) * k->elem};
+}
+
+/* Takes memory for `tiles` packed tiles from the area. */
+static void place_tiles(attn_area *area, size_t tiles, attn_packed *p) {
+    p->keys = attn_area_take(area, tiles, p->key_bytes);
+    p->values = attn_area_take(area, tiles, p->value_bytes);
+    p->key_magnitude = attn_area_take(area, tiles, sizeof(double));
+    p->value_magnitude = attn_area_take(area, tiles, sizeof(double));
+}
+
 attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
                                size_t heads) {
     attn_packed *at = attn_area_take(area, 1, sizeof *at);
-    attn_packed p = {.kernels = k,
-                     .tiles = attn_key_tiles(k, d->S),
-                     .key_bytes = attn_key_room(k, d->score_width) * k->elem,
-                     .value_bytes = attn_value_room(k, d->Ev) * k->elem};
+    attn_packed p = packed_shape(d, k);
     size_t tiles = 0;
     if (!attn_size_mul(heads, p.tiles, &tiles))
         area->overflow = true;
-    p.keys = attn_area_take(area, tiles, p.key_bytes);
-    p.values = attn_area_take(area, tiles, p.value_bytes);
-    p.key_magnitude = attn_area_take(area, tiles, sizeof(double));
-    p.value_magnitude = attn_area_take(area, tiles, sizeof(double));
+    place_tiles(area, tiles, &p);
     p.bad = attn_area_take(area, heads, d->S);
     if (area->base)
         *at = p;
@@ -252,23 +262,54 @@ static attn_status pack_piece(void *ctx, size_t index, size_t lane, attn_error *
     return ATTN_OK;
 }
 
+/* Packs a tile of head (b, hkv) as it is, as tile `at` of p. */
+static void pack_as_is(const attn_attention *a, const attn_packed *p, size_t at, size_t b,
+                       size_t hkv, size_t tile, void *scratch) {
+    const attn_kernels *k = p->kernels;
+    const size_t S = a->dims.S, j0 = tile * k->keys, n = S - j0 < k->keys ? S - j0 : k->keys;
+    size_t ld;
+    const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, scratch, &ld);
+    p->key_magnitude[at] =
+        k->pack_key(p->keys + at * p->key_bytes, rows, ld, n, a->dims.score_width);
+    rows = attn_value_rows(a, b, hkv, j0, n, k->elem, scratch, &ld);
+    p->value_magnitude[at] =
+        k->pack_value(p->values + at * p->value_bytes, rows, ld, n, a->dims.Ev);
+}
+
 bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t hkv,
                     void *scratch) {
-    const attn_kernels *k = p->kernels;
+    const double most = attn_most_packed(p->kernels);
     for (size_t t = 0; t < p->tiles; t++) {
-        const size_t j0 = t * k->keys, n = a->dims.S - j0 < k->keys ? a->dims.S - j0 : k->keys;
-        size_t ld;
-        const void *rows = attn_key_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
-        p->key_magnitude[t] =
-            k->pack_key(p->keys + t * p->key_bytes, rows, ld, n, a->dims.score_width);
-        rows = attn_value_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
-        p->value_magnitude[t] =
-            k->pack_value(p->values + t * p->value_bytes, rows, ld, n, a->dims.Ev);
-        if (!(p->key_magnitude[t] <= attn_most_packed(k) &&
-              p->value_magnitude[t] <= attn_most_packed(k)))
+        pack_as_is(a, p, t, set, hkv, t, scratch);
+        if (!(p->key_magnitude[t] <= most && p->value_magnitude[t] <= most))
             return false;
     }
     return true;
+}
+
+attn_packed *attn_window_place(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
+                               size_t room, size_t pinned) {
+    attn_packed *at = attn_area_take(area, 1, sizeof *at);
+    attn_packed p = packed_shape(d, k);
+    p.room = room;
+    p.pinned = pinned;
+    place_tiles(area, room, &p);
+    p.held = attn_area_take(area, room, sizeof *p.held);
+    if (area->base) {
+        memset(p.held, 0, room * sizeof *p.held);
+        *at = p;
+    }
+    return at;
+}
+
+size_t attn_window_load(const attn_attention *a, const attn_packed *p, size_t b, size_t hkv,
+                        size_t tile, void *scratch) {
+    const size_t at = attn_packed_tile(a, p, b, hkv, tile);
+    const size_t number = (b * a->dims.Hkv + hkv) * p->tiles + tile + 1;
+    if (p->held[at] != number)
+        pack_as_is(a, p, at, b, hkv, tile, scratch);
+    p->held[at] = number;
+    return at;
 }
 
 /* --- NaN and infinity --- */

@@ -58,11 +58,18 @@ typedef struct attn_packed {
     uint8_t *bad;                            /* [sets, Hkv, S]: marks */
     _Atomic int any_bad;                     /* a key has a mark */
     bool one_head; /* the arrays have room for one head, whichever was packed last */
+    /* A window has room for `room` tiles, which attn_window_load packs when they are needed. Tile t
+     * < pinned of a head has place t, and the other tiles take turns in the other places. There are
+     * no marks. */
+    size_t room, pinned;
+    size_t *held; /* [room]: 1 + number of the tile among those of all heads; 0: none */
 } attn_packed;
 
 /* Returns the index of tile `tile` of head (b, hkv) in the arrays of packed tiles. */
 static inline size_t attn_packed_tile(const attn_attention *a, const attn_packed *p, size_t b,
                                       size_t hkv, size_t tile) {
+    if (p->room)
+        return tile < p->pinned ? tile : p->pinned + (tile - p->pinned) % (p->room - p->pinned);
     const size_t head = p->one_head ? 0 : (a->dims.sets == 1 ? 0 : b) * a->dims.Hkv + hkv;
     return head * p->tiles + tile;
 }
@@ -81,6 +88,14 @@ attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, co
  * [keys, max(score width, Ev)]. Returns false if a number is not finite or too large; then the
  * contents of p are useless. */
 bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t hkv, void *scratch);
+/* Takes memory from the area for a window of `room` tiles, of which the first `pinned` are kept. */
+attn_packed *attn_window_place(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
+                               size_t room, size_t pinned);
+/* Packs a tile of head (b, hkv) into a window, unless the window holds it, and returns its index.
+ * scratch is [keys, max(score width, Ev)]. Numbers that are not finite or too large are packed as
+ * they are, and the magnitudes of the tile tell that. */
+size_t attn_window_load(const attn_attention *a, const attn_packed *p, size_t b, size_t hkv,
+                        size_t tile, void *scratch);
 /* Returns the marks [S] of the keys of head (b, hkv). */
 const uint8_t *attn_packed_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t hkv);
 /* Returns whether query row i of head (b, h) sees a key or value with one of these marks. */

@@ -1,8 +1,8 @@
 /* Makes the plans of the forward and the backward pass, and counts the cost of the forward pass.
  *
  * A plan depends only on the shapes and on what was asked for, so that the bytes of the results do
- * not depend on the size of the pool. There are two exceptions, which change no result: `abreast`
- * and `lane_homes` depend on the number of slots, too. */
+ * not depend on the size of the pool. There are three exceptions, which change no result:
+ * `abreast`, `lane_homes` and the size of tasks with windows depend on the number of slots, too. */
 #include "attention/plan.h"
 
 #include "attention/backward.h"
@@ -28,11 +28,14 @@ enum { PART_KEYS = 4096, ENOUGH_PIECES = 64 };
 #define PIECE_OPERATIONS   1e8
 #define ABREAST_OPERATIONS (50 * PIECE_OPERATIONS)
 
-/* Returns the floating-point operations of `rows` rows against all keys. The exponential and the
+/* Returns the floating-point operations of `rows` rows against `keys` keys. The exponential and the
  * edits of a cell count as CELL_OPERATIONS multiply-adds. */
-static double operations(const attn_attention_dims *d, double rows) {
+static double operations_on(const attn_attention_dims *d, double rows, double keys) {
     enum { CELL_OPERATIONS = 16 };
-    return 2 * rows * (double)d->S * (double)(d->score_width + d->Ev + CELL_OPERATIONS);
+    return 2 * rows * keys * (double)(d->score_width + d->Ev + CELL_OPERATIONS);
+}
+static double operations(const attn_attention_dims *d, double rows) {
+    return operations_on(d, rows, (double)d->S);
 }
 
 /* Returns the bytes of a tile of packed keys and values. */
@@ -105,18 +108,58 @@ static void plan_strided(attn_plan *p) {
     s->pieces_a_head = (s->units + s->units_a_piece - 1) / s->units_a_piece;
 }
 
+/* Returns whether something that is computed after the pass needs packed keys: cells, scores,
+ * dropped weights, and weights unless the pass keeps what becomes weights. */
+static bool needs_packed(const attn_plan *p) {
+    const unsigned later = ATTN_WANT_CELLS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
+    return (p->want & later) || ((p->want & ATTN_WANT_WEIGHTS) && !p->keeps);
+}
+
+/* Plans tasks with windows if the queries see few keys (dims.reach), a window fits into the cache,
+ * and nothing needs all packed keys. A key that few blocks see takes more time to be written to
+ * memory and read again than to be packed.
+ *
+ * A task begins with an empty window. It has so many blocks that filling the window takes little of
+ * its time, unless there would be too few tasks. */
+static void plan_windows(attn_plan *p) {
+    enum { FILLS = 4 }; /* the keys of a task, in windows */
+    const attn_attention_dims *d = p->dims;
+    const attn_kernels *k = p->kernels;
+    const size_t tiles = attn_key_tiles(k, d->S), groups = d->B * d->Hkv;
+    if (!d->reach || d->sets != d->B || needs_packed(p))
+        return;
+    const size_t pinned = attn_key_tiles(k, d->first_keys);
+    const size_t band = attn_key_tiles(k, d->reach + k->rows) + 1;
+    size_t bytes;
+    if (2 * (pinned + band) > tiles || !attn_size_mul(pinned + band, tile_bytes(d, k), &bytes) ||
+        bytes > PART)
+        return;
+    const double keys = (double)(d->first_keys + d->reach + k->rows);
+    const double block = operations_on(d, (double)(k->rows * attn_group(d)), keys) + 1;
+    const size_t least = FILLS * band * k->keys / k->rows;
+    size_t blocks = block < PIECE_OPERATIONS ? (size_t)(PIECE_OPERATIONS / block) : 1;
+    blocks = blocks < least ? least : blocks;
+    while (blocks > 1 && groups * ((p->row_blocks - 1) / blocks + 1) < 2 * p->slots)
+        blocks = (blocks + 1) / 2;
+    p->way = ATTN_WAY_WINDOWS;
+    p->window = pinned + band;
+    p->pinned = pinned;
+    p->abreast = p->runs = 1;
+    p->part_keys = d->S;
+    p->blocks_a_piece = blocks;
+    p->pieces_a_head = (p->row_blocks - 1) / blocks + 1;
+}
+
 /* Returns whether a task computes a whole group and packs its keys and values itself
  * (ATTN_WAY_HEADS):
  * - batch entries do not share keys and values, which would then be packed several times;
- * - nothing that is computed after the pass needs packed keys: no cells, scores or dropped weights,
- *   and no weights unless the pass keeps what becomes weights;
+ * - nothing that is computed after the pass needs packed keys;
  * - the task takes about 1 ms at most;
  * - the packed keys and values of a head fit into a cache. */
 static bool packs_heads(const attn_plan *p) {
     const attn_attention_dims *d = p->dims;
-    const unsigned later = ATTN_WANT_CELLS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
     attn_area head = {0};
-    if (d->sets != d->B || (p->want & later) || ((p->want & ATTN_WANT_WEIGHTS) && !p->keeps) ||
+    if (d->sets != d->B || needs_packed(p) ||
         operations(d, (double)attn_group(d) * (double)d->L) > PIECE_OPERATIONS)
         return false;
     attn_packed_place(&head, d, p->kernels, 1);
@@ -150,6 +193,16 @@ size_t attn_plan_part(const attn_plan *p) {
     return keys_of_part(p, p->parts);
 }
 
+size_t attn_plan_block(const attn_plan *p, const attn_mask *mask, size_t b, size_t i) {
+    const size_t L = p->dims->L, rows = p->kernels->rows;
+    const size_t end = L - i < rows - i % rows ? L : i + rows - i % rows;
+    const int64_t global = (int64_t)p->dims->first_keys - attn_mask_offset(mask, b);
+    if (p->way == ATTN_WAY_WINDOWS && p->dims->first_keys && global > (int64_t)i &&
+        global < (int64_t)end)
+        return (size_t)global - i;
+    return end - i;
+}
+
 bool attn_plan_fills(const attn_plan *p) {
     return p->want & (ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED) ||
            ((p->want & ATTN_WANT_WEIGHTS) && !p->keeps && !p->strided.units);
@@ -165,6 +218,7 @@ void attn_plan_make(const attn_attention_dims *d, unsigned want, size_t slots, a
     p->runs = p->abreast;
     if (d->stride) {
         p->keeps = false;
+        plan_windows(p);
         plan_strided(p);
     } else if (d->L <= ATTN_FEW_QUERIES) {
         p->way = ATTN_WAY_GROUPS;
@@ -172,6 +226,8 @@ void attn_plan_make(const attn_attention_dims *d, unsigned want, size_t slots, a
         p->parts = group_parts(d);
     } else if (packs_heads(p)) {
         p->way = ATTN_WAY_HEADS;
+    } else {
+        plan_windows(p);
     }
     p->kept = p->parts == 1 ? kept_bytes(p) : 0;
 }
@@ -245,6 +301,7 @@ bool attn_plan_count(const attn_plan *p, attn_plan_bytes *bytes) {
     attn_results placed;
     attn_forward_lane placed_lane;
     attn_forward_parts parts;
+    double *magnitudes;
     attn_forward_place_results(&results, p, &placed);
     attn_forward_place_lane(&lane, p, &placed_lane);
     attn_area_take(&work, p->slots, sizeof placed_lane);
@@ -252,7 +309,7 @@ bool attn_plan_count(const attn_plan *p, attn_plan_bytes *bytes) {
     if (p->parts > 1)
         attn_forward_place_parts(&work, p, &parts);
     if (p->strided.units)
-        attn_forward_place_strided(&work, p);
+        attn_forward_place_strided(&work, p, &magnitudes);
     if (attn_plan_fills(p) || p->want & ATTN_WANT_WEIGHTS)
         attn_forward_place_cells(cells, p);
     attn_pack_count(packing, p->dims, p->kernels, p->slots);
@@ -291,12 +348,13 @@ attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, siz
 }
 
 /* Returns how many cells the streams over all blocks of batch entry b visit. */
-static double stream_cells(const attn_attention *a, const attn_kernels *k, size_t b) {
+static double stream_cells(const attn_attention *a, const attn_plan *p, size_t b) {
     const attn_attention_dims *d = &a->dims;
     double cells = 0;
-    for (size_t i = 0; i < d->L; i += k->rows) {
-        const attn_block block = {b, 0, i, d->L - i < k->rows ? d->L - i : k->rows};
-        cells += (double)block.rows * (double)attn_block_keys(a, &block, k);
+    for (size_t i = 0, rows; i < d->L; i += rows) {
+        rows = attn_plan_block(p, a->mask, b, i);
+        const attn_block block = {b, 0, i, rows};
+        cells += (double)rows * (double)attn_block_keys(a, &block, p->kernels);
     }
     return (double)d->Hq * cells;
 }
@@ -309,7 +367,7 @@ double attn_attention_visited(const attn_attention_dims *dims, const attn_mask *
     attn_plan_make(dims, ATTN_WANT_OUTPUT, 1, &plan);
     const size_t entries = attn_mask_same_batches(mask) && dims->B > 1 ? 1 : dims->B;
     for (size_t b = 0; b < entries; b++) {
-        cells += stream_cells(&a, plan.kernels, b);
+        cells += stream_cells(&a, &plan, b);
         if (dims->stride)
             cells += attn_forward_strided_cells(&a, &plan, b);
     }

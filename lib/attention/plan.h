@@ -16,9 +16,11 @@ enum { ATTN_FEW_QUERIES = 8 };
 
 /* What one task of the forward pass computes. */
 typedef enum attn_way {
-    ATTN_WAY_PACKED, /* a few blocks of a head; all keys and values are packed before all tasks */
-    ATTN_WAY_HEADS,  /* all blocks of a group; the task first packs its keys and values */
-    ATTN_WAY_GROUPS, /* the few rows of all heads of a group, with unpacked keys and values */
+    ATTN_WAY_PACKED,  /* a few blocks of a head; all keys and values are packed before all tasks */
+    ATTN_WAY_HEADS,   /* all blocks of a group; the task first packs its keys and values */
+    ATTN_WAY_WINDOWS, /* some blocks of all heads of a group; the task packs a tile of keys when a
+                       * block sees it, and keeps it while the next blocks do */
+    ATTN_WAY_GROUPS,  /* the few rows of all heads of a group, with unpacked keys and values */
 } attn_way;
 
 /* How a pass under a strided pattern divides its first half (strided.c). A unit is a run of rows of
@@ -45,8 +47,9 @@ typedef struct attn_plan {
      * Each of them visits part_keys keys, then each visits the next part_keys keys, and so on. */
     size_t abreast, part_keys;
     size_t row_blocks;     /* blocks in a head */
-    size_t blocks_a_piece; /* ATTN_WAY_PACKED: blocks in a task */
-    size_t pieces_a_head;  /* ATTN_WAY_PACKED: tasks for a head */
+    size_t blocks_a_piece; /* ATTN_WAY_PACKED, _WINDOWS: blocks of a head in a task */
+    size_t pieces_a_head;  /* ATTN_WAY_PACKED, _WINDOWS: tasks for a head */
+    size_t window, pinned; /* ATTN_WAY_WINDOWS: tiles in a window (attn_packed) */
     size_t parts; /* ATTN_WAY_GROUPS: the keys of a group are divided into this many ranges,
                    * each of which is a task */
     attn_strided_plan strided;
@@ -55,6 +58,11 @@ typedef struct attn_plan {
 /* Makes the plan of a forward pass for the results `want` with `slots` lanes. `dims` must outlive
  * the plan. */
 void attn_plan_make(const attn_attention_dims *dims, unsigned want, size_t slots, attn_plan *plan);
+
+/* Returns the number of rows of the block that begins at row i of batch entry b. Blocks end at
+ * multiples of kernels->rows. With windows, a block also ends after the last of the first queries
+ * of a global pattern, since these see all keys. */
+size_t attn_plan_block(const attn_plan *plan, const attn_mask *mask, size_t b, size_t i);
 
 /* Returns the number of keys in each of the plan's `parts` ranges of keys: whole tiles. */
 size_t attn_plan_part(const attn_plan *plan);

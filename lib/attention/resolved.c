@@ -257,36 +257,6 @@ static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d
     return ATTN_OK;
 }
 
-/* Sets d->stride and d->near if the mask has one strided pattern and otherwise only layers that
- * bound the interval of a row, and if it saves more than half of the cells to take the keys of the
- * pattern and those near a query separately. Nothing may depend on the places of keys beside the
- * mask: no bias by distance and no dropout. */
-static void resolve_stride(const attn_inputs *in, attn_attention_dims *d) {
-    enum { BLOCK = 64, ROWS = 4 }; /* rows of a block; fewest rows of a class */
-    const attn_pattern *strided = NULL;
-    for (size_t l = 0; l < in->mask.count && l < ATTN_MASK_LAYERS; l++) {
-        const attn_mask_layer *layer = &in->mask.layers[l];
-        const bool pattern = layer->kind == ATTN_LAYER_PATTERN;
-        if (pattern && layer->pattern.kind == ATTN_PATTERN_STRIDED && !strided)
-            strided = &layer->pattern;
-        else if (pattern ? layer->pattern.kind != ATTN_PATTERN_LOCAL &&
-                               layer->pattern.kind != ATTN_PATTERN_BLOCK
-                         : layer->kind != ATTN_LAYER_CAUSAL && layer->kind != ATTN_LAYER_WINDOW &&
-                               layer->kind != ATTN_LAYER_LENGTHS)
-            return;
-    }
-    if (!strided || strided->stride < 1 || strided->local < 0 || in->mask.fill != ATTN_FILL_HIDE ||
-        in->dropout_p > 0 ||
-        (in->position.kind != ATTN_POSITION_NONE && in->position.kind != ATTN_POSITION_ROTARY))
-        return;
-    const double S = (double)d->S, near = BLOCK + 2 * (double)strided->local;
-    if ((double)d->L < ROWS * (double)strided->stride ||
-        2 * (S / (double)strided->stride + near) > S)
-        return;
-    d->stride = strided->stride;
-    d->near = strided->local;
-}
-
 /* Returns the number of learned parameters that a head has for biases by distance: 1 for an ALiBi
  * slope that was sent, the number of buckets for T5, the number of distances for relative tables.
  * The shapes of the tables are checked later. */
@@ -396,7 +366,7 @@ static attn_status resolve(const attn_inputs *in, attn_attention_dims *d, attn_s
         in->query.dtype == ATTN_F64 || key->dtype == ATTN_F64 || value->dtype == ATTN_F64;
     d->result = wide ? ATTN_F64 : ATTN_F32;
     status = resolve_kernels(in, d, err);
-    resolve_stride(in, d);
+    attn_resolve_sparsity(in, d);
     return status == ATTN_OK ? fill_results(in, d, err) : status;
 }
 

@@ -45,6 +45,8 @@ enum {
     ATTN_ROW_DOUBLE = 1 /* the row was computed in double by the table `ref` */
 };
 
+/* Sets stride, near, reach and first_keys of *d, whose other members are set (sparsity.c). */
+void attn_resolve_sparsity(const attn_inputs *in, attn_attention_dims *d);
 /* Transforms the queries and keys of an operation with dims.transforms: applies the maps of the
  * score form and rotary positions. score_rows.c defines this function and the next one. */
 attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error *err);

@@ -81,14 +81,15 @@ static void load_tile(const attn_forward *f, const class *at, size_t c, size_t n
     const attn_kernels *k = w->kernels;
     const size_t E = a->dims.score_width, Ev = a->dims.Ev, hkv = attn_kv_head(a, at->h);
     const size_t first = at->first_key + c * (size_t)a->dims.stride;
-    const uint8_t *bad = f->packed->any_bad ? attn_packed_bad(a, f->packed, at->b, hkv) : NULL;
+    const uint8_t *bad =
+        f->packed && f->packed->any_bad ? attn_packed_bad(a, f->packed, at->b, hkv) : NULL;
     const steps keys = {attn_key_rows, at->b, hkv, first, n, E, bad};
     const steps values = {attn_value_rows, at->b, hkv, first, n, Ev, bad};
     size_t ld;
     const void *rows = gather(a, &keys, k, w->source, &ld);
-    k->pack_key(w->packed_key, rows, ld, n, E);
+    w->key_magnitude = fmax(w->key_magnitude, k->pack_key(w->packed_key, rows, ld, n, E));
     rows = gather(a, &values, k, w->source, &ld);
-    k->pack_value(w->packed_value, rows, ld, n, Ev);
+    w->value_magnitude = fmax(w->value_magnitude, k->pack_value(w->packed_value, rows, ld, n, Ev));
 }
 
 /* Loads rows m … m + rows - 1 of a class as the queries of w. Zeros replace queries that are not
@@ -102,6 +103,8 @@ static void load_queries(const attn_attention *a, const class *at, size_t m, siz
         attn_query_rows, at->b, at->h, at->first_row + m * (size_t)a->dims.stride, rows, E, NULL};
     size_t ld;
     const char *from = gather(a, &queries, k, w->query, &ld);
+    if (k->pack_query && isfinite(attn_block_pack_queries(a, &block, from, ld, w)))
+        return; /* a pass with two halves has no terms of Shaw's positions */
     for (size_t r = 0; r < rows; r++) {
         char *q = (char *)w->query + r * E * k->elem;
         const char *row = from + r * ld * k->elem;
@@ -137,6 +140,13 @@ static void find_keys(const attn_attention *a, const class *at, size_t m, size_t
     *to = keys_before(at, position + d->near + 1, d->stride);
 }
 
+/* Hides cell j of a row of edited scores. */
+static void hide(char *row, size_t j, const attn_kernels *k) {
+    const float hidden = -INFINITY;
+    const double wide = -INFINITY;
+    memcpy(row + j * k->elem, k->elem == sizeof hidden ? (const void *)&hidden : &wide, k->elem);
+}
+
 /* Applies scale, softcap and mask to row r of the tile, which is row m of the class. */
 static void edit_row(const attn_attention *a, const class *at, size_t r, size_t m, size_t c,
                      size_t n, attn_block_work *w) {
@@ -148,14 +158,11 @@ static void edit_row(const attn_attention *a, const class *at, size_t r, size_t 
                       .lo = attn_mask_within(lo, c, n),
                       .hi = attn_mask_within(hi, c, n),
                       .wide = a->dims.result == ATTN_F64};
-    from = attn_mask_within(from, c, n);
+    char *row = (char *)w->tile + r * k->keys * k->elem;
+    k->edit(row, n, &edit);
     to = attn_mask_within(to, c, n);
-    if (from < to) {
-        memset(w->keep, 1, n);
-        memset(w->keep + from, 0, to - from);
-        edit.keep = w->keep;
-    }
-    k->edit((char *)w->tile + r * k->keys * k->elem, n, &edit);
+    for (from = attn_mask_within(from, c, n); from < to; from++)
+        hide(row, from, k);
 }
 
 /* Computes the edited scores of the rows m … m + rows - 1 of a class against the n keys from c on,
@@ -254,7 +261,13 @@ static attn_status run_units(const attn_forward *f, size_t index, rows_task run,
 
 attn_status attn_forward_strided(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_forward *f = ctx;
-    return run_units(f, index, run_rows, &f->lanes[lane], err);
+    attn_forward_lane *l = &f->lanes[lane];
+    attn_block_work *w = &l->runs->work;
+    w->key_magnitude = w->value_magnitude = 0;
+    attn_status status = run_units(f, index, run_rows, l, err);
+    f->strided_magnitudes[2 * index] = w->key_magnitude;
+    f->strided_magnitudes[2 * index + 1] = w->value_magnitude;
+    return status;
 }
 
 /* --- weights --- */

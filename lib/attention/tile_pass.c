@@ -55,17 +55,15 @@ void attn_block_interval(const attn_attention *a, const attn_block *block, size_
         *lo = 0, *hi = a->dims.S;
         return;
     }
-    for (size_t r = 0; r < block->rows; r++) {
-        size_t from, to;
-        attn_mask_interval(a->mask, block->b, block->i + r, &from, &to);
-        if (from == to)
-            continue;
-        if (from < *lo)
-            *lo = from;
-        if (to > *hi)
-            *hi = to;
-    }
-    if (*lo > *hi)
+    /* From row to row, neither end of the interval moves back. */
+    size_t first = 0, last = block->rows, from = 0, to = 0;
+    for (*lo = *hi = 0; first < last && *lo == *hi; first++)
+        attn_mask_interval(a->mask, block->b, block->i + first, lo, hi);
+    while (last > first && from == to)
+        attn_mask_interval(a->mask, block->b, block->i + --last, &from, &to);
+    if (from < to)
+        *hi = to;
+    if (*lo == *hi)
         *lo = *hi = 0;
 }
 
@@ -326,7 +324,9 @@ static void weigh_tile(const attn_attention *a, const attn_stream *s, size_t j0,
     attn_block_work *w = s->w;
     const attn_block *block = &s->block;
     const attn_kernels *k = w->kernels;
-    for (size_t r = 0; r < block->rows && !attn_block_is_edited(a, n, w); r++)
+    const bool plain =
+        j0 >= w->plain_from && j0 + n <= w->plain_to && w->scaled && n % k->lanes == 0;
+    for (size_t r = 0; r < block->rows && !plain; r++)
         attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, w);
     if (s->kept && !k->finish_weights)
         keep_cells(a, s, j0, n);
@@ -341,30 +341,44 @@ static void weigh_tile(const attn_attention *a, const attn_stream *s, size_t j0,
         collect_terms(a, block, j0, n, w);
 }
 
+/* Packs tile `tile` into a window for a stream, unless the window holds it. */
+static void load_into_window(const attn_attention *a, const attn_stream *s,
+                             const attn_packed *window, size_t tile) {
+    attn_block_work *w = s->w;
+    const size_t hkv = attn_kv_head(a, s->block.h);
+    const size_t at = attn_window_load(a, window, s->block.b, hkv, tile, w->source);
+    w->key_magnitude = fmax(w->key_magnitude, window->key_magnitude[at]);
+    w->value_magnitude = fmax(w->value_magnitude, window->value_magnitude[at]);
+}
+
 static void visit_tile(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                        size_t j0, size_t n) {
+    if (packed && packed->room)
+        load_into_window(a, s, packed, j0 / s->w->kernels->keys);
     attn_block_scores(a, &s->block, packed, j0, n, s->q, s->ldq, true, s->w);
     weigh_tile(a, s, j0, n);
     accumulate(a, &s->block, packed, j0, n, s->w);
 }
 
-/* Finds the keys [*lo, *hi) whose whole tiles the kernel `pass` may process: all rows see them, and
- * the only edit of their scores is the scale. The interval is empty if the kernel table has no
- * `pass`, or if more is to be done than `pass` does. */
-static void passable(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
-                     size_t *lo, size_t *hi) {
-    const attn_block *block = &s->block;
-    *lo = *hi = 0;
-    if (!packed || !s->w->kernels->pass || !only_scales(a) || !(a->scale > 0) || a->rule.values ||
-        a->in.dropout_p > 0 || attn_mask_hides_cells(a->mask))
-        return;
-    *hi = a->dims.S;
-    for (size_t r = 0; r < block->rows && !attn_mask_is_open(a->mask); r++) {
-        size_t from, to;
-        attn_mask_interval(a->mask, block->b, block->i + r, &from, &to);
-        *lo = from > *lo ? from : *lo;
-        *hi = to < *hi ? to : *hi;
+/* Sets w->plain_from and w->plain_to of each stream. */
+static void find_plain_keys(const attn_attention *a, const attn_stream *streams, size_t count) {
+    const attn_block *block = &streams[0].block;
+    size_t lo = 0, hi = 0, skip;
+    if (only_scales(a) && !attn_mask_hides_cells(a->mask))
+        hi = a->dims.S;
+    if (hi && block->rows && !attn_mask_is_open(a->mask)) { /* see attn_block_interval */
+        attn_mask_interval(a->mask, block->b, block->i, &skip, &hi);
+        attn_mask_interval(a->mask, block->b, block->i + block->rows - 1, &lo, &skip);
     }
+    for (size_t s = 0; s < count; s++) {
+        streams[s].w->plain_from = lo;
+        streams[s].w->plain_to = hi;
+    }
+}
+
+/* Returns whether the kernel `pass` may process whole tiles of plain keys. */
+static bool may_pass(const attn_attention *a, const attn_stream *s, const attn_packed *packed) {
+    return packed && s->w->kernels->pass && a->scale > 0 && !a->rule.values && a->in.dropout_p == 0;
 }
 
 /* Returns an upper bound of the magnitudes of the scores of a block against packed tiles tile …
@@ -378,21 +392,34 @@ static double score_bound(const attn_attention *a, const attn_stream *s, const a
                            : INFINITY;
 }
 
-/* Processes all whole tiles in keys [j, hi) in one call of the kernel `pass`; j begins a tile.
- * Returns the number of these tiles. */
+/* Loads tiles tile, tile + 1, … below `end` into a window, as long as their places are side by
+ * side. Returns the number of these tiles. */
+static size_t load_tiles(const attn_attention *a, const attn_stream *s, const attn_packed *window,
+                         size_t tile, size_t end) {
+    const size_t b = s->block.b, hkv = attn_kv_head(a, s->block.h);
+    const size_t first = attn_packed_tile(a, window, b, hkv, tile);
+    size_t n = 0;
+    while (tile + n < end && attn_packed_tile(a, window, b, hkv, tile + n) == first + n)
+        load_into_window(a, s, window, tile + n++);
+    return n;
+}
+
+/* Processes whole tiles in keys [j, hi), all of them if they are packed side by side, in one call
+ * of the kernel `pass`; j begins a tile. Returns the number of these tiles. */
 static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                          size_t j, size_t hi) {
     attn_block_work *w = s->w;
     const attn_kernels *k = w->kernels;
-    const size_t first = j / k->keys;
+    const size_t first = j / k->keys, end = hi / k->keys;
+    const size_t tiles = packed->room ? load_tiles(a, s, packed, first, end) : end - first;
     const size_t tile = attn_packed_tile(a, packed, s->block.b, attn_kv_head(a, s->block.h), first);
     const attn_tile_pass pass = {
         .rows = s->block.rows,
         .E = a->dims.score_width,
         .Ev = a->dims.Ev,
-        .tiles = (hi - j) / k->keys,
+        .tiles = tiles,
         .scale = a->scale,
-        .max_score = score_bound(a, s, packed, tile, (hi - j) / k->keys),
+        .max_score = score_bound(a, s, packed, tile, tiles),
         .query = w->packed_query,
         .keys = packed->keys + packed->key_bytes * tile,
         .values = packed->values + packed->value_bytes * tile,
@@ -505,22 +532,23 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
                        const attn_packed *packed) {
     const attn_block *first = &streams[0].block;
     const attn_kernels *k = streams[0].w->kernels;
-    size_t lo, hi, pass_lo, pass_hi;
+    size_t lo, hi;
     for (size_t s = 0; s < count; s++)
         if (!streams[s].goes_on)
             start(a, &streams[s]);
-    passable(a, streams, packed, &pass_lo, &pass_hi);
+    find_plain_keys(a, streams, count);
     attn_block_interval(a, first, &lo, &hi);
     if (lo < streams[0].from)
         lo = streams[0].from;
     if (streams[0].to && streams[0].to < hi)
         hi = streams[0].to;
-    if (hi < pass_hi)
-        pass_hi = hi;
+    const bool passes = may_pass(a, streams, packed);
+    const size_t pass_lo = streams[0].w->plain_from;
+    const size_t pass_hi = streams[0].w->plain_to < hi ? streams[0].w->plain_to : hi;
     for (size_t tile = lo / k->keys * k->keys; tile < hi; tile += k->keys) {
         if (streams[0].control && attn_control_check(streams[0].control, NULL) != ATTN_OK)
             return;
-        if (tile >= pass_lo && tile + k->keys <= pass_hi) {
+        if (passes && tile >= pass_lo && tile + k->keys <= pass_hi) {
             tile += (pass_tiles(a, streams, packed, tile, pass_hi) - 1) * k->keys;
             continue;
         }

@@ -25,7 +25,9 @@ typedef struct attn_block_work {
     void *terms;        /* [rows, relative] for Shaw's positions: q . key_table */
     void *term_sums;    /* [rows, relative] for Shaw's positions: weights summed by distance */
     uint8_t *keep;      /* [keys]: visibility of one row */
-    bool scaled;        /* the scores in `tile` are already multiplied by the scale */
+    /* In attn_block_stream: keys whose scores need no edit but the scale, in any row. */
+    size_t plain_from, plain_to;
+    bool scaled; /* the scores in `tile` are already multiplied by the scale */
     /* If the pass reads unpacked keys and values: the largest magnitude of each. */
     double key_magnitude, value_magnitude;
 } attn_block_work;

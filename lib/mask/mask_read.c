@@ -156,6 +156,21 @@ _Static_assert((int)ATTN_FILL_HIDE == ATTN_EDIT_HIDE && (int)ATTN_FILL_ADD == AT
                    (int)ATTN_FILL_REPLACE == ATTN_EDIT_REPLACE,
                "the kernels read these numbers");
 
+/* Narrows the keys [*lo, *hi) by the patterns to those from the first to the last one that row i
+ * sees. Returns whether it sees all keys between them, so that no bytes are needed. */
+static bool narrow_to_run(const attn_mask *m, size_t b, size_t i, size_t *lo, size_t *hi) {
+    const int64_t position = (int64_t)i + m->offset[b];
+    int64_t from = (int64_t)*lo, to = (int64_t)*hi;
+    for (size_t l = 0; l < m->pattern_count; l++)
+        attn_pattern_narrow(m->patterns[l], position, position, &from, &to);
+    for (size_t l = 0; l < m->pattern_count && from < to; l++)
+        if (!attn_pattern_sees_between(m->patterns[l], position, from, to))
+            return false;
+    *lo = (size_t)from;
+    *hi = (size_t)to;
+    return true;
+}
+
 size_t attn_mask_within(size_t key, size_t j0, size_t n) {
     return key <= j0 ? 0 : key - j0 < n ? key - j0 : n;
 }
@@ -164,10 +179,13 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
                     size_t elem, void *bias, uint8_t *keep, attn_edit *edit) {
     size_t lo, hi;
     attn_mask_interval(m, b, i, &lo, &hi);
-    edit->lo = attn_mask_within(lo, j0, n);
-    edit->hi = attn_mask_within(hi, j0, n);
+    lo = j0 + attn_mask_within(lo, j0, n);
+    hi = j0 + attn_mask_within(hi, j0, n);
+    const bool one_run = !m->keep_count && narrow_to_run(m, b, i, &lo, &hi);
+    edit->lo = lo - j0;
+    edit->hi = hi - j0;
     edit->bias = edit_bias(m, b, h, i, j0, n, elem, bias);
-    edit->keep = edit_keep(m, b, h, i, j0, n, keep);
+    edit->keep = one_run ? NULL : edit_keep(m, b, h, i, j0, n, keep);
     edit->fill = (int)m->fill;
     edit->fill_value = m->fill_value;
 }

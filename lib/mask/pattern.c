@@ -160,3 +160,17 @@ void attn_pattern_narrow(const attn_pattern *pattern, int64_t p0, int64_t p1, in
     *from = seen.from < seen.to ? seen.from : *to;
     *to = seen.from < seen.to ? seen.to : *to;
 }
+
+bool attn_pattern_sees_between(const attn_pattern *pattern, int64_t p, int64_t from, int64_t to) {
+    const int64_t near = p - pattern->local;
+    switch (pattern->kind) {
+    case ATTN_PATTERN_LOCAL:
+    case ATTN_PATTERN_BLOCK:
+        return true;
+    case ATTN_PATTERN_STRIDED:
+        return pattern->stride == 1 || (from >= near && to - 1 <= p + pattern->local);
+    case ATTN_PATTERN_GLOBAL:
+        return p < pattern->keys || to <= pattern->keys || from >= near || near <= pattern->keys;
+    }
+    return false;
+}

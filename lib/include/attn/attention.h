@@ -110,6 +110,10 @@ typedef struct attn_attention_dims {
     /* The pass takes the keys of a strided pattern, its `stride`, and those in its `near` positions
      * separately. 0: the mask has no such pattern, or this would not save time. */
     int64_t stride, near;
+    /* By the mask alone, a query sees no key but `reach` consecutive ones and the first first_keys
+     * keys; the first queries of a global pattern see more. 0: there is no such bound below S. With
+     * `stride`, the bound holds for the keys that are near. */
+    size_t reach, first_keys;
     int output_rank, weights_rank, rows_rank;
     /* shape of the output: that of query, in its layout, with Ev for E */
     size_t output[ATTN_MAX_RANK];

@@ -40,10 +40,25 @@ static void edit_slowly(float *s, size_t n, const attn_edit *edit) {
     }
 }
 
+/* Hides the cells outside [lo, hi) of a row of n cells, and pads the row. It leaves the vectors
+ * between as they are. */
+static void hide_ends(float *s, size_t n, size_t lo, size_t hi) {
+    const vf hidden = vset(-INFINITY);
+    size_t j = 0;
+    hi = hi < n ? hi : n;
+    for (; j < lo && j < n; j += LANES)
+        vstore(s + j, vselect(lanes_within(j, lo, hi), vload(s + j), hidden));
+    for (j = j < hi ? hi - hi % LANES : j; j < n; j += LANES)
+        vstore(s + j, vselect(lanes_within(j, lo, hi), vload(s + j), hidden));
+}
+
 static void NAME(k_edit)(void *row, size_t n, const attn_edit *edit) {
     float *s = row;
-    if (edit->softcap != 0 || edit->bias || edit->keep || edit->lo > 0 || edit->hi < n ||
-        n % LANES) {
+    const bool only_hides = edit->softcap == 0 && !edit->bias && !edit->keep && edit->scale == 1;
+    if (only_hides && (edit->fill == ATTN_EDIT_HIDE || (edit->lo == 0 && edit->hi >= n))) {
+        hide_ends(s, n, edit->lo, edit->hi);
+    } else if (edit->softcap != 0 || edit->bias || edit->keep || edit->lo > 0 || edit->hi < n ||
+               n % LANES) {
         edit_slowly(s, n, edit);
     } else if (edit->scale != 1) {
         const vf scale = vset((float)edit->scale);

@@ -1,0 +1,84 @@
+/* Finds out from the layers of a mask, without its tensors, that most keys are hidden from each
+ * query, and where the others lie. The plan of a pass depends on this (plan.c). */
+#include "attention/resolved.h"
+
+/* Sets d->stride and d->near if the mask has one strided pattern and otherwise only layers that
+ * bound the interval of a row, and if it saves more than half of the cells to take the keys of the
+ * pattern and those near a query separately. Nothing may depend on the places of keys beside the
+ * mask: no bias by distance and no dropout. */
+static void resolve_stride(const attn_inputs *in, attn_attention_dims *d) {
+    enum { BLOCK = 64, ROWS = 4 }; /* rows of a block; fewest rows of a class */
+    const attn_pattern *strided = NULL;
+    for (size_t l = 0; l < in->mask.count && l < ATTN_MASK_LAYERS; l++) {
+        const attn_mask_layer *layer = &in->mask.layers[l];
+        const bool pattern = layer->kind == ATTN_LAYER_PATTERN;
+        if (pattern && layer->pattern.kind == ATTN_PATTERN_STRIDED && !strided)
+            strided = &layer->pattern;
+        else if (pattern ? layer->pattern.kind != ATTN_PATTERN_LOCAL &&
+                               layer->pattern.kind != ATTN_PATTERN_BLOCK
+                         : layer->kind != ATTN_LAYER_CAUSAL && layer->kind != ATTN_LAYER_WINDOW &&
+                               layer->kind != ATTN_LAYER_LENGTHS)
+            return;
+    }
+    if (!strided || strided->stride < 1 || strided->local < 0 || in->mask.fill != ATTN_FILL_HIDE ||
+        in->dropout_p > 0 ||
+        (in->position.kind != ATTN_POSITION_NONE && in->position.kind != ATTN_POSITION_ROTARY))
+        return;
+    const double S = (double)d->S, near = BLOCK + 2 * (double)strided->local;
+    if ((double)d->L < ROWS * (double)strided->stride ||
+        2 * (S / (double)strided->stride + near) > S)
+        return;
+    d->stride = strided->stride;
+    d->near = strided->local;
+}
+
+static void lower(int64_t *bound, int64_t by) {
+    if (by >= 0 && by < *bound)
+        *bound = by;
+}
+
+/* Sets d->reach and d->first_keys. Each layer alone hides keys, so the narrowest one counts. A
+ * causal layer and windows are bounds to the left and to the right, which count together. */
+static void resolve_reach(const attn_inputs *in, attn_attention_dims *d) {
+    const int64_t none = INT64_MAX / 4;
+    int64_t left = none, right = none, reach = none, first = 0;
+    if (d->stride)
+        left = right = d->near;
+    for (size_t l = 0; l < in->mask.count && l < ATTN_MASK_LAYERS; l++) {
+        const attn_mask_layer *layer = &in->mask.layers[l];
+        const attn_pattern *p = &layer->pattern;
+        const bool pattern = layer->kind == ATTN_LAYER_PATTERN;
+        if (layer->kind == ATTN_LAYER_CAUSAL)
+            lower(&right, 0);
+        if (layer->kind == ATTN_LAYER_WINDOW) {
+            lower(&left, layer->window[0]);
+            lower(&right, layer->window[1]);
+        }
+        if (pattern && p->kind == ATTN_PATTERN_LOCAL) {
+            lower(&left, p->radius);
+            lower(&right, p->radius);
+        }
+        if (pattern && p->kind == ATTN_PATTERN_BLOCK && p->size < reach) {
+            reach = p->size;
+            first = 0;
+        }
+        if (pattern && p->kind == ATTN_PATTERN_GLOBAL && p->local < none / 2 &&
+            p->keys < (int64_t)d->S && 2 * p->local + 1 < reach) {
+            reach = 2 * p->local + 1;
+            first = p->keys;
+        }
+    }
+    if (left < none && right < none && left + right + 1 <= reach) {
+        reach = left + right + 1;
+        first = 0;
+    }
+    if (in->mask.fill != ATTN_FILL_HIDE || reach < 1 || first < 0 || (uint64_t)reach >= d->S)
+        return;
+    d->reach = (size_t)reach;
+    d->first_keys = (size_t)first;
+}
+
+void attn_resolve_sparsity(const attn_inputs *in, attn_attention_dims *d) {
+    resolve_stride(in, d);
+    resolve_reach(in, d);
+}
