@@ -95,15 +95,15 @@ typedef struct attn_attention_dims {
     size_t score_width; /* length of the product that makes a score: E, or A for additive forms */
     /* different pairs of (key, value) batch entries: B, or 1 if all queries share them */
     size_t sets;
-    size_t relative;      /* rows of Shaw's tables, 2m + 1; 0: none */
-    bool relative_values; /* Shaw's table of values is given too */
-    size_t entries;       /* distances of a head whose bias gets a gradient; 0: none */
-    bool softcap;         /* the scores have a softcap */
-    size_t positions;     /* elements of all position tables; 0: none */
-    size_t encoded;       /* elements of query, key and value with encodings; 0: none */
+    size_t relative;           /* rows of Shaw's tables, 2m + 1; 0: none */
+    bool relative_values;      /* Shaw's table of values is given too */
+    size_t entries;            /* distances of a head whose bias gets a gradient; 0: none */
+    bool softcap;              /* the scores have a softcap */
+    size_t positions;          /* elements of all position tables; 0: none */
+    size_t encoded;            /* elements of query, key and value with encodings; 0: none */
     size_t query_map, key_map; /* elements of the score form's matrices; 0: none */
-    bool transforms;      /* queries or keys are transformed before the product */
-    attn_dtype result;    /* type of the results: ATTN_F64 if an input is float64, else ATTN_F32 */
+    bool transforms;           /* queries or keys are transformed before the product */
+    attn_dtype result; /* type of the results: ATTN_F64 if an input is float64, else ATTN_F32 */
     attn_precision precision;
     attn_isa isa;    /* instruction set of the kernels; ATTN_ISA_REF for double */
     bool tanh_score; /* true: a score is a sum of tanh terms instead of products */
@@ -145,7 +145,7 @@ enum {
 
 /* The cost of a computation. */
 typedef struct attn_cost {
-    double cells;        /* cells of the weights: B * Hq * L * S */
+    double cells; /* cells of the weights: B * Hq * L * S */
     /* Floating-point operations: products of queries and keys, their score maps, tanh, and products
      * of weights and values. A multiply-add counts as 2, a tanh as 1. */
     double operations;
