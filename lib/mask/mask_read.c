@@ -273,6 +273,19 @@ void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t
         sum_bias(m, b, h, i, j0, n, sizeof *add, add);
 }
 
+void attn_mask_numbers(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                       uint8_t *keep, double *add) {
+    attn_mask_additive(m, b, h, i, j0, n, add);
+    keep_of_layers(m, b, h, i, j0, n, keep);
+    for (size_t k = 0; k < n; k++) {
+        if (keep[k])
+            continue;
+        add[k] = m->fill == ATTN_FILL_HIDE  ? -(double)INFINITY
+                 : m->fill == ATTN_FILL_ADD ? add[k] + m->fill_value
+                                            : m->fill_value;
+    }
+}
+
 /* Adds the number of visible cells of head h in batch entry b to *count. */
 static attn_status visible_of_head(const attn_mask *m, size_t b, size_t h,
                                    const attn_control *control, uint64_t *count, attn_error *err) {

@@ -15,38 +15,16 @@
 #define INPUT(member) .name = #member, .offset = AT(in.member)
 
 _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == sizeof(int) &&
-                   sizeof(attn_stage) == sizeof(int) && sizeof(attn_fill) == sizeof(int),
+                   sizeof(attn_stage) == sizeof(int),
                "SRV_ENUM stores an int");
 _Static_assert(SRV_MASK_LAYERS + 2 <= ATTN_MASK_LAYERS, "room for is_causal and attn_bias, too");
 
-static const char *const fill_modes[] = {"add", "replace", NULL};
 static const char *const layouts[] = {"BHLE", "BLHE", "BLD", NULL};
 static const char *const precisions[] = {"fp32", "fast", "bf16", NULL};
 static const char *const item_names[] = {
     "output",          "weights",  "logsumexp", "scores",           "present",
     "weights_dropped", "heatmap",  "gradients", "gradients.scores", "inputs",
     "weighted_values", "row_sums", NULL};
-
-static const srv_field fill_fields[] = {
-    {.name = "value",
-     .kind = SRV_REAL,
-     .offset = offsetof(attn_mask_spec, fill_value),
-     .required = true,
-     .doc = "A finite number, such as -1e9."},
-    {.name = "mode",
-     .kind = SRV_ENUM,
-     .offset = offsetof(attn_mask_spec, fill),
-     .choices = fill_modes,
-     .first = ATTN_FILL_ADD,
-     .doc =
-         "add (default): the value is added to the score in float32; replace: the value replaces "
-         "the score."},
-    {0},
-};
-
-static void init_fill(void *mask_spec) {
-    ((attn_mask_spec *)mask_spec)->fill = ATTN_FILL_ADD;
-}
 
 static const char ragged[] =
     "pad and send key_lengths, which hides the padding of a batch; all vectors have one width";
@@ -64,16 +42,11 @@ const srv_field srv_attention_fields[] = {
     SRV_TENSOR_ROW(srv_attention_body, attn_bias, SRV_T_REAL | SRV_T_NEGINF,
                    "A bias that is added to the scores and broadcast to the shape of the weights; "
                    "null and -Infinity stand for -infinity."),
-    {.name = "mask_fill",
-     .kind = SRV_OBJECT,
-     .offset = AT(in.mask),
-     .accepts = SRV_O_NUMBER,
-     .fields = fill_fields,
-     .init = init_fill,
-     .given = AT(fill_given),
-     .doc = "A finite number in place of -infinity in hidden cells, for parity with code that does "
-            "so. No cell then counts as hidden. A number alone, such as -1e9, is added to the "
-            "scores."},
+    SRV_FILL_ROW(
+        srv_attention_body, in.mask, fill_given,
+        "A finite number in place of -infinity in hidden cells, for parity with code that "
+        "does so. No cell then counts as hidden. A number alone, such as -1e9, is added to "
+        "the scores."),
     SRV_BOOL_ROW(srv_attention_body, is_causal, "Query i sees the keys up to i + query_offset."),
     SRV_OFFSET_ROW(srv_attention_body, query_offset),
     {INPUT(score), .kind = SRV_OBJECT, .accepts = SRV_O_NAME, .fields = srv_score_fields,

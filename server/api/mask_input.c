@@ -7,7 +7,31 @@ const char *const srv_mask_semantics[] = {"keep",       "hide",    "additive",
 const char *const srv_padding_semantics[] = {"keep", "hide", NULL};
 const char *const srv_offset_words[] = {"end", NULL};
 
-_Static_assert(sizeof(attn_semantics) == sizeof(int), "SRV_ENUM stores an int");
+static const char *const fill_modes[] = {"add", "replace", NULL};
+
+_Static_assert(sizeof(attn_semantics) == sizeof(int) && sizeof(attn_fill) == sizeof(int),
+               "SRV_ENUM stores an int");
+
+const srv_field srv_fill_fields[] = {
+    {.name = "value",
+     .kind = SRV_REAL,
+     .offset = offsetof(attn_mask_spec, fill_value),
+     .required = true,
+     .doc = "A finite number, such as -1e9."},
+    {.name = "mode",
+     .kind = SRV_ENUM,
+     .offset = offsetof(attn_mask_spec, fill),
+     .choices = fill_modes,
+     .first = ATTN_FILL_ADD,
+     .doc =
+         "add (default): the value is added to the score in float32; replace: the value replaces "
+         "the score."},
+    {0},
+};
+
+void srv_fill_init(void *mask_spec) {
+    ((attn_mask_spec *)mask_spec)->fill = ATTN_FILL_ADD;
+}
 
 /* Refuses a field whose companion is missing, without which the field has no meaning or is
  * ambiguous. */

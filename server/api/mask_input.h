@@ -97,6 +97,17 @@ extern const char *const srv_offset_words[];      /* "end" */
                "the last key). The default is 0, or the length of the cache with past_key."        \
     }
 
+extern const srv_field srv_fill_fields[];
+void srv_fill_init(void *mask_spec);
+/* The row of mask_fill for the field table of struct T, whose member `spec` is an attn_mask_spec
+ * and whose member `present` is a uint64_t. */
+#define SRV_FILL_ROW(T, spec, present, text)                                                       \
+    {                                                                                              \
+        .name = "mask_fill", .kind = SRV_OBJECT, .offset = offsetof(T, spec),                      \
+        .accepts = SRV_O_NUMBER, .fields = srv_fill_fields, .init = srv_fill_init,                 \
+        .given = offsetof(T, present), .doc = text                                                 \
+    }
+
 /* Checks the mask fields against each other and adds the layers that they describe, for which the
  * spec must have room. false: a problem is set. */
 bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec);

@@ -1,7 +1,9 @@
 /* POST /v1/masks builds, combines, explains and lints masks. It computes no attention. This file
  * holds the field table, the checks that the table cannot express (which fields a kind of mask has,
  * which shape the masks must fit), and the handler. */
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,6 +72,9 @@ const srv_field srv_masks_fields[] = {
                  "How the cells are written: keep (default; true = attend), keep_numbers (1 = "
                  "attend, 0 = hidden), hide_numbers (1 = hidden, 0 = attend) or additive (the "
                  "number that is added to the score: 0 = attend, null = -infinity)."),
+    SRV_FILL_ROW(srv_masks_body, spec, fill_given,
+                 "With as additive: a finite number that hidden cells hold instead of null. A "
+                 "number alone, such as -1e9, is added to what the masks add to the cell."),
     SRV_FULL_ROW(srv_masks_body),
     SRV_LABELS_ROW(srv_masks_body, "Names of queries and keys, which the answer repeats"),
     SRV_FIGURE_ROW(srv_masks_body, "Title, labels and style of the picture."),
@@ -118,9 +123,9 @@ static bool read_items(srv_masks_call *call) {
         if (!check_kind(&scope, items[i].kind))
             return false;
         if (items[i].kind == CAUSAL)
-            call->spec.layers[call->spec.count++] =
+            call->body.spec.layers[call->body.spec.count++] =
                 (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = srv_where(&scope, "kind")};
-        if (!srv_mask_layers(&scope, &items[i].mask, &call->spec))
+        if (!srv_mask_layers(&scope, &items[i].mask, &call->body.spec))
             return false;
     }
     return true;
@@ -138,10 +143,11 @@ static bool shape_of_tokens(srv_masks_call *call, const srv_scope *scope) {
     call->rank = ids->rank + 1;
     call->dims[0] = ids->dims[0];
     call->dims[call->rank - 2] = call->dims[call->rank - 1] = S;
-    call->spec.layers[call->spec.count++] = (attn_mask_layer){.kind = ATTN_LAYER_TOKENS,
-                                                              .where = "token_ids",
-                                                              .values = *ids,
-                                                              .pad_id = call->body.pad_id};
+    call->body.spec.layers[call->body.spec.count++] =
+        (attn_mask_layer){.kind = ATTN_LAYER_TOKENS,
+                          .where = "token_ids",
+                          .values = *ids,
+                          .pad_id = call->body.pad_id};
     return true;
 }
 
@@ -248,12 +254,29 @@ static size_t entries(const srv_masks_call *call) {
     return count;
 }
 
+static bool check_fill(const srv_masks_call *call, const srv_scope *scope) {
+    const double fill = call->body.spec.fill_value;
+    if (!srv_given(scope, "mask_fill"))
+        return true;
+    if (call->body.as != SRV_MASKS_ADDITIVE)
+        return srv_refuse(scope, SRV_VALUE, "mask_fill",
+                          "mask_fill is a number that is added to scores: it needs \"as\": "
+                          "\"additive\", and \"%s\" has no such numbers",
+                          srv_masks_forms[call->body.as]);
+    if (fabs(fill) > FLT_MAX)
+        return srv_refuse(scope, SRV_VALUE, "mask_fill",
+                          "the cells are float32: expected a number that float32 holds, found %g",
+                          fill);
+    return true;
+}
+
 /* Reads the body into spec and shape. false: a problem is set. */
 static bool prepare(srv_masks_call *call) {
     const srv_scope scope = {call->req, srv_masks_fields, &call->body.given, ""};
     if (!srv_needs(&scope, "token_ids", "pad_id", "pad_id says which of the ids is padding") ||
         !srv_needs(&scope, "pad_id", "token_ids", "it says which of token_ids is padding") ||
-        !srv_excludes(&scope, "shape", "token_ids", "both say how many keys there are"))
+        !srv_excludes(&scope, "shape", "token_ids", "both say how many keys there are") ||
+        !check_fill(call, &scope))
         return false;
     const bool tokens = srv_given(&scope, "token_ids"), list = srv_given(&scope, "shape");
     bool padding = false;
@@ -267,7 +290,7 @@ static bool prepare(srv_masks_call *call) {
     if ((tokens && !shape_of_tokens(call, &scope)) || (list && !shape_of_list(call, &scope)))
         return false;
     split_shape(call);
-    srv_mask_offset(&call->body.query_offset, &call->spec);
+    srv_mask_offset(&call->body.query_offset, &call->body.spec);
     return srv_labels_check(call->req, &call->body.labels, entries(call), call->shape.L,
                             call->shape.S) &&
            srv_figure_check(call->req, &call->body.figure) && read_items(call);
@@ -310,7 +333,7 @@ static bool within_limits(srv_masks_call *call) {
 static bool compile(srv_masks_call *call) {
     srv_request *req = call->req;
     attn_error err = {0};
-    if (attn_mask_new(&call->spec, &call->shape, req->arena, &call->mask, &err)) {
+    if (attn_mask_new(&call->body.spec, &call->shape, req->arena, &call->mask, &err)) {
         srv_problem_error(req, &err);
         return false;
     }

@@ -28,8 +28,8 @@ bool srv_masks_cells(const srv_masks_call *call) {
     return call->bound <= SRV_MASK_CELLS || binary(call);
 }
 
-/* Returns what `form` writes for a cell. keep: the cell is visible; add: what is added to its
- * score. */
+/* Returns what `form` writes for a cell. keep: the cell is visible; add: the number by which the
+ * mask changes its score. */
 static float value_of(srv_masks_form form, bool keep, double add) {
     switch (form) {
     case SRV_MASKS_KEEP:
@@ -40,7 +40,7 @@ static float value_of(srv_masks_form form, bool keep, double add) {
     case SRV_MASKS_ADDITIVE:
         break;
     }
-    return keep ? (float)add : -INFINITY;
+    return (float)add;
 }
 
 /* Rows of one part [L, S] are made into `to`: bytes for KEEP, else float32. `keep` and `add` have
@@ -51,13 +51,14 @@ static attn_status make_rows(const srv_masks_call *call, srv_masks_form form, si
     for (size_t i = 0; i < L; i++) {
         if (attn_control_check(&call->req->control, err))
             return err->code;
-        attn_mask_keep(call->mask, b, h, i, 0, S, keep);
+        if (form == SRV_MASKS_ADDITIVE)
+            attn_mask_numbers(call->mask, b, h, i, 0, S, keep, add);
+        else
+            attn_mask_keep(call->mask, b, h, i, 0, S, keep);
         if (form == SRV_MASKS_KEEP) {
             memcpy((uint8_t *)to + i * S, keep, S);
             continue;
         }
-        if (form == SRV_MASKS_ADDITIVE)
-            attn_mask_additive(call->mask, b, h, i, 0, S, add);
         for (size_t j = 0; j < S; j++)
             ((float *)to)[i * S + j] = value_of(form, keep[j], add[j]);
     }
@@ -284,9 +285,9 @@ bool srv_masks_admit(srv_masks_call *call) {
     double cells = call->bound <= SRV_MASK_CELLS ? CELL_BYTES * call->cells : 0;
     double values = 0;
     size_t n;
-    for (size_t i = 0; i < call->spec.count; i++)
-        if (attn_tensor_count(&call->spec.layers[i].values, &n))
-            values += (double)n * (call->spec.layers[i].semantics == ATTN_SEM_FINITE_MIN
+    for (size_t i = 0; i < call->body.spec.count; i++)
+        if (attn_tensor_count(&call->body.spec.layers[i].values, &n))
+            values += (double)n * (call->body.spec.layers[i].semantics == ATTN_SEM_FINITE_MIN
                                        ? sizeof(double)
                                        : 1); /* bytes of each value in the compiled mask */
     /* make_cells has one row in double, and the linter has a hash of each row. */
@@ -392,17 +393,18 @@ static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *
     uint8_t *keep = source->keep + lane * source->S;
     double *add = source->add + lane * source->S;
     const srv_masks_form form = source->form;
-    const bool hatched = form == SRV_MASKS_KEEP || form == SRV_MASKS_ADDITIVE;
     (void)err;
     for (size_t r = 0; r < rows->rows; r++) {
-        attn_mask_keep(source->mask, rows->batch, rows->head, rows->row + r, rows->col, rows->cols,
-                       keep);
         if (form == SRV_MASKS_ADDITIVE)
-            attn_mask_additive(source->mask, rows->batch, rows->head, rows->row + r, rows->col,
-                               rows->cols, add);
+            attn_mask_numbers(source->mask, rows->batch, rows->head, rows->row + r, rows->col,
+                              rows->cols, keep, add);
+        else
+            attn_mask_keep(source->mask, rows->batch, rows->head, rows->row + r, rows->col,
+                           rows->cols, keep);
         for (size_t c = 0; c < rows->cols; c++) {
-            const bool hidden = hatched && !keep[c];
-            weights[r * rows->cols + c] = hidden ? 0 : value_of(form, keep[c], add[c]);
+            const float value = value_of(form, keep[c], add[c]);
+            const bool hidden = form == SRV_MASKS_KEEP ? !keep[c] : value == -INFINITY;
+            weights[r * rows->cols + c] = hidden ? 0 : value;
             logits[r * rows->cols + c] = hidden ? -INFINITY : 0;
         }
     }

@@ -25,7 +25,8 @@ typedef enum srv_masks_form {
     SRV_MASKS_KEEP,         /* true: visible */
     SRV_MASKS_KEEP_NUMBERS, /* 1: visible, 0: hidden */
     SRV_MASKS_HIDE_NUMBERS, /* 1: hidden, 0: visible */
-    SRV_MASKS_ADDITIVE,     /* the number that is added to the score; -infinity: hidden */
+    SRV_MASKS_ADDITIVE,     /* the number that is added to the score; without mask_fill -infinity
+                               in hidden cells */
 } srv_masks_form;
 /* The names of the forms, which are also the names of the tensors in answers. */
 extern const char *const srv_masks_forms[];
@@ -40,6 +41,8 @@ typedef struct srv_masks_body {
     int combine;
     bool dry_run, full;
     srv_masks_form as;
+    attn_mask_spec spec; /* what the fields of the body say as a mask of the library */
+    uint64_t fill_given;
     srv_labels labels;
     srv_figure_input figure;
 } srv_masks_body;
@@ -47,7 +50,6 @@ typedef struct srv_masks_body {
 typedef struct srv_masks_call {
     srv_request *req;
     srv_masks_body body;
-    attn_mask_spec spec;
     attn_mask_shape shape;
     size_t dims[ATTN_MAX_RANK]; /* shape of the weights */
     int rank;

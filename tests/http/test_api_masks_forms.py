@@ -124,6 +124,58 @@ def test_an_unknown_form(daemon):
     refused(daemon, {"shape": [2, 2], "as": "ones"}, "invalid_value", "/as", "keep_numbers", "hide_numbers", path=MASKS)
 
 
+# --- a number in hidden cells ---
+
+Q_TEST, M_TEST = [[1, 2, 3], [0, 2, 3.2]], [[0, 1, 0], [0, 0, 0]]
+TERMS = [{"kind": "values", "attn_mask": Q_TEST, "mask_semantics": "additive"},
+         {"kind": "values", "attn_mask": M_TEST, "mask_semantics": "keep"}]
+
+
+def test_scores_and_a_fill(daemon, tmp_path):
+    """q_test + (1 - mask) * -1e9, in each format of the answer."""
+    body = {"masks": TERMS, "shape": [2, 3], "mask_fill": -1e9, "as": "additive"}
+    want = np.float32(Q_TEST) + (1 - np.float32(M_TEST)) * np.float32(-1e9)
+    assert want.tolist() == [[-1e9, 2, -1e9], [-1e9] * 3]
+    answer = ask(daemon, body, MASKS)
+    assert answer["additive"] == want.tolist() and "warnings" not in answer and answer["kept"] == 1 / 6
+    same(npy(daemon, body), want)
+    same(tensors(daemon, body, tmp_path)[0]["additive"], want)
+    text = daemon.post(MASKS, body, headers={"Accept": "text/plain"}).text
+    assert text.startswith(f"additive (2, 3):\n{want}\n") and "adding -1e+09 instead of hiding" in text
+    rows = daemon.post(MASKS, body, headers={"Accept": "text/csv"}).text.split()[1:]
+    assert [[float(x) for x in row.split(",")[3:]] for row in rows] == want.tolist()
+    assert not picture(daemon, body, (2, 3)).panels[0].hidden
+
+
+@pytest.mark.parametrize("fill, hidden", [(-1e9, -1e9), ({"value": -1e9}, -1e9), ({"value": -7, "mode": "replace"}, -7)])
+def test_a_fill_of_a_causal_mask(daemon, fill, hidden):
+    body = {"masks": [CAUSAL], "shape": [2, 4, 5], "query_offset": 1, "mask_fill": fill, "as": "additive"}
+    want = np.where(np.arange(5) <= np.arange(4)[:, None] + 1, np.float32(0), np.float32(hidden))
+    assert ask(daemon, body, MASKS)["additive"] == [want.tolist()] * 2
+
+
+@pytest.mark.parametrize("mode, want", [("add", [[0.5, None, -98], [1, 1, None], [1, 2, 3]]),
+                                        ("replace", [[0.5, -100, -100], [1, 1, -100], [1, 2, 3]])])
+def test_a_fill_beside_minus_infinity(daemon, mode, want):
+    """-infinity of a mask stays, unless the fill replaces a cell that another mask hides; as in attention."""
+    values, fill = [[0.5, None, 2], [1, 1, None], [1, 2, 3]], {"value": -100, "mode": mode}
+    masks = [CAUSAL, {"kind": "values", "attn_mask": values}]
+    assert ask(daemon, {"masks": masks, "shape": [3, 3], "mask_fill": fill, "as": "additive"}, MASKS)["additive"] == want
+    zeros = {"query": [[0, 0]] * 3, "is_causal": True, "attn_mask": values, "mask_fill": fill}
+    assert ask(daemon, zeros | {"return": "scores"})["scores"] == want
+
+
+@pytest.mark.parametrize("form", ["keep", "keep_numbers", "hide_numbers", None])
+def test_a_fill_belongs_to_additive(daemon, form):
+    body = {"masks": [CAUSAL], "shape": [2, 2], "mask_fill": -1e9} | ({"as": form} if form else {})
+    refused(daemon, body, "invalid_value", "/mask_fill", '"as": "additive"', form or "keep", path=MASKS)
+
+
+def test_a_fill_beyond_float32(daemon):
+    body = {"masks": [CAUSAL], "shape": [2, 2], "as": "additive", "mask_fill": -1e39}
+    refused(daemon, body, "invalid_value", "/mask_fill", "float32", path=MASKS)
+
+
 # --- numbers that hide in practice ---
 
 @pytest.mark.parametrize("form", FORMS)

@@ -338,6 +338,18 @@ def test_all_but_0_attends(daemon, mask):
         ask(daemon, weights | {"attn_mask": (numbers != 0).tolist()}, "/v1/analyses")
 
 
+def test_scores_of_ones_own(daemon):
+    """softmax(scores + (1 - mask) * -1e9), with a unit matrix as key."""
+    scores, mask = np.float32([[1, 2, 3], [0, 2, 3.2], [4, 0, 1]]), np.float32([[0, 1, 0], [0, 0, 0], [1, 1, 0]])
+    body = {"query": scores.tolist(), "key": {"shape": [3, 3], "fill": "eye"}, "scale": False,
+            "attn_mask": mask.tolist(), "mask_semantics": "keep", "mask_fill": -1e9, "return": ["scores", "weights"]}
+    answer = ask(daemon, body)
+    want = scores + (1 - mask) * np.float32(-1e9)
+    assert answer["scores"] == want.tolist()
+    weights = np.exp(np.float64(want) - want.max(-1, keepdims=True))
+    close(answer["weights"], weights / weights.sum(-1, keepdims=True))
+
+
 def test_all_but_0_attends_whatever_the_type(daemon):
     """Integers that a double rounds are not 0, and a boolean is what it says."""
     body = {"query": normal(2, 3), "mask_semantics": "nonzero"}

@@ -146,6 +146,11 @@ void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
  * 0 if there are none. */
 void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                         double *add);
+/* Sets add[j - j0] to the number by which the whole mask changes the score of the cell: the sum of
+ * the additive parts, and for a cell that another layer hides -infinity, or with a finite fill the
+ * sum plus the fill (ADD) or the fill (REPLACE). `keep` is scratch of n bytes. */
+void attn_mask_numbers(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                       uint8_t *keep, double *add);
 /* Counts the visible cells of B x H x L x S. Heads or batch entries with the same layers are
  * computed once. ATTN_ECANCELED, ATTN_EDEADLINE by `control` (NULL: none). */
 attn_status attn_mask_visible(const attn_mask *m, const attn_control *control, uint64_t *out,
