@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/view.h"
+#include "mask/layer_view.h"
 #include "mask/mask_private.h"
 #include "mask/survey.h"
 
@@ -21,116 +21,6 @@ typedef struct compiler {
 
 static attn_status no_memory(compiler *c) {
     return attn_fail(c->err, ATTN_ENOMEM, "", "no memory left for the mask");
-}
-
-/* --- shapes --- */
-
-static attn_status shape_error(compiler *c, const attn_mask_layer *layer, int axis,
-                               const size_t *want, int want_rank) {
-    char have[128], need[128];
-    const attn_tensor *t = &layer->values;
-    const char *what = t->rank == 1 && t->dims[0] == 0 ? "" : "shape ";
-    attn_found_text(t, have, sizeof have);
-    attn_shape_text(want, want_rank, need, sizeof need);
-    if (axis < 0)
-        return attn_fail(c->err, ATTN_ESHAPE, layer->where,
-                         "%s%s has more axes than %s, to which it must broadcast", what, have,
-                         need);
-    return attn_fail(c->err, ATTN_ESHAPE, layer->where,
-                     "%s%s does not broadcast to %s: axis %d from the right is %zu, expected 1 or "
-                     "%zu",
-                     what, have, need, axis, layer->values.dims[layer->values.rank - axis],
-                     want[want_rank - axis]);
-}
-
-/* Computes the strides with which the layer's tensor broadcasts to the shape `want`, by NumPy's
- * rules. A broadcast axis gets the stride 0. Further axes of length 1 in front are ignored. */
-static attn_status broadcast(compiler *c, const attn_mask_layer *layer, const size_t *want,
-                             int want_rank, ptrdiff_t *strides) {
-    const attn_tensor *t = &layer->values;
-    for (int a = 0; a < t->rank - want_rank; a++)
-        if (t->dims[a] != 1)
-            return shape_error(c, layer, -1, want, want_rank);
-    for (int a = 1; a <= want_rank; a++) {
-        strides[want_rank - a] = 0;
-        if (a > t->rank)
-            continue;
-        size_t dim = t->dims[t->rank - a];
-        if (dim != want[want_rank - a] && dim != 1)
-            return shape_error(c, layer, a, want, want_rank);
-        if (dim != 1)
-            strides[want_rank - a] = t->strides[t->rank - a];
-    }
-    return ATTN_OK;
-}
-
-/* Removes the head axis, of length 1, from a mask [batch.., 1, L, S] of weights without heads, such
- * as the padding mask [B, 1, 1, S] that programs make for any number of heads. */
-static attn_mask_layer without_heads(const attn_mask_layer *layer, const attn_mask_shape *s) {
-    attn_mask_layer out = *layer;
-    attn_tensor *t = &out.values;
-    const int at = t->rank - 3;
-    if (layer->kind != ATTN_LAYER_VALUES || s->has_heads || t->rank != s->batch_rank + 3 ||
-        t->dims[at] != 1)
-        return out;
-    for (int a = at; a < t->rank - 1; a++) {
-        t->dims[a] = t->dims[a + 1];
-        t->strides[a] = t->strides[a + 1];
-    }
-    t->rank--;
-    return out;
-}
-
-/* Makes a view of a tensor that broadcasts to the weights [batch.., H, L, S], or [batch.., L, S] if
- * the weights have no head axis. */
-static attn_status weights_view(compiler *c, const attn_mask_layer *sent, attn_view *view) {
-    const attn_mask_shape *s = &c->m->shape;
-    const attn_mask_layer flat = without_heads(sent, s), *layer = &flat;
-    const int n = s->batch_rank;
-    size_t want[ATTN_MAX_RANK + 3];
-    ptrdiff_t strides[ATTN_MAX_RANK + 3];
-    int rank = n;
-    memcpy(want, s->batch, (size_t)n * sizeof *want);
-    if (s->has_heads)
-        want[rank++] = s->H;
-    want[rank++] = s->L;
-    want[rank++] = s->S;
-    attn_status status = broadcast(c, layer, want, rank, strides);
-    if (status != ATTN_OK)
-        return status;
-    *view = (attn_view){.data = layer->values.data, .dtype = layer->values.dtype};
-    view->batch = attn_view_batches(c->arena, s->batch, n, strides);
-    view->head = s->has_heads ? strides[n] : 0;
-    view->row = strides[rank - 2];
-    view->col = strides[rank - 1];
-    for (int a = 0; a < n; a++)
-        c->m->same_batches &= strides[a] == 0;
-    c->m->same_heads &= view->head == 0;
-    return view->batch ? ATTN_OK : no_memory(c);
-}
-
-/* Makes a view of a padding tensor. Its shape is [S], [batch.., S], or [B, S], where B is the
- * product of the batch axes. */
-static attn_status padding_view(compiler *c, const attn_mask_layer *layer, attn_view *view) {
-    const attn_mask_shape *s = &c->m->shape;
-    const attn_tensor *t = &layer->values;
-    size_t want[ATTN_MAX_RANK + 1];
-    ptrdiff_t strides[ATTN_MAX_RANK + 1];
-    int n = s->batch_rank;
-    memcpy(want, s->batch, (size_t)n * sizeof *want);
-    if (n != 1 && t->rank == 2) {
-        n = 1;
-        want[0] = c->m->B;
-    }
-    want[n] = s->S;
-    attn_status status = broadcast(c, layer, want, n + 1, strides);
-    if (status != ATTN_OK)
-        return status;
-    *view = (attn_view){.data = t->data, .dtype = t->dtype, .col = strides[n]};
-    view->batch = attn_view_batches(c->arena, want, n, strides);
-    for (int a = 0; a < n; a++)
-        c->m->same_batches &= strides[a] == 0;
-    return view->batch ? ATTN_OK : no_memory(c);
 }
 
 /* --- visibility bytes --- */
@@ -176,19 +66,18 @@ static attn_status bytes_of(compiler *c, const attn_mask_layer *layer, int64_t m
 }
 
 /* Adds a layer of visibility bytes (see bytes_of for `mark` and `hide_equal`). Booleans of which
- * true means visible are used without a copy. `view_of` is weights_view or padding_view. */
-static attn_status
-add_keep(compiler *c, const attn_mask_layer *layer, int64_t mark, bool hide_equal,
-         attn_status (*view_of)(compiler *, const attn_mask_layer *, attn_view *)) {
+ * true means visible are used without a copy. */
+static attn_status add_keep(compiler *c, const attn_mask_layer *layer, int64_t mark,
+                            bool hide_equal, attn_layer_view view_of) {
     attn_mask_layer bytes = *layer;
     const bool ready = layer->values.dtype == ATTN_BOOL && mark == 1 && !hide_equal;
     attn_mask_part *part = &c->m->keep[c->m->keep_count];
     attn_view checked;
-    attn_status status = view_of(c, layer, &checked);
+    attn_status status = view_of(c->m, layer, c->arena, &checked, c->err);
     if (status == ATTN_OK && !ready)
         status = bytes_of(c, layer, mark, hide_equal, &bytes.values);
     if (status == ATTN_OK)
-        status = view_of(c, &bytes, &part->view);
+        status = view_of(c->m, &bytes, c->arena, &part->view, c->err);
     if (status != ATTN_OK)
         return status;
     part->layer = layer;
@@ -228,7 +117,7 @@ static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const att
                          isnan(s->worst) ? "NaN" : "infinity");
     }
     attn_mask_part *part = &c->m->bias[c->m->bias_count];
-    attn_status status = weights_view(c, &added, &part->view);
+    attn_status status = attn_weights_view(c->m, &added, c->arena, &part->view, c->err);
     if (status != ATTN_OK)
         return status;
     part->layer = layer;
@@ -273,7 +162,7 @@ static attn_status add_finite_min(compiler *c, const attn_mask_layer *layer, att
 static attn_status add_nonzero(compiler *c, const attn_mask_layer *layer, const attn_survey *s) {
     char path[96];
     if (!s->bad)
-        return add_keep(c, layer, 0, true, weights_view);
+        return add_keep(c, layer, 0, true, attn_weights_view);
     attn_survey_path(layer, s->bad_row, s->bad_col, path);
     return attn_fail(c->err, ATTN_ENONFINITE, path,
                      "a mask with the meaning \"nonzero\" holds finite numbers and null for "
@@ -289,7 +178,7 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
         if (layer->semantics == ATTN_SEM_ADDITIVE || layer->semantics == ATTN_SEM_FINITE_MIN)
             return attn_fail(c->err, ATTN_EDTYPE, layer->where,
                              "an additive mask holds numbers, found booleans");
-        return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, weights_view);
+        return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, attn_weights_view);
     }
     attn_survey s = attn_survey_of(&layer->values);
     attn_status status = ATTN_OK;
@@ -298,7 +187,7 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
     case ATTN_SEM_HIDE:
         status = check_bits(c, layer, &s);
         if (status == ATTN_OK)
-            status = add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, weights_view);
+            status = add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, attn_weights_view);
         return status;
     case ATTN_SEM_UNSTATED:
         if (layer->values.rank == 1 && layer->values.dims[0] == 0)
@@ -338,7 +227,7 @@ static attn_status add_bits(compiler *c, const attn_mask_layer *layer) {
     attn_mask_part *part = &c->m->keep[c->m->keep_count];
     attn_mask_layer keys = *layer;
     keys.values.dims[t->rank - 1] = S;
-    attn_status status = weights_view(c, &keys, &part->view);
+    attn_status status = attn_weights_view(c->m, &keys, c->arena, &part->view, c->err);
     if (status != ATTN_OK)
         return status;
     part->layer = layer;
@@ -360,7 +249,7 @@ static attn_status add_padding(compiler *c, const attn_mask_layer *layer) {
         if (status != ATTN_OK)
             return status;
     }
-    return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, padding_view);
+    return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, attn_padding_view);
 }
 
 static attn_status add_lengths(compiler *c, const attn_mask_layer *layer) {
@@ -469,7 +358,7 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
     case ATTN_LAYER_BITS:
         return add_bits(c, layer);
     case ATTN_LAYER_TOKENS:
-        return add_keep(c, layer, layer->pad_id, true, padding_view);
+        return add_keep(c, layer, layer->pad_id, true, attn_padding_view);
     }
     return attn_fail(c->err, ATTN_EARG, layer->where, "unknown kind of mask");
 }

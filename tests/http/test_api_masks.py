@@ -1,7 +1,7 @@
 """POST /v1/masks: each kind, their combination, both forms of the answer, every error."""
 import numpy as np
 import pytest
-from api_client import ask, attention, qkv, refused
+from api_client import ask, attention, normal, qkv, refused
 from oracle.masks import runs
 
 MASKS = "/v1/masks"
@@ -137,6 +137,70 @@ def test_a_large_additive_mask_is_said_to_be_left_out(daemon):
     answer = build(daemon, masks=[mask], shape=[300, 300])
     assert answer["omitted"]["additive"]["values"] == 90000
     assert "omitted" not in build(daemon, masks=[CAUSAL], shape=[300, 300])
+
+
+# --- head axes ---
+
+@pytest.mark.parametrize("shape", [(2, 3, 3), (2, 1, 3)])
+@pytest.mark.parametrize("kind", ["keep", "additive"])
+def test_a_mask_without_the_axis_of_one_head(daemon, shape, kind):
+    keep = np.random.default_rng(5).random(shape) < 0.6
+    keep[..., :1] = True
+    mask = keep if kind == "keep" else np.where(keep, 0.5, -2)
+    projected = {"query": normal(2, 3, 4), "projections": {"num_heads": 1, "seed": 3}, "return": ["output", "weights"]}
+    four_axes = {"query": normal(2, 1, 3, 4)}
+    for body in (projected, four_axes):
+        got, want = (ask(daemon, body | {"attn_mask": m.tolist()}) for m in (mask, mask[:, None]))
+        assert got == want and np.shape(got["weights"]) == (2, 1, 3, 3) and "warnings" not in got
+        assert got != ask(daemon, body)
+    answers = [build(daemon, masks=[{"kind": "values", "attn_mask": m.tolist()}], shape=[2, 1, 3, 3]) for m in (mask, mask[:, None])]
+    assert answers[0]["keep"] == answers[1]["keep"] and answers[0].get("additive") == answers[1].get("additive")
+
+
+def test_more_batch_axes_and_one_head(daemon):
+    keep = np.random.default_rng(6).random((2, 3, 4, 5)) < 0.5
+    values = [{"kind": "values", "attn_mask": m.tolist()} for m in (keep, keep[:, :, None])]
+    answers = [build(daemon, masks=[m], shape=[2, 3, 1, 4, 5])["keep"] for m in values]
+    assert answers[0] == answers[1] == keep[:, :, None].tolist()
+    # [2, 1, L, S] is aligned as NumPy does it: the axis of 2 stands at the batch axis of length 2
+    keep = keep[:, :1]
+    assert build(daemon, masks=[{"kind": "values", "attn_mask": keep.tolist()}], shape=[3, 2, 1, 4, 5])["keep"] == (
+        np.broadcast_to(keep, (3, 2, 1, 4, 5)).tolist())
+
+
+@pytest.mark.parametrize("body, mask", [({"query": normal(2, 3, 4)}, (2, 1, 1, 3)),
+                                        ({"query": normal(2, 1, 3, 4)}, (2, 1, 3)),
+                                        ({"query": normal(2, 1, 3, 4)}, (2, 3, 3))])
+def test_a_stored_run_keeps_such_a_mask(daemon, body, mask):
+    keep = np.random.default_rng(7).random(mask) < 0.5
+    keep[..., 0] = True
+    answer = ask(daemon, body | {"attn_mask": keep.tolist(), "return": "weights", "store": True})
+    for b in range(2):
+        whole = daemon.get(f"/v1/runs/{answer['run']['id']}/weights?batch={b}").json()["weights"]
+        assert np.array_equal(whole, np.reshape(answer["weights"], (2, 3, 3))[b])
+
+
+@pytest.mark.parametrize("shape, mask, words", [
+    ((2, 4, 3, 6), (2, 6), "axis 2 from the right is 2, expected 1 or 3. If its axes are [B, S], send [B, 1, 1, S], here [2, 1, 1, 6]"),
+    ((2, 4, 3, 6), (2, 3, 6), "expected 1 or 4. If its axes are [B, L, S], send [B, 1, L, S], here [2, 1, 3, 6]"),
+    ((2, 4, 3, 6), (2, 1, 6), "If its axes are [B, L, S], send [B, 1, L, S], here [2, 1, 1, 6]"),
+    ((2, 3, 6), (2, 6), "If its axes are [B, S], send [B, 1, S], here [2, 1, 6]"),
+    ((2, 5, 4, 3, 6), (2, 5, 3, 6), "send [batch.., 1, L, S], here [2, 5, 1, 3, 6]"),
+])
+def test_axes_that_a_mask_lacks(daemon, shape, mask, words):
+    values = {"kind": "values", "attn_mask": np.ones(mask, bool).tolist()}
+    refused(daemon, {"masks": [values], "shape": list(shape)}, "shape_mismatch", "/masks/0/attn_mask", words, path=MASKS)
+    there = [int(n) for n in words.split("here [")[1].strip("]").split(",")]
+    assert build(daemon, masks=[values | {"attn_mask": np.ones(there, bool).tolist()}], shape=list(shape))["kept"] == 1
+
+
+@pytest.mark.parametrize("shape, mask, words", [((1, 6), (2, 6), "axis 2 from the right is 2, expected 1"),
+                                                ((5, 6), (2, 6), "axis 2 from the right is 2, expected 1 or 5"),
+                                                ((2, 4, 3, 6), (2, 5), "axis 1 from the right is 5, expected 1 or 6")])
+def test_axes_that_fit_nowhere(daemon, shape, mask, words):
+    values = {"kind": "values", "attn_mask": np.ones(mask, bool).tolist()}
+    problem = refused(daemon, {"masks": [values], "shape": list(shape)}, "shape_mismatch", "/masks/0/attn_mask", path=MASKS)
+    assert problem["detail"].endswith(words)
 
 
 def test_labels(daemon):

@@ -241,9 +241,9 @@ static void test_ranks(void **state) {
         int rank;
         bool warns;
     } cases[] = {
-        {3, 0, 3, 2, true},  {2, 0, 3, 2, false}, {0, 0, 3, 2, false},
-        {3, 4, 3, 2, true},  {3, 0, 3, 1, false}, {2, 2, 3, 3, true},
-        {2, 2, 3, 4, false}, {2, 0, 3, 3, false}, {3, 2, 3, 3, false},
+        {3, 0, 3, 2, true},  {2, 0, 3, 2, false}, {0, 0, 3, 2, false}, {3, 4, 3, 2, true},
+        {3, 0, 3, 1, false}, {2, 2, 3, 3, true},  {2, 2, 3, 4, false}, {2, 0, 3, 3, false},
+        {3, 2, 3, 3, false}, {2, 1, 3, 3, false}, {3, 1, 3, 2, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fixture f = begin(cases[i].B, cases[i].H, cases[i].L, 5);

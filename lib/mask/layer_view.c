@@ -1,0 +1,151 @@
+#include "mask/layer_view.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the mask");
+}
+
+/* --- errors --- */
+
+/* `axis` counts from the right; below 0 the tensor has too many axes. */
+static attn_status shape_error(const attn_mask_layer *layer, int axis, const size_t *want,
+                               int want_rank, attn_error *err) {
+    char have[128], need[128], size[32] = "";
+    const attn_tensor *t = &layer->values;
+    const char *what = t->rank == 1 && t->dims[0] == 0 ? "" : "shape ";
+    attn_found_text(t, have, sizeof have);
+    attn_shape_text(want, want_rank, need, sizeof need);
+    if (axis < 0)
+        return attn_fail(err, ATTN_ESHAPE, layer->where,
+                         "%s%s has more axes than %s, to which it must broadcast", what, have,
+                         need);
+    if (want[want_rank - axis] != 1)
+        snprintf(size, sizeof size, " or %zu", want[want_rank - axis]);
+    return attn_fail(err, ATTN_ESHAPE, layer->where,
+                     "%s%s does not broadcast to %s: axis %d from the right is %zu, expected 1%s",
+                     what, have, need, axis, t->dims[t->rank - axis], size);
+}
+
+/* Completes the error of a mask [batch.., L, S] or [batch.., S] that lacks the axes of the weights
+ * between these by the shape to send. */
+static void say_missing_axes(const attn_mask_shape *s, const size_t *want, int want_rank,
+                             const attn_tensor *t, attn_error *err) {
+    const int n = s->batch_rank, missing = want_rank - t->rank, between = want_rank - n - 1;
+    size_t dims[ATTN_MAX_RANK + 3], used = err ? strlen(err->text) : 0;
+    char shape[128];
+    if (!err || n == 0 || missing < 1 || missing > between)
+        return;
+    for (int a = 0; a < want_rank; a++) {
+        dims[a] = a < n ? t->dims[a] : a < n + missing ? 1 : t->dims[a - missing];
+        if (dims[a] != 1 && dims[a] != want[a])
+            return;
+    }
+    const char *axes = missing < between ? "L, S]" : "S]";
+    snprintf(err->text + used, sizeof err->text - used,
+             ". If its axes are [%s, %s, send [%s, %s%s, here %s", n > 1 ? "batch.." : "B", axes,
+             n > 1 ? "batch.." : "B", missing > 1 ? "1, 1, " : "1, ", axes,
+             attn_shape_text(dims, want_rank, shape, sizeof shape));
+}
+
+/* --- views --- */
+
+/* Computes the strides with which the layer's tensor broadcasts to the shape `want`, by NumPy's
+ * rules. A broadcast axis gets the stride 0. Further axes of length 1 in front are ignored. */
+static attn_status broadcast(const attn_mask_layer *layer, const size_t *want, int want_rank,
+                             ptrdiff_t *strides, attn_error *err) {
+    const attn_tensor *t = &layer->values;
+    for (int a = 0; a < t->rank - want_rank; a++)
+        if (t->dims[a] != 1)
+            return shape_error(layer, -1, want, want_rank, err);
+    for (int a = 1; a <= want_rank; a++) {
+        strides[want_rank - a] = 0;
+        if (a > t->rank)
+            continue;
+        size_t dim = t->dims[t->rank - a];
+        if (dim != want[want_rank - a] && dim != 1)
+            return shape_error(layer, a, want, want_rank, err);
+        if (dim != 1)
+            strides[want_rank - a] = t->strides[t->rank - a];
+    }
+    return ATTN_OK;
+}
+
+/* Gives a mask the axes of the weights where only the head axis, of length 1, differs:
+ *   - weights without heads: [batch.., 1, L, S] loses it, such as the padding mask [B, 1, 1, S] that
+ *     programs make for any number of heads;
+ *   - weights of one head: [batch.., L, S] gets it. An axis of length 1 in its place is the head
+ *     axis already, as NumPy aligns it. */
+static attn_mask_layer with_heads_of(const attn_mask_layer *layer, const attn_mask_shape *s) {
+    attn_mask_layer out = *layer;
+    attn_tensor *t = &out.values;
+    const int at = t->rank - 3, n = s->batch_rank;
+    if (layer->kind != ATTN_LAYER_VALUES && layer->kind != ATTN_LAYER_BITS)
+        return out;
+    if (!s->has_heads && t->rank == n + 3 && t->dims[at] == 1) {
+        memmove(&t->dims[at], &t->dims[at + 1], 2 * sizeof *t->dims);
+        memmove(&t->strides[at], &t->strides[at + 1], 2 * sizeof *t->strides);
+        t->rank--;
+    } else if (s->has_heads && s->H == 1 && n > 0 && t->rank == n + 2 && t->rank < ATTN_MAX_RANK &&
+               t->dims[at] != 1) {
+        memmove(&t->dims[n + 1], &t->dims[n], 2 * sizeof *t->dims);
+        memmove(&t->strides[n + 1], &t->strides[n], 2 * sizeof *t->strides);
+        t->dims[n] = 1;
+        t->strides[n] = 0;
+        t->rank++;
+    }
+    return out;
+}
+
+attn_status attn_weights_view(attn_mask *m, const attn_mask_layer *layer, attn_arena *arena,
+                              attn_view *view, attn_error *err) {
+    const attn_mask_shape *s = &m->shape;
+    const attn_mask_layer fitted = with_heads_of(layer, s);
+    const int n = s->batch_rank;
+    size_t want[ATTN_MAX_RANK + 3];
+    ptrdiff_t strides[ATTN_MAX_RANK + 3];
+    int rank = n;
+    memcpy(want, s->batch, (size_t)n * sizeof *want);
+    if (s->has_heads)
+        want[rank++] = s->H;
+    want[rank++] = s->L;
+    want[rank++] = s->S;
+    attn_status status = broadcast(&fitted, want, rank, strides, err);
+    if (status != ATTN_OK) {
+        say_missing_axes(s, want, rank, &layer->values, err);
+        return status;
+    }
+    *view = (attn_view){.data = fitted.values.data, .dtype = fitted.values.dtype};
+    view->batch = attn_view_batches(arena, s->batch, n, strides);
+    view->head = s->has_heads ? strides[n] : 0;
+    view->row = strides[rank - 2];
+    view->col = strides[rank - 1];
+    for (int a = 0; a < n; a++)
+        m->same_batches &= strides[a] == 0;
+    m->same_heads &= view->head == 0;
+    return view->batch ? ATTN_OK : no_memory(err);
+}
+
+attn_status attn_padding_view(attn_mask *m, const attn_mask_layer *layer, attn_arena *arena,
+                              attn_view *view, attn_error *err) {
+    const attn_mask_shape *s = &m->shape;
+    const attn_tensor *t = &layer->values;
+    size_t want[ATTN_MAX_RANK + 1];
+    ptrdiff_t strides[ATTN_MAX_RANK + 1];
+    int n = s->batch_rank;
+    memcpy(want, s->batch, (size_t)n * sizeof *want);
+    if (n != 1 && t->rank == 2) {
+        n = 1;
+        want[0] = m->B;
+    }
+    want[n] = s->S;
+    attn_status status = broadcast(layer, want, n + 1, strides, err);
+    if (status != ATTN_OK)
+        return status;
+    *view = (attn_view){.data = t->data, .dtype = t->dtype, .col = strides[n]};
+    view->batch = attn_view_batches(arena, want, n, strides);
+    for (int a = 0; a < n; a++)
+        m->same_batches &= strides[a] == 0;
+    return view->batch ? ATTN_OK : no_memory(err);
+}
