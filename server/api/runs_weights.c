@@ -314,7 +314,7 @@ static const char *cell_words(srv_request *req, const srv_run *run, const attn_r
         attn_text_add(&t, "; e^(%.6g - logsumexp %.6g) = %.6g; rank %zu of %zu", c->biased,
                       c->logsumexp, c->weight, c->rank, c->of);
     else
-        attn_text_add(&t, "; weight 0; the row sees %zu keys", c->of);
+        attn_text_add(&t, "; weight 0; the row sees %zu key%s", c->of, c->of == 1 ? "" : "s");
     return t.failed ? "" : t.data;
 }
 

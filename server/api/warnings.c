@@ -49,8 +49,8 @@ static void mask_inverted(sentence *s) {
 }
 
 static void mask_transposed(sentence *s) {
-    attn_text_add(&s->text, "query i sees the keys from i on: the transpose of a causal mask, "
-                            "which lets it see keys 0 to i");
+    attn_text_add(&s->text, "query i sees the keys from i on. That is the transpose of a causal "
+                            "mask; with a causal mask query i sees keys 0 to i");
 }
 
 static void mask_at_start(sentence *s) {
@@ -149,7 +149,7 @@ static void hidden_rows(sentence *s) {
             attn_text_add(&s->text, "head %zu ", w->rows[i].head);
         attn_text_add(&s->text, "query %zu", w->rows[i].query);
     }
-    attn_text_add(&s->text, "%s%s%s. %s output and weights are zeros%s",
+    attn_text_add(&s->text, "%s%s%s. %s output and weights are zeros unless mask_fill is set%s",
                   w->queries > w->row_count ? ", …" : "",
                   w->all_batches && s->all->B > 1 ? ", in every batch entry" : "",
                   w->all_heads && s->all->H > 1 ? ", in every head" : "", one ? "Its" : "Their",

@@ -205,8 +205,8 @@ def test_one_hidden_row_is_worded_like_one(daemon):
     one = ask(daemon, {"query": [[1, 0], [0, 1]], "attn_mask": [[True, False], [False, False]]})
     two = ask(daemon, {"query": [[1, 0], [0, 1]], "attn_mask": [[False, False], [False, False]]})
     texts = [w["text"] for answer in (one, two) for w in answer["warnings"] if w["code"] == "hidden_rows"]
-    assert texts == ["1 row of 2 sees no key: query 1. Its output and weights are zeros",
-                     "2 rows of 2 see no key: query 0, query 1. Their output and weights are zeros"]
+    assert texts == ["1 row of 2 sees no key: query 1. Its output and weights are zeros unless mask_fill is set",
+                     "2 rows of 2 see no key: query 0, query 1. Their output and weights are zeros unless mask_fill is set"]
 
 
 def test_one_odd_row_is_worded_like_one(daemon):

@@ -234,7 +234,9 @@ def test_answers_have_their_schemas(daemon, document):  # noqa: F811
     assert cell["hidden_by"] == ["is_causal"] and not cell["visible"] and cell["rank"] == 0 and cell["of"] == 2
     assert cell["biased"] is None and cell["weight"] == 0
     assert sum(cell["products"]) == pytest.approx(cell["raw"], rel=1e-5)
-    assert "hidden by is_causal" in run.get("/cells?row=1&col=3", headers={"Accept": "text/plain"}).text
+    texts = [run.get(f"/cells?row={row}&col=3", headers={"Accept": "text/plain"}).text.strip() for row in (0, 1)]
+    assert "hidden by is_causal" in texts[1]
+    assert [text.split("; ")[-1] for text in texts] == ["the row sees 1 key", "the row sees 2 keys"]
 
 
 def test_heatmap_is_that_of_attention(daemon):

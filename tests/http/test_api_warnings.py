@@ -32,7 +32,8 @@ CASES = {
     "booleans": (query(3, 2) | {"attn_mask": [[bool(x) for x in row] for row in STRICT]}, "mask_not_causal", "attn_mask",
                  "invert it (here true = attend)"),
     "transposed": (query(3, 2) | {"attn_mask": [[j >= i for j in range(3)] for i in range(3)]}, "mask_not_causal", "attn_mask",
-                   "the transpose of a causal mask"),
+                   "query i sees the keys from i on. That is the transpose of a causal mask; with a causal mask query i sees "
+                   "keys 0 to i"),
     "more keys": (query(2, 2) | {"key": [[1, 2]] * 4, "value": [[1]] * 4, "attn_mask": [[j <= i for j in range(4)]
                                                                                         for i in range(2)]},
                   "causal_not_square", "attn_mask", "no query sees keys from 2 on"),
@@ -50,9 +51,9 @@ CASES = {
                      "a fill of -10 is not far below the scores"),
     "hidden rows": (query(2, 3, 2) | {"key_lengths": [3, 0]}, "hidden_rows", "",
                     "3 rows of 6 see no key: batch 1 query 0, batch 1 query 1, batch 1 query 2. Their output and weights are "
-                    "zeros"),
+                    "zeros unless mask_fill is set"),
     "one hidden row": (query(3, 2) | {"attn_mask": STRICT, "mask_semantics": "keep"}, "hidden_rows", "",
-                       "1 row of 3 sees no key: query 2. Its output and weights are zeros"),
+                       "1 row of 3 sees no key: query 2. Its output and weights are zeros unless mask_fill is set"),
 }
 
 
