@@ -43,6 +43,7 @@ const srv_field srv_masks_fields[] = {
      .offset = AT(masks),
      .fields = item_fields,
      .size = sizeof(srv_masks_item),
+     .example = "[{\"kind\": \"causal\"}]",
      .max = ATTN_MASK_LAYERS - 1, /* one layer each; the last one is for token_ids of the body */
      .doc = "The masks to combine; an empty list leaves all keys visible."},
     {.name = "shape",

@@ -1,27 +1,54 @@
 #include "wire/aliases.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#define WHOLE    "operands have their whole names"
-#define BIASES   "a mask may also be a bias or mark padding, which have fields of their own"
-#define COUNTS   "num_heads counts heads, and heads selects them"
-#define SELECTS  "heads selects heads, and num_heads counts them"
-#define WIDTHS   "every vector of the model has this width"
-#define PADDINGS "it is the id of a token in token_ids"
-#define STEPS    "training is counted in steps, each of a batch of batch_tokens words"
-#define COLOURS  "it names the map from values to colours"
+#define WHOLE        "operands have their whole names"
+#define BIASES       "a mask may also be a bias or mark padding, which have fields of their own"
+#define COUNTS       "num_heads counts heads, and heads selects them"
+#define SELECTS      "heads selects heads, and num_heads counts them"
+#define WIDTHS       "every vector has this width"
+#define PADDINGS     "it is the id of a token in token_ids"
+#define STEPS        "training is counted in steps, each of a batch of batch_tokens words"
+#define COLOURS      "it names the map from values to colours"
+#define SINGULAR     "names are in the singular"
+#define STATED       "\"is_causal\": true makes a causal mask, and a mask of your own is attn_mask"
+#define LISTED       "return lists the parts of the answer"
+#define BESIDE(name) "it is a member of figure: \"figure\": {\"" name "\": ..}"
+#define IN_MASKS                                                                                   \
+    "masks are a list of objects, one for each mask: \"masks\": [{\"kind\": \"causal\"}]"
+#define DTYPE                                                                                      \
+    "the element type belongs to a tensor: {\"shape\", \"dtype\": \"float64\", \"data\"} as one "  \
+    "input makes the whole operation float64"
 
-/* An alias may stand for fields of several routes. The first one whose field the route has is
- * used. */
-static const srv_alias of_fields[] = {
+typedef struct alias {
+    const char *other; /* the name elsewhere */
+    const char *name;  /* the name here */
+    const char *text;  /* completes "here it is called .., because .."; for advice the sentence */
+} alias;
+
+/* An alias may stand for fields of several routes. The first one whose field the table has is
+ * used. Therefore an alias for one route stands before that for more. */
+static const alias of_fields[] = {
     {"q", "query", WHOLE},
     {"q", "row", "row and col name a cell, and k is the k of top-k"},
     {"k", "key", WHOLE},
     {"k", "col", "row and col name a cell, and k is the k of top-k"},
     {"v", "value", WHOLE},
-    {"values", "attn_mask", "value is the operand of attention"},
+    {"values", "value", SINGULAR},
+    {"values", "attn_mask", "the kind is called values"},
+    {"queries", "query", SINGULAR},
+    {"keys", "key", SINGULAR},
+    {"encoder_outputs", "key", "attention reads them as key and as value"},
+    {"encoder_output", "key", "attention reads it as key and as value"},
+    {"encoder_hidden_states", "key", "attention reads them as key and as value"},
+    {"decoder_hidden", "query", "attention compares it with the keys"},
+    {"decoder_hidden_states", "query", "attention compares them with the keys"},
+    {"decoder_state", "query", "attention compares it with the keys"},
+    {"m", "attn_mask", BIASES},
     {"x", "query", "self-attention is a request with query alone"},
+    {"mask", "masks", "a mask is combined of any number of them"},
     {"mask", "attn_mask", BIASES},
     {"attention_mask", "attn_mask", BIASES},
     {"src_mask", "source_mask", "it is a mask of the source's tokens"},
@@ -32,9 +59,12 @@ static const srv_alias of_fields[] = {
     {"sm_scale", "scale", "scores are the only thing that is scaled"},
     {"logit_cap", "softcap", "it is a soft limit"},
     {"attn_logits_soft_cap", "softcap", "scores are the only thing that has a limit"},
-    {"need_weights", "return", "return lists the parts of the answer"},
-    {"return_weights", "return", "return lists the parts of the answer"},
-    {"output_attentions", "return", "return lists the parts of the answer"},
+    {"need_weights", "return", LISTED},
+    {"return_weights", "return", LISTED},
+    {"return_attention_weights", "return", LISTED},
+    {"return_attention_scores", "return", LISTED},
+    {"return_scores", "return", LISTED},
+    {"output_attentions", "return", LISTED},
     {"attentions", "weights", "the answer of attention calls them so"},
     {"attention_weights", "weights", "the answer of attention calls them so"},
     {"pad_idx", "pad_id", PADDINGS},
@@ -67,7 +97,10 @@ static const srv_alias of_fields[] = {
     {"head", "heads", "it selects any number of heads"},
     {"n_layers", "layers", "it is the number of layers of each side"},
     {"num_layers", "layers", "it is the number of layers of each side"},
+    {"src_vocab_size", "source_vocabulary", "it is the number of ids of the source"},
+    {"tgt_vocab_size", "target_vocabulary", "it is the number of ids of the target"},
     {"max_len", "max_length", "names are not shortened"},
+    {"max_len", "length", "it is the number of positions"},
     {"max_new_tokens", "max_length", "it bounds the words of the answer"},
     {"seq_len", "length", "a table of positions has one sequence"},
     {"learning_rate", "rate", "a training job has no other rate"},
@@ -83,16 +116,51 @@ static const srv_alias of_fields[] = {
     {"input", "text", "it is the text of the source"},
     {"num_beams", "beams", "a beam search has no other beams"},
     {"beam_width", "beams", "a beam search has no other beams"},
+    {"xticklabels", "labels", "labels.key names the columns, and labels.query the rows"},
+    {"yticklabels", "labels", "labels.query names the rows, and labels.key the columns"},
+    {"label", "names", "names has one name for each curve"},
+    {"labels", "names", "names has one name for each curve"},
+    {"legend", "names", "names has one name for each curve"},
+    {"y", "values", "a table of values may hold several curves"},
     {"cmap", "colormap", COLOURS},
     {"colorscale", "colormap", COLOURS},
     {"colorbar", "colour_bar", "names have British spelling"},
-    {"figsize", "width", "width and height of a picture are two fields"},
+    {"figsize", "height", "width and height of a picture are two fields"},
     {"xlabel", "x_label", "words are separated by underscores"},
     {"ylabel", "y_label", "words are separated by underscores"},
     {0},
 };
 
-static const srv_alias of_choices[] = {
+/* Fields that other programs have and whose meaning no single field has here. `name` is a field
+ * of the tables for which the advice holds. */
+static const alias advice_of_fields[] = {
+    {"kind", "masks", IN_MASKS},
+    {"is_causal", "masks", IN_MASKS},
+    {"causal", "masks", IN_MASKS},
+    {"attn_mask", "masks",
+     "it belongs to a mask in the list: \"masks\": [{\"kind\": \"values\", \"attn_mask\": ..}]"},
+    {"causal_mask", "is_causal", STATED},
+    {"look_ahead_mask", "is_causal", STATED},
+    {"dropout", "slopes",
+     "positional encodings have no dropout, and dropout_p of /v1/attention drops weights"},
+    {"is_training", "dropout_p",
+     "only dropout differs in training, and it takes place if dropout_p is above 0"},
+    {"training", "dropout_p",
+     "only dropout differs in training, and it takes place if dropout_p is above 0"},
+    {"dtype", "precision", DTYPE},
+    {"cmap", "figure", BESIDE("colormap")},
+    {"colorbar", "figure", BESIDE("colour_bar")},
+    {"figsize", "figure",
+     "the size is two members of figure: \"figure\": {\"width\": .., \"height\": ..}"},
+    {"title", "figure", BESIDE("title")},
+    {"xlabel", "figure", BESIDE("x_label")},
+    {"x_label", "figure", BESIDE("x_label")},
+    {"ylabel", "figure", BESIDE("y_label")},
+    {"y_label", "figure", BESIDE("y_label")},
+    {0},
+};
+
+static const alias of_choices[] = {
     {"bahdanau", "additive", "a form is named by its formula, v . tanh(W_q q + W_k k)"},
     {"luong", "general",
      "a form is named by its formula, k . (W q); Luong et al. also have dot and "
@@ -106,6 +174,7 @@ static const srv_alias of_choices[] = {
     {"sin", "sinusoidal", "names are not shortened"},
     {"attentions", "weights", "they are the weights of attention"},
     {"attention_weights", "weights", "they are the weights of attention"},
+    {"result", "output", "it is what attention puts out"},
     {"logits", "scores", "logits are the outputs of a model"},
     {"lse", "logsumexp", "names are not shortened"},
     {"bfloat16", "bf16", "it is a precision of products and not an element type"},
@@ -113,17 +182,50 @@ static const srv_alias of_choices[] = {
     {0},
 };
 
-const srv_alias *srv_alias_of_field(const char *other, const srv_field *fields) {
-    for (const srv_alias *a = of_fields; a->other; a++)
-        if (!strcasecmp(a->other, other) && srv_find_field(fields, a->name, strlen(a->name)))
-            return a;
+static const alias advice_of_choices[] = {
+    {"mask", "weights_dropped", "the mask itself is what POST /v1/masks answers"},
+    {"float64", "fp32", DTYPE},
+    {"fp64", "fp32", DTYPE},
+    {"double", "fp32", DTYPE},
+    {0},
+};
+
+static bool is_field(const char *name, const void *fields) {
+    return srv_find_field(fields, name, strlen(name));
+}
+
+static bool is_choice(const char *name, const void *choices) {
+    for (const char *const *choice = choices; *choice; choice++)
+        if (!strcmp(*choice, name))
+            return true;
+    return false;
+}
+
+/* Returns the row of `other` whose name is one of `known`. NULL: there is none. */
+static const alias *find(const alias *rows, const char *other,
+                         bool (*has)(const char *name, const void *known), const void *known) {
+    for (; rows->other; rows++)
+        if (!strcasecmp(rows->other, other) && has(rows->name, known))
+            return rows;
     return NULL;
 }
 
-const srv_alias *srv_alias_of_choice(const char *other, const char *const *choices) {
-    for (const srv_alias *a = of_choices; a->other; a++)
-        for (size_t i = 0; choices[i] && !strcasecmp(a->other, other); i++)
-            if (!strcmp(choices[i], a->name))
-                return a;
-    return NULL;
+static const char *say(const alias *called, const alias *advice, char *text, size_t room) {
+    if (called)
+        snprintf(text, room, "here it is called \"%s\", because %s", called->name, called->text);
+    else if (advice)
+        snprintf(text, room, "%s", advice->text);
+    return called || advice ? text : NULL;
+}
+
+const char *srv_alias_of_field(const char *other, const srv_field *fields, char *text,
+                               size_t room) {
+    return say(find(of_fields, other, is_field, fields),
+               find(advice_of_fields, other, is_field, fields), text, room);
+}
+
+const char *srv_alias_of_choice(const char *other, const char *const *choices, char *text,
+                                size_t room) {
+    return say(find(of_choices, other, is_choice, choices),
+               find(advice_of_choices, other, is_choice, choices), text, room);
 }

@@ -319,24 +319,6 @@ static bool read_union(srv_decoder *d, const srv_field *f, void *out) {
 static bool read_object(srv_decoder *d, const srv_field *fields, void *out, uint64_t *given);
 static srv_read_fn *reader_of(const srv_field *f);
 
-/* Sets the problem that an object is expected. Its text names the first fields of the object. */
-static bool refuse_object(srv_decoder *d, const srv_field *f) {
-    enum { SHOWN = 4 };
-    char text[256];
-    size_t n = (size_t)snprintf(text, sizeof text, "%s%s",
-                                f->accepts & SRV_O_STRINGS ? "a list of strings or " : "",
-                                f->accepts & SRV_O_NAME     ? "a name or an object"
-                                : f->accepts & SRV_O_NUMBER ? "a number or an object"
-                                                            : "an object");
-    const srv_field *field = f->fields;
-    for (; field->name && field < f->fields + SHOWN && n < sizeof text; field++)
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s\"%s\"",
-                              field == f->fields ? " with " : ", ", field->name);
-    if (n < sizeof text && field->name)
-        snprintf(text + n, sizeof text - n, ", …");
-    return srv_refuse_value(d, SRV_TYPE, text);
-}
-
 /* Reads a list of strings as the value of each field of the object. */
 static bool read_strings_object(srv_decoder *d, const srv_field *f, void *out) {
     srv_strings strings;
@@ -365,7 +347,7 @@ static bool read_nested(srv_decoder *d, const srv_field *f, void *out) {
     const bool brief = is_brief(d, f);
     uint64_t *given = srv_given_word(f, out);
     if (!brief && *d->s.p != '{')
-        return refuse_object(d, f);
+        return srv_refuse_object(d, f);
     if (f->init)
         f->init(out);
     *given = brief;
@@ -379,7 +361,7 @@ static bool read_objects(srv_decoder *d, const srv_field *f, void *out) {
     const bool strings = many && (f->accepts & SRV_O_STRINGS) && first_inside(d) == '"';
     const bool single = (f->accepts & SRV_O_SINGLE) && (!many || strings);
     if (!many && !single)
-        return srv_refuse_value(d, SRV_TYPE, "a list of objects");
+        return srv_refuse_object_list(d, f);
     if (single) {
         if (!grow(d, &l) || !read_nested(d, f, l.items))
             return false;

@@ -136,7 +136,7 @@ typedef struct srv_field {
     const char *doc; /* one sentence for openapi.json and the README */
     /* For TENSOR: what to do about sequences of different lengths, in problems; NULL: nothing */
     const char *ragged;
-    const char *example;        /* a value as JSON, for openapi.json; NULL: none */
+    const char *example;        /* a value as JSON, for openapi.json and problems; NULL: none */
     unsigned accepts;           /* SRV_T_*, SRV_O_*, SRV_F_*, SRV_B_*, SRV_R_* or SRV_U_* bits */
     const char *const *choices; /* for ENUM, FLAGS and UNION: the names, ended by NULL */
     int first;                  /* for ENUM: the value of the first choice */

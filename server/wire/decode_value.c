@@ -103,24 +103,55 @@ size_t srv_count_choices(const char *const *choices) {
 /* Refuses the value at the cursor, which is none of the names in f->choices. `string` is the value
  * if it is a string; NULL: it is not. */
 static bool refuse_choice(srv_decoder *d, const srv_field *f, const char *string) {
-    char expected[400], text[FOUND_ROOM];
+    char expected[400], text[FOUND_ROOM], advice[SRV_ALIAS_ROOM];
     size_t at = (size_t)snprintf(expected, sizeof expected, "%s", f->choices[1] ? "one of " : "");
     for (size_t i = 0; f->choices[i] && at < sizeof expected; i++)
         at += (size_t)snprintf(expected + at, sizeof expected - at, "%s\"%s\"", i ? ", " : "",
                                f->choices[i]);
     const char *found = found_text(d, text);
-    const srv_alias *alias = string ? srv_alias_of_choice(string, f->choices) : NULL;
+    const char *alias =
+        string ? srv_alias_of_choice(string, f->choices, advice, sizeof advice) : NULL;
     const char *near =
         string && !alias ? srv_nearest(string, f->choices, srv_count_choices(f->choices)) : NULL;
     if (found && alias)
-        srv_problem(d->s.req, SRV_VALUE, d->s.path.text,
-                    "expected %s, found %s; here it is called \"%s\", because %s", expected, found,
-                    alias->name, alias->why);
+        srv_problem(d->s.req, SRV_VALUE, d->s.path.text, "expected %s, found %s; %s", expected,
+                    found, alias);
     else if (found)
         srv_problem(d->s.req, string ? SRV_VALUE : SRV_TYPE, d->s.path.text,
                     "expected %s, found %s%s%s%s", expected, found, near ? "; did you mean \"" : "",
                     near ? near : "", near ? "\"?" : "");
     return false;
+}
+
+/* Appends the example of the row, as a member, to a text of n bytes. */
+static void add_example(const srv_field *f, char *text, size_t n, size_t room) {
+    if (f->example && n < room)
+        snprintf(text + n, room - n, ", such as \"%s\": %s", f->name, f->example);
+}
+
+bool srv_refuse_object(srv_decoder *d, const srv_field *f) {
+    enum { SHOWN = 4 };
+    char text[320];
+    size_t n = (size_t)snprintf(text, sizeof text, "%s%s",
+                                f->accepts & SRV_O_STRINGS ? "a list of strings or " : "",
+                                f->accepts & SRV_O_NAME     ? "a name or an object"
+                                : f->accepts & SRV_O_NUMBER ? "a number or an object"
+                                                            : "an object");
+    const srv_field *field = f->fields;
+    for (; field->name && field < f->fields + SHOWN && n < sizeof text; field++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s\"%s\"",
+                              field == f->fields ? " with " : ", ", field->name);
+    if (n < sizeof text && field->name)
+        n += (size_t)snprintf(text + n, sizeof text - n, ", …");
+    add_example(f, text, n, sizeof text);
+    return srv_refuse_value(d, SRV_TYPE, text);
+}
+
+bool srv_refuse_object_list(srv_decoder *d, const srv_field *f) {
+    char text[320];
+    size_t n = (size_t)snprintf(text, sizeof text, "a list of objects");
+    add_example(f, text, n, sizeof text);
+    return srv_refuse_value(d, SRV_TYPE, text);
 }
 
 /* --- numbers --- */

@@ -66,6 +66,10 @@ size_t srv_count_choices(const char *const *choices);
 
 /* Sets the problem "expected <expected>, found <the value at the cursor>". Returns false. */
 bool srv_refuse_value(srv_decoder *d, srv_code code, const char *expected);
+/* Sets the problem that the object, or the list of objects, of the row is expected. Its text names
+ * the first fields of the object, and the example of the row. Returns false. */
+bool srv_refuse_object(srv_decoder *d, const srv_field *f);
+bool srv_refuse_object_list(srv_decoder *d, const srv_field *f);
 /* Sets the problem that the memory of the request is used up. Returns false. */
 bool srv_refuse_memory(srv_decoder *d);
 

@@ -23,15 +23,15 @@ const srv_field *srv_find_field(const srv_field *fields, const char *name, size_
 void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
                        const srv_field *fields) {
     const char *names[SRV_FIELDS_MOST];
+    char text[SRV_ALIAS_ROOM];
     size_t count = 0;
     for (; fields[count].name && count < SRV_FIELDS_MOST; count++)
         names[count] = fields[count].name;
-    const srv_alias *alias = srv_alias_of_field(name, fields);
+    const char *alias = srv_alias_of_field(name, fields, text, sizeof text);
     const char *near = alias ? NULL : srv_nearest(name, names, count);
     if (alias)
-        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
-                    "\"%.100s\" is not a field here; here it is called \"%s\", because %s", name,
-                    alias->name, alias->why);
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer, "\"%.100s\" is not a field here; %s", name,
+                    alias);
     else if (near)
         srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
                     "\"%.100s\" is not a field here; did you mean \"%s\"?", name, near);

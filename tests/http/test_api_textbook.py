@@ -553,7 +553,9 @@ def test_average_needs_weights(daemon):
 @pytest.mark.parametrize("name, here", [
     ("q", "query"), ("k", "key"), ("v", "value"), ("mask", "attn_mask"), ("attention_mask", "attn_mask"),
     ("causal", "is_causal"), ("dropout", "dropout_p"), ("pad_idx", "pad_id"), ("heads", "num_heads"),
-    ("need_weights", "return"),
+    ("need_weights", "return"), ("values", "value"), ("queries", "query"), ("keys", "key"), ("m", "attn_mask"),
+    ("M", "attn_mask"), ("return_attention_weights", "return"), ("return_scores", "return"), ("encoder_outputs", "key"),
+    ("decoder_hidden", "query"), ("xticklabels", "labels"), ("yticklabels", "labels"),
 ])
 def test_other_names_of_fields(daemon, name, here):
     refused(daemon, WORKED | {name: 1}, "unknown_field", f"/{name}", f'here it is called "{here}", because')
@@ -562,9 +564,49 @@ def test_other_names_of_fields(daemon, name, here):
 @pytest.mark.parametrize("path, name, here", [
     ("/v1/jobs", "d_model", "width"), ("/v1/jobs", "learning_rate", "rate"), ("/v1/jobs", "epochs", "steps"),
     ("/v1/models/en-fr/generate", "prompt", "text"), ("/v1/models/en-fr/attention", "input", "text"),
+    ("/v1/models", "src_vocab_size", "source_vocabulary"), ("/v1/models", "tgt_vocab_size", "target_vocabulary"),
+    ("/v1/positions", "max_len", "length"), ("/v1/positions", "d_model", "width"), ("/v1/curves", "y", "values"),
+    ("/v1/curves", "label", "names"), ("/v1/curves", "legend", "names"), ("/v1/heatmaps", "xticklabels", "labels"),
+    ("/v1/masks", "mask", "masks"),
 ])
 def test_other_names_elsewhere(daemon, path, name, here):
-    refused(daemon, {name: 1}, "unknown_field", f"/{name}", f'here it is called "{here}", because', path=path)
+    refused(daemon, {name: 1}, "unknown_field", f"/{name}", f'it is called "{here}"', "because", path=path)
+
+
+@pytest.mark.parametrize("path, name, advice", [
+    ("/v1/attention", "causal_mask", '"is_causal": true'), ("/v1/attention", "look_ahead_mask", "attn_mask"),
+    ("/v1/attention", "is_training", "dropout_p is above 0"), ("/v1/attention", "dtype", '"dtype": "float64"'),
+    ("/v1/attention", "xlabel", '"figure": {"x_label": ..}'), ("/v1/heatmaps", "ylabel", '"figure": {"y_label": ..}'),
+    ("/v1/heatmaps", "cmap", '"figure": {"colormap": ..}'), ("/v1/curves", "title", '"figure": {"title": ..}'),
+    ("/v1/positions", "figsize", '"figure": {"width": .., "height": ..}'),
+    ("/v1/positions", "dropout", "positional encodings have no dropout"),
+    ("/v1/masks", "kind", '"masks": [{"kind": "causal"}]'), ("/v1/masks", "is_causal", '"masks": [{"kind": "causal"}]'),
+    ("/v1/masks", "attn_mask", '"masks": [{"kind": "values", "attn_mask": ..}]'),
+])
+def test_names_without_a_field_of_the_same_meaning(daemon, path, name, advice):
+    refused(daemon, {name: 1}, "unknown_field", f"/{name}", f'"{name}" is not a field here; ', advice, path=path)
+
+
+@pytest.mark.parametrize("masks, pointer", [(["causal"], "/masks/0"), ("causal", "/masks"), ({"kind": "causal"}, "/masks")])
+def test_masks_that_are_no_list_of_objects(daemon, masks, pointer):
+    refused(daemon, {"masks": masks, "shape": [2, 2]}, "wrong_type", pointer, 'such as "masks": [{"kind": "causal"}], found',
+            path="/v1/masks")
+
+
+@pytest.mark.parametrize("name", ["float64", "fp64", "double"])
+def test_double_precision_is_named(daemon, name):
+    refused(daemon, WORKED | {"precision": name}, "invalid_value", "/precision", '"dtype": "float64"', "whole operation float64")
+    body = {name: WORKED[name] for name in ("key", "value")}
+    query = {"shape": [2, 3], "dtype": "float64", "data": sum(WORKED["query"], [])}
+    answer = ask(daemon, body | {"query": query, "explain": True})
+    assert answer["diagnostics"]["dtype"] == "float64"
+    weights = np.exp(np.array(WORKED["query"]) @ np.array(WORKED["key"]).T / np.sqrt(3))
+    assert np.allclose(answer["weights"], weights / weights.sum(-1, keepdims=True), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("name, advice", [("result", 'here it is called "output"'), ("mask", "POST /v1/masks")])
+def test_other_names_of_results(daemon, name, advice):
+    refused(daemon, WORKED | {"return": [name]}, "invalid_value", "/return/0", advice)
 
 
 @pytest.mark.parametrize("name, here", [("W1", "w_k"), ("W2", "w_q")])
