@@ -19,7 +19,7 @@
 #define IN_MASKS                                                                                   \
     "masks are a list of objects, one for each mask: \"masks\": [{\"kind\": \"causal\"}]"
 #define DTYPE                                                                                      \
-    "the element type belongs to a tensor: {\"shape\", \"dtype\": \"float64\", \"data\"} as one "  \
+    "the element type belongs to a tensor: {\"dtype\": \"float64\", \"data\": [..]} as one "       \
     "input makes the whole operation float64"
 
 typedef struct alias {

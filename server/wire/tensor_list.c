@@ -433,7 +433,7 @@ static bool read_axis(reader *l, int level) {
 
 /* --- tensors --- */
 
-static bool read_nested(srv_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out) {
+bool srv_tensor_nested(srv_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out) {
     reader l = {.s = s, .accepts = accepts, .dtype = dtype};
     if (dtype == ATTN_F32 && s->end - s->p >= SRV_TENSOR_LARGE && srv_tensor_in_pieces(s, out))
         return true;
@@ -458,13 +458,13 @@ bool srv_tensor_row(srv_scan *s, unsigned accepts, attn_dtype dtype, size_t coun
 bool srv_tensor_list(srv_scan *s, attn_dtype dtype, attn_tensor *out) {
     if (*s->p != '[')
         return srv_scan_expected(s, "a list of elements");
-    return read_nested(s, dtype == ATTN_BOOL ? SRV_T_BOOL : SRV_T_REAL, dtype, out);
+    return srv_tensor_nested(s, dtype == ATTN_BOOL ? SRV_T_BOOL : SRV_T_REAL, dtype, out);
 }
 
 bool srv_tensor_read(srv_scan *s, unsigned accepts, attn_tensor *out) {
     char found[SRV_FOUND_ROOM];
     if (*s->p == '[')
-        return read_nested(s, accepts, srv_tensor_dtype(s->p, accepts), out);
+        return srv_tensor_nested(s, accepts, srv_tensor_dtype(s->p, accepts), out);
     if (*s->p == '{')
         return srv_tensor_object(s, accepts, out);
     if (!srv_scan_is_value(s->p))

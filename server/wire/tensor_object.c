@@ -23,6 +23,7 @@ typedef struct description {
     size_t dims[ATTN_MAX_RANK];
     attn_dtype dtype;
     const char *data, *data_end; /* where the list of the member data has its '[' and its ']' */
+    bool nested;                 /* it holds lists */
     const char *from, *to;       /* the text of base64 between its quotes */
     bool escaped;                /* this text has JSON escapes */
     srv_literal literal;         /* what random, init and fill say */
@@ -104,29 +105,29 @@ static bool read_dtype(srv_scan *s, unsigned accepts, description *d) {
     return false;
 }
 
-/* Notes where the flat list at the cursor begins and ends, and moves the cursor behind it. Refuses
- * a list with a string or another list in it, so it ends at the next ']'. */
+/* Notes where the list at the cursor begins and ends, and whether lists are in it, and moves the
+ * cursor behind it. A tensor has no strings, so the brackets need no care for those in strings. */
 static bool skip_data(srv_scan *s, description *d) {
     if (*s->p != '[')
-        return refuse_type(s, "a flat list of elements");
+        return refuse_type(s, "a list of elements");
     d->data = s->p;
-    const char *close = memchr(s->p, ']', (size_t)(s->end - s->p));
-    if (!close)
-        return srv_scan_malformed(s, s->p, "this list is not closed");
-    size_t inside = (size_t)(close - s->p - 1);
-    if (memchr(s->p + 1, '[', inside)) {
-        srv_problem(s->req, SRV_SHAPE, s->path.text,
-                    "expected one flat list beside \"shape\", found lists in it: nested lists are "
-                    "written without \"shape\"");
-        return false;
-    }
-    const char *quote = memchr(s->p + 1, '"', inside);
-    if (quote) {
-        srv_problem(s->req, SRV_TYPE, s->path.text, "expected numbers, found a string among them");
-        return false;
-    }
-    d->data_end = close;
-    s->p = close + 1;
+    size_t open = 0;
+    do {
+        const char *close = memchr(s->p, ']', (size_t)(s->end - s->p));
+        if (!close)
+            return srv_scan_malformed(s, d->data, "this list is not closed");
+        const size_t before = (size_t)(close - s->p);
+        if (memchr(s->p, '"', before)) {
+            srv_problem(s->req, SRV_TYPE, s->path.text,
+                        "expected numbers, found a string among them");
+            return false;
+        }
+        for (const char *p = s->p; (p = memchr(p, '[', (size_t)(close - p))); p++)
+            open++;
+        d->nested |= open > 1;
+        d->data_end = close;
+        s->p = close + 1;
+    } while (--open > 0);
     return true;
 }
 
@@ -216,16 +217,16 @@ static bool read_members(srv_scan *s, unsigned accepts, description *d) {
     return true;
 }
 
-/* Checks that the object has a shape and exactly one source of elements. */
+/* Checks that the object has exactly one source of elements, and a shape if the source has none. */
 static bool check_members(srv_scan *s, const description *d) {
     int sources = has(d, DATA) + has(d, BASE64) + has(d, RANDOM) + has(d, INIT) + has(d, FILL);
-    if (!has(d, SHAPE))
+    if (!has(d, SHAPE) && !has(d, DATA))
         srv_problem(s->req, SRV_SHAPE, s->path.text,
-                    "expected \"shape\" in a tensor written as an object");
+                    "expected \"shape\" in a tensor written as an object without \"data\"");
     else if (sources != 1)
         srv_problem(s->req, SRV_VALUE, s->path.text,
-                    "expected one of data, base64, random, init and fill beside shape, found %d",
-                    sources);
+                    "expected one of data, base64, random, init and fill%s, found %d",
+                    has(d, SHAPE) ? " beside shape" : "", sources);
     else if (has(d, SEED) && !has(d, RANDOM) && !has(d, INIT))
         srv_problem(s->req, SRV_VALUE, s->path.text, "\"seed\" belongs to \"random\" and \"init\"");
     else if (has(d, STD) && !has(d, RANDOM))
@@ -237,12 +238,34 @@ static bool check_members(srv_scan *s, const description *d) {
     return false;
 }
 
+/* Reads the member data of an object without shape, as nested lists that are one deeper in the
+ * body than the object. */
+static bool load_lists(srv_scan *s, unsigned accepts, const description *d, attn_dtype dtype,
+                       attn_tensor *out) {
+    const char *after = s->p;
+    const size_t mark = srv_path_key(&s->path, "data", 4);
+    s->p = d->data;
+    s->depth++;
+    if (!srv_tensor_nested(s, accepts, dtype, out))
+        return false;
+    s->depth--;
+    srv_path_back(&s->path, mark);
+    s->p = after;
+    return true;
+}
+
 /* Reads the elements of the member data, which must be as many as the shape needs. */
 static bool load_data(srv_scan *s, unsigned accepts, const description *d, attn_tensor *t,
                       size_t count) {
     const char *after = s->p;
     char shape[128];
     size_t n = 0, mark = srv_path_key(&s->path, "data", 4);
+    if (d->nested) {
+        srv_problem(s->req, SRV_SHAPE, s->path.text,
+                    "expected one flat list beside \"shape\", found lists in it: nested lists "
+                    "have a shape of their own, so send them without \"shape\"");
+        return false;
+    }
     s->p = d->data + 1;
     srv_scan_space(s);
     if (s->p < d->data_end)
@@ -342,6 +365,8 @@ bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out) {
         return false;
     attn_dtype dtype = has(&d, DTYPE) ? d.dtype : srv_tensor_dtype(d.data ? d.data : "", accepts);
     attn_tensor t = {.dtype = dtype};
+    if (!has(&d, SHAPE))
+        return load_lists(s, accepts, &d, dtype, out);
     if (!count_elements(s, &d, dtype, &count))
         return false;
     bool ok = has(&d, DATA)     ? load_data(s, accepts, &d, &t, count)

@@ -4,7 +4,7 @@
  *   shape    the size of each axis
  *   dtype    the element type, such as "float32" (decode.h has the default)
  *   and one source of elements:
- *   data     a flat list
+ *   data     a flat list, or without the member shape nested lists, from which the shape follows
  *   base64   little-endian bytes
  *   random   "normal" or "uniform"; element i is random number i of the member seed, see attn/rng.h.
  *            The default seed is the CRC-32 of the tensor's JSON pointer, such as "/query". With the
@@ -51,6 +51,8 @@ typedef struct srv_literal {
 bool srv_tensor_random(srv_scan *s, const srv_literal *l, attn_tensor *t);
 bool srv_tensor_init(srv_scan *s, const srv_literal *l, attn_tensor *t);
 bool srv_tensor_fill(srv_scan *s, const srv_literal *l, attn_tensor *t);
+/* Reads the nested lists at the cursor as a tensor of this element type. false: a problem is set. */
+bool srv_tensor_nested(srv_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out);
 /* Smallest text in bytes that several workers read. */
 enum { SRV_TENSOR_LARGE = 1 << 19 };
 /* Reads large nested lists of float32 by several workers. Returns false without a problem, and with

@@ -70,6 +70,29 @@ def test_refused_literals(daemon, literal, code, pointer, words):
     refused(daemon, {"query": {"shape": [2, 2]} | literal}, code, pointer, *words)
 
 
+# --- nested data with an element type ---
+
+def test_nested_data_in_double(daemon):
+    """{"dtype": "float64", "data": x.tolist()} of NumPy, in any order of the members."""
+    x = np.random.default_rng(3).standard_normal((4, 5))
+    flat = ask(daemon, {"query": {"shape": [4, 5], "dtype": "float64", "data": x.reshape(-1).tolist()}, "explain": True})
+    for query in ({"dtype": "float64", "data": x.tolist()}, {"data": x.tolist(), "dtype": "float64"}):
+        answer = ask(daemon, {"query": query, "explain": True})
+        assert answer == flat and answer["diagnostics"]["dtype"] == "float64"
+    scores = np.exp(x @ x.T / np.sqrt(5))
+    assert np.allclose(answer["output"], scores / scores.sum(-1, keepdims=True) @ x, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("query, code, pointer, words", [
+    ({"data": [[1, 0], [0]]}, "shape_mismatch", "/query/data/1", ["has 1 number, expected 2"]),
+    ({"data": [[1, 0], ["a", 1]]}, "wrong_type", "/query/data", ["string"]),
+    ({"data": [[1, 0]], "shape": [1, 2]}, "shape_mismatch", "/query/data", ['without "shape"']),
+    ({"dtype": "float64"}, "shape_mismatch", "/query", ['"data"']),
+], ids=str)
+def test_refused_nested_data(daemon, query, code, pointer, words):
+    refused(daemon, {"query": query}, code, pointer, *words)
+
+
 # --- projections of a seed ---
 
 

@@ -72,6 +72,19 @@ def test_what_stands_around(daemons):
     assert one.status_code == many.status_code and one.json().get("detail") == many.json().get("detail")
 
 
+def test_nested_data_of_an_object(daemons):
+    """{"data": lists} without shape is the tensor of the lists alone, however large, and so is its refusal."""
+    query, key = text(seed=1), text(seed=2)
+    plain = both(daemons, '{"query":%s,"key":%s,"value":%s}' % (query, key, key))
+    for query_object in ('{"data":%s}', '{"dtype":"float32","data":%s}', '{"data": %s , "dtype":"float32"}'):
+        objects = both(daemons, '{"query":%s,"key":{"data":%s},"value":%s}' % (query_object % query, key, key))
+        assert objects.status_code == 200 and objects.content == plain.content
+    ragged = query[:-4] + ",1]]]]"
+    refusals = [both(daemons, request(q)).json() for q in (ragged, '{"data":%s}' % ragged)]
+    assert [r["pointer"].replace("/data", "") for r in refusals] == [refusals[0]["pointer"]] * 2
+    assert refusals[1]["detail"].replace("/data", "") == refusals[0]["detail"]
+
+
 PLACES = [0.0, 0.2, 0.5, 0.77, 0.999]
 
 

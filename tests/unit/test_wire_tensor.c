@@ -297,9 +297,78 @@ static void test_refused_lists(void **state) {
     refuse(deep, 400, "malformed_json", "/real", "more than 32 deep");
 }
 
+/* Objects with nested data and without shape are the same tensors as the lists alone. */
+static void test_nested_data(void **state) {
+    (void)state;
+    static const char *const orders[] = {
+        "{\"real\":{\"data\":[[1,0.1,0],[0,1,-2e-3]],\"dtype\":\"float64\"}}",
+        "{\"real\":{\"dtype\":\"float64\",\"data\":[[1,0.1,0],[0,1,-2e-3]]}}",
+        "{\"real\": { \"dtype\" : \"float64\" , \"data\" : [ [ 1,0.1 , 0 ]\n, [0,1,-2e-3]\t] } }",
+    };
+    srv_request req;
+    input in;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        const double want[] = {1, 0.1, 0, 0, 1, -2e-3};
+        accept(&req, &in, orders[i]);
+        SHAPE(&in.real, ATTN_F64, 2, 3);
+        assert_memory_equal(in.real.data, want, sizeof want);
+        wire_close(&req);
+    }
+    accept(
+        &req, &in,
+        "{\"mask\":{\"data\":[[[true]],[[false]]]},\"ids\":{\"data\":[[5,-6]],\"dtype\":\"int32\"},"
+        "\"bias\":{\"data\":[null,-Infinity,2]},\"flags\":{\"data\":[]},\"real\":{\"data\":[[],[]]}"
+        "}");
+    SHAPE(&in.mask, ATTN_BOOL, 2, 1, 1);
+    SHAPE(&in.ids, ATTN_I32, 1, 2);
+    SHAPE(&in.bias, ATTN_F32, 3);
+    SHAPE(&in.flags, ATTN_BOOL, 0);
+    SHAPE(&in.real, ATTN_F32, 2, 0);
+    assert_int_equal(((int32_t *)in.ids.data)[1], -6);
+    assert_true(((uint8_t *)in.mask.data)[0] == 1 && ((uint8_t *)in.mask.data)[1] == 0);
+    assert_true(((float *)in.bias.data)[1] == -INFINITY && ((float *)in.bias.data)[2] == 2);
+    wire_close(&req);
+}
+
+static void test_refused_nested_data(void **state) {
+    (void)state;
+    refuse("{\"real\":{\"data\":[[1,2],[3]]}}", 422, "shape_mismatch", "/real/data/1",
+           "has 1 number, expected 2");
+    refuse("{\"real\":{\"data\":[[1,2],[]]}}", 422, "shape_mismatch", "/real/data/1", "has 0");
+    refuse("{\"real\":{\"data\":[[1,2],3]}}", 422, "shape_mismatch", "/real/data/1", "a list");
+    refuse("{\"real\":{\"data\":[1,[2]]}}", 422, "shape_mismatch", "/real/data/1", "found a list");
+    refuse("{\"real\":{\"data\":[[1,\"]\"]]}}", 422, "wrong_type", "/real/data", "string");
+    refuse("{\"real\":{\"data\":[[1],[{}]]}}", 422, "wrong_type", "/real/data/1/0", "an object");
+    refuse("{\"real\":{\"data\":[[1],[true]]}}", 422, "wrong_type", "/real/data/1/0", "true");
+    refuse("{\"real\":{\"data\":[[1,2,],[1,2]]}}", 400, "malformed_json", "/real/data/0/2", "']'");
+    refuse("{\"real\":{\"data\":[[1,2],]}}", 400, "malformed_json", "/real/data/1", "']'");
+    refuse("{\"real\":{\"data\":[[1,2]}}", 400, "malformed_json", "/real/data", "not closed");
+    refuse("{\"real\":{\"data\":[[1,2]]]}}", 400, "malformed_json", "/real", "']'");
+    refuse("{\"real\":{\"data\":[[1,1e39]]}}", 422, "nonfinite_value", "/real/data/0/1", "1e39");
+    refuse("{\"real\":{\"data\":[[1],[1e5]],\"dtype\":\"float16\"}}", 422, "nonfinite_value",
+           "/real/data/1/0", "float16");
+    refuse("{\"real\":{\"data\":[[1]],\"shape\":[1,1]}}", 422, "shape_mismatch", "/real/data",
+           "without \"shape\"");
+    refuse("{\"real\":{\"data\":[[1]],\"seed\":1}}", 422, "invalid_value", "/real", "\"seed\"");
+    refuse("{\"real\":{\"data\":[[1]],\"data\":[[1]]}}", 400, "malformed_json", "/real/data",
+           "twice");
+    refuse("{\"real\":{\"data\":[[[[[[[[[1]]]]]]]]]}}", 422, "shape_mismatch", "/real/data",
+           "at most 8 axes");
+    char deep[160] = "{\"real\":{\"data\":", *end = deep + strlen(deep);
+    for (int depth = 30; depth <= 31; depth++) {
+        memset(end, '[', (size_t)depth);
+        memset(end + depth, ']', (size_t)depth);
+        strcpy(end + 2 * depth, "}}");
+        refuse(deep, depth == 30 ? 422 : 400, depth == 30 ? "shape_mismatch" : "malformed_json",
+               "/real/data", depth == 30 ? "at most 8 axes" : "more than 32 deep");
+    }
+}
+
 static void test_refused_objects(void **state) {
     (void)state;
-    refuse("{\"real\":{\"data\":[1]}}", 422, "shape_mismatch", "/real", "\"shape\"");
+    refuse("{\"real\":{\"dtype\":\"float32\"}}", 422, "shape_mismatch", "/real", "\"shape\"");
+    refuse("{\"real\":{\"fill\":\"ones\"}}", 422, "shape_mismatch", "/real", "\"shape\"");
+    refuse("{\"real\":{\"data\":[1],\"fill\":\"ones\"}}", 422, "invalid_value", "/real", "found 2");
     refuse("{\"real\":{\"shape\":[1]}}", 422, "invalid_value", "/real", "one of data");
     refuse("{\"real\":{\"shape\":[1],\"data\":[1],\"fill\":\"ones\"}}", 422, "invalid_value",
            "/real", "found 2");
@@ -563,6 +632,8 @@ int main(void) {
         cmocka_unit_test(test_literals),
         cmocka_unit_test(test_spread),
         cmocka_unit_test(test_refused_lists),
+        cmocka_unit_test(test_nested_data),
+        cmocka_unit_test(test_refused_nested_data),
         cmocka_unit_test(test_refused_objects),
         cmocka_unit_test(test_random_documents),
         cmocka_unit_test(test_random_damage),
