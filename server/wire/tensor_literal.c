@@ -100,6 +100,35 @@ bool srv_tensor_random(srv_scan *s, const srv_literal *l, attn_tensor *t) {
     return fill_with_random(s, "random", &f);
 }
 
+/* Sets the numbers of inputs and outputs of the layer to which the tensor of initial values belongs:
+ * a weight [fan_out, fan_in], or a bias [fan_out], for which the member fan_in is sent. */
+static bool find_fans(srv_scan *s, const srv_literal *l, const attn_tensor *t, double *in,
+                      double *out) {
+    const bool bias = t->rank == 1 && l->fan_in, weight = t->rank == 2 && !l->fan_in;
+    *out = (double)t->dims[0];
+    *in = bias ? (double)l->fan_in : weight ? (double)t->dims[1] : 0;
+    if (bias || weight)
+        return true;
+    if (t->rank == 2) {
+        srv_path_key(&s->path, "fan_in", 6);
+        srv_problem(s->req, SRV_VALUE, s->path.text,
+                    "fan_in belongs to a bias, with 1 axis; of 2 axes, [fan_out, fan_in], it is "
+                    "the second, %zu",
+                    t->dims[1]);
+        return false;
+    }
+    srv_path_key(&s->path, "init", 4);
+    if (t->rank == 1)
+        srv_problem(s->req, SRV_SHAPE, s->path.text,
+                    "expected 2 axes, [fan_out, fan_in] as of torch.nn.Linear.weight, or beside 1 "
+                    "axis, a bias [fan_out], the member fan_in: the inputs of its layer");
+    else
+        srv_problem(s->req, SRV_SHAPE, s->path.text,
+                    "expected 2 axes, [fan_out, fan_in] as of torch.nn.Linear.weight, found %d",
+                    t->rank);
+    return false;
+}
+
 /* Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
  * 2010, eq. 16: the variance is 2 / (fan_in + fan_out). He et al., "Delving deep into rectifiers",
  * 2015, eq. 14: it is 2 / ((1 + a^2) fan_in). A uniform number of variance v lies within
@@ -108,6 +137,7 @@ bool srv_tensor_init(srv_scan *s, const srv_literal *l, attn_tensor *t) {
     static const char *const names[] = {"xavier_uniform", "xavier_normal", "kaiming_uniform",
                                         "kaiming_normal"};
     size_t kind = 0;
+    double in, out;
     while (kind < 4 && !srv_name_is(&l->what, names[kind]))
         kind++;
     if (kind == 4)
@@ -122,14 +152,8 @@ bool srv_tensor_init(srv_scan *s, const srv_literal *l, attn_tensor *t) {
                     names[kind]);
         return false;
     }
-    if (t->rank != 2) {
-        srv_path_key(&s->path, "init", 4);
-        srv_problem(s->req, SRV_SHAPE, s->path.text,
-                    "expected 2 axes, [fan_out, fan_in] as of torch.nn.Linear.weight, found %d",
-                    t->rank);
+    if (!find_fans(s, l, t, &in, &out))
         return false;
-    }
-    const double out = (double)t->dims[0], in = (double)t->dims[1];
     const double squared = l->has_a ? l->a * l->a : 5; /* torch.nn.Linear has a = sqrt(5) */
     filling f = {.t = t, .seed = (uint64_t)l->seed};
     spread(&f, kind % 2 == 1, sqrt(kind < 2 ? 2 / (in + out) : 2 / ((1 + squared) * in)));

@@ -11,10 +11,10 @@
 #include "number/number.h"
 #include "wire/tensor_read.h"
 
-enum { SHAPE, DTYPE, DATA, BASE64, RANDOM, INIT, FILL, SEED, STD, SLOPE, KEYS };
+enum { SHAPE, DTYPE, DATA, BASE64, RANDOM, INIT, FILL, SEED, STD, SLOPE, FAN_IN, KEYS };
 
-static const char *const keys[KEYS] = {"shape", "dtype", "data", "base64", "random",
-                                       "init",  "fill",  "seed", "std",    "a"};
+static const char *const keys[KEYS] = {"shape", "dtype", "data", "base64", "random", "init",
+                                       "fill",  "seed",  "std",  "a",      "fan_in"};
 
 /* What the members of the object say. */
 typedef struct description {
@@ -145,6 +145,14 @@ static bool read_seed(srv_scan *s, description *d) {
     return true;
 }
 
+static bool read_fan_in(srv_scan *s, description *d) {
+    const char *p = attn_read_i64(s->p, s->end, &d->literal.fan_in);
+    if (!p || d->literal.fan_in < 1)
+        return refuse_type(s, "a number of inputs, an integer of 1 or more");
+    s->p = p;
+    return true;
+}
+
 static bool read_number(srv_scan *s, double least, const char *expected, double *out) {
     double v;
     const char *p = attn_read_f64(s->p, s->end, &v);
@@ -170,6 +178,8 @@ static bool read_member(srv_scan *s, int key, unsigned accepts, description *d) 
     case STD:
         d->literal.has_std = true;
         return read_number(s, 0, "a standard deviation, a number of 0 or more", &d->literal.std);
+    case FAN_IN:
+        return read_fan_in(s, d);
     case SLOPE:
         d->literal.has_a = true;
         return read_number(s, -DBL_MAX, "a number", &d->literal.a);
@@ -187,7 +197,7 @@ static bool find_key(srv_scan *s, const srv_name *name, int *key) {
     srv_problem(
         s->req, SRV_UNKNOWN_FIELD, s->path.text,
         "\"%s\" is no field of a tensor%s%s%s: it has shape, dtype and one of data, base64, "
-        "random (with seed and std), init (with seed and a), fill",
+        "random (with seed and std), init (with seed, a and fan_in), fill",
         name->text, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
     return false;
 }
@@ -233,6 +243,8 @@ static bool check_members(srv_scan *s, const description *d) {
         srv_problem(s->req, SRV_VALUE, s->path.text, "\"std\" belongs to \"random\"");
     else if (has(d, SLOPE) && !has(d, INIT))
         srv_problem(s->req, SRV_VALUE, s->path.text, "\"a\" belongs to \"init\"");
+    else if (has(d, FAN_IN) && !has(d, INIT))
+        srv_problem(s->req, SRV_VALUE, s->path.text, "\"fan_in\" belongs to \"init\"");
     else
         return true;
     return false;

@@ -14,7 +14,8 @@
  *            "xavier_uniform" in ±sqrt(6 / (fan_in + fan_out)), "xavier_normal" with std
  *            sqrt(2 / (fan_in + fan_out)), "kaiming_uniform" in ±sqrt(6 / ((1 + a^2) fan_in)),
  *            "kaiming_normal" with std sqrt(2 / ((1 + a^2) fan_in)). The default of the member a is
- *            sqrt(5), as torch.nn.Linear calls kaiming_uniform, so the bound is 1/sqrt(fan_in)
+ *            sqrt(5), as torch.nn.Linear calls kaiming_uniform, so the bound is 1/sqrt(fan_in).
+ *            A bias [fan_out] needs the member fan_in: torch.nn.Linear's bias has this bound, too
  *   fill     "zeros", "ones", "eye" (a 1 on the diagonal of the last two axes), or
  *            "arange" (0, 1, 2, … in row-major order) */
 #ifndef SRV_TENSOR_READ_H
@@ -45,6 +46,7 @@ typedef struct srv_literal {
     int64_t seed;
     bool has_std, has_a; /* std and a were sent */
     double std, a;
+    int64_t fan_in; /* 0: it was not sent */
 } srv_literal;
 /* Write the elements of a dense tensor. srv_tensor_random and srv_tensor_init need a floating-point
  * type. false: a problem is set. */

@@ -38,6 +38,20 @@ def test_spread_of_literals(daemon, literal, centre, factor):
     close(value(daemon, {"shape": shape, "seed": 7} | literal).tolist(), expected, 2e-7)
 
 
+def test_the_bias_of_a_linear_layer(daemon):
+    """nn.Linear(256, 512) draws its bias uniformly within 1/sqrt(256); b_q = b_k give the scores of one vector."""
+    bias = {"shape": [512], "init": "kaiming_uniform", "fan_in": 256, "seed": 7}
+    body = {"query": {"shape": [1, 256], "fill": "zeros"}, "return": "inputs", "projections": {
+        "num_heads": 1, "w_q": {"shape": [512, 256], "fill": "zeros"}, "w_k": {"shape": [512, 256], "fill": "zeros"},
+        "b_q": bias, "b_k": bias | {"a": 0}}}
+    answer = ask(daemon, body)
+    query, key = (np.reshape(answer[name], 512) for name in ("query", "key"))
+    draws = 2 * rng.uniform(7, 512) - 1
+    close(query.tolist(), draws / 16, 2e-7)
+    close(key.tolist(), draws * math.sqrt(6 / 256), 2e-7)
+    assert np.abs(query).max() <= 1 / 16 and abs(query.std() * 16 - 1 / math.sqrt(3)) < 0.05
+
+
 def test_random_tensors_differ_by_their_place(daemon):
     """Without a seed, the seed of a tensor is the CRC-32 of its JSON pointer."""
     body = {name: {"shape": [4, 3], "random": "normal"} for name in ("query", "key", "value")}
@@ -64,6 +78,8 @@ def test_fresh_weights_are_not_saturated(daemon):
     ({"init": "he_normal"}, "invalid_value", "/query/init", ["kaiming_uniform", "he_normal"]),
     ({"init": "xavier_uniform", "a": 1}, "invalid_value", "/query/a", ["kaiming_uniform"]),
     ({"init": "xavier_uniform", "shape": [2, 2, 2]}, "shape_mismatch", "/query/init", ["[fan_out, fan_in]", "found 3"]),
+    ({"init": "kaiming_uniform", "shape": [2]}, "shape_mismatch", "/query/init", ["the member fan_in"]),
+    ({"init": "kaiming_uniform", "fan_in": 2}, "invalid_value", "/query/fan_in", ["the second, 2"]),
     ({"init": "xavier_uniform", "random": "normal"}, "invalid_value", "/query", ["found 2"]),
 ], ids=str)
 def test_refused_literals(daemon, literal, code, pointer, words):

@@ -175,13 +175,19 @@ static void test_spread(void **state) {
         {"\"init\":\"kaiming_normal\"", true, 0.28867513459481287},         /* sqrt(1 / 12) */
         {"\"init\":\"kaiming_uniform\",\"a\":0", false, 1.224744871391589}, /* sqrt(6 / 4) */
         {"\"init\":\"kaiming_normal\",\"a\":1", true, 0.5},
+        {"\"fan_in\":256,\"init\":\"kaiming_uniform\"", false, 0.0625}, /* 1 / sqrt(256) */
+        {"\"init\":\"kaiming_uniform\",\"a\":0,\"fan_in\":24", false, 0.5},
+        {"\"init\":\"kaiming_normal\",\"fan_in\":3", true, 0.3333333333333333},
+        {"\"init\":\"xavier_uniform\",\"fan_in\":64", false, 0.25}, /* sqrt(6 / (64 + 32)) */
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char body[160];
         srv_request req;
         input in;
+        const char *shape = strstr(cases[c].text, "fan_in") ? "32" : "8,4";
         snprintf(body, sizeof body,
-                 "{\"bias\":{%s,\"shape\":[8,4],\"seed\":5,\"dtype\":\"float64\"}}", cases[c].text);
+                 "{\"bias\":{%s,\"shape\":[%s],\"seed\":5,\"dtype\":\"float64\"}}", cases[c].text,
+                 shape);
         accept(&req, &in, body);
         for (size_t i = 0; i < 32; i++) {
             const double draw =
@@ -422,6 +428,18 @@ static void test_refused_objects(void **state) {
            "/real/a", "kaiming_uniform and kaiming_normal");
     refuse("{\"real\":{\"shape\":[3],\"init\":\"xavier_normal\"}}", 422, "shape_mismatch",
            "/real/init", "[fan_out, fan_in]");
+    refuse("{\"real\":{\"shape\":[3],\"init\":\"kaiming_uniform\"}}", 422, "shape_mismatch",
+           "/real/init", "the member fan_in");
+    refuse("{\"real\":{\"shape\":[3,4],\"init\":\"kaiming_uniform\",\"fan_in\":4}}", 422,
+           "invalid_value", "/real/fan_in", "it is the second, 4");
+    refuse("{\"real\":{\"shape\":[3,4,5],\"init\":\"kaiming_uniform\",\"fan_in\":4}}", 422,
+           "shape_mismatch", "/real/init", "found 3");
+    refuse("{\"real\":{\"shape\":[3],\"init\":\"kaiming_uniform\",\"fan_in\":0}}", 422,
+           "wrong_type", "/real/fan_in", "1 or more, found the number 0");
+    refuse("{\"real\":{\"shape\":[3],\"init\":\"kaiming_uniform\",\"fan_in\":1.5}}", 422,
+           "wrong_type", "/real/fan_in", "integer");
+    refuse("{\"real\":{\"shape\":[3],\"random\":\"normal\",\"fan_in\":4}}", 422, "invalid_value",
+           "/real", "\"fan_in\" belongs to \"init\"");
     refuse("{\"real\":{\"shape\":[3,3],\"init\":\"he\"}}", 422, "invalid_value", "/real/init",
            "kaiming_uniform");
     refuse("{\"ids\":{\"shape\":[1,1],\"init\":\"xavier_normal\"}}", 422, "unsupported_dtype",
