@@ -20,9 +20,16 @@ const srv_field srv_models_attention_fields[] = {
      .kind = SRV_BOOL,
      .offset = offsetof(srv_sites_body, target_end),
      .doc = "Whether the model adds the end token <eos> to the target, and with it a row to logits "
-            "and weights: true (default), or false, which takes a target of L tokens as L rows. "
-            "Row t is in both cases the step that leads to token t, after <bos> and the tokens "
-            "before it."},
+            "and weights: true (default), or false, with which a target of L tokens has L rows. "
+            "Row t is in both cases the step that leads to token t: the decoder has read <bos> and "
+            "the tokens before token t."},
+    {.name = "target_begin",
+     .kind = SRV_BOOL,
+     .offset = offsetof(srv_sites_body, target_begin),
+     .doc = "Whether the decoder reads the begin token <bos> in front of the target: true "
+            "(default), or false, with which it reads the L tokens of the target alone, without "
+            "<bos> and <eos>, and answers L rows. Row t is then the step after token t: the "
+            "decoder has read tokens 0 to t."},
     SRV_SIGHT_ROWS(srv_sites_body, sight),
     SRV_OFFSET_UNIT_ROW(srv_sites_body),
     {.name = "sites",
@@ -72,6 +79,17 @@ const srv_field srv_models_attention_fields[] = {
     {0},
 };
 
+/* Sets target_end to false if the decoder reads the target alone. false: a problem is set. */
+static bool settle_ends(const srv_scope *scope, srv_sites_body *b) {
+    if (!b->target_begin && srv_given(scope, "target_end") && b->target_end)
+        return srv_refuse(scope, SRV_VALUE, "target_end",
+                          "with \"target_begin\": false the decoder reads the target alone: leave "
+                          "target_end out, and send the end token in the target if it is to be "
+                          "read");
+    b->target_end = b->target_end && b->target_begin;
+    return true;
+}
+
 static bool decode(srv_sites_pass *c) {
     srv_request *req = c->pass.req;
     srv_sites_body *b = &c->body;
@@ -90,11 +108,15 @@ static bool decode(srv_sites_pass *c) {
                           .which = SRV_TARGET,
                           .names = {"target_text", "target_tokens", "target_ids"},
                           .warnings = &c->warnings};
-    *b = (srv_sites_body){.decimals = -1, .figure = SRV_FIGURE_DEFAULTS, .target_end = true};
+    *b = (srv_sites_body){
+        .decimals = -1, .figure = SRV_FIGURE_DEFAULTS, .target_begin = true, .target_end = true};
     if (!srv_read_body(req, srv_models_attention_fields, b, &b->timeout_ms) ||
         !srv_figure_check(req, &b->figure))
         return false;
+    if (!settle_ends(&scope, b))
+        return false;
     source.unit = target.unit = (srv_offset_unit)b->offset_unit;
+    target.adds_begin = b->target_begin;
     target.adds_end = b->target_end;
     target.most = most - b->target_end;
     if (!srv_models_read(&source, &b->source, &c->source) ||
@@ -103,7 +125,7 @@ static bool decode(srv_sites_pass *c) {
     if (!c->source.count)
         return srv_refuse(&scope, SRV_VALUE, "text", "send text, tokens or token_ids");
     if (!b->target_end && !c->target.count)
-        return srv_refuse(&scope, SRV_VALUE, "target_end",
+        return srv_refuse(&scope, SRV_VALUE, b->target_begin ? "target_end" : "target_begin",
                           "false belongs to a target of the request: send target_text, "
                           "target_tokens or target_ids");
     if (!srv_models_hide(&scope, &b->sight, c->pass.model, &c->source, &c->warnings))
@@ -297,7 +319,9 @@ static bool compute(srv_sites_pass *c) {
     attn_status status = c->target.count ? ATTN_OK : generate(c, source, lengths, keep, &err);
     c->T = c->target.longest + c->body.target_end;
     const int32_t *target =
-        status ? NULL : srv_models_pad(req, &c->target, c->T, m->begin, &target_lengths);
+        status ? NULL
+               : srv_models_pad(req, &c->target, c->T, c->body.target_begin ? m->begin : -1,
+                                &target_lengths);
     if (!status && !target)
         return false;
     const attn_batch batch = {.B = c->source.count,
@@ -336,11 +360,17 @@ static bool lengthen(const srv_sites_pass *c, const srv_sequence *s, const srv_s
 
 /* Names rows and columns of the decoder's weights. A row is named after the token that it predicts,
  * so the last row is named after the end token if the model adds one. A column is named after a
- * token that the decoder reads, so the first column is named after the begin token. */
+ * token that the decoder reads, so the first column is named after the begin token. If the decoder
+ * reads the target alone, the last row predicts no token of it: rows, too, are then named after the
+ * tokens that are read. */
 static bool name_rows(srv_sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->target.count;
     srv_sequence begin, end, longer;
+    if (!c->body.target_begin) {
+        c->read = c->target;
+        return true;
+    }
     c->read = (srv_sequences){.count = B, .longest = c->T};
     c->read.items = attn_arena_zeroed(c->pass.req->arena, B, sizeof *c->read.items);
     if (!c->read.items) {

@@ -209,7 +209,7 @@ static bool read_one(const srv_reading *r, const srv_side *side, int field, size
 }
 
 /* Cuts off the end token of a target, which may be all of it, if the model adds one, and warns of a
- * begin token, which it always adds. */
+ * begin token if it adds that, too. */
 static bool settle_target(const srv_reading *r, const char *name, srv_sequence *s) {
     const attn_model_config *c = attn_model_configuration(r->model->model);
     if (r->adds_end && s->length && s->ids[s->length - 1] == c->end) {
@@ -220,12 +220,13 @@ static bool settle_target(const srv_reading *r, const char *name, srv_sequence *
     }
     if (s->length > r->most)
         return refuse_length(r, name, s->length);
-    for (size_t i = 0; i < s->length; i++)
+    for (size_t i = 0; r->adds_begin && i < s->length; i++)
         if (s->ids[i] == c->begin) {
             const char *where = srv_where(r->scope, name);
             if (where && srv_warnings_add(r->warnings, r->req->arena, "begin_given", where,
                                           "token %zu is the begin token <bos>, and the model puts "
-                                          "one before the target itself: leave it out",
+                                          "one before the target itself: leave it out, or send "
+                                          "\"target_begin\": false",
                                           i))
                 return true;
             return no_memory(r->req);

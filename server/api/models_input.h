@@ -88,6 +88,7 @@ typedef struct srv_reading {
     int which;              /* SRV_SOURCE or SRV_TARGET */
     const char *names[3];   /* names of the fields for text, tokens and ids */
     size_t most;            /* most tokens of a sequence */
+    bool adds_begin;        /* the model adds a begin token to targets */
     bool adds_end;          /* the model adds an end token to targets */
     srv_offset_unit unit;   /* of the offsets */
     srv_warnings *warnings; /* gets the words that the vocabulary lacks */

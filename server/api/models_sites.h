@@ -27,7 +27,7 @@ typedef struct srv_sites_body {
     srv_heat_input heatmap;
     srv_figure_input figure;
     int64_t decimals, timeout_ms;
-    bool dry_run, target_end;
+    bool dry_run, target_begin, target_end;
 } srv_sites_body;
 
 /* An analysis of the layers of one kind of site, for one sequence. */
@@ -44,7 +44,8 @@ typedef struct srv_sites_pass {
     srv_pass pass;
     srv_sites_body body;
     srv_sequences source, target;
-    srv_sequences read; /* what the decoder reads: the begin token, then tokens of the target */
+    /* what the decoder reads: the begin token if the model adds it, then tokens of the target */
+    srv_sequences read;
     /* Decoder steps for the longest target, its end token included if the model adds one. An upper
      * bound until a target has been generated. */
     size_t T;

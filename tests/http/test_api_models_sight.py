@@ -230,6 +230,43 @@ def test_a_target_as_it_stands_of_every_length(daemon, model, transformer):
     assert shapes["logits"] == [1, 2, 10] and shapes["cross"][2] == 2
 
 
+@pytest.mark.parametrize("kind", ["model", "transformer"])
+def test_a_target_that_is_read_alone(daemon, request, kind):
+    """decode(tgt, encoder_output): <bos> and the tokens as a target give the rows of the ordinary request without them."""
+    made = request.getfixturevalue(kind)
+    ids = np.random.default_rng(5).integers(4, 10, (2, 6))
+    body = {"token_ids": [[4, 5, 6, 7], [5, 6, 0, 0]], "return": ["weights", "logits", "states", "heatmap"]}
+    plain = ask(daemon, body | {"target_ids": ids.tolist()}, path(made, "/attention"))
+    alone = ask(daemon, body | {"target_ids": np.insert(ids, 0, 1, 1).tolist(), "target_begin": False}, path(made, "/attention"))
+    assert "warnings" not in alone and alone["logits"] == plain["logits"] and alone["states"] == plain["states"]
+    assert [s["weights"] for s in alone["sites"]] == [s["weights"] for s in plain["sites"]]
+    assert [t["ids"] for t in alone["target"]] == np.insert(ids, 0, 1, 1).tolist()
+    for s in alone["sites"]:
+        labels = s["heatmaps"][0]["labels"]
+        if s["kind"] != "encoder":
+            assert labels["query"] == alone["target"][0]["tokens"] and labels["query"][0] == "<bos>"
+        if s["kind"] == "decoder":
+            assert labels["key"] == labels["query"]
+    without = ask(daemon, body | {"target_ids": ids.tolist(), "target_begin": False}, path(made, "/attention"))
+    assert array(without["logits"]).shape == (2, 6, 10)
+    assert np.abs(array(without["logits"]) - array(plain["logits"])[:, 1:]).max() > 1e-4  # <bos> was not read
+
+
+def test_what_a_target_read_alone_allows(daemon, model):
+    body = {"text": "the red", "target_ids": [1, 4, 2], "target_begin": False}
+    both = ask(daemon, body | {"return": "logits"}, path(model, "/attention"))
+    assert both == ask(daemon, body | {"return": "logits", "target_end": False}, path(model, "/attention"))
+    assert both["target"][0]["tokens"] == ["<bos>", "la", "<eos>"] and array(both["logits"]).shape == (1, 3, 10)
+    refused(daemon, body | {"target_end": True}, "invalid_value", "/target_end", "target alone", path=path(model, "/attention"))
+    refused(daemon, {"text": "the", "target_begin": False}, "invalid_value", "/target_begin", "target_ids", path=path(model, "/attention"))
+    long = {"text": "the", "target_begin": False, "return": []}
+    assert len(ask(daemon, long | {"target_ids": [4] * 512}, path(model, "/attention"))["target"][0]["ids"]) == 512
+    refused(daemon, long | {"target_ids": [4] * 513}, "invalid_value", "/target_ids", "512", path=path(model, "/attention"))
+    ragged = ask(daemon, {"text": ["the", "red"], "target_text": ["la voiture", "rouge"], "target_begin": False, "analysis": "entropy"},
+                 path(model, "/attention"))
+    assert [(a["sequence"], a["heads"][0]["rows"]) for a in ragged["analyses"] if a["kind"] == "cross"] == [(0, 2), (1, 1)]
+
+
 def test_a_generated_answer_ends_with_the_end(daemon):
     made, = ask(daemon, {"text": "the red car"}, path(ENFR, "/generate"))["sequences"]
     assert made["ended"] and made["target"]["tokens"] == ["la", "voiture", "rouge", "<eos>"] and made["target"]["ids"][-1] == 2

@@ -144,7 +144,7 @@ typedef struct attn_batch {
     size_t B, S, T; /* sequences, and tokens of the longest source and target; each at least 1 */
     const int32_t *source;         /* [B, S] */
     const int64_t *source_lengths; /* [B] tokens of each source, 1 … S */
-    const int32_t *target; /* [B, T] input of the decoder; each row begins with config.begin */
+    const int32_t *target; /* [B, T] what the decoder reads: config.begin first in training */
     /* [B, T] what the decoder has to predict: the target shifted by one; each row ends with
      * config.end before padding. Padding does not count. Only attn_model_step reads it. */
     const int32_t *expected;
