@@ -286,9 +286,10 @@ bool attn_lesson_forward(attn_lab *lab, const attn_lesson *lesson, const attn_mo
         return false;
     ids_of(lesson->source, pair->source, pair->source_count, source);
     ids_of(lesson->target, pair->target, pair->target_count, target + 1);
-    return attn_lab_ok(lab,
-                       attn_model_forward(model, &batch, ATTN_KEEP_WEIGHTS, lab->scratch,
-                                          lab->hooks->pool, lab->hooks->control, out, lab->err));
+    return attn_lab_ok(lab, attn_model_forward(model, &batch,
+                                               &(attn_forward_options){.keep = ATTN_KEEP_WEIGHTS},
+                                               lab->scratch, lab->hooks->pool, lab->hooks->control,
+                                               out, lab->err));
 }
 
 const float *attn_lesson_look(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,

@@ -216,6 +216,7 @@ static attn_tensor sequences(const float *data, size_t B, size_t T, size_t D) {
 static attn_inputs inputs_of(const attn_attend *a, const attn_attend_saved *s,
                              const attn_attend_sight *sight, attn_pass *pass) {
     const uint64_t seed = attn_dropout_seed(pass);
+    const double p = a->kind == ATTN_SCORE_scaled_dot ? attn_dropout_of(pass, a->dropout) : 0;
     attn_inputs in = attn_attention_defaults();
     in.query = sequences(s->q, s->B, s->L, a->width);
     in.key = sequences(s->k, s->B, s->S, a->width);
@@ -226,8 +227,8 @@ static attn_inputs inputs_of(const attn_attend *a, const attn_attend_saved *s,
     in.num_heads = a->heads;
     in.score = score_of(a);
     in.position = position_of(a);
-    if (pass->training && a->dropout > 0) {
-        in.dropout_p = a->dropout;
+    if (p > 0) {
+        in.dropout_p = p;
         in.dropout_seed = seed;
     }
     add_masks(&in, a, s, sight);

@@ -73,6 +73,10 @@ void attn_activation_backward(float *dx, const float *dy, const float *x, size_t
         dx[i] += dy[i] * slope(x[i], kind);
 }
 
+double attn_dropout_of(const attn_pass *pass, double own) {
+    return pass->dropout ? *pass->dropout : pass->training ? own : 0;
+}
+
 uint64_t attn_dropout_seed(attn_pass *pass) {
     return attn_rng_bits(pass->seed, pass->drawn++);
 }

@@ -73,8 +73,10 @@ typedef struct attn_pass {
     attn_arena *arena;           /* for outputs and `saved` structs */
     attn_pool *pool;             /* NULL: only the calling thread */
     const attn_control *control; /* cancellation and deadline; NULL: none */
-    bool training;               /* dropout is active, and a backward pass follows */
-    uint64_t seed;               /* seed of all dropouts of the pass */
+    bool training;               /* a backward pass follows */
+    /* Probability of all dropouts of the pass. NULL: in training the layers' own, else none. */
+    const double *dropout;
+    uint64_t seed;  /* seed of all dropouts of the pass */
     uint64_t drawn; /* number of dropouts so far; dropout n has the seed attn_rng_bits(seed, n) */
 } attn_pass;
 
@@ -148,6 +150,9 @@ void attn_activation_backward(float *dx, const float *dy, const float *x, size_t
 /* ---- dropout, in place ---- Element i becomes 0 if attn_rng_uniform(seed, i) < p, else x[i] / (1
  * - p). The same call on a gradient is the backward pass. 0 <= p < 1; p = 0 changes nothing. */
 void attn_dropout(float *x, size_t n, double p, uint64_t seed);
+/* Returns the probability with which a layer drops in this pass. `own` is the layer's in training.
+ */
+double attn_dropout_of(const attn_pass *pass, double own);
 /* Returns the seed of the next dropout of a pass. A layer takes a seed even if it drops nothing, so
  * that seeds of later dropouts do not depend on it. */
 uint64_t attn_dropout_seed(attn_pass *pass);
@@ -245,9 +250,9 @@ typedef struct attn_attend {
     attn_position_kind position;
     /* D; number of heads; A of additive and concat; m: distances are clipped to -m … m. */
     size_t width, heads, score_width, max_distance;
-    double dropout;               /* probability with which a weight is dropped in training */
-    bool packed;                  /* scaled_dot with parameters named as in PyTorch */
-    attn_pattern pattern;         /* used if has_pattern: hides keys by distance */
+    double dropout;       /* scaled_dot: probability with which a weight is dropped in training */
+    bool packed;          /* scaled_dot with parameters named as in PyTorch */
+    attn_pattern pattern; /* used if has_pattern: hides keys by distance */
     bool has_pattern, causal;     /* causal: keys after the query are hidden */
     attn_linear q, k, v, o;       /* scaled_dot; `packed` has in_proj instead of q, k, v */
     attn_weight in_proj, in_bias; /* packed: [3D, D] and [3D] */

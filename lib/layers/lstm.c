@@ -190,17 +190,18 @@ static direction direction_of(const attn_lstm *layer, const attn_lstm_saved *sav
                        .reverse = d == 1};
 }
 
-/* Returns the input of layer l > 0: the outputs of layer l - 1, with dropout in training. */
+/* Returns the input of layer l > 0: the outputs of layer l - 1, after dropout. */
 static const float *layer_input(const attn_lstm *layer, attn_lstm_saved *saved, size_t l,
                                 attn_pass *pass, attn_error *err) {
     const size_t n = saved->B * saved->T, width = input_of(layer, l);
     saved->seeds[l] = attn_dropout_seed(pass);
-    if (!pass->training || !(layer->dropout > 0))
+    const double p = attn_dropout_of(pass, layer->dropout);
+    if (!(p > 0))
         return saved->outputs[l - 1];
     float *dropped = attn_layers_take(pass, n, width, err);
     if (dropped) {
         memcpy(dropped, saved->outputs[l - 1], n * width * sizeof(float));
-        attn_dropout(dropped, n * width, layer->dropout, saved->seeds[l]);
+        attn_dropout(dropped, n * width, p, saved->seeds[l]);
     }
     return dropped;
 }
@@ -373,8 +374,9 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
         }
         if (status)
             return status;
-        if (l && pass->training)
-            attn_dropout(din, n * input_of(layer, l), layer->dropout, saved->seeds[l]);
+        if (l)
+            attn_dropout(din, n * input_of(layer, l), attn_dropout_of(pass, layer->dropout),
+                         saved->seeds[l]);
         dout = din;
     }
     return ATTN_OK;

@@ -147,12 +147,20 @@ size_t attn_model_sites(const attn_model *model, attn_site sites[ATTN_MODEL_SITE
     return all_sites(model, NULL, sites);
 }
 
-attn_status attn_model_forward(const attn_model *model, const attn_batch *batch, unsigned keep,
-                               attn_arena *arena, attn_pool *pool, const attn_control *control,
+attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
+                               const attn_forward_options *options, attn_arena *arena,
+                               attn_pool *pool, const attn_control *control,
                                attn_model_outputs *out, attn_error *err) {
+    const unsigned keep = options->keep;
     model_walk w = {.model = model,
-                    .pass = {.arena = arena, .pool = pool, .control = control},
+                    .pass = {.arena = arena,
+                             .pool = pool,
+                             .control = control,
+                             .dropout = options->dropout > 0 ? &options->dropout : NULL,
+                             .seed = options->seed},
                     .keep_states = (keep & ATTN_KEEP_STATES) != 0};
+    if (!(options->dropout >= 0 && options->dropout < 1))
+        return attn_fail(err, ATTN_EVALUE, "dropout", "expected 0 <= dropout < 1");
     attn_status status = check_batch(model, batch, err);
     if (status || (status = walk_forward(&w, batch, (keep & ATTN_KEEP_WEIGHTS) != 0, err)))
         return status;

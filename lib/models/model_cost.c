@@ -93,6 +93,8 @@ attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_p
             STEP_ROW_BYTES * p->rows * p->T;
     if (p->keeps_states) /* embeddings without positions; a pass holds all other states anyway */
         cost.bytes += sizeof(float) * D * (p->B * p->S + p->rows * p->T);
+    if (p->drops) /* the inputs of the layers of LSTMs, after dropout */
+        cost.bytes += sizeof(float) * D * ((double)c->layers - 1) * (p->B * p->S + p->rows * p->T);
     if (p->hides) /* which tokens are visible: copied for each beam, and compiled for each layer */
         cost.bytes += p->rows * p->S * (2 + layers) + p->B * p->S * layers;
     if (p->alternatives > 0)

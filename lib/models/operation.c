@@ -50,7 +50,7 @@ attn_attend attn_models_attend(const attn_model_config *c, bool across) {
                      .heads = kind == ATTN_SCORE_scaled_dot ? c->num_heads : 1,
                      .score_width = c->width,
                      .max_distance = c->reach,
-                     .dropout = kind == ATTN_SCORE_scaled_dot ? c->dropout : 0};
+                     .dropout = c->dropout};
     a.has_pattern = attn_model_pattern(c, &a.pattern);
     return a;
 }
@@ -271,8 +271,7 @@ static attn_status feed_forward(float *out, const float *x, model_walk *w, model
         return ATTN_ENOMEM;
     attn_linear_forward(t->active, x, n, &feed->linear1);
     attn_activation_forward(t->active, t->active, n * F, ATTN_RELU);
-    if (w->pass.training)
-        attn_dropout(t->active, n * F, feed->dropout, t->feed_seed);
+    attn_dropout(t->active, n * F, attn_dropout_of(&w->pass, feed->dropout), t->feed_seed);
     attn_linear_forward(out, t->active, n, &feed->linear2);
     return ATTN_OK;
 }
@@ -289,8 +288,7 @@ static attn_status feed_backward(float *dx, const float *dout, model_walk *w, mo
     if (!dactive || !dhidden)
         return ATTN_ENOMEM;
     attn_linear_backward(dactive, dout, t->active, n, &feed->linear2);
-    if (w->pass.training)
-        attn_dropout(dactive, n * F, feed->dropout, t->feed_seed);
+    attn_dropout(dactive, n * F, attn_dropout_of(&w->pass, feed->dropout), t->feed_seed);
     attn_activation_backward(dhidden, dactive, t->active, n * F, ATTN_RELU);
     attn_linear_backward(dx, dhidden, x, n, &feed->linear1);
     return ATTN_OK;

@@ -10,8 +10,7 @@ static size_t numbers(const model_walk *w, const model_half *half) {
 }
 
 static void drop(const model_walk *w, const model_half *half, float *x, uint64_t seed) {
-    if (w->pass.training)
-        attn_dropout(x, numbers(w, half), w->model->config.dropout, seed);
+    attn_dropout(x, numbers(w, half), attn_dropout_of(&w->pass, w->model->config.dropout), seed);
 }
 
 static attn_status take(model_walk *w, const model_half *half, const model_block *block,
@@ -140,15 +139,14 @@ static attn_status embed(model_walk *w, model_half *half, attn_error *err) {
     half->unplaced = unplaced;
     if (table)
         attn_positions_add(half->embedded, half->B, half->T, D, table, half->first);
-    if (w->pass.training)
-        attn_dropout(half->embedded, n * D, m->config.dropout, half->seed);
+    drop(w, half, half->embedded, half->seed);
     return ATTN_OK;
 }
 
 static void embed_back(const model_walk *w, const model_half *half, float *dembedded) {
     const attn_model *m = w->model;
     const size_t n = half->B * half->T;
-    attn_dropout(dembedded, n * m->config.width, m->config.dropout, half->seed);
+    drop(w, half, dembedded, half->seed);
     if (m->config.positions == ATTN_MODEL_LEARNED)
         attn_positions_backward(dembedded, half->B, half->T, half->first, &m->positions);
     attn_embedding_backward(dembedded, half->ids, n, &half->stack->embedding);

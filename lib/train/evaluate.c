@@ -40,7 +40,8 @@ static attn_status add_loss(const attn_model *model, const attn_batch *batch, at
                             attn_error *err) {
     attn_model_outputs out;
     attn_status status =
-        attn_model_forward(model, batch, ATTN_KEEP_WEIGHTS, arena, pool, control, &out, err);
+        attn_model_forward(model, batch, &(attn_forward_options){.keep = ATTN_KEEP_WEIGHTS}, arena,
+                           pool, control, &out, err);
     if (status)
         return status;
     attn_cross_entropy_loss loss;
@@ -209,8 +210,9 @@ static attn_status add_alignment(const scorer *w, const attn_pair *pair,
                         .source_lengths = &length,
                         .target = target};
     attn_model_outputs out;
-    attn_status status = attn_model_forward(w->model, &batch, ATTN_KEEP_WEIGHTS, w->arena, w->pool,
-                                            w->control, &out, err);
+    attn_status status =
+        attn_model_forward(w->model, &batch, &(attn_forward_options){.keep = ATTN_KEEP_WEIGHTS},
+                           w->arena, w->pool, w->control, &out, err);
     const attn_site *cross = NULL;
     for (size_t i = 0; !status && i < out.site_count; i++)
         if (out.sites[i].kind == ATTN_SITE_CROSS)

@@ -68,6 +68,15 @@ const srv_field srv_models_attention_fields[] = {
             "layer, a sum ends with the residual connection, a norm is the layer norm of the same "
             "attention or feed-forward, and norm is the last one of a side. sites choose, too: "
             "encoder the states of the source, decoder and cross those of the target."},
+    SRV_REAL_ROW(srv_sites_body, dropout_p, 0, 1,
+                 "Dropout of the pass as in training, with this probability: of embeddings with "
+                 "their positions, between the layers of an LSTM, of weights of multihead "
+                 "attention (and local, strided, block and global), of the hidden layer of "
+                 "feed-forward, and of what a sublayer adds to its residual sum. weights, heatmaps "
+                 "and analyses are those of the pass before the dropout of the weights themselves. "
+                 "A target that is generated is generated without dropout. Default 0."),
+    SRV_INT_ROW(srv_sites_body, seed, 0, 9007199254740991.0,
+                "Seed that selects what dropout_p drops: the same seed, the same answer."),
     {.name = "analysis",
      .kind = SRV_FLAGS,
      .offset = offsetof(srv_sites_body, analysis),
@@ -87,6 +96,20 @@ static bool settle_ends(const srv_scope *scope, srv_sites_body *b) {
                           "target_end out, and send the end token in the target if it is to be "
                           "read");
     b->target_end = b->target_end && b->target_begin;
+    return true;
+}
+
+static bool check_dropout(const srv_scope *scope, const srv_sites_body *b) {
+    if (b->dropout_p >= 1)
+        return srv_refuse(scope, SRV_VALUE, "dropout_p",
+                          "expected a probability from 0 to below 1: at 1 nothing would be left");
+    if (b->dropout_p > 0 && !srv_given(scope, "seed"))
+        return srv_refuse(scope, SRV_VALUE, "dropout_p",
+                          "dropout_p needs seed, which is not in this request: the same seed drops "
+                          "the same numbers");
+    if (srv_given(scope, "seed") && !srv_given(scope, "dropout_p"))
+        return srv_refuse(scope, SRV_VALUE, "seed",
+                          "seed needs dropout_p, which is not in this request");
     return true;
 }
 
@@ -113,7 +136,7 @@ static bool decode(srv_sites_pass *c) {
     if (!srv_read_body(req, srv_models_attention_fields, b, &b->timeout_ms) ||
         !srv_figure_check(req, &b->figure))
         return false;
-    if (!settle_ends(&scope, b))
+    if (!check_dropout(&scope, b) || !settle_ends(&scope, b))
         return false;
     source.unit = target.unit = (srv_offset_unit)b->offset_unit;
     target.adds_begin = b->target_begin;
@@ -236,11 +259,12 @@ static attn_model_cost cost_of(const srv_sites_pass *c) {
                             .S = (double)c->source.longest,
                             .rows = B,
                             .T = (double)c->T,
-                            .keeps_states = (c->body.returns & SRV_SITES_STATES) != 0};
+                            .keeps_states = (c->body.returns & SRV_SITES_STATES) != 0,
+                            .drops = c->body.dropout_p > 0};
     attn_model_cost cost = srv_models_cost(&c->pass, &pass);
     if (!c->target.count) { /* the target must be generated first */
         pass.searches = true;
-        pass.keeps_states = false;
+        pass.keeps_states = pass.drops = false;
         const attn_model_cost search = srv_models_cost(&c->pass, &pass);
         cost.cells += search.cells;
         cost.operations += search.operations;
@@ -314,8 +338,11 @@ static bool compute(srv_sites_pass *c) {
     const int32_t *source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
     if (!source || !srv_models_keep(req, &c->source, &keep))
         return false;
-    const unsigned keeps =
-        ATTN_KEEP_WEIGHTS | (c->body.returns & SRV_SITES_STATES ? (unsigned)ATTN_KEEP_STATES : 0u);
+    const attn_forward_options options = {
+        .keep = ATTN_KEEP_WEIGHTS |
+                (c->body.returns & SRV_SITES_STATES ? (unsigned)ATTN_KEEP_STATES : 0u),
+        .dropout = c->body.dropout_p,
+        .seed = (uint64_t)c->body.seed};
     attn_status status = c->target.count ? ATTN_OK : generate(c, source, lengths, keep, &err);
     c->T = c->target.longest + c->body.target_end;
     const int32_t *target =
@@ -332,7 +359,7 @@ static bool compute(srv_sites_pass *c) {
                               .source_keep = keep,
                               .target = target};
     if (!status)
-        status = attn_model_forward(c->pass.model->model, &batch, keeps, req->arena,
+        status = attn_model_forward(c->pass.model->model, &batch, &options, req->arena,
                                     srv_request_pool(req), &req->control, &c->out, &err);
     if (status)
         srv_problem_error(req, &err);

@@ -83,8 +83,8 @@ const srv_field srv_models_fields[] = {
     SRV_INT_ROW(body, reach, 1, 65536,
                 "For relative and shaw: distances are clipped to -reach to reach; default 16."),
     SRV_REAL_ROW(body, dropout, 0, 0.99,
-                 "Dropout rate for training. It is stored with the model and has no effect here. "
-                 "Default 0.1."),
+                 "Dropout rate for training, default 0.1. It is stored with the model and has no "
+                 "effect here; dropout_p of its attention drops in a pass."),
     SRV_INT_ROW(body, seed, 0, 9007199254740991.0, "Seed of the initial values; default 0."),
     SRV_BOOL_ROW(body, shared,
                  "The model belongs to everyone: all lists show it, and an admin deletes it."),

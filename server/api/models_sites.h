@@ -26,7 +26,8 @@ typedef struct srv_sites_body {
     srv_ints layers, heads;
     srv_heat_input heatmap;
     srv_figure_input figure;
-    int64_t decimals, timeout_ms;
+    double dropout_p;
+    int64_t decimals, timeout_ms, seed;
     bool dry_run, target_begin, target_end;
 } srv_sites_body;
 

@@ -82,7 +82,9 @@ static void measure(attn_model *model, const attn_batch *batch, size_t rounds) {
         attn_cross_entropy_loss loss;
         attn_arena_reset(arena);
         double start = now();
-        check(attn_model_forward(model, batch, 0, arena, NULL, NULL, &out, &err), &err);
+        check(attn_model_forward(model, batch, &(attn_forward_options){0}, arena, NULL, NULL, &out,
+                                 &err),
+              &err);
         forward[r] = now() - start;
         attn_arena_reset(arena);
         start = now();

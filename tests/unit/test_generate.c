@@ -15,9 +15,10 @@ static double score_of(const attn_model *model, const int32_t *source, int64_t l
         read[t + 1] = tokens[t];
     const attn_batch batch = {
         .B = 1, .S = S, .T = n, .source = source, .source_lengths = &length, .target = read};
-    assert_int_equal(
-        attn_model_forward(model, &batch, ATTN_KEEP_WEIGHTS, arena, NULL, NULL, out, NULL),
-        ATTN_OK);
+    assert_int_equal(attn_model_forward(model, &batch,
+                                        &(attn_forward_options){.keep = ATTN_KEEP_WEIGHTS}, arena,
+                                        NULL, NULL, out, NULL),
+                     ATTN_OK);
     for (size_t t = 0; t < n; t++) {
         const float *z = (const float *)out->logits.data + t * TV;
         double total = 0;

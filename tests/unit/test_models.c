@@ -86,7 +86,8 @@ static void test_torch(void **state) {
         attn_model_outputs out;
         attn_cross_entropy_loss loss;
         attn_error err = {0};
-        if (attn_model_forward(model, &batch, ATTN_KEEP_WEIGHTS, arena, NULL, NULL, &out, &err))
+        if (attn_model_forward(model, &batch, &(attn_forward_options){.keep = ATTN_KEEP_WEIGHTS},
+                               arena, NULL, NULL, &out, &err))
             fail_msg("%s: %s: %s", name_of(c), err.where, err.text);
         sites_close(c, model, &out);
         if (c->name)
@@ -143,12 +144,14 @@ static void test_states(void **state) {
         attn_model_outputs out;
         attn_model_state listed[ATTN_MODEL_STATES];
         const float *last[2] = {NULL, NULL};
-        assert_int_equal(attn_model_forward(model, &batch, 0, arena, NULL, NULL, &out, NULL),
+        assert_int_equal(attn_model_forward(model, &batch, &(attn_forward_options){0}, arena, NULL,
+                                            NULL, &out, NULL),
                          ATTN_OK);
         assert_int_equal(out.state_count, 0);
-        assert_int_equal(
-            attn_model_forward(model, &batch, ATTN_KEEP_STATES, arena, NULL, NULL, &out, NULL),
-            ATTN_OK);
+        assert_int_equal(attn_model_forward(model, &batch,
+                                            &(attn_forward_options){.keep = ATTN_KEEP_STATES},
+                                            arena, NULL, NULL, &out, NULL),
+                         ATTN_OK);
         assert_int_equal(out.site_count, 0);
         assert_int_equal(attn_model_states(model, listed), out.state_count);
         for (size_t k = 0; k < out.state_count; k++) {
@@ -311,21 +314,25 @@ static void test_refusals(void **state) {
     const int64_t lengths[B] = {6, 0, 5};
     const int32_t target[T * B] = {[7] = TV};
     batch.source_lengths = lengths;
-    assert_int_equal(attn_model_forward(model, &batch, 0, arena, NULL, NULL, &out, &err),
+    assert_int_equal(attn_model_forward(model, &batch, &(attn_forward_options){0}, arena, NULL,
+                                        NULL, &out, &err),
                      ATTN_EVALUE);
     assert_string_equal(err.where, "source_lengths/1");
     batch = batch_of();
     batch.target = target;
-    assert_int_equal(attn_model_forward(model, &batch, 0, arena, NULL, NULL, &out, &err),
+    assert_int_equal(attn_model_forward(model, &batch, &(attn_forward_options){0}, arena, NULL,
+                                        NULL, &out, &err),
                      ATTN_EVALUE);
     assert_string_equal(err.where, "target/1/2");
     batch = batch_of();
     batch.S = 21;
-    assert_int_equal(attn_model_forward(model, &batch, 0, arena, NULL, NULL, &out, &err),
+    assert_int_equal(attn_model_forward(model, &batch, &(attn_forward_options){0}, arena, NULL,
+                                        NULL, &out, &err),
                      ATTN_ELIMIT);
     attn_arena_set_limit(arena, 1000);
     batch = batch_of();
-    assert_int_equal(attn_model_forward(model, &batch, 0, arena, NULL, NULL, &out, &err),
+    assert_int_equal(attn_model_forward(model, &batch, &(attn_forward_options){0}, arena, NULL,
+                                        NULL, &out, &err),
                      ATTN_ENOMEM);
     attn_arena_free(arena);
     attn_model_free(model);
@@ -398,7 +405,8 @@ static const float *logits_of(const attn_model *model, attn_batch batch, const i
     attn_error err = {0};
     batch.source_lengths = lengths;
     batch.source_keep = keep;
-    if (attn_model_forward(model, &batch, ATTN_KEEP_WEIGHTS, arena, NULL, NULL, out, &err))
+    if (attn_model_forward(model, &batch, &(attn_forward_options){.keep = ATTN_KEEP_WEIGHTS}, arena,
+                           NULL, NULL, out, &err))
         fail_msg("%s: %s", err.where, err.text);
     return out->logits.data;
 }

@@ -249,15 +249,26 @@ typedef struct attn_model_outputs {
     size_t state_count; /* 0 without ATTN_KEEP_STATES */
 } attn_model_outputs;
 
-/* Computes logits, and what the bits `keep` name: all attention weights, all states; without
- * dropout. Any number of threads may call it while no thread changes the parameters. Errors:
+/* Options of a forward pass; zeros: logits alone, without dropout. */
+typedef struct attn_forward_options {
+    unsigned keep; /* bits ATTN_KEEP_* */
+    /* Below 1. If above 0, every place that drops in training drops with this probability, whatever
+     * the configuration says: embeddings with their positions, the outputs between layers of an
+     * LSTM, weights of MULTIHEAD attention and its patterns, the hidden layer of feed-forward, and
+     * what a sublayer adds to a residual sum. Weights that are kept are those before dropout. */
+    double dropout;
+    uint64_t seed; /* of dropout: equal seeds and batches give equal bytes */
+} attn_forward_options;
+
+/* Computes logits, and what `keep` names: all attention weights, all states. Any number of threads may call it while no thread changes the parameters. Errors:
  *
- *   ATTN_EVALUE                     an id or a length is out of range ("source/1/3")
+ *   ATTN_EVALUE                     an id, a length or dropout is out of range ("source/1/3")
  *   ATTN_ELIMIT                     a sequence is longer than max_length
  *   ATTN_ENOMEM                     the arena is full
  *   ATTN_ECANCELED, ATTN_EDEADLINE  `control` stopped it */
-attn_status attn_model_forward(const attn_model *model, const attn_batch *batch, unsigned keep,
-                               attn_arena *arena, attn_pool *pool, const attn_control *control,
+attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
+                               const attn_forward_options *options, attn_arena *arena,
+                               attn_pool *pool, const attn_control *control,
                                attn_model_outputs *out, attn_error *err);
 
 /* The cross entropy of logits: the mean over the rows that count, 0 if there are none. */
@@ -356,6 +367,7 @@ typedef struct attn_model_pass {
     bool searches;
     bool hides;          /* source_keep is given */
     bool keeps_states;   /* attn_model_forward keeps ATTN_KEEP_STATES */
+    bool drops;          /* attn_forward_options.dropout is above 0 */
     double alternatives; /* attn_generate_options.alternatives */
 } attn_model_pass;
 
