@@ -19,7 +19,7 @@ static void declare(attn_tagger *t) {
         [ATTN_TAGGER_SHAW] = ATTN_POSITION_SHAW,
         [ATTN_TAGGER_ALIBI] = ATTN_POSITION_ALIBI};
     const size_t D = t->width;
-    attn_embedding_declare(&t->words, t->set, "words", t->symbols, D, 1, -1);
+    attn_embedding_declare(&t->words, t->set, "words", t->symbols, D, 1, 0, -1);
     if (t->positions == ATTN_TAGGER_LEARNED)
         attn_positions_declare(&t->places, t->set, "places", t->longest, D);
     for (size_t i = 0; i < ATTN_TAGGER_LAYERS; i++) {

@@ -94,15 +94,15 @@ void attn_linear_backward(float *dx, const float *dy, const float *x, size_t row
 
 /* ---- embedding: y [n, width] = scale * weight[ids], for ids [n] below `rows` ---- */
 typedef struct attn_embedding {
-    /* [rows, width], initially N(0, 1 / scale^2), so that outputs are N(0, 1) */
-    attn_weight weight;
+    attn_weight weight; /* [rows, width], initially N(0, std^2) */
     size_t rows, width;
     float scale;
     int32_t padding; /* id whose row is 0 and gets no gradient; -1: none */
 } attn_embedding;
 
+/* std 0: 1 / scale, so that outputs are N(0, 1). */
 void attn_embedding_declare(attn_embedding *layer, attn_parameters *set, const char *name,
-                            size_t rows, size_t width, float scale, int32_t padding);
+                            size_t rows, size_t width, float scale, double std, int32_t padding);
 void attn_embedding_forward(float *y, const int32_t *ids, size_t n, const attn_embedding *layer);
 void attn_embedding_backward(const float *dy, const int32_t *ids, size_t n,
                              const attn_embedding *layer);

@@ -92,9 +92,9 @@ void attn_layers_pack(float *panels, const float *matrix, size_t K, size_t N, bo
 }
 
 void attn_embedding_declare(attn_embedding *layer, attn_parameters *set, const char *name,
-                            size_t rows, size_t width, float scale, int32_t padding) {
+                            size_t rows, size_t width, float scale, double std, int32_t padding) {
     const attn_init init = {.kind = ATTN_INIT_NORMAL,
-                            .amount = 1 / (double)scale,
+                            .amount = std > 0 ? std : 1 / (double)scale,
                             .blank = padding >= 0,
                             .blank_row = padding >= 0 ? (size_t)padding : 0};
     *layer = (attn_embedding){.rows = rows, .width = width, .scale = scale, .padding = padding};

@@ -64,9 +64,9 @@ void attn_models_declare_transformer(attn_model *m) {
     const attn_model_config *c = &m->config;
     const float scale = (float)sqrt((double)c->width);
     attn_embedding_declare(&m->encoder.embedding, m->set, "src_embedding", c->source_vocabulary,
-                           c->width, scale, -1);
+                           c->width, scale, c->embedding_std, -1);
     attn_embedding_declare(&m->decoder.embedding, m->set, "tgt_embedding", c->target_vocabulary,
-                           c->width, scale, -1);
+                           c->width, scale, c->embedding_std, -1);
     if (c->positions == ATTN_MODEL_LEARNED)
         attn_positions_declare(&m->positions, m->set, "pos_encoding.position_embeddings",
                                c->max_length, c->width);
@@ -122,9 +122,9 @@ void attn_models_declare_seq2seq(attn_model *m) {
     m->hands = c->attention == ATTN_MODEL_NONE;
     m->reads_padding = c->read_padding;
     attn_embedding_declare(&m->encoder.embedding, m->set, "src_embedding", c->source_vocabulary, D,
-                           scale, -1);
+                           scale, c->embedding_std, -1);
     attn_embedding_declare(&m->decoder.embedding, m->set, "tgt_embedding", c->target_vocabulary, D,
-                           scale, -1);
+                           scale, c->embedding_std, -1);
     if (c->positions == ATTN_MODEL_LEARNED)
         attn_positions_declare(&m->positions, m->set, "pos_encoding.position_embeddings",
                                c->max_length, D);

@@ -7,6 +7,8 @@
 
 enum { MOST_VOCABULARY = 1 << 20, MOST_LENGTH = 1 << 16, MOST_FEED = 4 * MODEL_WIDTH_MOST };
 
+#define MOST_STD 1e3 /* of initial embeddings */
+
 #define NAME(name, text) text,
 static const char *const architectures[] = {ATTN_MODEL_ARCHITECTURE_LIST(NAME)};
 static const char *const attentions[] = {ATTN_MODEL_ATTENTION_LIST(NAME)};
@@ -102,6 +104,8 @@ static attn_status check_relations(const attn_model_config *c, attn_error *err) 
                          "another than \"none\"");
     if (!(c->dropout >= 0 && c->dropout < 1))
         return attn_fail(err, ATTN_EARG, "dropout", "expected 0 <= dropout < 1");
+    if (!(c->embedding_std >= 0 && c->embedding_std <= MOST_STD))
+        return attn_fail(err, ATTN_EARG, "embedding_std", "expected 0 to %g", MOST_STD);
     if ((status = check_id(c->pad, c, "pad", err)) ||
         (status = check_id(c->begin, c, "begin", err)) ||
         (status = check_id(c->end, c, "end", err)))

@@ -16,7 +16,7 @@ typedef struct body {
     int architecture, attention, positions, padding, norm, source_language, target_language;
     int64_t source_vocabulary, target_vocabulary, width, num_heads, layers, feed_forward,
         max_length, radius, stride, reach, block_size, global_keys, seed;
-    double dropout;
+    double dropout, embedding_std;
     bool shared;
     srv_strings source_words, target_words;
 } body;
@@ -85,6 +85,10 @@ const srv_field srv_models_fields[] = {
     SRV_REAL_ROW(body, dropout, 0, 0.99,
                  "Dropout rate for training, default 0.1. It is stored with the model and has no "
                  "effect here; dropout_p of its attention drops in a pass."),
+    SRV_REAL_ROW(body, embedding_std, 1e-6, 1000,
+                 "Standard deviation of the initial embeddings, which are normal. Default "
+                 "1 / sqrt(width): the model multiplies embeddings by sqrt(width), so that they "
+                 "enter it as N(0, 1). 1 is nn.Embedding of PyTorch."),
     SRV_INT_ROW(body, seed, 0, 9007199254740991.0, "Seed of the initial values; default 0."),
     SRV_BOOL_ROW(body, shared,
                  "The model belongs to everyone: all lists show it, and an admin deletes it."),
@@ -334,6 +338,7 @@ static void configure(const body *b, attn_model_config *c) {
     c->block_size = (size_t)b->block_size;
     c->global_keys = (size_t)b->global_keys;
     c->dropout = b->dropout;
+    c->embedding_std = b->embedding_std;
 }
 
 static void answer_made(srv_request *req, const srv_model *model) {

@@ -183,11 +183,59 @@ def test_the_seed_draws_the_values(daemon):
     ({"source_words": None}, "invalid_value", "/source_vocabulary", ["source_words"]),
     ({"attention": "multi"}, "invalid_value", "/attention", ["multihead"]),
     ({"architecture": "transformer", "attention": "none"}, "invalid_value", "/attention", ["source by attention"]),
+    ({"embedding_std": 0}, "invalid_value", "/embedding_std", ["1000"]),
     ({"colour": 1}, "unknown_field", "/colour", []),
     ({"heads": 2}, "unknown_field", "/heads", ["num_heads", "heads selects"]),
 ])
 def test_models_that_cannot_be(daemon, fields, code, pointer, words):
     refused(daemon, SMALL | fields, code, pointer, *words, path="/v1/models")
+
+
+@pytest.mark.parametrize("std", [None, 1, 0.02])
+def test_the_law_of_embeddings(daemon, std):
+    """The state `embedding` is the drawn row times sqrt(width); both laws draw from the same numbers."""
+    sizes = {"source_vocabulary": 4000, "target_vocabulary": 9, "width": 64, "seed": 3}
+    plain, other = (daemon.post("/v1/models", sizes | more).json() for more in ({}, {} if std is None else {"embedding_std": std}))
+    asked = {"token_ids": list(range(500)), "target_ids": [4], "return": "states", "steps": "embedding", "sites": "encoder"}
+    plain, other = (array(ask(daemon, asked, path(m, "/attention"))["states"][0]["values"]) / 8 for m in (plain, other))
+    want = 1 / 8 if std is None else std
+    assert abs(other.std() - want) < 0.03 * want and abs(other.mean()) < 0.03 * want
+    assert np.abs(other - plain * 8 * want).max() < 1e-5 * want * np.abs(plain * 8).max()
+
+
+def test_the_laws_of_layers(start, tmp_path):
+    """The table "Initial values" of lib/models, of the files that a directory of models gets."""
+    def bounded(name, bound):
+        values = tensors[name]
+        assert 0.97 * bound < np.abs(values).max() <= bound and abs(values.std() - bound / np.sqrt(3)) < 0.05 * bound, name
+    service = start("--models-dir", str(tmp_path))
+    sizes = {"source_vocabulary": 300, "target_vocabulary": 300, "width": 128, "num_heads": 4}
+    for fields in ({"attention": "additive", "positions": "learned"}, {"positions": "shaw"}, {"positions": "relative"}, {"architecture": "transformer"}):
+        made = service.post("/v1/models", sizes | fields).json()
+        tensors = load_file(tmp_path / f"{made['id']}.safetensors")
+        bounded("output_projection.weight", 128 ** -0.5)
+        bounded("output_projection.bias", 128 ** -0.5)
+        assert abs(tensors["src_embedding.weight"].std() - 128 ** -0.5) < 0.03 * 128 ** -0.5
+        if "architecture" in fields:
+            bounded("encoder.layers.0.self_attn.in_proj_weight", (6 / 512) ** 0.5)
+            bounded("encoder.layers.0.self_attn.out_proj.weight", 128 ** -0.5)
+            bounded("encoder.layers.0.linear2.weight", 512 ** -0.5)
+            zeros, ones = ["encoder.layers.0.self_attn.in_proj_bias", "decoder.layers.0.multihead_attn.out_proj.bias", "encoder.norm.bias"], ["encoder.norm.weight"]
+        else:
+            bounded("encoder_lstm.weight_ih_l0", 64 ** -0.5)
+            bounded("encoder_lstm.bias_hh_l0_reverse", 64 ** -0.5)
+            bounded("decoder_lstm.weight_hh_l0", 128 ** -0.5)
+            bounded("encoder_attention.W_q.weight", 128 ** -0.5)
+            zeros, ones = ["encoder_norm.bias"], ["encoder_norm.weight"]
+        if "attention" in fields:
+            bounded("cross_attention.W1.weight", 128 ** -0.5)
+            bounded("cross_attention.v.weight", 128 ** -0.5)
+            assert abs(tensors["pos_encoding.position_embeddings.weight"].std() - 0.02) < 0.001
+        if fields.get("positions") == "shaw":
+            assert abs(tensors["encoder_attention.key_table.weight"].std() - 0.02) < 0.002
+        if fields.get("positions") == "relative":
+            zeros.append("encoder_attention.relative.weight")
+        assert all((tensors[name] == 0).all() for name in zeros) and all((tensors[name] == 1).all() for name in ones)
 
 
 def test_limits_of_count_and_bytes(start):

@@ -91,7 +91,7 @@ static void linear_backward(net *n) {
 
 static void embedding_declare(net *n) {
     attn_embedding_declare(&n->embedding, n->set, "m", (size_t)n->what->a, (size_t)n->what->b, 2.0f,
-                           n->what->c);
+                           0, n->what->c);
 }
 static void embedding_forward(net *n) {
     attn_embedding_forward(n->y, n->ids, n->id_count, &n->embedding);

@@ -302,6 +302,8 @@ static void test_refusals(void **state) {
     REFUSES(num_heads, 0);
     REFUSES(layers, 9);
     REFUSES(dropout, 1);
+    REFUSES(embedding_std, -1);
+    REFUSES(embedding_std, (double)NAN);
     REFUSES(pad, 1);
     REFUSES(end, SV);
     REFUSES(attention, ATTN_MODEL_ATTENTIONS);

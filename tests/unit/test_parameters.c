@@ -38,7 +38,7 @@ static void test_init(void **state) {
     for (int i = 0; i < 2; i++) {
         sets[i] = attn_parameters_new();
         attn_linear_declare(&linear[i], sets[i], "linear", 100, 50, true);
-        attn_embedding_declare(&embedding[i], sets[i], "embedding", 60, 50, 1, 7);
+        attn_embedding_declare(&embedding[i], sets[i], "embedding", 60, 50, 1, 0, 7);
         assert_int_equal(attn_parameters_seal(sets[i], false, NULL), ATTN_OK);
         attn_parameters_init(sets[i], 11);
     }

@@ -105,8 +105,11 @@ typedef struct attn_model_config {
     size_t block_size;  /* ATTN_MODEL_BLOCK: positions of a block, default 8 */
     size_t global_keys; /* ATTN_MODEL_GLOBAL: first positions that see and are seen, default 1 */
     double dropout;     /* probability, default 0.1 */
-    bool read_padding;  /* true: the encoder's LSTM also reads padding, as in textbooks */
-    bool norm_after;    /* transformer: layer norms after residual connections; default false */
+    /* standard deviation of the initial embeddings; 0 (default): 1 / sqrt(D), so that embedding x
+     * sqrt(D) is N(0, 1) */
+    double embedding_std;
+    bool read_padding; /* true: the encoder's LSTM also reads padding, as in textbooks */
+    bool norm_after;   /* transformer: layer norms after residual connections; default false */
     int32_t pad, begin, end; /* ids in both vocabularies, default 0, 1, 2 */
 } attn_model_config;
 
