@@ -24,10 +24,26 @@ static attn_model_state *add(listing *l, attn_state_step step, const float *valu
     return state;
 }
 
-static void add_of_layer(listing *l, attn_state_step step, size_t layer, const float *values) {
+static attn_model_state *add_of_layer(listing *l, attn_state_step step, size_t layer,
+                                      const float *values) {
     attn_model_state *state = add(l, step, values);
     state->has_layer = true;
     state->layer = layer;
+    return state;
+}
+
+/* Adds the states with which the layers of a decoder start, if the encoder hands them over. */
+static void add_start(listing *l) {
+    const attn_model_config *c = &l->model->config;
+    const size_t n = l->half ? l->half->B * c->width : 0;
+    if (!l->model->hands)
+        return;
+    for (size_t k = 0; k < c->layers; k++) {
+        const float *h = l->half ? l->half->initial.h + k * n : NULL;
+        const float *cell = l->half ? l->half->initial.c + k * n : NULL;
+        add_of_layer(l, ATTN_STATE_START_HIDDEN, k, h)->single = true;
+        add_of_layer(l, ATTN_STATE_START_CELL, k, cell)->single = true;
+    }
 }
 
 static void add_embedding(listing *l) {
@@ -80,6 +96,8 @@ size_t attn_models_list_states(const attn_model *model, const model_walk *walk,
         l.side = (attn_model_side)side;
         l.stack = source ? &model->encoder : &model->decoder;
         l.half = !walk ? NULL : source ? &walk->encoder : &walk->decoder;
+        if (!source)
+            add_start(&l);
         add_embedding(&l);
         for (size_t i = 0; i < l.stack->count; i++)
             add_block(&l, i);

@@ -58,13 +58,16 @@ const srv_field srv_models_attention_fields[] = {
      .choices = returns,
      .doc = "The parts of the answer: weights (default if they hold at most 65,536 values), "
             "heatmap, logits, encoder_output ([B, S, width], what cross attention sees), states "
-            "(the hidden vectors between the steps of the pass, [B, L, width] each)."},
+            "(the hidden vectors between the steps of the pass, [B, L, width] each; [B, width] "
+            "those with which a decoder without attention starts)."},
     {.name = "steps",
      .kind = SRV_FLAGS,
      .offset = offsetof(srv_sites_body, steps),
      .choices = srv_model_steps,
      .doc = "The states by their steps; default all that the model has. embedding is multiplied by "
-            "sqrt(width), positions adds the positional encodings, lstm has the hidden states of a "
+            "sqrt(width), positions adds the positional encodings, start_hidden and start_cell are "
+            "what the decoder of a model without attention gets of the source, lstm has the hidden "
+            "states of a "
             "layer, a sum ends with the residual connection, a norm is the layer norm of the same "
             "attention or feed-forward, and norm is the last one of a side. sites choose, too: "
             "encoder the states of the source, decoder and cross those of the target."},

@@ -53,7 +53,8 @@ typedef struct srv_sites_pass {
     attn_site sites[ATTN_MODEL_SITES]; /* all attention sites of the model, without their weights */
     bool wanted[ATTN_MODEL_SITES];
     size_t site_count;
-    size_t states[2]; /* how many states of source and target are requested */
+    /* how many states are requested: of source, of target, and those of one vector a sequence */
+    size_t states[3];
     bool unasked; /* `return` was not sent; the answer then has weights unless they are too many */
     srv_warnings warnings;
     attn_model_outputs out;
@@ -83,7 +84,8 @@ extern const char *const srv_model_steps[];
 bool srv_sites_states_check(srv_sites_pass *c, const srv_scope *scope);
 /* Returns how many numbers the requested states hold. */
 double srv_sites_states_numbers(const srv_sites_pass *c);
-/* Adds the shapes of the requested states, [states, B, L, width] for each side, to a dry run. */
+/* Adds the shapes of the requested states to a dry run: [states, B, L, width] for each side, and
+ * [states, B, width] of those with which a decoder starts. */
 void srv_sites_states_shapes(srv_dry *dry, const srv_sites_pass *c);
 /* Write the member "states", or print the states. */
 void srv_sites_states_write(srv_json *j, const srv_sites_pass *c);

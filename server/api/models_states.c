@@ -11,6 +11,13 @@ static const char *const sides[] = {"source", "target"};
 const char *const srv_model_steps[] = {ATTN_STATE_STEP_LIST(STEP_NAME) NULL};
 #undef STEP_NAME
 
+/* States of one shape: those of the tokens of source or target, and those of whole sequences. */
+enum { OF_SOURCE = ATTN_SIDE_SOURCE, OF_TARGET = ATTN_SIDE_TARGET, OF_SEQUENCES, SHAPES };
+
+static int shape_of(const attn_model_state *s) {
+    return s->single ? OF_SEQUENCES : (int)s->side;
+}
+
 /* Sites name the side of a state: encoder its source, decoder and cross its target. */
 static bool on_wanted_side(const srv_sites_pass *c, attn_model_side side) {
     const unsigned target = 1u << ATTN_SITE_DECODER | 1u << ATTN_SITE_CROSS;
@@ -52,7 +59,7 @@ bool srv_sites_states_check(srv_sites_pass *c, const srv_scope *scope) {
         return false;
     for (size_t i = 0; i < count; i++) {
         found |= 1u << states[i].step;
-        c->states[states[i].side] += is_wanted(c, &states[i]);
+        c->states[shape_of(&states[i])] += is_wanted(c, &states[i]);
     }
     for (unsigned step = 0; step < ATTN_STATE_STEPS; step++)
         if (c->body.steps & ~found & 1u << step)
@@ -61,30 +68,37 @@ bool srv_sites_states_check(srv_sites_pass *c, const srv_scope *scope) {
     return true;
 }
 
-/* Sets the shape [B, L, width] of the states of a side. */
-static void dims_of(const srv_sites_pass *c, attn_model_side side, size_t dims[3]) {
-    dims[0] = c->source.count;
-    dims[1] = side == ATTN_SIDE_SOURCE ? c->source.longest : c->T;
-    dims[2] = attn_model_configuration(c->pass.model->model)->width;
+/* Sets the shape [B, L, width] or [B, width] of the states. Returns its rank. */
+static int dims_of(const srv_sites_pass *c, int shape, size_t dims[3]) {
+    const size_t D = attn_model_configuration(c->pass.model->model)->width;
+    int rank = 0;
+    dims[rank++] = c->source.count;
+    if (shape != OF_SEQUENCES)
+        dims[rank++] = shape == OF_SOURCE ? c->source.longest : c->T;
+    dims[rank++] = D;
+    return rank;
 }
 
 double srv_sites_states_numbers(const srv_sites_pass *c) {
     double numbers = 0;
-    for (int side = ATTN_SIDE_SOURCE; side <= ATTN_SIDE_TARGET; side++) {
+    for (int shape = 0; shape < SHAPES; shape++) {
         size_t d[3];
-        dims_of(c, (attn_model_side)side, d);
-        numbers += (double)c->states[side] * (double)d[0] * (double)d[1] * (double)d[2];
+        double one = 1;
+        const int rank = dims_of(c, shape, d);
+        for (int i = 0; i < rank; i++)
+            one *= (double)d[i];
+        numbers += (double)c->states[shape] * one;
     }
     return c->body.returns & SRV_SITES_STATES ? numbers : 0;
 }
 
 void srv_sites_states_shapes(srv_dry *dry, const srv_sites_pass *c) {
-    static const char *const names[] = {"states.source", "states.target"};
-    for (int side = ATTN_SIDE_SOURCE; side <= ATTN_SIDE_TARGET; side++) {
-        size_t d[4] = {c->states[side], 0, 0, 0};
-        dims_of(c, (attn_model_side)side, d + 1);
+    static const char *const names[] = {"states.source", "states.target", "states.start"};
+    for (int shape = 0; shape < SHAPES; shape++) {
+        size_t d[4] = {c->states[shape], 0, 0, 0};
+        const int rank = dims_of(c, shape, d + 1);
         if ((c->body.returns & SRV_SITES_STATES) && d[0])
-            srv_dry_shape(dry, names[side], 4, d);
+            srv_dry_shape(dry, names[shape], rank + 1, d);
     }
 }
 
@@ -98,8 +112,8 @@ static void name_state(const attn_model_state *s, char name[64]) {
 
 static attn_tensor tensor_of(const srv_sites_pass *c, const attn_model_state *s) {
     size_t d[3];
-    dims_of(c, s->side, d);
-    return attn_tensor_dense((void *)(uintptr_t)s->values, ATTN_F32, 3, d);
+    const int rank = dims_of(c, shape_of(s), d);
+    return attn_tensor_dense((void *)(uintptr_t)s->values, ATTN_F32, rank, d);
 }
 
 static void put_state(srv_json *j, const srv_sites_pass *c, const attn_model_state *s) {

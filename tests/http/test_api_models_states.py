@@ -95,7 +95,8 @@ def seq2seq(p, source, target, layers, attends):
     read |= {(layer, "lstm"): x for layer, x in enumerate(outputs)}
     if attends:
         sublayer(read, outputs[-1], outputs[-1], "encoder_attention", "encoder_norm", "self_attention")
-    written = embed(p, target, "tgt_embedding", sinusoids(20, D))
+    written = {} if attends else {(layer, f"start_{name}"): x for layer in range(layers) for name, x in zip(("hidden", "cell"), handed[layer])}
+    written |= embed(p, target, "tgt_embedding", sinusoids(20, D))
     x = written[None, "positions"]
     for layer in range(layers):
         x, _ = lstm(x, p, f"decoder_lstm.*_l{layer}", (np.zeros(D),) * 2 if attends else handed[layer])
@@ -166,13 +167,14 @@ def test_the_states_are_those_of_numpy(torch_daemon, document, name):  # noqa: F
         assert [(s["side"], s.get("layer"), s["step"]) for s in answer["states"]] == listed
         for s in answer["states"]:
             want = sides[s["side"]][s.get("layer"), s["step"]]
-            got = array(s["values"])[b, :len(want)]
+            got = array(s["values"])[b]
+            got = got[:len(want)] if want.ndim == 2 else got
             assert got.shape == want.shape and np.abs(got - want).max() < 2e-5, (s["side"], s.get("layer"), s["step"])
             compared += 1
         last = sides["target"][listed[-1][1:]]
         weight, bias = (TORCH[f"{name}/p/output_projection.{part}"].astype(np.float64) for part in ("weight", "bias"))
         assert np.abs(array(answer["logits"])[b, :len(last)] - linear(last, weight, bias)).max() < 5e-5
-    assert compared == 3 * {"textbook": 12, "none": 9, "before": 26, "after": 26}[name]
+    assert compared == 3 * {"textbook": 12, "none": 13, "before": 26, "after": 26}[name]
     last = [s for s in answer["states"] if s["side"] == "source"][-1]
     assert last["values"] == answer["encoder_output"]  # the same float32 numbers, digit for digit
 
@@ -222,6 +224,23 @@ def test_layers_sites_and_steps_choose(torch_daemon):  # noqa: F811
              ask(torch_daemon, BODY | {"return": "states"}, "/v1/models/before/attention")["states"]}
     part, = ask(torch_daemon, BODY | {"return": "states", "layers": [1], "steps": "cross_attention_sum"}, "/v1/models/before/attention")["states"]
     assert part["values"] == whole["target", 1, "cross_attention_sum"]
+
+
+def test_the_bottleneck(torch_daemon):  # noqa: F811
+    """One vector a source, made of the last row of the forward half and the first of the backward half; it is in the cost."""
+    asked = BODY | {"return": "states"}
+    states = {(s["side"], s.get("layer"), s["step"]): array(s["values"]) for s in ask(torch_daemon, asked, "/v1/models/none/attention")["states"]}
+    for layer in (0, 1):
+        for b, ids in enumerate(SOURCE):
+            rows, length = states["source", layer, "lstm"][b], sum(i > 0 for i in ids)
+            assert (states["target", layer, "start_hidden"][b] == np.concatenate([rows[length - 1, :4], rows[0, 4:]])).all()
+    alone = asked | {"steps": ["start_hidden", "start_cell"], "layers": [1]}
+    found = ask(torch_daemon, alone, "/v1/models/none/attention")["states"]
+    assert [(s["step"], array(s["values"]).shape) for s in found] == [("start_hidden", (3, 8)), ("start_cell", (3, 8))]
+    assert ask(torch_daemon, alone | {"dry_run": True}, "/v1/models/none/attention")["dry_run"]["shapes"]["states.start"] == [2, 3, 8]
+    tensors = load(torch_daemon.post("/v1/models/none/attention", alone, headers={"Accept": SAFETENSORS}).content)
+    assert (tensors["states.target.1.start_hidden"] == array(found[0]["values"]).astype(np.float32)).all()
+    refused(torch_daemon, alone, "invalid_value", "/steps", "no step start_hidden", path="/v1/models/textbook/attention")
 
 
 def test_positions_inside_attention_are_no_state(daemon):

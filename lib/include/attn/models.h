@@ -188,6 +188,10 @@ typedef enum attn_model_side { ATTN_SIDE_SOURCE, ATTN_SIDE_TARGET } attn_model_s
  *
  *   EMBEDDING            embedding of the ids x sqrt(D)
  *   POSITIONS            x + positional encodings; only SINUSOIDAL and LEARNED positions have it
+ *   START_HIDDEN, START_CELL
+ *                        without attention: the states h and c with which a layer of the decoder's
+ *                        LSTM starts, and all that it knows of the source: those of the same layer
+ *                        of the encoder, forward after the last token, then backward after the first
  *   LSTM                 hidden states h of a layer of the LSTM; those of both directions of the
  *                        encoder stand side by side
  *   SELF_ATTENTION_SUM, CROSS_ATTENTION_SUM, FEED_FORWARD_SUM
@@ -199,6 +203,8 @@ typedef enum attn_model_side { ATTN_SIDE_SOURCE, ATTN_SIDE_TARGET } attn_model_s
 #define ATTN_STATE_STEP_LIST(ITEM)                                                                 \
     ITEM(EMBEDDING, "embedding")                                                                   \
     ITEM(POSITIONS, "positions")                                                                   \
+    ITEM(START_HIDDEN, "start_hidden")                                                             \
+    ITEM(START_CELL, "start_cell")                                                                 \
     ITEM(LSTM, "lstm")                                                                             \
     ITEM(SELF_ATTENTION_SUM, "self_attention_sum")                                                 \
     ITEM(SELF_ATTENTION_NORM, "self_attention_norm")                                               \
@@ -217,18 +223,20 @@ typedef enum attn_state_step {
 /* Returns the name of a step ("self_attention_sum", …), NULL for other numbers. */
 const char *attn_state_step_name(attn_state_step step);
 
-/* A state: one hidden vector for each token of a side, between two steps of a pass. */
+/* A state: one hidden vector for each token of a side, between two steps of a pass; START_HIDDEN and
+ * START_CELL have one for each sequence. */
 typedef struct attn_model_state {
     attn_model_side side;
     attn_state_step step;
     bool has_layer; /* false: the step belongs to no layer (EMBEDDING, POSITIONS, NORM) */
     size_t layer;   /* among the layers of the same operation, from 0 */
+    bool single;    /* values are [B, D] */
     /* [B, S, D] of the source or [B, T, D] of the target; without a meaning at padding */
     const float *values;
 } attn_model_state;
 
 /* Most states of a model: for each side three that belong to no layer, and two for each sublayer of
- * a layer. */
+ * a layer; or three for each layer of a decoder without attention. */
 enum { ATTN_MODEL_STATES = 2 * (3 + 6 * ATTN_MODEL_LAYERS) };
 
 /* Lists the states of a model in the order in which a pass computes them, first those of the
