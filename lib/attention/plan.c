@@ -347,29 +347,34 @@ attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, siz
     return ATTN_OK;
 }
 
-/* Returns how many cells the streams over all blocks of batch entry b visit. */
-static double stream_cells(const attn_attention *a, const attn_plan *p, size_t b) {
+/* Counts the cells that the streams over all blocks of batch entry b visit. */
+static attn_visits stream_visits(const attn_attention *a, const attn_plan *p, size_t b) {
     const attn_attention_dims *d = &a->dims;
-    double cells = 0;
+    attn_visits visits = {0, 0};
     for (size_t i = 0, rows; i < d->L; i += rows) {
         rows = attn_plan_block(p, a->mask, b, i);
         const attn_block block = {b, 0, i, rows};
-        cells += (double)rows * (double)attn_block_keys(a, &block, p->kernels);
+        size_t edited;
+        const size_t keys = attn_block_keys(a, &block, p->kernels, &edited);
+        visits.cells += (double)d->Hq * (double)rows * (double)keys;
+        visits.edited += (double)d->Hq * (double)rows * (double)edited;
     }
-    return (double)d->Hq * cells;
+    return visits;
 }
 
-double attn_attention_visited(const attn_attention_dims *dims, const attn_mask *mask) {
+attn_visits attn_attention_visited(const attn_attention_dims *dims, const attn_mask *mask) {
     attn_mask read = dims->stride ? attn_mask_near(mask, dims->near) : *mask;
     attn_attention a = {.dims = *dims, .mask = &read};
     attn_plan plan;
-    double cells = 0;
+    attn_visits all = {0, 0};
     attn_plan_make(dims, ATTN_WANT_OUTPUT, 1, &plan);
     const size_t entries = attn_mask_same_batches(mask) && dims->B > 1 ? 1 : dims->B;
+    const double times = entries ? (double)dims->B / (double)entries : 0;
     for (size_t b = 0; b < entries; b++) {
-        cells += stream_cells(&a, &plan, b);
-        if (dims->stride)
-            cells += attn_forward_strided_cells(&a, &plan, b);
+        const attn_visits near = stream_visits(&a, &plan, b);
+        const double strided = dims->stride ? attn_forward_strided_cells(&a, &plan, b) : 0;
+        all.cells += times * (near.cells + strided);
+        all.edited += times * (near.edited + strided);
     }
-    return entries ? cells * (double)dims->B / (double)entries : 0;
+    return all;
 }

@@ -74,13 +74,25 @@ void attn_block_narrow(const attn_attention *a, const attn_block *block, const a
         *from -= *from % k->keys % k->panel;
 }
 
-size_t attn_block_keys(const attn_attention *a, const attn_block *block, const attn_kernels *k) {
-    size_t lo, hi, keys = 0;
+size_t attn_block_keys(const attn_attention *a, const attn_block *block, const attn_kernels *k,
+                       size_t *edited) {
+    size_t lo, hi, plain_from, plain_to, keys = 0;
     attn_block_interval(a, block, &lo, &hi);
+    attn_mask_common(a->mask, block->b, block->i, block->rows, &plain_from, &plain_to);
+    *edited = 0;
+    if (!attn_mask_narrows(a->mask)) { /* without a look at each tile */
+        lo -= lo % k->keys % k->panel;
+        plain_from = plain_from > lo ? attn_key_tiles(k, plain_from) * k->keys : lo;
+        plain_to = plain_to < hi ? plain_to - plain_to % k->keys : hi;
+        *edited = hi - lo - (plain_from < plain_to ? plain_to - plain_from : 0);
+        return hi - lo;
+    }
     for (size_t tile = lo / k->keys * k->keys; tile < hi; tile += k->keys) {
         size_t from = lo > tile ? lo : tile, to = hi - tile < k->keys ? hi : tile + k->keys;
         attn_block_narrow(a, block, k, &from, &to);
         keys += to - from;
+        if (from < plain_from || to > plain_to)
+            *edited += to - from;
     }
     return keys;
 }
@@ -363,13 +375,9 @@ static void visit_tile(const attn_attention *a, const attn_stream *s, const attn
 /* Sets w->plain_from and w->plain_to of each stream. */
 static void find_plain_keys(const attn_attention *a, const attn_stream *streams, size_t count) {
     const attn_block *block = &streams[0].block;
-    size_t lo = 0, hi = 0, skip;
-    if (only_scales(a) && !attn_mask_hides_cells(a->mask))
-        hi = a->dims.S;
-    if (hi && block->rows && !attn_mask_is_open(a->mask)) { /* see attn_block_interval */
-        attn_mask_interval(a->mask, block->b, block->i, &skip, &hi);
-        attn_mask_interval(a->mask, block->b, block->i + block->rows - 1, &lo, &skip);
-    }
+    size_t lo = 0, hi = 0;
+    if (only_scales(a))
+        attn_mask_common(a->mask, block->b, block->i, block->rows, &lo, &hi);
     for (size_t s = 0; s < count; s++) {
         streams[s].w->plain_from = lo;
         streams[s].w->plain_to = hi;

@@ -57,8 +57,10 @@ void attn_block_clear(const attn_attention *a, size_t rows, attn_block_work *w);
  * row sees a key, *from = *to afterwards. */
 void attn_block_narrow(const attn_attention *a, const attn_block *block, const attn_kernels *k,
                        size_t *from, size_t *to);
-/* Returns the number of keys that attn_block_stream visits for a block. */
-size_t attn_block_keys(const attn_attention *a, const attn_block *block, const attn_kernels *k);
+/* Returns the number of keys that attn_block_stream visits for a block, and stores how many of them
+ * are in tiles in which the mask may hide cells. */
+size_t attn_block_keys(const attn_attention *a, const attn_block *block, const attn_kernels *k,
+                       size_t *edited);
 
 /* Prepares the queries q [rows, score width] with row stride ldq of a block before its first tile.
  * It calls the two functions after it, each if it is needed. */

@@ -127,11 +127,36 @@ attn_mask attn_mask_near(const attn_mask *m, int64_t most) {
     return near;
 }
 
+/* From row to row, neither end of the interval moves back. So the last row has the last beginning,
+ * and the first row the first end. */
+void attn_mask_common(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
+                      size_t *to) {
+    const int64_t first = (int64_t)i + m->offset[b], last = first + (int64_t)rows - 1;
+    size_t skip;
+    *from = 0;
+    *to = m->keep_count || m->bias_count ? 0 : m->shape.S;
+    if (!*to || !rows)
+        return;
+    if (!attn_mask_is_open(m)) {
+        attn_mask_interval(m, b, i, &skip, to);
+        attn_mask_interval(m, b, i + rows - 1, from, &skip);
+    }
+    int64_t lo = (int64_t)*from, hi = (int64_t)*to;
+    for (size_t l = 0; l < m->pattern_count; l++)
+        attn_pattern_common(m->patterns[l], first, last, &lo, &hi);
+    *from = (size_t)lo;
+    *to = (size_t)hi;
+}
+
+bool attn_mask_narrows(const attn_mask *m) {
+    return m->pattern_count && !attn_mask_fills(m);
+}
+
 void attn_mask_narrow(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
                       size_t *to) {
     const int64_t first = (int64_t)i + m->offset[b], last = first + (int64_t)rows - 1;
     int64_t lo = (int64_t)*from, hi = (int64_t)*to;
-    if (attn_mask_fills(m) || !rows)
+    if (!attn_mask_narrows(m) || !rows)
         return;
     for (size_t l = 0; l < m->pattern_count; l++)
         attn_pattern_narrow(m->patterns[l], first, last, &lo, &hi);

@@ -161,6 +161,32 @@ void attn_pattern_narrow(const attn_pattern *pattern, int64_t p0, int64_t p1, in
     *to = seen.from < seen.to ? seen.to : *to;
 }
 
+void attn_pattern_common(const attn_pattern *pattern, int64_t p0, int64_t p1, int64_t *from,
+                         int64_t *to) {
+    const int64_t size = pattern->size, keys = pattern->keys;
+    interval seen = {p1 - pattern->local, p0 + pattern->local + 1};
+    switch (pattern->kind) {
+    case ATTN_PATTERN_LOCAL:
+        seen = (interval){p1 - pattern->radius, p0 + pattern->radius + 1};
+        break;
+    case ATTN_PATTERN_STRIDED:
+        break;
+    case ATTN_PATTERN_BLOCK:
+        seen = (interval){floor_div(p1, size) * size, (floor_div(p0, size) + 1) * size};
+        break;
+    case ATTN_PATTERN_GLOBAL:
+        if (p1 < keys)
+            return;
+        if (seen.from >= seen.to)
+            seen = (interval){0, keys};
+        else if (seen.from <= keys)
+            seen.from = 0;
+        break;
+    }
+    *from = larger(*from, seen.from);
+    *to = larger(*from, smaller(*to, seen.to));
+}
+
 bool attn_pattern_sees_between(const attn_pattern *pattern, int64_t p, int64_t from, int64_t to) {
     const int64_t near = p - pattern->local;
     switch (pattern->kind) {

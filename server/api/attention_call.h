@@ -142,6 +142,9 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
 /* Returns whether the mask has a pattern. Then *computed is the number of cells that the pass
  * computes; it skips the others. */
 bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, double *computed);
+/* Returns the operations of the bill without those of cells that the pass skips by the positions of
+ * queries and keys. If they cannot be counted, it returns all operations. */
+double srv_attention_needed(const srv_attention_call *call, const srv_attention_bill *bill);
 /* Returns the operations of the bill if the pass computes so many of its cells. */
 double srv_attention_operations(const srv_attention_call *call, const srv_attention_bill *bill,
                                 double computed);

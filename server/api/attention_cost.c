@@ -378,7 +378,7 @@ bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, 
     const attn_mask_spec *spec = &call->shaped->mask;
     for (size_t i = 0; i < spec->count; i++)
         if (spec->layers[i].kind == ATTN_LAYER_PATTERN) {
-            *computed = attn_attention_visited(&call->dims, mask);
+            *computed = attn_attention_visited(&call->dims, mask).cells;
             return true;
         }
     return false;
@@ -388,6 +388,27 @@ double srv_attention_operations(const srv_attention_call *call, const srv_attent
                                 double computed) {
     const double skipped = bill->cells - computed;
     return bill->operations - skipped * attn_attention_cell_operations(&call->dims);
+}
+
+double srv_attention_needed(const srv_attention_call *call, const srv_attention_bill *bill) {
+    const attn_mask_spec *spec = &call->shaped->mask;
+    attn_mask_spec *positions = attn_arena_zeroed(call->req->arena, 1, sizeof *positions);
+    attn_mask *mask;
+    attn_error err;
+    if (!positions)
+        return bill->operations;
+    *positions = *spec;
+    positions->count = 0;
+    for (size_t i = 0; i < spec->count; i++) {
+        const attn_layer_kind kind = spec->layers[i].kind;
+        if (kind == ATTN_LAYER_CAUSAL || kind == ATTN_LAYER_WINDOW || kind == ATTN_LAYER_PATTERN ||
+            kind == ATTN_LAYER_LENGTHS)
+            positions->layers[positions->count++] = spec->layers[i];
+    }
+    if (!positions->count ||
+        attn_attention_mask_new(positions, &call->dims, call->req->arena, &mask, &err) != ATTN_OK)
+        return bill->operations;
+    return srv_attention_operations(call, bill, attn_attention_visited(&call->dims, mask).cells);
 }
 
 bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill) {
@@ -424,9 +445,7 @@ bool srv_attention_within(const srv_attention_call *call, const srv_attention_bi
 
 /* --- dry_run --- */
 
-#define ROWS_ASKED       64   /* mask rows that are read to estimate how many keys are computed */
-#define TILE             64.0 /* keys or queries of a tile; a tile is computed or skipped whole */
-#define PIECE_OPERATIONS 1e8  /* operations of one task of the worker pool */
+#define PIECE_OPERATIONS 1e8 /* operations of one task of the worker pool */
 
 /* Checks score, position and sinks by making an operation without queries and keys. */
 static bool check_parameters(const srv_attention_call *call) {
@@ -449,21 +468,6 @@ static bool compile_mask(const srv_attention_call *call, attn_mask **mask) {
            fail(call, &err);
 }
 
-/* Returns how many keys are computed for a query without a pattern, the mean over a sample of
- * ROWS_ASKED mask rows. */
-static double keys_visited(const srv_attention_call *call, const attn_mask *mask) {
-    const attn_attention_dims *d = &call->dims;
-    const double S = (double)d->S;
-    double sum = 0;
-    size_t asked = 0, rows = d->B * d->L, step = rows / ROWS_ASKED + 1;
-    for (size_t r = step / 2; r < rows; r += step, asked++) {
-        size_t lo, hi;
-        attn_mask_interval(mask, r / d->L, r % d->L, &lo, &hi);
-        sum += fmin(S, (double)(hi - lo) + (hi > lo && hi - lo < d->S ? TILE : 0));
-    }
-    return asked > 0 ? sum / (double)asked : 0;
-}
-
 static bool has_values(const attn_mask_spec *spec) {
     for (size_t i = 0; i < spec->count; i++)
         if (spec->layers[i].values.rank && spec->layers[i].kind != ATTN_LAYER_LENGTHS)
@@ -471,23 +475,35 @@ static bool has_values(const attn_mask_spec *spec) {
     return false;
 }
 
-/* Returns the work of a run, to predict its time. `visited` is the number of cells that are not
- * skipped. Each matrix that is filled in a second pass (scores, weights after dropout, heatmaps,
- * analyses, gradients) counts as half of the first pass. Analyses and heatmaps count all cells. */
+/* Returns the operations for elements that the pass packs or writes: queries, keys, values and
+ * outputs. Both halves of a pass under a strided pattern pack them. */
+static double row_operations(const attn_attention_dims *d) {
+    const double queries = (double)d->B * (double)d->Hq * (double)d->L;
+    const double keys = (double)d->B * (double)d->Hkv * (double)d->S;
+    return (d->stride ? 2 : 1) * SRV_ROW_OPERATIONS * (queries + keys) *
+           (double)(d->score_width + d->Ev);
+}
+
+/* Returns the work of a run that visits so many cells, to predict its time. Each matrix that is
+ * filled in a second pass (scores, weights after dropout, heatmaps, analyses, gradients) counts as
+ * half of the first pass. Analyses and heatmaps count all cells. */
 static srv_load load_of(const srv_attention_call *call, const srv_attention_bill *bill,
-                        double visited) {
+                        const attn_visits *visits) {
     const attn_attention_dims *d = &call->dims;
     const unsigned want = srv_attention_computes(call);
     const double heads = (double)d->B * (double)d->Hq;
     const int again = ((want & ATTN_WANT_SCORES) != 0) + ((want & ATTN_WANT_WEIGHTS_DROPPED) != 0) +
                       call->heatmap + call->analyses + call->backward;
-    const double share = (bill->cells > 0 ? visited / bill->cells : 0) * (1 + 0.5 * again);
-    const double pass = share * (bill->operations + cell_operations(call) * bill->cells);
+    const double passes = 1 + 0.5 * again;
+    const double share = bill->cells > 0 ? passes * visits->cells / bill->cells : 0;
+    const double cells =
+        passes * (srv_attention_operations(call, bill, visits->cells) +
+                  cell_operations(call) * visits->cells + SRV_EDIT_OPERATIONS * visits->edited);
     const bool wide = d->result == ATTN_F64;
     return (srv_load){
-        .operations = wide ? 0 : pass,
+        .operations = wide ? 0 : cells + row_operations(d),
         .tanh = share * bill->tanh,
-        .plain = bill->plain + (wide ? pass : 0),
+        .plain = bill->plain + (wide ? cells : 0),
         .alone = (has_values(&call->body.in.mask) ? SRV_MASK_WEIGHT * bill->cells : 0) +
                  SRV_VERIFY_WEIGHT * verify_operations(call),
         .text = bill->text / 2,
@@ -566,14 +582,11 @@ srv_outcome srv_attention_dry(srv_attention_call *call) {
         return SRV_DONE;
     dry.mask = attn_mask_words(mask, req->arena);
     compare(call, &dry);
-    double visited = 0;
-    if (srv_attention_skips(call, mask, &visited)) {
-        dry.computed = visited;
-        dry.operations = srv_attention_operations(call, &bill, visited);
+    const attn_visits visits = attn_attention_visited(d, mask);
+    if (srv_attention_skips(call, mask, &dry.computed)) {
+        dry.operations = srv_attention_operations(call, &bill, visits.cells);
         dry.has_computed = true;
-    } else {
-        visited = keys_visited(call, mask) * (double)d->B * (double)d->Hq * (double)d->L;
     }
-    dry.load = load_of(call, &bill, visited);
+    dry.load = load_of(call, &bill, &visits);
     return srv_dry_reply(req, &dry);
 }

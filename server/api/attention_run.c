@@ -410,7 +410,7 @@ srv_outcome srv_attention(srv_request *req) {
                  !call.body.store; /* storing may write a file, which is too slow here */
     if (req->in_place && (!small || srv_draws(req)))
         return SRV_DEFER;
-    if (!srv_admission_work(req, bill.operations,
+    if (!srv_admission_work(req, req->in_place ? 0 : srv_attention_needed(&call, &bill),
                             (double)bill.work_bytes + (double)bill.result_bytes +
                                 (binary ? 0 : bill.text)))
         return SRV_DONE;

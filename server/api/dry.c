@@ -94,9 +94,11 @@ static double measure_byte(attn_arena *arena) {
                                    : INFINITY;
 }
 
-/* Returns the operations of one head of a measured attention, as srv_load counts them. */
-static double probe_operations(double rows) {
-    return rows * rows * (4 * PROBE_WIDTH + SRV_CELL_OPERATIONS);
+/* Returns the operations of one head of a measured attention, as srv_load counts them: those of the
+ * cells, and with float32 those of the rows. */
+static double probe_operations(double rows, bool wide) {
+    return rows * rows * (4 * PROBE_WIDTH + SRV_CELL_OPERATIONS) +
+           (wide ? 0 : 4 * PROBE_WIDTH * SRV_ROW_OPERATIONS * rows);
 }
 
 /* Runs each measurement TRIES times, keeps the shortest time and computes the rates from these
@@ -120,8 +122,8 @@ static bool measure(rates *out, attn_pool *pool) {
         byte = fmin(byte, measure_byte(arena));
         attn_arena_free(arena);
     }
-    *out = (rates){.operation = busy / probe_operations(ROWS),
-                   .plain = wide / probe_operations(DOUBLE_ROWS),
+    *out = (rates){.operation = busy / probe_operations(ROWS, false),
+                   .plain = wide / probe_operations(DOUBLE_ROWS, true),
                    .tanh = additive / tanhs,
                    .byte = byte,
                    .alone = fmin(1, idle / busy)};

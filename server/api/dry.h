@@ -15,6 +15,8 @@
  * double. By these numbers a handler decides whether a request is small enough for the HTTP thread.
  * A cell has an exponential and a mask. */
 #define SRV_CELL_OPERATIONS   10.0
+#define SRV_EDIT_OPERATIONS   250.0 /* a cell of a tile in which a mask hides cells, beside these */
+#define SRV_ROW_OPERATIONS    90.0 /* an element of a query, key or value that is packed or written */
 #define SRV_TANH_OPERATIONS   10.0
 #define SRV_DOUBLE_OPERATIONS 16.0
 

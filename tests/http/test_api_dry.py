@@ -125,6 +125,22 @@ def test_skipped_cells_are_counted(daemon, name):
     assert re.search(r"cost: 8.38861e\+06 cells, of which [\d.e+]+ are computed", text), text
 
 
+def test_predicted_times_follow_the_computed_cells(daemon):
+    """The more cells a pattern shows, the longer the predicted time; the time for the rows themselves is part of it."""
+    body = {"query": {"shape": [1, 8, 4096, 64], "fill": "zeros"}, "return": "logsumexp"}
+    full = dry(daemon, body)
+    for family in ([{"kind": "block", "size": 64 << 2 * n} for n in range(3)],
+                   [{"kind": "local", "radius": 64 << 2 * n} for n in range(3)],
+                   [{"kind": "global", "keys": 16 << 2 * n, "local": 64 << 2 * n} for n in range(3)],
+                   [{"kind": "strided", "stride": 64 >> 2 * n, "local": 16} for n in range(3)]):
+        said = [min((dry(daemon, body | {"pattern": p}) for _ in range(3)), key=lambda d: d["predicted_ms"]) for p in family]
+        said.append(full | {"computed_cells": full["cells"]})
+        for some, more in zip(said, said[1:]):
+            assert some["computed_cells"] < more["computed_cells"]
+            assert some["predicted_ms"] < more["predicted_ms"], (family, [d["predicted_ms"] for d in said])
+        assert said[0]["predicted_ms"] < 0.4 * full["predicted_ms"]
+
+
 def test_heatmaps_have_shapes_too(daemon):
     body = {"query": numbers(2, 3, 300, 8), "return": [], "heatmap": {"heads": [0, 2], "max_cells": 200}}
     said, run = dry(daemon, body), ask(daemon, body)["heatmap"]["heads"]

@@ -244,12 +244,52 @@ static void test_cost(void **state) {
     }
 }
 
+static attn_visits visits_of(trial *t) {
+    attn_error err = {ATTN_OK, "", ""};
+    attn_attention *a;
+    assert_int_equal(attn_attention_new(&t->in, t->arena, &a, &err), ATTN_OK);
+    return attn_attention_visited(attn_attention_dims_of(a), attn_attention_mask(a));
+}
+
+/* The counts of cells, and of those in tiles with hidden cells, by hand: under a causal mask the
+ * block of rows i … i + n - 1 sees i + n keys, and all of its rows see the whole tiles before key
+ * i + 1. A pattern of blocks of 12 blocks of the table's rows hides nothing inside. */
+static void test_visits(void **state) {
+    (void)state;
+    trial t = begin(0);
+    const size_t L = 1000, H = 3;
+    t.in.query = t.in.key = t.in.value = NORMAL_TENSOR(t.arena, 1, 1, H, L, 20);
+    t.in.mask = (attn_mask_spec){.count = 1, .layers = {{.kind = ATTN_LAYER_CAUSAL}}};
+    attn_attention_dims dims;
+    attn_error err;
+    attn_plan plan;
+    assert_int_equal(attn_attention_shape(&t.in, &dims, &err), ATTN_OK);
+    attn_plan_make(&dims, WANT, 1, &plan);
+    const size_t rows = plan.kernels->rows, keys = plan.kernels->keys;
+    size_t cells = 0, edited = 0;
+    for (size_t i = 0; i < L; i += rows) {
+        const size_t n = L - i < rows ? L - i : rows, whole = (i + 1) / keys * keys;
+        cells += H * n * (i + n);
+        edited += H * n * (i + n - (i + 1 == L ? L : whole));
+    }
+    attn_visits visits = visits_of(&t);
+    assert_true(visits.cells == (double)cells && visits.edited == (double)edited);
+    t.in.mask.layers[0] = (attn_mask_layer){
+        .kind = ATTN_LAYER_PATTERN,
+        .pattern = {.kind = ATTN_PATTERN_BLOCK, .size = (int64_t)(12 * plan.kernels->rows)}};
+    visits = visits_of(&t);
+    assert_true(visits.edited == 0 && visits.cells < (double)(H * L * L));
+    t.in.mask.count = 0;
+    visits = visits_of(&t);
+    assert_true(visits.edited == 0 && visits.cells == (double)(H * L * L));
+    attn_arena_free(t.arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_shapes),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_random_shapes), cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_visits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -166,11 +166,16 @@ attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, 
 /* Returns the operations of a cell: those of its score, and 2 for each element of its value. */
 double attn_attention_cell_operations(const attn_attention_dims *dims);
 
-/* Returns how many cells of the weights the forward pass computes under a mask, over all batch
- * entries and heads. It skips the others, which are hidden, but computes some hidden cells between
- * visible ones. `mask` is compiled for the shape of dims. Weights, scores and gradients that are
- * wanted may need more cells. */
-double attn_attention_visited(const attn_attention_dims *dims, const attn_mask *mask);
+/* How many cells of the weights the forward pass computes, over all batch entries and heads. It
+ * skips the others, which are hidden, but computes some hidden cells between visible ones. */
+typedef struct attn_visits {
+    double cells;
+    double edited; /* those in tiles in which the mask may hide cells, which take more time */
+} attn_visits;
+
+/* Counts the cells under a mask that is compiled for the shape of dims. Weights, scores and
+ * gradients that are wanted may need more cells. */
+attn_visits attn_attention_visited(const attn_attention_dims *dims, const attn_mask *mask);
 
 /* Compiles a mask for the weights of an operation with these dims (attn_mask_new). */
 attn_status attn_attention_mask_new(const attn_mask_spec *spec, const attn_attention_dims *dims,
