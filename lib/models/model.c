@@ -42,6 +42,8 @@ static attn_status declare_model(const attn_model_config *config, attn_model **o
     m->config = *config;
     if (!m->config.feed_forward)
         m->config.feed_forward = 4 * config->width;
+    if (m->config.attention_dropout < 0)
+        m->config.attention_dropout = config->dropout;
     m->set = set;
     declare[config->architecture](m);
     *out = m;

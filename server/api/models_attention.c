@@ -71,13 +71,14 @@ const srv_field srv_models_attention_fields[] = {
             "layer, a sum ends with the residual connection, a norm is the layer norm of the same "
             "attention or feed-forward, and norm is the last one of a side. sites choose, too: "
             "encoder the states of the source, decoder and cross those of the target."},
-    SRV_REAL_ROW(srv_sites_body, dropout_p, 0, 1,
-                 "Dropout of the pass as in training, with this probability: of embeddings with "
-                 "their positions, between the layers of an LSTM, of weights of multihead "
-                 "attention (and local, strided, block and global), of the hidden layer of "
-                 "feed-forward, and of what a sublayer adds to its residual sum. weights, heatmaps "
-                 "and analyses are those of the pass before the dropout of the weights themselves. "
-                 "A target that is generated is generated without dropout. Default 0."),
+    SRV_REAL_ROW(
+        srv_sites_body, dropout_p, 0, 1,
+        "Dropout of the pass as in training, with this probability: of embeddings with "
+        "their positions, between the layers of an LSTM, of attention weights "
+        "(but those of dot, additive, general and concat cross attention), of the hidden "
+        "layer of feed-forward, and of what a sublayer adds to its residual sum. weights, heatmaps "
+        "and analyses are those of the pass before the dropout of the weights themselves. "
+        "A target that is generated is generated without dropout. Default 0."),
     SRV_INT_ROW(srv_sites_body, seed, 0, 9007199254740991.0,
                 "Seed that selects what dropout_p drops: the same seed, the same answer."),
     {.name = "analysis",

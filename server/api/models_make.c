@@ -198,6 +198,10 @@ static void put_model(srv_json *j, const srv_model *m) {
         put_size(j, "global_keys", c->global_keys);
     srv_json_key(j, "dropout");
     srv_json_real(j, c->dropout);
+    if (c->attention_dropout < c->dropout || c->attention_dropout > c->dropout) {
+        srv_json_key(j, "attention_dropout");
+        srv_json_real(j, c->attention_dropout);
+    }
     put_sites(j, m->model);
     put_size(j, "bytes", m->bytes);
     put_parameters(j, m);

@@ -57,7 +57,8 @@ static void print_default(const row *o) {
         printf(" (%zu)", *(const size_t *)o->to);
         break;
     case SRV_OPTION_NUMBER:
-        printf(" (%g)", *(const double *)o->to);
+        if (!isnan(*(const double *)o->to)) /* NaN: the text of the option says the default */
+            printf(" (%g)", *(const double *)o->to);
         break;
     case SRV_OPTION_SEED:
         printf(" (%llu)", (unsigned long long)*(const uint64_t *)o->to);

@@ -55,6 +55,10 @@ const srv_field srv_train_fields[] = {
     CHOICE(norm, srv_model_norms,
            "For a transformer: layer norms before (default) or after attention and feed-forward."),
     ROW(dropout, SRV_REAL, 0, 0.99, "Dropout rate during training."),
+    ROW(attention_dropout, SRV_REAL, 0, 0.99,
+        "Dropout rate of attention weights, without those of dot, additive, general and concat "
+        "cross "
+        "attention, which are never dropped; by default that of dropout."),
     ROW(seed, SRV_INT, 0, MOST_SEED, "Seed of initial values, batches and dropout."),
     ROW(steps, SRV_INT, 1, 1e9, "Number of batches to train on."),
     ROW(batch_tokens, SRV_INT, 1, 1e6, "Words in a batch, padding included."),
@@ -101,6 +105,7 @@ void srv_train_defaults(srv_train_options *w) {
         .block_size = (int64_t)config.block_size,
         .global_keys = (int64_t)config.global_keys,
         .dropout = config.dropout,
+        .attention_dropout = (double)NAN,
         .steps = (int64_t)training.steps,
         .batch_tokens = (int64_t)training.batch_tokens,
         .rate = training.rate,
@@ -142,6 +147,7 @@ attn_model_config srv_train_config(const srv_train_options *w) {
     c.global_keys = (size_t)w->global_keys;
     c.norm_after = w->norm == 1;
     c.dropout = w->dropout;
+    c.attention_dropout = isnan(w->attention_dropout) ? -1 : w->attention_dropout;
     return c;
 }
 
@@ -175,17 +181,17 @@ static void value_text(const srv_field *f, const void *place, char *text, size_t
         snprintf(text, room, "%s", f->choices[*(const int *)place]);
 }
 
-/* Returns whether a checkpoint leaves the option out: a size of a pattern that has its default,
- * which checkpoints of older versions do not have. */
+/* Returns whether a checkpoint leaves the option out: one that checkpoints of older versions do not
+ * have, with its default. */
 static bool is_unsaid(const srv_train_options *w, const srv_field *f) {
-    static const char *const sizes[] = {"radius", "stride", "block_size", "global_keys",
-                                        "subwords"};
+    static const char *const newer[] = {"radius",      "stride",   "block_size",
+                                        "global_keys", "subwords", "attention_dropout"};
     srv_train_options defaults;
     srv_train_defaults(&defaults);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (!strcmp(f->name, sizes[i]))
+    for (size_t i = 0; i < sizeof newer / sizeof *newer; i++)
+        if (!strcmp(f->name, newer[i]))
             return !memcmp((const char *)w + f->offset, (const char *)&defaults + f->offset,
-                           sizeof(int64_t));
+                           sizeof(int64_t)); /* a double is as long */
     return false;
 }
 

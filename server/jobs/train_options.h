@@ -18,6 +18,7 @@ typedef struct srv_train_options {
     int64_t width, num_heads, layers, feed_forward;                           /* of the model */
     int64_t radius, stride, block_size, global_keys; /* of its attention's pattern */
     int64_t seed, steps, batch_tokens, warmup, evaluate_every, patience, checkpoint_every, scored;
+    double attention_dropout; /* NaN: as dropout */
     double skew, dropout, rate, decay, clip, smoothing, guidance, diversity;
 } srv_train_options;
 

@@ -55,6 +55,7 @@ static const config_key config_keys[] = {
     MEMBER(reach, KEY_SIZE),
     MEMBER(dropout, KEY_DOUBLE),
     MEMBER(read_padding, KEY_BOOL),
+    OPTIONAL(attention_dropout, KEY_DOUBLE),
     OPTIONAL(feed_forward, KEY_SIZE),
     OPTIONAL(norm_after, KEY_BOOL),
     ONLY_OF(ATTN_MODEL_BLOCK, block_size, KEY_SIZE),

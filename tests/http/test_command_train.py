@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from safetensors.numpy import load
 
 from conftest import BINARY, ROOT
 from test_models_kept import rename
@@ -65,6 +66,23 @@ def test_transformers_are_trained_and_scored(tmp_path):
     assert steps[-1]["validation_loss"] < steps[0]["validation_loss"] / 2
     scored = subprocess.run([BINARY, "score", "--model", str(model), "--count", "5", "--format", "json"], capture_output=True, text=True, timeout=120)
     assert scored.returncode == 0 and json.loads(scored.stdout)["held_out"]["sentences"] == 5
+
+
+def test_dropout_of_weights_apart(tmp_path):
+    """By default it is that of dropout; without attention it changes no value."""
+    def trained(name, *more):
+        done = subprocess.run(command(tmp_path / name, "--steps", "20", "--quiet", *more), capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        size = int.from_bytes((whole := (tmp_path / name).read_bytes())[:8], "little")
+        return load(whole), json.loads(whole[8:8 + size])["__metadata__"]["attention_dropout"]
+
+    def equal(one, two):
+        return all((one[0][name] == values).all() for name, values in two[0].items())
+    plain, same, none, lone = (trained(str(i), *more) for i, more in enumerate((
+        [], ["--attention-dropout", "0.1"], ["--attention-dropout", "0"], ["--attention", "none", "--attention-dropout", "0.5"])))
+    assert equal(plain, same) and plain[1] == same[1] and float(plain[1]) == 0.1
+    assert not equal(none, plain) and float(none[1]) == 0
+    assert equal(lone, trained("4", "--attention", "none"))
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])

@@ -257,6 +257,46 @@ static void test_seeds(void **state) {
     (void)state;
 }
 
+/* The loss of a step with both rates of dropout. If `silent`, the output projections of attention
+ * layers are 0, so that nothing that happens to weights can reach the loss. */
+static double loss_of(const model_case *c, double dropout, double attention_dropout, bool silent) {
+    attn_model_config config = config_of(c, dropout);
+    const attn_batch batch = batch_of();
+    const attn_step_options options = {.seed = 5};
+    attn_model *model = NULL;
+    attn_cross_entropy_loss loss;
+    attn_arena *arena = attn_arena_new(LIMIT);
+    config.attention_dropout = attention_dropout;
+    assert_int_equal(attn_model_new(&config, 1, true, &model, NULL), ATTN_OK);
+    attn_parameters *set = attn_model_parameters(model);
+    for (size_t i = 0; silent && i < attn_parameters_length(set); i++) {
+        const attn_parameter *p = attn_parameters_at(set, i);
+        if (strstr(p->name, "W_o.weight") || strstr(p->name, "out_proj.weight"))
+            memset(attn_parameters_values(set) + p->offset, 0, p->count * sizeof(float));
+    }
+    assert_int_equal(attn_model_step(model, &batch, &options, arena, NULL, NULL, &loss, NULL),
+                     ATTN_OK);
+    attn_arena_free(arena);
+    attn_model_free(model);
+    return loss.loss;
+}
+
+/* attention_dropout drops attention weights and nothing else; -1 is the rate of dropout. */
+static void test_attention_dropout(void **state) {
+    for (size_t i = 0; i < CASES; i++) {
+        const model_case *c = &cases[i];
+        const bool drops = c->attention != ATTN_MODEL_NONE;
+        const double plain = loss_of(c, 0, 0, false), half = loss_of(c, 0, 0.5, false);
+        if ((plain != half) != drops)
+            fail_msg("%s: %.17g without dropout, %.17g with that of weights", name_of(c), plain,
+                     half);
+        assert_true(loss_of(c, 0, 0, true) == loss_of(c, 0, 0.5, true));
+        assert_true(loss_of(c, 0.3, -1, false) == loss_of(c, 0.3, 0.3, false));
+        assert_true(loss_of(c, 0.3, 0, false) != plain);
+    }
+    (void)state;
+}
+
 /* --- sizes and refusals --- */
 
 static void test_counts(void **state) {
@@ -302,6 +342,8 @@ static void test_refusals(void **state) {
     REFUSES(num_heads, 0);
     REFUSES(layers, 9);
     REFUSES(dropout, 1);
+    REFUSES(attention_dropout, 1);
+    REFUSES(attention_dropout, -0.5);
     REFUSES(embedding_std, -1);
     REFUSES(embedding_std, (double)NAN);
     REFUSES(pad, 1);
@@ -473,12 +515,12 @@ static void test_hidden_token(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_torch),      cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_seeds),      cmocka_unit_test(test_sites),
-        cmocka_unit_test(test_counts),     cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_names),      cmocka_unit_test(test_memory_fails),
-        cmocka_unit_test(test_hidden_end), cmocka_unit_test(test_hidden_token),
-        cmocka_unit_test(test_states),
+        cmocka_unit_test(test_torch),        cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_seeds),        cmocka_unit_test(test_attention_dropout),
+        cmocka_unit_test(test_sites),        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_names),
+        cmocka_unit_test(test_memory_fails), cmocka_unit_test(test_hidden_end),
+        cmocka_unit_test(test_hidden_token), cmocka_unit_test(test_states),
     };
     return cmocka_run_group_tests(tests, read_recorded, forget_recorded);
 }

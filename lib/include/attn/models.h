@@ -105,6 +105,8 @@ typedef struct attn_model_config {
     size_t block_size;  /* ATTN_MODEL_BLOCK: positions of a block, default 8 */
     size_t global_keys; /* ATTN_MODEL_GLOBAL: first positions that see and are seen, default 1 */
     double dropout;     /* probability, default 0.1 */
+    /* of attention weights; -1 (default): as dropout. Those of DOT to CONCAT are never dropped. */
+    double attention_dropout;
     /* standard deviation of the initial embeddings; 0 (default): 1 / sqrt(D), so that embedding x
      * sqrt(D) is N(0, 1) */
     double embedding_std;
@@ -265,7 +267,7 @@ typedef struct attn_forward_options {
     unsigned keep; /* bits ATTN_KEEP_* */
     /* Below 1. If above 0, every place that drops in training drops with this probability, whatever
      * the configuration says: embeddings with their positions, the outputs between layers of an
-     * LSTM, weights of MULTIHEAD attention and its patterns, the hidden layer of feed-forward, and
+     * LSTM, attention weights (not those of DOT to CONCAT), the hidden layer of feed-forward, and
      * what a sublayer adds to a residual sum. Weights that are kept are those before dropout. */
     double dropout;
     uint64_t seed; /* of dropout: equal seeds and batches give equal bytes */
