@@ -242,10 +242,9 @@ static bool check_sites(srv_sites_pass *c) {
 static double result_bytes(const srv_sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const double logits = (double)c->source.count * (double)c->T * (double)m->target_vocabulary;
-    double numbers =
-        c->body.returns & SRV_SITES_HEATMAP || srv_draws(c->pass.req) || srv_reads_text(c->pass.req)
-            ? 2 * srv_sites_weights(c)
-            : 0;
+    const bool heats = c->body.returns & SRV_SITES_HEATMAP || srv_draws(c->pass.req) ||
+                       (srv_reads_text(c->pass.req) && srv_sites_prints_heatmaps(c));
+    double numbers = heats ? 2 * srv_sites_weights(c) : 0;
     if (c->body.returns & SRV_SITES_WEIGHTS)
         numbers += srv_sites_weights(c);
     if (c->body.returns & SRV_SITES_LOGITS)

@@ -35,6 +35,12 @@ static bool omits_weights(const srv_sites_pass *c) {
     return c->unasked && !c->body.analysis && srv_sites_weights(c) > SRV_WEIGHTS_UNASKED;
 }
 
+bool srv_sites_prints_heatmaps(const srv_sites_pass *c) {
+    const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body.given, ""};
+    return (c->unasked && !c->body.analysis) || (c->body.returns & SRV_SITES_HEATMAP) ||
+           srv_given(&scope, "heatmap");
+}
+
 const srv_sequence *srv_sites_queries(const srv_sites_pass *c, const attn_site *site, size_t b) {
     return site->kind == ATTN_SITE_ENCODER ? &c->source.items[b] : &c->target.items[b];
 }
@@ -90,6 +96,19 @@ static void clear_padding(const srv_sites_pass *c, const attn_site *site,
     }
 }
 
+/* Sets *weights to what the answer has of a site, and `name` to the name of this tensor. false: the
+ * answer has no weights. */
+static bool weights_of(const srv_sites_pass *c, const attn_site *site, attn_tensor *weights,
+                       char name[32]) {
+    if (!(c->body.returns & SRV_SITES_WEIGHTS) || omits_weights(c))
+        return false;
+    snprintf(name, 32, "weights.%s.%zu", srv_model_site_kinds[site->kind], site->layer);
+    *weights = choose_heads(c, &site->weights);
+    if (weights->data)
+        clear_padding(c, site, weights);
+    return true;
+}
+
 static void put_heads(srv_json *j, const srv_sites_pass *c, const attn_site *site) {
     srv_json_key(j, "heads");
     srv_json_array(j);
@@ -115,16 +134,12 @@ static bool put_site(srv_json *j, const srv_sites_pass *c, const attn_site *site
     srv_json_key(j, "layer");
     srv_json_size(j, site->layer);
     put_heads(j, c, site);
-    if ((c->body.returns & SRV_SITES_WEIGHTS) && !omits_weights(c)) {
-        const attn_tensor weights = choose_heads(c, &site->weights);
-        char name[32];
-        snprintf(name, sizeof name, "weights.%s.%zu", srv_model_site_kinds[site->kind],
-                 site->layer);
+    attn_tensor weights;
+    char name[32];
+    if (weights_of(c, site, &weights, name)) {
         j->failed = j->failed || !weights.data;
-        if (!j->failed) {
-            clear_padding(c, site, &weights);
+        if (!j->failed)
             srv_sites_put_tensor(j, "weights", name, &weights);
-        }
     }
     if (c->body.returns & SRV_SITES_HEATMAP) {
         srv_json_key(j, "heatmaps");
@@ -187,23 +202,44 @@ static void answer_json(const srv_sites_pass *c) {
     srv_json_end(&j);
 }
 
+/* Prints the heatmaps of a site. false: a problem is set. */
+static bool print_heatmaps(attn_text *t, const srv_sites_pass *c, const attn_site *site) {
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
+    for (size_t b = 0; b < c->source.count; b++) {
+        srv_model_heatmaps maps;
+        if (!heatmaps_of(c, site, b, &maps))
+            return false;
+        attn_text_add(t, "%s", srv_model_site_kinds[site->kind]);
+        if (m->architecture == ATTN_MODEL_TRANSFORMER)
+            attn_text_add(t, ", layer %zu", site->layer);
+        attn_text_add(t, "\n");
+        srv_heat_text(t, &maps.maps, &maps.labels, NULL);
+    }
+    return true;
+}
+
+static void print_weights(attn_text *t, const srv_sites_pass *c, const attn_site *site,
+                          srv_print print) {
+    attn_tensor weights;
+    char name[32];
+    if (!weights_of(c, site, &weights, name))
+        return;
+    t->failed = t->failed || !weights.data;
+    if (!t->failed)
+        srv_text_tensor(t, name, &weights, print);
+}
+
+/* Prints what `return` names. Without it heatmaps stand for the weights. */
 static void answer_text(const srv_sites_pass *c) {
     attn_text t = srv_text_begin(c->pass.req);
-    const unsigned tensors = SRV_SITES_LOGITS | SRV_SITES_ENCODER | SRV_SITES_STATES;
-    const bool shows = !c->body.analysis || (c->body.returns & ~tensors);
+    const bool shows = srv_sites_prints_heatmaps(c);
     const srv_print print = {(int)c->body.decimals, false};
-    for (size_t i = 0; i < c->out.site_count; i++)
-        for (size_t b = 0; shows && c->wanted[i] && b < c->source.count; b++) {
-            srv_model_heatmaps maps;
-            if (!heatmaps_of(c, &c->out.sites[i], b, &maps))
-                return;
-            attn_text_add(&t, "%s", srv_model_site_kinds[c->out.sites[i].kind]);
-            if (attn_model_configuration(c->pass.model->model)->architecture ==
-                ATTN_MODEL_TRANSFORMER)
-                attn_text_add(&t, ", layer %zu", c->out.sites[i].layer);
-            attn_text_add(&t, "\n");
-            srv_heat_text(&t, &maps.maps, &maps.labels, NULL);
-        }
+    for (size_t i = 0; i < c->out.site_count; i++) {
+        if (c->wanted[i] && shows && !print_heatmaps(&t, c, &c->out.sites[i]))
+            return;
+        if (c->wanted[i] && !c->unasked)
+            print_weights(&t, c, &c->out.sites[i], print);
+    }
     if (c->body.returns & SRV_SITES_LOGITS)
         srv_text_tensor(&t, "logits", &c->out.logits, print);
     if (c->body.returns & SRV_SITES_ENCODER)

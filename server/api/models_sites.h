@@ -71,6 +71,8 @@ const srv_sequence *srv_sites_queries(const srv_sites_pass *c, const attn_site *
 const srv_sequence *srv_sites_keys(const srv_sites_pass *c, const attn_site *site, size_t b);
 /* Returns the number of weights that are requested. */
 double srv_sites_weights(const srv_sites_pass *c);
+/* Returns whether an answer as text has heatmaps. */
+bool srv_sites_prints_heatmaps(const srv_sites_pass *c);
 /* Replies with the results of the pass. */
 void srv_sites_answer(const srv_sites_pass *c);
 

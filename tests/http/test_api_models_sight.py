@@ -163,6 +163,26 @@ def test_the_encoder_in_text(daemon, model):
     assert "encoder_output" in text
 
 
+@pytest.mark.parametrize("fields, tensors, heats", [
+    ({}, [], True),
+    ({"return": "logits"}, ["logits (1, 2, 10)"], False),
+    ({"return": ["logits", "weights"]}, ["weights.encoder.0 (1, 2, 2, 2)", "weights.encoder.1 (1, 2, 2, 2)", "weights.decoder.0 (1, 2, 2, 2)",
+     "weights.decoder.1 (1, 2, 2, 2)", "weights.cross.0 (1, 2, 2, 2)", "weights.cross.1 (1, 2, 2, 2)", "logits (1, 2, 10)"], False),
+    ({"return": "weights", "sites": "cross", "layers": [1], "heads": [1]}, ["weights.cross.1 (1, 1, 2, 2)"], False),
+    ({"return": ["weights", "heatmap"], "sites": "cross", "layers": [0]}, ["weights.cross.0 (1, 2, 2, 2)"], True),
+    ({"return": "weights", "sites": "cross", "layers": [0], "heatmap": {"heads": "mean"}}, ["weights.cross.0 (1, 2, 2, 2)"], True),
+    ({"return": [], "analysis": "entropy"}, [], False),
+])
+def test_text_has_what_return_names(daemon, transformer, fields, tensors, heats):
+    body = {"text": "the red", "target_text": "la", "decimals": 3} | fields
+    text = daemon.post(path(transformer, "/attention"), body, headers={"Accept": "text/plain"}).text
+    assert [line[:-1] for line in text.splitlines() if line.endswith("):")] == tensors
+    assert ("┌" in text) == heats
+    if "weights" in fields.get("return", []):
+        values = ask(daemon, body | {"decimals": 3}, path(transformer, "/attention"))["sites"][-1]["weights"]
+        assert f"{values[0][-1][-1][0]:.3f}".rstrip("0") in text
+
+
 # --- tokens that the model adds itself ---
 
 def test_a_second_begin_is_warned_of(daemon, model):
