@@ -236,7 +236,8 @@ static const struct {
     [OPEN] = {"near_uniform",
               ": near-uniform. Usual causes: a learning rate that is too low (scores without "
               "spread), embeddings that do not tell keys apart, or a task that needs no attention. "
-              "Weights alone cannot tell which: analyse queries and keys in /v1/attention"},
+              "Weights alone cannot tell which: analyse queries and keys in /v1/attention; a model "
+              "answers them with \"return\": \"inputs\""},
 };
 
 static cause cause_of(const vectors *v) {

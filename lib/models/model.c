@@ -116,6 +116,31 @@ static attn_status walk_forward(model_walk *w, const attn_batch *batch, bool wan
     return attn_models_decode(w, batch->target, batch->T, want_weights, err);
 }
 
+/* Sets query, key and value of the sites, which are `kind` in the stack and were listed in this
+ * order. */
+static attn_status keep_inputs(const model_walk *w, const model_half *half, attn_site_kind kind,
+                               attn_site *sites, size_t count, attn_error *err) {
+    attn_status status = ATTN_OK;
+    size_t at = 0;
+    while (at < count && sites[at].kind != kind)
+        at++;
+    for (size_t i = 0; !status && i < half->stack->count; i++) {
+        const model_operation *o = half->stack->blocks[i].operation;
+        if (!o->has_site || o->site != kind)
+            continue;
+        attn_site *site = &sites[at++];
+        attn_tensor *all[3] = {&site->query, &site->key, &site->value};
+        status = attn_attention_operands(half->traces[i].attend.operation, w->pass.arena,
+                                         &site->query, &site->key, &site->value, err);
+        for (int k = 0; !status && k < 3; k++) /* a single head has no axis */
+            *all[k] =
+                attn_tensor_dense(all[k]->data, ATTN_F32, 4,
+                                  (size_t[4]){half->B, site->heads, all[k]->dims[all[k]->rank - 2],
+                                              all[k]->dims[all[k]->rank - 1]});
+    }
+    return status;
+}
+
 /* Appends the attention sites of one kind in a stack to `sites`. If traces are given, the sites get
  * the weights of the pass. */
 static void list_sites(const model_stack *stack, const model_trace *traces, attn_site_kind kind,
@@ -127,11 +152,10 @@ static void list_sites(const model_stack *stack, const model_trace *traces, attn
             continue;
         attn_site *site = &sites[(*count)++];
         *site = (attn_site){.kind = kind, .layer = layer++, .heads = block->attend.heads};
-        if (traces) {
-            const attn_attend_saved *s = &traces[i].attend;
+        const attn_attend_saved *s = traces ? &traces[i].attend : NULL;
+        if (s && s->results.weights.rank)
             site->weights = attn_tensor_dense(s->results.weights.data, ATTN_F32, 4,
                                               (size_t[4]){s->B, site->heads, s->L, s->S});
-        }
     }
 }
 
@@ -171,8 +195,13 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
         .logits = attn_tensor_dense(w.logits, ATTN_F32, 3, dims),
         .encoder = attn_tensor_dense((void *)(uintptr_t)w.encoder.out, ATTN_F32, 3,
                                      (size_t[3]){batch->B, batch->S, model->config.width})};
-    if (keep & ATTN_KEEP_WEIGHTS)
+    if (keep & (ATTN_KEEP_WEIGHTS | ATTN_KEEP_INPUTS))
         out->site_count = all_sites(model, &w, out->sites);
+    for (attn_site_kind k = ATTN_SITE_ENCODER; (keep & ATTN_KEEP_INPUTS) && k <= ATTN_SITE_CROSS;
+         k++)
+        if ((status = keep_inputs(&w, k == ATTN_SITE_ENCODER ? &w.encoder : &w.decoder, k,
+                                  out->sites, out->site_count, err)))
+            return status;
     if (keep & ATTN_KEEP_STATES)
         out->state_count = attn_models_list_states(model, &w, out->states);
     return ATTN_OK;

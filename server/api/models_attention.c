@@ -9,8 +9,8 @@
 #include "api/models_sites.h"
 #include "request/shared.h"
 
-static const char *const returns[] = {"weights",        "heatmap", "logits",
-                                      "encoder_output", "states",  NULL};
+static const char *const returns[] = {"weights", "heatmap", "logits", "encoder_output",
+                                      "states",  "inputs",  NULL};
 
 const srv_field srv_models_attention_fields[] = {
     SRV_SIDE_ROWS(srv_sites_body, source, "", "token_ids", "The source"),
@@ -59,7 +59,9 @@ const srv_field srv_models_attention_fields[] = {
      .doc = "The parts of the answer: weights (default if they hold at most 65,536 values), "
             "heatmap, logits, encoder_output ([B, S, width], what cross attention sees), states "
             "(the hidden vectors between the steps of the pass, [B, L, width] each; [B, width] "
-            "those with which a decoder without attention starts)."},
+            "those with which a decoder without attention starts), inputs (query, key and value of "
+            "each site, [B, heads, rows, width / num_heads], as the scores are made of them; "
+            "padded with zeros)."},
     {.name = "steps",
      .kind = SRV_FLAGS,
      .offset = offsetof(srv_sites_body, steps),
@@ -251,7 +253,7 @@ static double result_bytes(const srv_sites_pass *c) {
         numbers += logits;
     if (c->body.returns & SRV_SITES_ENCODER)
         numbers += (double)c->source.count * (double)c->source.longest * (double)m->width;
-    numbers += srv_sites_states_numbers(c);
+    numbers += srv_sites_states_numbers(c) + srv_sites_inputs(c);
     return SRV_MODEL_TEXT * numbers + (double)(c->source.count * (c->source.longest + c->T)) * 64 +
            c->analysis_text;
 }
@@ -263,11 +265,12 @@ static attn_model_cost cost_of(const srv_sites_pass *c) {
                             .rows = B,
                             .T = (double)c->T,
                             .keeps_states = (c->body.returns & SRV_SITES_STATES) != 0,
+                            .keeps_inputs = (c->body.returns & SRV_SITES_INPUTS) != 0,
                             .drops = c->body.dropout_p > 0};
     attn_model_cost cost = srv_models_cost(&c->pass, &pass);
     if (!c->target.count) { /* the target must be generated first */
         pass.searches = true;
-        pass.keeps_states = pass.drops = false;
+        pass.keeps_states = pass.keeps_inputs = pass.drops = false;
         const attn_model_cost search = srv_models_cost(&c->pass, &pass);
         cost.cells += search.cells;
         cost.operations += search.operations;
@@ -283,6 +286,20 @@ static size_t first_wanted(const srv_sites_pass *c, attn_site_kind kind) {
     return c->sites[i].layer;
 }
 
+/* Adds the shapes of the queries, keys and values of a kind of site to a dry run. */
+static void add_inputs(srv_dry *dry, const srv_sites_pass *c, const attn_site *site) {
+    static const char *const names[][3] = {
+        [ATTN_SITE_ENCODER] = {"query.encoder", "key.encoder", "value.encoder"},
+        [ATTN_SITE_DECODER] = {"query.decoder", "key.decoder", "value.decoder"},
+        [ATTN_SITE_CROSS] = {"query.cross", "key.cross", "value.cross"}};
+    size_t q[4] = {c->source.count}, k[4] = {c->source.count};
+    if (!(c->body.returns & SRV_SITES_INPUTS))
+        return;
+    srv_sites_inputs_dims(c, site, q + 1, k + 1);
+    for (int i = 0; i < 3; i++)
+        srv_dry_shape(dry, names[site->kind][i], 4, i ? k : q);
+}
+
 static srv_outcome predict(const srv_sites_pass *c, const attn_model_cost *cost) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->source.count;
@@ -293,8 +310,10 @@ static srv_outcome predict(const srv_sites_pass *c, const attn_model_cost *cost)
         size_t d[4] = {B, 0, 0, 0};
         srv_sites_dims(c, &c->sites[i], d + 1);
         /* All layers of a kind of site have the same shape, so each kind is listed once. */
-        if (c->wanted[i] && c->sites[i].layer == first_wanted(c, c->sites[i].kind))
-            srv_dry_shape(&dry, srv_model_site_kinds[c->sites[i].kind], 4, d);
+        if (!c->wanted[i] || c->sites[i].layer != first_wanted(c, c->sites[i].kind))
+            continue;
+        srv_dry_shape(&dry, srv_model_site_kinds[c->sites[i].kind], 4, d);
+        add_inputs(&dry, c, &c->sites[i]);
     }
     srv_dry_shape(&dry, "logits", 3, (size_t[3]){B, c->T, m->target_vocabulary});
     if (c->body.returns & SRV_SITES_ENCODER)
@@ -343,7 +362,8 @@ static bool compute(srv_sites_pass *c) {
         return false;
     const attn_forward_options options = {
         .keep = ATTN_KEEP_WEIGHTS |
-                (c->body.returns & SRV_SITES_STATES ? (unsigned)ATTN_KEEP_STATES : 0u),
+                (c->body.returns & SRV_SITES_STATES ? (unsigned)ATTN_KEEP_STATES : 0u) |
+                (c->body.returns & SRV_SITES_INPUTS ? (unsigned)ATTN_KEEP_INPUTS : 0u),
         .dropout = c->body.dropout_p,
         .seed = (uint64_t)c->body.seed};
     attn_status status = c->target.count ? ATTN_OK : generate(c, source, lengths, keep, &err);

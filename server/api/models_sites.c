@@ -29,6 +29,27 @@ double srv_sites_weights(const srv_sites_pass *c) {
     return count;
 }
 
+void srv_sites_inputs_dims(const srv_sites_pass *c, const attn_site *site, size_t query[3],
+                           size_t key[3]) {
+    size_t d[3];
+    srv_sites_dims(c, site, d);
+    const size_t width = attn_model_configuration(c->pass.model->model)->width / site->heads;
+    memcpy(query, (size_t[3]){d[0], d[1], width}, sizeof d);
+    memcpy(key, (size_t[3]){d[0], d[2], width}, sizeof d);
+}
+
+double srv_sites_inputs(const srv_sites_pass *c) {
+    double count = 0;
+    for (size_t i = 0; (c->body.returns & SRV_SITES_INPUTS) && i < c->site_count; i++) {
+        size_t q[3], k[3];
+        srv_sites_inputs_dims(c, &c->sites[i], q, k);
+        if (c->wanted[i])
+            count += (double)c->source.count * (double)q[0] * (double)q[2] *
+                     ((double)q[1] + 2 * (double)k[1]);
+    }
+    return count;
+}
+
 /* Returns whether the answer has no weights because the request does not name them and they are
  * more than SRV_WEIGHTS_UNASKED. */
 static bool omits_weights(const srv_sites_pass *c) {
@@ -69,7 +90,7 @@ static bool heatmaps_of(const srv_sites_pass *c, const attn_site *site, size_t b
     return srv_models_heatmaps(c->pass.req, &what, &in, out);
 }
 
-/* Returns the weights of the requested heads, [B, heads, L, S]. If its `data` is NULL, memory ran
+/* Returns the requested heads of a tensor [B, heads, rows, columns]. If its `data` is NULL, memory ran
  * out. */
 static attn_tensor choose_heads(const srv_sites_pass *c, const attn_tensor *all) {
     const size_t *d = all->dims, n = c->body.heads.count, matrix = d[2] * d[3];
@@ -84,28 +105,46 @@ static attn_tensor choose_heads(const srv_sites_pass *c, const attn_tensor *all)
     return attn_tensor_dense(to, ATTN_F32, 4, (size_t[4]){d[0], n, d[2], d[3]});
 }
 
-/* Sets the rows behind the end of shorter sequences to 0, because their weights mean nothing. */
-static void clear_padding(const srv_sites_pass *c, const attn_site *site,
-                          const attn_tensor *weights) {
-    const size_t *d = weights->dims;
+/* Sets the rows of a tensor [B, heads, rows, columns] behind the end of shorter sequences to 0,
+ * because their numbers mean nothing. `keys`: the rows are keys, else queries. */
+static void clear_padding(const srv_sites_pass *c, const attn_site *site, bool keys,
+                          const attn_tensor *t) {
+    const size_t *d = t->dims;
     for (size_t b = 0; b < d[0]; b++) {
-        const size_t length = srv_sites_queries(c, site, b)->length;
+        const size_t length =
+            (keys ? srv_sites_keys(c, site, b) : srv_sites_queries(c, site, b))->length;
         for (size_t h = 0; length < d[2] && h < d[1]; h++)
-            memset((float *)weights->data + ((b * d[1] + h) * d[2] + length) * d[3], 0,
+            memset((float *)t->data + ((b * d[1] + h) * d[2] + length) * d[3], 0,
                    (d[2] - length) * d[3] * sizeof(float));
     }
 }
 
-/* Sets *weights to what the answer has of a site, and `name` to the name of this tensor. false: the
- * answer has no weights. */
-static bool weights_of(const srv_sites_pass *c, const attn_site *site, attn_tensor *weights,
-                       char name[32]) {
-    if (!(c->body.returns & SRV_SITES_WEIGHTS) || omits_weights(c))
+/* The tensors of a site that an answer can have, in this order. */
+static const struct {
+    const char *key;
+    size_t offset; /* in attn_site */
+    unsigned item; /* of `return` */
+    bool keys;     /* rows are keys */
+} site_tensors[] = {
+    {"weights", offsetof(attn_site, weights), SRV_SITES_WEIGHTS, false},
+    {"query", offsetof(attn_site, query), SRV_SITES_INPUTS, false},
+    {"key", offsetof(attn_site, key), SRV_SITES_INPUTS, true},
+    {"value", offsetof(attn_site, value), SRV_SITES_INPUTS, true},
+};
+enum { SITE_TENSORS = sizeof site_tensors / sizeof *site_tensors };
+
+/* Sets *out to what the answer has of tensor i of a site, and `name` to its name. false: the answer
+ * does not have it. If its `data` is NULL, memory ran out. */
+static bool site_tensor(const srv_sites_pass *c, const attn_site *site, size_t i, attn_tensor *out,
+                        char name[32]) {
+    const unsigned item = site_tensors[i].item;
+    if (!(c->body.returns & item) || (item == SRV_SITES_WEIGHTS && omits_weights(c)))
         return false;
-    snprintf(name, 32, "weights.%s.%zu", srv_model_site_kinds[site->kind], site->layer);
-    *weights = choose_heads(c, &site->weights);
-    if (weights->data)
-        clear_padding(c, site, weights);
+    snprintf(name, 32, "%s.%s.%zu", site_tensors[i].key, srv_model_site_kinds[site->kind],
+             site->layer);
+    *out = choose_heads(c, (const attn_tensor *)((const char *)site + site_tensors[i].offset));
+    if (out->data)
+        clear_padding(c, site, site_tensors[i].keys, out);
     return true;
 }
 
@@ -134,12 +173,14 @@ static bool put_site(srv_json *j, const srv_sites_pass *c, const attn_site *site
     srv_json_key(j, "layer");
     srv_json_size(j, site->layer);
     put_heads(j, c, site);
-    attn_tensor weights;
-    char name[32];
-    if (weights_of(c, site, &weights, name)) {
-        j->failed = j->failed || !weights.data;
+    for (size_t i = 0; i < SITE_TENSORS; i++) {
+        attn_tensor tensor;
+        char name[32];
+        if (!site_tensor(c, site, i, &tensor, name))
+            continue;
+        j->failed = j->failed || !tensor.data;
         if (!j->failed)
-            srv_sites_put_tensor(j, "weights", name, &weights);
+            srv_sites_put_tensor(j, site_tensors[i].key, name, &tensor);
     }
     if (c->body.returns & SRV_SITES_HEATMAP) {
         srv_json_key(j, "heatmaps");
@@ -218,15 +259,17 @@ static bool print_heatmaps(attn_text *t, const srv_sites_pass *c, const attn_sit
     return true;
 }
 
-static void print_weights(attn_text *t, const srv_sites_pass *c, const attn_site *site,
+static void print_tensors(attn_text *t, const srv_sites_pass *c, const attn_site *site,
                           srv_print print) {
-    attn_tensor weights;
-    char name[32];
-    if (!weights_of(c, site, &weights, name))
-        return;
-    t->failed = t->failed || !weights.data;
-    if (!t->failed)
-        srv_text_tensor(t, name, &weights, print);
+    for (size_t i = 0; i < SITE_TENSORS; i++) {
+        attn_tensor tensor;
+        char name[32];
+        if (!site_tensor(c, site, i, &tensor, name))
+            continue;
+        t->failed = t->failed || !tensor.data;
+        if (!t->failed)
+            srv_text_tensor(t, name, &tensor, print);
+    }
 }
 
 /* Prints what `return` names. Without it heatmaps stand for the weights. */
@@ -238,7 +281,7 @@ static void answer_text(const srv_sites_pass *c) {
         if (c->wanted[i] && shows && !print_heatmaps(&t, c, &c->out.sites[i]))
             return;
         if (c->wanted[i] && !c->unasked)
-            print_weights(&t, c, &c->out.sites[i], print);
+            print_tensors(&t, c, &c->out.sites[i], print);
     }
     if (c->body.returns & SRV_SITES_LOGITS)
         srv_text_tensor(&t, "logits", &c->out.logits, print);

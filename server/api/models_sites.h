@@ -14,6 +14,7 @@ enum {
     SRV_SITES_LOGITS = 4,
     SRV_SITES_ENCODER = 8,
     SRV_SITES_STATES = 16,
+    SRV_SITES_INPUTS = 32,
 };
 
 typedef struct srv_sites_body {
@@ -71,6 +72,12 @@ const srv_sequence *srv_sites_queries(const srv_sites_pass *c, const attn_site *
 const srv_sequence *srv_sites_keys(const srv_sites_pass *c, const attn_site *site, size_t b);
 /* Returns the number of weights that are requested. */
 double srv_sites_weights(const srv_sites_pass *c);
+/* Sets the shapes [heads, rows, width] that queries and keys of the site have in the answer; values
+ * have that of keys. */
+void srv_sites_inputs_dims(const srv_sites_pass *c, const attn_site *site, size_t query[3],
+                           size_t key[3]);
+/* Returns how many numbers the requested queries, keys and values hold. */
+double srv_sites_inputs(const srv_sites_pass *c);
 /* Returns whether an answer as text has heatmaps. */
 bool srv_sites_prints_heatmaps(const srv_sites_pass *c);
 /* Replies with the results of the pass. */

@@ -169,11 +169,15 @@ typedef enum attn_site_kind {
     ATTN_SITE_CROSS
 } attn_site_kind;
 
-/* An attention layer (site) of a model. `weights` are [B, heads, L, S]. */
+/* An attention layer (site) of a model. The tensors have rank 0 if a pass does not keep them. */
 typedef struct attn_site {
     attn_site_kind kind;
     size_t layer, heads; /* layer: number among the sites of its kind, from 0 */
-    attn_tensor weights;
+    attn_tensor weights; /* [B, heads, L, S] */
+    /* What the scores and the output are made of: [B, heads, L, d] and twice [B, heads, S, d], d = D
+     * / heads; without a meaning at padding. Positions inside attention and the matrices of GENERAL,
+     * ADDITIVE and CONCAT are not applied. */
+    attn_tensor query, key, value;
 } attn_site;
 
 /* Most sites of a model. */
@@ -247,16 +251,16 @@ enum { ATTN_MODEL_STATES = 2 * (3 + 6 * ATTN_MODEL_LAYERS) };
 size_t attn_model_states(const attn_model *model, attn_model_state states[ATTN_MODEL_STATES]);
 
 /* What attn_model_forward keeps beside the logits and the outputs of the encoder; bits. */
-enum { ATTN_KEEP_WEIGHTS = 1, ATTN_KEEP_STATES = 2 };
+enum { ATTN_KEEP_WEIGHTS = 1, ATTN_KEEP_STATES = 2, ATTN_KEEP_INPUTS = 4 };
 
 /* Results of a forward pass, in the arena. */
 typedef struct attn_model_outputs {
     attn_tensor logits; /* [B, T, V], V = target_vocabulary */
     /* [B, S, D] outputs of the encoder, which cross-attention sees; without a meaning at padding */
     attn_tensor encoder;
-    /* [site_count] as attn_model_sites lists them, with weights */
+    /* [site_count] as attn_model_sites lists them, with what is kept */
     attn_site sites[ATTN_MODEL_SITES];
-    size_t site_count; /* 0 without ATTN_KEEP_WEIGHTS */
+    size_t site_count; /* 0 without ATTN_KEEP_WEIGHTS and ATTN_KEEP_INPUTS */
     /* [state_count] as attn_model_states lists them, with values */
     attn_model_state states[ATTN_MODEL_STATES];
     size_t state_count; /* 0 without ATTN_KEEP_STATES */
@@ -273,7 +277,8 @@ typedef struct attn_forward_options {
     uint64_t seed; /* of dropout: equal seeds and batches give equal bytes */
 } attn_forward_options;
 
-/* Computes logits, and what `keep` names: all attention weights, all states. Any number of threads may call it while no thread changes the parameters. Errors:
+/* Computes logits, and what `keep` names: of all sites the weights, or queries, keys and values; all
+ * states. Any number of threads may call it while no thread changes the parameters. Errors:
  *
  *   ATTN_EVALUE                     an id, a length or dropout is out of range ("source/1/3")
  *   ATTN_ELIMIT                     a sequence is longer than max_length
@@ -380,6 +385,7 @@ typedef struct attn_model_pass {
     bool searches;
     bool hides;          /* source_keep is given */
     bool keeps_states;   /* attn_model_forward keeps ATTN_KEEP_STATES */
+    bool keeps_inputs;   /* attn_model_forward keeps ATTN_KEEP_INPUTS */
     bool drops;          /* attn_forward_options.dropout is above 0 */
     double alternatives; /* attn_generate_options.alternatives */
 } attn_model_pass;
