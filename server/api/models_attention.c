@@ -12,6 +12,10 @@
 static const char *const returns[] = {"weights", "heatmap", "logits", "encoder_output",
                                       "states",  "inputs",  NULL};
 
+/* srv_model_site_kinds, then the word for all of them. */
+static const char *const site_choices[] = {"encoder", "decoder", "cross", "all", NULL};
+enum { ALL_SITES = 1u << (ATTN_SITE_CROSS + 1) };
+
 const srv_field srv_models_attention_fields[] = {
     SRV_SIDE_ROWS(srv_sites_body, source, "", "token_ids", "The source"),
     SRV_SIDE_ROWS(srv_sites_body, target, "target_", "target_ids",
@@ -35,9 +39,10 @@ const srv_field srv_models_attention_fields[] = {
     {.name = "sites",
      .kind = SRV_FLAGS,
      .offset = offsetof(srv_sites_body, sites),
-     .choices = srv_model_site_kinds,
+     .choices = site_choices,
      .doc = "The attention sites: encoder, decoder (the causal attention of a transformer; seq2seq "
-            "has none) and cross. The default is all sites of the model. A picture shows one site, "
+            "has none) and cross, or all (default), which are those that the model has. A picture "
+            "shows one site, "
             "by default cross, of the last layer."},
     {.name = "layers",
      .kind = SRV_INTS,
@@ -142,6 +147,8 @@ static bool decode(srv_sites_pass *c) {
     if (!srv_read_body(req, srv_models_attention_fields, b, &b->timeout_ms) ||
         !srv_figure_check(req, &b->figure))
         return false;
+    if (b->sites & ALL_SITES)
+        b->sites = 0;
     if (!check_dropout(&scope, b) || !settle_ends(&scope, b))
         return false;
     source.unit = target.unit = (srv_offset_unit)b->offset_unit;

@@ -22,8 +22,9 @@ typedef struct srv_sites_body {
     srv_side source, target;
     srv_sight_input sight;
     int offset_unit;
-    unsigned sites, returns, analysis; /* analysis: bits SRV_AN_* */
-    unsigned steps;                    /* bits by attn_state_step; 0: all */
+    unsigned sites;             /* bits by attn_site_kind; 0: all that the model has */
+    unsigned returns, analysis; /* analysis: bits SRV_AN_* */
+    unsigned steps;             /* bits by attn_state_step; 0: all */
     srv_ints layers, heads;
     srv_heat_input heatmap;
     srv_figure_input figure;

@@ -226,9 +226,25 @@ attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_erro
 
 /* --- for requests --- */
 
-/* Copies the data `of` into the request's arena, because the job may be deleted while the answer is
- * sent. NULL: a problem is set, because memory ran out or `of` is empty. */
-static const srv_piece *copy(srv_request *req, srv_job_entry *e, const srv_piece *of) {
+/* Says why a job in this state has no result or no picture of the name. */
+static void say_none(srv_request *req, const srv_job_entry *e, int state) {
+    if (e->body.kind == SRV_JOB_EXPERIMENT && state <= SRV_JOB_RUNNING)
+        srv_problem(
+            req, SRV_NOT_FOUND, NULL,
+            "not yet: the job \"%s\" is %s, and has its result and pictures when it is done", e->id,
+            srv_job_states[state]);
+    else
+        srv_problem(
+            req, SRV_NOT_FOUND, NULL,
+            "the job \"%s\" is %s and has no such thing: only experiments that are done have "
+            "a result and pictures, which `pictures` names",
+            e->id, srv_job_states[state]);
+}
+
+/* Copies the data `of` of a job in this state into the request's arena, because the job may be
+ * deleted while the answer is sent. NULL: a problem is set, because memory ran out or `of` is
+ * empty. */
+static const srv_piece *copy(srv_request *req, srv_job_entry *e, int state, const srv_piece *of) {
     srv_piece *out = attn_arena_zeroed(req->arena, 1, sizeof *out);
     if (out && of->data)
         *out = (srv_piece){attn_arena_text(req->arena, of->data, of->size), of->size};
@@ -237,18 +253,16 @@ static const srv_piece *copy(srv_request *req, srv_job_entry *e, const srv_piece
     if (of->data)
         srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the answer is left");
     else
-        srv_problem(req, SRV_NOT_FOUND, NULL,
-                    "the job \"%s\" has no such thing: only experiments that are done have a "
-                    "result and pictures, which `pictures` names",
-                    e->id);
+        say_none(req, e, state);
     return NULL;
 }
 
 const srv_piece *srv_job_findings(srv_request *req, srv_job_entry *e, bool text) {
     pthread_mutex_lock(&e->jobs->lock);
     const srv_piece piece = text ? e->result.text : e->result.json;
+    const int state = e->facts.state;
     pthread_mutex_unlock(&e->jobs->lock);
-    return copy(req, e, &piece);
+    return copy(req, e, state, &piece);
 }
 
 const srv_piece *srv_job_picture(srv_request *req, srv_job_entry *e, const char *name) {
@@ -257,6 +271,7 @@ const srv_piece *srv_job_picture(srv_request *req, srv_job_entry *e, const char 
     for (size_t i = 0; i < e->facts.pictures.count; i++)
         if (strcmp(e->facts.pictures.values[i], name) == 0)
             piece = e->result.svgs[i];
+    const int state = e->facts.state;
     pthread_mutex_unlock(&e->jobs->lock);
-    return copy(req, e, &piece);
+    return copy(req, e, state, &piece);
 }

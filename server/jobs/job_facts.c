@@ -132,16 +132,35 @@ void srv_job_defaults(srv_job_body *body) {
     settings_init(&body->settings);
 }
 
+/* Refuses field i, which belongs to jobs of the other kind. A training field may also be the name of
+ * a setting of the experiment. */
+static void refuse_field(srv_request *req, const srv_job_body *body, size_t i) {
+    const char *name = srv_job_fields[i].name;
+    const attn_experiment *e =
+        body->experiment < 0 ? NULL : attn_experiment_at((size_t)body->experiment);
+    char pointer[64];
+    snprintf(pointer, sizeof pointer, "/%s", name);
+    if (body->kind == SRV_JOB_TRAIN || !e)
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer, "\"%s\" is no field of the kind \"%s\"", name,
+                    srv_job_kinds[body->kind]);
+    else if (attn_experiment_setting(e, name) < e->setting_count)
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%s\" is a setting of the experiment \"%s\": send it in \"settings\"", name,
+                    e->name);
+    else
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%s\" is no field of the kind \"experiment\", and the experiment \"%s\" has "
+                    "no such setting, which would be sent in \"settings\"",
+                    name, e->name);
+}
+
 bool srv_job_fits(srv_request *req, const srv_job_body *body) {
     const bool trains = body->kind == SRV_JOB_TRAIN;
-    char pointer[64];
     for (size_t i = 0; srv_job_fields[i].name; i++) {
         const bool other = trains ? i >= train_rows + common_rows : i < train_rows;
         if (!other || !(body->train.given >> i & 1))
             continue;
-        snprintf(pointer, sizeof pointer, "/%s", srv_job_fields[i].name);
-        srv_problem(req, SRV_UNKNOWN_FIELD, pointer, "\"%s\" is no field of the kind \"%s\"",
-                    srv_job_fields[i].name, srv_job_kinds[body->kind]);
+        refuse_field(req, body, i);
         return false;
     }
     if (trains || body->experiment >= 0)

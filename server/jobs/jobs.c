@@ -336,6 +336,14 @@ void srv_jobs_forget_model(srv_jobs *jobs, const char *model) {
 
 /* --- descriptions --- */
 
+/* Returns how many jobs before this one run or wait. */
+static size_t jobs_ahead(const srv_job_entry *e) {
+    size_t count = 0;
+    for (const srv_job_entry *o = e->jobs->first; o && o != e; o = o->next)
+        count += o->facts.state <= SRV_JOB_RUNNING;
+    return count;
+}
+
 static void put_job(srv_json *j, const srv_job_entry *e) {
     srv_json_object(j);
     srv_json_key(j, "kind");
@@ -343,6 +351,10 @@ static void put_job(srv_json *j, const srv_job_entry *e) {
     srv_json_key(j, "id");
     srv_json_string(j, e->id);
     srv_job_write_facts(j, &e->facts);
+    if (e->facts.state == SRV_JOB_QUEUED) {
+        srv_json_key(j, "ahead");
+        srv_json_size(j, jobs_ahead(e));
+    }
     srv_json_key(j, "request");
     srv_job_write_request(j, &e->body);
     srv_json_object_end(j);

@@ -182,13 +182,31 @@ def test_others_wait_and_can_be_stopped_meanwhile(daemon):
     first, second, third = (post(daemon, ENDLESS) for _ in range(3))
     Events(daemon, first).until("progress")
     assert [look(daemon, j)["state"] for j in (first, second, third)] == ["running", "queued", "queued"]
+    assert [look(daemon, j).get("ahead") for j in (first, second, third)] == [None, 1, 2]
+    assert [j["ahead"] for j in daemon.get("/v1/jobs").json()["jobs"] if j["state"] == "queued"] == [1, 2]
     assert daemon.metric("attnd_jobs", state="queued") == 2 and daemon.metric("attnd_jobs_reserved_bytes") == first["reserved_bytes"]
     assert delete(daemon, second) == 202
+    assert look(daemon, third)["ahead"] == 1
     cancelled = look(daemon, second)
-    assert cancelled["state"] == "cancelled" and "model" not in cancelled
+    assert cancelled["state"] == "cancelled" and "ahead" not in cancelled and "model" not in cancelled
     assert delete(daemon, first) == 202  # the third is next
     Events(daemon, third).until("progress")
     for job in (first, second, third):
+        remove(daemon, job)
+
+
+def test_a_result_that_is_not_there_yet(daemon):
+    running = post(daemon, ENDLESS)
+    Events(daemon, running).until("progress")
+    waiting = post(daemon, {"kind": "experiment", "experiment": "parameters"})
+    for what in ("/result", "/pictures/curves"):
+        detail = daemon.get(path(waiting, what)).json()["detail"]
+        assert detail.startswith("not yet: the job") and "is queued" in detail
+    reply = daemon.get(path(running, "/result"))
+    assert reply.status_code == 404 and "only experiments" in reply.json()["detail"]
+    assert delete(daemon, waiting) == 202
+    assert "is cancelled" in daemon.get(path(waiting, "/result")).json()["detail"]
+    for job in (waiting, running):
         remove(daemon, job)
 
 
@@ -397,6 +415,8 @@ def test_jobs_that_cannot_be(daemon, fields, code, pointer, words):
     ({"experiment": None}, "invalid_value", "/experiment", ["name"]),
     ({"experiment": "alchemy"}, "invalid_value", "/experiment", ["parameters"]),
     ({"settings": {"gold": 1}}, "unknown_field", "/settings/gold", []),
+    ({"experiment": "sparse", "width": 32}, "unknown_field", "/width", ['send it in "settings"']),
+    ({"experiment": "scale", "layers": 2}, "unknown_field", "/layers", ["no such setting", '"settings"']),
     ({"experiment": "scale", "settings": {"seed": 0.5}}, "invalid_value", "/settings/seed", []),
 ])
 def test_experiments_that_cannot_be(daemon, fields, code, pointer, words):

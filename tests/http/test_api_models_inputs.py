@@ -67,6 +67,14 @@ def test_a_choice_of_sites_layers_and_heads(torch_daemon):  # noqa: F811
     assert [line for line in text.splitlines() if line.endswith(":")] == ["query.cross.0 (3, 2, 5, 4):", "key.cross.0 (3, 2, 6, 4):", "value.cross.0 (3, 2, 6, 4):"]
 
 
+def test_all_names_all_sites(torch_daemon):  # noqa: F811
+    for name in ("textbook", "before"):
+        whole = ask(torch_daemon, ASKED, f"/v1/models/{name}/attention")
+        for sites in ("all", ["all"], ["cross", "all"]):
+            assert ask(torch_daemon, ASKED | {"sites": sites}, f"/v1/models/{name}/attention") == whole
+    refused(torch_daemon, ASKED | {"sites": "each"}, "invalid_value", "/sites", "all", path="/v1/models/before/attention")
+
+
 def test_they_are_counted(torch_daemon):  # noqa: F811
     def cost(**fields):
         return ask(torch_daemon, BODY | {"dry_run": True} | fields, "/v1/models/before/attention")["dry_run"]
