@@ -188,7 +188,7 @@ def test_sizes_are_the_pixels_of_a_png(daemon):
     ({"width": 50, "height": 300}, "/figure/width", "expected a width of at least"),
     ({"width": 300, "height": 60}, "/figure/height", "expected a height of at least"),
     ({"width": 5000}, "/figure/width", "from 1 to 4096"), ({"aspect": "square"}, "/figure/aspect", "one of \"equal\", \"auto\""),
-    ({"figsize": [12, 6]}, "/figure/figsize", "here it is called \"width\""), ({"titles": "one"}, "/figure/titles", "a list of strings")])
+    ({"figsize": [12, 6]}, "/figure/figsize", "not a field here; width and height of a picture are two fields"), ({"titles": "one"}, "/figure/titles", "a list of strings")])
 def test_sizes_refused(daemon, figure, pointer, says):
     for path, body in ((HEATMAPS, {"weights": [[0.1, 0.9]]}), (CURVES, {"values": [1, 2]})):
         reply = daemon.post(path, body | {"figure": figure}, headers={"Accept": "image/svg+xml"})
