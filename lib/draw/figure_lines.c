@@ -24,7 +24,8 @@
 #define DRAWN 20000.0
 /* points in a path; the time to paint a path can grow with the square of its points */
 #define PIECE 64
-/* a curve longer than this many plot widths is drawn without dashes, as they would merge */
+/* a curve longer than this many plot widths is drawn without dashes, as they would merge, and so are
+ * the curves at the same place of other panels, whose style is the same */
 #define FILLS      8.0
 #define NAME_MOST  220.0
 #define LINE_WIDTH 1.8
@@ -45,7 +46,8 @@ typedef struct line_plan {
     size_t x_count, y_count;
     /* [data->count] names of the curves as they are drawn; NULL: the curve has no legend */
     const char **names;
-    /* [data->count] true: the curve is drawn as a whole line, since it is too long for dashes */
+    /* [data->count] true: the curves at this place of their panels are drawn as whole lines, since
+     * one of them is too long for dashes */
     bool *whole;
     double legend_rows; /* lines of the longest legend of a panel */
     const char *lines[ATTN_TITLE_LINES];
@@ -325,12 +327,13 @@ static void move_along(pen *p, const line_plan *plan, const attn_figure_curve *c
 static attn_status measure_curves(line_plan *plan, attn_error *err) {
     const attn_figure_curves *data = plan->data;
     plan->whole = attn_arena_zeroed(plan->arena, data->count, sizeof *plan->whole);
-    if (!plan->whole)
+    size_t *places = attn_arena_zeroed(plan->arena, data->panels, sizeof *places);
+    if (!plan->whole || !places)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the curves of a figure");
     for (size_t k = 0; k < data->count; k++) {
         pen line = {.s = NULL};
         move_along(&line, plan, &data->items[k]);
-        plan->whole[k] = line.length > FILLS * plan->plot_w;
+        plan->whole[places[data->items[k].panel]++] |= line.length > FILLS * plan->plot_w;
     }
     return ATTN_OK;
 }
@@ -363,7 +366,7 @@ static void put_curve(attn_svg *s, const line_plan *plan, size_t k, size_t kind,
     attn_svg_put(s, " ");
     attn_svg_number(s, top);
     attn_svg_put(s, ")\"");
-    put_stroke(s, kind, plan->whole[k]);
+    put_stroke(s, kind, plan->whole[kind]);
     attn_svg_put(s, "><path d=\"");
     pen line = {.s = s};
     move_along(&line, plan, c);
@@ -385,7 +388,7 @@ static void put_legend_item(attn_svg *s, const line_plan *plan, size_t k, size_t
     const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->text};
     const bool marked = plan->data->markers && plan->data->items[k].n <= MARKED;
     attn_svg_put(s, "<path");
-    put_stroke(s, kind, plan->whole[k]);
+    put_stroke(s, kind, plan->whole[kind]);
     attn_svg_put(s, " d=\"");
     put_point(s, x, y, true);
     attn_svg_put(s, "h26\"/>\n"); /* 26 is SAMPLE */

@@ -77,6 +77,20 @@ def test_dashes_of_long_lines(daemon):
     assert [path.get("stroke-dasharray") for path in legend] == [None, None]
 
 
+@pytest.mark.parametrize("dims, dashed", [([0, 1, 20, 21], [False, False]), ([20, 21, 0, 1], [False, False]),
+                                          ([16, 17, 20, 21], [False, True])])
+def test_dashes_follow_the_place_in_a_panel(daemon, dims, dashed):
+    """Dimension 1 is too long for dashes; then dimension 21, which has its place in another panel, has none."""
+    body = {"kind": "sinusoidal", "length": 100, "width": 64, "dims": dims, "figure": {"per_panel": 2}}
+    page = picture(daemon, body, POSITIONS)
+    for group in page.groups:
+        samples = [path for path in group.iter() if (path.get("d") or "").endswith("h26")]
+        for curves in (curves_of(group), samples):
+            assert [bool(curve.get("stroke-dasharray")) for curve in curves] == dashed
+    strokes = [[curve.get("stroke") for curve in curves_of(group)] for group in page.groups]
+    assert strokes[0] == strokes[1] and len(set(strokes[0])) == 2
+
+
 def test_dashes_behind_a_gap(daemon):
     """A gap has no length, and a path may begin behind it: the 65th point does."""
     values = np.full((2, 100), 5.0)
