@@ -239,10 +239,19 @@ const char *srv_heat_pool(const srv_heat_input *in) {
     return pools[in->pool];
 }
 
+/* Returns the title that the caller gave to the head of a heatmap. NULL: there is none. */
+static const char *called(const srv_strings *titles, const attn_heatmap *map) {
+    return titles && map->head < titles->count ? titles->values[map->head] : NULL;
+}
+
 static void write_map(srv_json *j, const attn_heatmap *map, size_t layer_batches,
-                      const srv_heat_input *in) {
+                      const srv_heat_input *in, const char *title) {
     srv_json_object(j);
     srv_heat_place(j, map, layer_batches);
+    if (title) {
+        srv_json_key(j, "title");
+        srv_json_string(j, title);
+    }
     srv_heat_pair(j, "shape", map->shape);
     srv_heat_pair(j, "origin", map->origin);
     srv_heat_pair(j, "step", map->step);
@@ -262,11 +271,11 @@ static void write_map(srv_json *j, const attn_heatmap *map, size_t layer_batches
 }
 
 void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
-                      const srv_labels *labels) {
+                      const srv_labels *labels, const srv_strings *titles) {
     srv_json_key(j, "heads");
     srv_json_array(j);
     for (size_t i = 0; i < maps->count; i++)
-        write_map(j, &maps->items[i], maps->layer_batches, in);
+        write_map(j, &maps->items[i], maps->layer_batches, in, called(titles, &maps->items[i]));
     srv_json_array_end(j);
     if (srv_labels_given(labels)) {
         srv_json_key(j, "labels");
@@ -287,7 +296,7 @@ void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_inp
 void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
                     const srv_labels *labels) {
     srv_json_object(j);
-    srv_heat_members(j, maps, in, labels);
+    srv_heat_members(j, maps, in, labels, NULL);
     srv_json_object_end(j);
 }
 
@@ -298,14 +307,13 @@ void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *la
         const srv_names *names = srv_labels_of(labels, map->batch);
         char head[32];
         snprintf(head, sizeof head, "%zu", map->head);
-        const bool titled = titles && map->head < titles->count;
+        const char *title = called(titles, map);
         attn_text_add(t, "heatmap, ");
         if (maps->layer_batches > 0)
             attn_text_add(t, "layer %zu, ", map->batch / maps->layer_batches);
         attn_text_add(t, "batch %zu, head %s:%s%s\n",
                       maps->layer_batches > 0 ? map->batch % maps->layer_batches : map->batch,
-                      map->head == SIZE_MAX ? "mean" : head, titled ? " " : "",
-                      titled ? titles->values[map->head] : "");
+                      map->head == SIZE_MAX ? "mean" : head, title ? " " : "", title ? title : "");
         attn_text_heatmap(t, map, names->query.values, names->query.count, names->key.values,
                           names->key.count, 0);
         attn_text_add(t, "\n");
@@ -333,8 +341,8 @@ static const char *title_of(srv_request *req, const srv_heat_answer *a, size_t i
                             const differences *differ) {
     const attn_heatmap *map = &a->maps->items[i];
     const size_t apart = a->maps->layer_batches ? a->maps->layer_batches : SIZE_MAX;
-    const bool called = map->head != SIZE_MAX && a->titles && map->head < a->titles->count;
-    const bool head = differ->heads || called || !(differ->layers || differ->batches || a->stages);
+    const char *title = called(a->titles, map);
+    const bool head = differ->heads || title || !(differ->layers || differ->batches || a->stages);
     attn_text t = {.arena = req->arena};
     if (a->stages)
         attn_text_add(&t, "%s%s", a->stages[i % a->stage_count],
@@ -343,8 +351,8 @@ static const char *title_of(srv_request *req, const srv_heat_answer *a, size_t i
         attn_text_add(&t, "layer %zu%s", map->batch / apart, differ->batches || head ? ", " : "");
     if (differ->batches)
         attn_text_add(&t, "batch %zu%s", map->batch % apart, head ? ", " : "");
-    if (called)
-        attn_text_add(&t, "%s", a->titles->values[map->head]);
+    if (title)
+        attn_text_add(&t, "%s", title);
     else if (head && map->head == SIZE_MAX)
         attn_text_add(&t, "mean of the heads");
     else if (head)
@@ -490,8 +498,8 @@ static void put_cells(srv_csv *t, const srv_heat_answer *a, const attn_heatmap *
         srv_csv_index(t, !apart, apart ? map->batch % apart : map->batch);
         if (map->head == SIZE_MAX)
             srv_csv_text(t, false, "mean");
-        else if (a->titles && map->head < a->titles->count)
-            srv_csv_text(t, false, a->titles->values[map->head]);
+        else if (called(a->titles, map))
+            srv_csv_text(t, false, called(a->titles, map));
         else
             srv_csv_index(t, false, map->head);
         put_name(t, &names->query, map, 0, r);
@@ -560,7 +568,7 @@ static void reply_json(srv_request *req, const srv_heat_answer *a) {
     srv_json_begin(&j, req);
     j.decimals = a->decimals;
     srv_json_object(&j);
-    srv_heat_members(&j, a->maps, a->in, a->labels);
+    srv_heat_members(&j, a->maps, a->in, a->labels, a->titles);
     if (a->warnings)
         srv_warnings_write(&j, a->warnings);
     srv_json_object_end(&j);

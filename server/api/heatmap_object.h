@@ -60,10 +60,11 @@ void srv_heat_pair(srv_json *j, const char *name, const size_t pair[2]);
 /* Writes the members layer (if layer_batches is not 0), batch and head of a heatmap. */
 void srv_heat_place(srv_json *j, const attn_heatmap *map, size_t layer_batches);
 const char *srv_heat_pool(const srv_heat_input *in); /* the name of the pooling */
-/* Writes the members of `heatmap` into an object that is already open. */
+/* Writes the members of `heatmap` into an object that is already open. `titles` holds one title for
+ * each head; it may be NULL, here and below. */
 void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
-                      const srv_labels *labels);
-/* Prints heatmaps for a terminal. `titles` holds one title for each head; it may be NULL. */
+                      const srv_labels *labels, const srv_strings *titles);
+/* Prints heatmaps for a terminal. */
 void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels,
                    const srv_strings *titles);
 

@@ -47,7 +47,7 @@ const srv_field srv_heatmaps_fields[] = {
     {.name = "titles",
      .kind = SRV_STRINGS,
      .offset = AT(titles),
-     .doc = "One title for each head, for pictures and text."},
+     .doc = "One title for each head, which the answer repeats."},
     SRV_HEATMAP_ROW(heatmaps_body, "Content of the heatmaps."),
     SRV_FIGURE_ROW(heatmaps_body, "Title, labels and style of the picture."),
     SRV_DECIMALS_ROW(heatmaps_body,

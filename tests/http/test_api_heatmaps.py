@@ -116,6 +116,17 @@ def test_many_heads_are_counted(daemon):
 
 # --- text ---
 
+def test_titles_are_answered(daemon):
+    body = {"weights": np.full((2, 3, 1, 2), 0.5).tolist(), "titles": ["First", "Second", "Third \"ü\""]}
+    heads = ask(daemon, body, "/v1/heatmaps")["heads"]
+    assert [(h["batch"], h["head"], h["title"]) for h in heads] == [(b, i, body["titles"][i]) for b in range(2) for i in range(3)]
+    assert [h["title"] for h in ask(daemon, body | {"heatmap": {"heads": [2]}}, "/v1/heatmaps")["heads"]] == body["titles"][2:] * 2
+    mean = ask(daemon, body | {"heatmap": {"heads": "mean"}}, "/v1/heatmaps")["heads"]
+    assert [h["head"] for h in mean] == ["mean"] * 2 and not any("title" in h for h in mean)
+    del body["titles"]
+    assert not any("title" in h for h in ask(daemon, body, "/v1/heatmaps")["heads"])
+
+
 def test_text_has_titles(daemon):
     body = {"weights": [[[1, 0]], [[0, 1]], [[0.5, 0.6]]], "titles": ["First", "Second", "Third"],
             "figure": {"title": "All of them", "x_label": "keys", "y_label": "queries"}, "labels": {"key": ["k", "l"]}}
