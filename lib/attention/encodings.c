@@ -25,7 +25,10 @@ attn_status attn_encoding_check(const attn_position *p, const char *where, const
     if (p->kind == ATTN_POSITION_SINUSOIDAL)
         return ATTN_OK;
     if (!p->table.rank)
-        return attn_fail(err, ATTN_EARG, where, "this kind of position needs this table");
+        return attn_fail(err, ATTN_EARG, where,
+                         "this kind of position needs this table, of shape [positions, %zu]: a row "
+                         "for each position, as wide as query",
+                         D);
     if (p->table.rank != 2 || p->table.dims[1] != D)
         return attn_fail(err, ATTN_ESHAPE, where,
                          "expected a table [positions, %zu] of the width of query, key and value, "

@@ -60,16 +60,19 @@ static attn_status check_finite(const attn_tensor *t, const char *where, attn_er
 }
 
 /* Checks that a parameter is present, has this rank and the size `expected` along `axis`, and holds
- * finite numbers. `where` names it in errors. */
+ * finite numbers. `where` names it in errors, and `other` the other axis of a matrix. */
 static attn_status check_table(const attn_tensor *t, const char *where, int rank, int axis,
-                               size_t expected, attn_error *err) {
-    char have[128];
+                               size_t expected, const char *other, attn_error *err) {
+    char have[128], want[96];
+    const char *first = axis == 1 ? other : "", *last = axis == 0 && rank == 2 ? other : "";
+    snprintf(want, sizeof want, "[%s%s%zu%s%s]", first, *first ? ", " : "", expected,
+             *last ? ", " : "", last);
     if (!t->rank)
-        return attn_fail(err, ATTN_EARG, where, "this kind of position needs this table");
+        return attn_fail(err, ATTN_EARG, where,
+                         "this kind of position needs this table, of shape %s", want);
     attn_found_text(t, have, sizeof have);
     if (t->rank != rank || t->dims[axis] != expected)
-        return attn_fail(err, ATTN_ESHAPE, where,
-                         "axis %d of a rank-%d table must be %zu, found %s", axis, rank, expected,
+        return attn_fail(err, ATTN_ESHAPE, where, "expected a table of shape %s, found %s", want,
                          have);
     if (t->dtype > ATTN_F64)
         return attn_fail(err, ATTN_EDTYPE, where, "expected floating-point numbers");
@@ -92,7 +95,7 @@ static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *e
         return no_memory(err);
     attn_alibi_slopes(H, slopes);
     if (t->rank) {
-        attn_status status = check_table(t, "position/slopes", 1, 0, H, err);
+        attn_status status = check_table(t, "position/slopes", 1, 0, H, "", err);
         if (status != ATTN_OK)
             return status;
         for (size_t h = 0; h < H; h++)
@@ -159,7 +162,7 @@ static bool new_starts(attn_attention *a, size_t side, attn_arena *arena) {
 
 static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_position *p = &a->in.position;
-    attn_status status = check_table(&p->table, "position/table", 2, 1, a->dims.Hq, err);
+    attn_status status = check_table(&p->table, "position/table", 2, 1, a->dims.Hq, "buckets", err);
     if (status != ATTN_OK)
         return status;
     const size_t buckets = p->table.dims[0], side = p->unidirectional ? buckets : buckets / 2;
@@ -176,7 +179,8 @@ static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err)
 
 static attn_status new_relative(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_tensor *t = &a->in.position.table;
-    attn_status status = check_table(t, "position/table", 2, 0, a->dims.Hq, err);
+    attn_status status =
+        check_table(t, "position/table", 2, 0, a->dims.Hq, "2m + 1 (distances -m to m)", err);
     if (status == ATTN_OK)
         status = odd_rows(t, "position/table", 1, err);
     if (status != ATTN_OK)
@@ -199,12 +203,13 @@ static const double *doubles(const attn_tensor *t, attn_arena *arena) {
 
 static attn_status new_shaw(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_position *p = &a->in.position;
-    attn_status status =
-        check_table(&p->key_table, "position/key_table", 2, 1, a->dims.score_width, err);
+    attn_status status = check_table(&p->key_table, "position/key_table", 2, 1, a->dims.score_width,
+                                     "2m + 1 (distances -m to m)", err);
     if (status == ATTN_OK)
         status = odd_rows(&p->key_table, "position/key_table", 0, err);
     if (status == ATTN_OK && p->value_table.rank) {
-        status = check_table(&p->value_table, "position/value_table", 2, 1, a->dims.Ev, err);
+        status = check_table(&p->value_table, "position/value_table", 2, 1, a->dims.Ev,
+                             "2m + 1 (distances -m to m)", err);
         if (status == ATTN_OK && p->value_table.dims[0] != p->key_table.dims[0])
             status = attn_fail(err, ATTN_ESHAPE, "position/value_table",
                                "expected as many rows as key_table has, %zu; found %zu",

@@ -273,7 +273,8 @@ static void run(attn_lab *lab) {
 const attn_experiment_row attn_experiment_permutation = {
     .about = {"permutation", "Permutation equivariance",
               "Without positions self-attention gives the same words in another order the same "
-              "outputs in that order; each way of telling positions ends this.",
+              "outputs in that order. Positions end this, except that a bias by distance alone "
+              "(ALiBi) gives a reversed sentence the reversed outputs.",
               settings, sizeof settings / sizeof *settings, false},
     .run = run,
     .bytes = bytes,

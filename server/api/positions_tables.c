@@ -26,8 +26,8 @@ static const char *const own[] = {
     " length keys query_offset table dims ",
     " length keys query_offset key_table dims ",
     " length width base dims "};
-static const char *const needed[] = {" length width ", " length width seed ", " length ",
-                                     " length table ", " length table ",      " length key_table ",
+static const char *const needed[] = {" length width ", " length width ", " length ",
+                                     " length table ", " length table ", " length key_table ",
                                      " length width "};
 static const char common[] = " kind decimals full dry_run timeout_ms figure ";
 
@@ -51,7 +51,9 @@ const srv_field srv_positions_fields[] = {
     {.name = "seed",
      .kind = SRV_INT,
      .offset = AT(seed),
-     .doc = "learned: element n (row-major) is std times the n-th normal number of this seed."},
+     .doc =
+         "learned: element n (row-major) is std times the n-th normal number of this seed; default "
+         "0."},
     SRV_REAL_ROW(srv_positions_body, std, 0, DBL_MAX,
                  "learned: the standard deviation of the initial table; default 0.02."),
     SRV_INT_ROW(srv_positions_body, num_heads, 1, LONGEST,

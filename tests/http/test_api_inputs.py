@@ -253,7 +253,11 @@ def test_memory_of_encodings_is_counted(daemon):
 
 @pytest.mark.parametrize("fields, code, pointer, words", [
     ({"position": {"kind": "learned"}}, "invalid_value", "/position/table", ["needs this table"]),
-    ({"position": "learned"}, "invalid_value", "/position/table", ["needs this table"]),
+    ({"position": "learned"}, "invalid_value", "/position/table", ["needs this table, of shape [positions, 8]"]),
+    ({"position": "relative"}, "invalid_value", "/position/table", ["of shape [1, 2m + 1 (distances -m to m)]"]),
+    ({"position": "t5"}, "invalid_value", "/position/table", ["of shape [buckets, 1]"]),
+    ({"position": "shaw"}, "invalid_value", "/position/key_table", ["of shape [2m + 1 (distances -m to m), 8]"]),
+    ({"position": {"kind": "relative", "table": [[1, 2, 3]] * 2}}, "shape_mismatch", "/position/table", ["[1, 2m + 1", "[2, 3]"]),
     ({"position": {"kind": "learned", "table": normal(4, 9, 7)}}, "shape_mismatch", "/position/table", ["8", "[9, 7]"]),
     ({"position": {"kind": "learned", "table": normal(4, 5, 8)}}, "shape_mismatch", "/position/table", ["6 positions", "5"]),
     ({"position": TABLE, "query_offset": 6}, "shape_mismatch", "/position/table", ["0 to 8", "6 to 9"]),
@@ -267,3 +271,17 @@ def test_memory_of_encodings_is_counted(daemon):
 ], ids=str)
 def test_refused_encodings(daemon, fields, code, pointer, words):
     refused(daemon, CROSS | fields, code, pointer, *words)
+
+
+@pytest.mark.parametrize("position, mirrored", [
+    (None, True), ("alibi", True), ("sinusoidal", False), ({"kind": "relative", "table": [[1, 0.5, -1]]}, False),
+    ({"kind": "rotary", "layout": "halves"}, False)], ids=str)
+def test_a_sentence_read_backwards(daemon, position, mirrored):
+    """Distance alone, as ALiBi counts it, cannot tell a sentence from its reverse; a causal mask can."""
+    x = np.random.default_rng(8).standard_normal((6, 4)).round(3)
+    w = {"num_heads": 1, "w_q": {"shape": [4, 4], "random": "normal", "seed": 1}, "w_k": {"shape": [4, 4], "random": "normal", "seed": 2}}
+    body = {"projections": w, "return": "output"} | ({"position": position} if position else {})
+    forward, backward = (np.array(ask(daemon, body | {"query": rows.tolist()})["output"]) for rows in (x, x[::-1]))
+    assert (np.abs(forward - backward[::-1]).max() < 1e-6) == mirrored
+    causal = [np.array(ask(daemon, body | {"is_causal": True, "query": rows.tolist()})["output"]) for rows in (x, x[::-1])]
+    assert np.abs(causal[0] - causal[1][::-1]).max() > 0.01

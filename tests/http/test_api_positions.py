@@ -24,6 +24,7 @@ def test_sinusoidal(daemon, layout):
 
 def test_learned(daemon):
     close(made(daemon, kind="learned", length=5, width=3, seed=9)["table"], positions.learned(5, 3, 9), 1e-14)
+    close(made(daemon, kind="learned", length=5, width=3)["table"], positions.learned(5, 3, 0), 1e-14)
     wide = made(daemon, kind="learned", length=300, width=100, seed=4, std=2)
     assert wide["parameters"] == 30000 and abs(array(wide["table"]).std() - 2) < 0.05
     assert made(daemon, kind="learned", length=300, width=100, seed=5, std=2) != wide
@@ -106,7 +107,7 @@ def test_decimals_and_text(daemon):
     ({"kind": "sinusoidal", "length": 4, "width": 3}, "invalid_value", "/width", ["even", "3"]),
     ({"kind": "rotary", "length": 4, "width": 3}, "invalid_value", "/width", ["even"]),
     ({"kind": "sinusoidal", "length": 4, "width": 4, "num_heads": 2}, "invalid_value", "/num_heads", ["sinusoidal"]),
-    ({"kind": "learned", "length": 4, "width": 4}, "invalid_value", "/seed", ["seed"]),
+    ({"kind": "learned", "length": 4}, "invalid_value", "/width", ["width"]),
     ({"kind": "alibi", "length": 4}, "invalid_value", "/num_heads", ["slopes"]),
     ({"kind": "alibi", "length": 4, "num_heads": 2, "slopes": [1]}, "shape_mismatch", "/num_heads", []),
     ({"kind": "alibi", "length": 4, "slopes": [[1]]}, "shape_mismatch", "/slopes", ["rank 1"]),
