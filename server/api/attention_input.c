@@ -114,12 +114,10 @@ const srv_field srv_attention_fields[] = {
      .kind = SRV_FLAGS,
      .offset = AT(items),
      .choices = item_names,
-     .doc = "The parts of the answer. inputs are query, key and value after projections, encodings "
-            "and rotation; weighted_values is weight times value of each key; row_sums are the "
-            "sums of "
-            "the weights. Default: output "
-            "(with key, only if value was sent), and "
-            "weights if they hold at most 65,536 values."},
+     .doc = "The parts of the answer. inputs are the members query, key and value of the answer, "
+            "after projections, encodings and rotation; weighted_values is weight times value of "
+            "each key; row_sums are the sums of the weights. Default: output (with key, only if "
+            "value was sent), and weights if they hold at most 65,536 values."},
     {.name = "score_stage",
      .kind = SRV_FLAGS,
      .offset = AT(score_stages),

@@ -60,6 +60,17 @@ def test_inputs_are_answered(daemon, fields):
             assert np.array_equal(tensor.astype(np.float32), np.array(body[name], np.float32))
 
 
+@pytest.mark.parametrize("shape, fields, want", [
+    ((2, 4), {}, (2, 4)), ((3, 2, 4), {}, (3, 2, 4)), ((2, 4), {"projections": {"num_heads": 2, "seed": 1}}, (2, 2, 2)),
+    ((3, 2, 4), {"projections": {"num_heads": 2, "seed": 1}}, (3, 2, 2, 2)), ((2, 4), {"layout": "BLD", "num_heads": 2}, (2, 2, 2)),
+])
+def test_inputs_have_the_head_axis_of_the_weights(daemon, shape, fields, want):
+    answer = ask(daemon, {"query": normal(*shape), "return": ["inputs", "weights"]} | fields)
+    assert {*answer} == {"query", "key", "value", "weights"}
+    assert [np.shape(answer[name]) for name in ("query", "key", "value")] == [want] * 3
+    assert np.shape(answer["weights"])[:-2] == want[:-2]
+
+
 def test_inputs_of_projections_and_of_random_numbers(daemon):
     x, w = normal(3, 4), normal(4, 4, seed=5)
     answer = ask(daemon, {"query": x, "projections": {"num_heads": 2, "w_q": w}, "return": "inputs"})
