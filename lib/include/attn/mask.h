@@ -26,9 +26,11 @@ extern "C" {
 #define ATTN_MASK_LAYERS 16 /* most layers of a mask */
 
 typedef enum attn_layer_kind {
-    ATTN_LAYER_CAUSAL,  /* key j is visible to query i if j <= i + offset */
-    ATTN_LAYER_WINDOW,  /* visible: i + offset - left <= j <= i + offset + right; -1: no bound */
-    ATTN_LAYER_VALUES,  /* a tensor that broadcasts to the shape of the weights by NumPy's rules */
+    ATTN_LAYER_CAUSAL, /* key j is visible to query i if j <= i + offset */
+    ATTN_LAYER_WINDOW, /* visible: i + offset - left <= j <= i + offset + right; -1: no bound */
+    /* A tensor that broadcasts to the shape of the weights by NumPy's rules. Weights without a head
+     * axis take [batch.., 1, L, S], and weights of one head [batch.., L, S]. */
+    ATTN_LAYER_VALUES,
     ATTN_LAYER_BIAS,    /* a tensor as in VALUES that is always additive */
     ATTN_LAYER_PADDING, /* [B, S] or [S]: tells for each key whether it is real or padding */
     ATTN_LAYER_LENGTHS, /* [B]: the first lengths[b] keys are real */
