@@ -416,6 +416,7 @@ def test_jobs_that_cannot_be(daemon, fields, code, pointer, words):
     ({"experiment": "alchemy"}, "invalid_value", "/experiment", ["parameters"]),
     ({"settings": {"gold": 1}}, "unknown_field", "/settings/gold", []),
     ({"experiment": "sparse", "width": 32}, "unknown_field", "/width", ['send it in "settings"']),
+    ({"experiment": "sparse", "tokens": 512}, "unknown_field", "/tokens", ['it is one of "settings"']),
     ({"experiment": "scale", "layers": 2}, "unknown_field", "/layers", ["no such setting", '"settings"']),
     ({"experiment": "scale", "settings": {"seed": 0.5}}, "invalid_value", "/settings/seed", []),
 ])

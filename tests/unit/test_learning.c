@@ -1,4 +1,5 @@
 /* The table of a training run's options has the library's names and defaults. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,8 +53,12 @@ static void test_defaults_are_within_their_ranges(void **state) {
         const double x = f->kind == SRV_INT    ? (double)*(const int64_t *)place
                          : f->kind == SRV_REAL ? *(const double *)place
                                                : f->min;
-        assert_true(x >= f->min && x <= f->max);
+        if (f->offset == offsetof(srv_train_options, attention_dropout))
+            assert_true(isnan(x)); /* that of dropout */
+        else
+            assert_true(x >= f->min && x <= f->max);
     }
+    assert_true(srv_train_config(&w).attention_dropout == -1);
     const attn_training_options got = srv_train_loop(&w), want = attn_training_defaults();
     assert_int_equal(got.steps, want.steps);
     assert_int_equal(got.batch_tokens, want.batch_tokens);
@@ -71,6 +76,10 @@ static void test_what_decides_is_said(void **state) {
     srv_train_say(&w, two);
     assert_string_equal(one, two);
     assert_non_null(strstr(one, "task=en-fr large=false"));
+    assert_null(strstr(one, "attention_dropout")); /* older checkpoints do not have it */
+    w.attention_dropout = 0;
+    srv_train_say(&w, two);
+    assert_non_null(strstr(two, "attention_dropout=0"));
     w.rate *= 1 + 1e-15;
     srv_train_say(&w, two);
     assert_string_not_equal(one, two);
