@@ -42,8 +42,7 @@ const srv_field srv_models_attention_fields[] = {
      .choices = site_choices,
      .doc = "The attention sites: encoder, decoder (the causal attention of a transformer; seq2seq "
             "has none) and cross, or all (default), which are those that the model has. A picture "
-            "shows one site, "
-            "by default cross, of the last layer."},
+            "shows one site, by default cross, of the last layer."},
     {.name = "layers",
      .kind = SRV_INTS,
      .offset = offsetof(srv_sites_body, layers),
@@ -74,8 +73,8 @@ const srv_field srv_models_attention_fields[] = {
      .doc = "The states by their steps; default all that the model has. embedding is multiplied by "
             "sqrt(width), positions adds the positional encodings, start_hidden and start_cell are "
             "what the decoder of a model without attention gets of the source, lstm has the hidden "
-            "states of a "
-            "layer, a sum ends with the residual connection, a norm is the layer norm of the same "
+            "states of a layer, a sum ends with the residual connection, a norm is the layer norm "
+            "of the same "
             "attention or feed-forward, and norm is the last one of a side. sites choose, too: "
             "encoder the states of the source, decoder and cross those of the target."},
     SRV_REAL_ROW(

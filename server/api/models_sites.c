@@ -90,8 +90,8 @@ static bool heatmaps_of(const srv_sites_pass *c, const attn_site *site, size_t b
     return srv_models_heatmaps(c->pass.req, &what, &in, out);
 }
 
-/* Returns the requested heads of a tensor [B, heads, rows, columns]. If its `data` is NULL, memory ran
- * out. */
+/* Returns the requested heads of a tensor [B, heads, rows, columns]. If its `data` is NULL, memory
+ * ran out. */
 static attn_tensor choose_heads(const srv_sites_pass *c, const attn_tensor *all) {
     const size_t *d = all->dims, n = c->body.heads.count, matrix = d[2] * d[3];
     if (!n)

@@ -1,6 +1,7 @@
 /* A request to POST /v1/models/{id}/attention. models_attention.c reads and computes it,
- * models_sites.c answers it, models_states.c with the states of the pass. models_analysis.c adds what the field `analysis` asks for: an analysis
- * of all layers and heads for each kind of site and each sequence. */
+ * models_sites.c answers it, models_states.c with the states of the pass. models_analysis.c adds
+ * what the field `analysis` asks for: an analysis of all layers and heads for each kind of site and
+ * each sequence. */
 #ifndef SRV_MODELS_SITES_H
 #define SRV_MODELS_SITES_H
 
@@ -90,7 +91,8 @@ void srv_sites_put_tensor(srv_json *j, const char *key, const char *name, const 
 
 /* The names of attn_state_step, ended by NULL. */
 extern const char *const srv_model_steps[];
-/* Checks `steps`, and `layers` if states are requested, and counts the requested states. false: a problem is set. */
+/* Checks `steps`, and `layers` if states are requested, and counts the requested states. false: a
+ * problem is set. */
 bool srv_sites_states_check(srv_sites_pass *c, const srv_scope *scope);
 /* Returns how many numbers the requested states hold. */
 double srv_sites_states_numbers(const srv_sites_pass *c);

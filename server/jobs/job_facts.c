@@ -132,8 +132,8 @@ void srv_job_defaults(srv_job_body *body) {
     settings_init(&body->settings);
 }
 
-/* Refuses field i, which belongs to jobs of the other kind. A training field may also be the name of
- * a setting of the experiment. */
+/* Refuses field i, which belongs to jobs of the other kind. A training field may also be the name
+ * of a setting of the experiment. */
 static void refuse_field(srv_request *req, const srv_job_body *body, size_t i) {
     const char *name = srv_job_fields[i].name;
     const attn_experiment *e =

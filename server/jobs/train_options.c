@@ -57,8 +57,7 @@ const srv_field srv_train_fields[] = {
     ROW(dropout, SRV_REAL, 0, 0.99, "Dropout rate during training."),
     ROW(attention_dropout, SRV_REAL, 0, 0.99,
         "Dropout rate of attention weights, without those of dot, additive, general and concat "
-        "cross "
-        "attention, which are never dropped; by default that of dropout."),
+        "cross attention, which are never dropped; by default that of dropout."),
     ROW(seed, SRV_INT, 0, MOST_SEED, "Seed of initial values, batches and dropout."),
     ROW(steps, SRV_INT, 1, 1e9, "Number of batches to train on."),
     ROW(batch_tokens, SRV_INT, 1, 1e6, "Words in a batch, padding included."),

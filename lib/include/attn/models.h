@@ -174,9 +174,9 @@ typedef struct attn_site {
     attn_site_kind kind;
     size_t layer, heads; /* layer: number among the sites of its kind, from 0 */
     attn_tensor weights; /* [B, heads, L, S] */
-    /* What the scores and the output are made of: [B, heads, L, d] and twice [B, heads, S, d], d = D
-     * / heads; without a meaning at padding. Positions inside attention and the matrices of GENERAL,
-     * ADDITIVE and CONCAT are not applied. */
+    /* What the scores and the output are made of: [B, heads, L, d] and twice [B, heads, S, d], where
+     * d = D / heads; without a meaning at padding. Positions inside attention and the matrices of
+     * GENERAL, ADDITIVE and CONCAT are not applied. */
     attn_tensor query, key, value;
 } attn_site;
 
@@ -196,8 +196,9 @@ typedef enum attn_model_side { ATTN_SIDE_SOURCE, ATTN_SIDE_TARGET } attn_model_s
  *   POSITIONS            x + positional encodings; only SINUSOIDAL and LEARNED positions have it
  *   START_HIDDEN, START_CELL
  *                        without attention: the states h and c with which a layer of the decoder's
- *                        LSTM starts, and all that it knows of the source: those of the same layer
- *                        of the encoder, forward after the last token, then backward after the first
+ *                        LSTM starts, and all that it knows of the source. They are those of the
+ *                        same layer of the encoder: forward after the last token, then backward
+ *                        after the first
  *   LSTM                 hidden states h of a layer of the LSTM; those of both directions of the
  *                        encoder stand side by side
  *   SELF_ATTENTION_SUM, CROSS_ATTENTION_SUM, FEED_FORWARD_SUM
@@ -229,8 +230,8 @@ typedef enum attn_state_step {
 /* Returns the name of a step ("self_attention_sum", …), NULL for other numbers. */
 const char *attn_state_step_name(attn_state_step step);
 
-/* A state: one hidden vector for each token of a side, between two steps of a pass; START_HIDDEN and
- * START_CELL have one for each sequence. */
+/* A state: one hidden vector for each token of a side, between two steps of a pass. START_HIDDEN
+ * and START_CELL have one for each sequence. */
 typedef struct attn_model_state {
     attn_model_side side;
     attn_state_step step;
@@ -277,8 +278,8 @@ typedef struct attn_forward_options {
     uint64_t seed; /* of dropout: equal seeds and batches give equal bytes */
 } attn_forward_options;
 
-/* Computes logits, and what `keep` names: of all sites the weights, or queries, keys and values; all
- * states. Any number of threads may call it while no thread changes the parameters. Errors:
+/* Computes logits, and what `keep` names: the weights of all sites, their queries, keys and values,
+ * all states. Any number of threads may call it while no thread changes the parameters. Errors:
  *
  *   ATTN_EVALUE                     an id, a length or dropout is out of range ("source/1/3")
  *   ATTN_ELIMIT                     a sequence is longer than max_length
