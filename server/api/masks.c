@@ -209,6 +209,26 @@ static bool shape_of_padding(srv_masks_call *call, bool *found) {
     return true;
 }
 
+/* Takes the shape to which the masks of values with two axes or more broadcast by NumPy's rules.
+ * *found: there is one. */
+static void shape_of_values(srv_masks_call *call, bool *found) {
+    const srv_masks_item *items = call->body.masks.items;
+    for (size_t i = 0; i < call->body.masks.count; i++) {
+        const attn_tensor *t = &items[i].mask.attn_mask;
+        if (items[i].kind != VALUES || t->rank < 2)
+            continue;
+        const int more = t->rank > call->rank ? t->rank - call->rank : 0;
+        memmove(call->dims + more, call->dims, (size_t)call->rank * sizeof *call->dims);
+        for (int a = 0; a < more; a++)
+            call->dims[a] = 1;
+        call->rank += more;
+        for (int a = 1; a <= t->rank; a++)
+            if (call->dims[call->rank - a] == 1)
+                call->dims[call->rank - a] = t->dims[t->rank - a];
+        *found = true;
+    }
+}
+
 static bool shape_of_list(srv_masks_call *call, const srv_scope *scope) {
     const srv_ints *list = &call->body.shape;
     if (list->count < 2)
@@ -280,14 +300,17 @@ static bool prepare(srv_masks_call *call) {
         !check_fill(call, &scope))
         return false;
     const bool tokens = srv_given(&scope, "token_ids"), list = srv_given(&scope, "shape");
-    bool padding = false;
-    if (!tokens && !list && !shape_of_padding(call, &padding))
+    bool found = tokens || list;
+    if (!found && !shape_of_padding(call, &found))
         return false;
-    if (!tokens && !list && !padding)
-        return srv_refuse(&scope, SRV_VALUE, "shape",
-                          "send shape ([L, S], [B, L, S] or [B, H, L, S]), token_ids with pad_id, "
-                          "or a padding mask of token_ids or key_padding_mask, which say how many "
-                          "keys there are");
+    if (!found)
+        shape_of_values(call, &found);
+    if (!found)
+        return srv_refuse(
+            &scope, SRV_VALUE, "shape",
+            "send shape ([L, S], [B, L, S] or [B, H, L, S]), token_ids with pad_id, "
+            "a padding mask of token_ids or key_padding_mask, or an attn_mask [L, S], "
+            "which say how many keys there are");
     if ((tokens && !shape_of_tokens(call, &scope)) || (list && !shape_of_list(call, &scope)))
         return false;
     split_shape(call);

@@ -20,7 +20,7 @@
     "masks are a list of objects, one for each mask: \"masks\": [{\"kind\": \"causal\"}]"
 #define DTYPE                                                                                      \
     "the element type belongs to a tensor: {\"dtype\": \"float64\", \"data\": [..]} as one "       \
-    "input makes the whole operation float64"
+    "input makes the whole operation float64, and plain lists are rounded to float32"
 
 typedef struct alias {
     const char *other; /* the name elsewhere */

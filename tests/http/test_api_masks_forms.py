@@ -261,3 +261,15 @@ def test_padding_masks_that_disagree(daemon, body, pointer, words):
 def test_masks_without_a_shape(daemon):
     for masks in ([CAUSAL], [{"kind": "padding", "key_lengths": [3]}], [{"kind": "causal", "token_ids": [1], "pad_id": 0}]):
         refused(daemon, {"masks": masks}, "invalid_value", "/shape", "key_padding_mask", path=MASKS)
+
+
+def test_the_shape_of_values(daemon):
+    """A mask of values with two axes or more has the shape of the weights."""
+    keep = {"kind": "values", "attn_mask": [[1, 0, 0], [1, 1, 0]], "mask_semantics": "keep"}
+    answer = ask(daemon, {"masks": [keep, {"kind": "causal"}], "as": "keep_numbers"}, path="/v1/masks")
+    assert answer["shape"] == [2, 3] and answer["keep_numbers"] == [[1, 0, 0], [1, 1, 0]]
+    batch = {"kind": "values", "attn_mask": [[[True, True, False]], [[True, False, False]]]}
+    answer = ask(daemon, {"masks": [batch, keep]}, path="/v1/masks")
+    assert answer["shape"] == [2, 2, 3] and answer["keep"][0] == [[True, False, False], [True, True, False]]
+    refused(daemon, {"masks": [{"kind": "values", "attn_mask": [True, False]}]}, "invalid_value", "/shape", "attn_mask",
+            path="/v1/masks")
