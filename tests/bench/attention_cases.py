@@ -50,6 +50,14 @@ SPARSE = {
 }
 
 
+def sparse_cases():
+    """The name, the case and the pattern of each."""
+    for length, (heads, patterns) in SPARSE.items():
+        for kind, *sizes in patterns:
+            name = f"H{heads} L{length} {kind} {' '.join(str(n) for n in sizes if n)}"
+            yield name, Case(square(heads, length, 64), OUTPUT, FLOATS, FLOATS), (kind, *sizes)
+
+
 def ours(case, threads, seconds, isa, driver=DRIVER, pattern=None):
     """Median and smallest milliseconds, peak megabytes, share of visible cells."""
     environment = dict(os.environ, **({"ATTN_ISA": isa} if isa else {}))

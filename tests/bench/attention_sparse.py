@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import tables  # noqa: E402
-from attention_cases import FLOATS, OUTPUT, SPARSE, Case, ours, square  # noqa: E402
+from attention_cases import ours, sparse_cases  # noqa: E402
 from timing import time_calls  # noqa: E402
 
 WITHIN = 2  # the goal: at most so many times the share of visible cells times the time of full attention
@@ -59,8 +59,8 @@ def peers(heads, length, pattern):
     return lambda: F.scaled_dot_product_attention(*qkv, attn_mask=mask), flex
 
 
-def measure(options, length, heads, pattern):
-    case = Case(square(heads, length, 64), OUTPUT, FLOATS, FLOATS)
+def measure(options, name, case, pattern):
+    _, heads, _, length, *_ = case.shape
     masked, flex = peers(heads, length, pattern)
     turns = {"full": [], "attn": [], "masked": [], "flex": []}
     kept = 0.0
@@ -73,8 +73,7 @@ def measure(options, length, heads, pattern):
             turns["flex"].append(time_calls(flex, options.seconds)[1])
     ms = {name: min(all_ms) for name, all_ms in turns.items() if all_ms}
     share = statistics.median(a / f for a, f in zip(turns["attn"], turns["full"]))
-    return {"case": f"H{heads} L{length} {pattern[0]} {pattern[1]}" + (f" {pattern[2]}" if pattern[2] else ""), "kept": kept,
-            **{f"{name}_ms": value for name, value in ms.items()}, "of_full": share, "over_kept": share / kept,
+    return {"case": name, "kept": kept, **{f"{side}_ms": value for side, value in ms.items()}, "of_full": share, "over_kept": share / kept,
             "beside_masked": ms["masked"] / ms["attn"], "flex": flex if isinstance(flex, str) else None}
 
 
@@ -101,12 +100,11 @@ def main():
     print(f"{'case':28}{'kept':>8}{'full':>9}{'attn':>9}{'of full':>9}{'/ kept':>8}{'mask':>10}{'':>8}{'Flex':>11}")
     rows = []
     with torch.inference_mode():
-        for length, (heads, patterns) in SPARSE.items():
-            for pattern in patterns:
-                if options.only and options.only not in f"L{length} {pattern[0]}":
-                    continue
-                rows.append(measure(options, length, heads, pattern))
-                print(line(rows[-1]), flush=True)
+        for name, case, pattern in sparse_cases():
+            if options.only and options.only not in name:
+                continue
+            rows.append(measure(options, name, case, pattern))
+            print(line(rows[-1]), flush=True)
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
 
