@@ -141,7 +141,8 @@ static const alias advice_of_fields[] = {
     {"causal_mask", "is_causal", STATED},
     {"look_ahead_mask", "is_causal", STATED},
     {"dropout", "slopes",
-     "positional encodings have no dropout, and dropout_p of /v1/attention drops weights"},
+     "tables have no dropout; position of /v1/attention takes dropout_p and seed for x plus the "
+     "encoding"},
     {"is_training", "dropout_p",
      "only dropout differs in training, and it takes place if dropout_p is above 0"},
     {"training", "dropout_p",

@@ -590,7 +590,7 @@ def test_other_names_elsewhere(daemon, path, name, here):
     ("/v1/attention", "xlabel", '"figure": {"x_label": ..}'), ("/v1/heatmaps", "ylabel", '"figure": {"y_label": ..}'),
     ("/v1/heatmaps", "cmap", '"figure": {"colormap": ..}'), ("/v1/curves", "title", '"figure": {"title": ..}'),
     ("/v1/positions", "figsize", '"figure": {"width": .., "height": ..}'),
-    ("/v1/positions", "dropout", "positional encodings have no dropout"),
+    ("/v1/positions", "dropout", "position of /v1/attention takes dropout_p"),
     ("/v1/masks", "kind", '"masks": [{"kind": "causal"}]'), ("/v1/masks", "is_causal", '"masks": [{"kind": "causal"}]'),
     ("/v1/masks", "attn_mask", '"masks": [{"kind": "values", "attn_mask": ..}]'),
 ])
