@@ -437,7 +437,7 @@ static bool read_shapes(srv_attention_call *call) {
     if (!status)
         status = attn_attention_shape(call->shaped, &call->dims, &err);
     if (!status && is_small(call->shaped, &call->dims)) {
-        call->shaped->kernel = attn_isa_name(ATTN_ISA_REF);
+        body->in.kernel = call->shaped->kernel = attn_isa_name(ATTN_ISA_REF);
         status = attn_attention_shape(call->shaped, &call->dims, &err);
     }
     if (status)

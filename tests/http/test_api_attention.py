@@ -361,6 +361,7 @@ def test_small_operations_are_rounded_once(start):
     assert np.array_equal(array(small["output"]).astype(np.float32), (weights @ v).astype(np.float32))
     assert results(daemon, 23)[1]["diagnostics"]["kernel"] != "ref" or daemon.kernels == "ref"
     assert results(daemon, 22, precision="fast")[1]["diagnostics"]["kernel"] != "ref" or daemon.kernels == "ref"
+    assert results(daemon, 22, projections={"num_heads": 2})[1]["diagnostics"]["kernel"] == "ref"
     named = start("--isa", daemon.kernels)
     assert results(named, 22)[1]["diagnostics"]["kernel"] in (daemon.kernels, "avx512")
 
