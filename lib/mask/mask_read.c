@@ -127,19 +127,22 @@ attn_mask attn_mask_near(const attn_mask *m, int64_t most) {
     return near;
 }
 
-/* From row to row, neither end of the interval moves back. So the last row has the last beginning,
- * and the first row the first end. */
+/* From row to row, neither end of the interval moves back. So what the first and the last row see,
+ * the rows between see, too. The interval of a row that sees no key may lie anywhere, so both ends
+ * of both rows count. */
 void attn_mask_common(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
                       size_t *to) {
     const int64_t first = (int64_t)i + m->offset[b], last = first + (int64_t)rows - 1;
-    size_t skip;
+    size_t begin, end;
     *from = 0;
     *to = m->keep_count || m->bias_count ? 0 : m->shape.S;
     if (!*to || !rows)
         return;
     if (!attn_mask_is_open(m)) {
-        attn_mask_interval(m, b, i, &skip, to);
-        attn_mask_interval(m, b, i + rows - 1, from, &skip);
+        attn_mask_interval(m, b, i, from, to);
+        attn_mask_interval(m, b, i + rows - 1, &begin, &end);
+        *from = begin > *from ? begin : *from;
+        *to = end < *to ? end : *to;
     }
     int64_t lo = (int64_t)*from, hi = (int64_t)*to;
     for (size_t l = 0; l < m->pattern_count; l++)

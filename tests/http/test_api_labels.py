@@ -199,7 +199,7 @@ def test_stored_runs_keep_the_names_of_each_entry(daemon):
     ([BOTH[0]], "shape_mismatch", "/labels", "expected names for each of 2 batch entries, or one object"),
     ([], "shape_mismatch", "/labels", "found a list of 0"), (BOTH * 2, "shape_mismatch", "/labels", "found a list of 4"),
     ([BOTH[0], {"key": OTHER}], "invalid_value", "/labels/1", "labels/0"), ([BOTH[0], None], "wrong_type", "/labels/1", ""),
-    ([BOTH[0], {"keys": OTHER}], "unknown_field", "/labels/1/keys", "did you mean \"key\""),
+    ([BOTH[0], {"keys": OTHER}], "unknown_field", "/labels/1/keys", 'here it is called "key"'),
     (["a", 1], "wrong_type", "/labels/1", "a string"), ([ONE, ["a", 2]], "wrong_type", "/labels/1/1", "a string"),
     ("the cat", "wrong_type", "/labels", "a list of strings or an object with \"query\", \"key\"")])
 def test_refused(daemon, labels, code, pointer, words):

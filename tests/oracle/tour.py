@@ -124,7 +124,8 @@ def heatmap_answer(request):
     grid = weights.reshape((1,) * (4 - weights.ndim) + weights.shape)
     heads, warnings = [], []
     for b, h in np.ndindex(*grid.shape[:2]):
-        heads.append({"batch": b, "head": h, **one_head(grid[b, h])})
+        title = {"title": request["titles"][h]} if "titles" in request else {}
+        heads.append({"batch": b, "head": h, **title, **one_head(grid[b, h])})
         if padding_mass(grid[b, h], labels) > 0:
             warnings.append({"code": "padding_mass", "where": "labels/key"})
     answer = {"heads": heads, **({"labels": labels} if labels else {}),

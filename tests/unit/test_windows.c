@@ -67,7 +67,8 @@ static void hide_most(trial *t) {
 static trial begin(uint64_t seed) {
     trial t = {.arena = attn_arena_new(LIMIT), .seed = seed};
     const size_t B = 1 + pick(&t, 0, 2), Hkv = 1 + pick(&t, 1, 2), group = 1 + pick(&t, 2, 2);
-    const size_t S = 1200 + pick(&t, 3, 300), L = pick(&t, 4, 2) ? S : 700 + pick(&t, 5, 300);
+    const size_t S = 1200 + pick(&t, 3, 300); /* more queries than keys: the first ones see none */
+    const size_t L = (const size_t[]){S, 700 + pick(&t, 5, 300), S + 700}[pick(&t, 4, 3)];
     const size_t E = 1 + pick(&t, 6, 40), Ev = 1 + pick(&t, 7, 40);
     assert_non_null(t.arena);
     t.in = attn_attention_defaults();
@@ -285,11 +286,37 @@ static void test_visits(void **state) {
     attn_arena_free(t.arena);
 }
 
+/* Queries before the first key see none, also in a block of rows of which the others see all keys
+ * of a tile. */
+static void test_rows_without_keys(void **state) {
+    enum { S = 192, BEFORE = 100, L = S + BEFORE, E = 16 };
+    (void)state;
+    for (int64_t size = 64; size <= 2 * S; size += 64) {
+        trial t = {.arena = attn_arena_new(LIMIT), .in = attn_attention_defaults()};
+        attn_attention *a;
+        attn_error err;
+        t.in.query = NORMAL_TENSOR(t.arena, 1, L, E);
+        t.in.key = NORMAL_TENSOR(t.arena, 2, S, E);
+        t.in.value = NORMAL_TENSOR(t.arena, 3, S, E);
+        t.in.mask.offset = ATTN_OFFSET_END;
+        add_pattern(&t, (attn_pattern){.kind = ATTN_PATTERN_BLOCK, .size = size});
+        assert_int_equal(try_run(&t, WANT, NULL, &a, &err), ATTN_OK);
+        assert_int_equal(t.out.hidden_rows, BEFORE);
+        const float *output = t.out.output.data, *lse = t.out.logsumexp.data;
+        for (size_t i = 0; i < L; i++) {
+            assert_true((isinf(lse[i]) != 0) == (i < BEFORE));
+            for (size_t e = 0; i < BEFORE && e < E; e++)
+                assert_true(output[i * E + e] == 0);
+        }
+        attn_arena_free(t.arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_shapes), cmocka_unit_test(test_weights),
         cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_visits),
+        cmocka_unit_test(test_visits),        cmocka_unit_test(test_rows_without_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
