@@ -130,10 +130,13 @@ def test_keys_take_turns(keyed):
 
 
 def test_who_uses_more_processor_time_gets_fewer_turns(keyed):
-    """Both keys get half of the processor, one of them for requests that take sixteen times as long."""
+    """Both keys get half of the processor, one of them for requests that take dozens of times as long."""
+    def constant(n):  # random numbers would take longer than attention does, in proportion to n
+        return work(n, **{name: {"shape": [n, width], "fill": "ones"} for name, width in
+                          (("query", 64), ("key", 64), ("value", 1))})
     daemon = keyed("--workers", "1", "--requests-running", "2")
     heavy, light = Answers(), Answers()
-    with flood(daemon, work(4000), ONE, 8, heavy), flood(daemon, work(1000), OTHER, 8, light):
+    with flood(daemon, constant(8000), ONE, 8, heavy), flood(daemon, constant(1000), OTHER, 8, light):
         assert eventually(lambda: len(heavy) >= 8)
         heavy.closed = light.closed = True
         counts = len(light), len(heavy)
