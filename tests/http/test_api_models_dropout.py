@@ -2,9 +2,11 @@
 import numpy as np
 import pytest
 from api_client import array, ask, refused
-from oracle import rng
 from test_api_models import TORCH, make, path, torch_daemon  # noqa: F401, a fixture
-from test_api_models_states import BODY, HEADS, SOURCE, linear, lstm
+from test_api_models_states import BODY, HEADS, SOURCE
+
+from oracle import rng
+from oracle.layers import linear, lstm
 
 P = 0.3
 

@@ -5,7 +5,9 @@ from api_client import array, ask, refused
 from safetensors.numpy import load
 from test_api_index import document, schema  # noqa: F401, a fixture
 from test_api_models import TORCH, make, path, torch_daemon  # noqa: F401, a fixture
-from test_api_models_states import BODY, SAFETENSORS, SOURCE, TARGET, linear
+from test_api_models_states import BODY, SAFETENSORS, SOURCE, TARGET
+
+from oracle.layers import linear
 
 ASKED = BODY | {"return": ["inputs", "weights", "states", "encoder_output"]}
 LENGTHS = [sum(i > 0 for i in ids) for ids in SOURCE], [sum(i > 0 for i in ids) + 1 for ids in TARGET]

@@ -6,6 +6,8 @@ from api_client import array, ask, refused
 from test_api_index import document, schema  # noqa: F401, a fixture
 from test_api_models import SMALL, TORCH, make, path, torch_daemon  # noqa: F401, a fixture
 
+from oracle.layers import attend, norm, read_both_ways, softmax
+
 ENFR = {"id": "en-fr"}
 
 
@@ -21,42 +23,12 @@ def transformer(daemon):
 
 # --- encode(), decode(), src_mask ---
 
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def lstm(x, p, suffix):
-    """One direction of torch.nn.LSTM over x [S, D]."""
-    w, u, b, c = (p[f"encoder_lstm.{name}_l0{suffix}"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-    h = state = np.zeros(u.shape[1])
-    out = []
-    for row in x:
-        i, f, g, o = np.split(w @ row + b + u @ h + c, 4)
-        state = sigmoid(f) * state + sigmoid(i) * np.tanh(g)
-        h = sigmoid(o) * np.tanh(state)
-        out.append(h)
-    return np.array(out)
-
-
 def encode(p, ids, keep, positions):
     """encode() of the textbook: embedding, positions, bidirectional LSTM, self-attention with src_mask, layer norm."""
-    D, H = p["src_embedding.weight"].shape[1], 2
-    x = p["src_embedding.weight"][ids] * np.sqrt(D) + positions[:len(ids)]
-    x = np.concatenate([lstm(x, p, ""), lstm(x[::-1], p, "_reverse")[::-1]], -1)
-    q, k, v = (x @ p[f"encoder_attention.{w}.weight"].T + p[f"encoder_attention.{w}.bias"] for w in ("W_q", "W_k", "W_v"))
-    heads = []
-    for h in range(H):
-        at = slice(h * D // H, (h + 1) * D // H)
-        scores = np.where(keep, q[:, at] @ k[:, at].T / np.sqrt(D // H), -np.inf)
-        heads.append(softmax(scores) @ v[:, at])
-    x = x + np.concatenate(heads, -1) @ p["encoder_attention.W_o.weight"].T + p["encoder_attention.W_o.bias"]
-    x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
-    return x * p["encoder_norm.weight"] + p["encoder_norm.bias"]
+    x = p["src_embedding.weight"][ids] * np.sqrt(p["src_embedding.weight"].shape[1]) + positions[:len(ids)]
+    (x,), _ = read_both_ways(p, x, 1)
+    projections = [(p[f"encoder_attention.{w}.weight"], p[f"encoder_attention.{w}.bias"]) for w in ("W_q", "W_k", "W_v", "W_o")]
+    return norm(x + attend(x, x, projections, 2, keep), p, "encoder_norm")
 
 
 @pytest.mark.parametrize("hidden", [[], [1], [0, 2]])

@@ -10,6 +10,8 @@ from safetensors.numpy import load
 from test_api_index import document, schema  # noqa: F401, a fixture
 from test_api_models import TORCH, make, path, torch_daemon  # noqa: F401, a fixture
 
+from oracle.layers import attend, linear, lstm, norm, read_both_ways
+
 SAFETENSORS = "application/vnd.safetensors"
 HEADS = 2  # of the models of TORCH
 SOURCE, TARGET = TORCH["source"].tolist(), TORCH["target"][:, 1:].tolist()  # ids, 0 is padding
@@ -18,50 +20,9 @@ BODY = {"token_ids": SOURCE, "target_ids": TARGET}
 
 # --- the models in NumPy ---
 
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
 def sinusoids(length, D):
     angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, D, 2) / D)
     return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(length, D)
-
-
-def norm(x, p, name):
-    x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
-    return x * p[f"{name}.weight"] + p[f"{name}.bias"]
-
-
-def linear(x, weight, bias):
-    return x @ weight.T + bias
-
-
-def attend(x, memory, projections, causal):
-    """Multi-head attention of x [L, D] over memory [S, D]; projections are weight and bias of q, k, v and o."""
-    (q, k, v), out = (linear(y, *p) for y, p in zip((x, memory, memory), projections)), projections[3]
-    size = x.shape[1] // HEADS
-    heads = []
-    for h in range(HEADS):
-        at = slice(h * size, (h + 1) * size)
-        scores = q[:, at] @ k[:, at].T / np.sqrt(size)
-        if causal:
-            scores = np.where(np.tri(*scores.shape, dtype=bool), scores, -np.inf)
-        weights = np.exp(scores - scores.max(-1, keepdims=True))
-        heads.append(weights / weights.sum(-1, keepdims=True) @ v[:, at])
-    return linear(np.concatenate(heads, -1), *out)
-
-
-def lstm(x, p, name, begin):
-    """One direction of a layer of torch.nn.LSTM over x [L, D] from the state (h, c): its outputs and its last state."""
-    w, u, b, c = (p[name.replace("*", part)] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-    h, state = begin
-    out = []
-    for row in x:
-        i, f, g, o = np.split(w @ row + b + u @ h + c, 4)
-        state = sigmoid(f) * state + sigmoid(i) * np.tanh(g)
-        h = sigmoid(o) * np.tanh(state)
-        out.append(h)
-    return np.array(out), (h, state)
 
 
 def embed(p, ids, name, positions):
@@ -70,24 +31,11 @@ def embed(p, ids, name, positions):
     return {(None, "embedding"): x, (None, "positions"): x + positions[:len(ids)]}
 
 
-def read_both_ways(p, x, layers):
-    """A bidirectional LSTM: the outputs of each layer, and the last states of both directions side by side."""
-    outputs, handed = [], []
-    zeros = (np.zeros(x.shape[1] // 2),) * 2
-    for layer in range(layers):
-        ahead, one = lstm(x, p, f"encoder_lstm.*_l{layer}", zeros)
-        back, two = lstm(x[::-1], p, f"encoder_lstm.*_l{layer}_reverse", zeros)
-        x = np.concatenate([ahead, back[::-1]], -1)
-        outputs.append(x)
-        handed.append(tuple(np.concatenate(both) for both in zip(one, two)))
-    return outputs, handed
-
-
 def seq2seq(p, source, target, layers, attends):
     """The states of both sides, {(layer or None, step): [L, D]} in the order in which they are computed."""
     def sublayer(states, x, memory, name, norm_name, step):
         projections = [(p[f"{name}.{w}.weight"], p[f"{name}.{w}.bias"]) for w in ("W_q", "W_k", "W_v", "W_o")]
-        states[0, f"{step}_sum"] = x + attend(x, memory, projections, False)
+        states[0, f"{step}_sum"] = x + attend(x, memory, projections, HEADS)
         states[0, f"{step}_norm"] = norm(states[0, f"{step}_sum"], p, norm_name)
     D = p["src_embedding.weight"].shape[1]
     read = embed(p, source, "src_embedding", sinusoids(20, D))
@@ -121,7 +69,8 @@ def transformer(p, source, target, layers, before, positions):
     def attention(name, memory=None, causal=False):
         weights = [*np.split(p[f"{name}.in_proj_weight"], 3), p[f"{name}.out_proj.weight"]]
         biases = [*np.split(p[f"{name}.in_proj_bias"], 3), p[f"{name}.out_proj.bias"]]
-        return lambda x: attend(x, x if memory is None else memory, list(zip(weights, biases)), causal)
+        return lambda x: attend(x, x if memory is None else memory, list(zip(weights, biases)), HEADS,
+                                np.tri(len(x), dtype=bool) if causal else True)
 
     def feed_forward(name):
         parts = [(p[f"{name}.linear{i}.weight"], p[f"{name}.linear{i}.bias"]) for i in (1, 2)]

@@ -1,6 +1,6 @@
 /* Tasks with windows (attention/forward_window.c): if each query sees few keys, the results have
- * the bits of a pass over keys that are all packed first, with any number of threads, and are those of
- * the definition. */
+ * the bits of a pass over keys that are all packed first, with any number of threads, and are those
+ * of the definition. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
