@@ -37,10 +37,10 @@ int64_t attn_encoding_first(const attn_encoding *e, bool queries, size_t b);
  * them that is the same tensor, so that x of self-attention is dropped once. */
 uint64_t attn_encoding_stream(const attn_tensor *const parts[3], int part);
 
-/* Sets *out to x plus the encoding of each row's position, after dropout. x is the query, or (`queries` false) the
- * key or the value. *out is dense, in the arena, and float64 if x is, else float32. Errors:
- * ATTN_ESHAPE (a position that the table does not have), ATTN_EARG (offsets that differ between
- * batch entries that share a query), ATTN_ENOMEM. */
+/* Sets *out to x plus the encoding of each row's position, after dropout. x is the query, or
+ * (`queries` false) the key or the value. *out is dense, in the arena, and float64 if x is, else
+ * float32. Errors: ATTN_ESHAPE (a position that the table does not have), ATTN_EARG (offsets that
+ * differ between batch entries that share a query), ATTN_ENOMEM. */
 attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor *x,
                         attn_arena *arena, attn_tensor *out, attn_error *err);
 /* Adds the rows of a dense tensor with the shape of x, the gradient of *out, to the rows of `sums`

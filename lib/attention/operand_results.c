@@ -65,18 +65,21 @@ void attn_present(const attn_attention *a, attn_results *out) {
     join(a, attn_value_rows, &out->present_value, d->Hkv, d->S);
 }
 
+/* Makes a tensor of zeros with this shape and type. */
+static attn_status take(attn_tensor like, attn_arena *arena, attn_tensor *out, attn_error *err) {
+    return attn_dense_zeros(&like, like.dtype, arena, out, err);
+}
+
 attn_status attn_attention_operands(const attn_attention *a, attn_arena *arena, attn_tensor *query,
                                     attn_tensor *key, attn_tensor *value, attn_error *err) {
     const attn_attention_dims *d = &a->dims;
-    const size_t elem = attn_dtype_size(d->result);
-    void *q = attn_arena_take(arena, d->B * d->Hq * d->L * d->E * elem);
-    void *k = attn_arena_take(arena, d->B * d->Hkv * d->S * d->Ek * elem);
-    void *v = attn_arena_take(arena, d->B * d->Hkv * d->S * d->Ev * elem);
-    if (!q || !k || !v)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operands");
-    *query = shaped(d, q, d->has_heads, d->Hq, d->L, d->E);
-    *key = shaped(d, k, d->has_heads, d->Hkv, d->S, d->Ek);
-    *value = shaped(d, v, d->has_heads, d->Hkv, d->S, d->Ev);
+    attn_status status = take(shaped(d, NULL, d->has_heads, d->Hq, d->L, d->E), arena, query, err);
+    if (status == ATTN_OK)
+        status = take(shaped(d, NULL, d->has_heads, d->Hkv, d->S, d->Ek), arena, key, err);
+    if (status == ATTN_OK)
+        status = take(shaped(d, NULL, d->has_heads, d->Hkv, d->S, d->Ev), arena, value, err);
+    if (status != ATTN_OK)
+        return status;
     join(a, plain_query_rows, query, d->Hq, d->L);
     join(a, cache_key_rows, key, d->Hkv, d->S);
     join(a, attn_value_rows, value, d->Hkv, d->S);
@@ -88,7 +91,7 @@ attn_status attn_attention_weighted_values(const attn_attention *a, const attn_t
                                            attn_tensor *out, attn_error *err) {
     const attn_attention_dims *d = &a->dims;
     const size_t elem = attn_dtype_size(d->result), rows = d->B * d->Hq * d->L;
-    size_t dims[ATTN_MAX_RANK], count, ld;
+    size_t dims[ATTN_MAX_RANK], ld;
     memcpy(dims, d->weights, sizeof dims);
     if (d->relative_values)
         return attn_fail(err, ATTN_EARG, "position/value_table",
@@ -96,23 +99,23 @@ attn_status attn_attention_weighted_values(const attn_attention *a, const attn_t
     if (d->weights_rank == ATTN_MAX_RANK)
         return attn_fail(err, ATTN_ESHAPE, "query", "no axis is left for the values");
     dims[d->weights_rank] = d->Ev;
-    *out = attn_tensor_dense(NULL, d->result, d->weights_rank + 1, dims);
-    if (attn_tensor_count(out, &count) && attn_size_mul(count, elem, &count))
-        out->data = attn_arena_take(arena, count);
+    attn_status status =
+        take(attn_tensor_dense(NULL, d->result, d->weights_rank + 1, dims), arena, out, err);
+    if (status != ATTN_OK)
+        return status;
     double *weight = attn_arena_take(arena, (d->S + 2 * d->Ev) * sizeof *weight);
-    if (!out->data || !weight)
+    if (!weight)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the weighted values");
-    double *value = weight + d->S, *product = value + d->Ev;
+    double *scratch = weight + d->S, *product = scratch + d->Ev;
     for (size_t row = 0; row < rows; row++) {
         const size_t b = row / (d->Hq * d->L), hkv = row / d->L % d->Hq / attn_group(d);
         attn_widen_f64(weight, (const char *)weights->data + row * d->S * elem, d->result, 1, d->S);
         for (size_t j = 0; j < d->S; j++) {
-            memset(product, 0, d->Ev * sizeof *product);
-            const double *v = weight[j] == 0
-                                  ? product
-                                  : attn_value_rows(a, b, hkv, j, 1, sizeof *value, value, &ld);
+            if (weight[j] == 0)
+                continue;
+            const double *value = attn_value_rows(a, b, hkv, j, 1, sizeof *value, scratch, &ld);
             for (size_t e = 0; e < d->Ev; e++)
-                product[e] = weight[j] * v[e];
+                product[e] = weight[j] * value[e];
             attn_dense_store(out, (row * d->S + j) * d->Ev, product, d->Ev);
         }
         if (attn_control_check(control, err))

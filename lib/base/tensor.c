@@ -171,7 +171,7 @@ attn_status attn_dense_zeros(const attn_tensor *t, attn_dtype dtype, attn_arena 
     *out = attn_tensor_dense(NULL, dtype, t->rank, t->dims);
     if (!attn_tensor_count(out, &count) ||
         !(out->data = attn_arena_zeroed(arena, count, attn_dtype_size(dtype))))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the results");
     return ATTN_OK;
 }
 

@@ -35,8 +35,7 @@ bool attn_dense_rows(const attn_tensor *t, size_t *rows);
 void *attn_dense_copy(const attn_tensor *t, attn_dtype dtype, attn_arena *arena);
 /* Stores n doubles as elements at … at + n - 1 of a dense tensor of float32 or float64. */
 void attn_dense_store(const attn_tensor *t, size_t at, const double *x, size_t n);
-/* Makes a dense tensor of zeros with the shape of t in the arena, to which a gradient is then
- * added. */
+/* Makes a dense tensor of zeros with the shape of t in the arena. Errors: ATTN_ENOMEM. */
 attn_status attn_dense_zeros(const attn_tensor *t, attn_dtype dtype, attn_arena *arena,
                              attn_tensor *out, attn_error *err);
 

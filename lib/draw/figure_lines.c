@@ -24,8 +24,8 @@
 #define DRAWN 20000.0
 /* points in a path; the time to paint a path can grow with the square of its points */
 #define PIECE 64
-/* a curve longer than this many plot widths is drawn without dashes, as they would merge, and so are
- * the curves at the same place of other panels, whose style is the same */
+/* a curve longer than this many plot widths is drawn without dashes, as they would merge, and so
+ * are the curves at the same place of other panels, whose style is the same */
 #define FILLS      8.0
 #define NAME_MOST  220.0
 #define LINE_WIDTH 1.8

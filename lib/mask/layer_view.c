@@ -73,8 +73,8 @@ static attn_status broadcast(const attn_mask_layer *layer, const size_t *want, i
 }
 
 /* Gives a mask the axes of the weights where only the head axis, of length 1, differs:
- *   - weights without heads: [batch.., 1, L, S] loses it, such as the padding mask [B, 1, 1, S] that
- *     programs make for any number of heads;
+ *   - weights without heads: [batch.., 1, L, S] loses it, such as the padding mask [B, 1, 1, S]
+ *     that programs make for any number of heads;
  *   - weights of one head: [batch.., L, S] gets it. An axis of length 1 in its place is the head
  *     axis already, as NumPy aligns it. */
 static attn_mask_layer with_heads_of(const attn_mask_layer *layer, const attn_mask_shape *s) {

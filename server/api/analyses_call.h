@@ -35,8 +35,8 @@ enum {
     SRV_AN_EVERY = SRV_AN_ALL - 1,
 };
 
-/* The names of the items, ended by NULL: all; those of a model, without gradient; those of one layer,
- * without rollout and gradient. */
+/* The names of the items, ended by NULL: all; those of a model, without gradient; those of one
+ * layer, without rollout and gradient. */
 extern const char *const srv_analysis_items[], *const srv_analysis_items_model[],
                                                    *const srv_analysis_items_run[];
 
@@ -84,7 +84,7 @@ bool srv_analysis_shows(const srv_analysis *an, attn_measure m);
 /* Returns whether the measure is defined for uniform attention. */
 bool srv_analysis_has_uniform(attn_measure m);
 void srv_analysis_text(attn_text *t, const srv_analysis *an);
-/* Writes the member "rollout": its heatmaps (NULL: they are tensors beside the JSON) and formula. */
+/* Writes the member "rollout": heatmaps (NULL: they are tensors beside the JSON) and formula. */
 void srv_rollout_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
                        const srv_labels *labels);
 /* Writes the members layer (if there is a layer axis), batch and head. */

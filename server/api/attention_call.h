@@ -124,8 +124,8 @@ bool srv_attention_norms(const srv_attention_call *call);
 const attn_tensor *srv_attention_w_o(const srv_attention_call *call);
 /* Returns the first wanted stage, which the run itself computes. */
 attn_stage srv_attention_stage(const srv_attention_call *call);
-/* Describes the tensors that `want` (bits of SRV_WANT_TENSORS) selects, in the order of the answer. Returns
- * their number. */
+/* Describes the tensors that `want` (bits of SRV_WANT_TENSORS) selects, in the order of the answer.
+ * Returns their number. */
 size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                              srv_result rows[SRV_RESULTS]);
 /* Removes the axis of the one query, of length 1, from a dense tensor that has a shape. The axis is

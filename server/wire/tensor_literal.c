@@ -100,8 +100,8 @@ bool srv_tensor_random(srv_scan *s, const srv_literal *l, attn_tensor *t) {
     return fill_with_random(s, "random", &f);
 }
 
-/* Sets the numbers of inputs and outputs of the layer to which the tensor of initial values belongs:
- * a weight [fan_out, fan_in], or a bias [fan_out], for which the member fan_in is sent. */
+/* Sets the numbers of inputs and outputs of the layer to which the tensor of initial values
+ * belongs: a weight [fan_out, fan_in], or a bias [fan_out], for which the member fan_in is sent. */
 static bool find_fans(srv_scan *s, const srv_literal *l, const attn_tensor *t, double *in,
                       double *out) {
     const bool bias = t->rank == 1 && l->fan_in, weight = t->rank == 2 && !l->fan_in;

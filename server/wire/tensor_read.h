@@ -6,9 +6,9 @@
  *   and one source of elements:
  *   data     a flat list, or without the member shape nested lists, from which the shape follows
  *   base64   little-endian bytes
- *   random   "normal" or "uniform"; element i is random number i of the member seed, see attn/rng.h.
- *            The default seed is the CRC-32 of the tensor's JSON pointer, such as "/query". With the
- *            member std, the standard deviation, element i is std * normal(seed, i), or
+ *   random   "normal" or "uniform"; element i is random number i of the member seed (attn/rng.h).
+ *            The default seed is the CRC-32 of the tensor's JSON pointer, such as "/query". With
+ *            the member std, the standard deviation, element i is std * normal(seed, i), or
  *            sqrt(12) * std * (uniform(seed, i) - 1/2)
  *   init     initial values of a weight [fan_out, fan_in] as torch.nn.init computes their spread:
  *            "xavier_uniform" in ±sqrt(6 / (fan_in + fan_out)), "xavier_normal" with std
@@ -28,8 +28,8 @@
  * problem is set. */
 bool srv_tensor_read(srv_scan *s, unsigned accepts, attn_tensor *out);
 
-/* Converts int32, int64 and uint8 to float32 if the row accepts no tensors but of numbers: arrays of
- * integers are numbers there, as in nested lists. false: a problem is set. */
+/* Converts int32, int64 and uint8 to float32 if the row accepts no tensors but of numbers: arrays
+ * of integers are numbers there, as in nested lists. false: a problem is set. */
 bool srv_tensor_as_numbers(srv_request *req, unsigned accepts, attn_tensor *t);
 
 /* Reads the nested lists at the cursor as a tensor of this element type: booleans for ATTN_BOOL,
@@ -53,7 +53,8 @@ typedef struct srv_literal {
 bool srv_tensor_random(srv_scan *s, const srv_literal *l, attn_tensor *t);
 bool srv_tensor_init(srv_scan *s, const srv_literal *l, attn_tensor *t);
 bool srv_tensor_fill(srv_scan *s, const srv_literal *l, attn_tensor *t);
-/* Reads the nested lists at the cursor as a tensor of this element type. false: a problem is set. */
+/* Reads the nested lists at the cursor as a tensor of this element type. false: a problem is set.
+ * */
 bool srv_tensor_nested(srv_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out);
 /* Smallest text in bytes that several workers read. */
 enum { SRV_TENSOR_LARGE = 1 << 19 };

@@ -239,8 +239,8 @@ attn_status attn_attention_mean_heads(const attn_attention_dims *dims, const att
                                       attn_tensor *out, attn_error *err);
 
 /* Computes the sum of each row of weights [batch.., H, L, S] in double, *out [batch.., H, L] in the
- * arena: 1, less with a sink, and 0 for a row that sees no key. `weights` is a dense result of a run
- * with these dims. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+ * arena: 1, less with a sink, and 0 for a row that sees no key. `weights` is a dense result of a
+ * run with these dims. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_attention_row_sums(const attn_attention_dims *dims, const attn_tensor *weights,
                                     const attn_control *control, attn_arena *arena,
                                     attn_tensor *out, attn_error *err);

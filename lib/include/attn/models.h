@@ -174,9 +174,9 @@ typedef struct attn_site {
     attn_site_kind kind;
     size_t layer, heads; /* layer: number among the sites of its kind, from 0 */
     attn_tensor weights; /* [B, heads, L, S] */
-    /* What the scores and the output are made of: [B, heads, L, d] and twice [B, heads, S, d], where
-     * d = D / heads; without a meaning at padding. Positions inside attention and the matrices of
-     * GENERAL, ADDITIVE and CONCAT are not applied. */
+    /* What the scores and the output are made of: [B, heads, L, d] and twice [B, heads, S, d],
+     * where d = D / heads; without a meaning at padding. Positions inside attention and the
+     * matrices of GENERAL, ADDITIVE and CONCAT are not applied. */
     attn_tensor query, key, value;
 } attn_site;
 
