@@ -21,9 +21,9 @@ static void copy_vector(double *to, const void *row, size_t n) {
         memcpy(to, row, n * sizeof *to);
 }
 
-static attn_status explain_product(const attn_run *run, const attn_range *at, attn_arena *arena,
-                                   attn_run_cell *out, attn_error *err) {
-    const attn_attention *a = run->op;
+static attn_status explain_product(const attn_run_site *site, const attn_range *at,
+                                   attn_arena *arena, attn_run_cell *out, attn_error *err) {
+    const attn_attention *a = site->op;
     const size_t A = a->dims.score_width;
     double *terms = attn_arena_zeroed(arena, a->dims.relative + 1, sizeof *terms);
     size_t ld;
@@ -51,26 +51,26 @@ static attn_status explain_product(const attn_run *run, const attn_range *at, at
     return ATTN_OK;
 }
 
-static attn_status stage_of(const attn_run *run, const attn_range *at, attn_stage stage,
+static attn_status stage_of(const attn_run_site *site, const attn_range *at, attn_stage stage,
                             attn_cells_scratch *scratch, double *out, attn_error *err) {
     union {
         float f;
         double d;
     } cell;
     attn_status status =
-        attn_attention_cells(run->op, &run->stats, at, stage, &cell, 1, scratch, err);
-    *out = run->dims->result == ATTN_F64 ? cell.d : (double)cell.f;
+        attn_attention_cells(site->op, &site->stats, at, stage, &cell, 1, scratch, err);
+    *out = site->dims->result == ATTN_F64 ? cell.d : (double)cell.f;
     return status;
 }
 
-static attn_status explain_stages(const attn_run *run, const attn_range *at,
+static attn_status explain_stages(const attn_run_site *site, const attn_range *at,
                                   attn_cells_scratch *scratch, attn_run_cell *out,
                                   attn_error *err) {
     double *const places[] = {&out->raw, &out->scaled, &out->softcapped, &out->biased,
                               &out->weight};
     attn_status status = ATTN_OK;
     for (int s = ATTN_STAGE_RAW; s <= ATTN_STAGE_PROBS && status == ATTN_OK; s++)
-        status = stage_of(run, at, (attn_stage)s, scratch, places[s], err);
+        status = stage_of(site, at, (attn_stage)s, scratch, places[s], err);
     return status;
 }
 
@@ -94,8 +94,8 @@ static bool layer_hides(const attn_mask *m, size_t layer, const attn_range *at, 
     }
 }
 
-static void explain_mask(const attn_run *run, const attn_range *at, attn_run_cell *out) {
-    const attn_attention *a = run->op;
+static void explain_mask(const attn_run_site *site, const attn_range *at, attn_run_cell *out) {
+    const attn_attention *a = site->op;
     uint8_t keep;
     attn_mask_keep(a->mask, at->batch, at->head, at->row, at->col, 1, &keep);
     attn_mask_additive(a->mask, at->batch, at->head, at->row, at->col, 1, &out->mask_bias);
@@ -109,9 +109,9 @@ static void explain_mask(const attn_run *run, const attn_range *at, attn_run_cel
 }
 
 /* Computes the rank of the cell's weight among the weights of all visible keys of its row. */
-static attn_status find_rank(const attn_run *run, const attn_range *at, attn_arena *arena,
+static attn_status find_rank(const attn_run_site *site, const attn_range *at, attn_arena *arena,
                              attn_cells_scratch *scratch, attn_run_cell *out, attn_error *err) {
-    const attn_attention *a = run->op;
+    const attn_attention *a = site->op;
     const bool wide = a->dims.result == ATTN_F64, fills = attn_mask_fills(a->mask);
     double *row = attn_arena_take(arena, CHUNK * sizeof *row);
     uint8_t *keep = attn_arena_take(arena, CHUNK);
@@ -122,7 +122,7 @@ static attn_status find_rank(const attn_run *run, const attn_range *at, attn_are
         const size_t n = a->dims.S - j < CHUNK ? a->dims.S - j : CHUNK;
         const attn_range part = {at->batch, at->head, at->row, 1, j, n};
         attn_status status =
-            attn_attention_cells(a, &run->stats, &part, ATTN_STAGE_PROBS, row, n, scratch, err);
+            attn_attention_cells(a, &site->stats, &part, ATTN_STAGE_PROBS, row, n, scratch, err);
         if (status != ATTN_OK)
             return status;
         attn_mask_keep(a->mask, at->batch, at->head, at->row, j, n, keep);
@@ -138,18 +138,18 @@ static attn_status find_rank(const attn_run *run, const attn_range *at, attn_are
     return ATTN_OK;
 }
 
-double attn_run_logsumexp(const attn_run *run, size_t batch, size_t head, size_t row) {
-    const size_t at = attn_row_index(run->op, batch, head, row);
+double attn_run_logsumexp(const attn_run_site *site, size_t batch, size_t head, size_t row) {
+    const size_t at = attn_row_index(site->op, batch, head, row);
     const attn_kernels *table =
-        run->stats.kind[at] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : run->op->kernels;
-    return run->stats.sum[at] == 0 ? -INFINITY
-                                   : table->logsumexp(run->stats.max[at], run->stats.sum[at]);
+        site->stats.kind[at] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : site->op->kernels;
+    return site->stats.sum[at] == 0 ? -INFINITY
+                                    : table->logsumexp(site->stats.max[at], site->stats.sum[at]);
 }
 
-attn_status attn_run_explain(const attn_run *run, size_t batch, size_t head, size_t row, size_t col,
-                             attn_arena *arena, attn_run_cell *out, attn_error *err) {
-    const attn_attention *a = run->op;
-    const attn_attention_dims *d = run->dims;
+attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t head, size_t row,
+                             size_t col, attn_arena *arena, attn_run_cell *out, attn_error *err) {
+    const attn_attention *a = site->op;
+    const attn_attention_dims *d = site->dims;
     const attn_range at = {batch, head, row, 1, col, 1};
     attn_run_cell cell = {.scale = a->scale, .softcap = a->in.softcap};
     if (batch >= d->B || head >= d->Hq || row >= d->L || col >= d->S)
@@ -165,15 +165,15 @@ attn_status attn_run_explain(const attn_run *run, size_t batch, size_t head, siz
     if (!scratch)
         return no_memory(err);
     cell.distance = (int64_t)col - (int64_t)row - attn_mask_offset(a->mask, batch);
-    attn_status status = explain_product(run, &at, arena, &cell, err);
+    attn_status status = explain_product(site, &at, arena, &cell, err);
     if (status == ATTN_OK)
-        status = explain_stages(run, &at, scratch, &cell, err);
+        status = explain_stages(site, &at, scratch, &cell, err);
     if (status != ATTN_OK)
         return status;
-    explain_mask(run, &at, &cell);
-    cell.row_max = run->stats.max[attn_row_index(a, batch, head, row)];
-    cell.logsumexp = attn_run_logsumexp(run, batch, head, row);
-    status = find_rank(run, &at, arena, scratch, &cell, err);
+    explain_mask(site, &at, &cell);
+    cell.row_max = site->stats.max[attn_row_index(a, batch, head, row)];
+    cell.logsumexp = attn_run_logsumexp(site, batch, head, row);
+    status = find_rank(site, &at, arena, scratch, &cell, err);
     if (status == ATTN_OK)
         *out = cell;
     return status;

@@ -23,7 +23,7 @@ typedef struct lane {
 } lane;
 
 typedef struct finder {
-    const attn_run *run;
+    const attn_run_site *site;
     const attn_range *ranges;
     size_t range_count, first, keys; /* ranges, first key, number of keys */
     size_t k, width;                 /* most edges of a key; keys of a piece */
@@ -37,7 +37,7 @@ typedef struct finder {
 /* Adds the visible cells of one row; NaN is left out. `mask` NULL: all cells are visible. */
 static void add_row(const finder *f, const attn_mask *mask, const attn_range *at, size_t row,
                     const void *cells, uint8_t *keep) {
-    const bool wide = f->run->dims->result == ATTN_F64;
+    const bool wide = f->site->dims->result == ATTN_F64;
     bool known = !mask;
     if (known)
         memset(keep, 1, at->cols);
@@ -57,8 +57,8 @@ static void add_row(const finder *f, const attn_mask *mask, const attn_range *at
 
 static attn_status find_in_range(const finder *f, const lane *l, const attn_range *range,
                                  size_t key, size_t keys, attn_error *err) {
-    const attn_mask *mask = f->run->op->mask;
-    const size_t elem = attn_dtype_size(f->run->dims->result);
+    const attn_mask *mask = f->site->op->mask;
+    const size_t elem = attn_dtype_size(f->site->dims->result);
     attn_range tile = {.batch = range->batch, .head = range->head, .col = key, .cols = keys};
     for (size_t r = 0; r < range->rows; r += tile.rows) {
         tile.row = range->row + r;
@@ -66,7 +66,7 @@ static attn_status find_in_range(const finder *f, const lane *l, const attn_rang
         attn_pool_yield(f->pool);
         attn_status status = attn_control_check(f->control, err);
         if (status == ATTN_OK)
-            status = attn_attention_cells(f->run->op, &f->run->stats, &tile, ATTN_STAGE_PROBS,
+            status = attn_attention_cells(f->site->op, &f->site->stats, &tile, ATTN_STAGE_PROBS,
                                           l->cells, keys, l->scratch, err);
         if (status != ATTN_OK)
             return status;
@@ -91,7 +91,7 @@ static attn_status find_piece(void *ctx, size_t index, size_t slot, attn_error *
 
 /* Takes the arrays of the finder from an area. */
 static void place(finder *f, attn_area *a, size_t slots) {
-    const size_t elem = attn_dtype_size(f->run->dims->result);
+    const size_t elem = attn_dtype_size(f->site->dims->result);
     attn_edge *edges = attn_area_take(a, f->keys, f->k * sizeof *edges);
     size_t *found = attn_area_take(a, f->keys, sizeof *found);
     lane *lanes = attn_area_take(a, slots, sizeof *lanes);
@@ -114,10 +114,10 @@ static size_t count_rows(const attn_range *ranges, size_t count) {
 }
 
 /* Fills the finder without its arrays, and counts their bytes. */
-static attn_status plan(const attn_run *run, const attn_range *ranges, size_t count, size_t k,
+static attn_status plan(const attn_run_site *site, const attn_range *ranges, size_t count, size_t k,
                         size_t slots, finder *f, attn_area *counted, attn_error *err) {
     const size_t rows = count_rows(ranges, count), fit = PIECE_CELLS / (rows ? rows : 1);
-    *f = (finder){.run = run,
+    *f = (finder){.site = site,
                   .ranges = ranges,
                   .range_count = count,
                   .first = count ? ranges[0].col : 0,
@@ -136,11 +136,11 @@ static attn_status plan(const attn_run *run, const attn_range *ranges, size_t co
     return counted->overflow ? attn_fail(err, ATTN_ELIMIT, "k", "the edges are too many") : ATTN_OK;
 }
 
-attn_status attn_run_columns_cost(const attn_run *run, const attn_range *ranges, size_t count,
+attn_status attn_run_columns_cost(const attn_run_site *site, const attn_range *ranges, size_t count,
                                   size_t k, size_t slots, attn_cost *out, attn_error *err) {
     finder f;
     attn_area counted;
-    attn_status status = plan(run, ranges, count, k, slots, &f, &counted, err);
+    attn_status status = plan(site, ranges, count, k, slots, &f, &counted, err);
     if (status != ATTN_OK)
         return status;
     *out = (attn_cost){.cells = (double)count_rows(ranges, count) * (double)f.keys,
@@ -159,20 +159,21 @@ static size_t gather(finder *f) {
     return n;
 }
 
-attn_status attn_run_columns(const attn_run *run, const attn_range *ranges, size_t count, size_t k,
-                             attn_pool *pool, const attn_control *control, attn_arena *arena,
-                             attn_edge **edges, size_t *edge_count, attn_error *err) {
+attn_status attn_run_columns(const attn_run_site *site, const attn_range *ranges, size_t count,
+                             size_t k, attn_pool *pool, const attn_control *control,
+                             attn_arena *arena, attn_edge **edges, size_t *edge_count,
+                             attn_error *err) {
     const size_t slots = attn_pool_slots(pool);
     finder f;
     attn_area counted, area;
-    attn_status status = plan(run, ranges, count, k, slots, &f, &counted, err);
+    attn_status status = plan(site, ranges, count, k, slots, &f, &counted, err);
     if (status != ATTN_OK)
         return status;
     bool ok = attn_area_open(&area, &counted, arena);
     if (ok)
         place(&f, &area, slots);
     for (size_t s = 0; s < slots && ok; s++)
-        ok = (f.lanes[s].scratch = attn_cells_scratch_new(run->op, arena)) != NULL;
+        ok = (f.lanes[s].scratch = attn_cells_scratch_new(site->op, arena)) != NULL;
     if (!ok)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the edges");
     memset(f.found, 0, f.keys * sizeof *f.found);

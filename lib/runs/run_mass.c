@@ -14,7 +14,7 @@ typedef struct lane {
 } lane;
 
 typedef struct summer {
-    const attn_run *run;
+    const attn_run_site *site;
     attn_range rows;
     const uint8_t *chosen; /* [S]: 1 for the keys that count */
     double *mass;          /* [rows.rows] */
@@ -24,7 +24,7 @@ typedef struct summer {
 
 /* Adds the chosen cells of a block, in the order of the keys. */
 static void add_block(const summer *s, const lane *l, const attn_range *block) {
-    const bool wide = s->run->dims->result == ATTN_F64;
+    const bool wide = s->site->dims->result == ATTN_F64;
     for (size_t r = 0; r < block->rows; r++)
         for (size_t c = 0; c < block->cols; c++) {
             const size_t at = r * block->cols + c;
@@ -37,7 +37,7 @@ static void add_block(const summer *s, const lane *l, const attn_range *block) {
 static attn_status sum_piece(void *ctx, size_t index, size_t slot, attn_error *err) {
     const summer *s = ctx;
     const lane *l = &s->lanes[slot];
-    const size_t S = s->run->dims->S, first = index * PIECE_ROWS, left = s->rows.rows - first;
+    const size_t S = s->site->dims->S, first = index * PIECE_ROWS, left = s->rows.rows - first;
     attn_range block = s->rows;
     attn_status status = ATTN_OK;
     block.row += first;
@@ -52,7 +52,7 @@ static attn_status sum_piece(void *ctx, size_t index, size_t slot, attn_error *e
         while (!s->chosen[block.col + block.cols - 1])
             block.cols--;
         attn_pool_yield(s->pool);
-        status = attn_attention_cells(s->run->op, &s->run->stats, &block, ATTN_STAGE_PROBS,
+        status = attn_attention_cells(s->site->op, &s->site->stats, &block, ATTN_STAGE_PROBS,
                                       l->cells, block.cols, l->scratch, err);
         if (status == ATTN_OK)
             add_block(s, l, &block);
@@ -61,10 +61,10 @@ static attn_status sum_piece(void *ctx, size_t index, size_t slot, attn_error *e
 }
 
 /* Takes the arrays from an area. Returns those of the threads. */
-static lane *place(const attn_run *run, attn_area *a, size_t slots, uint8_t **chosen) {
-    const size_t elem = attn_dtype_size(run->dims->result);
+static lane *place(const attn_run_site *site, attn_area *a, size_t slots, uint8_t **chosen) {
+    const size_t elem = attn_dtype_size(site->dims->result);
     lane *lanes = attn_area_take(a, slots, sizeof *lanes);
-    *chosen = attn_area_take(a, run->dims->S, 1);
+    *chosen = attn_area_take(a, site->dims->S, 1);
     for (size_t s = 0; s < slots; s++) {
         void *cells = attn_area_take(a, (size_t)PIECE_ROWS * BLOCK_KEYS, elem);
         if (a->base)
@@ -73,29 +73,29 @@ static lane *place(const attn_run *run, attn_area *a, size_t slots, uint8_t **ch
     return lanes;
 }
 
-size_t attn_run_mass_work(const attn_run *run, size_t slots) {
+size_t attn_run_mass_work(const attn_run_site *site, size_t slots) {
     attn_area counted = {0};
     uint8_t *chosen;
-    place(run, &counted, slots, &chosen);
+    place(site, &counted, slots, &chosen);
     return counted.used;
 }
 
-attn_status attn_run_mass(const attn_run *run, const attn_range *rows, const int64_t *keys,
+attn_status attn_run_mass(const attn_run_site *site, const attn_range *rows, const int64_t *keys,
                           size_t count, attn_pool *pool, const attn_control *control,
                           attn_arena *arena, double *mass, attn_error *err) {
-    const size_t slots = attn_pool_slots(pool), S = run->dims->S;
+    const size_t slots = attn_pool_slots(pool), S = site->dims->S;
     attn_area counted = {0}, area;
     uint8_t *chosen;
-    summer s = {.run = run, .rows = *rows, .mass = mass, .pool = pool};
-    place(run, &counted, slots, &chosen);
+    summer s = {.site = site, .rows = *rows, .mass = mass, .pool = pool};
+    place(site, &counted, slots, &chosen);
     bool ok = attn_area_open(&area, &counted, arena);
     if (ok) {
-        s.lanes = place(run, &area, slots, &chosen);
+        s.lanes = place(site, &area, slots, &chosen);
         s.chosen = chosen;
         memset(chosen, 0, S);
     }
     for (size_t i = 0; i < slots && ok; i++)
-        ok = (s.lanes[i].scratch = attn_cells_scratch_new(run->op, arena)) != NULL;
+        ok = (s.lanes[i].scratch = attn_cells_scratch_new(site->op, arena)) != NULL;
     if (!ok)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the sums");
     for (size_t i = 0; i < count; i++) {

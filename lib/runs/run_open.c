@@ -9,6 +9,7 @@
 
 typedef struct opener {
     attn_run *run;
+    attn_run_site *site;
     attn_arena *arena;
     attn_error *err;
 } opener;
@@ -47,7 +48,7 @@ static attn_status need_tensor(opener *o, const char *name, attn_dtype dtype, in
 }
 
 static attn_status read_layer(opener *o, size_t i, const char *line) {
-    attn_mask_spec *spec = &o->run->in.mask;
+    attn_mask_spec *spec = &o->site->in.mask;
     attn_mask_layer layer;
     char name[ATTN_RUN_KEY];
     snprintf(name, sizeof name, ATTN_RUN_MASK_TENSOR, i);
@@ -78,7 +79,7 @@ static attn_status read_masks(opener *o) {
 }
 
 static attn_status read_offsets(opener *o) {
-    attn_mask_spec *spec = &o->run->in.mask;
+    attn_mask_spec *spec = &o->site->in.mask;
     const attn_tensor *t = find_tensor(o->run, ATTN_RUN_OFFSETS);
     if (spec->offset != ATTN_OFFSET_GIVEN)
         return ATTN_OK;
@@ -90,7 +91,7 @@ static attn_status read_offsets(opener *o) {
 }
 
 static attn_status read_inputs(opener *o) {
-    attn_inputs *in = &o->run->in;
+    attn_inputs *in = &o->site->in;
     const char *version = attn_run_text(o->run, ATTN_RUN_VERSION);
     if (!version || strcmp(version, "1") != 0)
         return attn_fail(o->err, ATTN_EARG, ATTN_RUN_VERSION,
@@ -119,18 +120,18 @@ static attn_status read_inputs(opener *o) {
 
 /* Chooses the kernel table that computed the run, if this processor supports it. Weights are then
  * equal to those of the original run in every bit. */
-static void choose_kernel(attn_run *run) {
-    const char *name = attn_run_text(run, ATTN_RUN_KERNEL);
+static void choose_kernel(attn_run_site *site) {
+    const char *name = attn_run_text(site->run, ATTN_RUN_KERNEL);
     attn_attention_dims d;
-    run->exact = name && attn_attention_shape(&run->in, &d, NULL) == ATTN_OK &&
-                 attn_kernels_find(name, d.precision, d.tanh_score, &d.isa);
-    if (run->exact)
-        run->in.kernel = name;
+    site->exact = name && attn_attention_shape(&site->in, &d, NULL) == ATTN_OK &&
+                  attn_kernels_find(name, d.precision, d.tanh_score, &d.isa);
+    if (site->exact)
+        site->in.kernel = name;
 }
 
 static attn_status read_stats(opener *o) {
-    attn_run *run = o->run;
-    const size_t dims[3] = {run->dims->B, run->dims->Hq, run->dims->L};
+    attn_run_site *site = o->site;
+    const size_t dims[3] = {site->dims->B, site->dims->Hq, site->dims->L};
     const size_t rows = dims[0] * dims[1] * dims[2];
     const void *max, *sum, *kind;
     attn_status status = need_tensor(o, "stats.max", ATTN_F64, 3, dims, &max);
@@ -140,9 +141,9 @@ static attn_status read_stats(opener *o) {
         status = need_tensor(o, "stats.kind", ATTN_U8, 3, dims, &kind);
     if (status != ATTN_OK)
         return status;
-    run->stats = (attn_stats){(double *)max, (double *)sum, (uint8_t *)kind};
+    site->stats = (attn_stats){(double *)max, (double *)sum, (uint8_t *)kind};
     for (size_t i = 0; i < rows; i++)
-        if (run->stats.kind[i] > ATTN_ROW_DOUBLE)
+        if (site->stats.kind[i] > ATTN_ROW_DOUBLE)
             return attn_fail(o->err, ATTN_EVALUE, "stats.kind", "expected 0 or 1");
     return ATTN_OK;
 }
@@ -150,7 +151,7 @@ static attn_status read_stats(opener *o) {
 /* Reads the labels of all batch entries together, `each` of them, or of each entry. */
 static attn_status read_labels(opener *o, const char *name, size_t each, const char ***out) {
     const attn_tensor *t = find_tensor(o->run, name);
-    const size_t B = o->run->dims->B;
+    const size_t B = o->site->dims->B;
     size_t found = 0;
     if (!t)
         return ATTN_OK;
@@ -160,16 +161,16 @@ static attn_status read_labels(opener *o, const char *name, size_t each, const c
             found += *p == 0;
     const bool own = B > 1 && each > 0 && found / B == each && found % B == 0;
     const size_t n = own ? found : each;
-    const bool agrees = !o->run->query_labels || each == 0 || o->run->own_labels == own;
+    const bool agrees = !o->site->query_labels || each == 0 || o->site->own_labels == own;
     if (found != n || (n && end[-1]) || t->rank != 1 || !agrees)
         return attn_fail(o->err, ATTN_ESHAPE, name, "expected %zu texts, found %zu",
-                         o->run->own_labels ? B * each : each, found);
+                         o->site->own_labels ? B * each : each, found);
     const char **labels = attn_arena_zeroed(o->arena, n ? n : 1, sizeof *labels);
     if (!labels)
         return no_memory(o);
     for (size_t i = 0; i < n; i++, at += strlen(at) + 1)
         labels[i] = at;
-    o->run->own_labels = o->run->own_labels || own;
+    o->site->own_labels = o->site->own_labels || own;
     *out = labels;
     return ATTN_OK;
 }
@@ -177,22 +178,22 @@ static attn_status read_labels(opener *o, const char *name, size_t each, const c
 static attn_status read_overview(opener *o) {
     static const char *const names[ATTN_RUN_PLANES][2] = {
         {"overview.max", "overview.mean"}, {"overview.top.max", "overview.top.mean"}};
-    attn_run *run = o->run;
+    attn_run_site *site = o->site;
     attn_status status = ATTN_OK;
-    run->pyramid = attn_run_pyramid_of(run->dims->L, run->dims->S);
-    if (run->pyramid.overview == SIZE_MAX)
+    site->pyramid = attn_run_pyramid_of(site->dims->L, site->dims->S);
+    if (site->pyramid.overview == SIZE_MAX)
         return ATTN_OK;
     for (size_t p = 0; p < ATTN_RUN_PLANES && status == ATTN_OK; p++) {
-        const size_t level = run->pyramid.overview + p;
-        const size_t dims[4] = {run->dims->B, run->dims->Hq,
-                                attn_run_cells_along(run->dims->L, level),
-                                attn_run_cells_along(run->dims->S, level)};
+        const size_t level = site->pyramid.overview + p;
+        const size_t dims[4] = {site->dims->B, site->dims->Hq,
+                                attn_run_cells_along(site->dims->L, level),
+                                attn_run_cells_along(site->dims->S, level)};
         const void *max = NULL, *mean = NULL;
         status = need_tensor(o, names[p][0], ATTN_F32, 4, dims, &max);
         if (status == ATTN_OK)
             status = need_tensor(o, names[p][1], ATTN_F32, 4, dims, &mean);
-        run->max[p] = max;
-        run->mean[p] = mean;
+        site->max[p] = max;
+        site->mean[p] = mean;
     }
     return status;
 }
@@ -200,25 +201,29 @@ static attn_status read_overview(opener *o) {
 attn_status attn_run_open(const void *data, size_t size, attn_arena *arena, attn_run **out,
                           attn_error *err) {
     attn_error ignored;
-    opener o = {attn_arena_zeroed(arena, 1, sizeof *o.run), arena, err ? err : &ignored};
-    if (!o.run)
+    opener o = {attn_arena_zeroed(arena, 1, sizeof *o.run),
+                attn_arena_zeroed(arena, 1, sizeof *o.site), arena, err ? err : &ignored};
+    if (!o.run || !o.site)
         return no_memory(&o);
-    o.run->in = attn_attention_defaults();
+    *o.run = (attn_run){.sites = o.site, .site_count = 1};
+    o.site->run = o.run;
+    o.site->info.name = "attention";
+    o.site->in = attn_attention_defaults();
     attn_status status = attn_safetensors_read(data, size, arena, &o.run->file, o.err);
     if (status == ATTN_OK)
         status = read_inputs(&o);
     if (status != ATTN_OK)
         return status;
-    choose_kernel(o.run);
-    status = attn_attention_new(&o.run->in, arena, &o.run->op, o.err);
+    choose_kernel(o.site);
+    status = attn_attention_new(&o.site->in, arena, &o.site->op, o.err);
     if (status != ATTN_OK)
         return status;
-    o.run->dims = attn_attention_dims_of(o.run->op);
+    o.site->dims = attn_attention_dims_of(o.site->op);
     status = read_stats(&o);
     if (status == ATTN_OK)
-        status = read_labels(&o, "labels.query", o.run->dims->L, &o.run->query_labels);
+        status = read_labels(&o, "labels.query", o.site->dims->L, &o.site->query_labels);
     if (status == ATTN_OK)
-        status = read_labels(&o, "labels.key", o.run->dims->S, &o.run->key_labels);
+        status = read_labels(&o, "labels.key", o.site->dims->S, &o.site->key_labels);
     if (status == ATTN_OK)
         status = read_overview(&o);
     if (status == ATTN_OK)
@@ -226,34 +231,53 @@ attn_status attn_run_open(const void *data, size_t size, attn_arena *arena, attn
     return status;
 }
 
-const attn_attention *attn_run_attention(const attn_run *run) {
-    return run->op;
+size_t attn_run_site_count(const attn_run *run) {
+    return run->site_count;
 }
-const attn_attention_dims *attn_run_dims(const attn_run *run) {
-    return run->dims;
+const attn_run_site_info *attn_run_site_info_of(const attn_run *run, size_t index) {
+    return &run->sites[index].info;
 }
-const attn_inputs *attn_run_inputs(const attn_run *run) {
-    return &run->in;
+attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run_site **out,
+                               attn_error *err) {
+    (void)err;
+    *out = &run->sites[index];
+    return ATTN_OK;
 }
-const attn_stats *attn_run_stats(const attn_run *run) {
-    return &run->stats;
+
+const char *attn_run_kind_name(attn_run_kind kind) {
+#define NAME(name, text) text,
+    static const char *const names[] = {ATTN_RUN_KIND_LIST(NAME)};
+#undef NAME
+    return (unsigned)kind < ATTN_RUN_KINDS ? names[kind] : NULL;
 }
-const char *const *attn_run_query_labels(const attn_run *run, size_t batch) {
-    const size_t own = run->own_labels ? batch * run->dims->L : 0;
-    return run->query_labels ? run->query_labels + own : NULL;
+const attn_attention *attn_run_attention(const attn_run_site *site) {
+    return site->op;
 }
-const char *const *attn_run_key_labels(const attn_run *run, size_t batch) {
-    const size_t own = run->own_labels ? batch * run->dims->S : 0;
-    return run->key_labels ? run->key_labels + own : NULL;
+const attn_attention_dims *attn_run_dims(const attn_run_site *site) {
+    return site->dims;
 }
-size_t attn_run_label_entries(const attn_run *run) {
-    const bool any = run->query_labels || run->key_labels;
-    return run->own_labels ? run->dims->B : any;
+const attn_inputs *attn_run_inputs(const attn_run_site *site) {
+    return &site->in;
 }
-bool attn_run_is_exact(const attn_run *run) {
-    return run->exact;
+const attn_stats *attn_run_stats(const attn_run_site *site) {
+    return &site->stats;
 }
-const char *attn_run_words(const attn_run *run) {
-    const char *words = attn_run_text(run, ATTN_RUN_WORDS);
+const char *const *attn_run_query_labels(const attn_run_site *site, size_t batch) {
+    const size_t own = site->own_labels ? batch * site->dims->L : 0;
+    return site->query_labels ? site->query_labels + own : NULL;
+}
+const char *const *attn_run_key_labels(const attn_run_site *site, size_t batch) {
+    const size_t own = site->own_labels ? batch * site->dims->S : 0;
+    return site->key_labels ? site->key_labels + own : NULL;
+}
+size_t attn_run_label_entries(const attn_run_site *site) {
+    const bool any = site->query_labels || site->key_labels;
+    return site->own_labels ? site->dims->B : any;
+}
+bool attn_run_is_exact(const attn_run_site *site) {
+    return site->exact;
+}
+const char *attn_run_words(const attn_run_site *site) {
+    const char *words = attn_run_text(site->run, ATTN_RUN_WORDS);
     return words ? words : "";
 }

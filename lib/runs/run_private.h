@@ -19,6 +19,14 @@ size_t attn_run_cells_along(size_t n, size_t level);
 enum { ATTN_RUN_PLANES = 2 }; /* number of levels in the overview */
 
 struct attn_run {
+    attn_safetensors file;
+    attn_run_site *sites; /* [site_count] */
+    size_t site_count;
+};
+
+struct attn_run_site {
+    const attn_run *run; /* the run of which this is a site */
+    attn_run_site_info info;
     attn_inputs in; /* the inputs, as views of the image */
     attn_attention *op;
     const attn_attention_dims *dims;
@@ -28,7 +36,6 @@ struct attn_run {
     const float *max[ATTN_RUN_PLANES], *mean[ATTN_RUN_PLANES];
     /* [L] and [S], or [B, L] and [B, S] if batch entries have labels of their own; or NULL */
     const char **query_labels, **key_labels;
-    attn_safetensors file;
     bool exact; /* the kernel table that computed the run is in use, so weights have its bits */
     bool own_labels; /* batch entries have labels of their own */
 };
@@ -45,16 +52,16 @@ extern const attn_run_tensor_name attn_run_tensor_names[];
 
 /* A number of attn_inputs and its key in the metadata of the image, which holds it as text. The
  * table ends with the key NULL. */
-typedef enum attn_run_kind {
+typedef enum attn_run_number {
     ATTN_RUN_REAL,
     ATTN_RUN_SIZE,
     ATTN_RUN_I64,
     ATTN_RUN_ENUM,
     ATTN_RUN_BOOL
-} attn_run_kind;
+} attn_run_number;
 typedef struct attn_run_number_name {
     const char *key;
-    attn_run_kind kind;
+    attn_run_number kind;
     size_t offset;
     int most;      /* for ATTN_RUN_ENUM: the largest valid number */
     bool optional; /* runs of older versions lack it; then it is 0 */

@@ -171,11 +171,11 @@ static attn_status hide_keys(cutter *c, const int64_t *hide, size_t count, attn_
     return ATTN_OK;
 }
 
-attn_status attn_run_rows_inputs(const attn_run *run, const attn_range *rows, const int64_t *hide,
-                                 size_t hide_count, attn_arena *arena, attn_inputs *out,
-                                 attn_error *err) {
-    const attn_attention *a = run->op;
-    const attn_attention_dims *d = run->dims;
+attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *rows,
+                                 const int64_t *hide, size_t hide_count, attn_arena *arena,
+                                 attn_inputs *out, attn_error *err) {
+    const attn_attention *a = site->op;
+    const attn_attention_dims *d = site->dims;
     const size_t b = rows->batch;
     cutter c = {a, rows, arena, a->in};
     if (b >= d->B || rows->head >= d->Hq || rows->row > d->L || rows->rows > d->L - rows->row)

@@ -326,16 +326,16 @@ attn_status attn_run_overview_make(const attn_attention *a, const attn_stats *st
 
 /* --- tiles --- */
 
-size_t attn_run_levels(const attn_run *run) {
-    return run->pyramid.levels;
+size_t attn_run_levels(const attn_run_site *site) {
+    return site->pyramid.levels;
 }
-size_t attn_run_overview_level(const attn_run *run) {
-    return run->pyramid.overview;
+size_t attn_run_overview_level(const attn_run_site *site) {
+    return site->pyramid.overview;
 }
 
-void attn_run_level_shape(const attn_run *run, size_t level, size_t shape[2]) {
-    shape[0] = attn_run_cells_along(run->dims->L, level);
-    shape[1] = attn_run_cells_along(run->dims->S, level);
+void attn_run_level_shape(const attn_run_site *site, size_t level, size_t shape[2]) {
+    shape[0] = attn_run_cells_along(site->dims->L, level);
+    shape[1] = attn_run_cells_along(site->dims->S, level);
 }
 
 static attn_status outside(attn_error *err, const char *where, const char *what, size_t found,
@@ -348,16 +348,16 @@ static size_t tiles_along(size_t cells) {
     return (cells + ATTN_RUN_TILE - 1) / ATTN_RUN_TILE;
 }
 
-attn_status attn_run_tile_shape(const attn_run *run, const attn_run_place *at, size_t shape[2],
-                                attn_error *err) {
+attn_status attn_run_tile_shape(const attn_run_site *site, const attn_run_place *at,
+                                size_t shape[2], attn_error *err) {
     size_t whole[2];
-    if (at->batch >= run->dims->B)
-        return outside(err, "batch", "batch entries", at->batch, run->dims->B);
-    if (at->head >= run->dims->Hq)
-        return outside(err, "head", "heads", at->head, run->dims->Hq);
-    if (at->level >= run->pyramid.levels)
-        return outside(err, "level", "levels", at->level, run->pyramid.levels);
-    attn_run_level_shape(run, at->level, whole);
+    if (at->batch >= site->dims->B)
+        return outside(err, "batch", "batch entries", at->batch, site->dims->B);
+    if (at->head >= site->dims->Hq)
+        return outside(err, "head", "heads", at->head, site->dims->Hq);
+    if (at->level >= site->pyramid.levels)
+        return outside(err, "level", "levels", at->level, site->pyramid.levels);
+    attn_run_level_shape(site, at->level, whole);
     if (at->y >= tiles_along(whole[0]))
         return outside(err, "y", "rows of tiles at this level", at->y, tiles_along(whole[0]));
     if (at->x >= tiles_along(whole[1]))
@@ -369,20 +369,20 @@ attn_status attn_run_tile_shape(const attn_run *run, const attn_run_place *at, s
     return ATTN_OK;
 }
 
-static bool from_overview(const attn_run *run, size_t level) {
-    return run->pyramid.overview != SIZE_MAX && level >= run->pyramid.overview &&
-           level - run->pyramid.overview < ATTN_RUN_PLANES;
+static bool from_overview(const attn_run_site *site, size_t level) {
+    return site->pyramid.overview != SIZE_MAX && level >= site->pyramid.overview &&
+           level - site->pyramid.overview < ATTN_RUN_PLANES;
 }
 
-attn_status attn_run_tile_cost(const attn_run *run, const attn_run_place *at, size_t slots,
+attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
                                attn_cost *out, attn_error *err) {
-    const attn_attention_dims *d = run->dims;
+    const attn_attention_dims *d = site->dims;
     size_t shape[2], bytes, work;
-    attn_status status = attn_run_tile_shape(run, at, shape, err);
+    attn_status status = attn_run_tile_shape(site, at, shape, err);
     if (status != ATTN_OK)
         return status;
     attn_cost cost = {.result_bytes = 2 * shape[0] * shape[1] * sizeof(float)};
-    if (!from_overview(run, at->level)) {
+    if (!from_overview(site, at->level)) {
         if (!attn_run_buffer_bytes(d, at->level, ATTN_RUN_TILE, &bytes) ||
             !attn_size_mul(slots, bytes, &work))
             return attn_fail(err, ATTN_ELIMIT, "level", "more bytes than can be counted");
@@ -396,22 +396,22 @@ attn_status attn_run_tile_cost(const attn_run *run, const attn_run_place *at, si
     return ATTN_OK;
 }
 
-static void copy_cells(const attn_run *run, const attn_run_place *at, attn_run_tile *tile) {
-    const size_t plane = at->level - run->pyramid.overview;
+static void copy_cells(const attn_run_site *site, const attn_run_place *at, attn_run_tile *tile) {
+    const size_t plane = at->level - site->pyramid.overview;
     size_t whole[2];
-    attn_run_level_shape(run, at->level, whole);
+    attn_run_level_shape(site, at->level, whole);
     for (size_t r = 0; r < tile->shape[0]; r++) {
-        const size_t head = at->batch * run->dims->Hq + at->head;
+        const size_t head = at->batch * site->dims->Hq + at->head;
         const size_t from =
             (head * whole[0] + at->y * ATTN_RUN_TILE + r) * whole[1] + at->x * ATTN_RUN_TILE;
         const size_t to = r * tile->shape[1], bytes = tile->shape[1] * sizeof(float);
-        memcpy(tile->max + to, run->max[plane] + from, bytes);
-        memcpy(tile->mean + to, run->mean[plane] + from, bytes);
+        memcpy(tile->max + to, site->max[plane] + from, bytes);
+        memcpy(tile->mean + to, site->mean[plane] + from, bytes);
     }
 }
 
 typedef struct worker {
-    const attn_run *run;
+    const attn_run_site *site;
     const attn_run_place *at;
     thread_buffers **buffers;
     attn_run_tile *tile;
@@ -430,7 +430,8 @@ static attn_status tile_piece(void *ctx, size_t index, size_t lane, attn_error *
                             .col = w->at->x * ATTN_RUN_TILE,
                             .cols = tile->shape[1]};
     const cell_sum *sums;
-    attn_status status = pool_area(w->run->op, &w->run->stats, &area, w->buffers[lane], &sums, err);
+    attn_status status =
+        pool_area(w->site->op, &w->site->stats, &area, w->buffers[lane], &sums, err);
     for (size_t c = 0; c < area.rows * area.cols && status == ATTN_OK; c++) {
         tile->max[first * area.cols + c] = max_of(&sums[c]);
         tile->mean[first * area.cols + c] = mean_of(&sums[c]);
@@ -438,13 +439,13 @@ static attn_status tile_piece(void *ctx, size_t index, size_t lane, attn_error *
     return status;
 }
 
-static attn_status compute_cells(const attn_run *run, const attn_run_place *at, attn_pool *pool,
-                                 const attn_control *control, attn_arena *arena,
+static attn_status compute_cells(const attn_run_site *site, const attn_run_place *at,
+                                 attn_pool *pool, const attn_control *control, attn_arena *arena,
                                  attn_run_tile *tile, attn_error *err) {
     const size_t slots = attn_pool_slots(pool), most_rows = rows_per_piece(at->level);
-    worker w = {run, at, attn_arena_zeroed(arena, slots, sizeof *w.buffers), tile};
+    worker w = {site, at, attn_arena_zeroed(arena, slots, sizeof *w.buffers), tile};
     for (size_t s = 0; s < slots; s++)
-        if (!w.buffers || !(w.buffers[s] = new_buffers(run->op, at->level, ATTN_RUN_TILE, arena)))
+        if (!w.buffers || !(w.buffers[s] = new_buffers(site->op, at->level, ATTN_RUN_TILE, arena)))
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tile");
     return attn_pool_run(pool, (tile->shape[0] + most_rows - 1) / most_rows, tile_piece, &w,
                          control, err);
@@ -467,11 +468,11 @@ static bool find_range(const float *cells, size_t n, float range[2]) {
     return hidden;
 }
 
-attn_status attn_run_tile_make(const attn_run *run, const attn_run_place *at, attn_pool *pool,
+attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *at, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_run_tile *out,
                                attn_error *err) {
     attn_run_tile tile = {.hidden = false};
-    attn_status status = attn_run_tile_shape(run, at, tile.shape, err);
+    attn_status status = attn_run_tile_shape(site, at, tile.shape, err);
     if (status != ATTN_OK)
         return status;
     const size_t cells = tile.shape[0] * tile.shape[1];
@@ -479,10 +480,10 @@ attn_status attn_run_tile_make(const attn_run *run, const attn_run_place *at, at
     if (!tile.max)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tile");
     tile.mean = tile.max + cells;
-    if (from_overview(run, at->level))
-        copy_cells(run, at, &tile);
+    if (from_overview(site, at->level))
+        copy_cells(site, at, &tile);
     else
-        status = compute_cells(run, at, pool, control, arena, &tile, err);
+        status = compute_cells(site, at, pool, control, arena, &tile, err);
     if (status != ATTN_OK)
         return status;
     tile.hidden = find_range(tile.max, cells, tile.range);

@@ -20,11 +20,11 @@ static const char *const view_names[SRV_VIEWS] = {"weights", "difference: weight
 
 /* Opens an operand as a source: the weights of the run or, if `run` is NULL, the tensor. `lanes` is
  * the number of pool threads that read the source at the same time. */
-static attn_status open_operand(srv_analyses_call *call, const srv_run *run,
+static attn_status open_operand(srv_analyses_call *call, const srv_run_view *run,
                                 const attn_tensor *weights, const attn_attention_dims *dims,
                                 size_t lanes, attn_weight_source *out, attn_error *err) {
     if (run)
-        return attn_attention_source(attn_run_attention(run->run), attn_run_stats(run->run),
+        return attn_attention_source(attn_run_attention(run->site), attn_run_stats(run->site),
                                      ATTN_STAGE_PROBS, lanes, call->req->arena, out, err);
     return srv_weights_source(weights, dims, call->req->arena, out, err);
 }
@@ -440,9 +440,9 @@ srv_outcome srv_analyses(srv_request *req) {
         .req = req,
         .body = {.decimals = -1, .radius = 2, .top_keys = 5, .figure = SRV_FIGURE_DEFAULTS}};
     srv_outcome outcome = analyse(&call);
-    if (srv_run_is_whole(req, call.run))
-        srv_run_is_whole(req, call.other_run);
-    srv_run_release(req, call.run);
-    srv_run_release(req, call.other_run);
+    if (srv_run_is_whole(req, call.run ? call.run->held : NULL))
+        srv_run_is_whole(req, call.other_run ? call.other_run->held : NULL);
+    srv_run_leave(req, call.run);
+    srv_run_leave(req, call.other_run);
     return outcome;
 }

@@ -7,8 +7,8 @@
 #include "api/heatmap_object.h"
 #include "api/mask_input.h"
 #include "api/route_fields.h"
+#include "api/runs_call.h"
 #include "api/text_reply.h"
-#include "store/runs.h"
 
 /* The items of `analysis` are bits in the order of srv_analysis_items. */
 enum {
@@ -141,10 +141,10 @@ typedef struct srv_analyses_call {
     srv_analyses_body body;
     attn_attention_dims dims, other_dims; /* of both operands; only B, Hq, L and S are set */
     attn_mask_spec spec;
-    const attn_mask *mask, *other_mask; /* NULL: no mask was sent */
-    const srv_run *run, *other_run;     /* held until the answer; NULL: no run was named */
-    srv_labels labels;                  /* from the body, or else from the run */
-    bool defer;                         /* the runs must be opened on a request thread */
+    const attn_mask *mask, *other_mask;  /* NULL: no mask was sent */
+    const srv_run_view *run, *other_run; /* held until the answer; NULL: no run was named */
+    srv_labels labels;                   /* from the body, or else from the run */
+    bool defer;                          /* the runs must be opened on a request thread */
     srv_analysis analysis;
     attn_weight_source second; /* source of the second operand */
     bool compares;

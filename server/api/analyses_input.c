@@ -159,7 +159,7 @@ static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (!srv_excludes(scope, fields[i], "run", "a stored run has a mask of its own"))
             return false;
-    call->mask = call->other_mask = attn_attention_mask(attn_run_attention(call->run->run));
+    call->mask = call->other_mask = attn_attention_mask(attn_run_attention(call->run->site));
     return true;
 }
 
@@ -345,10 +345,10 @@ static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
     if (!srv_excludes(scope, "other", "other_run", "each is the second operand"))
         return false;
     if (srv_given(scope, "other_run")) {
-        if (!(call->other_run = srv_run_hold(call->req, call->body.other_run)))
+        if (!(call->other_run = srv_run_look(call->req, call->body.other_run)))
             return false;
-        call->other_dims = *attn_run_dims(call->other_run->run);
-        call->other_mask = attn_attention_mask(attn_run_attention(call->other_run->run));
+        call->other_dims = *attn_run_dims(call->other_run->site);
+        call->other_mask = attn_attention_mask(attn_run_attention(call->other_run->site));
     } else if (!srv_parameter_check(scope, "other", &call->body.other, false, &count) ||
                !read_dims(scope, "other", &call->body.other, &call->other_dims, &layers)) {
         return false;
@@ -471,7 +471,7 @@ static bool count(srv_analyses_call *call) {
     call->cost.work_bytes += between.work_bytes;
     call->cost.result_bytes += between.result_bytes;
     call->text += TEXT_OF_PAIR * (double)between.result_bytes / 24;
-    const srv_run *const runs[] = {call->run, call->other_run};
+    const srv_run_view *const runs[] = {call->run, call->other_run};
     for (size_t i = 0; i < 2; i++)
         call->cost.work_bytes += runs[i] ? (size_t)srv_run_cells_work(call->req, runs[i]) : 0;
     return true;
@@ -491,14 +491,14 @@ static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
         return srv_parameter_check(scope, "weights", &body->weights, false, &numbers) &&
                read_dims(scope, "weights", &body->weights, &call->dims, &call->analysis.layers) &&
                read_mask(call, scope);
-    if (!(call->run = srv_run_hold(call->req, body->run)))
+    if (!(call->run = srv_run_look(call->req, body->run)))
         return false;
-    call->dims = *attn_run_dims(call->run->run);
+    call->dims = *attn_run_dims(call->run->site);
     call->analysis.layers = 1;
-    call->analysis.run = attn_run_attention(call->run->run);
-    call->analysis.valued = srv_run_valued(call->run->run);
+    call->analysis.run = attn_run_attention(call->run->site);
+    call->analysis.valued = srv_run_valued(call->run->site);
     if (!srv_given(scope, "labels"))
-        return srv_run_labels(call->req, call->run->run, &call->labels) &&
+        return srv_run_labels(call->req, call->run->site, &call->labels) &&
                read_run_mask(call, scope);
     return read_run_mask(call, scope);
 }

@@ -5,35 +5,58 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "load/admission.h"
 #include "number/hash.h"
 #include "request/shared.h"
 
-const char *const srv_run_sites[] = {"attention", NULL};
+const char *const srv_run_kinds[] = {"self", "encoder", "decoder", "cross", NULL};
 const char *const srv_run_head_words[] = {"all", NULL};
 
 enum { PIECE_ROWS = 64, LANE_BYTES = 1 << 20 };
 
-const srv_run *srv_run_of(srv_request *req) {
-    return srv_run_hold(req, req->params[0]);
+srv_run_view *srv_run_look(srv_request *req, const char *id) {
+    srv_run_view *view = attn_arena_small(req->arena, sizeof *view);
+    attn_error err = {0};
+    if (!view) {
+        srv_problem_memory(req, NULL, "no memory is left for the run");
+        return NULL;
+    }
+    *view = (srv_run_view){.held = srv_run_hold(req, id)};
+    if (!view->held)
+        return NULL;
+    if (!attn_run_site_open(view->held->run, 0, &view->site, &err))
+        return view;
+    srv_problem_error(req, &err);
+    srv_run_release(req, view->held);
+    return NULL;
 }
 
-const attn_attention_dims *srv_run_valued(const attn_run *run) {
-    const attn_inputs *in = attn_run_inputs(run);
-    const attn_attention_dims *d = attn_run_dims(run);
+srv_run_view *srv_run_of(srv_request *req) {
+    return srv_run_look(req, req->params[0]);
+}
+
+void srv_run_leave(srv_request *req, const srv_run_view *run) {
+    if (run)
+        srv_run_release(req, run->held);
+}
+
+const attn_attention_dims *srv_run_valued(const attn_run_site *site) {
+    const attn_inputs *in = attn_run_inputs(site);
+    const attn_attention_dims *d = attn_run_dims(site);
     const bool keys_alone = in->key.rank && !in->value.rank;
     return keys_alone || d->relative_values ? NULL : d;
 }
 
-bool srv_run_labels(srv_request *req, const attn_run *run, srv_labels *out) {
-    const attn_attention_dims *d = attn_run_dims(run);
-    const size_t entries = attn_run_label_entries(run);
+bool srv_run_labels(srv_request *req, const attn_run_site *site, srv_labels *out) {
+    const attn_attention_dims *d = attn_run_dims(site);
+    const size_t entries = attn_run_label_entries(site);
     srv_names *names = attn_arena_zeroed(req->arena, entries + 1, sizeof *names);
     for (size_t b = 0; names && b < entries; b++) {
-        const char *const *rows = attn_run_query_labels(run, b);
-        const char *const *cols = attn_run_key_labels(run, b);
+        const char *const *rows = attn_run_query_labels(site, b);
+        const char *const *cols = attn_run_key_labels(site, b);
         names[b] = (srv_names){.given = rows || cols,
                                .query = {(const char **)rows, rows ? d->L : 0},
                                .key = {(const char **)cols, cols ? d->S : 0}};
@@ -52,10 +75,69 @@ static bool within(const srv_scope *scope, const char *name, const char *what, i
                       count, what, found);
 }
 
-bool srv_run_spot_check(const srv_scope *scope, const srv_run *run, const srv_run_spot *spot) {
-    const attn_attention_dims *d = attn_run_dims(run->run);
-    return within(scope, "layer", "layer", spot->layer, 1) &&
-           within(scope, "batch", "batch entries", spot->batch, d->B) &&
+/* --- the site --- */
+
+/* Returns whether the site is one that layer and kind of the request select. */
+static bool is_selected(const srv_scope *scope, const attn_run_site_info *info,
+                        const srv_run_spot *spot) {
+    return (!srv_given(scope, "layer") || (uint64_t)spot->layer == info->layer) &&
+           (!srv_given(scope, "kind") || spot->kind == (int)info->kind);
+}
+
+/* Returns the number of the site with this name, or whose number the text is; SIZE_MAX: none. */
+static size_t site_named(const attn_run *run, const char *text) {
+    const size_t n = attn_run_site_count(run);
+    char *end;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(attn_run_site_info_of(run, i)->name, text) == 0)
+            return i;
+    const unsigned long number = *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : n;
+    return number < n && !*end ? number : SIZE_MAX;
+}
+
+/* Sets *out to the number of the selected site. false: a problem is set. */
+static bool find_site(const srv_scope *scope, const attn_run *run, const srv_run_spot *spot,
+                      size_t *out) {
+    const size_t n = attn_run_site_count(run);
+    size_t found = 0;
+    if (spot->site) {
+        *out = site_named(run, spot->site);
+        if (*out != SIZE_MAX)
+            return true;
+        return srv_refuse(scope, SRV_VALUE, "site",
+                          "expected the name of a site or its number, from 0 to %zu (the first is "
+                          "called \"%.64s\"), found \"%.64s\"",
+                          n - 1, attn_run_site_info_of(run, 0)->name, spot->site);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (is_selected(scope, attn_run_site_info_of(run, i), spot)) {
+            *out = found ? *out : i;
+            found++;
+        }
+    if (found == 1)
+        return true;
+    const char *field = srv_given(scope, "layer") ? "layer" : "kind";
+    return found ? srv_refuse(scope, SRV_VALUE, "site",
+                              "%zu of the run's %zu sites are selected: choose one by its name or "
+                              "its number as site, or by layer and kind",
+                              found, n)
+                 : srv_refuse(scope, SRV_VALUE, field,
+                              "the run has no such site; its %zu sites are listed by GET "
+                              "/v1/runs/{id}",
+                              n);
+}
+
+bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, const srv_run_spot *spot) {
+    size_t site = 0;
+    attn_error err = {0};
+    if (!find_site(scope, run->held->run, spot, &site))
+        return false;
+    if (attn_run_site_open(run->held->run, site, &run->site, &err)) {
+        srv_problem_error(scope->req, &err);
+        return false;
+    }
+    const attn_attention_dims *d = attn_run_dims(run->site);
+    return within(scope, "batch", "batch entries", spot->batch, d->B) &&
            within(scope, "head", "heads", spot->head, d->Hq);
 }
 
@@ -81,7 +163,7 @@ static bool set_heads(const srv_scope *scope, const srv_ints *list, size_t count
            srv_refuse(scope, SRV_VALUE, "heads", "expected at least one head, found an empty list");
 }
 
-static bool select_heads(const srv_scope *scope, const srv_run *run, const srv_run_spot *spot,
+static bool select_heads(const srv_scope *scope, const srv_run_view *run, const srv_run_spot *spot,
                          const srv_union *heads, srv_run_part *out) {
     const srv_ints one = {(int64_t *)&spot->head, 1};
     out->many = heads->is != 0;
@@ -92,7 +174,7 @@ static bool select_heads(const srv_scope *scope, const srv_run *run, const srv_r
                      !out->many                ? &one
                      : heads->is == SRV_U_INTS ? &heads->ints
                                                : NULL,
-                     attn_run_dims(run->run)->Hq, out);
+                     attn_run_dims(run->site)->Hq, out);
 }
 
 static bool select_rows(const srv_scope *scope, const srv_ranges *rows, size_t L,
@@ -116,10 +198,10 @@ static bool select_rows(const srv_scope *scope, const srv_ranges *rows, size_t L
     return true;
 }
 
-bool srv_run_select(const srv_scope *scope, const srv_run *run, const srv_run_spot *spot,
+bool srv_run_select(const srv_scope *scope, const srv_run_view *run, const srv_run_spot *spot,
                     const srv_union *heads, const srv_ranges *rows, const srv_ranges *cols,
                     srv_run_part *out) {
-    const attn_attention_dims *d = attn_run_dims(run->run);
+    const attn_attention_dims *d = attn_run_dims(run->site);
     size_t to = d->S;
     *out = (srv_run_part){.batch = (size_t)spot->batch};
     if (!select_heads(scope, run, spot, heads, out) || !select_rows(scope, rows, d->L, out) ||
@@ -157,25 +239,25 @@ void srv_run_keep(srv_request *req, const srv_run *run) {
     srv_reply_header(req, "Cache-Control", t.failed ? "no-store" : t.data);
 }
 
-const srv_run *srv_run_begin(srv_request *req, const srv_field *fields, void *query,
-                             const srv_run_spot *spot) {
+srv_run_view *srv_run_begin(srv_request *req, const srv_field *fields, void *query,
+                            const srv_run_spot *spot) {
     const srv_scope scope = {req, fields, query, ""};
-    const srv_run *run = srv_run_of(req);
+    srv_run_view *run = srv_run_of(req);
     if (!run || (srv_decode_query(req, fields, query) && srv_run_spot_check(&scope, run, spot)))
         return run;
-    srv_run_release(req, run);
+    srv_run_leave(req, run);
     return NULL;
 }
 
-srv_outcome srv_run_end(srv_request *req, const srv_run *run, bool answered) {
-    if (answered && srv_run_is_whole(req, run))
-        srv_run_keep(req, run);
-    srv_run_release(req, run);
+srv_outcome srv_run_end(srv_request *req, const srv_run_view *run, bool answered) {
+    if (answered && srv_run_is_whole(req, run->held))
+        srv_run_keep(req, run->held);
+    srv_run_leave(req, run);
     return SRV_DONE;
 }
 
-bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind) {
-    uint64_t hash = attn_hash(ATTN_HASH_START, run->id, strlen(run->id));
+bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind) {
+    uint64_t hash = attn_hash(ATTN_HASH_START, run->held->id, strlen(run->held->id));
     attn_text t = {.arena = req->arena};
     hash = attn_hash(hash, kind, strlen(kind));
     hash = attn_hash(hash, req->query, strlen(req->query));
@@ -200,7 +282,7 @@ typedef struct piece {
 } piece;
 
 typedef struct filler {
-    const srv_run *run;
+    const srv_run_view *run;
     const srv_run_part *part;
     attn_stage stage;
     char *dst;
@@ -212,14 +294,14 @@ typedef struct filler {
 static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     const filler *f = ctx;
     const piece *p = &f->pieces[index];
-    const size_t cols = f->part->cols, elem = attn_dtype_size(attn_run_dims(f->run->run)->result);
+    const size_t cols = f->part->cols, elem = attn_dtype_size(attn_run_dims(f->run->site)->result);
     const attn_range range = {.batch = f->part->batch,
                               .head = p->head,
                               .row = p->row,
                               .rows = p->rows,
                               .col = f->part->col,
                               .cols = cols};
-    return attn_attention_cells(attn_run_attention(f->run->run), attn_run_stats(f->run->run),
+    return attn_attention_cells(attn_run_attention(f->run->site), attn_run_stats(f->run->site),
                                 &range, f->stage, f->dst + p->at * cols * elem, cols,
                                 f->lanes[lane], err);
 }
@@ -244,7 +326,7 @@ static bool divide(srv_request *req, filler *f) {
     return true;
 }
 
-attn_status srv_run_cells(srv_request *req, const srv_run *run, const srv_run_part *part,
+attn_status srv_run_cells(srv_request *req, const srv_run_view *run, const srv_run_part *part,
                           attn_stage stage, void *dst, attn_error *err) {
     attn_pool *pool = srv_request_pool(req);
     const size_t slots = attn_pool_slots(pool);
@@ -252,14 +334,14 @@ attn_status srv_run_cells(srv_request *req, const srv_run *run, const srv_run_pa
     f.lanes = attn_arena_zeroed(req->arena, slots, sizeof *f.lanes);
     bool ok = f.lanes && divide(req, &f);
     for (size_t s = 0; s < slots && ok; s++)
-        ok = (f.lanes[s] = attn_cells_scratch_new(attn_run_attention(run->run), req->arena));
+        ok = (f.lanes[s] = attn_cells_scratch_new(attn_run_attention(run->site), req->arena));
     if (!ok)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for scratch");
     return attn_pool_run(pool, f.count, fill_piece, &f, &req->control, err);
 }
 
-double srv_run_cells_work(const srv_request *req, const srv_run *run) {
-    const attn_attention_dims *d = attn_run_dims(run->run);
+double srv_run_cells_work(const srv_request *req, const srv_run_view *run) {
+    const attn_attention_dims *d = attn_run_dims(run->site);
     const double widest = (double)(d->score_width > d->Ev ? d->score_width : d->Ev);
     return (double)attn_pool_slots(srv_request_pool(req)) * (LANE_BYTES + 16384 * widest);
 }

@@ -11,21 +11,26 @@
 #include "wire/decode.h"
 #include "wire/json_out.h"
 
-/* Selects one head of a run. A run of /v1/attention has only one site and one layer. */
+/* Selects a site of a run and one head of it. */
 typedef struct srv_run_spot {
-    int site; /* index into srv_run_sites */
+    const char *site; /* its name or its number; NULL: not given */
+    int kind;         /* index into srv_run_kinds; not read unless it is given */
     int64_t batch, layer, head;
 } srv_run_spot;
 
-extern const char *const srv_run_sites[];
+extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
 
 #define SRV_RUN_SITE_ROWS(T)                                                                       \
     {.name = "site",                                                                               \
-     .kind = SRV_ENUM,                                                                             \
+     .kind = SRV_STRING,                                                                           \
      .offset = offsetof(T, spot.site),                                                             \
-     .choices = srv_run_sites,                                                                     \
-     .doc = "The attention of the run; the default is its only one."},                             \
-        SRV_RUN_PLACE_ROW(T, layer, 1048576, "Layer; default 0.")
+     .example = "\"0\"",                                                                           \
+     .doc = "The attention site of the run: its name, or its number in the list of sites. Not "    \
+            "needed if the run has one site, or if layer and kind select one."},                   \
+        SRV_RUN_PLACE_ROW(T, layer, 1048576, "Selects sites by their layer, instead of site."), {  \
+        .name = "kind", .kind = SRV_ENUM, .offset = offsetof(T, spot.kind),                        \
+        .choices = srv_run_kinds, .doc = "Selects sites by their kind, beside layer."              \
+    }
 #define SRV_RUN_SPOT_ROWS(T)                                                                       \
     SRV_RUN_SITE_ROWS(T), SRV_RUN_PLACE_ROW(T, batch, 4294967296, "Batch entry; default 0."),      \
         SRV_RUN_PLACE_ROW(T, head, 4294967296, "Query head; default 0.")
@@ -57,6 +62,12 @@ extern const char *const srv_run_sites[];
     }
 extern const char *const srv_run_head_words[];
 
+/* A run that is held, and the site of it that the request selects. */
+typedef struct srv_run_view {
+    const srv_run *held;
+    const attn_run_site *site;
+} srv_run_view;
+
 /* The part of a run's weights that a request selects: the cells of `heads` x rows x cols, where
  * rows are those of `ranges`, one range after the other. */
 typedef struct srv_run_part {
@@ -68,19 +79,24 @@ typedef struct srv_run_part {
     size_t range_count, rows; /* rows: of all ranges together */
     size_t col, cols;
 } srv_run_part;
-/* Returns the run that the path names, held until srv_run_release. NULL: a problem is set. */
-const srv_run *srv_run_of(srv_request *req);
+/* Holds the run with this id. `site` is its first site. NULL: a problem is set. */
+srv_run_view *srv_run_look(srv_request *req, const char *id);
+/* The same for the run that the path names. */
+srv_run_view *srv_run_of(srv_request *req);
+/* Releases the run. NULL is fine. */
+void srv_run_leave(srv_request *req, const srv_run_view *run);
 /* Reads the labels of the run. Their lists are in the arena of the request. false: a problem is
  * set. */
-bool srv_run_labels(srv_request *req, const attn_run *run, srv_labels *out);
+bool srv_run_labels(srv_request *req, const attn_run_site *site, srv_labels *out);
 /* Returns the dims of the run if its weights multiply values of their own: it was stored with
  * values, and Shaw's positions add nothing to them. Else NULL. */
-const attn_attention_dims *srv_run_valued(const attn_run *run);
-/* Checks that the run has the head that `spot` selects. false: a problem is set. */
-bool srv_run_spot_check(const srv_scope *scope, const srv_run *run, const srv_run_spot *spot);
+const attn_attention_dims *srv_run_valued(const attn_run_site *site);
+/* Sets run->site to the site that `spot`, a member of the decoded struct of `scope`, selects, and
+ * checks that it has the head. false: a problem is set. */
+bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, const srv_run_spot *spot);
 /* Reads the fields that select a part; their structs are members of the decoded struct of `scope`.
  * `cols` NULL: all keys. false: a problem is set. */
-bool srv_run_select(const srv_scope *scope, const srv_run *run, const srv_run_spot *spot,
+bool srv_run_select(const srv_scope *scope, const srv_run_view *run, const srv_run_spot *spot,
                     const srv_union *heads, const srv_ranges *rows, const srv_ranges *cols,
                     srv_run_part *out);
 /* Checks the number of cells against max_cells, and reserves `bytes` of memory in the request's
@@ -88,31 +104,31 @@ bool srv_run_select(const srv_scope *scope, const srv_run *run, const srv_run_sp
 bool srv_run_admit(srv_request *req, double cells, double bytes);
 /* Holds the run that the path names, reads the query string into `query`, and checks `spot`, a
  * member of `query`. NULL: a problem is set. */
-const srv_run *srv_run_begin(srv_request *req, const srv_field *fields, void *query,
-                             const srv_run_spot *spot);
+srv_run_view *srv_run_begin(srv_request *req, const srv_field *fields, void *query,
+                            const srv_run_spot *spot);
 /* Releases the run, which may be NULL. If `answered`, first checks that the run's file is intact
  * and adds headers that let the client keep the answer. */
-srv_outcome srv_run_end(srv_request *req, const srv_run *run, bool answered);
+srv_outcome srv_run_end(srv_request *req, const srv_run_view *run, bool answered);
 /* Adds the headers that let the client keep the answer, which does not change while the run exists.
  * The reply must be set. */
 void srv_run_keep(srv_request *req, const srv_run *run);
 /* Adds an ETag to the reply, made from the run's id, `kind` and the query string. Returns true if
  * the request's If-None-Match has this ETag; the reply is then 304. */
-bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind);
+bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind);
 
 /* Writes the description of a run, which GET /v1/runs/{id} answers. */
 void srv_run_write(srv_json *j, const srv_run *run);
 
 /* Computes the exact cells of a part on the pool. Writes them to dst, [heads, rows, cols] elements
  * of the run's result type. */
-attn_status srv_run_cells(srv_request *req, const srv_run *run, const srv_run_part *part,
+attn_status srv_run_cells(srv_request *req, const srv_run_view *run, const srv_run_part *part,
                           attn_stage stage, void *dst, attn_error *err);
 /* Returns the dimensions of a tensor with `width` numbers for each row of the part in dims[3], and
  * its rank: [heads, rows, width] with `heads`, otherwise [rows, width]. */
 int srv_run_part_dims(const srv_run_part *part, size_t width, size_t dims[3]);
 /* Returns the bytes of scratch that srv_run_cells needs, besides SRV_RUN_ROW_WORK bytes for each
  * row of each head. */
-double srv_run_cells_work(const srv_request *req, const srv_run *run);
+double srv_run_cells_work(const srv_request *req, const srv_run_view *run);
 #define SRV_RUN_ROW_WORK 64.0
 /* Upper bound of the bytes of JSON for each byte of a tensor. */
 #define SRV_RUN_TEXT 4.0

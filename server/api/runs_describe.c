@@ -20,8 +20,8 @@ static void put_text(srv_json *j, const char *name, const char *value) {
     srv_json_string(j, value);
 }
 
-static void put_tiles(srv_json *j, const attn_run *run) {
-    const size_t levels = attn_run_levels(run), overview = attn_run_overview_level(run);
+static void put_tiles(srv_json *j, const attn_run_site *site) {
+    const size_t levels = attn_run_levels(site), overview = attn_run_overview_level(site);
     srv_json_key(j, "tiles");
     srv_json_object(j);
     put_size(j, "size", ATTN_RUN_TILE);
@@ -29,7 +29,7 @@ static void put_tiles(srv_json *j, const attn_run *run) {
     srv_json_array(j);
     for (size_t level = 0; level < levels; level++) {
         size_t shape[2];
-        attn_run_level_shape(run, level, shape);
+        attn_run_level_shape(site, level, shape);
         srv_json_array(j);
         srv_json_size(j, shape[0]);
         srv_json_size(j, shape[1]);
@@ -72,42 +72,67 @@ static void put_expiry(srv_json *j, int64_t ends_ns) {
     put_text(j, "expires", text);
 }
 
-void srv_run_write(srv_json *j, const srv_run *held) {
-    const attn_run *run = held->run;
-    const attn_attention_dims *d = attn_run_dims(run);
-    const attn_inputs *in = attn_run_inputs(run);
-    srv_labels labels;
-    if (!srv_run_labels(j->req, run, &labels)) {
-        j->failed = true;
-        return;
-    }
-    srv_json_object(j);
-    put_text(j, "id", held->id);
-    put_size(j, "bytes", held->bytes);
-    put_expiry(j, held->ends_ns);
-    srv_json_key(j, "sites");
-    srv_json_array(j);
-    srv_json_string(j, srv_run_sites[0]);
-    srv_json_array_end(j);
-    put_size(j, "layers", 1);
+/* Writes what is known of a site without opening it. */
+static void put_info(srv_json *j, const attn_run_site_info *info, size_t index) {
+    put_size(j, "site", index);
+    put_text(j, "name", info->name);
+    put_text(j, "kind", attn_run_kind_name(info->kind));
+    put_size(j, "layer", info->layer);
+    put_size(j, "call", info->call);
+}
+
+static void put_operation(srv_json *j, const attn_run_site *site) {
+    const attn_attention_dims *d = attn_run_dims(site);
+    const attn_inputs *in = attn_run_inputs(site);
     put_shapes(j, d);
     put_text(j, "dtype", attn_dtype_name(d->result));
     put_text(j, "score", attn_score_name(in->score.kind));
     put_text(j, "position", srv_position_names[in->position.kind]);
+    srv_json_key(j, "scale");
+    srv_json_real(j, attn_attention_scale(attn_run_attention(site)));
     srv_json_key(j, "softcap");
     srv_json_real(j, in->softcap);
     srv_json_key(j, "dropout_p");
     srv_json_real(j, in->dropout_p);
-    put_text(j, "mask", attn_run_words(run));
-    put_text(j, "kernel", attn_attention_kernel(attn_run_attention(run)));
+    put_text(j, "mask", attn_run_words(site));
+    put_text(j, "kernel", attn_attention_kernel(attn_run_attention(site)));
     put_text(j, "precision", attn_precision_name(d->precision));
     srv_json_key(j, "exact");
-    srv_json_bool(j, attn_run_is_exact(run));
-    if (labels.count > 0) {
-        srv_json_key(j, "labels");
-        srv_labels_write(j, &labels);
+    srv_json_bool(j, attn_run_is_exact(site));
+}
+
+/* Writes a site. If it cannot be opened, `problem` says why, and the other sites stay usable. */
+static void put_site(srv_json *j, const attn_run *run, size_t index) {
+    const attn_run_site *site;
+    attn_error err = {0};
+    srv_labels labels;
+    srv_json_object(j);
+    put_info(j, attn_run_site_info_of(run, index), index);
+    if (attn_run_site_open(run, index, &site, &err)) {
+        put_text(j, "problem", err.text);
+    } else {
+        put_operation(j, site);
+        j->failed = j->failed || !srv_run_labels(j->req, site, &labels);
+        if (!j->failed && labels.count > 0) {
+            srv_json_key(j, "labels");
+            srv_labels_write(j, &labels);
+        }
+        put_tiles(j, site);
     }
-    put_tiles(j, run);
+    srv_json_object_end(j);
+}
+
+void srv_run_write(srv_json *j, const srv_run *run) {
+    const size_t sites = attn_run_site_count(run->run);
+    srv_json_object(j);
+    put_text(j, "id", run->id);
+    put_size(j, "bytes", run->bytes);
+    put_expiry(j, run->ends_ns);
+    srv_json_key(j, "sites");
+    srv_json_array(j);
+    for (size_t i = 0; i < sites; i++)
+        put_site(j, run->run, i);
+    srv_json_array_end(j);
     srv_json_object_end(j);
 }
 
@@ -119,10 +144,14 @@ static void describe(srv_request *req, const srv_run *run) {
 }
 
 srv_outcome srv_runs_describe(srv_request *req) {
-    const srv_run *run = srv_run_of(req);
-    if (run)
+    const srv_run *run = srv_run_hold(req, req->params[0]);
+    if (run) {
         describe(req, run);
-    return srv_run_end(req, run, run != NULL);
+        if (srv_run_is_whole(req, run))
+            srv_run_keep(req, run);
+    }
+    srv_run_release(req, run);
+    return SRV_DONE;
 }
 
 srv_outcome srv_runs_delete(srv_request *req) {
@@ -161,9 +190,9 @@ const srv_field srv_run_metrics_query[] = {
     {0},
 };
 
-static srv_analysis analysis_of(srv_request *req, const attn_run *run, const metrics_query *q,
+static srv_analysis analysis_of(srv_request *req, const attn_run_site *site, const metrics_query *q,
                                 const srv_labels *labels) {
-    const attn_attention_dims *d = attn_run_dims(run);
+    const attn_attention_dims *d = attn_run_dims(site);
     srv_analysis an = {.req = req,
                        .items = q->items,
                        .B = d->B,
@@ -171,9 +200,9 @@ static srv_analysis analysis_of(srv_request *req, const attn_run *run, const met
                        .L = d->L,
                        .S = d->S,
                        .layers = 1,
-                       .run = attn_run_attention(run),
-                       .valued = srv_run_valued(run),
-                       .mask = attn_attention_mask(attn_run_attention(run)),
+                       .run = attn_run_attention(site),
+                       .valued = srv_run_valued(site),
+                       .mask = attn_attention_mask(attn_run_attention(site)),
                        .labels = labels,
                        .options = attn_measure_defaults()};
     if (an.items == 0 || (an.items & SRV_AN_ALL))
@@ -183,7 +212,7 @@ static srv_analysis analysis_of(srv_request *req, const attn_run *run, const met
     return an;
 }
 
-static bool run_analysis(srv_analysis *an, const srv_run *run) {
+static bool run_analysis(srv_analysis *an, const srv_run_view *run) {
     srv_request *req = an->req;
     attn_pool *pool = srv_request_pool(req);
     const size_t slots = attn_pool_slots(pool);
@@ -196,7 +225,7 @@ static bool run_analysis(srv_analysis *an, const srv_run *run) {
                            srv_run_cells_work(req, run)))
         return false;
     const int64_t start = attn_now_ns();
-    attn_status status = attn_attention_source(an->run, attn_run_stats(run->run), ATTN_STAGE_PROBS,
+    attn_status status = attn_attention_source(an->run, attn_run_stats(run->site), ATTN_STAGE_PROBS,
                                                slots, req->arena, &an->source, &err);
     if (!status)
         status = srv_analysis_run(an, pool, &err);
@@ -224,12 +253,12 @@ static void answer_metrics(srv_request *req, const srv_analysis *an, const metri
 
 srv_outcome srv_runs_metrics(srv_request *req) {
     metrics_query q = {.decimals = -1, .radius = 2, .top_keys = 5};
-    const srv_run *run = srv_run_begin(req, srv_run_metrics_query, &q, &q.spot);
+    const srv_run_view *run = srv_run_begin(req, srv_run_metrics_query, &q, &q.spot);
     if (!run)
         return SRV_DONE;
     srv_labels labels;
-    bool ok = srv_run_labels(req, run->run, &labels);
-    srv_analysis an = analysis_of(req, run->run, &q, &labels);
+    bool ok = srv_run_labels(req, run->site, &labels);
+    srv_analysis an = analysis_of(req, run->site, &q, &labels);
     ok = ok && run_analysis(&an, run);
     if (ok)
         answer_metrics(req, &an, &q);

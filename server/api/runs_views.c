@@ -34,19 +34,20 @@ const srv_field srv_run_heatmap_query[] = {
 
 /* Makes a source of weights times the norms of their values. The run does not know the projection
  * w_o. */
-static attn_status weigh_values(srv_request *req, const srv_run *run,
+static attn_status weigh_values(srv_request *req, const srv_run_view *run,
                                 const attn_weight_source *weights, attn_weight_source *out,
                                 attn_error *err) {
     const double *norms;
-    attn_status status = attn_value_norms(attn_run_attention(run->run), NULL, srv_request_pool(req),
-                                          &req->control, req->arena, &norms, err);
+    attn_status status =
+        attn_value_norms(attn_run_attention(run->site), NULL, srv_request_pool(req), &req->control,
+                         req->arena, &norms, err);
     return status ? status : attn_value_norm_source(weights, norms, req->arena, out, err);
 }
 
 /* Heatmaps of a run. */
 typedef struct map_build {
     srv_request *req;
-    const srv_run *run;
+    const srv_run_view *run;
     bool norms; /* of weights times the norms of values */
     /* Sets the problem for an error of the library about the options. */
     void (*problem)(srv_request *, const attn_error *);
@@ -55,7 +56,7 @@ typedef struct map_build {
 /* Sets the cost of heatmaps, with that of the norms. false: a problem is set. */
 static bool count_heatmaps(const map_build *m, const attn_heatmap_options *options,
                            attn_cost *cost) {
-    const attn_attention_dims *d = attn_run_dims(m->run->run);
+    const attn_attention_dims *d = attn_run_dims(m->run->site);
     const size_t slots = attn_pool_slots(srv_request_pool(m->req));
     attn_cost values = {0};
     attn_error err = {0};
@@ -79,7 +80,7 @@ static bool build_heatmaps(const map_build *m, const attn_heatmap_options *optio
     attn_error err = {0};
     const int64_t start = attn_now_ns();
     attn_status status =
-        attn_attention_source(attn_run_attention(m->run->run), attn_run_stats(m->run->run),
+        attn_attention_source(attn_run_attention(m->run->site), attn_run_stats(m->run->site),
                               ATTN_STAGE_PROBS, attn_pool_slots(pool), req->arena, &weights, &err);
     if (!status && m->norms)
         status = weigh_values(req, m->run, &weights, &weighed, &err);
@@ -105,17 +106,17 @@ static bool admit_heatmaps(const map_build *m, const attn_heatmap_options *optio
 
 srv_outcome srv_runs_heatmap(srv_request *req) {
     heatmap_query q = {.decimals = -1};
-    const srv_run *run = srv_run_begin(req, srv_run_heatmap_query, &q, &q.spot);
+    const srv_run_view *run = srv_run_begin(req, srv_run_heatmap_query, &q, &q.spot);
     attn_heatmap_options o;
     attn_heatmaps maps;
     srv_labels labels;
     if (!run)
         return SRV_DONE;
-    q.heatmap.values = srv_run_valued(run->run) != NULL;
+    q.heatmap.values = srv_run_valued(run->site) != NULL;
     const map_build m = {req, run, q.heatmap.of == SRV_OF_VALUE_NORM, srv_heat_problem};
     const bool ok = srv_figure_check(req, &q.figure) &&
-                    srv_heat_options(req, &q.heatmap, attn_run_dims(run->run), &o) &&
-                    admit_heatmaps(&m, &o, &maps) && srv_run_labels(req, run->run, &labels);
+                    srv_heat_options(req, &q.heatmap, attn_run_dims(run->site), &o) &&
+                    admit_heatmaps(&m, &o, &maps) && srv_run_labels(req, run->site, &labels);
     if (ok) {
         const srv_heat_answer all = {.maps = &maps,
                                      .in = &q.heatmap,
@@ -171,7 +172,7 @@ typedef struct edge_list {
 
 typedef struct top_call {
     srv_request *req;
-    const srv_run *run;
+    const srv_run_view *run;
     top_query q;
     srv_run_part part;
     edge_list *lists; /* [list_count] */
@@ -345,7 +346,7 @@ static bool find_of_keys(top_call *c) {
                                  .col = part->col,
                                  .cols = part->cols};
     attn_status status =
-        attn_run_columns_cost(c->run->run, ranges, n, k, attn_pool_slots(pool), &cost, &err);
+        attn_run_columns_cost(c->run->site, ranges, n, k, attn_pool_slots(pool), &cost, &err);
     if (!status && !admit_edges(c, &cost, (double)part->head_count))
         return false;
     const int64_t start = attn_now_ns();
@@ -354,7 +355,7 @@ static bool find_of_keys(top_call *c) {
         size_t count = 0;
         for (size_t i = 0; i < n; i++)
             ranges[i].head = (size_t)part->heads[h];
-        status = attn_run_columns(c->run->run, ranges, n, k, pool, &req->control, req->arena,
+        status = attn_run_columns(c->run->site, ranges, n, k, pool, &req->control, req->arena,
                                   &edges, &count, &err);
         c->lists[h] = (edge_list){(size_t)part->heads[h], edges, count};
     }
@@ -471,7 +472,7 @@ static void describe_tile(srv_request *req, const tile_query *q, const attn_run_
     put_range(req, "X-Tile-Mean-Range", tile->mean_range);
 }
 
-static bool make_tile(srv_request *req, const srv_run *run, const tile_query *q,
+static bool make_tile(srv_request *req, const srv_run_view *run, const tile_query *q,
                       attn_run_tile *tile) {
     const attn_run_place at = {(size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->level,
                                (size_t)q->y, (size_t)q->x};
@@ -479,13 +480,13 @@ static bool make_tile(srv_request *req, const srv_run *run, const tile_query *q,
     attn_pool *pool = q->level > 1 ? srv_request_pool(req) : NULL;
     attn_cost cost;
     attn_error err = {0};
-    attn_status status = attn_run_tile_cost(run->run, &at, attn_pool_slots(pool), &cost, &err);
+    attn_status status = attn_run_tile_cost(run->site, &at, attn_pool_slots(pool), &cost, &err);
     if (!status &&
         !srv_run_admit(req, cost.cells, (double)cost.work_bytes + 2 * (double)cost.result_bytes))
         return false;
     const int64_t start = attn_now_ns();
     if (!status)
-        status = attn_run_tile_make(run->run, &at, pool, &req->control, req->arena, tile, &err);
+        status = attn_run_tile_make(run->site, &at, pool, &req->control, req->arena, tile, &err);
     req->compute_ns = attn_now_ns() - start;
     if (status)
         srv_problem_error(req, &err);
@@ -493,7 +494,7 @@ static bool make_tile(srv_request *req, const srv_run *run, const tile_query *q,
 }
 
 /* Replies with a tile. false: a problem is set. */
-static bool answer_tile(srv_request *req, const srv_run *run, const tile_query *q) {
+static bool answer_tile(srv_request *req, const srv_run_view *run, const tile_query *q) {
     attn_run_tile tile;
     if (!make_tile(req, run, q, &tile))
         return false;
@@ -510,7 +511,7 @@ static bool answer_tile(srv_request *req, const srv_run *run, const tile_query *
 
 srv_outcome srv_runs_tiles(srv_request *req) {
     tile_query q = {.encoding = U8};
-    const srv_run *run = srv_run_begin(req, srv_run_tiles_query, &q, &q.spot);
+    const srv_run_view *run = srv_run_begin(req, srv_run_tiles_query, &q, &q.spot);
     const bool ok =
         run && (srv_run_tagged(req, run, tile_encodings[q.encoding]) || answer_tile(req, run, &q));
     return srv_run_end(req, run, ok);

@@ -64,25 +64,25 @@ static bool is_asked_for(const srv_scope *scope, const srv_run_part *part) {
 }
 
 /* Holds the run and reads which part of the matrix is asked for. NULL: a problem is set. */
-static const srv_run *begin(srv_request *req, const srv_field *fields, part_query *q,
-                            srv_run_part *part) {
+static const srv_run_view *begin(srv_request *req, const srv_field *fields, part_query *q,
+                                 srv_run_part *part) {
     const srv_scope scope = {req, fields, &q->given, ""};
     *q = (part_query){.stage = ATTN_STAGE_PROBS, .decimals = -1};
-    const srv_run *run = srv_run_begin(req, fields, q, &q->spot);
+    const srv_run_view *run = srv_run_begin(req, fields, q, &q->spot);
     if (!run)
         return NULL;
     if (srv_run_select(&scope, run, &q->spot, &q->heads, &q->rows,
                        fields == srv_run_weights_query ? &q->cols : NULL, part) &&
         is_asked_for(&scope, part))
         return run;
-    srv_run_release(req, run);
+    srv_run_leave(req, run);
     return NULL;
 }
 
 /* Computes the cells of the part into a tensor in the arena. false: a problem is set. */
-static bool load(srv_request *req, const srv_run *run, const srv_run_part *part, attn_stage stage,
-                 attn_tensor *out) {
-    const attn_dtype dtype = attn_run_dims(run->run)->result;
+static bool load(srv_request *req, const srv_run_view *run, const srv_run_part *part,
+                 attn_stage stage, attn_tensor *out) {
+    const attn_dtype dtype = attn_run_dims(run->site)->result;
     const double cells = cells_of(part);
     const double bytes = cells * (double)attn_dtype_size(dtype);
     const double rows = (double)part->head_count * (double)part->rows;
@@ -130,9 +130,9 @@ static int64_t write_hidden(srv_json *j, size_t row, const uint8_t *keep, size_t
 
 /* Writes the hidden cells of one head. visible, if not NULL, gets the number of visible keys of
  * each row. `keep` has room for a byte for each column of the part. */
-static void write_hidden_head(srv_json *j, const srv_run *run, const srv_run_part *part,
+static void write_hidden_head(srv_json *j, const srv_run_view *run, const srv_run_part *part,
                               size_t head, uint8_t *keep, int64_t *visible) {
-    const attn_mask *mask = attn_attention_mask(attn_run_attention(run->run));
+    const attn_mask *mask = attn_attention_mask(attn_run_attention(run->site));
     srv_json_array(j);
     for (size_t i = 0; i < part->range_count; i++)
         for (int64_t row = part->ranges[i].from; row < part->ranges[i].to; row++) {
@@ -149,7 +149,7 @@ static void write_hidden_head(srv_json *j, const srv_run *run, const srv_run_par
 
 /* Writes the member `hidden`: a list of [row, from, to], or with `heads` such a list for each head.
  * visible is NULL or [heads, rows]. */
-static void put_hidden(srv_json *j, const srv_run *run, const srv_run_part *part,
+static void put_hidden(srv_json *j, const srv_run_view *run, const srv_run_part *part,
                        int64_t *visible) {
     uint8_t *keep = attn_arena_take(j->req->arena, part->cols);
     if (!keep) {
@@ -168,7 +168,7 @@ static void put_hidden(srv_json *j, const srv_run *run, const srv_run_part *part
 
 /* --- the answers --- */
 
-static void answer_weights(srv_request *req, const srv_run *run, const part_query *q,
+static void answer_weights(srv_request *req, const srv_run_view *run, const part_query *q,
                            const srv_run_part *part, const attn_tensor *cells) {
     const char *name = q->stage == ATTN_STAGE_PROBS ? "weights" : "scores";
     if (srv_reads_text(req)) {
@@ -193,7 +193,7 @@ srv_outcome srv_runs_weights(srv_request *req) {
     part_query q;
     srv_run_part part;
     attn_tensor cells;
-    const srv_run *run = begin(req, srv_run_weights_query, &q, &part);
+    const srv_run_view *run = begin(req, srv_run_weights_query, &q, &part);
     const bool ok = run && load(req, run, &part, (attn_stage)q.stage, &cells);
     if (ok)
         answer_weights(req, run, &q, &part, &cells);
@@ -201,15 +201,15 @@ srv_outcome srv_runs_weights(srv_request *req) {
 }
 
 /* Stores the logsumexp of each row of the part, [heads, rows]. */
-static void read_logsumexp(const srv_run *run, const srv_run_part *part, double *to) {
+static void read_logsumexp(const srv_run_view *run, const srv_run_part *part, double *to) {
     for (size_t h = 0; h < part->head_count; h++)
         for (size_t i = 0; i < part->range_count; i++)
             for (int64_t row = part->ranges[i].from; row < part->ranges[i].to; row++)
                 *to++ =
-                    attn_run_logsumexp(run->run, part->batch, (size_t)part->heads[h], (size_t)row);
+                    attn_run_logsumexp(run->site, part->batch, (size_t)part->heads[h], (size_t)row);
 }
 
-static void answer_rows(srv_request *req, const srv_run *run, const part_query *q,
+static void answer_rows(srv_request *req, const srv_run_view *run, const part_query *q,
                         const srv_run_part *part, const attn_tensor *cells) {
     const size_t n = part->head_count * part->rows;
     double *logsumexp = attn_arena_zeroed(req->arena, n, sizeof *logsumexp);
@@ -240,7 +240,7 @@ srv_outcome srv_runs_rows(srv_request *req) {
     part_query q;
     srv_run_part part;
     attn_tensor cells;
-    const srv_run *run = begin(req, srv_run_rows_query, &q, &part);
+    const srv_run_view *run = begin(req, srv_run_rows_query, &q, &part);
     const bool ok = run && load(req, run, &part, ATTN_STAGE_PROBS, &cells);
     if (ok)
         answer_rows(req, run, &q, &part, &cells);
@@ -292,8 +292,8 @@ const srv_field srv_run_cells_query[] = {
 
 /* Returns the arithmetic of a cell in words: "q . k = 3; x 0.577 = 1.73; e^(1.73 - logsumexp 2.1) =
  * 0.69; rank 1 of 13". */
-static const char *cell_words(srv_request *req, const srv_run *run, const attn_run_cell *c) {
-    const attn_inputs *in = attn_run_inputs(run->run);
+static const char *cell_words(srv_request *req, const srv_run_view *run, const attn_run_cell *c) {
+    const attn_inputs *in = attn_run_inputs(run->site);
     const bool learned = in->score.v.rank > 0;
     attn_text t = {.arena = req->arena};
     attn_text_add(&t, learned ? "v . tanh(q + k) = %.6g" : "q . k = %.6g", c->raw);
@@ -412,9 +412,9 @@ static void put_steps(cell_writer *w, const attn_run_cell *c, const attn_inputs 
     put_size(w, "of", c->of);
 }
 
-static void answer_cell(srv_request *req, const srv_run *run, const cell_query *q,
+static void answer_cell(srv_request *req, const srv_run_view *run, const cell_query *q,
                         const attn_run_cell *c) {
-    cell_writer w = {.wanted = q->members, .wide = attn_run_dims(run->run)->result == ATTN_F64};
+    cell_writer w = {.wanted = q->members, .wide = attn_run_dims(run->site)->result == ATTN_F64};
     const size_t batch = (size_t)q->spot.batch;
     if (srv_reads_text(req)) {
         attn_text t = srv_text_begin(req);
@@ -427,9 +427,9 @@ static void answer_cell(srv_request *req, const srv_run *run, const cell_query *
     srv_json_object(&w.j);
     put_size(&w, "row", (size_t)q->row);
     put_size(&w, "col", (size_t)q->col);
-    put_label(&w, "query_label", attn_run_query_labels(run->run, batch), q->row);
-    put_label(&w, "key_label", attn_run_key_labels(run->run, batch), q->col);
-    put_steps(&w, c, attn_run_inputs(run->run));
+    put_label(&w, "query_label", attn_run_query_labels(run->site, batch), q->row);
+    put_label(&w, "key_label", attn_run_key_labels(run->site, batch), q->col);
+    put_steps(&w, c, attn_run_inputs(run->site));
     if (put_key(&w, "words"))
         srv_json_string(&w.j, cell_words(req, run, c));
     srv_json_object_end(&w.j);
@@ -437,14 +437,14 @@ static void answer_cell(srv_request *req, const srv_run *run, const cell_query *
 }
 
 /* Explains a cell of the weights. false: a problem is set. */
-static bool explain(srv_request *req, const srv_run *run, const cell_query *q,
+static bool explain(srv_request *req, const srv_run_view *run, const cell_query *q,
                     attn_run_cell *cell) {
-    const attn_attention_dims *d = attn_run_dims(run->run);
+    const attn_attention_dims *d = attn_run_dims(run->site);
     attn_error err = {0};
     if (!srv_run_admit(req, (double)d->S,
                        srv_run_cells_work(req, run) + 200 * (double)d->score_width))
         return false;
-    if (!attn_run_explain(run->run, (size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->row,
+    if (!attn_run_explain(run->site, (size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->row,
                           (size_t)q->col, req->arena, cell, &err))
         return true;
     srv_problem_error(req, &err);
@@ -453,7 +453,7 @@ static bool explain(srv_request *req, const srv_run *run, const cell_query *q,
 
 srv_outcome srv_runs_cells(srv_request *req) {
     cell_query q = {.decimals = -1};
-    const srv_run *run = srv_run_begin(req, srv_run_cells_query, &q, &q.spot);
+    const srv_run_view *run = srv_run_begin(req, srv_run_cells_query, &q, &q.spot);
     attn_run_cell cell;
     const bool ok = run && explain(req, run, &q, &cell);
     if (ok)

@@ -55,7 +55,7 @@ const srv_field srv_run_what_if_fields[] = {
 
 typedef struct what_if {
     srv_request *req;
-    const srv_run *run;
+    srv_run_view *run;
     what_if_body body;
     srv_run_part part;
     bool omitted;               /* the default has more than MOST_UNASKED weights */
@@ -73,12 +73,12 @@ static unsigned results_of(const what_if *c, bool hidden) {
 }
 
 static attn_dtype type_of(const what_if *c, int item) {
-    return item == REMOVED ? ATTN_F64 : attn_run_dims(c->run->run)->result;
+    return item == REMOVED ? ATTN_F64 : attn_run_dims(c->run->site)->result;
 }
 
 /* Returns how many numbers of an item a row has. */
 static size_t width_of(const what_if *c, int item) {
-    const attn_attention_dims *d = attn_run_dims(c->run->run);
+    const attn_attention_dims *d = attn_run_dims(c->run->site);
     return item == REMOVED ? 1 : item == WEIGHTS || item == WEIGHTS_BEFORE ? d->S : d->Ev;
 }
 
@@ -98,7 +98,7 @@ static size_t longest_block(const srv_run_part *part) {
 static attn_status count_side(const what_if *c, bool hidden, double *cells, double *work,
                               attn_error *err) {
     const unsigned want = results_of(c, hidden);
-    attn_attention_dims d = *attn_run_dims(c->run->run);
+    attn_attention_dims d = *attn_run_dims(c->run->site);
     attn_cost cost;
     if (!want)
         return ATTN_OK;
@@ -115,7 +115,7 @@ static attn_status count_side(const what_if *c, bool hidden, double *cells, doub
 /* Counts the cells to compute and the bytes of scratch, of the wanted items and of their text.
  * false: a problem is set. */
 static bool count(const what_if *c, double *cells, double *bytes) {
-    const attn_attention_dims *d = attn_run_dims(c->run->run);
+    const attn_attention_dims *d = attn_run_dims(c->run->site);
     const double rows = (double)c->part.head_count * (double)c->part.rows;
     const double text = c->req->accept & SRV_ACCEPT_SAFETENSORS ? 0 : SRV_RUN_TEXT;
     double work = 0;
@@ -134,7 +134,7 @@ static bool count(const what_if *c, double *cells, double *bytes) {
         return true;
     *cells += rows * (double)c->body.hide.count;
     *bytes += srv_run_cells_work(c->req, c->run) +
-              (double)attn_run_mass_work(c->run->run, attn_pool_slots(srv_request_pool(c->req)));
+              (double)attn_run_mass_work(c->run->site, attn_pool_slots(srv_request_pool(c->req)));
     return true;
 }
 
@@ -186,7 +186,7 @@ static attn_status compute_side(what_if *c, const attn_range *rows, bool hidden,
         return ATTN_OK;
     const attn_arena_mark mark = attn_arena_here(req->arena);
     attn_status status =
-        attn_run_rows_inputs(c->run->run, rows, hidden ? c->body.hide.values : NULL,
+        attn_run_rows_inputs(c->run->site, rows, hidden ? c->body.hide.values : NULL,
                              hidden ? c->body.hide.count : 0, req->arena, &in, err);
     if (!status)
         status = attn_attention_new(&in, req->arena, &op, err);
@@ -208,7 +208,7 @@ static attn_status compute_removed(what_if *c, const attn_range *rows, size_t at
     if (!wants(c, REMOVED))
         return ATTN_OK;
     const attn_arena_mark mark = attn_arena_here(req->arena);
-    attn_status status = attn_run_mass(c->run->run, rows, c->body.hide.values, c->body.hide.count,
+    attn_status status = attn_run_mass(c->run->site, rows, c->body.hide.values, c->body.hide.count,
                                        srv_request_pool(req), &req->control, req->arena,
                                        (double *)c->tensors[REMOVED].data + at, err);
     attn_arena_rewind(req->arena, &mark);
@@ -220,7 +220,7 @@ static attn_status check_hide(what_if *c, attn_error *err) {
     const attn_arena_mark mark = attn_arena_here(c->req->arena);
     const attn_range none = {.batch = c->part.batch, .head = (size_t)c->part.heads[0]};
     attn_inputs in;
-    attn_status status = attn_run_rows_inputs(c->run->run, &none, c->body.hide.values,
+    attn_status status = attn_run_rows_inputs(c->run->site, &none, c->body.hide.values,
                                               c->body.hide.count, c->req->arena, &in, err);
     attn_arena_rewind(c->req->arena, &mark);
     return status;
@@ -270,7 +270,7 @@ static void write_omitted(srv_json *j, const what_if *c) {
 }
 
 static void answer(what_if *c) {
-    const attn_dtype dtype = attn_run_dims(c->run->run)->result;
+    const attn_dtype dtype = attn_run_dims(c->run->site)->result;
     srv_json j;
     srv_json_begin(&j, c->req);
     j.decimals = (int)c->body.decimals;
@@ -313,7 +313,7 @@ srv_outcome srv_runs_what_if(srv_request *req) {
         else
             answer(&c);
     }
-    srv_run_is_whole(req, c.run);
-    srv_run_release(req, c.run);
+    srv_run_is_whole(req, c.run ? c.run->held : NULL);
+    srv_run_leave(req, c.run);
     return SRV_DONE;
 }

@@ -120,7 +120,7 @@ def accurate(service, run, n, looks):
 
 def timed(service, run, looks):
     """Processor milliseconds of a tile by level, the service's part of HTTP included."""
-    tiles = service.get(run).json()["tiles"]
+    tiles = service.get(run).json()["sites"][0]["tiles"]
     good = True
     for level, (rows, cols) in enumerate(tiles["levels"]):
         quick = level < 2 or level >= tiles["overview_level"]

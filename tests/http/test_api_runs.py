@@ -176,7 +176,7 @@ def test_the_pyramid(long):
     weights = long.weights[0, 0]
     i, j = np.indices(weights.shape)
     visible = (j <= i) & ((j < 3) | (i < 3) | (abs(i - j) <= 700))
-    levels = long.json()["tiles"]
+    levels = long.json()["sites"][0]["tiles"]
     assert levels["levels"] == [[2100, 2100], [1050, 1050], [525, 525], [263, 263], [132, 132]]
     assert levels["overview_level"] == 3
     for level, shape in enumerate(levels["levels"]):
@@ -220,7 +220,7 @@ def test_answers_have_their_schemas(daemon, document):  # noqa: F811
     schema(document, "Attention").validate(run.answer)
     described = run.json()
     schema(document, "Run").validate(described)
-    assert described["labels"] == {"query": list("abcde"), "key": list("uvwxyz")}
+    assert described["sites"][0]["labels"] == {"query": list("abcde"), "key": list("uvwxyz")}
     assert described["mask"] == "causal: query i sees keys 0 to i"
     for what, name in (("weights?rows=0:2", "RunWeights"), ("weights?stage=raw", "RunWeights"), ("rows", "RunRows"),
                        ("top-k", "RunEdges"), ("cells?row=1&col=3", "RunCell"),
@@ -299,7 +299,7 @@ def test_what_if_refuses(daemon):
 @pytest.mark.parametrize(("what", "status", "pointer", "words"), [
     ("/weights?rows=5:2", 422, "/rows", "5:2"), ("/weights?rows=0:61", 422, "/rows", "from:to"),
     ("/weights?cols=0:301", 422, "/cols", "<= 300"), ("/weights?head=4", 422, "/head", "4 heads"),
-    ("/weights?batch=2", 422, "/batch", "2 batch"), ("/weights?layer=1", 422, "/layer", "1 layer"),
+    ("/weights?batch=2", 422, "/batch", "2 batch"), ("/weights?layer=1", 422, "/layer", "no such site"),
     ("/weights?site=decoder", 422, "/site", "attention"), ("/weights?rwos=1:2", 422, "/rwos", "rows"),
     ("/weights?head=1&head=2", 400, None, "twice"), ("/weights?head=one", 422, "/head", "integer"),
     ("/tiles?level=9", 422, "/level", "2 levels"), ("/tiles?y=1", 422, "/y", "1 rows of tiles"),
@@ -433,7 +433,8 @@ def test_another_kernel_table(start, tmp_path):
         maker, viewer = (start("--runs_dir", str(tmp_path), "--isa", isa) for isa in (theirs, ours))
         run = Stored(maker, MASKED | FORMS["causal"])
         assert np.array_equal(npy(viewer.get(run.path + "/weights?head=2", headers=NPY)), run.weights[0, 2])
-        assert viewer.get(run.path).json()["kernel"] == maker.kernels and viewer.get(run.path).json()["exact"]
+        site = viewer.get(run.path).json()["sites"][0]
+        assert site["kernel"] == maker.kernels and site["exact"]
 
 
 def test_broken_files_are_no_runs(start, tmp_path):

@@ -25,7 +25,8 @@ typedef struct trial {
     uint64_t seed;
     void *image;
     attn_run_image pieces;
-    attn_run *run;
+    attn_run *whole;
+    const attn_run_site *run; /* its only site */
 } trial;
 
 static size_t pick(trial *t, size_t n) {
@@ -226,9 +227,11 @@ static void store_labelled(trial *t, const char *const *query_labels, const char
         to += t->pieces.pieces[i].size;
     }
     assert_int_equal(to - (char *)t->image, t->pieces.size);
-    fail_on(attn_run_open(t->image, t->pieces.size, t->arena, &t->run, &err), &err);
+    fail_on(attn_run_open(t->image, t->pieces.size, t->arena, &t->whole, &err), &err);
+    assert_int_equal(attn_run_site_count(t->whole), 1);
+    fail_on(attn_run_site_open(t->whole, 0, &t->run, &err), &err);
     assert_true(attn_run_is_exact(t->run));
-    assert_string_equal(attn_run_text(t->run, "note"), "of the caller");
+    assert_string_equal(attn_run_text(t->whole, "note"), "of the caller");
     assert_string_equal(attn_run_words(t->run),
                         attn_mask_words(attn_attention_mask(t->a), t->arena));
 }
@@ -572,8 +575,10 @@ static void test_damage(void **state) {
         attn_run_tile tile;
         memcpy(copy, t.image, t.pieces.size);
         copy[at] = (unsigned char)(copy[at] ^ (1u << at % 7));
-        if (attn_run_open(copy, t.pieces.size, arena, &run, &err) == ATTN_OK)
-            attn_run_tile_make(run, &(attn_run_place){.level = 0}, NULL, NULL, arena, &tile, &err);
+        const attn_run_site *site;
+        if (attn_run_open(copy, t.pieces.size, arena, &run, &err) == ATTN_OK &&
+            attn_run_site_open(run, 0, &site, &err) == ATTN_OK)
+            attn_run_tile_make(site, &(attn_run_place){.level = 0}, NULL, NULL, arena, &tile, &err);
         attn_arena_free(arena);
     }
     attn_arena_free(t.arena);

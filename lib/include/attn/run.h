@@ -28,6 +28,26 @@ extern "C" {
 #define ATTN_RUN_OVERVIEW 512 /* most cells along one side of the overview's lower level */
 
 typedef struct attn_run attn_run;
+typedef struct attn_run_site attn_run_site;
+
+/* Where a site stands in its model: SELF where no model is known; self-attention of an encoder or a
+ * decoder; CROSS, a decoder's attention to an encoder's outputs. */
+#define ATTN_RUN_KIND_LIST(ITEM)                                                                   \
+    ITEM(SELF, "self") ITEM(ENCODER, "encoder") ITEM(DECODER, "decoder") ITEM(CROSS, "cross")
+#define ATTN_RUN_KIND_NUMBER(name, text) ATTN_RUN_##name,
+typedef enum attn_run_kind {
+    ATTN_RUN_KIND_LIST(ATTN_RUN_KIND_NUMBER) ATTN_RUN_KINDS
+} attn_run_kind;
+#undef ATTN_RUN_KIND_NUMBER
+const char *attn_run_kind_name(attn_run_kind kind); /* NULL: no such kind */
+
+/* What a run says of a site beside its operation. */
+typedef struct attn_run_site_info {
+    const char *name; /* UTF-8, unique in the run */
+    attn_run_kind kind;
+    size_t layer; /* among the sites of its kind, from 0 */
+    size_t call;  /* which call of the layer it is, from 0 */
+} attn_run_site_info;
 
 /* Most metadata texts that a caller can add to an image. */
 enum { ATTN_RUN_METADATA = 16 };
@@ -84,29 +104,39 @@ attn_status attn_run_image_new(const attn_run_source *source, attn_pool *pool,
 attn_status attn_run_open(const void *data, size_t size, attn_arena *arena, attn_run **out,
                           attn_error *err);
 
-/* Parts of a run, which live as long as the run. To compute its weights, pass
- * attn_run_attention(run) and attn_run_stats(run) to attn_attention_cells. */
-const attn_attention *attn_run_attention(const attn_run *run);
-const attn_attention_dims *attn_run_dims(const attn_run *run);
-const attn_inputs *attn_run_inputs(const attn_run *run);
-const attn_stats *attn_run_stats(const attn_run *run);
+/* Returns the number of sites, at least 1. */
+size_t attn_run_site_count(const attn_run *run);
+/* Returns what is known of site `index`, below attn_run_site_count, without opening it. */
+const attn_run_site_info *attn_run_site_info_of(const attn_run *run, size_t index);
+/* Opens site `index`: compiles its masks and transforms its queries and keys if the score form
+ * wants it. A site is opened once; later calls return the same one. It lives as long as the run.
+ * Errors: those of attn_attention_new. */
+attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run_site **out,
+                               attn_error *err);
+
+/* Parts of a site, which live as long as the run. To compute its weights, pass
+ * attn_run_attention(site) and attn_run_stats(site) to attn_attention_cells. */
+const attn_attention *attn_run_attention(const attn_run_site *site);
+const attn_attention_dims *attn_run_dims(const attn_run_site *site);
+const attn_inputs *attn_run_inputs(const attn_run_site *site);
+const attn_stats *attn_run_stats(const attn_run_site *site);
 /* The labels of a batch entry: [L] and [S], or NULL. */
-const char *const *attn_run_query_labels(const attn_run *run, size_t batch);
-const char *const *attn_run_key_labels(const attn_run *run, size_t batch);
+const char *const *attn_run_query_labels(const attn_run_site *site, size_t batch);
+const char *const *attn_run_key_labels(const attn_run_site *site, size_t batch);
 /* Returns the number of batch entries with labels of their own: 1 if all have the same labels, 0
  * if there are none. */
-size_t attn_run_label_entries(const attn_run *run);
-const char *attn_run_words(const attn_run *run); /* the run's mask in words, from the image */
+size_t attn_run_label_entries(const attn_run_site *site);
+const char *attn_run_words(const attn_run_site *site); /* the run's mask in words, from the image */
 /* Returns the metadata text of a key; NULL: the run has no such key. */
 const char *attn_run_text(const attn_run *run, const char *key);
 /* Tells whether this process uses the kernel table that computed the run. If not (the image comes
  * from another kind of processor), weights agree with the original ones to float32 accuracy, but
  * not in every bit. */
-bool attn_run_is_exact(const attn_run *run);
+bool attn_run_is_exact(const attn_run_site *site);
 
 /* Returns the natural logarithm of the sum of exp(score) over a row; -infinity if the row sees no
  * key. The indices must be in range. */
-double attn_run_logsumexp(const attn_run *run, size_t batch, size_t head, size_t row);
+double attn_run_logsumexp(const attn_run_site *site, size_t batch, size_t head, size_t row);
 
 /* --- tiles --- */
 
@@ -115,18 +145,18 @@ typedef struct attn_run_place {
     size_t batch, head, level, y, x;
 } attn_run_place;
 
-size_t attn_run_levels(const attn_run *run); /* number of levels, 1 or more */
+size_t attn_run_levels(const attn_run_site *site); /* number of levels, 1 or more */
 /* Returns the lower level of the overview, or SIZE_MAX if there is no overview. */
-size_t attn_run_overview_level(const attn_run *run);
+size_t attn_run_overview_level(const attn_run_site *site);
 /* Stores the rows and columns of a whole level, in cells. */
-void attn_run_level_shape(const attn_run *run, size_t level, size_t shape[2]);
+void attn_run_level_shape(const attn_run_site *site, size_t level, size_t shape[2]);
 /* Stores the rows and columns of a tile, in cells. ATTN_EARG: there is no such tile; err->where
  * names the wrong member of `at`. */
-attn_status attn_run_tile_shape(const attn_run *run, const attn_run_place *at, size_t shape[2],
-                                attn_error *err);
+attn_status attn_run_tile_shape(const attn_run_site *site, const attn_run_place *at,
+                                size_t shape[2], attn_error *err);
 /* Computes the cost of attn_run_tile_make on `slots` threads. Tiles of the overview's levels are
  * copied, so they have no cells to compute. ATTN_EARG: there is no such tile. */
-attn_status attn_run_tile_cost(const attn_run *run, const attn_run_place *at, size_t slots,
+attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
                                attn_cost *out, attn_error *err);
 
 /* The cells of a tile, in the arena. max and mean are those of the visible weights of a cell. NaN
@@ -142,7 +172,7 @@ typedef struct attn_run_tile {
 } attn_run_tile;
 /* Makes a tile. Errors: ATTN_EARG (there is no such tile), ATTN_ENOMEM, ATTN_ECANCELED,
  * ATTN_EDEADLINE. */
-attn_status attn_run_tile_make(const attn_run *run, const attn_run_place *at, attn_pool *pool,
+attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *at, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_run_tile *out,
                                attn_error *err);
 
@@ -154,12 +184,13 @@ attn_status attn_run_tile_make(const attn_run *run, const attn_run_place *at, at
  * NaN weights are left out. Weights of float64 runs are rounded to float32. Memory is that of cols
  * * k edges; no part of the matrix is stored. Errors: ATTN_EARG (a range is outside of the matrix),
  * ATTN_ELIMIT at "k" (more than 1,048,576 edges), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
-attn_status attn_run_columns(const attn_run *run, const attn_range *ranges, size_t count, size_t k,
-                             attn_pool *pool, const attn_control *control, attn_arena *arena,
-                             attn_edge **edges, size_t *edge_count, attn_error *err);
+attn_status attn_run_columns(const attn_run_site *site, const attn_range *ranges, size_t count,
+                             size_t k, attn_pool *pool, const attn_control *control,
+                             attn_arena *arena, attn_edge **edges, size_t *edge_count,
+                             attn_error *err);
 /* Computes the cost of attn_run_columns on `slots` threads, besides attn_cells_scratch_new for each
  * of them. ATTN_ELIMIT as there. */
-attn_status attn_run_columns_cost(const attn_run *run, const attn_range *ranges, size_t count,
+attn_status attn_run_columns_cost(const attn_run_site *site, const attn_range *ranges, size_t count,
                                   size_t k, size_t slots, attn_cost *out, attn_error *err);
 
 /* --- one weight explained --- */
@@ -197,8 +228,8 @@ typedef struct attn_run_cell {
 /* Explains the weight of query `row` and key `col` in a head. Arrays are in the arena. The steps
  * raw … weight have the bits that attn_attention_cells gives; `products` are computed in double.
  * ATTN_EARG: the cell is outside of the matrix. ATTN_ENOMEM. */
-attn_status attn_run_explain(const attn_run *run, size_t batch, size_t head, size_t row, size_t col,
-                             attn_arena *arena, attn_run_cell *out, attn_error *err);
+attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t head, size_t row,
+                             size_t col, attn_arena *arena, attn_run_cell *out, attn_error *err);
 
 /* --- what if --- */
 
@@ -207,21 +238,21 @@ attn_status attn_run_explain(const attn_run *run, size_t batch, size_t head, siz
  * lists hide_count more keys to hide, or is NULL. Dropout is left out. The tensors are views of the
  * run or are in the arena. Errors: ATTN_EARG (rows or a key out of range, or the run has a mask
  * fill), ATTN_ELIMIT (too many masks), ATTN_ENOMEM. */
-attn_status attn_run_rows_inputs(const attn_run *run, const attn_range *rows, const int64_t *hide,
-                                 size_t hide_count, attn_arena *arena, attn_inputs *out,
-                                 attn_error *err);
+attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *rows,
+                                 const int64_t *hide, size_t hide_count, attn_arena *arena,
+                                 attn_inputs *out, attn_error *err);
 
 /* Sums the run's weights on `count` keys in each row of a range: mass[r] is the sum for row
  * rows->row + r, in double, in the order of the keys; rows->col and rows->cols are not read. A key
  * that is named twice counts once. Dropout is left out. It needs O(S) memory. Errors: ATTN_EARG (a
  * key is out of range: "keys"; the range is outside of the matrix), ATTN_ENOMEM, ATTN_ECANCELED,
  * ATTN_EDEADLINE. */
-attn_status attn_run_mass(const attn_run *run, const attn_range *rows, const int64_t *keys,
+attn_status attn_run_mass(const attn_run_site *site, const attn_range *rows, const int64_t *keys,
                           size_t count, attn_pool *pool, const attn_control *control,
                           attn_arena *arena, double *mass, attn_error *err);
 /* Returns the bytes that attn_run_mass takes on `slots` threads, besides attn_cells_scratch_new for
  * each of them. */
-size_t attn_run_mass_work(const attn_run *run, size_t slots);
+size_t attn_run_mass_work(const attn_run_site *site, size_t slots);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus
