@@ -135,6 +135,8 @@ static attn_status compute(const request *q, attn_cells_scratch *scratch, bool d
     const attn_attention *a = q->a;
     const attn_range *range = q->range;
     attn_status status = check_range(q, err);
+    if (status == ATTN_OK && q->stats && q->stats->need)
+        status = q->stats->need(q->stats->ctx, range, err);
     if (status != ATTN_OK)
         return status;
     for (size_t i = 0; i < range->rows && !double_only && !status; i += scratch->work.most_rows) {

@@ -1,9 +1,10 @@
-/* Shared by the files of stored runs: the opened run, the levels of its cells, and the tables that
- * give inputs of an operation their names in an image. An image is a run as bytes (attn/run.h). */
+/* Shared by the files of stored runs: the opened run, the levels of its cells, and how its parts
+ * are found in an image. An image is a run as bytes (attn/run.h). */
 #ifndef ATTN_RUN_PRIVATE_H
 #define ATTN_RUN_PRIVATE_H
 
 #include <attn/run.h>
+#include <pthread.h>
 
 /* The levels of cells of an [L, S] matrix of weights. They depend on L and S alone. */
 typedef struct attn_run_pyramid {
@@ -19,7 +20,14 @@ size_t attn_run_cells_along(size_t n, size_t level);
 enum { ATTN_RUN_PLANES = 2 }; /* number of levels in the overview */
 
 struct attn_run {
+    int version;
+    const char *model;
     attn_safetensors file;
+    const attn_named_tensor **by_name; /* [file.count] the tensors of the file sorted by name */
+    attn_arena *arena;                 /* used under the lock once the run is open */
+    pthread_mutex_t *lock;
+    attn_run_text *texts; /* [text_count] */
+    size_t text_count;
     attn_run_site *sites; /* [site_count] */
     size_t site_count;
 };
@@ -27,7 +35,12 @@ struct attn_run {
 struct attn_run_site {
     const attn_run *run; /* the run of which this is a site */
     attn_run_site_info info;
-    attn_inputs in; /* the inputs, as views of the image */
+    attn_inputs in;            /* the inputs, as views of the image */
+    attn_attention_dims shape; /* sizes, known before the site is opened */
+    const char *kernel;        /* the kernel table that computed the statistics; NULL: none did */
+    const char *words;         /* the mask in words; NULL: made when the site is opened */
+    _Atomic bool opened;
+    /* the rest is set when the site is opened */
     attn_attention *op;
     const attn_attention_dims *dims;
     attn_stats stats;
@@ -40,51 +53,37 @@ struct attn_run_site {
     bool own_labels; /* batch entries have labels of their own */
 };
 
-/* --- names in the image (run_image.c) --- */
+/* Returns the tensor of the image with this name; NULL: there is none. */
+const attn_tensor *attn_run_find_tensor(const attn_run *run, const char *name);
 
-/* A tensor of attn_inputs and its name in the image, which is also its name in requests. The table
- * ends with the name NULL. */
-typedef struct attn_run_tensor_name {
-    const char *name;
-    size_t offset; /* offset of the attn_tensor in attn_inputs */
-} attn_run_tensor_name;
-extern const attn_run_tensor_name attn_run_tensor_names[];
+/* --- reading an image: each fills run->sites with what does not depend on elements --- */
 
-/* A number of attn_inputs and its key in the metadata of the image, which holds it as text. The
- * table ends with the key NULL. */
-typedef enum attn_run_number {
-    ATTN_RUN_REAL,
-    ATTN_RUN_SIZE,
-    ATTN_RUN_I64,
-    ATTN_RUN_ENUM,
-    ATTN_RUN_BOOL
-} attn_run_number;
-typedef struct attn_run_number_name {
-    const char *key;
-    attn_run_number kind;
-    size_t offset;
-    int most;      /* for ATTN_RUN_ENUM: the largest valid number */
-    bool optional; /* runs of older versions lack it; then it is 0 */
-} attn_run_number_name;
-extern const attn_run_number_name attn_run_number_names[];
+/* The first version of the format (run_format1.c): one operation. */
+attn_status attn_run_read_format1(attn_run *run, attn_error *err);
+/* Its labels, when the site is opened. */
+attn_status attn_run_labels_format1(attn_run_site *site, attn_error *err);
+/* The second version (run_format2.c): JSON text `text` of the metadata. */
+attn_status attn_run_read_format2(attn_run *run, const char *text, const attn_run_limits *limits,
+                                  attn_error *err);
+/* Makes the labels of an opened site from the texts. */
+attn_status attn_run_labels_format2(attn_run_site *site, attn_error *err);
+/* Checks lists and texts that the info of a site names against its shape. `index` is the number of
+ * the site. */
+attn_status attn_run_check_info(const attn_run_site_info *info, const attn_attention_dims *d,
+                                const attn_run_text *texts, size_t text_count, size_t index,
+                                attn_error *err);
 
-#define ATTN_RUN_VERSION     "run.version"
-#define ATTN_RUN_KERNEL      "run.kernel"
-#define ATTN_RUN_WORDS       "run.mask"
-#define ATTN_RUN_SCORE       "run.score_name"
-#define ATTN_RUN_MASK        "run.mask.%zu" /* key of a mask layer's line of text */
-#define ATTN_RUN_MASK_TENSOR "mask.%zu"
-#define ATTN_RUN_OFFSETS     "query_offsets"
+/* Makes statistics that are computed when rows are looked at (run_stats.c). */
+attn_status attn_run_stats_new(attn_run_site *site, attn_error *err);
 
-/* Bytes of a key and of a mask layer's line, with the NUL. */
-enum { ATTN_RUN_KEY = 32, ATTN_RUN_LINE = 320 };
+/* --- boolean masks in an image (run_mask_bits.c) --- */
 
-/* Parses `text` as the number that `name` describes and stores it in that member of *in. Returns
- * false if the text is not a number of this kind or is out of its range. */
-bool attn_run_number_read(const attn_run_number_name *name, const char *text, attn_inputs *in);
-/* Reads a mask layer, except for its tensor, from a line of at most ATTN_RUN_LINE bytes. Returns
- * false if the line does not describe a layer. The layer's `where` points into the line. */
-bool attn_run_layer_read(const char *line, attn_mask_layer *layer);
+/* Returns whether the layer's tensor says which cells are visible. */
+bool attn_run_mask_is_boolean(const attn_mask_layer *layer);
+/* Replaces the tensor of a boolean mask for S keys by visibility: bits, or booleans if its last
+ * axis broadcasts. The new tensor is in the arena. ATTN_ENOMEM. */
+attn_status attn_run_mask_pack(attn_mask_layer *layer, size_t S, attn_arena *arena,
+                               attn_error *err);
 
 /* --- pooling weights to cells (run_tiles.c) --- */
 

@@ -10,49 +10,81 @@
 
 /* --- the stored run --- */
 
-/* Returns the labels of all entries in one list, [entries * each]. `at` is the offset in srv_names
- * of the list. NULL: out of memory. */
-static const char *const *join(const srv_labels *labels, size_t at, size_t each,
-                               attn_arena *arena) {
-    const char **all = attn_arena_zeroed(arena, labels->count * each + 1, sizeof *all);
-    for (size_t b = 0; all && b < labels->count; b++) {
-        const srv_strings *from = (const void *)((const char *)srv_labels_of(labels, b) + at);
-        for (size_t i = 0; i < each; i++)
-            all[b * each + i] = from->values[i];
-    }
-    return all;
+/* The labels of the request as texts of a run: those of queries, then those of keys, for all batch
+ * entries or for each of them. Lists of equal labels are one text. */
+typedef struct run_texts {
+    attn_run_text *texts; /* [count] */
+    size_t count;
+    size_t *query, *key; /* numbers of the texts; NULL: no labels */
+} run_texts;
+
+static bool is_same_list(const attn_run_text *text, const srv_strings *list) {
+    bool same = text->count == list->count;
+    for (size_t i = 0; same && i < list->count; i++)
+        same = strcmp(text->tokens[i], list->values[i]) == 0;
+    return same;
 }
 
-/* Adds the labels of the request to the source of a run. false: out of memory. */
-static bool join_labels(const srv_attention_call *call, attn_run_source *source) {
+/* Returns the number of the text with these tokens, and adds it if there is none. */
+static size_t number_of(run_texts *t, const srv_strings *list) {
+    for (size_t i = 0; i < t->count; i++)
+        if (is_same_list(&t->texts[i], list))
+            return i;
+    t->texts[t->count] =
+        (attn_run_text){.count = list->count, .tokens = (const char *const *)list->values};
+    return t->count++;
+}
+
+/* Collects the labels. false: out of memory. */
+static bool collect_texts(const srv_attention_call *call, run_texts *out) {
     const srv_labels *labels = &call->body.labels;
-    const srv_names *first = srv_labels_of(labels, 0);
     attn_arena *arena = call->req->arena;
-    if (first->query.values)
-        source->query_labels = join(labels, offsetof(srv_names, query), call->dims.L, arena);
-    if (first->key.values)
-        source->key_labels = join(labels, offsetof(srv_names, key), call->dims.S, arena);
-    return (!first->query.values || source->query_labels) &&
-           (!first->key.values || source->key_labels);
+    *out = (run_texts){
+        .texts = attn_arena_zeroed(arena, 2 * labels->count + 1, sizeof *out->texts),
+        .query = attn_arena_zeroed(arena, labels->count + 1, sizeof *out->query),
+        .key = attn_arena_zeroed(arena, labels->count + 1, sizeof *out->key),
+    };
+    if (!out->texts || !out->query || !out->key)
+        return false;
+    for (size_t b = 0; b < labels->count; b++) {
+        const srv_names *names = srv_labels_of(labels, b);
+        if (names->query.values)
+            out->query[b] = number_of(out, &names->query);
+        if (names->key.values)
+            out->key[b] = number_of(out, &names->key);
+    }
+    if (!labels->count || !srv_labels_of(labels, 0)->query.values)
+        out->query = NULL;
+    if (!labels->count || !srv_labels_of(labels, 0)->key.values)
+        out->key = NULL;
+    return true;
 }
 
 /* Stores the finished operation as a run. false: a problem is set. */
 static bool store_run(srv_attention_call *call) {
     srv_request *req = call->req;
     const attn_metadata text = {SRV_RUN_OWNER, req->owner};
-    attn_run_source source = {
-        .op = call->op,
-        .stats = &call->results.stats,
-        .label_entries = call->body.labels.count,
-        .metadata = &text,
-        .metadata_count = req->owner != NULL,
-    };
+    run_texts texts;
     attn_run_image image;
     attn_error err = {0};
-    if (!join_labels(call, &source)) {
+    if (!collect_texts(call, &texts)) {
         srv_problem_memory(req, "/labels", "no memory is left for the labels of the run");
         return false;
     }
+    const attn_run_site_source site = {
+        .op = call->op,
+        .stats = &call->results.stats,
+        .info = {.name = "attention",
+                 .query_texts = texts.query,
+                 .query_text_count = texts.query ? call->body.labels.count : 0,
+                 .key_texts = texts.key,
+                 .key_text_count = texts.key ? call->body.labels.count : 0}};
+    const attn_run_source source = {.sites = &site,
+                                    .site_count = 1,
+                                    .texts = texts.texts,
+                                    .text_count = texts.count,
+                                    .metadata = &text,
+                                    .metadata_count = req->owner != NULL};
     if (attn_run_image_new(&source, srv_request_pool(req), &req->control, req->arena, &image,
                            &err)) {
         srv_problem_error(req, &err);

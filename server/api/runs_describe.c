@@ -72,19 +72,49 @@ static void put_expiry(srv_json *j, int64_t ends_ns) {
     put_text(j, "expires", text);
 }
 
+static void put_list(srv_json *j, const char *name, const int64_t *values, size_t n) {
+    if (!values)
+        return;
+    srv_json_key(j, name);
+    srv_json_array(j);
+    for (size_t i = 0; i < n; i++)
+        srv_json_int(j, values[i]);
+    srv_json_array_end(j);
+}
+
+/* Writes the number of a side's text, or a list with one for each batch entry. */
+static void put_text_number(srv_json *j, const char *name, const size_t *numbers, size_t count) {
+    if (count == 1)
+        put_size(j, name, *numbers);
+    else
+        put_list(j, name, (const int64_t *)numbers, count);
+}
+
 /* Writes what is known of a site without opening it. */
-static void put_info(srv_json *j, const attn_run_site_info *info, size_t index) {
+static void put_info(srv_json *j, const attn_run_site_info *info, const attn_attention_dims *d,
+                     size_t index) {
     put_size(j, "site", index);
     put_text(j, "name", info->name);
     put_text(j, "kind", attn_run_kind_name(info->kind));
     put_size(j, "layer", info->layer);
     put_size(j, "call", info->call);
+    put_size(j, "query_start", info->query_start);
+    put_size(j, "key_start", info->key_start);
+    put_list(j, "query_lengths", info->query_lengths, d->B);
+    put_list(j, "key_lengths", info->key_lengths, d->B);
+    put_text_number(j, "query_text", info->query_texts, info->query_text_count);
+    put_text_number(j, "key_text", info->key_texts, info->key_text_count);
+    srv_json_key(j, "axes");
+    srv_json_array(j);
+    for (size_t i = 0; i < info->axis_count; i++)
+        srv_json_string(j, info->axes[i]);
+    srv_json_array_end(j);
+    put_shapes(j, d);
 }
 
 static void put_operation(srv_json *j, const attn_run_site *site) {
     const attn_attention_dims *d = attn_run_dims(site);
     const attn_inputs *in = attn_run_inputs(site);
-    put_shapes(j, d);
     put_text(j, "dtype", attn_dtype_name(d->result));
     put_text(j, "score", attn_score_name(in->score.kind));
     put_text(j, "position", srv_position_names[in->position.kind]);
@@ -107,7 +137,7 @@ static void put_site(srv_json *j, const attn_run *run, size_t index) {
     attn_error err = {0};
     srv_labels labels;
     srv_json_object(j);
-    put_info(j, attn_run_site_info_of(run, index), index);
+    put_info(j, attn_run_site_info_of(run, index), attn_run_site_shape(run, index), index);
     if (attn_run_site_open(run, index, &site, &err)) {
         put_text(j, "problem", err.text);
     } else {
@@ -122,12 +152,56 @@ static void put_site(srv_json *j, const attn_run *run, size_t index) {
     srv_json_object_end(j);
 }
 
+/* Writes a text. The members that it lacks are absent. */
+static void put_run_text(srv_json *j, const attn_run_text *text) {
+    srv_json_object(j);
+    srv_json_key(j, "tokens");
+    srv_json_array(j);
+    for (size_t i = 0; i < text->count; i++)
+        srv_json_string(j, text->tokens[i]);
+    srv_json_array_end(j);
+    put_list(j, "ids", text->ids, text->count);
+    if (text->text)
+        put_text(j, "text", text->text);
+    for (size_t i = 0; text->offsets && i < text->count; i++) {
+        if (i == 0) {
+            srv_json_key(j, "offsets");
+            srv_json_array(j);
+        }
+        srv_json_array(j);
+        srv_json_size(j, text->offsets[i][0]);
+        srv_json_size(j, text->offsets[i][1]);
+        srv_json_array_end(j);
+        if (i + 1 == text->count)
+            srv_json_array_end(j);
+    }
+    if (text->special) {
+        srv_json_key(j, "special");
+        srv_json_array(j);
+        for (size_t i = 0; i < text->count; i++)
+            if (text->special[i])
+                srv_json_size(j, i);
+        srv_json_array_end(j);
+    }
+    srv_json_object_end(j);
+}
+
 void srv_run_write(srv_json *j, const srv_run *run) {
     const size_t sites = attn_run_site_count(run->run);
+    size_t texts;
+    const attn_run_text *text = attn_run_texts(run->run, &texts);
     srv_json_object(j);
     put_text(j, "id", run->id);
     put_size(j, "bytes", run->bytes);
     put_expiry(j, run->ends_ns);
+    put_size(j, "format", (size_t)attn_run_version(run->run));
+    if (attn_run_model(run->run))
+        put_text(j, "model", attn_run_model(run->run));
+    srv_json_key(j, "texts");
+    srv_json_array(j);
+    for (size_t i = 0; i < texts; i++)
+        put_run_text(j, &text[i]);
+    srv_json_array_end(j);
     srv_json_key(j, "sites");
     srv_json_array(j);
     for (size_t i = 0; i < sites; i++)

@@ -256,11 +256,11 @@ static attn_status open_image(const srv_config *config, srv_runs_entry *e, attn_
     e->arena = attn_arena_new((size_t)config->max_request_bytes);
     if (!e->arena)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
-    attn_status status = attn_run_open(e->image, e->image_size, e->arena, &run, err);
+    attn_status status = attn_run_open(e->image, e->image_size, NULL, e->arena, &run, err);
     if (status != ATTN_OK)
         return status;
     e->run.run = run;
-    e->owner = srv_owner_of(attn_run_text(run, SRV_RUN_OWNER));
+    e->owner = srv_owner_of(attn_run_metadata(run, SRV_RUN_OWNER));
     e->run.bytes = e->image_size + attn_arena_used(e->arena);
     return ATTN_OK;
 }
@@ -545,7 +545,7 @@ bool srv_run_delete(srv_request *req, const char *id) {
     const srv_run *run = srv_run_hold(req, id);
     if (!run)
         return false;
-    const bool may = srv_request_owns(req, attn_run_text(run->run, SRV_RUN_OWNER));
+    const bool may = srv_request_owns(req, attn_run_metadata(run->run, SRV_RUN_OWNER));
     if (may)
         srv_run_discard(req, run);
     srv_run_release(req, run);

@@ -221,7 +221,7 @@ def test_answers_have_their_schemas(daemon, document):  # noqa: F811
     described = run.json()
     schema(document, "Run").validate(described)
     assert described["sites"][0]["labels"] == {"query": list("abcde"), "key": list("uvwxyz")}
-    assert described["mask"] == "causal: query i sees keys 0 to i"
+    assert described["sites"][0]["mask"] == "causal: query i sees keys 0 to i"
     for what, name in (("weights?rows=0:2", "RunWeights"), ("weights?stage=raw", "RunWeights"), ("rows", "RunRows"),
                        ("top-k", "RunEdges"), ("cells?row=1&col=3", "RunCell"),
                        ("heatmap?heads=0,1&pool=both", "Heatmaps")):
@@ -408,9 +408,12 @@ def test_python_opens_a_run(start, tmp_path):
     assert file.stat().st_mode & 0o777 == 0o600
     with safe_open(str(file), "numpy") as opened:
         meta = opened.metadata()
-        q, k = opened.get_tensor("query").astype(float), opened.get_tensor("key").astype(float)
-        keep = np.unpackbits(opened.get_tensor("mask.0"), axis=1, bitorder="little")[:, :50].astype(bool)
-    assert meta["run.version"] == "1" and meta["run.score_name"] == "scaled_dot"
+        described = json.loads(meta["run"])
+        site, = described["sites"]
+        q, k = (opened.get_tensor(site[name]).astype(float) for name in ("query", "key"))
+        mask, = site["masks"]
+        keep = np.unpackbits(opened.get_tensor(mask["values"]), axis=1, bitorder="little")[:, :50].astype(bool)
+    assert described["version"] == 2 and site["name"] == "attention" and mask["kind"] == "bits"
     scores = np.where(keep, q @ k.T / np.sqrt(8), -np.inf)
     weights = np.exp(scores - scores.max(1, keepdims=True))
     weights /= weights.sum(1, keepdims=True)

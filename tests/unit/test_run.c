@@ -209,6 +209,45 @@ static void fail_on(attn_status status, const attn_error *err) {
     assert_int_equal(status, ATTN_OK);
 }
 
+/* The labels of queries and keys as texts: for all batch entries, or for each of them. */
+typedef struct labelled {
+    attn_run_text texts[4];
+    size_t query[2], key[2];
+    attn_run_site_source site;
+    attn_run_source source;
+} labelled;
+
+static void label(labelled *l, const trial *t, const char *const *query, const char *const *key,
+                  size_t entries) {
+    *l = (labelled){.site = {.op = t->a, .stats = &t->out.stats}};
+    for (size_t b = 0; b < entries; b++) {
+        l->query[b] = 2 * b;
+        l->key[b] = 2 * b + 1;
+        l->texts[2 * b] = (attn_run_text){.count = t->L, .tokens = query ? query + b * t->L : key};
+        l->texts[2 * b + 1] =
+            (attn_run_text){.count = t->S, .tokens = key ? key + b * t->S : query};
+    }
+    l->site.info = (attn_run_site_info){.query_texts = query ? l->query : NULL,
+                                        .key_texts = key ? l->key : NULL,
+                                        .query_text_count = query ? entries : 0,
+                                        .key_text_count = key ? entries : 0};
+    l->source = (attn_run_source){.sites = &l->site,
+                                  .site_count = 1,
+                                  .texts = l->texts,
+                                  .text_count = query && key ? 2 * entries : 0};
+}
+
+/* Copies the pieces of the image together. */
+static void join(trial *t) {
+    t->image = attn_arena_take(t->arena, t->pieces.size);
+    char *to = t->image;
+    for (size_t i = 0; i < t->pieces.count; i++) {
+        memcpy(to, t->pieces.pieces[i].data, t->pieces.pieces[i].size);
+        to += t->pieces.pieces[i].size;
+    }
+    assert_int_equal(to - (char *)t->image, t->pieces.size);
+}
+
 static void store_labelled(trial *t, const char *const *query_labels, const char *const *key_labels,
                            size_t entries) {
     attn_error err = {ATTN_OK, "", ""};
@@ -217,21 +256,17 @@ static void store_labelled(trial *t, const char *const *query_labels, const char
     fail_on(attn_attention_new(&t->in, t->arena, &t->a, &err), &err);
     fail_on(attn_attention_run(t->a, want, ATTN_STAGE_RAW, NULL, NULL, t->arena, &t->out, &err),
             &err);
-    const attn_run_source source = {t->a, &t->out.stats, query_labels, key_labels, entries, &text,
-                                    1};
-    fail_on(attn_run_image_new(&source, NULL, NULL, t->arena, &t->pieces, &err), &err);
-    t->image = attn_arena_take(t->arena, t->pieces.size);
-    char *to = t->image;
-    for (size_t i = 0; i < t->pieces.count; i++) {
-        memcpy(to, t->pieces.pieces[i].data, t->pieces.pieces[i].size);
-        to += t->pieces.pieces[i].size;
-    }
-    assert_int_equal(to - (char *)t->image, t->pieces.size);
-    fail_on(attn_run_open(t->image, t->pieces.size, t->arena, &t->whole, &err), &err);
+    labelled l;
+    label(&l, t, query_labels, key_labels, entries);
+    l.source.metadata = &text;
+    l.source.metadata_count = 1;
+    fail_on(attn_run_image_new(&l.source, NULL, NULL, t->arena, &t->pieces, &err), &err);
+    join(t);
+    fail_on(attn_run_open(t->image, t->pieces.size, NULL, t->arena, &t->whole, &err), &err);
     assert_int_equal(attn_run_site_count(t->whole), 1);
     fail_on(attn_run_site_open(t->whole, 0, &t->run, &err), &err);
     assert_true(attn_run_is_exact(t->run));
-    assert_string_equal(attn_run_text(t->whole, "note"), "of the caller");
+    assert_string_equal(attn_run_metadata(t->whole, "note"), "of the caller");
     assert_string_equal(attn_run_words(t->run),
                         attn_mask_words(attn_attention_mask(t->a), t->arena));
 }
@@ -455,6 +490,99 @@ static void test_runs(void **state) {
     }
 }
 
+/* A run without statistics computes them as rows are looked at, in any order. On "ref" the sums of a
+ * row depend on how many rows are computed together, so its weights differ in the last bits. */
+static void check_without_stats(trial *t) {
+    attn_error err = {ATTN_OK, "", ""};
+    labelled l;
+    const bool bits = strcmp(attn_attention_kernel(t->a), "ref") != 0;
+    label(&l, t, NULL, NULL, 1);
+    l.site.stats = NULL;
+    fail_on(attn_run_image_new(&l.source, NULL, NULL, t->arena, &t->pieces, &err), &err);
+    join(t);
+    fail_on(attn_run_open(t->image, t->pieces.size, NULL, t->arena, &t->whole, &err), &err);
+    fail_on(attn_run_site_open(t->whole, 0, &t->run, &err), &err);
+    if (bits) {
+        check_cells(t);
+        return;
+    }
+    attn_cells_scratch *scratch = attn_cells_scratch_new(attn_run_attention(t->run), t->arena);
+    double *row = attn_arena_take(t->arena, t->S * sizeof *row);
+    for (size_t n = t->B * t->Hq * t->L; n-- > 0;) {
+        const size_t b = n / t->L / t->Hq, h = n / t->L % t->Hq, i = n % t->L;
+        const attn_range at = {b, h, i, 1, 0, t->S};
+        fail_on(attn_attention_cells(attn_run_attention(t->run), attn_run_stats(t->run), &at,
+                                     ATTN_STAGE_PROBS, row, t->S, scratch, &err),
+                &err);
+        for (size_t j = 0; j < t->S; j++) {
+            const double got = t->wide ? row[j] : (double)((const float *)(const void *)row)[j];
+            assert_true(fabs(got - weight(t, b, h, i, j)) <= 1e-6);
+        }
+    }
+}
+
+static void test_runs_without_statistics(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= TRIALS; seed++) {
+        trial t = begin(seed);
+        store(&t, NULL, NULL);
+        check_without_stats(&t);
+        attn_arena_free(t.arena);
+    }
+}
+
+/* Two sites that share queries and a mask: the file has each tensor once. */
+static void test_shared_tensors(void **state) {
+    (void)state;
+    trial t = {
+        .arena = attn_arena_new(LIMIT), .seed = 5, .B = 2, .Hq = 4, .Hkv = 2, .L = 9, .S = 7};
+    attn_error err = {ATTN_OK, "", ""};
+    const char *tokens[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i"};
+    const attn_run_text text = {.count = 9, .tokens = tokens, .text = "abcdefghi"};
+    const size_t number = 0;
+    t.E = t.Ev = 5;
+    t.in = attn_attention_defaults();
+    t.in.query = NORMAL(&t, t.B, t.Hq, t.L, t.E);
+    t.in.key = NORMAL(&t, t.B, t.Hkv, t.S, t.E);
+    t.in.value = NORMAL(&t, t.B, t.Hkv, t.S, t.Ev);
+    add_layer(&t, (attn_mask_layer){.kind = ATTN_LAYER_VALUES,
+                                    .where = "attn_mask",
+                                    .values = BOOLS(&t, t.L, t.S)});
+    store(&t, NULL, NULL);
+    attn_run_site_source sites[2] = {{.op = t.a}, {.op = t.a}};
+    sites[0].info = (attn_run_site_info){.name = "first", .kind = ATTN_RUN_ENCODER};
+    sites[1].info = (attn_run_site_info){.kind = ATTN_RUN_CROSS,
+                                         .layer = 3,
+                                         .call = 1,
+                                         .key_start = 2,
+                                         .query_texts = &number,
+                                         .key_texts = &number,
+                                         .query_text_count = 1,
+                                         .key_text_count = 1};
+    const attn_run_source source = {
+        .sites = sites, .site_count = 2, .texts = &text, .text_count = 1, .model = "two"};
+    fail_on(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), &err);
+    assert_int_equal(t.pieces.count, 1 + 4); /* header, query, key, value, mask */
+    join(&t);
+    fail_on(attn_run_open(t.image, t.pieces.size, NULL, t.arena, &t.whole, &err), &err);
+    assert_int_equal(attn_run_version(t.whole), 2);
+    assert_string_equal(attn_run_model(t.whole), "two");
+    assert_int_equal(attn_run_site_count(t.whole), 2);
+    for (size_t i = 0; i < 2; i++) {
+        fail_on(attn_run_site_open(t.whole, i, &t.run, &err), &err);
+        if (strcmp(attn_attention_kernel(t.a), "ref") != 0)
+            check_cells(&t);
+    }
+    const attn_run_site_info *info = attn_run_site_info_of(t.whole, 1);
+    assert_string_equal(info->name, "sites.1");
+    assert_int_equal(info->kind, ATTN_RUN_CROSS);
+    assert_int_equal(info->layer, 3);
+    assert_int_equal(info->call, 1);
+    assert_string_equal(attn_run_key_labels(t.run, 1)[6], "i");
+    assert_string_equal(attn_run_query_labels(t.run, 0)[6], "g");
+    attn_arena_free(t.arena);
+}
+
 /* Long enough for an overview: levels 0 to 4, of which 3 and 4 are kept. */
 static void test_overview(void **state) {
     (void)state;
@@ -520,14 +648,19 @@ static void test_labels_of_entries(void **state) {
         for (size_t i = 0; i < t.S; i++)
             assert_string_equal(attn_run_key_labels(t.run, b)[i], key[b * t.S + i]);
     }
-    store_labelled(&t, NULL, key, 2);
-    assert_null(attn_run_query_labels(t.run, 1));
-    assert_string_equal(attn_run_key_labels(t.run, 1)[0], "w");
     store(&t, NULL, NULL);
     assert_int_equal(attn_run_label_entries(t.run), 0);
-    const attn_run_source wrong = {.op = t.a, .stats = &t.out.stats, .label_entries = 3};
+    labelled l;
     attn_error err;
-    assert_int_equal(attn_run_image_new(&wrong, NULL, NULL, t.arena, &t.pieces, &err), ATTN_ESHAPE);
+    label(&l, &t, query, key, 2);
+    l.site.info.key_text_count = 3;
+    assert_int_equal(attn_run_image_new(&l.source, NULL, NULL, t.arena, &t.pieces, &err),
+                     ATTN_ESHAPE);
+    assert_string_equal(err.where, "sites/0/key_text");
+    label(&l, &t, query, key, 1);
+    l.texts[1].count = 1;
+    assert_int_equal(attn_run_image_new(&l.source, NULL, NULL, t.arena, &t.pieces, &err),
+                     ATTN_ESHAPE);
     attn_arena_free(t.arena);
 }
 
@@ -544,14 +677,19 @@ static void test_metadata(void **state) {
         snprintf(names[i], sizeof names[i], "n%zu", i);
         many[i] = (attn_metadata){names[i], ""};
     }
-    attn_run_source source = {t.a, &t.out.stats, NULL, NULL, 1, many, ATTN_RUN_METADATA};
-    fail_on(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), &err);
-    source.metadata_count++;
-    assert_int_equal(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), ATTN_EARG);
-    source.metadata = twice, source.metadata_count = 2;
-    assert_int_equal(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), ATTN_EARG);
-    source.metadata = &ours, source.metadata_count = 1;
-    assert_int_equal(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), ATTN_EARG);
+    labelled l;
+    label(&l, &t, NULL, NULL, 1);
+    l.source.metadata = many, l.source.metadata_count = ATTN_RUN_METADATA;
+    fail_on(attn_run_image_new(&l.source, NULL, NULL, t.arena, &t.pieces, &err), &err);
+    l.source.metadata_count++;
+    assert_int_equal(attn_run_image_new(&l.source, NULL, NULL, t.arena, &t.pieces, &err),
+                     ATTN_EARG);
+    l.source.metadata = twice, l.source.metadata_count = 2;
+    assert_int_equal(attn_run_image_new(&l.source, NULL, NULL, t.arena, &t.pieces, &err),
+                     ATTN_EARG);
+    l.source.metadata = &ours, l.source.metadata_count = 1;
+    assert_int_equal(attn_run_image_new(&l.source, NULL, NULL, t.arena, &t.pieces, &err),
+                     ATTN_EARG);
     attn_arena_free(t.arena);
 }
 
@@ -566,7 +704,7 @@ static void test_damage(void **state) {
     attn_run *run;
     for (size_t cut = 0; cut < t.pieces.size; cut += 1 + t.pieces.size / 300) {
         attn_arena *arena = attn_arena_new(LIMIT);
-        assert_int_not_equal(attn_run_open(t.image, cut, arena, &run, &err), ATTN_OK);
+        assert_int_not_equal(attn_run_open(t.image, cut, NULL, arena, &run, &err), ATTN_OK);
         attn_arena_free(arena);
     }
     const size_t header = t.pieces.pieces[0].size;
@@ -576,7 +714,7 @@ static void test_damage(void **state) {
         memcpy(copy, t.image, t.pieces.size);
         copy[at] = (unsigned char)(copy[at] ^ (1u << at % 7));
         const attn_run_site *site;
-        if (attn_run_open(copy, t.pieces.size, arena, &run, &err) == ATTN_OK &&
+        if (attn_run_open(copy, t.pieces.size, NULL, arena, &run, &err) == ATTN_OK &&
             attn_run_site_open(run, 0, &site, &err) == ATTN_OK)
             attn_run_tile_make(site, &(attn_run_place){.level = 0}, NULL, NULL, arena, &tile, &err);
         attn_arena_free(arena);
@@ -586,9 +724,10 @@ static void test_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs),     cmocka_unit_test(test_overview),
-        cmocka_unit_test(test_labels),   cmocka_unit_test(test_labels_of_entries),
-        cmocka_unit_test(test_metadata), cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_runs),           cmocka_unit_test(test_runs_without_statistics),
+        cmocka_unit_test(test_shared_tensors), cmocka_unit_test(test_overview),
+        cmocka_unit_test(test_labels),         cmocka_unit_test(test_labels_of_entries),
+        cmocka_unit_test(test_metadata),       cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,6 +183,12 @@ attn_status attn_attention_mask_new(const attn_mask_spec *spec, const attn_atten
 
 typedef struct attn_attention attn_attention;
 
+/* A rectangle of the [L, S] matrix of one head: rows row … row + rows - 1 and columns (keys) col …
+ * col + cols - 1. */
+typedef struct attn_range {
+    size_t batch, head, row, rows, col, cols;
+} attn_range;
+
 /* Checks values and compiles masks. The operation is in the arena; the tensors of the inputs must
  * outlive it. Errors: those of attn_attention_shape, now also for position tables, sinks and masks;
  * ATTN_EVALUE and ATTN_ESEMANTICS (attn_mask_new); ATTN_ENOMEM. err->where names the field as in
@@ -207,6 +213,10 @@ typedef struct attn_stats {
     double *max;   /* largest visible score or sink; -infinity: sees no key and has no sink */
     double *sum;   /* sum of the exponentials, see above */
     uint8_t *kind; /* private: how the row was computed */
+    /* NULL: all rows are known. Else attn_attention_cells calls it before it reads the rows of a
+     * head, and it computes those that are not known yet. Any number of threads may call it. */
+    attn_status (*need)(void *ctx, const attn_range *rows, attn_error *err);
+    void *ctx;
 } attn_stats;
 
 /* The results of a run, in the arena. A tensor that was not wanted has rank 0. Elements have the
@@ -260,12 +270,6 @@ attn_status attn_attention_operands(const attn_attention *a, attn_arena *arena, 
 attn_status attn_attention_weighted_values(const attn_attention *a, const attn_tensor *weights,
                                            const attn_control *control, attn_arena *arena,
                                            attn_tensor *out, attn_error *err);
-
-/* A rectangle of the [L, S] matrix of one head: rows row … row + rows - 1 and columns (keys) col …
- * col + cols - 1. */
-typedef struct attn_range {
-    size_t batch, head, row, rows, col, cols;
-} attn_range;
 
 /* Checks results: computes n random rows (of attn_rng with `seed`) again, in double, from the
  * inputs. output_error is the largest difference of the output, relative to the largest magnitude

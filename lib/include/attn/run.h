@@ -1,15 +1,16 @@
-/* A stored run of one attention operation. Its image is a safetensors container with all inputs of
- * the scores, the row statistics and a small overview. Any weight, row or tile can be computed from
- * the image later, with the same bits as in the full [L, S] matrix. That matrix is never stored.
+/* Stored runs. A run holds sites; a site is one attention operation. Its image is a safetensors
+ * container with all inputs of the scores (lib/runs/FORMAT.md), and with the row statistics and a
+ * small overview if those who made it knew them. Any weight, row or tile can be computed from the
+ * image later, with the same bits as in the full [L, S] matrix. That matrix is never stored.
  *
- * attn_run_image_new makes the image of an operation that has run. The image has the same bytes in
- * memory and in a file. attn_run_open makes an attn_run from an image; it copies no tensor.
+ * attn_run_image_new makes the image of operations. The image has the same bytes in memory and in a
+ * file. attn_run_open makes an attn_run from an image; it copies no tensor.
  *
  * Weights are shown as cells in levels. A cell of level n covers 2^n x 2^n weights. A tile is 256 x
  * 256 cells of a level: tile (y, x) begins at cell (256 y, 256 x), and tiles at the lower and right
- * edges may be smaller. The top level is a single tile. If a run has more than 1,024 queries or
- * keys, its image holds an overview: the cells of the first level with at most 512 x 512 cells, and
- * of the level above it.
+ * edges may be smaller. The top level is a single tile. If a site has more than 1,024 queries or
+ * keys, its image may hold an overview: the cells of the first level with at most 512 x 512 cells,
+ * and of the level above it.
  *
  * B, Hq, L, S, E and A are the sizes of attention.h. */
 #ifndef ATTN_RUN_H
@@ -47,23 +48,49 @@ typedef struct attn_run_site_info {
     attn_run_kind kind;
     size_t layer; /* among the sites of its kind, from 0 */
     size_t call;  /* which call of the layer it is, from 0 */
+    /* numbers of the tokens in their texts that query 0 and key 0 are */
+    size_t query_start, key_start;
+    /* Numbers of the texts of queries and keys: one for all batch entries, or one for each; or
+     * NULL. */
+    const size_t *query_texts, *key_texts;
+    size_t query_text_count, key_text_count;
+    /* [B] how many queries and keys of each batch entry are real; the others are padding; or
+     * NULL */
+    const int64_t *query_lengths, *key_lengths;
+    const char *const *axes; /* [axis_count] names of the axes in front of L; or NULL */
+    size_t axis_count;
 } attn_run_site_info;
+
+/* A text as the tokens that sites refer to. Members may be NULL, except tokens. */
+typedef struct attn_run_text {
+    size_t count;
+    const char *const *tokens;  /* [count] UTF-8 */
+    const int64_t *ids;         /* [count] */
+    const size_t (*offsets)[2]; /* [count] bytes [from, to) of each token in `text` */
+    const uint8_t *special;     /* [count] 1: a token such as [CLS] */
+    const char *text;           /* UTF-8 */
+} attn_run_text;
 
 /* Most metadata texts that a caller can add to an image. */
 enum { ATTN_RUN_METADATA = 16 };
 
-/* The contents of an image to be made.
- * - `op` has run and produced `stats`. Its inputs are stored as they are after projections.
- * - query_labels are L texts and key_labels S texts, for all batch entries (label_entries 0 or 1)
- *   or for each of them: [label_entries, L] and [label_entries, S], with label_entries = B. Each
- *   may be NULL.
- * - `metadata` are at most ATTN_RUN_METADATA texts of the caller with different keys. Keys that
- *   begin with "run." are reserved: ATTN_EARG. */
-typedef struct attn_run_source {
+/* A site of an image to be made. Its inputs are stored as they are after projections. */
+typedef struct attn_run_site_source {
     const attn_attention *op;
+    /* Statistics of op's run; NULL: those who look at rows compute them. With statistics the image
+     * holds the overview, too. */
     const attn_stats *stats;
-    const char *const *query_labels, *const *key_labels;
-    size_t label_entries;
+    attn_run_site_info info; /* name NULL: "sites.N" with the site's number */
+} attn_run_site_source;
+
+/* The contents of an image to be made. `metadata` are at most ATTN_RUN_METADATA texts of the caller
+ * with different keys; "run", and keys that begin with "run.", are reserved. */
+typedef struct attn_run_source {
+    const attn_run_site_source *sites; /* [site_count] */
+    size_t site_count;                 /* at least 1 */
+    const attn_run_text *texts;        /* [text_count] */
+    size_t text_count;
+    const char *model; /* a name for people; or NULL */
     const attn_metadata *metadata;
     size_t metadata_count;
 } attn_run_source;
@@ -79,15 +106,16 @@ typedef struct attn_run_image {
     size_t count, size;
 } attn_run_image;
 
-/* Computes the cost of attn_run_image_new on `slots` threads from shapes alone. result_bytes is the
- * size of the image without masks and labels, in bytes. ATTN_ELIMIT: a size overflows. */
+/* Computes the cost of attn_run_image_new for one site on `slots` threads from shapes alone.
+ * result_bytes is the size of the image without masks and texts, in bytes. ATTN_ELIMIT: a size overflows. */
 attn_status attn_run_cost(const attn_attention_dims *dims, size_t slots, attn_cost *out,
                           attn_error *err);
 /* Makes the image in the arena: packs boolean masks to bits and computes the overview on the pool.
  * Errors:
  *
  *   ATTN_EARG       a metadata key is reserved or repeated
- *   ATTN_ESHAPE     label_entries is neither 0, 1 nor the number of batch entries
+ *   ATTN_ESHAPE     a list of texts or lengths does not fit the batch entries, or a text is too
+ *                   short; err->where names the site and the list ("sites/0/query_text")
  *   ATTN_ENOMEM     the arena is full
  *   ATTN_ECANCELED  `control` cancelled the work
  *   ATTN_EDEADLINE  the deadline of `control` has passed
@@ -96,16 +124,36 @@ attn_status attn_run_image_new(const attn_run_source *source, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_run_image *out,
                                attn_error *err);
 
-/* Opens an image of `size` bytes. The image must be aligned to ATTN_ALIGN and must outlive the run.
- * Everything in it is checked. The run is in the arena, together with the transformed queries and
- * keys of learned scores and rotary positions. Any number of threads may use a run at the same
- * time. Errors: ATTN_EARG, ATTN_ESHAPE, ATTN_EDTYPE or ATTN_EVALUE if the data is not a valid
- * image; ATTN_ENOMEM. */
-attn_status attn_run_open(const void *data, size_t size, attn_arena *arena, attn_run **out,
-                          attn_error *err);
+/* Most sites of a run, and most bytes of the text that describes them. */
+#define ATTN_RUN_SITES_MOST 4096
+#define ATTN_RUN_BYTES_MOST (16 << 20)
+
+/* Limits for runs of unknown origin. */
+typedef struct attn_run_limits {
+    size_t sites, text_bytes; /* 0: ATTN_RUN_SITES_MOST, ATTN_RUN_BYTES_MOST */
+} attn_run_limits;
+
+/* Opens an image of `size` bytes: a run of format 2 (lib/runs/FORMAT.md), or of format 1, which has
+ * one site. The image must be aligned to ATTN_ALIGN and must outlive the run. Names, shapes and
+ * numbers of all sites are checked; what the elements of masks and tables are is checked when a
+ * site is opened. `limits` NULL: the largest. The run is in the arena, and so is what sites need
+ * when they are opened later; nobody else may use the arena meanwhile. Any number of threads may
+ * use a run at the same time. On an error err->where names a member ("sites/3/scale") or a tensor.
+ * Errors: ATTN_EARG, ATTN_ESHAPE, ATTN_EDTYPE or ATTN_EVALUE if the data is not a valid image;
+ * ATTN_ELIMIT; ATTN_ENOMEM. */
+attn_status attn_run_open(const void *data, size_t size, const attn_run_limits *limits,
+                          attn_arena *arena, attn_run **out, attn_error *err);
+/* Returns the version of the run's format: 1 or 2. */
+int attn_run_version(const attn_run *run);
+/* Returns the texts of the run, [*count]. They live as long as the run. */
+const attn_run_text *attn_run_texts(const attn_run *run, size_t *count);
+/* Returns the name of the model for people, or NULL. */
+const char *attn_run_model(const attn_run *run);
 
 /* Returns the number of sites, at least 1. */
 size_t attn_run_site_count(const attn_run *run);
+/* Returns the sizes of site `index` without opening it. */
+const attn_attention_dims *attn_run_site_shape(const attn_run *run, size_t index);
 /* Returns what is known of site `index`, below attn_run_site_count, without opening it. */
 const attn_run_site_info *attn_run_site_info_of(const attn_run *run, size_t index);
 /* Opens site `index`: compiles its masks and transforms its queries and keys if the score form
@@ -114,7 +162,7 @@ const attn_run_site_info *attn_run_site_info_of(const attn_run *run, size_t inde
 attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run_site **out,
                                attn_error *err);
 
-/* Parts of a site, which live as long as the run. To compute its weights, pass
+/* Parts of an opened site, which live as long as the run. To compute its weights, pass
  * attn_run_attention(site) and attn_run_stats(site) to attn_attention_cells. */
 const attn_attention *attn_run_attention(const attn_run_site *site);
 const attn_attention_dims *attn_run_dims(const attn_run_site *site);
@@ -128,14 +176,15 @@ const char *const *attn_run_key_labels(const attn_run_site *site, size_t batch);
 size_t attn_run_label_entries(const attn_run_site *site);
 const char *attn_run_words(const attn_run_site *site); /* the run's mask in words, from the image */
 /* Returns the metadata text of a key; NULL: the run has no such key. */
-const char *attn_run_text(const attn_run *run, const char *key);
+const char *attn_run_metadata(const attn_run *run, const char *key);
 /* Tells whether this process uses the kernel table that computed the run. If not (the image comes
  * from another kind of processor), weights agree with the original ones to float32 accuracy, but
  * not in every bit. */
 bool attn_run_is_exact(const attn_run_site *site);
 
 /* Returns the natural logarithm of the sum of exp(score) over a row; -infinity if the row sees no
- * key. The indices must be in range. */
+ * key. The indices must be in range, and the statistics of the row known: a weight of the row was
+ * computed before. */
 double attn_run_logsumexp(const attn_run_site *site, size_t batch, size_t head, size_t row);
 
 /* --- tiles --- */

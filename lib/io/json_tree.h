@@ -1,0 +1,67 @@
+/* JSON texts as trees in an arena, and a writer of JSON texts. The tree keeps strings, numbers as
+ * doubles, and the order of members. A text may come from anywhere: depth and grammar are checked,
+ * and memory is a multiple of the text's length. */
+#ifndef ATTN_IO_JSON_TREE_H
+#define ATTN_IO_JSON_TREE_H
+
+#include "attn/memory.h"
+#include "attn/status.h"
+
+typedef enum attn_json_kind {
+    ATTN_JSON_NULL,
+    ATTN_JSON_BOOL,
+    ATTN_JSON_NUMBER,
+    ATTN_JSON_STRING,
+    ATTN_JSON_LIST,
+    ATTN_JSON_OBJECT
+} attn_json_kind;
+
+typedef struct attn_json attn_json;
+struct attn_json {
+    attn_json_kind kind;
+    const char *key;  /* of a member of an object; else NULL */
+    const char *text; /* STRING */
+    double number;    /* NUMBER */
+    bool truth;       /* BOOL */
+    bool known;       /* a reader has asked for this member (attn_json_member) */
+    attn_json *first; /* LIST, OBJECT: the first child */
+    attn_json *next;  /* the next child of the same list or object */
+    size_t count;     /* LIST, OBJECT: number of children */
+};
+
+/* Reads a text of n bytes. Errors: ATTN_EARG with the byte and what was expected there (a member
+ * that occurs twice is one), ATTN_ENOMEM. */
+attn_status attn_json_read(const char *text, size_t n, attn_arena *arena, attn_json **out,
+                           attn_error *err);
+/* Returns the member of an object and marks it as known; NULL: there is none. */
+attn_json *attn_json_member(attn_json *object, const char *key);
+/* Returns the first member that nobody has asked for and whose key does not begin with "x-"; NULL:
+ * there is none. */
+const attn_json *attn_json_unknown(const attn_json *object);
+/* Returns what the value is, for errors: "a number", "a list", … */
+const char *attn_json_kind_name(const attn_json *value);
+/* Stores the number if it is an integer between least and most. */
+bool attn_json_integer(const attn_json *value, int64_t least, int64_t most, int64_t *out);
+
+/* --- writing --- */
+
+/* A text that grows in an arena. If memory runs out, `failed` is set and later calls do nothing. */
+typedef struct attn_json_text {
+    attn_arena *arena;
+    char *data;
+    size_t size, room;
+    bool comma; /* a value was written at this depth */
+    bool failed;
+} attn_json_text;
+
+void attn_json_begin(attn_json_text *t, char bracket); /* '{' or '[' */
+void attn_json_end(attn_json_text *t, char bracket);   /* '}' or ']' */
+void attn_json_key(attn_json_text *t, const char *key);
+void attn_json_put_string(attn_json_text *t, const char *text);
+void attn_json_put_integer(attn_json_text *t, int64_t value);
+void attn_json_put_number(attn_json_text *t, double value); /* finite */
+void attn_json_put_bool(attn_json_text *t, bool value);
+/* Appends n bytes as they are. */
+void attn_json_put_raw(attn_json_text *t, const char *bytes, size_t n);
+
+#endif

@@ -1,0 +1,440 @@
+/* Reads images of format 2: the JSON text of the metadata (FORMAT.md), the texts, and for each site
+ * what is known before its elements are read. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runs/run_operation.h"
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
+}
+
+/* --- texts --- */
+
+typedef struct text_reader {
+    attn_run *run;
+    size_t index;
+    attn_error *err;
+} text_reader;
+
+static attn_status refuse_text(const text_reader *r, const char *member, const char *what) {
+    char where[64];
+    snprintf(where, sizeof where, "texts/%zu%s%.40s", r->index, *member ? "/" : "", member);
+    return attn_fail(r->err, ATTN_EARG, where, "%s", what);
+}
+
+static attn_status read_tokens(const text_reader *r, const attn_json *list, attn_run_text *out) {
+    if (!list || list->kind != ATTN_JSON_LIST)
+        return refuse_text(r, "tokens", "expected a list of strings");
+    const char **tokens = attn_arena_zeroed(r->run->arena, list->count + 1, sizeof *tokens);
+    if (!tokens)
+        return no_memory(r->err);
+    for (const attn_json *v = list->first; v; v = v->next) {
+        if (v->kind != ATTN_JSON_STRING)
+            return refuse_text(r, "tokens", "expected strings only");
+        tokens[out->count++] = v->text;
+    }
+    out->tokens = tokens;
+    return ATTN_OK;
+}
+
+static attn_status read_ids(const text_reader *r, const attn_json *list, attn_run_text *out) {
+    if (list->kind != ATTN_JSON_LIST || list->count != out->count)
+        return refuse_text(r, "ids", "expected a list with an integer for each token");
+    int64_t *ids = attn_arena_zeroed(r->run->arena, out->count + 1, sizeof *ids), *at = ids;
+    if (!ids)
+        return no_memory(r->err);
+    for (const attn_json *v = list->first; v; v = v->next)
+        if (!attn_json_integer(v, INT64_MIN, INT64_MAX, at++))
+            return refuse_text(r, "ids", "expected integers only");
+    out->ids = ids;
+    return ATTN_OK;
+}
+
+/* Reads [from, to] of a token; both lie within the text, if there is one. */
+static bool read_span(const attn_json *pair, size_t length, size_t span[2]) {
+    int64_t from, to;
+    if (pair->kind != ATTN_JSON_LIST || pair->count != 2 ||
+        !attn_json_integer(pair->first, 0, (int64_t)length, &from) ||
+        !attn_json_integer(pair->first->next, from, (int64_t)length, &to))
+        return false;
+    span[0] = (size_t)from;
+    span[1] = (size_t)to;
+    return true;
+}
+
+static attn_status read_offsets(const text_reader *r, const attn_json *list, attn_run_text *out) {
+    const size_t length = out->text ? strlen(out->text) : (size_t)1 << 52;
+    if (list->kind != ATTN_JSON_LIST || list->count != out->count)
+        return refuse_text(r, "offsets", "expected a list with [from, to] for each token");
+    size_t(*spans)[2] = attn_arena_zeroed(r->run->arena, out->count + 1, sizeof *spans);
+    size_t n = 0;
+    if (!spans)
+        return no_memory(r->err);
+    for (const attn_json *v = list->first; v; v = v->next)
+        if (!read_span(v, length, spans[n++]))
+            return refuse_text(r, "offsets",
+                               "expected [from, to] with 0 <= from <= to <= the bytes of text");
+    out->offsets = (const size_t(*)[2])spans;
+    return ATTN_OK;
+}
+
+static attn_status read_special(const text_reader *r, const attn_json *list, attn_run_text *out) {
+    uint8_t *special = attn_arena_zeroed(r->run->arena, out->count + 1, 1);
+    int64_t index;
+    if (!special)
+        return no_memory(r->err);
+    for (const attn_json *v = list->first; list->kind == ATTN_JSON_LIST && v; v = v->next) {
+        if (!attn_json_integer(v, 0, (int64_t)out->count - 1, &index))
+            return refuse_text(r, "special", "expected numbers of tokens, counted from 0");
+        special[index] = 1;
+    }
+    out->special = special;
+    return list->kind == ATTN_JSON_LIST ? ATTN_OK
+                                        : refuse_text(r, "special", "expected a list of numbers");
+}
+
+static attn_status read_text(const text_reader *r, attn_json *object) {
+    attn_run_text *out = &r->run->texts[r->index];
+    if (object->kind != ATTN_JSON_OBJECT)
+        return refuse_text(r, "", "expected an object with tokens");
+    const attn_json *text = attn_json_member(object, "text");
+    const attn_json *ids = attn_json_member(object, "ids");
+    const attn_json *offsets = attn_json_member(object, "offsets");
+    const attn_json *special = attn_json_member(object, "special");
+    if (text && text->kind != ATTN_JSON_STRING)
+        return refuse_text(r, "text", "expected a string");
+    out->text = text ? text->text : NULL;
+    attn_status status = read_tokens(r, attn_json_member(object, "tokens"), out);
+    if (!status && ids)
+        status = read_ids(r, ids, out);
+    if (!status && offsets)
+        status = read_offsets(r, offsets, out);
+    if (!status && special)
+        status = read_special(r, special, out);
+    const attn_json *unknown = attn_json_unknown(object);
+    return status || !unknown ? status
+                              : refuse_text(r, unknown->key,
+                                            "there is no such member; names of your own begin "
+                                            "with \"x-\"");
+}
+
+static attn_status read_texts(attn_run *run, const attn_json *list, attn_error *err) {
+    attn_status status = ATTN_OK;
+    if (!list)
+        return ATTN_OK;
+    if (list->kind != ATTN_JSON_LIST)
+        return attn_fail(err, ATTN_EARG, "texts", "expected a list of texts, found %s",
+                         attn_json_kind_name(list));
+    run->texts = attn_arena_zeroed(run->arena, list->count + 1, sizeof *run->texts);
+    if (!run->texts)
+        return no_memory(err);
+    run->text_count = list->count;
+    size_t index = 0;
+    for (attn_json *text = list->first; text && !status; text = text->next) {
+        const text_reader r = {run, index++, err};
+        status = read_text(&r, text);
+    }
+    return status;
+}
+
+/* --- sites --- */
+
+static attn_status read_count(const attn_run_reader *r, attn_json *object, const char *member,
+                              size_t *out) {
+    const attn_json *value = attn_json_member(object, member);
+    int64_t found = 0;
+    if (value && !attn_json_integer(value, 0, (int64_t)1 << 40, &found))
+        return attn_run_refuse(r, ATTN_EARG, member, "expected an integer of 0 or more");
+    *out = value ? (size_t)found : *out;
+    return ATTN_OK;
+}
+
+static attn_status read_kind(const attn_run_reader *r, attn_json *object, attn_run_kind *out) {
+    const attn_json *value = attn_json_member(object, "kind");
+    for (int k = 0; value && k < ATTN_RUN_KINDS; k++)
+        if (value->kind == ATTN_JSON_STRING &&
+            strcmp(value->text, attn_run_kind_name((attn_run_kind)k)) == 0) {
+            *out = (attn_run_kind)k;
+            return ATTN_OK;
+        }
+    return value ? attn_run_refuse(r, ATTN_EARG, "kind", "expected self, encoder, decoder or cross")
+                 : ATTN_OK;
+}
+
+/* Reads name, kind, layer and call. The default of the layer counts the sites of the kind. */
+static attn_status read_place(const attn_run_reader *r, attn_json *object) {
+    attn_run_site_info *info = &r->site->info;
+    const attn_json *name = attn_json_member(object, "name");
+    char usual[32];
+    if (name && (name->kind != ATTN_JSON_STRING || !*name->text))
+        return attn_run_refuse(r, ATTN_EARG, "name", "expected a string that is not empty");
+    snprintf(usual, sizeof usual, "sites.%zu", r->index);
+    info->name = name ? name->text : attn_arena_text(r->run->arena, usual, strlen(usual));
+    if (!info->name)
+        return no_memory(r->err);
+    attn_status status = read_kind(r, object, &info->kind);
+    for (size_t i = 0; i < r->index && !status; i++) {
+        info->layer += r->run->sites[i].info.kind == info->kind;
+        if (strcmp(r->run->sites[i].info.name, info->name) == 0)
+            status = attn_run_refuse(r, ATTN_EARG, "name", "site %zu has this name, too", i);
+    }
+    if (!status)
+        status = read_count(r, object, "layer", &info->layer);
+    if (!status)
+        status = read_count(r, object, "call", &info->call);
+    if (!status)
+        status = read_count(r, object, "query_start", &info->query_start);
+    return status ? status : read_count(r, object, "key_start", &info->key_start);
+}
+
+/* Reads query_text or key_text: a number, or a list of B numbers. */
+static attn_status read_text_numbers(const attn_run_reader *r, attn_json *object,
+                                     const char *member, const size_t **out, size_t *count) {
+    const attn_json *value = attn_json_member(object, member);
+    const int64_t last = (int64_t)r->run->text_count - 1;
+    int64_t one;
+    if (!value)
+        return ATTN_OK;
+    if (value->kind == ATTN_JSON_LIST) {
+        int64_t *all;
+        *count = r->site->shape.B;
+        attn_status status = attn_run_read_integers(r, value, member, *count, 0, last, &all);
+        *out = status ? NULL : (const size_t *)all; /* they are not negative */
+        return status;
+    }
+    size_t *single = attn_arena_zeroed(r->run->arena, 1, sizeof *single);
+    if (!single)
+        return no_memory(r->err);
+    if (!attn_json_integer(value, 0, last, &one))
+        return attn_run_refuse(r, ATTN_EARG, member,
+                               "expected the number of a text, or a list of such numbers; there "
+                               "are %zu texts, counted from 0",
+                               r->run->text_count);
+    *single = (size_t)one;
+    *out = single;
+    *count = 1;
+    return ATTN_OK;
+}
+
+static attn_status read_lengths(const attn_run_reader *r, attn_json *object, const char *member,
+                                size_t most, const int64_t **out) {
+    const attn_json *value = attn_json_member(object, member);
+    int64_t *lengths;
+    attn_status status = value ? attn_run_read_integers(r, value, member, r->site->shape.B, 0,
+                                                        (int64_t)most, &lengths)
+                               : ATTN_OK;
+    if (value && !status)
+        *out = lengths;
+    return status;
+}
+
+static attn_status read_axes(const attn_run_reader *r, attn_json *object) {
+    attn_run_site_info *info = &r->site->info;
+    const attn_attention_dims *d = &r->site->shape;
+    const attn_json *value = attn_json_member(object, "axes");
+    const size_t axes = (size_t)d->weights_rank - 2;
+    if (!value)
+        return ATTN_OK;
+    if (value->kind != ATTN_JSON_LIST || value->count != axes)
+        return attn_run_refuse(r, ATTN_ESHAPE, "axes",
+                               "expected %zu names, one for each axis in front of L", axes);
+    const char **names = attn_arena_zeroed(r->run->arena, axes + 1, sizeof *names);
+    if (!names)
+        return no_memory(r->err);
+    for (const attn_json *v = value->first; v; v = v->next) {
+        if (v->kind != ATTN_JSON_STRING ||
+            (strcmp(v->text, "layer") != 0 && strcmp(v->text, "batch") != 0 &&
+             strcmp(v->text, "head") != 0))
+            return attn_run_refuse(r, ATTN_EARG, "axes", "expected layer, batch or head");
+        names[info->axis_count++] = v->text;
+    }
+    info->axes = names;
+    return ATTN_OK;
+}
+
+/* Checks that the text has the tokens from `start` on that `length` queries or keys need. */
+static attn_status check_text(const attn_run_text *text, size_t start, size_t length, size_t index,
+                              const char *member, attn_error *err) {
+    char where[48];
+    if (text->count >= start && text->count - start >= length)
+        return ATTN_OK;
+    snprintf(where, sizeof where, "sites/%zu/%s", index, member);
+    return attn_fail(err, ATTN_ESHAPE, where,
+                     "expected a text of at least %zu tokens, found one of %zu", start + length,
+                     text->count);
+}
+
+/* Checks the texts of one side. */
+static attn_status check_side(const size_t *numbers, size_t count, const int64_t *lengths,
+                              size_t start, size_t each, const attn_attention_dims *d,
+                              const attn_run_text *texts, size_t text_count, size_t index,
+                              const char *member, attn_error *err) {
+    attn_status status = ATTN_OK;
+    char where[48];
+    snprintf(where, sizeof where, "sites/%zu/%s", index, member);
+    if (numbers && count != 1 && count != d->B)
+        return attn_fail(err, ATTN_ESHAPE, where, "expected 1 or %zu texts, found %zu", d->B,
+                         count);
+    for (size_t b = 0; numbers && b < d->B && !status; b++) {
+        const size_t number = numbers[count == 1 ? 0 : b];
+        status = number < text_count
+                     ? check_text(&texts[number], start, lengths ? (size_t)lengths[b] : each, index,
+                                  member, err)
+                     : attn_fail(err, ATTN_EARG, where, "there is no text %zu", number);
+    }
+    return status;
+}
+
+attn_status attn_run_check_info(const attn_run_site_info *info, const attn_attention_dims *d,
+                                const attn_run_text *texts, size_t text_count, size_t index,
+                                attn_error *err) {
+    attn_status status =
+        check_side(info->query_texts, info->query_text_count, info->query_lengths,
+                   info->query_start, d->L, d, texts, text_count, index, "query_text", err);
+    return status ? status
+                  : check_side(info->key_texts, info->key_text_count, info->key_lengths,
+                               info->key_start, d->S, d, texts, text_count, index, "key_text", err);
+}
+
+/* Reads what only files of attnd have: the kernel table of the statistics, the mask in words. */
+static attn_status read_own(const attn_run_reader *r, attn_json *object) {
+    const attn_json *kernel = attn_json_member(object, "kernel");
+    const attn_json *words = attn_json_member(object, "mask_words");
+    if ((kernel && kernel->kind != ATTN_JSON_STRING) || (words && words->kind != ATTN_JSON_STRING))
+        return attn_run_refuse(r, ATTN_EARG, kernel ? "kernel" : "mask_words", "expected a string");
+    r->site->kernel = kernel ? kernel->text : NULL;
+    r->site->words = words ? words->text : NULL;
+    return ATTN_OK;
+}
+
+static attn_status read_rest(const attn_run_reader *r, attn_json *object) {
+    attn_run_site *site = r->site;
+    attn_run_site_info *info = &site->info;
+    attn_error inner = {0};
+    attn_status status =
+        read_lengths(r, object, "query_lengths", site->shape.L, &info->query_lengths);
+    if (!status)
+        status = read_lengths(r, object, "key_lengths", site->shape.S, &info->key_lengths);
+    if (!status)
+        status =
+            read_text_numbers(r, object, "query_text", &info->query_texts, &info->query_text_count);
+    if (!status)
+        status = read_text_numbers(r, object, "key_text", &info->key_texts, &info->key_text_count);
+    if (!status)
+        status = attn_run_check_info(info, &site->shape, r->run->texts, r->run->text_count,
+                                     r->index, r->err);
+    if (!status)
+        status = read_axes(r, object);
+    if (!status)
+        status = read_own(r, object);
+    if (!status)
+        status = attn_run_read_masks(r, object);
+    if (!status)
+        status = attn_run_refuse_unknown(r, object, "");
+    if (!status && (status = attn_attention_shape(&site->in, &site->shape, &inner)))
+        return attn_run_refuse(r, status, inner.where, "%s", inner.text);
+    return status;
+}
+
+static attn_status read_site(attn_run *run, size_t index, attn_json *object, attn_error *err) {
+    attn_run_site *site = &run->sites[index];
+    const attn_run_reader r = {run, site, index, err};
+    site->run = run;
+    site->in = attn_attention_defaults();
+    if (object->kind != ATTN_JSON_OBJECT)
+        return attn_run_refuse(&r, ATTN_EARG, "", "expected an object, found %s",
+                               attn_json_kind_name(object));
+    attn_status status = read_place(&r, object);
+    if (!status)
+        status = attn_run_read_operation(&r, object);
+    return status ? status : read_rest(&r, object);
+}
+
+static attn_status read_sites(attn_run *run, const attn_json *list, size_t most, attn_error *err) {
+    attn_status status = ATTN_OK;
+    if (!list || list->kind != ATTN_JSON_LIST || !list->count)
+        return attn_fail(err, ATTN_EARG, "sites", "expected a list of at least one site, found %s",
+                         list ? attn_json_kind_name(list) : "none");
+    if (list->count > most)
+        return attn_fail(err, ATTN_ELIMIT, "sites", "expected at most %zu sites, found %zu", most,
+                         list->count);
+    run->sites = attn_arena_zeroed(run->arena, list->count, sizeof *run->sites);
+    if (!run->sites)
+        return no_memory(err);
+    for (attn_json *site = list->first; site && !status; site = site->next) {
+        status = read_site(run, run->site_count, site, err);
+        run->site_count++;
+    }
+    return status;
+}
+
+attn_status attn_run_read_format2(attn_run *run, const char *text, const attn_run_limits *limits,
+                                  attn_error *err) {
+    const size_t n = strlen(text);
+    attn_json *root;
+    int64_t version = 0;
+    if (n > limits->text_bytes)
+        return attn_fail(err, ATTN_ELIMIT, "run",
+                         "the text of the metadata has %zu bytes; at most %zu are read", n,
+                         limits->text_bytes);
+    attn_status status = attn_json_read(text, n, run->arena, &root, err);
+    if (!status && root->kind != ATTN_JSON_OBJECT)
+        status = attn_fail(err, ATTN_EARG, "run", "expected an object, found %s",
+                           attn_json_kind_name(root));
+    if (status)
+        return status;
+    const attn_json *number = attn_json_member(root, "version");
+    const attn_json *model = attn_json_member(root, "model");
+    if (!number || !attn_json_integer(number, 0, INT64_MAX, &version) || version != 2)
+        return attn_fail(err, ATTN_EARG, "version",
+                         version > 2 ? "the run has format %lld, which is newer than this program; "
+                                       "it reads 1 and 2"
+                                     : "expected 2, found %lld",
+                         (long long)version);
+    if (model && model->kind != ATTN_JSON_STRING)
+        return attn_fail(err, ATTN_EARG, "model", "expected a string, found %s",
+                         attn_json_kind_name(model));
+    run->model = model ? model->text : NULL;
+    status = read_texts(run, attn_json_member(root, "texts"), err);
+    if (!status)
+        status = read_sites(run, attn_json_member(root, "sites"), limits->sites, err);
+    const attn_json *unknown = attn_json_unknown(root);
+    if (!status && unknown)
+        return attn_fail(err, ATTN_EARG, unknown->key,
+                         "there is no such member; names of your own begin with \"x-\"");
+    return status;
+}
+
+/* --- labels --- */
+
+/* Makes the labels of one side, [entries, each]: padding behind a shorter text is "". */
+static attn_status make_labels(attn_run_site *site, const size_t *numbers, size_t count,
+                               size_t start, size_t each, const char ***out, attn_error *err) {
+    const size_t entries = site->own_labels ? site->shape.B : 1;
+    size_t all;
+    if (!numbers)
+        return ATTN_OK;
+    const char **labels = attn_size_mul(entries, each, &all)
+                              ? attn_arena_zeroed(site->run->arena, all + 1, sizeof *labels)
+                              : NULL;
+    if (!labels)
+        return no_memory(err);
+    for (size_t b = 0; b < entries; b++) {
+        const attn_run_text *text = &site->run->texts[numbers[count == 1 ? 0 : b]];
+        for (size_t i = 0; i < each; i++)
+            labels[b * each + i] = start + i < text->count ? text->tokens[start + i] : "";
+    }
+    *out = labels;
+    return ATTN_OK;
+}
+
+attn_status attn_run_labels_format2(attn_run_site *site, attn_error *err) {
+    const attn_run_site_info *info = &site->info;
+    site->own_labels = info->query_text_count > 1 || info->key_text_count > 1;
+    attn_status status = make_labels(site, info->query_texts, info->query_text_count,
+                                     info->query_start, site->shape.L, &site->query_labels, err);
+    return status ? status
+                  : make_labels(site, info->key_texts, info->key_text_count, info->key_start,
+                                site->shape.S, &site->key_labels, err);
+}

@@ -1,0 +1,95 @@
+/* Statistics of rows that are computed when somebody looks at them. A run that was recorded by
+ * another program has none. They are computed in blocks of rows, as the operation of these rows
+ * alone, which gives the bits of the whole operation on one kernel table ("ref" within its
+ * accuracy, since its sums depend on the number of rows). */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "attention/resolved.h"
+#include "runs/run_private.h"
+
+enum { BLOCK = 64 }; /* rows of a block */
+
+typedef struct lazy {
+    attn_run_site *site;
+    size_t blocks;          /* of each head */
+    _Atomic uint8_t *known; /* [B, Hq, blocks] 1: the rows of the block are known */
+    pthread_mutex_t lock;   /* of those who write statistics */
+} lazy;
+
+/* Copies the statistics of a block to their place, unless another thread was faster. */
+static void keep(lazy *z, const attn_range *rows, const attn_stats *from, _Atomic uint8_t *known) {
+    const attn_stats *to = &z->site->stats;
+    const size_t at = attn_row_index(z->site->op, rows->batch, rows->head, rows->row);
+    pthread_mutex_lock(&z->lock);
+    if (!atomic_load(known)) {
+        memcpy(to->max + at, from->max, rows->rows * sizeof *to->max);
+        memcpy(to->sum + at, from->sum, rows->rows * sizeof *to->sum);
+        memcpy(to->kind + at, from->kind, rows->rows);
+        atomic_store(known, 1);
+    }
+    pthread_mutex_unlock(&z->lock);
+}
+
+/* Computes the rows with an arena of its own, because several threads may look at a run. */
+static attn_status compute(lazy *z, const attn_range *rows, _Atomic uint8_t *known,
+                           attn_error *err) {
+    attn_arena *arena = attn_arena_new(SIZE_MAX / 2);
+    attn_inputs in;
+    attn_attention *op;
+    attn_results out;
+    if (!arena)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the statistics of rows");
+    attn_status status = attn_run_rows_inputs(z->site, rows, NULL, 0, arena, &in, err);
+    in.kernel = z->site->op->kernels->name;
+    if (!status)
+        status = attn_attention_new(&in, arena, &op, err);
+    if (!status)
+        status = attn_attention_run(op, ATTN_WANT_LOGSUMEXP, ATTN_STAGE_PROBS, NULL, NULL, arena,
+                                    &out, err);
+    if (!status)
+        keep(z, rows, &out.stats, known);
+    attn_arena_free(arena);
+    return status;
+}
+
+static attn_status need(void *ctx, const attn_range *rows, attn_error *err) {
+    lazy *z = ctx;
+    const size_t L = z->site->dims->L, Hq = z->site->dims->Hq;
+    const size_t head = (rows->batch * Hq + rows->head) * z->blocks;
+    attn_status status = ATTN_OK;
+    if (rows->rows == 0)
+        return ATTN_OK;
+    for (size_t b = rows->row / BLOCK; b <= (rows->row + rows->rows - 1) / BLOCK && !status; b++) {
+        const size_t row = b * BLOCK;
+        const attn_range block = {.batch = rows->batch,
+                                  .head = rows->head,
+                                  .row = row,
+                                  .rows = L - row < BLOCK ? L - row : BLOCK};
+        if (!atomic_load(&z->known[head + b]))
+            status = compute(z, &block, &z->known[head + b], err);
+    }
+    return status;
+}
+
+attn_status attn_run_stats_new(attn_run_site *site, attn_error *err) {
+    const attn_attention_dims *d = site->dims;
+    attn_arena *arena = site->run->arena;
+    lazy *z = attn_arena_zeroed(arena, 1, sizeof *z);
+    size_t heads, rows, known;
+    if (!z || !attn_size_mul(d->B, d->Hq, &heads) || !attn_size_mul(heads, d->L, &rows))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the statistics of rows");
+    z->site = site;
+    z->blocks = (d->L + BLOCK - 1) / BLOCK;
+    pthread_mutex_init(&z->lock, NULL);
+    known = heads * z->blocks;
+    z->known = attn_arena_zeroed(arena, known + 1, sizeof *z->known);
+    site->stats = (attn_stats){.max = attn_arena_zeroed(arena, rows + 1, sizeof(double)),
+                               .sum = attn_arena_zeroed(arena, rows + 1, sizeof(double)),
+                               .kind = attn_arena_zeroed(arena, rows + 1, 1),
+                               .need = need,
+                               .ctx = z};
+    return z->known && site->stats.max && site->stats.sum && site->stats.kind
+               ? ATTN_OK
+               : attn_fail(err, ATTN_ENOMEM, "", "no memory left for the statistics of rows");
+}
