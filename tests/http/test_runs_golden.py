@@ -23,8 +23,8 @@ def test_format_1_with_every_kind_of_mask(start, tmp_path):
     described = daemon.get(f"/v1/runs/{ID}").json()
     assert described["format"] == 1
     site, = described["sites"]
-    assert site["name"] == "attention" and site["labels"] == then["run"]["labels"]
-    assert site["mask"] == then["run"]["mask"] and site["softcap"] == 4 and site["position"] == "alibi"
+    assert site["name"] == "attention" and site["labels"] == then["run"]["sites"][0]["labels"]
+    assert site["mask"] == then["run"]["sites"][0]["mask"] and site["softcap"] == 4 and site["position"] == "alibi"
     weights = np.float32(then["weights"])
     for b in range(2):
         for h in range(4):
