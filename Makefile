@@ -32,7 +32,7 @@ PKGL       = $(shell $(PKG_CONFIG) --libs $(1) 2>/dev/null)
 
 # Folders x86/ hold what only an x86-64 can compile; these stand for it on other processors.
 X86_SRC   := $(wildcard lib/*/x86/*.c tests/kernels/test_tiles*.c)
-OTHER_SRC := lib/kernels/processor_other.c lib/number/number_lists_other.c
+OTHER_SRC := lib/kernels/processor_other.c lib/number/number_lists_other.c lib/io/checksum_other.c
 UNUSED    := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),$(OTHER_SRC),$(X86_SRC))
 
 LIB_SRC    := $(filter-out $(UNUSED),$(sort $(wildcard lib/*/*.c lib/*/x86/*.c)))
@@ -57,6 +57,7 @@ amx      := $(bf16) -mamx-tile -mamx-bf16
 # Loops of rows, vectorised by the compiler. No result depends on traps, only which loops it may turn.
 no_traps := -fno-trapping-math
 
+FLAGS_lib/io/x86/checksum_sse42.c           := -msse4.2
 FLAGS_lib/kernels/pointwise_ref.c           := $(no_traps)
 FLAGS_lib/kernels/x86/avx2.c                := $(avx2)
 FLAGS_lib/kernels/x86/avx512.c              := $(avx512)

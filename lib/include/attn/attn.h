@@ -5,6 +5,7 @@
 #include "analysis.h"
 #include "attention.h"
 #include "bleu.h"
+#include "checksum.h"
 #include "corpus.h"
 #include "experiments.h"
 #include "figure.h"
