@@ -1,0 +1,182 @@
+/* Seals of safetensors containers (attn/safetensors.h). The header is first made with zeros in the
+ * place of all digits. The digits are then computed and written over them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "attn/safetensors.h"
+
+enum { DIGITS = 8, TEXTS = 3 };
+static const char ZEROS[DIGITS + 1] = "00000000";
+
+/* The beginning of a text of the seal, up to its first digit. In a container that was sealed these
+ * bytes stand here for the first time, because the seal is at the beginning of the metadata. */
+static const char HEADER_LEAD[] = "\"" ATTN_SEAL_HEADER "\":\"";
+static const char CHECKSUMS_LEAD[] = "\"" ATTN_SEAL_CHECKSUMS "\":\"";
+
+/* Returns the place behind the first `lead` in the header. NULL: there is none, or fewer than
+ * `room` bytes follow it. */
+static char *behind(const char *header, size_t size, const char *lead, size_t room) {
+    const size_t n = strlen(lead);
+    char *at = memmem(header, size, lead, n);
+    return at && (size_t)(header + size - at) - n >= room ? at + n : NULL;
+}
+
+/* Returns the checksum of the header, its length included. `digits` is where its own digits
+ * stand. */
+static uint32_t header_sum(const char *header, size_t size, const char *digits) {
+    const size_t before = (size_t)(digits - header), after = before + DIGITS;
+    uint32_t sum = attn_crc32c(0, header, before);
+    sum = attn_crc32c(sum, ZEROS, DIGITS);
+    return attn_crc32c(sum, digits + DIGITS, size - after);
+}
+
+static void write_digits(char *to, uint32_t sum) {
+    char text[DIGITS + 1];
+    snprintf(text, sizeof text, "%08x", (unsigned)sum);
+    memcpy(to, text, DIGITS);
+}
+
+static const char *text_of(const attn_safetensors *file, const char *key) {
+    for (size_t i = 0; i < file->metadata_count; i++)
+        if (!strcmp(file->metadata[i].key, key))
+            return file->metadata[i].text;
+    return NULL;
+}
+
+/* --- writing --- */
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory for the checksums of the tensors is left");
+}
+
+/* Computes the bytes of the tensor. Returns false if they cannot be counted. */
+static bool bytes_of(const attn_tensor *t, size_t *bytes) {
+    size_t count;
+    return attn_tensor_count(t, &count) && attn_size_mul(count, attn_dtype_size(t->dtype), bytes);
+}
+
+static attn_status count_all(const attn_safetensors *what, size_t *all, attn_error *err) {
+    *all = 0;
+    for (size_t i = 0; i < what->count; i++) {
+        size_t bytes;
+        if (!bytes_of(&what->tensors[i].tensor, &bytes) || !attn_size_add(*all, bytes, all) ||
+            *all > SIZE_MAX / 2)
+            return attn_fail(err, ATTN_ELIMIT, what->tensors[i].name, "it cannot be counted");
+    }
+    return ATTN_OK;
+}
+
+/* Makes a header with a seal whose digits are zeros. `bytes` is the size of all tensors. */
+static attn_status make_header(attn_safetensors *what, size_t version, size_t bytes,
+                               attn_arena *arena, const void **header, size_t *size,
+                               attn_error *err) {
+    const size_t n = attn_checksums_text_size(bytes);
+    char number[24], *zeros = attn_arena_take(arena, n + 1);
+    attn_metadata *texts = attn_arena_zeroed(arena, TEXTS + what->metadata_count, sizeof *texts);
+    if (!zeros || !texts)
+        return no_memory(err);
+    memset(zeros, '0', n);
+    zeros[n] = 0;
+    snprintf(number, sizeof number, "%zu", version);
+    texts[0] = (attn_metadata){ATTN_SEAL_VERSION, number};
+    texts[1] = (attn_metadata){ATTN_SEAL_HEADER, ZEROS};
+    texts[2] = (attn_metadata){ATTN_SEAL_CHECKSUMS, zeros};
+    if (what->metadata_count)
+        memcpy(texts + TEXTS, what->metadata, what->metadata_count * sizeof *texts);
+    attn_safetensors sealed = {what->tensors, what->count, texts, TEXTS + what->metadata_count};
+    return attn_safetensors_header(&sealed, arena, header, size, err);
+}
+
+attn_status attn_safetensors_sealed_header(attn_safetensors *what, size_t version,
+                                           attn_arena *arena, const void **header, size_t *size,
+                                           attn_error *err) {
+    attn_checksums table;
+    size_t bytes;
+    if (!version)
+        return attn_fail(err, ATTN_EARG, ATTN_SEAL_VERSION, "versions begin with 1");
+    attn_status status = count_all(what, &bytes, err);
+    if (!status)
+        status = make_header(what, version, bytes, arena, header, size, err);
+    if (!status)
+        status = attn_checksums_begin(bytes, arena, &table, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < what->count; i++) { /* in the order that the header has chosen */
+        size_t n;
+        if (bytes_of(&what->tensors[i].tensor, &n) && n)
+            attn_checksums_add(&table, what->tensors[i].tensor.data, n);
+    }
+    const size_t n = attn_checksums_text_size(bytes);
+    char *text = attn_arena_take(arena, n + 1);
+    char *sums = behind(*header, *size, CHECKSUMS_LEAD, n),
+         *digits = behind(*header, *size, HEADER_LEAD, DIGITS);
+    if (!text || !sums || !digits)
+        return no_memory(err);
+    attn_checksums_write(&table, text);
+    memcpy(sums, text, n);
+    write_digits(digits, header_sum(*header, *size, digits));
+    return ATTN_OK;
+}
+
+/* --- reading --- */
+
+static attn_status check_header(const char *data, size_t size, const char *text, attn_error *err) {
+    const char *digits = behind(data, size, HEADER_LEAD, DIGITS);
+    char right[DIGITS + 1] = "";
+    if (digits)
+        write_digits(right, header_sum(data, size, digits));
+    if (digits && !strcmp(right, text) && !memcmp(digits, text, DIGITS))
+        return ATTN_OK;
+    return attn_fail(err, ATTN_EVALUE, ATTN_SEAL_HEADER,
+                     "the header is not as it was written: its checksum is \"%.16s\", not that of "
+                     "its bytes",
+                     text);
+}
+
+static attn_status read_version(const char *text, size_t newest, size_t *out, attn_error *err) {
+    const size_t n = strlen(text);
+    size_t version = 0;
+    if (!n || n > 18 || strspn(text, "0123456789") != n || *text == '0')
+        return attn_fail(err, ATTN_EVALUE, ATTN_SEAL_VERSION,
+                         "expected a number from 1 on, found \"%.32s\"", text);
+    for (; *text; text++)
+        version = 10 * version + (size_t)(*text - '0');
+    if (version > newest)
+        return attn_fail(err, ATTN_EUNSUPPORTED, ATTN_SEAL_VERSION,
+                         "a newer program wrote this: it is of version %zu, and this program reads "
+                         "versions up to %zu",
+                         version, newest);
+    *out = version;
+    return ATTN_OK;
+}
+
+attn_status attn_safetensors_seal(const void *data, size_t size, const attn_safetensors *file,
+                                  size_t newest, attn_arena *arena, attn_seal *out,
+                                  attn_error *err) {
+    const char *keys[TEXTS] = {ATTN_SEAL_VERSION, ATTN_SEAL_HEADER, ATTN_SEAL_CHECKSUMS},
+               *all = data;
+    const char *texts[TEXTS];
+    size_t header = 0, found = 0;
+    for (int i = 0; i < TEXTS; i++)
+        found += (texts[i] = text_of(file, keys[i])) != NULL;
+    if (!found) {
+        *out = (attn_seal){0};
+        return ATTN_OK;
+    }
+    for (int i = 0; i < TEXTS; i++)
+        if (!texts[i])
+            return attn_fail(err, ATTN_EVALUE, keys[i],
+                             "the header is not as it was written: it lacks this part of its seal");
+    for (int i = 7; i >= 0; i--)
+        header = header << 8 | (unsigned char)all[i];
+    header += 8; /* attn_safetensors_read has checked that it is at most `size` */
+    attn_seal seal = {.bytes = all + header};
+    attn_status status = check_header(all, header, texts[1], err);
+    if (!status)
+        status = read_version(texts[0], newest, &seal.version, err);
+    if (!status)
+        status = attn_checksums_read(texts[2], size - header, arena, &seal.checksums, err);
+    if (!status)
+        *out = seal;
+    return status;
+}
