@@ -1,0 +1,153 @@
+"""Run files of format 2 (lib/runs/FORMAT.md): read and written independently of the service, and the weights of
+their sites in float64. random_captures.py draws files by seed.
+
+    >>> from oracle import captures
+    >>> file = captures.read(open("capture.safetensors", "rb").read())
+    >>> captures.attention(file, 0)["weights"].shape
+    (1, 4, 10, 10)
+"""
+import json
+import struct
+
+import numpy as np
+
+from . import tensors
+from .attention import attention as attend
+
+NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
+         "U8": "uint8", "BOOL": "bool"}
+
+
+class File:
+    """run: the text as a dict; tensors: {name: (dtype as in the container, array)}, where real numbers are float64
+    that the dtype holds exactly."""
+
+    def __init__(self, run, stored):
+        self.run, self.tensors = run, stored
+
+    @property
+    def sites(self):
+        return self.run["sites"]
+
+    def array(self, name):
+        return self.tensors[name][1]
+
+    def has(self, name):
+        return name in self.tensors
+
+
+def stored_bytes(dtype, x):
+    if dtype == "BF16":
+        return tensors.to_bfloat16(x).astype("<u2").tobytes()
+    return np.ascontiguousarray(x, np.dtype(tensors.STORED[NAMES[dtype]]).newbyteorder("<")).tobytes()
+
+
+def width(dtype):
+    return np.dtype(tensors.STORED[NAMES[dtype]]).itemsize
+
+
+def container(header, data):
+    """The bytes of a container; `header` is a dict, or text that need not be JSON."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def header_of(file):
+    """(header as a dict, data): tensors by falling element size, so that each is aligned."""
+    header, data = {"__metadata__": {"run": json.dumps(file.run)}}, b""
+    for name in sorted(file.tensors, key=lambda n: -width(file.tensors[n][0])):
+        dtype, x = file.tensors[name]
+        new = stored_bytes(dtype, x)
+        header[name] = {"dtype": dtype, "shape": list(x.shape), "data_offsets": [len(data), len(data) + len(new)]}
+        data += new
+    return header, data
+
+
+def write(file):
+    return container(*header_of(file))
+
+
+def read(data):
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    rest, found = data[8 + length:], {}
+    run = json.loads(header.pop("__metadata__")["run"])
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        kind = np.dtype(tensors.STORED[NAMES[entry["dtype"]]]).newbyteorder("<")
+        x = np.frombuffer(rest[begin:end], kind).reshape(entry["shape"])
+        if entry["dtype"] == "BF16":
+            x = tensors.from_bfloat16(x)
+        found[name] = (entry["dtype"], x.astype(bool if entry["dtype"] == "BOOL" else np.float64))
+    return File(run, found)
+
+
+# --- a site as a request of the oracle ---
+
+SAME = ("scale", "softcap", "is_causal", "window", "pattern", "key_lengths")
+
+
+def operand(file, n, name):
+    """The array of a site's tensor, given by name or found under the name of its place; else None."""
+    place = f"sites.{n}.{name}"
+    given = file.sites[n].get(name, place if file.has(place) else None)
+    return None if given is None else file.array(given)
+
+
+def layers(file, n, name):
+    """The arrays of attn_mask or attn_bias, which may be one or several."""
+    given = file.sites[n].get(name)
+    if isinstance(given, list):
+        return [file.array(x) for x in given]
+    x = operand(file, n, name)
+    return [] if x is None else [x]
+
+
+def added(file, n, name):
+    """What the arrays add to the scores: 0 or -infinity for booleans, sums; None if there are none."""
+    parts = [np.where(x, 0.0, -np.inf) if x.dtype == bool else x for x in layers(file, n, name)]
+    return tensors.write(sum(parts[1:], parts[0]), "float64") if parts else None
+
+
+def spelled(file, field):
+    """A position or a score with its tensors in place of their names."""
+    return {k: tensors.write(file.array(v), "float64") if isinstance(v, str) and k != "kind" else v
+            for k, v in field.items() if not k.startswith("x-")}
+
+
+def request(file, n):
+    """Site n as a request of POST /v1/attention, whose tensors are float64."""
+    site = file.sites[n]
+    body = {name: site[name] for name in SAME if name in site}
+    for name in ("query", "key", "value", "sinks"):
+        x = operand(file, n, name)
+        if x is not None:
+            body[name] = tensors.write(x, "float64")
+    for name in ("attn_mask", "attn_bias"):
+        x = added(file, n, name)
+        if x is not None:
+            body[name] = x
+    if "attn_mask" in body:
+        body["mask_semantics"] = "additive"
+    for name in ("position", "score"):
+        if name in site:
+            body[name] = spelled(file, site[name])
+    body["query_offset"] = site.get("query_offset", site.get("query_start", 0) - site.get("key_start", 0))
+    return body
+
+
+def attention(file, n):
+    """Weights, visible and scores of site n as [B, H, L, S], logsumexp as [B, H, L]; several axes of sequences are
+    one, the last running fastest."""
+    whole = attend(request(file, n))
+    flat = {name: whole[name] for name in ("weights", "visible", "raw", "scaled", "softcapped", "biased")}
+    flat = {name: x.reshape(-1, *x.shape[-3:]) for name, x in flat.items() if x.size or x.shape[0] == 0} or flat
+    return flat | {"logsumexp": whole["logsumexp"].reshape(-1, *whole["logsumexp"].shape[-2:])}
+
+
+def is_double(file, n):
+    """Whether the service computes the site in double precision: query, key or value is F64."""
+    site = file.sites[n]
+    names = [site.get(name, f"sites.{n}.{name}") for name in ("query", "key", "value")]
+    return any(file.has(name) and file.tensors[name][0] == "F64" for name in names)
