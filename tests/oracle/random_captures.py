@@ -171,7 +171,7 @@ class Draw:
         elif self.chance(0.1):
             self.score(site, d, n)
         if self.chance(0.15):
-            site["scale"] = self.choice((0.5, 0.05, 1, 2.5))
+            site["scale"] = self.choice((0.5, 0.05, 1, 0.9))
         if self.chance(0.1):
             site["softcap"] = self.choice((0.5, 3, 30.0))
         if self.chance(0.15):

@@ -1,0 +1,28 @@
+"""Random captures (lib/runs/FORMAT.md) posted to the service: cells, rows, tiles of all levels, strongest keys and
+logsumexp of every site against float64, for runs in memory and in files."""
+import pytest
+
+import captured
+import tables
+from oracle import captures
+from oracle.random_captures import capture
+from serving import service
+
+SEEDS = tables.share(range(200))
+
+
+@pytest.fixture(scope="module", params=["memory", "directory"])
+def daemon(request, tmp_path_factory):
+    where = ("--runs-dir", str(tmp_path_factory.mktemp("runs"))) if request.param == "directory" else ()
+    running = service.Daemon("--log", "off", *where)
+    yield running
+    running.stop()
+
+
+@pytest.mark.parametrize("block", range(0, len(SEEDS), 20))
+def test_random_captures(daemon, block):
+    for seed in SEEDS[block:block + 20]:
+        try:
+            captured.check(daemon, captures.write(capture(seed)), seed)
+        except AssertionError as fault:
+            pytest.fail(f"seed {seed}, {fault}", pytrace=False)

@@ -1,0 +1,155 @@
+"""Captures as people write them: the programs in lib/runs/examples and the one on the page of the format, the page's
+tables, and the schema."""
+import copy
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from captured import check, store
+from conftest import PATIENCE, ROOT
+from documents import FENCE, read, section
+from jsonschema import Draft202012Validator
+from oracle import captures
+from oracle.random_captures import capture
+
+FORMAT = "lib/runs/FORMAT.md"
+EXAMPLES = ROOT / "lib" / "runs" / "examples"
+SCHEMA = json.loads((ROOT / "lib" / "runs" / "run.schema.json").read_text())
+VALIDATOR = Draft202012Validator(SCHEMA)
+
+
+def run_numpy(folder, *args):
+    """The bytes that the NumPy example writes."""
+    path = folder / "capture.safetensors"
+    done = subprocess.run([sys.executable, str(EXAMPLES / "capture_numpy.py"), *args, str(path)], text=True,
+                          capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return path.read_bytes()
+
+
+# --- examples ---
+
+@pytest.mark.parametrize("name", ["capture_numpy.py", "capture_torch.py"])
+def test_examples_are_short(name):
+    lines = (EXAMPLES / name).read_text().splitlines()
+    assert len(lines) < 100 and max(map(len, lines)) <= 120
+
+
+@pytest.mark.parametrize("dtype", ["F32", "F16", "BF16", "F64"])
+def test_the_numpy_example(daemon, tmp_path, dtype):
+    data = run_numpy(tmp_path, "--layers", "3", "--heads", "2", "--tokens", "300", "--width", "24", "--dtype", dtype)
+    file = captures.read(data)
+    VALIDATOR.validate(file.run)
+    assert {kind for kind, _ in file.tensors.values()} == {dtype}
+    answer = check(daemon, data)
+    assert [site["name"] for site in answer["sites"]] == [f"layers.{n}.attention" for n in range(3)]
+    weights = captures.attention(file, 1)["weights"][0]
+    for head in range(2):  # it looks at the token head + 1 places back
+        at = weights[head].argmax(-1)
+        assert (at[10:] == np.arange(10, 300) - head - 1).mean() > 0.9
+
+
+def test_the_numpy_example_without_a_causal_mask(daemon, tmp_path):
+    data = run_numpy(tmp_path, "--no-causal", "--tokens", "20", "--layers", "1")
+    assert captures.read(data).sites[0]["is_causal"] is False
+    check(daemon, data)
+
+
+def test_the_numpy_example_holds_one_layer(tmp_path):
+    """Of 8 layers of 4 MB each, the process takes no more memory than of 1."""
+    peaks = []
+    for layers in (1, 8):
+        code = ("import resource, runpy, sys; sys.argv[0] = 'x'; runpy.run_path(sys.argv.pop(1), run_name='__main__'); "
+                "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)")
+        done = subprocess.run([sys.executable, "-c", code, str(EXAMPLES / "capture_numpy.py"), "--layers", str(layers),
+                               "--tokens", "4096", "--width", "64", str(tmp_path / "x")], text=True,
+                              capture_output=True, timeout=PATIENCE)
+        assert done.returncode == 0, done.stderr
+        peaks.append(int(done.stdout))
+    assert peaks[1] - peaks[0] < 4096, peaks
+
+
+# --- the page ---
+
+def test_the_program_on_the_page(daemon, tmp_path, monkeypatch):
+    [program] = [text for kind, text in FENCE.findall(read(FORMAT)) if kind == "python"]
+    monkeypatch.chdir(tmp_path)
+    exec(program, {})
+    data = (tmp_path / "capture.safetensors").read_bytes()
+    VALIDATOR.validate(captures.read(data).run)
+    answer = check(daemon, data)
+    tokens = "The cat sat on the mat , and slept .".split()
+    assert answer["sites"][0]["labels"] == {"query": tokens, "key": tokens}
+
+
+def test_the_command_on_the_page(daemon, tmp_path):
+    [command] = re.findall(r"`(curl [^`]*)`", read(FORMAT))
+    assert "localhost:8080" in command
+    (tmp_path / "capture.safetensors").write_bytes(captures.write(capture(1)))
+    done = subprocess.run(["bash", "-c", command.replace("localhost:8080", daemon.url)], cwd=tmp_path, text=True,
+                          capture_output=True, timeout=PATIENCE)
+    assert re.fullmatch("[0-9a-f]{32}", json.loads(done.stdout)["id"]), done.stdout + done.stderr
+
+
+def members(heading):
+    """The members in the first column of a section's table."""
+    names = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", section(FORMAT, heading), re.M)
+    return {name for cell in names for name in re.findall(r"`(\w+)`", cell)}
+
+
+@pytest.mark.parametrize(("heading", "place", "others"), [
+    ("The text", SCHEMA, set()), ("A site", SCHEMA["$defs"]["site"], {"score"}), ("A text", SCHEMA["$defs"]["text"], set())])
+def test_the_tables_are_the_schema(heading, place, others):
+    assert members(heading) | others == set(place["properties"])
+    assert all(f"`{name}`" in section(FORMAT, heading) for name in others)
+
+
+@pytest.mark.parametrize("member", ["pattern", "position"])
+def test_the_kinds_are_those_of_the_schema(member):
+    [row] = re.findall(rf"^\| `{member}` \|.*$", section(FORMAT, "A site"), re.M)
+    shown = {kind: set(re.findall(r'"(\w+)"', rest)) for kind, rest in re.findall(r'\{"kind": "(\w+)"([^}]*)\}', row)}
+    known = {form["properties"]["kind"]["const"]: set(form["properties"]) - {"kind"}
+             for form in SCHEMA["$defs"][member]["oneOf"]}
+    assert shown == known
+
+
+# --- the schema ---
+
+def test_the_schema_is_one():
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_captures_have_the_schema(seed):
+    VALIDATOR.validate(capture(seed).run)
+
+
+# One value of each kind that JSON has; a member takes some of them.
+VALUES = [None, True, 0, -1, 1.5, 1e300, "", "sites.0.query", [], [0], [1, 1], [None], ["sites.0.query"], {}, {"kind": "none"}]
+PLAIN = {"version": 2, "texts": [{"tokens": ["a", "b", "c"]}],
+         "sites": [{"query_text": 0, "key_text": 0, "is_causal": True}]}
+WHERE = ([((), name) for name in SCHEMA["properties"]] + [(("sites", 0), name) for name in SCHEMA["$defs"]["site"]["properties"]]
+         + [(("texts", 0), name) for name in SCHEMA["$defs"]["text"]["properties"]])
+
+
+@pytest.mark.parametrize(("path", "name"), WHERE, ids=lambda x: "/".join(map(str, x)) if isinstance(x, tuple) else x)
+def test_what_the_schema_refuses_the_service_refuses(daemon, path, name):
+    """Each member with values of each kind: what is not of the schema is an error that names the member."""
+    r = np.random.default_rng(1)
+    tensors = {f"sites.0.{part}": ("F32", r.standard_normal((1, 2, 3, 4)).astype(np.float32)) for part in ("query", "key")}
+    refused = 0
+    for value in VALUES:
+        run = copy.deepcopy(PLAIN)
+        place = run
+        for step in path:
+            place = place[step]
+        place[name] = value
+        if VALIDATOR.is_valid(run):
+            continue
+        problem = store(daemon, captures.write(captures.File(run, tensors)), status=422)
+        assert name in problem.get("pointer", "") + problem["detail"], (value, problem)
+        refused += 1
+    assert refused >= 5
