@@ -1,0 +1,110 @@
+/* GET /v1/runs/{id}/metrics answers the analysis that POST /v1/attention offers, of a stored run. */
+#include "api/analyses_call.h"
+#include "api/handlers.h"
+#include "api/route_fields.h"
+#include "api/runs_call.h"
+#include "api/text_reply.h"
+#include "request/shared.h"
+
+typedef struct metrics_query {
+    uint64_t given;
+    srv_run_spot spot;
+    unsigned items;
+    int64_t radius, top_keys, decimals;
+} metrics_query;
+
+const srv_field srv_run_metrics_query[] = {
+    SRV_RUN_SITE_ROWS(metrics_query),
+    {.name = "analysis",
+     .kind = SRV_FLAGS,
+     .offset = offsetof(metrics_query, items),
+     .choices = srv_analysis_items_run,
+     .doc = "The parts of the answer, named as in analysis of POST /v1/attention; default all."},
+    {.name = "radius",
+     .kind = SRV_INT,
+     .offset = offsetof(metrics_query, radius),
+     .max = 1048576,
+     .doc = "For local_mass: largest distance between key and query; default 2."},
+    {.name = "top_keys",
+     .kind = SRV_INT,
+     .offset = offsetof(metrics_query, top_keys),
+     .max = 1024,
+     .doc = "Number of most attended keys to list; default 5."},
+    SRV_DECIMALS_ROW(metrics_query, "."),
+    {0},
+};
+
+static srv_analysis analysis_of(srv_request *req, const attn_run_site *site, const metrics_query *q,
+                                const srv_labels *labels) {
+    const attn_attention_dims *d = attn_run_dims(site);
+    srv_analysis an = {.req = req,
+                       .items = q->items,
+                       .B = d->B,
+                       .H = d->Hq,
+                       .L = d->L,
+                       .S = d->S,
+                       .layers = 1,
+                       .run = attn_run_attention(site),
+                       .valued = srv_run_valued(site),
+                       .mask = attn_attention_mask(attn_run_attention(site)),
+                       .labels = labels,
+                       .options = attn_measure_defaults()};
+    if (an.items == 0 || (an.items & SRV_AN_ALL))
+        an.items |= SRV_AN_ALL | SRV_AN_EVERY;
+    an.options.radius = (size_t)q->radius;
+    an.options.top_keys = (size_t)q->top_keys;
+    return an;
+}
+
+static bool run_analysis(srv_analysis *an, const srv_run_view *run) {
+    srv_request *req = an->req;
+    attn_pool *pool = srv_request_pool(req);
+    const size_t slots = attn_pool_slots(pool);
+    attn_cost cost;
+    double text;
+    attn_error err = {0};
+    if (!srv_analysis_cost(an, slots, &cost, &text) ||
+        !srv_run_admit(req, cost.cells,
+                       (double)cost.work_bytes + (double)cost.result_bytes + text +
+                           srv_run_cells_work(req, run)))
+        return false;
+    const int64_t start = attn_now_ns();
+    attn_status status = attn_attention_source(an->run, attn_run_stats(run->site), ATTN_STAGE_PROBS,
+                                               slots, req->arena, &an->source, &err);
+    if (!status)
+        status = srv_analysis_run(an, pool, &err);
+    req->compute_ns = attn_now_ns() - start;
+    if (status)
+        srv_problem_error(req, &err);
+    return !status;
+}
+
+static void answer_metrics(srv_request *req, const srv_analysis *an, const metrics_query *q) {
+    if (srv_reads_text(req)) {
+        attn_text t = srv_text_begin(req);
+        srv_analysis_text(&t, an);
+        srv_text_end(req, &t);
+        return;
+    }
+    srv_json j;
+    srv_json_begin(&j, req);
+    j.decimals = (int)q->decimals;
+    srv_json_object(&j);
+    srv_analysis_members(&j, an);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+srv_outcome srv_runs_metrics(srv_request *req) {
+    metrics_query q = {.decimals = -1, .radius = 2, .top_keys = 5};
+    const srv_run_view *run = srv_run_begin(req, srv_run_metrics_query, &q, &q.spot);
+    if (!run)
+        return SRV_DONE;
+    srv_labels labels;
+    bool ok = srv_run_labels(req, run->site, &labels);
+    srv_analysis an = analysis_of(req, run->site, &q, &labels);
+    ok = ok && run_analysis(&an, run);
+    if (ok)
+        answer_metrics(req, &an, &q);
+    return srv_run_end(req, run, ok);
+}
