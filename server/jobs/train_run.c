@@ -140,6 +140,8 @@ static attn_status resume_run(srv_train_run *run, attn_error *err) {
         status = read_block(run, "training.best", s->best, s->size, err);
     const char *best = srv_model_text(&run->file, "training.best_loss");
     s->best_loss = best ? strtod(best, NULL) : (double)INFINITY;
+    if (!status && srv_mapped_check(run->file.mapped))
+        status = attn_fail(err, ATTN_EARG, run->checkpoint, "was cut short while it was read");
     if (!status) /* everything that is needed of the file has been copied */
         srv_model_forget(&run->file);
     s->waited = waited;

@@ -24,21 +24,35 @@ static bool path_of(const srv_models *m, const char *id, char path[PATH_MAX]) {
 
 /* --- refused files --- */
 
-/* Returns whether the file was refused before and is unchanged. */
-static bool is_refused(srv_models *m, const char *id, const srv_file_state *now) {
+srv_refused *srv_refused_find(const srv_models *m, const char *id) {
     srv_refused *r = m->refused;
     while (r && strcmp(r->id, id) != 0)
         r = r->next;
+    return r;
+}
+
+bool srv_models_why(srv_models *m, const char *id, char why[SRV_REFUSED_TEXT]) {
+    pthread_mutex_lock(&m->lock);
+    const srv_refused *r = srv_refused_find(m, id);
+    if (r)
+        memcpy(why, r->why, SRV_REFUSED_TEXT);
+    pthread_mutex_unlock(&m->lock);
+    return r != NULL;
+}
+
+/* Returns whether the file was refused before and is unchanged. */
+static bool is_refused(srv_models *m, const char *id, const srv_file_state *now) {
+    srv_refused *r = srv_refused_find(m, id);
     if (r)
         r->seen = true;
     return r && srv_file_same(&r->file, now);
 }
 
-/* Remembers the file as refused, and logs why. If memory runs out it is only logged. */
+/* Remembers the file as refused, and logs why. If memory runs out it is only logged. An embedded
+ * model of the same name is no longer served, for it is not what the file should be. */
 static void refuse(srv_models *m, const char *id, const srv_file_state *now, const char *why) {
-    srv_refused *r = m->refused;
-    while (r && strcmp(r->id, id) != 0)
-        r = r->next;
+    pthread_mutex_lock(&m->lock);
+    srv_refused *r = srv_refused_find(m, id);
     if (!r && (r = calloc(1, sizeof *r))) {
         snprintf(r->id, sizeof r->id, "%s", id);
         r->next = m->refused;
@@ -47,13 +61,18 @@ static void refuse(srv_models *m, const char *id, const srv_file_state *now, con
     if (r) {
         r->file = *now;
         r->seen = true;
+        snprintf(r->why, sizeof r->why, "%s", why);
     }
+    srv_entry *same = srv_entry_find(m, id);
+    if (same && same->model.origin == SRV_MODEL_EMBEDDED)
+        srv_entry_drop(m, same);
+    pthread_mutex_unlock(&m->lock);
     srv_log_event(m->log, SRV_LOG_ERROR,
                   "models_dir: %.200s/%.64s.safetensors is not served: %.250s",
                   m->config->models_dir, id, why);
 }
 
-/* Forgets the refused files that the scan has not found. */
+/* Forgets the refused files that the scan has not found. The caller has `lock`, too. */
 static void forget_unseen(srv_models *m) {
     for (srv_refused **at = &m->refused; *at;) {
         srv_refused *r = *at;
@@ -68,11 +87,13 @@ static void forget_unseen(srv_models *m) {
 }
 
 void srv_models_forgive(srv_models *m) {
+    pthread_mutex_lock(&m->lock);
     while (m->refused) {
         srv_refused *r = m->refused;
         m->refused = r->next;
         free(r);
     }
+    pthread_mutex_unlock(&m->lock);
 }
 
 /* --- scans --- */
@@ -139,8 +160,8 @@ static void add_file(srv_models *m, const char *id, const char *path, const srv_
         srv_entry_free(e);
 }
 
-/* Removes the models whose files the scan has not found, and adds the embedded models that these
- * files had replaced. */
+/* Removes the models and forgets the refused files that the scan has not found, and adds the
+ * embedded models that these files had replaced. */
 static void drop_unseen(srv_models *m) {
     pthread_mutex_lock(&m->lock);
     for (srv_entry *e = m->first, *next; e; e = next) {
@@ -150,6 +171,7 @@ static void drop_unseen(srv_models *m) {
         else
             e->seen = false;
     }
+    forget_unseen(m);
     srv_entries_embedded(m);
     pthread_mutex_unlock(&m->lock);
 }
@@ -181,7 +203,6 @@ static int scan(srv_models *m) {
     if (dir) {
         closedir(dir);
         drop_unseen(m);
-        forget_unseen(m);
     }
     pthread_mutex_lock(&m->lock);
     m->dir = before;

@@ -24,12 +24,15 @@ struct srv_entry {
     bool seen;                /* the current scan of models_dir has found the file */
 };
 
+enum { SRV_REFUSED_TEXT = 320 }; /* buffer size of the reason why a file is not served */
+
 /* A file of models_dir that is not served. It is read again when it has changed. */
 typedef struct srv_refused {
     struct srv_refused *next;
     srv_file_state file;
     bool seen;
     char id[SRV_MODEL_ID + 1];
+    char why[SRV_REFUSED_TEXT];
 } srv_refused;
 
 struct srv_models {
@@ -39,8 +42,7 @@ struct srv_models {
     srv_entry *first;    /* sorted by id */
     size_t count, bytes; /* of models of origin "made", including those still being made */
 
-    /* guarded by `files` */
-    srv_refused *refused;
+    srv_refused *refused; /* changed with both locks, read with either */
     /* guarded by `lock` */
     srv_file_state dir; /* the state of models_dir before the last scan */
     bool settled; /* false: files were so young at the last scan that they may change unnoticed */
@@ -54,7 +56,8 @@ void srv_entry_list(srv_models *m, srv_entry *e);
 /* Removes the entry from the list, and a model of origin "made" from the counts. Its last holder
  * frees it; without holders it is freed at once. The caller has the lock. */
 void srv_entry_drop(srv_models *m, srv_entry *e);
-/* Adds the embedded models whose ids are not in the list yet. false: memory ran out. */
+/* Adds the embedded models whose ids are not in the list yet, nor names of refused files. The
+ * caller has the lock, or no other thread knows the list yet. false: memory ran out. */
 bool srv_entries_embedded(srv_models *m);
 /* Derives the model's id from a file name by removing ".safetensors". false: the name lacks this
  * suffix, begins with ".", is too long, or has a character that is not safe in a URL path. */
@@ -77,5 +80,9 @@ void srv_models_unlink(srv_models *m, const char *id);
 void srv_models_sweep(srv_models *m);
 /* Frees the list of refused files. The caller has `files`. */
 void srv_models_forgive(srv_models *m);
+/* Returns the refused file of this model. NULL: there is none. The caller has one of the locks. */
+srv_refused *srv_refused_find(const srv_models *m, const char *id);
+/* Returns whether the file of this model is refused, and copies the reason. */
+bool srv_models_why(srv_models *m, const char *id, char why[SRV_REFUSED_TEXT]);
 
 #endif

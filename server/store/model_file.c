@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "store/model_file.h"
 #include "system/files.h"
@@ -135,6 +133,45 @@ const attn_tensor *srv_model_tensor(const srv_model_file *file, const char *name
     return NULL;
 }
 
+/* --- reading --- */
+
+/* Checks that this program knows all keys by which a file says how to compute its model. */
+static attn_status check_keys(const srv_model_file *file, attn_error *err) {
+    static const char *const others[] = {
+        "format",        "source_words",    "target_words",    "source_merges",
+        "target_merges", "source_language", "target_language", NULL};
+    for (size_t i = 0; i < file->contents.metadata_count; i++) {
+        const char *name = file->contents.metadata[i].key;
+        const config_key *key = config_keys;
+        size_t other = 0;
+        while (key->name && strcmp(key->name, name))
+            key++;
+        while (others[other] && strcmp(others[other], name))
+            other++;
+        if (!key->name && !others[other] && !strchr(name, '.'))
+            return attn_fail(err, ATTN_EUNSUPPORTED, "",
+                             "a newer program wrote this: the metadata has \"%.60s\", which this "
+                             "program does not know",
+                             name);
+    }
+    return ATTN_OK;
+}
+
+/* Checks the seal, if the file has one, and by it all bytes of the file. */
+static attn_status check_seal(srv_model_file *file, const void *bytes, size_t size,
+                              attn_error *err) {
+    attn_seal seal;
+    attn_status status = attn_safetensors_seal(bytes, size, &file->contents, SRV_MODEL_VERSION,
+                                               file->arena, &seal, err);
+    if (status)
+        return status;
+    file->version = seal.version ? seal.version : 1;
+    if (!seal.version)
+        return ATTN_OK;
+    status = attn_checksums_check(&seal.checksums, seal.bytes, 0, seal.checksums.size, err);
+    return status ? status : check_keys(file, err);
+}
+
 static attn_status read_config(const srv_model_file *file, attn_model_config *config,
                                attn_error *err) {
     *config = attn_model_defaults();
@@ -148,7 +185,8 @@ static attn_status read_config(const srv_model_file *file, attn_model_config *co
             return attn_fail(err, ATTN_EARG, key->name,
                              "the metadata of a model must have this key");
         if (!set_key(key, config, text))
-            return attn_fail(err, ATTN_EVALUE, key->name, "\"%.60s\" is no value for it", text);
+            return attn_fail(err, ATTN_EVALUE, key->name,
+                             "\"%.60s\" is no value for it that this program knows", text);
     }
     return ATTN_OK;
 }
@@ -224,6 +262,8 @@ static attn_status read_into(srv_model_file *file, const void *bytes, size_t siz
     attn_model_config config;
     attn_status status = attn_safetensors_read(bytes, size, file->arena, &file->contents, err);
     if (!status)
+        status = check_seal(file, bytes, size, err);
+    if (!status)
         status = read_config(file, &config, err);
     if (!status)
         status =
@@ -254,36 +294,27 @@ attn_status srv_model_read(const void *bytes, size_t size, bool gradients, srv_m
     return status;
 }
 
-/* Maps the file; its pages are loaded on first access, so a large file that is not a model costs
- * little memory. Returns 0 or an errno value. */
-static int map_file(const char *path, srv_mapped **out) {
-    struct stat about;
-    const int fd = srv_file_open(AT_FDCWD, path, true, &about);
-    if (fd < 0)
-        return -fd;
-    const int failed = about.st_size ? srv_mapped_open(fd, (size_t)about.st_size, out) : ENODATA;
-    close(fd);
-    return failed;
-}
-
 static attn_status read_mapped(srv_model_file *file, bool gradients, attn_error *err) {
-    const srv_mapped *m = file->mapped;
+    srv_mapped *m = file->mapped;
     const attn_status status =
         read_into(file, srv_mapped_data(m), srv_mapped_size(m), gradients, err);
-    return srv_mapped_is_hurt(m) ? attn_fail(err, ATTN_EARG, "", "was cut short while it was read")
-                                 : status;
+    return srv_mapped_check(m) ? attn_fail(err, ATTN_EARG, "", "was cut short while it was read")
+                               : status;
 }
 
-/* Moves the error's place to the front of its text and sets err->where to the path of the file. */
+/* Moves the error's place to the front of its text and sets err->where to the path of the file. A
+ * wrong value in the file makes the file a wrong argument. */
 static attn_status at_path(const char *path, attn_error *err) {
     const attn_error inner = *err;
-    return attn_fail(err, inner.code, path, "%s%s%s", inner.where, *inner.where ? ": " : "",
-                     inner.text);
+    return attn_fail(err, inner.code == ATTN_EVALUE ? ATTN_EARG : inner.code, path, "%s%s%s",
+                     inner.where, *inner.where ? ": " : "", inner.text);
 }
 
+/* Maps the file: its pages are loaded on first access, so a large file that is not a model costs
+ * little memory. */
 attn_status srv_model_open(const char *path, bool gradients, srv_model_file *out, attn_error *err) {
     srv_model_file file = {.arena = attn_arena_new(MOST_HEADER)};
-    const int failed = file.arena ? map_file(path, &file.mapped) : ENOMEM;
+    const int failed = file.arena ? srv_mapped_open(AT_FDCWD, path, true, &file.mapped) : ENOMEM;
     attn_status status = ATTN_OK;
     if (failed)
         status = attn_fail(err, failed == ENOMEM ? ATTN_ENOMEM : ATTN_EARG, path,
@@ -313,6 +344,8 @@ void srv_model_close(srv_model_file *file) {
     *file = (srv_model_file){0};
 }
 
+/* --- the training corpus --- */
+
 bool srv_model_corpus(const srv_model_file *file, attn_corpus_options *out) {
     const char *task = srv_model_text(file, "corpus.task"),
                *large = srv_model_text(file, "corpus.large"),
@@ -332,6 +365,8 @@ bool srv_model_corpus(const srv_model_file *file, attn_corpus_options *out) {
     out->symbols = strtoull(numbers[4], NULL, 10);
     return task && attn_task_parse(task, &out->task);
 }
+
+/* --- writing --- */
 
 enum { KEY_TEXT = 48 }; /* buffer size of one formatted value, in bytes */
 
@@ -442,7 +477,8 @@ attn_status srv_model_write(const char *path, attn_model *model, float *values,
     if (!status)
         status = list_tensors(model, values, extras, arena, &what, err);
     if (!status)
-        status = attn_safetensors_header(&what, arena, &header, &size, err);
+        status =
+            attn_safetensors_sealed_header(&what, SRV_MODEL_VERSION, arena, &header, &size, err);
     if (!status)
         status = put(path, &what, header, size, failed ? failed : &refused, err);
     attn_arena_free(arena);

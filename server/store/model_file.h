@@ -2,7 +2,13 @@
  * under their names. The metadata of a file are texts: the configuration, both vocabularies with
  * the merges of sub-words ("source_merges", "target_merges"; absent: whole words) and, if known,
  * the training corpus. The checkpoint of a training job also holds the optimizer's moments as
- * tensors and its counters as metadata; their names begin with "training.". */
+ * tensors and its counters as metadata; their names begin with "training.".
+ *
+ * Files are sealed (attn/safetensors.h), and reading one checks each of its bytes. Version 1 is
+ * that of files without a seal: those of older programs, and those that were made or changed
+ * elsewhere. SRV_MODEL_VERSION rises when a file may say something that older programs must not
+ * overlook. Keys of metadata without a dot say how to compute the model, so one that this program
+ * does not know is refused in a sealed file; others are remarks. */
 #ifndef SRV_MODEL_FILE_H
 #define SRV_MODEL_FILE_H
 
@@ -10,12 +16,15 @@
 
 #include "system/mapped.h"
 
+enum { SRV_MODEL_VERSION = 2 }; /* of the files that are written; all up to it are read */
+
 typedef struct srv_model_file {
     attn_model *model;
     attn_vocabulary *source, *target;
     attn_safetensors contents; /* tensors and metadata; tensor data points into the file's bytes */
     attn_arena *arena;         /* holds the names, lists and texts of `contents` */
     srv_mapped *mapped;        /* the mapped file; NULL: srv_model_read was given the bytes */
+    size_t version;            /* 1 … SRV_MODEL_VERSION */
 } srv_model_file;
 
 /* Returns the metadata text of a key; NULL: the file lacks the key. */
@@ -29,9 +38,10 @@ bool srv_model_corpus(const srv_model_file *file, attn_corpus_options *out);
 /* srv_model_open loads a model from a file. srv_model_read loads it from memory that must stay
  * valid until srv_model_forget or srv_model_close. `gradients`: also allocate gradients, for
  * further training. Tensors named "training.…" are not part of the model. Errors: ATTN_EARG (the
- * file cannot be read, or is not a model), and the errors of attn_safetensors_read,
+ * file cannot be read, or is not a model), ATTN_EVALUE (it has changed since it was written),
+ * ATTN_EUNSUPPORTED (a newer program wrote it), and the errors of attn_safetensors_read,
  * attn_vocabulary_read, attn_model_new and attn_parameters_load. srv_model_open sets err->where to
- * the path. */
+ * the path, and returns ATTN_EARG instead of ATTN_EVALUE. */
 attn_status srv_model_open(const char *path, bool gradients, srv_model_file *out, attn_error *err);
 attn_status srv_model_read(const void *bytes, size_t size, bool gradients, srv_model_file *out,
                            attn_error *err);

@@ -84,34 +84,53 @@ void srv_model_speaks(srv_model *to, const char *task) {
 
 const char *const srv_model_languages[] = {"english", "french", NULL};
 
+/* Reads the language of a side. A name that this program does not know is refused in a file that
+ * `attnd` wrote, and is no language in others. */
+static attn_status read_language(const srv_model_file *file, const char *key, attn_language *out,
+                                 attn_error *err) {
+    const char *text = srv_model_text(file, key);
+    int i = 0;
+    while (text && srv_model_languages[i] && strcmp(text, srv_model_languages[i]) != 0)
+        i++;
+    if (text && srv_model_languages[i])
+        *out = (attn_language)i;
+    else if (text && file->version > 1)
+        return attn_fail(err, ATTN_EUNSUPPORTED, key,
+                         "%s: \"%.60s\" is no language that this program knows", key, text);
+    return ATTN_OK;
+}
+
 /* Reads what the metadata says of a model beside its configuration: the languages, and of a model
  * of origin "made" that it is one, and its owner. */
-static void read_facts(srv_model *to, const srv_model_file *file) {
-    static const char *const keys[2] = {"source_language", "target_language"};
+static attn_status read_facts(srv_model *to, const srv_model_file *file, attn_error *err) {
     const char *origin = srv_model_text(file, "attnd.origin"),
-               *owner = srv_model_text(file, "attnd.owner");
-    srv_model_speaks(to, srv_model_text(file, "corpus.task"));
-    for (int side = 0; side < 2; side++) {
-        const char *language = srv_model_text(file, keys[side]);
-        for (int i = 0; language && srv_model_languages[i]; i++)
-            if (strcmp(language, srv_model_languages[i]) == 0)
-                to->languages[side] = (attn_language)i;
-    }
-    if (!origin || strcmp(origin, "made") != 0)
-        return;
+               *owner = srv_model_text(file, "attnd.owner"),
+               *task = srv_model_text(file, "corpus.task");
+    attn_task known;
+    if (task && file->version > 1 && !attn_task_parse(task, &known))
+        return attn_fail(err, ATTN_EUNSUPPORTED, "corpus.task",
+                         "corpus.task: \"%.60s\" is no task that this program knows", task);
+    srv_model_speaks(to, task);
+    attn_status status = read_language(file, "source_language", &to->languages[0], err);
+    if (!status)
+        status = read_language(file, "target_language", &to->languages[1], err);
+    if (status || !origin || strcmp(origin, "made") != 0)
+        return status;
     to->origin = SRV_MODEL_MADE;
     to->durable = true;
     if (owner)
         snprintf(to->owner, sizeof to->owner, "%s", owner);
+    return ATTN_OK;
 }
 
 attn_status srv_entry_take(srv_model *to, srv_model_file *file, attn_error *err) {
-    read_facts(to, file);
+    const attn_status status = read_facts(to, file, err);
     to->model = file->model;
     to->source = file->source;
     to->target = file->target;
     srv_model_forget(file);
-    return attn_model_bytes(attn_model_configuration(to->model), false, &to->bytes, err);
+    return status ? status
+                  : attn_model_bytes(attn_model_configuration(to->model), false, &to->bytes, err);
 }
 
 static attn_status read_embedded(srv_entry *e, attn_error *err) {
@@ -133,7 +152,8 @@ bool srv_entries_embedded(srv_models *m) {
     for (const srv_file *f = srv_embedded; f->name; f++) {
         char id[SRV_MODEL_ID + 1];
         if (strncmp(f->name, EMBEDDED, sizeof EMBEDDED - 1) != 0 ||
-            !srv_entry_id(f->name + sizeof EMBEDDED - 1, id) || srv_entry_find(m, id))
+            !srv_entry_id(f->name + sizeof EMBEDDED - 1, id) || srv_entry_find(m, id) ||
+            srv_refused_find(m, id))
             continue;
         srv_entry *e = calloc(1, sizeof *e);
         if (!e)
@@ -197,8 +217,13 @@ static void let_go(srv_models *m, srv_entry *e) {
 }
 
 static void not_found(srv_request *req, const char *id) {
-    srv_problem(req, SRV_NOT_FOUND, NULL,
-                "there is no model \"%.64s\"; GET /v1/models lists those that there are", id);
+    char why[SRV_REFUSED_TEXT];
+    if (srv_models_why(req->app->models, id, why))
+        srv_problem(req, SRV_NOT_FOUND, NULL, "the file of model \"%.64s\" is not a model: %s", id,
+                    why);
+    else
+        srv_problem(req, SRV_NOT_FOUND, NULL,
+                    "there is no model \"%.64s\"; GET /v1/models lists those that there are", id);
 }
 
 const srv_model *srv_models_hold(srv_request *req, const char *id) {

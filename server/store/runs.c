@@ -503,7 +503,7 @@ const srv_run *srv_run_hold(srv_request *req, const char *id) {
 
 bool srv_run_is_whole(srv_request *req, const srv_run *run) {
     const srv_runs_entry *e = (const srv_runs_entry *)(const void *)run;
-    if (!run || !e->mapped || !srv_mapped_is_hurt(e->mapped))
+    if (!run || !e->mapped || !srv_mapped_check(e->mapped))
         return true;
     srv_problem(req, SRV_NOT_FOUND, NULL,
                 "the file of run %s was cut short, or cannot be read to its end", run->id);

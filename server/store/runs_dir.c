@@ -110,9 +110,9 @@ static int64_t access_of(const struct stat *st) {
 
 /* Copies the file's access time into its index item. Mapping the file may have changed that time,
  * and the next sweep must not take the change for a use by another process. */
-static void note_access(srv_runs_dir *dir, const char *id, int fd) {
+static void note_access(srv_runs_dir *dir, const char *id) {
     struct stat st;
-    if (fstat(fd, &st))
+    if (!look_at_file(dir, id, &st))
         return;
     pthread_mutex_lock(&dir->lock);
     srv_runs_item *item = srv_runs_index_find(&dir->index, id);
@@ -123,15 +123,12 @@ static void note_access(srv_runs_dir *dir, const char *id, int fd) {
 
 int srv_runs_dir_map(srv_runs_dir *dir, const char *id, srv_mapped **out) {
     char name[NAME];
-    struct stat st;
     name_of(name, id, RUN);
-    const int fd = srv_file_open(dir->fd, name, false, &st);
-    if (fd < 0)
-        return fd == -EISDIR || fd == -ESPIPE || fd == -ELOOP ? ENODATA : -fd;
-    const int failed = st.st_size ? srv_mapped_open(fd, (size_t)st.st_size, out) : ENODATA;
+    const int failed = srv_mapped_open(dir->fd, name, false, out);
+    if (failed == EISDIR || failed == ESPIPE || failed == ELOOP)
+        return ENODATA;
     if (!failed)
-        note_access(dir, id, fd);
-    close(fd);
+        note_access(dir, id);
     return failed;
 }
 

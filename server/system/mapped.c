@@ -5,21 +5,30 @@
 #include "system/mapped.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "system/files.h"
 
 struct srv_mapped {
     srv_mapped *next;
     bool taken;           /* the entry belongs to a mapping; protected by `lock` */
     _Atomic uintptr_t at; /* address of the first byte */
     _Atomic size_t size;  /* in bytes; 0: the entry has no mapping now */
-    _Atomic bool hurt;    /* the handler has replaced a page by zeros */
+    _Atomic bool hurt;    /* a page was replaced by zeros, or the file has become shorter */
+    int dir;              /* the directory of `name` */
+    char *name;           /* the file's name when it was mapped, from malloc */
+    dev_t device;         /* these two tell whether the name still means the same file */
+    ino_t inode;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -82,21 +91,39 @@ static void leave_place(srv_mapped *m) {
     pthread_mutex_unlock(&lock);
 }
 
-int srv_mapped_open(int fd, size_t size, srv_mapped **out) {
-    srv_mapped *m = take_place();
+/* Maps the open file, of which `about` tells. */
+static int map(int fd, const struct stat *about, int dir, const char *name, srv_mapped **out) {
+    const size_t size = (size_t)about->st_size;
+    srv_mapped *m = size ? take_place() : NULL;
     if (!m)
-        return ENOMEM;
-    void *at = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+        return size ? ENOMEM : ENODATA;
+    m->name = strdup(name);
+    void *at = m->name ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (at == MAP_FAILED) {
-        const int failed = errno;
+        const int failed = m->name ? errno : ENOMEM;
+        free(m->name);
+        m->name = NULL;
         leave_place(m);
         return failed;
     }
+    m->dir = dir;
+    m->device = about->st_dev;
+    m->inode = about->st_ino;
     atomic_store(&m->hurt, false);
     atomic_store(&m->at, (uintptr_t)at);
     atomic_store(&m->size, size);
     *out = m;
     return 0;
+}
+
+int srv_mapped_open(int dir, const char *name, bool follow, srv_mapped **out) {
+    struct stat about;
+    const int fd = srv_file_open(dir, name, follow, &about);
+    if (fd < 0)
+        return -fd;
+    const int failed = map(fd, &about, dir, name, out);
+    close(fd);
+    return failed;
 }
 
 void srv_mapped_close(srv_mapped *m) {
@@ -105,6 +132,8 @@ void srv_mapped_close(srv_mapped *m) {
     void *at = (void *)atomic_load(&m->at);
     const size_t size = atomic_exchange(&m->size, 0);
     munmap(at, size);
+    free(m->name);
+    m->name = NULL;
     leave_place(m);
 }
 
@@ -113,6 +142,13 @@ const void *srv_mapped_data(const srv_mapped *m) {
 }
 size_t srv_mapped_size(const srv_mapped *m) {
     return atomic_load(&m->size);
+}
+bool srv_mapped_check(srv_mapped *m) {
+    struct stat now;
+    if (!fstatat(m->dir, m->name, &now, 0) && now.st_dev == m->device && now.st_ino == m->inode &&
+        (size_t)now.st_size < atomic_load(&m->size))
+        atomic_store(&m->hurt, true);
+    return atomic_load(&m->hurt);
 }
 bool srv_mapped_is_hurt(const srv_mapped *m) {
     return atomic_load(&m->hurt);

@@ -163,7 +163,7 @@ def test_a_replica_dies_while_it_stores(start, proxy, tmp_path):
         assert look(url, file.name[:32], "")
 
 
-@pytest.mark.parametrize("size", [0, 100, "half"])
+@pytest.mark.parametrize("size", [0, 100, "half", "all but ten"])
 @pytest.mark.parametrize("what", ["/weights?rows=0:2&cols=0:2", "/tiles?level=0", "/top-k?k=3", "/metrics"])
 def test_a_file_is_cut_short_while_it_is_open(start, tmp_path, what, size):
     """Costs its own requests; the daemon, and the other runs, go on."""
@@ -172,7 +172,8 @@ def test_a_file_is_cut_short_while_it_is_open(start, tmp_path, what, size):
     before = daemon.get(f"/v1/runs/{other}{what}")
     assert before.status_code == 200, before.text
     file = tmp_path / f"{name}.safetensors"
-    os.truncate(file, file.stat().st_size // 2 if size == "half" else size)
+    whole = file.stat().st_size
+    os.truncate(file, {"half": whole // 2, "all but ten": whole - 10}.get(size, size))
     for _ in range(2):
         reply = daemon.get(f"/v1/runs/{name}{what}")
         assert reply.status_code == 404 and name in reply.json()["error"]

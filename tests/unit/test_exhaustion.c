@@ -179,7 +179,8 @@ static attn_status run_files(attn_arena *arena, attn_pool *pool, double *sum, at
     const void *header;
     size_t size, bytes = sizeof q + sizeof k;
     (void)pool;
-    attn_status status = attn_safetensors_header(&whole, arena, &header, &size, err);
+    attn_seal seal;
+    attn_status status = attn_safetensors_sealed_header(&whole, 1, arena, &header, &size, err);
     char *file = status ? NULL : attn_arena_take(arena, size + bytes);
     if (!file)
         return status ? status : ATTN_ENOMEM;
@@ -187,6 +188,10 @@ static attn_status run_files(attn_arena *arena, attn_pool *pool, double *sum, at
     memcpy(file + size, q, sizeof q);
     memcpy(file + size + sizeof q, k, sizeof k);
     status = attn_safetensors_read(file, size + bytes, arena, &back, err);
+    if (!status)
+        status = attn_safetensors_seal(file, size + bytes, &back, 1, arena, &seal, err);
+    if (!status)
+        status = attn_checksums_check(&seal.checksums, seal.bytes, 0, bytes, err);
     if (!status)
         *sum = sum_of(back.tensors[1].tensor.data, H * S * E) + (double)back.metadata_count;
     return status;
