@@ -21,6 +21,10 @@ enum {
     JOB_PATH = 4096,   /* buffer size of a path, in bytes */
 };
 
+/* Suffixes of the files that hold the result of an experiment, besides those of pictures. */
+#define SRV_JOB_FINDINGS ".findings"
+#define SRV_JOB_TEXT     ".txt"
+
 typedef struct srv_job_event {
     char *text; /* the server-sent event as it is sent, from malloc */
     size_t size;
@@ -142,22 +146,25 @@ bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
 /* Writes the job's description, body and facts, to <id>.json. The caller has the lock. Returns 0,
  * or an errno value, which is also logged. */
 int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e);
-/* srv_jobs_dir_put writes a file of the job atomically. srv_jobs_dir_get reads it into the arena.
- * false: the file could not be written or read. */
+/* Writes a file of the job atomically. false: it could not be written, which is logged. */
 bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
                       const srv_piece *data);
-bool srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
-                      attn_arena *arena, srv_piece *data);
+/* Reads a file of an experiment's result into the arena. `files` are the checksums of the job's
+ * description, of which one must be that of the file. NULL: the description is of version 1, which
+ * has none; then JSON and SVG must at least not be cut. Returns NULL, or the reason why the file
+ * cannot be used; then *data is unchanged. */
+const char *srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
+                             const srv_strings *files, attn_arena *arena, srv_piece *data);
 /* Removes all files of the job. */
 void srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e);
 /* Opens and locks the directory and restores the jobs in it. Returns 0. If the directory cannot be
  * used, prints one line to standard error and returns an exit code (SRV_EXIT_*). */
 int srv_jobs_dir_open(srv_jobs *jobs);
 
-/* jobs.c: adds a job with a body and facts that were read from its description. A job that had not
- * ended is queued again. NULL: out of memory. */
+/* jobs.c: adds a job with a body and facts that were read from its description. `files` is as for
+ * srv_jobs_dir_get. A job that had not ended is queued again. NULL: out of memory. */
 srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_body *body,
-                                const srv_job_facts *facts);
+                                const srv_job_facts *facts, const srv_strings *files);
 void srv_job_free(srv_job_entry *e);
 
 /* job_threads.c. The caller has the lock for the three functions that change a job. */
@@ -187,7 +194,8 @@ void srv_job_beat(srv_job_entry *e, int64_t now_ns);
 /* job_train.c: runs a training job to its end on a job thread, within the memory of `reserve`. Adds
  * the trained model to the registry. ATTN_ECANCELED: the job was stopped (`stop` says why). */
 attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *err);
-/* Loads the model of an ended job from its file into the registry. A failure is logged. */
+/* Loads the model of an ended job from its file into the registry. A failure is logged, and becomes
+ * the error of the job if it has none. */
 void srv_job_restore_model(srv_job_entry *e);
 
 /* job_experiment.c: runs an experiment to its end on a job thread, within the memory of `reserve`.
@@ -195,8 +203,12 @@ void srv_job_restore_model(srv_job_entry *e);
 attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_error *err);
 /* Returns an upper bound of the memory of an experiment with these settings, in bytes. */
 size_t srv_job_experiment_bytes(const srv_job_body *body, const double *values);
-/* Reads the result of an ended experiment from its files. `pictures` names its pictures. If a file
- * cannot be read, sets the error of the job. */
-void srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures);
+enum { SRV_JOB_SUFFIX = 64 }; /* buffer size of the suffix of a picture's file */
+void srv_job_picture_suffix(const char *picture, char suffix[SRV_JOB_SUFFIX]);
+/* Reads the result of an ended experiment from its files. `pictures` names its pictures; `files` is
+ * as for srv_jobs_dir_get. The error of the job names the files that cannot be used, whose parts of
+ * the result are then lost; the other parts are served. */
+void srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures,
+                            const srv_strings *files);
 
 #endif

@@ -123,12 +123,16 @@ static attn_status write_result(const attn_findings *found, srv_job_result *r,
     return status;
 }
 
+void srv_job_picture_suffix(const char *picture, char suffix[SRV_JOB_SUFFIX]) {
+    snprintf(suffix, SRV_JOB_SUFFIX, ".%.50s.svg", picture);
+}
+
 static void save_result(work *w, const srv_job_result *r, const srv_strings *pictures) {
-    srv_jobs_dir_put(w->jobs, w->job, ".findings", &r->json);
-    srv_jobs_dir_put(w->jobs, w->job, ".txt", &r->text);
+    srv_jobs_dir_put(w->jobs, w->job, SRV_JOB_FINDINGS, &r->json);
+    srv_jobs_dir_put(w->jobs, w->job, SRV_JOB_TEXT, &r->text);
     for (size_t i = 0; i < pictures->count; i++) {
-        char suffix[64];
-        snprintf(suffix, sizeof suffix, ".%.50s.svg", pictures->values[i]);
+        char suffix[SRV_JOB_SUFFIX];
+        srv_job_picture_suffix(pictures->values[i], suffix);
         srv_jobs_dir_put(w->jobs, w->job, suffix, &r->svgs[i]);
     }
 }
@@ -156,26 +160,47 @@ static attn_status report(work *w, const attn_findings *found, attn_error *err) 
     return ATTN_OK;
 }
 
-void srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures) {
+/* Reads a file of the result. If it cannot be used, *data stays empty, and the error of the job
+ * says so, after what it says already. */
+static void restore_file(srv_job_entry *e, const char *suffix, const srv_strings *files,
+                         attn_arena *arena, srv_piece *data) {
+    char said[ERROR_TEXT], text[ERROR_TEXT];
+    const char *why = srv_jobs_dir_get(e->jobs, e, suffix, files, arena, data);
+    if (!why)
+        return;
+    srv_log_event(e->jobs->log, SRV_LOG_ERROR, "jobs_dir: %s%s cannot be used: %.200s", e->id,
+                  suffix, why);
+    snprintf(text, sizeof text, "%s%s cannot be used: %.200s", e->id, suffix, why);
+    snprintf(said, sizeof said, "%s%s", e->facts.error ? e->facts.error : "jobs_dir",
+             e->facts.error ? "; " : ": ");
+    snprintf(e->error_text, sizeof e->error_text, "%.300s%.330s", said, text);
+    e->facts.error = e->error_text;
+}
+
+void srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures,
+                            const srv_strings *files) {
     srv_job_result r = {.arena = attn_arena_new(2 * RESULT_BYTES)};
     work w = {.job = e, .jobs = e->jobs};
     const size_t n = pictures->count;
     const char **names = r.arena ? attn_arena_zeroed(r.arena, n + 1, sizeof *names) : NULL;
     r.svgs = names ? attn_arena_zeroed(r.arena, n + 1, sizeof *r.svgs) : NULL;
-    bool ok = r.svgs && srv_jobs_dir_get(e->jobs, e, ".findings", r.arena, &r.json) &&
-              srv_jobs_dir_get(e->jobs, e, ".txt", r.arena, &r.text);
-    for (size_t i = 0; i < n && ok; i++) {
-        char suffix[64];
-        snprintf(suffix, sizeof suffix, ".%.50s.svg", pictures->values[i]);
-        names[i] = attn_arena_text(r.arena, pictures->values[i], strlen(pictures->values[i]));
-        ok = names[i] && srv_jobs_dir_get(e->jobs, e, suffix, r.arena, &r.svgs[i]);
-    }
-    if (ok) {
-        take_result(&w, &r, &(srv_strings){names, n});
+    bool ok = r.svgs != NULL;
+    for (size_t i = 0; i < n && ok; i++)
+        ok = (names[i] = attn_arena_text(r.arena, pictures->values[i],
+                                         strlen(pictures->values[i]))) != NULL;
+    if (!ok) {
+        attn_arena_free(r.arena);
+        srv_job_set_error(e, "jobs_dir", "no memory for what the experiment found");
         return;
     }
-    attn_arena_free(r.arena);
-    srv_job_set_error(e, "jobs_dir", "what the experiment found cannot be read any more");
+    restore_file(e, SRV_JOB_FINDINGS, files, r.arena, &r.json);
+    restore_file(e, SRV_JOB_TEXT, files, r.arena, &r.text);
+    for (size_t i = 0; i < n; i++) {
+        char suffix[SRV_JOB_SUFFIX];
+        srv_job_picture_suffix(names[i], suffix);
+        restore_file(e, suffix, files, r.arena, &r.svgs[i]);
+    }
+    take_result(&w, &r, &(srv_strings){names, n});
 }
 
 /* --- running the experiment --- */
@@ -226,9 +251,14 @@ attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_erro
 
 /* --- for requests --- */
 
-/* Says why a job in this state has no result or no picture of the name. */
-static void say_none(srv_request *req, const srv_job_entry *e, int state) {
-    if (e->body.kind == SRV_JOB_EXPERIMENT && state <= SRV_JOB_RUNNING)
+/* Says why a job in this state has no result or no picture of the name. `lost`: it had one, whose
+ * file was damaged. */
+static void say_none(srv_request *req, const srv_job_entry *e, int state, bool lost) {
+    if (lost)
+        srv_problem(req, SRV_NOT_FOUND, NULL,
+                    "the file of this part of the job \"%s\" is not as the job wrote it: %s", e->id,
+                    e->facts.error);
+    else if (e->body.kind == SRV_JOB_EXPERIMENT && state <= SRV_JOB_RUNNING)
         srv_problem(
             req, SRV_NOT_FOUND, NULL,
             "not yet: the job \"%s\" is %s, and has its result and pictures when it is done", e->id,
@@ -242,9 +272,10 @@ static void say_none(srv_request *req, const srv_job_entry *e, int state) {
 }
 
 /* Copies the data `of` of a job in this state into the request's arena, because the job may be
- * deleted while the answer is sent. NULL: a problem is set, because memory ran out or `of` is
- * empty. */
-static const srv_piece *copy(srv_request *req, srv_job_entry *e, int state, const srv_piece *of) {
+ * deleted while the answer is sent. NULL: a problem is set, because memory ran out, `of` is empty,
+ * or its file is `lost`. */
+static const srv_piece *copy(srv_request *req, srv_job_entry *e, int state, const srv_piece *of,
+                             bool lost) {
     srv_piece *out = attn_arena_zeroed(req->arena, 1, sizeof *out);
     if (out && of->data)
         *out = (srv_piece){attn_arena_text(req->arena, of->data, of->size), of->size};
@@ -253,7 +284,7 @@ static const srv_piece *copy(srv_request *req, srv_job_entry *e, int state, cons
     if (of->data)
         srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the answer is left");
     else
-        say_none(req, e, state);
+        say_none(req, e, state, lost);
     return NULL;
 }
 
@@ -261,17 +292,21 @@ const srv_piece *srv_job_findings(srv_request *req, srv_job_entry *e, bool text)
     pthread_mutex_lock(&e->jobs->lock);
     const srv_piece piece = text ? e->result.text : e->result.json;
     const int state = e->facts.state;
+    const bool lost = e->result.arena && !piece.data && e->facts.error;
     pthread_mutex_unlock(&e->jobs->lock);
-    return copy(req, e, state, &piece);
+    return copy(req, e, state, &piece, lost);
 }
 
 const srv_piece *srv_job_picture(srv_request *req, srv_job_entry *e, const char *name) {
     srv_piece piece = {0};
+    bool lost = false;
     pthread_mutex_lock(&e->jobs->lock);
     for (size_t i = 0; i < e->facts.pictures.count; i++)
-        if (strcmp(e->facts.pictures.values[i], name) == 0)
+        if (strcmp(e->facts.pictures.values[i], name) == 0) {
             piece = e->result.svgs[i];
+            lost = !piece.data && e->facts.error;
+        }
     const int state = e->facts.state;
     pthread_mutex_unlock(&e->jobs->lock);
-    return copy(req, e, state, &piece);
+    return copy(req, e, state, &piece, lost);
 }

@@ -251,6 +251,8 @@ void srv_job_restore_model(srv_job_entry *e) {
     } else {
         srv_log_event(e->jobs->log, SRV_LOG_WARN, "the model of %s is not served: %.120s: %.250s",
                       e->id, err.where, err.text);
+        if (!e->facts.error)
+            srv_job_set_error(e, "its model is not served", err.text);
     }
     if (w.counted)
         srv_models_uncount(e->jobs->models, w.made_bytes);

@@ -64,7 +64,7 @@ static attn_status bytes_of(const srv_job_body *body, size_t *bytes, attn_error 
 }
 
 srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_body *body,
-                                const srv_job_facts *facts) {
+                                const srv_job_facts *facts, const srv_strings *files) {
     srv_job_entry *e = entry_new(jobs, body);
     attn_error err = {0};
     if (!e)
@@ -80,7 +80,7 @@ srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_bo
         if (facts->model)
             srv_job_restore_model(e);
         if (body->kind == SRV_JOB_EXPERIMENT && facts->state == SRV_JOB_DONE)
-            srv_job_restore_result(e, &facts->pictures);
+            srv_job_restore_result(e, &facts->pictures, files);
         srv_job_tell_state(e);
     } else if (bytes_of(body, &e->bytes, &err)) {
         srv_job_set_error(e, err.where, err.text);

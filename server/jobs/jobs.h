@@ -7,7 +7,8 @@
  *
  * Without the setting jobs_dir jobs live in memory. With it each job has files there:
  *
- *   <id>.json                            the request, state and progress of the job
+ *   <id>.json                            the request, state and progress of the job, and the
+ *                                        checksums of an experiment's result
  *   <id>.checkpoint                      a training job's state; a later process continues from it
  *                                        and gets the same result
  *   <id>.safetensors                     the best model of a training job

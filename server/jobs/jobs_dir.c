@@ -1,6 +1,11 @@
 /* The files of jobs in jobs_dir (jobs.h lists them). Files are written under a temporary name and
  * renamed into place. The directory is locked while a service uses it, because two services would
- * run the same jobs. */
+ * run the same jobs.
+ *
+ * A description begins with {"version":2,"checksum":"…", where the checksum is the CRC32C of the
+ * whole text with "00000000" in the place of its digits. "files" are the suffixes and checksums of
+ * the files that hold the result of an experiment. Descriptions of version 1, which older programs
+ * wrote, have none of the three. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,15 +19,21 @@
 #include "jobs/job.h"
 #include "request/shared.h"
 #include "system/files.h"
+#include "wire/scan.h"
 
 #define DESCRIPTION ".json"
 #define ASIDE       ".damaged" /* is appended to the name of a description that cannot be read */
 #define LEAD        "job-"
+#define VERSION     "{\"version\":"
+#define CHECKSUM    ",\"checksum\":\""
+#define ZEROS       "00000000" /* stands for the digits of the checksum while it is computed */
 
 enum {
     MOST_FILE = 1 << 23, /* largest file that is read, in bytes */
     ARENA = 1 << 24,     /* arena limit for reading or writing a description, in bytes */
     NAME = 128,          /* buffer size of a file name */
+    NEWEST = 2,          /* the version of descriptions that are written */
+    DIGITS = sizeof ZEROS - 1,
 };
 
 bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
@@ -60,6 +71,70 @@ bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix
     return jobs->dir < 0 || log_failure(jobs, e, put(jobs, e->id, suffix, data->data, data->size));
 }
 
+/* Writes an element of "files". A file of the result that could not be read is left out. */
+static void put_sum(srv_json *j, const char *suffix, const srv_piece *piece) {
+    char text[NAME];
+    if (!piece->data)
+        return;
+    snprintf(text, sizeof text, "%08x %.96s", (unsigned)attn_crc32c(0, piece->data, piece->size),
+             suffix);
+    srv_json_string(j, text);
+}
+
+static void put_sums(srv_json *j, const srv_job_entry *e) {
+    const srv_job_result *r = &e->result;
+    srv_json_key(j, "files");
+    srv_json_array(j);
+    put_sum(j, SRV_JOB_FINDINGS, &r->json);
+    put_sum(j, SRV_JOB_TEXT, &r->text);
+    for (size_t i = 0; r->svgs && i < e->facts.pictures.count; i++) {
+        char suffix[SRV_JOB_SUFFIX];
+        srv_job_picture_suffix(e->facts.pictures.values[i], suffix);
+        put_sum(j, suffix, &r->svgs[i]);
+    }
+    srv_json_array_end(j);
+}
+
+/* Writes the description with zeros as its checksum. */
+static void put_description(srv_json *j, const srv_job_entry *e) {
+    srv_json_object(j);
+    srv_json_key(j, "version");
+    srv_json_int(j, NEWEST);
+    srv_json_key(j, "checksum");
+    srv_json_string(j, ZEROS);
+    srv_json_key(j, "request");
+    srv_job_write_request(j, &e->body);
+    srv_json_key(j, "facts");
+    srv_json_object(j);
+    srv_job_write_facts(j, &e->facts);
+    srv_json_object_end(j);
+    put_sums(j, e);
+    srv_json_object_end(j);
+}
+
+/* Returns where the digits of the checksum stand in a description of the given size, and sets
+ * *version. Version 1 has no checksum: NULL. Returns NULL and sets *version to 0 if a description
+ * begins in neither way. */
+static char *find_checksum(const char *text, size_t size, unsigned long *version) {
+    char *end = NULL;
+    *version = strncmp(text, VERSION, sizeof VERSION - 1) ? 1 : 0;
+    if (!*version && text[sizeof VERSION - 1] >= '1' && text[sizeof VERSION - 1] <= '9')
+        *version = strtoul(text + sizeof VERSION - 1, &end, 10);
+    if (!end || strncmp(end, CHECKSUM, sizeof CHECKSUM - 1) ||
+        (size_t)(text + size - end) < sizeof CHECKSUM - 1 + DIGITS) {
+        *version = end ? 0 : *version;
+        return NULL;
+    }
+    return end + sizeof CHECKSUM - 1;
+}
+
+static void checksum_of(const char *text, size_t size, const char *digits, char out[DIGITS + 1]) {
+    const size_t before = (size_t)(digits - text), after = before + DIGITS;
+    uint32_t sum = attn_crc32c(0, text, before);
+    sum = attn_crc32c(sum, ZEROS, DIGITS);
+    snprintf(out, DIGITS + 1, "%08x", (unsigned)attn_crc32c(sum, text + after, size - after));
+}
+
 bool srv_jobs_is_writing(srv_jobs *jobs) {
     return atomic_load(&jobs->writing) > 0;
 }
@@ -71,18 +146,17 @@ int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e) {
     int failed = ENOMEM;
     if (req.arena) {
         srv_json j;
+        unsigned long version;
+        char sum[DIGITS + 1];
         srv_json_begin(&j, &req);
-        srv_json_object(&j);
-        srv_json_key(&j, "request");
-        srv_job_write_request(&j, &e->body);
-        srv_json_key(&j, "facts");
-        srv_json_object(&j);
-        srv_job_write_facts(&j, &e->facts);
-        srv_json_object_end(&j);
-        srv_json_object_end(&j);
+        put_description(&j, e);
         atomic_fetch_add(&jobs->writing, 1);
-        if (srv_json_end(&j))
+        if (srv_json_end(&j)) {
+            char *digits = find_checksum(req.reply.body, req.reply.size, &version);
+            checksum_of(req.reply.body, req.reply.size, digits, sum);
+            memcpy(digits, sum, DIGITS);
             failed = put(jobs, e->id, DESCRIPTION, req.reply.body, req.reply.size);
+        }
         atomic_fetch_sub(&jobs->writing, 1);
     }
     attn_arena_free(req.arena);
@@ -90,23 +164,23 @@ int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e) {
     return failed;
 }
 
-static void remove_file(srv_jobs *jobs, const char *id, const char *lead, const char *suffix) {
+static void remove_file(srv_jobs *jobs, const char *id, const char *suffix) {
     char name[NAME];
-    snprintf(name, sizeof name, "%s%s%s", id, lead, suffix);
+    snprintf(name, sizeof name, "%s%s", id, suffix);
     unlinkat(jobs->dir, name, 0);
 }
 
 void srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e) {
-    static const char *const suffixes[] = {DESCRIPTION, ".checkpoint", ".safetensors", ".findings",
-                                           ".txt"};
+    static const char *const suffixes[] = {DESCRIPTION, ".checkpoint", ".safetensors",
+                                           SRV_JOB_FINDINGS, SRV_JOB_TEXT};
     if (jobs->dir < 0)
         return;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        remove_file(jobs, e->id, "", suffixes[i]);
+        remove_file(jobs, e->id, suffixes[i]);
     for (size_t i = 0; i < e->facts.pictures.count; i++) {
-        char lead[NAME / 2];
-        snprintf(lead, sizeof lead, ".%s", e->facts.pictures.values[i]);
-        remove_file(jobs, e->id, lead, ".svg");
+        char suffix[SRV_JOB_SUFFIX];
+        srv_job_picture_suffix(e->facts.pictures.values[i], suffix);
+        remove_file(jobs, e->id, suffix);
     }
 }
 
@@ -115,8 +189,11 @@ void srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e) {
 /* The contents of <id>.json. */
 typedef struct description {
     uint64_t given;
+    int64_t version; /* 1: not said */
+    const char *checksum;
     srv_job_body body;
     srv_job_facts facts;
+    srv_strings files;
 } description;
 
 static void body_init(void *body) {
@@ -129,6 +206,8 @@ static void facts_init(void *facts) {
 
 static bool decode(srv_request *req, description *out) {
     const srv_field fields[] = {
+        {.name = "version", .kind = SRV_INT, .offset = offsetof(description, version)},
+        {.name = "checksum", .kind = SRV_STRING, .offset = offsetof(description, checksum)},
         {.name = "request",
          .kind = SRV_OBJECT,
          .offset = offsetof(description, body),
@@ -141,6 +220,7 @@ static bool decode(srv_request *req, description *out) {
          .fields = srv_job_facts_fields,
          .init = facts_init,
          .required = true},
+        {.name = "files", .kind = SRV_STRINGS, .offset = offsetof(description, files)},
         {0},
     };
     return srv_decode(req, fields, out);
@@ -172,12 +252,61 @@ static char *read_file(const srv_jobs *jobs, const char *name, attn_arena *arena
     return data;
 }
 
-bool srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
-                      attn_arena *arena, srv_piece *data) {
+/* Returns whether a JSON text ends where its first list or object does: one that was cut does
+ * not. */
+static bool is_closed(const char *text, size_t size) {
+    const char *p = text, *end = text + size;
+    size_t depth = 0;
+    while (p < end) {
+        if (*p == '"') {
+            p = srv_skip_string(p, end);
+            continue;
+        }
+        depth += *p == '{' || *p == '[';
+        if ((*p == '}' || *p == ']') && (!depth || !--depth))
+            break;
+        p++;
+    }
+    return p < end && depth == 0 && p + 1 + strspn(p + 1, " \r\n") == end;
+}
+
+/* Returns whether a file of version 1, which has no checksum, ends as it must. */
+static bool ends_well(const char *suffix, const srv_piece *data) {
+    static const char end[] = "</svg>";
+    size_t n = data->size;
+    const char *text = data->data;
+    if (!strcmp(suffix, SRV_JOB_FINDINGS))
+        return is_closed(text, n);
+    if (!strcmp(suffix, SRV_JOB_TEXT))
+        return true;
+    while (n && text[n - 1] == '\n')
+        n--;
+    return n >= sizeof end - 1 && !memcmp(text + n - (sizeof end - 1), end, sizeof end - 1);
+}
+
+/* Returns whether `files`, of a description, has the file with these contents. */
+static bool is_listed(const srv_strings *files, const char *suffix, const srv_piece *data) {
+    char sum[DIGITS + 2];
+    snprintf(sum, sizeof sum, "%08x ", (unsigned)attn_crc32c(0, data->data, data->size));
+    for (size_t i = 0; i < files->count; i++)
+        if (!strncmp(files->values[i], sum, DIGITS + 1) &&
+            !strcmp(files->values[i] + DIGITS + 1, suffix))
+            return true;
+    return false;
+}
+
+const char *srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
+                             const srv_strings *files, attn_arena *arena, srv_piece *data) {
     char name[NAME];
+    srv_piece found;
     snprintf(name, sizeof name, "%s%s", e->id, suffix);
-    data->data = read_file(jobs, name, arena, &data->size);
-    return data->data != NULL;
+    found.data = read_file(jobs, name, arena, &found.size);
+    if (!found.data)
+        return strerror(errno);
+    if (files ? !is_listed(files, suffix, &found) : !ends_well(suffix, &found))
+        return "it is not as it was written";
+    *data = found;
+    return NULL;
 }
 
 static int cannot(const srv_jobs *jobs, const char *why) {
@@ -194,20 +323,61 @@ static void set_aside(srv_jobs *jobs, const char *name, const char *why) {
                   moved ? "it is now " : "it stays", moved ? aside : "");
 }
 
-/* Restores the job whose description is the file `name`. A description that cannot be read is
- * renamed and logged, and the other jobs are restored. Returns 0 or an exit code. */
-static int add_job(srv_jobs *jobs, const char *name, attn_arena *arena) {
-    srv_request req = {.arena = arena};
-    description d = {0};
-    req.body = read_file(jobs, name, arena, &req.body_size);
-    const char *why = req.body ? "its text does not describe one" : strerror(errno);
-    if (!req.body || !decode(&req, &d)) {
-        set_aside(jobs, name, why);
-        return 0;
+/* Checks version and checksum of a description. Returns NULL, or the reason why it is not one.
+ * Sets *version, if the checksum is right. */
+static const char *check_description(const char *text, size_t size, unsigned long *version) {
+    char sum[DIGITS + 1];
+    unsigned long said;
+    const char *digits = find_checksum(text, size, &said);
+    if (!digits && said != 1)
+        return "it does not begin as a description does";
+    if (digits) {
+        checksum_of(text, size, digits, sum);
+        if (memcmp(sum, digits, DIGITS))
+            return "it is not as it was written: its checksum is not that of its bytes";
     }
+    *version = said;
+    return NULL;
+}
+
+/* Reads and checks the description `name`. Returns NULL, or the reason why it is not one. Sets
+ * *version if a newer program wrote it; then nothing else of it is read. */
+static const char *read_description(const srv_jobs *jobs, const char *name, attn_arena *arena,
+                                    description *out, unsigned long *version) {
+    srv_request req = {.arena = arena};
+    req.body = read_file(jobs, name, arena, &req.body_size);
+    if (!req.body)
+        return strerror(errno);
+    const char *why = check_description(req.body, req.body_size, version);
+    if (why || *version > NEWEST)
+        return why;
+    const bool fits = decode(&req, out) && out->version == (int64_t)*version &&
+                      (*version > 1) == (out->checksum != NULL);
+    return fits ? NULL : "its text does not describe one";
+}
+
+/* Restores the job whose description is the file `name`. A description that cannot be read is
+ * renamed and logged, one of a newer program is only logged, and the other jobs are restored.
+ * Returns 0 or an exit code. */
+static int add_job(srv_jobs *jobs, const char *name, attn_arena *arena) {
+    description d = {.version = 1};
+    unsigned long version = 1;
+    const char *why = read_description(jobs, name, arena, &d, &version);
+    if (why)
+        set_aside(jobs, name, why);
+    else if (version > NEWEST)
+        srv_log_event(
+            jobs->log, SRV_LOG_ERROR,
+            "jobs_dir: %s is left out: a newer program wrote it, of version %lu, and this "
+            "one reads versions up to %d",
+            name, version, NEWEST);
+    if (why || version > NEWEST)
+        return 0;
     char id[SRV_JOB_ID + 1];
     snprintf(id, sizeof id, "%s", name);
-    return srv_jobs_restore(jobs, id, &d.body, &d.facts) ? 0 : SRV_EXIT_RESOURCES;
+    return srv_jobs_restore(jobs, id, &d.body, &d.facts, version > 1 ? &d.files : NULL)
+               ? 0
+               : SRV_EXIT_RESOURCES;
 }
 
 static bool is_description(const char *name) {
