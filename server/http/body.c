@@ -1,7 +1,8 @@
-/* A body is stored in one block of memory, which grows as bytes arrive, so that an announced length
- * costs no memory before its bytes arrive. The block grows by a factor of 16, and from 16 MiB on
- * directly to Content-Length. The block of a chunked body, whose length is unknown, doubles
- * instead. Admission (load/admission.h) decides whether there is memory. */
+/* A body is stored in one block of memory, unless it goes to an intake (request/intake.h). The block
+ * grows as bytes arrive, so that an announced length costs no memory before its bytes arrive. It
+ * grows by a factor of 16, and from 16 MiB on directly to Content-Length. The block of a chunked
+ * body, whose length is unknown, doubles instead. Admission (load/admission.h) decides whether
+ * there is memory. */
 #include "http/body.h"
 
 #include <stddef.h>
@@ -11,6 +12,7 @@
 
 #include "http/exchange.h"
 #include "load/budget.h"
+#include "request/intake.h"
 #include "wire/container.h"
 #include "wire/infer.h"
 
@@ -52,7 +54,7 @@ enum { ORDERED_MOST = 1 << 20 };
 
 static bool is_ordered(const srv_exchange *x) {
     const srv_head *h = &x->head;
-    return !h->chunked && x->link->plain &&
+    return !h->chunked && x->link->plain && !x->req.intake &&
            h->length > (uint64_t)x->req.app->config->in_place_bytes && h->length <= ORDERED_MOST;
 }
 
@@ -182,6 +184,36 @@ void srv_body_order_end(srv_body_order *o) {
     o->ended = true;
     pthread_mutex_unlock(&o->lock);
     resume(all);
+    pthread_mutex_lock(&o->lock);
+    while (o->at_intakes)
+        pthread_cond_wait(&o->resumed, &o->lock);
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* --- bodies that go to an intake --- */
+
+/* The `suspend` of an intake, on the HTTP thread. */
+static bool suspend_intake(void *sender) {
+    const srv_exchange *x = sender;
+    srv_body_order *o = &x->daemon->order;
+    pthread_mutex_lock(&o->lock);
+    const bool may = !o->ended;
+    o->at_intakes += may;
+    pthread_mutex_unlock(&o->lock);
+    if (may)
+        MHD_suspend_connection(x->connection);
+    return may;
+}
+
+/* The `resume` of an intake, on any thread. x may be freed as soon as it is resumed. */
+static void resume_intake(void *sender) {
+    const srv_exchange *x = sender;
+    srv_body_order *o = &x->daemon->order;
+    MHD_resume_connection(x->connection);
+    pthread_mutex_lock(&o->lock);
+    if (--o->at_intakes == 0)
+        pthread_cond_broadcast(&o->resumed);
+    pthread_mutex_unlock(&o->lock);
 }
 
 /* --- refused bodies --- */
@@ -195,6 +227,9 @@ void srv_body_drop(srv_exchange *x) {
         srv_admission_close(app->admission, &b->incoming);
     if (b->block)
         srv_admission_drop(app->admission, &b->incoming, b->block);
+    if (x->req.intake)
+        x->req.intake->drop(x->req.intake);
+    x->req.intake = NULL;
     b->block = NULL;
     x->req.body = "";
     x->req.body_size = 0;
@@ -225,8 +260,8 @@ void srv_body_cut(srv_exchange *x) {
     linger(x);
 }
 
-static void refuse_size(srv_exchange *x, size_t cap) {
-    srv_problem_limit(&x->req, SRV_TOO_LARGE, NULL, (double)cap, "max_body_bytes",
+static void refuse_size(srv_exchange *x, size_t cap, const char *setting) {
+    srv_problem_limit(&x->req, SRV_TOO_LARGE, NULL, (double)cap, setting,
                       "the body has more than %zu bytes", cap);
     srv_body_refuse(x);
 }
@@ -289,8 +324,15 @@ bool srv_body_begin(srv_exchange *x) {
      * upload because the queue is full. */
     if (h->chunked || h->length > (uint64_t)config->in_place_bytes)
         srv_queue_promise(x->req.app->queue, &x->task);
-    srv_admission_open(x->req.app->admission, &x->body.incoming,
-                       h->chunked ? (uint64_t)config->max_body_bytes : h->length, x->req.start_ns);
+    if (!x->req.intake)
+        srv_admission_open(x->req.app->admission, &x->body.incoming,
+                           h->chunked ? (uint64_t)config->max_body_bytes : h->length,
+                           x->req.start_ns);
+    if (x->req.intake) {
+        x->req.intake->suspend = suspend_intake;
+        x->req.intake->resume = resume_intake;
+        x->req.intake->sender = x;
+    }
     return true;
 }
 
@@ -340,6 +382,15 @@ static void append(srv_exchange *x, const char *data, size_t size) {
     body[x->req.body_size] = 0;
 }
 
+/* Passes a piece to the intake. */
+static void pass_to_intake(srv_exchange *x, const char *data, size_t size) {
+    srv_intake *intake = x->req.intake;
+    if (x->body.incoming.received > intake->most)
+        refuse_size(x, (size_t)intake->most, intake->setting);
+    else if (!intake->take(intake, &x->req, data, size))
+        srv_body_refuse(x);
+}
+
 bool srv_body_take(srv_exchange *x, const char *data, size_t size) {
     const size_t cap = (size_t)x->req.app->config->max_body_bytes;
     const int64_t now = attn_now_ns();
@@ -348,8 +399,10 @@ bool srv_body_take(srv_exchange *x, const char *data, size_t size) {
         srv_link_credit(x->link, (double)size, now);
         if (x->head.chunked && !srv_body_line_is_clean(x->head.body_from, data))
             refuse_chunk(x);
+        else if (x->req.intake)
+            pass_to_intake(x, data, size);
         else if (x->req.body_size + size > cap)
-            refuse_size(x, cap);
+            refuse_size(x, cap, "max_body_bytes");
         else if (!grow(x, x->req.body_size + size, cap, now))
             refuse_memory(x);
     }
@@ -357,6 +410,8 @@ bool srv_body_take(srv_exchange *x, const char *data, size_t size) {
         srv_body_pass_on(x);
         return drop_piece(x, size);
     }
+    if (x->req.intake)
+        return true;
     append(x, data, size);
     keep_order(x, size);
     return true;

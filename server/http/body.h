@@ -7,6 +7,9 @@
  *                                                 is long, reserve a place in the queue
  *   piece                       READING           grow the block, copy the piece,      READING
  *                                                 extend the client's deadline
+ *   piece, and the request has  READING           pass the piece to the intake, which  READING
+ *   an intake                                     may suspend the connection for a
+ *                                                 while
  *   piece, but another body is  READING           suspend the connection               (waits)
  *   to be read first
  *   this body is the next       (waits)           resume the connection (any thread)   READING
@@ -64,6 +67,8 @@ typedef struct srv_body_order {
     size_t left;                /* unread bytes in the kernel for the holder's socket, estimated */
     srv_exchange *first, *last; /* waiting exchanges, linked by body.after */
     bool ended;                 /* the daemon is being closed: no body waits any longer */
+    size_t at_intakes;          /* connections that intakes have suspended */
+    pthread_cond_t resumed;     /* signalled when at_intakes becomes 0 */
 } srv_body_order;
 
 /* Starts the body after the head was read. Returns false if the request is refused and its reply
@@ -97,8 +102,9 @@ void srv_body_replace(srv_exchange *x, char *block, size_t size);
  * bodies still wait. Request threads call this when a request has left the queue, and the watcher
  * calls it in every round. */
 bool srv_body_order_next(srv_body_order *order, srv_app *app);
-/* Resumes the connections of all waiting bodies, and lets no body wait from now on. For the
- * shutdown; any thread may call this. */
+/* Resumes the connections of all waiting bodies, and lets no body wait from now on. Returns when the
+ * intakes have resumed those that they had suspended. For the shutdown; any thread may call this.
+ */
 void srv_body_order_end(srv_body_order *order);
 
 /* Checks the line with the size of a chunk (RFC 9112, 7.1), which stands directly before the

@@ -247,6 +247,7 @@ int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, sr
     }
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->order.lock, NULL);
+    pthread_cond_init(&d->order.resumed, NULL);
     d->listen_fd = MHD_INVALID_SOCKET;
     d->app = app;
     d->router = router;
@@ -318,6 +319,7 @@ void srv_daemon_close(srv_daemon *d) {
     srv_connections_close(&d->connections);
     pthread_mutex_destroy(&d->lock);
     pthread_mutex_destroy(&d->order.lock);
+    pthread_cond_destroy(&d->order.resumed);
     free(d->unix_path);
     free(d);
 }

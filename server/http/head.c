@@ -7,6 +7,7 @@
 #include "http/auth.h"
 #include "http/exchange.h"
 #include "http/negotiate.h"
+#include "request/intake.h"
 
 /* Returns whether the name is a token (RFC 9110, 5.6.2). Bit c % 32 of token[c / 32] says whether
  * the character c may stand in a token. */
@@ -258,12 +259,21 @@ static void check_body_type(srv_exchange *x) {
     srv_request *req = &x->req;
     const srv_head *h = &x->head;
     const bool post = !strcmp(x->match.route->method, "POST");
+    const bool intake = x->match.route->intake;
     if (srv_coding_of(h->encoding) == SRV_UNKNOWN_CODING) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
                     "the content codings understood are gzip, deflate and identity");
         srv_reply_header(req, "Accept-Encoding", "gzip, deflate, identity");
         srv_body_refuse(x);
-    } else if (post && x->match.route->fields && !srv_type_is_body(req->content_type)) {
+    } else if (intake && !srv_type_is_intake(req->content_type)) {
+        srv_problem(req, SRV_MEDIA_TYPE, NULL,
+                    "the body must be a file in the safetensors format "
+                    "(application/vnd.safetensors or application/octet-stream) or JSON "
+                    "(application/json), found \"%.200s\"",
+                    req->content_type);
+        srv_reply_header(req, "Accept-Post", SRV_INTAKE_TYPES);
+        srv_body_refuse(x);
+    } else if (post && !intake && x->match.route->fields && !srv_type_is_body(req->content_type)) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
                     "the body must be JSON (\"Content-Type: application/json\", or none at all) or "
                     "binary (application/vnd.safetensors, application/x-npy, application/x-npz), "
@@ -315,6 +325,26 @@ static void check_request(srv_exchange *x) {
     check_body_type(x);
     if (!srv_body_is_refused(x))
         check_accept(x);
+}
+
+/* Lets the route decide whether the body goes to an intake, and checks that it may. */
+static void open_intake(srv_exchange *x) {
+    srv_request *req = &x->req;
+    const srv_head *h = &x->head;
+    if (!x->match.route->intake(req, h->length)) {
+        srv_body_refuse(x);
+    } else if (req->intake && h->encoding) {
+        srv_problem(req, SRV_MEDIA_TYPE, NULL,
+                    "a body of this type is taken without a content coding, found \"%.80s\"",
+                    h->encoding);
+        srv_reply_header(req, "Accept-Encoding", "identity");
+        srv_body_refuse(x);
+    } else if (req->intake && h->length > req->intake->most) {
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)req->intake->most, req->intake->setting,
+                          "the body has %llu bytes, at most %llu are taken",
+                          (unsigned long long)h->length, (unsigned long long)req->intake->most);
+        srv_body_refuse(x);
+    }
 }
 
 static bool is_status_path(const char *path) {
@@ -453,7 +483,12 @@ void srv_head_read(srv_exchange *x, const char *target, const char *method, cons
     check_request(x);
     if (!srv_body_is_refused(x))
         srv_auth_body(x);
-    if (!srv_body_is_refused(x) && !srv_admission_header(req->app->admission, req, x->task.client,
-                                                         x->head.length, req->start_ns))
+    if (!srv_body_is_refused(x) && x->match.route->intake)
+        open_intake(x);
+    uint64_t length = x->head.length; /* the bytes that take memory */
+    if (req->intake && length > req->intake->memory)
+        length = req->intake->memory;
+    if (!srv_body_is_refused(x) &&
+        !srv_admission_header(req->app->admission, req, x->task.client, length, req->start_ns))
         srv_body_refuse(x);
 }

@@ -32,6 +32,10 @@ bool srv_type_is_body(const char *type) {
            !strcmp(type, SRV_NPZ);
 }
 
+bool srv_type_is_intake(const char *type) {
+    return srv_type_is_json(type) || !strcmp(type, SRV_SAFETENSORS) || !strcmp(type, SRV_OCTETS);
+}
+
 bool srv_type_is_json(const char *type) {
     return !*type || !strcmp(type, "application/json") ||
            !strcmp(type, "application/x-www-form-urlencoded");

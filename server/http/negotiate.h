@@ -10,6 +10,9 @@
 #define SRV_BODY_TYPES                                                                             \
     "application/json, application/vnd.safetensors, application/x-npy, application/x-npz"
 bool srv_type_is_body(const char *type);
+/* The same for a route with an intake (router.h), which takes safetensors also as octets. */
+#define SRV_INTAKE_TYPES "application/json, application/vnd.safetensors, application/octet-stream"
+bool srv_type_is_intake(const char *type);
 
 /* Returns whether a body of this type is read as JSON. That is so for application/json, for no type
  * (""), and for application/x-www-form-urlencoded, which `curl -d` sends by default. `type` is in

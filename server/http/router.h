@@ -37,6 +37,10 @@ typedef struct srv_route {
     unsigned produces;       /* media types of the answer, as SRV_ACCEPT_* bits */
     const char *answer;      /* name of the answer's schema in openapi.json */
     bool open_inference;     /* a route of the Open Inference Protocol: 400 instead of 422 */
+    /* Makes the intake of a body of `length` bytes (0: unknown), or leaves req->intake NULL if the
+     * body belongs into memory. Runs on the HTTP thread and must not wait. false: a problem is set.
+     * NULL: all bodies of the route go into memory. */
+    bool (*intake)(srv_request *req, uint64_t length);
 } srv_route;
 
 typedef struct srv_router {

@@ -87,7 +87,7 @@ bool srv_admission_header(srv_admission *a, srv_request *req, uint64_t client, u
                           int64_t now_ns) {
     const srv_config *config = req->app->config;
     uint64_t cap = (uint64_t)config->max_body_bytes;
-    if (length > cap) {
+    if (length > cap && !req->intake) {
         srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)cap, "max_body_bytes",
                           "the body has %llu bytes, at most %llu are taken",
                           (unsigned long long)length, (unsigned long long)cap);

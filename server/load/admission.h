@@ -44,8 +44,9 @@ struct srv_incoming {
 srv_admission *srv_admission_new(const srv_config *config);
 void srv_admission_free(srv_admission *a); /* NULL is fine */
 
-/* Stage A: decides whether a body of `length` bytes may be read. `client` is the number of the
- * client (config/client.h). false: the body is refused, and a problem is set. */
+/* Stage A: decides whether a body of `length` bytes may be read. For a body that goes to an intake,
+ * `length` is the memory that it takes. `client` is the number of the client (config/client.h).
+ * false: the body is refused, and a problem is set. */
 bool srv_admission_header(srv_admission *a, srv_request *req, uint64_t client, uint64_t length,
                           int64_t now_ns);
 /* Adds a body to the list of arriving bodies. `announced` is its Content-Length; for a chunked

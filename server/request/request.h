@@ -12,6 +12,7 @@ typedef struct srv_config srv_config;             /* config/config.h */
 typedef struct srv_decoded_body srv_decoded_body; /* wire/container.h */
 typedef struct srv_parts srv_parts;
 typedef struct srv_stream srv_stream; /* stream.h */
+typedef struct srv_intake srv_intake; /* intake.h */
 
 #define SRV_OCTETS "application/octet-stream"
 
@@ -81,6 +82,7 @@ struct srv_request {
     unsigned accept;           /* SRV_ACCEPT_* bits of the media types that the client accepts */
     const char *body;          /* body_size bytes, followed by a NUL */
     size_t body_size;
+    srv_intake *intake;   /* what the body goes to instead of `body`; NULL: the body is in `body` */
     attn_control control; /* the deadline, and a pointer to `cancel`; for the library */
     atomic_int cancel;    /* 1: the work must stop, because the client left or the server stops */
     const srv_decoded_body *decoded_body; /* what to decode instead of `body`; NULL: `body` */
@@ -159,6 +161,7 @@ typedef enum srv_code {
     SRV_NOT_ACCEPTABLE,  /* 406 */
     SRV_TIMEOUT,         /* 408 */
     SRV_GONE,            /* 410 */
+    SRV_RUN_CHANGED,     /* 410 the file of an adopted run is another one now */
     SRV_LENGTH_REQUIRED, /* 411 */
     SRV_PRECONDITION,    /* 412 If-Match */
     SRV_TOO_LARGE,       /* 413 a body or a request that can never fit */

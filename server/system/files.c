@@ -10,7 +10,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { TRIES = 16 }; /* srv_new_file_open fails after this many lost races for a .part file */
+enum {
+    TRIES = 16,      /* srv_new_file_open fails after this many lost races for a .part file */
+    FLOW = 16 << 20, /* a long file is written to disk in parts of so many bytes */
+};
 
 int srv_file_open(int dir, const char *name, bool follow, struct stat *about) {
     const int link = follow ? 0 : O_NOFOLLOW,
@@ -49,8 +52,7 @@ int srv_new_file_open(srv_new_file *f, int dir, const char *name) {
     if (snprintf(f->part, sizeof f->part, "%s" SRV_PART, name) >= (int)sizeof f->part)
         return ENAMETOOLONG;
     for (int i = 0; i < TRIES; i++) {
-        f->fd =
-            openat(dir, f->part, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);
+        f->fd = openat(dir, f->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);
         if (f->fd < 0)
             return errno;
         const int failed = lock(f->fd);
@@ -63,7 +65,17 @@ int srv_new_file_open(srv_new_file *f, int dir, const char *name) {
     return EBUSY;
 }
 
+/* Makes the system write another part of a long file to disk. Where that is not possible, closing
+ * the file takes longer. */
+static void flow(const srv_new_file *f, size_t appended) {
+    const uint64_t to = f->size / FLOW, from = (f->size - appended) / FLOW;
+    if (from < to)
+        (void)sync_file_range(f->fd, (off_t)(from * FLOW), (off_t)((to - from) * FLOW),
+                              SYNC_FILE_RANGE_WRITE);
+}
+
 void srv_new_file_write(srv_new_file *f, const void *data, size_t size) {
+    const size_t all = size;
     for (const char *at = data; size && !f->failed;) {
         const ssize_t n = write(f->fd, at, size);
         if (n < 0 && errno != EINTR)
@@ -71,6 +83,8 @@ void srv_new_file_write(srv_new_file *f, const void *data, size_t size) {
         at += n > 0 ? n : 0;
         size -= n > 0 ? (size_t)n : 0;
     }
+    f->size += all - size;
+    flow(f, all - size);
 }
 
 int srv_dir_sync(int dir) {
@@ -89,6 +103,11 @@ int srv_new_file_close(srv_new_file *f) {
     if (close(f->fd) && !f->failed)
         f->failed = errno;
     return f->failed;
+}
+
+void srv_new_file_drop(srv_new_file *f) {
+    unlinkat(f->dir, f->part, 0);
+    close(f->fd);
 }
 
 bool srv_is_part(const char *name) {

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 /* The suffix of a file that is being written. */
@@ -20,22 +21,27 @@ int srv_file_open(int dir, const char *name, bool follow, struct stat *about);
 
 /* A new file of mode 0600 that gets its name only when it is complete on disk. Until then it is
  * called <name>.part, and the writing process holds a lock (flock) on it. A .part file without a
- * lock was left behind by a process that has ended. */
+ * lock was left behind by a process that has ended. The descriptor can be read and mapped too. */
 typedef struct srv_new_file {
     int dir, fd;
+    uint64_t size;       /* bytes written so far */
     int failed;          /* first errno value of a failed operation; 0: none has failed */
-    const char *name;    /* must stay valid until srv_new_file_close */
+    const char *name;    /* must stay valid until the file is closed */
     char part[PATH_MAX]; /* <name>.part */
 } srv_new_file;
 
 /* Begins a file. Returns 0 or an errno value, after which srv_new_file_close must not be called.
  * EBUSY: another writer is writing the file. */
 int srv_new_file_open(srv_new_file *f, int dir, const char *name);
-/* Appends `size` bytes. A failure is stored in f->failed, and later calls do nothing. */
+/* Appends `size` bytes. Of a long file, the system begins to write to disk what was appended so far,
+ * so that the end does not have to wait for all of it. A failure is stored in f->failed, and later calls do nothing. */
 void srv_new_file_write(srv_new_file *f, const void *data, size_t size);
 /* Syncs the file to disk and renames it to `name`. If any operation has failed, removes the .part
  * file and returns the errno value of the first failure; otherwise returns 0. */
 int srv_new_file_close(srv_new_file *f);
+
+/* Removes the .part file instead. */
+void srv_new_file_drop(srv_new_file *f);
 
 /* Makes the names in a directory durable; does nothing for AT_FDCWD. Returns 0 or an errno value.
  * EINVAL and EBADF, by which a file system says that it cannot sync directories, count as 0. */

@@ -49,6 +49,7 @@ static const problem_row problems[SRV_CODE_COUNT] = {
     [SRV_NOT_ACCEPTABLE] = ROW(406, "not_acceptable", "No acceptable media type"),
     [SRV_TIMEOUT] = ROW(408, "request_timeout", "The request took too long to arrive"),
     [SRV_GONE] = ROW(410, "gone", "No longer kept"),
+    [SRV_RUN_CHANGED] = ROW(410, "run_changed", "The file of the run has changed"),
     [SRV_LENGTH_REQUIRED] = ROW(411, "length_required", "Content-Length is needed"),
     [SRV_PRECONDITION] = ROW(412, "precondition_failed", "The precondition does not hold"),
     [SRV_TOO_LARGE] = ROW(413, "too_large", "Larger than a limit allows"),

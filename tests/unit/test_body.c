@@ -13,6 +13,7 @@
 
 #include "http/exchange.h"
 #include "load/budget.h"
+#include "request/intake.h"
 
 enum { CLIENTS = 4, BODY = 500000, PIECE = 1000 };
 
@@ -234,6 +235,110 @@ static void test_who_gives_way_lingers(void **state) {
     srv_admission_drop(app.admission, &rest, block);
 }
 
+/* --- bodies that go to an intake --- */
+
+/* An intake that counts, and suspends the connection when `full_at` bytes have come. */
+typedef struct counting {
+    srv_intake intake;
+    size_t taken, full_at, drops;
+    bool suspended, broken;
+} counting;
+
+static bool count_piece(srv_intake *intake, srv_request *req, const char *data, size_t size) {
+    counting *c = (counting *)intake;
+    (void)data;
+    if (c->broken) {
+        srv_problem(req, SRV_STORAGE_FULL, NULL, "full");
+        return false;
+    }
+    c->taken += size;
+    if (c->taken == c->full_at)
+        c->suspended = intake->suspend(intake->sender);
+    return true;
+}
+
+static void count_drop(srv_intake *intake) {
+    ((counting *)intake)->drops++;
+}
+
+static counting countings[CLIENTS];
+
+static counting *counting_new(size_t i) {
+    clients[i].head.length = BODY;
+    countings[i] = (counting){.intake = {.take = count_piece,
+                                         .drop = count_drop,
+                                         .most = BODY,
+                                         .setting = "max_capture_bytes"},
+                              .full_at = SIZE_MAX};
+    clients[i].req.intake = &countings[i].intake;
+    return &countings[i];
+}
+
+static void *resume_later(void *of) {
+    counting *c = of;
+    usleep(20000);
+    c->intake.resume(c->intake.sender);
+    return NULL;
+}
+
+/* Such a body takes no memory and no turn among the bodies in memory. */
+static void test_an_intake_gets_the_pieces(void **state) {
+    (void)state;
+    counting *c = counting_new(1);
+    read_piece(0, true);
+    for (int i = 0; i < 3; i++)
+        read_piece(1, true);
+    assert_false(asleep[1]);
+    assert_int_equal(c->taken, 3 * PIECE);
+    assert_null(clients[1].body.block);
+    srv_body_refuse(&clients[1]);
+    assert_int_equal(c->drops, 1);
+    assert_null(clients[1].req.intake);
+}
+
+static void test_an_intake_suspends_and_the_end_waits_for_it(void **state) {
+    (void)state;
+    counting *c = counting_new(0);
+    pthread_t thread;
+    c->full_at = 2 * PIECE;
+    read_piece(0, true);
+    assert_false(asleep[0]);
+    read_piece(0, true);
+    assert_true(asleep[0] && c->suspended);
+    c->intake.resume(c->intake.sender);
+    assert_false(asleep[0]);
+    c->full_at = 3 * PIECE;
+    read_piece(0, true);
+    assert_true(asleep[0]);
+    pthread_create(&thread, NULL, resume_later, c);
+    srv_body_order_end(&daemon_under_test.order);
+    assert_false(asleep[0]); /* it has waited */
+    pthread_join(thread, NULL);
+    c->full_at = 4 * PIECE;
+    read_piece(0, true);
+    assert_false(asleep[0] || c->suspended); /* nobody is suspended any more */
+}
+
+static void test_an_intake_refuses(void **state) {
+    (void)state;
+    counting *c = counting_new(0), *d = counting_new(1);
+    read_piece(0, true);
+    c->broken = true;
+    read_piece(0, true);
+    assert_true(srv_body_is_refused(&clients[0]));
+    assert_int_equal(clients[0].req.reply.status, 507);
+    assert_int_equal(c->drops, 1);
+    d->intake.most = 2 * PIECE;
+    read_piece(1, true);
+    read_piece(1, true);
+    assert_false(srv_body_is_refused(&clients[1]));
+    read_piece(1, true);
+    assert_int_equal(clients[1].req.reply.status, 413);
+    assert_string_equal(clients[1].req.reply.setting, "max_capture_bytes");
+    assert_int_equal(d->drops, 1);
+    assert_int_equal(d->taken, 2 * PIECE);
+}
+
 /* --- lines between chunks --- */
 
 /* Is what came in before the data clean? */
@@ -277,6 +382,9 @@ int main(void) {
         UNIT(test_small_long_chunked_and_tls_bodies_take_no_turns),
         UNIT(test_nobody_waits_at_the_end),
         UNIT(test_who_gives_way_lingers),
+        UNIT(test_an_intake_gets_the_pieces),
+        UNIT(test_an_intake_suspends_and_the_end_waits_for_it),
+        UNIT(test_an_intake_refuses),
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_data_before),
     };

@@ -1,0 +1,32 @@
+/* A body that is not kept in memory. Its bytes go to an intake piece by piece as they arrive, for
+ * example into a file.
+ *
+ * A route may have a function that makes an intake for a request (srv_route.intake), on the HTTP
+ * thread before the body is read. req->intake then owns the intake, and req->body stays empty. The
+ * handler takes the intake over by setting req->intake to NULL. If it does not, because the body
+ * was refused or did not arrive completely, server/http calls `drop`. */
+#ifndef SRV_INTAKE_H
+#define SRV_INTAKE_H
+
+#include "request/request.h"
+
+struct srv_intake {
+    /* Takes a piece of the body. Runs on the HTTP thread and must not wait. If there would be no
+     * room for another piece, it calls `suspend`, and some thread calls `resume` when there is room
+     * again. false: the piece was not taken, and a problem is set. */
+    bool (*take)(srv_intake *intake, srv_request *req, const char *data, size_t size);
+    void (*drop)(srv_intake *intake); /* discards what was taken; must not wait */
+    uint64_t most;                    /* largest body, in bytes */
+    const char *setting;              /* the setting that says so */
+    size_t memory;                    /* bytes of memory that the intake holds at most */
+
+    /* Set by server/http, and called with `sender`. The intake calls `suspend` only from `take`. It
+     * returns false if the connection cannot be suspended, because the service is shutting down.
+     * Each call that returned true is followed by one call of `resume`, on any thread. The intake
+     * holds a lock during both, so that the one is not called before the other has ended. */
+    bool (*suspend)(void *sender);
+    void (*resume)(void *sender);
+    void *sender;
+};
+
+#endif
