@@ -24,16 +24,18 @@ srv_outcome srv_version(srv_request *req);       /* GET /version */
 srv_outcome srv_metrics(srv_request *req);       /* GET /metrics */
 
 /* Stored runs, under /v1/runs/{id}. */
-srv_outcome srv_runs_describe(srv_request *req); /* GET */
-srv_outcome srv_runs_delete(srv_request *req);   /* DELETE */
-srv_outcome srv_runs_weights(srv_request *req);  /* GET …/weights */
-srv_outcome srv_runs_rows(srv_request *req);     /* GET …/rows */
-srv_outcome srv_runs_top(srv_request *req);      /* GET …/top-k */
-srv_outcome srv_runs_tiles(srv_request *req);    /* GET …/tiles */
-srv_outcome srv_runs_cells(srv_request *req);    /* GET …/cells */
-srv_outcome srv_runs_what_if(srv_request *req);  /* POST …/what-if */
-srv_outcome srv_runs_metrics(srv_request *req);  /* GET …/metrics */
-srv_outcome srv_runs_heatmap(srv_request *req);  /* GET …/heatmap */
+srv_outcome srv_runs_create(srv_request *req);           /* POST /v1/runs */
+bool srv_runs_intake(srv_request *req, uint64_t length); /* the intake of POST /v1/runs */
+srv_outcome srv_runs_describe(srv_request *req);         /* GET */
+srv_outcome srv_runs_delete(srv_request *req);           /* DELETE */
+srv_outcome srv_runs_weights(srv_request *req);          /* GET …/weights */
+srv_outcome srv_runs_rows(srv_request *req);             /* GET …/rows */
+srv_outcome srv_runs_top(srv_request *req);              /* GET …/top-k */
+srv_outcome srv_runs_tiles(srv_request *req);            /* GET …/tiles */
+srv_outcome srv_runs_cells(srv_request *req);            /* GET …/cells */
+srv_outcome srv_runs_what_if(srv_request *req);          /* POST …/what-if */
+srv_outcome srv_runs_metrics(srv_request *req);          /* GET …/metrics */
+srv_outcome srv_runs_heatmap(srv_request *req);          /* GET …/heatmap */
 
 /* Models, under /v1/models. */
 srv_outcome srv_models_list(srv_request *req);       /* GET */

@@ -131,7 +131,10 @@ static void put_body(srv_json *j, const srv_route *route) {
     srv_api_ref(j, "schemas", route->answer, "Request");
     put_examples(j, route);
     srv_json_object_end(j);
-    if (route->fields) {
+    if (route->intake) {
+        put_binary(j, SRV_SAFETENSORS);
+        put_binary(j, SRV_OCTETS);
+    } else if (route->fields) {
         srv_api_schema(j, SRV_SAFETENSORS, "SafetensorsBody");
         srv_api_schema(j, SRV_NPZ, "NpzBody");
     }

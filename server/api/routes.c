@@ -25,7 +25,7 @@
 #define RUN_GET(path, run, fields, summary, produces, answer)                                      \
     { "GET", "/v1/runs/{id}" path, SRV_KEYED, SRV_POOL, run, fields, summary, produces, answer }
 
-/* The last column is written only in rows of the Open Inference Protocol. */
+/* The last columns are written only where they are set. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 const srv_route srv_routes[] = {
     {"GET", "/", SRV_KEYED, SRV_HERE, srv_index, NULL, "This index: routes and examples", BOTH,
@@ -44,6 +44,9 @@ const srv_route srv_routes[] = {
      TENSORS | SRV_ACCEPT_DRAWN, "Analyses"},
     {"POST", "/v1/curves", SRV_KEYED, SRV_SMALL, srv_curves, srv_curves_fields,
      "Curves of numbers from the request", BOTH | SRV_ACCEPT_DRAWN, "Curves"},
+    {"POST", "/v1/runs", SRV_KEYED, SRV_POOL, srv_runs_create, srv_runs_fields,
+     "Import a run: a file in the safetensors format, or the name of one", SRV_ACCEPT_JSON, "Run",
+     .intake = srv_runs_intake},
     RUN_GET("", srv_runs_describe, NULL, "A stored run: shapes, mask, labels, tile levels",
             SRV_ACCEPT_JSON, "Run"),
     {"DELETE", "/v1/runs/{id}", SRV_KEYED, SRV_POOL, srv_runs_delete, NULL, "Delete a stored run",

@@ -347,6 +347,7 @@ void srv_config_close(srv_config *c) {
     free(c->tls_key);
     free(c->isa);
     free(c->runs_dir);
+    free(c->captures_dir);
     free(c->models_dir);
     free(c->jobs_dir);
     list_close(&c->cors_origins);
@@ -399,6 +400,14 @@ bool srv_config_resolve(srv_config *c, srv_config_error *err) {
         return srv_config_refuse(err,
                                  "\"runs_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
                                  (long long)c->runs_bytes, (long long)c->memory_bytes);
+    if (!c->max_capture_bytes)
+        c->max_capture_bytes = c->runs_bytes;
+    if (c->max_capture_bytes > c->runs_bytes)
+        return srv_config_refuse(
+            err, "\"max_capture_bytes\" (%lld) is larger than \"runs_bytes\" (%lld)",
+            (long long)c->max_capture_bytes, (long long)c->runs_bytes);
+    if (*c->captures_dir && !*c->runs_dir)
+        return srv_config_refuse(err, "\"captures_dir\" is set and \"runs_dir\" is not");
     if (!c->models_bytes)
         c->models_bytes = smaller(256 << 20, c->memory_bytes / 8);
     if (c->models_bytes > c->memory_bytes)

@@ -55,6 +55,12 @@ const srv_setting srv_settings[] = {
     {"runs_dir", SRV_SET_STRING, AT(runs_dir), "", 0, 0, NULL, false,
      "Directory of stored runs, one safetensors file each; several daemons may share it. "
      "Empty: runs are kept in memory."},
+    {"max_capture_bytes", SRV_SET_BYTES, AT(max_capture_bytes), "0", 0, MOST, NULL, true,
+     "Largest file that POST /v1/runs writes to runs_dir. It is not held in memory, so that "
+     "max_body_bytes does not apply. 0: runs_bytes, which it must not exceed."},
+    {"captures_dir", SRV_SET_STRING, AT(captures_dir), "", 0, 0, NULL, false,
+     "Directory whose files any client that may use the service can import by name (POST "
+     "/v1/runs); needs runs_dir. Empty: files are only sent."},
     {"models_count", SRV_SET_INT, AT(models_count), "64", 0, 1e6, NULL, true,
      "Most models that POST /v1/models may make."},
     {"models_bytes", SRV_SET_BYTES, AT(models_bytes), "0", 0, MOST, NULL, true,

@@ -1,166 +1,11 @@
-/* The table of open runs. Without runs_dir the table is the whole store. With runs_dir the table
- * holds the runs whose files this process has mapped, and the directory decides which runs exist.
- *
- * The table is a doubly linked list with the most recently used run at the front, and it is
- * searched from the front. A run that was removed from the table is freed by its last holder. */
+/* Stores runs, holds them and removes them. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "request/shared.h"
-#include "store/runs.h"
-#include "store/runs_dir.h"
-
-/* The store remembers the ids of this many removed runs, so that it can answer 410 instead of 404
- * for them. */
-enum { SRV_RUNS_REMEMBERED = 8192 };
-
-typedef struct srv_runs_entry srv_runs_entry;
-
-struct srv_runs_entry {
-    srv_run run; /* must be the first member, because srv_run * is cast to srv_runs_entry * */
-    srv_runs_entry *next, *previous;
-    size_t holds; /* number of references by requests */
-    bool listed;  /* whether the entry is in the table */
-    srv_owner owner;
-    const void *image; /* a safetensors file in memory or mapped, image_size bytes */
-    size_t image_size;
-    srv_mapped *mapped; /* the mapped file of the image; NULL: `image` is from attn_alloc */
-    attn_arena *arena;  /* holds run.run */
-    int64_t moved_ns;   /* when run.ends_ns was last changed */
-};
-
-struct srv_runs {
-    pthread_mutex_t lock;
-    const srv_config *config;
-    bool has_dir;
-    srv_runs_dir dir;
-    srv_runs_entry *first, *last; /* the table: most and least recently used run */
-    size_t bytes, count;          /* of the runs in the table */
-    srv_shares shares;            /* bytes in the table of each owner */
-    char (*gone)[SRV_RUN_ID];     /* ring buffer with the ids of removed runs */
-    size_t gone_count;            /* ids ever put into `gone` */
-    _Atomic int64_t next_sweep_ns;
-    srv_runs_state state;
-};
-
-/* --- the table: the caller of these functions has the lock, except of free_entry --- */
-
-/* Frees an entry that is not in the table. NULL is fine. Needs no lock. */
-static void free_entry(srv_runs_entry *e) {
-    if (!e)
-        return;
-    attn_arena_free(e->arena);
-    if (!e->mapped)
-        attn_free((void *)(uintptr_t)e->image);
-    srv_mapped_close(e->mapped);
-    free(e);
-}
-
-static void list_out(srv_runs *s, srv_runs_entry *e) {
-    *(e->previous ? &e->previous->next : &s->first) = e->next;
-    *(e->next ? &e->next->previous : &s->last) = e->previous;
-    e->next = e->previous = NULL;
-}
-
-static void list_front(srv_runs *s, srv_runs_entry *e) {
-    e->previous = NULL;
-    e->next = s->first;
-    *(s->first ? &s->first->previous : &s->last) = e;
-    s->first = e;
-}
-
-static srv_runs_entry *find_entry(srv_runs *s, const char *id) {
-    srv_runs_entry *e = s->first;
-    while (e && memcmp(e->run.id, id, SRV_RUN_ID) != 0)
-        e = e->next;
-    return e;
-}
-
-/* Removes the entry from the table. Frees it if nothing holds it; otherwise the last holder frees
- * it. */
-static void drop_entry(srv_runs *s, srv_runs_entry *e) {
-    list_out(s, e);
-    s->bytes -= e->run.bytes;
-    srv_shares_take(&s->shares, e->owner, e->run.bytes);
-    s->count--;
-    e->listed = false;
-    if (!e->holds)
-        free_entry(e);
-}
-
-static void remember_gone(srv_runs *s, const char *id) {
-    memcpy(s->gone[s->gone_count++ % SRV_RUNS_REMEMBERED], id, SRV_RUN_ID);
-}
-
-/* Returns whether a removed run had this id, as far as ids are remembered. */
-static bool was_known(const srv_runs *s, const char *id) {
-    const size_t n = s->gone_count < SRV_RUNS_REMEMBERED ? s->gone_count : SRV_RUNS_REMEMBERED;
-    for (size_t i = 0; i < n; i++)
-        if (memcmp(s->gone[i], id, SRV_RUN_ID) == 0)
-            return true;
-    return false;
-}
-
-/* Removes the least recently used run of the owner with the most bytes from the table. With
- * runs_dir its file stays. false: the table is empty. */
-static bool drop_one(srv_runs *s) {
-    const srv_owner owner = srv_shares_heaviest(&s->shares);
-    srv_runs_entry *e = s->last;
-    while (e && e->owner != owner)
-        e = e->previous;
-    e = e ? e : s->last;
-    if (!e)
-        return false;
-    if (!s->has_dir) {
-        remember_gone(s, e->run.id);
-        s->state.evicted++;
-    }
-    drop_entry(s, e);
-    return true;
-}
-
-/* Removes runs from the table until `bytes` more bytes fit into runs_bytes. The new bytes count as
- * the owner's while the owner with the most bytes is chosen. */
-static void make_room(srv_runs *s, srv_owner owner, size_t bytes) {
-    const size_t most = (size_t)s->config->runs_bytes;
-    srv_shares_add(&s->shares, owner, bytes);
-    while ((bytes > most || s->bytes > most - bytes) && drop_one(s))
-        ;
-    srv_shares_take(&s->shares, owner, bytes);
-}
-
-static void list_entry(srv_runs *s, srv_runs_entry *e) {
-    e->listed = true;
-    list_front(s, e);
-    s->bytes += e->run.bytes;
-    srv_shares_add(&s->shares, e->owner, e->run.bytes);
-    s->count++;
-}
-
-/* Moves the entry to the front of the list as the most recently used run. */
-static void note_use(srv_runs *s, srv_runs_entry *e) {
-    list_out(s, e);
-    list_front(s, e);
-}
-
-/* Removes entries from the table: without runs_dir those that have expired at `now` (attn_now_ns),
- * with runs_dir those whose files are no longer in the directory. */
-static void drop_expired(srv_runs *s, int64_t now) {
-    for (srv_runs_entry *e = s->first, *next; e; e = next) {
-        next = e->next;
-        if (s->has_dir ? srv_runs_dir_knows(&s->dir, e->run.id) : e->run.ends_ns > now)
-            continue;
-        if (!s->has_dir) {
-            remember_gone(s, e->run.id);
-            s->state.expired++;
-        }
-        drop_entry(s, e);
-    }
-}
+#include "store/runs_table.h"
 
 enum { SWEEP_MS = 5000 }; /* time between two checks for expired runs */
 
@@ -170,7 +15,7 @@ static void sweep(srv_runs *s) {
     if (s->has_dir)
         srv_runs_dir_sweep(&s->dir);
     pthread_mutex_lock(&s->lock);
-    drop_expired(s, attn_now_ns());
+    srv_runs_drop_expired(s, attn_now_ns());
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -192,6 +37,28 @@ static void keep_alive(const srv_runs *s, srv_runs_entry *e, int64_t now) {
 
 /* --- the store --- */
 
+/* Opens the directories and starts what uploads need. Returns 0, or prints a line and returns an
+ * exit code. */
+static int open_dir(srv_runs *s) {
+    int failed = srv_runs_dir_open(&s->dir, s->config);
+    if (failed) {
+        fprintf(stderr, "attnd: cannot use runs_dir %s: %s\n", s->config->runs_dir,
+                strerror(failed));
+        return SRV_EXIT_USAGE;
+    }
+    failed = srv_runs_dir_open_captures(&s->dir, s->config);
+    if (failed) {
+        fprintf(stderr, "attnd: cannot use captures_dir %s: %s\n", s->config->captures_dir,
+                strerror(failed));
+        return SRV_EXIT_USAGE;
+    }
+    s->uploads = srv_uploads_new(&s->dir, s->config);
+    if (s->uploads)
+        return 0;
+    fprintf(stderr, "attnd: cannot start: not enough memory\n");
+    return SRV_EXIT_RESOURCES;
+}
+
 int srv_runs_open(srv_runs **out, const srv_config *config) {
     srv_runs *s = calloc(1, sizeof *s);
     char(*gone)[SRV_RUN_ID] = calloc(SRV_RUNS_REMEMBERED, sizeof *gone);
@@ -205,11 +72,10 @@ int srv_runs_open(srv_runs **out, const srv_config *config) {
     s->gone = gone;
     s->has_dir = *config->runs_dir != 0;
     pthread_mutex_init(&s->lock, NULL);
-    int failed = s->has_dir ? srv_runs_dir_open(&s->dir, config) : 0;
+    const int failed = s->has_dir ? open_dir(s) : 0;
     if (failed) {
-        fprintf(stderr, "attnd: cannot use runs_dir %s: %s\n", config->runs_dir, strerror(failed));
         srv_runs_free(s);
-        return SRV_EXIT_USAGE;
+        return failed;
     }
     srv_runs_tick(s);
     *out = s;
@@ -220,7 +86,8 @@ void srv_runs_free(srv_runs *s) {
     if (!s)
         return;
     while (s->first)
-        drop_entry(s, s->first);
+        srv_runs_drop(s, s->first);
+    srv_uploads_free(s->uploads);
     if (s->has_dir)
         srv_runs_dir_close(&s->dir);
     pthread_mutex_destroy(&s->lock);
@@ -241,31 +108,34 @@ void srv_runs_look(srv_runs *s, srv_runs_state *out) {
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Returns the name of the API key that owns the run; NULL: nobody does. */
+static const char *owner_name(const srv_runs_entry *e) {
+    return e->imported ? e->side.owner : attn_run_metadata(e->run.run, SRV_RUN_OWNER);
+}
+
 static int map_file(srv_runs *s, srv_runs_entry *e, const char *id) {
-    const int failed = srv_runs_dir_map(&s->dir, id, &e->mapped);
+    const int failed = srv_runs_dir_map(&s->dir, id, &e->mapped, &e->side);
     if (!failed) {
         e->image = srv_mapped_data(e->mapped);
         e->image_size = srv_mapped_size(e->mapped);
+        e->imported = e->side.text != NULL;
     }
     return failed;
 }
 
-/* Parses e->image and sets run, owner and size of the entry. Sets no problem; the caller does. */
-static attn_status open_image(const srv_config *config, srv_runs_entry *e, attn_error *err) {
+attn_status srv_runs_open_image(srv_runs_entry *e, attn_error *err) {
     attn_run *run;
-    e->arena = attn_arena_new((size_t)config->max_request_bytes);
-    if (!e->arena)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
-    attn_status status = attn_run_open(e->image, e->image_size, NULL, e->arena, &run, err);
+    const attn_status status = attn_run_open(e->image, e->image_size, NULL, e->arena, &run, err);
     if (status != ATTN_OK)
         return status;
     e->run.run = run;
-    e->owner = srv_owner_of(attn_run_metadata(run, SRV_RUN_OWNER));
-    e->run.bytes = e->image_size + attn_arena_used(e->arena);
+    e->owner = srv_owner_of(owner_name(e));
+    e->counted = attn_arena_used(e->arena) + (e->side.path ? 0 : e->image_size);
+    e->run.bytes = attn_arena_used(e->arena) + e->image_size;
     return ATTN_OK;
 }
 
-static bool new_id(char id[SRV_RUN_ID + 1]) {
+bool srv_runs_new_id(char id[SRV_RUN_ID + 1]) {
     unsigned char bytes[SRV_RUN_ID / 2];
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
         return false;
@@ -274,8 +144,8 @@ static bool new_id(char id[SRV_RUN_ID + 1]) {
     return true;
 }
 
-static const srv_run *too_large(srv_request *req, size_t bytes) {
-    srv_problem_limit(req, SRV_TOO_LARGE, "/store", (double)req->app->config->runs_bytes,
+const srv_run *srv_runs_too_large(srv_request *req, const char *pointer, size_t bytes) {
+    srv_problem_limit(req, SRV_TOO_LARGE, pointer, (double)req->app->config->runs_bytes,
                       "runs_bytes",
                       "the run needs %zu bytes; all stored runs together may use %lld", bytes,
                       (long long)req->app->config->runs_bytes);
@@ -288,7 +158,7 @@ static void *take_image(srv_runs *s, size_t size) {
     void *image = attn_alloc(size);
     while (!image) {
         pthread_mutex_lock(&s->lock);
-        const bool dropped = drop_one(s);
+        const bool dropped = srv_runs_drop_one(s);
         pthread_mutex_unlock(&s->lock);
         if (!dropped)
             break;
@@ -297,8 +167,8 @@ static void *take_image(srv_runs *s, size_t size) {
     return image;
 }
 
-static attn_status store_in_memory(srv_runs *s, srv_runs_entry *e, const attn_run_image *image,
-                                   attn_error *err) {
+attn_status srv_runs_copy_image(srv_runs *s, srv_runs_entry *e, const attn_run_image *image,
+                                attn_error *err) {
     char *to = take_image(s, image->size);
     e->image = to;
     e->image_size = image->size;
@@ -308,7 +178,7 @@ static attn_status store_in_memory(srv_runs *s, srv_runs_entry *e, const attn_ru
         memcpy(to, image->pieces[i].data, image->pieces[i].size);
         to += image->pieces[i].size;
     }
-    return open_image(s->config, e, err);
+    return srv_runs_open_image(e, err);
 }
 
 /* Writes the image to the directory and maps its file. The thread leaves the worker pool meanwhile,
@@ -329,9 +199,19 @@ static const srv_run *store_failed(srv_request *req, srv_runs_entry *e, const at
     srv_runs *s = req->app->runs;
     if (e->mapped)
         srv_runs_dir_remove(&s->dir, e->run.id);
-    free_entry(e);
+    srv_runs_entry_free(e);
     srv_problem_error(req, err);
     return NULL;
+}
+
+const srv_run *srv_runs_admit(srv_runs *s, srv_runs_entry *e) {
+    e->holds = 1;
+    keep_alive(s, e, attn_now_ns());
+    pthread_mutex_lock(&s->lock);
+    srv_runs_list(s, e);
+    s->state.stored++;
+    pthread_mutex_unlock(&s->lock);
+    return &e->run;
 }
 
 const srv_run *srv_run_store(srv_request *req, const attn_run_image *image) {
@@ -339,40 +219,33 @@ const srv_run *srv_run_store(srv_request *req, const attn_run_image *image) {
     const size_t most = (size_t)s->config->runs_bytes;
     attn_error err = {0};
     if (image->size > most)
-        return too_large(req, image->size);
-    srv_runs_entry *e = calloc(1, sizeof *e);
-    if (!e || !new_id(e->run.id)) {
-        free(e);
+        return srv_runs_too_large(req, "/store", image->size);
+    srv_runs_entry *e = srv_runs_entry_new(s->config);
+    if (!e || !srv_runs_new_id(e->run.id)) {
+        srv_runs_entry_free(e);
         srv_problem(req, SRV_MEMORY_BUDGET, "/store", "no memory for the stored run is left");
         return NULL;
     }
-    if (!s->has_dir && store_in_memory(s, e, image, &err))
+    if (!s->has_dir && srv_runs_copy_image(s, e, image, &err))
         return store_failed(req, e, &err);
     if (s->has_dir) {
         int failed = store_in_dir(req, s, e, image);
         if (failed) {
-            free_entry(e);
+            srv_runs_entry_free(e);
             srv_problem_file(req, "/store", "the run cannot be written to runs_dir", failed);
             return NULL;
         }
-        if (open_image(s->config, e, &err))
+        if (srv_runs_open_image(e, &err))
             return store_failed(req, e, &err);
     }
     if (e->run.bytes > most) {
         const size_t bytes = e->run.bytes;
         if (e->mapped)
             srv_runs_dir_remove(&s->dir, e->run.id);
-        free_entry(e);
-        return too_large(req, bytes);
+        srv_runs_entry_free(e);
+        return srv_runs_too_large(req, "/store", bytes);
     }
-    e->holds = 1;
-    keep_alive(s, e, attn_now_ns());
-    pthread_mutex_lock(&s->lock);
-    make_room(s, e->owner, e->run.bytes);
-    list_entry(s, e);
-    s->state.stored++;
-    pthread_mutex_unlock(&s->lock);
-    return &e->run;
+    return srv_runs_admit(s, e);
 }
 
 /* --- holding --- */
@@ -400,55 +273,79 @@ static const srv_run *missing(srv_request *req, const char *id, bool gone) {
     return NULL;
 }
 
+/* Sets the problem that the file of a run cannot be opened. */
+static void refuse_file(srv_request *req, const char *id, int failed) {
+    if (failed == ENOENT)
+        missing(req, id, true); /* the file was removed after srv_runs_dir_use found it */
+    else if (failed == ENODATA)
+        srv_problem(req, SRV_NOT_FOUND, NULL, "the file of run %s is empty", id);
+    else if (failed == EBADMSG)
+        srv_problem(req, SRV_NOT_FOUND, NULL, "the checksums of run %s are damaged", id);
+    else if (failed == ESTALE)
+        srv_runs_changed(req, id, "it is not the file that was adopted");
+    else if (failed == ENOLINK)
+        srv_problem(req, SRV_NOT_FOUND, NULL,
+                    "the file of run %s lies in captures_dir, which this service does not have",
+                    id);
+    else
+        srv_problem_file(req, NULL, "the run cannot be read from runs_dir", failed);
+}
+
+/* Opens the mapped file of the entry. false: a problem is set. */
+static bool open_mapped(srv_request *req, srv_runs_entry *e) {
+    attn_error err = {0};
+    if (e->imported && srv_runs_take_sums(e, &err)) {
+        refuse_file(req, e->run.id, err.code == ATTN_ENOMEM ? ENOMEM : EBADMSG);
+        return false;
+    }
+    if (!srv_runs_check_header(req, e))
+        return false;
+    if (!srv_runs_open_image(e, &err))
+        return true;
+    if (err.code == ATTN_ENOMEM)
+        srv_problem_error(req, &err);
+    else
+        srv_problem(req, SRV_NOT_FOUND, NULL, "the file of run %s is not a stored run: %s%s%s",
+                    e->run.id, err.where, *err.where ? ": " : "", err.text);
+    return false;
+}
+
 /* Opens the file of a run that another process stored, or that this process has closed. */
 static const srv_run *hold_file(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
-    srv_runs_entry *e = calloc(1, sizeof *e);
-    attn_error err = {0};
-    int failed = e ? map_file(s, e, id) : ENOMEM;
+    srv_runs_entry *e = srv_runs_entry_new(s->config);
+    const int failed = e ? map_file(s, e, id) : ENOMEM;
     if (failed) {
-        free(e);
-        if (failed == ENODATA)
-            srv_problem(req, SRV_NOT_FOUND, NULL, "the file of run %s is empty", id);
-        else if (failed != ENOENT)
-            srv_problem_file(req, NULL, "the run cannot be read from runs_dir", failed);
-        else
-            missing(req, id, true); /* the file was removed after srv_runs_dir_use found it */
+        srv_runs_entry_free(e);
+        refuse_file(req, id, failed);
         return NULL;
     }
     memcpy(e->run.id, id, SRV_RUN_ID);
-    if (open_image(s->config, e, &err)) {
-        free_entry(e);
-        if (err.code == ATTN_ENOMEM)
-            srv_problem_error(req, &err);
-        else
-            srv_problem(req, SRV_NOT_FOUND, NULL, "the file of run %s is not a stored run: %s%s%s",
-                        id, err.where, *err.where ? ": " : "", err.text);
+    if (!open_mapped(req, e)) {
+        srv_runs_entry_free(e);
         return NULL;
     }
     e->holds = 1;
     pthread_mutex_lock(&s->lock);
-    srv_runs_entry *other = find_entry(s, id); /* not NULL: another thread was faster */
-    if (other) {
+    srv_runs_entry *other = srv_runs_find(s, id); /* not NULL: another thread was faster */
+    if (other)
         other->holds++;
-    } else {
-        make_room(s, e->owner, e->run.bytes);
-        list_entry(s, e);
-    }
+    else
+        srv_runs_list(s, e);
     pthread_mutex_unlock(&s->lock);
     if (!other)
         return &e->run;
-    free_entry(e);
+    srv_runs_entry_free(e);
     return &other->run;
 }
 
 /* Finds the run in the table and holds it. NULL: it is not in the table. The caller has the lock.
  */
 static srv_runs_entry *hold_open(srv_runs *s, const char *id) {
-    srv_runs_entry *e = find_entry(s, id);
+    srv_runs_entry *e = srv_runs_find(s, id);
     if (e) {
         e->holds++;
-        note_use(s, e);
+        srv_runs_note_use(s, e);
     }
     return e;
 }
@@ -457,22 +354,22 @@ static const srv_run *hold_in_memory(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     const int64_t now = attn_now_ns();
     pthread_mutex_lock(&s->lock);
-    srv_runs_entry *e = find_entry(s, id);
+    srv_runs_entry *e = srv_runs_find(s, id);
     if (e && e->run.ends_ns <= now)
-        drop_expired(s, now);
+        srv_runs_drop_expired(s, now);
     e = hold_open(s, id);
     if (e)
         keep_alive(s, e, now);
-    const bool gone = !e && was_known(s, id);
+    const bool gone = !e && srv_runs_was_known(s, id);
     pthread_mutex_unlock(&s->lock);
     return e ? &e->run : missing(req, id, gone);
 }
 
 static void drop_open(srv_runs *s, const char *id) {
     pthread_mutex_lock(&s->lock);
-    srv_runs_entry *e = find_entry(s, id);
+    srv_runs_entry *e = srv_runs_find(s, id);
     if (e)
-        drop_entry(s, e);
+        srv_runs_drop(s, e);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -487,6 +384,11 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
     pthread_mutex_lock(&s->lock);
     srv_runs_entry *e = hold_open(s, id);
     pthread_mutex_unlock(&s->lock);
+    if (e && !srv_runs_is_same(req, e)) {
+        drop_open(s, id);
+        srv_run_release(req, &e->run);
+        return NULL;
+    }
     const srv_run *run = e ? &e->run : hold_file(req, id);
     if (run)
         ((srv_run *)(uintptr_t)run)->ends_ns = ends;
@@ -503,7 +405,11 @@ const srv_run *srv_run_hold(srv_request *req, const char *id) {
 
 bool srv_run_is_whole(srv_request *req, const srv_run *run) {
     const srv_runs_entry *e = (const srv_runs_entry *)(const void *)run;
-    if (!run || !e->mapped || !srv_mapped_check(e->mapped))
+    if (!run || !e->mapped)
+        return true;
+    if (!srv_runs_is_same(req, e))
+        return false;
+    if (!srv_mapped_check(e->mapped))
         return true;
     srv_problem(req, SRV_NOT_FOUND, NULL,
                 "the file of run %s was cut short, or cannot be read to its end", run->id);
@@ -521,11 +427,11 @@ void srv_run_release(srv_request *req, const srv_run *run) {
     pthread_mutex_lock(&s->lock);
     e->holds--;
     if (e->listed && e->mapped && srv_mapped_is_hurt(e->mapped))
-        drop_entry(s, e);
+        srv_runs_drop(s, e);
     else if (!e->listed && !e->holds)
         gone = e;
     pthread_mutex_unlock(&s->lock);
-    free_entry(gone);
+    srv_runs_entry_free(gone);
 }
 
 void srv_run_discard(srv_request *req, const srv_run *run) {
@@ -533,19 +439,31 @@ void srv_run_discard(srv_request *req, const srv_run *run) {
     if (s->has_dir)
         srv_runs_dir_remove(&s->dir, run->id);
     pthread_mutex_lock(&s->lock);
-    srv_runs_entry *e = find_entry(s, run->id);
+    srv_runs_entry *e = srv_runs_find(s, run->id);
     if (e) {
-        remember_gone(s, run->id);
-        drop_entry(s, e);
+        srv_runs_remember_gone(s, run->id);
+        srv_runs_drop(s, e);
     }
     pthread_mutex_unlock(&s->lock);
+}
+
+/* Deletes a run whose file cannot be used any longer. The problem that says so is set, and stays if
+ * the run has no side file. */
+static bool delete_broken(srv_request *req, const char *id) {
+    srv_runs *s = req->app->runs;
+    srv_runs_side side;
+    if (!s->has_dir || !is_id(id) || srv_runs_dir_side(&s->dir, id, &side))
+        return false;
+    const bool may = srv_request_owns(req, side.owner);
+    srv_runs_side_free(&side);
+    return may && srv_runs_dir_remove(&s->dir, id);
 }
 
 bool srv_run_delete(srv_request *req, const char *id) {
     const srv_run *run = srv_run_hold(req, id);
     if (!run)
-        return false;
-    const bool may = srv_request_owns(req, attn_run_metadata(run->run, SRV_RUN_OWNER));
+        return delete_broken(req, id);
+    const bool may = srv_request_owns(req, owner_name((const srv_runs_entry *)(const void *)run));
     if (may)
         srv_run_discard(req, run);
     srv_run_release(req, run);

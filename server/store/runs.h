@@ -1,6 +1,6 @@
 /* The store of runs. A run is an attention computation with its inputs and statistics, kept so that
- * later requests can draw and analyse it. POST /v1/attention with `store` adds runs, and
- * /v1/runs/{id} reads them.
+ * later requests can draw and analyse it. POST /v1/attention with `store` adds runs, POST /v1/runs
+ * imports files that were written elsewhere, and /v1/runs/{id} reads them.
  *
  * The store counts references ("holds"). srv_run_hold adds one and srv_run_release removes it. A
  * run that is deleted, expires or is evicted meanwhile stays valid for its holders, and the last
@@ -40,6 +40,23 @@ void srv_runs_free(srv_runs *runs); /* no run may be held; NULL is fine */
 /* Copies the image (attn/run.h) into the store as a new run and holds the run. NULL: a problem is
  * set. */
 const srv_run *srv_run_store(srv_request *req, const attn_run_image *image);
+/* Prepares a request whose body is a run as a file (application/vnd.safetensors): with runs_dir,
+ * sets req->intake, which writes the body to that directory as it arrives; else the body goes into
+ * memory. `length` is the length of the body in bytes; 0: unknown. Runs on the HTTP thread. false: a
+ * problem is set. */
+bool srv_run_receive(srv_request *req, uint64_t length);
+/* Makes a run of the body, which belongs to the client, and holds it. NULL: a problem is set. */
+const srv_run *srv_run_import(srv_request *req);
+/* Whether a file in captures_dir is used where it lies or copied into runs_dir. AUTO: the former, if
+ * the file belongs to this process's user and others cannot write it or its directory. */
+typedef enum srv_import_how { SRV_IMPORT_AUTO, SRV_IMPORT_MAP, SRV_IMPORT_COPY } srv_import_how;
+/* Makes a run of a file in captures_dir and holds it. NULL: a problem is set. */
+const srv_run *srv_run_import_file(srv_request *req, const char *path, srv_import_how how);
+/* Checks the bytes of the run's mapped file that lie in the `bytes` bytes at `from` against the
+ * checksums of the file, each block of 1 MiB when it is first touched. Call it before such bytes are
+ * read. Files of runs that this service has made have no checksums, and memory beside the file
+ * needs none. false: a problem is set. */
+bool srv_run_check(srv_request *req, const srv_run *run, const void *from, size_t bytes);
 /* Finds the run with this id and holds it until srv_run_release. NULL: a problem is set: 404 (no
  * such run), 410 (the run was removed), or the file cannot be read. */
 const srv_run *srv_run_hold(srv_request *req, const char *id);
@@ -55,7 +72,8 @@ void srv_run_discard(srv_request *req, const srv_run *run);
 bool srv_run_delete(srv_request *req, const char *id);
 
 /* The key of the image's metadata under which the name of the owner's API key stands. A run without
- * this key has no owner. */
+ * this key has no owner. Imported runs have their owner elsewhere (runs_side.h), because their
+ * metadata is the client's. */
 #define SRV_RUN_OWNER "owner"
 
 typedef struct srv_runs_state {

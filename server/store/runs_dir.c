@@ -14,11 +14,10 @@
 
 #include "system/files.h"
 
-#define RUN  ".safetensors"
 #define GONE ".gone"
 
 enum {
-    NAME = SRV_RUN_ID + 16, /* buffer size of a file name: id, suffix and NUL */
+    NAME = SRV_RUNS_NAME,
     HOUR = 3600,            /* in seconds */
     MARKS = 8192,           /* most <id>.gone files; the oldest beyond them are deleted */
     HEADER_BYTES = 1 << 16, /* arena limit for the tensor names and metadata of one file */
@@ -30,6 +29,7 @@ int srv_runs_dir_open(srv_runs_dir *dir, const srv_config *config) {
         .has_owners = *config->keys_file != 0,
         .ttl_ns = config->runs_ttl_s * 1000000000,
         .most = (size_t)config->runs_bytes,
+        .captures = -1,
     };
     pthread_mutex_init(&dir->lock, NULL);
     if (dir->fd < 0)
@@ -37,41 +37,62 @@ int srv_runs_dir_open(srv_runs_dir *dir, const srv_config *config) {
     return faccessat(dir->fd, ".", W_OK | X_OK, AT_EACCESS) ? errno : 0;
 }
 
+int srv_runs_dir_open_captures(srv_runs_dir *dir, const srv_config *config) {
+    if (!*config->captures_dir)
+        return 0;
+    dir->captures = open(config->captures_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return dir->captures < 0 ? errno : 0;
+}
+
 void srv_runs_dir_close(srv_runs_dir *dir) {
     if (dir->fd >= 0)
         close(dir->fd);
-    dir->fd = -1;
+    if (dir->captures >= 0)
+        close(dir->captures);
+    dir->fd = dir->captures = -1;
     srv_runs_index_free(&dir->index);
     pthread_mutex_destroy(&dir->lock);
 }
 
-static void name_of(char name[NAME], const char *id, const char *suffix) {
+void srv_runs_dir_name(char name[NAME], const char *id, const char *suffix) {
     snprintf(name, NAME, "%.*s%s", SRV_RUN_ID, id, suffix);
 }
 
 static bool exists(const srv_runs_dir *dir, const char *id, const char *suffix) {
     char name[NAME];
-    name_of(name, id, suffix);
+    srv_runs_dir_name(name, id, suffix);
     return !faccessat(dir->fd, name, F_OK, AT_SYMLINK_NOFOLLOW);
 }
 
-static bool look_at_file(const srv_runs_dir *dir, const char *id, struct stat *st) {
-    char name[NAME];
-    name_of(name, id, RUN);
-    return !fstatat(dir->fd, name, st, AT_SYMLINK_NOFOLLOW);
+/* Looks for the file that makes the run exist. Returns its suffix; NULL: there is none. */
+static const char *look_at_file(const srv_runs_dir *dir, const char *id, struct stat *st) {
+    static const char *const suffixes[] = {SRV_RUNS_FILE, SRV_RUNS_ADOPTED};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        char name[NAME];
+        srv_runs_dir_name(name, id, suffixes[i]);
+        if (!fstatat(dir->fd, name, st, AT_SYMLINK_NOFOLLOW))
+            return suffixes[i];
+    }
+    return NULL;
 }
 
-/* Creates <id>.gone before it deletes the run, so that other daemons always find one of both. */
+/* Creates <id>.gone before it deletes the run, so that other daemons always find one of both. The
+ * checksums are deleted last, so that no file without them is found that should have them. */
 static bool remove_file(const srv_runs_dir *dir, const char *id) {
-    char run[NAME], gone[NAME];
-    name_of(run, id, RUN);
-    name_of(gone, id, GONE);
-    if (!exists(dir, id, RUN))
+    struct stat st;
+    char name[NAME];
+    const char *suffix = look_at_file(dir, id, &st);
+    if (!suffix)
         return false;
-    int fd = openat(dir->fd, gone, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    srv_runs_dir_name(name, id, GONE);
+    int fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0)
         close(fd);
-    return !unlinkat(dir->fd, run, 0);
+    srv_runs_dir_name(name, id, suffix);
+    const bool removed = !unlinkat(dir->fd, name, 0);
+    srv_runs_dir_name(name, id, SRV_RUNS_CHECKS);
+    unlinkat(dir->fd, name, 0);
+    return removed;
 }
 
 static void forget(srv_runs_dir *dir, const char *id) {
@@ -121,15 +142,72 @@ static void note_access(srv_runs_dir *dir, const char *id) {
     pthread_mutex_unlock(&dir->lock);
 }
 
-int srv_runs_dir_map(srv_runs_dir *dir, const char *id, srv_mapped **out) {
+/* Reads <id>.checks after the run's file was opened. It is written before the run gets its name and
+ * deleted after that, so if it is missing and the run still has its name, there never was one. */
+static int read_checks(const srv_runs_dir *dir, const char *id, srv_runs_side *side) {
     char name[NAME];
-    name_of(name, id, RUN);
-    const int failed = srv_mapped_open(dir->fd, name, false, out);
+    srv_runs_dir_name(name, id, SRV_RUNS_CHECKS);
+    const int failed = srv_runs_side_read(dir->fd, name, side);
+    return failed != ENOENT || !exists(dir, id, SRV_RUNS_FILE) ? failed : 0;
+}
+
+static int map_own(srv_runs_dir *dir, const char *id, srv_mapped **out, srv_runs_side *side) {
+    char name[NAME];
+    srv_runs_dir_name(name, id, SRV_RUNS_FILE);
+    int failed = srv_mapped_open(dir->fd, name, false, out);
     if (failed == EISDIR || failed == ESPIPE || failed == ELOOP)
         return ENODATA;
+    if (!failed && (failed = read_checks(dir, id, side)) != 0)
+        srv_mapped_close(*out);
     if (!failed)
         note_access(dir, id);
     return failed;
+}
+
+int srv_runs_dir_open_adopted(const srv_runs_dir *dir, const srv_runs_side *side,
+                              srv_capture *out) {
+    const int failed =
+        dir->captures < 0 ? ENOLINK : srv_capture_open(dir->captures, side->path, out);
+    switch (failed) {
+    case 0:
+        if (srv_file_mark_equal(&out->mark, &side->mark))
+            return 0;
+        srv_capture_close(out);
+        return ESTALE;
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case ESPIPE:
+    case ELOOP:
+    case ENXIO:
+    case EINVAL:
+        return ESTALE;
+    default:
+        return failed;
+    }
+}
+
+static int map_adopted(srv_runs_dir *dir, const char *id, srv_mapped **out, srv_runs_side *side) {
+    char name[NAME];
+    srv_capture file;
+    srv_runs_dir_name(name, id, SRV_RUNS_ADOPTED);
+    int failed = srv_runs_side_read(dir->fd, name, side);
+    if (failed)
+        return failed;
+    failed = side->path ? srv_runs_dir_open_adopted(dir, side, &file) : EBADMSG;
+    if (!failed) {
+        failed = file.mark.size ? srv_mapped_open_fd(file.fd, out) : ENODATA;
+        srv_capture_close(&file);
+    }
+    if (failed)
+        srv_runs_side_free(side);
+    return failed;
+}
+
+int srv_runs_dir_map(srv_runs_dir *dir, const char *id, srv_mapped **out, srv_runs_side *side) {
+    *side = (srv_runs_side){.owner = NULL};
+    const int failed = map_own(dir, id, out, side);
+    return failed == ENOENT ? map_adopted(dir, id, out, side) : failed;
 }
 
 static srv_owner owner_of_image(const void *data, size_t size) {
@@ -145,14 +223,34 @@ static srv_owner owner_of_image(const void *data, size_t size) {
     return owner;
 }
 
-/* Returns the owner that the metadata of the run's file names. 0: no owner, no API keys in use, or
- * the file cannot be read. */
+int srv_runs_dir_side(const srv_runs_dir *dir, const char *id, srv_runs_side *out) {
+    char name[NAME];
+    srv_runs_dir_name(name, id, SRV_RUNS_CHECKS);
+    const int failed = srv_runs_side_read(dir->fd, name, out);
+    if (failed != ENOENT)
+        return failed;
+    srv_runs_dir_name(name, id, SRV_RUNS_ADOPTED);
+    return srv_runs_side_read(dir->fd, name, out);
+}
+
+/* Returns the owner of a run: the one that its side file names, or else the one that the metadata of
+ * its file names. 0: no owner, no API keys in use, or the files cannot be read. */
 static srv_owner owner_of_file(srv_runs_dir *dir, const char *id) {
     srv_mapped *m;
-    if (!dir->has_owners || srv_runs_dir_map(dir, id, &m))
+    srv_runs_side side;
+    srv_owner owner = 0;
+    if (!dir->has_owners)
         return 0;
-    const srv_owner owner = owner_of_image(srv_mapped_data(m), srv_mapped_size(m));
-    srv_mapped_close(m);
+    if (!srv_runs_dir_side(dir, id, &side)) {
+        owner = srv_owner_of(side.owner);
+    } else if (!srv_runs_dir_map(dir, id, &m, &side)) {
+        owner = side.text ? srv_owner_of(side.owner)
+                          : owner_of_image(srv_mapped_data(m), srv_mapped_size(m));
+        srv_mapped_close(m);
+    } else {
+        return 0;
+    }
+    srv_runs_side_free(&side);
     return owner;
 }
 
@@ -194,11 +292,12 @@ static bool has_expired(const srv_runs_dir *dir, const srv_runs_item *item, int6
 
 /* --- using a run --- */
 
-static void touch(const srv_runs_dir *dir, srv_runs_item *item, int64_t now) {
+/* Records a use of the run in the access time of its file, which has this suffix. */
+static void touch(const srv_runs_dir *dir, srv_runs_item *item, const char *suffix, int64_t now) {
     const struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
     struct stat st;
     char name[NAME];
-    name_of(name, item->id, RUN);
+    srv_runs_dir_name(name, item->id, suffix);
     utimensat(dir->fd, name, times, AT_SYMLINK_NOFOLLOW);
     if (look_at_file(dir, item->id, &st))
         item->access_ns = access_of(&st);
@@ -227,7 +326,8 @@ static void expire(srv_runs_dir *dir, const char *id) {
 srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *ends_ns) {
     const int64_t now = attn_now_ns();
     struct stat st;
-    if (!look_at_file(dir, id, &st)) {
+    const char *suffix = look_at_file(dir, id, &st);
+    if (!suffix) {
         forget(dir, id);
         return exists(dir, id, GONE) ? SRV_RUN_GONE : SRV_RUN_NEVER;
     }
@@ -239,7 +339,7 @@ srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *en
     }
     item.used_ns = now;
     if (srv_runs_is_due(item.touched_ns, dir->ttl_ns, now))
-        touch(dir, &item, now);
+        touch(dir, &item, suffix, now);
     put_back(dir, &item);
     *ends_ns = item.since_ns + dir->ttl_ns;
     return SRV_RUN_THERE;
@@ -273,14 +373,15 @@ static bool make_room(srv_runs_dir *dir) {
     }
 }
 
-static void reserve(srv_runs_dir *dir, srv_owner owner, size_t bytes) {
+int srv_runs_dir_reserve(srv_runs_dir *dir, srv_owner owner, size_t bytes) {
     pthread_mutex_lock(&dir->lock);
     dir->coming += bytes;
     srv_shares_add(&dir->index.shares, owner, bytes);
     pthread_mutex_unlock(&dir->lock);
+    return make_room(dir) ? 0 : EDQUOT;
 }
 
-static void unreserve(srv_runs_dir *dir, srv_owner owner, size_t bytes) {
+void srv_runs_dir_unreserve(srv_runs_dir *dir, srv_owner owner, size_t bytes) {
     pthread_mutex_lock(&dir->lock);
     dir->coming -= bytes;
     srv_shares_take(&dir->index.shares, owner, bytes);
@@ -290,7 +391,7 @@ static void unreserve(srv_runs_dir *dir, srv_owner owner, size_t bytes) {
 static int write_file(const srv_runs_dir *dir, const char *id, const attn_run_image *image) {
     char run[NAME];
     srv_new_file file;
-    name_of(run, id, RUN);
+    srv_runs_dir_name(run, id, SRV_RUNS_FILE);
     const int failed = srv_new_file_open(&file, dir->fd, run);
     if (failed)
         return failed;
@@ -299,7 +400,7 @@ static int write_file(const srv_runs_dir *dir, const char *id, const attn_run_im
     return srv_new_file_close(&file);
 }
 
-static void add_written(srv_runs_dir *dir, const char *id, srv_owner owner) {
+void srv_runs_dir_add(srv_runs_dir *dir, const char *id, srv_owner owner) {
     struct stat st;
     if (!look_at_file(dir, id, &st))
         return;
@@ -310,11 +411,12 @@ static void add_written(srv_runs_dir *dir, const char *id, srv_owner owner) {
 
 int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
                        const attn_run_image *image) {
-    reserve(dir, owner, image->size);
-    const int failed = make_room(dir) ? write_file(dir, id, image) : EDQUOT;
-    unreserve(dir, owner, image->size);
+    int failed = srv_runs_dir_reserve(dir, owner, image->size);
     if (!failed)
-        add_written(dir, id, owner);
+        failed = write_file(dir, id, image);
+    srv_runs_dir_unreserve(dir, owner, image->size);
+    if (!failed)
+        srv_runs_dir_add(dir, id, owner);
     return failed;
 }
 
@@ -374,9 +476,21 @@ static void look_at_run(sweep *s, const char *name) {
         append(s, &item);
 }
 
+/* Deletes checksums whose run is gone. An unfinished run keeps them: a writer writes them before it
+ * renames the run's .part file, so that file is looked for before the run. */
+static void look_at_checks(sweep *s, const char *name) {
+    char part[NAME + sizeof SRV_PART];
+    snprintf(part, sizeof part, "%.*s" SRV_RUNS_FILE SRV_PART, SRV_RUN_ID, name);
+    const int unfinished = srv_part_sweep(s->dir->fd, part);
+    if (!unfinished && !exists(s->dir, name, SRV_RUNS_FILE))
+        unlinkat(s->dir->fd, name, 0);
+}
+
 static void look_at(sweep *s, const char *name) {
-    if (ends_with(name, RUN))
+    if (ends_with(name, SRV_RUNS_FILE) || ends_with(name, SRV_RUNS_ADOPTED))
         look_at_run(s, name);
+    else if (ends_with(name, SRV_RUNS_CHECKS))
+        look_at_checks(s, name);
     else if (srv_is_part(name))
         look_at_part(s, name);
     else if (ends_with(name, GONE))

@@ -1,6 +1,8 @@
 /* A directory of stored runs, which several daemons may share:
  *
  *   <id>.safetensors   a stored run
+ *   <id>.checks        beside it, if a client has sent it: owner and checksums (runs_side.h)
+ *   <id>.adopted       a run whose file lies in captures_dir: where, owner and checksums
  *   <id>.gone          an empty file: the run with this id was removed (answer 410, not 404)
  *   *.part             a run that is being written; it is renamed when it is complete on disk
  *
@@ -13,11 +15,20 @@
 #include <pthread.h>
 
 #include "config/config.h"
+#include "store/captures.h"
 #include "store/runs_index.h"
+#include "store/runs_side.h"
 #include "system/mapped.h"
+
+#define SRV_RUNS_FILE    ".safetensors"
+#define SRV_RUNS_CHECKS  ".checks"
+#define SRV_RUNS_ADOPTED ".adopted"
+
+enum { SRV_RUNS_NAME = SRV_RUN_ID + 16 }; /* buffer size of a file name: id, suffix and NUL */
 
 typedef struct srv_runs_dir {
     int fd;          /* of the directory */
+    int captures;    /* of captures_dir; -1: there is none */
     bool has_owners; /* API keys are in use: read the owner of a run that another process stored */
     int64_t ttl_ns;  /* how long a run is kept after its last use: the setting runs_ttl_s */
     size_t most;     /* limit of all runs in bytes: the setting runs_bytes */
@@ -32,15 +43,31 @@ typedef struct srv_runs_dir {
  * must call srv_runs_dir_close even after an error. */
 int srv_runs_dir_open(srv_runs_dir *dir, const srv_config *config);
 void srv_runs_dir_close(srv_runs_dir *dir);
+/* Opens captures_dir, if there is one. Returns 0 or an errno value. */
+int srv_runs_dir_open_captures(srv_runs_dir *dir, const srv_config *config);
+/* Writes the name of a file: the first SRV_RUN_ID characters of `id`, and the suffix. */
+void srv_runs_dir_name(char name[SRV_RUNS_NAME], const char *id, const char *suffix);
 
-/* Writes a run. While it does not fit into runs_bytes, removes the least recently used run of the
- * owner with the most bytes. Returns 0 or an errno value. EDQUOT: the runs that are being written
- * leave no room. */
+/* Reserves room for a run that is going to be written. While it does not fit into runs_bytes,
+ * removes the least recently used run of the owner with the most bytes. Returns 0, or EDQUOT: the
+ * runs that are being written leave no room. srv_runs_dir_unreserve must follow in both cases, when
+ * the run is written or given up. */
+int srv_runs_dir_reserve(srv_runs_dir *dir, srv_owner owner, size_t bytes);
+void srv_runs_dir_unreserve(srv_runs_dir *dir, srv_owner owner, size_t bytes);
+/* Adds a run whose file has just been written to the index. */
+void srv_runs_dir_add(srv_runs_dir *dir, const char *id, srv_owner owner);
+/* Writes a run, with room as of srv_runs_dir_reserve. Returns 0 or an errno value. */
 int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
                        const attn_run_image *image);
-/* Maps the file of a run for reading. Returns 0 or an errno value. ENOENT: there is no such file.
- * ENODATA: the file is empty or not a regular file. */
-int srv_runs_dir_map(srv_runs_dir *dir, const char *id, srv_mapped **out);
+/* Maps the file of a run for reading, and reads its side file; side->text NULL: it has none. Returns
+ * 0 or an errno value. ENOENT: there is no such file. ENODATA: the file is empty or not a regular
+ * file. EBADMSG: the side file is damaged. ESTALE: the run was adopted, and its file is another one
+ * now. ENOLINK: the run was adopted, and this daemon has no captures_dir. */
+int srv_runs_dir_map(srv_runs_dir *dir, const char *id, srv_mapped **out, srv_runs_side *side);
+/* Opens the file of an adopted run. Returns 0 or an errno value, as above. */
+int srv_runs_dir_open_adopted(const srv_runs_dir *dir, const srv_runs_side *side, srv_capture *out);
+/* Reads the side file of a run alone. Returns 0 or an errno value; ENOENT: it has none. */
+int srv_runs_dir_side(const srv_runs_dir *dir, const char *id, srv_runs_side *out);
 
 typedef enum srv_run_presence { SRV_RUN_NEVER, SRV_RUN_GONE, SRV_RUN_THERE } srv_run_presence;
 /* Looks for the run and records that it is used now. For SRV_RUN_THERE, *ends_ns is the time at
@@ -53,7 +80,7 @@ bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id);
 /* Reads the whole directory and replaces the index by what it finds. Removes
  *   runs that were not used for runs_ttl_s,
  *   the least recently used runs beyond runs_bytes,
- *   unfinished files of ended processes,
+ *   unfinished files of ended processes, and checksums of runs that are gone,
  *   and the oldest of the <id>.gone files if there are more than 8192. */
 void srv_runs_dir_sweep(srv_runs_dir *dir);
 /* Returns count and bytes of the runs in the index, and the numbers of evicted and expired runs. */

@@ -91,16 +91,17 @@ static void leave_place(srv_mapped *m) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Maps the open file, of which `about` tells. */
+/* Maps the open file, of which `about` tells. `name` NULL: it is not known. */
 static int map(int fd, const struct stat *about, int dir, const char *name, srv_mapped **out) {
     const size_t size = (size_t)about->st_size;
     srv_mapped *m = size ? take_place() : NULL;
     if (!m)
         return size ? ENOMEM : ENODATA;
-    m->name = strdup(name);
-    void *at = m->name ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    m->name = name ? strdup(name) : NULL;
+    const bool named = !name || m->name;
+    void *at = named ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (at == MAP_FAILED) {
-        const int failed = m->name ? errno : ENOMEM;
+        const int failed = named ? errno : ENOMEM;
         free(m->name);
         m->name = NULL;
         leave_place(m);
@@ -126,6 +127,11 @@ int srv_mapped_open(int dir, const char *name, bool follow, srv_mapped **out) {
     return failed;
 }
 
+int srv_mapped_open_fd(int fd, srv_mapped **out) {
+    struct stat about;
+    return fstat(fd, &about) ? errno : map(fd, &about, -1, NULL, out);
+}
+
 void srv_mapped_close(srv_mapped *m) {
     if (!m)
         return;
@@ -145,7 +151,7 @@ size_t srv_mapped_size(const srv_mapped *m) {
 }
 bool srv_mapped_check(srv_mapped *m) {
     struct stat now;
-    if (!fstatat(m->dir, m->name, &now, 0) && now.st_dev == m->device && now.st_ino == m->inode &&
+    if (m->name && !fstatat(m->dir, m->name, &now, 0) && now.st_dev == m->device && now.st_ino == m->inode &&
         (size_t)now.st_size < atomic_load(&m->size))
         atomic_store(&m->hurt, true);
     return atomic_load(&m->hurt);

@@ -17,6 +17,9 @@ void srv_mapped_start(void);
  * open as long as the mapping. Returns 0 or an errno value: ENODATA, the file is empty, or one of
  * srv_file_open. */
 int srv_mapped_open(int dir, const char *name, bool follow, srv_mapped **out);
+/* Maps a whole regular file that is open; the descriptor may be closed afterwards. srv_mapped_check
+ * notices only lost pages of it, since its name is not known. Returns as srv_mapped_open. */
+int srv_mapped_open_fd(int fd, srv_mapped **out);
 /* Removes a mapping that no thread reads any longer. NULL is fine. */
 void srv_mapped_close(srv_mapped *m);
 

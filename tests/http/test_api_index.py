@@ -151,7 +151,7 @@ def test_the_document_is_valid(document):
 def test_every_operation_has_its_errors(document):
     for path, item in document["paths"].items():
         for method, operation in item.items():
-            success = "204" if method == "delete" else {"/v1/models": "201", "/v1/jobs": "202"}.get(path if method == "post" else None, "200")
+            success = "204" if method == "delete" else {"/v1/models": "201", "/v1/runs": "201", "/v1/jobs": "202"}.get(path if method == "post" else None, "200")
             assert success in operation["responses"] and "503" in operation["responses"], path
             assert ("requestBody" in operation) == (method == "post")
             queries = any(p.get("in") == "query" for p in operation["parameters"])

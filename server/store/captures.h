@@ -1,0 +1,39 @@
+/* Files in captures_dir. Clients name them, so a name must not lead out of the directory: it is a
+ * relative path of plain components, each of which is opened by itself and is no symbolic link. */
+#ifndef SRV_CAPTURES_H
+#define SRV_CAPTURES_H
+
+#include <attn/checksum.h>
+#include <attn/pool.h>
+#include <stdbool.h>
+
+#include "store/runs_side.h"
+#include "system/files.h"
+
+typedef struct srv_capture {
+    int fd;
+    srv_file_mark mark;
+    /* The file belongs to the user of this process, and neither it nor the directory that holds it
+     * can be written by others. So it stays as it is if its owner leaves it alone. */
+    bool is_ours;
+} srv_capture;
+
+/* Opens a regular file below the directory `root` for reading. Returns 0 or an errno value: EINVAL
+ * (the path is empty, absolute or too long, or has an empty component, ".", ".." or control
+ * characters), ELOOP (the file is a symbolic link), ENOTDIR (an earlier component is no directory,
+ * for example a symbolic link), EISDIR, ESPIPE or ENXIO (a pipe, a socket or a device), or another one. */
+int srv_capture_open(int root, const char *path, srv_capture *out);
+void srv_capture_close(srv_capture *c);
+/* Returns whether the open file has not changed since it was opened, as far as its size and time
+ * of change tell. */
+bool srv_capture_is_steady(const srv_capture *c);
+bool srv_file_mark_equal(const srv_file_mark *a, const srv_file_mark *b);
+
+/* Computes the checksums of the whole file. If `to` is not NULL, also copies the file into it; on
+ * file systems that can share the blocks of both, no byte is copied. Returns 0 or an errno value:
+ * ESTALE (the file has changed meanwhile), ECANCELED, ETIMEDOUT (the deadline of `control` has
+ * passed), or another one. */
+int srv_capture_read(const srv_capture *c, srv_new_file *to, const attn_control *control,
+                     attn_checksums *sums);
+
+#endif

@@ -1,0 +1,430 @@
+/* Imported runs: files that clients send, or that they name in captures_dir. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/runs_table.h"
+
+/* --- checksums --- */
+
+/* Allocates the bits for e->sums. false: out of memory. */
+static bool mark_unchecked(srv_runs_entry *e) {
+    e->checked = calloc(attn_checksums_count(e->sums.size) / 64 + 1, sizeof *e->checked);
+    return e->checked != NULL;
+}
+
+attn_status srv_runs_take_sums(srv_runs_entry *e, attn_error *err) {
+    const attn_status status =
+        attn_checksums_read(e->side.sums, e->image_size, e->arena, &e->sums, err);
+    if (status == ATTN_OK && !mark_unchecked(e))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
+    return status;
+}
+
+void srv_runs_changed(srv_request *req, const char *id, const char *how) {
+    srv_problem(req, SRV_RUN_CHANGED, NULL,
+                "the file of run %s in captures_dir has changed: %s; adopt it again", id, how);
+}
+
+static bool refuse_block(srv_request *req, const srv_runs_entry *e, size_t block) {
+    if (e->side.path)
+        srv_runs_changed(req, e->run.id, "its checksum is another one");
+    else
+        srv_problem(req, SRV_NOT_FOUND, NULL,
+                    "the file of run %s is damaged: the bytes from %zu on are not those that were "
+                    "stored",
+                    e->run.id, block * ATTN_CHECKSUM_BLOCK);
+    return false;
+}
+
+bool srv_run_check(srv_request *req, const srv_run *run, const void *from, size_t bytes) {
+    const srv_runs_entry *e = (const srv_runs_entry *)(const void *)run;
+    const uintptr_t at = (uintptr_t)from - (uintptr_t)e->image;
+    attn_error err = {0};
+    if (!bytes || at >= e->sums.size)
+        return true;
+    const size_t end = bytes < e->sums.size - at ? at + bytes : e->sums.size;
+    for (size_t i = at / ATTN_CHECKSUM_BLOCK; i <= (end - 1) / ATTN_CHECKSUM_BLOCK; i++) {
+        const uint64_t bit = (uint64_t)1 << i % 64;
+        if (atomic_load_explicit(&e->checked[i / 64], memory_order_relaxed) & bit)
+            continue;
+        if (!attn_checksums_block_is_right(&e->sums, e->image, i))
+            return refuse_block(req, e, i);
+        atomic_fetch_or_explicit(&e->checked[i / 64], bit, memory_order_relaxed);
+        if (attn_control_check(&req->control, &err)) {
+            srv_problem_error(req, &err);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool srv_runs_check_header(srv_request *req, const srv_runs_entry *e) {
+    unsigned char lead[8]; /* the length of the header, little-endian */
+    uint64_t size = 0;
+    if (e->image_size < sizeof lead)
+        return true; /* attn_run_open refuses the file */
+    if (!srv_run_check(req, &e->run, e->image, sizeof lead))
+        return false;
+    memcpy(lead, e->image, sizeof lead);
+    for (size_t i = sizeof lead; i-- > 0;)
+        size = size << 8 | lead[i];
+    const size_t rest = e->image_size - sizeof lead;
+    return srv_run_check(req, &e->run, e->image, sizeof lead + (size < rest ? (size_t)size : rest));
+}
+
+bool srv_runs_is_same(srv_request *req, const srv_runs_entry *e) {
+    srv_capture file;
+    if (!e->side.path)
+        return true;
+    const int failed = srv_runs_dir_open_adopted(&req->app->runs->dir, &e->side, &file);
+    if (!failed)
+        srv_capture_close(&file);
+    else if (failed == ESTALE)
+        srv_runs_changed(req, e->run.id, "it is not the file that was adopted");
+    else
+        srv_problem_file(req, NULL, "the file of the run cannot be opened in captures_dir", failed);
+    return !failed;
+}
+
+/* --- a run from a file --- */
+
+/* What an import works on. */
+typedef struct import {
+    srv_request *req;
+    srv_runs *runs;
+    srv_runs_entry *entry;
+    const char *pointer; /* of problems: "/file", or NULL for a body */
+} import;
+
+/* Frees the entry. Returns NULL, so that a failed import ends in "return give_up(…)". */
+static const srv_run *give_up(const import *m) {
+    srv_runs_entry_free(m->entry);
+    return NULL;
+}
+
+static bool no_memory(const import *m) {
+    srv_problem(m->req, SRV_MEMORY_BUDGET, m->pointer, "no memory for the run is left");
+    return false;
+}
+
+/* Sets the problem that runs_dir cannot take the run, or that the request has to stop. */
+static bool refuse(const import *m, int failed) {
+    attn_error err = {0};
+    if ((failed == ETIMEDOUT || failed == ECANCELED) && attn_control_check(&m->req->control, &err))
+        srv_problem_error(m->req, &err);
+    else if (failed == ESTALE)
+        srv_problem(m->req, SRV_VALUE, m->pointer,
+                    "the file was changed while it was read; name it when its writer has done");
+    else
+        srv_problem_file(m->req, m->pointer, "the run cannot be written to runs_dir", failed);
+    return false;
+}
+
+/* Sets the problem that the library does not take the file. */
+static bool refuse_run(const import *m, const attn_error *err) {
+    if (m->pointer && err->code != ATTN_ENOMEM && err->code != ATTN_ELIMIT)
+        srv_problem(m->req, SRV_VALUE, m->pointer, "%s%s%s", err->where, *err->where ? ": " : "",
+                    err->text);
+    else
+        srv_problem_error(m->req, err);
+    return false;
+}
+
+/* Makes an entry with a new id that belongs to the client. false: a problem is set. */
+static bool begin(import *m, srv_request *req, const char *pointer) {
+    *m = (import){.req = req, .runs = req->app->runs, .pointer = pointer};
+    m->entry = srv_runs_entry_new(m->runs->config);
+    if (!m->entry || !srv_runs_new_id(m->entry->run.id))
+        return no_memory(m);
+    m->entry->imported = true;
+    if (req->owner)
+        m->entry->side.owner = attn_arena_text(m->entry->arena, req->owner, strlen(req->owner));
+    return (!req->owner || m->entry->side.owner) || no_memory(m);
+}
+
+/* Maps an open file of `size` bytes and opens the run in it. false: a problem is set. */
+static bool open_file(const import *m, int fd, size_t size) {
+    srv_runs_entry *e = m->entry;
+    attn_error err = {0};
+    const int failed = srv_mapped_open_fd(fd, &e->mapped);
+    if (failed)
+        return refuse(m, failed);
+    e->image = srv_mapped_data(e->mapped);
+    e->image_size = size;
+    if (!mark_unchecked(e))
+        return no_memory(m);
+    return !srv_runs_open_image(e, &err) || refuse_run(m, &err);
+}
+
+/* Writes the side file of the entry, whose name has this suffix. Returns 0 or an errno value. */
+static int write_side(const import *m, const char *suffix) {
+    const srv_runs_entry *e = m->entry;
+    srv_runs_side side = e->side;
+    char name[SRV_RUNS_NAME];
+    char *text = malloc(attn_checksums_text_size(e->sums.size) + 1);
+    if (!text)
+        return ENOMEM;
+    attn_checksums_write(&e->sums, text);
+    side.sums = text;
+    srv_runs_dir_name(name, e->run.id, suffix);
+    const int failed = srv_runs_side_write(m->runs->dir.fd, name, &side);
+    free(text);
+    return failed;
+}
+
+/* Removes what a failed import has left under the names of the run. */
+static void remove_names(const import *m) {
+    static const char *const suffixes[] = {SRV_RUNS_FILE, SRV_RUNS_ADOPTED, SRV_RUNS_CHECKS};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        char name[SRV_RUNS_NAME];
+        srv_runs_dir_name(name, m->entry->run.id, suffixes[i]);
+        unlinkat(m->runs->dir.fd, name, 0);
+    }
+}
+
+static const srv_run *admit(const import *m) {
+    srv_runs_dir_add(&m->runs->dir, m->entry->run.id, m->entry->owner);
+    return srv_runs_admit(m->runs, m->entry);
+}
+
+/* Makes a run of a complete .part file, whose checksums are e->sums: opens it, makes it durable and
+ * gives it its name. Closes the file in any case. NULL: a problem is set. */
+static const srv_run *finish(const import *m, srv_new_file *file) {
+    attn_pool *pool = srv_request_pool(m->req);
+    if (!open_file(m, file->fd, m->entry->sums.size)) {
+        srv_new_file_drop(file);
+        return give_up(m);
+    }
+    attn_pool_leave(pool); /* so that others can compute while the disk is slow */
+    int failed = write_side(m, SRV_RUNS_CHECKS);
+    if (failed)
+        srv_new_file_drop(file);
+    else
+        failed = srv_new_file_close(file);
+    if (failed)
+        remove_names(m);
+    attn_pool_enter(pool);
+    if (!failed)
+        return admit(m);
+    refuse(m, failed);
+    return give_up(m);
+}
+
+/* --- bodies --- */
+
+bool srv_run_receive(srv_request *req, uint64_t length) {
+    srv_runs *s = req->app->runs;
+    char id[SRV_RUN_ID + 1];
+    if (!s->has_dir)
+        return true;
+    if (srv_runs_new_id(id))
+        return srv_upload_begin(s->uploads, req, id, length);
+    srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no id for the run can be made");
+    return false;
+}
+
+static const srv_run *refuse_empty(srv_request *req) {
+    srv_problem(req, SRV_BAD_REQUEST, NULL,
+                "the body is empty; expected a run as a file in the safetensors format");
+    return NULL;
+}
+
+/* Copies the upload's checksums into the entry. */
+static bool take_sums(const import *m, const srv_upload *u) {
+    attn_checksums *sums = &m->entry->sums;
+    attn_error err;
+    if (attn_checksums_begin((size_t)u->written, m->entry->arena, sums, &err))
+        return no_memory(m);
+    memcpy(sums->sums, u->sums, attn_checksums_count(sums->size) * sizeof *sums->sums);
+    sums->added = sums->size;
+    return true;
+}
+
+static const srv_run *import_upload(const import *m, srv_upload *u) {
+    attn_pool *pool = srv_request_pool(m->req);
+    attn_pool_leave(pool);
+    const int failed = srv_upload_finish(u);
+    attn_pool_enter(pool);
+    memcpy(m->entry->run.id, u->id, SRV_RUN_ID);
+    if (failed)
+        refuse(m, failed);
+    else if (!u->begun)
+        refuse_empty(m->req);
+    if (failed || !u->begun || !take_sums(m, u))
+        return give_up(m);
+    u->begun = false; /* `finish` closes the file */
+    return finish(m, &u->file);
+}
+
+/* Keeps the body in memory. */
+static const srv_run *import_body(const import *m) {
+    const srv_request *req = m->req;
+    const attn_run_piece piece = {req->body, req->body_size};
+    const attn_run_image image = {(attn_run_piece *)(uintptr_t)&piece, 1, req->body_size};
+    attn_error err = {0};
+    if (!req->body_size)
+        refuse_empty(m->req);
+    else if (image.size > (size_t)m->runs->config->runs_bytes)
+        srv_runs_too_large(m->req, NULL, image.size);
+    else if (!srv_runs_copy_image(m->runs, m->entry, &image, &err))
+        return srv_runs_admit(m->runs, m->entry);
+    else
+        refuse_run(m, &err);
+    return give_up(m);
+}
+
+const srv_run *srv_run_import(srv_request *req) {
+import m;
+    srv_upload *u = (srv_upload *)req->intake;
+    if (!begin(&m, req, NULL))
+        return give_up(&m);
+    if (!u)
+        return import_body(&m);
+    req->intake = NULL;
+    const srv_run *run = import_upload(&m, u);
+    srv_upload_free(u);
+    return run;
+}
+
+/* --- files in captures_dir --- */
+
+static bool refuse_capture(srv_request *req, int failed) {
+    static const struct {
+        int failed;
+        const char *why;
+    } reasons[] = {
+        {EINVAL, "expected a path relative to captures_dir, without empty components, \".\" and "
+                 "\"..\""},
+        {ENOENT, "there is no such file in captures_dir"},
+        {ENOTDIR, "a part of the path is no directory of captures_dir; symbolic links are not "
+                  "followed"},
+        {ELOOP, "it is a symbolic link, which is not followed"},
+        {EISDIR, "it is a directory, not a file"},
+        {ESPIPE, "it is not a regular file"},
+        {ENXIO, "it is not a regular file"},
+        {EACCES, "the service may not read it"},
+        {ENAMETOOLONG, "the path is too long"},
+    };
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (reasons[i].failed == failed) {
+            srv_problem(req, SRV_VALUE, "/file", "%s", reasons[i].why);
+            return false;
+        }
+    srv_problem_file(req, "/file", "the file cannot be opened in captures_dir", failed);
+    return false;
+}
+
+/* Begins the checksums of the file. false: a problem is set. */
+static bool begin_sums(const import *m, const srv_capture *c) {
+    attn_error err;
+    const size_t size = (size_t)c->mark.size;
+    return !attn_checksums_begin(size, m->entry->arena, &m->entry->sums, &err) || no_memory(m);
+}
+
+/* Leaves the file where it is. */
+static const srv_run *adopt(const import *m, const srv_capture *c, const char *path) {
+    attn_pool *pool = srv_request_pool(m->req);
+    srv_runs_entry *e = m->entry;
+    e->side.path = attn_arena_text(e->arena, path, strlen(path));
+    e->side.mark = c->mark;
+    if (!e->side.path || !begin_sums(m, c))
+        return no_memory(m), give_up(m);
+    attn_pool_leave(pool);
+    int failed = srv_capture_read(c, NULL, &m->req->control, &e->sums);
+    attn_pool_enter(pool);
+    if (failed)
+        refuse(m, failed);
+    if (failed || !open_file(m, c->fd, (size_t)c->mark.size))
+        return give_up(m);
+    attn_pool_leave(pool);
+    failed = write_side(m, SRV_RUNS_ADOPTED);
+    if (failed)
+        remove_names(m);
+    attn_pool_enter(pool);
+    if (!failed)
+        return admit(m);
+    refuse(m, failed);
+    return give_up(m);
+}
+
+/* Copies the file into a new .part file, with room reserved. Returns 0 or an errno value, after
+ * which the .part file is gone. */
+static int copy_in(const import *m, const srv_capture *c, const char *name, srv_new_file *file) {
+    srv_runs_dir *dir = &m->runs->dir;
+    int failed = srv_runs_dir_reserve(dir, srv_owner_of(m->req->owner), (size_t)c->mark.size);
+    if (!failed)
+        failed = srv_new_file_open(file, dir->fd, name);
+    if (failed)
+        return failed;
+    failed = srv_capture_read(c, file, &m->req->control, &m->entry->sums);
+    if (failed)
+        srv_new_file_drop(file);
+    return failed;
+}
+
+static const srv_run *copy(const import *m, const srv_capture *c) {
+    attn_pool *pool = srv_request_pool(m->req);
+    const int64_t most = m->runs->config->max_capture_bytes;
+    char name[SRV_RUNS_NAME];
+    srv_new_file file;
+    const srv_run *run = NULL;
+    if (c->mark.size > (uint64_t)most) {
+        srv_problem_limit(m->req, SRV_TOO_LARGE, "/file", (double)most, "max_capture_bytes",
+                          "the file has %llu bytes, at most %lld are copied",
+                          (unsigned long long)c->mark.size, (long long)most);
+        return give_up(m);
+    }
+    if (!begin_sums(m, c))
+        return give_up(m);
+    srv_runs_dir_name(name, m->entry->run.id, SRV_RUNS_FILE);
+    attn_pool_leave(pool);
+    const int failed = copy_in(m, c, name, &file);
+    attn_pool_enter(pool);
+    if (failed) {
+        refuse(m, failed);
+        give_up(m);
+    } else {
+        run = finish(m, &file);
+    }
+    srv_runs_dir_unreserve(&m->runs->dir, srv_owner_of(m->req->owner), (size_t)c->mark.size);
+    return run;
+}
+
+static const srv_run *import_capture(srv_request *req, const srv_capture *c, const char *path,
+                                     srv_import_how how) {
+import m;
+    if (!c->mark.size) {
+        srv_problem(req, SRV_VALUE, "/file", "the file is empty");
+        return NULL;
+    }
+    if (how == SRV_IMPORT_MAP && !c->is_ours) {
+        srv_problem(req, SRV_VALUE, "/copy",
+                    "the file is not used where it lies, because it belongs to another user than "
+                    "the service, or others may write it or its directory; leave copy out");
+        return NULL;
+    }
+    if (!begin(&m, req, "/file"))
+        return give_up(&m);
+    return how == SRV_IMPORT_COPY || !c->is_ours ? copy(&m, c) : adopt(&m, c, path);
+}
+
+const srv_run *srv_run_import_file(srv_request *req, const char *path, srv_import_how how) {
+    srv_runs *s = req->app->runs;
+    srv_capture c;
+    if (!s->has_dir || s->dir.captures < 0) {
+        srv_problem(req, SRV_UNSUPPORTED, "/file",
+                    "this service has no captures_dir; send the file as the body");
+        return NULL;
+    }
+    srv_runs_tick(s);
+    const int failed = srv_capture_open(s->dir.captures, path, &c);
+    if (failed) {
+        refuse_capture(req, failed);
+        return NULL;
+    }
+    const srv_run *run = import_capture(req, &c, path, how);
+    srv_capture_close(&c);
+    return run;
+}

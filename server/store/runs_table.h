@@ -1,0 +1,112 @@
+/* The table of open runs, which the files runs*.c share. Without runs_dir the table is the whole
+ * store. With runs_dir it holds the runs whose files this process has mapped, and the directory
+ * decides which runs exist.
+ *
+ * The table is a doubly linked list with the most recently used run at the front, and it is
+ * searched from the front. A run that was removed from the table is freed by its last holder. */
+#ifndef SRV_RUNS_TABLE_H
+#define SRV_RUNS_TABLE_H
+
+#include <attn/checksum.h>
+#include <pthread.h>
+
+#include "request/shared.h"
+#include "store/runs.h"
+#include "store/runs_dir.h"
+#include "store/runs_upload.h"
+
+typedef struct srv_runs_entry srv_runs_entry;
+
+struct srv_runs_entry {
+    srv_run run; /* must be the first member, because srv_run * is cast to srv_runs_entry * */
+    srv_runs_entry *next, *previous;
+    size_t holds; /* number of references by requests */
+    bool listed;  /* whether the entry is in the table */
+    srv_owner owner;
+    const void *image; /* a safetensors file in memory or mapped, image_size bytes */
+    size_t image_size;
+    size_t counted;     /* bytes that count in the table: those of run, or without the image */
+    srv_mapped *mapped; /* the mapped file of the image; NULL: `image` is from attn_alloc */
+    attn_arena *arena;  /* holds run.run and `sums` */
+    int64_t moved_ns;   /* when run.ends_ns was last changed */
+
+    /* A client has sent or named the file, and the store has not made it: the file's metadata does
+     * not say who owns it. */
+    bool imported;
+    srv_runs_side side;        /* what is known of an imported run beside its file */
+    attn_checksums sums;       /* size 0: the file has no checksums */
+    _Atomic uint64_t *checked; /* bit i % 64 of word i / 64: block i has its checksum */
+};
+
+struct srv_runs {
+    pthread_mutex_t lock; /* protects the table: the members from `first` on but next_sweep_ns */
+    const srv_config *config;
+    bool has_dir;
+    srv_runs_dir dir;
+    srv_uploads *uploads;         /* NULL: without runs_dir */
+    srv_runs_entry *first, *last; /* the table: most and least recently used run */
+    size_t bytes, count;          /* of the runs in the table */
+    srv_shares shares;            /* bytes in the table of each owner */
+    char (*gone)[SRV_RUN_ID];     /* ring buffer with the ids of removed runs */
+    size_t gone_count;            /* ids ever put into `gone` */
+    _Atomic int64_t next_sweep_ns;
+    srv_runs_state state;
+};
+
+/* The store remembers the ids of this many removed runs, so that it can answer 410 instead of 404
+ * for them. */
+enum { SRV_RUNS_REMEMBERED = 8192 };
+
+/* --- runs_table.c: the caller has the lock, except of srv_runs_entry_new and _free --- */
+
+/* Makes an entry with an arena. NULL: out of memory. */
+srv_runs_entry *srv_runs_entry_new(const srv_config *config);
+/* Frees an entry that is not in the table. NULL is fine. */
+void srv_runs_entry_free(srv_runs_entry *e);
+/* Returns the entry with this id; NULL: it is not in the table. */
+srv_runs_entry *srv_runs_find(srv_runs *s, const char *id);
+/* Removes the entry from the table. Frees it if nothing holds it; otherwise the last holder frees
+ * it. */
+void srv_runs_drop(srv_runs *s, srv_runs_entry *e);
+void srv_runs_remember_gone(srv_runs *s, const char *id);
+/* Returns whether a removed run had this id, as far as ids are remembered. */
+bool srv_runs_was_known(const srv_runs *s, const char *id);
+/* Removes the least recently used run of the owner with the most bytes from the table. With
+ * runs_dir its file stays. false: the table is empty. */
+bool srv_runs_drop_one(srv_runs *s);
+/* Adds an entry as the most recently used one. Removes others until it fits into runs_bytes. */
+void srv_runs_list(srv_runs *s, srv_runs_entry *e);
+/* Moves the entry to the front of the list as the most recently used run. */
+void srv_runs_note_use(srv_runs *s, srv_runs_entry *e);
+/* Removes entries from the table: without runs_dir those that have expired at `now` (attn_now_ns),
+ * with runs_dir those whose files are no longer in the directory. */
+void srv_runs_drop_expired(srv_runs *s, int64_t now);
+
+/* --- runs.c --- */
+
+/* Writes a new random id. false: the system has no random numbers. */
+bool srv_runs_new_id(char id[SRV_RUN_ID + 1]);
+/* Opens the run in e->image and sets run, owner and size of the entry. Sets no problem. */
+attn_status srv_runs_open_image(srv_runs_entry *e, attn_error *err);
+/* Copies the image into memory; removes older runs if that needs room. */
+attn_status srv_runs_copy_image(srv_runs *s, srv_runs_entry *e, const attn_run_image *image,
+                                attn_error *err);
+/* Holds a new entry, puts it into the table and counts it as stored. */
+const srv_run *srv_runs_admit(srv_runs *s, srv_runs_entry *e);
+/* Sets the problem that `bytes` are more than runs_bytes, and returns NULL. */
+const srv_run *srv_runs_too_large(srv_request *req, const char *pointer, size_t bytes);
+
+/* --- runs_imported.c --- */
+
+/* Reads the checksums of an imported run, whose side file is e->side, for its mapped image.
+ * ATTN_EVALUE: they are those of a file of another size. */
+attn_status srv_runs_take_sums(srv_runs_entry *e, attn_error *err);
+/* Checks the header of the run's file. false: a problem is set. */
+bool srv_runs_check_header(srv_request *req, const srv_runs_entry *e);
+/* Checks that the file of an adopted run is the one that was adopted. Other runs need no check.
+ * false: a problem is set. */
+bool srv_runs_is_same(srv_request *req, const srv_runs_entry *e);
+/* Sets the problem that the file of an adopted run is another one than before. */
+void srv_runs_changed(srv_request *req, const char *id, const char *how);
+
+#endif

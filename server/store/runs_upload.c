@@ -1,0 +1,266 @@
+#include "store/runs_upload.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "request/shared.h"
+
+enum {
+    BUFFER = 1 << 20, /* smallest buffer of a long upload, in bytes */
+    WORTH = 1 << 18,  /* the writer is woken when this many bytes are in the buffer */
+    PIECES = 4,       /* a buffer has room for so many of the largest pieces */
+};
+
+struct srv_uploads {
+    srv_runs_dir *dir;
+    uint64_t most; /* largest body: the setting max_capture_bytes */
+    size_t piece;  /* largest piece in which bodies arrive: the setting connection_bytes */
+    pthread_t writer;
+    pthread_mutex_t lock;
+    pthread_cond_t work;      /* the list is not empty, or `ended` is set */
+    pthread_cond_t done;      /* the writer has done with an upload */
+    srv_upload *first, *last; /* uploads that the writer has to look at */
+    bool ended;
+};
+
+/* --- the HTTP thread --- */
+
+/* Puts the upload into the writer's list, unless it is there. The caller has the lock. */
+static void enlist(srv_upload *u) {
+    srv_uploads *s = u->uploads;
+    if (u->queued)
+        return;
+    u->queued = true;
+    u->next = NULL;
+    *(s->first ? &s->last->next : &s->first) = u;
+    s->last = u;
+    pthread_cond_signal(&s->work);
+}
+
+static void copy_in(srv_upload *u, const char *data, size_t size) {
+    const size_t at = (size_t)(u->taken % u->room);
+    const size_t one = size < u->room - at ? size : u->room - at;
+    memcpy(u->buffer + at, data, one);
+    memcpy(u->buffer, data + one, size - one);
+}
+
+static size_t free_bytes(const srv_upload *u) {
+    return u->room - (size_t)(u->taken - u->written);
+}
+
+static bool refuse(srv_request *req, int failed) {
+    srv_problem_file(req, NULL, "the run cannot be written to runs_dir", failed);
+    return false;
+}
+
+/* The `take` of the intake. Only this function changes `taken`, so that the bytes are copied
+ * without the lock. */
+static bool take(srv_intake *intake, srv_request *req, const char *data, size_t size) {
+    srv_upload *u = (srv_upload *)intake;
+    srv_uploads *s = u->uploads;
+    pthread_mutex_lock(&s->lock);
+    const bool fits = size <= free_bytes(u);
+    const int failed = u->failed;
+    pthread_mutex_unlock(&s->lock);
+    if (failed)
+        return refuse(req, failed);
+    if (!fits) { /* the connection could not be suspended */
+        srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
+        return false;
+    }
+    copy_in(u, data, size);
+    pthread_mutex_lock(&s->lock);
+    u->taken += size;
+    if (u->taken - u->written >= WORTH)
+        enlist(u);
+    if (free_bytes(u) < s->piece && !u->failed)
+        u->asleep = u->intake.suspend(u->intake.sender);
+    pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+/* The `drop` of the intake. The writer removes the file, because that may take long. */
+static void drop(srv_intake *intake) {
+    srv_upload *u = (srv_upload *)intake;
+    pthread_mutex_lock(&u->uploads->lock);
+    u->given_up = true;
+    enlist(u);
+    pthread_mutex_unlock(&u->uploads->lock);
+}
+
+bool srv_upload_begin(srv_uploads *s, srv_request *req, const char *id, uint64_t length) {
+    srv_upload *u = calloc(1, sizeof *u);
+    size_t room = PIECES * s->piece > BUFFER ? PIECES * s->piece : BUFFER;
+    if (length && length < room)
+        room = (size_t)length + s->piece;
+    if (!u || !(u->buffer = attn_alloc(room))) {
+        free(u);
+        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the upload is left");
+        return false;
+    }
+    u->intake = (srv_intake){.take = take,
+                             .drop = drop,
+                             .most = s->most,
+                             .setting = "max_capture_bytes",
+                             .memory = room};
+    u->uploads = s;
+    memcpy(u->id, id, SRV_RUN_ID);
+    srv_runs_dir_name(u->name, id, SRV_RUNS_FILE);
+    u->owner = srv_owner_of(req->owner);
+    u->announced = (size_t)length;
+    u->room = room;
+    req->intake = &u->intake;
+    return true;
+}
+
+/* --- the writer thread --- */
+
+/* Reserves room for `bytes` bytes of the file, at once for all that were announced. */
+static int reserve(srv_upload *u, size_t bytes) {
+    const size_t all = bytes > u->announced ? bytes : u->announced, more = all - u->reserved;
+    u->reserved = all;
+    return more ? srv_runs_dir_reserve(u->uploads->dir, u->owner, more) : 0;
+}
+
+/* Adds bytes to the checksums. */
+static int add_sums(srv_upload *u, const char *data, size_t size) {
+    for (size_t n; size; size -= n, data += n) {
+        const size_t block = (size_t)(u->summed / ATTN_CHECKSUM_BLOCK),
+                     at = (size_t)(u->summed % ATTN_CHECKSUM_BLOCK);
+        if (block == u->sums_room) {
+            const size_t room = u->sums_room ? 2 * u->sums_room : 64;
+            uint32_t *grown = realloc(u->sums, room * sizeof *grown);
+            if (!grown)
+                return ENOMEM;
+            u->sums = grown;
+            u->sums_room = room;
+        }
+        n = size < ATTN_CHECKSUM_BLOCK - at ? size : ATTN_CHECKSUM_BLOCK - at;
+        u->sums[block] = attn_crc32c(at ? u->sums[block] : 0, data, n);
+        u->summed += n;
+    }
+    return 0;
+}
+
+/* Writes `size` bytes of the buffer, which lie in one piece at `data`. Returns 0 or an errno value.
+ * The members it uses are the writer's: no lock is needed. */
+static int write_piece(srv_upload *u, const char *data, size_t size) {
+    int failed = reserve(u, (size_t)u->summed + size);
+    if (!failed && !u->begun) {
+        failed = srv_new_file_open(&u->file, u->uploads->dir->fd, u->name);
+        u->begun = !failed;
+    }
+    if (failed)
+        return failed;
+    srv_new_file_write(&u->file, data, size);
+    return u->file.failed ? u->file.failed : add_sums(u, data, size);
+}
+
+static void wake(srv_upload *u) {
+    if (!u->asleep)
+        return;
+    u->asleep = false;
+    u->intake.resume(u->intake.sender);
+}
+
+/* Writes what is in the buffer. The caller has the lock, which is released meanwhile. */
+static void empty(srv_upload *u) {
+    srv_uploads *s = u->uploads;
+    while (!u->given_up && !u->failed && u->taken > u->written) {
+        const size_t at = (size_t)(u->written % u->room), all = (size_t)(u->taken - u->written),
+                     size = all < u->room - at ? all : u->room - at;
+        pthread_mutex_unlock(&s->lock);
+        const int failed = write_piece(u, u->buffer + at, size);
+        pthread_mutex_lock(&s->lock);
+        u->failed = failed;
+        u->written += failed ? 0 : size;
+        if (free_bytes(u) >= u->room / 2 || failed)
+            wake(u);
+    }
+    wake(u);
+}
+
+void srv_upload_free(srv_upload *u) {
+    if (u->begun)
+        srv_new_file_drop(&u->file);
+    if (u->reserved)
+        srv_runs_dir_unreserve(u->uploads->dir, u->owner, u->reserved);
+    attn_free(u->buffer);
+    free(u->sums);
+    free(u);
+}
+
+static void look_at(srv_uploads *s, srv_upload *u) {
+    empty(u);
+    u->queued = false;
+    const bool gone = u->given_up;
+    pthread_cond_broadcast(&s->done);
+    if (!gone)
+        return;
+    pthread_mutex_unlock(&s->lock);
+    srv_upload_free(u);
+    pthread_mutex_lock(&s->lock);
+}
+
+static void *write_uploads(void *of) {
+    srv_uploads *s = of;
+    pthread_mutex_lock(&s->lock);
+    while (s->first || !s->ended) {
+        srv_upload *u = s->first;
+        if (!u) {
+            pthread_cond_wait(&s->work, &s->lock);
+            continue;
+        }
+        s->first = u->next;
+        look_at(s, u);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+int srv_upload_finish(srv_upload *u) {
+    srv_uploads *s = u->uploads;
+    pthread_mutex_lock(&s->lock);
+    if (u->taken > u->written)
+        enlist(u);
+    while (u->queued)
+        pthread_cond_wait(&s->done, &s->lock);
+    const int failed = u->failed;
+    pthread_mutex_unlock(&s->lock);
+    return failed;
+}
+
+srv_uploads *srv_uploads_new(srv_runs_dir *dir, const srv_config *config) {
+    srv_uploads *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->dir = dir;
+    s->most = (uint64_t)config->max_capture_bytes;
+    s->piece = (size_t)config->connection_bytes;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->work, NULL);
+    pthread_cond_init(&s->done, NULL);
+    if (!pthread_create(&s->writer, NULL, write_uploads, s))
+        return s;
+    pthread_cond_destroy(&s->done);
+    pthread_cond_destroy(&s->work);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+    return NULL;
+}
+
+void srv_uploads_free(srv_uploads *s) {
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->ended = true;
+    pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->writer, NULL);
+    pthread_cond_destroy(&s->done);
+    pthread_cond_destroy(&s->work);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}

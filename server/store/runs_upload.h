@@ -1,0 +1,59 @@
+/* Uploads of runs: intakes (request/intake.h) that write a body to a .part file in runs_dir.
+ *
+ *   HTTP thread   take: copies a piece into the upload's buffer       writer   writes the buffer to
+ *                 and suspends the connection if it is full    ---->  thread   the file, computes
+ *                                                                              checksums, resumes
+ *
+ * So neither the memory of the process nor its HTTP thread depends on the length of the body or on
+ * the disk. There is one writer thread; it also reserves room in runs_bytes and removes the files
+ * of uploads that were given up. The handler waits until all bytes are written, and goes on with
+ * the file: it is not synced yet, and has no name. */
+#ifndef SRV_RUNS_UPLOAD_H
+#define SRV_RUNS_UPLOAD_H
+
+#include "request/intake.h"
+#include "store/runs_dir.h"
+#include "system/files.h"
+
+typedef struct srv_uploads srv_uploads; /* the writer thread and its list */
+
+typedef struct srv_upload {
+    srv_intake intake; /* must be the first member, because srv_intake * is cast to srv_upload * */
+    srv_uploads *uploads;
+    struct srv_upload *next; /* in the writer's list */
+    char id[SRV_RUN_ID + 1], name[SRV_RUNS_NAME];
+    srv_owner owner;
+    srv_new_file file; /* open if `begun` */
+    size_t announced;  /* length of the body; 0: unknown */
+    size_t reserved;   /* bytes of runs_bytes that are reserved */
+    uint32_t *sums;    /* checksums of the blocks written so far (attn/checksum.h) */
+    size_t sums_room;  /* how many `sums` has room for */
+    uint64_t summed;   /* bytes that are in the checksums */
+
+    /* The lock of `uploads` protects these members. The bytes from `written` to `taken` are in the
+     * buffer, byte i at buffer[i % room]. */
+    char *buffer;
+    size_t room;
+    uint64_t taken, written; /* bytes of the body; bytes in the file */
+    bool begun;              /* the file is open */
+    bool queued;             /* in the writer's list, or the writer is working on it */
+    bool asleep;             /* the connection is suspended */
+    bool given_up;
+    int failed; /* the first errno value; 0: none */
+} srv_upload;
+
+/* Starts the writer thread. NULL: out of memory or threads. */
+srv_uploads *srv_uploads_new(srv_runs_dir *dir, const srv_config *config);
+/* Ends the writer thread when it has done what is in its list. NULL is fine. */
+void srv_uploads_free(srv_uploads *uploads);
+
+/* Makes an upload of `length` bytes (0: unknown) with this id and sets req->intake. false: a problem
+ * is set. */
+bool srv_upload_begin(srv_uploads *uploads, srv_request *req, const char *id, uint64_t length);
+/* Waits until all bytes of a complete body are in the file. Returns 0 or the errno value of the
+ * first failure. */
+int srv_upload_finish(srv_upload *u);
+/* Frees an upload whose `drop` will not be called, with its file if `begun` is still set. */
+void srv_upload_free(srv_upload *u);
+
+#endif
