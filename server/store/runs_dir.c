@@ -129,7 +129,7 @@ static int64_t access_of(const struct stat *st) {
     return (int64_t)st->st_atim.tv_sec * 1000000000 + st->st_atim.tv_nsec;
 }
 
-/* Copies the file's access time into its index item. Mapping the file may have changed that time,
+/* Copies the file's access time into its index item. Reading the file may have changed that time,
  * and the next sweep must not take the change for a use by another process. */
 static void note_access(srv_runs_dir *dir, const char *id) {
     struct stat st;
@@ -201,6 +201,8 @@ static int map_adopted(srv_runs_dir *dir, const char *id, srv_mapped **out, srv_
     }
     if (failed)
         srv_runs_side_free(side);
+    else
+        note_access(dir, id);
     return failed;
 }
 
