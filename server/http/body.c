@@ -54,7 +54,7 @@ enum { ORDERED_MOST = 1 << 20 };
 
 static bool is_ordered(const srv_exchange *x) {
     const srv_head *h = &x->head;
-    return !h->chunked && x->link->plain && !x->req.intake &&
+    return !h->chunked && x->link->plain && !x->body.has_intake &&
            h->length > (uint64_t)x->req.app->config->in_place_bytes && h->length <= ORDERED_MOST;
 }
 
@@ -317,6 +317,7 @@ bool srv_body_begin(srv_exchange *x) {
         return !x->close;
     }
     x->body.state = SRV_BODY_READING;
+    x->body.has_intake = x->req.intake;
     if (!has_body)
         return true;
     x->body.incoming.give_way = give_way;

@@ -50,6 +50,7 @@ typedef enum srv_body_state {
 
 typedef struct srv_body {
     srv_body_state state;
+    bool has_intake;       /* the body goes to an intake; does not change once it is READING */
     srv_incoming incoming; /* entry in admission's list; its `received` includes dropped bytes */
     char *block;           /* the body is the req.body_size bytes from block + shift on */
     size_t room;           /* largest body for which `block` has room */

@@ -55,8 +55,9 @@ static bool refuse(srv_request *req, int failed) {
     return false;
 }
 
-/* The `take` of the intake. Only this function changes `taken`, so that the bytes are copied
- * without the lock. */
+/* The `take` of the intake. There is room for all bytes that libmicrohttpd has received when the
+ * connection is suspended: it passes them on at once, in several pieces if they are chunks. Only
+ * this function changes `taken`, so that the bytes are copied without the lock. */
 static bool take(srv_intake *intake, srv_request *req, const char *data, size_t size) {
     srv_upload *u = (srv_upload *)intake;
     srv_uploads *s = u->uploads;
@@ -75,7 +76,7 @@ static bool take(srv_intake *intake, srv_request *req, const char *data, size_t 
     u->taken += size;
     if (u->taken - u->written >= WORTH)
         enlist(u);
-    if (free_bytes(u) < s->piece && !u->failed)
+    if (free_bytes(u) < s->piece && !u->failed && !u->asleep)
         u->asleep = u->intake.suspend(u->intake.sender);
     pthread_mutex_unlock(&s->lock);
     return true;

@@ -1,6 +1,7 @@
 """Runs that clients bring: a file as the body of POST /v1/runs, or the name of one in captures_dir."""
 import gzip
 import http.client
+import json
 import os
 import random
 import resource
@@ -10,8 +11,10 @@ import socket
 import threading
 import time
 
+import numpy as np
 import pytest
 import requests
+from safetensors.numpy import save_file
 from test_daemon_load import eventually
 
 from conftest import PATIENCE, run_attnd, write_keys
@@ -20,6 +23,7 @@ CAPTURE = {"Content-Type": "application/vnd.safetensors"}
 BODY = {"query": {"shape": [1, 4, 700, 16], "random": "normal", "seed": 3}, "is_causal": True, "store": True, "return": []}
 VIEWS = ["/weights?head=1&rows=0:90", "/tiles?level=0&head=2", "/top-k?k=3", "/rows?rows=600", "/metrics",
          "/cells?row=5&col=2"]
+PART = "/weights?site=1&rows=0:2&cols=0:2"
 ADMIN, ONE, OTHER = "adminadminadminadmin", "oneoneoneoneoneone", "otherotherotherother"
 
 
@@ -51,16 +55,15 @@ def place(start, tmp_path):
     return Place(start, tmp_path)
 
 
-def make(folder, body=BODY):
+def make(folder):
     """The bytes of a run's file, the answers that the daemon which made it gives, and its description."""
     from conftest import Daemon
     (folder / "made").mkdir()
-    daemon = Daemon("--runs_dir", str(folder / "made"), "--ops_listen", "", "--log", "off", "--memory_bytes", "3G",
-                    "--runs_bytes", "2G")
+    daemon = Daemon("--runs_dir", str(folder / "made"), "--ops_listen", "", "--log", "off")
     try:
-        run = daemon.post("/v1/attention", body).json()["run"]
+        run = daemon.post("/v1/attention", BODY).json()["run"]
         file = folder / "made" / f"{run['id']}.safetensors"
-        answers = {view: look(daemon, "/v1/runs/" + run["id"], view) for view in VIEWS} if body is BODY else {}
+        answers = {view: look(daemon, "/v1/runs/" + run["id"], view) for view in VIEWS}
         return file, answers, run["sites"]
     finally:
         daemon.stop()
@@ -76,12 +79,18 @@ def data(original):
     return original[0].read_bytes()
 
 
+def capture(file, queries, width):
+    """Writes a capture of two sites, which have 4 * queries * width bytes each."""
+    values = np.random.default_rng(4).standard_normal((2, queries, width), np.float32)[:, None, None]
+    sites = [{"name": f"site {i}", "layer": i, "query": f"{i}", "key": f"{i}", "window": [0, 0]} for i in range(2)]
+    save_file({"0": values[0], "1": values[1]}, str(file), {"run": json.dumps({"version": 2, "sites": sites})})
+    return file
+
+
 @pytest.fixture(scope="module")
 def middle(tmp_path_factory):
     """A file of 40 MB."""
-    return make(tmp_path_factory.mktemp("middle"),
-                {"query": {"shape": [1200, 8192], "random": "normal", "seed": 4}, "window": [0, 0], "store": True,
-                 "return": []})[0]
+    return capture(tmp_path_factory.mktemp("middle") / "capture", 1200, 4096)
 
 
 def look(daemon, path, view):
@@ -419,10 +428,10 @@ def memory_of(daemon, what):
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith(what))
 
 
+@pytest.mark.measured
 def test_memory_does_not_grow_with_the_body(place, tmp_path):
     """300 MB come in, and the daemon neither holds nor counts them."""
-    file, _, _ = make(tmp_path, {"query": {"shape": [9200, 8192], "random": "normal", "seed": 3}, "window": [0, 0],
-                                 "store": True, "return": []})
+    file = capture(tmp_path / "capture", 9200, 4096)
     assert file.stat().st_size > 300_000_000
     daemon = place.daemon("--memory_bytes", "64M", "--max_body_bytes", "1M")
     before, counted = memory_of(daemon, "VmRSS"), daemon.metric("attnd_memory_reserved_bytes")
@@ -495,6 +504,23 @@ def test_many_uploads_at_once(place, data, original):
         assert look(daemon, path, VIEWS[0]) == original[1][VIEWS[0]]
 
 
+def test_a_disk_that_is_slower_than_the_clients(place, middle):
+    """Connections are suspended while their bytes wait for the disk, also with many small chunks on the way."""
+    daemon, content, answers = place.daemon(), middle.read_bytes()[:8_000_000], []
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces(content, 2000))
+    request = (f"POST /v1/runs HTTP/1.1\r\nHost: {daemon.host}\r\nContent-Type: application/vnd.safetensors\r\n"
+               "Transfer-Encoding: chunked\r\n\r\n").encode() + chunks + b"0\r\n\r\n"
+    senders = [threading.Thread(target=lambda: answers.append(daemon.raw(request))) for _ in range(12)]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join()
+    assert [answer[:13] for answer in answers] == [b"HTTP/1.1 422 "] * 12, answers
+    assert all(b"the tensors end at byte" in answer for answer in answers)
+    daemon.stop()  # no connection is left suspended
+    assert place.files() == []
+
+
 @pytest.mark.parametrize("way", ["upload", "copy"])
 def test_killed_while_a_run_comes_in(place, middle, way):
     """No part of a run is ever seen, no run that was acknowledged is lost, and what is left is swept."""
@@ -532,7 +558,7 @@ def test_killed_while_a_run_comes_in(place, middle, way):
     assert {name[:32] for name in names if name.endswith(".checks")} == \
         {name[:32] for name in names if name.endswith(".safetensors")}
     for path in known:
-        assert look(last, path, "/weights?rows=0:2&cols=0:2") == look(reader, path, "/weights?rows=0:2&cols=0:2")
+        assert look(last, path, PART) == look(reader, path, PART)
 
 
 def test_checksums_without_a_run_are_swept(place, data):
