@@ -141,7 +141,7 @@ class Draw:
         if kind == "alibi":
             site["position"] = {"kind": kind}
             if self.chance(0.5):
-                site["position"]["slopes"] = self.normal(f"slopes of {n}", d.H)
+                site["position"]["slopes"] = self.normal(f"slopes of {n}", d.H, size=0.1)
         elif kind == "t5":
             site["position"] = {"kind": kind, "table": self.normal(f"table of {n}", self.choice((8, 16, 32)), d.H)}
             if self.chance(0.5):
