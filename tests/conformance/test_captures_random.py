@@ -9,12 +9,15 @@ from oracle.random_captures import capture
 from serving import service
 
 SEEDS = tables.share(range(200))
+PLACES = ["directory", *(f"memory, {table}" for table in tables.available())]
 
 
-@pytest.fixture(scope="module", params=["memory", "directory"])
+@pytest.fixture(scope="module", params=PLACES)
 def daemon(request, tmp_path_factory):
-    where = ("--runs-dir", str(tmp_path_factory.mktemp("runs"))) if request.param == "directory" else ()
-    running = service.Daemon("--log", "off", *where)
+    where, _, table = request.param.partition(", ")
+    files = ("--runs-dir", str(tmp_path_factory.mktemp("runs"))) if where == "directory" else ()
+    running = service.Daemon("--log", "off", *files, env={"ATTN_ISA": table} if table else None)
+    assert running.kernels == (table or running.kernels)
     yield running
     running.stop()
 

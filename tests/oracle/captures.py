@@ -141,9 +141,10 @@ def attention(file, n):
     """Weights, visible and scores of site n as [B, H, L, S], logsumexp as [B, H, L]; several axes of sequences are
     one, the last running fastest."""
     whole = attend(request(file, n))
-    flat = {name: whole[name] for name in ("weights", "visible", "raw", "scaled", "softcapped", "biased")}
-    flat = {name: x.reshape(-1, *x.shape[-3:]) for name, x in flat.items() if x.size or x.shape[0] == 0} or flat
-    return flat | {"logsumexp": whole["logsumexp"].reshape(-1, *whole["logsumexp"].shape[-2:])}
+    B = int(np.prod(whole["weights"].shape[:-3]))
+    flat = {name: whole[name].reshape(B, *whole[name].shape[-3:])
+            for name in ("weights", "visible", "raw", "scaled", "softcapped", "biased")}
+    return flat | {"logsumexp": whole["logsumexp"].reshape(B, *whole["logsumexp"].shape[-2:])}
 
 
 def is_double(file, n):

@@ -18,6 +18,10 @@ class Dims:
         self.lead = (*lead, B)  # all axes in front of the heads
 
     @property
+    def sequences(self):
+        return int(np.prod(self.lead))
+
+    @property
     def weights(self):
         return (*self.lead, self.H, self.L, self.S)
 
@@ -118,16 +122,15 @@ class Draw:
             self.offset(site, d)
 
     def lengths(self, site, d):
-        if len(d.lead) == 1:
-            site["key_lengths"] = self.r.integers(0 if self.chance(0.2) else 1, d.S + 1, d.B).tolist()
-            if self.chance(0.5):
-                site["query_lengths"] = self.r.integers(0, d.L + 1, d.B).tolist()
+        site["key_lengths"] = self.r.integers(0 if self.chance(0.2) else min(1, d.S), d.S + 1, d.sequences).tolist()
+        if self.chance(0.5):
+            site["query_lengths"] = self.r.integers(0, d.L + 1, d.sequences).tolist()
 
     def offset(self, site, d):
         if self.chance(0.3):
             site["query_offset"] = "end"
-        elif self.chance(0.5) and len(d.lead) == 1:
-            site["query_offset"] = self.r.integers(-3, 6, d.B).tolist()
+        elif self.chance(0.5):
+            site["query_offset"] = self.r.integers(-3, 6, d.sequences).tolist()
         elif self.chance(0.5):
             site["query_offset"] = self.number(-3, 6)
         else:
@@ -204,7 +207,7 @@ class Draw:
     def label(self, site, d):
         """Texts as long as the site's starts and lengths need."""
         for side, length in (("query", d.L), ("key", d.S)):
-            need = site.get(f"{side}_lengths", [length] * d.B)
+            need = site.get(f"{side}_lengths", [length] * d.sequences)
             site[f"{side}_text"] = self.text_numbers(d, [site.get(f"{side}_start", 0) + n for n in need])
 
     # --- models ---
@@ -213,6 +216,8 @@ class Draw:
         """Sites that have nothing in common."""
         for _ in range(self.number(1, 4)):
             d = self.dims()
+            if self.chance(0.05):
+                d.L, d.S = self.choice(((0, d.S), (d.L, 0)))
             site, n = self.site(d)
             self.masks(site, d, n)
             self.forms(site, d, n)
@@ -272,6 +277,8 @@ class Draw:
         site, n = self.site(d, axes=["layer", "batch", "head"])
         self.masks(site, d, n)
         self.forms(site, d, n)
+        if self.chance(0.3):
+            self.label(site, d)
 
     def file(self):
         self.choice((self.plain, self.plain, self.plain, self.layers, self.layers, self.translation, self.generation,
