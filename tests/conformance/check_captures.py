@@ -2,6 +2,7 @@
 (make check-torch)."""
 import importlib.util
 import io
+import json
 import subprocess
 import sys
 
@@ -18,6 +19,7 @@ EXAMPLE = service.ROOT / "lib" / "runs" / "examples" / "capture_torch.py"
 spec = importlib.util.spec_from_file_location("capture_torch", EXAMPLE)
 example = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(example)
+SCHEMA = json.loads((EXAMPLE.parent.parent / "run.schema.json").read_text())
 attend = nn.functional.scaled_dot_product_attention
 TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64], ids=str)
 
@@ -66,7 +68,10 @@ def same(daemon, watched, folder, **texts):
                                headers=captured.NPY)
             assert reply.status_code == 200, reply.text
             assert np.abs(np.load(io.BytesIO(reply.content)) - want[b]).max() <= FLOAT32, (n, b)
-    return answer, captures.read(path.read_bytes())
+    file = captures.read(path.read_bytes())
+    assert set(file.run) <= set(SCHEMA["properties"])
+    assert all(set(site) <= set(SCHEMA["$defs"]["site"]["properties"]) for site in file.sites)
+    return answer, file
 
 
 # --- models ---
