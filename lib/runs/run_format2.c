@@ -329,6 +329,8 @@ static attn_status read_rest(const attn_run_reader *r, attn_json *object) {
     if (!status)
         status = read_own(r, object);
     if (!status)
+        status = attn_run_check_axes(r);
+    if (!status)
         status = attn_run_read_masks(r, object);
     if (!status)
         status = attn_run_refuse_unknown(r, object, "");

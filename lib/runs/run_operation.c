@@ -310,7 +310,9 @@ attn_status attn_run_read_operation(const attn_run_reader *r, attn_json *object)
                                      "the file has no tensor \"sites.%zu.%s\", and the site names "
                                      "no other",
                                      r->index, m->name);
-    return status ? status : check_shape(r);
+    if (!status)
+        status = check_shape(r);
+    return status ? status : attn_run_check_tables(r);
 }
 
 /* --- writing --- */

@@ -38,6 +38,11 @@ attn_status attn_run_read_integers(const attn_run_reader *r, const attn_json *li
                                    int64_t **out);
 /* Reads the operation of the site without its masks: site->in and site->shape. */
 attn_status attn_run_read_operation(const attn_run_reader *r, attn_json *object);
+/* Checks the shapes of sinks and of the tables of positions (run_tables.c). */
+attn_status attn_run_check_tables(const attn_run_reader *r);
+/* Refuses a site without statistics that has no sequence, head or width: its other axes need no
+ * bytes in the file, so the file would not bound the memory that they take. */
+attn_status attn_run_check_axes(const attn_run_reader *r);
 /* Reads the masks into site->in (run_masks.c). Shape, starts and lengths of the site are known. */
 attn_status attn_run_read_masks(const attn_run_reader *r, attn_json *object);
 
