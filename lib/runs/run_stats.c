@@ -1,8 +1,10 @@
 /* Statistics of rows that are computed when somebody looks at them. A run that was recorded by
  * another program has none. They are computed in blocks of rows, as the operation of these rows
  * alone, which gives the bits of the whole operation on one kernel table ("ref" within its
- * accuracy, since its sums depend on the number of rows). */
+ * accuracy, since its sums depend on the number of rows). If a number that a block sees is not
+ * finite, its rows are computed one by one, so that only those that see it are refused. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "attention/resolved.h"
@@ -14,6 +16,7 @@ typedef struct lazy {
     attn_run_site *site;
     size_t blocks;          /* of each head */
     _Atomic uint8_t *known; /* [B, Hq, blocks] 1: the rows of the block are known */
+    _Atomic uint8_t *alone; /* [B, Hq, L] 1: the row is known, of a block that cannot be */
     pthread_mutex_t lock;   /* of those who write statistics */
 } lazy;
 
@@ -53,6 +56,40 @@ static attn_status compute(lazy *z, const attn_range *rows, _Atomic uint8_t *kno
     return status;
 }
 
+/* Passes the error of one row on, with its place in the site: the operation of the row alone has
+ * one sequence and one head. */
+static attn_status refuse_row(const lazy *z, const attn_range *row, const attn_error *from,
+                              attn_error *err) {
+    const attn_attention_dims *d = z->site->dims;
+    const int length = (int)strcspn(from->text, ";"); /* advice on requests follows */
+    char where[sizeof from->where];
+    size_t i, e;
+    snprintf(where, sizeof where, "%s", from->where);
+    if (from->code != ATTN_ENONFINITE)
+        return attn_fail(err, from->code, where, "%s", from->text);
+    if (sscanf(where, "query/0/0/%zu/%zu", &i, &e) == 2)
+        snprintf(where, sizeof where, "query/%zu/%zu/%zu/%zu", row->batch, row->head, row->row, e);
+    else if (sscanf(where, "key/0/0/%zu/%zu", &i, &e) == 2)
+        snprintf(where, sizeof where, "key/%zu/%zu/%zu/%zu", row->batch,
+                 row->head / (d->Hq / d->Hkv), i, e);
+    return attn_fail(err, from->code, where, "row %zu: %.*s; rows that do not see it are answered",
+                     row->row, length, from->text);
+}
+
+/* Computes those of the rows that are in the block, which begins at row `first`, one by one. */
+static attn_status compute_alone(lazy *z, const attn_range *rows, size_t first, attn_error *err) {
+    const attn_attention_dims *d = z->site->dims;
+    const size_t end = rows->row + rows->rows, stop = end < first + BLOCK ? end : first + BLOCK;
+    for (size_t i = rows->row > first ? rows->row : first; i < stop; i++) {
+        const attn_range row = {.batch = rows->batch, .head = rows->head, .row = i, .rows = 1};
+        _Atomic uint8_t *known = &z->alone[(rows->batch * d->Hq + rows->head) * d->L + i];
+        attn_error inner = {0};
+        if (!atomic_load(known) && compute(z, &row, known, &inner))
+            return refuse_row(z, &row, &inner, err);
+    }
+    return ATTN_OK;
+}
+
 static attn_status need(void *ctx, const attn_range *rows, attn_error *err) {
     lazy *z = ctx;
     const size_t L = z->site->dims->L, Hq = z->site->dims->Hq;
@@ -68,6 +105,8 @@ static attn_status need(void *ctx, const attn_range *rows, attn_error *err) {
                                   .rows = L - row < BLOCK ? L - row : BLOCK};
         if (!atomic_load(&z->known[head + b]))
             status = compute(z, &block, &z->known[head + b], err);
+        if (status == ATTN_ENONFINITE)
+            status = compute_alone(z, rows, row, err);
     }
     return status;
 }
@@ -84,12 +123,13 @@ attn_status attn_run_stats_new(attn_run_site *site, attn_error *err) {
     pthread_mutex_init(&z->lock, NULL);
     known = heads * z->blocks;
     z->known = attn_arena_zeroed(arena, known + 1, sizeof *z->known);
+    z->alone = attn_arena_zeroed(arena, rows + 1, sizeof *z->alone);
     site->stats = (attn_stats){.max = attn_arena_zeroed(arena, rows + 1, sizeof(double)),
                                .sum = attn_arena_zeroed(arena, rows + 1, sizeof(double)),
                                .kind = attn_arena_zeroed(arena, rows + 1, 1),
                                .need = need,
                                .ctx = z};
-    return z->known && site->stats.max && site->stats.sum && site->stats.kind
+    return z->known && z->alone && site->stats.max && site->stats.sum && site->stats.kind
                ? ATTN_OK
                : attn_fail(err, ATTN_ENOMEM, "", "no memory left for the statistics of rows");
 }

@@ -269,6 +269,38 @@ def test_nothing_of_it_stays(start):
 
 # --- numbers that are not finite ---
 
+def not_finite(where, value, **members):
+    tensors = {name: (kind, x.copy()) for name, (kind, x) in TENSORS.items()}
+    tensors[where[0]][1][where[1:]] = value
+    return write(File({"version": 2, "sites": [members]}, tensors))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_query_that_is_not_finite(daemon, value):
+    """Its row is refused and all others are answered."""
+    run = "/v1/runs/" + store(daemon, not_finite(("sites.0.query", 1, 2, 1, 3), value))["id"]
+    want = captures.attention(captures.read(site()), 0)["weights"]
+    for row in (0, 2):
+        got = npy(daemon.get(f"{run}/weights?batch=1&head=2&rows={row}", headers=NPY))
+        assert np.abs(got - want[1, 2, row]).max() < 4e-6
+    assert npy(daemon.get(f"{run}/weights?batch=1&head=1", headers=NPY)).shape == (L, S)
+    for what in ("weights?rows=1", "weights", "rows?rows=0:3", "cells?row=1&col=0", "top-k?rows=1", "tiles?level=0"):
+        problem = daemon.get(f"{run}/{what}{'&' if '?' in what else '?'}batch=1&head=2")
+        assert problem.status_code == 422 and "query" in problem.text, (what, problem.text)
+
+
+def test_a_key_that_is_not_finite(daemon):
+    """Rows that see it are refused; a causal mask hides it from the first."""
+    run = "/v1/runs/" + store(daemon, not_finite(("sites.0.key", 0, 1, 2, 0), np.nan, is_causal=True))["id"]
+    want = captures.attention(captures.read(site(is_causal=True)), 0)["weights"]
+    for head in (2, 3):  # both read key head 1
+        got = npy(daemon.get(f"{run}/weights?head={head}&rows=0:2", headers=NPY))
+        assert np.abs(got - want[0, head, :2]).max() < 4e-6
+        problem = daemon.get(f"{run}/weights?head={head}&rows=2")
+        assert problem.status_code == 422 and "key" in problem.text
+    assert npy(daemon.get(f"{run}/weights?head=1", headers=NPY)).shape == (L, S)
+
+
 @pytest.mark.parametrize(("name", "shape", "members"), [
     ("m", (L, S), {"attn_mask": "m"}), ("m", (L, S), {"attn_bias": "m"}), ("m", (H,), {"sinks": "m"}),
     ("m", (H,), {"position": {"kind": "alibi", "slopes": "m"}}),
