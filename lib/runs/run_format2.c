@@ -357,7 +357,9 @@ static attn_status read_sites(attn_run *run, const attn_json *list, size_t most,
     attn_status status = ATTN_OK;
     if (!list || list->kind != ATTN_JSON_LIST || !list->count)
         return attn_fail(err, ATTN_EARG, "sites", "expected a list of at least one site, found %s",
-                         list ? attn_json_kind_name(list) : "none");
+                         !list                          ? "none"
+                         : list->kind == ATTN_JSON_LIST ? "an empty one"
+                                                        : attn_json_kind_name(list));
     if (list->count > most)
         return attn_fail(err, ATTN_ELIMIT, "sites", "expected at most %zu sites, found %zu", most,
                          list->count);

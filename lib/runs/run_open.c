@@ -187,6 +187,15 @@ static attn_status open_site(attn_run_site *site, attn_error *err) {
     return status ? status : read_overview(site, err);
 }
 
+void attn_run_at_site(const attn_run_site *site, attn_error *err) {
+    char where[80];
+    if (!err || site->run->version == 1 || strncmp(err->where, "sites", 5) == 0)
+        return;
+    snprintf(where, sizeof where, "%.79s", err->where);
+    snprintf(err->where, sizeof err->where, "sites/%zu%s%.66s", (size_t)(site - site->run->sites),
+             *where ? "/" : "", where);
+}
+
 attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run_site **out,
                                attn_error *err) {
     attn_run_site *site = &run->sites[index];
@@ -198,6 +207,7 @@ attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run
             const char *words = site->words;
             status = open_site(site, err);
             if (status) { /* what it holds of the arena goes */
+                attn_run_at_site(site, err);
                 attn_arena_rewind(run->arena, &mark);
                 site->words = words;
                 site->query_labels = site->key_labels = NULL;

@@ -279,6 +279,9 @@ static attn_status read_score(const attn_run_reader *r, attn_json *score) {
 
 static attn_status read_position(const attn_run_reader *r, attn_json *position) {
     attn_status status = need_object(r, position, "position");
+    if (!status && !attn_json_member(position, "kind"))
+        status =
+            attn_run_refuse(r, ATTN_EARG, "position/kind", "the kind of the position is missing");
     if (!status)
         status = read_values(r, position, "position", position_values);
     if (!status)

@@ -73,6 +73,9 @@ attn_status attn_run_check_info(const attn_run_site_info *info, const attn_atten
                                 const attn_run_text *texts, size_t text_count, size_t index,
                                 attn_error *err);
 
+/* Puts "sites/N/" in front of the place of an error (run_open.c), for a run of format 2. */
+void attn_run_at_site(const attn_run_site *site, attn_error *err);
+
 /* Makes statistics that are computed when rows are looked at (run_stats.c). */
 attn_status attn_run_stats_new(attn_run_site *site, attn_error *err);
 

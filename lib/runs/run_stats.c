@@ -72,8 +72,10 @@ static attn_status refuse_row(const lazy *z, const attn_range *row, const attn_e
     else if (sscanf(where, "key/0/0/%zu/%zu", &i, &e) == 2)
         snprintf(where, sizeof where, "key/%zu/%zu/%zu/%zu", row->batch,
                  row->head / (d->Hq / d->Hkv), i, e);
-    return attn_fail(err, from->code, where, "row %zu: %.*s; rows that do not see it are answered",
-                     row->row, length, from->text);
+    attn_fail(err, from->code, where, "row %zu: %.*s; rows that do not see it are answered",
+              row->row, length, from->text);
+    attn_run_at_site(z->site, err);
+    return from->code;
 }
 
 /* Computes those of the rows that are in the block, which begins at row `first`, one by one. */

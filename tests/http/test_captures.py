@@ -128,7 +128,7 @@ def test_random_captures_have_the_schema(seed):
 
 
 # One value of each kind that JSON has; a member takes some of them.
-VALUES = [None, True, 0, -1, 1.5, 1e300, "", "sites.0.query", [], [0], [1, 1], [None], ["sites.0.query"], {}, {"kind": "none"}]
+VALUES = [None, True, 0, -1, 1.5, 1e300, "", "sites.0.query", [], [0], [1, 1], [None], ["sites.0.query"], {}, {"kind": "nothing"}]
 PLAIN = {"version": 2, "texts": [{"tokens": ["a", "b", "c"]}],
          "sites": [{"query_text": 0, "key_text": 0, "is_causal": True}]}
 WHERE = ([((), name) for name in SCHEMA["properties"]] + [(("sites", 0), name) for name in SCHEMA["$defs"]["site"]["properties"]]

@@ -135,7 +135,7 @@ CASES = {
     "version 10^300": (text('{"version":1e300,"sites":[{}]}'), "version"),
     "version as text": (run(version="2"), "version"),
     "no sites": (text('{"version":2}'), "sites"),
-    "an empty list of sites": (run(sites=[]), "sites.*at least one|at least one.*site"),
+    "an empty list of sites": (run(sites=[]), "at least one site, found an empty one"),
     "sites that are an object": (run(sites={}), "sites"),
     "a site that is a text": (run(sites=["a"]), "sites/0.*object|object"),
     "a million sites": (text('{"version":2,"sites":[' + "{}," * 999999 + "{}]}"), "sites"),
