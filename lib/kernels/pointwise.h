@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { POINTWISE_LANES = 16 };
+enum { POINTWISE_LANES = 16, POOL_LANES = 8 };
 
 /* One row of an LSTM step t with H units. */
 typedef struct attn_lstm_row {
@@ -43,6 +43,12 @@ typedef struct attn_adam_row {
     float keep, fade, fresh, epsilon, root, step, shrink, decay;
 } attn_adam_row;
 
+/* Partial sums and maxima of some numbers: lane l has those of the numbers l, l + POOL_LANES, … */
+typedef struct attn_pool_lanes {
+    double sum[POOL_LANES];
+    float max[POOL_LANES];
+} attn_pool_lanes;
+
 typedef struct attn_pointwise {
     void (*tanh)(float *y, const float *x, size_t n);    /* y may be x */
     void (*sigmoid)(float *y, const float *x, size_t n); /* y may be x */
@@ -64,6 +70,9 @@ typedef struct attn_pointwise {
     void (*add_scaled)(float *y, const float *x, float a, size_t n); /* y += a x */
     void (*scale)(float *x, float a, size_t n);
     double (*dot)(const float *x, const float *y, size_t n); /* sums in double; x may be y */
+    /* Adds cells * width elements to the lanes of `cells` cells, `width` to each. `width` is a
+     * multiple of POOL_LANES. */
+    void (*pool)(attn_pool_lanes *lanes, const float *x, size_t cells, size_t width);
     void (*adam)(float *values, const float *gradients, float *first, float *second, size_t n,
                  const attn_adam_row *step);
     /* Adds x [rows, K] times a matrix [K, N] to y [rows, N]. Row strides are ldx and ldy. The

@@ -268,6 +268,28 @@ static double NAME(p_dot)(const float *x, const float *y, size_t n) {
     return lanes[0];
 }
 
+/* Vectors of the lanes of a cell: gcc does not make them of loops over both types. */
+typedef double lane_sums
+    __attribute__((vector_size(POOL_LANES * sizeof(double)), aligned(8), may_alias));
+typedef float lane_cells
+    __attribute__((vector_size(POOL_LANES * sizeof(float)), aligned(4), may_alias));
+typedef int32_t lane_bits __attribute__((vector_size(POOL_LANES * sizeof(int32_t))));
+
+static void NAME(p_pool)(attn_pool_lanes *lanes, const float *x, size_t cells, size_t width) {
+    for (size_t c = 0; c < cells; c++, x += width) {
+        lane_sums sum = *(lane_sums *)lanes[c].sum;
+        lane_cells max = *(lane_cells *)lanes[c].max;
+        for (size_t i = 0; i < width; i += POOL_LANES) {
+            const lane_cells v = *(const lane_cells *)(x + i);
+            const lane_bits larger = v > max;
+            sum += __builtin_convertvector(v, lane_sums);
+            max = (lane_cells)((larger & (lane_bits)v) | (~larger & (lane_bits)max));
+        }
+        *(lane_sums *)lanes[c].sum = sum;
+        *(lane_cells *)lanes[c].max = max;
+    }
+}
+
 static void NAME(p_adam)(float *restrict values, const float *restrict gradients,
                          float *restrict first, float *restrict second, size_t n,
                          const attn_adam_row *step) {
@@ -363,6 +385,7 @@ const attn_pointwise NAME(attn_pointwise) = {
     .add_scaled = NAME(p_add_scaled),
     .scale = NAME(p_scale),
     .dot = NAME(p_dot),
+    .pool = NAME(p_pool),
     .adam = NAME(p_adam),
     .product = NAME(p_product),
 };

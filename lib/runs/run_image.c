@@ -14,8 +14,9 @@
 #include "runs/run_operation.h"
 
 enum {
-    SITE_TENSORS = 48, /* most tensors of a site: inputs, masks, statistics, overview */
-    NAME = 96,         /* bytes of a tensor's name, with the NUL */
+    /* most tensors of a site: inputs, masks, statistics, overview */
+    SITE_TENSORS = 48 + 2 * ATTN_RUN_LEVELS,
+    NAME = 96, /* bytes of a tensor's name, with the NUL */
 };
 
 /* A mask that was packed, and what it was before. */
@@ -151,23 +152,26 @@ static void add_stats(builder *b, const attn_attention_dims *d, const attn_stats
     add_tensor(b, "stats.kind", &kind);
 }
 
+static void add_plane(builder *b, const attn_attention_dims *d, const char *format, size_t level,
+                      float *cells) {
+    const size_t dims[4] = {d->B, d->Hq, attn_run_cells_along(d->L, level),
+                            attn_run_cells_along(d->S, level)};
+    const attn_tensor t = attn_tensor_dense(cells, ATTN_F32, 4, dims);
+    char name[NAME];
+    snprintf(name, sizeof name, format, level);
+    add_tensor(b, name, &t);
+}
+
 static void add_overview(builder *b, const attn_attention *op, const attn_stats *stats) {
-    static const char *const names[ATTN_RUN_PLANES][2] = {
-        {"overview.max", "overview.mean"}, {"overview.top.max", "overview.top.mean"}};
-    const attn_attention_dims *d = &op->dims;
-    const attn_run_pyramid pyramid = attn_run_pyramid_of(d->L, d->S);
-    float *max[ATTN_RUN_PLANES], *mean[ATTN_RUN_PLANES];
+    const attn_run_pyramid pyramid = attn_run_pyramid_of(op->dims.L, op->dims.S);
+    attn_run_planes planes = {{0}, {0}};
     if (pyramid.overview == SIZE_MAX || b->status)
         return;
-    b->status = attn_run_overview_make(op, stats, &pyramid, b->pool, b->control, b->arena, max,
-                                       mean, b->err);
-    for (size_t p = 0; p < ATTN_RUN_PLANES && !b->status; p++) {
-        const size_t dims[4] = {d->B, d->Hq, attn_run_cells_along(d->L, pyramid.overview + p),
-                                attn_run_cells_along(d->S, pyramid.overview + p)};
-        const attn_tensor upper = attn_tensor_dense(max[p], ATTN_F32, 4, dims);
-        const attn_tensor middle = attn_tensor_dense(mean[p], ATTN_F32, 4, dims);
-        add_tensor(b, names[p][0], &upper);
-        add_tensor(b, names[p][1], &middle);
+    b->status =
+        attn_run_overview_make(op, stats, &pyramid, b->pool, b->control, b->arena, &planes, b->err);
+    for (size_t level = pyramid.overview; level < pyramid.levels && !b->status; level++) {
+        add_plane(b, &op->dims, ATTN_RUN_OVERVIEW_MAX, level, planes.max[level]);
+        add_plane(b, &op->dims, ATTN_RUN_OVERVIEW_MEAN, level, planes.mean[level]);
     }
 }
 
@@ -416,21 +420,16 @@ attn_status attn_run_cost(const attn_attention_dims *d, size_t slots, attn_cost 
     const double elem = d->result == ATTN_F64 ? 8 : 4;
     double image = rows * (17 + elem * (double)d->E) + 65536 +
                    elem * (double)d->B * (double)d->Hkv * (double)d->S * (double)(d->Ek + d->Ev);
-    size_t bytes = 0, work = 0;
+    size_t work = 0;
     attn_cost cost = {.cells = 0};
     if (p.overview != SIZE_MAX) {
-        const size_t cols = attn_run_cells_along(d->S, p.overview);
-        const double cells = (double)attn_run_cells_along(d->L, p.overview) * (double)cols;
-        /* max and mean; the level above has a quarter of the cells, and 1.3 also covers its edge
-         * cells */
-        const double planes = heads * cells * 2 * 1.3 * sizeof(float);
-        image += planes;
+        double planes;
         cost.cells = rows * (double)d->S;
         cost.operations = cost.cells * 2 * (double)d->score_width;
-        if (!attn_run_buffer_bytes(d, p.overview, cols, &bytes) ||
-            !attn_size_mul(slots, bytes, &work))
+        if (!attn_run_overview_bytes(d, &p, slots, &planes, &work))
             return attn_fail(err, ATTN_ELIMIT, "store", "more bytes than can be counted");
-        work += (size_t)planes;
+        image += heads * planes;
+        work += (size_t)(heads * planes);
     }
     cost.work_bytes = work;
     cost.result_bytes = (size_t)image;

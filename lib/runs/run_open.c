@@ -144,28 +144,48 @@ static attn_status read_stats(attn_run_site *site, attn_error *err) {
     return ATTN_OK;
 }
 
+static attn_status read_plane(attn_run_site *site, const char *name, size_t level, float **out,
+                              attn_error *err) {
+    const attn_attention_dims *d = site->dims;
+    const size_t dims[4] = {d->B, d->Hq, attn_run_cells_along(d->L, level),
+                            attn_run_cells_along(d->S, level)};
+    const void *data;
+    attn_status status = find_data(site, name, ATTN_F32, 4, dims, &data, err);
+    *out = (float *)(uintptr_t)data;
+    return status || data ? status : missing(name, err);
+}
+
+/* Reads the overview of format 1: the level and the one above it. */
+static attn_status read_two_levels(attn_run_site *site, size_t level, attn_error *err) {
+    attn_run_planes *p = &site->overview;
+    attn_status status = read_plane(site, "overview.max", level, &p->max[level], err);
+    if (status == ATTN_OK)
+        status = read_plane(site, "overview.mean", level, &p->mean[level], err);
+    if (status == ATTN_OK)
+        status = read_plane(site, "overview.top.max", level + 1, &p->max[level + 1], err);
+    return status ? status
+                  : read_plane(site, "overview.top.mean", level + 1, &p->mean[level + 1], err);
+}
+
 static attn_status read_overview(attn_run_site *site, attn_error *err) {
-    static const char *const names[ATTN_RUN_PLANES][2] = {
-        {"overview.max", "overview.mean"}, {"overview.top.max", "overview.top.mean"}};
+    attn_run_pyramid *p = &site->pyramid;
     attn_status status = ATTN_OK;
-    site->pyramid = attn_run_pyramid_of(site->dims->L, site->dims->S);
+    *p = attn_run_pyramid_of(site->dims->L, site->dims->S);
     if (!site->kernel)
-        site->pyramid.overview = SIZE_MAX;
-    if (site->pyramid.overview == SIZE_MAX)
+        p->overview = SIZE_MAX;
+    else if (site->run->version == 1)
+        p->overview = attn_run_overview_of_1(p);
+    if (p->overview == SIZE_MAX)
         return ATTN_OK;
-    for (size_t p = 0; p < ATTN_RUN_PLANES && status == ATTN_OK; p++) {
-        const size_t level = site->pyramid.overview + p;
-        const size_t dims[4] = {site->dims->B, site->dims->Hq,
-                                attn_run_cells_along(site->dims->L, level),
-                                attn_run_cells_along(site->dims->S, level)};
-        const void *max = NULL, *mean = NULL;
-        status = find_data(site, names[p][0], ATTN_F32, 4, dims, &max, err);
-        if (status == ATTN_OK)
-            status = find_data(site, names[p][1], ATTN_F32, 4, dims, &mean, err);
-        if (status == ATTN_OK && (!max || !mean))
-            status = missing(names[p][max != NULL], err);
-        site->max[p] = max;
-        site->mean[p] = mean;
+    if (site->run->version == 1)
+        return read_two_levels(site, p->overview, err);
+    for (size_t level = p->overview; level < p->levels && !status; level++) {
+        char name[48];
+        snprintf(name, sizeof name, ATTN_RUN_OVERVIEW_MAX, level);
+        status = read_plane(site, name, level, &site->overview.max[level], err);
+        snprintf(name, sizeof name, ATTN_RUN_OVERVIEW_MEAN, level);
+        if (!status)
+            status = read_plane(site, name, level, &site->overview.mean[level], err);
     }
     return status;
 }

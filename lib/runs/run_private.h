@@ -9,15 +9,27 @@
 /* The levels of cells of an [L, S] matrix of weights. They depend on L and S alone. */
 typedef struct attn_run_pyramid {
     size_t L, S;
-    size_t levels;   /* number of levels; the last fits into one tile */
-    size_t overview; /* first level that the overview holds; SIZE_MAX: the image has no overview */
+    size_t levels; /* number of levels; the last fits into one tile */
+    size_t
+        overview; /* first level of the overview, which holds all above; SIZE_MAX: there is none */
 } attn_run_pyramid;
 
 attn_run_pyramid attn_run_pyramid_of(size_t L, size_t S);
+/* Returns the first of the two levels that the overview of an image of format 1 holds; SIZE_MAX: it
+ * has no overview. */
+size_t attn_run_overview_of_1(const attn_run_pyramid *pyramid);
 /* Returns how many cells of a level cover n rows (or columns) of weights. */
 size_t attn_run_cells_along(size_t n, size_t level);
 
-enum { ATTN_RUN_PLANES = 2 }; /* number of levels in the overview */
+enum { ATTN_RUN_LEVELS = 64 }; /* no matrix has more levels */
+
+/* The cells of some levels, [B, Hq, rows, cols] each, by level; NULL: of this level there are none.
+ */
+typedef struct attn_run_planes {
+    float *max[ATTN_RUN_LEVELS], *mean[ATTN_RUN_LEVELS];
+} attn_run_planes;
+#define ATTN_RUN_OVERVIEW_MAX  "overview.%zu.max" /* by level */
+#define ATTN_RUN_OVERVIEW_MEAN "overview.%zu.mean"
 
 struct attn_run {
     int version;
@@ -45,8 +57,7 @@ struct attn_run_site {
     const attn_attention_dims *dims;
     attn_stats stats;
     attn_run_pyramid pyramid;
-    /* overview levels, each [B, Hq, rows, cols]; NULL without an overview */
-    const float *max[ATTN_RUN_PLANES], *mean[ATTN_RUN_PLANES];
+    attn_run_planes overview; /* in the image, which is read only */
     /* [L] and [S], or [B, L] and [B, S] if batch entries have labels of their own; or NULL */
     const char **query_labels, **key_labels;
     bool exact; /* the kernel table that computed the run is in use, so weights have its bits */
@@ -88,17 +99,16 @@ bool attn_run_mask_is_boolean(const attn_mask_layer *layer);
 attn_status attn_run_mask_pack(attn_mask_layer *layer, size_t S, attn_arena *arena,
                                attn_error *err);
 
-/* --- pooling weights to cells (run_tiles.c) --- */
+/* --- the overview (run_overview.c) --- */
 
-/* Computes *bytes, the size of the buffers that one thread needs to pool weights to cells of
- * `level`, if a row has `cols` cells. Returns false on overflow. */
-bool attn_run_buffer_bytes(const attn_attention_dims *d, size_t level, size_t cols, size_t *bytes);
-/* Computes the overview in the arena: maximum and mean of each cell of its levels,
- * [B, Hq, rows, cols] for each level. */
+/* Computes all cells of the levels pyramid->overview … pyramid->levels - 1 in the arena. */
 attn_status attn_run_overview_make(const attn_attention *a, const attn_stats *stats,
                                    const attn_run_pyramid *pyramid, attn_pool *pool,
                                    const attn_control *control, attn_arena *arena,
-                                   float *max[ATTN_RUN_PLANES], float *mean[ATTN_RUN_PLANES],
-                                   attn_error *err);
+                                   attn_run_planes *out, attn_error *err);
+/* Computes the bytes of the planes of one head, and the work of attn_run_overview_make on `slots`
+ * threads. Returns false on overflow. */
+bool attn_run_overview_bytes(const attn_attention_dims *d, const attn_run_pyramid *pyramid,
+                             size_t slots, double *planes, size_t *work);
 
 #endif

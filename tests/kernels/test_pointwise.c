@@ -114,6 +114,32 @@ static void test_adam(void **state) {
     (void)state;
 }
 
+/* Cells of 8 to 64 numbers: the lanes of every table beside sums and maxima of each lane alone. */
+static void test_pool(void **state) {
+    static work w;
+    attn_pool_lanes lanes[5];
+    fill(&w);
+    for (size_t width = POOL_LANES; width <= 64; width += POOL_LANES)
+        for (int isa = ATTN_ISA_REF; isa <= ATTN_ISA_AVX512; isa++) {
+            if (!attn_isa_available((attn_isa)isa))
+                continue;
+            memset(lanes, 0, sizeof lanes);
+            for (int times = 0; times < 2; times++)
+                attn_pointwise_of((attn_isa)isa)->pool(lanes, w.x, 4, width);
+            for (size_t c = 0; c < 5; c++)
+                for (size_t l = 0; l < POOL_LANES; l++) {
+                    double sum = 0;
+                    float max = 0;
+                    for (size_t i = l; c < 4 && i < 2 * width; i += POOL_LANES) {
+                        sum += (double)w.x[c * width + i % width];
+                        max = fmaxf(max, w.x[c * width + i % width]);
+                    }
+                    assert_true(lanes[c].sum[l] == sum && lanes[c].max[l] == max);
+                }
+        }
+    (void)state;
+}
+
 /* Rows of 1 to 9, columns around whole panels: beside sums in double, nothing written beside. */
 static void test_product(void **state) {
     enum { K = 21, N = 50, LD = N + 3, LDX = K + 2, ROWS = 9 };
@@ -184,8 +210,8 @@ static void test_extremes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tables),   cmocka_unit_test(test_adam),
-        cmocka_unit_test(test_product),  cmocka_unit_test(test_accuracy),
-        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_pool),     cmocka_unit_test(test_product),
+        cmocka_unit_test(test_accuracy), cmocka_unit_test(test_extremes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,11 +32,11 @@ typedef struct trial {
     const attn_run_site *run; /* its only site */
 } trial;
 
-static size_t pick(trial *t, size_t n) {
+static inline size_t pick(trial *t, size_t n) {
     return (size_t)(attn_rng_bits(t->seed++, 0) % n);
 }
 
-static attn_tensor normal(trial *t, int rank, const size_t *dims) {
+static inline attn_tensor normal(trial *t, int rank, const size_t *dims) {
     const attn_dtype dtype = t->wide ? ATTN_F64 : ATTN_F32;
     size_t count = 1;
     for (int a = 0; a < rank; a++)
@@ -58,11 +58,11 @@ static attn_tensor normal(trial *t, int rank, const size_t *dims) {
 #define RANK(...)      (sizeof(DIMS(__VA_ARGS__)) / sizeof(size_t))
 #define NORMAL(t, ...) normal(t, (int)RANK(__VA_ARGS__), DIMS(__VA_ARGS__))
 
-static void add_layer(trial *t, attn_mask_layer layer) {
+static inline void add_layer(trial *t, attn_mask_layer layer) {
     t->in.mask.layers[t->in.mask.count++] = layer;
 }
 
-static attn_tensor bools(trial *t, int rank, const size_t *dims) {
+static inline attn_tensor bools(trial *t, int rank, const size_t *dims) {
     size_t count = 1;
     for (int a = 0; a < rank; a++)
         count *= dims[a];
@@ -75,14 +75,14 @@ static attn_tensor bools(trial *t, int rank, const size_t *dims) {
 
 #define BOOLS(t, ...) bools(t, (int)RANK(__VA_ARGS__), DIMS(__VA_ARGS__))
 
-static attn_tensor integers(trial *t, size_t n, size_t most) {
+static inline attn_tensor integers(trial *t, size_t n, size_t most) {
     int64_t *data = attn_arena_zeroed(t->arena, n + 1, sizeof *data);
     for (size_t i = 0; i < n; i++)
         data[i] = (int64_t)pick(t, most);
     return attn_tensor_dense(data, ATTN_I64, 1, &n);
 }
 
-static void add_masks(trial *t) {
+static inline void add_masks(trial *t) {
     static const attn_pattern patterns[] = {{.kind = ATTN_PATTERN_STRIDED, .stride = 3, .local = 2},
                                             {.kind = ATTN_PATTERN_BLOCK, .size = 16},
                                             {.kind = ATTN_PATTERN_LOCAL, .radius = 9},
@@ -140,7 +140,7 @@ static void add_masks(trial *t) {
     }
 }
 
-static void add_score(trial *t) {
+static inline void add_score(trial *t) {
     attn_score *s = &t->in.score;
     s->kind = (attn_score_kind)pick(t, ATTN_SCORE_COUNT);
     if (s->kind == ATTN_SCORE_additive) {
@@ -155,7 +155,7 @@ static void add_score(trial *t) {
     }
 }
 
-static void add_position(trial *t) {
+static inline void add_position(trial *t) {
     attn_position *p = &t->in.position;
     const bool product = t->in.score.kind <= ATTN_SCORE_dot;
     p->kind = (attn_position_kind)pick(t, product ? 6 : 4);
@@ -179,7 +179,7 @@ static void add_position(trial *t) {
     }
 }
 
-static trial begin(uint64_t seed) {
+static inline trial begin(uint64_t seed) {
     trial t = {.arena = attn_arena_new(LIMIT), .seed = seed * 1000};
     assert_non_null(t.arena);
     t.wide = pick(&t, 4) == 0;
@@ -206,7 +206,7 @@ static trial begin(uint64_t seed) {
     return t;
 }
 
-static void fail_on(attn_status status, const attn_error *err) {
+static inline void fail_on(attn_status status, const attn_error *err) {
     if (status != ATTN_OK)
         print_error("%s: %s\n", err->where, err->text);
     assert_int_equal(status, ATTN_OK);
@@ -220,8 +220,8 @@ typedef struct labelled {
     attn_run_source source;
 } labelled;
 
-static void label(labelled *l, const trial *t, const char *const *query, const char *const *key,
-                  size_t entries) {
+static inline void label(labelled *l, const trial *t, const char *const *query,
+                         const char *const *key, size_t entries) {
     *l = (labelled){.site = {.op = t->a, .stats = &t->out.stats}};
     for (size_t b = 0; b < entries; b++) {
         l->query[b] = 2 * b;
@@ -241,7 +241,7 @@ static void label(labelled *l, const trial *t, const char *const *query, const c
 }
 
 /* Copies the pieces of the image together. */
-static void join(trial *t) {
+static inline void join(trial *t) {
     t->image = attn_arena_take(t->arena, t->pieces.size);
     char *to = t->image;
     for (size_t i = 0; i < t->pieces.count; i++) {
@@ -251,8 +251,8 @@ static void join(trial *t) {
     assert_int_equal(to - (char *)t->image, t->pieces.size);
 }
 
-static void store_labelled(trial *t, const char *const *query_labels, const char *const *key_labels,
-                           size_t entries) {
+static inline void store_labelled(trial *t, const char *const *query_labels,
+                                  const char *const *key_labels, size_t entries) {
     attn_error err = {ATTN_OK, "", ""};
     const unsigned want = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP;
     const attn_metadata text = {"note", "of the caller"};
@@ -274,25 +274,25 @@ static void store_labelled(trial *t, const char *const *query_labels, const char
                         attn_mask_words(attn_attention_mask(t->a), t->arena));
 }
 
-static void store(trial *t, const char *const *query_labels, const char *const *key_labels) {
+static inline void store(trial *t, const char *const *query_labels, const char *const *key_labels) {
     store_labelled(t, query_labels, key_labels, 1);
 }
 
-static size_t elem(const trial *t) {
+static inline size_t elem(const trial *t) {
     return t->wide ? sizeof(double) : sizeof(float);
 }
 
-static const char *weight_at(const trial *t, size_t b, size_t h, size_t i, size_t j) {
+static inline const char *weight_at(const trial *t, size_t b, size_t h, size_t i, size_t j) {
     return (const char *)t->out.weights.data + (((b * t->Hq + h) * t->L + i) * t->S + j) * elem(t);
 }
 
-static double weight(const trial *t, size_t b, size_t h, size_t i, size_t j) {
+static inline double weight(const trial *t, size_t b, size_t h, size_t i, size_t j) {
     const void *at = weight_at(t, b, h, i, j);
     return t->wide ? *(const double *)at : (double)*(const float *)at;
 }
 
 /* The whole matrix of the opened run is that of the run. */
-static void check_cells(trial *t) {
+static inline void check_cells(trial *t) {
     const attn_attention *op = attn_run_attention(t->run);
     attn_cells_scratch *scratch = attn_cells_scratch_new(op, t->arena);
     char *got = attn_arena_take(t->arena, t->L * t->S * elem(t));

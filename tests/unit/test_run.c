@@ -13,65 +13,7 @@
 
 #include <attn/attn.h>
 
-#include "run_case.h"
-
-static bool visible(const trial *t, size_t b, size_t h, size_t i, size_t j) {
-    const attn_mask *mask = attn_attention_mask(t->a);
-    uint8_t keep;
-    attn_mask_keep(mask, b, h, i, j, 1, &keep);
-    return keep || attn_mask_fills(mask);
-}
-
-/* One cell of a level, from the full matrix. */
-static void expect_cell(const trial *t, const attn_run_place *at, size_t y, size_t x, float max,
-                        float mean) {
-    const size_t side = (size_t)1 << at->level;
-    double sum = 0;
-    float most = -INFINITY;
-    size_t count = 0;
-    for (size_t i = y * side; i < (y + 1) * side && i < t->L; i++)
-        for (size_t j = x * side; j < (x + 1) * side && j < t->S; j++) {
-            const float w = (float)weight(t, at->batch, at->head, i, j);
-            if (!visible(t, at->batch, at->head, i, j))
-                continue;
-            count++;
-            sum += (double)w;
-            most = w > most ? w : most;
-        }
-    assert_memory_equal(&max, &most, sizeof max);
-    if (count)
-        assert_true(fabs((double)mean - sum / (double)count) <= 1e-7 * fabs(sum / (double)count));
-    else
-        assert_true(mean == -INFINITY);
-}
-
-/* Every tile of every level of one head. */
-static void check_tiles(trial *t, size_t b, size_t h, attn_pool *pool) {
-    attn_run_place at = {.batch = b, .head = h};
-    attn_error err = {ATTN_OK, "", ""};
-    for (; at.level < attn_run_levels(t->run); at.level++) {
-        size_t whole[2], seen = 0;
-        attn_run_level_shape(t->run, at.level, whole);
-        for (at.y = 0; at.y * ATTN_RUN_TILE < whole[0]; at.y++)
-            for (at.x = 0; at.x * ATTN_RUN_TILE < whole[1]; at.x++) {
-                attn_run_tile tile;
-                fail_on(attn_run_tile_make(t->run, &at, pool, NULL, t->arena, &tile, &err), &err);
-                bool hidden = true;
-                for (size_t c = 0; c < tile.shape[0] * tile.shape[1]; c++) {
-                    expect_cell(t, &at, at.y * ATTN_RUN_TILE + c / tile.shape[1],
-                                at.x * ATTN_RUN_TILE + c % tile.shape[1], tile.max[c],
-                                tile.mean[c]);
-                    hidden &= tile.max[c] == -INFINITY;
-                    assert_true(tile.max[c] <= tile.range[1]);
-                }
-                assert_int_equal(hidden, tile.hidden);
-                seen += tile.shape[0] * tile.shape[1];
-            }
-        assert_int_equal(seen, whole[0] * whole[1]);
-    }
-    assert_int_equal(attn_run_tile_shape(t->run, &at, (size_t[2]){0, 0}, &err), ATTN_EARG);
-    assert_string_equal(err.where, "level");
-}
+#include "run_tiles_case.h"
 
 static void check_explanation(trial *t) {
     const size_t b = pick(t, t->B), h = pick(t, t->Hq), i = pick(t, t->L), j = pick(t, t->S);
@@ -203,27 +145,6 @@ static void test_runs(void **state) {
 }
 
 /* Long enough for an overview: levels 0 to 4, of which 3 and 4 are kept. */
-static void test_overview(void **state) {
-    (void)state;
-    attn_pool *pool = attn_pool_new(3);
-    for (int causal = 0; causal < 2; causal++) {
-        trial t = {.arena = attn_arena_new(LIMIT), .seed = 7};
-        t.B = 1, t.Hq = t.Hkv = 1, t.L = 700, t.S = 2100, t.E = 8, t.Ev = 4;
-        t.in = attn_attention_defaults();
-        t.in.query = NORMAL(&t, t.B, t.Hq, t.L, t.E);
-        t.in.key = NORMAL(&t, t.B, t.Hkv, t.S, t.E);
-        t.in.value = NORMAL(&t, t.B, t.Hkv, t.S, t.Ev);
-        if (causal)
-            add_layer(&t, (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"});
-        store(&t, NULL, NULL);
-        assert_int_equal(attn_run_levels(t.run), 5);
-        assert_int_equal(attn_run_overview_level(t.run), 3);
-        check_tiles(&t, 0, 0, pool);
-        attn_arena_free(t.arena);
-    }
-    attn_pool_free(pool);
-}
-
 /* Names that a reader could not tell from ours, or from each other. */
 static void test_metadata(void **state) {
     static const attn_metadata ours = {"run.kernel", "x"}, twice[2] = {{"a", "1"}, {"a", "2"}};
@@ -285,7 +206,6 @@ static void test_damage(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs),
-        cmocka_unit_test(test_overview),
 
         cmocka_unit_test(test_metadata),
         cmocka_unit_test(test_damage),

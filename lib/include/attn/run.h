@@ -9,8 +9,10 @@
  * Weights are shown as cells in levels. A cell of level n covers 2^n x 2^n weights. A tile is 256 x
  * 256 cells of a level: tile (y, x) begins at cell (256 y, 256 x), and tiles at the lower and right
  * edges may be smaller. The top level is a single tile. If a site has more than 1,024 queries or
- * keys, its image may hold an overview: the cells of the first level with at most 512 x 512 cells,
- * and of the level above it.
+ * keys, its image may hold an overview, so that no tile takes long: all cells of a level and of
+ * those above it. It begins with the first level that has at most 512 x 512 cells, but at level 5 at
+ * the latest, or level 6 for more than 65,536 queries or keys. An overview of format 1 has two
+ * levels.
  *
  * B, Hq, L, S, E and A are the sizes of attention.h. */
 #ifndef ATTN_RUN_H
@@ -25,8 +27,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define ATTN_RUN_TILE     256 /* cells along one side of a tile */
-#define ATTN_RUN_OVERVIEW 512 /* most cells along one side of the overview's lower level */
+#define ATTN_RUN_TILE 256 /* cells along one side of a tile */
 
 typedef struct attn_run attn_run;
 typedef struct attn_run_site attn_run_site;
@@ -195,7 +196,7 @@ typedef struct attn_run_place {
 } attn_run_place;
 
 size_t attn_run_levels(const attn_run_site *site); /* number of levels, 1 or more */
-/* Returns the lower level of the overview, or SIZE_MAX if there is no overview. */
+/* Returns the lowest level of the overview, or SIZE_MAX if there is no overview. */
 size_t attn_run_overview_level(const attn_run_site *site);
 /* Stores the rows and columns of a whole level, in cells. */
 void attn_run_level_shape(const attn_run_site *site, size_t level, size_t shape[2]);
