@@ -357,7 +357,8 @@ static attn_status check_metadata(const attn_run_source *source, attn_error *err
 static attn_status finish(builder *b, attn_run_image *out) {
     const void *header;
     size_t size, n = 0;
-    attn_status status = attn_safetensors_header(&b->file, b->arena, &header, &size, b->err);
+    attn_status status =
+        attn_safetensors_sealed_header(&b->file, ATTN_RUN_SEAL, b->arena, &header, &size, b->err);
     if (status != ATTN_OK)
         return status;
     attn_run_piece *pieces = attn_arena_zeroed(b->arena, b->file.count + 1, sizeof *pieces);

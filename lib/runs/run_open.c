@@ -39,6 +39,10 @@ static attn_status read_file(attn_run *run, const void *data, size_t size, attn_
     attn_status status = attn_safetensors_read(data, size, run->arena, &run->file, err);
     if (status)
         return status;
+    status =
+        attn_safetensors_seal(data, size, &run->file, ATTN_RUN_SEAL, run->arena, &run->seal, err);
+    if (status)
+        return status;
     run->by_name = attn_arena_zeroed(run->arena, run->file.count + 1, sizeof *run->by_name);
     if (!run->by_name)
         return no_memory(err);
@@ -243,6 +247,10 @@ attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run
 
 /* --- parts --- */
 
+const attn_checksums *attn_run_checksums(const attn_run *run, const void **bytes) {
+    *bytes = run->seal.bytes;
+    return run->seal.version ? &run->seal.checksums : NULL;
+}
 int attn_run_version(const attn_run *run) {
     return run->version;
 }

@@ -21,6 +21,8 @@ size_t attn_run_overview_of_1(const attn_run_pyramid *pyramid);
 /* Returns how many cells of a level cover n rows (or columns) of weights. */
 size_t attn_run_cells_along(size_t n, size_t level);
 
+enum { ATTN_RUN_SEAL = 2 }; /* version of sealed images */
+
 enum { ATTN_RUN_LEVELS = 64 }; /* no matrix has more levels */
 
 /* The cells of some levels, [B, Hq, rows, cols] each, by level; NULL: of this level there are none.
@@ -35,6 +37,7 @@ struct attn_run {
     int version;
     const char *model;
     attn_safetensors file;
+    attn_seal seal;                    /* version 0: there is none */
     const attn_named_tensor **by_name; /* [file.count] the tensors of the file sorted by name */
     attn_arena *arena;                 /* used under the lock once the run is open */
     pthread_mutex_t *lock;

@@ -345,7 +345,8 @@ static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
     if (!srv_excludes(scope, "other", "other_run", "each is the second operand"))
         return false;
     if (srv_given(scope, "other_run")) {
-        if (!(call->other_run = srv_run_look(call->req, call->body.other_run)))
+        if (!(call->other_run = srv_run_look(call->req, call->body.other_run)) ||
+            !srv_run_touch(call->req, call->other_run, SIZE_MAX, SIZE_MAX))
             return false;
         call->other_dims = *attn_run_dims(call->other_run->site);
         call->other_mask = attn_attention_mask(attn_run_attention(call->other_run->site));
@@ -491,7 +492,8 @@ static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
         return srv_parameter_check(scope, "weights", &body->weights, false, &numbers) &&
                read_dims(scope, "weights", &body->weights, &call->dims, &call->analysis.layers) &&
                read_mask(call, scope);
-    if (!(call->run = srv_run_look(call->req, body->run)))
+    if (!(call->run = srv_run_look(call->req, body->run)) ||
+        !srv_run_touch(call->req, call->run, SIZE_MAX, SIZE_MAX))
         return false;
     call->dims = *attn_run_dims(call->run->site);
     call->analysis.layers = 1;

@@ -127,6 +127,28 @@ static bool find_site(const srv_scope *scope, const attn_run *run, const srv_run
                               n);
 }
 
+typedef struct toucher {
+    srv_request *req;
+    const srv_run *run;
+} toucher;
+
+static bool check_part(void *ctx, const void *from, size_t bytes) {
+    const toucher *t = ctx;
+    return srv_run_check(t->req, t->run, from, bytes);
+}
+
+bool srv_run_touch(srv_request *req, const srv_run_view *run, size_t batch, size_t head) {
+    toucher t = {req, run->held};
+    return attn_run_visit(run->site, batch, head, check_part, &t);
+}
+
+/* Returns whether the request can name a head. Otherwise it is about all of them. */
+static bool has_head(const srv_field *fields) {
+    while (fields->name && strcmp(fields->name, "head") != 0)
+        fields++;
+    return fields->name != NULL;
+}
+
 bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, const srv_run_spot *spot) {
     size_t site = 0;
     attn_error err = {0};
@@ -138,7 +160,10 @@ bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, const srv_run
     }
     const attn_attention_dims *d = attn_run_dims(run->site);
     return within(scope, "batch", "batch entries", spot->batch, d->B) &&
-           within(scope, "head", "heads", spot->head, d->Hq);
+           within(scope, "head", "heads", spot->head, d->Hq) &&
+           (has_head(scope->fields)
+                ? srv_run_touch(scope->req, run, (size_t)spot->batch, (size_t)spot->head)
+                : srv_run_touch(scope->req, run, SIZE_MAX, SIZE_MAX));
 }
 
 /* --- the part of the weights that a request selects --- */
@@ -208,6 +233,9 @@ bool srv_run_select(const srv_scope *scope, const srv_run_view *run, const srv_r
         (cols && !srv_range(scope, "cols", cols, d->S, &out->col, &to)))
         return false;
     out->cols = to - out->col;
+    for (size_t h = 0; out->many && h < out->head_count; h++)
+        if (!srv_run_touch(scope->req, run, out->batch, (size_t)out->heads[h]))
+            return false;
     return true;
 }
 

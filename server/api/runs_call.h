@@ -94,6 +94,9 @@ const attn_attention_dims *srv_run_valued(const attn_run_site *site);
 /* Sets run->site to the site that `spot`, a member of the decoded struct of `scope`, selects, and
  * checks that it has the head. false: a problem is set. */
 bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, const srv_run_spot *spot);
+/* Checks the bytes of the run's file that a head of the site is computed from; SIZE_MAX: all batch
+ * entries, or all heads. false: a problem is set. */
+bool srv_run_touch(srv_request *req, const srv_run_view *run, size_t batch, size_t head);
 /* Reads the fields that select a part; their structs are members of the decoded struct of `scope`.
  * `cols` NULL: all keys. false: a problem is set. */
 bool srv_run_select(const srv_scope *scope, const srv_run_view *run, const srv_run_spot *spot,

@@ -129,6 +129,13 @@ attn_status srv_runs_open_image(srv_runs_entry *e, attn_error *err) {
     if (status != ATTN_OK)
         return status;
     e->run.run = run;
+    const void *bytes;
+    const attn_checksums *sums = attn_run_checksums(run, &bytes);
+    if (sums && e->mapped && !e->imported) {
+        e->sums = *sums;
+        if (!srv_runs_sum_from(e, bytes))
+            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
+    }
     e->owner = srv_owner_of(owner_name(e));
     e->counted = attn_arena_used(e->arena) + (e->side.path ? 0 : e->image_size);
     e->run.bytes = attn_arena_used(e->arena) + e->image_size;

@@ -8,8 +8,8 @@
 
 /* --- checksums --- */
 
-/* Allocates the bits for e->sums. false: out of memory. */
-static bool mark_unchecked(srv_runs_entry *e) {
+bool srv_runs_sum_from(srv_runs_entry *e, const void *summed) {
+    e->summed = summed;
     e->checked = calloc(attn_checksums_count(e->sums.size) / 64 + 1, sizeof *e->checked);
     return e->checked != NULL;
 }
@@ -17,7 +17,7 @@ static bool mark_unchecked(srv_runs_entry *e) {
 attn_status srv_runs_take_sums(srv_runs_entry *e, attn_error *err) {
     const attn_status status =
         attn_checksums_read(e->side.sums, e->image_size, e->arena, &e->sums, err);
-    if (status == ATTN_OK && !mark_unchecked(e))
+    if (status == ATTN_OK && !srv_runs_sum_from(e, e->image))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
     return status;
 }
@@ -40,7 +40,7 @@ static bool refuse_block(srv_request *req, const srv_runs_entry *e, size_t block
 
 bool srv_run_check(srv_request *req, const srv_run *run, const void *from, size_t bytes) {
     const srv_runs_entry *e = (const srv_runs_entry *)(const void *)run;
-    const uintptr_t at = (uintptr_t)from - (uintptr_t)e->image;
+    const uintptr_t at = (uintptr_t)from - (uintptr_t)e->summed;
     attn_error err = {0};
     if (!bytes || at >= e->sums.size)
         return true;
@@ -49,7 +49,7 @@ bool srv_run_check(srv_request *req, const srv_run *run, const void *from, size_
         const uint64_t bit = (uint64_t)1 << i % 64;
         if (atomic_load_explicit(&e->checked[i / 64], memory_order_relaxed) & bit)
             continue;
-        if (!attn_checksums_block_is_right(&e->sums, e->image, i))
+        if (!attn_checksums_block_is_right(&e->sums, e->summed, i))
             return refuse_block(req, e, i);
         atomic_fetch_or_explicit(&e->checked[i / 64], bit, memory_order_relaxed);
         if (attn_control_check(&req->control, &err)) {
@@ -153,7 +153,7 @@ static bool open_file(const import *m, int fd, size_t size) {
         return refuse(m, failed);
     e->image = srv_mapped_data(e->mapped);
     e->image_size = size;
-    if (!mark_unchecked(e))
+    if (!srv_runs_sum_from(e, e->image))
         return no_memory(m);
     return !srv_runs_open_image(e, &err) || refuse_run(m, &err);
 }

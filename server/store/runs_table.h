@@ -35,6 +35,7 @@ struct srv_runs_entry {
     bool imported;
     srv_runs_side side;        /* what is known of an imported run beside its file */
     attn_checksums sums;       /* size 0: the file has no checksums */
+    const void *summed;        /* the first of the bytes of `sums` */
     _Atomic uint64_t *checked; /* bit i % 64 of word i / 64: block i has its checksum */
 };
 
@@ -98,6 +99,9 @@ const srv_run *srv_runs_too_large(srv_request *req, const char *pointer, size_t 
 
 /* --- runs_imported.c --- */
 
+/* Says that e->sums are the checksums of the bytes from `summed` on, none of which is checked yet.
+ * false: out of memory. */
+bool srv_runs_sum_from(srv_runs_entry *e, const void *summed);
 /* Reads the checksums of an imported run, whose side file is e->side, for its mapped image.
  * ATTN_EVALUE: they are those of a file of another size. */
 attn_status srv_runs_take_sums(srv_runs_entry *e, attn_error *err);

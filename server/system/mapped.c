@@ -151,8 +151,8 @@ size_t srv_mapped_size(const srv_mapped *m) {
 }
 bool srv_mapped_check(srv_mapped *m) {
     struct stat now;
-    if (m->name && !fstatat(m->dir, m->name, &now, 0) && now.st_dev == m->device && now.st_ino == m->inode &&
-        (size_t)now.st_size < atomic_load(&m->size))
+    if (m->name && !fstatat(m->dir, m->name, &now, 0) && now.st_dev == m->device &&
+        now.st_ino == m->inode && (size_t)now.st_size < atomic_load(&m->size))
         atomic_store(&m->hurt, true);
     return atomic_load(&m->hurt);
 }

@@ -19,6 +19,7 @@
 #define ATTN_RUN_H
 
 #include "attention.h"
+#include "checksum.h"
 #include "heatmap.h"
 #include "safetensors.h"
 
@@ -162,6 +163,16 @@ const attn_run_site_info *attn_run_site_info_of(const attn_run *run, size_t inde
  * Errors: those of attn_attention_new. */
 attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run_site **out,
                                attn_error *err);
+
+/* Returns the checksums of the bytes behind the header of the image, and sets *bytes to the first of
+ * them; NULL: the image has none. attn_run_image_new adds them. attn_run_open checks the header
+ * alone, and callers check what they use: visit the parts and give them to attn_checksums_check. */
+const attn_checksums *attn_run_checksums(const attn_run *run, const void **bytes);
+/* Calls visit for each part of the image that the weights and outputs of a head are computed from,
+ * until it returns false; then returns false. `batch` and `head` SIZE_MAX: all. A part may lie
+ * outside of the image: it is a copy of parts that are visited, too. */
+bool attn_run_visit(const attn_run_site *site, size_t batch, size_t head,
+                    bool (*visit)(void *ctx, const void *from, size_t bytes), void *ctx);
 
 /* Parts of an opened site, which live as long as the run. To compute its weights, pass
  * attn_run_attention(site) and attn_run_stats(site) to attn_attention_cells. */
