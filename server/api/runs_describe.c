@@ -139,7 +139,7 @@ static void put_site(srv_json *j, const attn_run *run, size_t index) {
     } else {
         put_operation(j, site);
         j->failed = j->failed || !srv_run_labels(j->req, site, &labels);
-        if (!j->failed && labels.count > 0) {
+        if (!j->failed && labels.count > 0 && attn_run_version(run) == 1) {
             srv_json_key(j, "labels");
             srv_labels_write(j, &labels);
         }

@@ -38,10 +38,12 @@ typedef struct srv_config {
     int64_t runs_ttl_s;         /* a stored run is removed this long after its last use */
     char *runs_dir;             /* directory of stored runs; "": in memory */
     int64_t max_capture_bytes;  /* largest file that is imported into runs_dir */
-    char *captures_dir;         /* directory of files that may be imported by name; "": none */
-    int64_t models_count;       /* most models that are made over HTTP */
-    int64_t models_bytes;       /* limit of all models made over HTTP together */
-    char *models_dir;           /* directory of model files; "": none */
+    int64_t max_capture_sites;  /* most attention sites of a stored run */
+    int64_t max_capture_text_bytes; /* largest JSON text that describes a stored run */
+    char *captures_dir;             /* directory of files that may be imported by name; "": none */
+    int64_t models_count;           /* most models that are made over HTTP */
+    int64_t models_bytes;           /* limit of all models made over HTTP together */
+    char *models_dir;               /* directory of model files; "": none */
     int64_t jobs_count, jobs_running; /* most jobs kept; most jobs running at a time */
     int64_t jobs_bytes;               /* limit of the memory of all running jobs together */
     int64_t jobs_steps, jobs_time_s;  /* most steps and seconds of one job */

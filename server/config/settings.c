@@ -58,6 +58,13 @@ const srv_setting srv_settings[] = {
     {"max_capture_bytes", SRV_SET_BYTES, AT(max_capture_bytes), "0", 0, MOST, NULL, true,
      "Largest file that POST /v1/runs writes to runs_dir. It is not held in memory, so that "
      "max_body_bytes does not apply. 0: runs_bytes, which it must not exceed."},
+    {"max_capture_sites", SRV_SET_INT, AT(max_capture_sites), "4096", 1, 65536, NULL, true,
+     "Most attention sites of a stored run. Each takes a few KB of memory when the run is opened, "
+     "and more when it is looked at."},
+    {"max_capture_text_bytes", SRV_SET_BYTES, AT(max_capture_text_bytes), "16777216", 1024,
+     1073741824, NULL, true,
+     "Largest JSON text that describes a stored run. Reading it takes several times as much "
+     "memory; 131,072 tokens are about 2 MB."},
     {"captures_dir", SRV_SET_STRING, AT(captures_dir), "", 0, 0, NULL, false,
      "Directory whose files any client that may use the service can import by name (POST "
      "/v1/runs); needs runs_dir. Empty: files are only sent."},

@@ -123,9 +123,11 @@ static int map_file(srv_runs *s, srv_runs_entry *e, const char *id) {
     return failed;
 }
 
-attn_status srv_runs_open_image(srv_runs_entry *e, attn_error *err) {
+attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, attn_error *err) {
+    const attn_run_limits limits = {(size_t)config->max_capture_sites,
+                                    (size_t)config->max_capture_text_bytes};
     attn_run *run;
-    const attn_status status = attn_run_open(e->image, e->image_size, NULL, e->arena, &run, err);
+    const attn_status status = attn_run_open(e->image, e->image_size, &limits, e->arena, &run, err);
     if (status != ATTN_OK)
         return status;
     e->run.run = run;
@@ -185,7 +187,7 @@ attn_status srv_runs_copy_image(srv_runs *s, srv_runs_entry *e, const attn_run_i
         memcpy(to, image->pieces[i].data, image->pieces[i].size);
         to += image->pieces[i].size;
     }
-    return srv_runs_open_image(e, err);
+    return srv_runs_open_image(s->config, e, err);
 }
 
 /* Writes the image to the directory and maps its file. The thread leaves the worker pool meanwhile,
@@ -242,7 +244,7 @@ const srv_run *srv_run_store(srv_request *req, const attn_run_image *image) {
             srv_problem_file(req, "/store", "the run cannot be written to runs_dir", failed);
             return NULL;
         }
-        if (srv_runs_open_image(e, &err))
+        if (srv_runs_open_image(s->config, e, &err))
             return store_failed(req, e, &err);
     }
     if (e->run.bytes > most) {
@@ -307,7 +309,7 @@ static bool open_mapped(srv_request *req, srv_runs_entry *e) {
     }
     if (!srv_runs_check_header(req, e))
         return false;
-    if (!srv_runs_open_image(e, &err))
+    if (!srv_runs_open_image(req->app->config, e, &err))
         return true;
     if (err.code == ATTN_ENOMEM)
         srv_problem_error(req, &err);

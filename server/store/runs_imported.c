@@ -155,7 +155,7 @@ static bool open_file(const import *m, int fd, size_t size) {
     e->image_size = size;
     if (!srv_runs_sum_from(e, e->image))
         return no_memory(m);
-    return !srv_runs_open_image(e, &err) || refuse_run(m, &err);
+    return !srv_runs_open_image(m->runs->config, e, &err) || refuse_run(m, &err);
 }
 
 /* Writes the side file of the entry, whose name has this suffix. Returns 0 or an errno value. */

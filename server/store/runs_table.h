@@ -88,7 +88,7 @@ void srv_runs_drop_expired(srv_runs *s, int64_t now);
 /* Writes a new random id. false: the system has no random numbers. */
 bool srv_runs_new_id(char id[SRV_RUN_ID + 1]);
 /* Opens the run in e->image and sets run, owner and size of the entry. Sets no problem. */
-attn_status srv_runs_open_image(srv_runs_entry *e, attn_error *err);
+attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, attn_error *err);
 /* Copies the image into memory; removes older runs if that needs room. */
 attn_status srv_runs_copy_image(srv_runs *s, srv_runs_entry *e, const attn_run_image *image,
                                 attn_error *err);

@@ -220,7 +220,8 @@ def test_answers_have_their_schemas(daemon, document):  # noqa: F811
     schema(document, "Attention").validate(run.answer)
     described = run.json()
     schema(document, "Run").validate(described)
-    assert described["sites"][0]["labels"] == {"query": list("abcde"), "key": list("uvwxyz")}
+    site = described["sites"][0]
+    assert [described["texts"][site[side]]["tokens"] for side in ("query_text", "key_text")] == [list("abcde"), list("uvwxyz")]
     assert described["sites"][0]["mask"] == "causal: query i sees keys 0 to i"
     for what, name in (("weights?rows=0:2", "RunWeights"), ("weights?stage=raw", "RunWeights"), ("rows", "RunRows"),
                        ("top-k", "RunEdges"), ("cells?row=1&col=3", "RunCell"),

@@ -126,11 +126,11 @@ attn_status attn_run_image_new(const attn_run_source *source, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_run_image *out,
                                attn_error *err);
 
-/* Most sites of a run, and most bytes of the text that describes them. */
+/* Most sites of a run, and most bytes of the text that describes them, unless attn_run_limits says
+ * otherwise. */
 #define ATTN_RUN_SITES_MOST 4096
 #define ATTN_RUN_BYTES_MOST (16 << 20)
 
-/* Limits for runs of unknown origin. */
 typedef struct attn_run_limits {
     size_t sites, text_bytes; /* 0: ATTN_RUN_SITES_MOST, ATTN_RUN_BYTES_MOST */
 } attn_run_limits;
@@ -138,7 +138,7 @@ typedef struct attn_run_limits {
 /* Opens an image of `size` bytes: a run of format 2 (lib/runs/FORMAT.md), or of format 1, which has
  * one site. The image must be aligned to ATTN_ALIGN and must outlive the run. Names, shapes and
  * numbers of all sites are checked; what the elements of masks and tables are is checked when a
- * site is opened. `limits` NULL: the largest. The run is in the arena, and so is what sites need
+ * site is opened. `limits` NULL: those. The run is in the arena, and so is what sites need
  * when they are opened later; nobody else may use the arena meanwhile. Any number of threads may
  * use a run at the same time. On an error err->where names a member ("sites/3/scale") or a tensor.
  * Errors: ATTN_EARG, ATTN_ESHAPE, ATTN_EDTYPE or ATTN_EVALUE if the data is not a valid image;
