@@ -63,10 +63,13 @@ static bool collect_texts(const srv_attention_call *call, run_texts *out) {
 /* Stores the finished operation as a run. false: a problem is set. */
 static bool store_run(srv_attention_call *call) {
     srv_request *req = call->req;
-    const attn_metadata text = {SRV_RUN_OWNER, req->owner};
+    attn_metadata metadata[2];
+    size_t metadata_count;
     run_texts texts;
     attn_run_image image;
     attn_error err = {0};
+    if (!srv_run_metadata(req, metadata, &metadata_count))
+        return false;
     if (!collect_texts(call, &texts)) {
         srv_problem_memory(req, "/labels", "no memory is left for the labels of the run");
         return false;
@@ -83,8 +86,8 @@ static bool store_run(srv_attention_call *call) {
                                     .site_count = 1,
                                     .texts = texts.texts,
                                     .text_count = texts.count,
-                                    .metadata = &text,
-                                    .metadata_count = req->owner != NULL};
+                                    .metadata = metadata,
+                                    .metadata_count = metadata_count};
     if (attn_run_image_new(&source, srv_request_pool(req), &req->control, req->arena, &image,
                            &err)) {
         srv_problem_error(req, &err);

@@ -190,6 +190,8 @@ void srv_run_write(srv_json *j, const srv_run *run) {
     put_text(j, "id", run->id);
     put_size(j, "bytes", run->bytes);
     put_expiry(j, run->ends_ns);
+    if (run->read_token && j->req->owner)
+        put_text(j, "read_token", run->read_token);
     put_size(j, "format", (size_t)attn_run_version(run->run));
     if (attn_run_model(run->run))
         put_text(j, "model", attn_run_model(run->run));

@@ -279,6 +279,38 @@ static void judge_key(srv_exchange *x, srv_access access) {
     x->req.admin = admin;
 }
 
+/* Takes "token=…" out of the query string of a request for a run, so that neither the handler nor
+ * the log sees it. Returns the token; NULL: there is none. */
+static const char *take_token(srv_exchange *x) {
+    static const char runs[] = "/v1/runs/", name[] = "token=";
+    char *query = x->text, *at = query;
+    const size_t n = sizeof name - 1;
+    if (!is_get(x) || strncmp(x->req.path, runs, sizeof runs - 1) != 0)
+        return NULL;
+    while (at && strncmp(at, name, n) != 0) {
+        at = strchr(at, '&');
+        at = at ? at + 1 : NULL;
+    }
+    if (!at || strspn(at + n, "0123456789abcdef") != SRV_READ_TOKEN ||
+        (at[n + SRV_READ_TOKEN] && at[n + SRV_READ_TOKEN] != '&'))
+        return NULL;
+    memcpy(x->read_token, at + n, SRV_READ_TOKEN);
+    x->read_token[SRV_READ_TOKEN] = 0;
+    const char *rest = at + n + SRV_READ_TOKEN;
+    if (*rest)
+        memmove(at, rest + 1, strlen(rest));
+    else
+        *(at > query ? at - 1 : at) = 0;
+    return x->read_token;
+}
+
+/* Lets a request read a run by the run's token instead of a key. Whether it is that run's token is
+ * checked when the run is found (srv_run_hold). */
+static bool has_token(srv_exchange *x) {
+    x->req.read_token = x->head.authorizations ? NULL : take_token(x);
+    return x->req.read_token != NULL;
+}
+
 void srv_auth(srv_exchange *x) {
     const srv_route *route = x->match.route;
     srv_access access = route ? route->access : SRV_KEYED;
@@ -289,6 +321,8 @@ void srv_auth(srv_exchange *x) {
         refuse(x, SRV_FORBIDDEN, NULL, "this path is closed to everybody");
     if (srv_body_is_refused(x) || access == SRV_OPEN || x->daemon->is_ops ||
         !strcmp(x->req.method, "OPTIONS"))
+        return;
+    if (x->req.app->keys && access == SRV_KEYED && has_token(x))
         return;
     if (x->req.app->keys)
         judge_key(x, access);

@@ -79,8 +79,9 @@ struct srv_exchange {
     srv_trace trace;
     char client[SRV_CLIENT_TEXT]; /* address of the client behind trusted proxies (client.h) */
     char id[136], type[96];       /* the texts of req.id and req.content_type */
-    char *params;                 /* the texts of req.params, inside `text` */
-    char text[];                  /* the query string, then the bytes of `params` */
+    char read_token[SRV_READ_TOKEN + 1]; /* the text of req.read_token */
+    char *params;                        /* the texts of req.params, inside `text` */
+    char text[];                         /* the query string, then the bytes of `params` */
 };
 
 /* Returns the exchange of the connection's present request, and makes one if there is none. NULL:

@@ -62,6 +62,8 @@ typedef struct srv_reply {
     size_t header_count;
 } srv_reply;
 
+#define SRV_READ_TOKEN 32 /* hexadecimal digits of a token that takes the place of an API key */
+
 typedef struct srv_request srv_request;
 struct srv_request {
     srv_app *app;
@@ -77,6 +79,7 @@ struct srv_request {
     const char *host;          /* header Host; NULL: none */
     bool secure;               /* received over TLS */
     const char *owner;         /* name of the client's API key; NULL: the service has no keys */
+    const char *read_token;    /* token=… of the query, in place of a key; NULL: there is none */
     bool admin;                /* an admin key, or a service without keys on a local address */
     const char *infer_header;  /* header Inference-Header-Content-Length; NULL: none */
     unsigned accept;           /* SRV_ACCEPT_* bits of the media types that the client accepts */

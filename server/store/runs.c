@@ -138,6 +138,7 @@ attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, att
         if (!srv_runs_sum_from(e, bytes))
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
     }
+    e->run.read_token = e->imported ? e->side.token : attn_run_metadata(run, SRV_RUN_TOKEN);
     e->owner = srv_owner_of(owner_name(e));
     e->counted = attn_arena_used(e->arena) + (e->side.path ? 0 : e->image_size);
     e->run.bytes = attn_arena_used(e->arena) + e->image_size;
@@ -151,6 +152,24 @@ bool srv_runs_new_id(char id[SRV_RUN_ID + 1]) {
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(id + 2 * i, 3, "%02x", bytes[i]);
     return true;
+}
+
+const char *srv_runs_new_token(attn_arena *arena) {
+    char token[SRV_RUN_ID + 1];
+    _Static_assert(SRV_RUN_ID == SRV_READ_TOKEN, "both are 128 random bits");
+    return srv_runs_new_id(token) ? attn_arena_text(arena, token, SRV_RUN_ID) : NULL;
+}
+
+bool srv_run_metadata(srv_request *req, attn_metadata to[2], size_t *count) {
+    *count = 0;
+    if (!req->owner)
+        return true;
+    to[(*count)++] = (attn_metadata){SRV_RUN_OWNER, req->owner};
+    to[*count] = (attn_metadata){SRV_RUN_TOKEN, srv_runs_new_token(req->arena)};
+    if (to[(*count)++].text)
+        return true;
+    srv_problem(req, SRV_MEMORY_BUDGET, "/store", "no memory for the stored run is left");
+    return false;
 }
 
 const srv_run *srv_runs_too_large(srv_request *req, const char *pointer, size_t bytes) {
@@ -404,12 +423,30 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
     return run;
 }
 
+/* Returns whether the client has a key, or the token of this run. The comparison takes the same
+ * time wherever the tokens differ. */
+static bool may_read(const srv_request *req, const srv_run *run) {
+    unsigned different = 0;
+    if (!req->read_token)
+        return true;
+    if (!run->read_token || strlen(run->read_token) != SRV_READ_TOKEN)
+        return false;
+    for (size_t i = 0; i < SRV_READ_TOKEN; i++)
+        different |= (unsigned)(run->read_token[i] ^ req->read_token[i]);
+    return !different;
+}
+
 const srv_run *srv_run_hold(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     if (!is_id(id))
         return missing(req, id, false);
     srv_runs_tick(s);
-    return s->has_dir ? hold_in_dir(req, id) : hold_in_memory(req, id);
+    const srv_run *run = s->has_dir ? hold_in_dir(req, id) : hold_in_memory(req, id);
+    if (!run || may_read(req, run))
+        return run;
+    srv_problem(req, SRV_UNAUTHORIZED, NULL, "the token is not that of the run %s", id);
+    srv_run_release(req, run);
+    return NULL;
 }
 
 bool srv_run_is_whole(srv_request *req, const srv_run *run) {

@@ -25,6 +25,8 @@ typedef struct srv_runs srv_runs;
 typedef struct srv_run {
     char id[SRV_RUN_ID + 1];
     const attn_run *run;
+    /* whoever sends it may read this run without a key; NULL: the service has no keys */
+    const char *read_token;
     size_t bytes;            /* size of the image and of the arena of `run`, in bytes */
     _Atomic int64_t ends_ns; /* when the run expires (clock of attn_now_ns); a use delays it */
 } srv_run;
@@ -71,10 +73,14 @@ void srv_run_discard(srv_request *req, const srv_run *run);
  * set. */
 bool srv_run_delete(srv_request *req, const char *id);
 
-/* The key of the image's metadata under which the name of the owner's API key stands. A run without
- * this key has no owner. Imported runs have their owner elsewhere (runs_side.h), because their
- * metadata is the client's. */
+/* The keys of the image's metadata under which the name of the owner's API key and the read token
+ * stand. A run without them has no owner, and nobody can read it without a key. Imported runs have
+ * them elsewhere (runs_side.h), because their metadata are the client's. */
 #define SRV_RUN_OWNER "owner"
+#define SRV_RUN_TOKEN "read_token"
+/* Sets the metadata of a run that the client stores, `count` texts: its owner, and a new token. The
+ * texts are in the arena of the request. false: a problem is set. */
+bool srv_run_metadata(srv_request *req, attn_metadata to[2], size_t *count);
 
 typedef struct srv_runs_state {
     size_t count, bytes;               /* of the runs that exist now */

@@ -141,6 +141,8 @@ static bool begin(import *m, srv_request *req, const char *pointer) {
     m->entry->imported = true;
     if (req->owner)
         m->entry->side.owner = attn_arena_text(m->entry->arena, req->owner, strlen(req->owner));
+    if (req->owner && !(m->entry->side.token = srv_runs_new_token(m->entry->arena)))
+        return no_memory(m);
     return (!req->owner || m->entry->side.owner) || no_memory(m);
 }
 

@@ -53,6 +53,8 @@ static int parse(char *text, srv_runs_side *out) {
     while ((line = strsep(&rest, "\n")) && rest) {
         if ((value = value_of(line, "owner")))
             out->owner = value;
+        else if ((value = value_of(line, "token")))
+            out->token = value;
         else if ((value = value_of(line, "sums")))
             out->sums = value;
         else if ((value = value_of(line, "path")))
@@ -100,6 +102,8 @@ int srv_runs_side_write(int dir, const char *name, const srv_runs_side *side) {
     srv_new_file_write(&file, "\n", 1);
     if (side->owner)
         put(&file, "owner", side->owner);
+    if (side->token)
+        put(&file, "token", side->token);
     if (side->path) {
         snprintf(mark, sizeof mark, "%" PRIu64 " %" PRIu64 " %" PRId64, m->inode, m->size,
                  m->mtime_ns);

@@ -19,6 +19,7 @@ typedef struct srv_file_mark {
 
 typedef struct srv_runs_side {
     const char *owner;  /* name of the API key that the run belongs to; NULL: none */
+    const char *token;  /* the read token (SRV_RUN_TOKEN); NULL: none */
     const char *sums;   /* checksums of the file as text (attn/checksum.h) */
     const char *path;   /* of an adopted run: its file, relative to captures_dir; else NULL */
     srv_file_mark mark; /* of an adopted run: that of its file */

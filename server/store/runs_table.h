@@ -99,6 +99,8 @@ const srv_run *srv_runs_too_large(srv_request *req, const char *pointer, size_t 
 
 /* --- runs_imported.c --- */
 
+/* Makes a random read token in the arena. NULL: out of memory, or no random numbers. */
+const char *srv_runs_new_token(attn_arena *arena);
 /* Says that e->sums are the checksums of the bytes from `summed` on, none of which is checked yet.
  * false: out of memory. */
 bool srv_runs_sum_from(srv_runs_entry *e, const void *summed);
