@@ -73,6 +73,26 @@ void srv_run_discard(srv_request *req, const srv_run *run);
  * set. */
 bool srv_run_delete(srv_request *req, const char *id);
 
+/* An answer about a run that was computed before. Nothing about a run changes, so the answer stays
+ * right while the run exists. */
+typedef struct srv_run_answer {
+    const char *type; /* media type, type_size bytes; srv_run_recall adds a NUL */
+    size_t type_size;
+    const char *body; /* size bytes */
+    size_t size;
+} srv_run_answer;
+
+/* Returns the kept answer with this key, in the request's arena. false: there is none, or none that
+ * can be read. */
+bool srv_run_recall(srv_request *req, const srv_run *run, const char *key, srv_run_answer *out);
+/* Keeps an answer with a held run, for as long as the run is kept. The answers of a run together
+ * take at most 4 MiB, and the oldest give way. They count in runs_bytes as the run does. With
+ * runs_dir they are in the file <id>.kept beside that of the run, so they survive a restart and all
+ * daemons share them; of two that keep an answer at the same moment, one may lose its own. false:
+ * the answer cannot be kept. */
+bool srv_run_remember(srv_request *req, const srv_run *run, const char *key,
+                      const srv_run_answer *answer);
+
 /* The keys of the image's metadata under which the name of the owner's API key and the read token
  * stand. A run without them has no owner, and nobody can read it without a key. Imported runs have
  * them elsewhere (runs_side.h), because their metadata are the client's. */

@@ -88,6 +88,8 @@ static bool remove_file(const srv_runs_dir *dir, const char *id) {
     int fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0)
         close(fd);
+    srv_runs_dir_name(name, id, SRV_RUNS_KEPT);
+    unlinkat(dir->fd, name, 0);
     srv_runs_dir_name(name, id, suffix);
     const bool removed = !unlinkat(dir->fd, name, 0);
     srv_runs_dir_name(name, id, SRV_RUNS_CHECKS);
@@ -256,10 +258,11 @@ static srv_owner owner_of_file(srv_runs_dir *dir, const char *id) {
     return owner;
 }
 
-static srv_runs_item new_item(const char *id, const struct stat *st, srv_owner owner) {
+static srv_runs_item new_item(const srv_runs_dir *dir, const char *id, const struct stat *st,
+                              srv_owner owner) {
     srv_runs_item item = {
         .owner = owner,
-        .bytes = (size_t)st->st_size,
+        .bytes = srv_runs_dir_bytes(dir, id, st),
         .access_ns = access_of(st),
         .since_ns = attn_now_ns(),
     };
@@ -279,7 +282,7 @@ static srv_runs_item item_of(srv_runs_dir *dir, const char *id, const struct sta
         const srv_owner owner = owner_of_file(dir, id);
         struct stat now = *st;
         look_at_file(dir, id, &now);
-        return new_item(id, &now, owner);
+        return new_item(dir, id, &now, owner);
     }
     if (item.access_ns != access_of(st)) {
         item.access_ns = access_of(st);
@@ -353,14 +356,14 @@ static size_t bytes_of_all(const srv_runs_dir *dir) {
     return dir->index.bytes + dir->coming + dir->unfinished;
 }
 
-/* Removes runs until all runs, written and unfinished ones, fit into runs_bytes. false: no run is
- * left to remove. */
-static bool make_room(srv_runs_dir *dir) {
+/* Removes runs but `spared` (an id; NULL: none) until all runs, written and unfinished ones, fit
+ * into runs_bytes. false: no run is left to remove. */
+static bool make_room(srv_runs_dir *dir, const char *spared) {
     char id[SRV_RUN_ID];
     for (;;) {
         pthread_mutex_lock(&dir->lock);
         const bool over = bytes_of_all(dir) > dir->most;
-        srv_runs_item *victim = over ? srv_runs_index_victim(&dir->index) : NULL;
+        srv_runs_item *victim = over ? srv_runs_index_victim(&dir->index, spared) : NULL;
         if (victim) {
             memcpy(id, victim->id, SRV_RUN_ID);
             srv_runs_index_remove(&dir->index, victim);
@@ -380,7 +383,7 @@ int srv_runs_dir_reserve(srv_runs_dir *dir, srv_owner owner, size_t bytes) {
     dir->coming += bytes;
     srv_shares_add(&dir->index.shares, owner, bytes);
     pthread_mutex_unlock(&dir->lock);
-    return make_room(dir) ? 0 : EDQUOT;
+    return make_room(dir, NULL) ? 0 : EDQUOT;
 }
 
 void srv_runs_dir_unreserve(srv_runs_dir *dir, srv_owner owner, size_t bytes) {
@@ -406,7 +409,7 @@ void srv_runs_dir_add(srv_runs_dir *dir, const char *id, srv_owner owner) {
     struct stat st;
     if (!look_at_file(dir, id, &st))
         return;
-    srv_runs_item item = new_item(id, &st, owner);
+    srv_runs_item item = new_item(dir, id, &st, owner);
     item.used_ns = item.touched_ns = item.since_ns;
     put_back(dir, &item);
 }
@@ -420,6 +423,20 @@ int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
     if (!failed)
         srv_runs_dir_add(dir, id, owner);
     return failed;
+}
+
+bool srv_runs_dir_recount(srv_runs_dir *dir, const char *id) {
+    struct stat st;
+    if (!look_at_file(dir, id, &st))
+        return false;
+    const size_t bytes = srv_runs_dir_bytes(dir, id, &st);
+    pthread_mutex_lock(&dir->lock);
+    srv_runs_item *item = srv_runs_index_find(&dir->index, id);
+    if (item)
+        srv_runs_index_resize(&dir->index, item, bytes);
+    pthread_mutex_unlock(&dir->lock);
+    make_room(dir, id);
+    return true;
 }
 
 /* --- sweeping --- */
@@ -471,7 +488,8 @@ static void look_at_run(sweep *s, const char *name) {
     struct stat st;
     if (!look_at_file(s->dir, name, &st) || !S_ISREG(st.st_mode))
         return;
-    const srv_runs_item item = item_of(s->dir, name, &st);
+    srv_runs_item item = item_of(s->dir, name, &st);
+    item.bytes = srv_runs_dir_bytes(s->dir, name, &st);
     if (has_expired(s->dir, &item, s->start_ns))
         expire(s->dir, name);
     else
@@ -488,11 +506,20 @@ static void look_at_checks(sweep *s, const char *name) {
         unlinkat(s->dir->fd, name, 0);
 }
 
+/* Deletes kept answers whose run was removed while they were written. */
+static void look_at_answers(const sweep *s, const char *name) {
+    struct stat st;
+    if (!look_at_file(s->dir, name, &st))
+        unlinkat(s->dir->fd, name, 0);
+}
+
 static void look_at(sweep *s, const char *name) {
     if (ends_with(name, SRV_RUNS_FILE) || ends_with(name, SRV_RUNS_ADOPTED))
         look_at_run(s, name);
     else if (ends_with(name, SRV_RUNS_CHECKS))
         look_at_checks(s, name);
+    else if (ends_with(name, SRV_RUNS_KEPT))
+        look_at_answers(s, name);
     else if (srv_is_part(name))
         look_at_part(s, name);
     else if (ends_with(name, GONE))
@@ -564,7 +591,7 @@ void srv_runs_dir_sweep(srv_runs_dir *dir) {
     srv_runs_index_renew(&dir->index, s.items, s.count, s.start_ns);
     dir->unfinished = s.unfinished > dir->coming ? s.unfinished - dir->coming : 0;
     pthread_mutex_unlock(&dir->lock);
-    make_room(dir);
+    make_room(dir, NULL);
     if (s.marks > MARKS)
         drop_marks(dir, s.marks);
 }

@@ -3,6 +3,7 @@
  *   <id>.safetensors   a stored run
  *   <id>.checks        beside it, if a client has sent it: owner and checksums (runs_side.h)
  *   <id>.adopted       a run whose file lies in captures_dir: where, owner and checksums
+ *   <id>.kept          answers about a run of either kind, computed before (answers.h)
  *   <id>.gone          an empty file: the run with this id was removed (answer 410, not 404)
  *   *.part             a run that is being written; it is renamed when it is complete on disk
  *
@@ -13,6 +14,7 @@
 
 #include <attn/run.h>
 #include <pthread.h>
+#include <sys/stat.h>
 
 #include "config/config.h"
 #include "store/captures.h"
@@ -23,6 +25,7 @@
 #define SRV_RUNS_FILE    ".safetensors"
 #define SRV_RUNS_CHECKS  ".checks"
 #define SRV_RUNS_ADOPTED ".adopted"
+#define SRV_RUNS_KEPT    ".kept"
 
 enum { SRV_RUNS_NAME = SRV_RUN_ID + 16 }; /* buffer size of a file name: id, suffix and NUL */
 
@@ -75,15 +78,29 @@ typedef enum srv_run_presence { SRV_RUN_NEVER, SRV_RUN_GONE, SRV_RUN_THERE } srv
 srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *ends_ns);
 /* Removes the file of a run and leaves <id>.gone. false: there was no such run. */
 bool srv_runs_dir_remove(srv_runs_dir *dir, const char *id);
+/* Counts the bytes of the run's file and of its kept answers anew. Other runs give way while all do
+ * not fit into runs_bytes. false: there is no such run. */
+bool srv_runs_dir_recount(srv_runs_dir *dir, const char *id);
 /* Returns whether the run is in the index, without a look at the disk. */
 bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id);
 /* Reads the whole directory and replaces the index by what it finds. Removes
  *   runs that were not used for runs_ttl_s,
  *   the least recently used runs beyond runs_bytes,
- *   unfinished files of ended processes, and checksums of runs that are gone,
+ *   unfinished files of ended processes, checksums and kept answers of runs that are gone,
  *   and the oldest of the <id>.gone files if there are more than 8192. */
 void srv_runs_dir_sweep(srv_runs_dir *dir);
 /* Returns count and bytes of the runs in the index, and the numbers of evicted and expired runs. */
 void srv_runs_dir_look(srv_runs_dir *dir, srv_runs_state *out);
+
+/* --- runs_kept.c --- */
+
+/* Returns the bytes of the run's file, which has this `st`, and of its kept answers. */
+size_t srv_runs_dir_bytes(const srv_runs_dir *dir, const char *id, const struct stat *st);
+/* Reads the kept answers of a run as a whole image, which the caller frees with attn_free. NULL:
+ * there are none, or their file cannot be read or is damaged. */
+void *srv_runs_dir_answers(const srv_runs_dir *dir, const char *id, size_t *size);
+/* Replaces the kept answers of a run by an image. Other runs give way while all do not fit into
+ * runs_bytes. Returns 0 or an errno value; ENOENT: there is no such run. */
+int srv_runs_dir_put_answers(srv_runs_dir *dir, const char *id, const void *image, size_t size);
 
 #endif

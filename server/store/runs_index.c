@@ -110,6 +110,12 @@ srv_runs_item *srv_runs_index_add(srv_runs_index *x, const srv_runs_item *item) 
     return at;
 }
 
+void srv_runs_index_resize(srv_runs_index *x, srv_runs_item *item, size_t bytes) {
+    count_out(x, item);
+    item->bytes = bytes;
+    count_in(x, item);
+}
+
 void srv_runs_index_remove(srv_runs_index *x, srv_runs_item *item) {
     const size_t after = x->count - 1 - (size_t)(item - x->items);
     count_out(x, item);
@@ -145,11 +151,13 @@ static bool goes_before(const srv_runs_item *a, const srv_runs_item *b) {
     return a->used_ns != b->used_ns ? a->used_ns < b->used_ns : a->access_ns < b->access_ns;
 }
 
-srv_runs_item *srv_runs_index_victim(const srv_runs_index *x) {
+srv_runs_item *srv_runs_index_victim(const srv_runs_index *x, const char *spared) {
     const srv_owner owner = srv_shares_heaviest(&x->shares);
     srv_runs_item *of_owner = NULL, *of_all = NULL;
     for (size_t i = 0; i < x->count; i++) {
         srv_runs_item *item = &x->items[i];
+        if (spared && !memcmp(item->id, spared, SRV_RUN_ID))
+            continue;
         if (!of_all || goes_before(item, of_all))
             of_all = item;
         if (item->owner == owner && (!of_owner || goes_before(item, of_owner)))

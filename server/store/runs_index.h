@@ -63,13 +63,15 @@ srv_runs_item *srv_runs_index_find(const srv_runs_index *x, const char *id);
 /* Adds a copy of the item and returns the copy. If an item with the same id exists, returns that
  * one unchanged. NULL: out of memory. */
 srv_runs_item *srv_runs_index_add(srv_runs_index *x, const srv_runs_item *item);
+/* Sets the bytes of an item of the index. */
+void srv_runs_index_resize(srv_runs_index *x, srv_runs_item *item, size_t bytes);
 void srv_runs_index_remove(srv_runs_index *x, srv_runs_item *item);
 /* Replaces all items by the result of a scan of the directory that began at `start_ns`. `items` is
  * a malloc'ed list of `count` items in any order; the index takes ownership of it. Items that were
  * added or used after the scan began stay. */
 void srv_runs_index_renew(srv_runs_index *x, srv_runs_item *items, size_t count, int64_t start_ns);
-/* Returns the least recently used run of the owner with the most bytes; NULL: the index is empty.
- */
-srv_runs_item *srv_runs_index_victim(const srv_runs_index *x);
+/* Returns the least recently used run of the owner with the most bytes, but not the one with the id
+ * `spared` (NULL: any). NULL: there is none. */
+srv_runs_item *srv_runs_index_victim(const srv_runs_index *x, const char *spared);
 
 #endif

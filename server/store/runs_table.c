@@ -16,6 +16,7 @@ void srv_runs_entry_free(srv_runs_entry *e) {
     if (!e)
         return;
     attn_arena_free(e->arena);
+    attn_free(e->answers);
     if (!e->mapped)
         attn_free((void *)(uintptr_t)e->image);
     srv_mapped_close(e->mapped);
@@ -44,12 +45,16 @@ srv_runs_entry *srv_runs_find(srv_runs *s, const char *id) {
     return e;
 }
 
-void srv_runs_drop(srv_runs *s, srv_runs_entry *e) {
+static void unlist(srv_runs *s, srv_runs_entry *e) {
     list_out(s, e);
     s->bytes -= e->counted;
     srv_shares_take(&s->shares, e->owner, e->counted);
     s->count--;
     e->listed = false;
+}
+
+void srv_runs_drop(srv_runs *s, srv_runs_entry *e) {
+    unlist(s, e);
     if (!e->holds)
         srv_runs_entry_free(e);
 }
@@ -99,6 +104,20 @@ void srv_runs_list(srv_runs *s, srv_runs_entry *e) {
     s->bytes += e->counted;
     srv_shares_add(&s->shares, e->owner, e->counted);
     s->count++;
+}
+
+bool srv_runs_swap_answers(srv_runs *s, srv_runs_entry *e, void **image, size_t size) {
+    const size_t most = (size_t)s->config->runs_bytes, alone = e->counted - e->answers_size;
+    void *old = e->answers;
+    if (!e->listed || alone > most || size > most - alone)
+        return false;
+    unlist(s, e);
+    e->answers = *image;
+    e->answers_size = size;
+    e->counted = alone + size;
+    srv_runs_list(s, e);
+    *image = old;
+    return true;
 }
 
 void srv_runs_note_use(srv_runs *s, srv_runs_entry *e) {

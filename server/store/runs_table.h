@@ -25,10 +25,13 @@ struct srv_runs_entry {
     srv_owner owner;
     const void *image; /* a safetensors file in memory or mapped, image_size bytes */
     size_t image_size;
-    size_t counted;     /* bytes that count in the table: those of run, or without the image */
+    size_t counted;     /* bytes that count in the table: those of run, or without the image; and
+                           those of `answers` */
     srv_mapped *mapped; /* the mapped file of the image; NULL: `image` is from attn_alloc */
     attn_arena *arena;  /* holds run.run and `sums` */
-    int64_t moved_ns;   /* when run.ends_ns was last changed */
+    void *answers;      /* kept answers (answers.h), from attn_alloc; NULL: none; not of a file */
+    size_t answers_size;
+    int64_t moved_ns; /* when run.ends_ns was last changed */
 
     /* A client has sent or named the file, and the store has not made it: the file's metadata does
      * not say who owns it. */
@@ -77,6 +80,11 @@ bool srv_runs_was_known(const srv_runs *s, const char *id);
 bool srv_runs_drop_one(srv_runs *s);
 /* Adds an entry as the most recently used one. Removes others until it fits into runs_bytes. */
 void srv_runs_list(srv_runs *s, srv_runs_entry *e);
+/* Replaces the kept answers of a run in memory by *image, which is from attn_alloc, and sets *image
+ * to the old ones, which the caller frees. Other runs give way while all do not fit into
+ * runs_bytes. false: the run is no longer kept, or is too large beside them; nothing has
+ * changed. */
+bool srv_runs_swap_answers(srv_runs *s, srv_runs_entry *e, void **image, size_t size);
 /* Moves the entry to the front of the list as the most recently used run. */
 void srv_runs_note_use(srv_runs *s, srv_runs_entry *e);
 /* Removes entries from the table: without runs_dir those that have expired at `now` (attn_now_ns),

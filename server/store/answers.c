@@ -1,0 +1,131 @@
+#include "store/answers.h"
+
+#include <stdint.h>
+#include <string.h>
+
+static const char MAGIC[8] = {'a', 't', 't', 'n', 'k', 'e', 'p', 't'};
+
+enum { VERSION = 1, SIZES = 3 };
+
+/* An answer in an image. */
+typedef struct entry {
+    const char *key, *type, *body; /* without NULs */
+    uint32_t sizes[SIZES];
+    size_t bytes; /* of the whole entry */
+} entry;
+
+/* Reads the entry that begins at `at`, of which `left` bytes are in the image. false: it does not
+ * fit. */
+static bool read_entry(const char *at, size_t left, entry *out) {
+    if (left < sizeof out->sizes)
+        return false;
+    memcpy(out->sizes, at, sizeof out->sizes);
+    out->bytes = sizeof out->sizes;
+    for (size_t i = 0; i < SIZES; i++) {
+        if (out->sizes[i] > left - out->bytes)
+            return false;
+        out->bytes += out->sizes[i];
+    }
+    out->key = at + sizeof out->sizes;
+    out->type = out->key + out->sizes[0];
+    out->body = out->type + out->sizes[1];
+    return true;
+}
+
+static bool has_key(const entry *e, const char *key) {
+    return strlen(key) == e->sizes[0] && !memcmp(e->key, key, e->sizes[0]);
+}
+
+bool srv_answers_are_whole(const void *image, size_t size) {
+    const char *at = image;
+    uint32_t head[2];
+    entry e;
+    if (size < SRV_ANSWERS_HEAD || size > SRV_ANSWERS_MOST || memcmp(at, MAGIC, sizeof MAGIC) != 0)
+        return false;
+    memcpy(head, at + sizeof MAGIC, sizeof head);
+    if (head[0] != VERSION ||
+        head[1] != attn_crc32c(0, at + SRV_ANSWERS_HEAD, size - SRV_ANSWERS_HEAD))
+        return false;
+    for (size_t i = SRV_ANSWERS_HEAD; i < size; i += e.bytes)
+        if (!read_entry(at + i, size - i, &e))
+            return false;
+    return true;
+}
+
+bool srv_answers_find(const void *image, size_t size, const char *key, srv_run_answer *out) {
+    const char *at = image;
+    entry e;
+    for (size_t i = SRV_ANSWERS_HEAD; image && i < size; i += e.bytes) {
+        if (!read_entry(at + i, size - i, &e))
+            return false;
+        if (!has_key(&e, key))
+            continue;
+        *out = (srv_run_answer){e.type, e.sizes[1], e.body, e.sizes[2]};
+        return true;
+    }
+    return false;
+}
+
+/* Returns the bytes of the entry for an answer; 0: it is too large for an image. */
+static size_t entry_bytes(const char *key, const srv_run_answer *a) {
+    size_t bytes = SIZES * sizeof(uint32_t);
+    const size_t sizes[SIZES] = {strlen(key), a->type_size, a->size};
+    for (size_t i = 0; i < SIZES; i++) {
+        if (sizes[i] > SRV_ANSWERS_MOST - SRV_ANSWERS_HEAD - bytes)
+            return 0;
+        bytes += sizes[i];
+    }
+    return bytes;
+}
+
+static char *put(char *to, const void *data, size_t size) {
+    if (size)
+        memcpy(to, data, size);
+    return to + size;
+}
+
+static char *put_entry(char *to, const char *key, const srv_run_answer *a) {
+    const uint32_t sizes[SIZES] = {(uint32_t)strlen(key), (uint32_t)a->type_size,
+                                   (uint32_t)a->size};
+    to = put(to, sizes, sizeof sizes);
+    to = put(to, key, sizes[0]);
+    to = put(to, a->type, sizes[1]);
+    return put(to, a->body, sizes[2]);
+}
+
+/* Copies to `to` the entries of an image but that of `key`, while they fit into `room` bytes. With
+ * `to` NULL only counts them. Returns their bytes. */
+static size_t copy_others(const char *image, size_t size, const char *key, size_t room, char *to) {
+    size_t used = 0;
+    entry e;
+    for (size_t i = SRV_ANSWERS_HEAD; image && i < size; i += e.bytes) {
+        if (!read_entry(image + i, size - i, &e))
+            break;
+        if (has_key(&e, key))
+            continue;
+        if (e.bytes > room - used)
+            break;
+        if (to)
+            memcpy(to + used, image + i, e.bytes);
+        used += e.bytes;
+    }
+    return used;
+}
+
+void *srv_answers_add(const void *image, size_t size, const char *key, const srv_run_answer *answer,
+                      size_t *out_size) {
+    const size_t own = entry_bytes(key, answer);
+    if (!own)
+        return NULL;
+    const size_t room = SRV_ANSWERS_MOST - SRV_ANSWERS_HEAD - own;
+    const size_t others = copy_others(image, size, key, room, NULL);
+    char *made = attn_alloc(SRV_ANSWERS_HEAD + own + others);
+    if (!made)
+        return NULL;
+    char *rest = put_entry(made + SRV_ANSWERS_HEAD, key, answer);
+    copy_others(image, size, key, room, rest);
+    const uint32_t head[2] = {VERSION, attn_crc32c(0, made + SRV_ANSWERS_HEAD, own + others)};
+    put(put(made, MAGIC, sizeof MAGIC), head, sizeof head);
+    *out_size = SRV_ANSWERS_HEAD + own + others;
+    return made;
+}

@@ -1,0 +1,63 @@
+/* Keeps answers about runs: in memory with the entry of the run, or in a file beside that of the
+ * run, which is read anew for each request and so is always that of the last writer. */
+#include "store/answers.h"
+#include "store/runs_table.h"
+
+/* Copies an answer into the request's arena. false: memory ran out. */
+static bool copy_answer(srv_request *req, srv_run_answer *a) {
+    a->type = attn_arena_text(req->arena, a->type, a->type_size);
+    a->body = a->type ? attn_arena_text(req->arena, a->body, a->size) : NULL;
+    return a->body != NULL;
+}
+
+bool srv_run_recall(srv_request *req, const srv_run *run, const char *key, srv_run_answer *out) {
+    srv_runs *s = req->app->runs;
+    const srv_runs_entry *e = (const srv_runs_entry *)(const void *)run;
+    if (s->has_dir) {
+        size_t size;
+        void *image = srv_runs_dir_answers(&s->dir, run->id, &size);
+        const bool found = srv_answers_find(image, size, key, out) && copy_answer(req, out);
+        attn_free(image);
+        return found;
+    }
+    pthread_mutex_lock(&s->lock);
+    const bool found =
+        srv_answers_find(e->answers, e->answers_size, key, out) && copy_answer(req, out);
+    pthread_mutex_unlock(&s->lock);
+    return found;
+}
+
+/* The file is written while the thread is out of the worker pool, as that of a run is. */
+static bool remember_in_dir(srv_request *req, const char *id, const char *key,
+                            const srv_run_answer *answer) {
+    attn_pool *pool = srv_request_pool(req);
+    srv_runs_dir *dir = &req->app->runs->dir;
+    size_t old_size, size;
+    attn_pool_leave(pool);
+    void *old = srv_runs_dir_answers(dir, id, &old_size);
+    void *image = srv_answers_add(old, old_size, key, answer, &size);
+    const bool kept = image && !srv_runs_dir_put_answers(dir, id, image, size);
+    attn_pool_enter(pool);
+    attn_free(old);
+    attn_free(image);
+    return kept;
+}
+
+static bool remember_in_memory(srv_runs *s, srv_runs_entry *e, const char *key,
+                               const srv_run_answer *answer) {
+    size_t size;
+    pthread_mutex_lock(&s->lock);
+    void *image = srv_answers_add(e->answers, e->answers_size, key, answer, &size);
+    const bool kept = image && srv_runs_swap_answers(s, e, &image, size);
+    pthread_mutex_unlock(&s->lock);
+    attn_free(image);
+    return kept;
+}
+
+bool srv_run_remember(srv_request *req, const srv_run *run, const char *key,
+                      const srv_run_answer *answer) {
+    srv_runs *s = req->app->runs;
+    return s->has_dir
+               ? remember_in_dir(req, run->id, key, answer)
+               : remember_in_memory(s, (srv_runs_entry *)(void *)(uintptr_t)run, key, answer);
+}
