@@ -342,6 +342,8 @@ static attn_status measure(work *w, attn_pool *pool, const attn_control *control
             merge(p, all, &w->parts[i]);
             clear(p, &w->parts[i]);
         }
+        attn_control_tell(control, out->batch * p->pieces + w->first + count,
+                          p->a.source->batches * p->pieces);
     }
     finish(p, all, out);
     clear(p, all);

@@ -305,5 +305,6 @@ attn_status attn_analysis_heatmap_piece(void *ctx, size_t index, size_t lane_ind
         if (status)
             return status;
     }
+    attn_control_tell(w->control, atomic_fetch_add(&w->done, 1) + 1, p->maps * p->pieces);
     return ATTN_OK;
 }

@@ -81,6 +81,7 @@ typedef struct attn_heatmap_work {
     const attn_heatmap_plan *plan;
     const attn_weight_source *source;
     const attn_control *control; /* checked within pieces */
+    atomic_size_t done;          /* finished pieces */
     attn_heatmap_arrays arrays;
     attn_heatmap *maps;
     attn_heatmap_lane *lanes;

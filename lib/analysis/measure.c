@@ -540,6 +540,7 @@ attn_status attn_measure_heads(const attn_weight_source *source,
         status = attn_pool_run(pool, count, attn_analysis_measure_piece, &work, control, err);
         if (!status)
             merge_wave(&work, count, scratch, &result);
+        attn_control_tell(control, work.first + count, total);
     }
     for (size_t i = 0; !status && plan.pieces == 0 && i < result.count; i++)
         finish_head(&plan, &work.parts[plan.wave], scratch, &result.items[i], &result.items[i]);

@@ -125,6 +125,12 @@ attn_status attn_control_check(const attn_control *control, attn_error *err) {
     return ATTN_OK;
 }
 
+void attn_control_tell(const attn_control *control, size_t done, size_t all) {
+    const attn_progress *p = control ? control->progress : NULL;
+    if (p && all)
+        p->tell(p->ctx, p->from + (p->to - p->from) * (double)done / (double)all);
+}
+
 static int class_of(priority p) {
     return p.since_ns && attn_now_ns() >= p.since_ns ? PATIENT : p.crowded ? CROWDED : PROMPT;
 }

@@ -228,7 +228,7 @@ static int report(const command_options *w, const attn_findings *findings) {
 }
 
 static int run(const command_options *w, attn_arena *arena, attn_pool *pool) {
-    const attn_control control = {0, srv_command_watch_stop()};
+    const attn_control control = {.cancel = srv_command_watch_stop()};
     show shown = {.bar = isatty(STDERR_FILENO)};
     attn_experiment_hooks hooks = {
         .progress = w->quiet ? NULL : progress, .ctx = &shown, .control = &control, .pool = pool};

@@ -147,7 +147,7 @@ static int print_scores(train_command *command, attn_pool *pool, const attn_cont
  * training, writes the best model so far and keeps the checkpoint. Returns an exit code. */
 static int train(train_command *command, attn_pool *pool) {
     const attn_training_hooks hooks = {show_progress, keep, command};
-    const attn_control control = {0, srv_command_watch_stop()};
+    const attn_control control = {.cancel = srv_command_watch_stop()};
     srv_train_run *run = &command->run;
     attn_error err;
     attn_status status = attn_train(run->file.model, &run->train, &run->validation, &run->loop,

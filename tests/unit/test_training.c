@@ -110,7 +110,7 @@ static void progress(void *ctx, const attn_training_progress *now) {
 
 static attn_status run(kit *k) {
     const attn_training_hooks hooks = {progress, NULL, k};
-    const attn_control control = {0, &k->cancel};
+    const attn_control control = {.cancel = &k->cancel};
     return attn_train(k->model, &k->train, &k->validation, &k->options, &k->state, &hooks, NULL,
                       &control, NULL);
 }

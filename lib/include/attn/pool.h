@@ -29,15 +29,30 @@ typedef atomic_int attn_flag;
 
 typedef struct attn_pool attn_pool;
 
+/* Is told how far a computation is. A caller whose work consists of several computations sets
+ * `from` and `to` before each of them: 0 and 0.5 for the first half of the work. */
+typedef struct attn_progress {
+    /* `done`, between `from` and `to`, is the finished share of the work. Any thread of the pool
+     * may call it, between pieces, so it must be quick. */
+    void (*tell)(void *ctx, double done);
+    void *ctx;
+    double from, to;
+} attn_progress;
+
 /* What can stop a computation. It is checked between pieces. */
 typedef struct attn_control {
     int64_t deadline_ns;     /* time limit on CLOCK_MONOTONIC, nanoseconds; 0: none */
     const attn_flag *cancel; /* the computation stops when this becomes non-zero; NULL: never */
+    /* Told by attn_measure_heads, attn_head_distances_measure and attn_heatmap_build; NULL: nobody
+     * is. */
+    attn_progress *progress;
 } attn_control;
 
 /* Returns ATTN_ECANCELED or ATTN_EDEADLINE if the computation has to stop, else ATTN_OK. `control`
  * may be NULL: never stop. */
 attn_status attn_control_check(const attn_control *control, attn_error *err);
+/* Tells the progress of `control` (both may be NULL) that `done` of `all` parts are finished. */
+void attn_control_tell(const attn_control *control, size_t done, size_t all);
 int64_t attn_now_ns(void); /* CLOCK_MONOTONIC in nanoseconds */
 
 /* Stack of a helper thread in bytes. Pieces of the library need less than a quarter of it. The
