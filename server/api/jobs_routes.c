@@ -6,11 +6,12 @@
 
 #include "api/handlers.h"
 #include "api/heatmap_object.h"
+#include "api/runs_look.h"
 #include "jobs/jobs.h"
 #include "request/shared.h"
 #include "wire/json_out.h"
 
-static bool describe(srv_request *req, srv_job_entry *job, int status) {
+bool srv_job_reply(srv_request *req, srv_job_entry *job, int status) {
     srv_json j;
     srv_json_begin(&j, req);
     srv_job_put(&j, job);
@@ -31,7 +32,7 @@ srv_outcome srv_jobs_create(srv_request *req) {
     if (!job)
         return SRV_DONE;
     attn_text_add(&location, "/v1/jobs/%s", srv_job_id(job));
-    if (describe(req, job, 202) && !location.failed)
+    if (srv_job_reply(req, job, 202) && !location.failed)
         srv_reply_header(req, "Location", location.data);
     srv_jobs_release(job);
     return SRV_DONE;
@@ -58,7 +59,7 @@ srv_outcome srv_jobs_describe(srv_request *req) {
         return SRV_DEFER;
     srv_job_entry *job = srv_jobs_hold(req, req->params[0]);
     if (job)
-        describe(req, job, 200);
+        srv_job_reply(req, job, 200);
     srv_jobs_release(job);
     return SRV_DONE;
 }
@@ -75,7 +76,7 @@ srv_outcome srv_jobs_remove(srv_request *req) {
     if (ended)
         srv_reply_set(req, 204, NULL, "", 0);
     else
-        describe(req, job, 202);
+        srv_job_reply(req, job, 202);
     srv_jobs_release(job);
     return SRV_DONE;
 }

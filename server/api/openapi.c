@@ -168,6 +168,21 @@ static const char *const tile_headers[] = {"Server-Timing",
                                            "X-Tile-Encoding",
                                            NULL};
 
+/* Writes the answer 202, a job that computes the answer. */
+static void put_look(srv_json *j) {
+    static const char *const headers[] = {"Server-Timing", "Cache-Control",      "Vary",
+                                          "Location",      "Preference-Applied", NULL};
+    srv_json_key(j, "202");
+    srv_json_object(j);
+    srv_api_text(j, "description", "A job computes the answer, as Prefer: respond-async asks.");
+    srv_api_headers(j, headers);
+    srv_json_key(j, "content");
+    srv_json_object(j);
+    srv_api_schema(j, "application/json", "Job");
+    srv_json_object_end(j);
+    srv_json_object_end(j);
+}
+
 static void put_answer(srv_json *j, const srv_route *route) {
     const bool later = srv_route_goes_on(route);
     if (strcmp(route->method, "DELETE") == 0) {
@@ -201,6 +216,8 @@ static void put_answer(srv_json *j, const srv_route *route) {
         put_binary(j, "application/octet-stream");
     srv_json_object_end(j);
     srv_json_object_end(j);
+    if (srv_route_looks(route))
+        put_look(j);
     if (route->produces & SRV_ACCEPT_EVENTS)
         put_empty(j, "It has ended, and there is nothing new.", empty_headers);
     if (route->produces & SRV_ACCEPT_OCTETS)

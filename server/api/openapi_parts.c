@@ -20,7 +20,8 @@ enum {
     INFERRING = 64,
     WITH_WORK = 128, /* a request thread may compute the answer */
     WITH_RUN = 256,
-    STREAMING = 512
+    STREAMING = 512,
+    LOOKING = 1024 /* a job may compute the answer */
 };
 
 typedef struct refusal {
@@ -93,6 +94,7 @@ static const struct {
      "change while the run exists.",
      "string"},
     {"Location", "The path of the created resource.", "string"},
+    {"Preference-Applied", "The preferences of Prefer that were followed.", "string"},
     {"X-Run-Id", "The id of the run that `store` kept, as in `run`.", "string"},
     {"Vary", "The request headers that the answer depends on.", "string"},
     {"Allow", "The methods of this path.", "string"},
@@ -120,6 +122,11 @@ static const struct {
      "Bytes of JSON before the binary tensors; without it the body is only JSON.", "integer"},
     {STREAMING, "Last-Event-ID",
      "The id of the last event that was received; the stream continues after it.", "string"},
+    {LOOKING, "Prefer",
+     "respond-async: an answer that is predicted to take longer than async_ms is computed by a "
+     "job; "
+     "wait=N: longer than N seconds (RFC 7240).",
+     "string"},
     {READING, "If-None-Match", "The ETag of the stored copy; the answer is 304 if it is current.",
      "string"},
 };
@@ -185,6 +192,7 @@ static unsigned conditions(const srv_route *route) {
            (route->place != SRV_HERE ? (unsigned)WITH_WORK : 0) | (run ? (unsigned)WITH_RUN : 0) |
            (route->access != SRV_OPEN ? (unsigned)KEYED : 0) | (get ? (unsigned)READING : 0) |
            (srv_api_infers(route) ? (unsigned)INFERRING : 0) |
+           (srv_route_looks(route) ? (unsigned)LOOKING : 0) |
            (route->produces & SRV_ACCEPT_EVENTS ? (unsigned)STREAMING : 0);
 }
 

@@ -16,6 +16,9 @@ bool srv_route_creates(const srv_route *route);
  */
 bool srv_route_goes_on(const srv_route *route);
 
+/* Returns whether the route may answer with a job instead (runs_look.h). */
+bool srv_route_looks(const srv_route *route);
+
 extern const srv_route srv_routes[]; /* ended by a row whose method is NULL */
 
 #endif

@@ -157,3 +157,7 @@ bool srv_route_creates(const srv_route *route) {
 bool srv_route_goes_on(const srv_route *route) {
     return strcmp(route->answer, "Job") == 0 && strcmp(route->method, "GET") != 0;
 }
+
+bool srv_route_looks(const srv_route *route) {
+    return route->run == srv_runs_metrics || route->run == srv_runs_heatmap;
+}

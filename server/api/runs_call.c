@@ -249,9 +249,13 @@ int srv_run_part_dims(const srv_run_part *part, size_t width, size_t dims[3]) {
 }
 
 bool srv_run_admit(srv_request *req, double cells, double bytes) {
+    return srv_run_fits(req, cells) && srv_admission_work(req, cells, bytes);
+}
+
+bool srv_run_fits(srv_request *req, double cells) {
     const double most = req->app->config->max_cells;
     if (cells <= most)
-        return srv_admission_work(req, cells, bytes);
+        return true;
     srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_cells",
                       "%.4g score cells have to be computed; at most %.4g are allowed", cells,
                       most);

@@ -105,6 +105,8 @@ bool srv_run_select(const srv_scope *scope, const srv_run_view *run, const srv_r
 /* Checks the number of cells against max_cells, and reserves `bytes` of memory in the request's
  * arena. false: a problem is set. */
 bool srv_run_admit(srv_request *req, double cells, double bytes);
+/* The check of srv_run_admit alone. */
+bool srv_run_fits(srv_request *req, double cells);
 /* Holds the run that the path names, reads the query string into `query`, and checks `spot`, a
  * member of `query`. NULL: a problem is set. */
 srv_run_view *srv_run_begin(srv_request *req, const srv_field *fields, void *query,

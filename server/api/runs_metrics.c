@@ -2,7 +2,7 @@
 #include "api/analyses_call.h"
 #include "api/handlers.h"
 #include "api/route_fields.h"
-#include "api/runs_call.h"
+#include "api/runs_look.h"
 #include "api/text_reply.h"
 #include "request/shared.h"
 
@@ -34,6 +34,10 @@ const srv_field srv_run_metrics_query[] = {
     {0},
 };
 
+/* How many operations of a kernel take the time of an operation of an analysis, before it is known
+ * how long looks take (srv_admission_seconds). */
+#define OPERATION_WEIGHT 4.0
+
 static srv_analysis analysis_of(srv_request *req, const attn_run_site *site, const metrics_query *q,
                                 const srv_labels *labels) {
     const attn_attention_dims *d = attn_run_dims(site);
@@ -56,18 +60,23 @@ static srv_analysis analysis_of(srv_request *req, const attn_run_site *site, con
     return an;
 }
 
+/* Computes the cost. false: a problem is set. */
+static bool count_analysis(const srv_analysis *an, const srv_run_view *run, srv_look *look) {
+    attn_cost cost;
+    double text;
+    if (!srv_analysis_cost(an, attn_pool_slots(srv_request_pool(an->req)), &cost, &text))
+        return false;
+    srv_look_needs(look, cost.cells, OPERATION_WEIGHT * cost.operations,
+                   (double)cost.work_bytes + (double)cost.result_bytes + text +
+                       srv_run_cells_work(an->req, run));
+    return true;
+}
+
 static bool run_analysis(srv_analysis *an, const srv_run_view *run) {
     srv_request *req = an->req;
     attn_pool *pool = srv_request_pool(req);
     const size_t slots = attn_pool_slots(pool);
-    attn_cost cost;
-    double text;
     attn_error err = {0};
-    if (!srv_analysis_cost(an, slots, &cost, &text) ||
-        !srv_run_admit(req, cost.cells,
-                       (double)cost.work_bytes + (double)cost.result_bytes + text +
-                           srv_run_cells_work(req, run)))
-        return false;
     const int64_t start = attn_now_ns();
     attn_status status = attn_attention_source(an->run, attn_run_stats(run->site), ATTN_STAGE_PROBS,
                                                slots, req->arena, &an->source, &err);
@@ -97,14 +106,18 @@ static void answer_metrics(srv_request *req, const srv_analysis *an, const metri
 
 srv_outcome srv_runs_metrics(srv_request *req) {
     metrics_query q = {.decimals = -1, .radius = 2, .top_keys = 5};
+    srv_look look;
+    if (srv_look_answered(&look, req))
+        return SRV_DONE;
     const srv_run_view *run = srv_run_begin(req, srv_run_metrics_query, &q, &q.spot);
     if (!run)
         return SRV_DONE;
     srv_labels labels;
     bool ok = srv_run_labels(req, run->site, &labels);
     srv_analysis an = analysis_of(req, run->site, &q, &labels);
-    ok = ok && run_analysis(&an, run);
+    ok = ok && count_analysis(&an, run, &look) && !srv_look_later(&look, srv_runs_metrics) &&
+         srv_look_admit(&look) && run_analysis(&an, run);
     if (ok)
         answer_metrics(req, &an, &q);
-    return srv_run_end(req, run, ok);
+    return srv_look_end(&look, run, ok);
 }

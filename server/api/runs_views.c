@@ -10,7 +10,7 @@
 #include "api/handlers.h"
 #include "api/heatmap_object.h"
 #include "api/route_fields.h"
-#include "api/runs_call.h"
+#include "api/runs_look.h"
 #include "request/shared.h"
 
 /* --- heatmap --- */
@@ -92,19 +92,29 @@ static bool build_heatmaps(const map_build *m, const attn_heatmap_options *optio
     return !status;
 }
 
-/* Reserves memory for the heatmaps of an answer, and computes them. false: a problem is set. */
-static bool admit_heatmaps(const map_build *m, const attn_heatmap_options *options,
+/* How many operations of a kernel take the time of an operation of a heatmap, before it is known
+ * how long looks take (srv_admission_seconds). */
+#define OPERATION_WEIGHT 6.0
+
+/* Reserves memory for the heatmaps of an answer, and computes them, or replies with a job. false:
+ * there are no heatmaps, and the reply is set. */
+static bool admit_heatmaps(const map_build *m, const attn_heatmap_options *options, srv_look *look,
                            attn_heatmaps *out) {
     attn_cost cost;
-    return count_heatmaps(m, options, &cost) &&
-           srv_run_admit(m->req, cost.cells,
-                         (double)cost.work_bytes + (1 + SRV_HEAT_TEXT) * (double)cost.result_bytes +
-                             srv_run_cells_work(m->req, m->run)) &&
+    if (!count_heatmaps(m, options, &cost))
+        return false;
+    srv_look_needs(look, cost.cells, OPERATION_WEIGHT * cost.operations,
+                   (double)cost.work_bytes + (1 + SRV_HEAT_TEXT) * (double)cost.result_bytes +
+                       srv_run_cells_work(m->req, m->run));
+    return !srv_look_later(look, srv_runs_heatmap) && srv_look_admit(look) &&
            build_heatmaps(m, options, out);
 }
 
 srv_outcome srv_runs_heatmap(srv_request *req) {
     heatmap_query q = {.decimals = -1};
+    srv_look look;
+    if (srv_look_answered(&look, req))
+        return SRV_DONE;
     const srv_run_view *run = srv_run_begin(req, srv_run_heatmap_query, &q, &q.spot);
     attn_heatmap_options o;
     attn_heatmaps maps;
@@ -115,7 +125,7 @@ srv_outcome srv_runs_heatmap(srv_request *req) {
     const map_build m = {req, run, q.heatmap.of == SRV_OF_VALUE_NORM, srv_heat_problem};
     const bool ok = srv_figure_check(req, &q.figure) &&
                     srv_heat_options(req, &q.heatmap, attn_run_dims(run->site), &o) &&
-                    admit_heatmaps(&m, &o, &maps) && srv_run_labels(req, run->site, &labels);
+                    admit_heatmaps(&m, &o, &look, &maps) && srv_run_labels(req, run->site, &labels);
     if (ok) {
         const srv_heat_answer all = {.maps = &maps,
                                      .in = &q.heatmap,
@@ -124,7 +134,7 @@ srv_outcome srv_runs_heatmap(srv_request *req) {
                                      .decimals = (int)q.decimals};
         srv_heat_reply(req, &all);
     }
-    return srv_run_end(req, run, ok);
+    return srv_look_end(&look, run, ok);
 }
 
 /* --- top-k --- */

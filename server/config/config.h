@@ -49,13 +49,15 @@ typedef struct srv_config {
     int64_t jobs_steps, jobs_time_s;  /* most steps and seconds of one job */
     int64_t jobs_nice;                /* nice value of the threads that run jobs */
     char *jobs_dir;                   /* directory of jobs; "": in memory */
-    int64_t heartbeat_ms;             /* an idle event stream sends a comment after this time */
-    int64_t max_json_depth;           /* deepest nesting of a JSON body */
-    int64_t max_envelope_bytes;       /* largest JSON of a body, without its tensors */
-    int64_t max_inflate_ratio;        /* most decoded bytes for each byte of a compressed body */
-    int64_t in_place_bytes;           /* largest body of a request that the HTTP thread may run */
-    int64_t in_place_memory_bytes;    /* largest arena of a request on the HTTP thread */
-    srv_texts cors_origins;    /* origins whose pages may call the service; none: CORS is off */
+    int64_t async_ms;                 /* see settings.c */
+    int64_t async_idle_s;
+    int64_t heartbeat_ms;          /* an idle event stream sends a comment after this time */
+    int64_t max_json_depth;        /* deepest nesting of a JSON body */
+    int64_t max_envelope_bytes;    /* largest JSON of a body, without its tensors */
+    int64_t max_inflate_ratio;     /* most decoded bytes for each byte of a compressed body */
+    int64_t in_place_bytes;        /* largest body of a request that the HTTP thread may run */
+    int64_t in_place_memory_bytes; /* largest arena of a request on the HTTP thread */
+    srv_texts cors_origins;        /* origins whose pages may call the service; none: CORS is off */
     srv_texts hosts;           /* host names by which clients may address the service; "*": any */
     char *keys_file;           /* path of the file with the API keys; "": no keys are needed */
     char *tls_cert, *tls_key;  /* paths of PEM files; "": plain HTTP */

@@ -386,12 +386,13 @@ bool srv_auth_headers(srv_exchange *x, struct MHD_Response *response) {
         return ok && add(response, "Access-Control-Allow-Methods", x->match.allow) &&
                add(response, "Access-Control-Allow-Headers",
                    "Authorization, Cache-Control, Content-Type, If-None-Match, "
-                   "Inference-Header-Content-Length, Last-Event-ID, X-Request-Id, "
+                   "Inference-Header-Content-Length, Last-Event-ID, Prefer, X-Request-Id, "
                    "traceparent") &&
                add(response, "Access-Control-Max-Age", "600");
     return ok && add(response, "Access-Control-Expose-Headers",
-                     "Inference-Header-Content-Length, Location, Retry-After, X-Request-Id, "
-                     "X-Run-Id, Server-Timing, ETag, WWW-Authenticate, traceparent, X-Tile-Shape, "
+                     "Inference-Header-Content-Length, Location, Preference-Applied, Retry-After, "
+                     "X-Request-Id, X-Run-Id, Server-Timing, ETag, WWW-Authenticate, traceparent, "
+                     "X-Tile-Shape, "
                      "X-Tile-Max-Range, X-Tile-Mean-Range, X-Tile-Encoding, X-Tile-Hidden, "
                      "X-Tile-Pooling");
 }

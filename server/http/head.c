@@ -110,6 +110,8 @@ static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *k
         h->infer_header = value;
     else if (is(key, key_size, "Last-Event-ID"))
         h->last_event_id = value;
+    else if (is(key, key_size, "Prefer"))
+        srv_prefer_read(value, &h->prefer);
     else if (is(key, key_size, "If-Match"))
         h->if_match = value;
     else if (is(key, key_size, "If-None-Match"))
@@ -439,6 +441,8 @@ static void read_lines(srv_exchange *x, const char *version) {
     take_encoding(x);
     req->infer_header = h->infer_header;
     req->last_event_id = h->last_event_id;
+    req->respond_async = h->prefer.respond_async;
+    req->wait_s = h->prefer.has_wait ? h->prefer.wait_s : -1;
     req->host = h->host;
     req->secure = !x->link->plain;
 }

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "http/prefer.h"
+
 typedef struct srv_exchange srv_exchange;
 
 enum { SRV_FORWARDED = 8 }; /* most values of X-Forwarded-For that are kept */
@@ -28,6 +30,7 @@ typedef struct srv_head {
     const char *target_host; /* "host:port/…" of a target in absolute form; NULL: another form */
     const char *forwarded[SRV_FORWARDED]; /* the last values of X-Forwarded-For, as sent */
     size_t forwards;                      /* their number */
+    srv_prefer prefer;                    /* of all headers Prefer together */
     const char *fetch_site, *fetch_mode, *fetch_dest; /* Sec-Fetch-… */
     /* How many lines there are of headers that may stand only once. */
     unsigned authorizations;

@@ -11,12 +11,13 @@
 #include "jobs/jobs.h"
 #include "load/budget.h"
 #include "observe/log.h"
+#include "request/shared.h"
 #include "request/stream.h"
 #include "store/model_registry.h"
 
 enum {
     EVENTS_KEPT = 256, /* events of a job that are kept for new readers */
-    EVENT_TEXT = 1024, /* buffer size of an event's text, in bytes */
+    EVENT_TEXT = 2560, /* buffer size of an event's text, in bytes */
     ERROR_TEXT = 640,  /* buffer size of an error text, in bytes */
     JOB_PATH = 4096,   /* buffer size of a path, in bytes */
 };
@@ -85,6 +86,8 @@ typedef struct srv_job_result {
     srv_piece *svgs;      /* one for each name in facts.pictures */
 } srv_job_result;
 
+struct srv_job_look; /* job_look.c */
+
 struct srv_job_entry {
     srv_job_entry *next; /* in the list of jobs, in order of creation */
     srv_jobs *jobs;      /* the store */
@@ -104,21 +107,24 @@ struct srv_job_entry {
     int64_t told_ns;                   /* when the last progress event was added */
     struct srv_job_reader *readers;    /* the streams that follow the job (job_events.c) */
     srv_job_result result;
+    struct srv_job_look *look; /* of a job of the kind look; NULL: another kind */
 };
 
 /* The store of jobs. The lock protects everything below it. */
 struct srv_jobs {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a job may run or must stop, or a turn (turns_asked) has ended */
+    srv_app *app;
     const srv_config *config;
     srv_models *models;
     srv_log *log;
-    srv_job_entry *first; /* the list of jobs */
-    size_t count;
-    size_t running_bytes; /* memory reserved by running jobs */
-    bool stopping;        /* the service ends */
-    int dir;              /* descriptor of jobs_dir, which is locked by flock; -1: no jobs_dir */
-    atomic_int writing;   /* not 0: a thread that has the lock is writing a description to disk */
+    srv_job_entry *first;            /* the list of jobs */
+    size_t count;                    /* of jobs but looks */
+    char looked[SRV_OWNER_NAME + 1]; /* the owner of the last look that has begun to run */
+    size_t running_bytes;            /* memory reserved by running jobs */
+    bool stopping;                   /* the service ends */
+    int dir;            /* descriptor of jobs_dir, which is locked by flock; -1: no jobs_dir */
+    atomic_int writing; /* not 0: a thread that has the lock is writing a description to disk */
     /* A running job must leave processors to others, so it may only compute while its thread has a
      * "turn". At most `slots` threads have a turn at a time; the others wait in the order in which
      * they asked. Turns are numbered: turn number i may begin when i < turns_ended + slots. */
@@ -165,9 +171,17 @@ int srv_jobs_dir_open(srv_jobs *jobs);
  * srv_jobs_dir_get. A job that had not ended is queued again. NULL: out of memory. */
 srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_body *body,
                                 const srv_job_facts *facts, const srv_strings *files);
+/* Makes a job of the request's owner, with a new id. NULL: out of memory. */
+srv_job_entry *srv_job_new(const srv_request *req, const srv_job_body *body);
 void srv_job_free(srv_job_entry *e);
+/* Insert a job into the list, which is ordered by the time of creation, and take it out. The caller
+ * has the lock. */
+void srv_job_list_in(srv_jobs *jobs, srv_job_entry *e);
+void srv_job_list_out(srv_jobs *jobs, srv_job_entry *e);
+/* Cancels a job that waits or runs. The caller has the lock. */
+void srv_job_cancel(srv_job_entry *e);
 
-/* job_threads.c. The caller has the lock for the three functions that change a job. */
+/* job_threads.c. The caller has the lock for the functions that change a job. */
 int64_t srv_job_now_ms(void); /* the present Unix time */
 /* Sets the state, the facts that follow from it, and tells the readers. */
 void srv_job_set_state(srv_job_entry *e, srv_job_state state);
@@ -175,6 +189,10 @@ void srv_job_set_state(srv_job_entry *e, srv_job_state state);
 void srv_job_tell_state(srv_job_entry *e);
 /* Sets the error text "where: text". */
 void srv_job_set_error(srv_job_entry *e, const char *where, const char *text);
+/* Sets the final state, and the error, that follow from the status with which the run has ended. */
+void srv_job_settle(srv_job_entry *e, attn_status status, const attn_error *err);
+/* Waits until `changed` is signalled, for at most 0.2 s: requests free memory without a signal. */
+void srv_jobs_wait_a_little(srv_jobs *jobs);
 /* Ends the turn of the calling job thread and waits for the next one, if another thread waits for a
  * turn. Called between steps of the work, without the lock. */
 void srv_jobs_offer_turn(srv_jobs *jobs);
@@ -210,5 +228,17 @@ void srv_job_picture_suffix(const char *picture, char suffix[SRV_JOB_SUFFIX]);
  * the result are then lost; the other parts are served. */
 void srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures,
                             const srv_strings *files);
+
+/* job_look.c. The caller has the lock, except of srv_look_thread. */
+enum { SRV_LOOK_RESULT = 2304 }; /* buffer size of the path of a result */
+void *srv_look_thread(void *jobs);
+void srv_look_free(srv_job_entry *e);
+void srv_look_ask(srv_job_entry *e); /* notes that somebody has asked for the job now */
+/* Cancels looks for which nobody asks, and forgets those that ended a while ago. */
+void srv_looks_tick(srv_jobs *jobs, int64_t now_ns);
+/* Writes the request of a look as a JSON object. */
+void srv_look_put_request(srv_json *j, const srv_job_entry *e);
+/* Writes the path at which the answer of a look stands; "": there is none. */
+void srv_look_result(const srv_job_entry *e, char text[SRV_LOOK_RESULT]);
 
 #endif

@@ -258,6 +258,11 @@ static void say_none(srv_request *req, const srv_job_entry *e, int state, bool l
         srv_problem(req, SRV_NOT_FOUND, NULL,
                     "the file of this part of the job \"%s\" is not as the job wrote it: %s", e->id,
                     e->facts.error);
+    else if (e->look)
+        srv_problem(req, SRV_NOT_FOUND, NULL,
+                    "the job \"%s\" is %s; when it is done, its member `result` is the path of the "
+                    "answer",
+                    e->id, srv_job_states[state]);
     else if (e->body.kind == SRV_JOB_EXPERIMENT && state <= SRV_JOB_RUNNING)
         srv_problem(
             req, SRV_NOT_FOUND, NULL,

@@ -7,7 +7,10 @@
 #include "jobs/job.h"
 
 const char *const srv_job_states[] = {"queued", "running", "done", "failed", "cancelled", NULL};
-const char *const srv_job_kinds[] = {"train", "experiment", NULL};
+const char *const srv_job_kinds[] = {"train", "experiment", "look", NULL};
+
+/* The kinds that POST /v1/jobs creates. */
+static const char *const created_kinds[] = {"train", "experiment", NULL};
 
 /* --- bodies --- */
 
@@ -95,7 +98,7 @@ void srv_job_fields_make(void) {
         (srv_field){.name = "kind",
                     .kind = SRV_ENUM,
                     .offset = offsetof(srv_job_body, kind),
-                    .choices = srv_job_kinds,
+                    .choices = created_kinds,
                     .doc = "train: train a model with the training fields; experiment: run an "
                            "experiment with experiment, full and settings.",
                     .required = true};

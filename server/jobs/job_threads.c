@@ -23,8 +23,20 @@ int64_t srv_job_now_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+static void tell_state_of_look(srv_job_entry *e) {
+    char result[SRV_LOOK_RESULT];
+    srv_look_result(e, result);
+    srv_job_tell(e, e->facts.state > SRV_JOB_RUNNING ? "done" : "state",
+                 "{\"state\":\"%s\",\"result\":%s%s%s}", srv_job_states[e->facts.state],
+                 *result ? "\"" : "null", result, *result ? "\"" : "");
+}
+
 void srv_job_tell_state(srv_job_entry *e) {
     const bool over = e->facts.state > SRV_JOB_RUNNING;
+    if (e->look) {
+        tell_state_of_look(e);
+        return;
+    }
     char best[40] = "null";
     if (isfinite(e->facts.best.loss))
         snprintf(best, sizeof best, "%.9g", e->facts.best.loss);
@@ -85,7 +97,7 @@ void srv_jobs_offer_turn(srv_jobs *jobs) {
  * lock. */
 static srv_job_entry *next_job(srv_jobs *jobs, srv_reserve *reserve, bool *waits) {
     srv_job_entry *e = jobs->first;
-    while (e && e->facts.state != SRV_JOB_QUEUED)
+    while (e && (e->look || e->facts.state != SRV_JOB_QUEUED))
         e = e->next;
     *waits = e != NULL;
     const size_t most = (size_t)jobs->config->jobs_bytes;
@@ -95,8 +107,7 @@ static srv_job_entry *next_job(srv_jobs *jobs, srv_reserve *reserve, bool *waits
     return e;
 }
 
-/* Sets the final state and the error of the job from the status with which its run has ended. */
-static void settle(srv_job_entry *e, attn_status status, const attn_error *err) {
+void srv_job_settle(srv_job_entry *e, attn_status status, const attn_error *err) {
     if (status == ATTN_ECANCELED) {
         srv_job_set_state(e, SRV_JOB_CANCELLED);
     } else if (status == ATTN_EDEADLINE) {
@@ -124,7 +135,7 @@ static void run_job(srv_jobs *jobs, srv_job_entry *e, srv_reserve *reserve) {
     if (atomic_load(&e->stop) == JOB_DRAIN && status == ATTN_ECANCELED) {
         e->facts.state = SRV_JOB_QUEUED; /* the next start of the service resumes it */
     } else {
-        settle(e, status, &err);
+        srv_job_settle(e, status, &err);
         srv_jobs_dir_save(jobs, e);
     }
     srv_job_wake(e);
@@ -135,8 +146,7 @@ static void run_job(srv_jobs *jobs, srv_job_entry *e, srv_reserve *reserve) {
     pthread_mutex_unlock(&jobs->lock);
 }
 
-/* Waits until `changed` is signalled, for at most LOOK_AGAIN_NS. */
-static void wait_a_little(srv_jobs *jobs) {
+void srv_jobs_wait_a_little(srv_jobs *jobs) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += LOOK_AGAIN_NS;
@@ -155,7 +165,7 @@ static void *job_thread(void *argument) {
         srv_job_entry *e = next_job(jobs, &reserve, &waits);
         if (!e) {
             if (waits) /* requests free memory without a signal to this thread */
-                wait_a_little(jobs);
+                srv_jobs_wait_a_little(jobs);
             else
                 pthread_cond_wait(&jobs->changed, &jobs->lock);
             continue;
@@ -171,14 +181,15 @@ static void *job_thread(void *argument) {
 }
 
 bool srv_jobs_start_threads(srv_jobs *jobs) {
-    const size_t most = (size_t)jobs->config->jobs_running;
+    const size_t most = (size_t)jobs->config->jobs_running + 1; /* the first is that of looks */
     pthread_attr_t attributes;
     jobs->threads = calloc(most + 1, sizeof *jobs->threads);
     if (!jobs->threads || pthread_attr_init(&attributes))
         return false;
     bool ok = !pthread_attr_setstacksize(&attributes, STACK_BYTES);
     while (ok && jobs->thread_count < most) {
-        ok = !pthread_create(&jobs->threads[jobs->thread_count], &attributes, job_thread, jobs);
+        ok = !pthread_create(&jobs->threads[jobs->thread_count], &attributes,
+                             jobs->thread_count ? job_thread : srv_look_thread, jobs);
         jobs->thread_count += ok;
     }
     pthread_attr_destroy(&attributes);

@@ -19,6 +19,7 @@
 void srv_job_free(srv_job_entry *e) {
     srv_job_events_free(e);
     attn_arena_free(e->result.arena);
+    srv_look_free(e);
     free(e);
 }
 
@@ -39,15 +40,14 @@ static void set_owner(srv_job_entry *e, const char *owner) {
     e->facts.owner = owner ? e->owner : NULL;
 }
 
-/* Inserts the job into the list, which is ordered by creation time. */
-static void list_in(srv_jobs *jobs, srv_job_entry *e) {
+void srv_job_list_in(srv_jobs *jobs, srv_job_entry *e) {
     srv_job_entry **at = &jobs->first;
     while (*at && (*at)->facts.created_ms <= e->facts.created_ms)
         at = &(*at)->next;
     e->next = *at;
     *at = e;
     e->listed = true;
-    jobs->count++;
+    jobs->count += !e->look;
 }
 
 /* Computes an upper bound of the memory that a job needs. Fails if the body is invalid. */
@@ -88,17 +88,17 @@ srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_bo
     } else {
         srv_job_set_state(e, SRV_JOB_QUEUED);
     }
-    list_in(jobs, e);
+    srv_job_list_in(jobs, e);
     return e;
 }
 
-static void list_out(srv_jobs *jobs, srv_job_entry *e) {
+void srv_job_list_out(srv_jobs *jobs, srv_job_entry *e) {
     srv_job_entry **at = &jobs->first;
     while (*at != e)
         at = &(*at)->next;
     *at = e->next;
     e->listed = false;
-    jobs->count--;
+    jobs->count -= !e->look;
 }
 
 /* --- opening and closing the store --- */
@@ -118,7 +118,8 @@ int srv_jobs_open(srv_jobs **out, srv_app *app) {
         return SRV_EXIT_RESOURCES;
     }
     const size_t workers = (size_t)app->config->workers;
-    *jobs = (srv_jobs){.config = app->config,
+    *jobs = (srv_jobs){.app = app,
+                       .config = app->config,
                        .models = app->models,
                        .log = app->log,
                        .dir = -1,
@@ -176,6 +177,7 @@ void srv_jobs_tick(srv_jobs *jobs) {
     pthread_mutex_lock(&jobs->lock);
     for (srv_job_entry *e = jobs->first; e; e = e->next)
         srv_job_beat(e, now);
+    srv_looks_tick(jobs, now);
     pthread_mutex_unlock(&jobs->lock);
 }
 
@@ -233,11 +235,22 @@ static bool enlist(srv_request *req, srv_jobs *jobs, srv_job_entry *e) {
         srv_problem_file(req, NULL, "the job cannot be written to jobs_dir", failed);
         return false;
     }
-    list_in(jobs, e);
+    srv_job_list_in(jobs, e);
     e->holds++;
     srv_job_tell_state(e);
     pthread_cond_broadcast(&jobs->changed);
     return true;
+}
+
+srv_job_entry *srv_job_new(const srv_request *req, const srv_job_body *body) {
+    srv_job_entry *e = entry_new(req->app->jobs, body);
+    if (!e || !name_job(e)) {
+        free(e);
+        return NULL;
+    }
+    e->facts.created_ms = srv_job_now_ms();
+    set_owner(e, body->shared ? NULL : req->owner);
+    return e;
 }
 
 srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body) {
@@ -245,16 +258,13 @@ srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body) {
     size_t bytes;
     if (!check(req, body, &bytes))
         return NULL;
-    srv_job_entry *e = entry_new(jobs, body);
-    if (!e || !name_job(e)) {
-        free(e);
+    srv_job_entry *e = srv_job_new(req, body);
+    if (!e) {
         srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the job is left");
         return NULL;
     }
     e->bytes = bytes;
     e->facts.reserved_bytes = (int64_t)bytes;
-    e->facts.created_ms = srv_job_now_ms();
-    set_owner(e, body->shared ? NULL : req->owner);
     if (body->kind == SRV_JOB_TRAIN)
         e->facts.steps = body->train.steps;
     pthread_mutex_lock(&jobs->lock);
@@ -271,8 +281,10 @@ srv_job_entry *srv_jobs_hold(srv_request *req, const char *id) {
     srv_job_entry *e = jobs->first;
     while (e && strcmp(e->id, id) != 0)
         e = e->next;
-    if (e)
+    if (e) {
         e->holds++;
+        srv_look_ask(e);
+    }
     pthread_mutex_unlock(&jobs->lock);
     if (!e)
         srv_problem(req, SRV_NOT_FOUND, NULL,
@@ -295,6 +307,16 @@ const char *srv_job_id(const srv_job_entry *e) {
     return e->id;
 }
 
+void srv_job_cancel(srv_job_entry *e) {
+    if (e->facts.state == SRV_JOB_QUEUED) {
+        srv_job_settle(e, ATTN_ECANCELED, NULL);
+        srv_jobs_dir_save(e->jobs, e);
+        return;
+    }
+    atomic_store(&e->stop, JOB_CANCEL);
+    atomic_store(&e->cancel, 1);
+}
+
 bool srv_jobs_delete(srv_request *req, srv_job_entry *e, bool *ended) {
     srv_jobs *jobs = e->jobs;
     if (!srv_request_owns(req, e->facts.owner))
@@ -303,15 +325,11 @@ bool srv_jobs_delete(srv_request *req, srv_job_entry *e, bool *ended) {
     pthread_mutex_lock(&jobs->lock);
     *ended = e->facts.state > SRV_JOB_RUNNING;
     if (*ended && e->listed) {
-        list_out(jobs, e);
+        srv_job_list_out(jobs, e);
         srv_jobs_dir_remove(jobs, e);
         memcpy(model, e->model_id, sizeof model);
-    } else if (e->facts.state == SRV_JOB_QUEUED) {
-        srv_job_set_state(e, SRV_JOB_CANCELLED);
-        srv_jobs_dir_save(jobs, e);
     } else if (!*ended) {
-        atomic_store(&e->stop, JOB_CANCEL);
-        atomic_store(&e->cancel, 1);
+        srv_job_cancel(e);
     }
     pthread_mutex_unlock(&jobs->lock);
     if (*model)
@@ -336,11 +354,12 @@ void srv_jobs_forget_model(srv_jobs *jobs, const char *model) {
 
 /* --- descriptions --- */
 
-/* Returns how many jobs before this one run or wait. */
+/* Returns how many jobs before this one run or wait. Looks and other jobs do not wait for each
+ * other. */
 static size_t jobs_ahead(const srv_job_entry *e) {
     size_t count = 0;
     for (const srv_job_entry *o = e->jobs->first; o && o != e; o = o->next)
-        count += o->facts.state <= SRV_JOB_RUNNING;
+        count += o->facts.state <= SRV_JOB_RUNNING && !o->look == !e->look;
     return count;
 }
 
@@ -355,8 +374,17 @@ static void put_job(srv_json *j, const srv_job_entry *e) {
         srv_json_key(j, "ahead");
         srv_json_size(j, jobs_ahead(e));
     }
+    if (e->look && e->facts.state == SRV_JOB_DONE) {
+        char result[SRV_LOOK_RESULT];
+        srv_look_result(e, result);
+        srv_json_key(j, "result");
+        srv_json_string(j, result);
+    }
     srv_json_key(j, "request");
-    srv_job_write_request(j, &e->body);
+    if (e->look)
+        srv_look_put_request(j, e);
+    else
+        srv_job_write_request(j, &e->body);
     srv_json_object_end(j);
 }
 

@@ -1,9 +1,10 @@
 /* Jobs are training runs and experiments that continue after the request that created them was
- * answered. The store keeps at most jobs_count jobs, ended ones included. At most jobs_running of
- * them run at a time, on threads of the store; the others wait in order of creation. The memory of
- * a job is reserved before it starts, and all running jobs together may reserve jobs_bytes. Jobs
- * compute at a low priority (jobs_nice) and, if there are at least two workers, leave one processor
- * to requests.
+ * answered, and looks (job_look.c), which compute the answer of a request that would take long.
+ * What follows is about the former. The store keeps at most jobs_count jobs, ended ones included. At
+ * most jobs_running of them run at a time, on threads of the store; the others wait in order of
+ * creation. The memory of a job is reserved before it starts, and all running jobs together may
+ * reserve jobs_bytes. Jobs compute at a low priority (jobs_nice) and, if there are at least two
+ * workers, leave one processor to requests.
  *
  * Without the setting jobs_dir jobs live in memory. With it each job has files there:
  *
@@ -40,7 +41,7 @@ typedef enum srv_job_state {
 
 extern const char *const srv_job_states[]; /* names of the states, ended by NULL */
 
-typedef enum srv_job_kind { SRV_JOB_TRAIN, SRV_JOB_EXPERIMENT } srv_job_kind;
+typedef enum srv_job_kind { SRV_JOB_TRAIN, SRV_JOB_EXPERIMENT, SRV_JOB_LOOK } srv_job_kind;
 
 extern const char *const srv_job_kinds[]; /* names of the kinds, ended by NULL */
 
@@ -90,6 +91,20 @@ void srv_jobs_tick(srv_jobs *jobs);
 
 /* Checks the body, creates a job from it and holds the job. NULL: a problem is set. */
 srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body);
+/* An answer that is to be computed by a job. */
+typedef struct srv_job_order {
+    /* The handler of the request's route, of a stored run. It is called with another request, whose
+     * member is_job is set, and keeps the answer with the run. */
+    srv_outcome (*run)(srv_request *req);
+    const char *query; /* query string, at most SRV_JOB_QUERY bytes, in which nothing needs an
+                          escape in JSON */
+    const char *key;   /* equal keys have equal answers */
+    double bytes;      /* memory that the handler will reserve */
+} srv_job_order;
+enum { SRV_JOB_QUERY = 2048 };
+/* Returns the job that computes the answer to the request, and holds it: one that the owner of the
+ * request has ordered before, or a new one. NULL: a problem is set. */
+srv_job_entry *srv_jobs_order(srv_request *req, const srv_job_order *order);
 /* Returns whether a thread holds the store's lock while it writes to jobs_dir. The HTTP thread must
  * not wait for the disk, so requests for jobs then go to a request thread. */
 bool srv_jobs_is_writing(srv_jobs *jobs);

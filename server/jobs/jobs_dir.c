@@ -140,7 +140,7 @@ bool srv_jobs_is_writing(srv_jobs *jobs) {
 }
 
 int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e) {
-    if (jobs->dir < 0)
+    if (jobs->dir < 0 || e->look)
         return 0;
     srv_request req = {.arena = attn_arena_new(ARENA)};
     int failed = ENOMEM;
@@ -173,7 +173,7 @@ static void remove_file(srv_jobs *jobs, const char *id, const char *suffix) {
 void srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e) {
     static const char *const suffixes[] = {DESCRIPTION, ".checkpoint", ".safetensors",
                                            SRV_JOB_FINDINGS, SRV_JOB_TEXT};
-    if (jobs->dir < 0)
+    if (jobs->dir < 0 || e->look)
         return;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         remove_file(jobs, e->id, suffixes[i]);

@@ -208,8 +208,15 @@ void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_
     if (req->operations < SHOWING || worked <= 0)
         return;
     _Atomic double *cost = &a->cost_ns[req->route % ROUTES];
-    const double was = atomic_load(cost);
-    atomic_store(cost, was + NEWEST * ((double)worked / req->operations - was));
+    const double was = atomic_load(cost), now = (double)worked / req->operations;
+    if (req->reply.status < 400 || now > was) /* a request that failed may have stopped early */
+        atomic_store(cost, was + NEWEST * (now - was));
+}
+
+double srv_admission_seconds(const srv_request *req, double operations) {
+    const srv_admission *a = req->app->admission;
+    const double ns = a ? atomic_load(&a->cost_ns[req->route % ROUTES]) : FIRST_COST_NS;
+    return 1e-9 * ns * operations / (double)req->app->config->workers;
 }
 
 /* Returns whether the request may continue now. Work that is predicted to be short always may. Long
@@ -220,8 +227,7 @@ static bool may_go_on(srv_request *req, double operations) {
         return true;
     req->operations = operations;
     req->admitted_ns = srv_queue_busy_ns();
-    const double busy_ns = operations * atomic_load(&app->admission->cost_ns[req->route % ROUTES]);
-    if (busy_ns / (double)app->config->workers <= 1e6 * (double)app->config->long_ms)
+    if (1e3 * srv_admission_seconds(req, operations) <= (double)app->config->long_ms)
         return true;
     req->later = !srv_queue_go_long();
     return !req->later;

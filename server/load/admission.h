@@ -78,6 +78,9 @@ bool srv_admission_work(srv_request *req, double operations, double bytes);
 /* Updates the measured processor time per operation of the request's route. `busy_ns` is the
  * processor time that the request has used. */
 void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_ns);
+/* Predicts the seconds of work of so many operations on the request's route, on a machine that has
+ * nothing else to do. */
+double srv_admission_seconds(const srv_request *req, double operations);
 
 /* Returns the seconds for the header Retry-After: `wait_ns` rounded up to seconds and lengthened by
  * a random part of up to a half, at least 1 and at most 600. The random `bits` choose that part. It

@@ -50,6 +50,7 @@ typedef struct srv_piece {
 typedef struct srv_reply {
     int status;              /* 0: no reply yet */
     unsigned problem;        /* for a problem: its srv_code + 1; 0: the reply is no problem */
+    const char *detail;      /* for a problem: its detail; NULL: none, or memory ran out */
     const char *setting;     /* for a problem: the setting whose limit was hit; NULL: none */
     const char *type;        /* media type */
     const char *body;        /* in arena or static memory */
@@ -76,6 +77,8 @@ struct srv_request {
     const char *content_type;  /* lower case, without parameters; "": none */
     const char *if_none_match; /* header If-None-Match; NULL: none */
     const char *last_event_id; /* header Last-Event-ID; NULL: none */
+    bool respond_async;        /* Prefer: respond-async */
+    int64_t wait_s;            /* Prefer: wait, in seconds; -1: none */
     const char *host;          /* header Host; NULL: none */
     bool secure;               /* received over TLS */
     const char *owner;         /* name of the client's API key; NULL: the service has no keys */
@@ -93,6 +96,7 @@ struct srv_request {
     bool own_deadline;   /* the deadline is the client's (timeout_ms), not request_timeout_ms */
     bool only_400;       /* problems of status 422 get status 400 instead (for /v2) */
     bool in_place;       /* the handler runs on the HTTP thread and may return SRV_DEFER */
+    bool is_job;         /* a job computes the answer, which is kept with the run */
     bool later;          /* put the request back into the queue (srv_admission_work) */
     size_t route;        /* index of the route's path template among the labels of the metrics */
     double operations;   /* floating-point operations of the work; 0: not known yet */

@@ -1,0 +1,150 @@
+#include "api/runs_look.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "load/admission.h"
+#include "request/shared.h"
+
+enum {
+    KEPT_NS = 50000000,   /* an answer is kept if it took at least this time to compute, */
+    KEPT_BYTES = 1 << 20, /* and if it has at most so many bytes; of a job as many as fit */
+};
+
+/* --- names --- */
+
+/* Writes the query string of a request so that equal texts are equal requests, and so that it can
+ * stand in JSON and in a path. */
+static const char *plain_query(srv_request *req) {
+    attn_text t = {.arena = req->arena};
+    for (const char *p = req->query; *p; p++)
+        if (isalnum((unsigned char)*p) || strchr("-._~!$&'()*+,;=:@/?%", *p))
+            attn_text_add(&t, "%c", *p);
+        else
+            attn_text_add(&t, "%%%02X", (unsigned char)*p);
+    return t.failed || t.size > SRV_JOB_QUERY ? NULL : t.data ? t.data : "";
+}
+
+/* Returns the key of the answer. Another version of the program or other kernels may answer
+ * otherwise. */
+static const char *key_of(const srv_look *look) {
+    const srv_request *req = look->req;
+    attn_text t = {.arena = req->arena};
+    attn_text_add(&t, "%s?%s accept=%u %s %s", req->path, look->query, req->accept, attn_version(),
+                  attn_isa_name(attn_isa_current()));
+    return t.failed ? NULL : t.data;
+}
+
+/* --- kept answers --- */
+
+bool srv_look_answered(srv_look *look, srv_request *req) {
+    srv_run_answer kept;
+    *look = (srv_look){.req = req, .query = plain_query(req)};
+    look->key = look->query ? key_of(look) : NULL;
+    if (!look->key)
+        return false;
+    const srv_run *run = srv_run_hold(req, req->params[0]);
+    if (!run)
+        return true;
+    const bool found = srv_run_recall(req, run, look->key, &kept);
+    if (found) {
+        srv_reply_set(req, 200, kept.type, kept.body, kept.size);
+        srv_run_keep(req, run);
+    }
+    srv_run_release(req, run);
+    return found;
+}
+
+/* Returns the body of the reply in one block. NULL: memory ran out. */
+static const char *body_of(const srv_request *req, size_t *size) {
+    const srv_reply *reply = &req->reply;
+    *size = reply->size;
+    if (!reply->pieces)
+        return reply->body;
+    *size = 0;
+    for (size_t i = 0; i < reply->piece_count; i++)
+        *size += reply->pieces[i].size;
+    char *all = attn_arena_take(req->arena, *size + 1), *to = all;
+    for (size_t i = 0; all && i < reply->piece_count; i++) {
+        if (reply->pieces[i].size)
+            memcpy(to, reply->pieces[i].data, reply->pieces[i].size);
+        to += reply->pieces[i].size;
+    }
+    return all;
+}
+
+/* Keeps the answer of the reply. A job has no other place for it, and fails without. */
+static void keep(const srv_look *look, const srv_run *run) {
+    srv_request *req = look->req;
+    size_t size;
+    if (!req->is_job && (req->compute_ns < KEPT_NS || req->reply.stream))
+        return;
+    const char *body = body_of(req, &size);
+    const srv_run_answer answer = {req->reply.type, strlen(req->reply.type), body, size};
+    const bool kept = body && (req->is_job || size <= KEPT_BYTES) &&
+                      srv_run_remember(req, run, look->key, &answer);
+    if (req->is_job && !kept)
+        srv_problem(req, SRV_TOO_LARGE, NULL,
+                    "the answer has %zu bytes and cannot be kept: the run was removed, its file "
+                    "cannot be written, or it has no room for so many (4 MiB at most); ask for "
+                    "less",
+                    size);
+}
+
+srv_outcome srv_look_end(const srv_look *look, const srv_run_view *run, bool answered) {
+    srv_request *req = look->req;
+    if (req->reply.status == 504 && !req->is_job)
+        srv_problem(req, SRV_DEADLINE, NULL,
+                    "the deadline passed before the work was done: send the header \"Prefer: "
+                    "respond-async\", and a job does it");
+    if (answered && req->reply.status == 200 && look->key && srv_run_is_whole(req, run->held))
+        keep(look, run->held);
+    return srv_run_end(req, run, answered);
+}
+
+/* --- work --- */
+
+void srv_look_needs(srv_look *look, double cells, double operations, double bytes) {
+    look->cells = cells;
+    look->operations = operations;
+    look->bytes = bytes;
+}
+
+/* Returns the seconds of work for which the client waits. */
+static double patience(const srv_request *req) {
+    return req->wait_s >= 0 ? (double)req->wait_s : 1e-3 * (double)req->app->config->async_ms;
+}
+
+static void add_preference(srv_request *req) {
+    attn_text t = {.arena = req->arena};
+    attn_text_add(&t, "respond-async");
+    if (req->wait_s >= 0)
+        attn_text_add(&t, ", wait=%" PRId64, req->wait_s);
+    srv_reply_header(req, "Preference-Applied", t.failed ? "respond-async" : t.data);
+}
+
+bool srv_look_later(const srv_look *look, srv_outcome (*handler)(srv_request *)) {
+    srv_request *req = look->req;
+    if (!req->respond_async || req->is_job || !look->key ||
+        look->cells > req->app->config->max_cells ||
+        srv_admission_seconds(req, look->operations) <= patience(req))
+        return false;
+    attn_text location = {.arena = req->arena};
+    srv_job_entry *job =
+        srv_jobs_order(req, &(srv_job_order){handler, look->query, look->key, look->bytes});
+    if (!job)
+        return true;
+    attn_text_add(&location, "/v1/jobs/%s", srv_job_id(job));
+    if (srv_job_reply(req, job, 202) && !location.failed) {
+        srv_reply_header(req, "Location", location.data);
+        add_preference(req);
+    }
+    srv_jobs_release(job);
+    return true;
+}
+
+bool srv_look_admit(const srv_look *look) {
+    return srv_run_fits(look->req, look->cells) &&
+           srv_admission_work(look->req, look->operations, look->bytes);
+}

@@ -1,0 +1,20 @@
+/* The header Prefer (RFC 7240), of which the service knows respond-async and wait. */
+#ifndef SRV_PREFER_H
+#define SRV_PREFER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The preferences of a request. Zeros: there are none. */
+typedef struct srv_prefer {
+    bool respond_async; /* answer 202 at once, if the work takes long */
+    bool has_wait;      /* the preference wait was sent, so that a second one does not count */
+    int64_t wait_s;     /* its seconds; -1: they are no number */
+} srv_prefer;
+
+/* Adds the preferences in the value of one header Prefer; there may be several. Of a preference
+ * that is sent twice the first counts. Unknown preferences, parameters, and everything behind a
+ * syntax error are ignored. */
+void srv_prefer_read(const char *value, srv_prefer *out);
+
+#endif

@@ -1,0 +1,318 @@
+/* Jobs that compute the answer of one request, "looks". The handler of the route runs again, with a
+ * request that this file makes, and keeps its answer with the run. Looks have a thread of their
+ * own, so that none waits for a training. Like requests, and unlike other jobs, they take memory as
+ * they need it and compute on the pool of workers, where other work goes first. They are not
+ * written to jobs_dir: whoever still wants the answer after a restart asks again. */
+#include "jobs/job.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/negotiate.h"
+#include "load/admission.h"
+#include "load/queue.h"
+#include "request/shared.h"
+
+enum {
+    TELL_NS = 200000000, /* time between two progress events */
+    LOOKS_MOST = 64,     /* looks that may wait and run, and ended ones that are remembered */
+    ENDED_S = 600,       /* for how long an ended look is remembered */
+    TYPE_TEXT = 64,      /* buffer size of a media type */
+};
+
+struct srv_job_look {
+    srv_outcome (*run)(srv_request *); /* the handler */
+    char *path, *query, *key;          /* in `text` */
+    unsigned accept;                   /* the media type of the answer */
+    size_t route;                      /* index of the route, of srv_request.route */
+    double bytes;                      /* memory that the handler will reserve */
+    bool unwanted;                     /* it was cancelled because nobody had asked for it */
+    int64_t asked_ns;                  /* when somebody last asked for it */
+    char run_id[40];                   /* the id of the run */
+    char text[];
+};
+
+/* --- what the store of jobs asks; the caller has the lock --- */
+
+void srv_look_free(srv_job_entry *e) {
+    free(e->look);
+}
+
+void srv_look_ask(srv_job_entry *e) {
+    if (e->look)
+        e->look->asked_ns = attn_now_ns();
+}
+
+void srv_look_put_request(srv_json *j, const srv_job_entry *e) {
+    char type[TYPE_TEXT];
+    const struct {
+        const char *name, *value;
+    } members[] = {{"run", e->look->run_id},
+                   {"path", e->look->path},
+                   {"query", e->look->query},
+                   {"accept", srv_accept_names(e->look->accept, type, sizeof type)}};
+    srv_json_object(j);
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        srv_json_key(j, members[i].name);
+        srv_json_string(j, members[i].value);
+    }
+    srv_json_object_end(j);
+}
+
+void srv_look_result(const srv_job_entry *e, char text[SRV_LOOK_RESULT]) {
+    const bool done = e->look && e->facts.state == SRV_JOB_DONE;
+    snprintf(text, SRV_LOOK_RESULT, "%s%s%s", done ? e->look->path : "",
+             done && *e->look->query ? "?" : "", done ? e->look->query : "");
+}
+
+static bool is_ended(const srv_job_entry *e) {
+    return e->look && e->facts.state > SRV_JOB_RUNNING;
+}
+
+/* Cancels a look for which nobody has asked for the time async_idle_s. */
+static void drop_unwanted(srv_job_entry *e, int64_t now_ns) {
+    if (e->readers)
+        e->look->asked_ns = now_ns;
+    if (now_ns - e->look->asked_ns <= e->jobs->config->async_idle_s * 1000000000)
+        return;
+    e->look->unwanted = true;
+    srv_job_cancel(e);
+}
+
+void srv_looks_tick(srv_jobs *jobs, int64_t now_ns) {
+    const int64_t oldest_ms = srv_job_now_ms() - ENDED_S * 1000;
+    size_t ended = 0;
+    for (const srv_job_entry *e = jobs->first; e; e = e->next)
+        ended += is_ended(e);
+    for (srv_job_entry *e = jobs->first, *next; e; e = next) {
+        next = e->next;
+        if (e->look && !is_ended(e))
+            drop_unwanted(e, now_ns);
+        if (!is_ended(e) || (ended <= LOOKS_MOST && e->facts.ended_ms >= oldest_ms))
+            continue;
+        srv_job_list_out(jobs, e);
+        if (!e->holds)
+            srv_job_free(e);
+        ended--;
+    }
+}
+
+/* --- the run --- */
+
+static void tell(void *ctx, double done) {
+    srv_job_entry *e = ctx;
+    srv_job_facts *f = &e->facts;
+    const int64_t now = attn_now_ns();
+    pthread_mutex_lock(&e->jobs->lock);
+    if (done > f->progress) { /* threads may tell in another order */
+        f->progress = done;
+        f->seconds = 1e-3 * (double)(srv_job_now_ms() - f->started_ms);
+        f->remaining_seconds = f->seconds * (1 - done) / done;
+        if (now - e->told_ns >= TELL_NS) {
+            e->told_ns = now;
+            srv_job_tell(e, "progress", "{\"progress\":%.4f,\"remaining_seconds\":%.3g}", done,
+                         f->remaining_seconds);
+        }
+    }
+    pthread_mutex_unlock(&e->jobs->lock);
+}
+
+/* Runs the handler. Returns the status that the reply stands for; *again: memory was short, and the
+ * look must wait. */
+static attn_status answer(srv_job_entry *e, srv_request *req, bool *again, attn_error *err) {
+    srv_app *app = e->jobs->app;
+    attn_pool_enter(app->pool);
+    e->look->run(req);
+    attn_pool_leave(app->pool);
+    const int status = req->reply.status;
+    srv_admission_learn(app->admission, req, srv_queue_busy_ns());
+    *again = status == 503;
+    if (atomic_load(&e->stop) != JOB_GO_ON)
+        return ATTN_ECANCELED;
+    if (status == 504)
+        return ATTN_EDEADLINE;
+    if (status == 200)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_EARG, "", "%s",
+                     req->reply.detail ? req->reply.detail : "memory ran out");
+}
+
+static attn_status run(srv_job_entry *e, bool *again, attn_error *err) {
+    const srv_app *app = e->jobs->app;
+    const struct srv_job_look *look = e->look;
+    attn_progress progress = {.tell = tell, .ctx = e, .to = 1};
+    srv_request req = {
+        .app = e->jobs->app,
+        .arena = attn_arena_new((size_t)app->config->max_request_bytes),
+        .method = "GET",
+        .path = look->path,
+        .params = {look->run_id},
+        .id = e->id,
+        .query = look->query,
+        .content_type = "",
+        .owner = *e->owner ? e->owner : NULL,
+        .accept = look->accept,
+        .wait_s = -1,
+        .control = {.deadline_ns = attn_now_ns() + app->config->jobs_time_s * 1000000000,
+                    .cancel = &e->cancel,
+                    .progress = &progress},
+        .is_job = true,
+        .route = look->route,
+        .start_ns = attn_now_ns(),
+    };
+    *again = !req.arena;
+    const attn_status status = req.arena ? answer(e, &req, again, err) : ATTN_ENOMEM;
+    attn_arena_free(req.arena);
+    return status;
+}
+
+/* Sets the state that follows from the end of the run. The caller has the lock. */
+static void settle(srv_job_entry *e, attn_status status, bool again, const attn_error *err) {
+    if (again && status != ATTN_ECANCELED) {
+        e->facts.state = SRV_JOB_QUEUED;
+        return;
+    }
+    if (e->look->unwanted)
+        srv_job_set_error(e, "async_idle_s", "nobody asked for the answer any more");
+    srv_job_settle(e, status, err);
+}
+
+/* Returns the queued look to run next: the oldest, but one of another owner than the last one if
+ * there is one, so that no owner keeps the others waiting. The caller has the lock. */
+static srv_job_entry *next_look(srv_jobs *jobs) {
+    srv_job_entry *first = NULL;
+    for (srv_job_entry *e = jobs->first; e; e = e->next) {
+        if (!e->look || e->facts.state != SRV_JOB_QUEUED)
+            continue;
+        if (strcmp(e->owner, jobs->looked) != 0)
+            return e;
+        first = first ? first : e;
+    }
+    return first;
+}
+
+static void run_look(srv_jobs *jobs, srv_job_entry *e) {
+    bool again;
+    attn_error err = {0};
+    e->holds++;
+    memcpy(jobs->looked, e->owner, sizeof jobs->looked);
+    srv_job_set_state(e, SRV_JOB_RUNNING);
+    pthread_mutex_unlock(&jobs->lock);
+    const attn_status status = run(e, &again, &err);
+    pthread_mutex_lock(&jobs->lock);
+    settle(e, status, again, &err);
+    srv_job_wake(e);
+    if (!--e->holds && !e->listed)
+        srv_job_free(e);
+}
+
+void *srv_look_thread(void *argument) {
+    srv_jobs *jobs = argument;
+    attn_pool_be_patient(attn_now_ns());
+    pthread_mutex_lock(&jobs->lock);
+    while (!jobs->stopping) {
+        srv_job_entry *e = next_look(jobs);
+        if (e)
+            srv_budget_leave(srv_admission_spare(jobs->app->admission));
+        if (e && e->look->bytes <= (double)srv_budget_free())
+            run_look(jobs, e);
+        else if (e)
+            srv_jobs_wait_a_little(jobs);
+        else
+            pthread_cond_wait(&jobs->changed, &jobs->lock);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    return NULL;
+}
+
+/* --- orders --- */
+
+static char *put(char **to, const char *text) {
+    char *at = *to;
+    const size_t size = strlen(text) + 1;
+    memcpy(at, text, size);
+    *to += size;
+    return at;
+}
+
+static struct srv_job_look *look_of(const srv_request *req, const srv_job_order *order) {
+    const size_t bytes = strlen(req->path) + strlen(order->query) + strlen(order->key) + 3;
+    struct srv_job_look *look = calloc(1, sizeof *look + bytes);
+    if (!look)
+        return NULL;
+    char *to = look->text;
+    look->run = order->run;
+    look->path = put(&to, req->path);
+    look->query = put(&to, order->query);
+    look->key = put(&to, order->key);
+    snprintf(look->run_id, sizeof look->run_id, "%s", req->params[0]);
+    look->accept = req->accept;
+    look->route = req->route;
+    look->bytes = order->bytes;
+    look->asked_ns = attn_now_ns();
+    return look;
+}
+
+/* Returns the look with this key that the owner has ordered before, if it waits or runs. Sets
+ * *count to the number of looks that do. The caller has the lock. */
+static srv_job_entry *find(const srv_jobs *jobs, const char *owner, const char *key,
+                           size_t *count) {
+    srv_job_entry *found = NULL;
+    *count = 0;
+    for (srv_job_entry *e = jobs->first; e; e = e->next) {
+        if (!e->look || is_ended(e))
+            continue;
+        ++*count;
+        if (strcmp(e->look->key, key) == 0 && strcmp(e->owner, owner) == 0 &&
+            atomic_load(&e->stop) == JOB_GO_ON)
+            found = e;
+    }
+    return found;
+}
+
+/* The caller has the lock. NULL: a problem is set. */
+static srv_job_entry *find_or_add(srv_request *req, srv_jobs *jobs, srv_job_entry *fresh) {
+    size_t count;
+    srv_job_entry *e = find(jobs, fresh->owner, fresh->look->key, &count);
+    if (!e && jobs->stopping) {
+        srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
+        return NULL;
+    }
+    if (!e && count >= LOOKS_MOST) {
+        srv_problem(req, SRV_QUEUE_FULL, NULL,
+                    "%d answers are being computed or wait for it; try again a little later",
+                    LOOKS_MOST);
+        return NULL;
+    }
+    if (!e) {
+        e = fresh;
+        srv_job_list_in(jobs, e);
+        srv_job_tell_state(e);
+        pthread_cond_broadcast(&jobs->changed);
+    }
+    e->holds++;
+    srv_look_ask(e);
+    return e;
+}
+
+srv_job_entry *srv_jobs_order(srv_request *req, const srv_job_order *order) {
+    srv_jobs *jobs = req->app->jobs;
+    srv_job_body body;
+    srv_job_defaults(&body);
+    body.kind = SRV_JOB_LOOK;
+    struct srv_job_look *look = look_of(req, order);
+    srv_job_entry *fresh = look ? srv_job_new(req, &body) : NULL;
+    if (!fresh) {
+        free(look);
+        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the job is left");
+        return NULL;
+    }
+    fresh->look = look;
+    pthread_mutex_lock(&jobs->lock);
+    srv_job_entry *e = find_or_add(req, jobs, fresh);
+    pthread_mutex_unlock(&jobs->lock);
+    if (e != fresh)
+        srv_job_free(fresh);
+    return e;
+}
