@@ -56,34 +56,36 @@ bool srv_look_answered(srv_look *look, srv_request *req) {
     return found;
 }
 
-/* Returns the body of the reply in one block. NULL: memory ran out. */
-static const char *body_of(const srv_request *req, size_t *size) {
-    const srv_reply *reply = &req->reply;
-    *size = reply->size;
-    if (!reply->pieces)
-        return reply->body;
-    *size = 0;
+/* Makes one block of a body in pieces, as a kept one is, so that both have the same ETag. A larger
+ * body is never kept and stays as it is. */
+static void join_pieces(srv_request *req) {
+    srv_reply *reply = &req->reply;
+    size_t size = 0;
     for (size_t i = 0; i < reply->piece_count; i++)
-        *size += reply->pieces[i].size;
-    char *all = attn_arena_take(req->arena, *size + 1), *to = all;
-    for (size_t i = 0; all && i < reply->piece_count; i++) {
+        size += reply->pieces[i].size;
+    char *all = size <= SRV_RUN_ANSWERS ? attn_arena_take(req->arena, size + 1) : NULL, *to = all;
+    if (!all)
+        return;
+    for (size_t i = 0; i < reply->piece_count; i++) {
         if (reply->pieces[i].size)
             memcpy(to, reply->pieces[i].data, reply->pieces[i].size);
         to += reply->pieces[i].size;
     }
-    return all;
+    *to = 0;
+    reply->body = all;
+    reply->size = size;
+    reply->pieces = NULL;
 }
 
 /* Keeps the answer of the reply. A job has no other place for it, and fails without. */
 static void keep(const srv_look *look, const srv_run *run) {
     srv_request *req = look->req;
-    size_t size;
-    if (!req->is_job && (req->compute_ns < KEPT_NS || req->reply.stream))
+    const srv_reply *reply = &req->reply;
+    const size_t size = reply->size;
+    const srv_run_answer answer = {reply->type, strlen(reply->type), reply->body, size};
+    if (!req->is_job && (req->compute_ns < KEPT_NS || size > KEPT_BYTES))
         return;
-    const char *body = body_of(req, &size);
-    const srv_run_answer answer = {req->reply.type, strlen(req->reply.type), body, size};
-    const bool kept = body && (req->is_job || size <= KEPT_BYTES) &&
-                      srv_run_remember(req, run, look->key, &answer);
+    const bool kept = !reply->pieces && srv_run_remember(req, run, look->key, &answer);
     if (req->is_job && !kept)
         srv_problem(req, SRV_TOO_LARGE, NULL,
                     "the answer has %zu bytes and cannot be kept: the run was removed, its file "
@@ -98,8 +100,11 @@ srv_outcome srv_look_end(const srv_look *look, const srv_run_view *run, bool ans
         srv_problem(req, SRV_DEADLINE, NULL,
                     "the deadline passed before the work was done: send the header \"Prefer: "
                     "respond-async\", and a job does it");
-    if (answered && req->reply.status == 200 && look->key && srv_run_is_whole(req, run->held))
+    if (answered && req->reply.status == 200 && look->key && srv_run_is_whole(req, run->held)) {
+        if (req->reply.pieces)
+            join_pieces(req);
         keep(look, run->held);
+    }
     return srv_run_end(req, run, answered);
 }
 
@@ -136,6 +141,7 @@ bool srv_look_later(const srv_look *look, srv_outcome (*handler)(srv_request *))
     if (!job)
         return true;
     attn_text_add(&location, "/v1/jobs/%s", srv_job_id(job));
+    req->accept = SRV_ACCEPT_JSON; /* the description of a job is always JSON */
     if (srv_job_reply(req, job, 202) && !location.failed) {
         srv_reply_header(req, "Location", location.data);
         add_preference(req);

@@ -70,6 +70,10 @@ static bool is_ended(const srv_job_entry *e) {
     return e->look && e->facts.state > SRV_JOB_RUNNING;
 }
 
+static void say_unwanted(srv_job_entry *e) {
+    srv_job_set_error(e, "async_idle_s", "nobody asked for the answer any more");
+}
+
 /* Cancels a look for which nobody has asked for the time async_idle_s. */
 static void drop_unwanted(srv_job_entry *e, int64_t now_ns) {
     if (e->readers)
@@ -77,6 +81,8 @@ static void drop_unwanted(srv_job_entry *e, int64_t now_ns) {
     if (now_ns - e->look->asked_ns <= e->jobs->config->async_idle_s * 1000000000)
         return;
     e->look->unwanted = true;
+    if (e->facts.state == SRV_JOB_QUEUED)
+        say_unwanted(e);
     srv_job_cancel(e);
 }
 
@@ -173,8 +179,8 @@ static void settle(srv_job_entry *e, attn_status status, bool again, const attn_
         e->facts.state = SRV_JOB_QUEUED;
         return;
     }
-    if (e->look->unwanted)
-        srv_job_set_error(e, "async_idle_s", "nobody asked for the answer any more");
+    if (e->look->unwanted && status == ATTN_ECANCELED)
+        say_unwanted(e);
     srv_job_settle(e, status, err);
 }
 

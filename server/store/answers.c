@@ -40,7 +40,7 @@ bool srv_answers_are_whole(const void *image, size_t size) {
     const char *at = image;
     uint32_t head[2];
     entry e;
-    if (size < SRV_ANSWERS_HEAD || size > SRV_ANSWERS_MOST || memcmp(at, MAGIC, sizeof MAGIC) != 0)
+    if (size < SRV_ANSWERS_HEAD || size > SRV_RUN_ANSWERS || memcmp(at, MAGIC, sizeof MAGIC) != 0)
         return false;
     memcpy(head, at + sizeof MAGIC, sizeof head);
     if (head[0] != VERSION ||
@@ -71,7 +71,7 @@ static size_t entry_bytes(const char *key, const srv_run_answer *a) {
     size_t bytes = SIZES * sizeof(uint32_t);
     const size_t sizes[SIZES] = {strlen(key), a->type_size, a->size};
     for (size_t i = 0; i < SIZES; i++) {
-        if (sizes[i] > SRV_ANSWERS_MOST - SRV_ANSWERS_HEAD - bytes)
+        if (sizes[i] > SRV_RUN_ANSWERS - SRV_ANSWERS_HEAD - bytes)
             return 0;
         bytes += sizes[i];
     }
@@ -117,7 +117,7 @@ void *srv_answers_add(const void *image, size_t size, const char *key, const srv
     const size_t own = entry_bytes(key, answer);
     if (!own)
         return NULL;
-    const size_t room = SRV_ANSWERS_MOST - SRV_ANSWERS_HEAD - own;
+    const size_t room = SRV_RUN_ANSWERS - SRV_ANSWERS_HEAD - own;
     const size_t others = copy_others(image, size, key, room, NULL);
     char *made = attn_alloc(SRV_ANSWERS_HEAD + own + others);
     if (!made)

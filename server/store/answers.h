@@ -15,10 +15,7 @@
 
 #include "store/runs.h"
 
-enum {
-    SRV_ANSWERS_HEAD = 16,     /* bytes before the first answer */
-    SRV_ANSWERS_MOST = 4 << 20 /* largest image, in bytes */
-};
+enum { SRV_ANSWERS_HEAD = 16 }; /* bytes before the first answer */
 
 /* Returns whether the image has this version, its checksum, and sizes that fit. */
 bool srv_answers_are_whole(const void *image, size_t size);

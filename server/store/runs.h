@@ -82,14 +82,16 @@ typedef struct srv_run_answer {
     size_t size;
 } srv_run_answer;
 
+enum { SRV_RUN_ANSWERS = 4 << 20 }; /* most bytes of the kept answers of a run */
+
 /* Returns the kept answer with this key, in the request's arena. false: there is none, or none that
  * can be read. */
 bool srv_run_recall(srv_request *req, const srv_run *run, const char *key, srv_run_answer *out);
 /* Keeps an answer with a held run, for as long as the run is kept. The answers of a run together
- * take at most 4 MiB, and the oldest give way. They count in runs_bytes as the run does. With
- * runs_dir they are in the file <id>.kept beside that of the run, so they survive a restart and all
- * daemons share them; of two that keep an answer at the same moment, one may lose its own. false:
- * the answer cannot be kept. */
+ * take at most SRV_RUN_ANSWERS bytes, and the oldest give way. They count in runs_bytes as the run
+ * does. With runs_dir they are in its file <id>.kept, for imported runs too, so they survive a
+ * restart and all daemons share them; of two that keep an answer at the same moment, one may lose
+ * its own. false: the answer cannot be kept. */
 bool srv_run_remember(srv_request *req, const srv_run *run, const char *key,
                       const srv_run_answer *answer);
 

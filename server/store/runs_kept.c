@@ -23,7 +23,7 @@ void *srv_runs_dir_answers(const srv_runs_dir *dir, const char *id, size_t *size
     const int fd = srv_file_open(dir->fd, name, false, &st);
     if (fd < 0)
         return NULL;
-    const bool fits = st.st_size > 0 && st.st_size <= SRV_ANSWERS_MOST;
+    const bool fits = st.st_size > 0 && st.st_size <= SRV_RUN_ANSWERS;
     char *image = fits ? attn_alloc((size_t)st.st_size) : NULL;
     ssize_t n = 1;
     while (image && *size < (size_t)st.st_size && n > 0) {

@@ -53,14 +53,14 @@ static void test_the_oldest_give_way(void **state) {
     enum { EACH = 1 << 20 };
     char *body = calloc(1, EACH), key[8];
     const srv_run_answer each = answer(body, EACH);
-    const srv_run_answer all = answer(body, SRV_ANSWERS_MOST);
+    const srv_run_answer all = answer(body, SRV_RUN_ANSWERS);
     srv_run_answer found;
     void *image = NULL;
     size_t size = 0, other;
     for (int i = 0; i < 6; i++) {
         snprintf(key, sizeof key, "%d", i);
         image = add(image, &size, key, &each);
-        assert_true(size <= SRV_ANSWERS_MOST && srv_answers_are_whole(image, size));
+        assert_true(size <= SRV_RUN_ANSWERS && srv_answers_are_whole(image, size));
     }
     for (int i = 0; i < 6; i++) {
         snprintf(key, sizeof key, "%d", i);
