@@ -11,7 +11,9 @@
 #include "attn/analysis.h"
 
 enum {
-    PIECE_PRODUCTS = 1 << 19, /* pairs x keys in a piece of work, which takes some milliseconds */
+    BLOCK_PRODUCTS = 1 << 19, /* pairs x keys in a block of rows, whose sums are added alone */
+    PIECE_ROWS = 16,          /* rows of a piece, at most, unless a block has more: each fetch packs
+                                 all keys of a run anew */
     LANE_BYTES = 8 << 20,     /* limit for the fetched rows of a thread, bytes */
     WAVE_BYTES = 8 << 20,     /* limit for the sums of a wave, bytes */
     WAVE_LEAST = 8,           /* blocks in a wave, at least and at most */
@@ -30,9 +32,10 @@ typedef struct plan {
     side a, b;          /* b.source = NULL: pairs g < h of the heads of a */
     size_t heads, L, S; /* heads of both sources together; queries and keys of each */
     size_t pairs;       /* number of pairs of heads */
-    size_t block;       /* number of rows in a piece of work */
-    size_t pieces;      /* number of pieces in all */
-    size_t wave;        /* number of pieces whose sums are in memory at the same time */
+    size_t block;       /* number of rows whose sums are added alone */
+    size_t blocks;      /* number of blocks in all */
+    size_t together;    /* number of blocks in a piece of work, whose rows are fetched together */
+    size_t wave;        /* number of blocks whose sums are in memory together, of whole pieces */
 } plan;
 
 /* Sums over the rows of a block, for a pair of heads and for one head. */
@@ -51,13 +54,17 @@ typedef struct part {
     head_sums *heads; /* [heads] */
 } part;
 
+/* Returns the number of rows of a piece. */
+static size_t rows_of(const plan *p) {
+    return p->together * p->block;
+}
+
 /* Scratch memory of one thread. p, centered and q have one row of every head: the weights p, p
  * minus uniform attention, and p divided by its sum. */
 typedef struct lane {
-    float *weights, *logits;  /* [heads, block, S], [block, S] */
-    uint8_t *visible;         /* [heads, block, S] */
+    float *weights, *logits;  /* [heads, rows, S], [rows, S] of a piece */
+    uint8_t *visible;         /* [heads, rows, S] */
     double *p, *centered, *q; /* [heads, S] */
-    double *mix;              /* [S] mean of the q of two heads */
     double *order;            /* [heads] sum of q ln q; NaN: the row has no weight */
     size_t *from, *to;        /* [heads] all visible keys are in [from, to) */
 } lane;
@@ -73,12 +80,16 @@ static plan make_plan(size_t heads_a, size_t heads_b, size_t L, size_t S) {
     plan p = {.heads = heads_a + heads_b, .L = L, .S = S};
     size_t keys = S ? S : 1, heads = p.heads ? p.heads : 1;
     p.pairs = heads_b ? heads_a * heads_b : heads_a * (heads_a ? heads_a - 1 : 0) / 2;
-    p.block = PIECE_PRODUCTS / (p.pairs ? p.pairs : 1) / keys;
+    p.block = BLOCK_PRODUCTS / (p.pairs ? p.pairs : 1) / keys;
     p.block = attn_within(p.block, 1, LANE_BYTES / (heads * (sizeof(float) + 1)) / keys + 1);
     p.block = attn_within(p.block, 1, L ? L : 1);
-    p.pieces = L / p.block + (L % p.block != 0);
+    p.blocks = L / p.block + (L % p.block != 0);
     size_t bytes = p.pairs * sizeof(pair_sums) + heads * sizeof(head_sums);
     p.wave = attn_within(WAVE_BYTES / (bytes | 1), WAVE_LEAST, WAVE_MOST);
+    const size_t most = LANE_BYTES / (heads * (sizeof(float) + 1)) / keys / p.block;
+    p.together = attn_within(PIECE_ROWS / p.block, 1, p.wave / WAVE_LEAST);
+    p.together = attn_within(p.together, 1, most ? most : 1);
+    p.wave -= p.wave % p.together;
     return p;
 }
 
@@ -87,10 +98,10 @@ attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t head
     plan p = make_plan(heads_a, heads_b, L, S);
     const double heads = (double)p.heads, keys = (double)S, pairs = (double)p.pairs;
     const double cols = heads_b ? (double)heads_b : (double)heads_a;
-    double a_lane = heads * (double)p.block * keys * (sizeof(float) + 1) +
-                    (double)p.block * keys * sizeof(float) +
-                    (3 * heads + 1) * keys * sizeof(double) + heads * sizeof(double) +
-                    sizeof(lane) + 2 * heads * sizeof(size_t) + 10 * ATTN_ALIGN;
+    const double rows = (double)rows_of(&p);
+    double a_lane = heads * rows * keys * (sizeof(float) + 1) + rows * keys * sizeof(float) +
+                    3 * heads * keys * sizeof(double) + heads * sizeof(double) + sizeof(lane) +
+                    2 * heads * sizeof(size_t) + 10 * ATTN_ALIGN;
     double a_part = pairs * sizeof(pair_sums) + heads * sizeof(head_sums) + 3 * ATTN_ALIGN;
     double scratch = a_lane * (double)slots + a_part * (double)(p.wave + 1);
     double result = (double)batches * ((double)heads_a * cols * 3 * sizeof(double) +
@@ -111,8 +122,7 @@ attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t head
 static void find_visible(const side *s, const float *logits, size_t head, size_t row, size_t S,
                          uint8_t *visible) {
     if (s->source->has_logits)
-        for (size_t j = 0; j < S; j++)
-            visible[j] = logits[j] == -INFINITY ? 0 : 1;
+        attn_find_logits(logits, S, visible);
     else if (s->mask)
         attn_mask_keep(s->mask, s->batch % attn_mask_batches(s->mask), head, row, 0, S, visible);
     else
@@ -121,7 +131,7 @@ static void find_visible(const side *s, const float *logits, size_t head, size_t
 
 static attn_status load_side(const plan *p, const side *s, lane *l, size_t lane_index, size_t at,
                              size_t row, size_t rows, attn_error *err) {
-    const size_t each = p->block * p->S;
+    const size_t each = rows_of(p) * p->S;
     for (size_t h = 0; h < s->heads; h++) {
         attn_range range = {.batch = s->batch, .head = h, .row = row, .rows = rows, .cols = p->S};
         attn_status status = s->source->fetch(s->source->ctx, lane_index, &range,
@@ -135,21 +145,18 @@ static attn_status load_side(const plan *p, const side *s, lane *l, size_t lane_
     return ATTN_OK;
 }
 
-/* Computes p, centered and q of row r of the block, for head h, and adds their squares to *sums. */
+/* Computes p, centered and q of row r of the piece, for head h, and adds their squares to *sums. */
 static void take_row(const plan *p, const lane *l, size_t h, size_t r, head_sums *sums) {
-    const size_t S = p->S, from = (h * p->block + r) * S;
+    const size_t S = p->S, from = (h * rows_of(p) + r) * S;
     const float *w = l->weights + from;
     const uint8_t *visible = l->visible + from;
     double *row = l->p + h * S, *centered = l->centered + h * S, *q = l->q + h * S;
+    const attn_pointwise *rows = attn_pointwise_current();
     size_t seen = 0;
-    for (size_t j = 0; j < S; j++) {
-        row[j] = visible[j] ? (double)w[j] : 0;
+    rows->widen_visible(row, w, visible, S);
+    for (size_t j = 0; j < S; j++)
         seen += visible[j];
-    }
-    for (l->to[h] = S; l->to[h] > 0 && !visible[l->to[h] - 1];)
-        l->to[h]--;
-    for (l->from[h] = 0; l->from[h] < l->to[h] && !visible[l->from[h]];)
-        l->from[h]++;
+    attn_find_span(visible, S, &l->from[h], &l->to[h]);
     double mass = attn_sum(row, S), uniform = seen ? 1 / (double)seen : 0;
     l->order[h] = NAN;
     if (!(mass > 0) || isinf(mass)) {
@@ -157,10 +164,7 @@ static void take_row(const plan *p, const lane *l, size_t h, size_t r, head_sums
         memset(centered, 0, S * sizeof *centered);
         return;
     }
-    for (size_t j = 0; j < S; j++) {
-        centered[j] = visible[j] ? row[j] - uniform : 0;
-        q[j] = row[j] / mass;
-    }
+    rows->centre(centered, q, row, visible, uniform, mass, S);
     l->order[h] = attn_sum_xlnx(q, S);
     sums->square += attn_dot(row, row, S);
     sums->centered += attn_dot(centered, centered, S);
@@ -173,9 +177,7 @@ static void add_pair(const plan *p, const lane *l, size_t g, size_t h, pair_sums
     const size_t from = l->from[g] < l->from[h] ? l->from[g] : l->from[h];
     const size_t to = l->to[g] > l->to[h] ? l->to[g] : l->to[h], n = to - from;
     const size_t x = g * S + from, y = h * S + from;
-    for (size_t j = 0; j < n; j++)
-        l->mix[j] = 0.5 * (l->q[x + j] + l->q[y + j]);
-    double js = 0.5 * (l->order[g] + l->order[h]) - attn_sum_xlnx(l->mix, n);
+    double js = 0.5 * (l->order[g] + l->order[h]) - attn_mix_xlnx(l->q + x, l->q + y, n);
     sums->js += js > 0 ? js : 0; /* for equal rows, rounding can make it negative */
     sums->rows++;
     sums->dot += attn_dot(l->p + x, l->p + y, n);
@@ -186,16 +188,17 @@ static attn_status piece(void *ctx, size_t index, size_t lane_index, attn_error 
     const work *w = ctx;
     const plan *p = w->plan;
     lane *l = &w->lanes[lane_index];
-    part *sums = &w->parts[index];
-    size_t row = (w->first + index) * p->block;
-    size_t rows = p->L - row < p->block ? p->L - row : p->block;
+    part *sums = &w->parts[index * p->together];
+    size_t row = (w->first + index * p->together) * p->block;
+    size_t rows = p->L - row < rows_of(p) ? p->L - row : rows_of(p);
     attn_status status = load_side(p, &p->a, l, lane_index, 0, row, rows, err);
     if (!status && p->b.source)
         status = load_side(p, &p->b, l, lane_index, p->a.heads, row, rows, err);
     for (size_t r = 0; !status && r < rows; r++) {
-        pair_sums *at = sums->pairs;
+        part *own = &sums[r / p->block];
+        pair_sums *at = own->pairs;
         for (size_t h = 0; h < p->heads; h++)
-            take_row(p, l, h, r, &sums->heads[h]);
+            take_row(p, l, h, r, &own->heads[h]);
         for (size_t g = 0; g < p->a.heads; g++)
             for (size_t h = p->b.source ? p->a.heads : g + 1; h < p->heads; h++)
                 add_pair(p, l, g, h, at++);
@@ -206,19 +209,18 @@ static attn_status piece(void *ctx, size_t index, size_t lane_index, attn_error 
 /* --- memory, merging, result --- */
 
 static bool take_lane(const plan *p, attn_arena *arena, lane *l) {
-    const size_t each = p->heads * p->block * p->S, rows = p->heads * p->S;
+    const size_t each = p->heads * rows_of(p) * p->S, rows = p->heads * p->S;
     *l = (lane){.weights = attn_arena_zeroed(arena, each, sizeof(float)),
-                .logits = attn_arena_zeroed(arena, p->block * p->S, sizeof(float)),
+                .logits = attn_arena_zeroed(arena, rows_of(p) * p->S, sizeof(float)),
                 .visible = attn_arena_zeroed(arena, each, 1),
                 .p = attn_arena_zeroed(arena, rows, sizeof(double)),
                 .centered = attn_arena_zeroed(arena, rows, sizeof(double)),
                 .q = attn_arena_zeroed(arena, rows, sizeof(double)),
-                .mix = attn_arena_zeroed(arena, p->S, sizeof(double)),
                 .order = attn_arena_zeroed(arena, p->heads, sizeof(double)),
                 .from = attn_arena_zeroed(arena, p->heads, sizeof(size_t)),
                 .to = attn_arena_zeroed(arena, p->heads, sizeof(size_t))};
-    return l->weights && l->logits && l->visible && l->p && l->centered && l->q && l->mix &&
-           l->order && l->from && l->to;
+    return l->weights && l->logits && l->visible && l->p && l->centered && l->q && l->order &&
+           l->from && l->to;
 }
 
 static void *take_many(attn_arena *arena, size_t count, size_t size) {
@@ -335,15 +337,16 @@ static attn_status measure(work *w, attn_pool *pool, const attn_control *control
     const plan *p = w->plan;
     part *all = &w->parts[p->wave];
     attn_status status = ATTN_OK;
-    for (w->first = 0; !status && w->first < p->pieces; w->first += p->wave) {
-        size_t count = p->pieces - w->first < p->wave ? p->pieces - w->first : p->wave;
-        status = attn_pool_run(pool, count, piece, w, control, err);
+    for (w->first = 0; !status && w->first < p->blocks; w->first += p->wave) {
+        size_t count = p->blocks - w->first < p->wave ? p->blocks - w->first : p->wave;
+        status =
+            attn_pool_run(pool, (count + p->together - 1) / p->together, piece, w, control, err);
         for (size_t i = 0; !status && i < count; i++) {
             merge(p, all, &w->parts[i]);
             clear(p, &w->parts[i]);
         }
-        attn_control_tell(control, out->batch * p->pieces + w->first + count,
-                          p->a.source->batches * p->pieces);
+        attn_control_tell(control, out->batch * p->blocks + w->first + count,
+                          p->a.source->batches * p->blocks);
     }
     finish(p, all, out);
     clear(p, all);

@@ -211,9 +211,8 @@ static size_t add_line(const attn_measure_work *w, size_t batch, const attn_meas
     const attn_measure_plan *plan = w->plan;
     const size_t S = plan->S;
     const size_t n = line->to - line->from;
-    size_t best = line->from;
-    for (size_t j = line->from + 1; j < line->to; j++)
-        best = line->p[j] > line->p[best] ? j : best;
+    const attn_pointwise *rows = attn_pointwise_current();
+    const size_t best = line->from + rows->largest(line->p + line->from, n);
     double top = line->p[best], share = top / line->mass;
     sums->rows++;
     sums->mass += line->mass;
@@ -238,10 +237,8 @@ static size_t add_line(const attn_measure_work *w, size_t batch, const attn_meas
     add_classes(plan, batch, line, sums);
     if (line->norms)
         add_values(line, sums);
-    for (size_t j = line->from; j < line->to; j++) {
-        sums->received[j] += line->p[j];
-        sums->seen_by[j] += line->visible[j];
-    }
+    rows->tally(sums->received + line->from, sums->seen_by + line->from, line->p + line->from,
+                line->visible + line->from, n);
     return best;
 }
 
@@ -249,11 +246,13 @@ static size_t add_line(const attn_measure_work *w, size_t batch, const attn_meas
 static void add_scores(const float *logits, const uint8_t *visible, size_t n, size_t seen,
                        attn_measure_sums *sums) {
     double sum = 0, squares = 0;
+    float most = -INFINITY;
     for (size_t j = 0; j < n; j++)
         if (visible[j]) {
             sum += (double)logits[j];
-            sums->score_max = fmax(sums->score_max, (double)logits[j]);
+            most = logits[j] > most ? logits[j] : most;
         }
+    sums->score_max = fmax(sums->score_max, (double)most);
     double mean = sum / (double)seen;
     for (size_t j = 0; j < n; j++)
         if (visible[j])
@@ -269,8 +268,7 @@ static size_t find_visible(const attn_measure_work *w, const attn_measure_lane *
     const attn_mask *mask = w->plan->options->mask;
     size_t seen = 0;
     if (logits)
-        for (size_t j = 0; j < S; j++)
-            lane->visible[j] = logits[j] == -INFINITY ? 0 : 1;
+        attn_find_logits(logits, S, lane->visible);
     else if (mask)
         attn_mask_keep(mask, batch % attn_mask_batches(mask), head, i, 0, S, lane->visible);
     else
@@ -324,15 +322,10 @@ static void take_row(const attn_measure_work *w, attn_measure_part *part,
     line.seen = find_visible(w, lane, logits, at->batch, at->head, i);
     if (mask)
         line.at += attn_mask_offset(mask, at->batch % attn_mask_batches(mask));
-    for (line.to = S; line.to > 0 && !lane->visible[line.to - 1];)
-        line.to--;
-    while (line.from < line.to && !lane->visible[line.from])
-        line.from++;
-    for (size_t j = 0; j < S; j++) {
-        double p = (double)weights[j];
-        lane->p[j] = lane->visible[j] ? p : 0;
-        part->hidden += lane->visible[j] ? 0 : p;
-    }
+    attn_find_span(lane->visible, S, &line.from, &line.to);
+    if (attn_pointwise_current()->widen_visible(lane->p, weights, lane->visible, S))
+        for (size_t j = 0; j < S; j++)
+            part->hidden += lane->visible[j] ? 0 : (double)weights[j];
     part->peaks[r] = SIZE_MAX;
     if (!take_weights(w, part, at->batch, weights, logits, &line, &part->peaks[r]))
         part->blind++;

@@ -1,4 +1,5 @@
-/* Functions on rows of float32 that layers call between dense products.
+/* Functions on rows: of float32, which layers call between dense products, and of double, with
+ * which analyses measure weights.
  *
  * pointwise_body.h has the only version of each function, in C that compilers vectorise. It is
  * compiled once for each instruction set. All tables give the same bytes, since compilers must
@@ -11,6 +12,7 @@
 #define ATTN_POINTWISE_H
 
 #include <attn/isa.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -75,6 +77,23 @@ typedef struct attn_pointwise {
     void (*pool)(attn_pool_lanes *lanes, const float *x, size_t cells, size_t width);
     void (*adam)(float *values, const float *gradients, float *first, float *second, size_t n,
                  const attn_adam_row *step);
+    /* The functions of row_sums.h, of rows of double. */
+    double (*sum)(const double *x, size_t n);
+    double (*products)(const double *x, const double *y, size_t n); /* their sum */
+    double (*ramp)(const double *x, size_t n, double from);
+    double (*xlnx)(const double *x, size_t n);
+    double (*mix_xlnx)(const double *x, const double *y, size_t n);
+    /* Widens the visible weights of a row (visible[j] is 0 or 1) to p, where hidden ones are 0.
+     * Returns whether a hidden weight is not 0. */
+    bool (*widen_visible)(double *p, const float *weights, const uint8_t *visible, size_t n);
+    /* Sets centered to p - uniform where the key is visible, else to 0, and q to p / mass. */
+    void (*centre)(double *centered, double *q, const double *p, const uint8_t *visible,
+                   double uniform, double mass, size_t n);
+    /* Adds a row to sums over rows: p to received, visible to seen. */
+    void (*tally)(double *received, uint64_t *seen, const double *p, const uint8_t *visible,
+                  size_t n);
+    /* Returns the index of the first largest number of a row without NaN; n > 0. */
+    size_t (*largest)(const double *x, size_t n);
     /* Adds x [rows, K] times a matrix [K, N] to y [rows, N]. Row strides are ldx and ldy. The
      * caller has packed the matrix as panels [K, POINTWISE_LANES] of its columns, the last padded
      * with zeros. This is faster than attn_kernels_gemm for repeated products of few rows, since

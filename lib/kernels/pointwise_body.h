@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kernels/pointwise.h"
+#include "kernels/row_sums.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -372,6 +373,70 @@ static void NAME(p_product)(float *y, size_t ldy, const float *x, size_t ldx, si
     }
 }
 
+static double NAME(p_sum)(const double *x, size_t n) {
+    return attn_sum_here(x, n);
+}
+
+static double NAME(p_products)(const double *x, const double *y, size_t n) {
+    return attn_dot_here(x, y, n);
+}
+
+static double NAME(p_ramp)(const double *x, size_t n, double from) {
+    return attn_ramp_here(x, n, from);
+}
+
+static double NAME(p_xlnx)(const double *x, size_t n) {
+    return attn_sum_xlnx_here(x, n);
+}
+
+static double NAME(p_mix_xlnx)(const double *x, const double *y, size_t n) {
+    return attn_mix_xlnx_here(x, y, n);
+}
+
+static bool NAME(p_widen_visible)(double *restrict p, const float *restrict weights,
+                                  const uint8_t *restrict visible, size_t n) {
+    uint32_t hidden = 0;
+    for (size_t j = 0; j < n; j++) {
+        const uint32_t keep = 0u - visible[j], bits = to_bits(weights[j]);
+        hidden |= bits & ~keep;
+        p[j] = (double)from_bits(bits & keep);
+    }
+    return hidden << 1 != 0; /* -0 is 0 */
+}
+
+static void NAME(p_centre)(double *restrict centered, double *restrict q, const double *restrict p,
+                           const uint8_t *restrict visible, double uniform, double mass, size_t n) {
+    for (size_t j = 0; j < n; j++)
+        centered[j] = visible[j] ? p[j] - uniform : 0;
+    for (size_t j = 0; j < n; j++)
+        q[j] = p[j] / mass;
+}
+
+static void NAME(p_tally)(double *restrict received, uint64_t *restrict seen,
+                          const double *restrict p, const uint8_t *restrict visible, size_t n) {
+    for (size_t j = 0; j < n; j++)
+        received[j] += p[j];
+    for (size_t j = 0; j < n; j++)
+        seen[j] += visible[j];
+}
+
+static size_t NAME(p_largest)(const double *x, size_t n) {
+    double lanes[ATTN_PARTIAL_SUMS], most = x[0];
+    size_t j = 0;
+    for (size_t k = 0; k < ATTN_PARTIAL_SUMS; k++)
+        lanes[k] = x[0];
+    for (; j + ATTN_PARTIAL_SUMS <= n; j += ATTN_PARTIAL_SUMS)
+        for (size_t k = 0; k < ATTN_PARTIAL_SUMS; k++)
+            lanes[k] = x[j + k] > lanes[k] ? x[j + k] : lanes[k];
+    for (size_t k = 0; k < ATTN_PARTIAL_SUMS; k++)
+        most = lanes[k] > most ? lanes[k] : most;
+    for (; j < n; j++)
+        most = x[j] > most ? x[j] : most;
+    for (j = 0; j + 1 < n && x[j] != most;)
+        j++;
+    return j;
+}
+
 const attn_pointwise NAME(attn_pointwise) = {
     .tanh = NAME(p_tanh),
     .sigmoid = NAME(p_sigmoid),
@@ -388,4 +453,13 @@ const attn_pointwise NAME(attn_pointwise) = {
     .pool = NAME(p_pool),
     .adam = NAME(p_adam),
     .product = NAME(p_product),
+    .sum = NAME(p_sum),
+    .products = NAME(p_products),
+    .ramp = NAME(p_ramp),
+    .xlnx = NAME(p_xlnx),
+    .mix_xlnx = NAME(p_mix_xlnx),
+    .widen_visible = NAME(p_widen_visible),
+    .centre = NAME(p_centre),
+    .tally = NAME(p_tally),
+    .largest = NAME(p_largest),
 };

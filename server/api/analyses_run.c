@@ -393,6 +393,21 @@ static attn_status diagnose(srv_analysis *an, attn_error *err) {
     return status;
 }
 
+/* The time of a pair of heads, relative to that of the measures of a head. */
+#define PAIR_TIME 0.45
+
+/* Divides the progress, if somebody is told of it, between the measures and the pairs of heads:
+ * `pairs` says which of both follows. */
+static void divide_progress(const srv_analysis *an, bool pairs) {
+    attn_progress *p = an->req->control.progress;
+    const double heads = (double)an->H, all = wants_pairs(an) ? heads * (heads - 1) / 2 : 0;
+    const double share = heads / (heads + PAIR_TIME * all);
+    if (!p)
+        return;
+    p->from = pairs ? share : 0;
+    p->to = pairs ? 1 : share;
+}
+
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err) {
     srv_request *req = an->req;
     an->options.mask = an->mask;
@@ -404,11 +419,13 @@ attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err)
                                   &an->value_norms, err);
     if (wants_norms(an))
         an->options.value_norms = an->value_norms;
+    divide_progress(an, false);
     if (!status)
         status = attn_measure_heads(&an->source, &an->options, pool, &req->control, req->arena,
                                     &an->measures, err);
     if (!status && (an->items & SRV_AN_PATTERNS))
         status = name_patterns(an, err);
+    divide_progress(an, true);
     if (!status && wants_pairs(an))
         status = attn_head_distances_measure(&an->source, an->mask, NULL, NULL, pool, &req->control,
                                              req->arena, &an->pairs, err);

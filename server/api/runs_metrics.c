@@ -36,7 +36,7 @@ const srv_field srv_run_metrics_query[] = {
 
 /* How many operations of a kernel take the time of an operation of an analysis, before it is known
  * how long looks take (srv_admission_seconds). */
-#define OPERATION_WEIGHT 4.0
+#define OPERATION_WEIGHT 2.5
 
 static srv_analysis analysis_of(srv_request *req, const attn_run_site *site, const metrics_query *q,
                                 const srv_labels *labels) {

@@ -94,7 +94,7 @@ static bool build_heatmaps(const map_build *m, const attn_heatmap_options *optio
 
 /* How many operations of a kernel take the time of an operation of a heatmap, before it is known
  * how long looks take (srv_admission_seconds). */
-#define OPERATION_WEIGHT 6.0
+#define OPERATION_WEIGHT 16.0
 
 /* Reserves memory for the heatmaps of an answer, and computes them, or replies with a job. false:
  * there are no heatmaps, and the reply is set. */

@@ -140,6 +140,83 @@ static void test_pool(void **state) {
     (void)state;
 }
 
+/* Fills a row of double with weights, of which every third is hidden. */
+static void fill_weights(const work *w, double *p, float *weights, uint8_t *visible) {
+    for (size_t i = 0; i < MOST; i++) {
+        visible[i] = i % 3 != 1;
+        weights[i] = visible[i] ? fabsf(w->x[i]) : 0;
+        p[i] = fabs((double)w->y[i]);
+    }
+}
+
+/* What a table makes of a row of double. */
+typedef struct doubles {
+    double sums[5], p[MOST], centered[MOST], q[MOST], received[MOST];
+    uint64_t seen[MOST];
+    size_t largest;
+    bool hidden;
+} doubles;
+
+static void use_doubles(const attn_pointwise *t, size_t n, const double *x, const double *y,
+                        const float *weights, const uint8_t *visible, doubles *out) {
+    memset(out, 0, sizeof *out);
+    out->sums[0] = t->sum(x, n);
+    out->sums[1] = t->products(x, y, n);
+    out->sums[2] = t->ramp(x, n, -7);
+    out->sums[3] = t->xlnx(x, n);
+    out->sums[4] = t->mix_xlnx(x, y, n);
+    out->largest = t->largest(x, n);
+    out->hidden = t->widen_visible(out->p, weights, visible, n);
+    t->centre(out->centered, out->q, out->p, visible, 0.125, 3, n);
+    t->tally(out->received, out->seen, out->p, visible, n);
+    t->tally(out->received, out->seen, x, visible, n);
+}
+
+/* Rows of double beside plain loops, and every table beside the first. */
+static void test_doubles(void **state) {
+    static work w;
+    static doubles plain, other;
+    static double x[MOST], y[MOST];
+    static float weights[MOST];
+    static uint8_t visible[MOST];
+    fill(&w);
+    fill_weights(&w, y, weights, visible);
+    for (size_t i = 0; i < MOST; i++)
+        x[i] = i == 5 ? 0 : (double)fabsf(w.z[i]);
+    for (size_t n = 1; n <= MOST; n += n < 80 ? 1 : 31) {
+        double sums[5] = {0};
+        size_t best = 0;
+        use_doubles(&attn_pointwise_ref, n, x, y, weights, visible, &plain);
+        for (size_t i = 0; i < n; i++) {
+            const double mix = 0.5 * (x[i] + y[i]);
+            const double terms[] = {x[i], x[i] * y[i], x[i] * ((double)i - 7),
+                                    x[i] > 0 ? x[i] * log(x[i]) : 0, mix > 0 ? mix * log(mix) : 0};
+            for (size_t k = 0; k < 5; k++)
+                sums[k] += terms[k];
+            best = x[i] > x[best] ? i : best;
+            assert_true(plain.p[i] == (visible[i] ? (double)weights[i] : 0));
+            assert_true(plain.centered[i] == (visible[i] ? plain.p[i] - 0.125 : 0));
+            assert_true(plain.q[i] == plain.p[i] / 3);
+            assert_true(plain.received[i] == plain.p[i] + x[i] && plain.seen[i] == 2u * visible[i]);
+        }
+        for (size_t k = 0; k < 5; k++)
+            assert_true(fabs(sums[k] - plain.sums[k]) <= 1e-12 * (1 + fabs(sums[k])) * (double)n);
+        assert_true(plain.largest == best && !plain.hidden);
+        for (int isa = ATTN_ISA_REF; isa <= ATTN_ISA_AVX512; isa++)
+            if (attn_isa_available((attn_isa)isa)) {
+                use_doubles(attn_pointwise_of((attn_isa)isa), n, x, y, weights, visible, &other);
+                assert_memory_equal(&plain, &other, sizeof plain);
+            }
+        weights[n - 1] = -0.0f; /* -0 on a hidden key is nothing, and every other number is */
+        visible[n - 1] = 0;
+        assert_false(attn_pointwise_ref.widen_visible(other.p, weights, visible, n));
+        weights[n - 1] = 1e-40f;
+        assert_true(attn_pointwise_ref.widen_visible(other.p, weights, visible, n));
+        fill_weights(&w, y, weights, visible);
+    }
+    (void)state;
+}
+
 /* Rows of 1 to 9, columns around whole panels: beside sums in double, nothing written beside. */
 static void test_product(void **state) {
     enum { K = 21, N = 50, LD = N + 3, LDX = K + 2, ROWS = 9 };
@@ -210,8 +287,9 @@ static void test_extremes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tables),   cmocka_unit_test(test_adam),
-        cmocka_unit_test(test_pool),     cmocka_unit_test(test_product),
-        cmocka_unit_test(test_accuracy), cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_pool),     cmocka_unit_test(test_doubles),
+        cmocka_unit_test(test_product),  cmocka_unit_test(test_accuracy),
+        cmocka_unit_test(test_extremes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,105 @@
+/* Sums over rows in double. A sum over a long row has ATTN_PARTIAL_SUMS partial sums, which are
+ * added in a fixed order at the end: additions then need not wait for each other, and the result is
+ * always the same. The logarithm has a form that compilers vectorise. pointwise_body.h compiles
+ * these functions for each instruction set; callers of short rows take them as they are. */
+#ifndef ATTN_ROW_SUMS_H
+#define ATTN_ROW_SUMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Number of partial sums. */
+enum { ATTN_PARTIAL_SUMS = 8 };
+
+/* Adds the partial sums in their fixed order. */
+static inline double attn_join(const double s[ATTN_PARTIAL_SUMS]) {
+    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+}
+
+static inline double attn_sum_here(const double *x, size_t n) {
+    double s[ATTN_PARTIAL_SUMS] = {0};
+    size_t j = 0;
+    for (; j + ATTN_PARTIAL_SUMS <= n; j += ATTN_PARTIAL_SUMS)
+        for (size_t k = 0; k < ATTN_PARTIAL_SUMS; k++)
+            s[k] += x[j + k];
+    for (size_t k = 0; j + k < n; k++)
+        s[k] += x[j + k];
+    return attn_join(s);
+}
+
+static inline double attn_dot_here(const double *x, const double *y, size_t n) {
+    double s[ATTN_PARTIAL_SUMS] = {0};
+    size_t j = 0;
+    for (; j + ATTN_PARTIAL_SUMS <= n; j += ATTN_PARTIAL_SUMS)
+        for (size_t k = 0; k < ATTN_PARTIAL_SUMS; k++)
+            s[k] += x[j + k] * y[j + k];
+    for (size_t k = 0; j + k < n; k++)
+        s[k] += x[j + k] * y[j + k];
+    return attn_join(s);
+}
+
+/* Returns the sum of x[j] * (from + j) over j < n. */
+static inline double attn_ramp_here(const double *x, size_t n, double from) {
+    double s[ATTN_PARTIAL_SUMS] = {0};
+    size_t j = 0;
+    for (; j + ATTN_PARTIAL_SUMS <= n; j += ATTN_PARTIAL_SUMS)
+        for (size_t k = 0; k < ATTN_PARTIAL_SUMS; k++)
+            s[k] += x[j + k] * (from + (double)(j + k));
+    for (size_t k = 0; j + k < n; k++)
+        s[k] += x[j + k] * (from + (double)(j + k));
+    return attn_join(s);
+}
+
+/* Returns ln x for normal x > 0 with an error of about 3e-14. x = 2^e m with m in [sqrt(1/2),
+ * sqrt(2)), and ln m = 2 atanh f for f = (m - 1) / (m + 1), |f| <= 0.172. The series of atanh ends
+ * where its terms are below 1e-14. e is converted to double by placing it in the low bits of 2^52,
+ * which needs only 64-bit shifts and additions. */
+static inline double attn_ln(double x) {
+    uint64_t bits, e;
+    double m, power;
+    memcpy(&bits, &x, sizeof bits);
+    e = (bits + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu)) >> 52;
+    bits -= (e - 1023) << 52;
+    e |= 0x4330000000000000u;
+    memcpy(&m, &bits, sizeof m);
+    memcpy(&power, &e, sizeof power);
+    double f = (m - 1) / (m + 1), g = f * f;
+    double series =
+        1 + g * (1 / 3.0 +
+                 g * (1 / 5.0 +
+                      g * (1 / 7.0 +
+                           g * (1 / 9.0 +
+                                g * (1 / 11.0 + g * (1 / 13.0 + g * (1 / 15.0 + g / 17.0)))))));
+    return (power - (0x1p52 + 1023)) * 0x1.62e42fefa39efp-1 + 2 * f * series;
+}
+
+/* Returns the sum of x ln x for x >= 0, where 0 ln 0 = 0. The smallest normal number is added to x
+ * before the logarithm, which allows x = 0 and changes no result. Chunks of 64 keep the logarithms
+ * in one simple loop. */
+static inline double attn_sum_xlnx_here(const double *x, size_t n) {
+    double terms[64], sum = 0;
+    for (size_t j = 0; j < n; j += 64) {
+        size_t count = n - j < 64 ? n - j : 64;
+        for (size_t k = 0; k < count; k++)
+            terms[k] = x[j + k] * attn_ln(x[j + k] + 0x1p-1022);
+        sum += attn_sum_here(terms, count);
+    }
+    return sum;
+}
+
+/* Returns attn_sum_xlnx_here of the n numbers (x[j] + y[j]) / 2. */
+static inline double attn_mix_xlnx_here(const double *x, const double *y, size_t n) {
+    double terms[64], sum = 0;
+    for (size_t j = 0; j < n; j += 64) {
+        size_t count = n - j < 64 ? n - j : 64;
+        for (size_t k = 0; k < count; k++) {
+            const double mix = 0.5 * (x[j + k] + y[j + k]);
+            terms[k] = mix * attn_ln(mix + 0x1p-1022);
+        }
+        sum += attn_sum_here(terms, count);
+    }
+    return sum;
+}
+
+#endif
