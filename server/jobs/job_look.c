@@ -133,7 +133,7 @@ static attn_status answer(srv_job_entry *e, srv_request *req, bool *again, attn_
     attn_pool_leave(app->pool);
     const int status = req->reply.status;
     srv_admission_learn(app->admission, req, srv_queue_busy_ns());
-    *again = status == 503;
+    *again = req->reply.problem == 1 + (unsigned)SRV_MEMORY_BUDGET;
     if (atomic_load(&e->stop) != JOB_GO_ON)
         return ATTN_ECANCELED;
     if (status == 504)
@@ -209,6 +209,8 @@ static void run_look(srv_jobs *jobs, srv_job_entry *e) {
     pthread_mutex_lock(&jobs->lock);
     settle(e, status, again, &err);
     srv_job_wake(e);
+    if (e->facts.state == SRV_JOB_QUEUED)
+        srv_jobs_wait_a_little(jobs);
     if (!--e->holds && !e->listed)
         srv_job_free(e);
 }
