@@ -83,7 +83,7 @@ $(foreach file,$(filter-out $(WITH_FLAGS),$(wildcard lib/*/x86/*.c)),$(error $(f
 $(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the Makefile has flags for $(file), which is not there))
 
 .PHONY: all help run test deps unit fuzz check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-service bench-zoom sweep-numbers docker-test check-fresh gallery walk layers format format-check install uninstall clean
+        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-zoom sweep-numbers docker-test check-fresh gallery walk layers format format-check install uninstall clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 
@@ -155,6 +155,9 @@ bench-accuracy: all ## errors beside PyTorch's, 64 seeds a regime
 
 bench-service: all ## the daemon beside FastAPI + PyTorch + orjson and a bare libmicrohttpd echo; AGAINST=folder: beside another build
 	@AGAINST='$(AGAINST)' tests/run bench-service
+
+bench-runs: all ## runs of whole models: imports beside cp, tiles by level, metrics beside the store; AGAINST=folder: beside another build
+	@AGAINST='$(AGAINST)' tests/run bench-runs
 
 bench-zoom: all ## a stored run of 32,768 tokens looked at: time, memory, exactness
 	@tests/run bench-zoom
