@@ -142,7 +142,7 @@ static attn_status keep_inputs(const model_walk *w, const model_half *half, attn
 }
 
 /* Appends the attention sites of one kind in a stack to `sites`. If traces are given, the sites get
- * the weights of the pass. */
+ * the weights and the operations of the pass. */
 static void list_sites(const model_stack *stack, const model_trace *traces, attn_site_kind kind,
                        attn_site *sites, size_t *count) {
     size_t layer = 0;
@@ -153,6 +153,8 @@ static void list_sites(const model_stack *stack, const model_trace *traces, attn
         attn_site *site = &sites[(*count)++];
         *site = (attn_site){.kind = kind, .layer = layer++, .heads = block->attend.heads};
         const attn_attend_saved *s = traces ? &traces[i].attend : NULL;
+        site->operation = s ? s->operation : NULL;
+        site->stats = s ? &s->results.stats : NULL;
         if (s && s->results.weights.rank)
             site->weights = attn_tensor_dense(s->results.weights.data, ATTN_F32, 4,
                                               (size_t[4]){s->B, site->heads, s->L, s->S});
@@ -195,7 +197,7 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
         .logits = attn_tensor_dense(w.logits, ATTN_F32, 3, dims),
         .encoder = attn_tensor_dense((void *)(uintptr_t)w.encoder.out, ATTN_F32, 3,
                                      (size_t[3]){batch->B, batch->S, model->config.width})};
-    if (keep & (ATTN_KEEP_WEIGHTS | ATTN_KEEP_INPUTS))
+    if (keep & (ATTN_KEEP_WEIGHTS | ATTN_KEEP_INPUTS | ATTN_KEEP_OPERATIONS))
         out->site_count = all_sites(model, &w, out->sites);
     for (attn_site_kind k = ATTN_SITE_ENCODER; (keep & ATTN_KEEP_INPUTS) && k <= ATTN_SITE_CROSS;
          k++)

@@ -178,6 +178,10 @@ typedef struct attn_site {
      * where d = D / heads; without a meaning at padding. Positions inside attention and the
      * matrices of GENERAL, ADDITIVE and CONCAT are not applied. */
     attn_tensor query, key, value;
+    /* The operation that a pass ran here, and the statistics of its rows; NULL without a pass. They
+     * are in the arena of the pass, and refer to the batch and to the parameters of the model. */
+    const attn_attention *operation;
+    const attn_stats *stats;
 } attn_site;
 
 /* Most sites of a model. */
@@ -251,8 +255,14 @@ enum { ATTN_MODEL_STATES = 2 * (3 + 6 * ATTN_MODEL_LAYERS) };
  * are the projection of the last state of the target. Returns their number. */
 size_t attn_model_states(const attn_model *model, attn_model_state states[ATTN_MODEL_STATES]);
 
-/* What attn_model_forward keeps beside the logits and the outputs of the encoder; bits. */
-enum { ATTN_KEEP_WEIGHTS = 1, ATTN_KEEP_STATES = 2, ATTN_KEEP_INPUTS = 4 };
+/* What attn_model_forward keeps beside the logits and the outputs of the encoder; bits. A pass that
+ * keeps operations alone lists its sites, and takes no more memory for that. */
+enum {
+    ATTN_KEEP_WEIGHTS = 1,
+    ATTN_KEEP_STATES = 2,
+    ATTN_KEEP_INPUTS = 4,
+    ATTN_KEEP_OPERATIONS = 8
+};
 
 /* Results of a forward pass, in the arena. */
 typedef struct attn_model_outputs {
@@ -261,7 +271,7 @@ typedef struct attn_model_outputs {
     attn_tensor encoder;
     /* [site_count] as attn_model_sites lists them, with what is kept */
     attn_site sites[ATTN_MODEL_SITES];
-    size_t site_count; /* 0 without ATTN_KEEP_WEIGHTS and ATTN_KEEP_INPUTS */
+    size_t site_count; /* 0 without ATTN_KEEP_WEIGHTS, _INPUTS and _OPERATIONS */
     /* [state_count] as attn_model_states lists them, with values */
     attn_model_state states[ATTN_MODEL_STATES];
     size_t state_count; /* 0 without ATTN_KEEP_STATES */
