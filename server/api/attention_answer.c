@@ -250,8 +250,7 @@ void srv_attention_text(srv_attention_call *call) {
         srv_analysis_text(&t, &call->analysis);
     if (call->weights_omitted)
         print_omitted(&t, call);
-    if (call->run)
-        attn_text_add(&t, "run: %s (%zu bytes)\n", call->run->id, call->run->bytes);
+    srv_run_print(&t, call->run);
     if (call->body.verify)
         attn_text_add(&t,
                       "verified: %zu rows in float64, largest difference of output %.3g of the "

@@ -97,18 +97,6 @@ static bool store_run(srv_attention_call *call) {
     return call->run != NULL;
 }
 
-/* Releases the stored run and tells the client its id in a header. If the answer is a problem, the
- * run is removed from the store instead, because the client does not learn the id. */
-static void release_run(srv_attention_call *call) {
-    srv_request *req = call->req;
-    const char *id = attn_arena_text(req->arena, call->run->id, SRV_RUN_ID);
-    if (req->reply.status >= 400)
-        srv_run_discard(req, call->run);
-    else if (id) /* a header, because a picture has no field for the id */
-        srv_reply_header(req, "X-Run-Id", id);
-    srv_run_release(req, call->run);
-}
-
 /* --- warnings about weights on padding --- */
 
 /* The most cells that are read to find weights on padding, a few milliseconds of work. Heads beyond
@@ -461,8 +449,7 @@ srv_outcome srv_attention(srv_request *req) {
         srv_attention_text(&call);
     else
         srv_attention_json(&call);
-    if (call.run)
-        release_run(&call);
+    srv_run_tell(req, call.run);
     req->encode_ns = attn_now_ns() - computed;
     return SRV_DONE;
 }

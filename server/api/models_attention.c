@@ -94,6 +94,7 @@ const srv_field srv_models_attention_fields[] = {
      .doc = "Measures, patterns and diagnoses of all layers and heads of the sites, as of "
             "/v1/analyses, for each sequence. Without return the answer then has no weights. "
             "rollout goes through all layers of the encoder of a transformer."},
+    SRV_MODEL_STORE_ROW(srv_sites_body, "the pass"),
     SRV_MODEL_COMMON_ROWS(srv_sites_body),
     {0},
 };
@@ -241,7 +242,8 @@ static bool check_sites(srv_sites_pass *c) {
     if ((!states && !check_numbers(c, &scope, "layers", &b->layers, true)) ||
         !check_numbers(c, &scope, "heads", &b->heads, false))
         return false;
-    return srv_sites_states_check(c, &scope) && srv_models_may_draw(&c->pass, c->source.count);
+    return srv_model_run_check(&scope, c->pass.model, b->store) &&
+           srv_sites_states_check(c, &scope) && srv_models_may_draw(&c->pass, c->source.count);
 }
 
 /* --- limits --- */
@@ -261,7 +263,7 @@ static double result_bytes(const srv_sites_pass *c) {
         numbers += (double)c->source.count * (double)c->source.longest * (double)m->width;
     numbers += srv_sites_states_numbers(c) + srv_sites_inputs(c);
     return SRV_MODEL_TEXT * numbers + (double)(c->source.count * (c->source.longest + c->T)) * 64 +
-           c->analysis_text;
+           c->analysis_text + c->run_text;
 }
 
 static attn_model_cost cost_of(const srv_sites_pass *c) {
@@ -369,7 +371,8 @@ static bool compute(srv_sites_pass *c) {
     const attn_forward_options options = {
         .keep = ATTN_KEEP_WEIGHTS |
                 (c->body.returns & SRV_SITES_STATES ? (unsigned)ATTN_KEEP_STATES : 0u) |
-                (c->body.returns & SRV_SITES_INPUTS ? (unsigned)ATTN_KEEP_INPUTS : 0u),
+                (c->body.returns & SRV_SITES_INPUTS ? (unsigned)ATTN_KEEP_INPUTS : 0u) |
+                (c->body.store ? (unsigned)ATTN_KEEP_OPERATIONS : 0u),
         .dropout = c->body.dropout_p,
         .seed = (uint64_t)c->body.seed};
     attn_status status = c->target.count ? ATTN_OK : generate(c, source, lengths, keep, &err);
@@ -400,7 +403,12 @@ static bool compute(srv_sites_pass *c) {
 static bool lengthen(const srv_sites_pass *c, const srv_sequence *s, const srv_sequence *one,
                      bool first, srv_sequence *out) {
     attn_arena *arena = c->pass.req->arena;
-    *out = (srv_sequence){.length = s->length + 1, .offsets = first ? NULL : s->offsets};
+    *out = (srv_sequence){.length = s->length + 1};
+    if (!first) { /* they end with the range of the token that is added there */
+        out->offsets = s->offsets;
+        out->spans = s->spans;
+        out->text = s->text;
+    }
     out->ids = attn_arena_zeroed(arena, out->length, sizeof *out->ids);
     out->tokens = attn_arena_zeroed(arena, out->length, sizeof *out->tokens);
     if (!out->ids || !out->tokens) {
@@ -448,6 +456,21 @@ static bool name_rows(srv_sites_pass *c) {
     return true;
 }
 
+/* Stores all sites of the pass if `store` asks for it. false: a problem is set. */
+static bool store(srv_sites_pass *c) {
+    srv_model_run run;
+    if (!c->body.store)
+        return true;
+    if (!srv_model_run_begin(&run, c->pass.req, c->pass.model, &c->source))
+        return false;
+    for (size_t b = 0; b < c->target.count; b++)
+        if (!srv_model_run_target(&run, b, c->body.target_begin, &c->target.items[b],
+                                  c->read.items[b].length))
+            return false;
+    c->run = srv_model_run_store(&run, c->out.sites, c->out.site_count);
+    return c->run;
+}
+
 /* --- the steps of srv_pass_steps --- */
 
 static srv_sites_pass *of(srv_pass *pass) {
@@ -465,7 +488,11 @@ static bool step_decode(srv_pass *pass) {
     c->T = c->target.count ? c->target.longest + c->body.target_end : 2 * c->source.longest + 11;
     c->T = c->T < max ? c->T : max;
     pass->dry_run = c->body.dry_run;
+    pass->stores = c->body.store;
     c->cost = cost_of(c);
+    if (c->body.store && !srv_model_run_cost(pass->req, pass->model, c->source.count,
+                                             c->source.longest, c->T, &c->cost, &c->run_text))
+        return false;
     return srv_sites_analysis_cost(c, &c->cost, &c->analysis_text);
 }
 
@@ -482,7 +509,8 @@ static srv_outcome step_predict(const srv_pass *pass, const attn_model_cost *cos
 }
 
 static bool step_compute(srv_pass *pass) {
-    return compute(of(pass)) && name_rows(of(pass)) && srv_sites_analyse(of(pass));
+    return compute(of(pass)) && name_rows(of(pass)) && srv_sites_analyse(of(pass)) &&
+           store(of(pass));
 }
 
 static void step_answer(const srv_pass *pass) {
@@ -493,5 +521,7 @@ srv_outcome srv_models_attention(srv_request *req) {
     static const srv_pass_steps steps = {step_decode,  step_cost,    step_result,
                                          step_predict, step_compute, step_answer};
     srv_sites_pass c = {.pass = {.req = req}};
-    return srv_models_run(&c.pass, &steps);
+    const srv_outcome outcome = srv_models_run(&c.pass, &steps);
+    srv_run_tell(req, c.run);
+    return outcome;
 }

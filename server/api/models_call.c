@@ -89,7 +89,8 @@ static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
     const attn_model_cost cost = steps->cost(pass);
     if (pass->dry_run)
         return steps->predict(pass, &cost);
-    if (req->in_place && (pass->streams || cost.operations > IN_PLACE_OPERATIONS || srv_draws(req)))
+    if (req->in_place &&
+        (pass->streams || pass->stores || cost.operations > IN_PLACE_OPERATIONS || srv_draws(req)))
         return SRV_DEFER;
     const double result = steps->result(pass);
     if (!srv_models_fits(req, &cost, result, false) ||

@@ -32,7 +32,9 @@ typedef struct srv_pass {
     srv_request *req;
     const srv_model *model; /* held until the request ends */
     bool dry_run;           /* set by `decode` */
-    bool streams;           /* set by `decode`: the answer is a stream; needs a request thread */
+    /* Set by `decode`: the answer is a stream; a run is stored, which may write a file. Either needs
+     * a request thread. */
+    bool streams, stores;
 } srv_pass;
 
 /* Returns the cost of a forward pass of the model on the worker pool. */

@@ -35,13 +35,13 @@ static const char *place(char text[96], const char *name, size_t b, size_t count
     return text;
 }
 
-static bool take(const srv_reading *r, size_t length, bool offsets, srv_sequence *out) {
+static bool take(const srv_reading *r, size_t length, bool spans, srv_sequence *out) {
     attn_arena *arena = r->req->arena;
     *out = (srv_sequence){.length = length};
     out->ids = attn_arena_zeroed(arena, length, sizeof *out->ids);
     out->tokens = attn_arena_zeroed(arena, length, sizeof *out->tokens);
-    out->offsets = offsets ? attn_arena_zeroed(arena, length + 1, 2 * sizeof *out->offsets) : NULL;
-    return (out->ids && out->tokens && (!offsets || out->offsets)) || no_memory(r->req);
+    out->spans = spans ? attn_arena_zeroed(arena, length + 1, 2 * sizeof *out->spans) : NULL;
+    return (out->ids && out->tokens && (!spans || out->spans)) || no_memory(r->req);
 }
 
 static bool refuse_length(const srv_reading *r, const char *name, size_t length) {
@@ -76,22 +76,27 @@ static bool look_up(const srv_reading *r, const char *name, srv_sequence *s) {
 /* Returns the number of units in the bytes [from, to) of a text in UTF-8. */
 static size_t count_units(const char *text, size_t from, size_t to, srv_offset_unit unit) {
     size_t count = 0;
-    for (size_t i = from; unit != SRV_BYTES && i < to; i++) {
+    for (size_t i = from; i < to; i++) {
         const unsigned char c = (unsigned char)text[i];
         count += (c & 0xC0) != 0x80; /* the first byte of a character */
         count += unit == SRV_UTF16 && c >= 0xF0;
     }
-    return unit == SRV_BYTES ? to - from : count;
+    return count;
 }
 
-/* Converts offsets, which rise, from bytes to the unit of the request. */
-static void convert_offsets(const srv_reading *r, const char *text, srv_sequence *s) {
+/* Makes s->offsets of s->spans, which rise, in the unit of the request. */
+static bool convert_offsets(const srv_reading *r, const char *text, srv_sequence *s) {
     size_t byte = 0, units = 0;
-    for (size_t i = 0; i < 2 * (s->length + 1); i++) {
-        units += count_units(text, byte, s->offsets[i], r->unit);
-        byte = s->offsets[i];
+    s->offsets = s->spans;
+    if (r->unit == SRV_BYTES)
+        return true;
+    s->offsets = attn_arena_zeroed(r->req->arena, s->length + 1, 2 * sizeof *s->offsets);
+    for (size_t i = 0; s->offsets && i < 2 * (s->length + 1); i++) {
+        units += count_units(text, byte, s->spans[i], r->unit);
+        byte = s->spans[i];
         s->offsets[i] = units;
     }
+    return s->offsets || no_memory(r->req);
 }
 
 static bool read_text(const srv_reading *r, const char *text, const char *name, srv_sequence *out) {
@@ -109,12 +114,12 @@ static bool read_text(const srv_reading *r, const char *text, const char *name, 
         return false;
     for (size_t i = 0; i < count; i++) {
         out->tokens[i] = tokens[i].text;
-        out->offsets[2 * i] = tokens[i].begin;
-        out->offsets[2 * i + 1] = tokens[i].end;
+        out->spans[2 * i] = tokens[i].begin;
+        out->spans[2 * i + 1] = tokens[i].end;
     }
-    out->offsets[2 * count] = out->offsets[2 * count + 1] = strlen(text);
-    convert_offsets(r, text, out);
-    return look_up(r, name, out);
+    out->spans[2 * count] = out->spans[2 * count + 1] = strlen(text);
+    out->text = text;
+    return convert_offsets(r, text, out) && look_up(r, name, out);
 }
 
 static bool read_tokens(const srv_reading *r, const srv_strings *list, const char *name,
@@ -214,9 +219,10 @@ static bool settle_target(const srv_reading *r, const char *name, srv_sequence *
     const attn_model_config *c = attn_model_configuration(r->model->model);
     if (r->adds_end && s->length && s->ids[s->length - 1] == c->end) {
         s->length--;
-        if (s->offsets)
-            memcpy(s->offsets + 2 * s->length, s->offsets + 2 * s->length + 2,
-                   2 * sizeof *s->offsets);
+        for (size_t i = 0; s->offsets && i < 2; i++) {
+            s->offsets[2 * s->length + i] = s->offsets[2 * s->length + 2 + i];
+            s->spans[2 * s->length + i] = s->spans[2 * s->length + 2 + i];
+        }
     }
     if (s->length > r->most)
         return refuse_length(r, name, s->length);

@@ -70,7 +70,9 @@ typedef struct srv_sequence {
     /* [length + 1, 2]: beginning and end of each token in the text, then an empty range at the end
      * of the text; NULL: no text was sent */
     size_t *offsets;
-    uint8_t *keep; /* [length] 0: the token is hidden from attention; NULL: none is hidden */
+    const char *text; /* as sent; NULL: tokens or ids were sent */
+    size_t *spans;    /* the offsets in bytes, whatever unit the request has */
+    uint8_t *keep;    /* [length] 0: the token is hidden from attention; NULL: none is hidden */
 } srv_sequence;
 
 typedef struct srv_sequences {

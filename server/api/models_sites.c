@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/handlers.h"
+#include "api/runs_call.h"
 
 /* Returns the number of heads of a site that are requested. */
 static size_t heads_of(const srv_sites_pass *c, const attn_site *site) {
@@ -236,6 +237,10 @@ static void answer_json(const srv_sites_pass *c) {
     }
     srv_sites_states_write(&j, c);
     srv_sites_analyses_write(&j, c);
+    if (c->run) {
+        srv_json_key(&j, "run");
+        srv_run_write(&j, c->run);
+    }
     if (omits_weights(c))
         put_omitted(&j, c);
     srv_warnings_write(&j, &c->warnings);
@@ -289,6 +294,7 @@ static void answer_text(const srv_sites_pass *c) {
         srv_text_tensor(&t, "encoder_output", &c->out.encoder, print);
     srv_sites_states_text(&t, c);
     srv_sites_analyses_text(&t, c);
+    srv_run_print(&t, c->run);
     srv_warnings_text(&t, &c->warnings);
     srv_text_end(c->pass.req, &t);
 }

@@ -7,6 +7,7 @@
 
 #include "api/analyses_call.h"
 #include "api/models_call.h"
+#include "api/models_run.h"
 
 /* Bits of the field `return`. */
 enum {
@@ -31,7 +32,7 @@ typedef struct srv_sites_body {
     srv_figure_input figure;
     double dropout_p;
     int64_t decimals, timeout_ms, seed;
-    bool dry_run, target_begin, target_end;
+    bool dry_run, target_begin, target_end, store;
 } srv_sites_body;
 
 /* An analysis of the layers of one kind of site, for one sequence. */
@@ -63,6 +64,8 @@ typedef struct srv_sites_pass {
     attn_model_outputs out;
     attn_model_cost cost;         /* of the pass and the analyses */
     double analysis_text;         /* upper bound of the bytes of the text of the analyses */
+    const srv_run *run;           /* the stored run, held until the answer; NULL: not stored */
+    double run_text;              /* upper bound of the bytes of its description */
     srv_sites_analysis *analyses; /* [analysis_count] by kind of site, then by sequence */
     size_t analysis_count;
 } srv_sites_pass;

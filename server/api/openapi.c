@@ -183,6 +183,14 @@ static void put_look(srv_json *j) {
     srv_json_object_end(j);
 }
 
+/* Returns whether the body has a field that stores a run. */
+static bool stores(const srv_route *route) {
+    const srv_field *f = route->fields;
+    while (f && f->name && strcmp(f->name, "store") != 0)
+        f++;
+    return f && f->name;
+}
+
 static void put_answer(srv_json *j, const srv_route *route) {
     const bool later = srv_route_goes_on(route);
     if (strcmp(route->method, "DELETE") == 0) {
@@ -197,14 +205,13 @@ static void put_answer(srv_json *j, const srv_route *route) {
     if (route->produces & SRV_ACCEPT_OCTETS)
         srv_api_headers(j, tile_headers);
     else
-        srv_api_headers(j,
-                        (const char *const[]){"Server-Timing", "Cache-Control", "Vary",
-                                              get                        ? "ETag"
-                                              : srv_route_creates(route) ? "Location"
-                                              : infer ? "Inference-Header-Content-Length"
-                                              : route->fields == srv_attention_fields ? "X-Run-Id"
-                                                                                      : NULL,
-                                              NULL});
+        srv_api_headers(j, (const char *const[]){"Server-Timing", "Cache-Control", "Vary",
+                                                 get                        ? "ETag"
+                                                 : srv_route_creates(route) ? "Location"
+                                                 : infer         ? "Inference-Header-Content-Length"
+                                                 : stores(route) ? "X-Run-Id"
+                                                                 : NULL,
+                                                 NULL});
     srv_json_key(j, "content");
     srv_json_object(j);
     if (route->produces & SRV_ACCEPT_JSON)

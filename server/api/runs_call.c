@@ -271,6 +271,17 @@ void srv_run_keep(srv_request *req, const srv_run *run) {
     srv_reply_header(req, "Cache-Control", t.failed ? "no-store" : t.data);
 }
 
+void srv_run_tell(srv_request *req, const srv_run *run) {
+    if (!run)
+        return;
+    const char *id = attn_arena_text(req->arena, run->id, SRV_RUN_ID);
+    if (req->reply.status >= 400)
+        srv_run_discard(req, run);
+    else if (id) /* a header, because a picture has no field for the id */
+        srv_reply_header(req, "X-Run-Id", id);
+    srv_run_release(req, run);
+}
+
 srv_run_view *srv_run_begin(srv_request *req, const srv_field *fields, void *query,
                             const srv_run_spot *spot) {
     const srv_scope scope = {req, fields, query, ""};

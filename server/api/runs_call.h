@@ -123,6 +123,12 @@ bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind)
 
 /* Writes the description of a run, which GET /v1/runs/{id} answers. */
 void srv_run_write(srv_json *j, const srv_run *run);
+/* Prints the id of a run that the request has stored; NULL: nothing. */
+void srv_run_print(attn_text *t, const srv_run *run);
+/* Releases a run that the request has stored, and tells the client its id in the header X-Run-Id.
+ * If the answer is a problem, the run is removed from the store instead, because the client does
+ * not learn the id. The reply must be set. NULL is fine. */
+void srv_run_tell(srv_request *req, const srv_run *run);
 
 /* Computes the exact cells of a part on the pool. Writes them to dst, [heads, rows, cols] elements
  * of the run's result type. */

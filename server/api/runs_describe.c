@@ -208,6 +208,11 @@ void srv_run_write(srv_json *j, const srv_run *run) {
     srv_json_object_end(j);
 }
 
+void srv_run_print(attn_text *t, const srv_run *run) {
+    if (run)
+        attn_text_add(t, "run: %s (%zu bytes)\n", run->id, run->bytes);
+}
+
 static void describe(srv_request *req, const srv_run *run) {
     srv_json j;
     srv_json_begin(&j, req);
