@@ -103,8 +103,8 @@ static bool pass_through(attn_lab *lab, const pair *p, bool attention, const flo
         return attn_lab_no_memory(lab) != NULL;
     if (!attn_lab_ok(lab, attention ? attn_attend_forward(y, x, x, 1, n, n, NULL, false, &p->attend,
                                                           &attend, &pass, lab->err)
-                                    : attn_lstm_forward(y, NULL, x, NULL, NULL, 1, n, &p->lstm,
-                                                        &lstm, &pass, lab->err)))
+                                    : attn_lstm_forward(y, NULL, x, NULL, NULL, NULL, 1, n,
+                                                        &p->lstm, &lstm, &pass, lab->err)))
         return false;
     if (!dx)
         return true;

@@ -205,16 +205,29 @@ typedef struct attn_lstm_saved {
     size_t B, T;
 } attn_lstm_saved;
 
+/* W_hh of each cell, packed by attn_lstm_pack; NULL: not packed. */
+typedef struct attn_lstm_panels {
+    float *cells[2 * ATTN_LSTM_LAYERS];
+} attn_lstm_panels;
+
 void attn_lstm_declare(attn_lstm *layer, attn_parameters *set, const char *name, size_t input,
                        size_t hidden, size_t layers, bool bidirectional, double dropout);
+/* Packs the matrices of a layer for many calls of forward with B sequences, such as the steps of a
+ * search. ATTN_ENOMEM. */
+attn_status attn_lstm_pack(attn_lstm_panels *panels, size_t B, const attn_lstm *layer,
+                           attn_pass *pass, attn_error *err);
+/* Returns the bytes that attn_lstm_pack takes. */
+double attn_lstm_pack_bytes(double B, const attn_lstm *layer);
 /* Computes y [B, T, directions * H] of x [B, T, input] and, if `last` is not NULL, the final
- * states. `initial` (NULL: zeros) are the initial states, `lengths` [B] (NULL: none) are 1 … T. All
- * arguments must outlive the backward pass. Errors: ATTN_EARG (a bidirectional LSTM with lengths
+ * states. `initial` (NULL: zeros) are the initial states, `lengths` [B] (NULL: none) are 1 … T,
+ * and `panels` (NULL: the layer is packed here) are those of attn_lstm_pack. T steps of one token
+ * give the bytes of one call with T tokens. All arguments must outlive the backward pass. Errors: ATTN_EARG (a bidirectional LSTM with lengths
  * and initial states), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float *x,
-                              const attn_lstm_state *initial, const int64_t *lengths, size_t B,
-                              size_t T, const attn_lstm *layer, attn_lstm_saved *saved,
-                              attn_pass *pass, attn_error *err);
+                              const attn_lstm_state *initial, const int64_t *lengths,
+                              const attn_lstm_panels *panels, size_t B, size_t T,
+                              const attn_lstm *layer, attn_lstm_saved *saved, attn_pass *pass,
+                              attn_error *err);
 /* Backward pass, only once after each forward pass. dy is the gradient of y, dlast that of the
  * final states (NULL: zeros). The gradients of x and of the initial states are added to dx and
  * dinitial (NULL: not wanted). Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */

@@ -26,7 +26,9 @@ typedef struct direction {
     float *panels;
 } direction;
 
-/* W_hh is packed for at most FEW_ROWS sequences of at least FEW_STEPS steps. */
+/* W_hh is packed for at most FEW_ROWS sequences, for the backward pass only if they have at least
+ * FEW_STEPS steps. A forward pass packs it for any number of steps, so that a step of a search has
+ * the bits of a pass over the whole sequence. */
 enum { FEW_ROWS = 16, FEW_STEPS = 4 };
 
 static size_t directions(const attn_lstm *layer) {
@@ -98,16 +100,30 @@ static const float *state_before(const direction *w, size_t b, size_t t) {
     return w->c0 ? w->c0 + b * w->H : NULL;
 }
 
-/* Packs W_hh for few sequences of several steps, because BLAS would pack it again in each step. The
- * packed matrix is W_hh^T [H, 4H] for the forward pass and W_hh [4H, H] for the backward pass. */
-static attn_status pack_state(direction *w, bool back, attn_pass *pass, attn_error *err) {
-    const size_t K = back ? 4 * w->H : w->H, N = back ? w->H : 4 * w->H;
-    if (w->B > FEW_ROWS || w->T < FEW_STEPS)
-        return ATTN_OK;
-    if (!(w->panels = attn_layers_take(pass, 1, attn_layers_panel_floats(K, N), err)))
-        return ATTN_ENOMEM;
-    attn_layers_pack(w->panels, w->cell->weight_hh.value, K, N, !back);
+/* Packs W_hh, because the product would pack it again in each step. The packed matrix is W_hh^T
+ * [H, 4H] for the forward pass and W_hh [4H, H] for the backward pass. NULL: out of memory. */
+static float *pack_cell(const attn_lstm_cell *cell, size_t H, bool back, attn_pass *pass,
+                        attn_error *err) {
+    const size_t K = back ? 4 * H : H, N = back ? H : 4 * H;
+    float *panels = attn_layers_take(pass, 1, attn_layers_panel_floats(K, N), err);
+    if (panels)
+        attn_layers_pack(panels, cell->weight_hh.value, K, N, !back);
+    return panels;
+}
+
+attn_status attn_lstm_pack(attn_lstm_panels *panels, size_t B, const attn_lstm *layer,
+                           attn_pass *pass, attn_error *err) {
+    *panels = (attn_lstm_panels){{NULL}};
+    for (size_t i = 0; B <= FEW_ROWS && i < layer->layers * directions(layer); i++)
+        if (!(panels->cells[i] = pack_cell(&layer->cells[i], layer->hidden, false, pass, err)))
+            return ATTN_ENOMEM;
     return ATTN_OK;
+}
+
+double attn_lstm_pack_bytes(double B, const attn_lstm *layer) {
+    const double cells = (double)layer->layers * (double)directions(layer);
+    const double floats = (double)attn_layers_panel_floats(layer->hidden, 4 * layer->hidden);
+    return B <= FEW_ROWS ? cells * (sizeof(float) * floats + ATTN_ALIGN) : 0;
 }
 
 /* Adds W_hh h to the gates at time t for all sequences, where h is the state that enters time t. */
@@ -206,9 +222,9 @@ static const float *layer_input(const attn_lstm *layer, attn_lstm_saved *saved, 
     return dropped;
 }
 
-static attn_status layer_forward(const attn_lstm_state *last, const attn_lstm *layer,
-                                 attn_lstm_saved *saved, size_t l, attn_pass *pass,
-                                 attn_error *err) {
+static attn_status layer_forward(const attn_lstm_state *last, const attn_lstm_panels *panels,
+                                 const attn_lstm *layer, attn_lstm_saved *saved, size_t l,
+                                 attn_pass *pass, attn_error *err) {
     const size_t n = saved->B * saved->T, H = layer->hidden;
     attn_status status = attn_control_check(pass->control, err);
     if (status)
@@ -221,8 +237,7 @@ static attn_status layer_forward(const attn_lstm_state *last, const attn_lstm *l
             !(saved->states[index] = attn_layers_take(pass, n, H, err)))
             return ATTN_ENOMEM;
         direction w = direction_of(layer, saved, l, d);
-        if ((status = pack_state(&w, false, pass, err)))
-            return status;
+        w.panels = panels->cells[index];
         direction_forward(&w);
         if (last)
             copy_last(&w, last, index);
@@ -231,15 +246,20 @@ static attn_status layer_forward(const attn_lstm_state *last, const attn_lstm *l
 }
 
 attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float *x,
-                              const attn_lstm_state *initial, const int64_t *lengths, size_t B,
-                              size_t T, const attn_lstm *layer, attn_lstm_saved *saved,
-                              attn_pass *pass, attn_error *err) {
+                              const attn_lstm_state *initial, const int64_t *lengths,
+                              const attn_lstm_panels *panels, size_t B, size_t T,
+                              const attn_lstm *layer, attn_lstm_saved *saved, attn_pass *pass,
+                              attn_error *err) {
+    attn_lstm_panels own;
+    attn_status status;
     *saved = (attn_lstm_saved){.inputs = {x}, .lengths = lengths, .B = B, .T = T};
     if (initial)
         saved->initial = *initial;
     if (initial && lengths && layer->bidirectional)
         return attn_fail(err, ATTN_EARG, "initial",
                          "a bidirectional LSTM of sequences with lengths starts from zeros");
+    if (!panels && (status = attn_lstm_pack(&own, B, layer, pass, err)))
+        return status;
     for (size_t l = 0; l < layer->layers; l++) {
         saved->outputs[l] =
             l + 1 == layer->layers
@@ -247,8 +267,7 @@ attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float
                 : attn_layers_take(pass, B * T, directions(layer) * layer->hidden, err);
         if (!saved->outputs[l])
             return ATTN_ENOMEM;
-        const attn_status status = layer_forward(last, layer, saved, l, pass, err);
-        if (status)
+        if ((status = layer_forward(last, panels ? panels : &own, layer, saved, l, pass, err)))
             return status;
     }
     return ATTN_OK;
@@ -367,7 +386,9 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
             return ATTN_ENOMEM;
         for (size_t d = 0; !status && d < directions(layer); d++) {
             direction w = direction_of(layer, saved, l, d);
-            status = pack_state(&w, true, pass, err);
+            const bool few = w.B <= FEW_ROWS && w.T >= FEW_STEPS;
+            if (few && !(w.panels = pack_cell(w.cell, w.H, true, pass, err)))
+                status = ATTN_ENOMEM;
             if (!status)
                 status = direction_backward(&w, din, dout + d * H, dinitial, dlast,
                                             l * directions(layer) + d, pass, err);

@@ -1,7 +1,7 @@
 /* Computes the cost of a pass through a model from its sizes alone. Each parameter costs a
  * multiply-add for each token that its layer reads; the cells of attention are added. The constants
  * for bytes were measured and have a margin, so that the bytes are an upper bound. */
-#include "model_private.h"
+#include "models/model_private.h"
 
 /* seq2seq: floats for each token of encoder or decoder, as multiples of the width, and how many
  * more for each LSTM layer. They are the inputs, gates and states of LSTMs, projections and
@@ -71,6 +71,15 @@ static double token_widths(const attn_model *model) {
     return TOKEN_WIDTHS + LAYER_WIDTHS * layers;
 }
 
+/* Returns the bytes of the packed matrices of a stack's LSTMs for this number of sequences. */
+static double packed(const model_stack *stack, double sequences) {
+    double bytes = 0;
+    for (size_t i = 0; i < stack->count; i++)
+        if (stack->blocks[i].operation == &attn_models_lstm)
+            bytes += attn_lstm_pack_bytes(sequences, &stack->blocks[i].lstm);
+    return bytes;
+}
+
 attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_pass *p,
                                      size_t slots) {
     const attn_model_config *c = &model->config;
@@ -87,7 +96,8 @@ attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_p
     cost.operations += 2 * (p->B * p->S * once + p->rows * p->T * step);
     cost.bytes += sizeof(float) * (token_widths(model) * D * (p->B * p->S + held) +
                                    (double)c->target_vocabulary * held + SCORES * cost.cells) +
-                  STEP_BYTES * layers;
+                  STEP_BYTES * layers + packed(&model->encoder, p->B) +
+                  packed(&model->decoder, p->rows);
     /* A search frees the scratch of each step. Keys, values, tokens and weights stay. */
     if (p->searches)
         cost.bytes +=

@@ -89,6 +89,7 @@ typedef struct model_trace {
 /* What a decoder block keeps between the steps of a search, for all rows. */
 typedef struct model_cache {
     attn_lstm_state state, next; /* LSTM: [layers, rows, D] before and after the current token */
+    attn_lstm_panels panels;     /* LSTM: its matrices, packed for all steps */
     /* attention: keys and values, [rows, most, D] (self) or [rows, S, D] (cross) */
     attn_attend_saved seen;
     float *spare; /* [rows, most, D] second buffer, to reorder keys or values; NULL: one beam */

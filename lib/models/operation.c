@@ -215,8 +215,9 @@ static attn_status lstm_forward(float *out, const float *x, model_walk *w, model
     model_cache *cache = cache_of(half, block);
     return attn_lstm_forward(out, cache ? &cache->next : given(&half->last), x,
                              cache ? &cache->state : given(&half->initial),
-                             w->model->reads_padding ? NULL : half->lengths, half->B, half->T,
-                             &block->lstm, &t->lstm, &w->pass, err);
+                             w->model->reads_padding ? NULL : half->lengths,
+                             cache ? &cache->panels : NULL, half->B, half->T, &block->lstm,
+                             &t->lstm, &w->pass, err);
 }
 
 static attn_status lstm_backward(float *dx, const float *dout, model_walk *w, model_half *half,
@@ -240,7 +241,7 @@ static attn_status lstm_start(model_walk *w, const model_block *block, const mod
         memcpy(cache->state.h + i * H, handed->h + of, H * sizeof(float));
         memcpy(cache->state.c + i * H, handed->c + of, H * sizeof(float));
     }
-    return ATTN_OK;
+    return attn_lstm_pack(&cache->panels, r->rows, &block->lstm, &w->pass, err);
 }
 
 static void lstm_follow(const model_walk *w, const model_block *block, const model_rows *r,

@@ -146,7 +146,7 @@ static attn_lstm_state lstm_last(const net *n, float *y) {
 static void lstm_forward(net *n) {
     const attn_lstm_state last = lstm_last(n, n->y), initial = {n->in[1], n->in[2]};
     attn_error err = {0};
-    if (attn_lstm_forward(n->y, &last, n->in[0], n->inputs > 1 ? &initial : NULL, n->lengths,
+    if (attn_lstm_forward(n->y, &last, n->in[0], n->inputs > 1 ? &initial : NULL, n->lengths, NULL,
                           n->dims[0][0], n->dims[0][1], &n->lstm, &n->lstm_saved, &n->pass, &err))
         fail_msg("%s", err.text);
 }
