@@ -189,6 +189,18 @@ static attn_status tell(const search *s, size_t t, double before, attn_error *er
     return ATTN_OK;
 }
 
+static attn_status tell_step(const search *s, size_t t, attn_error *err) {
+    attn_site sites[ATTN_MODEL_SITES];
+    const attn_generated_step step = {.index = t,
+                                      .sites = sites,
+                                      .site_count =
+                                          attn_models_list_sites(s->walk.model, &s->walk, sites),
+                                      .ids = s->steps[t].token};
+    return s->options->step(s->options->step_ctx, &step)
+               ? attn_fail(err, ATTN_ECANCELED, "", "stopped by the caller")
+               : ATTN_OK;
+}
+
 /* Takes the memory for the alternatives of a step. */
 static attn_status take_choices(const search *s, step_result *step, attn_error *err) {
     const size_t n = s->options->alternatives, all = s->rows * n;
@@ -236,6 +248,8 @@ static attn_status advance(search *s, size_t t, attn_error *err) {
     for (size_t b = 0; b < s->B; b++)
         choose(s, b, t, scratch);
     follow(s, step, t);
+    if (s->options->step && s->beams == 1 && (status = tell_step(s, t, err)))
+        return status;
     return s->rows == 1 ? tell(s, t, before, err) : ATTN_OK;
 }
 

@@ -161,7 +161,8 @@ static void list_sites(const model_stack *stack, const model_trace *traces, attn
     }
 }
 
-static size_t all_sites(const attn_model *m, const model_walk *w, attn_site *sites) {
+size_t attn_models_list_sites(const attn_model *m, const model_walk *w,
+                              attn_site sites[ATTN_MODEL_SITES]) {
     size_t count = 0;
     const model_trace *encoder = w ? w->encoder.traces : NULL;
     const model_trace *decoder = w ? w->decoder.traces : NULL;
@@ -172,7 +173,7 @@ static size_t all_sites(const attn_model *m, const model_walk *w, attn_site *sit
 }
 
 size_t attn_model_sites(const attn_model *model, attn_site sites[ATTN_MODEL_SITES]) {
-    return all_sites(model, NULL, sites);
+    return attn_models_list_sites(model, NULL, sites);
 }
 
 attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
@@ -198,7 +199,7 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
         .encoder = attn_tensor_dense((void *)(uintptr_t)w.encoder.out, ATTN_F32, 3,
                                      (size_t[3]){batch->B, batch->S, model->config.width})};
     if (keep & (ATTN_KEEP_WEIGHTS | ATTN_KEEP_INPUTS | ATTN_KEEP_OPERATIONS))
-        out->site_count = all_sites(model, &w, out->sites);
+        out->site_count = attn_models_list_sites(model, &w, out->sites);
     for (attn_site_kind k = ATTN_SITE_ENCODER; (keep & ATTN_KEEP_INPUTS) && k <= ATTN_SITE_CROSS;
          k++)
         if ((status = keep_inputs(&w, k == ATTN_SITE_ENCODER ? &w.encoder : &w.decoder, k,

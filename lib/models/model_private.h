@@ -177,6 +177,10 @@ const float *attn_models_position_table(const attn_model *model);
 /* Lists the states of a model; of those of a walk (not NULL) with values. Returns their number. */
 size_t attn_models_list_states(const attn_model *model, const model_walk *walk,
                                attn_model_state *states);
+/* Lists the sites of a model; of those of a walk (not NULL) with operations, and with weights if it
+ * keeps them. Returns their number. */
+size_t attn_models_list_sites(const attn_model *model, const model_walk *walk,
+                              attn_site sites[ATTN_MODEL_SITES]);
 /* Returns the relative positions of self-attention layers. */
 attn_position_kind attn_models_relative(const attn_model_config *config);
 

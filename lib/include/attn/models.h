@@ -344,6 +344,17 @@ typedef struct attn_generated_token {
     attn_alternatives alternatives; /* the token is one of them unless count is 0 */
 } attn_generated_token;
 
+/* A step of a greedy search. */
+typedef struct attn_generated_step {
+    size_t index; /* from 0 */
+    /* [site_count] as attn_model_sites lists them, with operations that live until the callback
+     * returns: of the encoder over the whole source, and of the decoder with one query a sequence,
+     * of this step, and in self-attention with the keys of all steps so far. */
+    const attn_site *sites;
+    size_t site_count;
+    const int32_t *ids; /* [B] the next token of each sequence; config.end after its end */
+} attn_generated_step;
+
 /* Options of attn_model_generate: greedy search (beams = 1) or beam search. The score of a sequence
  * is the sum of its log probabilities, divided by ((5 + length) / 6)^length_penalty (Wu et al.
  * 2016, section 7). */
@@ -359,6 +370,10 @@ typedef struct attn_generate_options {
      * the search ends with ATTN_ECANCELED. */
     int (*token)(void *ctx, const attn_generated_token *token);
     void *ctx;
+    /* Called after each step of a greedy search, before `token`; or NULL. If it returns non-zero,
+     * the search ends with ATTN_ECANCELED. */
+    int (*step)(void *step_ctx, const attn_generated_step *step);
+    void *step_ctx;
 } attn_generate_options;
 
 /* Returns the options with their default values. */
