@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "attention/resolved.h"
+#include "runs/run_copy.h"
 #include "runs/run_operation.h"
 
 enum {
@@ -47,20 +48,6 @@ static void no_memory(builder *b) {
 
 /* --- tensors --- */
 
-/* Copies the elements of axis `axis` and of all later axes to *to, row-major, and advances *to
- * behind them. */
-static void copy_axis(char **to, const attn_tensor *t, int axis, const char *from) {
-    const size_t each = attn_dtype_size(t->dtype);
-    for (size_t i = 0; i < t->dims[axis]; i++, from += t->strides[axis] * (ptrdiff_t)each) {
-        if (axis + 1 < t->rank) {
-            copy_axis(to, t, axis + 1, from);
-            continue;
-        }
-        memcpy(*to, from, each);
-        *to += each;
-    }
-}
-
 static bool is_same(const attn_tensor *a, const attn_tensor *b) {
     const size_t axes = (size_t)a->rank;
     return a->data == b->data && a->dtype == b->dtype && a->rank == b->rank &&
@@ -80,7 +67,6 @@ static const char *find_given(const builder *b, const attn_tensor *t) {
 static const char *add_tensor(builder *b, const char *member, const attn_tensor *t) {
     attn_named_tensor *n = &b->file.tensors[b->file.count];
     char name[NAME];
-    size_t count, bytes;
     if (b->status)
         return NULL;
     snprintf(name, sizeof name, "sites.%zu.%.64s", b->site, member);
@@ -91,16 +77,9 @@ static const char *add_tensor(builder *b, const char *member, const attn_tensor 
         no_memory(b);
         return NULL;
     }
-    if (!attn_tensor_is_dense(t)) {
-        char *data = NULL;
-        if (attn_tensor_count(t, &count) && attn_size_mul(count, attn_dtype_size(t->dtype), &bytes))
-            data = attn_arena_take(b->arena, bytes);
-        if (!data) {
-            no_memory(b);
-            return NULL;
-        }
-        n->tensor = attn_tensor_dense(data, t->dtype, t->rank, t->dims);
-        copy_axis(&data, t, 0, t->data);
+    if (!attn_tensor_is_dense(t) && !attn_run_copy_tensor(&n->tensor, b->arena)) {
+        no_memory(b);
+        return NULL;
     }
     b->given[b->file.count++] = *t;
     return n->name;

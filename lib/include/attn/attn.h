@@ -23,6 +23,7 @@
 #include "projections.h"
 #include "rng.h"
 #include "run.h"
+#include "run_growth.h"
 #include "safetensors.h"
 #include "status.h"
 #include "tensor.h"
