@@ -140,6 +140,8 @@ attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, att
     }
     e->run.read_token = e->imported ? e->side.token : attn_run_metadata(run, SRV_RUN_TOKEN);
     e->owner = srv_owner_of(owner_name(e));
+    const char *rows = e->imported ? NULL : attn_run_metadata(run, SRV_RUN_ROWS);
+    e->run.rows = rows ? strtoull(rows, NULL, 10) : 0;
     e->counted = attn_arena_used(e->arena) + (e->side.path ? 0 : e->image_size);
     e->run.bytes = attn_arena_used(e->arena) + e->image_size;
     return ATTN_OK;
@@ -243,17 +245,23 @@ const srv_run *srv_runs_admit(srv_runs *s, srv_runs_entry *e) {
 }
 
 const srv_run *srv_run_store(srv_request *req, const attn_run_image *image) {
+    return srv_runs_store_as(req, NULL, image);
+}
+
+const srv_run *srv_runs_store_as(srv_request *req, const char *id, const attn_run_image *image) {
     srv_runs *s = req->app->runs;
     const size_t most = (size_t)s->config->runs_bytes;
     attn_error err = {0};
     if (image->size > most)
         return srv_runs_too_large(req, "/store", image->size);
     srv_runs_entry *e = srv_runs_entry_new(s->config);
-    if (!e || !srv_runs_new_id(e->run.id)) {
+    if (!e || (!id && !srv_runs_new_id(e->run.id))) {
         srv_runs_entry_free(e);
         srv_problem(req, SRV_MEMORY_BUDGET, "/store", "no memory for the stored run is left");
         return NULL;
     }
+    if (id)
+        memcpy(e->run.id, id, SRV_RUN_ID);
     if (!s->has_dir && srv_runs_copy_image(s, e, image, &err))
         return store_failed(req, e, &err);
     if (s->has_dir) {
@@ -286,8 +294,8 @@ static const srv_run *missing(srv_request *req, const char *id, bool gone) {
     if (gone)
         srv_problem(req, SRV_GONE, NULL,
                     "the run %s is no longer kept: it was not used for runs_ttl_s (%lld s), was "
-                    "deleted, or "
-                    "made room for others (runs_bytes); store it again",
+                    "deleted, made room for others (runs_bytes), or the generation that added to "
+                    "it did not end; store it again",
                     id, (long long)req->app->config->runs_ttl_s);
     else
         srv_problem(req, SRV_NOT_FOUND, NULL,
@@ -407,7 +415,10 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
     const srv_run_presence there = srv_runs_dir_use(&s->dir, id, &ends);
     if (there != SRV_RUN_THERE) {
         drop_open(s, id);
-        return missing(req, id, there == SRV_RUN_GONE);
+        pthread_mutex_lock(&s->lock); /* open runs leave no mark in the directory */
+        const bool known = srv_runs_was_known(s, id);
+        pthread_mutex_unlock(&s->lock);
+        return missing(req, id, there == SRV_RUN_GONE || known);
     }
     pthread_mutex_lock(&s->lock);
     srv_runs_entry *e = hold_open(s, id);
@@ -441,7 +452,9 @@ const srv_run *srv_run_hold(srv_request *req, const char *id) {
     if (!is_id(id))
         return missing(req, id, false);
     srv_runs_tick(s);
-    const srv_run *run = s->has_dir ? hold_in_dir(req, id) : hold_in_memory(req, id);
+    const srv_run *run;
+    if (!srv_runs_hold_growing(req, id, &run))
+        run = s->has_dir ? hold_in_dir(req, id) : hold_in_memory(req, id);
     if (!run || may_read(req, run))
         return run;
     srv_problem(req, SRV_UNAUTHORIZED, NULL, "the token is not that of the run %s", id);
@@ -482,15 +495,18 @@ void srv_run_release(srv_request *req, const srv_run *run) {
 
 void srv_run_discard(srv_request *req, const srv_run *run) {
     srv_runs *s = req->app->runs;
-    if (s->has_dir)
+    bool was_open;
+    if (s->has_dir && !run->open)
         srv_runs_dir_remove(&s->dir, run->id);
     pthread_mutex_lock(&s->lock);
+    srv_runs_entry *prefix = srv_runs_end_growing(s, run->id, true, &was_open);
     srv_runs_entry *e = srv_runs_find(s, run->id);
     if (e) {
         srv_runs_remember_gone(s, run->id);
         srv_runs_drop(s, e);
     }
     pthread_mutex_unlock(&s->lock);
+    srv_runs_entry_free(prefix);
 }
 
 /* Deletes a run whose file cannot be used any longer. The problem that says so is set, and stays if

@@ -29,6 +29,10 @@ typedef struct srv_run {
     const char *read_token;
     size_t bytes;            /* size of the image and of the arena of `run`, in bytes */
     _Atomic int64_t ends_ns; /* when the run expires (clock of attn_now_ns); a use delays it */
+    /* A generation adds to the run, which is the steps so far. A later srv_run_hold may find more
+     * of them. */
+    bool open;
+    size_t rows; /* steps of the generation so far, or of all; 0: no generation made the run */
 } srv_run;
 
 /* Opens the store. Returns 0. If memory runs out or runs_dir cannot be used, prints one line to
@@ -42,6 +46,22 @@ void srv_runs_free(srv_runs *runs); /* no run may be held; NULL is fine */
 /* Copies the image (attn/run.h) into the store as a new run and holds the run. NULL: a problem is
  * set. */
 const srv_run *srv_run_store(srv_request *req, const attn_run_image *image);
+
+/* An open run, which a generation adds to. Only this process knows it, and it is lost with it. */
+typedef struct srv_open_run srv_open_run;
+/* Opens a run under a new id. The growing run is in `arena` and has at least one step; the store
+ * owns both, and the caller may add steps. The caller ends it by srv_run_abandon in any case. NULL:
+ * a problem is set, and the arena is freed. */
+srv_open_run *srv_run_open(srv_request *req, attn_arena *arena, attn_run_growth *growth);
+const char *srv_open_run_id(const srv_open_run *run);
+/* Closes the run: stores the image of all steps under its id and holds that in *out. *out is NULL if
+ * somebody has deleted the run. false: a problem is set. */
+bool srv_run_close(srv_request *req, srv_open_run *run, const attn_run_image *image,
+                   const srv_run **out);
+/* Ends the generation's use of the run. If it is not closed, it is removed; 410 answers its id.
+ * NULL is fine. */
+void srv_run_abandon(srv_request *req, srv_open_run *run);
+
 /* Prepares a request whose body is a run as a file (application/vnd.safetensors): with runs_dir,
  * sets req->intake, which writes the body to that directory as it arrives; else the body goes into
  * memory. `length` is the length of the body in bytes; 0: unknown. Runs on the HTTP thread. false: a
@@ -99,6 +119,8 @@ bool srv_run_remember(srv_request *req, const srv_run *run, const char *key,
  * stand. A run without them has no owner, and nobody can read it without a key. Imported runs have
  * them elsewhere (runs_side.h), because their metadata are the client's. */
 #define SRV_RUN_OWNER "owner"
+/* The same for the number of steps of a generation. */
+#define SRV_RUN_ROWS "rows"
 #define SRV_RUN_TOKEN "read_token"
 /* Sets the metadata of a run that the client stores, `count` texts: its owner, and a new token. The
  * texts are in the arena of the request. false: a problem is set. */

@@ -22,6 +22,7 @@ void srv_runs_entry_free(srv_runs_entry *e) {
     srv_mapped_close(e->mapped);
     srv_runs_side_free(&e->side);
     free((void *)(uintptr_t)e->checked);
+    srv_runs_leave_growing(e->open);
     free(e);
 }
 

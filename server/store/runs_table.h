@@ -31,7 +31,9 @@ struct srv_runs_entry {
     attn_arena *arena;  /* holds run.run and `sums` */
     void *answers;      /* kept answers (answers.h), from attn_alloc; NULL: none; not of a file */
     size_t answers_size;
-    int64_t moved_ns; /* when run.ends_ns was last changed */
+    int64_t moved_ns;   /* when run.ends_ns was last changed */
+    srv_open_run
+        *open; /* the open run of which this is the steps so far; NULL: the run is closed */
 
     /* A client has sent or named the file, and the store has not made it: the file's metadata does
      * not say who owns it. */
@@ -51,6 +53,7 @@ struct srv_runs {
     srv_runs_entry *first, *last; /* the table: most and least recently used run */
     size_t bytes, count;          /* of the runs in the table */
     srv_shares shares;            /* bytes in the table of each owner */
+    srv_open_run *growing;        /* the open runs */
     char (*gone)[SRV_RUN_ID];     /* ring buffer with the ids of removed runs */
     size_t gone_count;            /* ids ever put into `gone` */
     _Atomic int64_t next_sweep_ns;
@@ -91,8 +94,21 @@ void srv_runs_note_use(srv_runs *s, srv_runs_entry *e);
  * with runs_dir those whose files are no longer in the directory. */
 void srv_runs_drop_expired(srv_runs *s, int64_t now);
 
+/* --- runs_open.c --- */
+
+/* Holds the open run with this id, with its steps so far. false: there is no such open run. If *out
+ * is NULL otherwise, a problem is set. */
+bool srv_runs_hold_growing(srv_request *req, const char *id, const srv_run **out);
+/* Ends an open run: it is not found any longer. `gone`: its id is remembered as that of a removed
+ * run. The caller has the lock, and frees the entry that is returned without it; it may be NULL. */
+srv_runs_entry *srv_runs_end_growing(srv_runs *s, const char *id, bool gone, bool *was_open);
+/* Ends an entry's use of its open run. NULL is fine. */
+void srv_runs_leave_growing(srv_open_run *run);
+
 /* --- runs.c --- */
 
+/* Stores the image under this id as srv_run_store does. */
+const srv_run *srv_runs_store_as(srv_request *req, const char *id, const attn_run_image *image);
 /* Writes a new random id. false: the system has no random numbers. */
 bool srv_runs_new_id(char id[SRV_RUN_ID + 1]);
 /* Opens the run in e->image and sets run, owner and size of the entry. Sets no problem. */
