@@ -4,9 +4,11 @@
 
 #include "api/handlers.h"
 #include "api/models_call.h"
+#include "api/models_growing.h"
 #include "api/models_input.h"
 #include "api/models_steps.h"
 #include "api/route_fields.h"
+#include "api/runs_call.h"
 #include "request/shared.h"
 #include "request/stream.h"
 
@@ -27,7 +29,7 @@ typedef struct body {
     unsigned returns;
     srv_heat_input heatmap;
     srv_figure_input figure;
-    bool dry_run, stream;
+    bool dry_run, stream, store;
 } body;
 
 /* A generated sequence. `rows` are its tokens and, if the search has reached it, the end token;
@@ -46,6 +48,10 @@ typedef struct call {
     attn_generated *out;  /* [B], one for each sequence */
     made *made;           /* [B], one for each sequence */
     srv_told_steps steps; /* used if the answer is a stream */
+    srv_growing growing;  /* used if the run is stored */
+    const srv_run *run;   /* the stored run, held until the answer; NULL: not stored */
+    attn_model_cost cost;
+    double run_text; /* upper bound of the bytes of its description */
 } call;
 
 const srv_field srv_models_generate_fields[] = {
@@ -70,7 +76,10 @@ const srv_field srv_models_generate_fields[] = {
             "S]; [] for neither."},
     SRV_BOOL_ROW(body, stream,
                  "Answer with server-sent events during the greedy search of one sequence: token "
-                 "for each step, then done with the whole answer, or error with a problem."),
+                 "for each step, then done with the whole answer, or error with a problem. With "
+                 "store the first event is run, with the id of the run, which grows with every "
+                 "step."),
+    SRV_MODEL_STORE_ROW(body, "a greedy search"),
     SRV_MODEL_COMMON_ROWS(body),
     {0},
 };
@@ -132,6 +141,19 @@ static bool check_stream(call *c) {
     return true;
 }
 
+/* Checks that a search that is stored is greedy. */
+static bool check_store(call *c) {
+    const body *b = &c->body;
+    const srv_scope scope = {c->pass.req, srv_models_generate_fields, &b->given, ""};
+    c->pass.stores = b->store;
+    if (b->store && b->beams > 1)
+        return srv_refuse(&scope, SRV_VALUE, "store",
+                          "only a greedy search (\"beams\": 1) is stored: hypotheses of a beam "
+                          "search have no common rows, found %lld beams",
+                          (long long)b->beams);
+    return srv_model_run_check(&scope, c->pass.model, b->store);
+}
+
 static double result_bytes(const call *c) {
     const double B = (double)c->source.count, most = (double)c->most;
     const double weights =
@@ -142,7 +164,20 @@ static double result_bytes(const call *c) {
     const double choices = c->body.alternatives ? 1 + (double)c->body.alternatives : 0;
     const double step = c->pass.streams ? EVENT + CHOICE * choices : 0;
     return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most) +
-           CHOICE * choices * B * most + step * most;
+           CHOICE * choices * B * most + step * most + c->run_text;
+}
+
+/* Returns the cost of the search, without that of its run. */
+static attn_model_cost cost_of(const call *c) {
+    const double B = (double)c->source.count;
+    const attn_model_pass extent = {.B = B,
+                                    .S = (double)c->source.longest,
+                                    .rows = B * (double)c->body.beams,
+                                    .T = (double)c->most,
+                                    .searches = true,
+                                    .hides = srv_models_hides(&c->source),
+                                    .alternatives = (double)c->body.alternatives};
+    return srv_models_cost(&c->pass, &extent);
 }
 
 static srv_outcome predict(const call *c, const attn_model_cost *cost) {
@@ -219,6 +254,13 @@ static bool compute(call *c) {
     const int32_t *source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
     if (!source || !srv_models_keep(req, &c->source, &options.source_keep))
         return false;
+    if (c->body.store) {
+        if (!srv_growing_begin(&c->growing, req, c->pass.model, &c->source, c->most,
+                               c->steps.events))
+            return false;
+        options.step = srv_growing_step;
+        options.step_ctx = &c->growing;
+    }
     c->out = attn_arena_zeroed(req->arena, B, sizeof *c->out);
     c->made = attn_arena_zeroed(req->arena, B, sizeof *c->made);
     options.beams = (size_t)c->body.beams;
@@ -232,12 +274,12 @@ static bool compute(call *c) {
                                   &options, req->arena, srv_request_pool(req), &req->control,
                                   c->out, &err)
             : attn_fail(&err, ATTN_ENOMEM, "", "no memory for the generated sequences");
-    if (status && !c->steps.failed)
+    if (status && !c->steps.failed && !c->growing.failed)
         srv_problem_error(req, &err);
     for (size_t b = 0; !status && b < B; b++)
         if (!name(c, b))
             return false;
-    return !status;
+    return !status && (!c->body.store || srv_growing_close(&c->growing, c->out, &c->run));
 }
 
 /* --- the answer --- */
@@ -316,6 +358,10 @@ static void answer_json(const call *c) {
         if (!put_sequence(&j, c, b))
             return;
     srv_json_array_end(&j);
+    if (c->run) {
+        srv_json_key(&j, "run");
+        srv_run_write(&j, c->run);
+    }
     srv_warnings_write(&j, &c->warnings);
     srv_json_object_end(&j);
     srv_json_end(&j);
@@ -340,6 +386,7 @@ static void answer_text(const call *c) {
             return;
         srv_heat_text(&t, &maps.maps, &maps.labels, NULL);
     }
+    srv_run_print(&t, c->run);
     srv_warnings_text(&t, &c->warnings);
     srv_text_end(c->pass.req, &t);
 }
@@ -369,24 +416,18 @@ static const call *in(const srv_pass *pass) {
 }
 
 static bool step_decode(srv_pass *pass) {
-    if (!decode(of(pass)) || !check_stream(of(pass)) ||
-        !srv_models_may_draw(pass, of(pass)->source.count))
+    call *c = of(pass);
+    if (!decode(c) || !check_stream(c) || !check_store(c) ||
+        !srv_models_may_draw(pass, c->source.count))
         return false;
-    pass->dry_run = of(pass)->body.dry_run;
-    return true;
+    pass->dry_run = c->body.dry_run;
+    c->cost = cost_of(c);
+    return !c->body.store || srv_growing_cost(pass->req, pass->model, c->source.count,
+                                              c->source.longest, c->most, &c->cost, &c->run_text);
 }
 
 static attn_model_cost step_cost(const srv_pass *pass) {
-    const call *c = in(pass);
-    const double B = (double)c->source.count;
-    const attn_model_pass extent = {.B = B,
-                                    .S = (double)c->source.longest,
-                                    .rows = B * (double)c->body.beams,
-                                    .T = (double)c->most,
-                                    .searches = true,
-                                    .hides = srv_models_hides(&c->source),
-                                    .alternatives = (double)c->body.alternatives};
-    return srv_models_cost(pass, &extent);
+    return in(pass)->cost;
 }
 
 static double step_result(const srv_pass *pass) {
@@ -410,6 +451,8 @@ srv_outcome srv_models_generate(srv_request *req) {
                                          step_predict, step_compute, step_answer};
     call c = {.pass = {.req = req}};
     const srv_outcome outcome = srv_models_run(&c.pass, &steps);
+    srv_growing_end(&c.growing);
+    srv_run_tell(c.pass.req, c.run);
     if (c.steps.events)
         srv_events_end(c.steps.events);
     return outcome;

@@ -26,9 +26,9 @@ bool srv_model_run_check(const srv_scope *scope, const srv_model *model, bool st
 #define SITE_TEXT  8192.0
 #define LABEL_TEXT 48.0
 
-/* Computes the sizes of a site's operation. */
-static attn_status site_dims(const attn_model_config *m, const attn_site *site, size_t B, size_t S,
-                             size_t T, attn_attention_dims *out, attn_error *err) {
+bool srv_model_run_dims(srv_request *req, const attn_model_config *m, const attn_site *site,
+                        size_t B, size_t S, size_t T, attn_attention_dims *out) {
+    attn_error err = {0};
     const size_t L = site->kind == ATTN_SITE_ENCODER ? S : T;
     const size_t keys = site->kind == ATTN_SITE_DECODER ? T : S;
     attn_inputs in = attn_attention_defaults();
@@ -36,7 +36,10 @@ static attn_status site_dims(const attn_model_config *m, const attn_site *site, 
     in.key = in.value = attn_tensor_dense(NULL, ATTN_F32, 3, (size_t[3]){B, keys, m->width});
     in.layout = ATTN_BLD;
     in.num_heads = site->heads;
-    return attn_attention_shape(&in, out, err);
+    if (!attn_attention_shape(&in, out, &err))
+        return true;
+    srv_problem_error(req, &err);
+    return false;
 }
 
 bool srv_model_run_cost(srv_request *req, const srv_model *model, size_t B, size_t S, size_t T,
@@ -50,8 +53,9 @@ bool srv_model_run_cost(srv_request *req, const srv_model *model, size_t B, size
     for (size_t i = 0; i < count; i++) {
         attn_attention_dims d;
         attn_cost one;
-        if (site_dims(m, &sites[i], B, S, T, &d, &err) ||
-            attn_run_cost(&d, attn_pool_slots(req->app->pool), &one, &err)) {
+        if (!srv_model_run_dims(req, m, &sites[i], B, S, T, &d))
+            return false;
+        if (attn_run_cost(&d, attn_pool_slots(req->app->pool), &one, &err)) {
             srv_problem_error(req, &err);
             return false;
         }
@@ -63,6 +67,10 @@ bool srv_model_run_cost(srv_request *req, const srv_model *model, size_t B, size
 }
 
 /* --- texts --- */
+
+bool srv_model_run_special(const attn_model_config *m, int64_t id) {
+    return id == m->pad || id == m->begin || id == m->end;
+}
 
 /* Allocates a text for n tokens, with ids and marks of special tokens. */
 static bool take_text(const srv_model_run *r, size_t n, const char ***tokens, int64_t **ids,
@@ -101,11 +109,12 @@ static bool make_text(const srv_model_run *r, const srv_sequence *s, int which, 
         tokens[0] = begin.tokens[0];
         ids[0] = begin.ids[0];
     }
-    memcpy(tokens + begins, s->tokens, s->length * sizeof *tokens);
+    if (s->length)
+        memcpy(tokens + begins, s->tokens, s->length * sizeof *tokens);
     for (size_t i = 0; i < s->length; i++)
         ids[begins + i] = s->ids[i];
     for (size_t i = 0; i < n; i++)
-        special[i] = ids[i] == m->pad || ids[i] == m->begin || ids[i] == m->end;
+        special[i] = srv_model_run_special(m, ids[i]);
     *out = (attn_run_text){
         .count = n, .tokens = tokens, .ids = ids, .special = special, .text = s->text};
     if (s->text && !(out->offsets = spans_of(r, s, begins)))
@@ -146,6 +155,13 @@ bool srv_model_run_target(srv_model_run *r, size_t b, bool begins, const srv_seq
     return make_text(r, rows, SRV_TARGET, begins, &r->texts[r->B + b]);
 }
 
+bool srv_model_run_start(srv_model_run *r, size_t b) {
+    const srv_sequence none = {.length = 0};
+    r->start = 1;
+    r->rows[b] = r->read[b] = 1;
+    return make_text(r, &none, SRV_TARGET, true, &r->texts[r->B + b]);
+}
+
 /* --- storing --- */
 
 static const attn_run_kind kinds[] = {[ATTN_SITE_ENCODER] = ATTN_RUN_ENCODER,
@@ -183,26 +199,30 @@ static bool describe(const srv_model_run *r, const attn_site *site, attn_run_sit
     return out->info.name;
 }
 
-const srv_run *srv_model_run_store(const srv_model_run *r, const attn_site *sites, size_t count) {
-    srv_request *req = r->req;
-    const attn_metadata owner = {SRV_RUN_OWNER, req->owner};
-    attn_run_site_source *all = attn_arena_zeroed(req->arena, count + 1, sizeof *all);
+bool srv_model_run_source(const srv_model_run *r, const attn_site *sites, size_t count,
+                          attn_run_source *out) {
+    attn_run_site_source *all = attn_arena_zeroed(r->req->arena, count + 1, sizeof *all);
     bool ok = all;
     for (size_t i = 0; ok && i < count; i++)
         ok = describe(r, &sites[i], &all[i]);
-    if (!ok) {
-        no_memory(req);
-        return NULL;
-    }
-    const attn_run_source source = {.sites = all,
-                                    .site_count = count,
-                                    .texts = r->texts,
-                                    .text_count = 2 * r->B,
-                                    .model = r->model->id,
-                                    .metadata = &owner,
-                                    .metadata_count = req->owner != NULL};
+    *out = (attn_run_source){.sites = all,
+                             .site_count = count,
+                             .texts = r->texts,
+                             .text_count = 2 * r->B,
+                             .model = r->model->id};
+    return ok || no_memory(r->req);
+}
+
+const srv_run *srv_model_run_store(const srv_model_run *r, const attn_site *sites, size_t count) {
+    srv_request *req = r->req;
+    const attn_metadata owner = {SRV_RUN_OWNER, req->owner};
+    attn_run_source source;
     attn_run_image image;
     attn_error err = {0};
+    if (!srv_model_run_source(r, sites, count, &source))
+        return NULL;
+    source.metadata = &owner;
+    source.metadata_count = req->owner != NULL;
     if (attn_run_image_new(&source, srv_request_pool(req), &req->control, req->arena, &image,
                            &err)) {
         srv_problem_error(req, &err);

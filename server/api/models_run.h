@@ -32,6 +32,12 @@ bool srv_model_run_check(const srv_scope *scope, const srv_model *model, bool st
 bool srv_model_run_cost(srv_request *req, const srv_model *model, size_t B, size_t S, size_t T,
                         attn_model_cost *cost, double *text);
 
+/* Computes the sizes of a site's operation in such a pass. false: a problem is set. */
+bool srv_model_run_dims(srv_request *req, const attn_model_config *m, const attn_site *site,
+                        size_t B, size_t S, size_t T, attn_attention_dims *out);
+/* Returns whether an id is that of padding, begin or end. */
+bool srv_model_run_special(const attn_model_config *m, int64_t id);
+
 /* Prepares the run and makes the texts of the sources. false: a problem is set. */
 bool srv_model_run_begin(srv_model_run *r, srv_request *req, const srv_model *model,
                          const srv_sequences *source);
@@ -40,6 +46,13 @@ bool srv_model_run_begin(srv_model_run *r, srv_request *req, const srv_model *mo
  * tokens that the decoder reads. false: a problem is set. */
 bool srv_model_run_target(srv_model_run *r, size_t b, bool begins, const srv_sequence *rows,
                           size_t read);
+/* Makes the text of target b before the first step of a generation: the begin token. false: a
+ * problem is set. */
+bool srv_model_run_start(srv_model_run *r, size_t b);
+/* Describes the run of these sites, which have their operations, without metadata. false: a problem
+ * is set. */
+bool srv_model_run_source(const srv_model_run *r, const attn_site *sites, size_t count,
+                          attn_run_source *out);
 /* Stores the sites of a pass, which have their operations, and holds the run. NULL: a problem is
  * set. */
 const srv_run *srv_model_run_store(const srv_model_run *r, const attn_site *sites, size_t count);

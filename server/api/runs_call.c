@@ -265,7 +265,10 @@ bool srv_run_fits(srv_request *req, double cells) {
 void srv_run_keep(srv_request *req, const srv_run *run) {
     attn_text t = {.arena = req->arena};
     const int64_t left = (run->ends_ns - attn_now_ns()) / 1000000000;
-    attn_text_add(&t, "private, max-age=%" PRId64 ", immutable", left > 0 ? left : 0);
+    if (run->open)
+        attn_text_add(&t, "no-store");
+    else
+        attn_text_add(&t, "private, max-age=%" PRId64 ", immutable", left > 0 ? left : 0);
     if (req->reply.status != 200 && req->reply.status != 204 && req->reply.status != 304)
         return;
     srv_reply_header(req, "Cache-Control", t.failed ? "no-store" : t.data);
@@ -300,6 +303,8 @@ srv_outcome srv_run_end(srv_request *req, const srv_run_view *run, bool answered
 }
 
 bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind) {
+    if (run->held->open)
+        return false;
     uint64_t hash = attn_hash(ATTN_HASH_START, run->held->id, strlen(run->held->id));
     attn_text t = {.arena = req->arena};
     hash = attn_hash(hash, kind, strlen(kind));

@@ -114,11 +114,12 @@ srv_run_view *srv_run_begin(srv_request *req, const srv_field *fields, void *que
 /* Releases the run, which may be NULL. If `answered`, first checks that the run's file is intact
  * and adds headers that let the client keep the answer. */
 srv_outcome srv_run_end(srv_request *req, const srv_run_view *run, bool answered);
-/* Adds the headers that let the client keep the answer, which does not change while the run exists.
- * The reply must be set. */
+/* Adds the headers that let the client keep the answer, which does not change while the run exists,
+ * unless the run is open. The reply must be set. */
 void srv_run_keep(srv_request *req, const srv_run *run);
 /* Adds an ETag to the reply, made from the run's id, `kind` and the query string. Returns true if
- * the request's If-None-Match has this ETag; the reply is then 304. */
+ * the request's If-None-Match has this ETag; the reply is then 304. Answers about an open run have
+ * no ETag. */
 bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind);
 
 /* Writes the description of a run, which GET /v1/runs/{id} answers. */

@@ -188,6 +188,9 @@ void srv_run_write(srv_json *j, const srv_run *run) {
     const attn_run_text *text = attn_run_texts(run->run, &texts);
     srv_json_object(j);
     put_text(j, "id", run->id);
+    put_text(j, "state", run->open ? "open" : "closed");
+    if (run->rows)
+        put_size(j, "rows", run->rows);
     put_size(j, "bytes", run->bytes);
     put_expiry(j, run->ends_ns);
     if (run->read_token && j->req->owner)
