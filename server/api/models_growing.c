@@ -60,7 +60,8 @@ bool srv_growing_cost(srv_request *req, const srv_model *model, size_t B, size_t
 bool srv_growing_begin(srv_growing *g, srv_request *req, const srv_model *model,
                        const srv_sequences *source, size_t most, srv_events *events) {
     *g = (srv_growing){.most = most, .events = events};
-    if (!srv_model_run_begin(&g->run, req, model, source))
+    if (!srv_model_run_begin(&g->run, req, model, source) ||
+        !srv_run_metadata(req, g->metadata, &g->metadata_count))
         return false;
     for (size_t b = 0; b < source->count; b++)
         if (!srv_model_run_start(&g->run, b))
@@ -71,13 +72,12 @@ bool srv_growing_begin(srv_growing *g, srv_request *req, const srv_model *model,
 /* Makes the growing run of the operations of the first step. */
 static bool make(srv_growing *g, const attn_generated_step *step) {
     srv_request *req = g->run.req;
-    const attn_metadata owner = {SRV_RUN_OWNER, req->owner};
     attn_run_source first;
     attn_error err = {0};
     if (!srv_model_run_source(&g->run, step->sites, step->site_count, &first))
         return false;
-    first.metadata = &owner;
-    first.metadata_count = req->owner != NULL;
+    first.metadata = g->metadata;
+    first.metadata_count = g->metadata_count;
     if (!(g->arena = attn_arena_new(attn_arena_limit(req->arena))))
         return no_memory(req);
     if (!attn_run_growth_new(&first, g->run.B, g->most, g->arena, &g->growth, &err))
@@ -119,7 +119,10 @@ static bool show(srv_growing *g) {
         g->growth = NULL;
         return false;
     }
-    attn_text_add(&t, "{\"id\":\"%s\"}\n", srv_open_run_id(g->open));
+    attn_text_add(&t, "{\"id\":\"%s\"", srv_open_run_id(g->open));
+    if (g->metadata_count > 0) /* the token is hexadecimal and needs no escapes */
+        attn_text_add(&t, ",\"%s\":\"%s\"", SRV_RUN_TOKEN, g->metadata[g->metadata_count - 1].text);
+    attn_text_add(&t, "}\n");
     return (!t.failed && srv_events_add(g->events, "run", t.data, t.size)) || no_memory(req);
 }
 
@@ -136,7 +139,6 @@ int srv_growing_step(void *ctx, const attn_generated_step *step) {
 bool srv_growing_close(srv_growing *g, const attn_generated *made, const srv_run **out) {
     srv_request *req = g->run.req;
     char rows[24];
-    const attn_metadata metadata[2] = {{SRV_RUN_ROWS, rows}, {SRV_RUN_OWNER, req->owner}};
     int64_t *lengths = attn_arena_zeroed(req->arena, g->run.B, sizeof *lengths);
     attn_run_image image;
     attn_error err = {0};
@@ -146,7 +148,8 @@ bool srv_growing_close(srv_growing *g, const attn_generated *made, const srv_run
     for (size_t b = 0; b < g->run.B; b++)
         lengths[b] = (int64_t)(made[b].length + made[b].ended);
     snprintf(rows, sizeof rows, "%zu", attn_run_growth_rows(g->growth));
-    if (attn_run_growth_image(g->growth, lengths, metadata, req->owner ? 2 : 1,
+    g->metadata[g->metadata_count] = (attn_metadata){SRV_RUN_ROWS, rows};
+    if (attn_run_growth_image(g->growth, lengths, g->metadata, g->metadata_count + 1,
                               srv_request_pool(req), &req->control, req->arena, &image, &err)) {
         srv_problem_error(req, &err);
         return false;

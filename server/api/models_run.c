@@ -215,14 +215,14 @@ bool srv_model_run_source(const srv_model_run *r, const attn_site *sites, size_t
 
 const srv_run *srv_model_run_store(const srv_model_run *r, const attn_site *sites, size_t count) {
     srv_request *req = r->req;
-    const attn_metadata owner = {SRV_RUN_OWNER, req->owner};
+    attn_metadata metadata[2];
     attn_run_source source;
     attn_run_image image;
     attn_error err = {0};
-    if (!srv_model_run_source(r, sites, count, &source))
+    if (!srv_model_run_source(r, sites, count, &source) ||
+        !srv_run_metadata(req, metadata, &source.metadata_count))
         return NULL;
-    source.metadata = &owner;
-    source.metadata_count = req->owner != NULL;
+    source.metadata = metadata;
     if (attn_run_image_new(&source, srv_request_pool(req), &req->control, req->arena, &image,
                            &err)) {
         srv_problem_error(req, &err);

@@ -93,8 +93,8 @@ void srv_run_discard(srv_request *req, const srv_run *run);
  * set. */
 bool srv_run_delete(srv_request *req, const char *id);
 
-/* An answer about a run that was computed before. Nothing about a run changes, so the answer stays
- * right while the run exists. */
+/* An answer about a run that was computed before. Nothing about a closed run changes, so the answer
+ * stays right while the run exists. Answers about open runs are not kept. */
 typedef struct srv_run_answer {
     const char *type; /* media type, type_size bytes; srv_run_recall adds a NUL */
     size_t type_size;
@@ -120,7 +120,7 @@ bool srv_run_remember(srv_request *req, const srv_run *run, const char *key,
  * them elsewhere (runs_side.h), because their metadata are the client's. */
 #define SRV_RUN_OWNER "owner"
 /* The same for the number of steps of a generation. */
-#define SRV_RUN_ROWS "rows"
+#define SRV_RUN_ROWS  "rows"
 #define SRV_RUN_TOKEN "read_token"
 /* Sets the metadata of a run that the client stores, `count` texts: its owner, and a new token. The
  * texts are in the arena of the request. false: a problem is set. */

@@ -13,6 +13,8 @@ static bool copy_answer(srv_request *req, srv_run_answer *a) {
 bool srv_run_recall(srv_request *req, const srv_run *run, const char *key, srv_run_answer *out) {
     srv_runs *s = req->app->runs;
     const srv_runs_entry *e = (const srv_runs_entry *)(const void *)run;
+    if (run->open)
+        return false;
     if (s->has_dir) {
         size_t size;
         void *image = srv_runs_dir_answers(&s->dir, run->id, &size);
@@ -57,6 +59,8 @@ static bool remember_in_memory(srv_runs *s, srv_runs_entry *e, const char *key,
 bool srv_run_remember(srv_request *req, const srv_run *run, const char *key,
                       const srv_run_answer *answer) {
     srv_runs *s = req->app->runs;
+    if (run->open)
+        return false;
     return s->has_dir
                ? remember_in_dir(req, run->id, key, answer)
                : remember_in_memory(s, (srv_runs_entry *)(void *)(uintptr_t)run, key, answer);

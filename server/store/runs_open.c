@@ -72,6 +72,7 @@ static srv_runs_entry *look(const srv_config *config, srv_open_run *run) {
     memcpy(e->run.id, run->id, SRV_RUN_ID);
     e->run.run = found;
     e->run.open = true;
+    e->run.read_token = attn_run_metadata(found, SRV_RUN_TOKEN);
     e->run.bytes = run->bytes + attn_arena_used(e->arena);
     e->run.ends_ns = attn_now_ns() + config->runs_ttl_s * 1000000000;
     return e;

@@ -31,7 +31,7 @@ struct srv_runs_entry {
     attn_arena *arena;  /* holds run.run and `sums` */
     void *answers;      /* kept answers (answers.h), from attn_alloc; NULL: none; not of a file */
     size_t answers_size;
-    int64_t moved_ns;   /* when run.ends_ns was last changed */
+    int64_t moved_ns; /* when run.ends_ns was last changed */
     srv_open_run
         *open; /* the open run of which this is the steps so far; NULL: the run is closed */
 

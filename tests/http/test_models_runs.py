@@ -81,6 +81,13 @@ def test_all_sites_are_stored_whatever_is_answered(daemon):
     daemon.request("DELETE", path(made))
 
 
+def tokens_of(run, site, side, b):
+    """The tokens that the rows (side "query") or columns ("key") of a batch entry are."""
+    number, start = site[f"{side}_text"], site[f"{side}_start"]
+    tokens = run["texts"][number[b] if isinstance(number, list) else number]["tokens"]
+    return tokens[start:start + site["queries" if side == "query" else "keys"]]
+
+
 @pytest.mark.parametrize("ends", [{}, {"target_end": False}, {"target_begin": False}])
 def test_tokens_stand_beside_their_rows(daemon, ends):
     """Labels are the names of rows and columns; texts have the tokens once, with their place in what was sent."""
@@ -102,8 +109,8 @@ def test_tokens_stand_beside_their_rows(daemon, ends):
         assert run["texts"][b]["tokens"] == source and [text["tokens"][i] for i in text["special"]] == ["<bos>"] * begin + ["<eos>"] * end
         for site in run["sites"]:
             rows, cols = (source if site["kind"] == "encoder" else target), (read if site["kind"] == "decoder" else source)
-            labels = site["labels"][b]
-            assert [x for x in labels["query"] if x] == rows and [x for x in labels["key"] if x] == cols
+            labels = {side: tokens_of(run, site, side, b) for side in ("query", "key")}
+            assert labels["query"] == rows and labels["key"][:len(cols)] == cols
             assert site.get("query_lengths", [len(labels["query"])] * 2)[b] == len(rows)
             assert site.get("key_lengths", [len(labels["key"])] * 2)[b] == len(cols)
 

@@ -1,5 +1,7 @@
 """Where API keys are set, a run has a token that lets its GETs go without a key: for that run alone, never for another
 method, and it is in no log."""
+import json
+
 import pytest
 from test_api_runs import MASKED, literal
 from test_daemon_load import eventually
@@ -70,3 +72,15 @@ def test_without_keys_there_is_no_token(daemon):
     run = daemon.post("/v1/attention", {"query": literal(3, 4, seed=1), "store": True}).json()["run"]
     assert "read_token" not in run
     assert daemon.get(f"/v1/runs/{run['id']}/tiles?token={'a' * 32}").status_code == 422
+
+
+def test_a_growing_run_has_its_token_from_the_beginning(start, tmp_path):
+    service = start("--keys-file", key_file(tmp_path))
+    reply = service.post("/v1/models/en-fr/generate", {"tokens": ["the", "red", "car"], "stream": True, "store": True},
+                         headers=bearer(MAKER))
+    assert reply.status_code == 200, reply.text
+    event = next(part for part in reply.text.split("\n\n") if part.startswith("event: run"))
+    run = json.loads(event.split("data: ", 1)[1])
+    path = f"/v1/runs/{run['id']}"
+    assert service.get(f"{path}?token={run['read_token']}").json()["state"] == "closed"
+    assert service.get(path, headers=bearer(MAKER)).json()["read_token"] == run["read_token"]

@@ -13,7 +13,7 @@ from conftest import PATIENCE, Daemon, write_keys
 from test_api_index import document, schema  # noqa: F401, a fixture
 from test_api_models import SMALL, make, path
 from test_daemon_load import eventually
-from test_models_runs import KINDS, POSITIONS, cells
+from test_models_runs import KINDS, POSITIONS, cells, tokens_of
 
 LONG = " and ".join(["the red cat watches the small dog in the big house"] * 6) + " ."
 SIXTY = {"text": LONG, "max_length": 60, "return": []}
@@ -78,7 +78,7 @@ def same_bits(daemon, run, other):
         x, y = (np.stack([cells(daemon, r, s["name"], i) for i in range(s["batches"])]) for r, s in ((run, a), (other, b)))
         assert x.shape == y.shape
         assert np.abs(x - y).max() < 2e-6 if daemon.kernels == "ref" else np.array_equal(x, y), a["name"]
-        for key in ("mask", "scale", "score", "position", "query_start", "key_start", "labels", "kernel"):
+        for key in ("mask", "scale", "score", "position", "query_start", "key_start", "query_text", "key_text", "kernel"):
             assert a[key] == b[key], (a["name"], key)
     for a, b in zip(run["texts"], other["texts"], strict=True):
         assert (a["tokens"], a["ids"], a["special"]) == (b["tokens"], b["ids"], b["special"])
@@ -114,7 +114,8 @@ def is_prefix(view, reply, whole, description, site, loose):
         for a, b in zip(seen["sites"], description["sites"], strict=True):
             rows = b["queries"] if a["kind"] == "encoder" else n
             assert a["queries"] == rows and a["keys"] == (n if a["kind"] == "decoder" else b["keys"])
-            assert a["labels"]["query"] == b["labels"]["query"][:rows] and a["labels"]["key"] == b["labels"]["key"][:a["keys"]]
+            assert all(tokens_of(seen, a, side, 0) == tokens_of(description, b, side, 0)[:a["queries" if side == "query" else "keys"]]
+                       for side in ("query", "key"))
         assert [t["tokens"] for t in seen["texts"]] == [description["texts"][0]["tokens"], description["texts"][1]["tokens"][:n + 1]]
         return n
     head = whole[0]
