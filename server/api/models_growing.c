@@ -74,13 +74,13 @@ static bool make(srv_growing *g, const attn_generated_step *step) {
     srv_request *req = g->run.req;
     attn_run_source first;
     attn_error err = {0};
-    if (!srv_model_run_source(&g->run, step->sites, step->site_count, &first))
-        return false;
+    if (!srv_run_plan_source(&g->run.plan, step->sites, step->site_count, req->arena, &first))
+        return no_memory(req);
     first.metadata = g->metadata;
     first.metadata_count = g->metadata_count;
     if (!(g->arena = attn_arena_new(attn_arena_limit(req->arena))))
         return no_memory(req);
-    if (!attn_run_growth_new(&first, g->run.B, g->most, g->arena, &g->growth, &err))
+    if (!attn_run_growth_new(&first, g->run.plan.B, g->most, g->arena, &g->growth, &err))
         return true;
     srv_problem_error(req, &err);
     return false;
@@ -90,17 +90,17 @@ static bool add(srv_growing *g, const attn_generated_step *step) {
     srv_request *req = g->run.req;
     const attn_model_config *m = attn_model_configuration(g->run.model->model);
     const attn_attention *ops[ATTN_MODEL_SITES];
-    attn_run_token *tokens = attn_arena_zeroed(req->arena, g->run.B, sizeof *tokens);
+    attn_run_token *tokens = attn_arena_zeroed(req->arena, g->run.plan.B, sizeof *tokens);
     srv_sequence names;
     attn_error err = {0};
     if (!tokens)
         return no_memory(req);
-    if (!srv_models_name(req, g->run.model, SRV_TARGET, step->ids, g->run.B, &names))
+    if (!srv_models_name(req, g->run.model, SRV_TARGET, step->ids, g->run.plan.B, &names))
         return false;
-    for (size_t b = 0; b < g->run.B; b++)
+    for (size_t b = 0; b < g->run.plan.B; b++)
         tokens[b] = (attn_run_token){.text = names.tokens[b],
                                      .id = step->ids[b],
-                                     .special = srv_model_run_special(m, step->ids[b])};
+                                     .special = srv_run_plan_special(m, step->ids[b])};
     for (size_t i = 0; i < step->site_count; i++)
         ops[i] = step->sites[i].operation;
     if (!attn_run_growth_add(g->growth, ops, tokens, &err))
@@ -139,13 +139,13 @@ int srv_growing_step(void *ctx, const attn_generated_step *step) {
 bool srv_growing_close(srv_growing *g, const attn_generated *made, const srv_run **out) {
     srv_request *req = g->run.req;
     char rows[24];
-    int64_t *lengths = attn_arena_zeroed(req->arena, g->run.B, sizeof *lengths);
+    int64_t *lengths = attn_arena_zeroed(req->arena, g->run.plan.B, sizeof *lengths);
     attn_run_image image;
     attn_error err = {0};
     *out = NULL;
     if (!lengths)
         return no_memory(req);
-    for (size_t b = 0; b < g->run.B; b++)
+    for (size_t b = 0; b < g->run.plan.B; b++)
         lengths[b] = (int64_t)(made[b].length + made[b].ended);
     snprintf(rows, sizeof rows, "%zu", attn_run_growth_rows(g->growth));
     g->metadata[g->metadata_count] = (attn_metadata){SRV_RUN_ROWS, rows};

@@ -1,12 +1,9 @@
 #include "api/models_run.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "api/models_call.h"
 #include "request/shared.h"
-
-enum { NAME = 32 }; /* bytes of a site's name with the NUL */
 
 static bool no_memory(srv_request *req) {
     srv_problem_memory(req, "/store", "no memory is left for the run");
@@ -68,20 +65,6 @@ bool srv_model_run_cost(srv_request *req, const srv_model *model, size_t B, size
 
 /* --- texts --- */
 
-bool srv_model_run_special(const attn_model_config *m, int64_t id) {
-    return id == m->pad || id == m->begin || id == m->end;
-}
-
-/* Allocates a text for n tokens, with ids and marks of special tokens. */
-static bool take_text(const srv_model_run *r, size_t n, const char ***tokens, int64_t **ids,
-                      uint8_t **special) {
-    attn_arena *arena = r->req->arena;
-    *tokens = attn_arena_zeroed(arena, n + 1, sizeof **tokens);
-    *ids = attn_arena_zeroed(arena, n + 1, sizeof **ids);
-    *special = attn_arena_zeroed(arena, n + 1, 1);
-    return *tokens && *ids && *special;
-}
-
 /* Returns the ranges of the tokens of `s`, with an empty range in front if `begins`. NULL: there is
  * no memory. */
 static const size_t (*spans_of(const srv_model_run *r, const srv_sequence *s, bool begins))[2] {
@@ -96,12 +79,10 @@ static const size_t (*spans_of(const srv_model_run *r, const srv_sequence *s, bo
 static bool make_text(const srv_model_run *r, const srv_sequence *s, int which, bool begins,
                       attn_run_text *out) {
     const attn_model_config *m = attn_model_configuration(r->model->model);
-    const size_t n = s->length + begins;
     const char **tokens;
     int64_t *ids;
-    uint8_t *special;
     srv_sequence begin;
-    if (!take_text(r, n, &tokens, &ids, &special))
+    if (!srv_run_plan_text(s->length + begins, r->req->arena, out, &tokens, &ids))
         return no_memory(r->req);
     if (begins) {
         if (!srv_models_name(r->req, r->model, which, &m->begin, 1, &begin))
@@ -109,14 +90,12 @@ static bool make_text(const srv_model_run *r, const srv_sequence *s, int which, 
         tokens[0] = begin.tokens[0];
         ids[0] = begin.ids[0];
     }
-    if (s->length)
-        memcpy(tokens + begins, s->tokens, s->length * sizeof *tokens);
-    for (size_t i = 0; i < s->length; i++)
+    for (size_t i = 0; i < s->length; i++) {
+        tokens[begins + i] = s->tokens[i];
         ids[begins + i] = s->ids[i];
-    for (size_t i = 0; i < n; i++)
-        special[i] = srv_model_run_special(m, ids[i]);
-    *out = (attn_run_text){
-        .count = n, .tokens = tokens, .ids = ids, .special = special, .text = s->text};
+    }
+    srv_run_plan_mark(m, out);
+    out->text = s->text;
     if (s->text && !(out->offsets = spans_of(r, s, begins)))
         return no_memory(r->req);
     return true;
@@ -124,24 +103,12 @@ static bool make_text(const srv_model_run *r, const srv_sequence *s, int which, 
 
 bool srv_model_run_begin(srv_model_run *r, srv_request *req, const srv_model *model,
                          const srv_sequences *source) {
-    const size_t B = source->count;
-    attn_arena *arena = req->arena;
-    *r = (srv_model_run){.req = req,
-                         .model = model,
-                         .B = B,
-                         .texts = attn_arena_zeroed(arena, 2 * B, sizeof *r->texts),
-                         .source = attn_arena_zeroed(arena, B, sizeof *r->source),
-                         .target = attn_arena_zeroed(arena, B, sizeof *r->target),
-                         .source_lengths = attn_arena_zeroed(arena, B, sizeof(int64_t)),
-                         .rows = attn_arena_zeroed(arena, B, sizeof(int64_t)),
-                         .read = attn_arena_zeroed(arena, B, sizeof(int64_t))};
-    if (!r->texts || !r->source || !r->target || !r->source_lengths || !r->rows || !r->read)
+    *r = (srv_model_run){.req = req, .model = model};
+    if (!srv_run_plan_new(&r->plan, model->id, source->count, req->arena))
         return no_memory(req);
-    for (size_t b = 0; b < B; b++) {
-        r->source[b] = b;
-        r->target[b] = B + b;
-        r->source_lengths[b] = (int64_t)source->items[b].length;
-        if (!make_text(r, &source->items[b], SRV_SOURCE, false, &r->texts[b]))
+    for (size_t b = 0; b < source->count; b++) {
+        r->plan.source_lengths[b] = (int64_t)source->items[b].length;
+        if (!make_text(r, &source->items[b], SRV_SOURCE, false, &r->plan.texts[b]))
             return false;
     }
     return true;
@@ -149,69 +116,20 @@ bool srv_model_run_begin(srv_model_run *r, srv_request *req, const srv_model *mo
 
 bool srv_model_run_target(srv_model_run *r, size_t b, bool begins, const srv_sequence *rows,
                           size_t read) {
-    r->start = begins;
-    r->rows[b] = (int64_t)rows->length;
-    r->read[b] = (int64_t)read;
-    return make_text(r, rows, SRV_TARGET, begins, &r->texts[r->B + b]);
+    r->plan.start = begins;
+    r->plan.rows[b] = (int64_t)rows->length;
+    r->plan.read[b] = (int64_t)read;
+    return make_text(r, rows, SRV_TARGET, begins, &r->plan.texts[r->plan.B + b]);
 }
 
 bool srv_model_run_start(srv_model_run *r, size_t b) {
     const srv_sequence none = {.length = 0};
-    r->start = 1;
-    r->rows[b] = r->read[b] = 1;
-    return make_text(r, &none, SRV_TARGET, true, &r->texts[r->B + b]);
+    r->plan.start = 1;
+    r->plan.rows[b] = r->plan.read[b] = 1;
+    return make_text(r, &none, SRV_TARGET, true, &r->plan.texts[r->plan.B + b]);
 }
 
 /* --- storing --- */
-
-static const attn_run_kind kinds[] = {[ATTN_SITE_ENCODER] = ATTN_RUN_ENCODER,
-                                      [ATTN_SITE_DECODER] = ATTN_RUN_DECODER,
-                                      [ATTN_SITE_CROSS] = ATTN_RUN_CROSS};
-
-/* Returns the lengths, or NULL if none is shorter than `longest`. */
-static const int64_t *ragged(const srv_model_run *r, const int64_t *lengths, size_t longest) {
-    bool shorter = false;
-    for (size_t b = 0; b < r->B; b++)
-        shorter = shorter || (size_t)lengths[b] < longest;
-    return shorter ? lengths : NULL;
-}
-
-/* Describes a site. false: there is no memory. */
-static bool describe(const srv_model_run *r, const attn_site *site, attn_run_site_source *out) {
-    const attn_attention_dims *d = attn_attention_dims_of(site->operation);
-    const bool encodes = site->kind == ATTN_SITE_ENCODER, itself = site->kind == ATTN_SITE_DECODER;
-    char name[NAME];
-    const int n =
-        snprintf(name, sizeof name, "%s.%zu", srv_model_site_kinds[site->kind], site->layer);
-    *out = (attn_run_site_source){
-        .op = site->operation,
-        .stats = site->stats,
-        .info = {.name = attn_arena_text(r->req->arena, name, (size_t)n),
-                 .kind = kinds[site->kind],
-                 .layer = site->layer,
-                 .query_start = encodes ? 0 : r->start,
-                 .query_texts = encodes ? r->source : r->target,
-                 .query_text_count = r->B,
-                 .query_lengths = ragged(r, encodes ? r->source_lengths : r->rows, d->L),
-                 .key_texts = itself ? r->target : r->source,
-                 .key_text_count = r->B,
-                 .key_lengths = ragged(r, itself ? r->read : r->source_lengths, d->S)}};
-    return out->info.name;
-}
-
-bool srv_model_run_source(const srv_model_run *r, const attn_site *sites, size_t count,
-                          attn_run_source *out) {
-    attn_run_site_source *all = attn_arena_zeroed(r->req->arena, count + 1, sizeof *all);
-    bool ok = all;
-    for (size_t i = 0; ok && i < count; i++)
-        ok = describe(r, &sites[i], &all[i]);
-    *out = (attn_run_source){.sites = all,
-                             .site_count = count,
-                             .texts = r->texts,
-                             .text_count = 2 * r->B,
-                             .model = r->model->id};
-    return ok || no_memory(r->req);
-}
 
 const srv_run *srv_model_run_store(const srv_model_run *r, const attn_site *sites, size_t count) {
     srv_request *req = r->req;
@@ -219,8 +137,11 @@ const srv_run *srv_model_run_store(const srv_model_run *r, const attn_site *site
     attn_run_source source;
     attn_run_image image;
     attn_error err = {0};
-    if (!srv_model_run_source(r, sites, count, &source) ||
-        !srv_run_metadata(req, metadata, &source.metadata_count))
+    if (!srv_run_plan_source(&r->plan, sites, count, req->arena, &source)) {
+        no_memory(req);
+        return NULL;
+    }
+    if (!srv_run_metadata(req, metadata, &source.metadata_count))
         return NULL;
     source.metadata = metadata;
     if (attn_run_image_new(&source, srv_request_pool(req), &req->control, req->arena, &image,

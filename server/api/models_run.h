@@ -3,6 +3,7 @@
 #define SRV_MODELS_RUN_H
 
 #include "api/models_input.h"
+#include "store/run_plan.h"
 #include "store/runs.h"
 
 #define SRV_MODEL_STORE_ROW(T, what)                                                               \
@@ -11,17 +12,11 @@
                  "the answer has, so that /v1/runs/{id} can return any part of the exact "         \
                  "weights later. The field run of the answer holds the id.")
 
-/* A run to be made of B sequences. Text b is that of source b, and text B + b that of target b. */
+/* A run to be made. */
 typedef struct srv_model_run {
     srv_request *req;
     const srv_model *model;
-    size_t B;
-    attn_run_text *texts;    /* [2 B] */
-    size_t *source, *target; /* [B] the numbers of the texts */
-    int64_t *source_lengths; /* [B] tokens of each source */
-    /* [B] rows of each target in decoder and cross, and tokens that its decoder reads */
-    int64_t *rows, *read;
-    size_t start; /* the token in the text of a target after which row 0 is named */
+    srv_run_plan plan;
 } srv_model_run;
 
 /* Checks that the model has attention, and that `store` was not sent otherwise. false: a problem is
@@ -35,8 +30,6 @@ bool srv_model_run_cost(srv_request *req, const srv_model *model, size_t B, size
 /* Computes the sizes of a site's operation in such a pass. false: a problem is set. */
 bool srv_model_run_dims(srv_request *req, const attn_model_config *m, const attn_site *site,
                         size_t B, size_t S, size_t T, attn_attention_dims *out);
-/* Returns whether an id is that of padding, begin or end. */
-bool srv_model_run_special(const attn_model_config *m, int64_t id);
 
 /* Prepares the run and makes the texts of the sources. false: a problem is set. */
 bool srv_model_run_begin(srv_model_run *r, srv_request *req, const srv_model *model,
@@ -49,10 +42,6 @@ bool srv_model_run_target(srv_model_run *r, size_t b, bool begins, const srv_seq
 /* Makes the text of target b before the first step of a generation: the begin token. false: a
  * problem is set. */
 bool srv_model_run_start(srv_model_run *r, size_t b);
-/* Describes the run of these sites, which have their operations, without metadata. false: a problem
- * is set. */
-bool srv_model_run_source(const srv_model_run *r, const attn_site *sites, size_t count,
-                          attn_run_source *out);
 /* Stores the sites of a pass, which have their operations, and holds the run. NULL: a problem is
  * set. */
 const srv_run *srv_model_run_store(const srv_model_run *r, const attn_site *sites, size_t count);
