@@ -206,7 +206,11 @@ attn_status attn_run_read_format1(attn_run *run, attn_error *err) {
     run->sites = site;
     run->site_count = 1;
     attn_status status = read_inputs(site, err);
-    return status ? status : attn_attention_shape(&site->in, &site->shape, err);
+    if (!status)
+        status = attn_attention_shape(&site->in, &site->shape, err);
+    if (!status)
+        attn_run_axes_usual(&site->shape, &site->info);
+    return status;
 }
 
 /* Reads the labels of all batch entries together, `each` of them, or of each entry. */

@@ -231,25 +231,25 @@ static attn_status read_lengths(const attn_run_reader *r, attn_json *object, con
 
 static attn_status read_axes(const attn_run_reader *r, attn_json *object) {
     attn_run_site_info *info = &r->site->info;
-    const attn_attention_dims *d = &r->site->shape;
     const attn_json *value = attn_json_member(object, "axes");
-    const size_t axes = (size_t)d->weights_rank - 2;
-    if (!value)
-        return ATTN_OK;
-    if (value->kind != ATTN_JSON_LIST || value->count != axes)
-        return attn_run_refuse(r, ATTN_ESHAPE, "axes",
-                               "expected %zu names, one for each axis in front of L", axes);
-    const char **names = attn_arena_zeroed(r->run->arena, axes + 1, sizeof *names);
-    if (!names)
+    attn_error inner = {0};
+    if (value && value->kind != ATTN_JSON_LIST)
+        return attn_run_refuse(r, ATTN_EARG, "axes", "expected a list of names");
+    const char **names =
+        value ? attn_arena_zeroed(r->run->arena, value->count + 1, sizeof *names) : NULL;
+    if (value && !names)
         return no_memory(r->err);
-    for (const attn_json *v = value->first; v; v = v->next) {
-        if (v->kind != ATTN_JSON_STRING ||
-            (strcmp(v->text, "layer") != 0 && strcmp(v->text, "batch") != 0 &&
-             strcmp(v->text, "head") != 0))
+    for (const attn_json *v = value ? value->first : NULL; v; v = v->next) {
+        if (v->kind != ATTN_JSON_STRING)
             return attn_run_refuse(r, ATTN_EARG, "axes", "expected layer, batch or head");
         names[info->axis_count++] = v->text;
     }
     info->axes = names;
+    attn_status status =
+        value ? attn_run_axes_check(&r->site->shape, names, info->axis_count, &inner) : ATTN_OK;
+    if (status)
+        return attn_run_refuse(r, status, "axes", "%s", inner.text);
+    attn_run_axes_usual(&r->site->shape, info);
     return ATTN_OK;
 }
 

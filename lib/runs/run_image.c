@@ -233,6 +233,8 @@ static void put_site(builder *b) {
     if (!b->status)
         b->status = attn_run_check_info(&site->info, &op->dims, b->source->texts,
                                         b->source->text_count, b->site, b->err);
+    if (!b->status && site->info.axes)
+        b->status = attn_run_axes_check(&op->dims, site->info.axes, site->info.axis_count, b->err);
     attn_json_begin(t, '{');
     put_info(b, &site->info, &op->dims);
     put_operation(b, op);

@@ -89,6 +89,8 @@ attn_status attn_run_check_info(const attn_run_site_info *info, const attn_atten
 
 /* Puts "sites/N/" in front of the place of an error (run_open.c), for a run of format 2. */
 void attn_run_at_site(const attn_run_site *site, attn_error *err);
+/* Sets the usual names of the axes if the site has none (run_axes.c). */
+void attn_run_axes_usual(const attn_attention_dims *d, attn_run_site_info *info);
 
 /* Makes statistics that are computed when rows are looked at (run_stats.c). */
 attn_status attn_run_stats_new(attn_run_site *site, attn_error *err);

@@ -42,6 +42,7 @@ typedef struct srv_attention_body {
     srv_heat_input heatmap;
     srv_figure_input figure;
     unsigned analysis; /* bits SRV_AN_* */
+    srv_strings axes;  /* names of the axes of the stored weights */
 } srv_attention_body;
 
 void srv_attention_init(srv_attention_body *body); /* sets the defaults in a zeroed body */

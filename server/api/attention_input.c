@@ -144,6 +144,14 @@ const srv_field srv_attention_fields[] = {
     SRV_BOOL_ROW(srv_attention_body, store,
                  "Store the inputs of the scores, so that /v1/runs/{id} can return any part of the "
                  "exact weights later. The field run of the answer holds the id."),
+    {.name = "axes",
+     .kind = SRV_STRINGS,
+     .offset = AT(axes),
+     .example = "[\"layer\", \"batch\", \"head\"]",
+     .max = ATTN_MAX_RANK,
+     .doc = "With store: names of the axes of the weights in front of the last two, \"layer\", "
+            "\"batch\" or \"head\". The default is \"batch\" for all but the heads. What goes "
+            "through layers, such as a rollout, needs a first axis \"layer\"."},
     SRV_DRY_RUN_ROW(
         srv_attention_body,
         "Compute nothing: return the shapes, the mask in words, and the cost of the request."),
@@ -497,6 +505,21 @@ static void plan_analysis(srv_attention_call *call) {
                                     .options = attn_measure_defaults()};
 }
 
+/* Checks the names of the axes against the weights. */
+static bool check_axes(const srv_attention_call *call, const srv_scope *scope) {
+    const srv_strings *axes = &call->body.axes;
+    attn_error err = {0};
+    if (!srv_given(scope, "axes"))
+        return true;
+    if (!call->body.store)
+        return srv_refuse(scope, SRV_VALUE, "axes",
+                          "axes name the axes of a stored run: they need \"store\": true");
+    if (!attn_run_axes_check(&call->dims, (const char *const *)axes->values, axes->count, &err))
+        return true;
+    srv_problem_error(call->req, &err);
+    return false;
+}
+
 bool srv_attention_prepare(srv_attention_call *call) {
     srv_attention_body *body = &call->body;
     const srv_scope scope = {call->req, srv_attention_fields, &body->given, ""};
@@ -507,7 +530,7 @@ bool srv_attention_prepare(srv_attention_call *call) {
     read_one_query(call);
     read_extra_axes(call);
     if (!read_mask(body, &scope) || !check_dropout(body, &scope) || !check_forms(call, &scope) ||
-        !read_projections(call, &scope) || !read_shapes(call))
+        !read_projections(call, &scope) || !read_shapes(call) || !check_axes(call, &scope))
         return false;
     omit_large_weights(call, &scope);
     call->shaped->score_gradients = body->in.score_gradients =

@@ -74,6 +74,7 @@ static bool store_run(srv_attention_call *call) {
         srv_problem_memory(req, "/labels", "no memory is left for the labels of the run");
         return false;
     }
+    const srv_strings *axes = &call->body.axes;
     const attn_run_site_source site = {
         .op = call->op,
         .stats = &call->results.stats,
@@ -81,7 +82,9 @@ static bool store_run(srv_attention_call *call) {
                  .query_texts = texts.query,
                  .query_text_count = texts.query ? call->body.labels.count : 0,
                  .key_texts = texts.key,
-                 .key_text_count = texts.key ? call->body.labels.count : 0}};
+                 .key_text_count = texts.key ? call->body.labels.count : 0,
+                 .axes = (const char *const *)axes->values,
+                 .axis_count = axes->count}};
     const attn_run_source source = {.sites = &site,
                                     .site_count = 1,
                                     .texts = texts.texts,

@@ -27,8 +27,10 @@ srv_run_view *srv_run_look(srv_request *req, const char *id) {
     *view = (srv_run_view){.held = srv_run_hold(req, id)};
     if (!view->held)
         return NULL;
-    if (!attn_run_site_open(view->held->run, 0, &view->site, &err))
+    if (!attn_run_site_open(view->held->run, 0, &view->site, &err)) {
+        view->entries = attn_run_dims(view->site)->B;
         return view;
+    }
     srv_problem_error(req, &err);
     srv_run_release(req, view->held);
     return NULL;
@@ -78,9 +80,12 @@ static bool within(const srv_scope *scope, const char *name, const char *what, i
 /* --- the site --- */
 
 /* Returns whether the site is one that layer and kind of the request select. */
-static bool is_selected(const srv_scope *scope, const attn_run_site_info *info,
+static bool is_selected(const srv_scope *scope, const attn_run *run, size_t index,
                         const srv_run_spot *spot) {
-    return (!srv_given(scope, "layer") || (uint64_t)spot->layer == info->layer) &&
+    const attn_run_site_info *info = attn_run_site_info_of(run, index);
+    const size_t axis = attn_run_site_layers(run, index), layers = axis ? axis : 1;
+    const size_t layer = (size_t)spot->layer;
+    return (!srv_given(scope, "layer") || (layer >= info->layer && layer - info->layer < layers)) &&
            (!srv_given(scope, "kind") || spot->kind == (int)info->kind);
 }
 
@@ -110,7 +115,7 @@ static bool find_site(const srv_scope *scope, const attn_run *run, const srv_run
                           n - 1, attn_run_site_info_of(run, 0)->name, spot->site);
     }
     for (size_t i = 0; i < n; i++)
-        if (is_selected(scope, attn_run_site_info_of(run, i), spot)) {
+        if (is_selected(scope, run, i, spot)) {
             *out = found ? *out : i;
             found++;
         }
@@ -149,7 +154,28 @@ static bool has_head(const srv_field *fields) {
     return fields->name != NULL;
 }
 
-bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, const srv_run_spot *spot) {
+/* If the site has an axis of layers and the request names a layer, sets run->entries to the batch
+ * entries of that layer, of which `batch` is one. Else they are all those of the site. */
+static bool find_entries(const srv_scope *scope, srv_run_view *run, size_t site,
+                         const srv_run_spot *spot) {
+    const attn_run_site_info *info = attn_run_site_info_of(run->held->run, site);
+    const size_t layers = attn_run_site_layers(run->held->run, site);
+    const size_t each = attn_run_site_entries(run->held->run, site);
+    run->first_entry = 0;
+    run->entries = attn_run_dims(run->site)->B;
+    if (!layers || !srv_given(scope, "layer"))
+        return true;
+    const size_t layer = (size_t)spot->layer - info->layer; /* wraps around below the first */
+    if (layer >= layers)
+        return srv_refuse(scope, SRV_VALUE, "layer",
+                          "the site has the layers %zu to %zu, found %" PRId64, info->layer,
+                          info->layer + layers - 1, spot->layer);
+    run->first_entry = layer * each;
+    run->entries = each;
+    return true;
+}
+
+bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, srv_run_spot *spot) {
     size_t site = 0;
     attn_error err = {0};
     if (!find_site(scope, run->held->run, spot, &site))
@@ -158,12 +184,15 @@ bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, const srv_run
         srv_problem_error(scope->req, &err);
         return false;
     }
-    const attn_attention_dims *d = attn_run_dims(run->site);
-    return within(scope, "batch", "batch entries", spot->batch, d->B) &&
-           within(scope, "head", "heads", spot->head, d->Hq) &&
-           (has_head(scope->fields)
-                ? srv_run_touch(scope->req, run, (size_t)spot->batch, (size_t)spot->head)
-                : srv_run_touch(scope->req, run, SIZE_MAX, SIZE_MAX));
+    run->index = site;
+    if (!find_entries(scope, run, site, spot) ||
+        !within(scope, "batch", "batch entries", spot->batch, run->entries) ||
+        !within(scope, "head", "heads", spot->head, attn_run_dims(run->site)->Hq))
+        return false;
+    spot->batch += (int64_t)run->first_entry;
+    return has_head(scope->fields)
+               ? srv_run_touch(scope->req, run, (size_t)spot->batch, (size_t)spot->head)
+               : srv_run_touch(scope->req, run, SIZE_MAX, SIZE_MAX);
 }
 
 /* --- the part of the weights that a request selects --- */
@@ -286,7 +315,7 @@ void srv_run_tell(srv_request *req, const srv_run *run) {
 }
 
 srv_run_view *srv_run_begin(srv_request *req, const srv_field *fields, void *query,
-                            const srv_run_spot *spot) {
+                            srv_run_spot *spot) {
     const srv_scope scope = {req, fields, query, ""};
     srv_run_view *run = srv_run_of(req);
     if (!run || (srv_decode_query(req, fields, query) && srv_run_spot_check(&scope, run, spot)))

@@ -27,7 +27,11 @@ extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
      .example = "\"0\"",                                                                           \
      .doc = "The attention site of the run: its name, or its number in the list of sites. Not "    \
             "needed if the run has one site, or if layer and kind select one."},                   \
-        SRV_RUN_PLACE_ROW(T, layer, 1048576, "Selects sites by their layer, instead of site."), {  \
+        SRV_RUN_PLACE_ROW(                                                                         \
+            T, layer, 1048576,                                                                     \
+            "Selects sites by their layer, instead of site. In a site with an axis of layers it "  \
+            "selects the layer, and batch counts the entries of that layer."),                     \
+    {                                                                                              \
         .name = "kind", .kind = SRV_ENUM, .offset = offsetof(T, spot.kind),                        \
         .choices = srv_run_kinds, .doc = "Selects sites by their kind, beside layer."              \
     }
@@ -66,6 +70,10 @@ extern const char *const srv_run_head_words[];
 typedef struct srv_run_view {
     const srv_run *held;
     const attn_run_site *site;
+    size_t index; /* number of the site */
+    /* The batch entries that the request is about: all of the site, or those of the layer that it
+     * names in the site's axis of layers. */
+    size_t first_entry, entries;
 } srv_run_view;
 
 /* The part of a run's weights that a request selects: the cells of `heads` x rows x cols, where
@@ -92,8 +100,10 @@ bool srv_run_labels(srv_request *req, const attn_run_site *site, srv_labels *out
  * values, and Shaw's positions add nothing to them. Else NULL. */
 const attn_attention_dims *srv_run_valued(const attn_run_site *site);
 /* Sets run->site to the site that `spot`, a member of the decoded struct of `scope`, selects, and
- * checks that it has the head. false: a problem is set. */
-bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, const srv_run_spot *spot);
+ * checks that it has the head. If `layer` selects a layer of the site's axis of layers, `batch`
+ * counts the entries of that layer; it becomes a batch entry of the site here. false: a problem is
+ * set. */
+bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, srv_run_spot *spot);
 /* Checks the bytes of the run's file that a head of the site is computed from; SIZE_MAX: all batch
  * entries, or all heads. false: a problem is set. */
 bool srv_run_touch(srv_request *req, const srv_run_view *run, size_t batch, size_t head);
@@ -110,7 +120,7 @@ bool srv_run_fits(srv_request *req, double cells);
 /* Holds the run that the path names, reads the query string into `query`, and checks `spot`, a
  * member of `query`. NULL: a problem is set. */
 srv_run_view *srv_run_begin(srv_request *req, const srv_field *fields, void *query,
-                            const srv_run_spot *spot);
+                            srv_run_spot *spot);
 /* Releases the run, which may be NULL. If `answered`, first checks that the run's file is intact
  * and adds headers that let the client keep the answer. */
 srv_outcome srv_run_end(srv_request *req, const srv_run_view *run, bool answered);

@@ -59,9 +59,17 @@ typedef struct attn_run_site_info {
     /* [B] how many queries and keys of each batch entry are real; the others are padding; or
      * NULL */
     const int64_t *query_lengths, *key_lengths;
-    const char *const *axes; /* [axis_count] names of the axes in front of L; or NULL */
+    /* [axis_count] names of the axes of the weights in front of L and S. NULL where a site is to be
+     * stored: every axis is "batch", and the last one "head" if the weights have heads. */
+    const char *const *axes;
     size_t axis_count;
 } attn_run_site_info;
+
+/* Checks names of axes against the shape of the weights: one for each axis in front of L and S,
+ * "layer" (the first one only), "batch" or "head" (the last one, if the weights have heads). Errors
+ * at "axes": ATTN_ESHAPE, ATTN_EARG. */
+attn_status attn_run_axes_check(const attn_attention_dims *dims, const char *const *axes,
+                                size_t count, attn_error *err);
 
 /* A text as the tokens that sites refer to. Members may be NULL, except tokens. */
 typedef struct attn_run_text {
@@ -158,6 +166,11 @@ size_t attn_run_site_count(const attn_run *run);
 const attn_attention_dims *attn_run_site_shape(const attn_run *run, size_t index);
 /* Returns what is known of site `index`, below attn_run_site_count, without opening it. */
 const attn_run_site_info *attn_run_site_info_of(const attn_run *run, size_t index);
+/* Returns the length of the site's axis of layers, or 0 if it has none, and the number of batch
+ * entries of one layer. Entry b of layer l is the batch entry l * entries + b of the site, and the
+ * layer has the number info->layer + l. */
+size_t attn_run_site_layers(const attn_run *run, size_t index);
+size_t attn_run_site_entries(const attn_run *run, size_t index);
 /* Opens site `index`: compiles its masks and transforms its queries and keys if the score form
  * wants it. A site is opened once; later calls return the same one. It lives as long as the run.
  * Errors: those of attn_attention_new. */
