@@ -95,6 +95,13 @@ void attn_run_axes_usual(const attn_attention_dims *d, attn_run_site_info *info)
 /* Makes statistics that are computed when rows are looked at (run_stats.c). */
 attn_status attn_run_stats_new(attn_run_site *site, attn_error *err);
 
+/* Scratch memory of a thread for weights of any of the layers (run_layers.c). NULL: out of
+ * memory. */
+typedef struct attn_run_lane attn_run_lane;
+attn_run_lane *attn_run_lane_new(const attn_run_layers *layers, attn_arena *arena);
+/* Returns the scratch for the site of one of the layers. It is valid until the next call. */
+attn_cells_scratch *attn_run_lane_scratch(attn_run_lane *lane, const attn_run_site *site);
+
 /* --- boolean masks in an image (run_mask_bits.c) --- */
 
 /* Returns whether the layer's tensor says which cells are visible. */

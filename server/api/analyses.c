@@ -18,15 +18,14 @@
 static const char *const view_names[SRV_VIEWS] = {"weights", "difference: weights - other",
                                                   "rollout", "gradient x attention"};
 
-/* Opens an operand as a source: the weights of the run or, if `run` is NULL, the tensor. `lanes` is
- * the number of pool threads that read the source at the same time. */
-static attn_status open_operand(srv_analyses_call *call, const srv_run_view *run,
-                                const attn_tensor *weights, const attn_attention_dims *dims,
-                                size_t lanes, attn_weight_source *out, attn_error *err) {
-    if (run)
-        return attn_attention_source(attn_run_attention(run->site), attn_run_stats(run->site),
-                                     ATTN_STAGE_PROBS, lanes, call->req->arena, out, err);
-    return srv_weights_source(weights, dims, call->req->arena, out, err);
+/* Opens the first or the second operand as a source: the weights of the run or else the tensor.
+ * `lanes` is the number of pool threads that read the source at the same time. */
+static attn_status open_operand(srv_analyses_call *call, bool second, size_t lanes,
+                                attn_weight_source *out, attn_error *err) {
+    if (second ? call->other_run : call->run)
+        return srv_analyses_run_source(call, second, lanes, out, err);
+    return srv_weights_source(second ? &call->body.other : &call->body.weights,
+                              second ? &call->other_dims : &call->dims, call->req->arena, out, err);
 }
 
 /* Opens a source that reads the rows of `plain` and also says which cells the mask hides; a weight
@@ -155,8 +154,7 @@ static attn_status compute(srv_analyses_call *call, attn_error *err) {
         status = warn_of_weights(call, err);
     an->warnings = &call->warnings;
     if (!status)
-        status = open_operand(call, call->run, &call->body.weights, &call->dims, lanes, &an->source,
-                              err);
+        status = open_operand(call, false, lanes, &an->source, err);
     if (!status)
         status = srv_analysis_run(an, pool, err);
     if (!status)
@@ -169,8 +167,7 @@ static attn_status compute(srv_analyses_call *call, attn_error *err) {
         status = attribute(call, &first, pool, lanes, err);
     if (status || !call->compares)
         return status;
-    status = open_operand(call, call->other_run, &call->body.other, &call->other_dims, lanes,
-                          &call->second, err);
+    status = open_operand(call, true, lanes, &call->second, err);
     if (!status)
         status = seen(call, &call->second, lanes, &second, err);
     return status ? status : compare(call, &first, &second, pool, lanes, err);

@@ -112,6 +112,7 @@ typedef struct srv_analyses_body {
     uint64_t given;
     attn_tensor weights, other, grad_output, value;
     const char *run, *other_run; /* ids of stored runs that replace weights */
+    srv_run_spot spot;           /* the sites of the runs; only site, layer and kind */
     srv_mask_input mask;
     bool is_causal;
     srv_union query_offset;
@@ -141,10 +142,14 @@ typedef struct srv_analyses_call {
     srv_analyses_body body;
     attn_attention_dims dims, other_dims; /* of both operands; only B, Hq, L and S are set */
     attn_mask_spec spec;
-    const attn_mask *mask, *other_mask;  /* NULL: no mask was sent */
-    const srv_run_view *run, *other_run; /* held until the answer; NULL: no run was named */
-    srv_labels labels;                   /* from the body, or else from the run */
-    bool defer;                          /* the runs must be opened on a request thread */
+    const attn_mask *mask, *other_mask; /* NULL: no mask was sent */
+    srv_run_view *run, *other_run;      /* held until the answer; NULL: no run was named */
+    /* The layers of the runs that the request selects. `stacked`: they are not all batch entries of
+     * run->site in their order. */
+    attn_run_layers layers, other_layers;
+    bool stacked, other_stacked;
+    srv_labels labels; /* from the body, or else from the run */
+    bool defer;        /* the runs must be opened on a request thread */
     srv_analysis analysis;
     attn_weight_source second; /* source of the second operand */
     bool compares;
@@ -158,6 +163,15 @@ typedef struct srv_analyses_call {
     srv_warnings warnings;
 } srv_analyses_call;
 
+/* Holds the run of the field `name` ("run" or "other_run") and selects its layers. `view` and
+ * `layers` are the members of the call for it. false: a problem is set. */
+bool srv_analyses_run(srv_analyses_call *call, const srv_scope *scope, const char *name,
+                      const char *id);
+/* Opens the weights of the first or the second run as a source. */
+attn_status srv_analyses_run_source(const srv_analyses_call *call, bool second, size_t lanes,
+                                    attn_weight_source *out, attn_error *err);
+/* Refuses a rollout of batch entries, which are not layers. false: a problem is set. */
+bool srv_analyses_may_roll(const srv_analyses_call *call, const srv_scope *scope);
 /* Reads the body into dims, mask, options and cost. false: a problem is set. */
 bool srv_analyses_prepare(srv_analyses_call *call);
 /* Returns the heatmap options of a view. They differ from those of the request: a rollout has only

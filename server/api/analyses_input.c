@@ -64,11 +64,13 @@ const srv_field srv_analyses_fields[] = {
      .kind = SRV_STRING,
      .offset = AT(run),
      .doc = "The id of a stored run, instead of weights; the run has its own mask, scores and "
-            "labels."},
+            "labels. Several sites of one kind are the layers of a model, and so is an axis of "
+            "layers; site, layer and kind choose some of them."},
     {.name = "other_run",
      .kind = SRV_STRING,
      .offset = AT(other_run),
      .doc = "The id of a stored run, as the second operand."},
+    SRV_RUN_SITE_ROWS(srv_analyses_body),
     {.name = "analysis",
      .kind = SRV_FLAGS,
      .offset = AT(items),
@@ -159,7 +161,9 @@ static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (!srv_excludes(scope, fields[i], "run", "a stored run has a mask of its own"))
             return false;
-    call->mask = call->other_mask = attn_attention_mask(attn_run_attention(call->run->site));
+    /* Masks of several sites may differ; then the scores say which cells are hidden. */
+    if (!call->stacked)
+        call->mask = call->other_mask = attn_attention_mask(attn_run_attention(call->run->site));
     return true;
 }
 
@@ -345,11 +349,12 @@ static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
     if (!srv_excludes(scope, "other", "other_run", "each is the second operand"))
         return false;
     if (srv_given(scope, "other_run")) {
-        if (!(call->other_run = srv_run_look(call->req, call->body.other_run)) ||
-            !srv_run_touch(call->req, call->other_run, SIZE_MAX, SIZE_MAX))
+        if (!srv_analyses_run(call, scope, "other_run", call->body.other_run))
             return false;
-        call->other_dims = *attn_run_dims(call->other_run->site);
-        call->other_mask = attn_attention_mask(attn_run_attention(call->other_run->site));
+        layers = call->other_layers.count;
+        call->other_mask = call->other_stacked
+                               ? NULL
+                               : attn_attention_mask(attn_run_attention(call->other_run->site));
     } else if (!srv_parameter_check(scope, "other", &call->body.other, false, &count) ||
                !read_dims(scope, "other", &call->body.other, &call->other_dims, &layers)) {
         return false;
@@ -401,11 +406,8 @@ static bool read_views(srv_analyses_call *call, const srv_scope *scope) {
     call->views[SRV_VIEW_WEIGHTS] = srv_given(scope, "heatmap") || srv_draws(call->req) || npy;
     call->views[SRV_VIEW_DIFFERENCE] = call->compares && call->dims.Hq == call->other_dims.Hq;
     call->views[SRV_VIEW_ROLLOUT] = (an->items & SRV_AN_ROLLOUT) != 0;
-    if (call->views[SRV_VIEW_ROLLOUT] && call->dims.L != call->dims.S)
-        return srv_refuse(scope, SRV_SHAPE, "weights",
-                          "rollout multiplies layers: expected as many queries as keys, found %zu "
-                          "and %zu",
-                          call->dims.L, call->dims.S);
+    if (call->views[SRV_VIEW_ROLLOUT] && !srv_analyses_may_roll(call, scope))
+        return false;
     if (!srv_heat_options(call->req, &call->body.heatmap, &call->dims, &call->heat))
         return false;
     if ((npy || an->as_tensors) && call->body.heatmap.max_cells == 0)
@@ -492,17 +494,27 @@ static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
         return srv_parameter_check(scope, "weights", &body->weights, false, &numbers) &&
                read_dims(scope, "weights", &body->weights, &call->dims, &call->analysis.layers) &&
                read_mask(call, scope);
-    if (!(call->run = srv_run_look(call->req, body->run)) ||
-        !srv_run_touch(call->req, call->run, SIZE_MAX, SIZE_MAX))
+    if (!srv_analyses_run(call, scope, "run", body->run))
         return false;
-    call->dims = *attn_run_dims(call->run->site);
-    call->analysis.layers = 1;
-    call->analysis.run = attn_run_attention(call->run->site);
-    call->analysis.valued = srv_run_valued(call->run->site);
+    call->analysis.layers = call->layers.count;
+    if (!call->stacked) {
+        call->analysis.run = attn_run_attention(call->run->site);
+        call->analysis.valued = srv_run_valued(call->run->site);
+    }
     if (!srv_given(scope, "labels"))
         return srv_run_labels(call->req, call->run->site, &call->labels) &&
                read_run_mask(call, scope);
     return read_run_mask(call, scope);
+}
+
+/* Refuses fields that select sites of a run where there is no run. */
+static bool check_sites(const srv_scope *scope) {
+    static const char *const fields[] = {"site", "layer", "kind"};
+    for (size_t i = 0; i < 3; i++)
+        if (!srv_given(scope, "other_run") &&
+            !srv_needs(scope, fields[i], "run", "it selects sites of a stored run"))
+            return false;
+    return true;
 }
 
 /* Returns the number of batch entries of a layer. */
@@ -516,11 +528,12 @@ bool srv_analyses_prepare(srv_analyses_call *call) {
     srv_analysis *an = &call->analysis;
     const attn_attention_dims *d = &call->dims;
     call->defer = call->req->in_place && (body->run || body->other_run);
-    if (call->defer || !read_first(call, &scope) ||
+    if (call->defer || !check_sites(&scope) || !read_first(call, &scope) ||
         !srv_labels_check(call->req, &body->labels, entries(call), d->L, d->S))
         return false;
     an->req = call->req;
-    an->layered = !call->run && body->weights.rank == 5;
+    an->layered =
+        call->run ? call->layers.named && !srv_given(&scope, "layer") : body->weights.rank == 5;
     an->B = d->B;
     an->H = d->Hq;
     an->L = d->L;

@@ -2,10 +2,10 @@
  * string, the headers that let clients keep answers, and exact cells computed on the pool. */
 #include "api/runs_call.h"
 #include "api/route_fields.h"
+#include "api/runs_layers.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "load/admission.h"
@@ -79,57 +79,18 @@ static bool within(const srv_scope *scope, const char *name, const char *what, i
 
 /* --- the site --- */
 
-/* Returns whether the site is one that layer and kind of the request select. */
-static bool is_selected(const srv_scope *scope, const attn_run *run, size_t index,
-                        const srv_run_spot *spot) {
-    const attn_run_site_info *info = attn_run_site_info_of(run, index);
-    const size_t axis = attn_run_site_layers(run, index), layers = axis ? axis : 1;
-    const size_t layer = (size_t)spot->layer;
-    return (!srv_given(scope, "layer") || (layer >= info->layer && layer - info->layer < layers)) &&
-           (!srv_given(scope, "kind") || spot->kind == (int)info->kind);
-}
-
-/* Returns the number of the site with this name, or whose number the text is; SIZE_MAX: none. */
-static size_t site_named(const attn_run *run, const char *text) {
-    const size_t n = attn_run_site_count(run);
-    char *end;
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(attn_run_site_info_of(run, i)->name, text) == 0)
-            return i;
-    const unsigned long number = *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : n;
-    return number < n && !*end ? number : SIZE_MAX;
-}
-
 /* Sets *out to the number of the selected site. false: a problem is set. */
 static bool find_site(const srv_scope *scope, const attn_run *run, const srv_run_spot *spot,
                       size_t *out) {
-    const size_t n = attn_run_site_count(run);
-    size_t found = 0;
-    if (spot->site) {
-        *out = site_named(run, spot->site);
-        if (*out != SIZE_MAX)
-            return true;
-        return srv_refuse(scope, SRV_VALUE, "site",
-                          "expected the name of a site or its number, from 0 to %zu (the first is "
-                          "called \"%.64s\"), found \"%.64s\"",
-                          n - 1, attn_run_site_info_of(run, 0)->name, spot->site);
-    }
-    for (size_t i = 0; i < n; i++)
-        if (is_selected(scope, run, i, spot)) {
-            *out = found ? *out : i;
-            found++;
-        }
-    if (found == 1)
-        return true;
-    const char *field = srv_given(scope, "layer") ? "layer" : "kind";
-    return found ? srv_refuse(scope, SRV_VALUE, "site",
-                              "%zu of the run's %zu sites are selected: choose one by its name or "
-                              "its number as site, or by layer and kind",
-                              found, n)
-                 : srv_refuse(scope, SRV_VALUE, field,
-                              "the run has no such site; its %zu sites are listed by GET "
-                              "/v1/runs/{id}",
-                              n);
+    size_t *sites, found;
+    if (!srv_run_sites(scope, run, spot, &sites, &found))
+        return false;
+    *out = sites[0];
+    return found == 1 ||
+           srv_refuse(scope, SRV_VALUE, "site",
+                      "%zu of the run's %zu sites are selected: choose one by its name or its "
+                      "number as site, or by layer and kind",
+                      found, attn_run_site_count(run));
 }
 
 typedef struct toucher {

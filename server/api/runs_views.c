@@ -110,6 +110,38 @@ static bool admit_heatmaps(const map_build *m, const attn_heatmap_options *optio
            build_heatmaps(m, options, out);
 }
 
+/* If the request names a layer of the site's axis of layers, its batch entries are those of the
+ * layer. false: a problem is set. */
+static bool select_entries(const srv_scope *scope, const srv_run_view *run,
+                           attn_heatmap_options *o) {
+    const bool all = !o->batch_list;
+    if (run->entries == attn_run_dims(run->site)->B)
+        return true;
+    const size_t count = all ? run->entries : o->batch_count;
+    int64_t *list = attn_arena_zeroed(scope->req->arena, count, sizeof *list);
+    if (!list) {
+        srv_problem_memory(scope->req, NULL, "no memory is left for the batch entries");
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        list[i] = all ? (int64_t)i : o->batch_list[i];
+        if ((uint64_t)list[i] >= run->entries)
+            return srv_refuse(scope, SRV_VALUE, "batch",
+                              "a layer has %zu batch entries, counted from 0; found %lld",
+                              run->entries, (long long)list[i]);
+        list[i] += (int64_t)run->first_entry;
+    }
+    o->batch_list = list;
+    o->batch_count = count;
+    return true;
+}
+
+/* Sets the number of batch entries of a layer, if the site has an axis of layers. */
+static void tell_layers(const srv_run_view *run, attn_heatmaps *maps) {
+    if (attn_run_site_layers(run->held->run, run->index))
+        maps->layer_batches = attn_run_site_entries(run->held->run, run->index);
+}
+
 srv_outcome srv_runs_heatmap(srv_request *req) {
     heatmap_query q = {.decimals = -1};
     srv_look look;
@@ -123,10 +155,15 @@ srv_outcome srv_runs_heatmap(srv_request *req) {
         return SRV_DONE;
     q.heatmap.values = srv_run_valued(run->site) != NULL;
     const map_build m = {req, run, q.heatmap.of == SRV_OF_VALUE_NORM, srv_heat_problem};
+    const srv_scope scope = {req, srv_run_heatmap_query, &q.given, ""};
+    attn_attention_dims dims = *attn_run_dims(run->site);
+    dims.B = run->entries;
     const bool ok = srv_figure_check(req, &q.figure) &&
-                    srv_heat_options(req, &q.heatmap, attn_run_dims(run->site), &o) &&
-                    admit_heatmaps(&m, &o, &look, &maps) && srv_run_labels(req, run->site, &labels);
+                    srv_heat_options(req, &q.heatmap, &dims, &o) &&
+                    select_entries(&scope, run, &o) && admit_heatmaps(&m, &o, &look, &maps) &&
+                    srv_run_labels(req, run->site, &labels);
     if (ok) {
+        tell_layers(run, &maps);
         const srv_heat_answer all = {.maps = &maps,
                                      .in = &q.heatmap,
                                      .labels = &labels,

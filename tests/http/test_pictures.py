@@ -171,7 +171,7 @@ def test_analyses_are_drawn(daemon):
     del body["other"]
     page = picture(daemon, body, "/v1/analyses", (6, 6))
     monotone(page.panels[1], one[1].astype(np.float32), rising=False)
-    page = picture(daemon, {"weights": [one[:1].tolist()] * 2, "analysis": ["rollout"]}, "/v1/analyses", (6, 6))
+    page = picture(daemon, {"weights": [[one[:1].tolist()]] * 2, "analysis": ["rollout"]}, "/v1/analyses", (6, 6))
     assert "rollout" in page.says()
     reply = daemon.post("/v1/analyses", body, headers=CSV)
     assert reply.text.startswith("batch,head,query,0,1,2,3,4,5\r\n0,0,0,")

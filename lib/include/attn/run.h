@@ -212,6 +212,34 @@ bool attn_run_is_exact(const attn_run_site *site);
  * computed before. */
 double attn_run_logsumexp(const attn_run_site *site, size_t batch, size_t head, size_t row);
 
+/* --- layers --- */
+
+/* A layer: batch entries first … first + batches - 1 of the site. */
+typedef struct attn_run_layer {
+    const attn_run_site *site;
+    size_t number, first;
+} attn_run_layer;
+
+/* Layers by their numbers. Each has the same batch entries, queries and keys. */
+typedef struct attn_run_layers {
+    attn_run_layer *items; /* [count] */
+    size_t count, batches, rows, cols;
+    size_t heads; /* of each layer; 0: not all have equally many */
+    bool named;   /* the layers are those of an axis of layers or of several sites */
+} attn_run_layers;
+
+/* Collects the layers of the sites: those of an axis of layers, or one for a site without such an
+ * axis. The sites are opened. Errors at "site": ATTN_ESHAPE (layers have other shapes), ATTN_EARG
+ * (two sites are the same layer); those of attn_run_site_open; ATTN_ENOMEM. */
+attn_status attn_run_layers_of(const attn_run *run, const size_t *sites, size_t count,
+                               attn_arena *arena, attn_run_layers *out, attn_error *err);
+/* Makes a source of the weights of all layers, which must have equally many heads: batch entry
+ * l * batches + b is entry b of layers->items[l]. `layers` must outlive it. ATTN_ENOMEM. */
+attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, attn_arena *arena,
+                                   attn_weight_source *out, attn_error *err);
+/* Returns the bytes that the source takes for each lane. */
+size_t attn_run_layers_work(const attn_run_layers *layers);
+
 /* --- tiles --- */
 
 /* A tile: batch entry, head, level, and row and column in the grid of tiles, all from 0. */
