@@ -162,7 +162,7 @@ static attn_status read_kind(const attn_run_reader *r, attn_json *object, attn_r
                  : ATTN_OK;
 }
 
-/* Reads name, kind, layer and call. The default of the layer counts the sites of the kind. */
+/* Reads name, kind, layer and call. The default of the layer counts those before it of the kind. */
 static attn_status read_place(const attn_run_reader *r, attn_json *object) {
     attn_run_site_info *info = &r->site->info;
     const attn_json *name = attn_json_member(object, "name");
@@ -175,7 +175,9 @@ static attn_status read_place(const attn_run_reader *r, attn_json *object) {
         return no_memory(r->err);
     attn_status status = read_kind(r, object, &info->kind);
     for (size_t i = 0; i < r->index && !status; i++) {
-        info->layer += r->run->sites[i].info.kind == info->kind;
+        const size_t axis = attn_run_site_layers(r->run, i);
+        if (r->run->sites[i].info.kind == info->kind)
+            info->layer += axis ? axis : 1;
         if (strcmp(r->run->sites[i].info.name, info->name) == 0)
             status = attn_run_refuse(r, ATTN_EARG, "name", "site %zu has this name, too", i);
     }

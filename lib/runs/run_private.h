@@ -102,6 +102,12 @@ attn_run_lane *attn_run_lane_new(const attn_run_layers *layers, attn_arena *aren
 /* Returns the scratch for the site of one of the layers. It is valid until the next call. */
 attn_cells_scratch *attn_run_lane_scratch(attn_run_lane *lane, const attn_run_site *site);
 
+/* Sets sums [rows, cols] to the sums over heads of the weights in a block, whose `head` is not read
+ * (run_mean.c). `cells` has room for the block in the result type. */
+attn_status attn_run_add_heads(const attn_run_site *site, const attn_range *block,
+                               const attn_run_heads *heads, attn_cells_scratch *scratch,
+                               void *cells, double *sums, attn_error *err);
+
 /* --- boolean masks in an image (run_mask_bits.c) --- */
 
 /* Returns whether the layer's tensor says which cells are visible. */

@@ -69,6 +69,8 @@ const srv_route srv_routes[] = {
             "Measures and diagnoses of a stored run", BOTH, "Analysis"),
     RUN_GET("/heatmap", srv_runs_heatmap, srv_run_heatmap_query, "Heatmaps of a stored run",
             BOTH | SRV_ACCEPT_NPY | SRV_ACCEPT_DRAWN, "Heatmaps"),
+    RUN_GET("/rollout", srv_runs_rollout, srv_run_rollout_query,
+            "Attention rollout of some queries through the layers of a run", TENSORS, "RunRollout"),
     {"POST", "/v1/runs/{id}/what-if", SRV_KEYED, SRV_POOL, srv_runs_what_if, srv_run_what_if_fields,
      "Exact rows with some keys hidden", SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunWhatIf"},
     {"GET", "/v1/models", SRV_KEYED, SRV_SMALL, srv_models_list, NULL,

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from api_client import ask, refused
 from conftest import Daemon
-from oracle import captures
+from kept_captures import file_of, save, weights
 from oracle.measures import rollout
 from safetensors.numpy import load
 
@@ -129,17 +129,11 @@ def test_one_layer_is_a_rollout(daemon):
 
 # --- sites ---
 
-def save(folder, sites, seed=0, L=30, H=3, B=2, kinds=()):
-    """A capture in a runs_dir with so many sites, and its id."""
-    r = np.random.default_rng(seed)
-    file = captures.File({"version": 2, "sites": [{"layer": n, "is_causal": n % 2 == 0} | more
-                                                  for n, more in enumerate(kinds or [{}] * sites)]}, {})
-    for n in range(sites):
-        for part in ("query", "key"):
-            file.tensors[f"sites.{n}.{part}"] = ("F32", r.standard_normal((B, H, L, 8)).astype(np.float32).astype(np.float64))
-    name = f"{seed:032x}"
-    (folder / f"{name}.safetensors").write_bytes(captures.write(file))
-    return name, np.stack([captures.attention(file, n)["weights"] for n in range(sites)])
+def keep(folder, sites, number, **sizes):
+    """A capture in a runs_dir: its id and weights. Masks differ between the layers."""
+    sites = [{"layer": n, "is_causal": n % 2 == 0} | site for n, site in enumerate(sites)]
+    file = file_of(sites, np.random.default_rng(number), **sizes)
+    return save(folder, file, number), weights(file)
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +147,7 @@ def files(tmp_path_factory):
 def test_sites_are_layers(files):
     """Masks differ between the layers."""
     service, folder = files
-    run, w = save(folder, 4, seed=1)
+    run, w = keep(folder, [{}] * 4, 1)
     for b, got in enumerate(rolled(service, {"run": run})):
         assert np.abs(got - rollout(w[:, b])).max() < 1e-6
     heads = ask(service, {"run": run, "analysis": ["entropy"]}, "/v1/analyses")["heads"]
@@ -166,29 +160,25 @@ def test_sites_are_layers(files):
 
 def test_sites_in_another_order(files):
     service, folder = files
-    run, w = save(folder, 3, seed=2, kinds=[{"layer": 2}, {"layer": 0}, {"layer": 1}], B=1)
+    run, w = keep(folder, [{"layer": 2}, {"layer": 0}, {"layer": 1}], 2, B=1)
     assert np.abs(rolled(service, {"run": run})[0] - rollout(w[[1, 2, 0], 0])).max() < 1e-6
 
 
 def test_sites_that_are_no_layers_of_one_model(files):
     service, folder = files
-    run, _ = save(folder, 2, seed=3, kinds=[{"kind": "encoder"}, {"kind": "decoder"}])
+    run, _ = keep(folder, [{"kind": "encoder"}, {"kind": "decoder"}], 3)
     refused(service, {"run": run}, "invalid_value", "/kind", "encoder", "decoder", path="/v1/analyses")
-    run, _ = save(folder, 2, seed=4, kinds=[{"layer": 0}, {"layer": 0, "call": 1}])
+    run, _ = keep(folder, [{"layer": 0}, {"layer": 0, "call": 1}], 4)
     refused(service, {"run": run}, "invalid_value", "/site", "both layer 0", path="/v1/analyses")
 
 
 def test_a_layer_axis_in_a_file(files):
     service, folder = files
-    r = np.random.default_rng(5)
-    x = {f"sites.0.{p}": ("F32", r.standard_normal((3, 1, 2, 16, 8)).astype(np.float32).astype(np.float64)) for p in ("query", "key")}
-    file = captures.File({"version": 2, "sites": [{"axes": AXES, "layer": 4}]}, x)
-    (folder / f"{5:032x}.safetensors").write_bytes(captures.write(file))
-    w = captures.attention(file, 0)["weights"]
-    assert np.abs(rolled(service, {"run": f"{5:032x}"})[0] - rollout(w)).max() < 1e-6
-    got = get(service, f"/v1/runs/{5:032x}/weights?layer=5&head=1")["weights"]
+    file = file_of([{"axes": AXES, "layer": 4, "shape": [3, 1, 2, 16, 16]}], np.random.default_rng(5))
+    run, w = save(folder, file, 5), weights(file, 0)
+    assert np.abs(rolled(service, {"run": run})[0] - rollout(w)).max() < 1e-6
+    got = get(service, f"/v1/runs/{run}/weights?layer=5&head=1")["weights"]
     assert np.abs(np.array(got) - w[1, 1]).max() < 1e-6
-    for axes in (["batch", "layer", "head"], ["layer", "batch"]):
-        bad = captures.File({"version": 2, "sites": [{"axes": axes}]}, x)
-        (folder / f"{6:032x}.safetensors").write_bytes(captures.write(bad))
-        assert "sites/0/axes" in get(service, f"/v1/runs/{6:032x}", 404)["detail"]
+    for number, axes in ((6, ["batch", "layer", "head"]), (7, ["layer", "batch"])):
+        run = save(folder, file_of([{"axes": axes, "shape": [3, 1, 2, 16, 16]}], np.random.default_rng(6)), number)
+        assert "sites/0/axes" in get(service, f"/v1/runs/{run}", 404)["detail"]

@@ -240,6 +240,50 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
 /* Returns the bytes that the source takes for each lane. */
 size_t attn_run_layers_work(const attn_run_layers *layers);
 
+/* --- means of heads, and rollout --- */
+
+/* Computes the mean over all heads of the weights in `count` ranges, whose `head` is not read and
+ * whose columns are the same. dst gets their rows one range after the other, [rows, cols] of the
+ * result type. Sums are in double, in the order of the heads; dropout is left out. Memory is that
+ * of attn_run_mean_work for `slots` threads, besides attn_cells_scratch_new for each of them and
+ * ATTN_RUN_MEAN_ROW bytes for each row at most. Errors: those of attn_attention_cells; ATTN_ENOMEM,
+ * ATTN_ECANCELED, ATTN_EDEADLINE. */
+attn_status attn_run_mean(const attn_run_site *site, const attn_range *ranges, size_t count,
+                          attn_pool *pool, const attn_control *control, attn_arena *arena,
+                          void *dst, attn_error *err);
+size_t attn_run_mean_work(const attn_run_site *site, size_t slots);
+#define ATTN_RUN_MEAN_ROW 128
+
+/* Heads by number, or all. */
+typedef struct attn_run_heads {
+    const int64_t *list; /* [count]; NULL: all */
+    size_t count;
+} attn_run_heads;
+
+/* A rollout through layers with as many queries as keys. */
+typedef struct attn_run_rollout {
+    const attn_run_layers *layers;
+    size_t batch;         /* entry of each layer */
+    attn_run_heads heads; /* over which the mean is taken; each layer has them */
+    double residual;      /* r, from 0 to 1 */
+} attn_run_rollout;
+
+/* Computes rows of the attention rollout (Abnar and Zuidema 2020) of the layers, out [count, S]:
+ *
+ *   R_0 = I,  R_l = N((1 - r) mean_h A_l + r I) R_{l-1},  where N divides each row by its sum
+ *
+ * With r = 0.5 these are rows of attn_rollout_source, but of a row only what it reaches is
+ * computed, and it needs O(S) memory. A row whose sum is 0 (r = 0 and no visible key) stays 0. Sums
+ * are in double, and their order does not depend on the pool. Errors: those of
+ * attn_attention_cells; ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+attn_status attn_run_rollout_rows(const attn_run_rollout *rollout, const size_t *rows, size_t count,
+                                  attn_pool *pool, const attn_control *control, attn_arena *arena,
+                                  double *out, attn_error *err);
+/* Computes its cost on `slots` threads from the masks: cells are at most those from the first to the
+ * last row of a layer that is reached. ATTN_ELIMIT. */
+attn_status attn_run_rollout_cost(const attn_run_rollout *rollout, const size_t *rows, size_t count,
+                                  size_t slots, attn_cost *out, attn_error *err);
+
 /* --- tiles --- */
 
 /* A tile: batch entry, head, level, and row and column in the grid of tiles, all from 0. */
