@@ -14,8 +14,10 @@
 
 const char *const srv_run_kinds[] = {"self", "encoder", "decoder", "cross", NULL};
 const char *const srv_run_head_words[] = {"all", NULL};
+const char *const srv_run_mean_words[] = {"all", "mean", NULL};
 
 enum { PIECE_ROWS = 64, LANE_BYTES = 1 << 20 };
+enum { ALL, MEAN }; /* the words of srv_run_mean_words */
 
 srv_run_view *srv_run_look(srv_request *req, const char *id) {
     srv_run_view *view = attn_arena_small(req->arena, sizeof *view);
@@ -181,12 +183,13 @@ static bool set_heads(const srv_scope *scope, const srv_ints *list, size_t count
 static bool select_heads(const srv_scope *scope, const srv_run_view *run, const srv_run_spot *spot,
                          const srv_union *heads, srv_run_part *out) {
     const srv_ints one = {(int64_t *)&spot->head, 1};
-    out->many = heads->is != 0;
-    if (out->many &&
+    out->mean = heads->is == SRV_U_STRING && heads->choice == MEAN;
+    out->many = heads->is != 0 && !out->mean;
+    if (heads->is &&
         !srv_excludes(scope, "heads", "head", "both select heads, and heads may name only one"))
         return false;
     return set_heads(scope,
-                     !out->many                ? &one
+                     !heads->is                ? &one
                      : heads->is == SRV_U_INTS ? &heads->ints
                                                : NULL,
                      attn_run_dims(run->site)->Hq, out);
@@ -382,4 +385,28 @@ double srv_run_cells_work(const srv_request *req, const srv_run_view *run) {
     const attn_attention_dims *d = attn_run_dims(run->site);
     const double widest = (double)(d->score_width > d->Ev ? d->score_width : d->Ev);
     return (double)attn_pool_slots(srv_request_pool(req)) * (LANE_BYTES + 16384 * widest);
+}
+
+/* --- the mean of the heads --- */
+
+attn_status srv_run_mean(srv_request *req, const srv_run_view *run, const srv_run_part *part,
+                         void *dst, attn_error *err) {
+    attn_range *ranges = attn_arena_zeroed(req->arena, part->range_count, sizeof *ranges);
+    if (!ranges)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows");
+    for (size_t i = 0; i < part->range_count; i++)
+        ranges[i] = (attn_range){.batch = part->batch,
+                                 .row = (size_t)part->ranges[i].from,
+                                 .rows = (size_t)(part->ranges[i].to - part->ranges[i].from),
+                                 .col = part->col,
+                                 .cols = part->cols};
+    return attn_run_mean(run->site, ranges, part->range_count, srv_request_pool(req), &req->control,
+                         req->arena, dst, err);
+}
+
+double srv_run_mean_work(const srv_request *req, const srv_run_view *run,
+                         const srv_run_part *part) {
+    const size_t slots = attn_pool_slots(srv_request_pool(req));
+    return (double)attn_run_mean_work(run->site, slots) +
+           (double)part->rows * (ATTN_RUN_MEAN_ROW + (double)sizeof(attn_range));
 }

@@ -51,6 +51,15 @@ extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
         .doc = "Several query heads instead of head: a list of numbers, or \"all\". The answer "   \
                "then has one more axis in front, the heads in this order."                         \
     }
+/* The same with one more word, "mean", for routes that answer the mean of the heads. */
+#define SRV_RUN_HEADS_OR_MEAN_ROW(T)                                                               \
+    {                                                                                              \
+        .name = "heads", .kind = SRV_UNION, .offset = offsetof(T, heads),                          \
+        .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_mean_words, .example = "\"all\"", \
+        .doc = "Several query heads instead of head: a list of numbers, or \"all\". The answer "   \
+               "then has one more axis in front, the heads in this order. \"mean\" gives the "     \
+               "mean of the weights over all heads, without such an axis."                         \
+    }
 /* The fields `rows`, which may be several ranges, and `cols`. */
 #define SRV_RUN_ROWS_ROW(T)                                                                        \
     {                                                                                              \
@@ -64,7 +73,7 @@ extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
         .name = "cols", .kind = SRV_RANGES, .offset = offsetof(T, cols), .example = "\"0:256\"",   \
         .doc = "Keys: an index, or from:to without the end; default all."                          \
     }
-extern const char *const srv_run_head_words[];
+extern const char *const srv_run_head_words[], *const srv_run_mean_words[];
 
 /* A run that is held, and the site of it that the request selects. */
 typedef struct srv_run_view {
@@ -83,6 +92,7 @@ typedef struct srv_run_part {
     int64_t *heads; /* [head_count] */
     size_t head_count;
     bool many;                /* the request has `heads`, so tensors have an axis of heads */
+    bool mean;                /* of all heads, which `heads` lists; tensors have no axis of heads */
     const srv_bounds *ranges; /* [range_count] */
     size_t range_count, rows; /* rows: of all ranges together */
     size_t col, cols;
@@ -145,6 +155,11 @@ void srv_run_tell(srv_request *req, const srv_run *run);
  * of the run's result type. */
 attn_status srv_run_cells(srv_request *req, const srv_run_view *run, const srv_run_part *part,
                           attn_stage stage, void *dst, attn_error *err);
+/* Computes the mean over all heads of the cells of a part, [rows, cols] of the run's result type. */
+attn_status srv_run_mean(srv_request *req, const srv_run_view *run, const srv_run_part *part,
+                         void *dst, attn_error *err);
+/* Returns the bytes that srv_run_mean needs besides srv_run_cells_work. */
+double srv_run_mean_work(const srv_request *req, const srv_run_view *run, const srv_run_part *part);
 /* Returns the dimensions of a tensor with `width` numbers for each row of the part in dims[3], and
  * its rank: [heads, rows, width] with `heads`, otherwise [rows, width]. */
 int srv_run_part_dims(const srv_run_part *part, size_t width, size_t dims[3]);

@@ -29,7 +29,7 @@ typedef struct part_query {
 
 const srv_field srv_run_weights_query[] = {
     SRV_RUN_SPOT_ROWS(part_query),
-    SRV_RUN_HEADS_ROW(part_query),
+    SRV_RUN_HEADS_OR_MEAN_ROW(part_query),
     SRV_RUN_ROWS_ROW(part_query),
     SRV_RUN_COLS_ROW(part_query),
     SRV_ENUM_ROW(part_query, stage, srv_stage_names,
@@ -43,24 +43,39 @@ const srv_field srv_run_weights_query[] = {
 };
 
 const srv_field srv_run_rows_query[] = {
-    SRV_RUN_SPOT_ROWS(part_query),     SRV_RUN_HEADS_ROW(part_query), SRV_RUN_ROWS_ROW(part_query),
-    SRV_DECIMALS_ROW(part_query, "."), SRV_FULL_ROW(part_query),      {0},
+    SRV_RUN_SPOT_ROWS(part_query), SRV_RUN_HEADS_OR_MEAN_ROW(part_query),
+    SRV_RUN_ROWS_ROW(part_query),  SRV_DECIMALS_ROW(part_query, "."),
+    SRV_FULL_ROW(part_query),      {0},
 };
 
+/* Returns the number of weights that have to be computed. */
 static double cells_of(const srv_run_part *part) {
     return (double)part->head_count * (double)part->rows * (double)part->cols;
+}
+
+/* Returns the number of heads in the answer. The mean is one of them. */
+static size_t heads_of(const srv_run_part *part) {
+    return part->mean ? 1 : part->head_count;
 }
 
 /* Refuses more than SRV_WEIGHTS_UNASKED weights unless the request names a range, so that a request
  * without a range does not get gigabytes. */
 static bool is_asked_for(const srv_scope *scope, const srv_run_part *part) {
-    const double cells = cells_of(part);
+    const double cells = (double)heads_of(part) * (double)part->rows * (double)part->cols;
     return cells <= SRV_WEIGHTS_UNASKED || srv_given(scope, "rows") ||
            (scope->fields == srv_run_weights_query && srv_given(scope, "cols")) ||
            srv_refuse(scope, SRV_VALUE, "rows",
                       "all rows are %.0f weights: say which are wanted, rows=from:to (at most %d "
                       "weights are sent unasked)",
                       cells, SRV_WEIGHTS_UNASKED);
+}
+
+/* Refuses the mean of what is not a weight: scores of hidden cells are -infinity. */
+static bool is_of_weights(const srv_scope *scope, const part_query *q, const srv_run_part *part) {
+    return !part->mean || q->stage == ATTN_STAGE_PROBS ||
+           srv_refuse(
+               scope, SRV_VALUE, "heads",
+               "\"mean\" is the mean of weights: leave stage out, or choose heads by number");
 }
 
 /* Holds the run and reads which part of the matrix is asked for. NULL: a problem is set. */
@@ -73,7 +88,7 @@ static const srv_run_view *begin(srv_request *req, const srv_field *fields, part
         return NULL;
     if (srv_run_select(&scope, run, &q->spot, &q->heads, &q->rows,
                        fields == srv_run_weights_query ? &q->cols : NULL, part) &&
-        is_asked_for(&scope, part))
+        is_of_weights(&scope, q, part) && is_asked_for(&scope, part))
         return run;
     srv_run_leave(req, run);
     return NULL;
@@ -83,20 +98,21 @@ static const srv_run_view *begin(srv_request *req, const srv_field *fields, part
 static bool load(srv_request *req, const srv_run_view *run, const srv_run_part *part,
                  attn_stage stage, attn_tensor *out) {
     const attn_dtype dtype = attn_run_dims(run->site)->result;
-    const double cells = cells_of(part);
-    const double bytes = cells * (double)attn_dtype_size(dtype);
-    const double rows = (double)part->head_count * (double)part->rows;
+    const double rows = (double)heads_of(part) * (double)part->rows;
+    const double bytes = rows * (double)part->cols * (double)attn_dtype_size(dtype);
+    const double work = part->mean ? srv_run_mean_work(req, run, part) : 0;
     const bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
     attn_error err = {0};
     size_t dims[3];
     const int rank = srv_run_part_dims(part, part->cols, dims);
-    if (!srv_run_admit(req, cells,
+    if (!srv_run_admit(req, cells_of(part),
                        bytes * (binary ? 1 : 1 + SRV_RUN_TEXT) + srv_run_cells_work(req, run) +
-                           SRV_RUN_ROW_WORK * rows))
+                           SRV_RUN_ROW_WORK * rows + work))
         return false;
     void *data = attn_arena_take(req->arena, (size_t)bytes);
-    attn_status status = data ? srv_run_cells(req, run, part, stage, data, &err)
-                              : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the weights");
+    attn_status status = !data ? attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the weights")
+                         : part->mean ? srv_run_mean(req, run, part, data, &err)
+                                      : srv_run_cells(req, run, part, stage, data, &err);
     if (status) {
         srv_problem_error(req, &err);
         return false;
@@ -128,18 +144,32 @@ static int64_t write_hidden(srv_json *j, size_t row, const uint8_t *keep, size_t
     return visible;
 }
 
+/* Sets keep[i] to whether the key `col` + i of the part is visible in a row: of the head or, for the
+ * mean, of any head. `keep` has room for the columns twice. */
+static void find_visible(const attn_mask *mask, const srv_run_part *part, size_t head, size_t row,
+                         uint8_t *keep) {
+    uint8_t *other = keep + part->cols;
+    if (attn_mask_fills(mask)) {
+        memset(keep, 1, part->cols);
+        return;
+    }
+    attn_mask_keep(mask, part->batch, head, row, part->col, part->cols, keep);
+    for (size_t h = 1; part->mean && !attn_mask_same_heads(mask) && h < part->head_count; h++) {
+        attn_mask_keep(mask, part->batch, h, row, part->col, part->cols, other);
+        for (size_t i = 0; i < part->cols; i++)
+            keep[i] |= other[i];
+    }
+}
+
 /* Writes the hidden cells of one head. visible, if not NULL, gets the number of visible keys of
- * each row. `keep` has room for a byte for each column of the part. */
+ * each row. */
 static void write_hidden_head(srv_json *j, const srv_run_view *run, const srv_run_part *part,
                               size_t head, uint8_t *keep, int64_t *visible) {
     const attn_mask *mask = attn_attention_mask(attn_run_attention(run->site));
     srv_json_array(j);
     for (size_t i = 0; i < part->range_count; i++)
         for (int64_t row = part->ranges[i].from; row < part->ranges[i].to; row++) {
-            if (attn_mask_fills(mask))
-                memset(keep, 1, part->cols);
-            else
-                attn_mask_keep(mask, part->batch, head, (size_t)row, part->col, part->cols, keep);
+            find_visible(mask, part, head, (size_t)row, keep);
             const int64_t seen = write_hidden(j, (size_t)row, keep, part->col, part->cols);
             if (visible)
                 *visible++ = seen;
@@ -151,7 +181,7 @@ static void write_hidden_head(srv_json *j, const srv_run_view *run, const srv_ru
  * visible is NULL or [heads, rows]. */
 static void put_hidden(srv_json *j, const srv_run_view *run, const srv_run_part *part,
                        int64_t *visible) {
-    uint8_t *keep = attn_arena_take(j->req->arena, part->cols);
+    uint8_t *keep = attn_arena_take(j->req->arena, 2 * part->cols);
     if (!keep) {
         j->failed = true;
         return;
@@ -159,7 +189,7 @@ static void put_hidden(srv_json *j, const srv_run_view *run, const srv_run_part 
     srv_json_key(j, "hidden");
     if (part->many)
         srv_json_array(j);
-    for (size_t h = 0; h < part->head_count; h++)
+    for (size_t h = 0; h < heads_of(part); h++)
         write_hidden_head(j, run, part, (size_t)part->heads[h], keep,
                           visible ? visible + h * part->rows : NULL);
     if (part->many)
@@ -211,7 +241,7 @@ static void read_logsumexp(const srv_run_view *run, const srv_run_part *part, do
 
 static void answer_rows(srv_request *req, const srv_run_view *run, const part_query *q,
                         const srv_run_part *part, const attn_tensor *cells) {
-    const size_t n = part->head_count * part->rows;
+    const size_t n = heads_of(part) * part->rows;
     double *logsumexp = attn_arena_zeroed(req->arena, n, sizeof *logsumexp);
     int64_t *visible = attn_arena_zeroed(req->arena, n, sizeof *visible);
     srv_json j;
@@ -225,10 +255,12 @@ static void answer_rows(srv_request *req, const srv_run_view *run, const part_qu
         const attn_tensor lse =
             attn_tensor_dense(logsumexp, ATTN_F64, cells->rank - 1, cells->dims);
         const attn_tensor seen = attn_tensor_dense(visible, ATTN_I64, cells->rank - 1, cells->dims);
-        read_logsumexp(run, part, logsumexp);
         put_hidden(&j, run, part, visible);
-        srv_json_key(&j, "logsumexp");
-        srv_json_tensor(&j, &lse);
+        if (!part->mean) { /* the mean of heads is no softmax */
+            read_logsumexp(run, part, logsumexp);
+            srv_json_key(&j, "logsumexp");
+            srv_json_tensor(&j, &lse);
+        }
         srv_json_key(&j, "visible");
         srv_json_tensor(&j, &seen);
     }
