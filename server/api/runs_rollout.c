@@ -5,8 +5,8 @@
 #include "api/handlers.h"
 #include "api/route_fields.h"
 #include "api/runs_layers.h"
+#include "api/runs_look.h"
 #include "api/text_reply.h"
-#include "load/admission.h"
 #include "request/shared.h"
 
 static const char *const mean_words[] = {"mean", NULL};
@@ -246,8 +246,8 @@ static bool check_batch(const rollout_call *c) {
 
 /* --- the answer --- */
 
-/* Checks the cost and reserves the memory. false: a problem is set. */
-static bool admit(const rollout_call *c) {
+/* Computes the cost. false: a problem is set. */
+static bool count(const rollout_call *c, srv_look *look) {
     srv_request *req = c->req;
     const double most = req->app->config->max_cells;
     const bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
@@ -265,9 +265,10 @@ static bool admit(const rollout_call *c) {
                           cost.cells, c->layers.count, most);
         return false;
     }
-    return srv_admission_work(req, cost.cells,
-                              (double)cost.work_bytes +
-                                  (binary ? 2 : 1 + SRV_RUN_TEXT) * (double)cost.result_bytes);
+    srv_look_needs(look, cost.cells, cost.operations,
+                   (double)cost.work_bytes +
+                       (binary ? 2 : 1 + SRV_RUN_TEXT) * (double)cost.result_bytes);
+    return true;
 }
 
 /* Makes the tensor of the answer, of the result type of the layers. */
@@ -335,15 +336,20 @@ static bool read_query(rollout_call *c) {
         return false;
     c->rollout = (attn_run_rollout){
         .layers = &c->layers, .batch = (size_t)c->q.spot.batch, .residual = c->q.residual};
-    return find_heads(c) && find_rows(c);
+    return find_heads(c) && find_rows(c) && srv_run_touch_layers(c->req, c->run, &c->layers);
 }
 
 srv_outcome srv_runs_rollout(srv_request *req) {
     rollout_call c = {.req = req, .q = {.decimals = -1, .residual = 0.5}};
+    srv_look look;
+    if (srv_look_answered(&look, req))
+        return SRV_DONE;
     c.scope = (srv_scope){req, srv_run_rollout_query, &c.q.given, ""};
     c.run = srv_run_of(req);
-    const bool ok = c.run && read_query(&c) && admit(&c) && compute(&c);
+    const bool ok = c.run && read_query(&c) && count(&c, &look) &&
+                    !srv_look_later(&look, srv_runs_rollout) && srv_look_admit(&look) &&
+                    compute(&c);
     if (ok)
         answer(&c);
-    return srv_run_end(req, c.run, ok);
+    return srv_look_end(&look, c.run, ok);
 }
