@@ -21,21 +21,12 @@ enum { ALL, MEAN }; /* the words of srv_run_mean_words */
 
 srv_run_view *srv_run_look(srv_request *req, const char *id) {
     srv_run_view *view = attn_arena_small(req->arena, sizeof *view);
-    attn_error err = {0};
     if (!view) {
         srv_problem_memory(req, NULL, "no memory is left for the run");
         return NULL;
     }
     *view = (srv_run_view){.held = srv_run_hold(req, id)};
-    if (!view->held)
-        return NULL;
-    if (!attn_run_site_open(view->held->run, 0, &view->site, &err)) {
-        view->entries = attn_run_dims(view->site)->B;
-        return view;
-    }
-    srv_problem_error(req, &err);
-    srv_run_release(req, view->held);
-    return NULL;
+    return view->held ? view : NULL;
 }
 
 srv_run_view *srv_run_of(srv_request *req) {

@@ -135,7 +135,9 @@ static void put_site(srv_json *j, const attn_run *run, size_t index) {
     srv_json_object(j);
     put_info(j, attn_run_site_info_of(run, index), attn_run_site_shape(run, index), index);
     if (attn_run_site_open(run, index, &site, &err)) {
-        put_text(j, "problem", err.text);
+        attn_text why = {.arena = j->req->arena};
+        attn_text_add(&why, "%s%s%s", err.where, *err.where ? ": " : "", err.text);
+        put_text(j, "problem", why.failed ? err.text : why.data);
     } else {
         put_operation(j, site);
         j->failed = j->failed || !srv_run_labels(j->req, site, &labels);

@@ -313,3 +313,18 @@ def test_a_table_that_is_not_finite(daemon, name, shape, members):
     if reply.status_code == 201:
         reply = daemon.get(f"/v1/runs/{reply.json()['id']}/weights?rows=0&head=0")
     assert reply.status_code == 422 and next(iter(members)) in reply.text, reply.text
+
+
+def test_a_site_that_cannot_be_opened_leaves_the_others(daemon):
+    """NaN in a mask is found when the site is opened: that site has a problem, and the next one is answered."""
+    q = np.ones((1, 2, 4, 8), np.float32)
+    tensors = {f"sites.{i}.{name}": ("F32", q) for i in range(2) for name in ("query", "key")}
+    tensors["sites.0.attn_bias"] = ("F32", np.full((4, 4), np.nan, np.float32))
+    run = daemon.post("/v1/runs", data=write(File({"version": 2, "sites": [{}, {}]}, tensors)), headers=TYPE).json()
+    assert "attn_bias" in run["sites"][0]["problem"] and "problem" not in run["sites"][1]
+    place = f"/v1/runs/{run['id']}"
+    assert daemon.get(place + "/weights?site=1").json()["weights"][3] == [0.25] * 4
+    for view in ("weights", "tiles", "rows", "metrics", "cells?row=0&col=0"):
+        reply = daemon.get(f"{place}/{view}{'&' if '?' in view else '?'}site=0")
+        assert reply.status_code == 422, reply.text
+    assert daemon.get(place + "/metrics?site=1").status_code == 200
