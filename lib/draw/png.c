@@ -1,8 +1,8 @@
 /* Makes PNGs in two ways.
  *
- * An image inside an SVG is written by this file: palette indices in stored (uncompressed) deflate
- * blocks (W3C PNG third edition, 2025; RFC 1950 and 1951). The HTTP reply may compress the SVG as a
- * whole.
+ * An image of cells, inside an SVG or alone, is written by this file: palette indices in stored
+ * (uncompressed) deflate blocks (W3C PNG third edition, 2025; RFC 1950 and 1951). The HTTP reply
+ * may compress it as a whole.
  *
  * The PNG of a whole figure is drawn by librsvg from the SVG. No other file uses librsvg, which
  * depends on cairo, Pango and GLib; it is loaded when the first PNG is drawn (library.h). librsvg
@@ -10,6 +10,7 @@
  * memory. */
 #include <dlfcn.h>
 #include <librsvg/rsvg.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,22 +21,27 @@
 #include "draw/library.h"
 #include "number/base64.h"
 
-/* --- the PNG image inside an SVG --- */
+/* --- an image of cells --- */
 
 #define STORED_MOST 65535 /* largest stored block of deflate, bytes */
 
-/* State while an image is written. `held` has `count` bytes that are not yet base64. `crc` is the
- * checksum of the current PNG chunk, adler_a and adler_b that of the zlib data. */
+/* State while an image is written. `held` has `count` bytes that are not yet written, as base64 if
+ * `base64` is true. `crc` is the checksum of the current PNG chunk, adler_a and adler_b that of the
+ * zlib data. */
 typedef struct writer {
     attn_text *t;
     uint32_t crc, adler_a, adler_b;
     uint8_t held[3];
     size_t count;
+    bool base64;
 } writer;
 
 static void put_held(writer *w) {
     char four[4];
-    attn_draw_bytes(w->t, four, (size_t)(attn_base64_encode(four, w->held, w->count) - four));
+    if (!w->base64)
+        attn_draw_bytes(w->t, (const char *)w->held, w->count);
+    else
+        attn_draw_bytes(w->t, four, (size_t)(attn_base64_encode(four, w->held, w->count) - four));
     w->count = 0;
 }
 
@@ -90,11 +96,10 @@ static void put_rows(writer *w, const uint8_t *pixels, size_t R, size_t C) {
         }
 }
 
-void attn_png_index(attn_text *t, const uint8_t *pixels, size_t R, size_t C,
-                    const attn_rgb palette[256], const uint8_t alpha[256]) {
+static void write_image(writer w, const uint8_t *pixels, size_t R, size_t C,
+                        const attn_rgb palette[256], const uint8_t alpha[256]) {
     static const unsigned char signature[] = {137, 'P', 'N', 'G', '\r', '\n', 26, '\n'};
     const size_t data = R * (C + 1), blocks = (data + STORED_MOST - 1) / STORED_MOST;
-    writer w = {.t = t, .adler_a = 1};
     for (size_t i = 0; i < sizeof signature; i++)
         put_byte(&w, signature[i]);
     open_chunk(&w, 13, "IHDR");
@@ -123,6 +128,31 @@ void attn_png_index(attn_text *t, const uint8_t *pixels, size_t R, size_t C,
     open_chunk(&w, 0, "IEND");
     close_chunk(&w);
     put_held(&w);
+}
+
+void attn_png_index(attn_text *t, const uint8_t *pixels, size_t R, size_t C,
+                    const attn_rgb palette[256], const uint8_t alpha[256]) {
+    write_image((writer){.t = t, .adler_a = 1, .base64 = true}, pixels, R, C, palette, alpha);
+}
+
+attn_status attn_figure_cells_png(const uint8_t *codes, size_t rows, size_t cols,
+                                  const double places[256], attn_colormap map, attn_arena *arena,
+                                  const void **png, size_t *bytes, attn_error *err) {
+    const attn_draw_scale scale = {.map = map == ATTN_COLORMAP_AUTO ? ATTN_COLORMAP_BLUES : map};
+    attn_text text = {.arena = arena};
+    attn_rgb palette[256];
+    uint8_t alpha[256];
+    for (size_t i = 0; i < 256; i++) {
+        const bool seen = !isnan(places[i]);
+        palette[i] = seen ? attn_draw_colour(&scale, places[i]) : (attn_rgb){0, 0, 0};
+        alpha[i] = seen ? 255 : 0;
+    }
+    write_image((writer){.t = &text, .adler_a = 1}, codes, rows, cols, palette, alpha);
+    if (text.failed)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the picture");
+    *png = text.data;
+    *bytes = text.size;
+    return ATTN_OK;
 }
 
 /* --- a whole figure as a PNG --- */
