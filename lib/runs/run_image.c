@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/resolved.h"
 #include "runs/run_copy.h"
 #include "runs/run_operation.h"
+#include "runs/run_pool.h"
 
 enum {
     /* most tensors of a site: inputs, masks, statistics, overview */
@@ -143,11 +143,15 @@ static void add_plane(builder *b, const attn_attention_dims *d, const char *form
 
 static void add_overview(builder *b, const attn_attention *op, const attn_stats *stats) {
     const attn_run_pyramid pyramid = attn_run_pyramid_of(op->dims.L, op->dims.S);
+    const attn_run_matter matter = {.terms = {{op, stats}}, .count = 1};
+    const attn_run_heads all = {0, op->dims.B * op->dims.Hq};
     attn_run_planes planes = {{0}, {0}};
     if (pyramid.overview == SIZE_MAX || b->status)
         return;
-    b->status =
-        attn_run_overview_make(op, stats, &pyramid, b->pool, b->control, b->arena, &planes, b->err);
+    b->status = attn_run_planes_new(&pyramid, all.count, b->arena, &planes)
+                    ? attn_run_overview_make(&matter, &all, &pyramid, b->pool, b->control, b->arena,
+                                             NULL, &planes, b->err)
+                    : attn_fail(b->err, ATTN_ENOMEM, "", "no memory left for the overview");
     for (size_t level = pyramid.overview; level < pyramid.levels && !b->status; level++) {
         add_plane(b, &op->dims, ATTN_RUN_OVERVIEW_MAX, level, planes.max[level]);
         add_plane(b, &op->dims, ATTN_RUN_OVERVIEW_MEAN, level, planes.mean[level]);
@@ -408,7 +412,8 @@ attn_status attn_run_cost(const attn_attention_dims *d, size_t slots, attn_cost 
         double planes;
         cost.cells = rows * (double)d->S;
         cost.operations = cost.cells * 2 * (double)d->score_width;
-        if (!attn_run_overview_bytes(d, &p, slots, &planes, &work))
+        if (!attn_run_overview_bytes(d, &(attn_run_view){.against = NULL}, &p, slots, &planes,
+                                     &work))
             return attn_fail(err, ATTN_ELIMIT, "store", "more bytes than can be counted");
         image += heads * planes;
         work += (size_t)(heads * planes);

@@ -271,6 +271,10 @@ const attn_attention_dims *attn_run_site_shape(const attn_run *run, size_t index
     return &run->sites[index].shape;
 }
 
+size_t attn_run_site_index(const attn_run_site *site) {
+    return (size_t)(site - site->run->sites);
+}
+
 const char *attn_run_kind_name(attn_run_kind kind) {
 #define NAME(name, text) text,
     static const char *const names[] = {ATTN_RUN_KIND_LIST(NAME)};

@@ -52,29 +52,25 @@ size_t attn_run_overview_of_1(const attn_run_pyramid *pyramid) {
 /* --- the overview --- */
 
 typedef struct maker {
-    const attn_attention *a;
-    const attn_stats *stats;
+    const attn_run_matter *matter;
+    const attn_attention_dims *dims;
+    const attn_run_heads *heads;
     const attn_run_pyramid *pyramid;
     attn_pool *pool;
     attn_run_buffers **buffers; /* [slots] */
     attn_run_sum **above;       /* [slots]: of each level above the lowest two rows of cells */
-    attn_run_planes *planes;
+    const attn_run_planes *planes;
+    uint8_t *done;                                       /* [pieces] or NULL */
     size_t rows[ATTN_RUN_LEVELS], cols[ATTN_RUN_LEVELS]; /* of the levels of the overview */
 } maker;
 
-/* A piece: the head and the two rows of cells of each level that wait to be joined. */
+/* A piece: the head, counted from the first one of the overview, and the two rows of cells of each
+ * level that wait to be joined. */
 typedef struct piece {
     const maker *m;
     size_t head;
     attn_run_sum *above;
 } piece;
-
-static void join(attn_run_sum *to, const attn_run_sum *from) {
-    to->max = from->max > to->max ? from->max : to->max;
-    to->sum += from->sum;
-    to->count += from->count;
-    to->nan |= from->nan;
-}
 
 static void put_row(const piece *p, size_t level, size_t row, const attn_run_sum *sums) {
     const maker *m = p->m;
@@ -100,7 +96,7 @@ static void climb(const piece *p, size_t level, size_t row, size_t rows, const a
         line[c] = sums[2 * c];
         for (size_t k = 1; k < 4; k++)
             if (k / 2 < rows && 2 * c + k % 2 < cols)
-                join(&line[c], &sums[k / 2 * cols + 2 * c + k % 2]);
+                attn_run_join(m->matter, &line[c], &sums[k / 2 * cols + 2 * c + k % 2]);
     }
     if (up + 1 == m->pyramid->levels)
         put_row(p, up, half, line);
@@ -131,25 +127,30 @@ static size_t pieces_of_head(const maker *m) {
 
 static attn_status make_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     const maker *m = ctx;
-    const size_t low = m->pyramid->overview, top = m->pyramid->levels - 1, Hq = m->a->dims.Hq;
+    const size_t low = m->pyramid->overview, top = m->pyramid->levels - 1;
     const size_t pieces = pieces_of_head(m), each = rows_per_piece(m->pyramid) << (top - low);
     const piece p = {m, index / pieces, m->above[lane]};
+    const size_t head = m->heads->first + p.head;
     const size_t first = index % pieces * each;
     const size_t end = m->rows[low] - first < each ? m->rows[low] : first + each;
     attn_status status = ATTN_OK;
+    if (m->done && m->done[index])
+        return ATTN_OK;
     for (size_t row = first; row < end && !status; row += rows_at_once(low)) {
         const size_t left = end - row;
-        const attn_run_area area = {.batch = p.head / Hq,
-                                    .head = p.head % Hq,
+        const attn_run_area area = {.batch = head / m->dims->Hq,
+                                    .head = head % m->dims->Hq,
                                     .level = low,
                                     .row = row,
                                     .rows = left < rows_at_once(low) ? left : rows_at_once(low),
                                     .cols = m->cols[low]};
         const attn_run_sum *sums;
-        status = attn_run_pool(m->a, m->stats, &area, m->buffers[lane], &sums, err);
+        status = attn_run_pool(m->matter, &area, m->buffers[lane], &sums, err);
         for (size_t r = 0; r < area.rows && !status; r += 2)
             climb(&p, low, row + r, area.rows - r < 2 ? 1 : 2, sums + r * area.cols, p.above);
     }
+    if (m->done)
+        m->done[index] = status == ATTN_OK;
     return status;
 }
 
@@ -170,15 +171,17 @@ static size_t waiting_cells(const maker *m) {
     return cells;
 }
 
-static bool take_planes(maker *m, attn_arena *arena) {
-    const size_t heads = m->a->dims.B * m->a->dims.Hq;
-    for (size_t level = m->pyramid->overview; level < m->pyramid->levels; level++) {
+bool attn_run_planes_new(const attn_run_pyramid *pyramid, size_t heads, attn_arena *arena,
+                         attn_run_planes *out) {
+    maker m = {.pyramid = pyramid};
+    measure(&m);
+    for (size_t level = pyramid->overview; level < pyramid->levels; level++) {
         size_t cells;
-        if (!attn_size_mul(heads, m->rows[level] * m->cols[level], &cells))
+        if (!attn_size_mul(heads, m.rows[level] * m.cols[level], &cells))
             return false;
-        m->planes->max[level] = attn_arena_zeroed(arena, cells, sizeof(float));
-        m->planes->mean[level] = attn_arena_zeroed(arena, cells, sizeof(float));
-        if (!m->planes->max[level] || !m->planes->mean[level])
+        out->max[level] = attn_arena_zeroed(arena, cells, sizeof(float));
+        out->mean[level] = attn_arena_zeroed(arena, cells, sizeof(float));
+        if (!out->max[level] || !out->mean[level])
             return false;
     }
     return true;
@@ -187,7 +190,7 @@ static bool take_planes(maker *m, attn_arena *arena) {
 static bool take_buffers(maker *m, const attn_control *control, attn_arena *arena) {
     const size_t slots = attn_pool_slots(m->pool), low = m->pyramid->overview;
     m->buffers =
-        attn_run_buffers_new(m->a, rows_at_once(low), m->cols[low], m->pool, control, arena);
+        attn_run_buffers_new(m->matter, rows_at_once(low), m->cols[low], m->pool, control, arena);
     m->above = attn_arena_zeroed(arena, slots, sizeof *m->above);
     for (size_t s = 0; m->above && s < slots; s++)
         if (!(m->above[s] = attn_arena_zeroed(arena, waiting_cells(m), sizeof **m->above)))
@@ -195,28 +198,40 @@ static bool take_buffers(maker *m, const attn_control *control, attn_arena *aren
     return m->buffers && m->above;
 }
 
-attn_status attn_run_overview_make(const attn_attention *a, const attn_stats *stats,
+attn_status attn_run_overview_make(const attn_run_matter *matter, const attn_run_heads *heads,
                                    const attn_run_pyramid *pyramid, attn_pool *pool,
-                                   const attn_control *control, attn_arena *arena,
-                                   attn_run_planes *out, attn_error *err) {
-    maker m = {.a = a, .stats = stats, .pyramid = pyramid, .pool = pool, .planes = out};
+                                   const attn_control *control, attn_arena *scratch, uint8_t *done,
+                                   const attn_run_planes *out, attn_error *err) {
+    maker m = {.matter = matter,
+               .dims = &matter->terms[0].a->dims,
+               .heads = heads,
+               .pyramid = pyramid,
+               .pool = pool,
+               .planes = out,
+               .done = done};
     measure(&m);
-    if (!take_planes(&m, arena) || !take_buffers(&m, control, arena))
+    if (!take_buffers(&m, control, scratch))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the overview");
-    return attn_pool_run(pool, a->dims.B * a->dims.Hq * pieces_of_head(&m), make_piece, &m, control,
-                         err);
+    return attn_pool_run(pool, heads->count * pieces_of_head(&m), make_piece, &m, control, err);
 }
 
-bool attn_run_overview_bytes(const attn_attention_dims *d, const attn_run_pyramid *pyramid,
-                             size_t slots, double *planes, size_t *work) {
+size_t attn_run_overview_pieces(const attn_run_pyramid *pyramid) {
     maker m = {.pyramid = pyramid};
+    measure(&m);
+    return pieces_of_head(&m);
+}
+
+bool attn_run_overview_bytes(const attn_attention_dims *d, const attn_run_view *view,
+                             const attn_run_pyramid *pyramid, size_t slots, double *planes,
+                             size_t *work) {
+    maker m = {.pyramid = pyramid};
+    const size_t low = pyramid->overview;
     size_t each, above;
     measure(&m);
     *planes = 0;
-    for (size_t level = pyramid->overview; level < pyramid->levels; level++)
+    for (size_t level = low; level < pyramid->levels; level++)
         *planes += (double)m.rows[level] * (double)m.cols[level] * 2 * sizeof(float);
-    return attn_run_buffer_bytes(d, rows_at_once(pyramid->overview), m.cols[pyramid->overview],
-                                 &each) &&
+    return attn_run_buffer_bytes(d, view, rows_at_once(low), m.cols[low], &each) &&
            attn_size_mul(waiting_cells(&m), sizeof **m.above, &above) &&
            attn_size_add(each, above + ATTN_ALIGN, &each) && attn_size_mul(slots, each, work);
 }

@@ -11,50 +11,90 @@
 
 enum {
     ROWS = ATTN_RUN_ROWS,
-    CHUNK = 2048,   /* columns (keys) of weights that are computed together */
-    LANE_LEVEL = 3, /* cells below are too narrow for lanes */
+    CHUNK = ATTN_RUN_CHUNK,
+    LANE_LEVEL = 3,                         /* cells below are too narrow for lanes */
     MOST_CELLS = (CHUNK >> LANE_LEVEL) + 1, /* cells that CHUNK keys touch at LANE_LEVEL */
 };
 
-bool attn_run_buffer_bytes(const attn_attention_dims *d, size_t rows, size_t cols, size_t *bytes) {
+static bool is_mixed(const attn_run_view *v) {
+    return v->against || v->mean_heads;
+}
+
+/* Returns the number of rows of factors. */
+static size_t factor_rows(const attn_run_view *v, size_t heads) {
+    return (v->against ? 2 : 1) * (v->mean_heads ? heads : 1);
+}
+
+/* Adds the bytes of the scratch of an operation to *bytes. false: overflow. */
+static bool add_scratch(const attn_attention_dims *d, size_t *bytes) {
     attn_area scratch = {0};
-    size_t sums;
     attn_cells_place(&scratch, d, attn_kernels_with(d->isa, d->precision, d->tanh_score));
-    *bytes = sizeof(attn_run_buffers) + ROWS * CHUNK * attn_dtype_size(d->result) +
-             MOST_CELLS * sizeof(attn_pool_lanes) + CHUNK * (sizeof(float) + 1) + 8 * ATTN_ALIGN +
-             4096;
-    return !scratch.overflow && attn_size_add(*bytes, scratch.used, bytes) &&
+    return !scratch.overflow && attn_size_add(*bytes, scratch.used + ATTN_ALIGN, bytes);
+}
+
+bool attn_run_buffer_bytes(const attn_attention_dims *d, const attn_run_view *v, size_t rows,
+                           size_t cols, size_t *bytes) {
+    const size_t terms = v->against ? 2 : 1;
+    size_t sums, factors;
+    *bytes = sizeof(attn_run_buffers) + ROWS * CHUNK * sizeof(double) +
+             2 * MOST_CELLS * sizeof(attn_pool_lanes) + CHUNK * (2 * sizeof(float) + 1) +
+             12 * ATTN_ALIGN + 4096;
+    if (is_mixed(v))
+        *bytes += (terms * ROWS + 1) * CHUNK * sizeof(double) + ROWS * CHUNK;
+    return add_scratch(d, bytes) && (!v->against || add_scratch(v->against->dims, bytes)) &&
+           attn_size_mul(factor_rows(v, d->Hq), ROWS * sizeof(double), &factors) &&
+           attn_size_add(*bytes, factors, bytes) &&
            attn_size_mul(cols, rows * sizeof(attn_run_sum), &sums) &&
            attn_size_add(*bytes, sums, bytes);
 }
 
+/* Allocates what only a mean or a difference needs. false: out of memory. */
+static bool take_mixed(attn_run_buffers *buf, const attn_run_matter *m, attn_arena *arena) {
+    buf->mixed = attn_arena_take(arena, m->count * ROWS * CHUNK * sizeof *buf->mixed);
+    buf->wide = attn_arena_take(arena, CHUNK * sizeof *buf->wide);
+    buf->seen = attn_arena_take(arena, ROWS * CHUNK);
+    if (m->count > 1) {
+        buf->scratch[1] = attn_cells_scratch_new(m->terms[1].a, arena);
+        buf->lanes[1] = attn_arena_zeroed(arena, MOST_CELLS, sizeof *buf->lanes[1]);
+        buf->minus = attn_arena_take(arena, CHUNK * sizeof *buf->minus);
+    }
+    return buf->mixed && buf->wide && buf->seen &&
+           (m->count == 1 || (buf->scratch[1] && buf->lanes[1] && buf->minus));
+}
+
 /* Allocates the buffers of one thread. NULL: out of memory. */
-static attn_run_buffers *new_buffers(const attn_attention *a, size_t rows, size_t cols,
+static attn_run_buffers *new_buffers(const attn_run_matter *m, size_t rows, size_t cols,
                                      attn_arena *arena) {
+    const attn_attention *a = m->terms[0].a;
+    const size_t factors = m->count * (m->mean_heads ? a->dims.Hq : 1);
     attn_run_buffers *buf = attn_arena_small(arena, sizeof *buf);
     size_t sums;
     if (!buf || !attn_size_mul(cols, rows, &sums))
         return NULL;
     *buf = (attn_run_buffers){
-        .scratch = attn_cells_scratch_new(a, arena),
-        .weights = attn_arena_take(arena, ROWS * CHUNK * attn_dtype_size(a->dims.result)),
+        .scratch = {attn_cells_scratch_new(a, arena)},
+        .weights = attn_arena_take(arena, ROWS * CHUNK * sizeof(double)),
         .line = attn_arena_take(arena, CHUNK * sizeof(float)),
         .keep = attn_arena_take(arena, CHUNK),
-        .lanes = attn_arena_zeroed(arena, MOST_CELLS, sizeof *buf->lanes),
+        .factors = attn_arena_zeroed(arena, factors, ROWS * sizeof(double)),
+        .lanes = {attn_arena_zeroed(arena, MOST_CELLS, sizeof *buf->lanes[0])},
         .sums = attn_arena_zeroed(arena, sums, sizeof *buf->sums),
         .pointwise = attn_pointwise_of(a->dims.isa),
     };
-    return buf->scratch && buf->weights && buf->line && buf->keep && buf->lanes && buf->sums ? buf
-                                                                                             : NULL;
+    const bool mixed = m->count > 1 || m->mean_heads;
+    return buf->scratch[0] && buf->weights && buf->line && buf->keep && buf->factors &&
+                   buf->lanes[0] && buf->sums && (!mixed || take_mixed(buf, m, arena))
+               ? buf
+               : NULL;
 }
 
-attn_run_buffers **attn_run_buffers_new(const attn_attention *a, size_t rows, size_t cols,
+attn_run_buffers **attn_run_buffers_new(const attn_run_matter *m, size_t rows, size_t cols,
                                         attn_pool *pool, const attn_control *control,
                                         attn_arena *arena) {
     const size_t slots = attn_pool_slots(pool);
     attn_run_buffers **all = attn_arena_zeroed(arena, slots, sizeof *all);
     for (size_t s = 0; all && s < slots; s++) {
-        if (!(all[s] = new_buffers(a, rows, cols, arena)))
+        if (!(all[s] = new_buffers(m, rows, cols, arena)))
             return NULL;
         all[s]->pool = pool;
         all[s]->control = control;
@@ -62,7 +102,23 @@ attn_run_buffers **attn_run_buffers_new(const attn_attention *a, size_t rows, si
     return all;
 }
 
-/* --- one row of weights --- */
+/* --- one row --- */
+
+/* Returns whether a difference goes further from 0 than another one; of equal magnitudes the
+ * positive one does. */
+static bool is_further(float a, float b) {
+    return fabsf(a) > fabsf(b) || (fabsf(a) == fabsf(b) && a > b);
+}
+
+void attn_run_join(const attn_run_matter *m, attn_run_sum *to, const attn_run_sum *from) {
+    if (m->count == 1)
+        to->max = from->max > to->max ? from->max : to->max;
+    else if (from->count && (!to->count || is_further(from->max, to->max)))
+        to->max = from->max;
+    to->sum += from->sum;
+    to->count += from->count;
+    to->nan |= from->nan;
+}
 
 /* Adds n weights of one row to their cell. `keep` is their visibility, or NULL if all are visible.
  */
@@ -96,144 +152,146 @@ static void add_few(attn_pool_lanes *lanes, const float *w, size_t n) {
     }
 }
 
-/* Adds the lanes of n cells to their sums, and clears them. */
-static void empty_lanes(attn_pool_lanes *lanes, attn_run_sum *sums, size_t n) {
+/* Adds the lanes of n cells to their sums, and clears them. `minus` are the lanes of the negative
+ * parts, or NULL. */
+static void empty_lanes(attn_pool_lanes *lanes, attn_pool_lanes *minus, attn_run_sum *sums,
+                        size_t n) {
     for (size_t c = 0; c < n; c++) {
-        float max = 0;
+        float max = 0, low = 0;
         for (size_t k = 0; k < POOL_LANES; k++) {
-            sums[c].sum += lanes[c].sum[k];
+            sums[c].sum += lanes[c].sum[k] - (minus ? minus[c].sum[k] : 0);
             max = lanes[c].max[k] > max ? lanes[c].max[k] : max;
+            low = minus && minus[c].max[k] > low ? minus[c].max[k] : low;
         }
-        if (sums[c].count)
-            sums[c].max = max > sums[c].max ? max : sums[c].max;
+        const float top = low > max ? -low : max, *known = &sums[c].max;
+        const bool first = !isfinite(*known);
+        if (sums[c].count && (first || (minus ? is_further(top, *known) : top > *known)))
+            sums[c].max = top;
         lanes[c] = (attn_pool_lanes){.sum = {0}};
+        if (minus)
+            minus[c] = lanes[c];
     }
 }
 
-/* Reduces [*from, *to) to the keys that row i may see, and returns which of them it sees; NULL: all
- * of them. */
-static const uint8_t *visible(const attn_attention *a, const attn_run_area *area, size_t i,
-                              size_t *from, size_t *to, uint8_t *keep) {
-    size_t lo, hi;
-    if (attn_mask_fills(a->mask))
-        return NULL;
-    attn_mask_interval(a->mask, area->batch, i, &lo, &hi);
-    *from = lo > *from ? lo : *from;
-    *to = hi < *to ? hi : *to;
-    if (*from >= *to || !attn_mask_hides_cells(a->mask))
-        return NULL;
-    attn_mask_keep(a->mask, area->batch, area->head, i, *from, *to - *from, keep);
-    return keep;
+/* The same for differences. */
+static void add_signed(attn_run_sum *s, const float *w, const uint8_t *keep, size_t n) {
+    for (size_t j = 0; j < n; j++) {
+        if (keep && !keep[j])
+            continue;
+        if (isnan(w[j])) {
+            s->nan = true;
+            continue;
+        }
+        if (!s->count++ || is_further(w[j], s->max))
+            s->max = w[j];
+        s->sum += (double)w[j];
+    }
 }
 
-/* One row of weights on its way to the cells: columns [col, col + n), of which those in [from, to)
- * are visible unless `keep`, which begins with column `from`, hides them. */
-typedef struct row_part {
-    const float *w;
-    attn_run_sum *line; /* the row's cells, from cell `left` of the level on */
-    size_t left;
-    size_t col, n, from, to;
-    const uint8_t *keep;
-} row_part;
+/* The row of cells to which a row of weights is added: from cell `left` of the level on. */
+typedef struct cell_row {
+    attn_run_sum *sums;
+    size_t left, level;
+} cell_row;
 
-static void add_row(const row_part *p, size_t level) {
+static void add_row(const attn_run_row *p, const cell_row *to, bool differs) {
     for (size_t at = p->from; at < p->to;) {
-        const size_t cell = at >> level, end = (cell + 1) << level;
+        const size_t cell = at >> to->level, end = (cell + 1) << to->level;
         const size_t stop = end < p->to ? end : p->to;
-        add_each(&p->line[cell - p->left], p->w + (at - p->col),
-                 p->keep ? p->keep + (at - p->from) : NULL, stop - at);
+        const uint8_t *keep = p->keep ? p->keep + (at - p->from) : NULL;
+        (differs ? add_signed : add_each)(&to->sums[cell - to->left], p->w + (at - p->col), keep,
+                                          stop - at);
         at = stop;
     }
 }
 
-/* The same into the lanes of the cells, of which the first is that of column p->col. None of the
- * weights is NaN. A hidden weight is 0: it leaves sum and maximum as they are, so that only the
- * count needs `keep`. */
-static void add_row_lanes(const row_part *p, size_t level, const attn_pointwise *pointwise,
-                          attn_pool_lanes *lanes) {
-    const size_t width = (size_t)1 << level, first = p->col >> level;
+static void count_row(const attn_run_row *p, const cell_row *to) {
     for (size_t at = p->from; at < p->to;) {
-        const size_t cell = at >> level, end = (cell + 1) << level;
+        const size_t cell = at >> to->level, end = (cell + 1) << to->level;
         const size_t stop = end < p->to ? end : p->to;
-        count(&p->line[cell - p->left], p->keep ? p->keep + (at - p->from) : NULL, stop - at);
+        count(&to->sums[cell - to->left], p->keep ? p->keep + (at - p->from) : NULL, stop - at);
         at = stop;
     }
-    size_t at = p->col, end = p->col + p->n, next = (first + (at % width != 0)) << level;
+}
+
+/* Adds n numbers from column `col` on to the lanes of their cells, of which the first is that of
+ * column col. None of the numbers is NaN or negative. A hidden one is 0: it leaves sum and maximum
+ * as they are, so that only the count needs to know it. */
+static void add_lanes(const float *w, size_t col, size_t n, size_t level,
+                      const attn_pointwise *pointwise, attn_pool_lanes *lanes) {
+    const size_t width = (size_t)1 << level, first = col >> level, end = col + n;
+    size_t next = (first + (col % width != 0)) << level;
     next = next < end ? next : end;
     const size_t whole = (end - next) >> level, rest = next + (whole << level);
-    add_few(lanes, p->w, next - at);
-    pointwise->pool(lanes + ((next >> level) - first), p->w + (next - at), whole, width);
+    add_few(lanes, w, next - col);
+    pointwise->pool(lanes + ((next >> level) - first), w + (next - col), whole, width);
     if (rest < end)
-        add_few(lanes + ((rest >> level) - first), p->w + (rest - at), end - rest);
+        add_few(lanes + ((rest >> level) - first), w + (rest - col), end - rest);
+}
+
+/* Adds a row of differences to the lanes: its positive part, and its negative part apart. */
+static void add_differences(const attn_run_row *p, size_t level, attn_run_buffers *buf) {
+    for (size_t j = 0; j < p->n; j++) {
+        const float w = p->w[j];
+        buf->line[j] = w > 0 ? w : 0;
+        buf->minus[j] = w < 0 ? -w : 0;
+    }
+    add_lanes(buf->line, p->col, p->n, level, buf->pointwise, buf->lanes[0]);
+    add_lanes(buf->minus, p->col, p->n, level, buf->pointwise, buf->lanes[1]);
 }
 
 /* --- blocks --- */
 
-static attn_status pool_rows(const attn_attention *a, const attn_stats *stats,
-                             const attn_run_area *area, attn_range *range, attn_run_buffers *buf,
-                             attn_error *err) {
-    const size_t elem = attn_dtype_size(a->dims.result), level = area->level;
+/* Adds the rows of a block, which have been computed, to their cells. */
+static void pool_rows(const attn_run_matter *m, const attn_run_area *area, const attn_range *range,
+                      attn_run_buffers *buf) {
+    const size_t level = area->level;
     const size_t first = range->col >> level, last = (range->col + range->cols - 1) >> level;
-    const bool in_lanes = level >= LANE_LEVEL && !a->in.allow_nonfinite;
-    attn_status status = attn_attention_cells(a, stats, range, ATTN_STAGE_PROBS, buf->weights,
-                                              CHUNK, buf->scratch, err);
-    for (size_t r = 0; r < range->rows && status == ATTN_OK; r++) {
-        const char *w = (const char *)buf->weights + r * CHUNK * elem;
+    const bool differs = m->count > 1;
+    const bool in_lanes = level >= LANE_LEVEL && !m->terms[0].a->in.allow_nonfinite &&
+                          (!differs || !m->terms[1].a->in.allow_nonfinite);
+    for (size_t r = 0; r < range->rows; r++) {
         const size_t i = range->row + r, row = (i >> level) - area->row;
-        attn_run_sum *line = buf->sums + row * area->cols;
-        if (a->dims.result == ATTN_F64) {
-            attn_widen_f32(buf->line, w, ATTN_F64, 1, range->cols);
-            w = (const char *)buf->line;
+        const cell_row to = {buf->sums + row * area->cols, area->col, level};
+        const attn_run_row part = attn_run_row_of(m, range, r, buf);
+        if (!in_lanes) {
+            add_row(&part, &to, differs);
+            continue;
         }
-        row_part p = {.w = (const float *)(const void *)w,
-                      .line = line,
-                      .left = area->col,
-                      .col = range->col,
-                      .n = range->cols,
-                      .from = range->col,
-                      .to = range->col + range->cols};
-        p.keep = visible(a, area, i, &p.from, &p.to, buf->keep);
-        if (!in_lanes)
-            add_row(&p, level);
+        count_row(&part, &to);
+        if (differs)
+            add_differences(&part, level, buf);
         else
-            add_row_lanes(&p, level, buf->pointwise, buf->lanes);
-        if (in_lanes && (r + 1 == range->rows || (i + 1) >> level != i >> level))
-            empty_lanes(buf->lanes, line + (first - area->col), last - first + 1);
+            add_lanes(part.w, part.col, part.n, level, buf->pointwise, buf->lanes[0]);
+        if (r + 1 == range->rows || (i + 1) >> level != i >> level)
+            empty_lanes(buf->lanes[0], buf->lanes[1], to.sums + (first - area->col),
+                        last - first + 1);
     }
-    return status;
 }
 
-/* Reduces [*lo, *hi) to the keys that at least one of the rows [row, row + rows) may see. */
-static void clip(const attn_attention *a, size_t b, size_t row, size_t rows, size_t *lo,
-                 size_t *hi) {
-    size_t from, to;
-    const attn_block block = {b, 0, row, rows};
-    attn_block_interval(a, &block, &from, &to);
-    *lo = from > *lo ? from : *lo;
-    *hi = to < *hi ? to : *hi;
-}
-
-attn_status attn_run_pool(const attn_attention *a, const attn_stats *stats,
-                          const attn_run_area *area, attn_run_buffers *buf,
-                          const attn_run_sum **sums, attn_error *err) {
+attn_status attn_run_pool(const attn_run_matter *m, const attn_run_area *area,
+                          attn_run_buffers *buf, const attn_run_sum **sums, attn_error *err) {
+    const attn_attention_dims *d = &m->terms[0].a->dims;
     const size_t first = area->row << area->level, left = area->col << area->level;
     size_t end = (area->row + area->rows) << area->level;
     size_t right = (area->col + area->cols) << area->level;
     attn_status status = ATTN_OK;
-    end = end < a->dims.L ? end : a->dims.L;
-    right = right < a->dims.S ? right : a->dims.S;
+    end = end < d->L ? end : d->L;
+    right = right < d->S ? right : d->S;
     for (size_t c = 0; c < area->rows * area->cols; c++)
         buf->sums[c] = (attn_run_sum){.max = -INFINITY};
     for (size_t i = first; i < end && status == ATTN_OK; i += ROWS) {
         const size_t rows = end - i < ROWS ? end - i : ROWS;
         size_t lo = left, hi = right;
-        clip(a, area->batch, i, rows, &lo, &hi);
+        attn_run_clip(m, area->batch, i, rows, &lo, &hi);
+        if (lo < hi)
+            status = attn_run_factors(m, area, i, rows, buf, err);
         for (size_t j = lo; j < hi && status == ATTN_OK; j += CHUNK) {
             attn_range range = {area->batch, area->head, i,
                                 rows,        j,          hi - j < CHUNK ? hi - j : CHUNK};
-            status = pool_rows(a, stats, area, &range, buf, err);
-            attn_pool_yield(buf->pool);
-            status = status ? status : attn_control_check(buf->control, err);
+            status = attn_run_block(m, &range, buf, err);
+            if (status == ATTN_OK)
+                pool_rows(m, area, &range, buf);
         }
     }
     *sums = buf->sums;

@@ -119,14 +119,28 @@ attn_status attn_run_mask_pack(attn_mask_layer *layer, size_t S, attn_arena *are
 
 /* --- the overview (run_overview.c) --- */
 
-/* Computes all cells of the levels pyramid->overview … pyramid->levels - 1 in the arena. */
-attn_status attn_run_overview_make(const attn_attention *a, const attn_stats *stats,
-                                   const attn_run_pyramid *pyramid, attn_pool *pool,
-                                   const attn_control *control, attn_arena *arena,
-                                   attn_run_planes *out, attn_error *err);
+/* Heads first … first + count - 1 of all B * Hq heads. */
+typedef struct attn_run_heads {
+    size_t first, count;
+} attn_run_heads;
+struct attn_run_matter;
+/* Allocates the levels pyramid->overview … pyramid->levels - 1 of some heads, [heads, rows, cols]
+ * each. false: out of memory. */
+bool attn_run_planes_new(const attn_run_pyramid *pyramid, size_t heads, attn_arena *arena,
+                         attn_run_planes *out);
+/* Computes all cells of these levels. `done` has a flag for each piece of work of one head (at most
+ * ATTN_RUN_TILE): pieces with a flag are left out, and those that are computed get one. NULL: all
+ * pieces of all heads are computed. */
+attn_status attn_run_overview_make(const struct attn_run_matter *matter,
+                                   const attn_run_heads *heads, const attn_run_pyramid *pyramid,
+                                   attn_pool *pool, const attn_control *control,
+                                   attn_arena *scratch, uint8_t *done, const attn_run_planes *out,
+                                   attn_error *err);
+size_t attn_run_overview_pieces(const attn_run_pyramid *pyramid); /* of each head */
 /* Computes the bytes of the planes of one head, and the work of attn_run_overview_make on `slots`
  * threads. Returns false on overflow. */
-bool attn_run_overview_bytes(const attn_attention_dims *d, const attn_run_pyramid *pyramid,
-                             size_t slots, double *planes, size_t *work);
+bool attn_run_overview_bytes(const attn_attention_dims *d, const attn_run_view *view,
+                             const attn_run_pyramid *pyramid, size_t slots, double *planes,
+                             size_t *work);
 
 #endif

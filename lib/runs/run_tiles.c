@@ -1,5 +1,4 @@
-/* Tiles of a stored run. A tile of a level that the overview holds is copied from it. Tiles of other levels are computed
- * from the inputs when they are requested. */
+/* Tiles of a stored run, and maps, from which tiles are copied. */
 #include <math.h>
 #include <string.h>
 
@@ -30,6 +29,15 @@ static attn_status outside(attn_error *err, const char *where, const char *what,
                      count, what, found);
 }
 
+static attn_status check_head(const attn_run_site *site, const attn_run_place *at,
+                              attn_error *err) {
+    if (at->batch >= site->dims->B)
+        return outside(err, "batch", "batch entries", at->batch, site->dims->B);
+    if (at->head >= site->dims->Hq)
+        return outside(err, "head", "heads", at->head, site->dims->Hq);
+    return ATTN_OK;
+}
+
 static size_t tiles_along(size_t cells) {
     return (cells + ATTN_RUN_TILE - 1) / ATTN_RUN_TILE;
 }
@@ -37,10 +45,9 @@ static size_t tiles_along(size_t cells) {
 attn_status attn_run_tile_shape(const attn_run_site *site, const attn_run_place *at,
                                 size_t shape[2], attn_error *err) {
     size_t whole[2];
-    if (at->batch >= site->dims->B)
-        return outside(err, "batch", "batch entries", at->batch, site->dims->B);
-    if (at->head >= site->dims->Hq)
-        return outside(err, "head", "heads", at->head, site->dims->Hq);
+    attn_status status = check_head(site, at, err);
+    if (status != ATTN_OK)
+        return status;
     if (at->level >= site->pyramid.levels)
         return outside(err, "level", "levels", at->level, site->pyramid.levels);
     attn_run_level_shape(site, at->level, whole);
@@ -55,8 +62,123 @@ attn_status attn_run_tile_shape(const attn_run_site *site, const attn_run_place 
     return ATTN_OK;
 }
 
-static bool from_overview(const attn_run_site *site, size_t level) {
-    return site->overview.max[level] != NULL;
+/* --- maps --- */
+
+/* A map: the levels of one head from the overview's on. */
+struct attn_run_map {
+    attn_run_planes planes;
+    size_t pieces;               /* pieces of work that make it */
+    uint8_t done[ATTN_RUN_TILE]; /* those that are done */
+};
+
+static bool is_plain(const attn_run_view *v) {
+    return v->normalize == ATTN_RUN_AS_IS && !v->mean_heads && !v->against;
+}
+
+static attn_status check_view(const attn_run_site *site, const attn_run_view *v, attn_error *err) {
+    const attn_attention_dims *a = site->dims, *b = v->against ? v->against->dims : a;
+    if (a->B == b->B && a->Hq == b->Hq && a->L == b->L && a->S == b->S)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ESHAPE, "against",
+                     "expected a run of the same shape, [%zu, %zu, %zu, %zu], found [%zu, %zu, "
+                     "%zu, %zu]",
+                     a->B, a->Hq, a->L, a->S, b->B, b->Hq, b->L, b->S);
+}
+
+/* Returns how many weights are computed for `cells` cells of a view in which `rows` rows take part.
+ */
+static double weights_of(const attn_run_site *site, const attn_run_view *v, double rows,
+                         double cells) {
+    const attn_attention_dims *d = site->dims;
+    const double heads = v->mean_heads ? (double)d->Hq : 1;
+    const bool sinks = site->in.sinks.rank || (v->against && v->against->in.sinks.rank);
+    if (sinks && v->normalize == ATTN_RUN_ROW_MAX)
+        cells += rows * (double)d->S;
+    return cells * heads * (v->against ? 2 : 1);
+}
+
+size_t attn_run_map_level(const attn_run_site *site) {
+    return attn_run_pyramid_of(site->dims->L, site->dims->S).overview;
+}
+
+static attn_status no_maps(const attn_run_site *site, attn_error *err) {
+    return attn_fail(err, ATTN_EARG, "level", "a matrix of %zu x %zu has no maps", site->dims->L,
+                     site->dims->S);
+}
+
+attn_status attn_run_map_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
+                              attn_cost *out, attn_error *err) {
+    const attn_attention_dims *d = site->dims;
+    const attn_run_pyramid p = attn_run_pyramid_of(d->L, d->S);
+    attn_cost cost = {.cells = 0};
+    double planes;
+    attn_status status = check_head(site, at, err);
+    if (status == ATTN_OK)
+        status = check_view(site, &at->view, err);
+    if (status != ATTN_OK)
+        return status;
+    if (p.overview == SIZE_MAX)
+        return no_maps(site, err);
+    if (!attn_run_overview_bytes(d, &at->view, &p, slots, &planes, &cost.work_bytes))
+        return attn_fail(err, ATTN_ELIMIT, "level", "more bytes than can be counted");
+    cost.cells = weights_of(site, &at->view, (double)d->L, (double)d->L * (double)d->S);
+    cost.operations = cost.cells * 2 * (double)d->score_width;
+    cost.result_bytes = (size_t)planes + sizeof(attn_run_map);
+    *out = cost;
+    return ATTN_OK;
+}
+
+attn_status attn_run_map_new(const attn_run_site *site, attn_arena *arena, attn_run_map **out,
+                             attn_error *err) {
+    const attn_run_pyramid p = attn_run_pyramid_of(site->dims->L, site->dims->S);
+    attn_run_map *map = attn_arena_zeroed(arena, 1, sizeof *map);
+    if (p.overview == SIZE_MAX)
+        return no_maps(site, err);
+    if (!map || !attn_run_planes_new(&p, 1, arena, &map->planes))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the map");
+    map->pieces = attn_run_overview_pieces(&p);
+    *out = map;
+    return ATTN_OK;
+}
+
+double attn_run_map_missing(const attn_run_map *map) {
+    size_t missing = 0;
+    for (size_t i = 0; i < map->pieces; i++)
+        missing += !map->done[i];
+    return (double)missing / (double)map->pieces;
+}
+
+attn_status attn_run_map_fill(attn_run_map *map, const attn_run_site *site,
+                              const attn_run_place *at, attn_pool *pool,
+                              const attn_control *control, attn_arena *arena, attn_error *err) {
+    const attn_run_pyramid p = attn_run_pyramid_of(site->dims->L, site->dims->S);
+    const attn_run_matter matter = attn_run_matter_of(site, &at->view);
+    const attn_run_heads head = {at->batch * site->dims->Hq + at->head, 1};
+    attn_status status = check_head(site, at, err);
+    if (status == ATTN_OK)
+        status = check_view(site, &at->view, err);
+    return status ? status
+                  : attn_run_overview_make(&matter, &head, &p, pool, control, arena, map->done,
+                                           &map->planes, err);
+}
+
+/* --- tiles --- */
+
+/* Where the cells of a level of one head are, or NULL in both. */
+typedef struct level_cells {
+    const float *max, *mean;
+} level_cells;
+
+/* Returns the cells of the level of a place, if they are known. */
+static level_cells known_cells(const attn_run_site *site, const attn_run_place *at) {
+    const attn_run_planes *p = at->map ? &at->map->planes : &site->overview;
+    size_t whole[2];
+    if ((!at->map && !is_plain(&at->view)) || !p->max[at->level])
+        return (level_cells){NULL, NULL};
+    attn_run_level_shape(site, at->level, whole);
+    const size_t head = at->map ? 0 : at->batch * site->dims->Hq + at->head;
+    const size_t from = head * whole[0] * whole[1];
+    return (level_cells){p->max[at->level] + from, p->mean[at->level] + from};
 }
 
 attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
@@ -64,16 +186,20 @@ attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *
     const attn_attention_dims *d = site->dims;
     size_t shape[2], bytes, work;
     attn_status status = attn_run_tile_shape(site, at, shape, err);
+    if (status == ATTN_OK)
+        status = check_view(site, &at->view, err);
     if (status != ATTN_OK)
         return status;
     attn_cost cost = {.result_bytes = 2 * shape[0] * shape[1] * sizeof(float)};
-    if (!from_overview(site, at->level)) {
-        if (!attn_run_buffer_bytes(d, rows_per_piece(at->level), ATTN_RUN_TILE, &bytes) ||
+    if (!known_cells(site, at).max) {
+        if (!attn_run_buffer_bytes(d, &at->view, rows_per_piece(at->level), ATTN_RUN_TILE,
+                                   &bytes) ||
             !attn_size_mul(slots, bytes, &work))
             return attn_fail(err, ATTN_ELIMIT, "level", "more bytes than can be counted");
         const double side = ldexp(1, (int)at->level);
-        cost.cells = fmin((double)shape[0] * side, (double)d->L) *
-                     fmin((double)shape[1] * side, (double)d->S);
+        const double rows = fmin((double)shape[0] * side, (double)d->L);
+        cost.cells =
+            weights_of(site, &at->view, rows, rows * fmin((double)shape[1] * side, (double)d->S));
         cost.operations = cost.cells * 2 * (double)d->score_width;
         cost.work_bytes = work;
     }
@@ -81,22 +207,20 @@ attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *
     return ATTN_OK;
 }
 
-static void copy_cells(const attn_run_site *site, const attn_run_place *at, attn_run_tile *tile) {
-    const float *max = site->overview.max[at->level], *mean = site->overview.mean[at->level];
+static void copy_cells(const attn_run_site *site, const attn_run_place *at,
+                       const level_cells *known, attn_run_tile *tile) {
     size_t whole[2];
     attn_run_level_shape(site, at->level, whole);
     for (size_t r = 0; r < tile->shape[0]; r++) {
-        const size_t head = at->batch * site->dims->Hq + at->head;
-        const size_t from =
-            (head * whole[0] + at->y * ATTN_RUN_TILE + r) * whole[1] + at->x * ATTN_RUN_TILE;
+        const size_t from = (at->y * ATTN_RUN_TILE + r) * whole[1] + at->x * ATTN_RUN_TILE;
         const size_t to = r * tile->shape[1], bytes = tile->shape[1] * sizeof(float);
-        memcpy(tile->max + to, max + from, bytes);
-        memcpy(tile->mean + to, mean + from, bytes);
+        memcpy(tile->max + to, known->max + from, bytes);
+        memcpy(tile->mean + to, known->mean + from, bytes);
     }
 }
 
 typedef struct worker {
-    const attn_run_site *site;
+    const attn_run_matter *matter;
     const attn_run_place *at;
     attn_run_buffers **buffers;
     attn_run_tile *tile;
@@ -115,8 +239,7 @@ static attn_status tile_piece(void *ctx, size_t index, size_t lane, attn_error *
                                 .col = w->at->x * ATTN_RUN_TILE,
                                 .cols = tile->shape[1]};
     const attn_run_sum *sums;
-    attn_status status =
-        attn_run_pool(w->site->op, &w->site->stats, &area, w->buffers[lane], &sums, err);
+    attn_status status = attn_run_pool(w->matter, &area, w->buffers[lane], &sums, err);
     for (size_t c = 0; c < area.rows * area.cols && status == ATTN_OK; c++) {
         tile->max[first * area.cols + c] = attn_run_max_of(&sums[c]);
         tile->mean[first * area.cols + c] = attn_run_mean_of(&sums[c]);
@@ -128,8 +251,9 @@ static attn_status compute_cells(const attn_run_site *site, const attn_run_place
                                  attn_pool *pool, const attn_control *control, attn_arena *arena,
                                  attn_run_tile *tile, attn_error *err) {
     const size_t most_rows = rows_per_piece(at->level);
-    worker w = {site, at,
-                attn_run_buffers_new(site->op, most_rows, ATTN_RUN_TILE, pool, control, arena),
+    const attn_run_matter matter = attn_run_matter_of(site, &at->view);
+    worker w = {&matter, at,
+                attn_run_buffers_new(&matter, most_rows, ATTN_RUN_TILE, pool, control, arena),
                 tile};
     if (!w.buffers)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tile");
@@ -159,6 +283,8 @@ attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *
                                attn_error *err) {
     attn_run_tile tile = {.hidden = false};
     attn_status status = attn_run_tile_shape(site, at, tile.shape, err);
+    if (status == ATTN_OK)
+        status = check_view(site, &at->view, err);
     if (status != ATTN_OK)
         return status;
     const size_t cells = tile.shape[0] * tile.shape[1];
@@ -166,8 +292,9 @@ attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *
     if (!tile.max)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tile");
     tile.mean = tile.max + cells;
-    if (from_overview(site, at->level))
-        copy_cells(site, at, &tile);
+    const level_cells known = known_cells(site, at);
+    if (known.max)
+        copy_cells(site, at, &known, &tile);
     else
         status = compute_cells(site, at, pool, control, arena, &tile, err);
     if (status != ATTN_OK)

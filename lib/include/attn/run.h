@@ -177,6 +177,9 @@ size_t attn_run_site_entries(const attn_run *run, size_t index);
 attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run_site **out,
                                attn_error *err);
 
+/* Returns the number of an opened site in its run. */
+size_t attn_run_site_index(const attn_run_site *site);
+
 /* Returns the checksums of the bytes behind the header of the image, and sets *bytes to the first of
  * them; NULL: the image has none. attn_run_image_new adds them. attn_run_open checks the header
  * alone, and callers check what they use: visit the parts and give them to attn_checksums_check. */
@@ -286,9 +289,37 @@ attn_status attn_run_rollout_cost(const attn_run_rollout *rollout, const size_t 
 
 /* --- tiles --- */
 
-/* A tile: batch entry, head, level, and row and column in the grid of tiles, all from 0. */
+/* What each weight is multiplied with or divided by. ROW_MAX: divided by the largest weight of its
+ * row, so that the largest becomes 1. UNIFORM: multiplied with the number of keys that its row sees,
+ * so that 1 is uniform attention. */
+typedef enum attn_run_normalize {
+    ATTN_RUN_AS_IS = 0,
+    ATTN_RUN_ROW_MAX,
+    ATTN_RUN_UNIFORM
+} attn_run_normalize;
+
+/* What tiles show; all zero: the weights. Each number is computed in double from normalised weights,
+ * of which hidden ones are 0, and rounded to float32 once, before it is pooled to cells. It is
+ * visible if one of these weights is. */
+typedef struct attn_run_view {
+    attn_run_normalize normalize;
+    bool mean_heads; /* the mean over all heads of the site; then no head is read */
+    /* Differences from the weights of this site, of the same batch entry and head. It has the same
+     * B, Hq, L and S. The maximum of a cell is then the difference of largest magnitude (of equal
+     * ones the positive), with its sign. NULL: no differences. */
+    const attn_run_site *against;
+} attn_run_view;
+
+/* All cells of one head of a view from a level on (attn_run_map_new). */
+typedef struct attn_run_map attn_run_map;
+
+/* A tile: batch entry, head, level, and row and column in the grid of tiles, all from 0; what it
+ * shows; and a complete map of this head and view, from which it is copied if the map has its level,
+ * or NULL. */
 typedef struct attn_run_place {
     size_t batch, head, level, y, x;
+    attn_run_view view;
+    const attn_run_map *map;
 } attn_run_place;
 
 size_t attn_run_levels(const attn_run_site *site); /* number of levels, 1 or more */
@@ -300,8 +331,9 @@ void attn_run_level_shape(const attn_run_site *site, size_t level, size_t shape[
  * names the wrong member of `at`. */
 attn_status attn_run_tile_shape(const attn_run_site *site, const attn_run_place *at,
                                 size_t shape[2], attn_error *err);
-/* Computes the cost of attn_run_tile_make on `slots` threads. Tiles of the overview's levels are
- * copied, so they have no cells to compute. ATTN_EARG: there is no such tile. */
+/* Computes the cost of attn_run_tile_make on `slots` threads. Tiles of weights are copied from the
+ * overview and tiles with a map from there, so they have no cells to compute. ATTN_EARG: there is no
+ * such tile. ATTN_ESHAPE at "against": that site has other shapes. */
 attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
                                attn_cost *out, attn_error *err);
 
@@ -311,16 +343,36 @@ attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *
  * float32. */
 typedef struct attn_run_tile {
     size_t shape[2];   /* rows and columns of cells */
-    float *max, *mean; /* [shape[0], shape[1]] each; equal at level 0 */
+    float *max, *mean; /* [shape[0], shape[1]] each, in this order; equal at level 0 */
     bool hidden;       /* true: no cell has a visible weight */
     /* smallest and largest finite max; the same of mean; 0, 0 if there is none */
     float range[2], mean_range[2];
 } attn_run_tile;
-/* Makes a tile. Errors: ATTN_EARG (there is no such tile), ATTN_ENOMEM, ATTN_ECANCELED,
- * ATTN_EDEADLINE. */
+/* Makes a tile. Errors: ATTN_EARG (there is no such tile), ATTN_ESHAPE at "against", ATTN_ENOMEM,
+ * ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *at, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_run_tile *out,
                                attn_error *err);
+
+/* Returns the level from which maps have cells, or SIZE_MAX: the matrix is so small that there are
+ * none. */
+size_t attn_run_map_level(const attn_run_site *site);
+/* Computes the cost of attn_run_map_fill of a new map on `slots` threads. result_bytes are those of
+ * the map. The errors of attn_run_tile_cost, but level, y and x are not read. */
+attn_status attn_run_map_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
+                              attn_cost *out, attn_error *err);
+/* Makes a map without cells, which points to nothing outside of the arena. ATTN_EARG at "level": the
+ * site has no maps; ATTN_ENOMEM. */
+attn_status attn_run_map_new(const attn_run_site *site, attn_arena *arena, attn_run_map **out,
+                             attn_error *err);
+/* Returns which part of a map's work is still to do, from 1 to 0. */
+double attn_run_map_missing(const attn_run_map *map);
+/* Computes the missing cells of a map of the head and view of a place: all weights of the head. If
+ * this is stopped, the map keeps what is done, and another call goes on from there. Nobody may read
+ * the map meanwhile. The errors of attn_run_tile_make. */
+attn_status attn_run_map_fill(attn_run_map *map, const attn_run_site *site,
+                              const attn_run_place *at, attn_pool *pool,
+                              const attn_control *control, attn_arena *arena, attn_error *err);
 
 /* --- who looks at a key --- */
 
