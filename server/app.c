@@ -17,6 +17,7 @@
 #include "load/budget.h"
 #include "load/queue.h"
 #include "store/model_registry.h"
+#include "store/run_maps.h"
 #include "store/runs.h"
 #include "system/host.h"
 
@@ -155,7 +156,14 @@ static void check_tables(void) {
 
 static int open_stores(srv_app *app) {
     const int code = srv_runs_open(&app->runs, app->config);
-    return code ? code : srv_models_open(&app->models, app->config, app->log);
+    if (code)
+        return code;
+    app->maps = srv_maps_new((size_t)app->config->memory_bytes / 8);
+    if (!app->maps) {
+        fprintf(stderr, "attnd: cannot start: not enough memory\n");
+        return SRV_EXIT_RESOURCES;
+    }
+    return srv_models_open(&app->models, app->config, app->log);
 }
 
 /* Returns whether memory_bytes is more than the machine has. Then, under load, the kernel kills the
@@ -189,6 +197,7 @@ int srv_app_check(const srv_config *config) {
     srv_keys_free(app.keys);
     srv_tls_free(app.tls);
     srv_models_free(app.models);
+    srv_maps_free(app.maps);
     srv_runs_free(app.runs);
     return code;
 }
@@ -248,11 +257,12 @@ static size_t long_threads(const srv_config *config) {
 #define HOUSEKEEPING_NS 250000000  /* time between two calls of keep_house */
 #define UNUSED_NS       2000000000 /* freed blocks that are unused for this long are returned */
 
-/* Runs on the housekeeping thread. Removes expired runs, sends signs of life on the event streams
- * of jobs, and returns freed blocks that were not reused to the operating system. */
+/* Runs on the housekeeping thread. Removes expired runs and unused maps, sends signs of life on the
+ * event streams of jobs, and returns freed blocks that were not reused to the operating system. */
 static int64_t keep_house(void *of) {
     srv_app *app = of;
     srv_runs_tick(app->runs);
+    srv_maps_tick(app->maps);
     srv_jobs_tick(app->jobs);
     attn_block_trim(UNUSED_NS);
     return HOUSEKEEPING_NS;
@@ -410,6 +420,7 @@ void srv_app_close(srv_app *app) {
     srv_keys_free(app->keys);
     srv_admission_free(app->admission);
     srv_tls_free(app->tls);
+    srv_maps_free(app->maps);
     srv_runs_free(app->runs);
     srv_models_free(app->models);
     srv_predictor_free(app->predictor);

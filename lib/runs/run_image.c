@@ -144,7 +144,7 @@ static void add_plane(builder *b, const attn_attention_dims *d, const char *form
 static void add_overview(builder *b, const attn_attention *op, const attn_stats *stats) {
     const attn_run_pyramid pyramid = attn_run_pyramid_of(op->dims.L, op->dims.S);
     const attn_run_matter matter = {.terms = {{op, stats}}, .count = 1};
-    const attn_run_heads all = {0, op->dims.B * op->dims.Hq};
+    const attn_run_head_span all = {0, op->dims.B * op->dims.Hq};
     attn_run_planes planes = {{0}, {0}};
     if (pyramid.overview == SIZE_MAX || b->status)
         return;

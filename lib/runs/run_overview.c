@@ -54,7 +54,7 @@ size_t attn_run_overview_of_1(const attn_run_pyramid *pyramid) {
 typedef struct maker {
     const attn_run_matter *matter;
     const attn_attention_dims *dims;
-    const attn_run_heads *heads;
+    const attn_run_head_span *heads;
     const attn_run_pyramid *pyramid;
     attn_pool *pool;
     attn_run_buffers **buffers; /* [slots] */
@@ -198,7 +198,7 @@ static bool take_buffers(maker *m, const attn_control *control, attn_arena *aren
     return m->buffers && m->above;
 }
 
-attn_status attn_run_overview_make(const attn_run_matter *matter, const attn_run_heads *heads,
+attn_status attn_run_overview_make(const attn_run_matter *matter, const attn_run_head_span *heads,
                                    const attn_run_pyramid *pyramid, attn_pool *pool,
                                    const attn_control *control, attn_arena *scratch, uint8_t *done,
                                    const attn_run_planes *out, attn_error *err) {

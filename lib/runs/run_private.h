@@ -120,9 +120,9 @@ attn_status attn_run_mask_pack(attn_mask_layer *layer, size_t S, attn_arena *are
 /* --- the overview (run_overview.c) --- */
 
 /* Heads first … first + count - 1 of all B * Hq heads. */
-typedef struct attn_run_heads {
+typedef struct attn_run_head_span {
     size_t first, count;
-} attn_run_heads;
+} attn_run_head_span;
 struct attn_run_matter;
 /* Allocates the levels pyramid->overview … pyramid->levels - 1 of some heads, [heads, rows, cols]
  * each. false: out of memory. */
@@ -132,7 +132,7 @@ bool attn_run_planes_new(const attn_run_pyramid *pyramid, size_t heads, attn_are
  * ATTN_RUN_TILE): pieces with a flag are left out, and those that are computed get one. NULL: all
  * pieces of all heads are computed. */
 attn_status attn_run_overview_make(const struct attn_run_matter *matter,
-                                   const attn_run_heads *heads, const attn_run_pyramid *pyramid,
+                                   const attn_run_head_span *heads, const attn_run_pyramid *pyramid,
                                    attn_pool *pool, const attn_control *control,
                                    attn_arena *scratch, uint8_t *done, const attn_run_planes *out,
                                    attn_error *err);

@@ -153,7 +153,7 @@ attn_status attn_run_map_fill(attn_run_map *map, const attn_run_site *site,
                               const attn_control *control, attn_arena *arena, attn_error *err) {
     const attn_run_pyramid p = attn_run_pyramid_of(site->dims->L, site->dims->S);
     const attn_run_matter matter = attn_run_matter_of(site, &at->view);
-    const attn_run_heads head = {at->batch * site->dims->Hq + at->head, 1};
+    const attn_run_head_span head = {at->batch * site->dims->Hq + at->head, 1};
     attn_status status = check_head(site, at, err);
     if (status == ATTN_OK)
         status = check_view(site, &at->view, err);

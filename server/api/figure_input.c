@@ -13,8 +13,7 @@
 
 #define AT(member) offsetof(srv_figure_input, member)
 
-static const char *const colormaps[] = {"auto",    "Blues",   "RdBu", "Greys",
-                                        "viridis", "cividis", NULL};
+const char *const srv_colormaps[] = {"auto", "Blues", "RdBu", "Greys", "viridis", "cividis", NULL};
 static const char *const themes[] = {"light", "dark", NULL};
 static const char *const aspects[] = {"equal", "auto", NULL};
 
@@ -51,7 +50,7 @@ const srv_field srv_figure_fields[] = {
     {.name = "colormap",
      .kind = SRV_ENUM,
      .offset = AT(colormap),
-     .choices = colormaps,
+     .choices = srv_colormaps,
      .doc = "auto (default) is Blues, or RdBu (centred on zero) if a value is negative."},
     {.name = "vmin",
      .kind = SRV_REAL,

@@ -24,6 +24,7 @@ typedef struct srv_figure_input {
 } srv_figure_input;
 
 extern const srv_field srv_figure_fields[];
+extern const char *const srv_colormaps[]; /* indexed by attn_colormap */
 #define SRV_FIGURE_DEFAULTS                                                                        \
     ((srv_figure_input){                                                                           \
         .vmin = NAN, .vmax = NAN, .colour_bar = true, .tick_rotation = -1, .scale = 2})

@@ -56,7 +56,7 @@ const srv_route srv_routes[] = {
     RUN_GET("/tiles", srv_runs_tiles, srv_run_tiles_query,
             "A tile of 256 x 256 cells: the max plane, then the mean plane; 204 if all cells are "
             "hidden",
-            SRV_ACCEPT_OCTETS, "Run"),
+            SRV_ACCEPT_OCTETS | SRV_ACCEPT_PNG, "Run"),
     RUN_GET("/rows", srv_runs_rows, srv_run_rows_query,
             "Complete rows, with logsumexp and hidden keys",
             SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunRows"),

@@ -139,14 +139,15 @@ bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, srv_run_spot 
         return false;
     }
     run->index = site;
+    const bool one = has_head(scope->fields);
     if (!find_entries(scope, run, site, spot) ||
         !within(scope, "batch", "batch entries", spot->batch, run->entries) ||
-        !within(scope, "head", "heads", spot->head, attn_run_dims(run->site)->Hq))
+        !(spot->all_heads ||
+          within(scope, "head", "heads", spot->head, attn_run_dims(run->site)->Hq)))
         return false;
     spot->batch += (int64_t)run->first_entry;
-    return has_head(scope->fields)
-               ? srv_run_touch(scope->req, run, (size_t)spot->batch, (size_t)spot->head)
-               : srv_run_touch(scope->req, run, SIZE_MAX, SIZE_MAX);
+    return srv_run_touch(scope->req, run, one ? (size_t)spot->batch : SIZE_MAX,
+                         one && !spot->all_heads ? (size_t)spot->head : SIZE_MAX);
 }
 
 /* --- the part of the weights that a request selects --- */
@@ -234,6 +235,10 @@ int srv_run_part_dims(const srv_run_part *part, size_t width, size_t dims[3]) {
 
 bool srv_run_admit(srv_request *req, double cells, double bytes) {
     return srv_run_fits(req, cells) && srv_admission_work(req, cells, bytes);
+}
+
+bool srv_run_admit_cost(srv_request *req, const attn_cost *cost, double bytes) {
+    return srv_run_fits(req, cost->cells) && srv_admission_work(req, cost->operations, bytes);
 }
 
 bool srv_run_fits(srv_request *req, double cells) {

@@ -16,6 +16,7 @@ typedef struct srv_run_spot {
     const char *site; /* its name or its number; NULL: not given */
     int kind;         /* index into srv_run_kinds; not read unless it is given */
     int64_t batch, layer, head;
+    bool all_heads; /* all heads of the batch entry, and `head` is not read */
 } srv_run_spot;
 
 extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
@@ -127,6 +128,8 @@ bool srv_run_select(const srv_scope *scope, const srv_run_view *run, const srv_r
 bool srv_run_admit(srv_request *req, double cells, double bytes);
 /* The check of srv_run_admit alone. */
 bool srv_run_fits(srv_request *req, double cells);
+/* The same for the cells and operations of a cost. */
+bool srv_run_admit_cost(srv_request *req, const attn_cost *cost, double bytes);
 /* Holds the run that the path names, reads the query string into `query`, and checks `spot`, a
  * member of `query`. NULL: a problem is set. */
 srv_run_view *srv_run_begin(srv_request *req, const srv_field *fields, void *query,

@@ -1,61 +1,368 @@
-/* GET /v1/runs/{id}/tiles: 256 x 256 pooled cells of a stored run as binary data, the maxima, then the
- * means. */
+/* GET /v1/runs/{id}/tiles: 256 x 256 pooled cells of a stored run as binary data or as a PNG. */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "api/figure_input.h"
 #include "api/handlers.h"
-#include "api/heatmap_object.h"
 #include "api/route_fields.h"
 #include "api/runs_call.h"
+#include "api/tile_codes.h"
+#include "load/admission.h"
 #include "request/shared.h"
+#include "store/run_maps.h"
 
-static const char *const tile_encodings[] = {"u8", "f32", NULL};
+static const char *const encodings[] = {"u8", "f32", "png", NULL};
+static const char *const planes[] = {"max", "mean", NULL};
+static const char *const head_words[] = {"mean", NULL};
+static const char *const normalizations[] = {"row_max", "uniform", NULL};
+static const char *const plane_headers[] = {"X-Tile-Max-Range", "X-Tile-Mean-Range"};
+
+enum { U8, F32, PNG };
+enum { MAX, MEAN, PLANES };
 
 typedef struct tile_query {
     uint64_t given;
-    srv_run_spot spot;
+    srv_run_spot spot; /* its head is set from `head` */
+    srv_union head;
     int64_t level, y, x;
-    int encoding, transform;
+    int encoding, transform, normalize, colormap;
+    unsigned planes;   /* bits of `planes` */
+    const char *range; /* "a,b" or "head" */
+    const char *against;
 } tile_query;
 
-enum { U8, F32 };
-
 const srv_field srv_run_tiles_query[] = {
-    SRV_RUN_SPOT_ROWS(tile_query),
+    SRV_RUN_SITE_ROWS(tile_query),
+    SRV_RUN_PLACE_ROW(tile_query, batch, 4294967296, "Batch entry; default 0."),
+    {.name = "head",
+     .kind = SRV_UNION,
+     .offset = offsetof(tile_query, head),
+     .accepts = SRV_U_INT | SRV_U_STRING,
+     .choices = head_words,
+     .max = 4294967296,
+     .doc = "Query head (default 0), or mean: the mean of the weights over all heads."},
     SRV_INT_ROW(
         tile_query, level, 0, 63,
         "A cell covers 2^level x 2^level weights; the default 0 gives the weights themselves."),
     SRV_INT_ROW(tile_query, y, 0, 4294967296, "Row of tiles, from the first query; default 0."),
     SRV_INT_ROW(tile_query, x, 0, 4294967296, "Column of tiles, from the first key; default 0."),
-    SRV_ENUM_ROW(tile_query, encoding, tile_encodings,
-                 "u8 (default): 0 = hidden, else round(255 t), at least 1, with t from 0 to 1 over "
-                 "the plane's range; f32 (little-endian): the values, -infinity = hidden."),
-    SRV_ENUM_ROW(tile_query, transform, srv_transforms,
-                 "The transform that quantises u8 cells: linear (default), sqrt, or log (ln(1 + "
-                 "255 t) / ln 256)."),
+    {.name = "planes",
+     .kind = SRV_FLAGS,
+     .offset = offsetof(tile_query, planes),
+     .choices = planes,
+     .doc = "The planes of the answer: max, mean, or both (default; for a PNG max). The max plane "
+            "comes first."},
+    SRV_ENUM_ROW(tile_query, encoding, encodings,
+                 "u8 (default): a byte a cell, 0 = hidden, else 1 to 255 over the range. f32: the "
+                 "values, little-endian, -infinity = hidden. png (default if Accept asks for it): "
+                 "a picture of one plane, a pixel a cell, hidden cells transparent."),
+    SRV_ENUM_ROW(tile_query, transform, srv_tile_transforms,
+                 "How u8 and png go from 0 to 255: linear (default), sqrt, log (ln(1 + 255 t) / "
+                 "ln 256), or decades: the last six powers of ten below the range's end in equal "
+                 "steps of 5.6 %."),
+    {.name = "range",
+     .kind = SRV_STRING,
+     .offset = offsetof(tile_query, range),
+     .example = "\"0,0.5\"",
+     .doc = "The scale of u8 and png: two numbers, or head: that of the head's topmost tile, plane "
+            "by plane. Values outside count as its ends. The default is the tile's own range."},
+    SRV_ENUM_ROW(tile_query, normalize, normalizations,
+                 "row_max: each weight divided by the largest of its row. uniform: each weight "
+                 "times the number of keys that its row sees, so that 1 is uniform attention. "
+                 "Before pooling."),
+    {.name = "against",
+     .kind = SRV_STRING,
+     .offset = offsetof(tile_query, against),
+     .doc = "The id of another run of the same shape: the tile shows this run minus that one. The "
+            "max plane has the difference of largest magnitude, with its sign."},
+    {.name = "colormap",
+     .kind = SRV_ENUM,
+     .offset = offsetof(tile_query, colormap),
+     .choices = srv_colormaps,
+     .doc = "For png: auto (default) is Blues, or RdBu with against."},
     {0},
 };
 
-/* Quantises visible cells to 1 … 255 and hidden cells to 0. */
-static void quantise(uint8_t *to, const float *cells, size_t n, const float range[2],
-                     attn_transform transform) {
-    attn_heatmap_quantise(to, cells, n, range, transform, false);
-    for (size_t i = 0; i < n; i++)
-        to[i] = cells[i] == -INFINITY ? 0 : to[i] ? to[i] : 1;
+/* A request: its run, what it asks for, and the map that its tiles are copied from. */
+typedef struct tile_call {
+    srv_request *req;
+    srv_run_view *run;     /* NULL: none yet */
+    srv_run_view *against; /* NULL: none */
+    tile_query q;
+    attn_run_place at;
+    double given[2]; /* of range=a,b */
+    srv_map *map;    /* held; NULL: none */
+} tile_call;
+
+/* --- what is asked for --- */
+
+/* Reads "a,b" with a < b into c->given. false: a problem is set. */
+static bool read_range(const srv_scope *scope, tile_call *c) {
+    const char *text = c->q.range;
+    char *comma, *end = NULL;
+    const double a = strtod(text, &comma);
+    const double b = *comma == ',' ? strtod(comma + 1, &end) : NAN;
+    if (comma == text || !end || end == comma + 1 || *end || !(a < b) || isinf((float)a) ||
+        isinf((float)b) || !((float)a < (float)b))
+        return srv_refuse(scope, SRV_VALUE, "range",
+                          "expected \"head\" or two float32 numbers a,b with a < b, found "
+                          "\"%.64s\"",
+                          text);
+    if (c->q.against && a != -b)
+        return srv_refuse(scope, SRV_VALUE, "range",
+                          "differences have a range -m,m around 0, found \"%.64s\"", text);
+    if (!c->q.against && b <= 0)
+        return srv_refuse(scope, SRV_VALUE, "range",
+                          "weights are 0 or more: expected an end above 0, found \"%.64s\"", text);
+    c->given[0] = a, c->given[1] = b;
+    return true;
 }
 
-static bool encode(srv_request *req, const tile_query *q, const attn_run_tile *tile) {
-    const size_t n = tile->shape[0] * tile->shape[1];
-    const attn_transform transform = (attn_transform)q->transform;
-    if (q->encoding == F32) { /* the max and mean planes are adjacent in memory */
-        srv_reply_set(req, 200, SRV_OCTETS, (const char *)tile->max, 2 * n * sizeof(float));
+/* Checks the fields that exclude each other. false: a problem is set. */
+static bool check_fields(const srv_scope *scope, tile_call *c) {
+    const tile_query *q = &c->q;
+    const char *encoding = encodings[q->encoding];
+    if (q->encoding != PNG && srv_given(scope, "colormap"))
+        return srv_refuse(scope, SRV_VALUE, "colormap", "colours are for png, not for %s",
+                          encoding);
+    if (q->encoding == PNG && q->planes == ((1u << MAX) | (1u << MEAN)))
+        return srv_refuse(scope, SRV_VALUE, "planes",
+                          "a PNG has one plane: expected max or mean, found both");
+    if (q->encoding == F32 && q->range)
+        return srv_refuse(scope, SRV_VALUE, "range",
+                          "f32 has the values themselves: a range is for u8 and png");
+    if (q->encoding == F32 && q->transform == SRV_TILE_DECADES)
+        return srv_refuse(scope, SRV_VALUE, "transform",
+                          "f32 has the values themselves: decades are for u8 and png");
+    if (q->against && q->transform == SRV_TILE_DECADES)
+        return srv_refuse(scope, SRV_VALUE, "transform",
+                          "differences can be 0 and negative, which has no logarithm: expected "
+                          "linear, sqrt or log with against");
+    return !q->range || strcmp(q->range, "head") == 0 || read_range(scope, c);
+}
+
+/* Holds the runs of the request and finds their sites. false: a problem is set. */
+static bool find_runs(const srv_scope *scope, tile_call *c) {
+    tile_query *q = &c->q;
+    q->spot.all_heads = q->head.is == SRV_U_STRING;
+    q->spot.head = q->spot.all_heads ? 0 : q->head.integer;
+    if (!srv_run_spot_check(scope, c->run, &q->spot))
+        return false;
+    if (!q->against)
+        return true;
+    c->against = srv_run_look(c->req, q->against);
+    return c->against && srv_run_spot_check(scope, c->against, &q->spot);
+}
+
+/* Holds the run and reads the query into `c`. The bits of planes have no default: which one depends
+ * on the encoding. false: a problem is set. */
+static bool read_query(tile_call *c) {
+    tile_query *q = &c->q;
+    const srv_scope scope = {c->req, srv_run_tiles_query, &q->given, ""};
+    if (!(c->run = srv_run_of(c->req)) || !srv_decode_query(c->req, srv_run_tiles_query, q))
+        return false;
+    if (!srv_given(&scope, "encoding") && (c->req->accept & SRV_ACCEPT_PNG))
+        q->encoding = PNG;
+    if (!q->planes)
+        q->planes = q->encoding == PNG ? 1u << MAX : (1u << MAX) | (1u << MEAN);
+    if (!check_fields(&scope, c) || !find_runs(&scope, c))
+        return false;
+    c->at = (attn_run_place){.batch = (size_t)q->spot.batch,
+                             .head = (size_t)q->spot.head,
+                             .level = (size_t)q->level,
+                             .y = (size_t)q->y,
+                             .x = (size_t)q->x,
+                             .view = {.normalize = srv_given(&scope, "normalize")
+                                                       ? (attn_run_normalize)(q->normalize + 1)
+                                                       : ATTN_RUN_AS_IS,
+                                      .mean_heads = q->spot.all_heads,
+                                      .against = c->against ? c->against->site : NULL}};
+    return true;
+}
+
+/* --- maps --- */
+
+/* Returns whether the tile at c->at is copied from a map. */
+static bool wants_map(const tile_call *c, size_t level) {
+    const attn_run_view *v = &c->at.view;
+    const bool plain = v->normalize == ATTN_RUN_AS_IS && !v->mean_heads && !v->against;
+    const bool stored = attn_run_overview_level(c->run->site) != SIZE_MAX;
+    const size_t first = attn_run_map_level(c->run->site);
+    return first != SIZE_MAX && level >= first && !(plain && stored);
+}
+
+static bool refuse(const tile_call *c, const attn_error *err) {
+    srv_problem_error(c->req, err);
+    return false;
+}
+
+static bool refuse_memory(const tile_call *c) {
+    srv_problem_memory(c->req, NULL, "no memory is free for the cells of the head");
+    return false;
+}
+
+/* Adds a map without cells to those that are kept. false: a problem is set. */
+static bool add_map(tile_call *c, const char *key, size_t bytes) {
+    attn_arena *arena = attn_arena_new(bytes + 65536);
+    attn_run_map *map;
+    attn_error err = {0};
+    if (!arena || !attn_arena_reserve(arena, bytes) ||
+        attn_run_map_new(c->run->site, arena, &map, &err)) {
+        attn_arena_free(arena);
+        return refuse_memory(c);
+    }
+    c->map = srv_map_add(c->req->app->maps, key, arena, map);
+    return c->map || refuse_memory(c);
+}
+
+/* Computes what the map lacks. false: a problem is set. */
+static bool fill_map(tile_call *c, const char *key, const attn_cost *cost) {
+    srv_request *req = c->req;
+    attn_error err = {0};
+    if (!srv_admission_work(req, 0, (double)cost->work_bytes) ||
+        (!c->map && !add_map(c, key, cost->result_bytes)))
+        return false;
+    attn_run_map *map = srv_map_cells(c->map);
+    req->operations *= attn_run_map_missing(map);
+    return !attn_run_map_fill(map, c->run->site, &c->at, srv_request_pool(req), &req->control,
+                              req->arena, &err) ||
+           refuse(c, &err);
+}
+
+/* Writes the key of the map. A run that grows has another one after each step. */
+static void write_key(const tile_call *c, char key[SRV_MAP_KEY]) {
+    const attn_run_view *v = &c->at.view;
+    const srv_run *run = c->run->held, *other = c->against ? c->against->held : NULL;
+    snprintf(key, SRV_MAP_KEY, "%s.%zu %zu %zu %zu %d%d %s.%zu %zu", run->id, run->rows,
+             attn_run_site_index(c->run->site), c->at.batch, c->at.head, (int)v->normalize,
+             v->mean_heads, other ? other->id : "-", other ? other->rows : 0,
+             other ? attn_run_site_index(v->against) : 0);
+}
+
+/* Finds the map of the head, or waits for another request that makes it, or makes it. false: a problem
+ * is set, or the request has to wait until long work may run. */
+static bool find_map(tile_call *c) {
+    srv_request *req = c->req;
+    srv_maps *maps = req->app->maps;
+    attn_cost cost;
+    attn_error err = {0};
+    char key[SRV_MAP_KEY];
+    write_key(c, key);
+    if (c->map || (c->map = srv_map_find(maps, key)))
+        return true;
+    if (attn_run_map_cost(c->run->site, &c->at, attn_pool_slots(srv_request_pool(req)), &cost,
+                          &err))
+        return refuse(c, &err);
+    if (!srv_run_admit_cost(req, &cost, 0))
+        return false;
+    if (srv_map_await(maps, req, key, &c->map, &err))
+        return refuse(c, &err);
+    if (req->later)
+        return false;
+    if (c->map && srv_map_is_complete(c->map)) {
+        req->operations = 0; /* another request computed them: nothing to learn for predictions */
         return true;
     }
-    uint8_t *bytes = attn_arena_take(req->arena, 2 * n);
-    if (!bytes)
+    const bool complete = fill_map(c, key, &cost);
+    srv_map_end(maps, key, c->map, complete);
+    return complete;
+}
+
+/* --- tiles --- */
+
+/* Computes or copies a tile of the head. false: as find_map. */
+static bool make_tile(tile_call *c, attn_run_place at, attn_run_tile *tile) {
+    srv_request *req = c->req;
+    size_t shape[2];
+    attn_cost cost;
+    attn_error err = {0};
+    if (attn_run_tile_shape(c->run->site, &at, shape, &err))
+        return refuse(c, &err);
+    if (wants_map(c, at.level)) {
+        if (!find_map(c))
+            return false;
+        at.map = srv_map_cells(c->map);
+    }
+    if (attn_run_tile_cost(c->run->site, &at, 1, &cost, &err))
+        return refuse(c, &err);
+    /* Where the work is small, several threads would not save time. */
+    attn_pool *pool = cost.cells > (1 << 18) ? srv_request_pool(req) : NULL;
+    if (attn_run_tile_cost(c->run->site, &at, attn_pool_slots(pool), &cost, &err))
+        return refuse(c, &err);
+    return srv_run_admit_cost(req, &cost,
+                              (double)cost.work_bytes + 3 * (double)cost.result_bytes) &&
+           (!attn_run_tile_make(c->run->site, &at, pool, &req->control, req->arena, tile, &err) ||
+            refuse(c, &err));
+}
+
+/* Makes the tile and the one whose range is the scale: itself, or the topmost one of the head, which
+ * comes first because it may have to wait. false: as find_map. */
+static bool make_tiles(tile_call *c, attn_run_tile *tile, attn_run_tile *of) {
+    const bool head = c->q.range && strcmp(c->q.range, "head") == 0;
+    attn_run_place top = c->at;
+    top.level = attn_run_levels(c->run->site) - 1, top.y = top.x = 0;
+    if ((head && !make_tile(c, top, of)) || !make_tile(c, c->at, tile))
         return false;
-    quantise(bytes, tile->max, n, tile->range, transform);
-    quantise(bytes + n, tile->mean, n, tile->mean_range, transform);
-    srv_reply_set(req, 200, SRV_OCTETS, (const char *)bytes, 2 * n);
+    *of = head ? *of : *tile;
+    return true;
+}
+
+/* Sets the scales of both planes: the ranges of a tile, or of the request. */
+static void set_scales(const tile_call *c, const attn_run_tile *of, srv_tile_scale scales[PLANES]) {
+    const tile_query *q = &c->q;
+    const bool given = q->range && strcmp(q->range, "head") != 0;
+    for (size_t p = 0; p < PLANES; p++) {
+        const float *range = p == MAX ? of->range : of->mean_range;
+        const float most = fmaxf(fabsf(range[0]), fabsf(range[1]));
+        scales[p] = (srv_tile_scale){.range = {range[0], range[1]},
+                                     .transform = (srv_tile_transform)q->transform,
+                                     .differs = c->against != NULL};
+        if (given)
+            scales[p].range[0] = (float)c->given[0], scales[p].range[1] = (float)c->given[1];
+        else if (c->against && q->encoding != F32)
+            scales[p].range[0] = -most, scales[p].range[1] = most;
+    }
+}
+
+/* --- answers --- */
+
+static bool has(const tile_call *c, size_t plane) {
+    return c->q.planes >> plane & 1;
+}
+
+static const float *cells_of(const attn_run_tile *tile, size_t plane) {
+    return plane == MAX ? tile->max : tile->mean;
+}
+
+/* Sets the planes as the body of the reply. false: out of memory. */
+static bool encode(const tile_call *c, const attn_run_tile *tile,
+                   const srv_tile_scale scales[PLANES]) {
+    const size_t n = tile->shape[0] * tile->shape[1];
+    const size_t first = has(c, MAX) ? MAX : MEAN, count = has(c, MAX) + (size_t)has(c, MEAN);
+    srv_request *req = c->req;
+    const void *png;
+    size_t size;
+    if (c->q.encoding == F32) { /* the max and mean planes are adjacent in memory */
+        srv_reply_set(req, 200, SRV_OCTETS, (const char *)cells_of(tile, first),
+                      count * n * sizeof(float));
+        return true;
+    }
+    uint8_t *codes = attn_arena_take(req->arena, count * n);
+    if (!codes)
+        return false;
+    for (size_t p = first; p < first + count; p++)
+        srv_tile_codes(codes + (p - first) * n, cells_of(tile, p), n, &scales[p]);
+    if (c->q.encoding == U8) {
+        srv_reply_set(req, 200, SRV_OCTETS, (const char *)codes, count * n);
+        return true;
+    }
+    attn_error err;
+    if (srv_tile_png(codes, tile->shape, &scales[first], (attn_colormap)c->q.colormap, req->arena,
+                     &png, &size, &err))
+        return false;
+    srv_reply_set(req, 200, "image/png", png, size);
     return true;
 }
 
@@ -70,63 +377,64 @@ static void put_range(srv_request *req, const char *name, const float range[2]) 
     put_header(req, name, &t);
 }
 
-static void describe_tile(srv_request *req, const tile_query *q, const attn_run_tile *tile) {
-    attn_text shape = {.arena = req->arena}, encoding = {.arena = req->arena};
+static void describe(const tile_call *c, const attn_run_tile *tile,
+                     const srv_tile_scale scales[PLANES]) {
+    srv_request *req = c->req;
+    const int encoding = c->q.encoding;
+    attn_text shape = {.arena = req->arena}, how = {.arena = req->arena};
     attn_text_add(&shape, "%zu,%zu", tile->shape[0], tile->shape[1]);
-    attn_text_add(&encoding, "%s%s%s", tile_encodings[q->encoding], q->encoding == U8 ? ", " : "",
-                  q->encoding == U8 ? srv_transforms[q->transform] : "");
+    attn_text_add(&how, "%s%s%s", encodings[encoding], encoding == F32 ? "" : ", ",
+                  encoding == F32 ? "" : srv_tile_transforms[c->q.transform]);
     put_header(req, "X-Tile-Shape", &shape);
-    put_header(req, "X-Tile-Encoding", &encoding);
-    srv_reply_header(req, "X-Tile-Pooling", "max,mean");
+    put_header(req, "X-Tile-Encoding", &how);
+    srv_reply_header(req, "X-Tile-Pooling",
+                     has(c, MAX) && has(c, MEAN) ? "max,mean" : planes[has(c, MAX) ? MAX : MEAN]);
     srv_reply_header(req, "X-Tile-Hidden",
-                     tile->hidden         ? "all"
-                     : q->encoding == F32 ? "-Infinity"
-                                          : "0");
-    put_range(req, "X-Tile-Max-Range", tile->range);
-    put_range(req, "X-Tile-Mean-Range", tile->mean_range);
+                     tile->hidden      ? "all"
+                     : encoding == F32 ? "-Infinity"
+                                       : "0");
+    for (size_t p = 0; p < PLANES; p++)
+        if (has(c, p))
+            put_range(req, plane_headers[p], scales[p].range);
 }
 
-static bool make_tile(srv_request *req, const srv_run_view *run, const tile_query *q,
-                      attn_run_tile *tile) {
-    const attn_run_place at = {(size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->level,
-                               (size_t)q->y, (size_t)q->x};
-    /* For level 0 and 1 the work is so small that several threads would not save time. */
-    attn_pool *pool = q->level > 1 ? srv_request_pool(req) : NULL;
-    attn_cost cost;
-    attn_error err = {0};
-    attn_status status = attn_run_tile_cost(run->site, &at, attn_pool_slots(pool), &cost, &err);
-    if (!status &&
-        !srv_run_admit(req, cost.cells, (double)cost.work_bytes + 2 * (double)cost.result_bytes))
-        return false;
+/* Returns the run of the request that may still change, or the one of the path. */
+static const srv_run_view *changing(const tile_call *c) {
+    return c->against && c->against->held->open ? c->against : c->run;
+}
+
+/* Replies with a tile. A PNG without visible cells is a picture, too, for viewers that know nothing
+ * else. false: as find_map. */
+static bool answer(tile_call *c) {
+    srv_request *req = c->req;
+    srv_tile_scale scales[PLANES];
+    attn_run_tile tile, of;
     const int64_t start = attn_now_ns();
-    if (!status)
-        status = attn_run_tile_make(run->site, &at, pool, &req->control, req->arena, tile, &err);
-    req->compute_ns = attn_now_ns() - start;
-    if (status)
-        srv_problem_error(req, &err);
-    return !status;
-}
-
-/* Replies with a tile. false: a problem is set. */
-static bool answer_tile(srv_request *req, const srv_run_view *run, const tile_query *q) {
-    attn_run_tile tile;
-    if (!make_tile(req, run, q, &tile))
+    if (!make_tiles(c, &tile, &of))
         return false;
-    if (tile.hidden) {
+    set_scales(c, &of, scales);
+    req->compute_ns = attn_now_ns() - start;
+    if (tile.hidden && c->q.encoding != PNG) {
         srv_reply_set(req, 204, NULL, "", 0);
-    } else if (!encode(req, q, &tile)) {
+    } else if (!encode(c, &tile, scales)) {
         srv_problem_memory(req, NULL, "no memory is left for the tile");
         return false;
     }
-    describe_tile(req, q, &tile);
-    srv_run_tagged(req, run, tile_encodings[q->encoding]);
+    describe(c, &tile, scales);
+    srv_run_tagged(req, changing(c), encodings[c->q.encoding]);
     return true;
 }
 
 srv_outcome srv_runs_tiles(srv_request *req) {
-    tile_query q = {.encoding = U8};
-    const srv_run_view *run = srv_run_begin(req, srv_run_tiles_query, &q, &q.spot);
-    const bool ok =
-        run && (srv_run_tagged(req, run, tile_encodings[q.encoding]) || answer_tile(req, run, &q));
-    return srv_run_end(req, run, ok);
+    tile_call c = {.req = req};
+    bool ok = read_query(&c);
+    ok = ok && (srv_run_tagged(req, changing(&c), encodings[c.q.encoding]) || answer(&c)) &&
+         (!c.against || srv_run_is_whole(req, c.against->held)) &&
+         srv_run_is_whole(req, c.run->held);
+    if (ok)
+        srv_run_keep(req, changing(&c)->held);
+    srv_map_release(req->app->maps, c.map);
+    srv_run_leave(req, c.against);
+    srv_run_leave(req, c.run);
+    return SRV_DONE;
 }

@@ -19,10 +19,10 @@ static const struct {
     {SRV_ACCEPT_TEXT, "text/plain", "text/*"},
     {SRV_ACCEPT_SAFETENSORS, "application/vnd.safetensors", "application/*"},
     {SRV_ACCEPT_NPY, "application/x-npy", "application/*"},
+    {SRV_ACCEPT_OCTETS, SRV_OCTETS, "application/*"},
     {SRV_ACCEPT_PNG, "image/png", "image/*"},
     {SRV_ACCEPT_SVG, "image/svg+xml", "image/*"},
     {SRV_ACCEPT_CSV, "text/csv", "text/*"},
-    {SRV_ACCEPT_OCTETS, SRV_OCTETS, "application/*"},
     {SRV_ACCEPT_EVENTS, "text/event-stream", "text/*"},
 };
 #define KNOWN (sizeof known / sizeof *known)

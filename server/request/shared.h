@@ -20,6 +20,7 @@ struct srv_router;                    /* http/router.h */
 struct srv_predictor;                 /* api/dry.h */
 struct srv_admission;                 /* load/admission.h */
 struct srv_runs;                      /* store/runs.h */
+struct srv_maps;                      /* store/run_maps.h */
 struct srv_models;                    /* store/model_registry.h */
 struct srv_jobs;                      /* jobs/jobs.h */
 
@@ -64,6 +65,7 @@ struct srv_app {
     struct srv_router *router;
     struct srv_predictor *predictor; /* measures the speed of this machine for dry runs */
     struct srv_runs *runs;
+    struct srv_maps *maps; /* of runs */
     struct srv_models *models;
     struct srv_jobs *jobs;
     srv_ticker housekeeping;

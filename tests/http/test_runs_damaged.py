@@ -8,11 +8,12 @@ from test_api_runs import FORMS, MASKED, NPY, Stored, literal, npy
 
 LONG = {"query": literal(2, 1100, 8, seed=1), "is_causal": True}
 VIEWS = ("", "/weights?rows=0:60&head={h}", "/rows?rows=3&head={h}", "/top-k?k=2&heads=all", "/cells?row=5&col=4&head={h}",
-         "/tiles?level=0&encoding=f32&head={h}", "/heatmap", "/metrics")
+         "/tiles?level=0&encoding=f32&head={h}", "/tiles?level=1&encoding=f32&normalize=row_max&head=mean",
+         "/tiles?level=0&encoding=f32&head={h}&against={good}", "/heatmap", "/metrics")
 
 
-def answers(daemon, run, head):
-    replies = [daemon.get("/v1/runs/" + run + view.format(h=head)) for view in VIEWS]
+def answers(daemon, run, head, good=None):
+    replies = [daemon.get("/v1/runs/" + run + view.format(h=head, good=good or run)) for view in VIEWS]
     return [(r.status_code, b"" if i == 0 else r.content) for i, r in enumerate(replies)]
 
 
@@ -36,7 +37,7 @@ def test_flipped_bits(start, tmp_path, form):
         name = f"{rng.bytes(16).hex()}"
         (tmp_path / f"{name}.safetensors").write_bytes(bad)
         for h, then in before.items():
-            for view, now, was in zip(VIEWS, answers(daemon, name, h), then, strict=True):
+            for view, now, was in zip(VIEWS, answers(daemon, name, h, run.id), then, strict=True):
                 assert now == was or (view == "" and now[0] == 200) or now[0] == 404, (trial, at, view)
                 refused += now[0] == 404
         (tmp_path / f"{name}.safetensors").unlink()
@@ -70,3 +71,6 @@ def test_an_imported_run_is_checked_in_every_view(start, tmp_path):
     bad[-20] ^= 1
     file.write_bytes(bad)
     assert other.get(f"/v1/runs/{name}/weights?head=3").status_code == 404
+    for view in (f"{name}/tiles?head=mean", f"{run.id}/tiles?head=3&against={name}", f"{run.id}/tiles?head=mean&against={name}"):
+        assert other.get(f"/v1/runs/{view}").status_code == 404, view
+    assert other.get(f"/v1/runs/{run.id}/tiles?head=mean").status_code == 200

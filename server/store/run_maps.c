@@ -1,0 +1,226 @@
+/* The maps are a list with the most recently used one at the front, which is searched from the front.
+ * A map that was removed from the list is freed by its last holder. */
+#include "store/run_maps.h"
+
+#include "load/queue.h"
+#include "request/shared.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LOOK_NS   50000000 /* time between two looks at the request while it waits for a map */
+#define UNUSED_NS INT64_C(600000000000) /* a map that is unused for this long is freed */
+
+struct srv_map {
+    char key[SRV_MAP_KEY];
+    srv_map *next;
+    attn_run_map *map;
+    attn_arena *arena; /* holds `map` */
+    size_t bytes, holds;
+    int64_t used_ns; /* when it was held last */
+    bool listed;
+    bool complete; /* whoever makes the map writes it, with the lock */
+};
+
+/* A map that a request is making. */
+typedef struct making {
+    char key[SRV_MAP_KEY];
+    struct making *next;
+} making;
+
+struct srv_maps {
+    pthread_mutex_t lock;
+    pthread_cond_t made; /* a making has ended */
+    making *makings;
+    srv_map *first;
+    size_t bytes, most; /* of the listed maps */
+};
+
+srv_maps *srv_maps_new(size_t bytes) {
+    srv_maps *m = calloc(1, sizeof *m);
+    if (m) {
+        m->most = bytes;
+        pthread_mutex_init(&m->lock, NULL);
+        pthread_cond_init(&m->made, NULL);
+    }
+    return m;
+}
+
+static void free_map(srv_map *map) {
+    attn_arena_free(map->arena);
+    free(map);
+}
+
+/* Takes the map out of the list. Frees it if nothing holds it. The caller has the lock. */
+static void drop(srv_maps *m, srv_map **place) {
+    srv_map *map = *place;
+    *place = map->next;
+    m->bytes -= map->bytes;
+    map->listed = false;
+    if (!map->holds)
+        free_map(map);
+}
+
+/* Drops the map at the end of the list. The caller has the lock. */
+static void drop_last(srv_maps *m) {
+    srv_map **place = &m->first;
+    while ((*place)->next)
+        place = &(*place)->next;
+    drop(m, place);
+}
+
+void srv_maps_tick(srv_maps *m) {
+    const int64_t before = attn_now_ns() - UNUSED_NS;
+    pthread_mutex_lock(&m->lock);
+    for (srv_map **place = &m->first; *place;)
+        if (!(*place)->holds && (*place)->used_ns < before)
+            drop(m, place);
+        else
+            place = &(*place)->next;
+    pthread_mutex_unlock(&m->lock);
+}
+
+void srv_maps_free(srv_maps *m) {
+    if (!m)
+        return;
+    while (m->first)
+        drop_last(m);
+    pthread_cond_destroy(&m->made);
+    pthread_mutex_destroy(&m->lock);
+    free(m);
+}
+
+/* Finds the map and moves it to the front. The caller has the lock. */
+static srv_map *find(srv_maps *m, const char *key) {
+    for (srv_map **place = &m->first; *place; place = &(*place)->next) {
+        srv_map *map = *place;
+        if (strcmp(map->key, key) != 0)
+            continue;
+        *place = map->next;
+        map->next = m->first;
+        m->first = map;
+        return map;
+    }
+    return NULL;
+}
+
+/* Returns the place in the list of the making with this key. The caller has the lock. */
+static making **making_of(srv_maps *m, const char *key) {
+    making **place = &m->makings;
+    while (*place && strcmp((*place)->key, key) != 0)
+        place = &(*place)->next;
+    return place;
+}
+
+static bool begin_making(srv_maps *m, const char *key) {
+    making *new = calloc(1, sizeof *new);
+    if (!new)
+        return false;
+    strncpy(new->key, key, sizeof new->key - 1);
+    new->next = m->makings;
+    m->makings = new;
+    return true;
+}
+
+/* Waits until a making ends, or for LOOK_NS. The caller has the lock. */
+static void wait_a_little(srv_maps *m) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&m->made, &m->lock, &until);
+}
+
+srv_map *srv_map_find(srv_maps *m, const char *key) {
+    pthread_mutex_lock(&m->lock);
+    srv_map *map = find(m, key);
+    map = map && map->complete ? map : NULL;
+    if (map)
+        map->holds++;
+    pthread_mutex_unlock(&m->lock);
+    return map;
+}
+
+attn_status srv_map_await(srv_maps *m, srv_request *req, const char *key, srv_map **out,
+                          attn_error *err) {
+    attn_pool *pool = srv_request_pool(req);
+    attn_status status = ATTN_OK;
+    *out = NULL;
+    pthread_mutex_lock(&m->lock);
+    const bool waits = *making_of(m, key);
+    pthread_mutex_unlock(&m->lock);
+    req->later = waits && !srv_queue_go_long(); /* so that short requests find threads */
+    if (req->later)
+        return ATTN_OK;
+    attn_pool_leave(pool); /* whoever makes the map may have the slot meanwhile */
+    pthread_mutex_lock(&m->lock);
+    while (*making_of(m, key) && !status) {
+        wait_a_little(m);
+        status = attn_control_check(&req->control, err);
+    }
+    srv_map *map = status ? NULL : find(m, key);
+    if (!status && !(map && map->complete) && !begin_making(m, key)) {
+        status = attn_fail(err, ATTN_ENOMEM, "", "no memory left for the cells of the head");
+        map = NULL;
+    }
+    if (map)
+        map->holds++;
+    pthread_mutex_unlock(&m->lock);
+    attn_pool_enter(pool);
+    *out = map;
+    return status;
+}
+
+srv_map *srv_map_add(srv_maps *m, const char *key, attn_arena *arena, attn_run_map *cells) {
+    srv_map *map = calloc(1, sizeof *map);
+    if (!map) {
+        attn_arena_free(arena);
+        return NULL;
+    }
+    *map = (srv_map){.map = cells, .arena = arena, .bytes = attn_arena_used(arena), .holds = 1};
+    strncpy(map->key, key, sizeof map->key - 1);
+    pthread_mutex_lock(&m->lock);
+    map->listed = map->bytes <= m->most;
+    while (map->listed && map->bytes > m->most - m->bytes)
+        drop_last(m);
+    if (map->listed) {
+        map->next = m->first;
+        m->first = map;
+        m->bytes += map->bytes;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return map;
+}
+
+void srv_map_end(srv_maps *m, const char *key, srv_map *map, bool complete) {
+    pthread_mutex_lock(&m->lock);
+    if (map)
+        map->complete = complete;
+    making **place = making_of(m, key), *ended = *place;
+    *place = ended->next;
+    free(ended);
+    pthread_cond_broadcast(&m->made);
+    pthread_mutex_unlock(&m->lock);
+}
+
+attn_run_map *srv_map_cells(const srv_map *map) {
+    return map->map;
+}
+
+bool srv_map_is_complete(const srv_map *map) {
+    return map->complete;
+}
+
+void srv_map_release(srv_maps *m, srv_map *map) {
+    if (!map)
+        return;
+    pthread_mutex_lock(&m->lock);
+    map->used_ns = attn_now_ns();
+    const bool last = !--map->holds && !map->listed;
+    pthread_mutex_unlock(&m->lock);
+    if (last)
+        free_map(map);
+}
