@@ -14,6 +14,7 @@
 #include "request/shared.h"
 #include "request/stream.h"
 #include "store/model_registry.h"
+#include "store/runs.h"
 
 enum {
     EVENTS_KEPT = 256, /* events of a job that are kept for new readers */
@@ -73,10 +74,10 @@ typedef struct srv_job_facts {
     srv_job_validation validation;
     srv_job_best best;
     srv_job_scores scores;
-    const char *owner, *error, *model; /* point to the texts of srv_job_entry */
-    srv_strings pictures;              /* names of an experiment's pictures, in result.arena */
-    int64_t reserved_bytes;            /* memory limit of the job */
-    int64_t peak_bytes; /* the most memory that the job has used; known when it has ended */
+    const char *owner, *error, *model, *run; /* point to the texts of srv_job_entry */
+    srv_strings pictures;   /* names of an experiment's pictures, in result.arena */
+    int64_t reserved_bytes; /* memory limit of the job */
+    int64_t peak_bytes;     /* the most memory that the job has used; known when it has ended */
 } srv_job_facts;
 
 /* The result of an experiment. */
@@ -96,6 +97,7 @@ struct srv_job_entry {
     srv_job_facts facts;
     char error_text[ERROR_TEXT];
     char model_id[SRV_MODEL_ID + 1];   /* the model that the job has made; "": none yet */
+    char run_id[SRV_RUN_ID + 1];       /* the run that the job has stored; "": none yet */
     char owner[SRV_OWNER_NAME + 1];    /* name of the owner's API key; "": shared by all */
     size_t bytes;                      /* memory limit of the job */
     size_t holds;                      /* references by requests, streams and the job's thread */
@@ -187,6 +189,8 @@ int64_t srv_job_now_ms(void); /* the present Unix time */
 void srv_job_set_state(srv_job_entry *e, srv_job_state state);
 /* Adds the event "state", or "done" if the job has ended. */
 void srv_job_tell_state(srv_job_entry *e);
+/* Sets the id of the run that the job has stored. */
+void srv_job_set_run(srv_job_entry *e, const char *id);
 /* Sets the error text "where: text". */
 void srv_job_set_error(srv_job_entry *e, const char *where, const char *text);
 /* Sets the final state, and the error, that follow from the status with which the run has ended. */
@@ -212,6 +216,11 @@ void srv_job_beat(srv_job_entry *e, int64_t now_ns);
 /* job_train.c: runs a training job to its end on a job thread, within the memory of `reserve`. Adds
  * the trained model to the registry. ATTN_ECANCELED: the job was stopped (`stop` says why). */
 attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *err);
+/* job_run.c: stores the run of `model`, which is called `name`, over the first pair of the
+ * validation set. A failure is logged and told, and becomes the error of the job, which goes on. */
+struct srv_train_run;
+void srv_job_store(srv_job_entry *e, const attn_model *model, const struct srv_train_run *run,
+                   const char *name, srv_reserve *reserve);
 /* Loads the model of an ended job from its file into the registry. A failure is logged, and becomes
  * the error of the job if it has none. */
 void srv_job_restore_model(srv_job_entry *e);

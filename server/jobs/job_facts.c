@@ -93,6 +93,12 @@ void srv_job_fields_make(void) {
     list_settings();
     for (; srv_train_fields[n].name; n++)
         srv_job_fields[n] = srv_train_fields[n];
+    srv_job_fields[n++] =
+        (srv_field){.name = "store",
+                    .kind = SRV_BOOL,
+                    .offset = offsetof(srv_job_body, store),
+                    .doc = "Store a run with all attention sites: a pass of the best model over "
+                           "the first sentence pair for validation. run of the job is its id."};
     train_rows = n;
     srv_job_fields[n++] =
         (srv_field){.name = "kind",
@@ -259,6 +265,7 @@ const srv_field srv_job_facts_fields[] = {
     {.name = "owner", .kind = SRV_STRING, .offset = offsetof(srv_job_facts, owner)},
     {.name = "error", .kind = SRV_STRING, .offset = offsetof(srv_job_facts, error)},
     {.name = "model", .kind = SRV_STRING, .offset = offsetof(srv_job_facts, model)},
+    {.name = "run", .kind = SRV_STRING, .offset = offsetof(srv_job_facts, run)},
     {.name = "pictures", .kind = SRV_STRINGS, .offset = offsetof(srv_job_facts, pictures)},
     WHOLE(srv_job_facts, reserved_bytes),
     WHOLE(srv_job_facts, peak_bytes),

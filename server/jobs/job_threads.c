@@ -40,9 +40,11 @@ void srv_job_tell_state(srv_job_entry *e) {
     char best[40] = "null";
     if (isfinite(e->facts.best.loss))
         snprintf(best, sizeof best, "%.9g", e->facts.best.loss);
-    srv_job_tell(e, over ? "done" : "state", "{\"state\":\"%s\",\"best_loss\":%s,\"model\":%s%s%s}",
+    srv_job_tell(e, over ? "done" : "state",
+                 "{\"state\":\"%s\",\"best_loss\":%s,\"model\":%s%s%s%s%s%s}",
                  srv_job_states[e->facts.state], best, *e->model_id ? "\"" : "null", e->model_id,
-                 *e->model_id ? "\"" : "");
+                 *e->model_id ? "\"" : "", *e->run_id ? ",\"run\":\"" : "", e->run_id,
+                 *e->run_id ? "\"" : "");
 }
 
 void srv_job_set_state(srv_job_entry *e, srv_job_state state) {
@@ -55,6 +57,11 @@ void srv_job_set_state(srv_job_entry *e, srv_job_state state) {
         e->facts.progress = state == SRV_JOB_DONE ? 1 : e->facts.progress;
     }
     srv_job_tell_state(e);
+}
+
+void srv_job_set_run(srv_job_entry *e, const char *id) {
+    snprintf(e->run_id, sizeof e->run_id, "%s", id);
+    e->facts.run = e->run_id;
 }
 
 void srv_job_set_error(srv_job_entry *e, const char *where, const char *text) {

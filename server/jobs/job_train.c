@@ -18,6 +18,8 @@ typedef struct work {
     srv_job_entry *job;
     srv_jobs *jobs;
     srv_train_run run;
+    srv_reserve *reserve;
+    char name[SRV_MODEL_ID + 1]; /* the id of the model in the registry */
     attn_control control;
     attn_model *made;  /* the model for the registry: a copy of the best one, without gradients */
     size_t made_bytes; /* memory of `made` */
@@ -151,6 +153,10 @@ static void take_best(work *w) {
            attn_parameters_values(attn_model_parameters(from)), n * sizeof(float));
 }
 
+static void name_model(work *w) {
+    snprintf(w->name, sizeof w->name, "trained-%s", w->job->id + 4); /* without "job-" */
+}
+
 /* Adds w->made and the vocabularies to the registry, which then owns them. If memory runs out, the
  * model is not served. */
 static void publish(work *w) {
@@ -161,7 +167,7 @@ static void publish(work *w) {
                        .target = w->run.file.target,
                        .bytes = w->made_bytes};
     srv_model_speaks(&model, attn_task_name((attn_task)e->body.train.task));
-    snprintf(model.id, sizeof model.id, "trained-%s", e->id + 4);
+    memcpy(model.id, w->name, sizeof model.id);
     memcpy(model.owner, e->owner, sizeof model.owner);
     const bool keep = !*w->jobs->config->jobs_dir; /* there the job has a file of its model */
     if (!srv_models_adopt(w->jobs->models, &model, keep))
@@ -208,6 +214,8 @@ static attn_status run(work *w, attn_error *err) {
     }
     if (*r->checkpoint && !kept)
         unlink(r->checkpoint);
+    if (w->job->body.store)
+        srv_job_store(w->job, w->made, r, w->name, w->reserve);
     publish(w);
     return status;
 }
@@ -216,11 +224,13 @@ attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *er
     char out[JOB_PATH], checkpoint[JOB_PATH];
     work w = {.job = e,
               .jobs = e->jobs,
+              .reserve = reserve,
               .run = {.options = e->body.train, .init = "", .out = out, .checkpoint = checkpoint},
               .control = {.cancel = &e->cancel}};
     w.control.deadline_ns = attn_now_ns() + e->jobs->config->jobs_time_s * 1000000000;
     srv_jobs_dir_path(e->jobs, e->id, ".safetensors", out);
     srv_jobs_dir_path(e->jobs, e->id, ".checkpoint", checkpoint);
+    name_model(&w);
     srv_budget_enter(reserve);
     const attn_status status = run(&w, err);
     if (w.counted)
@@ -244,6 +254,7 @@ void srv_job_restore_model(srv_job_entry *e) {
     if (!status)
         status = srv_models_count(e->jobs->models, w.made_bytes, &err);
     if (!status) {
+        name_model(&w);
         w.counted = true;
         w.made = w.run.file.model;
         w.run.file.model = NULL;

@@ -75,6 +75,8 @@ srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_bo
     if (facts->error)
         srv_job_set_error(e, "", facts->error);
     e->facts.model = NULL;
+    if (facts->run)
+        srv_job_set_run(e, facts->run);
     e->facts.pictures = (srv_strings){0};
     if (facts->state > SRV_JOB_RUNNING) {
         if (facts->model)
@@ -202,6 +204,10 @@ static bool check(srv_request *req, const srv_job_body *body, size_t *bytes) {
         srv_problem_limit(req, SRV_TOO_LARGE, "/steps", (double)config->jobs_steps, "jobs_steps",
                           "a job may take %" PRId64 " steps, found %" PRId64, config->jobs_steps,
                           body->train.steps);
+        return false;
+    }
+    if (body->store && body->train.attention == ATTN_MODEL_NONE) {
+        srv_problem(req, SRV_VALUE, "/store", "a model without attention has nothing to store");
         return false;
     }
     if (bytes_of(body, bytes, &err)) {

@@ -54,14 +54,15 @@ typedef struct srv_job_body {
     int experiment;          /* index for attn_experiment_at; -1: none was named */
     bool full;               /* use the experiment's longer profile */
     bool shared;             /* the job and its model get no owner */
+    bool store;              /* a training job stores a run of its best model */
     struct {
         uint64_t given;
         double values[SRV_JOB_SETTINGS]; /* NaN: not given, use the value of the profile */
     } settings;
 } srv_job_body;
 
-/* The field table of bodies: fields of training, then `kind` and `shared`, then fields of
- * experiments. srv_job_fields_make fills the table; call it once, before other threads use the
+/* The field table of bodies: fields of training and `store`, then `kind` and `shared`, then fields
+ * of experiments. srv_job_fields_make fills the table; call it once, before other threads use the
  * table. */
 enum { SRV_JOB_FIELDS = 63 };
 extern srv_field srv_job_fields[SRV_JOB_FIELDS + 1];

@@ -92,12 +92,14 @@ struct srv_request {
     attn_control control; /* the deadline, and a pointer to `cancel`; for the library */
     atomic_int cancel;    /* 1: the work must stop, because the client left or the server stops */
     const srv_decoded_body *decoded_body; /* what to decode instead of `body`; NULL: `body` */
-    srv_parts *parts;    /* where the JSON writer puts tensors; NULL: into the JSON text */
-    bool own_deadline;   /* the deadline is the client's (timeout_ms), not request_timeout_ms */
-    bool only_400;       /* problems of status 422 get status 400 instead (for /v2) */
-    bool in_place;       /* the handler runs on the HTTP thread and may return SRV_DEFER */
-    bool is_job;         /* a job computes the answer, which is kept with the run */
-    bool later;          /* put the request back into the queue (srv_admission_work) */
+    srv_parts *parts;  /* where the JSON writer puts tensors; NULL: into the JSON text */
+    bool own_deadline; /* the deadline is the client's (timeout_ms), not request_timeout_ms */
+    bool only_400;     /* problems of status 422 get status 400 instead (for /v2) */
+    /* The handler runs on the HTTP thread and may return SRV_DEFER. Also set by jobs that compute
+     * on a thread of their own and not on the pool. */
+    bool in_place;
+    bool is_job; /* a job has made the request; if it is for an answer, this is kept with the run */
+    bool later;  /* put the request back into the queue (srv_admission_work) */
     size_t route;        /* index of the route's path template among the labels of the metrics */
     double operations;   /* floating-point operations of the work; 0: not known yet */
     int64_t admitted_ns; /* processor time that was used before `operations` was set */

@@ -162,13 +162,17 @@ const char *srv_runs_new_token(attn_arena *arena) {
     return srv_runs_new_id(token) ? attn_arena_text(arena, token, SRV_RUN_ID) : NULL;
 }
 
-bool srv_run_metadata(srv_request *req, attn_metadata to[2], size_t *count) {
+bool srv_run_metadata_of(const char *owner, attn_arena *arena, attn_metadata to[2], size_t *count) {
     *count = 0;
-    if (!req->owner)
+    if (!owner)
         return true;
-    to[(*count)++] = (attn_metadata){SRV_RUN_OWNER, req->owner};
-    to[*count] = (attn_metadata){SRV_RUN_TOKEN, srv_runs_new_token(req->arena)};
-    if (to[(*count)++].text)
+    to[(*count)++] = (attn_metadata){SRV_RUN_OWNER, owner};
+    to[*count] = (attn_metadata){SRV_RUN_TOKEN, srv_runs_new_token(arena)};
+    return to[(*count)++].text;
+}
+
+bool srv_run_metadata(srv_request *req, attn_metadata to[2], size_t *count) {
+    if (srv_run_metadata_of(req->owner, req->arena, to, count))
         return true;
     srv_problem(req, SRV_MEMORY_BUDGET, "/store", "no memory for the stored run is left");
     return false;

@@ -122,8 +122,11 @@ bool srv_run_remember(srv_request *req, const srv_run *run, const char *key,
 /* The same for the number of steps of a generation. */
 #define SRV_RUN_ROWS  "rows"
 #define SRV_RUN_TOKEN "read_token"
-/* Sets the metadata of a run that the client stores, `count` texts: its owner, and a new token. The
- * texts are in the arena of the request. false: a problem is set. */
+/* Sets the metadata of a run of `owner`, `count` texts: its owner, and a new token in the arena.
+ * `owner` NULL: there are none. false: out of memory, or the system has no random numbers. */
+bool srv_run_metadata_of(const char *owner, attn_arena *arena, attn_metadata to[2], size_t *count);
+/* The same for a run that the client stores, in the arena of the request. false: a problem is set.
+ */
 bool srv_run_metadata(srv_request *req, attn_metadata to[2], size_t *count);
 
 typedef struct srv_runs_state {

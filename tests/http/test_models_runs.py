@@ -18,9 +18,9 @@ def stored(daemon, body, where, **options):
     return answer, answer["run"]
 
 
-def cells(daemon, run, site, batch):
+def cells(daemon, run, site, batch, **kwargs):
     """All weights of a site and a sequence, [heads, L, S]."""
-    answer = daemon.get(f"/v1/runs/{run['id']}/weights?site={site}&batch={batch}&heads=all")
+    answer = daemon.get(f"/v1/runs/{run['id']}/weights?site={site}&batch={batch}&heads=all", **kwargs)
     assert answer.status_code == 200, answer.text
     return array(answer.json()["weights"])
 

@@ -1,0 +1,124 @@
+/* The run of a training job: a pass of the best model over the first pair of the validation set. */
+#include <string.h>
+
+#include "jobs/job.h"
+#include "jobs/train_run.h"
+#include "request/shared.h"
+#include "store/run_plan.h"
+
+enum { STORE_BYTES = 1 << 20 }; /* arena limit for the problem of a run that is not stored */
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "store", "no memory left for the run of the best model");
+}
+
+/* Makes a text of `n` ids, with `first` in front of them unless it is negative. */
+static bool make_text(const attn_model_config *config, const attn_vocabulary *words, int32_t first,
+                      const int32_t *from, size_t n, attn_arena *arena, attn_run_text *out) {
+    const size_t begins = first >= 0;
+    const char **tokens;
+    int64_t *ids;
+    if (!srv_run_plan_text(n + begins, arena, out, &tokens, &ids))
+        return false;
+    for (size_t i = 0; i < n + begins; i++) {
+        ids[i] = i < begins ? first : from[i - begins];
+        tokens[i] = attn_vocabulary_word(words, (int32_t)ids[i]);
+        if (!tokens[i])
+            return false;
+    }
+    srv_run_plan_mark(config, out);
+    return true;
+}
+
+/* Describes the run of these sites, after a pass over a batch of one pair. */
+static attn_status describe(const attn_model *model, const srv_train_run *run, const char *name,
+                            const attn_batch *batch, const attn_model_outputs *out,
+                            attn_arena *arena, attn_run_source *source, attn_error *err) {
+    const attn_model_config *config = attn_model_configuration(model);
+    srv_run_plan plan;
+    if (!srv_run_plan_new(&plan, name, 1, arena) ||
+        !make_text(config, run->file.source, -1, batch->source, batch->S, arena, &plan.texts[0]) ||
+        !make_text(config, run->file.target, config->begin, batch->expected, batch->T, arena,
+                   &plan.texts[1]))
+        return no_memory(err);
+    plan.source_lengths[0] = (int64_t)batch->S;
+    plan.rows[0] = plan.read[0] = (int64_t)batch->T;
+    plan.start = 1; /* the begin token, after which row 0 is named */
+    return srv_run_plan_source(&plan, out->sites, out->site_count, arena, source) ? ATTN_OK
+                                                                                  : no_memory(err);
+}
+
+/* Makes the image in the arena. */
+static attn_status make(const srv_job_entry *e, const attn_model *model, const srv_train_run *run,
+                        const char *name, attn_arena *arena, attn_run_image *image,
+                        attn_error *err) {
+    static const size_t pair = 0;
+    const attn_forward_options options = {.keep = ATTN_KEEP_OPERATIONS};
+    attn_metadata metadata[2];
+    attn_batch batch;
+    attn_model_outputs out;
+    attn_run_source source;
+    attn_status status = attn_dataset_batch(&run->validation, &pair, 1, arena, &batch, err);
+    if (!status)
+        status = attn_model_forward(model, &batch, &options, arena, NULL, NULL, &out, err);
+    if (!status)
+        status = describe(model, run, name, &batch, &out, arena, &source, err);
+    if (status)
+        return status;
+    if (!srv_run_metadata_of(*e->owner ? e->owner : NULL, arena, metadata, &source.metadata_count))
+        return no_memory(err);
+    source.metadata = metadata;
+    return attn_run_image_new(&source, NULL, NULL, arena, image, err);
+}
+
+/* Sets the run of the job, or why there is none: as its error, in the log and as an event, whose
+ * text is `code`, which needs no escapes in JSON. */
+static void settle(srv_job_entry *e, const char *id, const char *code, const char *text) {
+    if (!id)
+        srv_log_event(e->jobs->log, SRV_LOG_WARN, "the run of %s is not stored: %.250s", e->id,
+                      text);
+    pthread_mutex_lock(&e->jobs->lock);
+    if (id) {
+        srv_job_set_run(e, id);
+    } else {
+        srv_job_set_error(e, "its run is not stored", text);
+        srv_job_tell(e, "log", "{\"line\":\"the run is not stored: %s\"}", code);
+    }
+    pthread_mutex_unlock(&e->jobs->lock);
+}
+
+/* Stores the image. The store needs a request, for its owner and its problem. */
+static void store(srv_job_entry *e, const attn_run_image *image) {
+    attn_arena *arena = attn_arena_new(STORE_BYTES);
+    srv_request req = {.app = e->jobs->app,
+                       .arena = arena,
+                       .id = e->id,
+                       .owner = *e->owner ? e->owner : NULL,
+                       .is_job = true,
+                       .in_place = true};
+    const srv_run *run = arena ? srv_run_store(&req, image) : NULL;
+    const bool told = !run && req.reply.problem && req.reply.detail;
+    settle(e, run ? run->id : NULL,
+           srv_code_name(told ? (srv_code)(req.reply.problem - 1) : SRV_MEMORY_BUDGET),
+           told ? req.reply.detail : "memory ran out");
+    srv_run_release(&req, run);
+    attn_arena_free(arena);
+}
+
+void srv_job_store(srv_job_entry *e, const attn_model *model, const srv_train_run *run,
+                   const char *name, srv_reserve *reserve) {
+    attn_arena *arena = attn_arena_new(e->bytes);
+    attn_run_image image;
+    attn_error err = {0};
+    const attn_status status =
+        arena ? make(e, model, run, name, arena, &image, &err) : no_memory(&err);
+    if (status) {
+        settle(e, NULL, "it cannot be computed", err.text);
+    } else {
+        /* Other threads will free what the store allocates, so the reserve must not count it. */
+        srv_budget_enter(NULL);
+        store(e, &image);
+        srv_budget_enter(reserve);
+    }
+    attn_arena_free(arena);
+}
