@@ -1,6 +1,7 @@
 """Runs that grow with a generation: what other connections see of it while it goes on, that the closed run is that of
 the causal pass bit for bit, and that nothing is left of a generation that does not end."""
 import json
+import os
 import random
 import threading
 import time
@@ -337,31 +338,58 @@ def test_owners(start, tmp_path):
     assert daemon.request("DELETE", f"/v1/runs/{stream.id}", headers=mine).status_code == 204
 
 
-@pytest.mark.parametrize("round_", range(5))
-def test_killed_while_it_grows(tmp_path, round_):
-    """After SIGKILL a run is there as a whole or not at all."""
-    daemon = Daemon("--runs-dir", str(tmp_path))
-    made = make(daemon, **(HEAVY | {"layers": 4}))
-    pause = random.Random(round_).uniform(0, .4) if round_ < 4 else None
-    body = WORK | {"max_length": 40}
-    rows = len(ask(daemon, body, path(made, "/generate"))["sequences"][0]["target"]["tokens"])
-    stream = Stream(daemon, body, path(made, "/generate"))
-    if pause is None:
+def wait_for(round_, took, stream, steps, folder):
+    """Waits for the moment of the kill: anywhere in the generation, around its last step, as soon as the run is being
+    written to the directory, or after the answer."""
+    random_ = random.Random(round_)
+    if round_ % 4 == 0:
+        time.sleep(random_.uniform(0, took))
+    elif round_ % 4 == 3:
         assert stream.ended.wait(PATIENCE)
     else:
-        time.sleep(pause)
-    daemon.process.kill()
-    daemon.wait()
-    assert stream.ended.wait(PATIENCE)
-    again = Daemon("--runs-dir", str(tmp_path))
-    reply = again.get(f"/v1/runs/{stream.id}")
-    assert reply.status_code in (404, 200), reply.text
-    if reply.status_code == 200:
-        run = reply.json()
-        assert run["state"] == "closed" and run["rows"] == rows and all(s["queries"] == rows for s in run["sites"] if s["kind"] != "encoder")
-    else:
-        assert pause is not None and not list(tmp_path.glob("*.safetensors"))
-    again.stop()
+        while len(stream.events) < steps and not stream.ended.is_set():
+            time.sleep(1e-4)
+        while round_ % 4 == 2 and not any(stream.id in name for name in os.listdir(folder)) and not stream.ended.is_set():
+            pass
+        if round_ % 4 == 1:
+            time.sleep(random_.uniform(0, .02))
+
+
+def test_killed_while_it_grows(tmp_path):
+    """SIGKILL in 20 rounds: afterwards a run is there as a whole or not at all, and there if its client has been
+    answered, with all runs of earlier rounds; nothing else is in the directory."""
+    models, runs = tmp_path / "models", tmp_path / "runs"
+    models.mkdir(), runs.mkdir()
+    body = WORK | {"max_length": 30}
+    daemon = Daemon("--runs-dir", str(runs), "--models-dir", str(models))
+    where = path(make(daemon, **(HEAVY | {"layers": 4})), "/generate")
+    kept, outcomes, cut_short = [], set(), 0
+    for round_ in range(20):
+        began = time.monotonic()
+        steps = len(ask(daemon, body, where)["sequences"][0]["target"]["tokens"])
+        stream = Stream(daemon, body, where)
+        wait_for(round_, time.monotonic() - began, stream, steps, runs)
+        daemon.process.kill()
+        daemon.wait()
+        assert stream.ended.wait(PATIENCE)
+        stream.reader.join()
+        cut_short += any(f.suffix == ".part" for f in runs.iterdir())
+        answered = stream.events[-1][0] == "done"
+        daemon = Daemon("--runs-dir", str(runs), "--models-dir", str(models))
+        reply = daemon.get(f"/v1/runs/{stream.id}")
+        assert reply.status_code == 200 or (reply.status_code == 404 and not answered), (round_, reply.text)
+        if reply.status_code == 200:
+            kept.append(stream.id)
+            run = reply.json()
+            assert run["state"] == "closed" and run["rows"] == steps
+            assert all(s["queries"] == steps for s in run["sites"] if s["kind"] != "encoder")
+            rows = cells(daemon, run, "decoder.3", 0).sum(-1)
+            assert np.allclose(rows, 1, atol=1e-5)
+        assert all(daemon.get(f"/v1/runs/{id}").status_code == 200 for id in kept)
+        assert sorted(f.name for f in runs.iterdir()) == sorted(f"{id}.safetensors" for id in kept)
+        outcomes.add((answered, reply.status_code))
+    assert {(True, 200), (False, 404)} <= outcomes and cut_short
+    daemon.stop()
 
 
 def test_the_service_ends(start):
