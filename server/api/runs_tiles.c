@@ -148,12 +148,19 @@ static bool find_runs(const srv_scope *scope, tile_call *c) {
     tile_query *q = &c->q;
     q->spot.all_heads = q->head.is == SRV_U_STRING;
     q->spot.head = q->spot.all_heads ? 0 : q->head.integer;
+    srv_run_spot other = q->spot;
     if (!srv_run_spot_check(scope, c->run, &q->spot))
         return false;
     if (!q->against)
         return true;
     c->against = srv_run_look(c->req, q->against);
-    return c->against && srv_run_spot_check(scope, c->against, &q->spot);
+    if (!c->against || !srv_run_spot_check(scope, c->against, &other))
+        return false;
+    return other.batch == q->spot.batch ||
+           srv_refuse(scope, SRV_VALUE, "against",
+                      "the layer begins at batch entry %zu of the site in that run, and at %zu in "
+                      "this one; they have to be the same",
+                      c->against->first_entry, c->run->first_entry);
 }
 
 /* Holds the run and reads the query into `c`. The bits of planes have no default: which one depends

@@ -192,6 +192,27 @@ def test_a_run_without_statistics(start, tmp_path):
             assert np.allclose(got[0], most[part], rtol=2e-5) and np.allclose(got[1], mean[part], rtol=2e-5)
 
 
+def test_against_with_an_axis_of_layers(start, tmp_path):
+    """layer selects in both runs, and batch counts the entries of the layer."""
+    daemon = start("--runs_dir", str(tmp_path))
+    draw = np.random.default_rng(9)
+
+    def place(name, first):
+        site = {"axes": ["layer", "batch", "head"], "layer": first}
+        tensors = {f"sites.0.{part}": draw.standard_normal((3, 2, 2, 40, 8)).astype(np.float32) for part in ("query", "key")}
+        (tmp_path / f"{name * 32}.safetensors").write_bytes(save(tensors, {"run": json.dumps({"version": 2, "sites": [site]})}))
+        return name * 32
+
+    a, b, later = place("a", 0), place("b", 0), place("c", 1)
+    for head in ("1", "mean"):
+        want = daemon.get(f"/v1/runs/{a}/tiles?batch=5&head={head}&against={b}&encoding=f32")
+        got = daemon.get(f"/v1/runs/{a}/tiles?layer=2&batch=1&head={head}&against={b}&encoding=f32")
+        assert want.status_code == got.status_code == 200, got.text
+        assert want.content == got.content
+    reply = daemon.get(f"/v1/runs/{a}/tiles?layer=2&batch=1&against={later}")
+    assert reply.status_code == 422 and reply.json()["pointer"] == "/against" and "entry 2" in reply.json()["detail"], reply.text
+
+
 def test_one_map_for_many(daemon):
     """Requests for the same head and view wait for the one that computes it, and answer the same. Even if there are more
     of them than threads, other requests are answered meanwhile."""
