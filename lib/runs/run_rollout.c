@@ -46,6 +46,7 @@ typedef struct roller {
     block *blocks;         /* [S / BLOCK_ROWS + 1] of the layer */
     size_t count, first;   /* first: of the wave */
     const attn_run_layer *layer;
+    size_t layers, layers_done; /* of all chunks */
 } roller;
 
 static size_t sub_of(size_t S) {
@@ -176,6 +177,7 @@ static attn_status roll_chunk(roller *w, const size_t *rows, const attn_control 
     for (size_t n = l->count; n-- > 0 && !status;) {
         w->layer = &l->items[n];
         status = roll_layer(w, control, err);
+        attn_control_tell(control, ++w->layers_done, w->layers);
     }
     memcpy(out, w->x, w->rows * w->S * sizeof *out);
     return status;
@@ -261,6 +263,7 @@ attn_status attn_run_rollout_rows(const attn_run_rollout *r, const size_t *rows,
         ok = (w.lanes[s].any = attn_run_lane_new(r->layers, arena)) != NULL;
     if (!ok)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows of a rollout");
+    w.layers = (count + chunk - 1) / chunk * r->layers->count;
     for (size_t at = 0; at < count && !status; at += w.rows) {
         w.rows = count - at < chunk ? count - at : chunk;
         status = roll_chunk(&w, rows + at, control, out + at * S, err);

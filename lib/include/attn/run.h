@@ -374,6 +374,36 @@ attn_status attn_run_map_fill(attn_run_map *map, const attn_run_site *site,
                               const attn_run_place *at, attn_pool *pool,
                               const attn_control *control, attn_arena *arena, attn_error *err);
 
+/* --- thumbnails --- */
+
+/* The cells of the first level that has at most so many rows and columns of them. Cells are as those
+ * of a tile; levels beyond the topmost tile are cells of 2^level x 2^level weights, too. */
+typedef struct attn_run_thumbnail {
+    size_t level, shape[2];
+    float *max, *mean; /* [shape[0], shape[1]] each, in the arena */
+    float range[2], mean_range[2];
+} attn_run_thumbnail;
+
+/* The visible weights of the cells of a site, which heads with equal masks share. */
+typedef struct attn_run_counts attn_run_counts;
+/* Makes room for them in the arena. NULL: out of memory. */
+attn_run_counts *attn_run_counts_new(const attn_run_site *site, attn_arena *arena);
+
+/* Stores the rows and columns of a thumbnail of at most `cells` of them, which is 1 to
+ * ATTN_RUN_TILE. */
+void attn_run_thumbnail_shape(const attn_run_site *site, size_t cells, size_t shape[2]);
+/* Makes the thumbnail of a head. Cells that the overview lacks are computed on `threads`. `counts`,
+ * of the site, are those for which the means of cells are weighed; NULL: means are not wanted, and
+ * may be wrong. NaN weights are left out of maxima and means, but means of parts that have some
+ * count them. One thread at a time may use `counts`. Errors as of attn_run_tile_make. */
+attn_status attn_run_thumbnail_make(const attn_run_site *site, size_t batch, size_t head,
+                                    size_t cells, attn_run_counts *counts, attn_pool *threads,
+                                    const attn_control *control, attn_arena *arena,
+                                    attn_run_thumbnail *out, attn_error *err);
+/* Computes the most that one of them costs, with its counts. ATTN_ELIMIT. */
+attn_status attn_run_thumbnail_cost(const attn_run_site *site, size_t slots, attn_cost *out,
+                                    attn_error *err);
+
 /* --- who looks at a key --- */
 
 /* Finds for each key the at most k rows with the largest weights on it. The rows are those of the
