@@ -115,11 +115,12 @@ bool srv_coding_decode(srv_exchange *x) {
     return ok;
 }
 
-/* Returns whether the body of the reply is of a kind that shrinks: text, or heatmap tiles, whose
- * bytes repeat. */
+/* Returns whether the body of the reply is of a kind that shrinks: text, or cells, whose bytes
+ * repeat. */
 static bool is_worth_it(const srv_exchange *x) {
     const char *type = x->req.reply.type;
-    if (x->match.route && x->match.route->produces & SRV_ACCEPT_OCTETS)
+    const srv_route *route = x->match.route;
+    if (route && (route->shrinks || route->produces & SRV_ACCEPT_OCTETS))
         return true;
     return type &&
            (!strncmp(type, "application/json", 16) || !strncmp(type, "text/", 5) ||

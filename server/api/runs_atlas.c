@@ -1,0 +1,281 @@
+/* GET /v1/runs/{id}/atlas: thumbnails of many heads of a run at once, as u8 cells. */
+#include <math.h>
+#include <string.h>
+
+#include "api/handlers.h"
+#include "api/heatmap_object.h"
+#include "api/route_fields.h"
+#include "api/runs_heads.h"
+#include "api/runs_look.h"
+#include "request/shared.h"
+
+static const char *const plane_names[] = {"max", "mean", NULL};
+enum { MAX = 1 << 0, MEAN = 1 << 1 };
+
+enum { CELLS = 64, CELLS_MOST = 128 };
+#define TEXT_OF_HEAD 256.0 /* most bytes of a head's description */
+
+typedef struct atlas_query {
+    uint64_t given;
+    srv_heads_query heads;
+    int64_t cells;
+    unsigned planes;
+    int transform;
+} atlas_query;
+
+const srv_field srv_run_atlas_query[] = {
+    SRV_RUN_MANY_HEADS_ROWS(atlas_query),
+    SRV_INT_ROW(atlas_query, cells, 8, CELLS_MOST,
+                "Most rows and columns of cells of a thumbnail; default 64. Larger matrices are "
+                "pooled to the first level that has at most so many; smaller ones stay as they "
+                "are."),
+    {.name = "planes",
+     .kind = SRV_FLAGS,
+     .offset = offsetof(atlas_query, planes),
+     .choices = plane_names,
+     .example = "\"max,mean\"",
+     .doc = "What a cell says of its visible weights: max (default), mean, or both."},
+    SRV_ENUM_ROW(atlas_query, transform, srv_transforms,
+                 "The transform that quantises cells: linear, sqrt (default), or log (ln(1 + 255 "
+                 "t) / ln 256)."),
+    {0},
+};
+
+typedef struct atlas_call {
+    srv_request *req;
+    srv_run_view *run;
+    atlas_query q;
+    srv_scope scope;
+    srv_run_heads heads;
+    size_t cells, planes; /* planes: number of them */
+    uint8_t *bytes;       /* [heads, planes, cells, cells] */
+    float *ranges;        /* [heads, planes, 2] */
+    size_t (*shapes)[3];  /* [heads] rows, columns and level */
+} atlas_call;
+
+/* --- cost --- */
+
+static bool takes(const atlas_call *c, unsigned plane) {
+    return (c->q.planes & plane) != 0;
+}
+
+/* Refuses more cells than are allowed. */
+static bool fits(const atlas_call *c, double cells) {
+    srv_request *req = c->req;
+    const double most = req->app->config->max_cells;
+    if (cells <= most)
+        return true;
+    srv_problem_limit(req, SRV_TOO_LARGE, "/sites", most, "max_cells",
+                      "%.4g weights have to be computed for the thumbnails of %zu heads, as their "
+                      "sites have no overview; at most %.4g are allowed: ask for fewer sites or "
+                      "heads",
+                      cells, c->heads.count, most);
+    return false;
+}
+
+/* Computes the cost. false: a problem is set. */
+static bool count(const atlas_call *c, srv_look *look) {
+    const size_t slots = attn_pool_slots(srv_request_pool(c->req));
+    const double n = (double)c->heads.count, cells = (double)c->cells * (double)c->cells;
+    double all = 0, operations = 0, work = 0;
+    attn_cost one = {0};
+    attn_error err = {0};
+    for (size_t i = 0; i < c->heads.count; i++) {
+        if (i == 0 || c->heads.items[i].site != c->heads.items[i - 1].site) {
+            if (attn_run_thumbnail_cost(c->heads.items[i].site, slots, &one, &err)) {
+                srv_problem_error(c->req, &err);
+                return false;
+            }
+            srv_run_view view = *c->run;
+            view.site = c->heads.items[i].site;
+            work = fmax(work, (double)one.work_bytes + (double)one.result_bytes +
+                                  srv_run_cells_work(c->req, &view));
+        }
+        all += one.cells;
+        operations += one.operations;
+    }
+    const double planes = n * (double)c->planes * (cells + 2 * sizeof(float));
+    const bool binary = c->req->accept & SRV_ACCEPT_SAFETENSORS;
+    srv_look_needs(look, all, operations,
+                   work + (binary ? 1 : 3) * planes + n * (TEXT_OF_HEAD + sizeof *c->shapes) +
+                       srv_run_heads_bytes(&c->heads));
+    return fits(c, all);
+}
+
+/* --- the thumbnails --- */
+
+/* Quantises visible cells to 1 … 255 and hidden cells to 0, as tiles do, and leaves the rest of the
+ * [cells, cells] bytes hidden. */
+static void put_plane(const atlas_call *c, size_t head, size_t plane, const float *cells,
+                      const size_t shape[2], const float range[2]) {
+    uint8_t *to = c->bytes + (head * c->planes + plane) * c->cells * c->cells;
+    memcpy(c->ranges + 2 * (head * c->planes + plane), range, 2 * sizeof *range);
+    for (size_t r = 0; r < shape[0]; r++) {
+        const float *from = cells + r * shape[1];
+        uint8_t *line = to + r * c->cells;
+        attn_heatmap_quantise(line, from, shape[1], range, (attn_transform)c->q.transform, false);
+        for (size_t i = 0; i < shape[1]; i++)
+            line[i] = from[i] == -INFINITY ? 0 : line[i] ? line[i] : 1;
+    }
+}
+
+static void keep_thumbnail(const atlas_call *c, size_t i, const attn_run_thumbnail *t) {
+    size_t plane = 0;
+    if (takes(c, MAX))
+        put_plane(c, i, plane++, t->max, t->shape, t->range);
+    if (takes(c, MEAN))
+        put_plane(c, i, plane, t->mean, t->shape, t->mean_range);
+    c->shapes[i][0] = t->shape[0];
+    c->shapes[i][1] = t->shape[1];
+    c->shapes[i][2] = t->level;
+}
+
+/* Makes the thumbnails of the heads first … end - 1, which are of one site. */
+static attn_status make_site(const atlas_call *c, size_t first, size_t end, attn_error *err) {
+    srv_request *req = c->req;
+    const attn_run_site *site = c->heads.items[first].site;
+    const attn_arena_mark before = attn_arena_here(req->arena);
+    attn_run_counts *counts = takes(c, MEAN) ? attn_run_counts_new(site, req->arena) : NULL;
+    const attn_arena_mark mark = attn_arena_here(req->arena);
+    attn_status status = ATTN_OK;
+    if (takes(c, MEAN) && !counts)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the thumbnails");
+    for (size_t i = first; i < end && !status; i++) {
+        const srv_run_head *h = &c->heads.items[i];
+        attn_run_thumbnail t;
+        status = attn_run_thumbnail_make(site, h->entry, h->head, c->cells, counts,
+                                         srv_request_pool(req), &req->control, req->arena, &t, err);
+        if (!status)
+            keep_thumbnail(c, i, &t);
+        attn_control_tell(&req->control, i + 1, c->heads.count);
+        attn_arena_rewind(req->arena, &mark);
+    }
+    attn_arena_rewind(req->arena, &before);
+    return status;
+}
+
+static bool take_planes(atlas_call *c) {
+    attn_arena *arena = c->req->arena;
+    const size_t n = c->heads.count * c->planes;
+    c->bytes = attn_arena_zeroed(arena, n + 1, c->cells * c->cells);
+    c->ranges = attn_arena_zeroed(arena, 2 * n + 1, sizeof *c->ranges);
+    c->shapes = attn_arena_zeroed(arena, c->heads.count + 1, sizeof *c->shapes);
+    return c->bytes && c->ranges && c->shapes;
+}
+
+static bool compute(atlas_call *c) {
+    attn_error err = {0};
+    const int64_t start = attn_now_ns();
+    attn_status status =
+        take_planes(c) ? ATTN_OK
+                       : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the thumbnails");
+    for (size_t i = 0, end; i < c->heads.count && !status; i = end) {
+        end = i + 1;
+        while (end < c->heads.count && c->heads.items[end].site == c->heads.items[i].site)
+            end++;
+        status = make_site(c, i, end, &err);
+    }
+    c->req->compute_ns = attn_now_ns() - start;
+    if (status)
+        srv_problem_error(c->req, &err);
+    return !status;
+}
+
+/* --- the answer --- */
+
+static void put_size(srv_json *j, const char *name, size_t value) {
+    srv_json_key(j, name);
+    srv_json_size(j, value);
+}
+
+/* Writes the cells of a plane without those behind its shape, in base64, with their range. */
+static void put_cells(srv_json *j, const atlas_call *c, size_t i, size_t plane, const char *name,
+                      const char *range) {
+    const size_t rows = c->shapes[i][0], cols = c->shapes[i][1], at = i * c->planes + plane;
+    const uint8_t *from = c->bytes + at * c->cells * c->cells;
+    uint8_t cells[CELLS_MOST * CELLS_MOST];
+    for (size_t r = 0; r < rows; r++)
+        memcpy(cells + r * cols, from + r * c->cells, cols);
+    srv_json_key(j, range);
+    srv_json_floats(j, c->ranges + 2 * at, 2);
+    srv_json_key(j, name);
+    srv_json_base64(j, cells, rows * cols);
+}
+
+static void put_thumbnail(srv_json *j, const atlas_call *c, size_t i) {
+    size_t plane = 0;
+    srv_json_object(j);
+    srv_run_head_write(j, &c->heads.items[i]);
+    srv_json_key(j, "shape");
+    srv_json_array(j);
+    srv_json_size(j, c->shapes[i][0]);
+    srv_json_size(j, c->shapes[i][1]);
+    srv_json_array_end(j);
+    put_size(j, "level", c->shapes[i][2]);
+    if (!j->parts && takes(c, MAX))
+        put_cells(j, c, i, plane++, "max", "range");
+    if (!j->parts && takes(c, MEAN))
+        put_cells(j, c, i, plane, "mean", takes(c, MAX) ? "mean_range" : "range");
+    srv_json_object_end(j);
+}
+
+/* Writes `planes` [heads, cells, cells] and `ranges` [heads, 2]; of two planes they have one more
+ * axis behind the heads. */
+static void put_tensors(srv_json *j, const atlas_call *c) {
+    const size_t n = c->heads.count, cells = c->cells;
+    const int rank = c->planes > 1;
+    const size_t one[] = {n, cells, cells}, two[] = {n, c->planes, cells, cells};
+    const size_t range[] = {n, 2}, ranges[] = {n, c->planes, 2};
+    const attn_tensor planes =
+        attn_tensor_dense(c->bytes, ATTN_U8, 3 + rank, c->planes > 1 ? two : one);
+    const attn_tensor limits =
+        attn_tensor_dense(c->ranges, ATTN_F32, 2 + rank, c->planes > 1 ? ranges : range);
+    srv_json_key(j, "planes");
+    srv_json_tensor(j, &planes);
+    srv_json_key(j, "ranges");
+    srv_json_tensor(j, &limits);
+}
+
+static void answer(const atlas_call *c) {
+    srv_json j;
+    srv_json_begin(&j, c->req);
+    srv_json_object(&j);
+    put_size(&j, "cells", c->cells);
+    srv_json_key(&j, "pool");
+    srv_json_string(&j, c->planes > 1 ? "both" : takes(c, MAX) ? "max" : "mean");
+    srv_json_key(&j, "transform");
+    srv_json_string(&j, srv_transforms[c->q.transform]);
+    if (j.parts)
+        put_tensors(&j, c);
+    srv_json_key(&j, "thumbnails");
+    srv_json_array(&j);
+    for (size_t i = 0; i < c->heads.count && !j.failed; i++)
+        put_thumbnail(&j, c, i);
+    srv_json_array_end(&j);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static bool read_query(atlas_call *c) {
+    if (!srv_decode_query(c->req, srv_run_atlas_query, &c->q) ||
+        !srv_run_find_heads(&c->scope, c->run, &c->q.heads, &c->heads))
+        return false;
+    c->q.planes = c->q.planes ? c->q.planes : MAX;
+    c->planes = (size_t)takes(c, MAX) + takes(c, MEAN);
+    c->cells = (size_t)c->q.cells;
+    return true;
+}
+
+srv_outcome srv_runs_atlas(srv_request *req) {
+    atlas_call c = {.req = req, .q = {.cells = CELLS, .transform = ATTN_SQRT}};
+    srv_look look;
+    if (srv_look_answered(&look, req))
+        return SRV_DONE;
+    c.scope = (srv_scope){req, srv_run_atlas_query, &c.q.given, ""};
+    c.run = srv_run_of(req);
+    const bool ok = c.run && read_query(&c) && count(&c, &look) &&
+                    !srv_look_later(&look, srv_runs_atlas) && srv_look_admit(&look) && compute(&c);
+    if (ok)
+        answer(&c);
+    return srv_look_end(&look, c.run, ok);
+}
