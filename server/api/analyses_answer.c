@@ -104,9 +104,8 @@ void srv_analysis_place(srv_json *j, const srv_analysis *an, size_t batch, size_
     srv_json_size(j, head);
 }
 
-/* Writes a number. Whole numbers are written in full, because a count may be too large for float32
- * to hold exactly. */
-static void write_number(srv_json *j, const char *name, double value) {
+/* Whole numbers are written in full, because a count may be too large for float32 to hold exactly. */
+void srv_analysis_number(srv_json *j, const char *name, double value) {
     srv_json_key(j, name);
     if (value == rint(value))
         srv_json_real(j, value);
@@ -120,7 +119,7 @@ static void write_measures(srv_json *j, const srv_analysis *an, const char *name
     srv_json_object(j);
     for (attn_measure m = 0; m < ATTN_MEASURES; m++)
         if (srv_analysis_shows(an, m) && (!uniform || srv_analysis_has_uniform(m)))
-            write_number(j, attn_measure_about(m)->name, values[m]);
+            srv_analysis_number(j, attn_measure_about(m)->name, values[m]);
     srv_json_object_end(j);
 }
 
@@ -131,10 +130,10 @@ static void write_classes(srv_json *j, const srv_analysis *an, const attn_head_m
         srv_json_object(j);
         srv_json_key(j, "name");
         srv_json_string(j, an->options.classes[c].name);
-        write_number(j, "mass", h->class_mass[c]);
-        write_number(j, "uniform", h->class_uniform[c]);
-        write_number(j, "lift",
-                     h->class_uniform[c] > 0 ? h->class_mass[c] / h->class_uniform[c] : NAN);
+        srv_analysis_number(j, "mass", h->class_mass[c]);
+        srv_analysis_number(j, "uniform", h->class_uniform[c]);
+        srv_analysis_number(j, "lift",
+                            h->class_uniform[c] > 0 ? h->class_mass[c] / h->class_uniform[c] : NAN);
         srv_json_object_end(j);
     }
     srv_json_array_end(j);
@@ -152,8 +151,8 @@ static void write_top(srv_json *j, const srv_analysis *an, const attn_head_measu
             srv_json_key(j, "label");
             srv_json_string(j, labels->values[h->top[i].key]);
         }
-        write_number(j, "mass", h->top[i].mass);
-        write_number(j, "mean", h->top[i].mean);
+        srv_analysis_number(j, "mass", h->top[i].mass);
+        srv_analysis_number(j, "mean", h->top[i].mean);
         srv_json_object_end(j);
     }
     srv_json_array_end(j);
@@ -172,7 +171,7 @@ static void write_square(srv_json *j, const char *name, const double *values, si
     srv_json_array_end(j);
 }
 
-static void write_pattern(srv_json *j, const attn_pattern_name *p) {
+void srv_analysis_pattern(srv_json *j, const attn_pattern_name *p) {
     srv_json_key(j, "pattern");
     srv_json_object(j);
     srv_json_key(j, "name");
@@ -194,7 +193,7 @@ static void write_head(srv_json *j, const srv_analysis *an, size_t i) {
         srv_json_size(j, h->rows);
     }
     if (an->patterns)
-        write_pattern(j, &an->patterns[i]);
+        srv_analysis_pattern(j, &an->patterns[i]);
     if (!an->as_tensors) {
         write_measures(j, an, "measures", h->values, false);
         write_measures(j, an, "uniform", h->uniform, true);
@@ -215,9 +214,9 @@ static void write_pairs(srv_json *j, const srv_analysis *an) {
         const attn_head_distances *d = &an->pairs[b];
         srv_json_object(j);
         srv_analysis_place(j, an, d->batch, SIZE_MAX);
-        write_number(j, "mean_js", d->mean_js);
-        write_number(j, "mean_cosine", d->mean_cosine);
-        write_number(j, "mean_centered_cosine", d->mean_centered);
+        srv_analysis_number(j, "mean_js", d->mean_js);
+        srv_analysis_number(j, "mean_cosine", d->mean_cosine);
+        srv_analysis_number(j, "mean_centered_cosine", d->mean_centered);
         if (!an->as_tensors) {
             write_square(j, "js", d->js, d->rows, d->cols);
             write_square(j, "cosine", d->cosine, d->rows, d->cols);
@@ -237,7 +236,7 @@ static void write_diagnosis(srv_json *j, const srv_analysis *an, const attn_diag
     srv_json_key(j, "numbers");
     srv_json_object(j);
     for (size_t i = 0; i < d->number_count; i++)
-        write_number(j, d->numbers[i].name, d->numbers[i].value);
+        srv_analysis_number(j, d->numbers[i].name, d->numbers[i].value);
     srv_json_object_end(j);
     srv_json_key(j, "heads");
     srv_json_array(j);
@@ -251,7 +250,7 @@ static void write_diagnosis(srv_json *j, const srv_analysis *an, const attn_diag
     srv_json_object_end(j);
 }
 
-static void write_entry(srv_json *j, const attn_measure_info *about) {
+void srv_analysis_legend(srv_json *j, const attn_measure_info *about) {
     srv_json_key(j, about->name);
     srv_json_object(j);
     srv_json_key(j, "formula");
@@ -317,10 +316,10 @@ static void write_legend(srv_json *j, const srv_analysis *an) {
     srv_json_object(j);
     for (attn_measure m = 0; m < ATTN_MEASURES; m++)
         if (srv_analysis_shows(an, m))
-            write_entry(j, attn_measure_about(m));
+            srv_analysis_legend(j, attn_measure_about(m));
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (uses[i])
-            write_entry(j, &others[i]);
+            srv_analysis_legend(j, &others[i]);
     srv_json_object_end(j);
 }
 

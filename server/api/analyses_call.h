@@ -1,5 +1,5 @@
 /* Analyses of weights. srv_analysis and its functions are shared by POST /v1/analyses, by
- * `analysis` of POST /v1/attention and by GET /v1/runs/{id}/metrics. The types and functions under
+ * `analysis` of POST /v1/attention and by GET /v1/runs/{id}/metrics and …/heads. The types and functions under
  * the heading "POST /v1/analyses" belong to that route alone. */
 #ifndef SRV_ANALYSES_CALL_H
 #define SRV_ANALYSES_CALL_H
@@ -84,6 +84,12 @@ bool srv_analysis_shows(const srv_analysis *an, attn_measure m);
 /* Returns whether the measure is defined for uniform attention. */
 bool srv_analysis_has_uniform(attn_measure m);
 void srv_analysis_text(attn_text *t, const srv_analysis *an);
+/* Writes a member that is a number. */
+void srv_analysis_number(srv_json *j, const char *name, double value);
+/* Writes the member "pattern". */
+void srv_analysis_pattern(srv_json *j, const attn_pattern_name *p);
+/* Writes the member of a legend that describes a measure. */
+void srv_analysis_legend(srv_json *j, const attn_measure_info *about);
 /* Writes the member "rollout": heatmaps (NULL: they are tensors beside the JSON) and formula. */
 void srv_rollout_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
                        const srv_labels *labels);

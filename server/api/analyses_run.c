@@ -396,13 +396,13 @@ static attn_status diagnose(srv_analysis *an, attn_error *err) {
 /* The time of a pair of heads, relative to that of the measures of a head. */
 #define PAIR_TIME 0.45
 
-/* Divides the progress, if somebody is told of it, between the measures and the pairs of heads:
- * `pairs` says which of both follows. */
+/* Divides the progress, if somebody is told of it and pairs are wanted, between the measures and
+ * the pairs of heads: `pairs` says which of both follows. */
 static void divide_progress(const srv_analysis *an, bool pairs) {
     attn_progress *p = an->req->control.progress;
-    const double heads = (double)an->H, all = wants_pairs(an) ? heads * (heads - 1) / 2 : 0;
+    const double heads = (double)an->H, all = heads * (heads - 1) / 2;
     const double share = heads / (heads + PAIR_TIME * all);
-    if (!p)
+    if (!p || !wants_pairs(an))
         return;
     p->from = pairs ? share : 0;
     p->to = pairs ? 1 : share;

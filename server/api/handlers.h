@@ -38,6 +38,7 @@ srv_outcome srv_runs_metrics(srv_request *req);          /* GET …/metrics */
 srv_outcome srv_runs_heatmap(srv_request *req);          /* GET …/heatmap */
 srv_outcome srv_runs_rollout(srv_request *req);          /* GET …/rollout */
 srv_outcome srv_runs_atlas(srv_request *req);            /* GET …/atlas */
+srv_outcome srv_runs_heads(srv_request *req);            /* GET …/heads */
 
 /* Models, under /v1/models. */
 srv_outcome srv_models_list(srv_request *req);       /* GET */

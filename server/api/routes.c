@@ -72,6 +72,8 @@ const srv_route srv_routes[] = {
     {"GET", "/v1/runs/{id}/atlas", SRV_KEYED, SRV_POOL, srv_runs_atlas, srv_run_atlas_query,
      "Thumbnails of all heads of a run", SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunAtlas",
      .shrinks = true},
+    RUN_GET("/heads", srv_runs_heads, srv_run_heads_query,
+            "Patterns and main measures of all heads of a run", BOTH, "RunHeads"),
     RUN_GET("/rollout", srv_runs_rollout, srv_run_rollout_query,
             "Attention rollout of some queries through the layers of a run", TENSORS, "RunRollout"),
     {"POST", "/v1/runs/{id}/what-if", SRV_KEYED, SRV_POOL, srv_runs_what_if, srv_run_what_if_fields,
@@ -165,5 +167,6 @@ bool srv_route_goes_on(const srv_route *route) {
 
 bool srv_route_looks(const srv_route *route) {
     return route->run == srv_runs_metrics || route->run == srv_runs_heatmap ||
-           route->run == srv_runs_atlas || route->run == srv_runs_rollout;
+           route->run == srv_runs_atlas || route->run == srv_runs_heads ||
+           route->run == srv_runs_rollout;
 }

@@ -1,6 +1,7 @@
-/* Looks at a stored run that may take long: GET …/metrics, …/heatmap, …/atlas and …/rollout. Their
- * answers are kept with the run (store/runs.h), and with the header "Prefer: respond-async" (RFC
- * 7240) a long one is computed by a job. The handler of such a route asks in this order:
+/* Looks at a stored run that may take long: GET …/metrics, …/heatmap, …/atlas, …/heads and
+ * …/rollout. Their answers are kept with the run (store/runs.h), and with the header "Prefer:
+ * respond-async" (RFC 7240) a long one is computed by a job. The handler of such a route asks in
+ * this order:
  *
  *   srv_look_answered   the answer is kept: it is the reply
  *   srv_look_later      the work is long and the client does not wait: the reply is a job
