@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/growing_list.h"
 #include "io/header_text.h"
+#include "io/safetensors_layout.h"
 
-#define MOST_HEADER   100000000 /* bytes; the format's own limit */
 #define MOST_METADATA 64
 #define METADATA      "__metadata__"
 
@@ -28,29 +29,6 @@ typedef struct entry {
     size_t dims[ATTN_MAX_RANK], begin, end;
     size_t order; /* its position in the header, counted from 0 */
 } entry;
-
-/* A growing array in an arena: `count` items of `each` bytes, with space for `room` items. */
-typedef struct list {
-    char *items;
-    size_t count, room, each;
-} list;
-
-/* Appends a zeroed item to the list and returns the item. NULL: out of memory. */
-static void *append(list *l, attn_arena *arena) {
-    if (l->count == l->room) {
-        size_t room = l->room ? 2 * l->room : 16, bytes;
-        char *grown = attn_size_mul(room, l->each, &bytes) ? attn_arena_take(arena, bytes) : NULL;
-        if (!grown)
-            return NULL;
-        if (l->count)
-            memcpy(grown, l->items, l->count * l->each);
-        l->items = grown;
-        l->room = room;
-    }
-    char *item = l->items + l->count++ * l->each;
-    memset(item, 0, l->each);
-    return item;
-}
 
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory for the header of the tensors is left");
@@ -126,12 +104,12 @@ static attn_status read_entry(attn_io_cursor *c, entry *e) {
     return !status && seen != 7 ? attn_io_expected(c, "dtype, shape and data_offsets") : status;
 }
 
-static attn_status read_metadata(attn_io_cursor *c, list *metadata) {
+static attn_status read_metadata(attn_io_cursor *c, attn_io_list *metadata) {
     attn_status status = attn_io_need(c, '{', "'{' and texts by name");
     if (status || attn_io_take(c, '}'))
         return status;
     do {
-        attn_metadata *m = append(metadata, c->arena);
+        attn_metadata *m = attn_io_append(metadata, c->arena);
         if (!m)
             return no_memory(c->err);
         status = attn_io_string(c, &m->key);
@@ -139,13 +117,13 @@ static attn_status read_metadata(attn_io_cursor *c, list *metadata) {
             (status = attn_io_string(c, &m->text)))
             return status;
         for (size_t i = 0; i + 1 < metadata->count; i++)
-            if (strcmp(((attn_metadata *)(void *)metadata->items)[i].key, m->key) == 0)
+            if (strcmp(((attn_metadata *)metadata->items)[i].key, m->key) == 0)
                 return attn_io_expected(c, "each name of the metadata once");
     } while (metadata->count < MOST_METADATA && attn_io_take(c, ','));
     return attn_io_need(c, '}', "',' or '}' (at most 64 texts)");
 }
 
-static attn_status read_header(attn_io_cursor *c, list *entries, list *metadata) {
+static attn_status read_header(attn_io_cursor *c, attn_io_list *entries, attn_io_list *metadata) {
     bool seen = false;
     attn_status status = attn_io_need(c, '{', "'{'");
     if (status)
@@ -162,7 +140,7 @@ static attn_status read_header(attn_io_cursor *c, list *entries, list *metadata)
                 seen = true;
                 status = read_metadata(c, metadata);
             } else {
-                entry *e = append(entries, c->arena);
+                entry *e = attn_io_append(entries, c->arena);
                 if (!e)
                     return no_memory(c->err);
                 e->name = name;
@@ -268,22 +246,21 @@ attn_status attn_safetensors_read(const void *data, size_t size, attn_arena *are
         return attn_fail(err, ATTN_EARG, "", "expected 8 bytes of header length, found %zu", size);
     for (int i = 7; i >= 0; i--)
         length = length << 8 | bytes[i];
-    if (length > MOST_HEADER || length > size - 8)
+    if (length > ATTN_IO_HEADER_MOST || length > size - 8)
         return attn_fail(err, ATTN_EARG, "",
                          "the header is said to have %llu bytes; %zu follow its length, and more "
                          "than %d are never allowed",
-                         (unsigned long long)length, size - 8, MOST_HEADER);
+                         (unsigned long long)length, size - 8, ATTN_IO_HEADER_MOST);
     const char *start = (const char *)data + 8, *end = start + length;
     attn_io_cursor c = {start, start, end, arena, err};
-    list entries = {.each = sizeof(entry)}, metadata = {.each = sizeof(attn_metadata)};
+    attn_io_list entries = {.each = sizeof(entry)}, metadata = {.each = sizeof(attn_metadata)};
     attn_status status = read_header(&c, &entries, &metadata);
-    entry *e = (entry *)(void *)entries.items;
+    entry *e = entries.items;
     if (!status)
         status = check_sizes(e, entries.count, err);
     if (!status)
         status = check_places(e, entries.count, size - 8 - (size_t)length, err);
-    attn_safetensors found = {.metadata = (attn_metadata *)(void *)metadata.items,
-                              .metadata_count = metadata.count};
+    attn_safetensors found = {.metadata = metadata.items, .metadata_count = metadata.count};
     if (!status)
         status = make_views(e, entries.count, end, arena, &found, err);
     if (!status)
@@ -326,9 +303,6 @@ static attn_status check_tensor(const attn_safetensors *what, size_t index, attn
         return attn_fail(err, ATTN_EARG, "", "the name of tensor %zu is not UTF-8", index);
     if (strcmp(name, METADATA) == 0)
         return attn_fail(err, ATTN_EARG, name, "no tensor can have the metadata's name");
-    for (size_t i = 0; i < index; i++)
-        if (strcmp(what->tensors[i].name, name) == 0)
-            return attn_fail(err, ATTN_EARG, name, "two tensors have this name");
     if (!type_name(t->dtype))
         return attn_fail(err, ATTN_EDTYPE, name, "%d is no element type", (int)t->dtype);
     if (t->rank < 1 || t->rank > ATTN_MAX_RANK)
@@ -339,6 +313,27 @@ static attn_status check_tensor(const attn_safetensors *what, size_t index, attn
     if (elements && !attn_tensor_is_dense(t))
         return attn_fail(err, ATTN_EARG, name, "expected a row-major tensor without gaps");
     return ATTN_OK;
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Checks that all names differ. */
+static attn_status check_names(const attn_safetensors *what, attn_arena *arena, attn_error *err) {
+    const attn_arena_mark mark = attn_arena_here(arena);
+    const char **names = attn_arena_zeroed(arena, what->count + 1, sizeof *names);
+    attn_status status = ATTN_OK;
+    if (!names)
+        return no_memory(err);
+    for (size_t i = 0; i < what->count; i++)
+        names[i] = what->tensors[i].name;
+    qsort(names, what->count, sizeof *names, by_text);
+    for (size_t i = 1; i < what->count && !status; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            status = attn_fail(err, ATTN_EARG, names[i], "two tensors have this name");
+    attn_arena_rewind(arena, &mark);
+    return status;
 }
 
 static attn_status check_metadata(const attn_metadata *m, size_t count, attn_error *err) {
@@ -391,19 +386,28 @@ static char *write_metadata(char *p, const attn_safetensors *what) {
     return p;
 }
 
-attn_status attn_safetensors_header(attn_safetensors *what, attn_arena *arena, const void **header,
-                                    size_t *size, attn_error *err) {
-    size_t most, at = 0;
+/* Checks everything that is to be written. */
+static attn_status check_all(const attn_safetensors *what, attn_arena *arena, attn_error *err) {
     attn_status status = check_metadata(what->metadata, what->metadata_count, err);
     for (size_t i = 0; !status && i < what->count; i++)
         status = check_tensor(what, i, err);
-    if (status)
-        return status;
-    char *text = header_most(what, &most) ? attn_arena_take(arena, most) : NULL;
-    if (!text)
-        return no_memory(err);
-    sort_by_size(what->tensors, what->count);
-    char *p = text + 8;
+    return status ? status : check_names(what, arena, err);
+}
+
+/* Writes blanks from p on, so that `text` has `room` bytes; 0: a multiple of PAD. Returns the end.
+ * NULL: there are more than `room` already. */
+static char *pad(char *text, char *p, size_t room) {
+    const size_t size = (size_t)(p - text);
+    room = room ? room : (size + PAD - 1) / PAD * PAD;
+    if (size > room)
+        return NULL;
+    memset(p, ' ', room - size);
+    return text + room;
+}
+
+/* Writes the header without its length. Returns its end; NULL: the tensors cannot be counted. */
+static char *write_header(char *p, const attn_safetensors *what, attn_error *err) {
+    size_t at = 0;
     *p++ = '{';
     if (what->metadata_count)
         p = write_metadata(p, what);
@@ -411,23 +415,50 @@ attn_status attn_safetensors_header(attn_safetensors *what, attn_arena *arena, c
         const attn_tensor *t = &what->tensors[i].tensor;
         size_t bytes, end;
         if (!count_bytes(t->dtype, t->rank, t->dims, &bytes) || !attn_size_add(at, bytes, &end) ||
-            end > SIZE_MAX / 2)
-            return attn_fail(err, ATTN_ELIMIT, what->tensors[i].name, "it cannot be counted");
+            end > SIZE_MAX / 2) {
+            attn_fail(err, ATTN_ELIMIT, what->tensors[i].name, "it cannot be counted");
+            return NULL;
+        }
         if (p[-1] != '{')
             *p++ = ',';
         p = write_entry(p, &what->tensors[i], at, end);
         at = end;
     }
     *p++ = '}';
-    while ((p - text) % PAD)
-        *p++ = ' ';
-    uint64_t length = (uint64_t)(p - text - 8);
-    if (length > MOST_HEADER)
+    return p;
+}
+
+attn_status attn_io_header(attn_safetensors *what, size_t room, attn_arena *arena,
+                           const void **header, size_t *size, attn_error *err) {
+    size_t most;
+    attn_status status = check_all(what, arena, err);
+    if (status)
+        return status;
+    char *text =
+        header_most(what, &most) ? attn_arena_take(arena, most > room ? most : room) : NULL;
+    if (!text)
+        return no_memory(err);
+    if (!room)
+        sort_by_size(what->tensors, what->count);
+    char *p = write_header(text + 8, what, err);
+    if (!p)
+        return ATTN_ELIMIT;
+    char *end = pad(text, p, room);
+    if (!end)
+        return attn_fail(err, ATTN_ELIMIT, "", "the header has %zu bytes, %zu are kept for it",
+                         (size_t)(p - text), room);
+    const uint64_t length = (uint64_t)(end - text - 8);
+    if (length > ATTN_IO_HEADER_MOST)
         return attn_fail(err, ATTN_ELIMIT, "", "a header has at most %d bytes, this one %llu",
-                         MOST_HEADER, (unsigned long long)length);
+                         ATTN_IO_HEADER_MOST, (unsigned long long)length);
     for (int i = 0; i < 8; i++)
         text[i] = (char)(unsigned char)(length >> 8 * i);
     *header = text;
-    *size = (size_t)(p - text);
+    *size = (size_t)(end - text);
     return ATTN_OK;
+}
+
+attn_status attn_safetensors_header(attn_safetensors *what, attn_arena *arena, const void **header,
+                                    size_t *size, attn_error *err) {
+    return attn_io_header(what, 0, arena, header, size, err);
 }

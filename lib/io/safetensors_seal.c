@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attn/safetensors.h"
+#include "io/safetensors_layout.h"
 
 enum { DIGITS = 8, TEXTS = 3 };
 static const char ZEROS[DIGITS + 1] = "00000000";
@@ -49,8 +49,7 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory for the checksums of the tensors is left");
 }
 
-/* Computes the bytes of the tensor. Returns false if they cannot be counted. */
-static bool bytes_of(const attn_tensor *t, size_t *bytes) {
+bool attn_io_tensor_bytes(const attn_tensor *t, size_t *bytes) {
     size_t count;
     return attn_tensor_count(t, &count) && attn_size_mul(count, attn_dtype_size(t->dtype), bytes);
 }
@@ -59,18 +58,21 @@ static attn_status count_all(const attn_safetensors *what, size_t *all, attn_err
     *all = 0;
     for (size_t i = 0; i < what->count; i++) {
         size_t bytes;
-        if (!bytes_of(&what->tensors[i].tensor, &bytes) || !attn_size_add(*all, bytes, all) ||
-            *all > SIZE_MAX / 2)
+        if (!attn_io_tensor_bytes(&what->tensors[i].tensor, &bytes) ||
+            !attn_size_add(*all, bytes, all) || *all > SIZE_MAX / 2)
             return attn_fail(err, ATTN_ELIMIT, what->tensors[i].name, "it cannot be counted");
     }
     return ATTN_OK;
 }
 
-/* Makes a header with a seal whose digits are zeros. `bytes` is the size of all tensors. */
-static attn_status make_header(attn_safetensors *what, size_t version, size_t bytes,
+/* Makes a header of `room` bytes (attn_io_header) with a seal whose digits are zeros. `bytes` is the
+ * size of all tensors. */
+static attn_status make_header(attn_safetensors *what, size_t version, size_t bytes, size_t room,
                                attn_arena *arena, const void **header, size_t *size,
                                attn_error *err) {
     const size_t n = attn_checksums_text_size(bytes);
+    if (!version)
+        return attn_fail(err, ATTN_EARG, ATTN_SEAL_VERSION, "versions begin with 1");
     char number[24], *zeros = attn_arena_take(arena, n + 1);
     attn_metadata *texts = attn_arena_zeroed(arena, TEXTS + what->metadata_count, sizeof *texts);
     if (!zeros || !texts)
@@ -84,7 +86,22 @@ static attn_status make_header(attn_safetensors *what, size_t version, size_t by
     if (what->metadata_count)
         memcpy(texts + TEXTS, what->metadata, what->metadata_count * sizeof *texts);
     attn_safetensors sealed = {what->tensors, what->count, texts, TEXTS + what->metadata_count};
-    return attn_safetensors_header(&sealed, arena, header, size, err);
+    return attn_io_header(&sealed, room, arena, header, size, err);
+}
+
+/* Writes the digits of the seal into the header. */
+static attn_status write_seal(const attn_checksums *table, const void *header, size_t size,
+                              attn_arena *arena, attn_error *err) {
+    const size_t n = attn_checksums_text_size(table->size);
+    char *text = attn_arena_take(arena, n + 1);
+    char *sums = behind(header, size, CHECKSUMS_LEAD, n),
+         *digits = behind(header, size, HEADER_LEAD, DIGITS);
+    if (!text || !sums || !digits)
+        return no_memory(err);
+    attn_checksums_write(table, text);
+    memcpy(sums, text, n);
+    write_digits(digits, header_sum(header, size, digits));
+    return ATTN_OK;
 }
 
 attn_status attn_safetensors_sealed_header(attn_safetensors *what, size_t version,
@@ -92,30 +109,27 @@ attn_status attn_safetensors_sealed_header(attn_safetensors *what, size_t versio
                                            attn_error *err) {
     attn_checksums table;
     size_t bytes;
-    if (!version)
-        return attn_fail(err, ATTN_EARG, ATTN_SEAL_VERSION, "versions begin with 1");
     attn_status status = count_all(what, &bytes, err);
     if (!status)
-        status = make_header(what, version, bytes, arena, header, size, err);
+        status = make_header(what, version, bytes, 0, arena, header, size, err);
     if (!status)
         status = attn_checksums_begin(bytes, arena, &table, err);
     if (status)
         return status;
     for (size_t i = 0; i < what->count; i++) { /* in the order that the header has chosen */
         size_t n;
-        if (bytes_of(&what->tensors[i].tensor, &n) && n)
+        if (attn_io_tensor_bytes(&what->tensors[i].tensor, &n) && n)
             attn_checksums_add(&table, what->tensors[i].tensor.data, n);
     }
-    const size_t n = attn_checksums_text_size(bytes);
-    char *text = attn_arena_take(arena, n + 1);
-    char *sums = behind(*header, *size, CHECKSUMS_LEAD, n),
-         *digits = behind(*header, *size, HEADER_LEAD, DIGITS);
-    if (!text || !sums || !digits)
-        return no_memory(err);
-    attn_checksums_write(&table, text);
-    memcpy(sums, text, n);
-    write_digits(digits, header_sum(*header, *size, digits));
-    return ATTN_OK;
+    return write_seal(&table, *header, *size, arena, err);
+}
+
+attn_status attn_io_sealed_header(attn_safetensors *what, size_t version,
+                                  const attn_checksums *table, size_t room, attn_arena *arena,
+                                  const void **header, attn_error *err) {
+    size_t size;
+    attn_status status = make_header(what, version, table->size, room, arena, header, &size, err);
+    return status ? status : write_seal(table, *header, size, arena, err);
 }
 
 /* --- reading --- */
