@@ -202,7 +202,7 @@ static attn_status open_site(attn_run_site *site, attn_error *err) {
     if (status != ATTN_OK)
         return status;
     site->dims = attn_attention_dims_of(site->op);
-    if (!site->words && !(site->words = attn_mask_words(site->op->mask, arena)))
+    if (!site->words && !*(site->words = attn_mask_words(site->op->mask, arena)))
         return no_memory(err);
     status = read_stats(site, err);
     if (status == ATTN_OK)

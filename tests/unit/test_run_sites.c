@@ -107,6 +107,38 @@ static void test_shared_tensors(void **state) {
     attn_arena_free(t.arena);
 }
 
+/* A column [L, 1] that hides rows, shared by sites with one key and with several. */
+static void test_shared_column(void **state) {
+    static const size_t keys[2] = {1, 5};
+    (void)state;
+    trial t = {.arena = attn_arena_new(LIMIT), .seed = 8, .B = 1, .Hq = 1, .Hkv = 1, .L = 4};
+    const attn_tensor column = BOOLS(&t, t.L, 1);
+    attn_error err = {ATTN_OK, "", ""};
+    trial sites[2];
+    attn_run_site_source sources[2] = {{0}};
+    t.E = t.Ev = 3;
+    for (int i = 0; i < 2; i++) {
+        t.S = keys[i];
+        t.in = attn_attention_defaults();
+        t.in.query = NORMAL(&t, t.B, t.Hq, t.L, t.E);
+        t.in.key = t.in.value = NORMAL(&t, t.B, t.Hkv, t.S, t.E);
+        add_layer(&t, (attn_mask_layer){
+                          .kind = ATTN_LAYER_VALUES, .where = "attn_mask", .values = column});
+        store(&t, NULL, NULL);
+        sites[i] = t;
+        sources[i] = (attn_run_site_source){.op = t.a, .stats = &sites[i].out.stats};
+    }
+    const attn_run_source source = {.sites = sources, .site_count = 2};
+    fail_on(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), &err);
+    join(&t);
+    fail_on(attn_run_open(t.image, t.pieces.size, NULL, t.arena, &t.whole, &err), &err);
+    for (size_t i = 0; i < 2; i++) {
+        fail_on(attn_run_site_open(t.whole, i, &sites[i].run, &err), &err);
+        check_cells(&sites[i]);
+    }
+    attn_arena_free(t.arena);
+}
+
 static void test_labels(void **state) {
     (void)state;
     const char *query[] = {"a", "",
@@ -169,6 +201,7 @@ static void test_labels_of_entries(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs_without_statistics), cmocka_unit_test(test_shared_tensors),
-        cmocka_unit_test(test_labels), cmocka_unit_test(test_labels_of_entries)};
+        cmocka_unit_test(test_shared_column), cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_labels_of_entries)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -166,7 +166,7 @@ bool attn_mask_same_heads(const attn_mask *m);
 bool attn_mask_same_batches(const attn_mask *m);
 
 /* Describes the mask in words, one sentence for each layer, such as "causal: query i sees keys 0 to
- * i + 2". The text is in the arena; NULL if the arena is full. */
+ * i + 2". The text is in the arena and not empty; "" if the arena is full. */
 const char *attn_mask_words(const attn_mask *m, attn_arena *arena);
 
 /* Checks the mask for what is legal but probably not intended (warning.h). The warnings are in the
