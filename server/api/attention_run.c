@@ -452,7 +452,8 @@ srv_outcome srv_attention(srv_request *req) {
         srv_attention_text(&call);
     else
         srv_attention_json(&call);
-    srv_run_tell(req, call.run);
+    if (call.run)
+        srv_run_tell(req, call.run);
     req->encode_ns = attn_now_ns() - computed;
     return SRV_DONE;
 }

@@ -522,6 +522,7 @@ srv_outcome srv_models_attention(srv_request *req) {
                                          step_predict, step_compute, step_answer};
     srv_sites_pass c = {.pass = {.req = req}};
     const srv_outcome outcome = srv_models_run(&c.pass, &steps);
-    srv_run_tell(req, c.run);
+    if (c.run)
+        srv_run_tell(req, c.run);
     return outcome;
 }

@@ -452,7 +452,8 @@ srv_outcome srv_models_generate(srv_request *req) {
     call c = {.pass = {.req = req}};
     const srv_outcome outcome = srv_models_run(&c.pass, &steps);
     srv_growing_end(&c.growing);
-    srv_run_tell(c.pass.req, c.run);
+    if (c.run)
+        srv_run_tell(c.pass.req, c.run);
     if (c.steps.events)
         srv_events_end(c.steps.events);
     return outcome;

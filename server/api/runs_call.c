@@ -264,8 +264,6 @@ void srv_run_keep(srv_request *req, const srv_run *run) {
 }
 
 void srv_run_tell(srv_request *req, const srv_run *run) {
-    if (!run)
-        return;
     const char *id = attn_arena_text(req->arena, run->id, SRV_RUN_ID);
     if (req->reply.status >= 400)
         srv_run_discard(req, run);

@@ -151,7 +151,7 @@ void srv_run_write(srv_json *j, const srv_run *run);
 void srv_run_print(attn_text *t, const srv_run *run);
 /* Releases a run that the request has stored, and tells the client its id in the header X-Run-Id.
  * If the answer is a problem, the run is removed from the store instead, because the client does
- * not learn the id. The reply must be set. NULL is fine. */
+ * not learn the id. The reply must be set. */
 void srv_run_tell(srv_request *req, const srv_run *run);
 
 /* Computes the exact cells of a part on the pool. Writes them to dst, [heads, rows, cols] elements
