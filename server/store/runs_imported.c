@@ -228,7 +228,7 @@ bool srv_run_receive(srv_request *req, uint64_t length) {
 }
 
 static const srv_run *refuse_empty(srv_request *req) {
-    srv_problem(req, SRV_BAD_REQUEST, NULL,
+    srv_problem(req, SRV_VALUE, NULL,
                 "the body is empty; expected a run as a file in the safetensors format");
     return NULL;
 }
@@ -416,7 +416,7 @@ const srv_run *srv_run_import_file(srv_request *req, const char *path, srv_impor
     srv_runs *s = req->app->runs;
     srv_capture c;
     if (!s->has_dir || s->dir.captures < 0) {
-        srv_problem(req, SRV_UNSUPPORTED, "/file",
+        srv_problem(req, SRV_VALUE, "/file",
                     "this service has no captures_dir; send the file as the body");
         return NULL;
     }

@@ -175,7 +175,8 @@ def test_attention_judges_each_entry(daemon):
 
 def test_stored_runs_keep_the_names_of_each_entry(daemon):
     run = "/v1/runs/" + ask(daemon, batch(store=True))["run"]["id"]
-    assert daemon.get(run).json()["labels"] == BOTH
+    texts, (site,) = (daemon.get(run).json()[name] for name in ("texts", "sites"))
+    assert [[texts[n]["tokens"] for n in site[side]] for side in ("query_text", "key_text")] == [[ONE, OTHER]] * 2
     assert daemon.get(run + "/heatmap").json()["labels"] == BOTH
     panels = Picture(daemon.get(run + "/heatmap", headers=SVG).content, (4, 4)).panels
     assert [[t.says for t in p.columns] for p in panels] == [ONE, OTHER]
@@ -187,7 +188,8 @@ def test_stored_runs_keep_the_names_of_each_entry(daemon):
     assert [h["measures"]["same_kind"] for h in ask(daemon, {"run": run.split("/")[-1]}, ANALYSES)["heads"]] == [
         h["measures"]["same_kind"] for h in direct]
     once = "/v1/runs/" + ask(daemon, batch(store=True) | {"labels": ONE})["run"]["id"]
-    assert daemon.get(once).json()["labels"] == BOTH[0]
+    texts, (site,) = (daemon.get(once).json()[name] for name in ("texts", "sites"))
+    assert [text["tokens"] for text in texts] == [ONE] and site["query_text"] == site["key_text"] == 0
 
 
 # --- refusals name the entry ---

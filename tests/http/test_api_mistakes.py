@@ -8,7 +8,7 @@ ONE = {"query": [[1.0]]}
 
 @pytest.mark.parametrize(("path", "near"), [
     ("/v1/attention/", "/v1/attention"), ("/attention", "/v1/attention"), ("/v3/attention", "/v1/attention"),
-    ("/v1/atention", "/v1/attention"), ("/v1/run/abc/topk", "/v1/runs/abc/top-k"), ("/v1/runs", "/v1/runs/{id}"),
+    ("/v1/atention", "/v1/attention"), ("/v1/run/abc/topk", "/v1/runs/abc/top-k"), ("/v1/runs/", "/v1/runs"),
     ("/v1/heatmap", "/v1/heatmaps"), ("/v1/analyze", "/v1/analyses"), ("/health", "/healthz"), ("/v1/metrics", "/metrics"),
     ("/v1/models/en-fr/generat", "/v1/models/en-fr/generate"), ("/openapi", "/openapi.json"), ("/V1/MASKS", "/v1/masks"),
     ("/v2/model", "/v2/models"), ("/v1/models/en-fr/attention/x", "/v1/models/en-fr/attention"),

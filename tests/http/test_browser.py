@@ -180,18 +180,24 @@ def check_fence(reply):
     assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "script" not in policy
 
 
-def test_a_picture_that_was_replaced_is_fenced(start, tmp_path):
-    """Of an experiment, in jobs_dir: it can hold script, and what shows it runs none."""
+def test_a_picture_of_a_job_is_fenced_and_a_replaced_one_refused(start, tmp_path):
+    """Of an experiment, in jobs_dir: what shows it runs no script, and another file in its place is not that picture."""
     service = start("--jobs-dir", str(tmp_path), *PROMPT)
     job = experiment(service)
     service.stop()
     name = job["pictures"][0]
-    (tmp_path / f"{job['id']}.{name}.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>')
     service = start("--jobs-dir", str(tmp_path), *PROMPT)
-    reply = service.get(f"/v1/jobs/{job['id']}/pictures/{name}", headers={"Accept": "image/svg+xml"})
-    assert reply.status_code == 200 and "<script>" in reply.text
+    picture = f"/v1/jobs/{job['id']}/pictures/{name}"
+    reply = service.get(picture, headers={"Accept": "image/svg+xml"})
+    assert reply.status_code == 200
     check_fence(reply)
     assert "sandbox" in reply.headers["Content-Security-Policy"]
+    service.stop()
+    (tmp_path / f"{job['id']}.{name}.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>')
+    service = start("--jobs-dir", str(tmp_path), *PROMPT)
+    reply = service.get(picture, headers={"Accept": "image/svg+xml"})
+    assert reply.status_code == 404 and "<script>" not in reply.text
+    check_fence(reply)
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1"])

@@ -151,7 +151,7 @@ def test_a_body_in_memory_is_the_same_run(start, original, data):
     assert daemon.request("DELETE", path).status_code == 204 and daemon.get(path).status_code == 410
     small = start("--ops_listen", "", "--log", "off", "--max_body_bytes", "1000")
     assert refused(send(small, data), 413, "too_large")["limit"]["setting"] == "max_body_bytes"
-    assert refused(small.post("/v1/runs", {"file": "x"}), 501, "not_supported", "captures_dir")["pointer"] == "/file"
+    assert refused(small.post("/v1/runs", {"file": "x"}), 422, "invalid_value", "captures_dir")["pointer"] == "/file"
 
 
 @pytest.mark.parametrize("copy", [None, False, True])
@@ -203,8 +203,8 @@ def test_codings_are_refused(place, data):
 
 def test_bodies_that_are_no_run(place, data):
     daemon = place.daemon()
-    refused(send(daemon, b""), 400, "bad_request", "empty")
-    assert send(daemon, iter([])).status_code == 400
+    refused(send(daemon, b""), 422, "invalid_value", "empty")
+    assert send(daemon, iter([])).status_code == 422
     for broken in (b"x", b"no run" * 1000, data[:100], data[:-1], data + b"x", b"\xff" * 64, bytes(64)):
         reply = send(daemon, broken)
         assert reply.status_code in (400, 422) and reply.json()["detail"], reply.text
