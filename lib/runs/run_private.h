@@ -108,6 +108,18 @@ attn_status attn_run_add_heads(const attn_run_site *site, const attn_range *bloc
                                const attn_run_heads *heads, attn_cells_scratch *scratch,
                                void *cells, double *sums, attn_error *err);
 
+/* --- a layer as a step of rollout or flow (run_steps.c) --- */
+
+/* Stores the keys [*lo, *hi) that some rows of a layer see, with their own positions. */
+void attn_run_step_keys(const attn_run_rollout *rollout, const attn_run_layer *layer, size_t row,
+                        size_t rows, size_t *lo, size_t *hi);
+/* Computes rows of N((1 - r) mean_h A + r I) of a layer, out [rows, cols], where N divides each row
+ * by its sum. `at` has the columns of attn_run_step_keys for its rows or for more; its batch and
+ * head are not read. `cells` has room for these weights in the widest type. */
+attn_status attn_run_step_rows(const attn_run_rollout *rollout, const attn_run_layer *layer,
+                               const attn_range *at, attn_run_lane *lane, void *cells, double *out,
+                               attn_error *err);
+
 /* --- boolean masks in an image (run_mask_bits.c) --- */
 
 /* Returns whether the layer's tensor says which cells are visible. */

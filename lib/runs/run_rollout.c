@@ -13,7 +13,6 @@
 
 #include "analysis/sums.h"
 #include "attention/resolved.h"
-#include "attention/tile_pass.h"
 #include "base/area.h"
 #include "runs/run_private.h"
 
@@ -57,50 +56,18 @@ static size_t chunk_of(size_t S, size_t rows) {
     return attn_within(CHUNK_BYTES / ((GROUPS + 1) * sizeof(double)) / (S | 1), 1, rows | 1);
 }
 
-/* Returns the keys [*lo, *hi) that rows of the layer see, with their own positions. */
-static void reach(const attn_run_layer *l, size_t batch, const block *b, size_t *lo, size_t *hi) {
-    const attn_block at = {l->first + batch, 0, b->row, b->rows};
-    attn_block_interval(l->site->op, &at, lo, hi);
-    if (*lo >= *hi) /* no key */
-        *lo = *hi = b->row;
-    *lo = b->row < *lo ? b->row : *lo;
-    *hi = b->row + b->rows > *hi ? b->row + b->rows : *hi;
-}
-
 /* --- a block of a layer --- */
-
-/* Computes rows of N_l, keys lo … hi - 1, from the sums over heads in l->layer. */
-static void normalise(const roller *w, const lane *l, const block *b, size_t lo, size_t hi) {
-    const attn_run_heads *heads = &w->r->heads;
-    const double count = (double)(heads->list ? heads->count : w->layer->site->dims->Hq);
-    const size_t n = hi - lo;
-    for (size_t i = 0; i < b->rows; i++) {
-        double *a = l->layer + i * n;
-        for (size_t j = 0; j < n; j++)
-            a[j] = (1 - w->r->residual) * (a[j] / count);
-        a[b->row + i - lo] += w->r->residual;
-        const double sum = attn_sum(a, n);
-        for (size_t j = 0; j < n && sum != 0; j++)
-            a[j] /= sum;
-    }
-}
 
 /* Adds x N_l for some rows of N_l to a vector of each row of the chunk. */
 static attn_status add_rows(const roller *w, const lane *l, const block *b, double *y,
                             attn_error *err) {
     size_t lo, hi;
-    reach(w->layer, w->r->batch, b, &lo, &hi);
-    const attn_run_site *site = w->layer->site;
-    const attn_range range = {.batch = w->layer->first + w->r->batch,
-                              .row = b->row,
-                              .rows = b->rows,
-                              .col = lo,
-                              .cols = hi - lo};
-    attn_status status = attn_run_add_heads(
-        site, &range, &w->r->heads, attn_run_lane_scratch(l->any, site), l->cells, l->layer, err);
+    attn_run_step_keys(w->r, w->layer, b->row, b->rows, &lo, &hi);
+    const attn_range range = {.row = b->row, .rows = b->rows, .col = lo, .cols = hi - lo};
+    attn_status status =
+        attn_run_step_rows(w->r, w->layer, &range, l->any, l->cells, l->layer, err);
     if (status)
         return status;
-    normalise(w, l, b, lo, hi);
     for (size_t r = 0; r < w->rows; r++)
         for (size_t i = 0; i < b->rows; i++) {
             const double x = w->x[r * w->S + b->row + i], *a = l->layer + i * (hi - lo);
@@ -211,9 +178,9 @@ static void count_chunk(const attn_run_rollout *r, size_t from, size_t to, doubl
         size_t first = from, last = to, lo, hi;
         double layer = 0;
         for (size_t row = from; row < to; row += BLOCK_ROWS) {
-            const block b = {row, to - row < BLOCK_ROWS ? to - row : BLOCK_ROWS};
-            reach(&l->items[n], r->batch, &b, &lo, &hi);
-            layer += (double)b.rows * (double)(hi - lo);
+            const size_t rows = to - row < BLOCK_ROWS ? to - row : BLOCK_ROWS;
+            attn_run_step_keys(r, &l->items[n], row, rows, &lo, &hi);
+            layer += (double)rows * (double)(hi - lo);
             first = lo < first ? lo : first;
             last = hi > last ? hi : last;
         }
