@@ -287,6 +287,27 @@ attn_status attn_run_rollout_rows(const attn_run_rollout *rollout, const size_t 
 attn_status attn_run_rollout_cost(const attn_run_rollout *rollout, const size_t *rows, size_t count,
                                   size_t slots, attn_cost *out, attn_error *err);
 
+/* Most tokens that attention flow goes through: those that its rows reach, with all between them. */
+#define ATTN_RUN_FLOW_TOKENS 512
+/* Computes rows of the attention flow of the same layers (Abnar and Zuidema 2020, section 3.2), out
+ * [count, S]. An edge leads from token i above a layer to token j below it, and its capacity is the
+ * number of N((1 - r) mean_h A_l + r I) there; the number of row i and column j is the maximum flow
+ * from token i on top to token j at the bottom. It is at least the rollout, and equal to it for one
+ * layer. It is NaN where a row of capacities between the tokens has NaN.
+ *
+ * Flows are in double. What is left of a capacity counts as nothing from 1e-12 down, so a flow is
+ * too small by at most 1e-12 for each edge of the cut that bounds it. Each flow is computed by
+ * itself, so it does not depend on the pool or on the other rows. Time is about rows * tokens *
+ * edges, where edges grow with layers * tokens^2. Errors: ATTN_ELIMIT at "rows" (more than
+ * ATTN_RUN_FLOW_TOKENS tokens), and those of attn_run_rollout_rows. */
+attn_status attn_run_flow_rows(const attn_run_rollout *rollout, const size_t *rows, size_t count,
+                               attn_pool *pool, const attn_control *control, attn_arena *arena,
+                               double *out, attn_error *err);
+/* Computes its cost on `slots` threads from the masks; operations are what flows usually take.
+ * ATTN_ELIMIT as there. */
+attn_status attn_run_flow_cost(const attn_run_rollout *rollout, const size_t *rows, size_t count,
+                               size_t slots, attn_cost *out, attn_error *err);
+
 /* --- tiles --- */
 
 /* What each weight is multiplied with or divided by. ROW_MAX: divided by the largest weight of its
