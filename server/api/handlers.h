@@ -37,6 +37,7 @@ srv_outcome srv_runs_what_if(srv_request *req);          /* POST …/what-if */
 srv_outcome srv_runs_metrics(srv_request *req);          /* GET …/metrics */
 srv_outcome srv_runs_heatmap(srv_request *req);          /* GET …/heatmap */
 srv_outcome srv_runs_rollout(srv_request *req);          /* GET …/rollout */
+srv_outcome srv_runs_flow(srv_request *req);             /* GET …/flow */
 srv_outcome srv_runs_atlas(srv_request *req);            /* GET …/atlas */
 srv_outcome srv_runs_heads(srv_request *req);            /* GET …/heads */
 

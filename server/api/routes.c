@@ -76,6 +76,8 @@ const srv_route srv_routes[] = {
             "Patterns and main measures of all heads of a run", BOTH, "RunHeads"),
     RUN_GET("/rollout", srv_runs_rollout, srv_run_rollout_query,
             "Attention rollout of some queries through the layers of a run", TENSORS, "RunRollout"),
+    RUN_GET("/flow", srv_runs_flow, srv_run_rollout_query,
+            "Attention flow of some queries through the layers of a run", TENSORS, "RunFlow"),
     {"POST", "/v1/runs/{id}/what-if", SRV_KEYED, SRV_POOL, srv_runs_what_if, srv_run_what_if_fields,
      "Exact rows with some keys hidden", SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunWhatIf"},
     {"GET", "/v1/models", SRV_KEYED, SRV_SMALL, srv_models_list, NULL,
@@ -168,5 +170,5 @@ bool srv_route_goes_on(const srv_route *route) {
 bool srv_route_looks(const srv_route *route) {
     return route->run == srv_runs_metrics || route->run == srv_runs_heatmap ||
            route->run == srv_runs_atlas || route->run == srv_runs_heads ||
-           route->run == srv_runs_rollout;
+           route->run == srv_runs_rollout || route->run == srv_runs_flow;
 }

@@ -1,5 +1,5 @@
-/* Looks at a stored run that may take long: GET …/metrics, …/heatmap, …/atlas, …/heads and
- * …/rollout. Their answers are kept with the run (store/runs.h), and with the header "Prefer:
+/* Looks at a stored run that may take long: GET …/metrics, …/heatmap, …/atlas, …/heads, …/rollout
+ * and …/flow. Their answers are kept with the run (store/runs.h), and with the header "Prefer:
  * respond-async" (RFC 7240) a long one is computed by a job. The handler of such a route asks in
  * this order:
  *

@@ -1,5 +1,5 @@
-/* GET /v1/runs/{id}/rollout: rows of the attention rollout through the self-attention layers of a
- * run. */
+/* GET /v1/runs/{id}/rollout and /flow: rows of the attention rollout, or of the attention flow,
+ * through the self-attention layers of a run. They have the same fields. */
 #include <string.h>
 
 #include "api/handlers.h"
@@ -59,8 +59,18 @@ const srv_field srv_run_rollout_query[] = {
     {0},
 };
 
+/* What is computed from the layers. */
+typedef struct method {
+    const char *name; /* of the tensor of the answer */
+    attn_status (*cost)(const attn_run_rollout *, const size_t *rows, size_t count, size_t slots,
+                        attn_cost *, attn_error *);
+    attn_status (*compute)(const attn_run_rollout *, const size_t *rows, size_t count, attn_pool *,
+                           const attn_control *, attn_arena *, double *out, attn_error *);
+} method;
+
 typedef struct rollout_call {
     srv_request *req;
+    const method *method;
     srv_run_view *run;
     rollout_query q;
     srv_scope scope;
@@ -92,9 +102,9 @@ static bool find_kind(const rollout_call *c, attn_run_kind *kind) {
                           kinds);
     if (*kind == ATTN_RUN_CROSS || !seen[*kind])
         return srv_refuse(&c->scope, SRV_VALUE, "kind",
-                          "rollout goes through layers of self-attention, and the run has none of "
-                          "the kind \"%s\"",
-                          attn_run_kind_name(*kind));
+                          "%s goes through layers of self-attention, and the run has none of the "
+                          "kind \"%s\"",
+                          c->method->name, attn_run_kind_name(*kind));
     return true;
 }
 
@@ -139,10 +149,10 @@ static bool is_square(const rollout_call *c, size_t index) {
     if (d->L == d->S && info->query_start == info->key_start)
         return true;
     return srv_refuse(&c->scope, SRV_SHAPE, c->q.spot.site ? "site" : "kind",
-                      "rollout multiplies layers: expected the same tokens as queries and keys, "
+                      "%s goes from layer to layer: expected the same tokens as queries and keys, "
                       "found %zu queries from token %zu on and %zu keys from token %zu on in "
                       "\"%.48s\"",
-                      d->L, info->query_start, d->S, info->key_start, info->name);
+                      c->method->name, d->L, info->query_start, d->S, info->key_start, info->name);
 }
 
 /* Removes the layers that are not wanted. false: none is left, and a problem is set. */
@@ -183,11 +193,12 @@ static bool find_layers(rollout_call *c) {
         return false;
     c->run->site = c->layers.items[0].site;
     return c->layers.named || c->layers.batches <= 1 ||
-           srv_refuse(&c->scope, SRV_VALUE, "site",
-                      "rollout goes through layers, and %zu batch entries are none: store the run "
-                      "with \"axes\": [\"layer\", \"batch\", \"head\"] and a query [layers, B, H, "
-                      "L, E], or as a run with a site for each layer",
-                      c->layers.batches);
+           srv_refuse(
+               &c->scope, SRV_VALUE, "site",
+               "%s goes through layers, and %zu batch entries are none: store the run with "
+               "\"axes\": [\"layer\", \"batch\", \"head\"] and a query [layers, B, H, L, E], "
+               "or as a run with a site for each layer",
+               c->method->name, c->layers.batches);
 }
 
 /* --- heads and rows --- */
@@ -246,6 +257,17 @@ static bool check_batch(const rollout_call *c) {
 
 /* --- the answer --- */
 
+/* Refuses more operations than a request may have. The limit on cells does not bound a flow. */
+static bool is_affordable(const rollout_call *c, const attn_cost *cost) {
+    const double most = c->req->app->config->max_operations;
+    if (cost->operations > most)
+        srv_problem_limit(c->req, SRV_TOO_LARGE, "/rows", most, "max_operations",
+                          "about %.4g operations are expected for %zu rows of %s; at most %.4g are "
+                          "allowed: ask for fewer or earlier rows, or fewer layers",
+                          cost->operations, c->count, c->method->name, most);
+    return cost->operations <= most;
+}
+
 /* Computes the cost. false: a problem is set. */
 static bool count(const rollout_call *c, srv_look *look) {
     srv_request *req = c->req;
@@ -253,8 +275,8 @@ static bool count(const rollout_call *c, srv_look *look) {
     const bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
     attn_cost cost;
     attn_error err = {0};
-    if (attn_run_rollout_cost(&c->rollout, c->rows, c->count,
-                              attn_pool_slots(srv_request_pool(req)), &cost, &err)) {
+    if (c->method->cost(&c->rollout, c->rows, c->count, attn_pool_slots(srv_request_pool(req)),
+                        &cost, &err)) {
         srv_problem_error(req, &err);
         return false;
     }
@@ -265,6 +287,8 @@ static bool count(const rollout_call *c, srv_look *look) {
                           cost.cells, c->layers.count, most);
         return false;
     }
+    if (!is_affordable(c, &cost))
+        return false;
     srv_look_needs(look, cost.cells, cost.operations,
                    (double)cost.work_bytes +
                        (binary ? 2 : 1 + SRV_RUN_TEXT) * (double)cost.result_bytes);
@@ -292,9 +316,9 @@ static bool compute(rollout_call *c) {
     double *values = attn_arena_zeroed(req->arena, c->count * c->layers.cols, sizeof *values);
     const int64_t start = attn_now_ns();
     attn_status status =
-        values ? attn_run_rollout_rows(&c->rollout, c->rows, c->count, srv_request_pool(req),
-                                       &req->control, req->arena, values, &err)
-               : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the rollout");
+        values ? c->method->compute(&c->rollout, c->rows, c->count, srv_request_pool(req),
+                                    &req->control, req->arena, values, &err)
+               : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the rows");
     req->compute_ns = attn_now_ns() - start;
     if (status)
         srv_problem_error(req, &err);
@@ -315,7 +339,8 @@ static void answer(const rollout_call *c) {
     srv_json j;
     if (srv_reads_text(c->req)) {
         attn_text t = srv_text_begin(c->req);
-        srv_text_tensor(&t, "rollout", &c->result, (srv_print){(int)c->q.decimals, c->q.full});
+        srv_text_tensor(&t, c->method->name, &c->result,
+                        (srv_print){(int)c->q.decimals, c->q.full});
         srv_text_end(c->req, &t);
         return;
     }
@@ -324,7 +349,7 @@ static void answer(const rollout_call *c) {
     srv_json_object(&j);
     if (!(c->req->accept & SRV_ACCEPT_NPY)) /* which holds one tensor and nothing else */
         put_layers(&j, &c->layers);
-    srv_json_key(&j, "rollout");
+    srv_json_key(&j, c->method->name);
     srv_json_tensor(&j, &c->result);
     srv_json_object_end(&j);
     srv_json_end(&j);
@@ -339,17 +364,27 @@ static bool read_query(rollout_call *c) {
     return find_heads(c) && find_rows(c) && srv_run_touch_layers(c->req, c->run, &c->layers);
 }
 
-srv_outcome srv_runs_rollout(srv_request *req) {
-    rollout_call c = {.req = req, .q = {.decimals = -1, .residual = 0.5}};
+static srv_outcome look_through(srv_request *req, const method *how,
+                                srv_outcome (*handler)(srv_request *)) {
+    rollout_call c = {.req = req, .method = how, .q = {.decimals = -1, .residual = 0.5}};
     srv_look look;
     if (srv_look_answered(&look, req))
         return SRV_DONE;
     c.scope = (srv_scope){req, srv_run_rollout_query, &c.q.given, ""};
     c.run = srv_run_of(req);
     const bool ok = c.run && read_query(&c) && count(&c, &look) &&
-                    !srv_look_later(&look, srv_runs_rollout) && srv_look_admit(&look) &&
-                    compute(&c);
+                    !srv_look_later(&look, handler) && srv_look_admit(&look) && compute(&c);
     if (ok)
         answer(&c);
     return srv_look_end(&look, c.run, ok);
+}
+
+srv_outcome srv_runs_rollout(srv_request *req) {
+    static const method rollout = {"rollout", attn_run_rollout_cost, attn_run_rollout_rows};
+    return look_through(req, &rollout, srv_runs_rollout);
+}
+
+srv_outcome srv_runs_flow(srv_request *req) {
+    static const method flow = {"flow", attn_run_flow_cost, attn_run_flow_rows};
+    return look_through(req, &flow, srv_runs_flow);
 }
