@@ -108,11 +108,13 @@ bool srv_coding_decode(srv_exchange *x) {
         return refuse_memory(x);
     bool ok = inflate_body(x, &z, gzip, &out);
     inflateEnd(&z);
-    if (ok)
-        srv_body_replace(x, out.block, out.size);
-    else
+    if (!ok) {
         attn_free(out.block);
-    return ok;
+        return false;
+    }
+    srv_body_replace(x, out.block, out.size);
+    x->head.encoding = NULL;
+    return true;
 }
 
 /* Returns whether the body of the reply is of a kind that shrinks: text, or cells, whose bytes

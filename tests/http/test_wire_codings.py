@@ -11,6 +11,7 @@ import zlib
 
 import numpy as np
 import pytest
+import requests
 import tritonclient.http as triton
 
 from conftest import PATIENCE
@@ -269,3 +270,18 @@ def test_half_a_body(daemon):
     while daemon.metric("attnd_memory_reserved_bytes") > MIB and time.monotonic() < end:
         time.sleep(0.1)
     assert daemon.metric("attnd_memory_reserved_bytes") <= MIB
+
+
+def test_a_compressed_request_that_goes_back_into_the_queue(start):
+    """Its handler runs a second time, on the decoded body."""
+    daemon = start("--requests-running", "2", "--long-ms", "1")
+    body = {"query": {"shape": [1, 8, 2048, 64], "random": "normal", "seed": 1}, "return": ["logsumexp"], "decimals": 2}
+    packed, replies = gzip.compress(json.dumps(body).encode()), []
+    headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+    threads = [threading.Thread(target=lambda: replies.append(
+        requests.post(daemon.url + "/v1/attention", data=packed, headers=headers, timeout=PATIENCE))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [reply.status_code for reply in replies] == [200] * 4, [reply.text[:300] for reply in replies]
