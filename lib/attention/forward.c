@@ -402,42 +402,72 @@ static attn_status join_parts(void *ctx, size_t index, size_t lane, attn_error *
     return status == ATTN_OK ? end_group(f, l, key_magnitude, value_magnitude, err) : status;
 }
 
-static attn_status run_groups(attn_forward *f, attn_pool *pool, attn_arena *arena,
-                              attn_error *err) {
+/* --- the pass --- */
+
+typedef struct told_task {
+    attn_forward *f;
+    attn_piece run;
+} told_task;
+
+static attn_status run_told(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const told_task *task = ctx;
+    attn_forward *f = task->f;
+    const attn_status status = task->run(f, index, lane, err);
+    attn_control_tell(f->control, atomic_fetch_add(&f->done, 1) + 1, f->tasks);
+    return status;
+}
+
+/* Runs tasks, and tells the progress of the pass if somebody wants it. */
+static attn_status run_tasks(attn_forward *f, size_t count, attn_piece run, attn_error *err) {
+    told_task task = {f, run};
+    if (!f->control || !f->control->progress)
+        return attn_pool_run(f->pool, count, run, f, f->control, err);
+    return attn_pool_run(f->pool, count, run_told, &task, f->control, err);
+}
+
+static size_t count_groups(const attn_forward *f) {
     const attn_attention_dims *d = &f->a->dims;
-    const size_t groups = d->L && d->Hq ? d->B * d->Hkv : 0;
+    return d->L && d->Hq ? d->B * d->Hkv : 0;
+}
+
+static size_t count_tasks(const attn_forward *f) {
+    const attn_attention_dims *d = &f->a->dims;
+    if (f->packed)
+        return d->B * d->Hq * f->plan.pieces_a_head;
+    if (f->plan.way == ATTN_WAY_WINDOWS)
+        return d->B * d->Hkv * f->plan.pieces_a_head;
+    return f->plan.way == ATTN_WAY_HEADS ? d->B * d->Hkv : count_groups(f) * f->plan.parts;
+}
+
+static attn_status run_groups(attn_forward *f, attn_arena *arena, attn_error *err) {
     if (f->plan.parts == 1)
-        return attn_pool_run(pool, groups, run_group, f, f->control, err);
+        return run_tasks(f, count_tasks(f), run_group, err);
     attn_area counted = {0}, area;
     attn_forward_place_parts(&counted, &f->plan, &f->in_parts);
     if (!attn_area_open(&area, &counted, arena))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for sums of parts");
     attn_forward_place_parts(&area, &f->plan, &f->in_parts);
-    attn_status status = attn_pool_run(pool, groups * f->plan.parts, run_part, f, f->control, err);
-    return status == ATTN_OK ? attn_pool_run(pool, groups, join_parts, f, f->control, err) : status;
+    attn_status status = run_tasks(f, count_tasks(f), run_part, err);
+    return status ? status
+                  : attn_pool_run(f->pool, count_groups(f), join_parts, f, f->control, err);
 }
 
-/* --- the pass --- */
-
-static attn_status run_pieces(attn_forward *f, attn_pool *pool, attn_arena *arena,
-                              attn_error *err) {
-    const attn_attention_dims *d = &f->a->dims;
-    f->pool = pool;
+static attn_status run_pieces(attn_forward *f, attn_arena *arena, attn_error *err) {
+    const size_t count = count_tasks(f);
     if (f->packed)
-        return attn_pool_run(pool, d->B * d->Hq * f->plan.pieces_a_head, run_piece, f, f->control,
-                             err);
+        return run_tasks(f, count, run_piece, err);
     if (f->plan.way == ATTN_WAY_WINDOWS)
-        return attn_pool_run(pool, d->B * d->Hkv * f->plan.pieces_a_head, attn_forward_window, f,
-                             f->control, err);
+        return run_tasks(f, count, attn_forward_window, err);
     if (f->plan.way == ATTN_WAY_HEADS)
-        return attn_pool_run(pool, d->B * d->Hkv, run_head, f, f->control, err);
-    return run_groups(f, pool, arena, err);
+        return run_tasks(f, count, run_head, err);
+    return run_groups(f, arena, err);
 }
 
 /* Runs both halves of a pass under a strided pattern (strided.c). */
 static attn_status run_halves(attn_forward *f, attn_pool *pool, attn_arena *arena,
                               attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
+    const size_t strided = d->B * d->Hq * f->plan.strided.pieces_a_head;
     attn_attention near = *f->a;
     attn_mask mask = attn_mask_near(f->a->mask, d->near);
     attn_area counted = {0}, area;
@@ -447,22 +477,24 @@ static attn_status run_halves(attn_forward *f, attn_pool *pool, attn_arena *aren
     f->strided = attn_forward_place_strided(&area, &f->plan, &f->strided_magnitudes);
     near.mask = &mask;
     f->near = &near;
-    attn_status status = attn_pool_run(pool, d->B * d->Hq * f->plan.strided.pieces_a_head,
-                                       attn_forward_strided, f, f->control, err);
+    f->tasks += strided;
+    attn_status status = run_tasks(f, strided, attn_forward_strided, err);
     if (status == ATTN_OK)
-        status = run_pieces(f, pool, arena, err);
+        status = run_pieces(f, arena, err);
     if (status == ATTN_OK && f->plan.want & ATTN_WANT_WEIGHTS)
         status = attn_pool_run(pool, d->B * d->Hq * f->plan.row_blocks, attn_forward_near_weights,
                                f, f->control, err);
     if (status == ATTN_OK && f->plan.want & ATTN_WANT_WEIGHTS)
-        status = attn_pool_run(pool, d->B * d->Hq * f->plan.strided.pieces_a_head,
-                               attn_forward_strided_weights, f, f->control, err);
+        status = attn_pool_run(pool, strided, attn_forward_strided_weights, f, f->control, err);
     f->near = NULL;
     return status;
 }
 
 static attn_status run_pass(attn_forward *f, attn_pool *pool, attn_arena *arena, attn_error *err) {
-    return f->a->dims.stride ? run_halves(f, pool, arena, err) : run_pieces(f, pool, arena, err);
+    f->pool = pool;
+    f->tasks = count_tasks(f);
+    f->done = 0;
+    return f->a->dims.stride ? run_halves(f, pool, arena, err) : run_pieces(f, arena, err);
 }
 
 /* Packs the keys and values of all heads and runs the pass over them: if the plan says so, or if a

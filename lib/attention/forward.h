@@ -54,7 +54,9 @@ typedef struct attn_forward {
     const attn_control *control; /* checked between tasks, and between rows that `ref` computes */
     attn_pool *pool;             /* runs the tasks; NULL: the calling thread does */
     attn_results *out;
-    size_t elem; /* bytes of an element of the results */
+    size_t elem;         /* bytes of an element of the results */
+    size_t tasks;        /* of the pass, for the progress of `control` */
+    _Atomic size_t done; /* tasks that have ended */
     _Atomic size_t hidden_rows;
     _Atomic int not_finite; /* a task without f->packed has met NaN, infinity or too large numbers,
                              * so the pass must be repeated with packed keys */

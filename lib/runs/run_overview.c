@@ -5,6 +5,7 @@
  * weights to a few rows of cells of the lowest level at a time and joins four cells of a level to
  * one of the level above, with the sums of all of them in double. */
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "runs/run_pool.h"
@@ -60,6 +61,8 @@ typedef struct maker {
     attn_run_buffers **buffers; /* [slots] */
     attn_run_sum **above;       /* [slots]: of each level above the lowest two rows of cells */
     const attn_run_planes *planes;
+    const attn_control *control;
+    _Atomic size_t made;                                 /* pieces, for the progress of `control` */
     uint8_t *done;                                       /* [pieces] or NULL */
     size_t rows[ATTN_RUN_LEVELS], cols[ATTN_RUN_LEVELS]; /* of the levels of the overview */
 } maker;
@@ -126,7 +129,7 @@ static size_t pieces_of_head(const maker *m) {
 }
 
 static attn_status make_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
-    const maker *m = ctx;
+    maker *m = ctx;
     const size_t low = m->pyramid->overview, top = m->pyramid->levels - 1;
     const size_t pieces = pieces_of_head(m), each = rows_per_piece(m->pyramid) << (top - low);
     const piece p = {m, index / pieces, m->above[lane]};
@@ -151,6 +154,7 @@ static attn_status make_piece(void *ctx, size_t index, size_t lane, attn_error *
     }
     if (m->done)
         m->done[index] = status == ATTN_OK;
+    attn_control_tell(m->control, atomic_fetch_add(&m->made, 1) + 1, m->heads->count * pieces);
     return status;
 }
 
@@ -208,6 +212,7 @@ attn_status attn_run_overview_make(const attn_run_matter *matter, const attn_run
                .pyramid = pyramid,
                .pool = pool,
                .planes = out,
+               .control = control,
                .done = done};
     measure(&m);
     if (!take_buffers(&m, control, scratch))

@@ -43,8 +43,8 @@ typedef struct attn_progress {
 typedef struct attn_control {
     int64_t deadline_ns;     /* time limit on CLOCK_MONOTONIC, nanoseconds; 0: none */
     const attn_flag *cancel; /* the computation stops when this becomes non-zero; NULL: never */
-    /* Told by attn_measure_heads, attn_head_distances_measure and attn_heatmap_build; NULL: nobody
-     * is. */
+    /* Told by attn_attention_run, attn_run_image_new, attn_measure_heads,
+     * attn_head_distances_measure and attn_heatmap_build; NULL: nobody is. */
     attn_progress *progress;
 } attn_control;
 
