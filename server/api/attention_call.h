@@ -109,6 +109,7 @@ typedef struct srv_attention_bill {
     double cells, operations;
     double placed; /* operations weighted by their time; decides where the request runs (dry.h) */
     double tanh;   /* number of tanh that `placed` includes */
+    double stored; /* operations of the stored run, which `operations` includes */
     double plain;  /* work of heatmaps and analyses, as srv_load.plain counts it (dry.h) */
     size_t result_bytes, work_bytes;
     double text; /* upper bound of the answer's bytes */
@@ -117,6 +118,8 @@ typedef struct srv_attention_bill {
 /* Checks the body, completes its inputs, and finds dims and the wanted results. false: a problem is
  * set. */
 bool srv_attention_prepare(srv_attention_call *call);
+/* Removes from a prepared call all that only its answer has, so that the stored run is left. */
+void srv_attention_keep_run(srv_attention_call *call);
 /* Returns the ATTN_WANT_* bits that the library must compute for the answer and its
  * verification. */
 unsigned srv_attention_computes(const srv_attention_call *call);

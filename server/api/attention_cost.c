@@ -238,6 +238,7 @@ static bool add_store(const srv_attention_call *call, size_t slots, srv_attentio
     if (attn_run_cost(&call->dims, slots, &run, &err))
         return fail(call, &err);
     bill->operations += run.operations;
+    bill->stored = run.operations;
     if (attn_size_add(bill->work_bytes, run.work_bytes, &bill->work_bytes))
         return true;
     srv_problem(call->req, SRV_TOO_LARGE, "/store", "its size is beyond what can be counted");

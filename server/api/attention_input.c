@@ -558,3 +558,12 @@ bool srv_attention_prepare(srv_attention_call *call) {
            (!call->heatmap ||
             srv_heat_options(call->req, &body->heatmap, &call->dims, &call->heat));
 }
+
+void srv_attention_keep_run(srv_attention_call *call) {
+    srv_attention_body *body = &call->body;
+    call->want = call->gradient_items = 0;
+    call->heatmap = call->analyses = call->backward = false;
+    call->shaped->score_gradients = body->in.score_gradients = false;
+    body->average_attn_weights = body->explain = false;
+    body->verify = 0;
+}

@@ -4,6 +4,7 @@
 
 #include "api/attention_call.h"
 #include "api/handlers.h"
+#include "api/later.h"
 #include "api/weights_input.h"
 #include "load/admission.h"
 #include "request/shared.h"
@@ -98,6 +99,31 @@ static bool store_run(srv_attention_call *call) {
     }
     call->run = srv_run_store(req, &image);
     return call->run != NULL;
+}
+
+/* --- stored by a job --- */
+
+/* Returns whether a job is to store the run. */
+static bool is_later(const srv_attention_call *call, const srv_attention_bill *bill) {
+    return call->body.store && srv_later_may_store(call->req, srv_attention_needed(call, bill));
+}
+
+/* Replies with a job that stores the run. It needs less memory than the whole request. */
+static void store_later(srv_attention_call *call) {
+    srv_request *req = call->req;
+    srv_attention_bill bill;
+    srv_attention_keep_run(call);
+    if (srv_attention_count(call, 0, attn_pool_slots(srv_request_pool(req)), &bill) &&
+        srv_attention_within(call, &bill))
+        srv_later_store(req, srv_attention,
+                        (double)bill.work_bytes + (double)bill.result_bytes + bill.text);
+}
+
+/* Begins the part of a job's work with these shares of the whole. */
+static void tell_from(const srv_attention_call *call, double from, double to) {
+    attn_progress *progress = call->req->control.progress;
+    if (progress)
+        *progress = (attn_progress){progress->tell, progress->ctx, from, to};
 }
 
 /* --- warnings about weights on padding --- */
@@ -415,6 +441,29 @@ static void picture(const srv_attention_call *call) {
     srv_heat_reply(call->req, &all);
 }
 
+static bool compute_and_store(srv_attention_call *call, const srv_attention_bill *bill) {
+    const double share = bill->operations > 0 ? 1 - bill->stored / bill->operations : 1;
+    tell_from(call, 0, share);
+    if (!compute(call))
+        return false;
+    tell_from(call, share, 1);
+    return !call->body.store || store_run(call);
+}
+
+static void answer(srv_attention_call *call) {
+    srv_request *req = call->req;
+    if (req->is_job)
+        srv_later_stored(req);
+    else if (srv_draws(req) || ((req->accept & SRV_ACCEPT_NPY) && call->heatmap && call->want == 0))
+        picture(call);
+    else if (srv_reads_text(req))
+        srv_attention_text(call);
+    else
+        srv_attention_json(call);
+    if (call->run)
+        srv_run_tell(req, call->run);
+}
+
 srv_outcome srv_attention(srv_request *req) {
     srv_attention_call call = {.req = req};
     int64_t start = attn_now_ns();
@@ -426,9 +475,13 @@ srv_outcome srv_attention(srv_request *req) {
         return SRV_DONE;
     if (call.body.dry_run)
         return srv_attention_dry(&call);
+    if (req->is_job)
+        srv_attention_keep_run(&call);
     srv_attention_bill bill;
-    if (!srv_attention_count(&call, call.want, attn_pool_slots(srv_request_pool(req)), &bill) ||
-        !srv_attention_within(&call, &bill))
+    if (!srv_attention_count(&call, call.want, attn_pool_slots(srv_request_pool(req)), &bill))
+        return SRV_DONE;
+    const bool later = is_later(&call, &bill);
+    if (!later && !srv_attention_within(&call, &bill))
         return SRV_DONE;
     call.text = (size_t)bill.text;
     bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
@@ -436,24 +489,22 @@ srv_outcome srv_attention(srv_request *req) {
                  !call.body.store; /* storing may write a file, which is too slow here */
     if (req->in_place && (!small || srv_draws(req)))
         return SRV_DEFER;
+    if (later) {
+        store_later(&call);
+        return SRV_DONE;
+    }
     if (!srv_admission_work(req, req->in_place ? 0 : srv_attention_needed(&call, &bill),
                             (double)bill.work_bytes + (double)bill.result_bytes +
                                 (binary ? 0 : bill.text)))
         return SRV_DONE;
 
-    ok = compute(&call) && (!call.body.store || store_run(&call));
+    ok = compute_and_store(&call, &bill);
     int64_t computed = attn_now_ns();
     req->compute_ns = computed - start - req->decode_ns;
-    if (!ok)
-        return SRV_DONE;
-    if (srv_draws(req) || ((req->accept & SRV_ACCEPT_NPY) && call.heatmap && call.want == 0))
-        picture(&call);
-    else if (srv_reads_text(req))
-        srv_attention_text(&call);
-    else
-        srv_attention_json(&call);
-    if (call.run)
-        srv_run_tell(req, call.run);
-    req->encode_ns = attn_now_ns() - computed;
+    if (ok)
+        answer(&call);
+    else if (call.body.store)
+        srv_later_advise(req);
+    req->encode_ns = ok ? attn_now_ns() - computed : 0;
     return SRV_DONE;
 }

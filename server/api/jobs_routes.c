@@ -6,7 +6,7 @@
 
 #include "api/handlers.h"
 #include "api/heatmap_object.h"
-#include "api/runs_look.h"
+#include "api/later.h"
 #include "jobs/jobs.h"
 #include "request/shared.h"
 #include "wire/json_out.h"

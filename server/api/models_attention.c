@@ -485,6 +485,10 @@ static bool step_decode(srv_pass *pass) {
     const size_t max = attn_model_configuration(pass->model->model)->max_length;
     if (!decode(c) || !check_sites(c))
         return false;
+    if (pass->req->is_job) {
+        c->body.returns = c->body.analysis = 0;
+        c->unasked = false;
+    }
     c->T = c->target.count ? c->target.longest + c->body.target_end : 2 * c->source.longest + 11;
     c->T = c->T < max ? c->T : max;
     pass->dry_run = c->body.dry_run;
@@ -520,7 +524,8 @@ static void step_answer(const srv_pass *pass) {
 srv_outcome srv_models_attention(srv_request *req) {
     static const srv_pass_steps steps = {step_decode,  step_cost,    step_result,
                                          step_predict, step_compute, step_answer};
-    srv_sites_pass c = {.pass = {.req = req}};
+    srv_sites_pass c = {.pass = {.req = req, .later = srv_models_attention}};
+    req->control.progress = NULL; /* each attention of the model would tell its own */
     const srv_outcome outcome = srv_models_run(&c.pass, &steps);
     if (c.run)
         srv_run_tell(req, c.run);

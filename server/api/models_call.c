@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "api/later.h"
 #include "load/admission.h"
 #include "request/shared.h"
 
@@ -79,6 +80,15 @@ srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const attn_model_cost
     return srv_dry_reply(req, dry);
 }
 
+/* Replies with a job that stores the run, if the client prefers that and the work is long. Returns
+ * true if the reply is set. */
+static bool store_later(const srv_pass *pass, double operations, double bytes) {
+    if (!pass->later || !pass->stores || !srv_later_may_store(pass->req, operations))
+        return false;
+    srv_later_store(pass->req, pass->later, bytes);
+    return true;
+}
+
 static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
     srv_request *req = pass->req;
     const int64_t start = attn_now_ns();
@@ -94,14 +104,19 @@ static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
         return SRV_DEFER;
     const double result = steps->result(pass);
     if (!srv_models_fits(req, &cost, result, false) ||
+        store_later(pass, cost.operations, cost.bytes + result) ||
         !srv_admission_work(req, cost.operations, cost.bytes + result))
         return SRV_DONE;
     const int64_t begun = attn_now_ns();
     const bool done = steps->compute(pass);
     const int64_t computed = attn_now_ns();
     pass->req->compute_ns = computed - begun; /* not the old request: `compute` may replace it */
-    if (done)
+    if (done && pass->later && pass->req->is_job)
+        srv_later_stored(pass->req);
+    else if (done)
         steps->answer(pass);
+    else if (pass->later && pass->stores)
+        srv_later_advise(pass->req);
     pass->req->encode_ns = attn_now_ns() - computed;
     return SRV_DONE;
 }

@@ -35,6 +35,8 @@ typedef struct srv_pass {
     /* Set by `decode`: the answer is a stream; a run is stored, which may write a file. Either needs
      * a request thread. */
     bool streams, stores;
+    /* The handler, if it may store the run by a job (later.h), which then computes only the run. */
+    srv_outcome (*later)(srv_request *);
 } srv_pass;
 
 /* Returns the cost of a forward pass of the model on the worker pool. */

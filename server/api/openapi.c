@@ -168,13 +168,13 @@ static const char *const tile_headers[] = {"Server-Timing",
                                            "X-Tile-Encoding",
                                            NULL};
 
-/* Writes the answer 202, a job that computes the answer. */
-static void put_look(srv_json *j) {
+/* Writes the answer 202, a job. */
+static void put_later(srv_json *j, const char *what) {
     static const char *const headers[] = {"Server-Timing", "Cache-Control",      "Vary",
                                           "Location",      "Preference-Applied", NULL};
     srv_json_key(j, "202");
     srv_json_object(j);
-    srv_api_text(j, "description", "A job computes the answer, as Prefer: respond-async asks.");
+    srv_api_text(j, "description", what);
     srv_api_headers(j, headers);
     srv_json_key(j, "content");
     srv_json_object(j);
@@ -224,7 +224,9 @@ static void put_answer(srv_json *j, const srv_route *route) {
     srv_json_object_end(j);
     srv_json_object_end(j);
     if (srv_route_looks(route))
-        put_look(j);
+        put_later(j, "A job computes the answer, as Prefer: respond-async asks.");
+    if (srv_route_stores_later(route))
+        put_later(j, "A job stores the run, as Prefer: respond-async asks.");
     if (route->produces & SRV_ACCEPT_EVENTS)
         put_empty(j, "It has ended, and there is nothing new.", empty_headers);
     if (route->produces & SRV_ACCEPT_OCTETS)

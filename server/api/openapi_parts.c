@@ -21,7 +21,8 @@ enum {
     WITH_WORK = 128, /* a request thread may compute the answer */
     WITH_RUN = 256,
     STREAMING = 512,
-    LOOKING = 1024 /* a job may compute the answer */
+    LOOKING = 1024, /* a job may compute the answer */
+    STORING = 2048  /* a job may store the run */
 };
 
 typedef struct refusal {
@@ -123,10 +124,9 @@ static const struct {
      "Bytes of JSON before the binary tensors; without it the body is only JSON.", "integer"},
     {STREAMING, "Last-Event-ID",
      "The id of the last event that was received; the stream continues after it.", "string"},
-    {LOOKING, "Prefer",
-     "respond-async: an answer that is predicted to take longer than async_ms is computed by a "
-     "job; "
-     "wait=N: longer than N seconds (RFC 7240).",
+    {LOOKING | STORING, "Prefer",
+     "respond-async: an answer, or a run that store keeps, that is predicted to take longer than "
+     "async_ms is computed by a job; wait=N: longer than N seconds (RFC 7240).",
      "string"},
     {READING, "If-None-Match", "The ETag of the stored copy; the answer is 304 if it is current.",
      "string"},
@@ -194,6 +194,7 @@ static unsigned conditions(const srv_route *route) {
            (route->access != SRV_OPEN ? (unsigned)KEYED : 0) | (get ? (unsigned)READING : 0) |
            (srv_api_infers(route) ? (unsigned)INFERRING : 0) |
            (srv_route_looks(route) ? (unsigned)LOOKING : 0) |
+           (srv_route_stores_later(route) ? (unsigned)STORING : 0) |
            (route->produces & SRV_ACCEPT_EVENTS ? (unsigned)STREAMING : 0);
 }
 

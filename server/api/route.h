@@ -18,6 +18,8 @@ bool srv_route_goes_on(const srv_route *route);
 
 /* Returns whether the route may answer with a job instead (runs_look.h). */
 bool srv_route_looks(const srv_route *route);
+/* Returns whether a job may store the run that the route stores (later.h). */
+bool srv_route_stores_later(const srv_route *route);
 
 extern const srv_route srv_routes[]; /* ended by a row whose method is NULL */
 

@@ -172,3 +172,7 @@ bool srv_route_looks(const srv_route *route) {
            route->run == srv_runs_atlas || route->run == srv_runs_heads ||
            route->run == srv_runs_rollout || route->run == srv_runs_flow;
 }
+
+bool srv_route_stores_later(const srv_route *route) {
+    return route->run == srv_attention || route->run == srv_models_attention;
+}

@@ -1,9 +1,8 @@
 #include "api/runs_look.h"
 
-#include <ctype.h>
-#include <inttypes.h>
 #include <string.h>
 
+#include "api/later.h"
 #include "load/admission.h"
 #include "request/shared.h"
 
@@ -13,18 +12,6 @@ enum {
 };
 
 /* --- names --- */
-
-/* Writes the query string of a request so that equal texts are equal requests, and so that it can
- * stand in JSON and in a path. */
-static const char *plain_query(srv_request *req) {
-    attn_text t = {.arena = req->arena};
-    for (const char *p = req->query; *p; p++)
-        if (isalnum((unsigned char)*p) || strchr("-._~!$&'()*+,;=:@/?%", *p))
-            attn_text_add(&t, "%c", *p);
-        else
-            attn_text_add(&t, "%%%02X", (unsigned char)*p);
-    return t.failed || t.size > SRV_JOB_QUERY ? NULL : t.data ? t.data : "";
-}
 
 /* Returns the key of the answer. Another version of the program or other kernels may answer
  * otherwise. */
@@ -40,7 +27,7 @@ static const char *key_of(const srv_look *look) {
 
 bool srv_look_answered(srv_look *look, srv_request *req) {
     srv_run_answer kept;
-    *look = (srv_look){.req = req, .query = plain_query(req)};
+    *look = (srv_look){.req = req, .query = srv_later_query(req)};
     look->key = look->query ? key_of(look) : NULL;
     if (!look->key)
         return false;
@@ -96,10 +83,7 @@ static void keep(const srv_look *look, const srv_run *run) {
 
 srv_outcome srv_look_end(const srv_look *look, const srv_run_view *run, bool answered) {
     srv_request *req = look->req;
-    if (req->reply.status == 504 && !req->is_job)
-        srv_problem(req, SRV_DEADLINE, NULL,
-                    "the deadline passed before the work was done: send the header \"Prefer: "
-                    "respond-async\", and a job does it");
+    srv_later_advise(req);
     if (answered && req->reply.status == 200 && look->key && srv_run_is_whole(req, run->held)) {
         if (req->reply.pieces)
             join_pieces(req);
@@ -116,37 +100,14 @@ void srv_look_needs(srv_look *look, double cells, double operations, double byte
     look->bytes = bytes;
 }
 
-/* Returns the seconds of work for which the client waits. */
-static double patience(const srv_request *req) {
-    return req->wait_s >= 0 ? (double)req->wait_s : 1e-3 * (double)req->app->config->async_ms;
-}
-
-static void add_preference(srv_request *req) {
-    attn_text t = {.arena = req->arena};
-    attn_text_add(&t, "respond-async");
-    if (req->wait_s >= 0)
-        attn_text_add(&t, ", wait=%" PRId64, req->wait_s);
-    srv_reply_header(req, "Preference-Applied", t.failed ? "respond-async" : t.data);
-}
-
 bool srv_look_later(const srv_look *look, srv_outcome (*handler)(srv_request *)) {
     srv_request *req = look->req;
-    if (!req->respond_async || req->is_job || !look->key ||
-        look->cells > req->app->config->max_cells ||
-        srv_admission_seconds(req, look->operations) <= patience(req))
+    if (!srv_later_is_due(req, look->operations) || !look->key ||
+        look->cells > req->app->config->max_cells)
         return false;
-    attn_text location = {.arena = req->arena};
-    srv_job_entry *job =
-        srv_jobs_order(req, &(srv_job_order){handler, look->query, look->key, look->bytes});
-    if (!job)
-        return true;
-    attn_text_add(&location, "/v1/jobs/%s", srv_job_id(job));
-    req->accept = SRV_ACCEPT_JSON; /* the description of a job is always JSON */
-    if (srv_job_reply(req, job, 202) && !location.failed) {
-        srv_reply_header(req, "Location", location.data);
-        add_preference(req);
-    }
-    srv_jobs_release(job);
+    srv_later_reply(
+        req, &(srv_job_order){
+                 .run = handler, .query = look->query, .key = look->key, .bytes = look->bytes});
     return true;
 }
 

@@ -13,7 +13,6 @@
 #define SRV_RUNS_LOOK_H
 
 #include "api/runs_call.h"
-#include "jobs/jobs.h"
 
 typedef struct srv_look {
     srv_request *req;
@@ -37,8 +36,5 @@ bool srv_look_admit(const srv_look *look);
 /* Ends the look as srv_run_end does. If the reply is an answer, keeps it; a problem because the
  * deadline has passed says how to ask. */
 srv_outcome srv_look_end(const srv_look *look, const srv_run_view *run, bool answered);
-
-/* jobs_routes.c: replies with the description of a job. false: a problem is set. */
-bool srv_job_reply(srv_request *req, srv_job_entry *job, int status);
 
 #endif

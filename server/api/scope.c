@@ -107,7 +107,7 @@ bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
                    const int64_t *timeout_ms) {
     if (!srv_decode(req, fields, body))
         return false;
-    if (*timeout_ms > 0)
+    if (*timeout_ms > 0 && !req->is_job) /* it is for the answer to the request */
         srv_request_finish_by(req, req->start_ns + *timeout_ms * 1000000);
     return true;
 }

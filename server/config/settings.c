@@ -93,8 +93,8 @@ const srv_setting srv_settings[] = {
      "Directory of jobs with their checkpoints and models, for one daemon, which continues "
      "them after a restart. Empty: jobs are kept in memory."},
     {"async_ms", SRV_SET_INT, AT(async_ms), "2000", 0, 86400e3, NULL, true,
-     "With \"Prefer: respond-async\" a look at a run that is predicted to take longer than this is "
-     "answered with a job; \"wait=N\" asks for another time, N seconds."},
+     "With \"Prefer: respond-async\" a look at a run, or storing one, that is predicted to take "
+     "longer than this is answered with a job; \"wait=N\" asks for another time, N seconds."},
     {"async_idle_s", SRV_SET_INT, AT(async_idle_s), "30", 1, 86400, NULL, true,
      "Such a job is cancelled when for so long nobody has followed its events or asked for it."},
     {"heartbeat_ms", SRV_SET_INT, AT(heartbeat_ms), "15000", 10, 86400e3, NULL, true,

@@ -109,7 +109,7 @@ struct srv_job_entry {
     int64_t told_ns;                   /* when the last progress event was added */
     struct srv_job_reader *readers;    /* the streams that follow the job (job_events.c) */
     srv_job_result result;
-    struct srv_job_look *look; /* of a job of the kind look; NULL: another kind */
+    struct srv_job_look *look; /* of a job of the kind look or store; NULL: another kind */
 };
 
 /* The store of jobs. The lock protects everything below it. */
@@ -121,7 +121,7 @@ struct srv_jobs {
     srv_models *models;
     srv_log *log;
     srv_job_entry *first;            /* the list of jobs */
-    size_t count;                    /* of jobs but looks */
+    size_t count;                    /* of jobs but looks and stores */
     char looked[SRV_OWNER_NAME + 1]; /* the owner of the last look that has begun to run */
     size_t running_bytes;            /* memory reserved by running jobs */
     bool stopping;                   /* the service ends */
@@ -242,12 +242,13 @@ void srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures,
 enum { SRV_LOOK_RESULT = 2304 }; /* buffer size of the path of a result */
 void *srv_look_thread(void *jobs);
 void srv_look_free(srv_job_entry *e);
-void srv_look_ask(srv_job_entry *e); /* notes that somebody has asked for the job now */
+void srv_look_drop_body(srv_job_entry *e); /* frees the body that a job of the kind store keeps */
+void srv_look_ask(srv_job_entry *e);       /* notes that somebody has asked for the job now */
 /* Cancels looks for which nobody asks, and forgets those that ended a while ago. */
 void srv_looks_tick(srv_jobs *jobs, int64_t now_ns);
 /* Writes the request of a look as a JSON object. */
 void srv_look_put_request(srv_json *j, const srv_job_entry *e);
-/* Writes the path at which the answer of a look stands; "": there is none. */
+/* Writes the path of the answer of a look, or of the run that a job has stored; "": there is none. */
 void srv_look_result(const srv_job_entry *e, char text[SRV_LOOK_RESULT]);
 
 #endif

@@ -260,8 +260,8 @@ static void say_none(srv_request *req, const srv_job_entry *e, int state, bool l
                     e->facts.error);
     else if (e->look)
         srv_problem(req, SRV_NOT_FOUND, NULL,
-                    "the job \"%s\" is %s; when it is done, its member `result` is the path of the "
-                    "answer",
+                    "the job \"%s\" is %s; when it is done, its member `result` is the path of "
+                    "what it was for",
                     e->id, srv_job_states[state]);
     else if (e->body.kind == SRV_JOB_EXPERIMENT && state <= SRV_JOB_RUNNING)
         srv_problem(

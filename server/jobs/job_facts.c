@@ -7,7 +7,7 @@
 #include "jobs/job.h"
 
 const char *const srv_job_states[] = {"queued", "running", "done", "failed", "cancelled", NULL};
-const char *const srv_job_kinds[] = {"train", "experiment", "look", NULL};
+const char *const srv_job_kinds[] = {"train", "experiment", "look", "store", NULL};
 
 /* The kinds that POST /v1/jobs creates. */
 static const char *const created_kinds[] = {"train", "experiment", NULL};

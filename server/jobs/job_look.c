@@ -1,8 +1,9 @@
-/* Jobs that compute the answer of one request, "looks". The handler of the route runs again, with a
- * request that this file makes, and keeps its answer with the run. Looks have a thread of their
- * own, so that none waits for a training. Like requests, and unlike other jobs, they take memory as
- * they need it and compute on the pool of workers, where other work goes first. They are not
- * written to jobs_dir: whoever still wants the answer after a restart asks again. */
+/* Jobs that do the work of one request. The handler of the route runs again, with a request that
+ * this file makes. It keeps its answer with a stored run (the kind look), or it stores a run (the
+ * kind store). In this file both are called looks. They have a thread of their own, so that none
+ * waits for a training. Like requests, and unlike other jobs, they take memory as they need it and
+ * compute on the pool of workers, where other work goes first. They are not written to jobs_dir:
+ * whoever still wants the answer after a restart asks again. */
 #include "jobs/job.h"
 
 #include <math.h>
@@ -23,19 +24,26 @@ enum {
 
 struct srv_job_look {
     srv_outcome (*run)(srv_request *); /* the handler */
-    char *path, *query, *key;          /* in `text` */
+    char *path, *query, *type, *param; /* of the request, in `text` */
+    char *key;                         /* in `text`; NULL: the job is not shared */
+    srv_kept_body body;                /* of the request, of a job of the kind store */
     unsigned accept;                   /* the media type of the answer */
     size_t route;                      /* index of the route, of srv_request.route */
-    double bytes;                      /* memory that the handler will reserve */
+    double bytes;                      /* memory that the handler will take */
     bool unwanted;                     /* it was cancelled because nobody had asked for it */
     int64_t asked_ns;                  /* when somebody last asked for it */
-    char run_id[40];                   /* the id of the run */
     char text[];
 };
 
 /* --- what the store of jobs asks; the caller has the lock --- */
 
+void srv_look_drop_body(srv_job_entry *e) {
+    if (e->look)
+        srv_admission_forget(e->jobs->app->admission, &e->look->body);
+}
+
 void srv_look_free(srv_job_entry *e) {
+    srv_look_drop_body(e);
     free(e->look);
 }
 
@@ -44,16 +52,24 @@ void srv_look_ask(srv_job_entry *e) {
         e->look->asked_ns = attn_now_ns();
 }
 
+static bool stores(const srv_job_entry *e) {
+    return e->body.kind == SRV_JOB_STORE;
+}
+
 void srv_look_put_request(srv_json *j, const srv_job_entry *e) {
     char type[TYPE_TEXT];
     const struct {
         const char *name, *value;
-    } members[] = {{"run", e->look->run_id},
-                   {"path", e->look->path},
-                   {"query", e->look->query},
-                   {"accept", srv_accept_names(e->look->accept, type, sizeof type)}};
+    } members[] = {
+        {"run", stores(e) ? NULL : e->look->param},
+        {"path", e->look->path},
+        {"query", e->look->query},
+        {"content_type", stores(e) ? e->look->type : NULL},
+        {"accept", stores(e) ? NULL : srv_accept_names(e->look->accept, type, sizeof type)}};
     srv_json_object(j);
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        if (!members[i].value)
+            continue;
         srv_json_key(j, members[i].name);
         srv_json_string(j, members[i].value);
     }
@@ -62,8 +78,11 @@ void srv_look_put_request(srv_json *j, const srv_job_entry *e) {
 
 void srv_look_result(const srv_job_entry *e, char text[SRV_LOOK_RESULT]) {
     const bool done = e->look && e->facts.state == SRV_JOB_DONE;
-    snprintf(text, SRV_LOOK_RESULT, "%s%s%s", done ? e->look->path : "",
-             done && *e->look->query ? "?" : "", done ? e->look->query : "");
+    if (done && stores(e))
+        snprintf(text, SRV_LOOK_RESULT, "/v1/runs/%s", e->run_id);
+    else
+        snprintf(text, SRV_LOOK_RESULT, "%s%s%s", done ? e->look->path : "",
+                 done && *e->look->query ? "?" : "", done ? e->look->query : "");
 }
 
 static bool is_ended(const srv_job_entry *e) {
@@ -71,7 +90,7 @@ static bool is_ended(const srv_job_entry *e) {
 }
 
 static void say_unwanted(srv_job_entry *e) {
-    srv_job_set_error(e, "async_idle_s", "nobody asked for the answer any more");
+    srv_job_set_error(e, "async_idle_s", "nobody asked for the job any more");
 }
 
 /* Cancels a look for which nobody has asked for the time async_idle_s. */
@@ -124,8 +143,21 @@ static void tell(void *ctx, double done) {
     pthread_mutex_unlock(&e->jobs->lock);
 }
 
+/* Sets the run of the job to the one that the reply names. Returns whether it names one. */
+static bool take_run(srv_job_entry *e, const srv_reply *reply) {
+    for (size_t i = 0; i < reply->header_count && reply->status == 200; i++) {
+        if (strcmp(reply->headers[i].name, "X-Run-Id") != 0)
+            continue;
+        pthread_mutex_lock(&e->jobs->lock);
+        srv_job_set_run(e, reply->headers[i].value);
+        pthread_mutex_unlock(&e->jobs->lock);
+        return true;
+    }
+    return false;
+}
+
 /* Runs the handler. Returns the status that the reply stands for; *again: memory was short, and the
- * look must wait. */
+ * look must wait. A store does not wait if its work was already done. */
 static attn_status answer(srv_job_entry *e, srv_request *req, bool *again, attn_error *err) {
     srv_app *app = e->jobs->app;
     attn_pool_enter(app->pool);
@@ -133,14 +165,17 @@ static attn_status answer(srv_job_entry *e, srv_request *req, bool *again, attn_
     attn_pool_leave(app->pool);
     const int status = req->reply.status;
     srv_admission_learn(app->admission, req, srv_queue_busy_ns());
-    *again = req->reply.problem == 1 + (unsigned)SRV_MEMORY_BUDGET;
+    *again =
+        req->reply.problem == 1 + (unsigned)SRV_MEMORY_BUDGET && !(stores(e) && req->compute_ns);
+    if (take_run(e, &req->reply)) /* even if it was to stop: the run exists */
+        return ATTN_OK;
     if (atomic_load(&e->stop) != JOB_GO_ON)
         return ATTN_ECANCELED;
     if (status == 504)
         return ATTN_EDEADLINE;
     if (status == 200)
         return ATTN_OK;
-    return attn_fail(err, ATTN_EARG, "", "%s",
+    return attn_fail(err, ATTN_EARG, req->reply.setting ? req->reply.setting : "", "%s",
                      req->reply.detail ? req->reply.detail : "memory ran out");
 }
 
@@ -151,12 +186,14 @@ static attn_status run(srv_job_entry *e, bool *again, attn_error *err) {
     srv_request req = {
         .app = e->jobs->app,
         .arena = attn_arena_new((size_t)app->config->max_request_bytes),
-        .method = "GET",
+        .method = stores(e) ? "POST" : "GET",
         .path = look->path,
-        .params = {look->run_id},
+        .params = {look->param},
         .id = e->id,
         .query = look->query,
-        .content_type = "",
+        .content_type = look->type,
+        .body = look->body.block ? look->body.body : "",
+        .body_size = look->body.size,
         .owner = *e->owner ? e->owner : NULL,
         .accept = look->accept,
         .wait_s = -1,
@@ -185,11 +222,19 @@ static void settle(srv_job_entry *e, attn_status status, bool again, const attn_
 }
 
 /* Returns the queued look to run next: the oldest, but one of another owner than the last one if
- * there is one, so that no owner keeps the others waiting. The caller has the lock. */
-static srv_job_entry *next_look(srv_jobs *jobs) {
+ * there is one, so that no owner keeps the others waiting. A look whose memory is not free now is
+ * passed over: it may wait for the memory of the bodies that those behind it keep. NULL: there is
+ * none; *waits: there is one that is passed over. The caller has the lock. */
+static srv_job_entry *next_look(srv_jobs *jobs, bool *waits) {
     srv_job_entry *first = NULL;
+    *waits = false;
+    srv_budget_leave(srv_admission_spare(jobs->app->admission));
     for (srv_job_entry *e = jobs->first; e; e = e->next) {
         if (!e->look || e->facts.state != SRV_JOB_QUEUED)
+            continue;
+        const bool fits = e->look->bytes <= (double)srv_budget_free();
+        *waits |= !fits;
+        if (!fits)
             continue;
         if (strcmp(e->owner, jobs->looked) != 0)
             return e;
@@ -220,12 +265,11 @@ void *srv_look_thread(void *argument) {
     attn_pool_be_patient(attn_now_ns());
     pthread_mutex_lock(&jobs->lock);
     while (!jobs->stopping) {
-        srv_job_entry *e = next_look(jobs);
+        bool waits;
+        srv_job_entry *e = next_look(jobs, &waits);
         if (e)
-            srv_budget_leave(srv_admission_spare(jobs->app->admission));
-        if (e && e->look->bytes <= (double)srv_budget_free())
             run_look(jobs, e);
-        else if (e)
+        else if (waits)
             srv_jobs_wait_a_little(jobs);
         else
             pthread_cond_wait(&jobs->changed, &jobs->lock);
@@ -245,24 +289,30 @@ static char *put(char **to, const char *text) {
 }
 
 static struct srv_job_look *look_of(const srv_request *req, const srv_job_order *order) {
-    const size_t bytes = strlen(req->path) + strlen(order->query) + strlen(order->key) + 3;
+    const char *param = req->params[0] ? req->params[0] : "", *key = order->key ? order->key : "";
+    const size_t bytes = strlen(req->path) + strlen(order->query) + strlen(req->content_type) +
+                         strlen(param) + strlen(key) + 5;
     struct srv_job_look *look = calloc(1, sizeof *look + bytes);
-    if (!look)
+    if (!look || (order->stores && !srv_admission_keep(req->app->admission, req->body,
+                                                       req->body_size, &look->body))) {
+        free(look);
         return NULL;
+    }
     char *to = look->text;
     look->run = order->run;
     look->path = put(&to, req->path);
     look->query = put(&to, order->query);
-    look->key = put(&to, order->key);
-    snprintf(look->run_id, sizeof look->run_id, "%s", req->params[0]);
+    look->type = put(&to, req->content_type);
+    look->param = put(&to, param);
+    look->key = order->key ? put(&to, key) : NULL;
     look->accept = req->accept;
     look->route = req->route;
-    look->bytes = order->bytes;
+    look->bytes = order->bytes + (double)attn_arena_used(req->arena);
     look->asked_ns = attn_now_ns();
     return look;
 }
 
-/* Returns the look with this key that the owner has ordered before, if it waits or runs. Sets
+/* Returns the look with this key, which may be NULL, that the owner has ordered before, if it waits or runs. Sets
  * *count to the number of looks that do. The caller has the lock. */
 static srv_job_entry *find(const srv_jobs *jobs, const char *owner, const char *key,
                            size_t *count) {
@@ -272,7 +322,7 @@ static srv_job_entry *find(const srv_jobs *jobs, const char *owner, const char *
         if (!e->look || is_ended(e))
             continue;
         ++*count;
-        if (strcmp(e->look->key, key) == 0 && strcmp(e->owner, owner) == 0 &&
+        if (key && e->look->key && strcmp(e->look->key, key) == 0 && strcmp(e->owner, owner) == 0 &&
             atomic_load(&e->stop) == JOB_GO_ON)
             found = e;
     }
@@ -289,7 +339,7 @@ static srv_job_entry *find_or_add(srv_request *req, srv_jobs *jobs, srv_job_entr
     }
     if (!e && count >= LOOKS_MOST) {
         srv_problem(req, SRV_QUEUE_FULL, NULL,
-                    "%d answers are being computed or wait for it; try again a little later",
+                    "%d jobs for requests run or wait already; try again a little later",
                     LOOKS_MOST);
         return NULL;
     }
@@ -308,12 +358,16 @@ srv_job_entry *srv_jobs_order(srv_request *req, const srv_job_order *order) {
     srv_jobs *jobs = req->app->jobs;
     srv_job_body body;
     srv_job_defaults(&body);
-    body.kind = SRV_JOB_LOOK;
+    body.kind = order->stores ? SRV_JOB_STORE : SRV_JOB_LOOK;
     struct srv_job_look *look = look_of(req, order);
     srv_job_entry *fresh = look ? srv_job_new(req, &body) : NULL;
     if (!fresh) {
+        if (look)
+            srv_admission_forget(req->app->admission, &look->body);
         free(look);
-        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the job is left");
+        srv_problem_limit(req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(), "memory_bytes",
+                          "no memory for the job, which would keep the body, is free now; try "
+                          "again a little later");
         return NULL;
     }
     fresh->look = look;

@@ -27,8 +27,9 @@ static void tell_state_of_look(srv_job_entry *e) {
     char result[SRV_LOOK_RESULT];
     srv_look_result(e, result);
     srv_job_tell(e, e->facts.state > SRV_JOB_RUNNING ? "done" : "state",
-                 "{\"state\":\"%s\",\"result\":%s%s%s}", srv_job_states[e->facts.state],
-                 *result ? "\"" : "null", result, *result ? "\"" : "");
+                 "{\"state\":\"%s\",\"result\":%s%s%s%s%s%s}", srv_job_states[e->facts.state],
+                 *result ? "\"" : "null", result, *result ? "\"" : "",
+                 *e->run_id ? ",\"run\":\"" : "", e->run_id, *e->run_id ? "\"" : "");
 }
 
 void srv_job_tell_state(srv_job_entry *e) {
@@ -53,6 +54,7 @@ void srv_job_set_state(srv_job_entry *e, srv_job_state state) {
         e->facts.started_ms = srv_job_now_ms();
     if (state > SRV_JOB_RUNNING) {
         e->facts.ended_ms = srv_job_now_ms();
+        srv_look_drop_body(e);
         e->facts.remaining_seconds = (double)NAN;
         e->facts.progress = state == SRV_JOB_DONE ? 1 : e->facts.progress;
     }

@@ -1,5 +1,5 @@
 /* Jobs are training runs and experiments that continue after the request that created them was
- * answered, and looks (job_look.c), which compute the answer of a request that would take long.
+ * answered, and looks and stores (job_look.c), which do the work of a request that would take long.
  * What follows is about the former. The store keeps at most jobs_count jobs, ended ones included. At
  * most jobs_running of them run at a time, on threads of the store; the others wait in order of
  * creation. The memory of a job is reserved before it starts, and all running jobs together may
@@ -41,7 +41,12 @@ typedef enum srv_job_state {
 
 extern const char *const srv_job_states[]; /* names of the states, ended by NULL */
 
-typedef enum srv_job_kind { SRV_JOB_TRAIN, SRV_JOB_EXPERIMENT, SRV_JOB_LOOK } srv_job_kind;
+typedef enum srv_job_kind {
+    SRV_JOB_TRAIN,
+    SRV_JOB_EXPERIMENT,
+    SRV_JOB_LOOK,
+    SRV_JOB_STORE,
+} srv_job_kind;
 
 extern const char *const srv_job_kinds[]; /* names of the kinds, ended by NULL */
 
@@ -92,18 +97,20 @@ void srv_jobs_tick(srv_jobs *jobs);
 
 /* Checks the body, creates a job from it and holds the job. NULL: a problem is set. */
 srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body);
-/* An answer that is to be computed by a job. */
+/* The work of a request that is to be done by a job. */
 typedef struct srv_job_order {
-    /* The handler of the request's route, of a stored run. It is called with another request, whose
-     * member is_job is set, and keeps the answer with the run. */
+    /* The handler of the request's route. It is called with another request, whose member is_job is
+     * set. It keeps the answer with the stored run that the request is about, or it stores a run,
+     * whose id it sets as the header X-Run-Id. */
     srv_outcome (*run)(srv_request *req);
     const char *query; /* query string, at most SRV_JOB_QUERY bytes, in which nothing needs an
                           escape in JSON */
-    const char *key;   /* equal keys have equal answers */
-    double bytes;      /* memory that the handler will reserve */
+    const char *key;   /* equal keys have equal answers; NULL: the job is not shared */
+    double bytes;      /* memory that the handler will reserve beside what the arena holds now */
+    bool stores;       /* the handler stores a run; the job keeps the body of the request */
 } srv_job_order;
 enum { SRV_JOB_QUERY = 2048 };
-/* Returns the job that computes the answer to the request, and holds it: one that the owner of the
+/* Returns the job that does the work of the request, and holds it: one that the owner of the
  * request has ordered before, or a new one. NULL: a problem is set. */
 srv_job_entry *srv_jobs_order(srv_request *req, const srv_job_order *order);
 /* Returns whether a thread holds the store's lock while it writes to jobs_dir. The HTTP thread must

@@ -32,6 +32,7 @@ struct srv_admission {
     srv_incoming *first;
     atomic_size_t held;             /* bytes that all bodies hold, arriving and complete ones */
     _Atomic double cost_ns[ROUTES]; /* mean processor time per operation, for each route */
+    atomic_size_t kept;             /* bytes of `held` that are srv_kept_body */
     size_t bodies;    /* most bytes that all bodies may hold together: half of the budget */
     size_t spare;     /* bytes of srv_admission_spare: a sixteenth of the budget */
     size_t small;     /* bodies of at most this many bytes are small: the setting in_place_bytes */
@@ -203,6 +204,43 @@ char *srv_admission_take(srv_admission *a, srv_incoming *body, char *old, size_t
     return block;
 }
 
+/* --- kept bodies --- */
+
+static size_t bytes_kept(size_t size) {
+    return size + 2 * ATTN_ALIGN;
+}
+
+bool srv_admission_may_keep(const srv_admission *a, size_t size) {
+    return size < a->bodies / 2 && bytes_kept(size) <= a->bodies / 2;
+}
+
+bool srv_admission_keep(srv_admission *a, const char *body, size_t size, srv_kept_body *out) {
+    const size_t bytes = bytes_kept(size), shift = (uintptr_t)body % ATTN_ALIGN;
+    const size_t others = atomic_fetch_add(&a->kept, bytes);
+    char *block = others + bytes <= a->bodies / 2 ? attn_alloc(bytes) : NULL;
+    *out = (srv_kept_body){0};
+    if (!block) {
+        atomic_fetch_sub(&a->kept, bytes);
+        return false;
+    }
+    *out = (srv_kept_body){block, block + shift, size};
+    memcpy(block + shift, body, size);
+    block[shift + size] = 0;
+    atomic_fetch_add(&a->held, bytes);
+    return true;
+}
+
+void srv_admission_forget(srv_admission *a, srv_kept_body *kept) {
+    if (!kept->block)
+        return;
+    attn_free(kept->block);
+    atomic_fetch_sub(&a->held, bytes_kept(kept->size));
+    atomic_fetch_sub(&a->kept, bytes_kept(kept->size));
+    *kept = (srv_kept_body){0};
+}
+
+/* --- work --- */
+
 void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_ns) {
     const int64_t worked = busy_ns - req->admitted_ns - req->encode_ns;
     if (req->operations < SHOWING || worked <= 0)
@@ -233,14 +271,8 @@ static bool may_go_on(srv_request *req, double operations) {
     return !req->later;
 }
 
-bool srv_admission_work(srv_request *req, double operations, double bytes) {
+bool srv_admission_fits(srv_request *req, double bytes) {
     double most = (double)srv_budget_total();
-    if (req->in_place || !req->app)
-        return true;
-    if (!may_go_on(req, operations))
-        return false;
-    if (bytes <= 0)
-        return true;
     if (req->app->admission)
         most -= (double)srv_admission_spare(req->app->admission) + (double)req->body_size;
     if (bytes > most) {
@@ -259,6 +291,18 @@ bool srv_admission_work(srv_request *req, double operations, double bytes) {
                           need, limit);
         return false;
     }
+    return true;
+}
+
+bool srv_admission_work(srv_request *req, double operations, double bytes) {
+    if (req->in_place || !req->app)
+        return true;
+    if (!may_go_on(req, operations))
+        return false;
+    if (bytes <= 0)
+        return true;
+    if (!srv_admission_fits(req, bytes))
+        return false;
     if (attn_arena_reserve(req->arena, (size_t)bytes + ARENA_ROOM)) {
         if (req->app->meters)
             srv_meters_observe(req->app->meters, SRV_RESERVED_BYTES, bytes);

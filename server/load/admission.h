@@ -63,6 +63,20 @@ void srv_admission_close(srv_admission *a, srv_incoming *body);
 /* Frees the body's block of memory. Any thread may call this. */
 void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block);
 
+/* A copy of a complete body that a job keeps beyond its request. It counts as the body does, and all
+ * such copies together may take half of what bodies may, a quarter of the budget. */
+typedef struct srv_kept_body {
+    char *block;      /* from attn_alloc */
+    const char *body; /* `size` bytes in the block, followed by a NUL, aligned as the body was */
+    size_t size;
+} srv_kept_body;
+/* Returns whether a body of this size is ever kept. */
+bool srv_admission_may_keep(const srv_admission *a, size_t size);
+/* Makes the copy. false: there is no memory for it now. Any thread may call this. */
+bool srv_admission_keep(srv_admission *a, const char *body, size_t size, srv_kept_body *out);
+/* Frees the copy, if there is one. Any thread may call this. */
+void srv_admission_forget(srv_admission *a, srv_kept_body *kept);
+
 /* Returns the part of the budget, in bytes, that only small requests on the HTTP thread and small
  * bodies may use. Request threads and larger bodies must leave it free (srv_budget_leave). */
 size_t srv_admission_spare(const srv_admission *a);
@@ -75,6 +89,9 @@ size_t srv_admission_spare(const srv_admission *a);
  * much memory, 503 if the memory is not free now. Or req->later is set: the work is long, and
  * server/http puts the request back into the queue and calls the handler again later. */
 bool srv_admission_work(srv_request *req, double operations, double bytes);
+/* Checks that a request may have so much memory beside its body and what its arena holds now, when
+ * no other request has any. false: a problem of status 413 is set. */
+bool srv_admission_fits(srv_request *req, double bytes);
 /* Updates the measured processor time per operation of the request's route. `busy_ns` is the
  * processor time that the request has used. */
 void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_ns);

@@ -98,8 +98,10 @@ struct srv_request {
     /* The handler runs on the HTTP thread and may return SRV_DEFER. Also set by jobs that compute
      * on a thread of their own and not on the pool. */
     bool in_place;
-    bool is_job; /* a job has made the request; if it is for an answer, this is kept with the run */
-    bool later;  /* put the request back into the queue (srv_admission_work) */
+    /* A job has made the request. If it is for an answer about a stored run, this is kept with the
+     * run. If it stores a run, only the run is kept. */
+    bool is_job;
+    bool later;          /* put the request back into the queue (srv_admission_work) */
     size_t route;        /* index of the route's path template among the labels of the metrics */
     double operations;   /* floating-point operations of the work; 0: not known yet */
     int64_t admitted_ns; /* processor time that was used before `operations` was set */

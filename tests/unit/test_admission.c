@@ -208,6 +208,38 @@ static void test_a_taken_block_keeps_what_came(void **state) {
     srv_admission_close(admission, &b.incoming); /* twice is fine */
 }
 
+/* Bodies that jobs keep count as bodies, and all together have half of their share. */
+static void test_kept_bodies(void **state) {
+    (void)state;
+    enum { HALF = BODIES / 2 };
+    char *text = attn_alloc(10 * MB);
+    srv_kept_body one, two;
+    assert_non_null(text);
+    memcpy(text + 3, "abc", 3);
+    assert_true(srv_admission_may_keep(admission, HALF - 2 * ATTN_ALIGN));
+    assert_false(srv_admission_may_keep(admission, HALF));
+    assert_false(srv_admission_may_keep(admission, SIZE_MAX));
+    assert_true(srv_admission_keep(admission, text + 3, 10 * MB - 3, &one));
+    assert_memory_equal(one.body, "abc", 3);
+    assert_int_equal((uintptr_t)one.body % ATTN_ALIGN, 3);
+    assert_int_equal(one.body[one.size], 0);
+    assert_false(srv_admission_keep(admission, text, 7 * MB, &two));
+    assert_null(two.block);
+    srv_admission_forget(admission, &two); /* nothing */
+    assert_true(srv_admission_keep(admission, text, 5 * MB, &two));
+    assert_false(header(BODIES - 15 * MB, 0)); /* they have more than 15 MiB */
+    assert_refused(503, "memory_bytes");
+    assert_true(header(BODIES - 16 * MB, 0));
+    srv_admission_forget(admission, &one);
+    assert_true(header(BODIES - 6 * MB, 0));
+    srv_admission_forget(admission, &two);
+    attn_free(text);
+    assert_true(srv_admission_keep(admission, "", 0, &one));
+    srv_admission_forget(admission, &one);
+    srv_admission_forget(admission, &one); /* twice is fine */
+    assert_true(header(BODIES - 2 * ATTN_ALIGN, 0));
+}
+
 static void test_work(void **state) {
     (void)state;
     size_t before = srv_budget_used();
@@ -264,6 +296,7 @@ int main(void) {
         TEST(test_those_on_their_way_are_let_finish),
         TEST(test_small_bodies_have_a_share),
         TEST(test_a_taken_block_keeps_what_came),
+        TEST(test_kept_bodies),
         TEST(test_work),
         TEST(test_retry_after),
     };

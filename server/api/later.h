@@ -1,0 +1,33 @@
+/* Work that a client does not wait for. With the header "Prefer: respond-async" (RFC 7240) a route
+ * whose work is predicted to take long answers 202 with a job (jobs/job_look.c), which calls the
+ * handler of the route again, with a request of its own. The work is a look at a stored run
+ * (runs_look.h), or what stores a run. */
+#ifndef SRV_LATER_H
+#define SRV_LATER_H
+
+#include "jobs/jobs.h"
+
+/* Returns whether the client prefers a job, and work of so many operations is predicted to take
+ * longer than it waits. */
+bool srv_later_is_due(const srv_request *req, double operations);
+/* Returns the query string of the request so that equal texts are equal requests, and so that it
+ * can stand in JSON and in a path. NULL: it is too long for a job, or memory ran out. */
+const char *srv_later_query(srv_request *req);
+/* Replies with a job, which `order` describes. */
+void srv_later_reply(srv_request *req, const srv_job_order *order);
+/* If the reply is the problem that the deadline has passed, adds how to ask for a job. */
+void srv_later_advise(srv_request *req);
+
+/* As srv_later_is_due, for a handler that stores a run. A body or a query string that is too long
+ * for a job to keep makes the client wait in any case. */
+bool srv_later_may_store(srv_request *req, double operations);
+/* Replies with a job that keeps the body and calls the handler again, which will take `bytes` of
+ * memory beside what the arena holds now. The handler then finds is_job set, computes only the run
+ * and ends in srv_later_stored and srv_run_tell. */
+void srv_later_store(srv_request *req, srv_outcome (*handler)(srv_request *), double bytes);
+void srv_later_stored(srv_request *req); /* sets an empty reply */
+
+/* jobs_routes.c: replies with the description of a job. false: a problem is set. */
+bool srv_job_reply(srv_request *req, srv_job_entry *job, int status);
+
+#endif
