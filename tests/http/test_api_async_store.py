@@ -18,7 +18,8 @@ def body(length, heads=8, **more):
     return {"query": {"shape": [1, heads, length, 16], "random": "normal", "seed": 1}, "is_causal": True, "store": True} | more
 
 
-SHORT, LONG = body(1500), body(8192)
+SHORT, LONG, LONGER = body(1500), body(8192), body(16384, heads=16)
+SLOW = body(32768, heads=2)  # read in a tenth of the time that it computes
 MODEL = {"text": "the cat sat on the mat", "store": True}
 
 
@@ -103,7 +104,7 @@ def test_bodies_that_are_not_json(daemon, folder):
 
 
 def test_events_tell_the_progress_and_the_run(daemon):
-    events = list(Events(daemon, begin(daemon, LONG)))
+    events = list(Events(daemon, begin(daemon, LONGER)))
     assert [e[2]["state"] for e in events if e[1] in ("state", "done")] == ["queued", "running", "done"]
     shares = [e[2]["progress"] for e in events if e[1] == "progress"]
     assert len(shares) > 2 and shares == sorted(shares) and 0 < shares[0] < shares[-1] <= 1
@@ -130,19 +131,19 @@ def test_refusals_come_at_once(daemon):
 
 def test_a_passed_deadline_says_how_to_ask(start):
     daemon = start("--request-timeout-ms", "300")
-    problem = daemon.post("/v1/attention", LONG).json()
+    problem = daemon.post("/v1/attention", SLOW).json()
     assert (problem["status"], problem["limit"]) == (504, {"value": 300, "setting": "request_timeout_ms"})
     assert '"Prefer: respond-async"' in problem["detail"]
-    problem = daemon.post("/v1/attention", LONG, headers={"Prefer": "respond-async, wait=600"}).json()
+    problem = daemon.post("/v1/attention", SLOW, headers={"Prefer": "respond-async, wait=600"}).json()
     assert '"Prefer: respond-async, wait=0"' in problem["detail"]
-    assert "Prefer" not in daemon.post("/v1/attention", LONG | {"store": False}).json()["detail"]
-    done = ended(daemon, begin(daemon, LONG | {"timeout_ms": 250}))  # which is for the answer to the request
+    assert "Prefer" not in daemon.post("/v1/attention", SLOW | {"store": False}).json()["detail"]
+    done = ended(daemon, begin(daemon, SLOW | {"timeout_ms": 250}))  # which is for the answer to the request
     assert done["state"] == "done" and done["ended_ms"] - done["started_ms"] > 300
 
 
 def test_the_time_of_a_job_bounds_it(start):
     daemon = start("--jobs-time-s", "1")
-    failed = ended(daemon, begin(daemon, body(16384, heads=16)))
+    failed = ended(daemon, begin(daemon, LONGER))
     assert failed["state"] == "cancelled" and failed["error"].startswith("jobs_time_s") and "run" not in failed
 
 
@@ -166,7 +167,7 @@ def test_a_job_is_deleted_while_it_runs(start, tmp_path):
 
 def test_what_nobody_asks_for_is_cancelled(start, tmp_path):
     daemon = start("--async-idle-s", "1", "--runs-dir", str(tmp_path))
-    jobs = [begin(daemon, body(16384, heads=16)) for _ in range(2)]
+    jobs = [begin(daemon, LONGER) for _ in range(2)]
     time.sleep(2)
     for job in jobs:
         job = look(daemon, job)
@@ -198,10 +199,10 @@ def large(mib):
 def test_bodies_are_kept_within_a_part_of_the_memory(start):
     """Of 128 MiB bodies that jobs keep may take a quarter."""
     daemon = start("--memory-bytes", str(128 * MIB))
-    assert daemon.post("/v1/attention", LONG).status_code == 413  # its answer is too large for it, but not the run
+    assert daemon.post("/v1/attention", body(8192, heads=12)).status_code == 413  # an answer needs more than a run
     headers = NOW | {"Content-Type": "application/json"}
     assert daemon.post("/v1/attention", large(33), headers=headers).status_code == 200  # no job could keep it
-    first = begin(daemon, LONG)
+    first = begin(daemon, SLOW)
     assert eventually(lambda: look(daemon, first)["state"] == "running")
     jobs = [begin(daemon, large(12), headers=headers) for _ in range(2)]
     full = daemon.post("/v1/attention", large(12), headers=headers)
