@@ -44,6 +44,11 @@ SERVER_LIB := $(filter-out $(BUILD)/obj/server/main.o,$(SERVER_OBJ))
 EMBED_OBJ  := $(BUILD)/gen/embedded.o
 UNIT_BIN   := $(UNIT_SRC:tests/%.c=$(BUILD)/tests/%)
 
+# One page for all builds.
+WEB        := build/web
+WEB_SRC    := $(shell find server/web -name node_modules -prune -o -type f ! -name schema.d.ts -print)
+PAGE       := $(if $(shell command -v node >/dev/null && command -v npm),$(WEB)/dist/index.html)
+
 LIB_LIBS    = $(call PKGL,openblas libutf8proc) $(addprefix -Wl$(comma)-rpath$(comma),$(SERIAL)) -lm
 SERVER_LIBS = $(call PKGL,libmicrohttpd gnutls jansson zlib)
 
@@ -82,10 +87,11 @@ WITH_FLAGS := $(patsubst FLAGS_%,%,$(filter FLAGS_%,$(.VARIABLES)))
 $(foreach file,$(filter-out $(WITH_FLAGS),$(wildcard lib/*/x86/*.c)),$(error $(file) has no entry among the flags of the Makefile))
 $(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the Makefile has flags for $(file), which is not there))
 
-.PHONY: all help run test deps unit fuzz check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
+.PHONY: all help run web-watch test deps unit fuzz check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
         bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-zoom sweep-numbers docker-test check-fresh gallery walk layers format format-check install uninstall clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
+	@test -e $(WEB)/dist/index.html || echo "make: attnd has no page: Node was missing, or its packages could not be had; \`make deps\` installs nodejs and npm"
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -93,6 +99,9 @@ help: ## list the targets
 run: deps ## install what is missing, build, start on the embedded default
 	@$(MAKE) --no-print-directory -j2 all
 	@$(BUILD)/attnd --hello
+
+web-watch: all ## serve the page from its sources while one works on it, in front of attnd
+	@node server/web/watch.mjs $(BUILD)/attnd
 
 test: ## all tests, as .ci/run calls them; ends with "N passed, N failed"
 	@tests/run
@@ -193,10 +202,21 @@ $(BUILD)/obj/%.o: %.c | $(BUILD)/packages
 	@echo "  CC    $<"
 	@$(CC) $(CFLAGS) -Ilib/include -Ilib $(if $(filter server/%,$<),-Iserver) $(FLAGS_$<) $(DEPS) -c $< -o $@
 
-# Configuration, examples and schemas, embedded in the daemon so that it starts from any folder.
-$(BUILD)/gen/embedded.S: server/system/embed.sh $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/schemas.json))
+# The page, which Node makes of server/web/. Without Node, or without its packages, the daemon has none and says so.
+$(WEB)/modules: server/web/package-lock.json
 	@mkdir -p $(@D)
-	@sh server/system/embed.sh $(filter %.json %.safetensors,$^) > $@
+	@echo "  NPM   server/web"
+	@if npm --prefix server/web ci --omit=dev >$(WEB)/npm.log 2>&1; then touch $@; else tail -n 3 $(WEB)/npm.log >&2; fi
+
+$(WEB)/dist/index.html: $(WEB_SRC) lib/draw/colour.c | $(WEB)/modules
+	@echo "  NODE  server/web"
+	@rm -rf $(@D)
+	@if [ -e $(WEB)/modules ]; then node server/web/build.mjs $(@D); fi
+
+# Configuration, examples, schemas and the page, embedded in the daemon so that it starts from any folder.
+$(BUILD)/gen/embedded.S: server/system/embed.sh $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/schemas.json)) $(PAGE)
+	@mkdir -p $(@D)
+	@sh server/system/embed.sh $(filter config/% server/api/%,$^) $$(find $(WEB)/dist -type f 2>/dev/null | LC_ALL=C sort) > $@
 
 $(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.S | $(BUILD)/packages
 	@$(CC) -c $< -o $@

@@ -8,20 +8,23 @@
 
 #define SRV_WEIGHTS_UNASKED 65536 /* most weights in an answer whose request does not name them */
 
-srv_outcome srv_attention(srv_request *req);     /* POST /v1/attention */
-srv_outcome srv_masks(srv_request *req);         /* POST /v1/masks */
-srv_outcome srv_positions(srv_request *req);     /* POST /v1/positions */
-srv_outcome srv_heatmaps(srv_request *req);      /* POST /v1/heatmaps */
-srv_outcome srv_analyses(srv_request *req);      /* POST /v1/analyses */
-srv_outcome srv_curves(srv_request *req);        /* POST /v1/curves */
-srv_outcome srv_examples_list(srv_request *req); /* GET /v1/examples */
-srv_outcome srv_examples_one(srv_request *req);  /* GET /v1/examples/{id} */
-srv_outcome srv_index(srv_request *req);         /* GET / */
-srv_outcome srv_openapi(srv_request *req);       /* GET /openapi.json */
-srv_outcome srv_healthz(srv_request *req);       /* GET /healthz */
-srv_outcome srv_readyz(srv_request *req);        /* GET /readyz */
-srv_outcome srv_version(srv_request *req);       /* GET /version */
-srv_outcome srv_metrics(srv_request *req);       /* GET /metrics */
+srv_outcome srv_attention(srv_request *req);      /* POST /v1/attention */
+srv_outcome srv_masks(srv_request *req);          /* POST /v1/masks */
+srv_outcome srv_positions(srv_request *req);      /* POST /v1/positions */
+srv_outcome srv_heatmaps(srv_request *req);       /* POST /v1/heatmaps */
+srv_outcome srv_analyses(srv_request *req);       /* POST /v1/analyses */
+srv_outcome srv_curves(srv_request *req);         /* POST /v1/curves */
+srv_outcome srv_examples_list(srv_request *req);  /* GET /v1/examples */
+srv_outcome srv_examples_one(srv_request *req);   /* GET /v1/examples/{id} */
+srv_outcome srv_page(srv_request *req);           /* GET / */
+srv_outcome srv_page_reference(srv_request *req); /* GET /docs */
+srv_outcome srv_page_file(srv_request *req);      /* GET /web/{file} */
+srv_outcome srv_index(srv_request *req);          /* GET / for clients that do not ask for HTML */
+srv_outcome srv_openapi(srv_request *req);        /* GET /openapi.json */
+srv_outcome srv_healthz(srv_request *req);        /* GET /healthz */
+srv_outcome srv_readyz(srv_request *req);         /* GET /readyz */
+srv_outcome srv_version(srv_request *req);        /* GET /version */
+srv_outcome srv_metrics(srv_request *req);        /* GET /metrics */
 
 /* Stored runs, under /v1/runs/{id}. */
 srv_outcome srv_runs_create(srv_request *req);           /* POST /v1/runs */

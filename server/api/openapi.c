@@ -339,6 +339,11 @@ static void keep(srv_app *app, const srv_reply *reply) {
         free(gzip);
 }
 
+static void take_gzip(srv_request *req, const srv_text *gzip) {
+    if (gzip)
+        req->reply.gzip = (srv_piece){gzip->data, gzip->size};
+}
+
 srv_outcome srv_openapi(srv_request *req) {
     const srv_text *text = atomic_load(&req->app->openapi);
     if (text)
@@ -346,6 +351,6 @@ srv_outcome srv_openapi(srv_request *req) {
     else if (write_document(req))
         keep(req->app, &req->reply);
     if (req->reply.status == 200)
-        req->reply.gzip = atomic_load(&req->app->openapi_gzip);
+        take_gzip(req, atomic_load(&req->app->openapi_gzip));
     return SRV_DONE;
 }

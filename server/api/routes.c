@@ -28,8 +28,10 @@
 /* The last columns are written only where they are set. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 const srv_route srv_routes[] = {
-    {"GET", "/", SRV_KEYED, SRV_HERE, srv_index, NULL, "This index: routes and examples", BOTH,
-     "Index"},
+    {"GET", "/", SRV_KEYED, SRV_HERE, srv_page, NULL,
+     "This index: routes and examples; for browsers the page", BOTH | SRV_ACCEPT_HTML, "Index"},
+    {"GET", "/docs", SRV_OPEN, SRV_HERE, srv_page_reference, NULL, "The reference for browsers"},
+    {"GET", "/web/{file}", SRV_OPEN, SRV_HERE, srv_page_file, NULL, "A file of the page"},
     {"POST", "/v1/attention", SRV_KEYED, SRV_SMALL, srv_attention, srv_attention_fields,
      "Attention: output, exact weights, scores, heatmap", TENSORS | SRV_ACCEPT_DRAWN, "Attention"},
     {"POST", "/v1/masks", SRV_KEYED, SRV_SMALL, srv_masks, srv_masks_fields,
@@ -148,7 +150,7 @@ const srv_route srv_routes[] = {
 
 bool srv_route_is_listed(const srv_route *route) {
     size_t n = strlen(route->path);
-    return n == 1 || route->path[n - 1] != '/';
+    return route->produces && (n == 1 || route->path[n - 1] != '/');
 }
 
 bool srv_route_creates(const srv_route *route) {

@@ -311,6 +311,14 @@ static bool has_token(srv_exchange *x) {
     return x->req.read_token != NULL;
 }
 
+/* Returns whether a browser asks for the page, which is public as its files are: it asks for the
+ * key itself. */
+static bool wants_page(const srv_exchange *x) {
+    const srv_route *route = x->match.route;
+    return route && route->produces & SRV_ACCEPT_HTML &&
+           srv_accept_choose(x->head.accept, route->produces) == SRV_ACCEPT_HTML;
+}
+
 void srv_auth(srv_exchange *x) {
     const srv_route *route = x->match.route;
     srv_access access = route ? route->access : SRV_KEYED;
@@ -319,7 +327,7 @@ void srv_auth(srv_exchange *x) {
         return;
     if (access == SRV_CLOSED)
         refuse(x, SRV_FORBIDDEN, NULL, "this path is closed to everybody");
-    if (srv_body_is_refused(x) || access == SRV_OPEN || x->daemon->is_ops ||
+    if (srv_body_is_refused(x) || access == SRV_OPEN || x->daemon->is_ops || wants_page(x) ||
         !strcmp(x->req.method, "OPTIONS"))
         return;
     if (x->req.app->keys && access == SRV_KEYED && has_token(x))
@@ -363,17 +371,20 @@ static bool add(struct MHD_Response *response, const char *name, const char *val
 
 /* Adds a Content-Security-Policy that allows inline styles and images, which SVG pictures need, but
  * no scripts and no external content. Then an answer with hostile content does no harm in a
- * browser. */
-static bool add_policy(struct MHD_Response *response) {
-    return add(response, "X-Content-Type-Options", "nosniff") &&
-           add(response, "Content-Security-Policy",
-               "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-               "frame-ancestors 'none'; sandbox");
+ * browser. The files of the page have a policy of their own (api/page.c). */
+static bool add_policy(srv_exchange *x, struct MHD_Response *response) {
+    bool ok = add(response, "X-Content-Type-Options", "nosniff");
+    for (size_t i = 0; i < x->req.reply.header_count; i++)
+        if (!strcmp(x->req.reply.headers[i].name, "Content-Security-Policy"))
+            return ok;
+    return ok && add(response, "Content-Security-Policy",
+                     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+                     "frame-ancestors 'none'; sandbox");
 }
 
 bool srv_auth_headers(srv_exchange *x, struct MHD_Response *response) {
     const char *origin = x->head.origin;
-    bool ok = add_policy(response);
+    bool ok = add_policy(x, response);
     if (is_public(x))
         return ok && add(response, "Access-Control-Allow-Origin", "*");
     if (!x->req.app->config->cors_origins.count)

@@ -144,10 +144,10 @@ static void weaken_tag(srv_request *req) {
 }
 
 /* Makes the encoded bytes the body of the reply. */
-static void take_encoded(srv_request *req, const char *body, size_t size, bool gzip) {
+static void take_encoded(srv_request *req, const char *body, size_t size, const char *coding) {
     req->reply.body = body;
     req->reply.size = size;
-    srv_reply_header(req, "Content-Encoding", gzip ? "gzip" : "deflate");
+    srv_reply_header(req, "Content-Encoding", coding);
     weaken_tag(req);
 }
 
@@ -175,8 +175,12 @@ void srv_coding_encode(srv_exchange *x, size_t most) {
     srv_coding coding = srv_coding_choose(x->head.accept_encoding);
     z_stream z = {0};
     bool gzip = coding == SRV_GZIP;
-    if (gzip && reply->gzip) {
-        take_encoded(&x->req, reply->gzip->data, reply->gzip->size, true);
+    if (reply->brotli.data && srv_coding_is_brotli(x->head.accept_encoding)) {
+        take_encoded(&x->req, reply->brotli.data, reply->brotli.size, "br");
+        return;
+    }
+    if (gzip && reply->gzip.data) {
+        take_encoded(&x->req, reply->gzip.data, reply->gzip.size, "gzip");
         return;
     }
     if (reply->pieces || reply->stream || reply->size < WORTH_IT || reply->size > most ||
@@ -190,9 +194,8 @@ void srv_coding_encode(srv_exchange *x, size_t most) {
         z.avail_in = (uInt)reply->size;
         z.next_out = (Bytef *)to;
         z.avail_out = (uInt)room;
-        if (deflate(&z, Z_FINISH) == Z_STREAM_END) {
-            take_encoded(&x->req, to, room - z.avail_out, gzip);
-        }
+        if (deflate(&z, Z_FINISH) == Z_STREAM_END)
+            take_encoded(&x->req, to, room - z.avail_out, gzip ? "gzip" : "deflate");
         attn_arena_shrink(x->req.arena, to, to == reply->body ? reply->size : 0);
     }
     deflateEnd(&z);

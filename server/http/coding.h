@@ -19,7 +19,8 @@ bool srv_coding_decode(srv_exchange *x);
  *   The body has at least 1 KiB, below which encoding saves nothing, and at most `most` bytes.
  *   Encoding saves at least an eighth.
  *
- * If the reply has its gzip form already, a client that accepts gzip gets that, whatever `most` is.
+ * If the reply has an encoded form already (srv_reply.gzip, brotli), a client that accepts it gets
+ * that, whatever `most` is.
  */
 void srv_coding_encode(srv_exchange *x, size_t most);
 /* Encodes a text that is answered again and again, for srv_reply.gzip. The caller frees it by free.

@@ -298,7 +298,7 @@ static void check_accept(srv_exchange *x) {
     srv_request *req = &x->req;
     const srv_route *route = x->match.route;
     req->accept = srv_accept_choose(x->head.accept, route->produces);
-    if (!req->accept) {
+    if (!req->accept && route->produces) {
         char types[256];
         srv_problem(req, SRV_NOT_ACCEPTABLE, NULL, "this path answers with %s",
                     srv_accept_names(route->produces, types, sizeof types));

@@ -24,6 +24,7 @@ static const struct {
     {SRV_ACCEPT_SVG, "image/svg+xml", "image/*"},
     {SRV_ACCEPT_CSV, "text/csv", "text/*"},
     {SRV_ACCEPT_EVENTS, "text/event-stream", "text/*"},
+    {SRV_ACCEPT_HTML, "text/html", "text/*"},
 };
 #define KNOWN (sizeof known / sizeof *known)
 
@@ -145,6 +146,24 @@ srv_coding srv_coding_of(const char *value) {
     if (!strcasecmp(value, "gzip") || !strcasecmp(value, "x-gzip"))
         return SRV_GZIP;
     return strcasecmp(value, "deflate") ? SRV_UNKNOWN_CODING : SRV_DEFLATE;
+}
+
+/* Returns the weight of a coding in thousandths; 0: Accept-Encoding does not name it. */
+static int weight_of_coding(const char *accept, const char *name) {
+    for (const char *p = accept ? accept : ""; *p;) {
+        p += strspn(p, " \t,");
+        const char *end = p + strcspn(p, ",");
+        size_t size = strcspn(p, "; \t,");
+        if (size == strlen(name) && !strncasecmp(p, name, size))
+            return weight_of(p, end);
+        p = end;
+    }
+    return 0;
+}
+
+bool srv_coding_is_brotli(const char *accept) {
+    int weight = weight_of_coding(accept, "br");
+    return weight > 0 && weight >= weight_of_coding(accept, "gzip");
 }
 
 srv_coding srv_coding_choose(const char *accept) {

@@ -39,5 +39,8 @@ srv_coding srv_coding_of(const char *value);
 /* Returns the coding to which an Accept-Encoding value gives the highest weight.
  * SRV_UNKNOWN_CODING: the client accepts neither gzip nor deflate nor identity. */
 srv_coding srv_coding_choose(const char *accept);
+/* Returns whether an Accept-Encoding value prefers Brotli ("br") to gzip or likes both equally. Only
+ * bodies that were encoded at build time exist in this coding. */
+bool srv_coding_is_brotli(const char *accept);
 
 #endif

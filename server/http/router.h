@@ -34,7 +34,7 @@ typedef struct srv_route {
     srv_outcome (*run)(srv_request *req);
     const srv_field *fields; /* fields of the body (POST) or query string (GET); NULL: none */
     const char *summary;     /* one line for openapi.json */
-    unsigned produces;       /* media types of the answer, as SRV_ACCEPT_* bits */
+    unsigned produces;       /* media types of the answer, as SRV_ACCEPT_* bits; 0: a file */
     const char *answer;      /* name of the answer's schema in openapi.json */
     bool open_inference;     /* a route of the Open Inference Protocol: 400 instead of 422 */
     /* Makes the intake of a body of `length` bytes (0: unknown), or leaves req->intake NULL if the

@@ -31,6 +31,7 @@ enum {
     SRV_ACCEPT_CSV = 64,
     SRV_ACCEPT_OCTETS = 128,
     SRV_ACCEPT_EVENTS = 256,
+    SRV_ACCEPT_HTML = 512,
     /* These can hold a heatmap and nothing else. A route may offer them if its handler ends in
      * srv_heat_reply or srv_heat_draw. */
     SRV_ACCEPT_DRAWN = SRV_ACCEPT_PNG | SRV_ACCEPT_SVG | SRV_ACCEPT_CSV
@@ -57,8 +58,8 @@ typedef struct srv_reply {
     size_t size;             /* bytes of the body; of a stream: the bytes sent so far */
     const srv_piece *pieces; /* NULL: the body is not a list of pieces */
     size_t piece_count;
-    srv_stream *stream;          /* NULL: the body is not a stream */
-    const struct srv_text *gzip; /* the body as gzip, made earlier; NULL: there is none */
+    srv_stream *stream;     /* NULL: the body is not a stream */
+    srv_piece gzip, brotli; /* the body encoded earlier; data NULL: there is none */
     srv_header headers[SRV_REPLY_HEADERS];
     size_t header_count;
 } srv_reply;

@@ -4,7 +4,11 @@ set -eu
 printf '.section .rodata\n'
 i=0
 for file in "$@"; do
-    printf '.balign 64\nd%d: .incbin "%s"\ne%d: .byte 0\nn%d: .asciz "%s"\n' "$i" "$file" "$i" "$i" "${file#config/}"
+    case $file in
+    */web/dist/*) name=web/${file##*/web/dist/} ;;
+    *) name=${file#config/} ;;
+    esac
+    printf '.balign 64\nd%d: .incbin "%s"\ne%d: .byte 0\nn%d: .asciz "%s"\n' "$i" "$file" "$i" "$i" "$name"
     i=$((i + 1))
 done
 printf '.section .data.rel.ro,"aw"\n.balign 8\n.global srv_embedded\nsrv_embedded:\n'

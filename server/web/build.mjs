@@ -1,0 +1,123 @@
+// Builds the page into OUT (default ../../build/web/dist): one file each for the code, hashed by
+// content, and beside each file its gzip and Brotli forms. `--watch` serves the sources while one
+// works: `make web-watch`.
+import { createHash } from 'node:crypto';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import * as zlib from 'node:zlib';
+import { fileURLToPath } from 'node:url';
+import * as esbuild from 'esbuild';
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const out = path.resolve(process.argv[2] ?? path.join(here, '../../build/web/dist'));
+
+// The tables of lib/draw/colour.c, so that the page and the pictures have the same colours.
+function colourTables() {
+  const source = fs.readFileSync(path.join(here, '../../lib/draw/colour.c'), 'utf8');
+  const tables = {};
+  for (const [, name, count, text] of source.matchAll(/colour_table (\w+) = \{\s*(\d+),\s*((?:"[0-9a-f]+"\s*)+)\}/g)) {
+    tables[name] = text.replace(/["\s]/g, '');
+    if (tables[name].length !== 6 * Number(count)) throw new Error(`lib/draw/colour.c: the table ${name} has not ${count} colours`);
+  }
+  for (const name of ['blues', 'greys', 'rdbu', 'viridis', 'cividis'])
+    if (!tables[name]) throw new Error(`lib/draw/colour.c has no table ${name}`);
+  return tables;
+}
+
+const common = {
+  absWorkingDir: here,
+  bundle: true,
+  format: 'esm',
+  target: ['es2022', 'chrome110', 'firefox110', 'safari16.4'],
+  jsx: 'automatic',
+  jsxImportSource: 'preact',
+  minify: true,
+  legalComments: 'none',
+  define: { COLOUR_TABLES: JSON.stringify(colourTables()) },
+  logLevel: 'warning',
+};
+
+const page = {
+  ...common,
+  entryPoints: { main: 'src/main.tsx', docs: 'src/docs.ts', worker: 'src/draw/worker.ts' },
+  splitting: true,
+  outdir: out,
+  entryNames: '[name]-[hash]',
+  chunkNames: '[name]-[hash]',
+  metafile: true,
+};
+
+// The elements are one file with a fixed name, which other pages load.
+const elements = { ...common, entryPoints: { attn: 'src/elements/attn.ts' }, outdir: out };
+
+// Swagger UI as its package has it, but for the icons of its style sheet, which are data: addresses
+// that the policy forbids: they become files.
+function referenceFiles() {
+  const folder = path.join(here, 'node_modules/swagger-ui-dist');
+  let css = fs.readFileSync(path.join(folder, 'swagger-ui.css'), 'utf8').replace(/\/\*#.*?\*\//g, '');
+  css = css.replace(/url\((?:"(data:(?:[^"\\]|\\.)*)"|(data:[^)]*))\)/g, (_, quoted, plain) => {
+    const address = (quoted ?? plain).replace(/\\(.)/g, '$1');
+    const [, type, form, data] = /^data:image\/(svg\+xml|png|jpeg);?([^,]*),(.*)$/s.exec(address);
+    const content = form === 'base64' ? Buffer.from(data, 'base64') : decodeURIComponent(data);
+    return `url(${write(`icon.${type === 'svg+xml' ? 'svg' : type}`, content)})`;
+  });
+  const script = fs.readFileSync(path.join(folder, 'swagger-ui-bundle.js'), 'utf8').replace(/\/\/# sourceMappingURL.*/, '');
+  return { css: write('swagger.css', css), script: write('swagger.js', script) };
+}
+
+// Writes a file under a name with the hash of its content. Returns that name.
+function write(name, content) {
+  const hash = [...createHash('sha256').update(content).digest().subarray(0, 8)]
+    .map((byte) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'[byte & 31]).join('');
+  const hashed = name.replace(/(\.\w+)$/, `-${hash}$1`);
+  fs.writeFileSync(path.join(out, hashed), content);
+  return hashed;
+}
+
+// Puts the names of the built files in place of {{main.js}} and the like.
+function document(name, names) {
+  const text = fs.readFileSync(path.join(here, name), 'utf8');
+  const filled = text.replace(/\{\{(.*?)\}\}/g, (_, key) => {
+    if (!names[key]) throw new Error(`${name} names {{${key}}}, which is not built`);
+    return `web/${names[key]}`;
+  });
+  fs.writeFileSync(path.join(out, name), filled);
+}
+
+function namesOf(metafile) {
+  const names = {};
+  for (const [file, { entryPoint, cssBundle }] of Object.entries(metafile.outputs)) {
+    if (!entryPoint) continue;
+    const key = path.basename(entryPoint).replace(/\.tsx?$/, '');
+    names[`${key}.js`] = path.basename(file);
+    if (cssBundle) names[`${key}.css`] = path.basename(cssBundle);
+  }
+  return names;
+}
+
+function compress() {
+  for (const name of fs.readdirSync(out)) {
+    if (/\.(gz|br)$/.test(name)) continue;
+    const data = fs.readFileSync(path.join(out, name));
+    fs.writeFileSync(path.join(out, `${name}.gz`), zlib.gzipSync(data, { level: 9 }));
+    const params = { [zlib.constants.BROTLI_PARAM_QUALITY]: 11, [zlib.constants.BROTLI_PARAM_SIZE_HINT]: data.length };
+    fs.writeFileSync(path.join(out, `${name}.br`), zlib.brotliCompressSync(data, { params }));
+  }
+}
+
+export async function build(more = {}) {
+  fs.rmSync(out, { recursive: true, force: true });
+  fs.mkdirSync(out, { recursive: true });
+  const { metafile } = await esbuild.build({ ...page, ...more });
+  await esbuild.build({ ...elements, ...more });
+  const reference = referenceFiles();
+  const names = { ...namesOf(metafile), 'swagger.css': reference.css, 'swagger.js': reference.script };
+  names['icon.svg'] = write('icon.svg', fs.readFileSync(path.join(here, 'icon.svg')));
+  for (const name of ['index.html', 'docs.html']) document(name, names);
+  return names;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  await build();
+  compress();
+}

@@ -1,0 +1,119 @@
+// The shell: the bar, the tabs, the view that is chosen, the cell beside it, and the status line.
+import { signal } from '@preact/signals';
+import { Component as Base, type ComponentType } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { health } from '../api/client';
+import { change } from '../store/history';
+import { run, site, trouble } from '../store/run';
+import { announcement, look } from '../store/state';
+import { keepRow } from '../store/values';
+import { views, type Entry, type View } from '../views';
+import { Bar } from './Bar';
+import { Cell, spoken } from './Cell';
+import { AskForKey, dialog, Help } from './dialogs';
+import { onKey } from './keys';
+import { Share } from './Share';
+
+const loaded = signal<Record<string, View>>({});
+const failed = signal('');
+
+// Loads the code of a view when it is first shown.
+function need(entry: Entry): View | undefined {
+  const view = loaded.value[entry.id];
+  if (!view && failed.value !== entry.id)
+    entry.load().then((found) => { loaded.value = { ...loaded.value, [entry.id]: found }; }, () => { failed.value = entry.id; });
+  return view;
+}
+
+// A fault of a view is its own: the rest of the page goes on.
+class Guard extends Base<{ name: string; of: ComponentType }, { fault: Error | null }> {
+  override state: { fault: Error | null } = { fault: null };
+  override componentDidCatch(fault: Error): void {
+    console.error(fault);
+    this.setState({ fault });
+  }
+  render() {
+    const { of: Shown, name } = this.props;
+    if (!this.state.fault) return <Shown />;
+    return (
+      <div class="empty" role="alert">
+        <p>This view failed: {this.state.fault.message}</p>
+        <button type="button" onClick={() => this.setState({ fault: null })}>Show {name} again</button>
+      </div>
+    );
+  }
+}
+
+function Tabs({ chosen }: { chosen: string }) {
+  return (
+    <nav class="tabs" aria-label="Views">
+      {views.map((entry) => (
+        <button type="button" key={entry.id} aria-current={entry.id === chosen ? 'page' : undefined} onClick={() => change({ view: entry.id })}>{entry.title}</button>
+      ))}
+      <a href="docs">Reference</a>
+    </nav>
+  );
+}
+
+function Main({ entry }: { entry: Entry }) {
+  const view = need(entry);
+  if (failed.value === entry.id)
+    return <div class="empty" role="alert"><p>The code of this view did not load.</p><button type="button" onClick={() => { failed.value = ''; }}>Try again</button></div>;
+  if (entry.needs === 'run' && !site.value)
+    return <div class="empty">{trouble.value ? <Trouble /> : <p>Loading…</p>}</div>;
+  return (
+    <>
+      {trouble.value && <Trouble />}
+      {view ? <Guard key={entry.id} name={entry.title} of={view.Component} /> : <div class="empty"><p>Loading…</p></div>}
+    </>
+  );
+}
+
+function Trouble() {
+  const why = trouble.value;
+  if (!why) return null;
+  const gone = why.isGone && !run.value;
+  return (
+    <div class="trouble" role="alert">
+      <p>{gone ? 'This run is not kept any more, and its address does not hold the request that made it.' : why.message}</p>
+      {gone && <a href="#1/words">Begin anew</a>}
+    </div>
+  );
+}
+
+function Status() {
+  const now = health.value;
+  const at = site.value;
+  return (
+    <footer class="status">
+      {now.state === 'lost' && <span class="bad">The service does not answer. The page tries again.</span>}
+      {now.state === 'waiting' && <span class="bad">The service is busy: {now.why} It is asked again in {now.seconds} s.</span>}
+      {at && <span>{at.queries} queries × {at.keys} keys, {at.heads} {at.heads === 1 ? 'head' : 'heads'}{at.mask ? `; ${at.mask}` : ''}</span>}
+      <span class="hidden" aria-live="polite">{announcement.value}</span>
+      <span class="spoken" data-spoken={spoken.value} />
+    </footer>
+  );
+}
+
+export function App() {
+  const entry = views.find((v) => v.id === look.value.view) ?? (views[0] as Entry);
+  const wide = entry.wide ?? false;
+  useEffect(() => {
+    keepRow();
+    const keys = (event: KeyboardEvent): void => onKey(event, run.value?.sites ?? []);
+    addEventListener('keydown', keys);
+    return () => removeEventListener('keydown', keys);
+  }, []);
+  return (
+    <div class={`app ${wide ? 'wide' : ''}`}>
+      <Bar />
+      <Tabs chosen={entry.id} />
+      <main aria-label={entry.title}><Main entry={entry} /></main>
+      {!wide && <Cell />}
+      <Status />
+      {dialog.value === 'help' && <Help keys={loaded.value[entry.id]?.keys ?? []} />}
+      {dialog.value === 'share' && <Share />}
+      <AskForKey />
+    </div>
+  );
+}

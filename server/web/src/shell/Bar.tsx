@@ -1,0 +1,87 @@
+// The bar at the top: the sentence that is translated, the head that is shown, undo, share, help.
+import { computed } from '@preact/signals';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { canRedo, canUndo, change, redo, undo } from '../store/history';
+import { make, run, site, working } from '../store/run';
+import { look } from '../store/state';
+import { dialog } from './dialogs';
+import { MODEL, samples, sentenceOf, translate } from './sentence';
+
+const PAUSE = 100; // ms without a key before a sentence is sent
+
+const sentence = computed(() => sentenceOf(look.value.source));
+
+function Sentence() {
+  const now = sentence.value;
+  const [text, setText] = useState(now?.text ?? '');
+  const timer = useRef(0);
+  const typed = useRef(false);
+  // A look that was opened or undone to brings its own sentence.
+  useEffect(() => { if (!typed.current) setText(now?.text ?? ''); }, [now?.text]);
+  const send = (value: string): void => {
+    clearTimeout(timer.current);
+    typed.current = false;
+    if (value.trim() && value !== sentence.value?.text) void make(translate(value, now?.model ?? MODEL), { keep: true });
+  };
+  const onInput = (value: string): void => {
+    setText(value);
+    typed.current = true;
+    clearTimeout(timer.current);
+    timer.current = window.setTimeout(() => send(value), PAUSE);
+  };
+  return (
+    <form class="sentence" role="search" onSubmit={(e) => { e.preventDefault(); send(text); }}>
+      <label class="hidden" for="sentence">English sentence to translate</label>
+      <input id="sentence" list="samples" value={text} maxLength={2000} autocomplete="off" placeholder="Type an English sentence"
+        onInput={(e) => onInput(e.currentTarget.value)} />
+      <datalist id="samples">{samples.map((s) => <option key={s} value={s} />)}</datalist>
+    </form>
+  );
+}
+
+function Heads() {
+  const at = site.value;
+  const sites = run.value?.sites ?? [];
+  if (!at) return null;
+  return (
+    <div class="picks">
+      {sites.length > 1 && (
+        <label><span class="hidden">Site</span>
+          <select value={look.value.site} onChange={(e) => change({ site: Number(e.currentTarget.value), q: -1, k: -1, pins: [], port: null, range: null })}>
+            {sites.map((s, i) => <option key={s.name} value={i}>{s.kind === 'self' ? s.name : `${s.kind} ${s.layer}`}</option>)}
+          </select>
+        </label>
+      )}
+      {at.batches > 1 && (
+        <label>batch <select value={look.value.batch} onChange={(e) => change({ batch: Number(e.currentTarget.value), q: -1, k: -1, pins: [] })}>
+          {Array.from({ length: at.batches }, (_, i) => <option key={i} value={i}>{i}</option>)}
+        </select></label>
+      )}
+      <label><span class="hidden">Head</span>
+        <select value={String(look.value.head)} onChange={(e) => change({ head: e.currentTarget.value === 'mean' ? 'mean' : Number(e.currentTarget.value) })}>
+          {at.heads > 1 && <option value="mean">mean of {at.heads} heads</option>}
+          {Array.from({ length: at.heads }, (_, i) => <option key={i} value={i}>head {i}</option>)}
+        </select>
+      </label>
+    </div>
+  );
+}
+
+export function Bar() {
+  return (
+    <header class="bar">
+      <a class="brand" href="#1/words" aria-label="attnd, start"><img src={icon()} alt="" width="22" height="22" />attnd</a>
+      <Sentence />
+      <Heads />
+      <div class="tools">
+        {working.value && <span class="working" role="status">working…</span>}
+        <button type="button" class="icon" aria-label="undo" title="undo (Ctrl+Z)" disabled={!canUndo.value} onClick={undo}>↶</button>
+        <button type="button" class="icon" aria-label="redo" title="redo (Ctrl+Shift+Z)" disabled={!canRedo.value} onClick={redo}>↷</button>
+        <button type="button" onClick={() => { dialog.value = 'share'; }}>Share</button>
+        <button type="button" class="icon" aria-label="keys and settings" title="keys and settings (?)" onClick={() => { dialog.value = 'help'; }}>?</button>
+      </div>
+    </header>
+  );
+}
+
+const icon = (): string => document.querySelector<HTMLLinkElement>('link[rel=icon]')?.href ?? '';

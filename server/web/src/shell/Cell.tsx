@@ -1,0 +1,87 @@
+// Beside the view: the cell under the pointer, both words in their texts, and the largest weights
+// of its row as a table.
+import { computed } from '@preact/signals';
+import { change } from '../store/history';
+import { type Axis, keys, nameOf, queries, site } from '../store/run';
+import { hover, look, shown } from '../store/state';
+import { digits, largest, rowTrouble, shownCell, shownRow } from '../store/values';
+
+const AROUND = 60; // characters of the text on each side of a word
+const MOST = 20;
+
+// A word in its text.
+function InText({ axis, index }: { axis: Axis; index: number }) {
+  const at = axis.offsets?.[index];
+  if (!axis.text || !at || at[1] <= at[0]) {
+    const tokens = axis.tokens;
+    if (!tokens) return null;
+    const from = Math.max(0, index - 8);
+    return (
+      <p class="context" dir="auto">
+        {from > 0 && '… '}
+        {tokens.slice(from, index + 9).map((token, i) => from + i === index
+          ? <mark key={i}><bdi>{token}</bdi> </mark> : <bdi key={i}>{token} </bdi>)}
+        {index + 9 < tokens.length && '…'}
+      </p>
+    );
+  }
+  const from = Math.max(0, at[0] - AROUND);
+  const to = Math.min(axis.text.length, at[1] + AROUND);
+  return (
+    <p class="context" dir="auto">
+      {from > 0 && '…'}{axis.text.slice(from, at[0])}<mark>{axis.text.slice(at[0], at[1])}</mark>{axis.text.slice(at[1], to)}{to < axis.text.length && '…'}
+    </p>
+  );
+}
+
+// The sentence about a cell, as a screen reader speaks it.
+export const spoken = computed(() => {
+  const cell = shownCell.value;
+  if (!cell) return '';
+  const names = `query ${nameOf(queries.value, cell.q)}, key ${nameOf(keys.value, cell.k)}`;
+  return cell.hidden ? `${names}, hidden by the mask` : `${names}, weight ${digits(cell.weight)}, rank ${cell.rank} of ${cell.of}`;
+});
+
+export function Cell() {
+  const row = shownRow.value;
+  const cell = shownCell.value;
+  const { q, k } = shown.value;
+  if (!site.value) return <aside class="cell" aria-label="Cell" />;
+  if (q < 0 || !row || row.q !== q)
+    return (
+      <aside class="cell" aria-label="Cell">
+        <p class="hint">{rowTrouble.value || 'Point at a word or a cell to see its weights. A click keeps it, Esc frees it.'}</p>
+      </aside>
+    );
+  const order = largest(row, MOST);
+  const most = row.weights[order[0] ?? 0] || 1;
+  return (
+    <aside class="cell" aria-label="Cell">
+      {cell && (
+        <div class="value">
+          <output>{cell.hidden ? 'hidden' : digits(cell.weight)}</output>
+          <span>{cell.hidden ? 'the mask hides this key' : `rank ${cell.rank} of ${cell.of}`}</span>
+          {!cell.hidden && <code>{String(Math.fround(cell.weight))}</code>}
+        </div>
+      )}
+      <h3>query <bdi>{nameOf(queries.value, q)}</bdi> <small>{q}</small></h3>
+      <InText axis={queries.value} index={q} />
+      {k >= 0 && <h3>key <bdi>{nameOf(keys.value, k)}</bdi> <small>{k}</small></h3>}
+      {k >= 0 && <InText axis={keys.value} index={k} />}
+      <table class="row" tabIndex={0} aria-label={`largest weights of query ${nameOf(queries.value, q)}`}>
+        <caption>largest weights of the row</caption>
+        <thead><tr><th scope="col">key</th><th scope="col">weight</th><th scope="col"><span class="hidden">share</span></th></tr></thead>
+        <tbody>
+          {order.map((key) => (
+            <tr key={key} aria-selected={key === k} onPointerEnter={() => { hover.value = { q, k: key }; }} onPointerLeave={() => { hover.value = { q: -1, k: -1 }; }}
+              onClick={() => change({ q, k: look.value.k === key ? -1 : key })}>
+              <th scope="row"><bdi>{nameOf(keys.value, key)}</bdi>{keys.value.tokens && <small> {key}</small>}</th>
+              <td>{digits(row.weights[key] as number)}</td>
+              <td><span class="bar-of" style={{ width: `${(100 * (row.weights[key] as number)) / most}%` }} /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </aside>
+  );
+}

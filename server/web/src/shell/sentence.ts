@@ -1,0 +1,25 @@
+// The sentence that the shipped model translates: the first visit's, and the one that is typed.
+import type { Source } from '../store/state';
+
+export const MODEL = 'en-fr-text';
+
+export const samples: readonly string[] = [
+  'The red car is parked in front of the house.',
+  'The cat sat on the mat.',
+  'I have not seen the white house.',
+  'She gives him a small blue book.',
+];
+
+export const translate = (text: string, model = MODEL): Source => ({
+  path: `v1/models/${model}/generate`,
+  body: { text, return: [], offset_unit: 'utf16' },
+});
+
+export const firstSentence = (): Source => translate(samples[0] as string);
+
+// The text and the model of a source that translates; null: it does something else.
+export function sentenceOf(source: Source | null): { text: string; model: string } | null {
+  const match = /^v1\/models\/([\w.-]+)\/generate$/.exec(source?.path ?? '');
+  const text = source?.body['text'];
+  return match && typeof text === 'string' ? { text, model: match[1] as string } : null;
+}

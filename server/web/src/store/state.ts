@@ -1,0 +1,61 @@
+// What is being looked at. `look` is all that a permalink holds and that undo restores; `hover` is
+// where the pointer is, and is never kept.
+import { computed, signal } from '@preact/signals';
+import type { Head } from '../api/runs';
+
+export type Plane = 'max' | 'mean';
+export type Transform = 'linear' | 'sqrt' | 'log' | 'row';
+export type Colours = 'Blues' | 'viridis' | 'cividis' | 'RdBu';
+export type Theme = 'system' | 'light' | 'dark' | 'contrast';
+
+// A request that makes a run: what is sent, and where.
+export interface Source {
+  path: string; // such as "v1/attention"
+  body: Record<string, unknown>;
+}
+
+export interface Look {
+  view: string; // the id of a view in views/index.ts
+  run: string; // '': none yet
+  site: number;
+  batch: number;
+  head: number | 'mean';
+  q: number; // the selected query; -1: none
+  k: number; // the selected key; -1: none
+  pins: number[]; // queries whose rows stay in sight
+  plane: Plane;
+  transform: Transform;
+  colours: Colours;
+  range: [number, number] | null; // of the colours; null: that of the head
+  port: [number, number, number] | null; // of the matrix: first query, first key, zoom; null: all of it
+  source: Source | null; // what made the run; null: it was imported or opened by its address
+}
+
+export const start: Look = {
+  view: 'words', run: '', site: 0, batch: 0, head: 'mean', q: -1, k: -1, pins: [],
+  plane: 'max', transform: 'sqrt', colours: 'Blues', range: null, port: null, source: null,
+};
+
+export const look = signal<Look>(start);
+
+export interface Hover { q: number; k: number } // -1: none
+export const hover = signal<Hover>({ q: -1, k: -1 });
+
+export const theme = signal<Theme>('system');
+export const lettersAreKeys = signal(true);
+
+// What is shown: where the pointer is, else what is selected.
+export const shown = computed<Hover>(() => ({
+  q: hover.value.q >= 0 ? hover.value.q : look.value.q,
+  k: hover.value.k >= 0 ? hover.value.k : look.value.k,
+}));
+
+// The head that is shown.
+export const head = computed<Head>(() => {
+  const { run, site, batch, head: h } = look.value;
+  return { run, site, batch, head: h };
+});
+
+// A sentence for the live region: errors, pins, ends of long work. Not moves of the pointer.
+export const announcement = signal('');
+export const announce = (text: string): void => { announcement.value = text; };

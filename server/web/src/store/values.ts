@@ -1,0 +1,92 @@
+// The row that is shown: one request brings all weights of a query, so that a pointer that moves
+// along the row needs no other. Late answers of rows that are no longer wanted show nothing.
+import { computed, effect, signal } from '@preact/signals';
+import { Problem } from '../api/client';
+import { row, type Row } from '../api/runs';
+import { head, shown } from './state';
+
+export interface ShownRow extends Row {
+  q: number;
+  run: string;
+  site: number;
+  batch: number;
+  head: number | 'mean';
+}
+
+export const shownRow = signal<ShownRow | null>(null);
+export const rowTrouble = signal('');
+
+const DELAY = 25; // ms without a move before a row is asked for that is not here yet
+
+export function keepRow(): void {
+  let timer = 0;
+  let wanted = 0;
+  effect(() => {
+    const at = head.value;
+    const q = shown.value.q;
+    const mine = ++wanted;
+    clearTimeout(timer);
+    const have = shownRow.peek();
+    if (!at.run || q < 0) {
+      if (have) shownRow.value = null;
+      return;
+    }
+    if (have && have.q === q && have.run === at.run && have.site === at.site && have.batch === at.batch && have.head === at.head) return;
+    timer = window.setTimeout(() => {
+      row(at, q).then((found) => {
+        if (mine !== wanted) return;
+        rowTrouble.value = '';
+        shownRow.value = { ...found, ...at, q };
+      }, (error: unknown) => {
+        if (mine !== wanted || !(error instanceof Problem)) return;
+        shownRow.value = null;
+        rowTrouble.value = error.message;
+      });
+    }, have ? DELAY : 0);
+  });
+}
+
+export const isHidden = (hidden: readonly (readonly [number, number])[], key: number): boolean =>
+  hidden.some(([from, to]) => key >= from && key < to);
+
+export interface Shown { q: number; k: number; weight: number; rank: number; of: number; hidden: boolean }
+
+// The cell that is shown, as far as its row is here. Equal weights have the same rank as in /cells:
+// one more than the number of larger weights.
+export const shownCell = computed<Shown | null>(() => {
+  const row = shownRow.value;
+  const { q, k } = shown.value;
+  if (!row || row.q !== q || k < 0 || k >= row.weights.length) return null;
+  const weight = row.weights[k] as number;
+  let rank = 1;
+  for (const other of row.weights) if (other > weight) rank++;
+  let of = row.weights.length;
+  for (const [from, to] of row.hidden) of -= to - from;
+  return { q, k, weight, rank, of, hidden: isHidden(row.hidden, k) };
+});
+
+// The keys with the largest weights of the shown row, in their order.
+export function largest(row: Row, count: number): number[] {
+  const order: number[] = [];
+  const { weights } = row;
+  for (let k = 0; k < weights.length; k++) {
+    const weight = weights[k] as number;
+    if (isHidden(row.hidden, k)) continue;
+    if (order.length === count && weight <= (weights[order[count - 1] as number] as number)) continue;
+    let at = order.length;
+    while (at > 0 && (weights[order[at - 1] as number] as number) < weight) at--;
+    order.splice(at, 0, k);
+    if (order.length > count) order.pop();
+  }
+  return order;
+}
+
+// A weight as text: enough digits to tell apart what the eye can, and none too many.
+export function digits(weight: number): string {
+  if (!Number.isFinite(weight)) return '–';
+  if (weight === 0) return '0';
+  const size = Math.abs(weight);
+  if (size >= 0.001) return weight.toFixed(size >= 100 ? 1 : 3);
+  return weight.toExponential(1).replace('e-', 'e−');
+}
+

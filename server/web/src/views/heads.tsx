@@ -1,0 +1,1 @@
+export const Component = () => <p class="empty">…</p>;
