@@ -4,10 +4,11 @@ import type { Source } from '../store/state';
 export const MODEL = 'en-fr-text';
 
 export const samples: readonly string[] = [
-  'The red car is parked in front of the house.',
+  'My brother bought a big red car.',
   'The cat sat on the mat.',
-  'I have not seen the white house.',
-  'She gives him a small blue book.',
+  'She lives in a small white house near the river.',
+  'The big white house is old.',
+  "I don't like the red car.",
 ];
 
 export const translate = (text: string, model = MODEL): Source => ({

@@ -1,0 +1,142 @@
+// Long texts: the text itself, each word on the colour of its weight. A bar above shows all
+// positions at once, each pixel the largest weight of the words that it stands for. Only the lines
+// in sight are in the document.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { colour, css, ink, palette, place, type Scale } from '../../draw/colours';
+import { isDark } from '../../shell/theme';
+import { change } from '../../store/history';
+import { hover, look } from '../../store/state';
+import type { Groups } from './join';
+
+const LINE = 30; // CSS pixels of a line
+const CHARACTER = 8.6; // CSS pixels that a character takes on the average, for breaking lines
+
+// The first word of each line.
+function breakLines(names: readonly string[], width: number): number[] {
+  const lines = [0];
+  let x = 0;
+  names.forEach((name, i) => {
+    const size = 14 + CHARACTER * Math.min(name.length, 40);
+    if (x + size > width && x > 0) {
+      lines.push(i);
+      x = 0;
+    }
+    x += size;
+  });
+  return lines;
+}
+
+interface Props {
+  side: 'query' | 'key';
+  label: string;
+  groups: Groups;
+  weights: Float32Array | null; // of each word; null: nothing is shown
+  at: number; // the word that is shown, as a group; -1: none
+}
+
+function Bar({ weights, scale, count, go }: { weights: Float32Array; scale: Scale; count: number; go: (i: number) => void }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useLayoutEffect(() => {
+    const element = canvas.current;
+    const context = element?.getContext('2d');
+    if (!element || !context) return;
+    const width = Math.min(count, 1024);
+    element.width = width;
+    element.height = 1;
+    const image = context.createImageData(width, 1);
+    const pixels = new Uint32Array(image.data.buffer);
+    const colours = palette(scale.map, scale.dark);
+    for (let x = 0; x < width; x++) {
+      let most = 0;
+      for (let i = Math.floor((x * count) / width); i < Math.floor(((x + 1) * count) / width); i++) most = Math.max(most, weights[i] as number);
+      pixels[x] = colours[Math.round(255 * place(scale, most))] as number;
+    }
+    context.putImageData(image, 0, 0);
+  });
+  return <canvas ref={canvas} class="words-all" aria-hidden="true" onClick={(e) => go(Math.floor((e.offsetX / e.currentTarget.clientWidth) * count))} />;
+}
+
+export function Strip({ side, label, groups, weights, at }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(800);
+  const [top, setTop] = useState(0);
+  const [height, setHeight] = useState(400);
+  const [focus, setFocus] = useState(0);
+  useEffect(() => {
+    const watch = new ResizeObserver(([entry]) => {
+      if (!entry) return;
+      setWidth(entry.contentRect.width);
+      setHeight(entry.contentRect.height);
+    });
+    if (box.current) watch.observe(box.current);
+    return () => watch.disconnect();
+  }, []);
+  const lines = useMemo(() => breakLines(groups.names, width - 24), [groups, width]);
+  const lineOf = (word: number): number => {
+    let low = 0;
+    let high = lines.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if ((lines[middle] as number) <= word) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  };
+  const go = (word: number): void => { box.current?.scrollTo({ top: Math.max(0, lineOf(word) * LINE - height / 2) }); };
+  const high = useMemo(() => (weights ? weights.reduce((a, b) => Math.max(a, b), 0) : 1), [weights]);
+  const map = look.value.colours === 'RdBu' ? 'Blues' : look.value.colours;
+  const scale: Scale = { low: 0, high: high || 1, bend: look.value.transform === 'linear' ? 'linear' : 'sqrt', map, dark: isDark.value };
+  const token = (word: number): number => groups.first[word] as number;
+  const pointAt = (word: number): void => { hover.value = side === 'query' ? { q: token(word), k: -1 } : { q: -1, k: token(word) }; };
+  const choose = (word: number): void => {
+    const now = side === 'query' ? look.value.q : look.value.k;
+    const next = now === token(word) ? -1 : token(word);
+    change(side === 'query' ? { q: next } : { k: next });
+  };
+  const onKey = (event: KeyboardEvent): void => {
+    const line = lineOf(focus);
+    const steps: Record<string, number> = { ArrowRight: focus + 1, ArrowLeft: focus - 1, Home: 0, End: groups.names.length - 1,
+      ArrowDown: lines[line + 1] ?? focus, ArrowUp: lines[line - 1] ?? 0, PageDown: lines[line + 10] ?? groups.names.length - 1, PageUp: lines[line - 10] ?? 0 };
+    const next = steps[event.key];
+    if (next !== undefined) {
+      const word = Math.max(0, Math.min(groups.names.length - 1, next));
+      setFocus(word);
+      pointAt(word);
+      go(word);
+    } else if (event.key === 'Enter' || event.key === ' ') {
+      choose(focus);
+    } else {
+      return;
+    }
+    event.preventDefault();
+  };
+  const from = Math.max(0, Math.floor(top / LINE) - 4);
+  const to = Math.min(lines.length, Math.ceil((top + height) / LINE) + 4);
+  const word = (i: number) => {
+    const weight = weights?.[i];
+    const rgb = weight === undefined ? null : colour(scale.map, scale.dark, place(scale, weight));
+    return (
+      <span key={i} id={`${side}-word-${i}`} role="option" aria-selected={i === at} class={i === focus ? 'focus' : ''}
+        style={rgb ? { background: css(rgb), color: ink(rgb) } : {}} title={(groups.names[i] as string).length > 40 ? groups.names[i] : undefined}
+        onPointerEnter={() => pointAt(i)} onPointerLeave={() => { hover.value = { q: -1, k: -1 }; }} onClick={() => { setFocus(i); choose(i); }}>
+        <bdi>{groups.names[i] || '␣'}</bdi>
+      </span>
+    );
+  };
+  return (
+    <section class="words-strip">
+      <h3>{label}</h3>
+      {weights && <Bar weights={weights} scale={scale} count={groups.names.length} go={go} />}
+      <div ref={box} class="words-text" role="listbox" tabIndex={0} aria-label={label} aria-activedescendant={`${side}-word-${focus}`}
+        onKeyDown={onKey} onScroll={(e) => setTop(e.currentTarget.scrollTop)} onBlur={() => { hover.value = { q: -1, k: -1 }; }}>
+        <div role="presentation" style={{ height: `${lines.length * LINE}px` }}>
+          {Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i).map((line) => (
+            <div key={line} role="presentation" class="words-line" style={{ top: `${line * LINE}px` }}>
+              {Array.from({ length: (lines[line + 1] ?? groups.names.length) - (lines[line] as number) }, (_, i) => word((lines[line] as number) + i))}
+            </div>
+          ))}
+        </div>
+      </div>
+    </section>
+  );
+}
