@@ -47,7 +47,7 @@ UNIT_BIN   := $(UNIT_SRC:tests/%.c=$(BUILD)/tests/%)
 # One page for all builds.
 WEB        := build/web
 WEB_SRC    := $(shell find server/web -name node_modules -prune -o -type f ! -name schema.d.ts -print)
-PAGE       := $(if $(shell command -v node >/dev/null && command -v npm),$(WEB)/dist/index.html)
+PAGE       := $(if $(shell command -v npm >/dev/null && node -e 'process.exit(+(parseInt(process.versions.node) < 18))' && echo yes),$(WEB)/dist/index.html)
 
 LIB_LIBS    = $(call PKGL,openblas libutf8proc) $(addprefix -Wl$(comma)-rpath$(comma),$(SERIAL)) -lm
 SERVER_LIBS = $(call PKGL,libmicrohttpd gnutls jansson zlib)
@@ -91,7 +91,7 @@ $(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the
         bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-zoom sweep-numbers docker-test check-fresh gallery walk layers format format-check install uninstall clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
-	@test -e $(WEB)/dist/index.html || echo "make: attnd has no page: Node was missing, or its packages could not be had; \`make deps\` installs nodejs and npm"
+	@test -e $(WEB)/dist/index.html || echo "make: attnd has no page: Node 18 was missing, or its packages could not be had; \`make deps\` installs nodejs and npm"
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18

@@ -8,7 +8,8 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
 
 def readmes():
     """The path of each README, the project's own first."""
-    rooms = (path for top in ("server", "lib", "config", "docker", "tests") for path in sorted((ROOT / top).rglob("README.md")))
+    rooms = (path for top in ("server", "lib", "config", "docker", "tests") for path in sorted((ROOT / top).rglob("README.md"))
+             if "node_modules" not in path.parts)
     return [ROOT / "README.md", *rooms]
 
 

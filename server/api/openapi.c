@@ -71,6 +71,7 @@ static const struct {
     {SRV_ACCEPT_CSV, "text/csv", NULL, true},
     {SRV_ACCEPT_OCTETS, SRV_OCTETS, NULL, false},
     {SRV_ACCEPT_EVENTS, "text/event-stream", NULL, false},
+    {SRV_ACCEPT_HTML, "text/html", NULL, true},
 };
 
 static void put_text(srv_json *j, const char *type) {
