@@ -6,11 +6,14 @@ import { useEffect } from 'preact/hooks';
 import { Problem, askJson } from '../api/client';
 import { whole, WHOLE_MOST, type Head } from '../api/runs';
 import { type Axis, keys, queries, run, site } from '../store/run';
-import { head, shown } from '../store/state';
-import { shownRow } from '../store/values';
-import { Columns } from './words/Columns';
-import { edgesOf, edgesOfRow, type Edge } from './words/edges';
-import { join, joinWeights, marksOf, single, type Groups } from './words/join';
+import { change } from '../store/history';
+import { head, hover, look, shown } from '../store/state';
+import type { Scale } from '../draw/colours';
+import { isDark } from '../shell/theme';
+import { digits, shownRow } from '../store/values';
+import { Columns, type Side } from '../parts/Columns';
+import { edgesOf, edgesOfRow, type Edge } from '../parts/edges';
+import { join, joinWeights, marksOf, single, type Groups } from '../parts/join';
 import { Strip } from './words/Strip';
 import './words.css';
 
@@ -143,6 +146,35 @@ function Options({ long }: { long: boolean }) {
   );
 }
 
+// The hover and the selection of the page, by groups.
+function point(side: Side, group: number): void {
+  const token = (side === 'query' ? queryGroups : keyGroups).value.first[group] ?? -1;
+  hover.value = side === 'query' ? { q: token, k: -1 } : { q: -1, k: token };
+}
+
+function choose(side: Side, group: number): void {
+  const token = (side === 'query' ? queryGroups : keyGroups).value.first[group] as number;
+  if (side === 'query') change({ q: look.value.q === token ? -1 : token });
+  else change({ k: look.value.k === token ? -1 : token });
+}
+
+const scale = computed<Scale>(() => {
+  const { colours, transform } = look.value;
+  return { low: 0, high: 1, bend: transform === 'linear' ? 'linear' : 'sqrt', map: colours === 'RdBu' ? 'Blues' : colours, dark: isDark.value };
+});
+
+function Short() {
+  const now = small.value;
+  if (!now) return null;
+  const groups = { queries: queryGroups.value, keys: keyGroups.value };
+  const more = (q: number): Edge[] => edgesOfRow(now.data.subarray(q * now.cols, (q + 1) * now.cols), q, { p: 1 }, ROW_MOST);
+  const at = (side: Groups, token: number): number => side.of[token] ?? -1;
+  return (
+    <Columns {...groups} weights={now.data} edges={now.edges} more={more} scale={scale.value} digits={digits} point={point} choose={choose}
+      q={at(groups.queries, shown.value.q)} k={at(groups.keys, shown.value.k)} pins={look.value.pins.map((pin) => at(groups.queries, pin)).filter((pin) => pin >= 0)} />
+  );
+}
+
 export function Component() {
   useEffect(() => {
     const stops = [keepWeights(), keepColumn()];
@@ -151,14 +183,12 @@ export function Component() {
   const s = site.value;
   if (!s) return null;
   const long = s.queries > COLUMNS_MOST || s.keys > COLUMNS_MOST || s.queries * s.keys > WHOLE_MOST;
-  const now = small.value;
-  const more = (q: number): Edge[] => (now ? edgesOfRow(now.data.subarray(q * now.cols, (q + 1) * now.cols), q, { p: 1 }, ROW_MOST) : []);
   return (
     <div class="words">
       <Options long={long} />
       {trouble.value && <p class="trouble" role="alert">{trouble.value}</p>}
       <div class="words-scroll">
-        {long ? <Long /> : now && <Columns queries={queryGroups.value} keys={keyGroups.value} weights={now.data} edges={now.edges} more={more} />}
+        {long ? <Long /> : <Short />}
       </div>
     </div>
   );

@@ -6,7 +6,7 @@ import { colour, css, ink, palette, place, type Scale } from '../../draw/colours
 import { isDark } from '../../shell/theme';
 import { change } from '../../store/history';
 import { hover, look } from '../../store/state';
-import type { Groups } from './join';
+import type { Groups } from '../../parts/join';
 
 const LINE = 30; // CSS pixels of a line
 const CHARACTER = 8.6; // CSS pixels that a character takes on the average, for breaking lines
