@@ -48,7 +48,7 @@ const page = {
 };
 
 // The elements are one file with a fixed name, which other pages load.
-const elements = { ...common, entryPoints: { attn: 'src/elements/attn.ts' }, outdir: out };
+const elements = { ...common, entryPoints: { attn: 'src/elements/attn.ts' }, outdir: out, loader: { '.css': 'text' } };
 
 // Swagger UI as its package has it, but for the icons of its style sheet, which are data: addresses
 // that the policy forbids: they become files.

@@ -1,1 +1,50 @@
-export {};
+// Custom elements for other pages, in one module: `<script type="module" src=".../web/attn.js">`.
+// The default export is an anywidget.
+import { define, type AttnElement } from './element';
+import type { Weights } from './source';
+import { AttnWords } from './words';
+
+define('attn-words', AttnWords);
+
+export type { Selection } from './element';
+export type { Weights } from './source';
+export { AttnWords };
+
+// The part of an anywidget's model that is used: traits `kind`, `data` and the attributes of the
+// elements, and `selection`, which is written.
+interface Model {
+  get(name: string): unknown;
+  set(name: string, value: unknown): void;
+  save_changes(): void;
+  on(event: string, call: () => void): void;
+  off(event: string, call: () => void): void;
+}
+
+const attributes = ['src', 'run', 'site', 'batch', 'head', 'token', 'colours', 'transform', 'theme', 'pieces'];
+
+function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
+  const kind = String(model.get('kind') ?? 'words');
+  const element = document.createElement(`attn-${['words', 'heatmap', 'heads'].includes(kind) ? kind : 'words'}`) as AttnElement;
+  const update = (): void => {
+    for (const name of attributes) {
+      const value = model.get(name);
+      if (value === undefined || value === null || value === '') element.removeAttribute(name);
+      else element.setAttribute(name, String(value));
+    }
+    element.data = (model.get('data') as Weights | null | undefined) ?? null;
+  };
+  const select = (event: Event): void => {
+    model.set('selection', (event as CustomEvent<unknown>).detail);
+    model.save_changes();
+  };
+  update();
+  model.on('change', update);
+  element.addEventListener('attn-select', select);
+  el.append(element);
+  return () => {
+    model.off('change', update);
+    element.remove();
+  };
+}
+
+export default { render };

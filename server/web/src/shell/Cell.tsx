@@ -4,7 +4,8 @@ import { computed } from '@preact/signals';
 import { change } from '../store/history';
 import { type Axis, keys, nameOf, queries, site } from '../store/run';
 import { hover, look, shown } from '../store/state';
-import { digits, largest, rowTrouble, shownCell, shownRow } from '../store/values';
+import { digits } from '../parts/digits';
+import { largest, rowTrouble, shownCell, shownRow } from '../store/values';
 
 const AROUND = 60; // characters of the text on each side of a word
 const MOST = 20;

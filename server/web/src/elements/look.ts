@@ -1,0 +1,11 @@
+// The attributes that say how an element looks.
+import type { Bend, Map, Scale } from '../draw/colours';
+
+const maps: readonly Map[] = ['Blues', 'viridis', 'cividis', 'RdBu'];
+const bends: readonly Bend[] = ['linear', 'sqrt', 'log'];
+
+export function scaleOf(element: Element, dark: boolean): Scale {
+  const map = element.getAttribute('colours') as Map;
+  const bend = element.getAttribute('transform') as Bend;
+  return { low: 0, high: 1, bend: bends.includes(bend) ? bend : 'sqrt', map: maps.includes(map) ? map : 'Blues', dark };
+}

@@ -1,0 +1,81 @@
+// Where an element's numbers come from: typed arrays that a page gives, or a stored run of a service.
+import { floats, readTensors } from '../api/safetensors';
+import type { components } from '../api/schema';
+
+// Weights of one head that a page gives: nested arrays, or a flat array of rows.
+export interface Weights {
+  weights: readonly (readonly number[])[] | Float32Array;
+  queries: readonly string[]; // the words of the rows
+  keys: readonly string[]; // the words of the columns
+  hidden?: readonly (readonly [number, number, number])[]; // [row, from, to) that a mask hides
+}
+
+export interface Loaded {
+  weights: Float32Array;
+  queries: string[];
+  keys: string[];
+  special: { queries: Set<number>; keys: Set<number> };
+  hidden: (readonly [number, number, number])[];
+}
+
+export interface Where {
+  src: string; // the address of the service, with a final slash
+  run: string;
+  site: number;
+  batch: number;
+  head: number | 'mean';
+  token: string; // a run's own right to be read; '': none
+}
+
+type Run = components['schemas']['Run'];
+
+export async function get(where: Where, path: string, accept: string, signal: AbortSignal): Promise<Response> {
+  const token = where.token ? `${path.includes('?') ? '&' : '?'}token=${where.token}` : '';
+  const reply = await fetch(`${where.src}v1/runs/${encodeURIComponent(where.run)}${path}${token}`, { headers: { Accept: accept }, signal });
+  if (reply.ok) return reply;
+  const problem = (await reply.json().catch(() => ({}))) as { detail?: string };
+  throw new Error(problem.detail ?? `the service answers with HTTP ${reply.status}`);
+}
+
+export const describe = async (where: Where, signal: AbortSignal): Promise<Run> =>
+  (await (await get(where, '', 'application/json', signal)).json()) as Run;
+
+const one = (which: unknown, batch: number): number => Number(Array.isArray(which) ? which[batch] : which ?? -1);
+
+function words(run: Run, which: unknown, start: unknown, batch: number, count: number): { names: string[]; special: Set<number> } {
+  const text = run.texts[one(which, batch)];
+  const from = Math.max(0, one(start, batch));
+  return {
+    names: Array.from({ length: count }, (_, i) => text?.tokens[from + i] ?? String(i)),
+    special: new Set((text?.special ?? []).map((i) => i - from)),
+  };
+}
+
+export async function load(where: Where, signal: AbortSignal): Promise<Loaded> {
+  const run = await describe(where, signal);
+  const site = run.sites[where.site];
+  if (!site || site.queries === undefined || site.keys === undefined) throw new Error(`the run has no site ${where.site}`);
+  const head = where.head === 'mean' ? 'heads=mean' : `head=${where.head}`;
+  const reply = await get(where, `/rows?site=${where.site}&batch=${where.batch}&${head}`, 'application/vnd.safetensors', signal);
+  const { metadata, tensors } = readTensors(await reply.arrayBuffer());
+  const weights = tensors.get('weights');
+  if (!weights) throw new Error('the answer has no weights');
+  const response = JSON.parse(metadata['response'] ?? '{}') as { hidden?: [number, number, number][] };
+  const queries = words(run, site.query_text, site.query_start, where.batch, site.queries);
+  const keys = words(run, site.key_text, site.key_start, where.batch, site.keys);
+  return {
+    weights: floats(weights), queries: queries.names, keys: keys.names,
+    special: { queries: queries.special, keys: keys.special }, hidden: response.hidden ?? [],
+  };
+}
+
+export function take(data: Weights): Loaded {
+  const rows = data.queries.length;
+  const cols = data.keys.length;
+  const flat = data.weights instanceof Float32Array ? data.weights : Float32Array.from(data.weights.flat());
+  if (flat.length !== rows * cols) throw new Error(`${rows} queries and ${cols} keys need ${rows * cols} weights, found ${flat.length}`);
+  return {
+    weights: flat, queries: [...data.queries], keys: [...data.keys],
+    special: { queries: new Set(), keys: new Set() }, hidden: [...(data.hidden ?? [])],
+  };
+}
