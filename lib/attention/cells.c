@@ -65,6 +65,7 @@ static void put_row(const request *q, const attn_block *block, size_t r, size_t 
     const size_t elem = attn_dtype_size(a->dims.result);
     char *dst = q->dst + (out_row * q->ld + out_col) * elem;
     const char *cells = (char *)w->tile + (r * k->keys + from - j0) * k->elem;
+    const bool converts = k->elem != elem;
     if (q->logits)
         store_logits(k, q->logits + out_row * q->range->cols + out_col, cells, n);
     if (q->stage != ATTN_STAGE_PROBS) {
@@ -76,8 +77,59 @@ static void put_row(const request *q, const attn_block *block, size_t r, size_t 
         memset(dst, 0, n * elem);
         return;
     }
-    k->weights(w->line, cells, n, q->stats->max[row], q->stats->sum[row]);
-    store(a, k, dst, w->line, n);
+    k->weights(converts ? w->line : dst, cells, n, q->stats->max[row], q->stats->sum[row]);
+    if (converts)
+        store(a, k, dst, w->line, n);
+}
+
+/* Returns whether row r of a block is of the kind. */
+static bool is_kind(const request *q, const attn_block *block, size_t r, uint8_t kind) {
+    return !q->stats ||
+           q->stats->kind[attn_row_index(q->a, block->b, block->h, block->i + r)] == kind;
+}
+
+static void fill_floats(float *to, float x, size_t n) {
+    for (size_t j = 0; j < n; j++)
+        to[j] = x;
+}
+
+/* Stores the cells of keys [from, to), which no row of the block sees, in its rows of the kind. */
+static void hide_keys(const request *q, const attn_block *block, size_t from, size_t to,
+                      uint8_t kind) {
+    const size_t n = to - from, elem = attn_dtype_size(q->a->dims.result);
+    for (size_t r = 0; from < to && r < block->rows; r++) {
+        const size_t row = block->i + r - q->range->row, col = from - q->range->col;
+        char *dst = q->dst + (row * q->ld + col) * elem;
+        if (!is_kind(q, block, r, kind))
+            continue;
+        if (q->logits)
+            fill_floats(q->logits + row * q->range->cols + col, -INFINITY, n);
+        if (q->stage == ATTN_STAGE_PROBS)
+            memset(dst, 0, n * elem);
+        else if (elem == sizeof(float))
+            fill_floats((float *)(void *)dst, -INFINITY, n);
+        else
+            for (size_t j = 0; j < n; j++)
+                ((double *)(void *)dst)[j] = -INFINITY;
+    }
+}
+
+/* Sets the keys of the range that rows of the block may see, and those among them whose scores the
+ * mask, biases and softcap leave as they are. Before the mask, rows see all keys. */
+typedef struct extent {
+    size_t from, to, plain_from, plain_to;
+} extent;
+
+static extent extent_of(const request *q, const attn_block *block) {
+    const size_t col = q->range->col, end = col + q->range->cols;
+    extent x = {col, end, 0, 0};
+    if (q->stage < ATTN_STAGE_BIASED)
+        return x;
+    attn_block_interval(q->a, block, &x.from, &x.to);
+    attn_block_plain(q->a, block, &x.plain_from, &x.plain_to);
+    x.from = x.from < col ? col : x.from > end ? end : x.from;
+    x.to = x.to < x.from ? x.from : x.to > end ? end : x.to;
+    return x;
 }
 
 /* Computes all cells of the range in those rows of a block that have this kind (attn_stats.kind).
@@ -87,24 +139,29 @@ static void compute_block(const request *q, const attn_block *block, const attn_
     const attn_attention *a = q->a;
     const attn_kernels *k = w->kernels;
     const attn_range *range = q->range;
-    const size_t end = range->col + range->cols;
+    const extent seen = extent_of(q, block);
     size_t ld;
+    hide_keys(q, block, range->col, seen.from, kind);
+    hide_keys(q, block, seen.to, range->col + range->cols, kind);
+    if (seen.from == seen.to)
+        return;
     const void *queries =
         attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, w->query, &ld);
     attn_block_begin(a, block, queries, ld, w);
-    for (size_t tile = range->col / k->keys * k->keys; tile < end; tile += k->keys) {
+    for (size_t tile = seen.from / k->keys * k->keys; tile < seen.to; tile += k->keys) {
         const size_t tile_end = a->dims.S - tile < k->keys ? a->dims.S : tile + k->keys;
-        const size_t from = tile < range->col ? range->col : tile;
-        const size_t to = tile_end < end ? tile_end : end;
+        const size_t from = tile < seen.from ? seen.from : tile;
+        const size_t to = tile_end < seen.to ? tile_end : seen.to;
         const size_t j0 = packed ? tile : from, n = (packed ? tile_end : to) - j0;
         if (!packed)
             attn_block_load_keys(a, block->b, attn_kv_head(a, block->h), j0, n, w);
         attn_block_scores(a, block, packed, j0, n, queries, ld, q->stage >= ATTN_STAGE_SCALED, w);
+        const bool plain = w->scaled && from >= seen.plain_from && to <= seen.plain_to;
         for (size_t r = 0; r < block->rows; r++) {
-            const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
-            if (q->stats && q->stats->kind[row] != kind)
+            if (!is_kind(q, block, r, kind))
                 continue;
-            attn_block_edit(a, block, r, j0, n, q->stage, w);
+            if (!plain)
+                attn_block_edit(a, block, r, j0, n, q->stage, w);
             put_row(q, block, r, j0, from, to - from, w);
         }
     }

@@ -372,12 +372,16 @@ static void visit_tile(const attn_attention *a, const attn_stream *s, const attn
     accumulate(a, &s->block, packed, j0, n, s->w);
 }
 
+void attn_block_plain(const attn_attention *a, const attn_block *block, size_t *from, size_t *to) {
+    *from = *to = 0;
+    if (only_scales(a))
+        attn_mask_common(a->mask, block->b, block->i, block->rows, from, to);
+}
+
 /* Sets w->plain_from and w->plain_to of each stream. */
 static void find_plain_keys(const attn_attention *a, const attn_stream *streams, size_t count) {
-    const attn_block *block = &streams[0].block;
-    size_t lo = 0, hi = 0;
-    if (only_scales(a))
-        attn_mask_common(a->mask, block->b, block->i, block->rows, &lo, &hi);
+    size_t lo, hi;
+    attn_block_plain(a, &streams[0].block, &lo, &hi);
     for (size_t s = 0; s < count; s++) {
         streams[s].w->plain_from = lo;
         streams[s].w->plain_to = hi;

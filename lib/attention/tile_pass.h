@@ -50,6 +50,10 @@ typedef struct attn_block {
 /* Computes an interval [*lo, *hi) of keys outside of which no row of the block sees a key. */
 void attn_block_interval(const attn_attention *a, const attn_block *block, size_t *lo, size_t *hi);
 
+/* Finds an interval [*from, *to) of keys whose scores need no edit but the scale, in any row of the
+ * block. It may be empty (*from >= *to). */
+void attn_block_plain(const attn_attention *a, const attn_block *block, size_t *from, size_t *to);
+
 /* Sets acc, max and sum of `rows` rows as they are before the first tile, without a sink. */
 void attn_block_clear(const attn_attention *a, size_t rows, attn_block_work *w);
 /* Narrows the keys [*from, *to) of one tile to those that attn_block_stream visits: from the first
