@@ -1,7 +1,8 @@
 /* Computes distances between the heads of one source or of two sources.
  *
  * A piece of work is a block of rows. It fetches these rows of all heads and adds each row to the
- * sums of every pair of heads. The pool computes a wave of several blocks; then their sums are
+ * sums of every pair of heads, some columns at a time, so that these columns of all heads are in
+ * the nearest cache while the pairs read them. The pool computes a wave of several blocks; then their sums are
  * merged in block order, so results do not depend on threads. Memory holds the sums of one wave and
  * some rows of each head, but no matrix. */
 #include <math.h>
@@ -18,6 +19,9 @@ enum {
     WAVE_BYTES = 8 << 20,     /* limit for the sums of a wave, bytes */
     WAVE_LEAST = 8,           /* blocks in a wave, at least and at most */
     WAVE_MOST = 64,
+    COLUMN_BYTES = 24 << 10, /* p, centered and q of the columns that are compared together */
+    COLUMNS_LEAST = 64,      /* these columns, at least and at most */
+    COLUMNS_MOST = 512,
 };
 
 /* One of the two sources with its mask. */
@@ -36,6 +40,7 @@ typedef struct plan {
     size_t blocks;      /* number of blocks in all */
     size_t together;    /* number of blocks in a piece of work, whose rows are fetched together */
     size_t wave;        /* number of blocks whose sums are in memory together, of whole pieces */
+    size_t columns;     /* most columns of a row that are compared together */
 } plan;
 
 /* Sums over the rows of a block, for a pair of heads and for one head. */
@@ -59,14 +64,24 @@ static size_t rows_of(const plan *p) {
     return p->together * p->block;
 }
 
-/* Scratch memory of one thread. p, centered and q have one row of every head: the weights p, p
- * minus uniform attention, and p divided by its sum. */
+/* A row of one head, whose visible keys are in [from, to). */
+typedef struct head_row {
+    const float *weights;   /* [S] */
+    const uint8_t *visible; /* [S] */
+    size_t from, to;
+    double mass, uniform; /* sum of the weights; a weight of uniform attention */
+    double order;         /* sum of q ln q */
+    bool alive;           /* the row has weight */
+} head_row;
+
+/* Scratch memory of one thread. p, centered and q have some columns of a row of every head: the
+ * weights p, p minus uniform attention, and p divided by its sum. */
 typedef struct lane {
     float *weights, *logits;  /* [heads, rows, S], [rows, S] of a piece */
     uint8_t *visible;         /* [heads, rows, S] */
-    double *p, *centered, *q; /* [heads, S] */
-    double *order;            /* [heads] sum of q ln q; NaN: the row has no weight */
-    size_t *from, *to;        /* [heads] all visible keys are in [from, to) */
+    double *p, *centered, *q; /* [heads, columns] */
+    head_row *row;            /* [heads] */
+    double *mixed;            /* [pairs] sum of m ln m for m = (q_g + q_h) / 2 */
 } lane;
 
 typedef struct work {
@@ -90,6 +105,8 @@ static plan make_plan(size_t heads_a, size_t heads_b, size_t L, size_t S) {
     p.together = attn_within(PIECE_ROWS / p.block, 1, p.wave / WAVE_LEAST);
     p.together = attn_within(p.together, 1, most ? most : 1);
     p.wave -= p.wave % p.together;
+    p.columns = COLUMN_BYTES / (3 * sizeof(double)) / heads & ~(size_t)7;
+    p.columns = attn_within(p.columns, COLUMNS_LEAST, COLUMNS_MOST);
     return p;
 }
 
@@ -100,8 +117,8 @@ attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t head
     const double cols = heads_b ? (double)heads_b : (double)heads_a;
     const double rows = (double)rows_of(&p);
     double a_lane = heads * rows * keys * (sizeof(float) + 1) + rows * keys * sizeof(float) +
-                    3 * heads * keys * sizeof(double) + heads * sizeof(double) + sizeof(lane) +
-                    2 * heads * sizeof(size_t) + 10 * ATTN_ALIGN;
+                    3 * heads * (double)p.columns * sizeof(double) + heads * sizeof(head_row) +
+                    pairs * sizeof(double) + sizeof(lane) + 10 * ATTN_ALIGN;
     double a_part = pairs * sizeof(pair_sums) + heads * sizeof(head_sums) + 3 * ATTN_ALIGN;
     double scratch = a_lane * (double)slots + a_part * (double)(p.wave + 1);
     double result = (double)batches * ((double)heads_a * cols * 3 * sizeof(double) +
@@ -145,43 +162,72 @@ static attn_status load_side(const plan *p, const side *s, lane *l, size_t lane_
     return ATTN_OK;
 }
 
-/* Computes p, centered and q of row r of the piece, for head h, and adds their squares to *sums. */
-static void take_row(const plan *p, const lane *l, size_t h, size_t r, head_sums *sums) {
-    const size_t S = p->S, from = (h * rows_of(p) + r) * S;
-    const float *w = l->weights + from;
-    const uint8_t *visible = l->visible + from;
-    double *row = l->p + h * S, *centered = l->centered + h * S, *q = l->q + h * S;
-    const attn_pointwise *rows = attn_pointwise_current();
+/* Reads row r of the piece of head h. */
+static void take_row(const plan *p, const lane *l, size_t h, size_t r) {
+    const size_t S = p->S, at = (h * rows_of(p) + r) * S;
+    head_row *row = &l->row[h];
+    double *wide = l->p + h * p->columns;
     size_t seen = 0;
-    rows->widen_visible(row, w, visible, S);
-    for (size_t j = 0; j < S; j++)
-        seen += visible[j];
-    attn_find_span(visible, S, &l->from[h], &l->to[h]);
-    double mass = attn_sum(row, S), uniform = seen ? 1 / (double)seen : 0;
-    l->order[h] = NAN;
-    if (!(mass > 0) || isinf(mass)) {
-        memset(row, 0, S * sizeof *row);
-        memset(centered, 0, S * sizeof *centered);
-        return;
+    *row = (head_row){.weights = l->weights + at, .visible = l->visible + at};
+    attn_find_span(row->visible, S, &row->from, &row->to);
+    for (size_t j = row->from; j < row->to; j++)
+        seen += row->visible[j];
+    for (size_t j = row->from, n; j < row->to; j += n) {
+        n = row->to - j < p->columns ? row->to - j : p->columns;
+        attn_pointwise_current()->widen_visible(wide, row->weights + j, row->visible + j, n);
+        row->mass += attn_sum(wide, n);
     }
-    rows->centre(centered, q, row, visible, uniform, mass, S);
-    l->order[h] = attn_sum_xlnx(q, S);
-    sums->square += attn_dot(row, row, S);
-    sums->centered += attn_dot(centered, centered, S);
+    row->uniform = seen ? 1 / (double)seen : 0;
+    row->alive = row->mass > 0 && !isinf(row->mass);
 }
 
-static void add_pair(const plan *p, const lane *l, size_t g, size_t h, pair_sums *sums) {
-    const size_t S = p->S;
-    if (isnan(l->order[g]) || isnan(l->order[h]))
-        return;
-    const size_t from = l->from[g] < l->from[h] ? l->from[g] : l->from[h];
-    const size_t to = l->to[g] > l->to[h] ? l->to[g] : l->to[h], n = to - from;
-    const size_t x = g * S + from, y = h * S + from;
-    double js = 0.5 * (l->order[g] + l->order[h]) - attn_mix_xlnx(l->q + x, l->q + y, n);
-    sums->js += js > 0 ? js : 0; /* for equal rows, rounding can make it negative */
-    sums->rows++;
-    sums->dot += attn_dot(l->p + x, l->p + y, n);
-    sums->centered += attn_dot(l->centered + x, l->centered + y, n);
+/* Computes p, centered and q of keys j … j + n - 1 of head h, and adds their squares to *sums. */
+static void take_columns(const plan *p, const lane *l, size_t h, size_t j, size_t n,
+                         head_sums *sums) {
+    const attn_pointwise *rows = attn_pointwise_current();
+    const size_t at = h * p->columns;
+    double *wide = l->p + at, *centered = l->centered + at, *q = l->q + at;
+    head_row *row = &l->row[h];
+    rows->widen_visible(wide, row->weights + j, row->visible + j, n);
+    rows->centre(centered, q, wide, row->visible + j, row->uniform, row->mass, n);
+    row->order += attn_sum_xlnx(q, n);
+    sums->square += attn_dot(wide, wide, n);
+    sums->centered += attn_dot(centered, centered, n);
+}
+
+/* Goes through the pairs of heads g, h that have weight in a row; `at` is the pair's number. */
+#define FOR_PAIRS(p, l, g, h, at)                                                                  \
+    for (size_t at = 0, g = 0; g < (p)->a.heads; g++)                                              \
+        for (size_t h = (p)->b.source ? (p)->a.heads : g + 1; h < (p)->heads; h++, at++)           \
+            if ((l)->row[g].alive && (l)->row[h].alive)
+
+/* Adds row r of the piece to the sums of its block. */
+static void add_row(const plan *p, const lane *l, size_t r, part *sums) {
+    size_t from = p->S, to = 0;
+    for (size_t h = 0; h < p->heads; h++) {
+        const head_row *row = &l->row[h];
+        take_row(p, l, h, r);
+        from = row->alive && row->from < from ? row->from : from;
+        to = row->alive && row->to > to ? row->to : to;
+    }
+    memset(l->mixed, 0, p->pairs * sizeof *l->mixed);
+    for (size_t j = from, n; j < to; j += n) {
+        n = to - j < p->columns ? to - j : p->columns;
+        for (size_t h = 0; h < p->heads; h++)
+            if (l->row[h].alive)
+                take_columns(p, l, h, j, n, &sums->heads[h]);
+        FOR_PAIRS(p, l, g, h, at) {
+            const size_t x = g * p->columns, y = h * p->columns;
+            l->mixed[at] += attn_mix_xlnx(l->q + x, l->q + y, n);
+            sums->pairs[at].dot += attn_dot(l->p + x, l->p + y, n);
+            sums->pairs[at].centered += attn_dot(l->centered + x, l->centered + y, n);
+        }
+    }
+    FOR_PAIRS(p, l, g, h, at) {
+        const double js = 0.5 * (l->row[g].order + l->row[h].order) - l->mixed[at];
+        sums->pairs[at].js += js > 0 ? js : 0; /* rounding can make it negative */
+        sums->pairs[at].rows++;
+    }
 }
 
 static attn_status piece(void *ctx, size_t index, size_t lane_index, attn_error *err) {
@@ -194,33 +240,25 @@ static attn_status piece(void *ctx, size_t index, size_t lane_index, attn_error 
     attn_status status = load_side(p, &p->a, l, lane_index, 0, row, rows, err);
     if (!status && p->b.source)
         status = load_side(p, &p->b, l, lane_index, p->a.heads, row, rows, err);
-    for (size_t r = 0; !status && r < rows; r++) {
-        part *own = &sums[r / p->block];
-        pair_sums *at = own->pairs;
-        for (size_t h = 0; h < p->heads; h++)
-            take_row(p, l, h, r, &own->heads[h]);
-        for (size_t g = 0; g < p->a.heads; g++)
-            for (size_t h = p->b.source ? p->a.heads : g + 1; h < p->heads; h++)
-                add_pair(p, l, g, h, at++);
-    }
+    for (size_t r = 0; !status && r < rows; r++)
+        add_row(p, l, r, &sums[r / p->block]);
     return status;
 }
 
 /* --- memory, merging, result --- */
 
 static bool take_lane(const plan *p, attn_arena *arena, lane *l) {
-    const size_t each = p->heads * rows_of(p) * p->S, rows = p->heads * p->S;
+    const size_t each = p->heads * rows_of(p) * p->S, some = p->heads * p->columns;
     *l = (lane){.weights = attn_arena_zeroed(arena, each, sizeof(float)),
                 .logits = attn_arena_zeroed(arena, rows_of(p) * p->S, sizeof(float)),
                 .visible = attn_arena_zeroed(arena, each, 1),
-                .p = attn_arena_zeroed(arena, rows, sizeof(double)),
-                .centered = attn_arena_zeroed(arena, rows, sizeof(double)),
-                .q = attn_arena_zeroed(arena, rows, sizeof(double)),
-                .order = attn_arena_zeroed(arena, p->heads, sizeof(double)),
-                .from = attn_arena_zeroed(arena, p->heads, sizeof(size_t)),
-                .to = attn_arena_zeroed(arena, p->heads, sizeof(size_t))};
-    return l->weights && l->logits && l->visible && l->p && l->centered && l->q && l->order &&
-           l->from && l->to;
+                .p = attn_arena_zeroed(arena, some, sizeof(double)),
+                .centered = attn_arena_zeroed(arena, some, sizeof(double)),
+                .q = attn_arena_zeroed(arena, some, sizeof(double)),
+                .row = attn_arena_zeroed(arena, p->heads, sizeof(head_row)),
+                .mixed = attn_arena_zeroed(arena, p->pairs, sizeof(double))};
+    return l->weights && l->logits && l->visible && l->p && l->centered && l->q && l->row &&
+           l->mixed;
 }
 
 static void *take_many(attn_arena *arena, size_t count, size_t size) {

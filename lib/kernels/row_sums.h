@@ -54,7 +54,8 @@ static inline double attn_ramp_here(const double *x, size_t n, double from) {
 /* Returns ln x for normal x > 0 with an error of about 3e-14. x = 2^e m with m in [sqrt(1/2),
  * sqrt(2)), and ln m = 2 atanh f for f = (m - 1) / (m + 1), |f| <= 0.172. The series of atanh ends
  * where its terms are below 1e-14. e is converted to double by placing it in the low bits of 2^52,
- * which needs only 64-bit shifts and additions. */
+ * which needs only 64-bit shifts and additions. The series is summed in pairs (Estrin), which a
+ * processor computes at the same time. */
 static inline double attn_ln(double x) {
     uint64_t bits, e;
     double m, power;
@@ -64,13 +65,10 @@ static inline double attn_ln(double x) {
     e |= 0x4330000000000000u;
     memcpy(&m, &bits, sizeof m);
     memcpy(&power, &e, sizeof power);
-    double f = (m - 1) / (m + 1), g = f * f;
-    double series =
-        1 + g * (1 / 3.0 +
-                 g * (1 / 5.0 +
-                      g * (1 / 7.0 +
-                           g * (1 / 9.0 +
-                                g * (1 / 11.0 + g * (1 / 13.0 + g * (1 / 15.0 + g / 17.0)))))));
+    double f = (m - 1) / (m + 1), g = f * f, g2 = g * g, g4 = g2 * g2;
+    double low = (1 + g * (1 / 3.0)) + g2 * (1 / 5.0 + g * (1 / 7.0));
+    double high = (1 / 9.0 + g * (1 / 11.0)) + g2 * (1 / 13.0 + g * (1 / 15.0));
+    double series = low + g4 * (high + g4 * (1 / 17.0));
     return (power - (0x1p52 + 1023)) * 0x1.62e42fefa39efp-1 + 2 * f * series;
 }
 
