@@ -8,41 +8,8 @@
 #include "analysis/heatmap_private.h"
 #include "analysis/sums.h"
 
-/* Sums over the keys of a row, as ATTN_PARTIAL_SUMS partial sums (sums.h). m is the largest logit,
- * s a logit. */
-typedef struct row_sums {
-    double mass[ATTN_PARTIAL_SUMS]; /* sum of the weights p */
-    double fall[ATTN_PARTIAL_SUMS]; /* sum of p (m - s) */
-} row_sums;
-
 static bool is_hidden(const float *logits, size_t j) {
     return logits && logits[j] == -INFINITY;
-}
-
-/* Adds a key to partial sum k. A weight that is NaN or not above 0 adds nothing. */
-static inline void add_key(row_sums *r, size_t k, float weight, float logit, float m) {
-    double p = weight > 0 ? (double)weight : 0;
-    double d = weight > 0 ? (double)m - (double)logit : 0;
-    r->mass[k] += p;
-    r->fall[k] += p * d;
-}
-
-static void add_keys(row_sums *r, const float *weights, const float *logits, size_t n, float m) {
-    size_t j = 0;
-    for (; j + ATTN_PARTIAL_SUMS <= n; j += ATTN_PARTIAL_SUMS)
-        for (size_t k = 0; k < ATTN_PARTIAL_SUMS; k++)
-            add_key(r, k, weights[j + k], logits[j + k], m);
-    for (size_t k = 0; j + k < n; k++)
-        add_key(r, k, weights[j + k], logits[j + k], m);
-}
-
-/* Returns the key with the largest logit, or n if all keys are hidden. */
-static size_t best_key(const float *logits, size_t n) {
-    size_t best = n;
-    for (size_t j = 0; j < n; j++)
-        if (logits[j] > (best == n ? -INFINITY : logits[best]))
-            best = j;
-    return best;
 }
 
 /* Computes the entropy of a row from weights and logits. With p = e^(s-m) / l it is ln l - sum p (s
@@ -50,17 +17,18 @@ static size_t best_key(const float *logits, size_t n) {
  * which keeps all digits if one key has almost all weight. Weights are divided by their sum, so
  * that they are a distribution over the keys even if a sink logit takes a part. Returns false if
  * all keys are hidden. */
-static bool entropy_of_logits(const float *weights, const float *logits, size_t n,
-                              double *entropy) {
-    row_sums r = {{0}, {0}};
-    size_t best = best_key(logits, n);
-    if (best == n)
+bool attn_analysis_logit_entropy(const float *weights, const float *logits, size_t n, float most,
+                                 double *entropy) {
+    const attn_pointwise *rows = attn_pointwise_current();
+    attn_fall_sums sums = {{0}, {0}};
+    if (most == -INFINITY)
         return false;
-    double top = weights[best];
-    add_keys(&r, weights, logits, best, logits[best]);
-    add_keys(&r, weights + best + 1, logits + best + 1, n - best - 1, logits[best]);
-    double rest = attn_join(r.mass);
-    *entropy = log1p(rest / top) + attn_join(r.fall) / (top + rest);
+    const size_t best = rows->find_float(logits, n, most), after = best + 1;
+    const double top = weights[best];
+    rows->add_fall(&sums, weights, logits, best, most);
+    rows->add_fall(&sums, weights + after, logits + after, n - after, most);
+    const double rest = attn_join(sums.mass);
+    *entropy = log1p(rest / top) + attn_join(sums.fall) / (top + rest);
     return true;
 }
 
@@ -78,8 +46,10 @@ static bool entropy_of_weights(const float *weights, size_t n, double *entropy) 
 
 bool attn_analysis_row_entropy(const float *weights, const float *logits, size_t n,
                                double *entropy) {
-    return logits ? entropy_of_logits(weights, logits, n, entropy)
-                  : entropy_of_weights(weights, n, entropy);
+    if (!logits)
+        return entropy_of_weights(weights, n, entropy);
+    const float most = attn_pointwise_current()->scan_logits(logits, n).most;
+    return attn_analysis_logit_entropy(weights, logits, n, most, entropy);
 }
 
 /* --- edges --- */

@@ -106,5 +106,8 @@ typedef struct attn_heatmap_line {
  * is visible. */
 bool attn_analysis_row_entropy(const float *weights, const float *logits, size_t n,
                                double *entropy);
+/* Does so with logits, of which `most` is the largest; -infinity: no key is visible. */
+bool attn_analysis_logit_entropy(const float *weights, const float *logits, size_t n, float most,
+                                 double *entropy);
 
 #endif

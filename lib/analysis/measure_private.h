@@ -4,6 +4,7 @@
 #define ATTN_ANALYSIS_MEASURE_PRIVATE_H
 
 #include "attn/analysis.h"
+#include "kernels/row_scan.h"
 
 enum {
     ATTN_OFFSETS = 64, /* positional_offset is from -64 to 64 */
@@ -73,12 +74,14 @@ typedef struct attn_measure_part {
 typedef struct attn_measure_line {
     const double *p;
     const uint8_t *visible;
-    size_t index, seen;   /* index i of the query; number n_i of visible keys */
-    size_t from, to;      /* all visible keys are in [from, to) */
-    int64_t at;           /* key position t_i of the query */
-    double mass, entropy; /* sum s_i of the row's weights; entropy H_i in nats */
-    const double *norms;  /* [S] norms of the head's values; NULL: not known */
-    bool peaks;           /* the row has a largest weight; false for uniform attention */
+    size_t index, seen;     /* index i of the query; number n_i of visible keys */
+    size_t from, to;        /* all visible keys are in [from, to) */
+    int64_t at;             /* key position t_i of the query */
+    double entropy;         /* H_i in nats */
+    attn_weight_scan scan;  /* of p and j - t_i: its mass is the sum s_i of the row's weights */
+    attn_logit_scan scores; /* of the row's logits, if the source has them */
+    const double *norms;    /* [S] norms of the head's values; NULL: not known */
+    bool peaks;             /* the row has a largest weight; false for uniform attention */
 } attn_measure_line;
 
 /* A number of batches of the options, of which 0 counts as 1. */

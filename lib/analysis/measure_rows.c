@@ -96,18 +96,6 @@ static size_t clamp(int64_t at, size_t n) {
     return at < 0 ? 0 : (uint64_t)at > n ? n : (size_t)at;
 }
 
-/* Adds the distances of a row. Keys before t and keys from t on are summed separately, since t - j
- * has another sign there. */
-static void add_distance(const attn_measure_line *line, size_t S, attn_measure_sums *sums) {
-    size_t split = clamp(line->at, S);
-    split = split < line->from ? line->from : split > line->to ? line->to : split;
-    double t = (double)line->at;
-    double before = -attn_ramp(line->p + line->from, split - line->from, (double)line->from - t);
-    double behind = attn_ramp(line->p + split, line->to - split, (double)split - t);
-    sums->weighted += before + behind;
-    sums->looked += before - behind;
-}
-
 static void add_offsets(const attn_measure_line *line, size_t S, size_t best,
                         attn_measure_sums *sums) {
     int64_t from = line->at - ATTN_OFFSETS;
@@ -212,23 +200,23 @@ static size_t add_line(const attn_measure_work *w, size_t batch, const attn_meas
     const size_t S = plan->S;
     const size_t n = line->to - line->from;
     const attn_pointwise *rows = attn_pointwise_current();
-    const size_t best = line->from + rows->largest(line->p + line->from, n);
-    double top = line->p[best], share = top / line->mass;
+    const size_t best = line->from + rows->find_double(line->p + line->from, n, line->scan.most);
+    const double mass = line->scan.mass, top = line->p[best], share = top / mass;
     sums->rows++;
-    sums->mass += line->mass;
+    sums->mass += mass;
+    sums->weighted += line->scan.reach;
+    sums->looked -= line->scan.ramp;
     add(&sums->entropy, line->entropy);
     add(&sums->perplexity, exp(line->entropy));
-    add(&sums->participation,
-        line->mass * line->mass / attn_dot(line->p + line->from, line->p + line->from, n));
+    add(&sums->participation, mass * mass / line->scan.squares);
     add(&sums->confidence, top);
-    add(&sums->sink_logit, 1 - line->mass > ROUNDED ? 1 - line->mass : 0);
+    add(&sums->sink_logit, 1 - mass > ROUNDED ? 1 - mass : 0);
     if (line->seen > 1) {
         add(&sums->normalized, line->entropy / log((double)line->seen));
         add(&sums->saturated, share >= SATURATED);
     }
     if (line->at > 0)
         add(&sums->first, line->p[0]);
-    add_distance(line, S, sums);
     add_offsets(line, S, best, sums);
     add_local(line, S, plan->options->radius, sums);
     add_tokens(w, batch, line, sums);
@@ -243,33 +231,29 @@ static size_t add_line(const attn_measure_work *w, size_t batch, const attn_meas
 }
 
 /* Adds standard deviation and maximum of the scores of the visible keys of a row. */
-static void add_scores(const float *logits, const uint8_t *visible, size_t n, size_t seen,
+static void add_scores(const float *logits, size_t n, const attn_logit_scan *scan,
                        attn_measure_sums *sums) {
-    double sum = 0, squares = 0;
-    float most = -INFINITY;
-    for (size_t j = 0; j < n; j++)
-        if (visible[j]) {
-            sum += (double)logits[j];
-            most = logits[j] > most ? logits[j] : most;
-        }
-    sums->score_max = fmax(sums->score_max, (double)most);
-    double mean = sum / (double)seen;
-    for (size_t j = 0; j < n; j++)
-        if (visible[j])
-            squares += ((double)logits[j] - mean) * ((double)logits[j] - mean);
-    if (seen > 1)
-        add(&sums->spread, sqrt(squares / (double)seen));
+    const double seen = (double)scan->seen;
+    sums->score_max = fmax(sums->score_max, (double)scan->most);
+    if (scan->seen > 1)
+        add(&sums->spread,
+            sqrt(attn_pointwise_current()->spread(logits, n, scan->total / seen) / seen));
 }
 
-/* Finds the visible keys of row i, by its logits or else by the mask, and returns their number. */
+/* Finds the visible keys of row i, by its logits or else by the mask, and returns their number. It
+ * scans the logits, if there are any. */
 static size_t find_visible(const attn_measure_work *w, const attn_measure_lane *lane,
-                           const float *logits, size_t batch, size_t head, size_t i) {
+                           const float *logits, size_t batch, size_t head, size_t i,
+                           attn_logit_scan *scan) {
     const size_t S = w->plan->S;
     const attn_mask *mask = w->plan->options->mask;
     size_t seen = 0;
-    if (logits)
+    if (logits) {
         attn_find_logits(logits, S, lane->visible);
-    else if (mask)
+        *scan = attn_pointwise_current()->scan_logits(logits, S);
+        return scan->seen;
+    }
+    if (mask)
         attn_mask_keep(mask, batch % attn_mask_batches(mask), head, i, 0, S, lane->visible);
     else
         memset(lane->visible, 1, S);
@@ -284,17 +268,32 @@ static bool take_weights(const attn_measure_work *w, attn_measure_part *part, si
                          const float *weights, const float *logits, attn_measure_line *line,
                          size_t *peak) {
     const size_t from = line->from, n = line->to - from;
-    line->mass = attn_sum(line->p + from, n);
-    if (line->seen == 0 || !(line->mass > 0) || isinf(line->mass))
+    const double mass = line->scan.mass;
+    if (line->seen == 0 || !(mass > 0) || isinf(mass))
         return false;
-    if (!logits || !attn_analysis_row_entropy(weights + from, logits + from, n, &line->entropy))
-        line->entropy = log(line->mass) - attn_sum_xlnx(line->p + from, n) / line->mass;
+    if (!logits || !attn_analysis_logit_entropy(weights + from, logits + from, n, line->scores.most,
+                                                &line->entropy))
+        line->entropy = log(mass) - attn_sum_xlnx(line->p + from, n) / mass;
     if (line->entropy < 0)
         line->entropy = 0; /* rounding can make it negative if one key has all weight */
     *peak = add_line(w, batch, line, &part->weights);
     if (logits)
-        add_scores(logits + from, line->visible + from, n, line->seen, &part->weights);
+        add_scores(logits + from, n, &line->scores, &part->weights);
     return true;
+}
+
+/* Scans the span of a row of double. */
+static attn_weight_scan scan_doubles(const double *p, size_t S, const attn_measure_line *line) {
+    const size_t n = line->to - line->from;
+    const size_t split = attn_within(clamp(line->at, S), line->from, line->to) - line->from;
+    const double *x = p + line->from, start = (double)line->from - (double)line->at;
+    const double before = attn_ramp(x, split, start);
+    const double behind = attn_ramp(x + split, n - split, start + (double)split);
+    return (attn_weight_scan){.mass = attn_sum(x, n),
+                              .squares = attn_dot(x, x, n),
+                              .ramp = before + behind,
+                              .reach = behind - before,
+                              .most = n ? x[attn_pointwise_current()->largest(x, n)] : 0};
 }
 
 static void take_uniform(const attn_measure_work *w, attn_measure_part *part, size_t batch,
@@ -303,10 +302,30 @@ static void take_uniform(const attn_measure_work *w, attn_measure_part *part, si
     for (size_t j = 0; j < w->plan->S; j++)
         row[j] = line->visible[j] ? even : 0;
     line->p = row;
-    line->mass = 1;
+    line->scan = scan_doubles(row, w->plan->S, line);
+    line->scan.mass = 1;
     line->entropy = log((double)line->seen);
     line->peaks = false;
     add_line(w, batch, line, &part->uniform);
+}
+
+/* Widens the weights of a row to lane->p and scans those of its span. Returns whether a hidden key
+ * has weight. */
+static bool scan_weights(const attn_measure_lane *lane, const float *weights, size_t S,
+                         attn_measure_line *line) {
+    const attn_pointwise *rows = attn_pointwise_current();
+    const size_t from = line->from, to = line->to;
+    const uint8_t *visible = lane->visible;
+    double *p = lane->p;
+    if (line->seen < to - from || line->seen == 0) {
+        const bool hidden = rows->widen_visible(p, weights, visible, S);
+        line->scan = scan_doubles(p, S, line);
+        return hidden;
+    }
+    line->scan =
+        rows->scan_weights(p + from, weights + from, to - from, (double)from - (double)line->at);
+    const bool before = rows->widen_visible(p, weights, visible, from);
+    return rows->widen_visible(p + to, weights + to, visible + to, S - to) || before;
 }
 
 static void take_row(const attn_measure_work *w, attn_measure_part *part,
@@ -319,11 +338,11 @@ static void take_row(const attn_measure_work *w, attn_measure_part *part,
         .p = lane->p, .visible = lane->visible, .index = i, .at = (int64_t)i, .peaks = true};
     if (w->plan->options->value_norms)
         line.norms = w->plan->options->value_norms + (at->batch * w->plan->H + at->head) * S;
-    line.seen = find_visible(w, lane, logits, at->batch, at->head, i);
+    line.seen = find_visible(w, lane, logits, at->batch, at->head, i, &line.scores);
     if (mask)
         line.at += attn_mask_offset(mask, at->batch % attn_mask_batches(mask));
     attn_find_span(lane->visible, S, &line.from, &line.to);
-    if (attn_pointwise_current()->widen_visible(lane->p, weights, lane->visible, S))
+    if (scan_weights(lane, weights, S, &line))
         for (size_t j = 0; j < S; j++)
             part->hidden += lane->visible[j] ? 0 : (double)weights[j];
     part->peaks[r] = SIZE_MAX;

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/row_scan.h"
+
 enum { POINTWISE_LANES = 16, POOL_LANES = 8 };
 
 /* One row of an LSTM step t with H units. */
@@ -94,6 +96,14 @@ typedef struct attn_pointwise {
                   size_t n);
     /* Returns the index of the first largest number of a row without NaN; n > 0. */
     size_t (*largest)(const double *x, size_t n);
+    /* The functions of row_scan.h. */
+    attn_logit_scan (*scan_logits)(const float *logits, size_t n);
+    double (*spread)(const float *logits, size_t n, double mean);
+    void (*add_fall)(attn_fall_sums *sums, const float *weights, const float *logits, size_t n,
+                     float m);
+    attn_weight_scan (*scan_weights)(double *p, const float *weights, size_t n, double from);
+    size_t (*find_double)(const double *x, size_t n, double wanted);
+    size_t (*find_float)(const float *x, size_t n, float wanted);
     /* Adds x [rows, K] times a matrix [K, N] to y [rows, N]. Row strides are ldx and ldy. The
      * caller has packed the matrix as panels [K, POINTWISE_LANES] of its columns, the last padded
      * with zeros. This is faster than attn_kernels_gemm for repeated products of few rows, since

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kernels/pointwise.h"
+#include "kernels/row_scan.h"
 #include "kernels/row_sums.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -432,9 +433,33 @@ static size_t NAME(p_largest)(const double *x, size_t n) {
         most = lanes[k] > most ? lanes[k] : most;
     for (; j < n; j++)
         most = x[j] > most ? x[j] : most;
-    for (j = 0; j + 1 < n && x[j] != most;)
-        j++;
-    return j;
+    return attn_find_double_here(x, n, most);
+}
+
+static attn_logit_scan NAME(p_scan_logits)(const float *logits, size_t n) {
+    return attn_scan_logits_here(logits, n);
+}
+
+static double NAME(p_spread)(const float *logits, size_t n, double mean) {
+    return attn_spread_here(logits, n, mean);
+}
+
+static void NAME(p_add_fall)(attn_fall_sums *sums, const float *weights, const float *logits,
+                             size_t n, float m) {
+    attn_add_fall_here(sums, weights, logits, n, m);
+}
+
+static attn_weight_scan NAME(p_scan_weights)(double *p, const float *weights, size_t n,
+                                             double from) {
+    return attn_scan_weights_here(p, weights, n, from);
+}
+
+static size_t NAME(p_find_double)(const double *x, size_t n, double wanted) {
+    return attn_find_double_here(x, n, wanted);
+}
+
+static size_t NAME(p_find_float)(const float *x, size_t n, float wanted) {
+    return attn_find_float_here(x, n, wanted);
 }
 
 const attn_pointwise NAME(attn_pointwise) = {
@@ -462,4 +487,10 @@ const attn_pointwise NAME(attn_pointwise) = {
     .centre = NAME(p_centre),
     .tally = NAME(p_tally),
     .largest = NAME(p_largest),
+    .scan_logits = NAME(p_scan_logits),
+    .spread = NAME(p_spread),
+    .add_fall = NAME(p_add_fall),
+    .scan_weights = NAME(p_scan_weights),
+    .find_double = NAME(p_find_double),
+    .find_float = NAME(p_find_float),
 };

@@ -217,6 +217,78 @@ static void test_doubles(void **state) {
     (void)state;
 }
 
+/* What a table finds in a row of logits, of which some are hidden, and of weights. */
+typedef struct scans {
+    attn_logit_scan logits;
+    attn_weight_scan weights;
+    attn_fall_sums fall;
+    double spread, p[MOST];
+    size_t places[2];
+} scans;
+
+static void scan_row(const attn_pointwise *t, size_t n, const float *weights, const float *logits,
+                     scans *out) {
+    memset(out, 0, sizeof *out);
+    const attn_logit_scan s = t->scan_logits(logits, n);
+    out->logits.seen = s.seen; /* member by member, since padding has no value */
+    out->logits.most = s.most;
+    out->logits.total = s.total;
+    out->weights = t->scan_weights(out->p, weights, n, -7);
+    t->add_fall(&out->fall, weights, logits, n, 9);
+    out->spread = t->spread(logits, n, 0.5);
+    out->places[0] = t->find_float(logits, n, s.most);
+    out->places[1] = t->find_double(out->p, n, out->weights.most);
+}
+
+static bool is_near(double got, double want, size_t n) {
+    return fabs(got - want) <= 1e-12 * (1 + fabs(want)) * (double)n;
+}
+
+/* Scans of rows beside plain loops, and every table beside the first. */
+static void test_scans(void **state) {
+    static work w;
+    static scans plain, other;
+    static float logits[MOST], weights[MOST];
+    fill(&w);
+    for (size_t i = 0; i < MOST; i++) {
+        logits[i] = i % 5 == 2 ? -INFINITY : w.x[i];
+        weights[i] = i % 5 == 2 ? 0 : fabsf(w.y[i]);
+    }
+    for (size_t n = 1; n <= MOST; n += n < 80 ? 1 : 31) {
+        double total = 0, spread = 0, mass = 0, fall = 0, sums[4] = {0};
+        size_t seen = 0, best = 0, top = 0;
+        scan_row(&attn_pointwise_ref, n, weights, logits, &plain);
+        for (size_t i = 0; i < n; i++) {
+            const bool visible = logits[i] != -INFINITY;
+            const double x = logits[i], p = weights[i], d = (double)i - 7;
+            seen += visible;
+            total += visible ? x : 0;
+            spread += visible ? (x - 0.5) * (x - 0.5) : 0;
+            mass += p > 0 ? p : 0;
+            fall += p > 0 ? p * (9 - x) : 0;
+            best = logits[i] > logits[best] ? i : best;
+            top = p > (double)weights[top] ? i : top;
+            const double terms[] = {p, p * p, p * d, p * fabs(d)};
+            for (size_t k = 0; k < 4; k++)
+                sums[k] += terms[k];
+        }
+        assert_true(plain.logits.seen == seen && plain.logits.most == logits[best]);
+        assert_true(plain.places[0] == best && plain.places[1] == top);
+        assert_true(is_near(plain.logits.total, total, n) && is_near(plain.spread, spread, n));
+        assert_true(is_near(attn_join(plain.fall.mass), mass, n));
+        assert_true(is_near(attn_join(plain.fall.fall), fall, n));
+        const attn_weight_scan *s = &plain.weights;
+        assert_true(is_near(s->mass, sums[0], n) && is_near(s->squares, sums[1], n) &&
+                    is_near(s->ramp, sums[2], n) && is_near(s->reach, sums[3], n));
+        for (int isa = ATTN_ISA_REF; isa <= ATTN_ISA_AVX512; isa++)
+            if (attn_isa_available((attn_isa)isa)) {
+                scan_row(attn_pointwise_of((attn_isa)isa), n, weights, logits, &other);
+                assert_memory_equal(&plain, &other, sizeof plain);
+            }
+    }
+    (void)state;
+}
+
 /* Rows of 1 to 9, columns around whole panels: beside sums in double, nothing written beside. */
 static void test_product(void **state) {
     enum { K = 21, N = 50, LD = N + 3, LDX = K + 2, ROWS = 9 };
@@ -288,8 +360,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tables),   cmocka_unit_test(test_adam),
         cmocka_unit_test(test_pool),     cmocka_unit_test(test_doubles),
-        cmocka_unit_test(test_product),  cmocka_unit_test(test_accuracy),
-        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_scans),    cmocka_unit_test(test_product),
+        cmocka_unit_test(test_accuracy), cmocka_unit_test(test_extremes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
