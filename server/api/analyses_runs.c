@@ -57,7 +57,8 @@ bool srv_analyses_may_roll(const srv_analyses_call *call, const srv_scope *scope
                           "rollout multiplies layers: expected as many queries as keys, found %zu "
                           "and %zu",
                           call->dims.L, call->dims.S);
-    if (call->analysis.layered || call->dims.B <= 1)
+    if (call->run ? srv_run_layers_are_known(call->run->held->run, &call->layers)
+                  : call->analysis.layered || call->dims.B <= 1)
         return true;
     return call->run
                ? srv_refuse(scope, SRV_VALUE, name,

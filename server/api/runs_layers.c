@@ -93,6 +93,10 @@ bool srv_run_layers(const srv_scope *scope, const attn_run *run, const srv_run_s
            srv_refuse(scope, SRV_VALUE, "layer", "the site has no layer %zu", (size_t)spot->layer);
 }
 
+bool srv_run_layers_are_known(const attn_run *run, const attn_run_layers *layers) {
+    return layers->named || layers->batches <= 1 || attn_run_site_count(run) > 1;
+}
+
 bool srv_run_touch_layers(srv_request *req, const srv_run_view *run, const attn_run_layers *l) {
     srv_run_view view = *run;
     bool ok = true;

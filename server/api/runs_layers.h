@@ -21,6 +21,9 @@ bool srv_run_sites(const srv_scope *scope, const attn_run *run, const srv_run_sp
  * kind, or the one of them that it names. false: a problem is set. */
 bool srv_run_layers(const srv_scope *scope, const attn_run *run, const srv_run_spot *spot,
                     attn_run_layers *out);
+/* Returns whether the batch entries of the layers are certainly no layers themselves: there is one,
+ * or the run has an axis of layers or several sites. */
+bool srv_run_layers_are_known(const attn_run *run, const attn_run_layers *layers);
 /* Checks the bytes of the run's file that the layers are computed from. false: a problem is set. */
 bool srv_run_touch_layers(srv_request *req, const srv_run_view *run, const attn_run_layers *layers);
 

@@ -192,7 +192,7 @@ static bool find_layers(rollout_call *c) {
     if (!keep_wanted(c))
         return false;
     c->run->site = c->layers.items[0].site;
-    return c->layers.named || c->layers.batches <= 1 ||
+    return srv_run_layers_are_known(run, &c->layers) ||
            srv_refuse(
                &c->scope, SRV_VALUE, "site",
                "%s goes through layers, and %zu batch entries are none: store the run with "

@@ -109,6 +109,8 @@ def test_rollout_goes_through_the_named_layers(daemon, layered):
         assert np.abs(got[b] - rollout(w[:, b])).max() < 1e-6
     answer = ask(daemon, {"run": path[-32:], "analysis": ["entropy"]}, "/v1/analyses")
     assert [(h["layer"], h["batch"], h["head"]) for h in answer["heads"]][-1] == (2, 1, 3)
+    for b, part in enumerate(rolled(daemon, {"run": path[-32:], "layer": 2})):
+        assert np.abs(part - rollout(w[2:, b])).max() < 1e-6
     one = ask(daemon, {"run": path[-32:], "analysis": ["entropy"], "layer": 2}, "/v1/analyses")["heads"]
     assert [h["measures"] for h in one] == [h["measures"] for h in answer["heads"][16:]]
 
@@ -170,6 +172,34 @@ def test_sites_that_are_no_layers_of_one_model(files):
     refused(service, {"run": run}, "invalid_value", "/kind", "encoder", "decoder", path="/v1/analyses")
     run, _ = keep(folder, [{"layer": 0}, {"layer": 0, "call": 1}], 4)
     refused(service, {"run": run}, "invalid_value", "/site", "both layer 0", path="/v1/analyses")
+
+
+SINGLE = {"site=1": 1, "layer=1&kind=encoder": 1, "kind=decoder": 2}
+
+
+@pytest.mark.parametrize("choice", SINGLE)
+def test_one_site_of_several_with_batches(files, choice):
+    """Its batch entries are no layers, because the layers are sites."""
+    service, folder = files
+    run, w = keep(folder, [{"kind": "encoder"}, {"kind": "encoder"}, {"kind": "decoder", "layer": 0},
+                           {"kind": "cross", "layer": 0}], 8, L=20)
+    fields = dict(pair.split("=") for pair in choice.split("&"))
+    n, whole = SINGLE[choice], w[SINGLE[choice]]
+    body = {name: int(value) if name == "layer" else value for name, value in fields.items()}
+    for b, got in enumerate(rolled(service, {"run": run} | body)):
+        assert np.abs(got - rollout(whole[b][None])).max() < 1e-6
+    span = {"layer": f"from_layer={fields.get('layer')}&to_layer=2"}
+    query = "&".join(span.get(name, f"{name}={value}") for name, value in fields.items())
+    for route in ("rollout", "flow"):
+        got = get(service, f"/v1/runs/{run}/{route}?batch=1&{query}")
+        assert np.abs(np.array(got[route]) - rollout(whole[1][None])).max() < 1e-6, route
+    several = choice.replace("site=", "sites=")
+    heads = get(service, f"/v1/runs/{run}/metrics?{choice}")["heads"]
+    places = [(n, b, h) for b in range(2) for h in range(3)]
+    assert [(h["batch"], h["head"]) for h in heads] == [place[1:] for place in places]
+    for route, name in (("heads", "heads"), ("atlas", "thumbnails")):
+        got = get(service, f"/v1/runs/{run}/{route}?{several}")[name]
+        assert [(h["site"], h["batch"], h["head"]) for h in got] == places, route
 
 
 def test_a_layer_axis_in_a_file(files):
