@@ -61,6 +61,7 @@ struct attn_run_site {
     attn_stats stats;
     attn_run_pyramid pyramid;
     attn_run_planes overview; /* in the image, which is read only */
+    float *ranges; /* of attn_run_ranges, with the lock of the run; NULL: nobody has asked */
     /* [L] and [S], or [B, L] and [B, S] if batch entries have labels of their own; or NULL */
     const char **query_labels, **key_labels;
     bool exact; /* the kernel table that computed the run is in use, so weights have its bits */

@@ -304,3 +304,38 @@ attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *
     *out = tile;
     return ATTN_OK;
 }
+
+/* --- ranges of whole heads --- */
+
+/* Returns the maxima of the topmost tiles, [heads, *cells], or NULL. */
+static const float *tops_of(const attn_run_site *site, size_t *heads, size_t *cells) {
+    const size_t top = site->pyramid.levels - 1;
+    size_t shape[2];
+    attn_run_level_shape(site, top, shape);
+    *cells = shape[0] * shape[1];
+    *heads = site->dims->B * site->dims->Hq;
+    return *heads ? site->overview.max[top] : NULL;
+}
+
+const void *attn_run_tops(const attn_run_site *site, size_t *bytes) {
+    size_t heads, cells;
+    const float *tops = tops_of(site, &heads, &cells);
+    *bytes = heads * cells * sizeof *tops;
+    return tops;
+}
+
+const float *attn_run_ranges(const attn_run_site *site) {
+    const attn_run *run = site->run;
+    attn_run_site *own = &run->sites[attn_run_site_index(site)];
+    size_t heads, cells;
+    const float *tops = tops_of(site, &heads, &cells);
+    if (!tops)
+        return NULL;
+    pthread_mutex_lock(run->lock);
+    if (!own->ranges && (own->ranges = attn_arena_zeroed(run->arena, heads, 2 * sizeof(float))))
+        for (size_t h = 0; h < heads; h++)
+            find_range(tops + h * cells, cells, own->ranges + 2 * h);
+    const float *ranges = own->ranges;
+    pthread_mutex_unlock(run->lock);
+    return ranges;
+}

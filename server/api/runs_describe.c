@@ -6,6 +6,8 @@
 #include "api/runs_call.h"
 #include "request/shared.h"
 
+enum { RANGES_MOST = 4096 }; /* most heads of a run whose ranges are told */
+
 static void put_size(srv_json *j, const char *name, size_t value) {
     srv_json_key(j, name);
     srv_json_size(j, value);
@@ -38,6 +40,38 @@ static void put_tiles(srv_json *j, const attn_run_site *site) {
     else
         srv_json_size(j, overview);
     srv_json_object_end(j);
+}
+
+/* Returns whether the answer has room for the ranges of all heads of the run. */
+static bool has_few_heads(const attn_run *run) {
+    double heads = 0;
+    for (size_t i = 0; i < attn_run_site_count(run); i++) {
+        const attn_attention_dims *d = attn_run_site_shape(run, i);
+        heads += (double)d->B * (double)d->Hq;
+    }
+    return heads <= RANGES_MOST;
+}
+
+/* Writes the ranges of the topmost tiles, if they are wanted and known without computing weights. */
+static void put_ranges(srv_json *j, const srv_run *run, const attn_run_site *site, bool wanted) {
+    const attn_attention_dims *d = attn_run_dims(site);
+    const int decimals = j->decimals;
+    const float *ranges = NULL;
+    size_t bytes;
+    const void *tops = attn_run_tops(site, &bytes);
+    if (tops && wanted && srv_run_is_right(run, tops, bytes))
+        ranges = attn_run_ranges(site);
+    srv_json_key(j, "ranges");
+    if (!ranges) {
+        srv_json_null(j);
+        return;
+    }
+    j->decimals = -1; /* `decimals` of a request that stores the run is for its results */
+    srv_json_array(j);
+    for (size_t h = 0; h < d->B * d->Hq; h++)
+        srv_json_floats(j, ranges + 2 * h, 2);
+    srv_json_array_end(j);
+    j->decimals = decimals;
 }
 
 static void put_shapes(srv_json *j, const attn_attention_dims *d) {
@@ -128,7 +162,8 @@ static void put_operation(srv_json *j, const attn_run_site *site) {
 }
 
 /* Writes a site. If it cannot be opened, `problem` says why, and the other sites stay usable. */
-static void put_site(srv_json *j, const attn_run *run, size_t index) {
+static void put_site(srv_json *j, const srv_run *held, size_t index, bool ranges) {
+    const attn_run *run = held->run;
     const attn_run_site *site;
     attn_error err = {0};
     srv_labels labels;
@@ -146,6 +181,7 @@ static void put_site(srv_json *j, const attn_run *run, size_t index) {
             srv_labels_write(j, &labels);
         }
         put_tiles(j, site);
+        put_ranges(j, held, site, ranges);
     }
     srv_json_object_end(j);
 }
@@ -186,6 +222,7 @@ static void put_run_text(srv_json *j, const attn_run_text *text) {
 
 void srv_run_write(srv_json *j, const srv_run *run) {
     const size_t sites = attn_run_site_count(run->run);
+    const bool ranges = has_few_heads(run->run);
     size_t texts;
     const attn_run_text *text = attn_run_texts(run->run, &texts);
     srv_json_object(j);
@@ -208,7 +245,7 @@ void srv_run_write(srv_json *j, const srv_run *run) {
     srv_json_key(j, "sites");
     srv_json_array(j);
     for (size_t i = 0; i < sites; i++)
-        put_site(j, run->run, i);
+        put_site(j, run, i, ranges);
     srv_json_array_end(j);
     srv_json_object_end(j);
 }

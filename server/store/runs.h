@@ -79,6 +79,8 @@ const srv_run *srv_run_import_file(srv_request *req, const char *path, srv_impor
  * read. Files of runs that this service has made have no checksums, and memory beside the file
  * needs none. false: a problem is set. */
 bool srv_run_check(srv_request *req, const srv_run *run, const void *from, size_t bytes);
+/* Returns whether these bytes are right, for answers that can do without them. */
+bool srv_run_is_right(const srv_run *run, const void *from, size_t bytes);
 /* Finds the run with this id and holds it until srv_run_release. NULL: a problem is set: 404 (no
  * such run), 410 (the run was removed), or the file cannot be read. */
 const srv_run *srv_run_hold(srv_request *req, const char *id);

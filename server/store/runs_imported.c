@@ -38,26 +38,56 @@ static bool refuse_block(srv_request *req, const srv_runs_entry *e, size_t block
     return false;
 }
 
+/* The blocks [at, end) that the bytes are in. */
+typedef struct blocks {
+    size_t at, end;
+} blocks;
+
+static blocks blocks_of(const srv_runs_entry *e, const void *from, size_t bytes) {
+    const uintptr_t at = (uintptr_t)from - (uintptr_t)e->summed;
+    if (!bytes || at >= e->sums.size)
+        return (blocks){0, 0};
+    const size_t end = bytes < e->sums.size - at ? at + bytes : e->sums.size;
+    return (blocks){at / ATTN_CHECKSUM_BLOCK, (end - 1) / ATTN_CHECKSUM_BLOCK + 1};
+}
+
+static bool is_checked(const srv_runs_entry *e, size_t block) {
+    const uint64_t word = atomic_load_explicit(&e->checked[block / 64], memory_order_relaxed);
+    return word >> block % 64 & 1;
+}
+
+static bool check_block(const srv_runs_entry *e, size_t block) {
+    const uint64_t bit = (uint64_t)1 << block % 64;
+    if (!attn_checksums_block_is_right(&e->sums, e->summed, block))
+        return false;
+    atomic_fetch_or_explicit(&e->checked[block / 64], bit, memory_order_relaxed);
+    return true;
+}
+
 bool srv_run_check(srv_request *req, const srv_run *run, const void *from, size_t bytes) {
     const srv_runs_entry *e = (const srv_runs_entry *)(const void *)run;
-    const uintptr_t at = (uintptr_t)from - (uintptr_t)e->summed;
+    const blocks all = blocks_of(e, from, bytes);
     attn_error err = {0};
-    if (!bytes || at >= e->sums.size)
-        return true;
-    const size_t end = bytes < e->sums.size - at ? at + bytes : e->sums.size;
-    for (size_t i = at / ATTN_CHECKSUM_BLOCK; i <= (end - 1) / ATTN_CHECKSUM_BLOCK; i++) {
-        const uint64_t bit = (uint64_t)1 << i % 64;
-        if (atomic_load_explicit(&e->checked[i / 64], memory_order_relaxed) & bit)
+    for (size_t i = all.at; i < all.end; i++) {
+        if (is_checked(e, i))
             continue;
-        if (!attn_checksums_block_is_right(&e->sums, e->summed, i))
+        if (!check_block(e, i))
             return refuse_block(req, e, i);
-        atomic_fetch_or_explicit(&e->checked[i / 64], bit, memory_order_relaxed);
         if (attn_control_check(&req->control, &err)) {
             srv_problem_error(req, &err);
             return false;
         }
     }
     return true;
+}
+
+bool srv_run_is_right(const srv_run *run, const void *from, size_t bytes) {
+    const srv_runs_entry *e = (const srv_runs_entry *)(const void *)run;
+    const blocks all = blocks_of(e, from, bytes);
+    bool right = true;
+    for (size_t i = all.at; i < all.end && right; i++)
+        right = is_checked(e, i) || check_block(e, i);
+    return right;
 }
 
 bool srv_runs_check_header(srv_request *req, const srv_runs_entry *e) {

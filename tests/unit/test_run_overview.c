@@ -16,6 +16,21 @@ static trial begin_long(size_t L, size_t S, bool causal) {
     return t;
 }
 
+/* The range of the head is that of its topmost tile, and the bytes before are its maxima. */
+static void check_ranges(trial *t) {
+    const attn_run_place top = {.level = attn_run_levels(t->run) - 1};
+    attn_error err;
+    attn_run_tile tile;
+    size_t bytes;
+    fail_on(attn_run_tile_make(t->run, &top, NULL, NULL, t->arena, &tile, &err), &err);
+    const void *tops = attn_run_tops(t->run, &bytes);
+    assert_int_equal(bytes, tile.shape[0] * tile.shape[1] * sizeof(float));
+    assert_memory_equal(tops, tile.max, bytes);
+    const float *ranges = attn_run_ranges(t->run);
+    assert_memory_equal(ranges, tile.range, sizeof tile.range);
+    assert_ptr_equal(attn_run_ranges(t->run), ranges);
+}
+
 static void test_overview(void **state) {
     static const struct {
         size_t L, S, overview, levels;
@@ -30,6 +45,7 @@ static void test_overview(void **state) {
         assert_int_equal(attn_run_levels(t.run), sizes[i / 2].levels);
         assert_int_equal(attn_run_overview_level(t.run), sizes[i / 2].overview);
         check_tiles(&t, 0, 0, pool);
+        check_ranges(&t);
         attn_arena_free(t.arena);
     }
     attn_pool_free(pool);

@@ -375,6 +375,14 @@ attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *
                                const attn_control *control, attn_arena *arena, attn_run_tile *out,
                                attn_error *err);
 
+/* The topmost tiles of all heads in the overview. attn_run_tops returns their maxima, which are
+ * *bytes bytes of the image; NULL: there is no overview, or there are no heads. attn_run_ranges
+ * returns the ranges [B, Hq, 2] of these maxima, as attn_run_tile has them, which live as long as the
+ * run; NULL: there are none, or no memory is left. The first call reads the tiles; do not call it
+ * before the bytes of attn_run_tops are known to be right. */
+const void *attn_run_tops(const attn_run_site *site, size_t *bytes);
+const float *attn_run_ranges(const attn_run_site *site);
+
 /* Returns the level from which maps have cells, or SIZE_MAX: the matrix is so small that there are
  * none. */
 size_t attn_run_map_level(const attn_run_site *site);
