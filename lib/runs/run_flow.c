@@ -91,11 +91,12 @@ static attn_status measure(flower *w, attn_cost *cost, attn_error *err) {
     w->base = from;
     g->tokens = to - from;
     if (g->tokens > ATTN_RUN_FLOW_TOKENS)
-        return attn_fail(err, ATTN_ELIMIT, "rows",
-                         "flow goes through at most %d tokens, and %zu or more lie between the "
-                         "first and the last that these rows reach: ask for earlier rows, if "
-                         "they see no later keys, or for fewer layers",
-                         ATTN_RUN_FLOW_TOKENS, g->tokens);
+        return attn_fail(
+            err, ATTN_ELIMIT, "rows",
+            "flow goes through at most %d tokens (ATTN_RUN_FLOW_TOKENS), and %zu or more "
+            "lie between the first and the last that these rows reach: ask for "
+            "earlier rows, if they see no later keys, or for fewer layers",
+            ATTN_RUN_FLOW_TOKENS, g->tokens);
     if (!attn_size_mul(g->layers + 1, g->tokens, &nodes) || nodes > ATTN_FLOW_NODES)
         return attn_fail(err, ATTN_ELIMIT, "rows", "more tokens in all layers than can be counted");
     cost->operations += PAIR_OPERATIONS * (double)w->count * (double)g->tokens * (double)g->edges;

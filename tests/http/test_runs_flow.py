@@ -211,8 +211,9 @@ def test_limits(files):
     got = flows(service, windows, "rows=2500")[0]
     assert np.array_equal(np.flatnonzero(got), np.arange(2482, 2519))
     for run, query in ((causal, "rows=512"), (causal, "rows=0,699"), (plain, "rows=0"), (windows, "rows=0,4000")):
-        problem = get(service, run, query, 413).json()
-        assert problem["pointer"] == "/rows" and "at most 512 tokens" in problem["detail"], problem
+        for headers in ({}, NOW):
+            problem = get(service, run, query, 413, headers=headers).json()
+            assert problem["pointer"] == "/rows" and "at most 512 tokens (ATTN_RUN_FLOW_TOKENS)" in problem["detail"], problem
 
 
 @pytest.mark.parametrize("setting, value, pointer", [("max_operations", "1e7", "/rows"), ("max_cells", "1e4", "/rows"),
@@ -242,7 +243,7 @@ def test_it_is_a_look(files, tmp_path):
     reply = service.get(f"/v1/runs/{run}/flow?rows=7", headers=NOW)
     assert reply.status_code == 202
     job = ended(service, reply.json())
-    assert job["state"] == "done" and job["result"].endswith("/flow?rows=7")
+    assert (job["state"], job["progress"]) == ("done", 1) and job["result"].endswith("/flow?rows=7")
     kept = get(service, run, "rows=7")
     assert "compute" not in kept.headers.get("Server-Timing", "") or "compute;dur=0.000" in kept.headers["Server-Timing"]
     assert kept.json()["layers"] == list(range(12))
