@@ -16,8 +16,9 @@ static size_t level_of(const attn_run_site *site, size_t cells) {
     return level;
 }
 
-static attn_run_place top_of(const attn_run_site *site, size_t batch, size_t head) {
-    return (attn_run_place){.batch = batch, .head = head, .level = site->pyramid.levels - 1};
+static attn_run_place top_of(const attn_run_site *site, const attn_run_place *at) {
+    return (attn_run_place){
+        .batch = at->batch, .head = at->head, .level = site->pyramid.levels - 1, .map = at->map};
 }
 
 /* --- how many weights of a cell of the topmost tile are visible --- */
@@ -141,7 +142,7 @@ void attn_run_thumbnail_shape(const attn_run_site *site, size_t cells, size_t sh
 
 attn_status attn_run_thumbnail_cost(const attn_run_site *site, size_t slots, attn_cost *out,
                                     attn_error *err) {
-    const attn_run_place top = top_of(site, 0, 0);
+    const attn_run_place top = top_of(site, &(attn_run_place){0});
     const size_t cells = (size_t)ATTN_RUN_TILE * ATTN_RUN_TILE;
     *out = (attn_cost){0};
     if (!site->dims->B || !site->dims->Hq || !site->dims->L || !site->dims->S)
@@ -156,12 +157,12 @@ attn_status attn_run_thumbnail_cost(const attn_run_site *site, size_t slots, att
     return ATTN_OK;
 }
 
-attn_status attn_run_thumbnail_make(const attn_run_site *site, size_t batch, size_t head,
+attn_status attn_run_thumbnail_make(const attn_run_site *site, const attn_run_place *at,
                                     size_t cells, attn_run_counts *counts, attn_pool *threads,
                                     const attn_control *control, attn_arena *arena,
                                     attn_run_thumbnail *out, attn_error *err) {
     attn_run_thumbnail t = {.level = level_of(site, cells)};
-    const attn_run_place top = top_of(site, batch, head);
+    const attn_run_place top = top_of(site, at);
     attn_run_tile tile;
     attn_run_level_shape(site, t.level, t.shape);
     const size_t n = t.shape[0] * t.shape[1];
@@ -177,7 +178,8 @@ attn_status attn_run_thumbnail_make(const attn_run_site *site, size_t batch, siz
     /* Where the cells of the tile are single weights, or stay single, nothing has to be counted. */
     const bool plain = top.level == 0 || top.level == t.level || !counts;
     if (n)
-        pool(&tile, t.level - top.level, plain ? NULL : counts_of(site, counts, batch, head), &t);
+        pool(&tile, t.level - top.level,
+             plain ? NULL : counts_of(site, counts, at->batch, at->head), &t);
     find_range(t.max, n, t.range);
     find_range(t.mean, n, t.mean_range);
     *out = t;

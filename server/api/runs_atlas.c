@@ -7,6 +7,7 @@
 #include "api/route_fields.h"
 #include "api/runs_heads.h"
 #include "api/runs_look.h"
+#include "api/runs_map.h"
 #include "request/shared.h"
 
 static const char *const plane_names[] = {"max", "mean", NULL};
@@ -73,24 +74,58 @@ static bool fits(const atlas_call *c, double cells) {
     return false;
 }
 
+static srv_run_mapping mapping_of(const atlas_call *c, srv_run_view *view,
+                                  const srv_run_head *head) {
+    *view = *c->run;
+    view->site = head->site;
+    return (srv_run_mapping){c->req, view, NULL, {.batch = head->entry, .head = head->head}};
+}
+
+/* Returns whether the head's cells come from a map. */
+static bool is_mapped(const srv_run_head *head) {
+    return srv_run_mapped_level(head->site, &(attn_run_view){0}) != SIZE_MAX;
+}
+
+/* Returns whether the map of the head is there, so that nothing of it has to be computed. */
+static bool has_map(const atlas_call *c, const srv_run_head *head) {
+    srv_run_view view;
+    const srv_run_mapping m = mapping_of(c, &view, head);
+    srv_map *map = is_mapped(head) ? srv_run_map_find(&m) : NULL;
+    srv_map_release(c->req->app->maps, map);
+    return map;
+}
+
+/* Computes the cost of the thumbnail of a head, with that of its map. false: a problem is set. */
+static bool count_head(const atlas_call *c, const srv_run_head *head, attn_cost *cost) {
+    const size_t slots = attn_pool_slots(srv_request_pool(c->req));
+    const attn_run_place at = {.batch = head->entry, .head = head->head};
+    attn_cost map = {0};
+    attn_error err = {0};
+    attn_status status = attn_run_thumbnail_cost(head->site, slots, cost, &err);
+    if (!status && is_mapped(head))
+        status = attn_run_map_cost(head->site, &at, slots, &map, &err);
+    cost->work_bytes += map.work_bytes;
+    if (status)
+        srv_problem_error(c->req, &err);
+    return !status;
+}
+
 /* Computes the cost. false: a problem is set. */
 static bool count(const atlas_call *c, srv_look *look) {
-    const size_t slots = attn_pool_slots(srv_request_pool(c->req));
     const double n = (double)c->heads.count, cells = (double)c->cells * (double)c->cells;
     double all = 0, operations = 0, work = 0;
     attn_cost one = {0};
-    attn_error err = {0};
     for (size_t i = 0; i < c->heads.count; i++) {
         if (i == 0 || c->heads.items[i].site != c->heads.items[i - 1].site) {
-            if (attn_run_thumbnail_cost(c->heads.items[i].site, slots, &one, &err)) {
-                srv_problem_error(c->req, &err);
+            if (!count_head(c, &c->heads.items[i], &one))
                 return false;
-            }
             srv_run_view view = *c->run;
             view.site = c->heads.items[i].site;
             work = fmax(work, (double)one.work_bytes + (double)one.result_bytes +
                                   srv_run_cells_work(c->req, &view));
         }
+        if (has_map(c, &c->heads.items[i]))
+            continue;
         all += one.cells;
         operations += one.operations;
     }
@@ -130,28 +165,74 @@ static void keep_thumbnail(const atlas_call *c, size_t i, const attn_run_thumbna
     c->shapes[i][2] = t->level;
 }
 
-/* Makes the thumbnails of the heads first … end - 1, which are of one site. */
-static attn_status make_site(const atlas_call *c, size_t first, size_t end, attn_error *err) {
+/* Holds the map of a head, which is made if there is none. false: a problem is set, or the request
+ * has to wait (srv_run_map_make). */
+static bool hold_map(atlas_call *c, size_t i, srv_map **map) {
+    attn_progress *p = c->req->control.progress;
+    const srv_run_head *head = &c->heads.items[i];
+    srv_run_view view;
+    const srv_run_mapping m = mapping_of(c, &view, head);
+    attn_cost cost;
+    attn_error err = {0};
+    double share = 0;
+    if ((*map = srv_run_map_find(&m)))
+        return true;
+    if (attn_run_map_cost(head->site, &m.at, attn_pool_slots(srv_request_pool(c->req)), &cost,
+                          &err)) {
+        srv_problem_error(c->req, &err);
+        return false;
+    }
+    if (p) {
+        p->from = (double)i / (double)c->heads.count;
+        p->to = (double)(i + 1) / (double)c->heads.count;
+    }
+    const bool made = srv_run_map_make(&m, &cost, map, &share);
+    /* what another request computed says nothing of the time */
+    c->req->operations = fmax(0, c->req->operations - (1 - share) * cost.operations);
+    return made;
+}
+
+/* Makes the thumbnail of a head. false: as hold_map. */
+static bool make_head(atlas_call *c, size_t i, attn_run_counts *counts) {
     srv_request *req = c->req;
+    const srv_run_head *h = &c->heads.items[i];
+    attn_run_place at = {.batch = h->entry, .head = h->head};
+    srv_map *map = NULL;
+    attn_run_thumbnail t;
+    attn_error err = {0};
+    bool made = !is_mapped(h) || hold_map(c, i, &map);
+    at.map = made && map ? srv_map_cells(map) : NULL;
+    if (made && attn_run_thumbnail_make(h->site, &at, c->cells, counts, srv_request_pool(req),
+                                        &req->control, req->arena, &t, &err)) {
+        srv_problem_error(req, &err);
+        made = false;
+    }
+    srv_map_release(req->app->maps, map);
+    if (made)
+        keep_thumbnail(c, i, &t);
+    return made;
+}
+
+/* Makes the thumbnails of the heads first … end - 1, which are of one site. false: as hold_map. */
+static bool make_site(atlas_call *c, size_t first, size_t end) {
+    srv_request *req = c->req;
+    attn_progress *p = req->control.progress;
     const attn_run_site *site = c->heads.items[first].site;
     const attn_arena_mark before = attn_arena_here(req->arena);
     attn_run_counts *counts = takes(c, MEAN) ? attn_run_counts_new(site, req->arena) : NULL;
     const attn_arena_mark mark = attn_arena_here(req->arena);
-    attn_status status = ATTN_OK;
-    if (takes(c, MEAN) && !counts)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the thumbnails");
-    for (size_t i = first; i < end && !status; i++) {
-        const srv_run_head *h = &c->heads.items[i];
-        attn_run_thumbnail t;
-        status = attn_run_thumbnail_make(site, h->entry, h->head, c->cells, counts,
-                                         srv_request_pool(req), &req->control, req->arena, &t, err);
-        if (!status)
-            keep_thumbnail(c, i, &t);
+    bool made = counts || !takes(c, MEAN);
+    if (!made)
+        srv_problem_memory(req, NULL, "no memory is left for the thumbnails");
+    for (size_t i = first; i < end && made; i++) {
+        made = make_head(c, i, counts);
+        if (p)
+            p->from = 0, p->to = 1;
         attn_control_tell(&req->control, i + 1, c->heads.count);
         attn_arena_rewind(req->arena, &mark);
     }
     attn_arena_rewind(req->arena, &before);
-    return status;
+    return made;
 }
 
 static bool take_planes(atlas_call *c) {
@@ -164,21 +245,18 @@ static bool take_planes(atlas_call *c) {
 }
 
 static bool compute(atlas_call *c) {
-    attn_error err = {0};
     const int64_t start = attn_now_ns();
-    attn_status status =
-        take_planes(c) ? ATTN_OK
-                       : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the thumbnails");
-    for (size_t i = 0, end; i < c->heads.count && !status; i = end) {
+    bool made = take_planes(c);
+    if (!made)
+        srv_problem_memory(c->req, NULL, "no memory is left for the thumbnails");
+    for (size_t i = 0, end; i < c->heads.count && made; i = end) {
         end = i + 1;
         while (end < c->heads.count && c->heads.items[end].site == c->heads.items[i].site)
             end++;
-        status = make_site(c, i, end, &err);
+        made = make_site(c, i, end);
     }
     c->req->compute_ns = attn_now_ns() - start;
-    if (status)
-        srv_problem_error(c->req, &err);
-    return !status;
+    return made;
 }
 
 /* --- the answer --- */

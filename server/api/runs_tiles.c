@@ -7,11 +7,10 @@
 #include "api/figure_input.h"
 #include "api/handlers.h"
 #include "api/route_fields.h"
-#include "api/runs_call.h"
+#include "api/runs_map.h"
 #include "api/tile_codes.h"
 #include "load/admission.h"
 #include "request/shared.h"
-#include "store/run_maps.h"
 
 static const char *const encodings[] = {"u8", "f32", "png", NULL};
 static const char *const planes[] = {"max", "mean", NULL};
@@ -191,90 +190,29 @@ static bool read_query(tile_call *c) {
 
 /* --- maps --- */
 
-/* Returns whether the tile at c->at is copied from a map. */
-static bool wants_map(const tile_call *c, size_t level) {
-    const attn_run_view *v = &c->at.view;
-    const bool plain = v->normalize == ATTN_RUN_AS_IS && !v->mean_heads && !v->against;
-    const bool stored = attn_run_overview_level(c->run->site) != SIZE_MAX;
-    const size_t first = attn_run_map_level(c->run->site);
-    return first != SIZE_MAX && level >= first && !(plain && stored);
-}
-
 static bool refuse(const tile_call *c, const attn_error *err) {
     srv_problem_error(c->req, err);
     return false;
-}
-
-static bool refuse_memory(const tile_call *c) {
-    srv_problem_memory(c->req, NULL, "no memory is free for the cells of the head");
-    return false;
-}
-
-/* Adds a map without cells to those that are kept. false: a problem is set. */
-static bool add_map(tile_call *c, const char *key, size_t bytes) {
-    attn_arena *arena = attn_arena_new(bytes + 65536);
-    attn_run_map *map;
-    attn_error err = {0};
-    if (!arena || !attn_arena_reserve(arena, bytes) ||
-        attn_run_map_new(c->run->site, arena, &map, &err)) {
-        attn_arena_free(arena);
-        return refuse_memory(c);
-    }
-    c->map = srv_map_add(c->req->app->maps, key, arena, map);
-    return c->map || refuse_memory(c);
-}
-
-/* Computes what the map lacks. false: a problem is set. */
-static bool fill_map(tile_call *c, const char *key, const attn_cost *cost) {
-    srv_request *req = c->req;
-    attn_error err = {0};
-    if (!srv_admission_work(req, 0, (double)cost->work_bytes) ||
-        (!c->map && !add_map(c, key, cost->result_bytes)))
-        return false;
-    attn_run_map *map = srv_map_cells(c->map);
-    req->operations *= attn_run_map_missing(map);
-    return !attn_run_map_fill(map, c->run->site, &c->at, srv_request_pool(req), &req->control,
-                              req->arena, &err) ||
-           refuse(c, &err);
-}
-
-/* Writes the key of the map. A run that grows has another one after each step. */
-static void write_key(const tile_call *c, char key[SRV_MAP_KEY]) {
-    const attn_run_view *v = &c->at.view;
-    const srv_run *run = c->run->held, *other = c->against ? c->against->held : NULL;
-    snprintf(key, SRV_MAP_KEY, "%s.%zu %zu %zu %zu %d%d %s.%zu %zu", run->id, run->rows,
-             attn_run_site_index(c->run->site), c->at.batch, c->at.head, (int)v->normalize,
-             v->mean_heads, other ? other->id : "-", other ? other->rows : 0,
-             other ? attn_run_site_index(v->against) : 0);
 }
 
 /* Finds the map of the head, or waits for another request that makes it, or makes it. false: a problem
  * is set, or the request has to wait until long work may run. */
 static bool find_map(tile_call *c) {
     srv_request *req = c->req;
-    srv_maps *maps = req->app->maps;
+    const srv_run_mapping m = {req, c->run, c->against, c->at};
     attn_cost cost;
     attn_error err = {0};
-    char key[SRV_MAP_KEY];
-    write_key(c, key);
-    if (c->map || (c->map = srv_map_find(maps, key)))
+    double share = 0;
+    if (c->map || (c->map = srv_run_map_find(&m)))
         return true;
     if (attn_run_map_cost(c->run->site, &c->at, attn_pool_slots(srv_request_pool(req)), &cost,
                           &err))
         return refuse(c, &err);
-    if (!srv_run_admit_cost(req, &cost, 0))
+    if (!srv_run_admit_cost(req, &cost, (double)cost.work_bytes))
         return false;
-    if (srv_map_await(maps, req, key, &c->map, &err))
-        return refuse(c, &err);
-    if (req->later)
-        return false;
-    if (c->map && srv_map_is_complete(c->map)) {
-        req->operations = 0; /* another request computed them: nothing to learn for predictions */
-        return true;
-    }
-    const bool complete = fill_map(c, key, &cost);
-    srv_map_end(maps, key, c->map, complete);
-    return complete;
+    const bool made = srv_run_map_make(&m, &cost, &c->map, &share);
+    req->operations *= share; /* what another request computed says nothing of the time */
+    return made;
 }
 
 /* --- tiles --- */
@@ -287,7 +225,7 @@ static bool make_tile(tile_call *c, attn_run_place at, attn_run_tile *tile) {
     attn_error err = {0};
     if (attn_run_tile_shape(c->run->site, &at, shape, &err))
         return refuse(c, &err);
-    if (wants_map(c, at.level)) {
+    if (at.level >= srv_run_mapped_level(c->run->site, &c->at.view)) {
         if (!find_map(c))
             return false;
         at.map = srv_map_cells(c->map);

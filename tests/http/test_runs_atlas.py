@@ -82,6 +82,7 @@ SITES = {
     "causal": [{"is_causal": True, "layer": n, "shape": [1, 2, 300, 300]} for n in range(2)],
     "pools above the topmost tile": [{"is_causal": True, "window": [50, 0], "shape": [1, 2, 600, 700]}],
     "cross": [{"shape": [1, 2, 90, 520], "kind": "cross"}, {"shape": [1, 2, 520, 90], "kind": "cross", "layer": 1}],
+    "mapped": [{"is_causal": True, "shape": [1, 2, 1100, 1100]}],
     "blind rows": [{"is_causal": True, "query_offset": -200, "shape": [1, 1, 300, 300]}],
     "all hidden": [{"is_causal": True, "query_offset": -40, "shape": [1, 1, 30, 30]}],
 }
@@ -141,6 +142,26 @@ def test_an_overview_has_no_cells_to_compute(files, long):
         assert problem["pointer"] == "/sites" and problem["limit"] == {"value": 2e6, "setting": "max_cells"}
         assert "4 heads" in problem["detail"]
         assert len(Atlas(small, run, "heads=1,3").heads) == 2
+    finally:
+        small.stop()
+
+
+def test_levels_are_kept_for_tiles_and_thumbnails(files):
+    """Four heads have 4.8 million weights, and 2.5 million are allowed: what is kept does not count."""
+    service, folder = files
+    run = save(folder, file_of([{"is_causal": True}], np.random.default_rng(9), L=1100, B=1, H=4), 36)
+    want = Atlas(service, run, "planes=max,mean").planes
+    small = Daemon("--runs-dir", str(folder), "--max-cells", "2.5e6")
+    try:
+        assert get(small, run, "", 413).json()["limit"]["setting"] == "max_cells"
+        first = [small.get(f"/v1/runs/{run}/tiles?head={h}&level=3&encoding=f32") for h in (0, 1)]
+        assert [tile.status_code for tile in first] == [200, 200]
+        get(small, run, "cells=32", 200)  # heads 2 and 3 are computed
+        assert np.array_equal(Atlas(small, run, "planes=max,mean").planes, want)
+        ranges = Atlas(small, run, "planes=max,mean&cells=128").ranges[:, 0]
+        for h in range(4):
+            tile = small.get(f"/v1/runs/{run}/tiles?head={h}&level=3&encoding=f32")
+            assert np.float32(tile.headers["X-Tile-Max-Range"].split(",")[1]) == ranges[h, 1]
     finally:
         small.stop()
 

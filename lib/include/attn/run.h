@@ -421,11 +421,12 @@ attn_run_counts *attn_run_counts_new(const attn_run_site *site, attn_arena *aren
 /* Stores the rows and columns of a thumbnail of at most `cells` of them, which is 1 to
  * ATTN_RUN_TILE. */
 void attn_run_thumbnail_shape(const attn_run_site *site, size_t cells, size_t shape[2]);
-/* Makes the thumbnail of a head. Cells that the overview lacks are computed on `threads`. `counts`,
+/* Makes the thumbnail of the batch entry, the head and the map of a place, of which nothing else is
+ * read. Cells that the overview, or the map, lacks are computed on `threads`. `counts`,
  * of the site, are those for which the means of cells are weighed; NULL: means are not wanted, and
  * may be wrong. NaN weights are left out of maxima and means, but means of parts that have some
  * count them. One thread at a time may use `counts`. Errors as of attn_run_tile_make. */
-attn_status attn_run_thumbnail_make(const attn_run_site *site, size_t batch, size_t head,
+attn_status attn_run_thumbnail_make(const attn_run_site *site, const attn_run_place *at,
                                     size_t cells, attn_run_counts *counts, attn_pool *threads,
                                     const attn_control *control, attn_arena *arena,
                                     attn_run_thumbnail *out, attn_error *err);
