@@ -1,6 +1,7 @@
 """A real Chromium on the page of a daemon. A test fails on console errors, faults of the page, violations of its policy, and
 requests to other hosts."""
 import shutil
+import time
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
@@ -73,8 +74,16 @@ def scratch(page):
     other.close()
 
 
+def until(page, expression):
+    """Waits until the expression is true. (Playwright's own way evaluates a text in the page, which the policy forbids.)"""
+    end = time.monotonic() + PATIENCE
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, f"it never came true: {expression}"
+        page.wait_for_timeout(25)
+
+
 def run_of(page):
     """The id of the run that the page shows."""
-    page.wait_for_function("location.hash.includes('r=')")
+    until(page, "location.hash.includes('r=')")
     fragment = page.evaluate("location.hash")
     return fragment.split("r=")[1].split("&")[0]

@@ -2,7 +2,7 @@
 import re
 
 import pytest
-from conftest import run_of
+from conftest import run_of, until
 
 FIRST = "My brother bought a big red car."
 
@@ -59,7 +59,7 @@ def test_a_click_keeps_and_escape_frees(page):
     page.click(".words-query li:has-text('rouge')")
     page.mouse.move(5, 880)
     assert page.locator(".words-query li[aria-selected=true]").inner_text().startswith("rouge")
-    page.wait_for_function("location.hash.includes('q=7')")
+    until(page, "location.hash.includes('q=7')")
     page.keyboard.press("Escape")
     assert page.locator(".words-query li[aria-selected=true]").count() == 0
     page.click(".words-query li:has-text('rouge')")
@@ -73,7 +73,7 @@ def test_the_keyboard_alone(page):
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
-    page.wait_for_function("location.hash.includes('q=7')")
+    until(page, "location.hash.includes('q=7')")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "words-key"
 
@@ -112,7 +112,7 @@ def test_undo_returns_to_the_sentence_before(page):
     assert page.input_value("#sentence") == FIRST and words(page, "query") == before
     assert page.locator(".words-query li[aria-selected=true]").inner_text().startswith("rouge")
     page.click("button[aria-label=undo]")
-    page.wait_for_function("document.querySelectorAll('.words-query li[aria-selected=true]').length === 0")
+    until(page, "document.querySelectorAll('.words-query li[aria-selected=true]').length === 0")
     page.click("button[aria-label=redo]")
     page.click("button[aria-label=redo]")
     page.wait_for_selector(".words-query li:has-text('maison')")
@@ -121,7 +121,7 @@ def test_undo_returns_to_the_sentence_before(page):
 def test_a_link_opens_the_same_numbers_elsewhere(daemon, page, open_page):
     page.click(".words-query li:has-text('rouge')")
     page.select_option("select >> nth=1", "2")
-    page.wait_for_function("location.hash.includes('q=7') && location.hash.includes('h=2')")
+    until(page, "location.hash.includes('q=7') && location.hash.includes('h=2')")
     link = page.url
     rows = "rows => rows.map((r) => r.innerText)"
     page.wait_for_selector("table.row tbody tr")
@@ -134,7 +134,7 @@ def test_a_link_opens_the_same_numbers_elsewhere(daemon, page, open_page):
 
 def test_a_run_that_has_gone_is_made_again(daemon, page, open_page):
     page.click(".words-query li:has-text('rouge')")
-    page.wait_for_function("location.hash.includes('q=7')")
+    until(page, "location.hash.includes('q=7')")
     assert daemon.request("DELETE", f"/v1/runs/{run_of(page)}").status_code == 204
     other = open_page(page.url, allow=["404", "410"])
     other.wait_for_selector(".words-query li[aria-selected=true]:has-text('rouge')")
@@ -154,7 +154,7 @@ def test_long_texts_are_shaded(daemon, page, open_page):
     assert long.locator(".words-line span").count() < 1500, "only the lines in sight are in the document"
     long.select_option(".words-options select", "queries")
     long.goto(f"{daemon.url}/#1/words?r={run}&h=1&k=1200")
-    long.wait_for_function("document.querySelector('.words-strip .words-all') !== null")
+    until(long, "document.querySelector('.words-strip .words-all') !== null")
 
 
 def test_what_is_typed_survives_a_lost_service(open_page):
