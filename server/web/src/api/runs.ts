@@ -1,7 +1,7 @@
 // Stored runs: their description, and the looks at them that the views share. Answers of a closed
 // run never change, so they are kept; the browser's own cache has what is dropped here.
 import type { components } from './schema';
-import { ask, askJson } from './client';
+import { ask, askJson, Problem } from './client';
 import { floats, readTensors } from './safetensors';
 
 type Schemas = components['schemas'];
@@ -99,3 +99,43 @@ export const strongest = (head: Head, more: Record<string, string | number>): Pr
   const path = `v1/runs/${head.run}/top-k?${query(head, more)}`;
   return once(path, () => askJson<Edges>(path));
 };
+
+// The weights of some rows and columns of a head, row by row.
+export const block = (head: Head, q: number, rows: number, k: number, cols: number): Promise<Float32Array> => {
+  const path = `v1/runs/${head.run}/weights?${ofHeads(head, { rows: `${q}:${q + rows}`, cols: `${k}:${k + cols}` })}`;
+  return once(path, async () => {
+    const weights = readTensors(await (await ask(path, { accept: 'application/vnd.safetensors' })).arrayBuffer()).tensors.get('weights');
+    if (!weights) throw new Error('the answer has no weights');
+    return floats(weights);
+  });
+};
+
+// One number for each `step` rows or keys: the entropy of the rows, the weight that the keys get.
+export interface Margins { entropy: Float32Array; received: Float32Array; rowStep: number; keyStep: number }
+
+const MARGIN_CELLS = 262144; // of the heatmap that comes with the margins
+
+export const margins = (head: Head): Promise<Margins> => {
+  const place = `site=${head.site}&batch=${head.batch}&heads=${head.head}`;
+  const path = `v1/runs/${head.run}/heatmap?${place}&encoding=u8&pool=max&max_cells=${MARGIN_CELLS}`;
+  return once(path, async () => {
+    const map = (await askJson<Schemas['Heatmap']>(path)).heads[0] as Schemas['HeatmapOfHead'];
+    const [rowStep = 1, keyStep = 1] = map.step;
+    const numbers = (list: readonly (number | null)[]): Float32Array => Float32Array.from(list, (x) => x ?? NaN);
+    return { entropy: numbers(map.row_entropy), received: numbers(map.received).map((x) => x / keyStep), rowStep, keyStep };
+  });
+};
+
+// Whatever is left of a tile after the time limit goes on with the next request for it.
+const TILE_TRIES = 100;
+
+export async function tile(head: Head, fields: Record<string, string | number>, signal: AbortSignal): Promise<Response> {
+  const path = `v1/runs/${head.run}/tiles?${query(head, fields)}`;
+  for (let tries = 1; ; tries++) {
+    try {
+      return await ask(path, { accept: 'application/octet-stream', signal });
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 504 || tries >= TILE_TRIES) throw error;
+    }
+  }
+}

@@ -1,1 +1,17 @@
-export {};
+// A painter in a worker: the main thread sends tiles and frames, and is told when a frame is drawn.
+import { Painter } from './painter';
+import type { Order } from './surface';
+
+let painter: Painter | null = null;
+
+addEventListener('message', ({ data }: MessageEvent<Order>) => {
+  if (data.do === 'begin') painter = new Painter(data.canvas);
+  else if (!painter) return;
+  else if (data.do === 'size') painter.size(data.width, data.height);
+  else if (data.do === 'look') painter.look(data.palette);
+  else if (data.do === 'clear') painter.clear();
+  else if (data.do === 'put') painter.put(data.at, data.codes);
+  else if (data.do === 'drop') painter.drop(data.at);
+  else if (data.do === 'exact') painter.exact(data.values);
+  else postMessage({ more: painter.draw(data.frame) });
+});

@@ -1,6 +1,5 @@
 // Beside the view: the cell under the pointer, both words in their texts, and the largest weights
 // of its row as a table.
-import { computed } from '@preact/signals';
 import { change } from '../store/history';
 import { type Axis, keys, nameOf, queries, site } from '../store/run';
 import { hover, look, shown } from '../store/state';
@@ -34,14 +33,6 @@ function InText({ axis, index }: { axis: Axis; index: number }) {
     </p>
   );
 }
-
-// The sentence about a cell, as a screen reader speaks it.
-export const spoken = computed(() => {
-  const cell = shownCell.value;
-  if (!cell) return '';
-  const names = `query ${nameOf(queries.value, cell.q)}, key ${nameOf(keys.value, cell.k)}`;
-  return cell.hidden ? `${names}, hidden by the mask` : `${names}, weight ${digits(cell.weight)}, rank ${cell.rank} of ${cell.of}`;
-});
 
 export function Cell() {
   const row = shownRow.value;

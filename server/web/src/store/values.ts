@@ -3,6 +3,7 @@
 import { computed, effect, signal } from '@preact/signals';
 import { Problem } from '../api/client';
 import { row, type Row } from '../api/runs';
+import { keys, nameOf, queries } from './run';
 import { head, shown } from './state';
 
 export interface ShownRow extends Row {
@@ -80,3 +81,11 @@ export function largest(row: Row, count: number): number[] {
   }
   return order;
 }
+
+// The sentence about a cell, as a screen reader speaks it.
+export const spoken = computed(() => {
+  const cell = shownCell.value;
+  if (!cell) return '';
+  const names = `query ${nameOf(queries.value, cell.q)}, key ${nameOf(keys.value, cell.k)}`;
+  return cell.hidden ? `${names}, hidden by the mask` : `${names}, weight ${digits(cell.weight)}, rank ${cell.rank} of ${cell.of}`;
+});

@@ -1,1 +1,211 @@
-export const Component = () => <p class="empty">…</p>;
+// The weights of one head as a map that pans and zooms.
+import { effect, signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { margins } from '../api/runs';
+import { MatrixMap, type MapState } from '../draw/map';
+import type { Palette } from '../draw/types';
+import { isContrast, isDark } from '../shell/theme';
+import { change } from '../store/history';
+import { type Axis, keys as keyAxis, nameOf, queries, site } from '../store/run';
+import { announce, head, hover, lettersAreKeys, look, shown, type Colours } from '../store/state';
+import { digits, shownCell, spoken } from '../store/values';
+import { Jump, jump } from './matrix/Jump';
+import { Legend } from './matrix/Legend';
+import { rangeOf, sourceOf } from './matrix/source';
+import './matrix.css';
+
+const MARGINS_MOST = 1024; // queries and keys up to which entropies and received weights are shown
+
+const state = signal<MapState>({ level: 0, zoom: 1, zoomMost: 1, live: 0, slow: false, trouble: null });
+const tip = signal<{ x: number; y: number } | null>(null); // CSS pixels in the view
+const marginTrouble = signal('');
+
+const painter = (): URL | null => {
+  const name = document.querySelector<HTMLMetaElement>('meta[name=painter]')?.content;
+  return name ? new URL(name, document.baseURI) : null;
+};
+
+// In high contrast the default colours are those that keep their order without hue.
+const mapOf = (colours: Colours): Colours => (isContrast.value && colours === 'Blues' ? 'cividis' : colours);
+
+const forced = matchMedia('(forced-colors: active)');
+const isForced = signal(forced.matches);
+forced.addEventListener('change', () => { isForced.value = forced.matches; });
+
+function palette(element: HTMLElement): Palette {
+  const style = getComputedStyle(element);
+  const of = (name: string, system: string): string => (isForced.value ? system : style.getPropertyValue(name).trim());
+  return {
+    map: mapOf(look.value.colours), dark: isDark.value, forced: isForced.value,
+    hatch: of('--hatch', 'CanvasText'), hatchGround: of('--hatch-ground', 'Canvas'), waiting: of('--raised', 'Canvas'),
+  };
+}
+
+const labels = (axis: Axis): { name(i: number): string; hasNames: boolean } => ({ name: (i) => nameOf(axis, i), hasNames: axis.tokens !== null });
+
+const sameSpot = (q: number, k: number): boolean => look.value.q === q && look.value.k === k;
+
+let map: MatrixMap | null = null;
+let movedAt = 0; // when a key last moved the selection: moves that follow at once are one step of undo
+
+function begin(host: HTMLElement): () => void {
+  const made = new MatrixMap(host, {
+    hover(spot, x, y) {
+      const { plot } = made;
+      tip.value = spot && { x: x + plot.offsetLeft + host.offsetLeft, y: y + plot.offsetTop + host.offsetTop };
+      const { q, k } = hover.value;
+      if (spot ? spot.q !== q || spot.k !== k : q >= 0 || k >= 0) hover.value = spot ?? { q: -1, k: -1 };
+    },
+    click({ q, k }) {
+      const frees = sameSpot(q, k);
+      change(frees ? { q: -1, k: -1 } : { q, k });
+      announce(frees ? 'freed' : `pinned: query ${nameOf(queries.value, q)}, key ${nameOf(keyAxis.value, k)}`);
+    },
+    move({ q, k }, port) {
+      hover.value = { q: -1, k: -1 };
+      tip.value = null;
+      const now = performance.now();
+      change({ q, k, ...(port ? { port: portOf(port) } : {}) }, now - movedAt > 1000);
+      movedAt = now;
+    },
+    rest(port) {
+      const next = portOf(port);
+      const before = look.value.port;
+      if (next?.join() !== before?.join()) change({ port: next }, true);
+    },
+    changed(next) { state.value = next; },
+  }, { worker: painter(), wheelZooms: true });
+  map = made;
+  const stops = [
+    effect(() => {
+      const at = site.value;
+      if (!at || !head.value.run) return;
+      const { plane, transform, range } = look.value;
+      const of = head.value.head === 'mean' ? `mean of ${at.heads} heads` : `head ${head.value.head}`;
+      made.show(sourceOf({ head: head.value, plane, transform, range }, at), labels(queries.value), labels(keyAxis.value),
+        `weights of ${of}, ${at.queries} queries and ${at.keys} keys`);
+    }),
+    effect(() => {
+      const { port } = look.value;
+      made.view(port && { top: port[0], left: port[1], zoom: port[2] });
+    }),
+    effect(() => made.look(palette(host))),
+    effect(() => made.mark({ q: look.value.q, k: look.value.k }, shown.value, look.value.pins)),
+    effect(() => {
+      const { q, k } = shown.value;
+      made.speak({
+        spot: { q, k }, query: q < 0 ? '' : nameOf(queries.value, q), key: k < 0 ? '' : nameOf(keyAxis.value, k),
+        text: spoken.value || 'No cell is chosen. Arrow keys choose one.', selected: q >= 0 && sameSpot(q, k),
+      });
+    }),
+    effect(() => {
+      const at = site.value;
+      const of = head.value;
+      made.margins(null, null);
+      marginTrouble.value = '';
+      if (!at || !of.run || at.queries > MARGINS_MOST || at.keys > MARGINS_MOST) return;
+      margins(of).then((m) => {
+        if (head.value !== of || map !== made) return;
+        const most = (list: Float32Array): number => list.reduce((a, b) => (b > a ? b : a), 0) || 1;
+        made.margins({ values: m.entropy, step: m.rowStep, most: Math.log(at.keys) || 1 }, { values: m.received, step: m.keyStep, most: most(m.received) });
+      }, (error: Error) => { if (head.value === of) marginTrouble.value = error.message; });
+    }),
+  ];
+  return () => {
+    for (const stop of stops) stop();
+    made.end();
+    map = null;
+    jump.value = '';
+    tip.value = null;
+    hover.value = { q: -1, k: -1 };
+  };
+}
+
+const portOf = ({ top, left, zoom }: { top: number; left: number; zoom: number }): [number, number, number] | null =>
+  zoom <= 1 && top === 0 && left === 0 ? null : [top, left, zoom].map((x) => Number(x.toPrecision(9))) as [number, number, number];
+
+const isField = (target: EventTarget | null): boolean => target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+
+// Keys of the map while it has the focus; its letters and signs also from elsewhere on the page, if
+// letters are keys.
+function onKey(event: KeyboardEvent, host: HTMLElement): void {
+  if (event.defaultPrevented || event.altKey || isField(event.target)) return;
+  map?.flush();
+  const inside = host.contains(event.target as Node);
+  const arrows = event.key.length > 1;
+  if (!inside && (arrows || !lettersAreKeys.value || document.querySelector('dialog[open]'))) return;
+  if (map?.key(event)) return event.preventDefault();
+  if (event.ctrlKey || event.metaKey) return;
+  if (event.key === 'g') jump.value = 'go';
+  else if (event.key === '/') jump.value = 'find';
+  else if (event.key === 'm') change({ plane: look.value.plane === 'max' ? 'mean' : 'max' });
+  else return;
+  event.preventDefault();
+}
+
+function Tip() {
+  const at = tip.value;
+  const { q, k } = hover.value;
+  if (!at || q < 0 || k < 0) return null;
+  const cell = shownCell.value;
+  const here = cell && cell.q === q && cell.k === k ? cell : null;
+  const right = at.x > innerWidth * 0.45;
+  return (
+    <div class="matrix-tip" aria-hidden="true" data-side={right ? 'left' : 'right'} style={{ transform: `translate(${Math.round(at.x)}px, ${Math.round(at.y)}px)` }}>
+      <div>
+        <span><bdi class="matrix-query-side">{nameOf(queries.value, q)}</bdi> → <bdi class="matrix-key-side">{nameOf(keyAxis.value, k)}</bdi></span>
+        <b>{!here ? '…' : here.hidden ? 'hidden by the mask' : digits(here.weight)}</b>
+      </div>
+    </div>
+  );
+}
+
+export function Component() {
+  const host = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const element = host.current as HTMLDivElement;
+    const end = begin(element);
+    const keys = (event: KeyboardEvent): void => onKey(event, element);
+    addEventListener('keydown', keys, { capture: true });
+    return () => {
+      removeEventListener('keydown', keys, { capture: true });
+      end();
+    };
+  }, []);
+  const { level, zoom, zoomMost, slow, trouble } = state.value;
+  const { transform, range } = look.value;
+  const closeJump = (): void => {
+    jump.value = '';
+    host.current?.focus();
+  };
+  return (
+    <div class="matrix">
+      <Legend map={mapOf(look.value.colours)} range={transform === 'row' ? [0, 1] : range ?? rangeOf.value.range} level={level} />
+      <div class="matrix-tools" role="toolbar" aria-label="view">
+        <button type="button" class="icon" aria-label="zoom in" title="zoom in (+)" disabled={zoom >= zoomMost * 0.999} onClick={() => map?.zoomBy(1.5)}>+</button>
+        <button type="button" class="icon" aria-label="zoom out" title="zoom out (-)" disabled={zoom <= 1.001} onClick={() => map?.zoomBy(1 / 1.5)}>−</button>
+        <button type="button" aria-label="show all" title="show all (0)" disabled={zoom <= 1.001} onClick={() => map?.all()}>all</button>
+        <button type="button" aria-label="go to a position" title="go to a position (g)" onClick={() => { jump.value = 'go'; }}>go to…</button>
+        <button type="button" aria-label="find a token" title="find a token (/)" onClick={() => { jump.value = 'find'; }}>find…</button>
+        <Jump key={jump.value} go={(q, k) => map?.go({ q, k }, true)} close={closeJump} />
+      </div>
+      <div class="matrix-map" ref={host} />
+      <div class="matrix-notes" role="status">
+        {slow && <span>computing the overview…</span>}
+        {trouble && <span class="bad">A part of the matrix is missing: {trouble.message} <button type="button" onClick={() => map?.retry()}>try again</button></span>}
+        {marginTrouble.value && <span class="bad">The entropy of the rows is missing: {marginTrouble.value}</span>}
+      </div>
+      <Tip />
+    </div>
+  );
+}
+
+export const keys = [
+  ['arrows, Page Up, Page Down', 'the cell beside; 10 rows up, down'],
+  ['Home, End', 'the first, the last key of the row; with Ctrl of the matrix'],
+  ['+ - 0', 'zoom in, zoom out, show all'],
+  ['g', 'go to a position'],
+  ['/', 'find a token'],
+  ['m', 'max or mean of the weights that share a cell'],
+  ['Shift+drag, double click', 'zoom into a box; zoom in'],
+] as const;

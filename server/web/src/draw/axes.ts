@@ -1,0 +1,64 @@
+// The labels along an axis: names where they fit, else positions as ticks. Names are text nodes in
+// <bdi>, for they may be of any script.
+import type { Labels } from './types';
+
+export interface AxisView {
+  from: number; // the first position in sight, with its fraction
+  scale: number; // CSS pixels a position
+  length: number; // CSS pixels
+  count: number;
+  line: number; // CSS pixels that a line of text takes
+  marked: readonly number[]; // positions to make stand out
+}
+
+export type Turn = 'flat' | 'steep'; // of the labels on top
+
+const round = (least: number): number => {
+  const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+  return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= least) ?? 10 * power;
+};
+
+// Which positions get a label, and whether by name.
+export function plan(view: AxisView, labels: Labels, apart: number): { at: number[]; names: boolean } {
+  const first = Math.max(Math.floor(view.from), 0);
+  const last = Math.min(Math.ceil(view.from + view.length / view.scale), view.count);
+  const names = labels.hasNames && view.scale >= view.line;
+  const step = names ? 1 : round(Math.ceil(apart / view.scale));
+  const at: number[] = [];
+  for (let i = Math.ceil(first / step) * step; i < last; i += step) at.push(i);
+  return { at, names };
+}
+
+interface Label { element: HTMLElement; text: Text }
+
+export class Axis {
+  private pool: Label[] = [];
+
+  constructor(readonly element: HTMLElement, private vertical: boolean) {}
+
+  draw(view: AxisView, labels: Labels, turn: Turn): void {
+    const { at, names } = plan(view, labels, this.vertical ? view.line * 1.6 : 56);
+    this.element.dataset['names'] = String(names);
+    this.element.dataset['turn'] = names ? turn : 'flat';
+    at.forEach((index, i) => {
+      const label = (this.pool[i] ??= this.make());
+      const text = names ? labels.name(index) : String(index);
+      if (label.text.data !== text) label.text.data = text;
+      const middle = Math.round((index + 0.5 - view.from) * view.scale * 10) / 10;
+      label.element.style.transform = this.vertical ? `translateY(${middle}px)` : `translateX(${middle}px)`;
+      label.element.classList.toggle('matrix-marked', view.marked.includes(index));
+      label.element.hidden = middle < 0 || middle > view.length;
+    });
+    for (let i = at.length; i < this.pool.length; i++) (this.pool[i] as Label).element.hidden = true;
+  }
+
+  private make(): Label {
+    const element = document.createElement('span');
+    const name = document.createElement('bdi');
+    const text = document.createTextNode('');
+    name.append(text);
+    element.append(name);
+    this.element.append(element);
+    return { element, text };
+  }
+}

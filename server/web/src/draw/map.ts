@@ -1,0 +1,583 @@
+// One matrix as a map: it pans and zooms, and shows cells as tiles. It draws into an element that it
+// is given, and tells what happened by events; it knows neither the page nor the service.
+import { Axis, type Turn } from './axes';
+import { gestures, type Box } from './gestures';
+import { Grid, type GridCell } from './grid';
+import { drawMargin, MiniMap, type Margin } from './margins';
+import * as P from './port';
+import { surface, type Surface } from './surface';
+import { Tiles } from './tiles';
+import type { Codes, Frame, Labels, Palette, Source, Spot, Values } from './types';
+
+export interface MapEvents {
+  hover(spot: Spot | null, x: number, y: number): void; // CSS pixels in the plot
+  click(spot: Spot): void;
+  // A key moved the selection; `port` if that moved the view, too.
+  move(spot: Spot, port: P.Port | null): void;
+  rest(port: P.Port): void; // a gesture has ended
+  changed(state: MapState): void; // what the map shows of its tiles
+}
+
+export interface MapState {
+  level: number;
+  zoom: number;
+  zoomMost: number;
+  live: number;
+  slow: boolean;
+  trouble: Error | null;
+}
+
+export interface MapOptions {
+  worker: URL | null; // the address of the painter's code; null: the main thread paints
+  wheelZooms: boolean; // false: a plain wheel scrolls the page
+}
+
+const ALL: P.Port = { top: 0, left: 0, zoom: 1 };
+const VALUE_WIDE = [34, 48]; // CSS pixels of a cell for values of two and of three decimals
+const VALUE_HIGH = 17;
+const KEY_ZOOM = 1.5;
+const SETTLE = 250; // ms after a key before its zoom counts as ended
+const FRESH = 400; // ms for which the old picture stays while tiles of a new source come
+
+function make<K extends keyof HTMLElementTagNameMap>(name: K, of: string, parent: HTMLElement): HTMLElementTagNameMap[K] {
+  const element = document.createElement(name);
+  element.className = of;
+  parent.append(element);
+  return element;
+}
+
+export class MatrixMap {
+  private extent: P.Extent = { queries: 1, keys: 1 };
+  private size: P.Size = { width: 0, height: 0 };
+  private ratio = 1;
+  private pixels = { width: 0, height: 0 };
+  private port: P.Port = ALL;
+  private source: Source | null = null;
+  private tiles: Tiles | null = null;
+  private names: { queries: Labels; keys: Labels } | null = null;
+  private turn: Turn = 'flat';
+  private palette: Palette | null = null;
+  private surface: Surface;
+  private grid: Grid;
+  private spots: { selected: Spot; shown: Spot; pins: readonly number[] } = { selected: { q: -1, k: -1 }, shown: { q: -1, k: -1 }, pins: [] };
+  private marginOf: { rows: Margin | null; cols: Margin | null } = { rows: null, cols: null };
+  private pointer: { x: number; y: number } | null = null;
+  private values: Values | null = null;
+  private asked = '';
+  private frame = 0;
+  private painting = false;
+  private dirty = true;
+  private fresh = 0; // when the source was changed, while nothing of it is here
+  private settle = 0;
+  private valueTimer = 0;
+  private told = '';
+  private line = 16;
+  private cleanUp: (() => void)[] = [];
+
+  readonly plot: HTMLElement;
+  private canvas: HTMLCanvasElement;
+  private rows: Axis;
+  private cols: Axis;
+  private cross: { row: HTMLElement; col: HTMLElement; cell: HTMLElement; selected: HTMLElement; box: HTMLElement };
+  private side: HTMLCanvasElement;
+  private foot: HTMLCanvasElement;
+  private sideName: HTMLElement;
+  private footName: HTMLElement;
+  private mini: MiniMap;
+
+  constructor(readonly host: HTMLElement, private on: MapEvents, options: MapOptions) {
+    this.grid = new Grid(host);
+    const picture = make('div', 'matrix-picture', host);
+    picture.setAttribute('aria-hidden', 'true');
+    const corner = make('div', 'matrix-corner', picture);
+    make('span', 'matrix-key-side', corner).textContent = 'key →';
+    make('span', 'matrix-query-side', corner).textContent = 'query ↓';
+    this.cols = new Axis(make('div', 'matrix-cols', picture), false);
+    this.sideName = make('div', 'matrix-side-name', picture);
+    this.sideName.textContent = 'entropy';
+    this.rows = new Axis(make('div', 'matrix-rows', picture), true);
+    this.plot = make('div', 'matrix-plot', picture);
+    this.side = make('canvas', 'matrix-side', picture);
+    this.footName = make('div', 'matrix-foot-name', picture);
+    this.footName.textContent = 'received';
+    this.foot = make('canvas', 'matrix-foot', picture);
+    this.canvas = make('canvas', 'matrix-cells', this.plot);
+    this.cross = {
+      row: make('div', 'matrix-cross matrix-cross-row', this.plot),
+      col: make('div', 'matrix-cross matrix-cross-col', this.plot),
+      selected: make('div', 'matrix-cell-mark matrix-selected', this.plot),
+      cell: make('div', 'matrix-cell-mark', this.plot),
+      box: make('div', 'matrix-box', this.plot),
+    };
+    for (const element of Object.values(this.cross)) element.hidden = true;
+    this.mini = new MiniMap(make('canvas', 'matrix-mini', this.plot));
+    this.mini.canvas.hidden = true;
+    this.surface = surface(this.canvas, options.worker, (more) => {
+      this.painting = false;
+      if (more) this.dirty = true;
+      if (this.dirty) this.redraw();
+    });
+    this.cleanUp.push(this.watchGestures(options), this.watchMini(), this.watchSize());
+  }
+
+  // --- what is shown ---
+
+  show(source: Source, queries: Labels, keys: Labels, name: string): void {
+    this.names = { queries, keys };
+    this.extent = { queries: source.queries, keys: source.keys };
+    this.grid.extent(source.queries, source.keys, name);
+    this.measure();
+    if (this.source?.name === source.name) return this.redraw();
+    this.source = source;
+    this.tiles?.end();
+    this.values = null;
+    this.asked = '';
+    this.surface.order({ do: 'clear' });
+    this.mini.put(null);
+    this.fresh = performance.now();
+    this.tiles = new Tiles(source, {
+      arrived: (at, codes) => {
+        this.fresh = 0;
+        if (at.level === source.levels - 1) this.mini.put({ ...codes, codes: codes.codes && codes.codes.slice() });
+        this.surface.order({ do: 'put', at, codes }, codes.codes ? [codes.codes.buffer as ArrayBuffer] : []);
+        this.redraw();
+      },
+      dropped: (at) => this.surface.order({ do: 'drop', at }),
+      changed: () => this.tell(),
+    });
+    this.port = P.bound(this.port, this.extent, this.size);
+    this.redraw();
+    window.setTimeout(() => this.redraw(), FRESH + 20);
+  }
+
+  look(palette: Palette): void {
+    this.palette = palette;
+    this.surface.order({ do: 'look', palette });
+    this.redraw();
+  }
+
+  view(port: P.Port | null): void {
+    this.port = P.bound(port ?? ALL, this.extent, this.size);
+    this.redraw();
+  }
+
+  mark(selected: Spot, shown: Spot, pins: readonly number[]): void {
+    this.spots = { selected, shown, pins };
+    this.redraw(false);
+  }
+
+  margins(rows: Margin | null, cols: Margin | null): void {
+    this.marginOf = { rows, cols };
+    this.host.dataset['margins'] = String(rows !== null);
+    this.redraw(false);
+  }
+
+  speak(cell: GridCell): void { this.grid.show(cell); }
+
+  retry(): void { this.tiles?.retry(); }
+
+  end(): void {
+    clearTimeout(this.settle);
+    clearTimeout(this.valueTimer);
+    cancelAnimationFrame(this.frame);
+    this.tiles?.end();
+    this.surface.end();
+    for (const stop of this.cleanUp) stop();
+    this.host.replaceChildren();
+  }
+
+  // --- commands ---
+
+  zoomBy(by: number, x = this.shownWidth / 2, y = this.shownHeight / 2): void {
+    this.port = P.zoomAt(this.port, this.extent, this.size, this.port.zoom * by, x, y);
+    this.redraw();
+    this.settled();
+  }
+
+  all(): void {
+    this.port = ALL;
+    this.redraw();
+    this.settled();
+  }
+
+  // Selects a cell and brings it into sight; `near`: zooms in so far that it can be seen.
+  go(spot: Spot, near = false): void {
+    const before = this.port;
+    if (near) {
+      const s = this.scale;
+      const by = 14 / Math.min(s.x, s.y);
+      if (by > 1) {
+        const half = (length: number): number => length / 28;
+        this.port = P.zoomTo({
+          top: spot.q - half(this.size.height), left: spot.k - half(this.size.width),
+          rows: this.size.height / 14, cols: this.size.width / 14,
+        }, this.extent, this.size);
+      }
+    }
+    this.port = P.reveal(this.port, this.extent, this.size, spot.q, spot.k);
+    this.redraw();
+    this.on.move(spot, this.port === before || same(this.port, before) ? null : this.port);
+  }
+
+  // Answers a key. Returns whether it was one of the map's.
+  key(event: KeyboardEvent): boolean {
+    const { queries, keys } = this.extent;
+    const start = this.spots.selected.q >= 0 || this.spots.selected.k >= 0 ? this.spots.selected
+      : { q: Math.min(Math.ceil(this.port.top), queries - 1), k: Math.min(Math.ceil(this.port.left), keys - 1) };
+    const from = { q: Math.max(start.q, 0), k: Math.max(start.k, 0) };
+    const none = this.spots.selected.q < 0 && this.spots.selected.k < 0;
+    const all = event.ctrlKey || event.metaKey;
+    const to: Record<string, Spot> = {
+      ArrowUp: { q: from.q - 1, k: from.k }, ArrowDown: { q: from.q + 1, k: from.k },
+      ArrowLeft: { q: from.q, k: from.k - 1 }, ArrowRight: { q: from.q, k: from.k + 1 },
+      PageUp: { q: from.q - 10, k: from.k }, PageDown: { q: from.q + 10, k: from.k },
+      Home: { q: all ? 0 : from.q, k: 0 }, End: { q: all ? queries - 1 : from.q, k: keys - 1 },
+    };
+    const spot = to[event.key];
+    if (spot) {
+      // The first key only shows where one is.
+      const next = none && event.key.startsWith('Arrow') ? from : spot;
+      this.go({ q: Math.min(Math.max(next.q, 0), queries - 1), k: Math.min(Math.max(next.k, 0), keys - 1) });
+      return true;
+    }
+    if (all) return false;
+    if (event.key === '+' || event.key === '=' || event.key === '-') {
+      const s = this.scale;
+      const { q, k } = this.spots.selected;
+      const seen = q >= 0 && k >= 0 ? { x: (k + 0.5 - this.port.left) * s.x, y: (q + 0.5 - this.port.top) * s.y } : null;
+      const inside = seen && seen.x >= 0 && seen.y >= 0 && seen.x <= this.shownWidth && seen.y <= this.shownHeight;
+      const by = event.key === '-' ? 1 / KEY_ZOOM : KEY_ZOOM;
+      if (inside) this.zoomBy(by, seen.x, seen.y);
+      else this.zoomBy(by);
+      return true;
+    }
+    if (event.key === '0') {
+      this.all();
+      return true;
+    }
+    return false;
+  }
+
+  // Ends a zoom by keys at once, so that undo finds it.
+  flush(): void {
+    if (!this.settle) return;
+    clearTimeout(this.settle);
+    this.settle = 0;
+    this.on.rest(this.port);
+  }
+
+  private settled(): void {
+    clearTimeout(this.settle);
+    this.settle = window.setTimeout(() => { this.settle = 0; this.on.rest(this.port); }, SETTLE);
+  }
+
+  // --- geometry ---
+
+  private get scale(): P.Scale { return P.scaleOf(this.extent, this.size, this.port.zoom); }
+  // The part of the plot that the matrix takes.
+  private get shownWidth(): number { return Math.min(this.size.width, this.extent.keys * this.scale.x); }
+  private get shownHeight(): number { return Math.min(this.size.height, this.extent.queries * this.scale.y); }
+
+  private spotAt(x: number, y: number): Spot | null {
+    const s = this.scale;
+    const k = Math.floor(this.port.left + x / s.x);
+    const q = Math.floor(this.port.top + y / s.y);
+    return q >= 0 && k >= 0 && q < this.extent.queries && k < this.extent.keys ? { q, k } : null;
+  }
+
+  // Makes room for the labels: as much as the longest name of the first few hundred takes.
+  private measure(): void {
+    const style = getComputedStyle(this.host);
+    const c = document.createElement('canvas').getContext('2d') as CanvasRenderingContext2D;
+    c.font = `${style.fontSize} ${style.fontFamily}`;
+    this.line = Math.ceil(parseFloat(style.fontSize) * 1.2);
+    const longest = (labels: Labels, count: number): number => {
+      let most = c.measureText(String(count - 1)).width;
+      if (labels.hasNames) for (let i = 0; i < Math.min(count, 400); i++) most = Math.max(most, c.measureText(labels.name(i)).width);
+      return most;
+    };
+    const { queries, keys } = this.names as { queries: Labels; keys: Labels };
+    const least = Math.max(c.measureText('query ↓').width, c.measureText('received').width);
+    const left = Math.min(Math.max(longest(queries, this.extent.queries), least) + 14, this.host.clientWidth < 500 ? 92 : 150);
+    const name = longest(keys, this.extent.keys);
+    const wide = this.host.clientWidth - left - 60;
+    const fits = P.fit(this.extent, { width: wide, height: this.host.clientHeight - 90 }).x;
+    this.turn = name + 8 <= fits || !keys.hasNames ? 'flat' : 'steep';
+    const top = this.turn === 'flat' ? this.line * 2 + 2 : Math.min(name * 0.72 + this.line * 1.2, 108);
+    this.host.style.setProperty('--matrix-left', `${Math.ceil(left)}px`);
+    this.host.style.setProperty('--matrix-top', `${Math.ceil(top)}px`);
+  }
+
+  // --- drawing ---
+
+  // One loop draws everything at most once a frame; cells only if they may have changed.
+  private redraw(cells = true): void {
+    if (cells) this.dirty = true;
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      this.draw();
+    });
+  }
+
+  private draw(): void {
+    if (!this.size.width || !this.source || !this.palette) return;
+    const s = this.scale;
+    if (this.dirty) {
+      this.wantTiles();
+      this.wantValues();
+      if (this.fresh && performance.now() - this.fresh < FRESH) {
+        // Nothing of the new source is here: the old picture is better than none.
+      } else if (!this.painting) {
+        this.dirty = false;
+        this.painting = true;
+        this.surface.order({ do: 'draw', frame: this.frameOf(s) });
+      }
+    }
+    this.drawAxes(s);
+    this.drawCross(s);
+    this.drawMargins(s);
+    this.tell();
+  }
+
+  private frameOf(s: P.Scale): Frame {
+    const writes = s.x >= (VALUE_WIDE[0] as number) && s.y >= VALUE_HIGH && this.line <= 24;
+    const decimals = s.x >= (VALUE_WIDE[1] as number) ? 3 : 2;
+    const px = Math.round(Math.min(12.5, s.y * 0.62) * this.ratio);
+    return {
+      left: this.port.left, top: this.port.top, x: s.x * this.ratio, y: s.y * this.ratio,
+      queries: this.extent.queries, keys: this.extent.keys, level: this.level, ratio: this.ratio,
+      font: writes ? `${px}px ui-monospace, "DejaVu Sans Mono", monospace` : '', decimals,
+    };
+  }
+
+  private get level(): number { return P.levelOf(this.port, this.extent, this.size, this.source?.levels ?? 1); }
+
+  private wantTiles(): void {
+    const window = P.tilesInSight(this.port, this.extent, this.size, this.level);
+    const s = this.scale;
+    const side = 256 * 2 ** window.level;
+    const { x, y } = this.pointer ?? { x: this.shownWidth / 2, y: this.shownHeight / 2 };
+    const far = (at: { y: number; x: number }): number =>
+      Math.hypot((at.x + 0.5) * side - this.port.left - x / s.x, (at.y + 0.5) * side - this.port.top - y / s.y);
+    const visible = P.listOf(window).sort((a, b) => far(a) - far(b));
+    this.tiles?.want({ visible, ancestors: P.ancestorsOf(visible, this.source?.levels ?? 1), ring: P.ringOf(window, this.extent) });
+  }
+
+  // Asks for the exact values of the cells that have room for them.
+  private wantValues(): void {
+    const s = this.scale;
+    const source = this.source;
+    if (!source?.values || this.frameOf(s).font === '') return;
+    const cut = (from: number, length: number, all: number): [number, number] => {
+      const a = Math.max(Math.floor(from), 0);
+      return [a, Math.min(Math.ceil(from + length), all) - a];
+    };
+    const [q, rows] = cut(this.port.top, this.size.height / s.y, this.extent.queries);
+    const [k, cols] = cut(this.port.left, this.size.width / s.x, this.extent.keys);
+    const v = this.values;
+    if (v && q >= v.q && k >= v.k && q + rows <= v.q + v.rows && k + cols <= v.k + v.cols) return;
+    const name = `${source.name} ${q} ${k} ${rows} ${cols}`;
+    if (name === this.asked) return;
+    this.asked = name;
+    clearTimeout(this.valueTimer);
+    this.valueTimer = window.setTimeout(() => {
+      source.values?.(q, k, rows, cols).then((values) => {
+        if (this.asked !== name || this.source !== source) return;
+        this.values = values;
+        this.surface.order({ do: 'exact', values });
+        this.redraw();
+      }, () => { /* cells are coloured without their numbers, and the next view asks again */ });
+    }, 40);
+  }
+
+  private drawAxes(s: P.Scale): void {
+    if (!this.names) return;
+    const { selected, shown, pins } = this.spots;
+    const common = { line: this.line };
+    this.rows.draw({ ...common, from: this.port.top, scale: s.y, length: this.shownHeight, count: this.extent.queries, marked: [selected.q, shown.q, ...pins] }, this.names.queries, 'flat');
+    this.cols.draw({ ...common, from: this.port.left, scale: s.x, length: this.shownWidth, count: this.extent.keys, marked: [selected.k, shown.k] }, this.names.keys, this.turn);
+  }
+
+  private drawCross(s: P.Scale): void {
+    const px = (x: number): number => Math.round(x * this.ratio) / this.ratio;
+    const span = (at: number, from: number, by: number): [number, number] => {
+      const a = px((at - from) * by);
+      const length = px((at + 1 - from) * by) - a;
+      return length >= 3 ? [a, length] : [a + length / 2 - 1.5, 3];
+    };
+    const place = (element: HTMLElement, x: number, y: number, w: number, h: number): void => {
+      element.hidden = x > this.size.width || y > this.size.height || x + w < 0 || y + h < 0;
+      const { style } = element;
+      style.transform = `translate(${x}px, ${y}px)`;
+      style.width = `${w}px`;
+      style.height = `${h}px`;
+    };
+    const { shown, selected } = this.spots;
+    const { row, col, cell, selected: mark } = this.cross;
+    const [y, h] = span(shown.q, this.port.top, s.y);
+    const [x, w] = span(shown.k, this.port.left, s.x);
+    place(row, 0, y, this.shownWidth, h);
+    place(col, x, 0, w, this.shownHeight);
+    place(cell, x, y, w, h);
+    if (shown.q < 0) row.hidden = cell.hidden = true;
+    if (shown.k < 0) col.hidden = cell.hidden = true;
+    const [sy, sh] = span(selected.q, this.port.top, s.y);
+    const [sx, sw] = span(selected.k, this.port.left, s.x);
+    place(mark, sx, sy, sw, sh);
+    if (selected.q < 0 || selected.k < 0 || (selected.q === shown.q && selected.k === shown.k)) mark.hidden = true;
+  }
+
+  private drawMargins(s: P.Scale): void {
+    const { rows, cols } = this.marginOf;
+    const dx = this.shownWidth - this.size.width;
+    const dy = this.shownHeight - this.size.height;
+    this.side.style.transform = this.sideName.style.transform = `translateX(${Math.round(dx)}px)`;
+    this.foot.style.transform = this.footName.style.transform = `translateY(${Math.round(dy)}px)`;
+    if (rows) drawMargin(this.side, rows, this.port.top, s.y, true, this.ratio, getComputedStyle(this.side).color);
+    if (cols) drawMargin(this.foot, cols, this.port.left, s.x, false, this.ratio, getComputedStyle(this.foot).color);
+    const beyond = this.port.zoom > 1.01 && (this.extent.queries * s.y > this.size.height + 1 || this.extent.keys * s.x > this.size.width + 1);
+    const { canvas } = this.mini;
+    canvas.hidden = !beyond;
+    if (!beyond || !this.palette) return;
+    const most = Math.min(132, this.size.width * 0.3, this.size.height * 0.3);
+    const by = most / Math.max(this.extent.queries, this.extent.keys);
+    canvas.style.width = `${Math.max(this.extent.keys * by, 12)}px`;
+    canvas.style.height = `${Math.max(this.extent.queries * by, 12)}px`;
+    this.mini.draw(this.palette, this.extent, this.size, this.port, s, this.ratio);
+  }
+
+  private tell(): void {
+    const { tiles } = this;
+    const state: MapState = {
+      level: this.level, zoom: this.port.zoom, zoomMost: P.zoomMost(this.extent, this.size),
+      live: tiles?.count ?? 0, slow: tiles?.isSlow ?? false, trouble: tiles?.trouble ?? null,
+    };
+    this.host.dataset['live'] = String(state.live);
+    this.host.dataset['busy'] = String((tiles?.running ?? 0) > 0 || this.painting || this.dirty);
+    const told = `${state.level} ${state.zoom} ${state.zoomMost} ${state.slow} ${state.trouble?.message ?? ''}`;
+    if (told === this.told) return;
+    this.told = told;
+    this.on.changed(state);
+  }
+
+  // --- input ---
+
+  private watchGestures(options: MapOptions): () => void {
+    const boxOf = (box: Box): { x: number; y: number; w: number; h: number } =>
+      ({ x: Math.min(box.x0, box.x1), y: Math.min(box.y0, box.y1), w: Math.abs(box.x1 - box.x0), h: Math.abs(box.y1 - box.y0) });
+    return gestures(this.plot, {
+      pan: (dx, dy) => {
+        const s = this.scale;
+        this.port = P.bound({ zoom: this.port.zoom, left: this.port.left - dx / s.x, top: this.port.top - dy / s.y }, this.extent, this.size);
+        this.redraw();
+      },
+      zoom: (by, x, y) => {
+        this.port = P.zoomAt(this.port, this.extent, this.size, this.port.zoom * by, x, y);
+        this.redraw();
+      },
+      box: (box, done) => {
+        const { box: element } = this.cross;
+        element.hidden = box === null || done;
+        if (!box) return;
+        const { x, y, w, h } = boxOf(box);
+        element.style.transform = `translate(${x}px, ${y}px)`;
+        element.style.width = `${w}px`;
+        element.style.height = `${h}px`;
+        if (!done || w < 5 || h < 5) return;
+        const s = this.scale;
+        this.port = P.zoomTo({ left: this.port.left + x / s.x, top: this.port.top + y / s.y, cols: w / s.x, rows: h / s.y }, this.extent, this.size);
+        this.redraw();
+      },
+      click: (x, y) => {
+        const spot = this.spotAt(x, y);
+        if (spot) this.on.click(spot);
+      },
+      twice: (x, y) => this.zoomBy(2, x, y),
+      hover: (x, y) => {
+        this.pointer = { x, y };
+        this.on.hover(this.spotAt(x, y), x, y);
+      },
+      leave: () => {
+        this.pointer = null;
+        this.on.hover(null, 0, 0);
+      },
+      begin: () => { this.plot.dataset['held'] = 'true'; },
+      end: () => this.on.rest(this.port),
+    }, { wheelZooms: options.wheelZooms });
+  }
+
+  // The small picture moves the view to where one presses or drags.
+  private watchMini(): () => void {
+    const stop = new AbortController();
+    const { signal } = stop;
+    const { canvas } = this.mini;
+    let held = false;
+    const to = (event: PointerEvent): void => {
+      const box = canvas.getBoundingClientRect();
+      const s = this.scale;
+      this.port = P.bound({
+        zoom: this.port.zoom,
+        left: ((event.clientX - box.left) / box.width) * this.extent.keys - this.size.width / s.x / 2,
+        top: ((event.clientY - box.top) / box.height) * this.extent.queries - this.size.height / s.y / 2,
+      }, this.extent, this.size);
+      this.redraw();
+    };
+    canvas.addEventListener('pointerdown', (event) => {
+      event.stopPropagation();
+      canvas.setPointerCapture(event.pointerId);
+      held = true;
+      to(event);
+    }, { signal });
+    canvas.addEventListener('pointermove', (event) => {
+      event.stopPropagation();
+      if (held) to(event);
+      else this.on.hover(null, 0, 0);
+    }, { signal });
+    for (const name of ['pointerup', 'pointercancel'] as const)
+      canvas.addEventListener(name, (event) => {
+        event.stopPropagation();
+        if (held) this.on.rest(this.port);
+        held = false;
+      }, { signal });
+    canvas.addEventListener('dblclick', (event) => event.stopPropagation(), { signal });
+    return () => stop.abort();
+  }
+
+  // The canvas has as many pixels as the screen has for it, also where a CSS pixel is 1.25 of them.
+  private watchSize(): () => void {
+    const take = (width: number, height: number, cssWidth: number, cssHeight: number): void => {
+      if (!width || !height) return;
+      const { pixels } = this;
+      this.ratio = width / cssWidth;
+      this.size = { width: cssWidth, height: cssHeight };
+      if (pixels.width !== width || pixels.height !== height) {
+        this.pixels = { width, height };
+        this.surface.order({ do: 'size', width, height });
+      }
+      this.port = P.bound(this.port, this.extent, this.size);
+      this.redraw();
+    };
+    const observer = new ResizeObserver(([entry]) => {
+      if (!entry) return;
+      const css = entry.contentRect;
+      const device = entry.devicePixelContentBoxSize?.[0];
+      if (device) take(device.inlineSize, device.blockSize, css.width, css.height);
+      else take(Math.round(css.width * devicePixelRatio), Math.round(css.height * devicePixelRatio), css.width, css.height);
+    });
+    try {
+      observer.observe(this.plot, { box: 'device-pixel-content-box' });
+    } catch { // Safari measures CSS pixels alone
+      observer.observe(this.plot);
+    }
+    const outer = new ResizeObserver(() => { if (this.names) this.measure(); });
+    outer.observe(this.host);
+    return () => {
+      observer.disconnect();
+      outer.disconnect();
+    };
+  }
+}
+
+const same = (a: P.Port, b: P.Port): boolean => a.top === b.top && a.left === b.left && a.zoom === b.zoom;
+
+export type { Codes };

@@ -1,0 +1,226 @@
+// Paints tiles on a canvas, in a worker or on the main thread: any 2D context will do.
+import { ink, type Rgb } from './colours';
+import { tableOf } from './scale';
+import { nameOfTile, TILE, type At, type Codes, type Frame, type Palette, type Values } from './types';
+
+type Context = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
+type Canvas = HTMLCanvasElement | OffscreenCanvas;
+
+const COLOURED_A_FRAME = 4;
+const BIG = 10; // device pixels from which cells are filled one by one, with exact edges
+const GAP = 16; // CSS pixels from which a line of the ground parts neighbours
+
+interface Painted {
+  codes: Codes;
+  canvas: Canvas | null; // a pixel a cell
+  table: Uint32Array | null; // null: the colours have changed since
+}
+
+export function newCanvas(width: number, height: number): Canvas {
+  if (typeof OffscreenCanvas === 'function') return new OffscreenCanvas(width, height);
+  return Object.assign(document.createElement('canvas'), { width, height });
+}
+
+const contextOf = (canvas: Canvas, alpha: boolean): Context => {
+  const context = canvas.getContext('2d', { alpha }) as Context | null;
+  if (!context) throw new Error('this browser has no 2D canvas');
+  return context;
+};
+
+// Diagonal lines, a device pixel wide or two, on their ground.
+function hatchOf(context: Context, palette: Palette, ratio: number): CanvasPattern {
+  const side = Math.max(4, Math.round(6 * ratio));
+  const canvas = newCanvas(side, side);
+  const c = contextOf(canvas, false);
+  c.fillStyle = palette.hatchGround;
+  c.fillRect(0, 0, side, side);
+  c.fillStyle = palette.hatch;
+  const wide = Math.max(1, Math.round(palette.forced ? 1.5 * ratio : ratio));
+  for (let i = 0; i < side; i++) for (let w = 0; w < wide; w++) c.fillRect((i + w) % side, side - 1 - i, 1, 1);
+  return context.createPattern(canvas, 'repeat') as CanvasPattern;
+}
+
+export class Painter {
+  private context: Context;
+  private tiles = new Map<string, Painted>();
+  private hatch: CanvasPattern | null = null;
+  private hatchRatio = 0;
+  private values: Values | null = null;
+  private palette: Palette | null = null;
+
+  constructor(private canvas: Canvas) {
+    this.context = contextOf(canvas, true);
+  }
+
+  size(width: number, height: number): void {
+    if (this.canvas.width !== width) this.canvas.width = width;
+    if (this.canvas.height !== height) this.canvas.height = height;
+  }
+
+  look(palette: Palette): void {
+    const before = this.palette;
+    this.palette = palette;
+    this.hatch = null;
+    if (before?.map !== palette.map || before.dark !== palette.dark) for (const tile of this.tiles.values()) tile.table = null;
+  }
+
+  clear(): void {
+    this.tiles.clear();
+    this.values = null;
+  }
+
+  put(at: At, codes: Codes): void {
+    this.tiles.set(nameOfTile(at), { codes, canvas: null, table: null });
+  }
+
+  drop(at: At): void { this.tiles.delete(nameOfTile(at)); }
+
+  exact(values: Values | null): void { this.values = values; }
+
+  // Draws what is in sight. Returns whether there is more to do in the next frame.
+  draw(frame: Frame): boolean {
+    const { context: c, palette } = this;
+    const { width, height } = this.canvas;
+    if (!palette) return false;
+    if (!this.hatch || this.hatchRatio !== frame.ratio) {
+      this.hatch = hatchOf(c, palette, frame.ratio);
+      this.hatchRatio = frame.ratio;
+    }
+    // The hatch moves with the matrix.
+    this.hatch.setTransform(new DOMMatrix([1, 0, 0, 1, -Math.round(frame.left * frame.x), -Math.round(frame.top * frame.y)]));
+    c.clearRect(0, 0, width, height);
+    c.imageSmoothingEnabled = false;
+    let budget = COLOURED_A_FRAME;
+    let more = false;
+    const side = TILE * 2 ** frame.level;
+    const y1 = Math.min(Math.ceil((frame.top + height / frame.y) / side), Math.ceil(frame.queries / side));
+    const x1 = Math.min(Math.ceil((frame.left + width / frame.x) / side), Math.ceil(frame.keys / side));
+    for (let y = Math.floor(frame.top / side); y < y1; y++)
+      for (let x = Math.floor(frame.left / side); x < x1; x++) {
+        const found = this.nearest({ level: frame.level, y, x });
+        const box = this.boxOf(frame, side, y, x);
+        if (!found) {
+          c.fillStyle = palette.waiting;
+          c.fillRect(box.x, box.y, box.w, box.h);
+          continue;
+        }
+        if (!found.tile.table && found.tile.codes.codes) {
+          if (budget > 0) {
+            budget--;
+            this.colour(found.tile, palette);
+          } else {
+            more = true;
+            if (!found.tile.canvas) {
+              c.fillStyle = palette.waiting;
+              c.fillRect(box.x, box.y, box.w, box.h);
+              continue;
+            }
+          }
+        }
+        this.paint(frame, found.tile, found.at, { level: frame.level, y, x });
+      }
+    return more;
+  }
+
+  // The tile itself, or what covers it coarsely.
+  private nearest(at: At): { tile: Painted; at: At } | null {
+    for (let { level, y, x } = at; level < 32; level++, y >>= 1, x >>= 1) {
+      const tile = this.tiles.get(nameOfTile({ level, y, x }));
+      if (tile) return { tile, at: { level, y, x } };
+    }
+    return null;
+  }
+
+  private boxOf(frame: Frame, side: number, y: number, x: number): { x: number; y: number; w: number; h: number } {
+    const edge = (at: number, from: number, by: number): number => Math.round((at - from) * by);
+    const left = edge(x * side, frame.left, frame.x);
+    const top = edge(y * side, frame.top, frame.y);
+    return {
+      x: left, y: top,
+      w: edge(Math.min((x + 1) * side, frame.keys), frame.left, frame.x) - left,
+      h: edge(Math.min((y + 1) * side, frame.queries), frame.top, frame.y) - top,
+    };
+  }
+
+  private colour(tile: Painted, palette: Palette): void {
+    const { codes, rows, cols } = tile.codes;
+    if (!codes) return;
+    const table = tableOf(tile.codes, palette.map, palette.dark, null);
+    tile.canvas ??= newCanvas(cols, rows);
+    const context = contextOf(tile.canvas, true);
+    const picture = context.createImageData(cols, rows);
+    const pixels = new Uint32Array(picture.data.buffer);
+    for (let i = 0; i < codes.length; i++) pixels[i] = table[codes[i] as number] as number;
+    context.putImageData(picture, 0, 0);
+    tile.table = table;
+  }
+
+  // Paints the part of a tile that lies in the place of another, which is it or one below it.
+  private paint(frame: Frame, tile: Painted, at: At, place: At): void {
+    const { context: c } = this;
+    const { width, height } = this.canvas;
+    const unit = 2 ** at.level; // weights a cell
+    const inside = 2 ** place.level * TILE;
+    // Cells [c0, c1) x [r0, r1) of the tile: those in its place and in sight.
+    const span = (from: number, to: number, origin: number, cells: number): [number, number] =>
+      [Math.max(Math.floor((from - origin) / unit), 0), Math.min(Math.ceil((to - origin) / unit), cells)];
+    const top = at.y * TILE * unit;
+    const left = at.x * TILE * unit;
+    const [r0, r1] = span(Math.max(place.y * inside, frame.top), Math.min((place.y + 1) * inside, frame.top + height / frame.y), top, tile.codes.rows);
+    const [c0, c1] = span(Math.max(place.x * inside, frame.left), Math.min((place.x + 1) * inside, frame.left + width / frame.x), left, tile.codes.cols);
+    if (r1 <= r0 || c1 <= c0) return;
+    const edgeX = (cell: number): number => Math.round((Math.min(left + cell * unit, frame.keys) - frame.left) * frame.x);
+    const edgeY = (cell: number): number => Math.round((Math.min(top + cell * unit, frame.queries) - frame.top) * frame.y);
+    const x0 = edgeX(c0);
+    const y0 = edgeY(r0);
+    c.fillStyle = this.hatch as CanvasPattern;
+    c.fillRect(x0, y0, edgeX(c1) - x0, edgeY(r1) - y0);
+    if (!tile.canvas || !tile.codes.codes) return;
+    if (Math.min(frame.x, frame.y) * unit < BIG || !tile.table) {
+      c.drawImage(tile.canvas, c0, r0, c1 - c0, r1 - r0, x0, y0, edgeX(c1) - x0, edgeY(r1) - y0);
+      return;
+    }
+    this.cells(frame, tile, at, { r0, r1, c0, c1 }, edgeX, edgeY);
+  }
+
+  // Fills cells one by one, and writes values into those that have room for them.
+  private cells(frame: Frame, tile: Painted, at: At, part: { r0: number; r1: number; c0: number; c1: number }, edgeX: (cell: number) => number, edgeY: (cell: number) => number): void {
+    const { context: c, values } = this;
+    const codes = tile.codes.codes as Uint8Array;
+    const table = tile.table as Uint32Array;
+    const unit = 2 ** at.level;
+    const gap = Math.min(frame.x, frame.y) * unit >= GAP * frame.ratio ? Math.round(frame.ratio) : 0;
+    const styles: string[] = [];
+    const inks: string[] = [];
+    const writes = frame.font !== '' && values !== null && at.level === 0;
+    if (writes) {
+      c.font = frame.font;
+      c.textAlign = 'center';
+      c.textBaseline = 'middle';
+    }
+    for (let r = part.r0; r < part.r1; r++)
+      for (let k = part.c0; k < part.c1; k++) {
+        const code = codes[r * tile.codes.cols + k] as number;
+        if (code === 0) continue;
+        const x = edgeX(k);
+        const y = edgeY(r);
+        const w = edgeX(k + 1) - x - gap;
+        const h = edgeY(r + 1) - y - gap;
+        if (!styles[code]) {
+          const pixel = table[code] as number;
+          const rgb: Rgb = [pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255];
+          styles[code] = `rgb(${rgb[0]} ${rgb[1]} ${rgb[2]})`;
+          inks[code] = ink(rgb);
+        }
+        c.fillStyle = styles[code] as string;
+        c.fillRect(x, y, w, h);
+        if (!writes) continue;
+        const row = at.y * TILE + r - values.q;
+        const col = at.x * TILE + k - values.k;
+        if (row < 0 || col < 0 || row >= values.rows || col >= values.cols) continue;
+        c.fillStyle = inks[code] as string;
+        const value = values.values[row * values.cols + col] as number;
+        c.fillText(value === 0 ? '0' : value.toFixed(frame.decimals), x + w / 2, y + h / 2 + frame.ratio / 2);
+      }
+  }
+}

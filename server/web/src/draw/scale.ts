@@ -1,0 +1,63 @@
+// Codes of tiles as values, positions and colours.
+import { colour, palette, place, unbend, type Bend, type Map as ColourMap } from './colours';
+import type { Codes, Coding } from './types';
+
+const DECADES = 6;
+
+// The position of a code on the colour map, from 0 to 1.
+export const placeOfCode = (coding: Coding, code: number): number => coding === 'decades' ? (code - 1) / 254 : code / 255;
+
+// The value that a position stands for, and the other way round.
+export function valueOf(coding: Coding, [low, high]: readonly [number, number], t: number): number {
+  if (coding === 'decades') return high * 10 ** (DECADES * (t - 1));
+  return low + (high - low) * unbend(coding, t);
+}
+
+export function placeOf(coding: Coding, range: readonly [number, number], value: number): number {
+  if (coding === 'decades') return value > 0 && range[1] > 0 ? Math.min(Math.max(1 + Math.log10(value / range[1]) / DECADES, 0), 1) : 0;
+  return place({ low: range[0], high: range[1], bend: coding, map: 'Blues', dark: false }, value);
+}
+
+// One colour for each code of a tile, as pixels for ImageData. Code 0 is transparent. `scale` is that
+// of the legend; null: the tile's own.
+export function tableOf(tile: Codes, map: ColourMap, dark: boolean, scale: { range: readonly [number, number]; coding: Coding } | null): Uint32Array {
+  const same = !scale || (scale.coding === tile.coding && scale.range[0] === tile.range[0] && scale.range[1] === tile.range[1]);
+  const pixels = same && tile.coding !== 'decades' ? palette(map, dark) : new Uint32Array(256);
+  if (!same || tile.coding === 'decades')
+    for (let code = 1; code < 256; code++) {
+      const t = placeOfCode(tile.coding, code);
+      const [r, g, b] = colour(map, dark, same ? t : placeOf(scale.coding, scale.range, valueOf(tile.coding, tile.range, t)));
+      pixels[code] = ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+    }
+  pixels[0] = 0;
+  return pixels;
+}
+
+const near = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
+
+// Round numbers for the ticks of a colour bar: both ends, and those between that stand apart by a
+// share `apart` of the bar.
+export function ticks(coding: Coding, range: readonly [number, number], apart: number): { value: number; at: number }[] {
+  const [low, high] = range;
+  const candidates: number[] = [];
+  if (coding === 'decades') {
+    for (let n = 1; n < DECADES; n++) candidates.push(high / 10 ** n);
+  } else {
+    const most = Math.max(Math.abs(low), Math.abs(high));
+    const top = Math.floor(Math.log10(most || 1));
+    for (const step of [10, 5, 2, 1, 2.5])
+      for (let power = top; power > top - 4; power--)
+        for (const sign of low < 0 ? [1, -1] : [1]) candidates.push((sign * step * 10 ** power) / 1);
+    if (low < 0 && high > 0) candidates.unshift(0);
+  }
+  const first = coding === 'decades' ? high / 10 ** DECADES : low;
+  const chosen = [{ value: first, at: 0 }, { value: high, at: 1 }];
+  for (const value of candidates) {
+    if (value <= first || value >= high || near(value, high)) continue;
+    const at = placeOf(coding, range, value);
+    if (chosen.every((tick) => Math.abs(tick.at - at) >= apart)) chosen.push({ value: Number(value.toPrecision(12)), at });
+  }
+  return chosen.sort((a, b) => a.at - b.at);
+}
+
+export type { Bend };

@@ -1,0 +1,51 @@
+// The canvas of a map: painted in a worker where the browser can hand a canvas over, else here.
+import { Painter } from './painter';
+import type { At, Codes, Frame, Palette, Values } from './types';
+
+export type Order =
+  | { do: 'begin'; canvas: OffscreenCanvas }
+  | { do: 'size'; width: number; height: number }
+  | { do: 'look'; palette: Palette }
+  | { do: 'clear' }
+  | { do: 'put'; at: At; codes: Codes }
+  | { do: 'drop'; at: At }
+  | { do: 'exact'; values: Values | null }
+  | { do: 'draw'; frame: Frame };
+
+export interface Surface {
+  order(order: Order, transfer?: Transferable[]): void;
+  end(): void;
+}
+
+function inWorker(canvas: HTMLCanvasElement, code: URL, drawn: (more: boolean) => void): Surface {
+  const worker = new Worker(code, { type: 'module' });
+  worker.addEventListener('message', ({ data }: MessageEvent<{ more: boolean }>) => drawn(data.more));
+  const offscreen = canvas.transferControlToOffscreen();
+  worker.postMessage({ do: 'begin', canvas: offscreen } satisfies Order, [offscreen]);
+  return {
+    order: (order, transfer = []) => worker.postMessage(order, transfer),
+    end: () => worker.terminate(),
+  };
+}
+
+function here(canvas: HTMLCanvasElement, drawn: (more: boolean) => void): Surface {
+  const painter = new Painter(canvas);
+  return {
+    order(order) {
+      if (order.do === 'size') painter.size(order.width, order.height);
+      else if (order.do === 'look') painter.look(order.palette);
+      else if (order.do === 'clear') painter.clear();
+      else if (order.do === 'put') painter.put(order.at, order.codes);
+      else if (order.do === 'drop') painter.drop(order.at);
+      else if (order.do === 'exact') painter.exact(order.values);
+      else if (order.do === 'draw') drawn(painter.draw(order.frame));
+    },
+    end() { /* nothing runs */ },
+  };
+}
+
+// `code` is the address of the worker's code; null: paint here.
+export function surface(canvas: HTMLCanvasElement, code: URL | null, drawn: (more: boolean) => void): Surface {
+  const can = code !== null && typeof Worker === 'function' && typeof OffscreenCanvas === 'function' && 'transferControlToOffscreen' in canvas;
+  return can ? inWorker(canvas, code, drawn) : here(canvas, drawn);
+}

@@ -1,0 +1,86 @@
+// Small forms that lead to a position, or to the next token of a text.
+import { signal } from '@preact/signals';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { keys, queries, site } from '../../store/run';
+import { look } from '../../store/state';
+
+export const jump = signal<'' | 'go' | 'find'>('');
+
+export type Go = (q: number, k: number) => void;
+
+function useFocus<T extends HTMLElement>() {
+  const element = useRef<T>(null);
+  useEffect(() => { element.current?.focus(); }, []);
+  return element;
+}
+
+function Position({ go, close }: { go: Go; close: () => void }) {
+  const first = useFocus<HTMLInputElement>();
+  const second = useRef<HTMLInputElement>(null);
+  const at = site.value;
+  if (!at) return null;
+  const { q, k } = look.value;
+  const send = (event: Event): void => {
+    event.preventDefault();
+    const to = (field: HTMLInputElement | null, count: number): number => Math.min(Math.max(Math.round(Number(field?.value) || 0), 0), count - 1);
+    go(to(first.current, at.queries), to(second.current, at.keys));
+    close();
+  };
+  return (
+    <form class="matrix-jump" onSubmit={send} aria-label="go to a position">
+      <label>query <input ref={first} type="number" min={0} max={at.queries - 1} step={1} defaultValue={String(Math.max(q, 0))} /></label>
+      <label>key <input ref={second} type="number" min={0} max={at.keys - 1} step={1} defaultValue={String(Math.max(k, 0))} /></label>
+      <button type="submit" class="main">Go</button>
+      <button type="button" class="icon" aria-label="close" onClick={close}>×</button>
+    </form>
+  );
+}
+
+const matches = (tokens: readonly string[] | null, text: string): number[] => {
+  const found: number[] = [];
+  tokens?.forEach((token, i) => { if (token.toLowerCase().includes(text)) found.push(i); });
+  return found;
+};
+
+function Token({ go, close }: { go: Go; close: () => void }) {
+  const field = useFocus<HTMLInputElement>();
+  const [text, setText] = useState('');
+  const [at, setAt] = useState(-1);
+  const wanted = text.trim().toLowerCase();
+  const found = wanted ? [
+    ...matches(keys.value.tokens, wanted).map((i) => ({ side: 'key', i })),
+    ...matches(queries.value.tokens, wanted).map((i) => ({ side: 'query', i })),
+  ] : [];
+  const hasTokens = keys.value.tokens || queries.value.tokens;
+  const next = (by: number): void => {
+    if (!found.length) return;
+    const now = (at + by + found.length) % found.length;
+    setAt(now);
+    const { side, i } = found[now] as { side: string; i: number };
+    const { q, k } = look.value;
+    if (side === 'key') go(Math.max(q, 0), i);
+    else go(i, Math.max(k, 0));
+  };
+  const now = found[at];
+  const says = !hasTokens ? 'This run has no tokens, only positions.' : !wanted ? '' : !found.length ? 'No token has this text.'
+    : now ? `${now.side} ${now.i}; ${at + 1} of ${found.length}` : `${found.length} found; Enter goes to the next`;
+  return (
+    <form class="matrix-jump" role="search" onSubmit={(e) => { e.preventDefault(); next(1); }} aria-label="find a token">
+      <label>token <input ref={field} type="search" value={text} autocomplete="off" spellcheck={false} onInput={(e) => { setText(e.currentTarget.value); setAt(-1); }} /></label>
+      <button type="button" class="icon" aria-label="the token before" disabled={!found.length} onClick={() => next(-1)}>↑</button>
+      <button type="submit" class="icon" aria-label="the next token" disabled={!found.length}>↓</button>
+      <span role="status">{says}</span>
+      <button type="button" class="icon" aria-label="close" onClick={close}>×</button>
+    </form>
+  );
+}
+
+export function Jump({ go, close }: { go: Go; close: () => void }) {
+  const shown = jump.value;
+  if (!shown) return null;
+  return (
+    <div onKeyDown={(e) => { if (e.key === 'Escape') { e.preventDefault(); close(); } }}>
+      {shown === 'go' ? <Position go={go} close={close} /> : <Token go={go} close={close} />}
+    </div>
+  );
+}

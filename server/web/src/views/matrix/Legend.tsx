@@ -1,0 +1,106 @@
+// What the colours mean, and how to choose others.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { colour } from '../../draw/colours';
+import { ticks } from '../../draw/scale';
+import { isDark } from '../../shell/theme';
+import { change } from '../../store/history';
+import { look, type Colours, type Plane, type Transform } from '../../store/state';
+import { digits } from '../../store/values';
+import { codingOf } from './source';
+
+const scales: readonly (readonly [Transform, string])[] = [['linear', 'linear'], ['sqrt', 'square root'], ['log', 'logarithm'], ['row', 'by row']];
+const planes: readonly (readonly [Plane, string])[] = [['max', 'max'], ['mean', 'mean']];
+const maps: readonly Colours[] = ['Blues', 'viridis', 'cividis', 'RdBu'];
+
+const inWords: Record<Transform, string> = {
+  linear: 'linear scale',
+  sqrt: 'square root scale',
+  log: 'logarithmic scale, six powers of ten',
+  row: 'each weight divided by the largest of its row',
+};
+
+const short = (value: number): string => (value === 0 ? '0' : value >= 0.001 && value < 1000 ? String(Number(value.toPrecision(3))) : digits(value));
+
+function Bar({ map, transform, range }: { map: Colours; transform: Transform; range: readonly [number, number] }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const dark = isDark.value;
+  useEffect(() => {
+    const c = canvas.current?.getContext('2d');
+    if (!c) return;
+    for (let i = 0; i < 256; i++) {
+      const [r, g, b] = colour(map, dark, i / 255);
+      c.fillStyle = `rgb(${r} ${g} ${b})`;
+      c.fillRect(i, 0, 1, 1);
+    }
+  }, [map, dark]);
+  return (
+    <div class="matrix-bar">
+      <canvas ref={canvas} width={256} height={1} aria-hidden="true" />
+      <ul aria-label="values of the colours">
+        {ticks(codingOf(transform), range, 0.14).map(({ value, at }) => <li key={at} style={{ left: `${100 * at}%` }} data-end={at === 0 ? 'first' : at === 1 ? 'last' : undefined}>{short(value)}</li>)}
+      </ul>
+    </div>
+  );
+}
+
+// Two numbers; both fields empty: the range of the head.
+function Range({ found }: { found: readonly [number, number] }) {
+  const { range, transform } = look.value;
+  const [texts, setTexts] = useState<[string, string]>(['', '']);
+  const [wrong, setWrong] = useState('');
+  useEffect(() => {
+    setTexts(range ? [String(range[0]), String(range[1])] : ['', '']);
+    setWrong('');
+  }, [range]);
+  const take = (low: string, high: string): void => {
+    if (!low && !high) {
+      setWrong('');
+      return change({ range: null });
+    }
+    const a = low ? Number(low) : 0;
+    const b = high ? Number(high) : found[1];
+    if (!(Math.fround(a) < Math.fround(b) && b > 0)) return setWrong('The end must be above the start and above 0.');
+    setWrong('');
+    if (range?.[0] !== a || range[1] !== b) change({ range: [a, b] });
+  };
+  const field = (i: 0 | 1, name: string) => (
+    <input type="number" step="any" aria-label={name} placeholder={short(found[i])} value={texts[i]} disabled={transform === 'row'}
+      aria-invalid={wrong !== ''} aria-describedby="matrix-wrong"
+      onInput={(e) => setTexts(i === 0 ? [e.currentTarget.value, texts[1]] : [texts[0], e.currentTarget.value])}
+      onChange={(e) => take(i === 0 ? e.currentTarget.value : texts[0], i === 1 ? e.currentTarget.value : texts[1])} />
+  );
+  return (
+    <span class="matrix-range" role="group" aria-label="range of the colours">
+      range {field(0, 'start of the range')} to {field(1, 'end of the range')}
+      {range && transform !== 'row' && <button type="button" onClick={() => change({ range: null })} title="the range of the head">whole</button>}
+      <span id="matrix-wrong" class="bad" role="status">{wrong}</span>
+    </span>
+  );
+}
+
+export function Legend({ map, range, level }: { map: Colours; range: readonly [number, number]; level: number }) {
+  const { plane, transform } = look.value;
+  const [open, setOpen] = useState(false);
+  const side = 2 ** level;
+  return (
+    <div class="matrix-legend">
+      <Bar map={map} transform={transform} range={range} />
+      <p class="matrix-words">
+        <b>{level === 0 ? 'every cell is one weight' : `${plane} of ${side} × ${side}`}</b>; {inWords[transform]}; <span class="matrix-swatch" aria-hidden="true" /> hidden by the mask
+      </p>
+      <button type="button" class="matrix-more" aria-expanded={open} onClick={() => setOpen(!open)}>colours…</button>
+      <div class={`matrix-choices ${open ? 'matrix-open' : ''}`}>
+        <label>scale <select value={transform} onChange={(e) => change({ transform: e.currentTarget.value as Transform })}>
+          {scales.map(([id, name]) => <option key={id} value={id}>{name}</option>)}
+        </select></label>
+        <label title="what a cell shows that stands for several weights">cells <select value={plane} onChange={(e) => change({ plane: e.currentTarget.value as Plane })}>
+          {planes.map(([id, name]) => <option key={id} value={id}>{name}</option>)}
+        </select></label>
+        <label>colours <select value={map} onChange={(e) => change({ colours: e.currentTarget.value as Colours })}>
+          {maps.map((name) => <option key={name} value={name}>{name}</option>)}
+        </select></label>
+        <Range found={range} />
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,46 @@
+// The tiles of the head that is shown, as the map wants them.
+import { signal } from '@preact/signals';
+import { block, tile, type Head, type Site, whole, WHOLE_MOST } from '../../api/runs';
+import type { Codes, Coding, Source, Values } from '../../draw/types';
+import type { Plane, Transform } from '../../store/state';
+
+export const codingOf = (transform: Transform): Coding => transform === 'log' ? 'decades' : transform === 'row' ? 'linear' : transform;
+
+// The range of the colours, once a tile has told it. `of` is the name of its source.
+export const rangeOf = signal<{ of: string; range: [number, number] }>({ of: '', range: [0, 1] });
+
+const pair = (text: string | null): [number, number] | null => {
+  const [a, b] = (text ?? '').split(',').map(Number);
+  return Number.isFinite(a) && Number.isFinite(b) ? [a as number, b as number] : null;
+};
+
+// Equal texts stand for equal tiles.
+export interface Shown { head: Head; plane: Plane; transform: Transform; range: [number, number] | null }
+
+export function sourceOf({ head, plane, transform, range }: Shown, site: Site): Source {
+  const coding = codingOf(transform);
+  const byRow = transform === 'row';
+  const scale: Record<string, string> = byRow ? { normalize: 'row_max', range: '0,1' } : { range: range ? range.join(',') : 'head' };
+  const name = [head.run, head.site, head.batch, head.head, plane, coding, byRow, scale['range']].join(' ');
+  return {
+    name,
+    queries: site.queries,
+    keys: site.keys,
+    levels: site.tiles.levels.length,
+    async tile({ level, y, x }, stop): Promise<Codes> {
+      const reply = await tile(head, { level, y, x, planes: plane, encoding: 'u8', transform: coding, ...scale }, stop);
+      const found = pair(reply.headers.get(plane === 'max' ? 'X-Tile-Max-Range' : 'X-Tile-Mean-Range'));
+      const shape = pair(reply.headers.get('X-Tile-Shape')) ?? [0, 0];
+      if (found && rangeOf.peek().of !== name) rangeOf.value = { of: name, range: found };
+      const codes = reply.status === 204 ? null : new Uint8Array(await reply.arrayBuffer());
+      return { rows: shape[0], cols: shape[1], codes, range: found ?? [0, 1], coding };
+    },
+    async values(q, k, rows, cols): Promise<Values> {
+      if (site.queries * site.keys <= WHOLE_MOST) {
+        const { weights } = await whole(head);
+        return { q: 0, k: 0, rows: site.queries, cols: site.keys, values: weights };
+      }
+      return { q, k, rows, cols, values: await block(head, q, rows, k, cols) };
+    },
+  };
+}
