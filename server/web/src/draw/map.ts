@@ -416,8 +416,15 @@ export class MatrixMap {
     const { row, col, cell, selected: mark } = this.cross;
     const [y, h] = span(shown.q, this.port.top, s.y);
     const [x, w] = span(shown.k, this.port.left, s.x);
-    place(row, 0, y, this.shownWidth, h);
-    place(col, x, 0, w, this.shownHeight);
+    // Of rows and columns too thin to see into, one line shows the middle.
+    const line = (element: HTMLElement, at: number, length: number, thin: boolean): [number, number] => {
+      element.classList.toggle('matrix-thin', thin);
+      return thin ? [Math.round(at + length / 2 - 0.5), 1] : [at, length];
+    };
+    const [ly, lh] = line(row, y, h, h < 6);
+    const [lx, lw] = line(col, x, w, w < 6);
+    place(row, 0, ly, this.shownWidth, lh);
+    place(col, lx, 0, lw, this.shownHeight);
     place(cell, x, y, w, h);
     if (shown.q < 0) row.hidden = cell.hidden = true;
     if (shown.k < 0) col.hidden = cell.hidden = true;

@@ -40,6 +40,12 @@ function hatchOf(context: Context, palette: Palette, ratio: number): CanvasPatte
   return context.createPattern(canvas, 'repeat') as CanvasPattern;
 }
 
+// A value as short as it can be: what rounds to 0 but is none says so.
+const inCell = (value: number, decimals: number): string => {
+  const text = value.toFixed(decimals);
+  return value === 0 ? '0' : Number(text) === 0 ? '~0' : text;
+};
+
 export class Painter {
   private context: Context;
   private tiles = new Map<string, Painted>();
@@ -190,6 +196,7 @@ export class Painter {
     const table = tile.table as Uint32Array;
     const unit = 2 ** at.level;
     const gap = Math.min(frame.x, frame.y) * unit >= GAP * frame.ratio ? Math.round(frame.ratio) : 0;
+    const ground = this.palette?.ground ?? '';
     const styles: string[] = [];
     const inks: string[] = [];
     const writes = frame.font !== '' && values !== null && at.level === 0;
@@ -212,6 +219,10 @@ export class Painter {
           styles[code] = `rgb(${rgb[0]} ${rgb[1]} ${rgb[2]})`;
           inks[code] = ink(rgb);
         }
+        if (gap) {
+          c.fillStyle = ground;
+          c.fillRect(x, y, w + gap, h + gap);
+        }
         c.fillStyle = styles[code] as string;
         c.fillRect(x, y, w, h);
         if (!writes) continue;
@@ -220,7 +231,7 @@ export class Painter {
         if (row < 0 || col < 0 || row >= values.rows || col >= values.cols) continue;
         c.fillStyle = inks[code] as string;
         const value = values.values[row * values.cols + col] as number;
-        c.fillText(value === 0 ? '0' : value.toFixed(frame.decimals), x + w / 2, y + h / 2 + frame.ratio / 2);
+        c.fillText(inCell(value, frame.decimals), x + w / 2, y + h / 2 + frame.ratio / 2);
       }
   }
 }

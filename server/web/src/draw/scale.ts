@@ -55,7 +55,8 @@ export function ticks(coding: Coding, range: readonly [number, number], apart: n
   for (const value of candidates) {
     if (value <= first || value >= high || near(value, high)) continue;
     const at = placeOf(coding, range, value);
-    if (chosen.every((tick) => Math.abs(tick.at - at) >= apart)) chosen.push({ value: Number(value.toPrecision(12)), at });
+    // The first and the last label lie inside the bar and need more room.
+    if (chosen.every((tick) => Math.abs(tick.at - at) >= (tick.at === 0 || tick.at === 1 ? 1.6 * apart : apart))) chosen.push({ value: Number(value.toPrecision(12)), at });
   }
   return chosen.sort((a, b) => a.at - b.at);
 }

@@ -37,6 +37,7 @@ export interface Source {
 export interface Palette {
   map: ColourMap;
   dark: boolean;
+  ground: string; // between cells
   hatch: string;
   hatchGround: string;
   waiting: string; // where nothing is known yet

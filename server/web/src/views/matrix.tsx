@@ -10,7 +10,7 @@ import { type Axis, keys as keyAxis, nameOf, queries, site } from '../store/run'
 import { announce, head, hover, lettersAreKeys, look, shown, type Colours } from '../store/state';
 import { digits, shownCell, spoken } from '../store/values';
 import { Jump, jump } from './matrix/Jump';
-import { Legend } from './matrix/Legend';
+import { Choices, Legend } from './matrix/Legend';
 import { rangeOf, sourceOf } from './matrix/source';
 import './matrix.css';
 
@@ -36,7 +36,7 @@ function palette(element: HTMLElement): Palette {
   const style = getComputedStyle(element);
   const of = (name: string, system: string): string => (isForced.value ? system : style.getPropertyValue(name).trim());
   return {
-    map: mapOf(look.value.colours), dark: isDark.value, forced: isForced.value,
+    map: mapOf(look.value.colours), dark: isDark.value, forced: isForced.value, ground: of('--ground', 'Canvas'),
     hatch: of('--hatch', 'CanvasText'), hatchGround: of('--hatch-ground', 'Canvas'), waiting: of('--raised', 'Canvas'),
   };
 }
@@ -174,19 +174,21 @@ export function Component() {
   }, []);
   const { level, zoom, zoomMost, slow, trouble } = state.value;
   const { transform, range } = look.value;
+  const legend = { map: mapOf(look.value.colours), range: transform === 'row' ? [0, 1] as const : range ?? rangeOf.value.range, level };
   const closeJump = (): void => {
     jump.value = '';
     host.current?.focus();
   };
   return (
     <div class="matrix">
-      <Legend map={mapOf(look.value.colours)} range={transform === 'row' ? [0, 1] : range ?? rangeOf.value.range} level={level} />
+      <Legend {...legend} />
       <div class="matrix-tools" role="toolbar" aria-label="view">
         <button type="button" class="icon" aria-label="zoom in" title="zoom in (+)" disabled={zoom >= zoomMost * 0.999} onClick={() => map?.zoomBy(1.5)}>+</button>
         <button type="button" class="icon" aria-label="zoom out" title="zoom out (-)" disabled={zoom <= 1.001} onClick={() => map?.zoomBy(1 / 1.5)}>−</button>
         <button type="button" aria-label="show all" title="show all (0)" disabled={zoom <= 1.001} onClick={() => map?.all()}>all</button>
         <button type="button" aria-label="go to a position" title="go to a position (g)" onClick={() => { jump.value = 'go'; }}>go to…</button>
         <button type="button" aria-label="find a token" title="find a token (/)" onClick={() => { jump.value = 'find'; }}>find…</button>
+        <Choices {...legend} />
         <Jump key={jump.value} go={(q, k) => map?.go({ q, k }, true)} close={closeJump} />
       </div>
       <div class="matrix-map" ref={host} />

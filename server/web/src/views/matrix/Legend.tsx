@@ -78,9 +78,10 @@ function Range({ found }: { found: readonly [number, number] }) {
   );
 }
 
-export function Legend({ map, range, level }: { map: Colours; range: readonly [number, number]; level: number }) {
+interface Colouring { map: Colours; range: readonly [number, number]; level: number }
+
+export function Legend({ map, range, level }: Colouring) {
   const { plane, transform } = look.value;
-  const [open, setOpen] = useState(false);
   const side = 2 ** level;
   return (
     <div class="matrix-legend">
@@ -88,8 +89,17 @@ export function Legend({ map, range, level }: { map: Colours; range: readonly [n
       <p class="matrix-words">
         <b>{level === 0 ? 'every cell is one weight' : `${plane} of ${side} × ${side}`}</b>; {inWords[transform]}; <span class="matrix-swatch" aria-hidden="true" /> hidden by the mask
       </p>
+    </div>
+  );
+}
+
+export function Choices({ map, range }: Colouring) {
+  const { plane, transform } = look.value;
+  const [open, setOpen] = useState(false);
+  return (
+    <>
       <button type="button" class="matrix-more" aria-expanded={open} onClick={() => setOpen(!open)}>colours…</button>
-      <div class={`matrix-choices ${open ? 'matrix-open' : ''}`}>
+      <div class={`matrix-choices ${open ? 'matrix-open' : ''}`} role="group" aria-label="colours">
         <label>scale <select value={transform} onChange={(e) => change({ transform: e.currentTarget.value as Transform })}>
           {scales.map(([id, name]) => <option key={id} value={id}>{name}</option>)}
         </select></label>
@@ -101,6 +111,6 @@ export function Legend({ map, range, level }: { map: Colours; range: readonly [n
         </select></label>
         <Range found={range} />
       </div>
-    </div>
+    </>
   );
 }
