@@ -14,7 +14,6 @@ export interface GestureEvents {
   twice(x: number, y: number): void;
   hover(x: number, y: number): void;
   leave(): void;
-  begin(): void;
   end(): void; // nothing moves any more
 }
 
@@ -53,7 +52,6 @@ export function gestures(element: HTMLElement, on: GestureEvents, options: Gestu
       if (boxing) on.box(null, false);
       boxing = false;
     }
-    on.begin();
   }, { signal });
 
   element.addEventListener('pointermove', (event) => {
@@ -75,6 +73,7 @@ export function gestures(element: HTMLElement, on: GestureEvents, options: Gestu
     const first = !moved;
     moved = true;
     pointers.set(event.pointerId, here);
+    on.hover(here.x, here.y);
     if (boxing) on.box({ x0: from.x, y0: from.y, x1: here.x, y1: here.y }, false);
     else on.pan(here.x - (first ? from.x : before.x), here.y - (first ? from.y : before.y));
   }, { signal });
@@ -109,7 +108,6 @@ export function gestures(element: HTMLElement, on: GestureEvents, options: Gestu
     const unit = event.deltaMode === 1 ? LINE : event.deltaMode === 2 ? element.clientHeight : 1;
     const dx = event.deltaX * unit;
     const dy = event.deltaY * unit;
-    on.begin();
     const resting = zooms === null;
     zooms ??= event.ctrlKey || (!event.shiftKey && Math.abs(dy) >= Math.abs(dx));
     frames = 2;

@@ -19,7 +19,8 @@ export interface MapEvents {
 }
 
 export interface MapState {
-  level: number;
+  rows: number; // weights that share a cell, down
+  cols: number; // and across
   zoom: number;
   zoomMost: number;
   live: number;
@@ -340,12 +341,14 @@ export class MatrixMap {
   }
 
   private frameOf(s: P.Scale): Frame {
+    const share = P.shareOf(this.port, this.extent, this.size, this.level);
     const writes = s.x >= (VALUE_WIDE[0] as number) && s.y >= VALUE_HIGH && this.line <= 24;
     const decimals = s.x >= (VALUE_WIDE[1] as number) ? 3 : 2;
     const px = Math.round(Math.min(12.5, s.y * 0.62) * this.ratio);
     return {
       left: this.port.left, top: this.port.top, x: s.x * this.ratio, y: s.y * this.ratio,
       queries: this.extent.queries, keys: this.extent.keys, level: this.level, ratio: this.ratio,
+      shareX: share.x, shareY: share.y, mean: this.source?.mean ?? false,
       font: writes ? `${px}px ui-monospace, "DejaVu Sans Mono", monospace` : '', decimals,
     };
   }
@@ -455,19 +458,25 @@ export class MatrixMap {
 
   private tell(): void {
     const { tiles } = this;
+    const share = P.shareOf(this.port, this.extent, this.size, this.level);
     const state: MapState = {
-      level: this.level, zoom: this.port.zoom, zoomMost: P.zoomMost(this.extent, this.size),
+      rows: 2 ** this.level * share.y, cols: 2 ** this.level * share.x, zoom: this.port.zoom, zoomMost: P.zoomMost(this.extent, this.size),
       live: tiles?.count ?? 0, slow: tiles?.isSlow ?? false, trouble: tiles?.trouble ?? null,
     };
     this.host.dataset['live'] = String(state.live);
     this.host.dataset['busy'] = String((tiles?.running ?? 0) > 0 || this.painting || this.dirty);
-    const told = `${state.level} ${state.zoom} ${state.zoomMost} ${state.slow} ${state.trouble?.message ?? ''}`;
+    const told = `${state.rows} ${state.cols} ${state.zoom} ${state.zoomMost} ${state.slow} ${state.trouble?.message ?? ''}`;
     if (told === this.told) return;
     this.told = told;
     this.on.changed(state);
   }
 
   // --- input ---
+
+  // Another cell is under a pointer that rests while the view moves.
+  private follow(): void {
+    if (this.pointer) this.on.hover(this.spotAt(this.pointer.x, this.pointer.y), this.pointer.x, this.pointer.y);
+  }
 
   private watchGestures(options: MapOptions): () => void {
     const boxOf = (box: Box): { x: number; y: number; w: number; h: number } =>
@@ -477,10 +486,12 @@ export class MatrixMap {
         const s = this.scale;
         this.port = P.bound({ zoom: this.port.zoom, left: this.port.left - dx / s.x, top: this.port.top - dy / s.y }, this.extent, this.size);
         this.redraw();
+        this.follow();
       },
       zoom: (by, x, y) => {
         this.port = P.zoomAt(this.port, this.extent, this.size, this.port.zoom * by, x, y);
         this.redraw();
+        this.follow();
       },
       box: (box, done) => {
         const { box: element } = this.cross;
@@ -508,7 +519,6 @@ export class MatrixMap {
         this.pointer = null;
         this.on.hover(null, 0, 0);
       },
-      begin: () => { this.plot.dataset['held'] = 'true'; },
       end: () => this.on.rest(this.port),
     }, { wheelZooms: options.wheelZooms });
   }

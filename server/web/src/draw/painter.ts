@@ -1,6 +1,6 @@
 // Paints tiles on a canvas, in a worker or on the main thread: any 2D context will do.
 import { ink, type Rgb } from './colours';
-import { tableOf } from './scale';
+import { pooled, tableOf } from './scale';
 import { nameOfTile, TILE, type At, type Codes, type Frame, type Palette, type Values } from './types';
 
 type Context = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
@@ -12,7 +12,9 @@ const GAP = 16; // CSS pixels from which a line of the ground parts neighbours
 
 interface Painted {
   codes: Codes;
-  canvas: Canvas | null; // a pixel a cell
+  canvas: Canvas | null; // a pixel a cell, or a pixel for each `shareX` x `shareY` cells
+  shareX: number;
+  shareY: number;
   table: Uint32Array | null; // null: the colours have changed since
 }
 
@@ -76,7 +78,7 @@ export class Painter {
   }
 
   put(at: At, codes: Codes): void {
-    this.tiles.set(nameOfTile(at), { codes, canvas: null, table: null });
+    this.tiles.set(nameOfTile(at), { codes, canvas: null, shareX: 1, shareY: 1, table: null });
   }
 
   drop(at: At): void { this.tiles.delete(nameOfTile(at)); }
@@ -110,10 +112,10 @@ export class Painter {
           c.fillRect(box.x, box.y, box.w, box.h);
           continue;
         }
-        if (!found.tile.table && found.tile.codes.codes) {
+        if (found.tile.codes.codes && (!found.tile.table || found.tile.shareX !== frame.shareX || found.tile.shareY !== frame.shareY)) {
           if (budget > 0) {
             budget--;
-            this.colour(found.tile, palette);
+            this.colour(found.tile, palette, frame);
           } else {
             more = true;
             if (!found.tile.canvas) {
@@ -148,41 +150,46 @@ export class Painter {
     };
   }
 
-  private colour(tile: Painted, palette: Palette): void {
-    const { codes, rows, cols } = tile.codes;
-    if (!codes) return;
+  private colour(tile: Painted, palette: Palette, frame: Frame): void {
+    if (!tile.codes.codes) return;
+    const alone = frame.shareX === 1 && frame.shareY === 1;
+    const { codes, rows, cols } = alone ? { ...tile.codes, codes: tile.codes.codes } : pooled(tile.codes, frame.shareX, frame.shareY, frame.mean);
     const table = tableOf(tile.codes, palette.map, palette.dark, null);
-    tile.canvas ??= newCanvas(cols, rows);
+    if (tile.canvas?.width !== cols || tile.canvas.height !== rows) tile.canvas = newCanvas(cols, rows);
     const context = contextOf(tile.canvas, true);
     const picture = context.createImageData(cols, rows);
     const pixels = new Uint32Array(picture.data.buffer);
     for (let i = 0; i < codes.length; i++) pixels[i] = table[codes[i] as number] as number;
     context.putImageData(picture, 0, 0);
     tile.table = table;
+    tile.shareX = frame.shareX;
+    tile.shareY = frame.shareY;
   }
 
   // Paints the part of a tile that lies in the place of another, which is it or one below it.
   private paint(frame: Frame, tile: Painted, at: At, place: At): void {
     const { context: c } = this;
     const { width, height } = this.canvas;
-    const unit = 2 ** at.level; // weights a cell
+    // Weights a pixel of the tile's canvas: those of a cell, or of the cells that share it.
+    const across = 2 ** at.level * tile.shareX;
+    const down = 2 ** at.level * tile.shareY;
     const inside = 2 ** place.level * TILE;
-    // Cells [c0, c1) x [r0, r1) of the tile: those in its place and in sight.
-    const span = (from: number, to: number, origin: number, cells: number): [number, number] =>
-      [Math.max(Math.floor((from - origin) / unit), 0), Math.min(Math.ceil((to - origin) / unit), cells)];
-    const top = at.y * TILE * unit;
-    const left = at.x * TILE * unit;
-    const [r0, r1] = span(Math.max(place.y * inside, frame.top), Math.min((place.y + 1) * inside, frame.top + height / frame.y), top, tile.codes.rows);
-    const [c0, c1] = span(Math.max(place.x * inside, frame.left), Math.min((place.x + 1) * inside, frame.left + width / frame.x), left, tile.codes.cols);
+    // Pixels [c0, c1) x [r0, r1) of the canvas: those in its place and in sight.
+    const span = (from: number, to: number, origin: number, unit: number, count: number): [number, number] =>
+      [Math.max(Math.floor((from - origin) / unit), 0), Math.min(Math.ceil((to - origin) / unit), count)];
+    const top = at.y * TILE * 2 ** at.level;
+    const left = at.x * TILE * 2 ** at.level;
+    const [r0, r1] = span(Math.max(place.y * inside, frame.top), Math.min((place.y + 1) * inside, frame.top + height / frame.y), top, down, Math.ceil(tile.codes.rows / tile.shareY));
+    const [c0, c1] = span(Math.max(place.x * inside, frame.left), Math.min((place.x + 1) * inside, frame.left + width / frame.x), left, across, Math.ceil(tile.codes.cols / tile.shareX));
     if (r1 <= r0 || c1 <= c0) return;
-    const edgeX = (cell: number): number => Math.round((Math.min(left + cell * unit, frame.keys) - frame.left) * frame.x);
-    const edgeY = (cell: number): number => Math.round((Math.min(top + cell * unit, frame.queries) - frame.top) * frame.y);
+    const edgeX = (pixel: number): number => Math.round((Math.min(left + pixel * across, frame.keys) - frame.left) * frame.x);
+    const edgeY = (pixel: number): number => Math.round((Math.min(top + pixel * down, frame.queries) - frame.top) * frame.y);
     const x0 = edgeX(c0);
     const y0 = edgeY(r0);
     c.fillStyle = this.hatch as CanvasPattern;
     c.fillRect(x0, y0, edgeX(c1) - x0, edgeY(r1) - y0);
     if (!tile.canvas || !tile.codes.codes) return;
-    if (Math.min(frame.x, frame.y) * unit < BIG || !tile.table) {
+    if (Math.min(frame.x * across, frame.y * down) < BIG || !tile.table || across !== down) {
       c.drawImage(tile.canvas, c0, r0, c1 - c0, r1 - r0, x0, y0, edgeX(c1) - x0, edgeY(r1) - y0);
       return;
     }

@@ -10,7 +10,8 @@ const SMALL = 64; // queries and keys up to which cells may be wider than high
 const WIDEST = 1.6;
 const CELL_MOST = 112; // CSS pixels of a cell that fits
 const CELL_ZOOMED = 96; // CSS pixels up to which one can zoom
-const THIN = 140; // CSS pixels: a matrix of few rows is made this high, if cells of 28 pixels do it
+const THIN = 0.25; // share of the view below which the short side is stretched to half of it
+const STRETCHED_MOST = 28; // CSS pixels of a cell that is stretched so
 const VISIBLE_MOST = 24;
 
 const clamp = (x: number, low: number, high: number): number => Math.min(Math.max(x, low), Math.max(low, high));
@@ -21,10 +22,10 @@ export function fit({ queries, keys }: Extent, { width, height }: Size): Scale {
   const x = width / keys;
   const y = height / queries;
   const side = Math.min(x, y, CELL_MOST);
-  const reach = Math.max(queries, keys) <= SMALL ? WIDEST : 1;
-  const stretch = (fits: number, count: number): number =>
-    Math.min(fits, Math.max(side, Math.min(28, THIN / count)), CELL_MOST);
-  return { x: Math.min(Math.max(stretch(x, keys), Math.min(x, side * reach)), CELL_MOST), y: stretch(y, queries) };
+  if (Math.max(queries, keys) <= SMALL) return { x: Math.min(Math.max(side, Math.min(x, side * WIDEST)), CELL_MOST), y: side };
+  const stretch = (count: number, length: number): number =>
+    side * count >= THIN * length ? side : Math.max(side, Math.min(STRETCHED_MOST, length / 2 / count));
+  return { x: stretch(keys, width), y: stretch(queries, height) };
 }
 
 export function scaleOf(extent: Extent, size: Size, zoom: number): Scale {
@@ -135,4 +136,12 @@ export function ancestorsOf(list: readonly At[], levels: number): At[] {
     for (const at of below) seen.set(`${at.level}/${at.y}/${at.x}`, at);
   }
   return [...seen.values()];
+}
+
+// How many cells of a level share a pixel, across and down, where cells are longer than wide: the
+// coarser level would take rows together that can be told apart.
+export function shareOf(port: Port, extent: Extent, size: Size, level: number): Scale {
+  const s = scaleOf(extent, size, port.zoom);
+  const share = (by: number): number => 2 ** clamp(Math.ceil(-Math.log2(by * 2 ** level) - 1e-9), 0, 8);
+  return { x: share(s.x), y: share(s.y) };
 }

@@ -33,6 +33,35 @@ export function tableOf(tile: Codes, map: ColourMap, dark: boolean, scale: { ran
   return pixels;
 }
 
+// Takes `x` by `y` cells of a tile together: their largest code, or the code of their mean. Cells that
+// are hidden do not count, and what is all hidden stays hidden.
+export function pooled(tile: Codes, x: number, y: number, mean: boolean): { codes: Uint8Array; rows: number; cols: number } {
+  const rows = Math.ceil(tile.rows / y);
+  const cols = Math.ceil(tile.cols / x);
+  const source = tile.codes as Uint8Array;
+  const codes = new Uint8Array(rows * cols);
+  const sums = mean ? new Float64Array(rows * cols) : null;
+  const counts = mean ? new Uint32Array(rows * cols) : null;
+  const values = Float64Array.from({ length: 256 }, (_, code) => valueOf(tile.coding, tile.range, placeOfCode(tile.coding, code)));
+  for (let r = 0; r < tile.rows; r++)
+    for (let k = 0; k < tile.cols; k++) {
+      const code = source[r * tile.cols + k] as number;
+      if (code === 0) continue;
+      const i = Math.floor(r / y) * cols + Math.floor(k / x);
+      codes[i] = Math.max(codes[i] as number, code);
+      if (!sums || !counts) continue;
+      sums[i] = (sums[i] as number) + (values[code] as number);
+      counts[i] = (counts[i] as number) + 1;
+    }
+  if (sums && counts)
+    for (let i = 0; i < codes.length; i++) {
+      if (!codes[i]) continue;
+      const t = placeOf(tile.coding, tile.range, (sums[i] as number) / (counts[i] as number));
+      codes[i] = Math.max(1, Math.round(tile.coding === 'decades' ? 1 + 254 * t : 255 * t));
+    }
+  return { codes, rows, cols };
+}
+
 const near = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
 
 // Round numbers for the ticks of a colour bar: both ends, and those between that stand apart by a

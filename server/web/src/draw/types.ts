@@ -29,6 +29,7 @@ export interface Source {
   queries: number;
   keys: number;
   levels: number;
+  mean: boolean; // the cells are means of weights, else the largest of them
   tile(at: At, stop: AbortSignal): Promise<Codes>;
   values?(q: number, k: number, rows: number, cols: number): Promise<Values>;
 }
@@ -53,6 +54,9 @@ export interface Frame {
   queries: number;
   keys: number;
   level: number;
+  shareX: number; // cells that share a pixel across,
+  shareY: number; // and down
+  mean: boolean; // they are shown by their mean, else by their largest
   ratio: number; // device pixels a CSS pixel
   font: string; // of values in cells, '' where they do not fit
   decimals: number;

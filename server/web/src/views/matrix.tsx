@@ -16,7 +16,7 @@ import './matrix.css';
 
 const MARGINS_MOST = 1024; // queries and keys up to which entropies and received weights are shown
 
-const state = signal<MapState>({ level: 0, zoom: 1, zoomMost: 1, live: 0, slow: false, trouble: null });
+const state = signal<MapState>({ rows: 1, cols: 1, zoom: 1, zoomMost: 1, live: 0, slow: false, trouble: null });
 const tip = signal<{ x: number; y: number } | null>(null); // CSS pixels in the view
 const marginTrouble = signal('');
 
@@ -172,9 +172,9 @@ export function Component() {
       end();
     };
   }, []);
-  const { level, zoom, zoomMost, slow, trouble } = state.value;
+  const { rows, cols, zoom, zoomMost, slow, trouble } = state.value;
   const { transform, range } = look.value;
-  const legend = { map: mapOf(look.value.colours), range: transform === 'row' ? [0, 1] as const : range ?? rangeOf.value.range, level };
+  const legend = { map: mapOf(look.value.colours), range: transform === 'row' ? [0, 1] as const : range ?? rangeOf.value.range, rows, cols };
   const closeJump = (): void => {
     jump.value = '';
     host.current?.focus();

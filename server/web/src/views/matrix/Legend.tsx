@@ -78,16 +78,15 @@ function Range({ found }: { found: readonly [number, number] }) {
   );
 }
 
-interface Colouring { map: Colours; range: readonly [number, number]; level: number }
+interface Colouring { map: Colours; range: readonly [number, number]; rows: number; cols: number }
 
-export function Legend({ map, range, level }: Colouring) {
+export function Legend({ map, range, rows, cols }: Colouring) {
   const { plane, transform } = look.value;
-  const side = 2 ** level;
   return (
     <div class="matrix-legend">
       <Bar map={map} transform={transform} range={range} />
       <p class="matrix-words">
-        <b>{level === 0 ? 'every cell is one weight' : `${plane} of ${side} × ${side}`}</b>; {inWords[transform]}; <span class="matrix-swatch" aria-hidden="true" /> hidden by the mask
+        <b>{rows === 1 && cols === 1 ? 'every cell is one weight' : `${plane} of ${rows} × ${cols}`}</b>; {inWords[transform]}; <span class="matrix-swatch" aria-hidden="true" /> hidden
       </p>
     </div>
   );
