@@ -1,1 +1,77 @@
-export const Component = () => <p class="empty">…</p>;
+// The heads of all sites as thumbnails, from one request; what is measured of them comes later.
+import { useMemo, useState } from 'preact/hooks';
+import { useLook } from '../api/long';
+import { palette } from '../draw/colours';
+import { isDark } from '../shell/theme';
+import { change } from '../store/history';
+import { run } from '../store/run';
+import { announce, look } from '../store/state';
+import { digits } from '../store/values';
+import { Atlas } from './heads/Atlas';
+import { choose, everyHead, groupsOf, isPlain, keyOf, placeOf, readAtlas, type HeadMeasures, type Measured, type Thumb } from './heads/data';
+import { Options, Working } from './heads/Options';
+import { Selected } from './heads/Selected';
+import './heads.css';
+
+const json = <T,>(reply: Response): Promise<T> => reply.json() as Promise<T>;
+
+export const keys: readonly (readonly [string, string])[] = [
+  ['arrows', 'the heads beside, above and below'],
+  ['Enter', 'open the matrix of the head'],
+  ['Space', 'put the head into the mean, take it out'],
+];
+
+export function Component() {
+  const [choice, setChoice] = useState(everyHead);
+  const [checked, setChecked] = useState<ReadonlySet<string>>(new Set());
+  const at = run.value;
+  const sites = at?.sites ?? [];
+  const closed = at?.state === 'closed';
+  const more = closed ? '' : `&steps=${at?.rows}`;
+  const atlas = useLook<Thumb[]>(at ? `v1/runs/${at.id}/atlas?cells=64&planes=max&transform=sqrt` : null, 'application/vnd.safetensors', (reply) => readAtlas(reply, sites), closed && more === '');
+  const measured = useLook<Measured>(at && atlas.value ? `v1/runs/${at.id}/heads` : null, 'application/json', json<Measured>, closed);
+  const colours = useMemo(() => palette(look.value.colours, isDark.value), [look.value.colours, isDark.value]);
+  const thumbs = atlas.value ?? [];
+  const byHead = useMemo(() => {
+    const map = new Map<string, HeadMeasures>();
+    for (const h of measured.value?.heads ?? []) map.set(`${h.site}.${h.layer}.${h.batch}.${h.head}`, h);
+    return map;
+  }, [measured.value]);
+  const of = (t: Thumb): HeadMeasures | undefined => byHead.get(`${t.site}.${t.layer}.${t.entry}.${t.head}`);
+  const place = (t: Thumb): string => placeOf(sites, t);
+  const plain = isPlain(choice);
+  const groups = useMemo(() => groupsOf(thumbs, sites), [atlas.value, at]);
+  const list = plain ? groups.flatMap((g) => g.lines.flatMap((l) => l.thumbs)) : choose(thumbs, of, place, choice);
+  const { site, batch, head } = look.value;
+  const selected = keyOf(site, batch, head);
+  const chosen = thumbs.find((t) => t.key === selected);
+  const select = (t: Thumb, lasting: boolean): void => {
+    const other = t.site !== look.value.site || t.batch !== look.value.batch;
+    change({ site: t.site, batch: t.batch, head: t.head, ...(other ? { q: -1, k: -1, pins: [], port: null } : {}), range: null }, lasting);
+  };
+  const check = (t: Thumb): void => {
+    const next = new Set(checked);
+    if (!next.delete(t.key)) next.add(t.key);
+    setChecked(next);
+    announce(`${place(t)} head ${t.head} ${next.has(t.key) ? 'is in the mean' : 'is out of the mean'}; ${next.size} heads`);
+  };
+  const level = Math.max(0, ...thumbs.map((t) => t.level));
+  return (
+    <div class="heads">
+      <Options choice={choice} onChange={setChoice} look={measured} left={list.length} all={thumbs.length} />
+      <div class="heads-body">
+        <div class="heads-list">
+          <Working what="Thumbnails" look={atlas} />
+          <Atlas groups={plain ? groups : null} list={list} place={place} measures={of} measure={choice.measure} digits={digits} selected={selected} checked={checked} colours={colours}
+            onSelect={select} onCheck={check} onOpen={(t) => { select(t, true); change({ view: 'matrix' }); }} />
+          {atlas.value && list.length === 0 && <p class="empty">No head is like this. Widen the filter, or show all heads.</p>}
+          {thumbs.length > 0 && (
+            <p class="heads-note">Each head has its own range, drawn as square roots. <span class="heads-hatch" aria-hidden="true" /> Hatched cells are hidden by the mask.
+              {level > 0 && ` A cell of a large head is its largest weight of up to ${2 ** level} × ${2 ** level}.`}</p>
+          )}
+        </div>
+        <Selected sites={sites} head={chosen} measures={chosen && of(chosen)} checked={thumbs.filter((t) => checked.has(t.key))} colours={colours} onClear={() => setChecked(new Set())} />
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,97 @@
+// Looks that may take long. The service answers what is short or kept at once, and makes a job of
+// the rest, which is asked for once a second. When nobody asks any more, the service ends the job.
+import { useEffect, useState } from 'preact/hooks';
+import type { components } from './schema';
+import { ask, askJson, Problem } from './client';
+
+type Job = components['schemas']['Job'];
+
+export interface Progress {
+  share: number; // from 0 to 1
+  ahead: number; // jobs that come before it
+  job: string; // '': the service has not made a job of it
+}
+
+const PAUSE = 1000; // ms between two questions about a job
+
+const pause = (ms: number, stop: AbortSignal): Promise<void> => new Promise((resolve, reject) => {
+  const timer = setTimeout(resolve, ms);
+  stop.addEventListener('abort', () => { clearTimeout(timer); reject(stop.reason as Error); }, { once: true });
+});
+
+export async function longLook(path: string, accept: string, stop: AbortSignal, tell: (at: Progress) => void): Promise<Response> {
+  const reply = await ask(path, { accept, headers: { Prefer: 'respond-async' }, signal: stop });
+  if (reply.status !== 202) return reply;
+  let job = (await reply.json()) as Job;
+  while (job.state === 'queued' || job.state === 'running') {
+    tell({ share: job.progress, ahead: job.ahead ?? 0, job: job.id });
+    await pause(PAUSE, stop);
+    job = await askJson<Job>(`v1/jobs/${job.id}`, { signal: stop });
+  }
+  if (job.state !== 'done')
+    throw new Problem(500, { title: 'The look ended early', status: 500, detail: job.error ?? `the job was ${job.state}` });
+  return ask(path, { accept, headers: { Prefer: 'respond-async' }, signal: stop });
+}
+
+export interface Look<T> {
+  value: T | null;
+  progress: Progress | null; // null: nothing is under way
+  why: string; // what went wrong
+  cancel: () => void;
+  again: () => void;
+}
+
+const KEPT = 60;
+const kept = new Map<string, unknown>();
+
+function keep(name: string, value: unknown): void {
+  kept.set(name, value);
+  for (const oldest of kept.keys()) {
+    if (kept.size <= KEPT) break;
+    kept.delete(oldest);
+  }
+}
+
+// A look of a component: it begins when `path` is known and stops when the component goes. The
+// answers of closed runs never change and are kept.
+export function useLook<T>(path: string | null, accept: string, read: (reply: Response) => Promise<T>, closed = true): Look<T> {
+  const [state, set] = useState<{ path: string | null; value: T | null; progress: Progress | null; why: string; stop?: AbortController }>({ path: null, value: null, progress: null, why: '' });
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    if (path === null) {
+      set({ path, value: null, progress: null, why: '' });
+      return undefined;
+    }
+    if (kept.has(path)) {
+      set({ path, value: kept.get(path) as T, progress: null, why: '' });
+      return undefined;
+    }
+    const stop = new AbortController();
+    set({ path, value: null, progress: { share: 0, ahead: 0, job: '' }, why: '', stop });
+    longLook(path, accept, stop.signal, (progress) => { if (!stop.signal.aborted) set({ path, value: null, progress, why: '', stop }); })
+      .then(read)
+      .then((value) => {
+        if (stop.signal.aborted) return;
+        if (closed) keep(path, value);
+        set({ path, value, progress: null, why: '' });
+      })
+      .catch((error: unknown) => {
+        if (stop.signal.aborted) return;
+        set({ path, value: null, progress: null, why: error instanceof Error ? error.message : String(error) });
+      });
+    return () => stop.abort();
+  }, [path, turn, closed]);
+  const now = state.path === path ? state : { value: null, progress: null, why: '' };
+  return {
+    value: now.value,
+    progress: now.progress,
+    why: now.why,
+    cancel: () => {
+      const { stop, progress } = state;
+      stop?.abort();
+      if (progress?.job) void ask(`v1/jobs/${progress.job}`, { method: 'DELETE' }).catch(() => undefined);
+      set({ path, value: null, progress: null, why: 'It was cancelled.' });
+    },
+    again: () => setTurn(turn + 1),
+  };
+}

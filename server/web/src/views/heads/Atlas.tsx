@@ -1,0 +1,157 @@
+// The heads as pictures. One of them is reached by Tab, arrows move to its neighbours, Space puts a
+// head into the mean, and Enter opens the matrix.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { paint, sizeOf, type Codes } from '../../draw/thumb';
+import { measureName, patternOf, type Group, type HeadMeasures, type Thumb } from './data';
+
+const GAP = 10;
+const LABEL = 58; // px in front of each layer
+const LARGEST = 132;
+const SMALLEST = 66; // a thumbnail has up to 64 cells, and each wants a pixel
+
+const near = typeof IntersectionObserver === 'undefined' ? null : new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    if (!entry.isIntersecting) continue;
+    near?.unobserve(entry.target);
+    waiting.get(entry.target)?.();
+  }
+}, { rootMargin: '300px' });
+const waiting = new WeakMap<Element, () => void>();
+
+// A picture that is painted when it comes near the screen.
+export function Picture({ of, size, colours, label }: { of: Codes; size: number; colours: Uint32Array; label?: string }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const painted = useRef(false);
+  useEffect(() => {
+    const to = canvas.current;
+    if (!to) return undefined;
+    const now = (): void => { painted.current = true; paint(to, of, colours); };
+    if (painted.current || !near) { now(); return undefined; }
+    waiting.set(to, now);
+    near.observe(to);
+    return () => near.unobserve(to);
+  }, [of, colours]);
+  return <canvas ref={canvas} class="heads-picture" width="1" height="1" style={sizeOf(of, size)} role={label ? 'img' : undefined} aria-label={label} aria-hidden={label ? undefined : true} />;
+}
+
+interface Props {
+  groups: Group[] | null; // null: the heads of `list`, in their order
+  list: readonly Thumb[];
+  place: (t: Thumb) => string;
+  measures: (t: Thumb) => HeadMeasures | undefined;
+  measure: string; // the measure to write beneath each head
+  digits: (value: number) => string;
+  selected: string; // the key of the selected head
+  checked: ReadonlySet<string>;
+  colours: Uint32Array;
+  onSelect: (t: Thumb, lasting: boolean) => void;
+  onCheck: (t: Thumb) => void;
+  onOpen: (t: Thumb) => void;
+}
+
+// The option in a direction, by the places on the screen.
+function neighbour(options: readonly HTMLElement[], from: HTMLElement, key: string): HTMLElement | undefined {
+  const at = options.indexOf(from);
+  if (key === 'Home') return options[0];
+  if (key === 'End') return options.at(-1);
+  if (key === 'ArrowLeft') return options[at - 1];
+  if (key === 'ArrowRight') return options[at + 1];
+  const here = from.getBoundingClientRect();
+  const down = key === 'ArrowDown';
+  let best: HTMLElement | undefined;
+  let least = Infinity;
+  for (const other of options) {
+    const box = other.getBoundingClientRect();
+    const y = down ? box.top - here.bottom : here.top - box.bottom;
+    if (y < -2) continue;
+    const distance = 1000 * y + Math.abs(box.left + box.width / 2 - here.left - here.width / 2);
+    if (distance < least) { least = distance; best = other; }
+  }
+  return best;
+}
+
+export function Atlas(props: Props) {
+  const { groups, list, selected } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(0);
+  const [at, setAt] = useState(''); // where the focus is
+  const moved = useRef(false);
+  const byKey = new Map(list.map((t) => [t.key, t]));
+  useEffect(() => {
+    if (!box.current) return undefined;
+    const watch = new ResizeObserver(([entry]) => { if (entry) setWidth(entry.contentRect.width); });
+    watch.observe(box.current);
+    return () => watch.disconnect();
+  }, []);
+  const most = groups ? Math.max(1, ...groups.flatMap((g) => g.lines.map((l) => l.thumbs.length))) : 6;
+  const lined = groups?.some((g) => g.lines.length > 1) ?? false;
+  const room = Math.floor((width - (lined ? LABEL : 0)) / most) - GAP;
+  const size = Math.max(SMALLEST, Math.min(LARGEST, room));
+  const stop = byKey.has(at) ? at : byKey.has(selected) ? selected : (list[0]?.key ?? '');
+
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const from = (event.target as HTMLElement).closest<HTMLElement>('[role=option]');
+    const t = byKey.get(from?.dataset['key'] ?? '');
+    if (!from || !t) return;
+    if (event.key === 'Enter') props.onOpen(t);
+    else if (event.key === ' ') props.onCheck(t);
+    else if (/^(Arrow|Home|End)/.test(event.key)) {
+      const options = [...(box.current?.querySelectorAll<HTMLElement>('[role=option]') ?? [])];
+      const to = neighbour(options, from, event.key);
+      const next = byKey.get(to?.dataset['key'] ?? '');
+      if (to && next) {
+        setAt(next.key);
+        props.onSelect(next, !moved.current);
+        moved.current = true;
+        to.focus();
+      }
+    } else return;
+    event.preventDefault();
+  };
+
+  const card = (t: Thumb) => {
+    const h = props.measures(t);
+    const value = h?.measures[props.measure];
+    const isChecked = props.checked.has(t.key);
+    return (
+      <div key={t.key} role="option" class="heads-card" data-key={t.key} tabIndex={t.key === stop ? 0 : -1} aria-selected={t.key === selected} aria-checked={isChecked}
+        style={{ width: `${size}px` }}
+        onFocus={() => setAt(t.key)}
+        onClick={(event) => {
+          moved.current = false;
+          if ((event.target as HTMLElement).closest('.heads-check') || event.shiftKey) props.onCheck(t);
+          else props.onSelect(t, true);
+        }}
+        onDblClick={(event) => { if (!(event.target as HTMLElement).closest('.heads-check')) props.onOpen(t); }}>
+        <Picture of={t} size={size} colours={props.colours} />
+        <span class="heads-check" aria-hidden="true">{isChecked ? '✓' : '+'}</span>
+        <span class="heads-name">{groups ? <span class="hidden">{props.place(t)} </span> : <small>{props.place(t)} </small>}head {t.head}</span>
+        {props.measure !== '' && h && (
+          <span class="heads-measure" data-value={value ?? ''}><span class="hidden">{measureName(props.measure)} </span>{typeof value === 'number' ? props.digits(value) : '–'}</span>
+        )}
+        {h && <span class="heads-pattern">{patternOf(h)}</span>}
+      </div>
+    );
+  };
+
+  return (
+    <div class="heads-atlas" ref={box} onKeyDown={onKeyDown} onFocusOut={() => { moved.current = false; }}>
+      {groups ? groups.map((group) => (
+        <section key={group.title}>
+          <h2>{group.title}{group.lines.length > 1 && <small> {group.lines.length} layers</small>}</h2>
+          <div role="listbox" aria-label={`heads of ${group.title}`} aria-orientation="horizontal">
+            {group.lines.map((line) => (
+              <div key={line.layer} role="group" aria-label={`layer ${line.layer}`} class="heads-line">
+                {group.lines.length > 1 && <span class="heads-layer" aria-hidden="true">layer {line.layer}</span>}
+                {line.thumbs.map(card)}
+              </div>
+            ))}
+          </div>
+        </section>
+      )) : list.length > 0 && (
+        <div role="listbox" aria-label="heads" aria-orientation="horizontal" class="heads-line flat">{list.map(card)}</div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,143 @@
+// What the view of heads draws: a thumbnail of each head, and later its pattern and its measures.
+import { readTensors, floats } from '../../api/safetensors';
+import type { components } from '../../api/schema';
+import type { Run, RunSite } from '../../api/runs';
+import type { Codes } from '../../draw/thumb';
+
+type Schemas = components['schemas'];
+export type Measured = Schemas['RunHeads'];
+export type HeadMeasures = Measured['heads'][number];
+
+export interface Thumb extends Codes {
+  key: string;
+  site: number;
+  layer: number;
+  entry: number; // the batch entry within its layer
+  batch: number; // the number of that entry in `look`, which counts those of all layers
+  head: number;
+  level: number; // a cell covers 2^level x 2^level weights
+}
+
+// Entries of a batch in each layer of a site whose first axis is the layer.
+export function entriesOf(site: RunSite | undefined): number {
+  const axis = site?.axes?.indexOf('layer') ?? -1;
+  const layers = axis >= 0 ? (site?.weights_shape?.[axis] ?? 1) : 1;
+  return Math.max(1, Math.round((site?.batches ?? 1) / layers));
+}
+
+export const isLayered = (site: RunSite | undefined): boolean => site?.axes?.includes('layer') ?? false;
+
+export const batchOf = (site: RunSite | undefined, layer: number, entry: number): number =>
+  isLayered(site) ? layer * entriesOf(site) + entry : entry;
+
+export const keyOf = (site: number, batch: number, head: number | 'mean'): string => `${site}.${batch}.${head}`;
+
+export async function readAtlas(reply: Response, sites: readonly RunSite[]): Promise<Thumb[]> {
+  const { metadata, tensors } = readTensors(await reply.arrayBuffer());
+  const planes = tensors.get('planes');
+  const ranges = tensors.get('ranges');
+  if (!planes || !ranges) throw new Error('the answer has no thumbnails');
+  const { thumbnails } = JSON.parse(metadata['response'] ?? '{}') as Schemas['RunAtlas'];
+  const stride = planes.shape[2] ?? 0;
+  const limits = floats(ranges);
+  return thumbnails.map(({ site, layer, batch: entry, head, shape: [rows = 0, cols = 0], level }, i) => {
+    const batch = batchOf(sites[site], layer, entry);
+    return {
+      key: keyOf(site, batch, head), site, layer, entry, batch, head, level, rows, cols, stride,
+      codes: planes.data.subarray(i * stride * stride, (i + 1) * stride * stride),
+      low: limits[2 * i] ?? 0, high: limits[2 * i + 1] ?? 0,
+    };
+  });
+}
+
+export interface Line { layer: number; thumbs: Thumb[] }
+export interface Group { title: string; name: string; lines: Line[] }
+
+const nameOfSite = (site: RunSite | undefined): string => (!site ? '' : site.kind === 'self' ? site.name : `${site.kind} ${site.layer}`);
+
+// The place of a head in words, such as "encoder 0".
+export const placeOf = (sites: readonly RunSite[], t: { site: number; layer: number; entry: number }): string => {
+  const site = sites[t.site];
+  const place = isLayered(site) ? `${site?.name ?? ''} layer ${t.layer}` : nameOfSite(site);
+  return entriesOf(site) > 1 ? `${place}, batch ${t.entry}` : place;
+};
+
+// Thumbnails by site: the layers of one kind of attention are the lines of one group.
+export function groupsOf(thumbs: readonly Thumb[], sites: readonly RunSite[]): Group[] {
+  const groups = new Map<string, Group>();
+  const lines = new Map<string, Line>();
+  const layers = new Map<string, number>(); // of models, whose layers are sites of their own
+  for (const s of sites) if (s.kind !== 'self') layers.set(s.kind, (layers.get(s.kind) ?? 0) + 1);
+  for (const t of thumbs) {
+    const site = sites[t.site];
+    const several = (layers.get(site?.kind ?? '') ?? 0) > 1;
+    const name = site?.kind === 'self' || !several ? nameOfSite(site) : (site?.kind ?? '');
+    const id = `${several ? site?.kind : t.site}/${t.entry}`;
+    let group = groups.get(id);
+    if (!group) {
+      group = { name, title: name, lines: [] };
+      if (entriesOf(site) > 1) group.title += `, batch entry ${t.entry}`;
+      groups.set(id, group);
+    }
+    const lineId = `${id}/${t.site}/${t.layer}`;
+    let line = lines.get(lineId);
+    if (!line) {
+      line = { layer: t.layer, thumbs: [] };
+      lines.set(lineId, line);
+      group.lines.push(line);
+    }
+    line.thumbs.push(t);
+  }
+  return [...groups.values()];
+}
+
+// The measure that tells how well a head follows its pattern, where there is one.
+const measureOf: Record<string, string> = {
+  'previous token': 'previous_token', 'current token': 'current_token', 'next token': 'next_token', 'first token': 'first_token',
+  'single key': 'sink', induction: 'induction', 'duplicate token': 'duplicate_token',
+};
+// Patterns whose sentence begins with the share of the weight that follows them.
+const toldByText = /^(?:stays|connects|looks at(?! the )|goes through the keys as the queries go on: \d)/;
+
+export function patternOf(h: HeadMeasures | undefined): string {
+  if (!h) return '';
+  const measure = h.measures[measureOf[h.pattern.name] ?? ''];
+  let share = typeof measure === 'number' ? Math.round(100 * measure) : -1;
+  if (share < 0 && h.pattern.name !== 'adjacent' && toldByText.test(h.pattern.text)) share = Number(/(\d+) %/.exec(h.pattern.text)?.[1] ?? -1);
+  return share >= 0 ? `${h.pattern.name} ${share} %` : h.pattern.name;
+}
+
+export const measureName = (name: string): string => name.replace(/_/g, ' ');
+
+export interface Choice { sort: string; measure: string; min: number | null; max: number | null; text: string }
+export const everyHead: Choice = { sort: 'place', measure: '', min: null, max: null, text: '' };
+export const isPlain = (c: Choice): boolean => c.sort === 'place' && !isFiltered(c);
+export const isFiltered = (c: Choice): boolean => c.text.trim() !== '' || (c.measure !== '' && (c.min !== null || c.max !== null));
+
+// The heads that are left, in their order. Heads without the measure come last.
+export function choose(thumbs: readonly Thumb[], of: (t: Thumb) => HeadMeasures | undefined, place: (t: Thumb) => string, c: Choice): Thumb[] {
+  const words = c.text.trim().toLowerCase();
+  const left = thumbs.filter((t) => {
+    const h = of(t);
+    if (words && !`${place(t)} head ${t.head} ${patternOf(h)} ${h?.pattern.shape ?? ''}`.toLowerCase().includes(words)) return false;
+    if (c.measure === '' || (c.min === null && c.max === null)) return true;
+    const value = h?.measures[c.measure];
+    return typeof value === 'number' && value >= (c.min ?? -Infinity) && value <= (c.max ?? Infinity);
+  });
+  if (c.sort === 'place') return left;
+  if (c.sort === 'pattern') return left.sort((a, b) => patternOf(of(a)).localeCompare(patternOf(of(b)), 'en'));
+  const [direction, name] = c.sort.startsWith('-') ? [-1, c.sort.slice(1)] : [1, c.sort];
+  const value = (t: Thumb): number => of(t)?.measures[name] ?? NaN;
+  return left.sort((a, b) => {
+    const x = value(a);
+    const y = value(b);
+    return Number.isNaN(x) || Number.isNaN(y) ? Number(Number.isNaN(x)) - Number(Number.isNaN(y)) : direction * (x - y);
+  });
+}
+
+// The tokens of the queries of a site; none: it has positions alone.
+export function namesOf(run: Run, site: RunSite, batch: number): readonly string[] {
+  const text = Array.isArray(site.query_text) ? site.query_text[batch] : site.query_text;
+  const begin = site.query_start ?? 0;
+  return typeof text === 'number' ? (run.texts[text]?.tokens ?? []).slice(begin, begin + (site.queries ?? 0)) : [];
+}
