@@ -4,7 +4,7 @@ import { computed, effect, signal } from '@preact/signals';
 import { askJson, Problem } from '../api/client';
 import { describe, isOpen, type Run, type Site } from '../api/runs';
 import { change } from './history';
-import { announce, look, type Source } from './state';
+import { announce, look, type Look, type Source } from './state';
 
 export const run = signal<Run | null>(null);
 export const trouble = signal<Problem | null>(null); // why there is no run, or none of what was asked for
@@ -81,10 +81,10 @@ export function first(at: Run): { site: number; head: number | 'mean' } {
 
 interface Answer { run?: Run }
 
-// Makes a run of a request and shows it. A later call wins over one under way.
+// Makes a run of a request and shows it, at the place `at` names. A later call wins over one under way.
 let latest = 0;
 let stop: AbortController | null = null;
-export async function make<T extends Answer>(source: Source, patch: { view?: string; keep?: boolean } = {}): Promise<T | null> {
+export async function make<T extends Answer>(source: Source, patch: { view?: string; keep?: boolean; at?: Partial<Look> } = {}): Promise<T | null> {
   const mine = ++latest;
   stop?.abort();
   stop = new AbortController();
@@ -96,7 +96,7 @@ export async function make<T extends Answer>(source: Source, patch: { view?: str
     trouble.value = null;
     run.value = made;
     const same = patch.keep && made.sites.length > look.value.site;
-    change({ run: made.id, source, q: -1, k: -1, pins: [], port: null, batch: 0, range: null, ...(same ? {} : first(made)), ...(patch.view ? { view: patch.view } : {}) }, look.value.run !== '');
+    change({ run: made.id, source, q: -1, k: -1, pins: [], port: null, batch: 0, range: null, ...(same ? {} : first(made)), ...(patch.view ? { view: patch.view } : {}), ...patch.at }, look.value.run !== '');
     return answer;
   } catch (error) {
     if (mine === latest && error instanceof Problem) {

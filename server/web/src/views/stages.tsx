@@ -1,1 +1,155 @@
-export const Component = () => <p class="empty">…</p>;
+// One row of attention, stage by stage: from the products of a query with all keys to its weights
+// and its output. The numbers of small requests can be changed.
+import { useEffect, useState } from 'preact/hooks';
+import { Problem } from '../api/client';
+import type { Head } from '../api/runs';
+import { change } from '../store/history';
+import { keys, make, nameOf, queries, site } from '../store/run';
+import { announce, look } from '../store/state';
+import { cell, idle, largest, outputOf, readStages, STAGES, valueOf, VALUES_MOST, type Cell, type Stage, type Stages } from './stages/data';
+import { editable, Editor, shownSource } from './stages/Editor';
+import { canCopy, copyOf } from './stages/source';
+import { Sums } from './stages/Sums';
+import { NAMES, Table } from './stages/Table';
+import { Output, Products } from './stages/Values';
+import './stages.css';
+
+const ALL = [...STAGES, 'values'] as const;
+const PLAY = 1500; // ms between two stages
+
+
+const WORDS: Record<Stage | 'values', string> = {
+  raw: 'The query and each key are multiplied number by number, and the products are added.',
+  scaled: 'All scores are multiplied by the scale, so that they do not grow with the width.',
+  softcapped: 'A softcap would keep the scores between two bounds.',
+  biased: 'Biases are added, and the mask hides keys: their scores become −∞.',
+  probs: 'The softmax makes weights of the scores: they are positive and add to 1.',
+  values: 'The output is the sum of the values, each times its weight.',
+};
+
+// The latest answer of `make`; the one before stays until it is there.
+function useLatest<T>(make_: ((stop: AbortSignal) => Promise<T>) | null, on: readonly unknown[]): { value: T | null; why: string } {
+  const [state, set] = useState<{ value: T | null; why: string }>({ value: null, why: '' });
+  useEffect(() => {
+    if (!make_) { set({ value: null, why: '' }); return undefined; }
+    const stop = new AbortController();
+    make_(stop.signal).then((value) => { if (!stop.signal.aborted) set({ value, why: '' }); }, (error: unknown) => {
+      if (!stop.signal.aborted) set({ value: null, why: error instanceof Error ? error.message : String(error) });
+    });
+    return () => stop.abort();
+  }, [...on]);
+  return state;
+}
+
+function Steps({ step, set }: { step: number | null; set: (step: number | null) => void }) {
+  const [playing, setPlaying] = useState(false);
+  useEffect(() => {
+    if (!playing) return undefined;
+    const timer = setTimeout(() => {
+      const next = step === null ? 0 : step + 1;
+      set(Math.min(next, ALL.length - 1));
+      if (next >= ALL.length - 1) setPlaying(false);
+    }, step === null ? 0 : PLAY);
+    return () => clearTimeout(timer);
+  }, [playing, step]);
+  const to = (next: number | null): void => {
+    setPlaying(false);
+    set(next);
+    if (next !== null) announce(`step ${next + 1} of ${ALL.length}, ${NAMES[ALL[next] as Stage]}: ${WORDS[ALL[next] as Stage]}`);
+  };
+  return (
+    <div class="stages-steps" role="group" aria-label="Step through the stages">
+      {step === null ? <button type="button" onClick={() => to(0)}>Step by step</button> : (
+        <>
+          <button type="button" disabled={step === 0} onClick={() => to(step - 1)}>Previous</button>
+          <button type="button" disabled={step === ALL.length - 1} onClick={() => to(step + 1)}>Next</button>
+        </>
+      )}
+      <button type="button" aria-pressed={playing} onClick={() => { if (!playing && step === ALL.length - 1) set(0); setPlaying(!playing); }}>{playing ? 'Pause' : 'Play'}</button>
+      {step !== null && <button type="button" onClick={() => to(null)}>Show all</button>}
+      {step !== null && <p><b>{step + 1} of {ALL.length}, {NAMES[ALL[step] as Stage]}</b> <span>{WORDS[ALL[step] as Stage]}</span></p>}
+    </div>
+  );
+}
+
+function Row({ q, count }: { q: number; count: number }) {
+  const to = (next: number): void => change({ q: Math.max(0, Math.min(count - 1, next)) });
+  return (
+    <div class="stages-row">
+      <h2>Query <bdi>{nameOf(queries.value, q)}</bdi> {queries.value.tokens && <small>{q}</small>}</h2>
+      <button type="button" class="icon" aria-label="the query before" disabled={q === 0} onClick={() => to(q - 1)}>‹</button>
+      <label><span class="hidden">query</span><input type="number" min={0} max={count - 1} value={q} onChange={(e) => { if (Number.isInteger(e.currentTarget.valueAsNumber)) to(e.currentTarget.valueAsNumber); }} /></label>
+      <button type="button" class="icon" aria-label="the next query" disabled={q === count - 1} onClick={() => to(q + 1)}>›</button>
+      <span class="hint">of {count}</span>
+    </div>
+  );
+}
+
+function Copy({ head }: { head: Head & { head: number } }) {
+  const [busy, setBusy] = useState(false);
+  const at = site.value;
+  if (!at || !canCopy(at)) return null;
+  const copy = async (): Promise<void> => {
+    setBusy(true);
+    try {
+      const { q, k } = look.value;
+      const source = await copyOf(head, at, { query: queries.value.tokens, key: keys.value.tokens });
+      await make(source, { keep: false, view: 'stages', at: { q, k, site: 0, head: 0 } });
+    } catch (error) {
+      announce(error instanceof Problem ? error.message : String(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <section class="stages-copy">
+      <button type="button" disabled={busy} onClick={() => { void copy(); }}>{busy ? 'Reading the numbers…' : 'Edit these numbers'}</button>
+      <p class="hint">This makes a request of this head alone: its {at.queries} queries and {at.keys} keys of {at.width} numbers. You can then change each of them.</p>
+    </section>
+  );
+}
+
+export function Component() {
+  const at = site.value;
+  const [step, setStep] = useState<number | null>(null);
+  const { run, site: s, batch, head: h } = look.value;
+  const count = at?.queries ?? 0;
+  const q = look.value.q >= 0 && look.value.q < count ? look.value.q : /causal/.test(at?.mask ?? '') ? count - 1 : 0;
+  const head = { run, site: s, batch, head: h === 'mean' ? 0 : h };
+  const stages = useLatest<Stages>(at && count > 0 ? (stop) => readStages(head, q, stop) : null, [run, s, batch, head.head, q]);
+  const of = stages.value;
+  const isLate = !of || of.q !== q || of.head.head !== head.head;
+  let k = look.value.k;
+  if (of && (k < 0 || k >= of.probs.length)) k = largest(of);
+  const chosen = useLatest<Cell>(of && k >= 0 ? () => cell(of.head, of.q, k) : null, [of, k]);
+  const source = shownSource();
+  const own = editable(source, batch, head.head);
+  const ownValues = own && ((own.isSelf ? own.grids.query : own.grids.value)?.rows as number[][] | undefined);
+  const output = useLatest(of ? (stop) => outputOf(of.head, of.q, stop).catch(() => null) : null, [of]);
+  const wants = of && !ownValues && k >= 0 && output.value && (at?.keys ?? 0) <= VALUES_MOST && (of.probs[k] as number) > 0;
+  const value = useLatest(wants ? (stop) => valueOf(of.head, of.q, k, of.probs.length, stop).catch(() => null) : null, [of, k, Boolean(wants)]);
+  if (!at) return null;
+  const isShown = (stage: Stage | 'values'): boolean => step === null || ALL.indexOf(stage) <= step;
+  return (
+    <div class="stages">
+      <div class="stages-top">
+        <Row q={q} count={count} />
+        <Steps step={step} set={setStep} />
+      </div>
+      {h === 'mean' && <p class="stages-note">The mean of the heads has no scores of its own. This is head 0; choose another above.</p>}
+      {stages.why && <p class="trouble" role="alert">{stages.why}</p>}
+      {of && (
+        <div class={isLate ? 'stages-late' : ''}>
+          <Table of={of} k={k} idle={idle(of, at)} isShown={isShown} choose={(next) => change({ q, k: next })} />
+          {chosen.value && chosen.value.col === k && <Sums cell={chosen.value} site={at} value={ownValues?.[k] ?? value.value} isShown={isShown} />}
+          {isShown('values') && (
+            <section class="stages-values">
+              <h2>Times values</h2>
+              {ownValues && ownValues.length === of.probs.length ? <Products of={of} values={ownValues} output={output.value} /> : <Output k={k} weight={of.probs[k] as number} value={value.value} output={output.value} />}
+            </section>
+          )}
+        </div>
+      )}
+      {own && source ? <Editor of={own} body={source.body} q={q} k={k} /> : <Copy head={head} />}
+    </div>
+  );
+}

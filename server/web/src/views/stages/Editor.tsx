@@ -1,0 +1,165 @@
+// The numbers of a small request, to be changed. Each change makes a new run at once.
+import { signal } from '@preact/signals';
+import { Component } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { keys, make, nameOf, queries } from '../../store/run';
+import { look, type Source } from '../../store/state';
+import { editable, filled, withAnswers, withField, withNumber, type Editable, type Grid, type Part } from './source';
+
+const PAUSE = 15; // ms after a key until the numbers are sent
+
+type Body = Record<string, unknown>;
+
+// The body that is being typed, until its run is there; `of` is what it was made from.
+const draft = signal<{ of: Source | null; body: Body } | null>(null);
+let timer = 0;
+
+export const shownSource = (): Source | null => {
+  const { source } = look.value;
+  const d = draft.value;
+  return d && d.of === source && source ? { path: source.path, body: d.body } : source;
+};
+
+function edit(body: Body): void {
+  draft.value = { of: look.peek().source, body };
+  clearTimeout(timer);
+  timer = window.setTimeout(() => {
+    const { q, k, batch, site, head } = look.peek();
+    void make({ path: 'v1/attention', body: withAnswers(body) }, { keep: true, at: { q, k, batch, site, head } });
+  }, PAUSE);
+}
+
+function NumberCell({ value, label, tabIndex, onEdit }: { value: number | null; label: string; tabIndex: number; onEdit: (value: number) => void }) {
+  const [text, setText] = useState(value === null ? '' : String(value));
+  const parsed = text.trim() === '' ? NaN : Number(text);
+  useEffect(() => { if (Number(text) !== value || text.trim() === '') setText(value === null ? '' : String(value)); }, [value]);
+  return (
+    <input value={text} inputMode="decimal" aria-label={label} tabIndex={tabIndex} aria-invalid={!Number.isFinite(parsed) && value !== null} autocomplete="off" spellcheck={false}
+      onInput={(e) => {
+        const next = e.currentTarget.value.replace('−', '-');
+        setText(next);
+        if (next.trim() !== '' && Number.isFinite(Number(next)) && Number(next) !== value) onEdit(Number(next));
+      }} />
+  );
+}
+
+interface RowProps { row: (number | boolean | null)[]; index: number; name: string; colNames: readonly string[]; what: string; stop: number; chosen: boolean; onEdit: (row: number, col: number, value: number | boolean) => void }
+
+// A row is drawn again when its numbers change, not when those of other rows do.
+class Row extends Component<RowProps> {
+  override shouldComponentUpdate(next: RowProps): boolean {
+    const now = this.props;
+    return now.row !== next.row || now.stop !== next.stop || now.name !== next.name || now.chosen !== next.chosen || now.colNames !== next.colNames;
+  }
+  render() {
+    const { row, index, name, colNames, what, stop, chosen } = this.props;
+    return (
+      <tr class={chosen ? 'chosen' : ''}>
+        <th scope="row"><bdi>{name}</bdi></th>
+        {row.map((x, col) => {
+          const label = `${what}, ${name}, ${colNames[col] ?? col}`;
+          return (
+            <td key={col} data-cell={`${index}.${col}`}>{typeof x === 'boolean'
+              ? <input type="checkbox" checked={x} aria-label={label} tabIndex={col === stop ? 0 : -1} onChange={(e) => this.props.onEdit(index, col, e.currentTarget.checked)} />
+              : <NumberCell value={x} label={label} tabIndex={col === stop ? 0 : -1} onEdit={(value) => this.props.onEdit(index, col, value)} />}</td>
+          );
+        })}
+      </tr>
+    );
+  }
+}
+
+const steps: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], Enter: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+interface NumbersProps { grid: Grid; title: string; note?: string; rowNames: readonly string[]; colNames: readonly string[]; chosen: number; body: Body; onRemove?: () => void }
+
+function Numbers({ grid, title, note, rowNames, colNames, chosen, body, onRemove }: NumbersProps) {
+  const [at, setAt] = useState<[number, number]>([0, 0]);
+  const [row, col] = [Math.min(at[0], grid.rows.length - 1), Math.min(at[1], (grid.rows[0]?.length ?? 1) - 1)];
+  const width = grid.rows[0]?.length ?? 0;
+  const cellOf = (event: Event): [number, number] | null => {
+    const cell = (event.target as HTMLElement).closest<HTMLElement>('[data-cell]')?.dataset['cell']?.split('.').map(Number);
+    return cell ? [cell[0] ?? 0, cell[1] ?? 0] : null;
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const step = steps[event.key];
+    const from = cellOf(event);
+    if (!step || !from || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const input = event.target as HTMLInputElement;
+    if (step[1] && input.type !== 'checkbox') { // within a number the arrows move the caret
+      const end = step[1] < 0 ? 0 : input.value.length;
+      if (input.selectionStart !== input.selectionEnd || input.selectionStart !== end) return;
+    }
+    const next = [from[0] + step[0], from[1] + step[1]];
+    const to = (event.currentTarget as HTMLElement).querySelector<HTMLInputElement>(`[data-cell="${next.join('.')}"] input`);
+    if (!to) return;
+    event.preventDefault();
+    to.focus();
+    if (to.type !== 'checkbox') to.select();
+  };
+  // Rows outlive this call, so they get the body of the moment.
+  return (
+    <section class="stages-grid">
+      <h3>{title}{note && <small> {note}</small>} {onRemove && <button type="button" onClick={onRemove}>Remove</button>}</h3>
+      <div class="stages-wide" onKeyDown={onKeyDown} onFocusIn={(e) => { const here = cellOf(e); if (here) setAt(here); }}>
+        <table>
+          <thead><tr><th />{Array.from({ length: width }, (_, i) => <th scope="col" key={i}><bdi>{colNames[i] ?? i}</bdi></th>)}</tr></thead>
+          <tbody>{grid.rows.map((r, i) => (
+            <Row key={i} row={r} index={i} name={rowNames[i] ?? String(i)} colNames={colNames} what={title} stop={i === row ? col : -1} chosen={i === chosen}
+              onEdit={(y, x, value) => { const now = shownSource(); edit(withNumber(now?.body ?? body, grid, y, x, value)); }} />
+          ))}</tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+const titles: Record<Part, string> = { query: 'Queries', key: 'Keys', value: 'Values', attn_mask: 'Mask', attn_bias: 'Bias' };
+const noNames: readonly string[] = [];
+
+function Field({ label, value, hint, onEdit }: { label: string; value: unknown; hint: string; onEdit: (value: number | null) => void }) {
+  const given = typeof value === 'number' ? value : null;
+  const [text, setText] = useState(given === null ? '' : String(given));
+  useEffect(() => { if ((text.trim() === '' ? null : Number(text)) !== given) setText(given === null ? '' : String(given)); }, [given]);
+  return (
+    <label>{label} <input value={text} inputMode="decimal" placeholder={hint} aria-invalid={!Number.isFinite(Number(text))} onInput={(e) => {
+      const next = e.currentTarget.value.replace('−', '-');
+      setText(next);
+      if (next.trim() === '') onEdit(null);
+      else if (Number.isFinite(Number(next))) onEdit(Number(next));
+    }} /></label>
+  );
+}
+
+export function Editor({ of, body, q, k }: { of: Editable; body: Body; q: number; k: number }) {
+  const names = (axis: 'query' | 'key', count: number): string[] => Array.from({ length: count }, (_, i) => nameOf(axis === 'query' ? queries.value : keys.value, i));
+  const [queryNames, keyNames] = [names('query', of.queries), names('key', of.keys)];
+  const { grids } = of;
+  const grid = (part: Part, rows: readonly string[], cols: readonly string[], chosen: number, note?: string, canRemove = false) => {
+    const g = grids[part];
+    return g && <Numbers key={part} grid={g} title={titles[part]} note={note} rowNames={rows} colNames={cols} chosen={chosen} body={body} onRemove={canRemove ? () => edit(withField(body, part, null)) : undefined} />;
+  };
+  const width = grids.query?.rows[0]?.length ?? 1;
+  return (
+    <section class="stages-editor">
+      <h2>Change the numbers</h2>
+      <div class="stages-fields">
+        <label><input type="checkbox" checked={body['is_causal'] === true} onChange={(e) => edit(withField(body, 'is_causal', e.currentTarget.checked || null))} /> causal</label>
+        <Field label="scale" value={body['scale']} hint={`1/√${width}`} onEdit={(value) => edit(withField(body, 'scale', value))} />
+        <Field label="softcap" value={body['softcap']} hint="none" onEdit={(value) => edit(withField(body, 'softcap', value))} />
+        {!grids.attn_mask && <button type="button" onClick={() => edit({ ...body, attn_mask: filled(of.queries, of.keys, true) })}>Add a mask</button>}
+        {!grids.attn_bias && <button type="button" onClick={() => edit({ ...body, attn_bias: filled(of.queries, of.keys, 0) })}>Add a bias</button>}
+        {of.isSelf && <button type="button" onClick={() => edit({ ...body, key: body['query'], value: body['query'] })}>Give keys and values their own numbers</button>}
+      </div>
+      <div class="stages-grids">
+        {grid('query', queryNames, noNames, q, of.isSelf ? 'they are the keys and values, too' : undefined)}
+        {grid('key', keyNames, noNames, k)}
+        {grid('value', keyNames, noNames, k)}
+        {grid('attn_mask', grids.attn_mask?.rows.length === of.queries ? queryNames : ['all'], keyNames, q, typeof grids.attn_mask?.rows[0]?.[0] === 'boolean' ? 'a tick: the query sees the key' : undefined, true)}
+        {grid('attn_bias', grids.attn_bias?.rows.length === of.queries ? queryNames : ['all'], keyNames, q, 'added to the scores', true)}
+      </div>
+    </section>
+  );
+}
+
+export { editable };
