@@ -27,8 +27,7 @@ export function Component() {
   const at = run.value;
   const sites = at?.sites ?? [];
   const closed = at?.state === 'closed';
-  const more = closed ? '' : `&steps=${at?.rows}`;
-  const atlas = useLook<Thumb[]>(at ? `v1/runs/${at.id}/atlas?cells=64&planes=max&transform=sqrt` : null, 'application/vnd.safetensors', (reply) => readAtlas(reply, sites), closed && more === '');
+  const atlas = useLook<Thumb[]>(at ? `v1/runs/${at.id}/atlas?cells=64&planes=max&transform=sqrt` : null, 'application/vnd.safetensors', (reply) => readAtlas(reply, sites), closed);
   const measured = useLook<Measured>(at && atlas.value ? `v1/runs/${at.id}/heads` : null, 'application/json', json<Measured>, closed);
   const colours = useMemo(() => palette(look.value.colours, isDark.value), [look.value.colours, isDark.value]);
   const thumbs = atlas.value ?? [];
@@ -70,7 +69,7 @@ export function Component() {
               {level > 0 && ` A cell of a large head is its largest weight of up to ${2 ** level} × ${2 ** level}.`}</p>
           )}
         </div>
-        <Selected sites={sites} head={chosen} measures={chosen && of(chosen)} checked={thumbs.filter((t) => checked.has(t.key))} colours={colours} onClear={() => setChecked(new Set())} />
+        <Selected sites={sites} ready={measured.progress === null} head={chosen} measures={chosen && of(chosen)} checked={thumbs.filter((t) => checked.has(t.key))} colours={colours} onClear={() => setChecked(new Set())} />
       </div>
     </div>
   );

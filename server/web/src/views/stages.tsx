@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { Problem } from '../api/client';
 import type { Head } from '../api/runs';
 import { change } from '../store/history';
-import { keys, make, nameOf, queries, site } from '../store/run';
+import { keys as keyAxis, make, nameOf, queries, site } from '../store/run';
 import { announce, look } from '../store/state';
 import { cell, idle, largest, outputOf, readStages, STAGES, valueOf, VALUES_MOST, type Cell, type Stage, type Stages } from './stages/data';
 import { editable, Editor, shownSource } from './stages/Editor';
@@ -13,6 +13,11 @@ import { Sums } from './stages/Sums';
 import { NAMES, Table } from './stages/Table';
 import { Output, Products } from './stages/Values';
 import './stages.css';
+
+export const keys: readonly (readonly [string, string])[] = [
+  ['arrows', 'the key before, the next key; among numbers the next number'],
+  ['Enter', 'among numbers: the one below'],
+];
 
 const ALL = [...STAGES, 'values'] as const;
 const PLAY = 1500; // ms between two stages
@@ -93,7 +98,7 @@ function Copy({ head }: { head: Head & { head: number } }) {
     setBusy(true);
     try {
       const { q, k } = look.value;
-      const source = await copyOf(head, at, { query: queries.value.tokens, key: keys.value.tokens });
+      const source = await copyOf(head, at, { query: queries.value.tokens, key: keyAxis.value.tokens });
       await make(source, { keep: false, view: 'stages', at: { q, k, site: 0, head: 0 } });
     } catch (error) {
       announce(error instanceof Problem ? error.message : String(error));

@@ -6,8 +6,12 @@ import { measureName, patternOf, type Group, type HeadMeasures, type Thumb } fro
 
 const GAP = 10;
 const LABEL = 58; // px in front of each layer
-const LARGEST = 132;
+const LARGEST = 172;
 const SMALLEST = 66; // a thumbnail has up to 64 cells, and each wants a pixel
+const READABLE = 92; // the same where a line may break
+
+// Where a long word may break beneath a small picture; a number stays with its unit.
+const breakable = (text: string): string => text.replace('heterogeneous', 'hetero\u00adgeneous').replace('punctuation', 'punctu\u00adation').replace(' %', '\u00a0%');
 
 const near = typeof IntersectionObserver === 'undefined' ? null : new IntersectionObserver((entries) => {
   for (const entry of entries) {
@@ -83,9 +87,10 @@ export function Atlas(props: Props) {
     watch.observe(box.current);
     return () => watch.disconnect();
   }, []);
-  const most = groups ? Math.max(1, ...groups.flatMap((g) => g.lines.map((l) => l.thumbs.length))) : 6;
+  const most = groups ? Math.max(1, ...groups.flatMap((g) => g.lines.map((l) => l.thumbs.length))) : 7;
   const lined = groups?.some((g) => g.lines.length > 1) ?? false;
-  const room = Math.floor((width - (lined ? LABEL : 0)) / most) - GAP;
+  const abreast = lined ? most : Math.max(1, Math.min(most, Math.floor(width / (READABLE + GAP))));
+  const room = Math.floor((width - (lined ? LABEL : 0)) / abreast) - GAP;
   const size = Math.max(SMALLEST, Math.min(LARGEST, room));
   const stop = byKey.has(at) ? at : byKey.has(selected) ? selected : (list[0]?.key ?? '');
 
@@ -124,13 +129,12 @@ export function Atlas(props: Props) {
           else props.onSelect(t, true);
         }}
         onDblClick={(event) => { if (!(event.target as HTMLElement).closest('.heads-check')) props.onOpen(t); }}>
-        <Picture of={t} size={size} colours={props.colours} />
-        <span class="heads-check" aria-hidden="true">{isChecked ? '✓' : '+'}</span>
+        <span class="heads-frame"><Picture of={t} size={size} colours={props.colours} /><span class="heads-check" aria-hidden="true">{isChecked ? '✓' : '+'}</span></span>
         <span class="heads-name">{groups ? <span class="hidden">{props.place(t)} </span> : <small>{props.place(t)} </small>}head {t.head}</span>
         {props.measure !== '' && h && (
           <span class="heads-measure" data-value={value ?? ''}><span class="hidden">{measureName(props.measure)} </span>{typeof value === 'number' ? props.digits(value) : '–'}</span>
         )}
-        {h && <span class="heads-pattern">{patternOf(h)}</span>}
+        {h && <span class="heads-pattern">{breakable(patternOf(h))}</span>}
       </div>
     );
   };
@@ -142,7 +146,7 @@ export function Atlas(props: Props) {
           <h2>{group.title}{group.lines.length > 1 && <small> {group.lines.length} layers</small>}</h2>
           <div role="listbox" aria-label={`heads of ${group.title}`} aria-orientation="horizontal">
             {group.lines.map((line) => (
-              <div key={line.layer} role="group" aria-label={`layer ${line.layer}`} class="heads-line">
+              <div key={line.layer} role="group" aria-label={`layer ${line.layer}`} class={`heads-line ${lined ? '' : 'flat'}`}>
                 {group.lines.length > 1 && <span class="heads-layer" aria-hidden="true">layer {line.layer}</span>}
                 {line.thumbs.map(card)}
               </div>

@@ -22,6 +22,7 @@ const NAMED = 6; // heads of a diagnosis that get a button each
 
 interface Props {
   sites: readonly RunSite[];
+  ready: boolean; // long looks wait for one another: the measures come before the diagnoses
   head: Thumb | undefined;
   measures: HeadMeasures | undefined;
   checked: readonly Thumb[];
@@ -115,8 +116,8 @@ export function Selected(props: Props) {
               </table>
             )}
             <div class="line">
-              <button type="button" class="main" onClick={() => change({ view: 'matrix' })}>Open the matrix</button>
-              {list.length > 6 && <button type="button" aria-expanded={all} onClick={() => setAll(!all)}>{all ? 'Fewer measures' : `All ${list.length} measures`}</button>}
+              <button type="button" class="main" onClick={() => change({ view: 'matrix' })}>Open matrix</button>
+              {list.length > 6 && <button type="button" aria-expanded={all} onClick={() => setAll(!all)}>{all ? 'Fewer measures' : 'All measures'}</button>}
             </div>
           </>
         ) : (
@@ -127,7 +128,7 @@ export function Selected(props: Props) {
         )}
       </section>
       <Chosen {...props} />
-      <Diagnoses ready />
+      <Diagnoses ready={props.ready} />
       <Rollout />
     </aside>
   );

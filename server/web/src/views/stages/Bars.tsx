@@ -3,6 +3,8 @@ import { colour, css } from '../../draw/colours';
 import { isDark } from '../../shell/theme';
 import { num } from './data';
 
+const WIDTH = 22; // px of a bar, while there is space
+
 interface Props {
   of: readonly number[];
   what: string; // such as "products by dimension"
@@ -14,7 +16,7 @@ export function Bars({ of, what, columns = [] }: Props) {
   const most = Math.max(1e-300, ...of.map(Math.abs));
   return (
     <div class="stages-bars">
-      <div class="stages-chart" role="img" aria-label={`${what}: from ${num(Math.min(...of))} to ${num(Math.max(...of))}`}>
+      <div class="stages-chart" style={{ width: `${of.length * WIDTH + 6}px` }} role="img" aria-label={`${what}: from ${num(Math.min(...of))} to ${num(Math.max(...of))}`}>
         {of.map((x, i) => {
           const share = Math.abs(x) / most;
           const fill = css(colour('RdBu', isDark.value, 0.5 + (x < 0 ? -1 : 1) * (0.25 + 0.22 * share)));

@@ -11,7 +11,8 @@ export const NAMES: Record<Stage | 'values', string> = {
 };
 
 const ABREAST = 16; // keys that may stand side by side
-const COLUMN = 68; // px
+const COLUMN = 70; // px
+const WIDEST = 130; // px of a column
 const HEADER = 150;
 const MANY = 200; // keys beyond which the largest come first
 const FIRST = 50;
@@ -79,7 +80,7 @@ function Abreast({ of, k, idle, isShown, choose }: Props) {
   const all = Array.from({ length: of.probs.length }, (_, i) => i);
   const hides = of.hidden.length > 0;
   return (
-    <table class="stages-table abreast">
+    <table class="stages-table abreast" style={{ maxWidth: `${HEADER + all.length * WIDEST}px` }}>
       <thead><tr><th scope="col">stage</th>{all.map((i) => (
         <th scope="col" key={i} class={i === k ? 'chosen' : ''}><button type="button" data-k={i} tabIndex={i === k ? 0 : -1} aria-pressed={i === k} onClick={() => choose(i)}><KeyName k={i} /></button></th>
       ))}</tr></thead>
