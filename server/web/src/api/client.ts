@@ -53,6 +53,7 @@ export interface Options {
   accept?: string;
   headers?: Record<string, string>;
   signal?: AbortSignal | undefined;
+  progress?: (sent: number, of: number) => void; // of a long body, while it goes out
 }
 
 const sleep = (ms: number, stop?: AbortSignal): Promise<void> => new Promise((resolve, reject) => {
@@ -72,6 +73,25 @@ async function problemOf(reply: Response): Promise<Problem> {
   return new Problem(reply.status, body, Number(reply.headers.get('Retry-After')) || 0);
 }
 
+// What fetch does, with XMLHttpRequest, which alone tells how much of a body has gone out.
+function upload(path: string, method: string, headers: Record<string, string>, body: BodyInit | null, options: Options): Promise<Response> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open(method, address(path));
+    request.responseType = 'blob';
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+    request.upload.onprogress = (event) => options.progress?.(event.loaded, event.total);
+    request.onload = () => {
+      const lines = request.getAllResponseHeaders().trim().split(/[\r\n]+/).map((line) => line.split(/:\s*(.*)/).slice(0, 2) as [string, string]);
+      resolve(new Response(request.response as Blob, { status: request.status, statusText: request.statusText, headers: lines }));
+    };
+    request.onerror = () => reject(new TypeError('no answer'));
+    request.onabort = () => reject(options.signal?.reason as Error);
+    options.signal?.addEventListener('abort', () => request.abort(), { once: true });
+    request.send(body as XMLHttpRequestBodyInit | null);
+  });
+}
+
 async function once(path: string, options: Options): Promise<Response> {
   const headers: Record<string, string> = { ...options.headers };
   if (options.accept) headers['Accept'] = options.accept;
@@ -84,6 +104,7 @@ async function once(path: string, options: Options): Promise<Response> {
     headers['Content-Type'] = options.type;
   }
   const method = options.method ?? (body === null ? 'GET' : 'POST');
+  if (options.progress) return upload(path, method, headers, body, options);
   return fetch(address(path), { method, headers, body, signal: options.signal ?? null });
 }
 

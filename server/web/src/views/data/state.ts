@@ -1,0 +1,262 @@
+// What the view holds: the fields as they are typed, files, weights. It stays while other views are
+// shown, and ends with the page.
+import { signal } from '@preact/signals';
+import { askJson, Problem } from '../../api/client';
+import { describe, type Run } from '../../api/runs';
+import { change } from '../../store/history';
+import { first, make, run, trouble } from '../../store/run';
+import { announce, type Source } from '../../store/state';
+import { fields, type Field } from './fields';
+import { BadFile, bodyOf, open, type Part, type TensorFile } from './tensors';
+import { BadText, readValue, shapeOf, times, write } from './numbers';
+import { finished, weightsOf, weightsOfPart } from './finished';
+
+// The content of a field: a text, a value that is too long to be edited, or a tensor of a file.
+export type Content = { text: string } | { held: unknown; what: string } | { part: Part };
+
+export const PATH = 'v1/attention';
+const EDITABLE = 4096; // numbers of a tensor that is shown as text
+
+export const contents = signal<Record<string, Content>>({});
+export const faults = signal<Record<string, string>>({}); // by field, found before anything is sent
+export const answer = signal<Record<string, unknown> | null>(null);
+export const files = signal<TensorFile[]>([]);
+export const fileTrouble = signal('');
+export const busy = signal('');
+
+// The field of a service's error, such as "window" of "/window/0"; '': it names none.
+export function faultyField(): string {
+  const pointer = trouble.value?.pointer ?? '';
+  return pointer.startsWith('/') ? (pointer.slice(1).split('/')[0] as string).replace(/~1/g, '/').replace(/~0/g, '~') : '';
+}
+
+export function setContent(name: string, content: Content | null): void {
+  const { [name]: _, ...others } = contents.value;
+  contents.value = content ? { ...others, [name]: content } : others;
+  const { [name]: fault, ...rest } = faults.value;
+  if (fault !== undefined) faults.value = rest;
+  if (faultyField() === name) trouble.value = null;
+}
+
+const contentOf = (value: unknown, from: string): Content => {
+  const shape = shapeOf(value);
+  const long = shape ? shape.reduce((a, b) => a * b, 1) > EDITABLE : JSON.stringify(value).length > 50000;
+  if (!long) return { text: write(value) };
+  return { held: value, what: `${shape?.length ? `${times(shape)} numbers` : 'a long value'} ${from}` };
+};
+
+export function fill(body: Record<string, unknown>, from: string): void {
+  const made: Record<string, Content> = {};
+  for (const [name, value] of Object.entries(body))
+    if (name !== 'store' && value !== null) made[name] = contentOf(value, from);
+  contents.value = made;
+  faults.value = {};
+  trouble.value = null;
+}
+
+let sent: Record<string, unknown> | null = null;
+
+// Fills the form with the request of the run that is shown, unless it came from here.
+export function follow(source: Source | null): void {
+  if (!source || source.path.replace(/^\//, '') !== PATH || source.body === sent) return;
+  sent = source.body;
+  finished.value = null;
+  fill(source.body, 'of the run');
+}
+
+interface Reading { body: Record<string, unknown>; parts: Map<string, Part>; bad: Record<string, string> }
+
+function valueOf(field: Field | undefined, text: string): unknown {
+  if (field?.kind === 'flag') return text === 'true';
+  if (field?.kind === 'choice') return text;
+  if (field?.kind === 'number') {
+    const value = Number(text);
+    if (!Number.isFinite(value)) throw new BadText('Expected a number.');
+    return value;
+  }
+  return readValue(text, field?.kind === 'tensor', field?.choices ?? []);
+}
+
+export function readForm(): Reading {
+  const made: Reading = { body: {}, parts: new Map(), bad: {} };
+  for (const [name, content] of Object.entries(contents.value)) {
+    if ('part' in content) made.parts.set(name, content.part);
+    else if ('held' in content) made.body[name] = content.held;
+    else if (content.text.trim() !== '') {
+      try {
+        made.body[name] = valueOf(fields.value.find((f) => f.name === name), content.text);
+      } catch (error) {
+        if (!(error instanceof BadText)) throw error;
+        made.bad[name] = error.message;
+      }
+    }
+  }
+  if (!('query' in made.body) && !made.parts.has('query') && !made.bad['query']) made.bad['query'] = 'A query is needed: paste numbers, choose a file, or begin with a sample.';
+  return made;
+}
+
+export function show(made: Run): void {
+  run.value = made;
+  trouble.value = null;
+  change({ run: made.id, source: null, view: 'matrix', q: -1, k: -1, pins: [], port: null, batch: 0, range: null, ...first(made) });
+}
+
+type Answer = Record<string, unknown> & { run?: Run };
+
+// Sends the form and shows the run. Returns the field to mend; '': none.
+export async function compute(): Promise<string> {
+  const { body, parts, bad } = readForm();
+  faults.value = bad;
+  const [worst] = Object.keys(bad);
+  if (worst) {
+    announce(`${worst}: ${bad[worst]}`);
+    return worst;
+  }
+  answer.value = null;
+  busy.value = 'The service computes…';
+  try {
+    if (body['dry_run'] !== true && !parts.size) {
+      sent = body;
+      answer.value = withoutRun(await make<Answer>({ path: PATH, body }, { view: 'matrix' }));
+      return faultyField();
+    }
+    const made = await send<Answer>('query', PATH, parts, { ...body, ...(body['dry_run'] === true ? {} : { store: true }) });
+    trouble.value = null;
+    answer.value = withoutRun(made);
+    if (made.run) show(made.run);
+  } catch (error) {
+    return told(error);
+  } finally {
+    busy.value = '';
+  }
+  return '';
+}
+
+const withoutRun = (made: Answer | null): Record<string, unknown> | null => {
+  if (!made) return null;
+  const { run: _, ...rest } = made;
+  return Object.keys(rest).length ? rest : null;
+};
+
+async function send<T>(first_: string, path: string, parts: Map<string, Part>, body: Record<string, unknown>): Promise<T> {
+  if (!parts.size) return askJson<T>(path, { json: body });
+  const { query, type, body: bytes } = await bodyOf(first_, parts, body);
+  return askJson<T>(path + query, { method: 'POST', body: bytes, type });
+}
+
+function told(error: unknown): string {
+  if (error instanceof Problem) trouble.value = error;
+  else if (error instanceof BadFile) trouble.value = new Problem(0, { title: 'The file cannot be sent', status: 0, detail: error.message });
+  else throw error;
+  announce(error.message);
+  return faultyField();
+}
+
+// Below: files.
+
+const usual: Record<string, readonly string[]> = {
+  query: ['query', 'queries', 'q'], key: ['key', 'keys', 'k'], value: ['value', 'values', 'v'],
+  attn_mask: ['attn_mask', 'mask', 'attention_mask'], weights: ['weights', 'attention', 'attentions', 'attn', 'attention_weights'],
+};
+
+// The field that a tensor's name stands for: that of the same name, else a usual short form.
+export function fieldFor(part: Part): string {
+  const name = part.name.toLowerCase();
+  if (fields.value.some((f) => f.kind === 'tensor' && f.name === part.name)) return part.name;
+  return Object.keys(usual).find((field) => usual[field]?.includes(name)) ?? '';
+}
+
+export function assign(part: Part, field: string): void {
+  for (const [name, content] of Object.entries(contents.value))
+    if ('part' in content && content.part === part) setContent(name, null);
+  if (finished.value?.part === part) finished.value = null;
+  if (field === 'weights') finished.value = weightsOfPart(part);
+  else if (field) setContent(field, { part });
+}
+
+export const assigned = (part: Part): string =>
+  finished.value?.part === part ? 'weights'
+    : (Object.entries(contents.value).find(([, content]) => 'part' in content && content.part === part)?.[0] ?? '');
+
+function take(opened: TensorFile): void {
+  files.value = [...files.value.filter((f) => f.name !== opened.name), opened];
+  for (const [name, value] of Object.entries(opened.request))
+    if (name !== 'store') setContent(name, contentOf(value, `of ${opened.name}`));
+  const found = opened.parts.map((part) => [part, fieldFor(part)] as const);
+  for (const [part, field] of found) if (field) assign(part, field);
+  const only = opened.parts.length === 1 ? opened.parts[0] : undefined;
+  if (only && !found[0]?.[1] && !contents.value['query']) assign(only, 'query');
+}
+
+export function forget(opened: TensorFile): void {
+  for (const part of opened.parts) assign(part, '');
+  files.value = files.value.filter((f) => f !== opened);
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+// A JSON file: a request, finished weights, a run, or a tensor.
+async function takeJson(text: string, name: string): Promise<void> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new BadFile(`${name} is damaged JSON: ${(error as Error).message}.`);
+  }
+  const of = isObject(value) ? value : {};
+  const link = typeof value === 'string' ? value : [of['link'], of['run'], of['id'], isObject(of['run']) ? of['run']['id'] : null].find((x) => typeof x === 'string');
+  const weights = weightsOf(of, name);
+  if (weights) finished.value = weights;
+  else if (typeof link === 'string') await openRun(link);
+  else if (isObject(of['body'])) fill(of['body'], `of ${name}`);
+  else if ('query' in of) fill(of, `of ${name}`);
+  else if (Array.isArray(value) && shapeOf(value)) setContent('query', contentOf(value, `of ${name}`));
+  else throw new BadFile(`${name} is JSON, but neither a request with "query", nor weights under "attention" or "attn", nor a link to a run.`);
+}
+
+export async function takeFiles(list: Iterable<File>): Promise<void> {
+  fileTrouble.value = '';
+  for (const file of list) {
+    try {
+      const opened = await open(file);
+      if (typeof opened === 'string') await takeJson(opened, file.name);
+      else if (opened.isCapture) await importCapture(file);
+      else take(opened);
+    } catch (error) {
+      const message = error instanceof BadFile || error instanceof Problem ? error.message : `${file.name} cannot be read: ${(error as Error).message}`;
+      fileTrouble.value = [fileTrouble.value, message].filter(Boolean).join(' ');
+      announce(message);
+    }
+  }
+}
+
+export interface Import { name: string; sent: number; of: number; cancel: () => void }
+export const importing = signal<Import | null>(null);
+
+// The file goes to the service as it is, read piece by piece as it goes out.
+export async function importCapture(file: File): Promise<void> {
+  const stop = new AbortController();
+  const at = (bytes: number): void => { importing.value = { name: file.name, sent: bytes, of: file.size, cancel: () => stop.abort() }; };
+  at(0);
+  try {
+    const made = await askJson<Run>('v1/runs', { method: 'POST', body: file, type: 'application/vnd.safetensors', signal: stop.signal, progress: at });
+    show(made);
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+    announce('The import is cancelled. The service keeps nothing of it.');
+  } finally {
+    importing.value = null;
+  }
+}
+
+// Opens a run by its id, or what a link to this page shows.
+export async function openRun(text: string): Promise<void> {
+  const fragment = /#1\/\S+/.exec(text)?.[0];
+  if (fragment) {
+    location.hash = fragment;
+    return;
+  }
+  const id = /(?:^|[^0-9a-f])([0-9a-f]{32})(?![0-9a-f])/.exec(text)?.[1];
+  if (!id) throw new BadFile('Expected the id of a run, 32 digits of 0-9 and a-f, or a link to this page that ends with #1/….');
+  show(await describe(id));
+}
