@@ -2,6 +2,7 @@
 // groups that open.
 import { computed, signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
+import { pretty } from '../../api/json';
 import { trouble as refusal, working } from '../../store/run';
 import { look } from '../../store/state';
 import { fields, groups, load, trouble, type Field, type Group } from './fields';
@@ -117,7 +118,7 @@ const ANSWER_MOST = 20000; // characters
 
 function Answer() {
   if (!answer.value) return null;
-  const text = JSON.stringify(answer.value, null, 1).replace(/\[\s+(-?[\d.e+-]+(?:,\s+-?[\d.e+-]+)*)\s+\]/g, (_, list: string) => `[${list.replace(/\s+/g, ' ')}]`);
+  const text = pretty(answer.value);
   return (
     <details class="data-group" open>
       <summary>Answer <small>{Object.keys(answer.value).join(', ')}</small></summary>

@@ -1,0 +1,13 @@
+// A picture of the service on a canvas, since the policy of the page forbids images from memory.
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import type { Picture } from './examples';
+
+export function Canvas({ picture, name }: { picture: Picture; name: string }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const { bitmap, scale } = picture;
+  useLayoutEffect(() => { canvas.current?.getContext('2d')?.drawImage(bitmap, 0, 0); }, [bitmap]);
+  return (
+    <canvas ref={canvas} role="img" aria-label={name} width={bitmap.width} height={bitmap.height}
+      style={{ width: `${bitmap.width / scale}px`, aspectRatio: `${bitmap.width} / ${bitmap.height}` }} />
+  );
+}

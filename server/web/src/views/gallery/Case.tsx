@@ -1,0 +1,59 @@
+// A case that is no run: its request, the answer of the service, and the same as a command.
+import { useEffect, useState } from 'preact/hooks';
+import { ask, Problem } from '../../api/client';
+import { pretty } from '../../api/json';
+import { Dialog } from '../../shell/dialogs';
+import { asCurl } from '../../shell/Share';
+import { isDark } from '../../shell/theme';
+import { announce } from '../../store/state';
+import { bodyOf, isDrawable, isRefused, pictureOf, type Case as Of, type Picture } from './examples';
+import { Canvas } from './Canvas';
+
+const MOST = 30000; // characters that are shown of a text
+
+const cut = (text: string): string => (text.length > MOST ? `${text.slice(0, MOST)}\n… ${text.length - MOST} more characters` : text);
+
+async function answerOf(of: Of): Promise<string> {
+  if (isRefused(of)) return pretty(of.response);
+  const accept = of.accept ?? 'application/json';
+  const reply = await ask(of.path, { method: of.method === 'GET' ? 'GET' : 'POST', accept, ...(of.method === 'GET' ? {} : { json: bodyOf(of) }) });
+  return accept === 'application/json' ? pretty(await reply.json()) : reply.text();
+}
+
+export function Case({ id, of, close }: { id: string; of: Of; close: () => void }) {
+  const [answer, setAnswer] = useState('');
+  const [picture, setPicture] = useState<Picture | null>(null);
+  const [copied, setCopied] = useState(false);
+  const dark = isDark.value;
+  useEffect(() => {
+    let here = true;
+    answerOf(of).then((text) => { if (here) setAnswer(text); }, (error: unknown) => {
+      if (here) setAnswer(error instanceof Problem ? pretty(error.body) : String(error));
+    });
+    return () => { here = false; };
+  }, [of]);
+  useEffect(() => {
+    let here = true;
+    if (isDrawable(of)) pictureOf(id, of, dark, () => true).then((made) => { if (here) setPicture(made); }, () => undefined);
+    return () => { here = false; };
+  }, [of, dark]);
+  const copy = (): void => {
+    void navigator.clipboard.writeText(asCurl({ path: of.path, body: bodyOf(of) })).then(() => {
+      setCopied(true);
+      announce('curl copied');
+    }, () => announce('the browser did not let the page copy'));
+  };
+  return (
+    <div onKeyDown={(e) => e.stopPropagation()}>
+      <Dialog title={of.title} close={close}>
+        <p class="gallery-line"><code>{of.method} {of.path}</code>{isRefused(of) && <span> is refused with {of.status}</span>}
+          <button type="button" onClick={copy}>{copied ? 'copied' : 'copy as curl'}</button></p>
+        {picture && <div class="gallery-large"><Canvas picture={picture} name={`picture of ${of.title}`} /></div>}
+        <h3>Request</h3>
+        <pre class="gallery-json" tabIndex={0} aria-label="request">{cut(pretty(of.request))}</pre>
+        <h3>Answer</h3>
+        <pre class="gallery-json" tabIndex={0} aria-label="answer">{answer ? cut(answer) : '…'}</pre>
+      </Dialog>
+    </div>
+  );
+}
