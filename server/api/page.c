@@ -30,6 +30,7 @@ static const struct {
     {".css", "text/css; charset=utf-8"},
     {".svg", "image/svg+xml"},
     {".png", "image/png"},
+    {".jpeg", "image/jpeg"},
     {".json", "application/json"},
     {".txt", "text/plain; charset=utf-8"},
     {".ts", "text/plain; charset=utf-8"},
