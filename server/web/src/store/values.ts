@@ -3,6 +3,7 @@
 import { computed, effect, signal } from '@preact/signals';
 import { Problem } from '../api/client';
 import { row, type Row } from '../api/runs';
+import { digits } from '../parts/digits';
 import { keys, nameOf, queries } from './run';
 import { head, shown } from './state';
 

@@ -6,7 +6,7 @@ import { isDark } from '../shell/theme';
 import { change } from '../store/history';
 import { run } from '../store/run';
 import { announce, look } from '../store/state';
-import { digits } from '../store/values';
+import { digits } from '../parts/digits';
 import { Atlas } from './heads/Atlas';
 import { choose, everyHead, groupsOf, isPlain, keyOf, placeOf, readAtlas, type HeadMeasures, type Measured, type Thumb } from './heads/data';
 import { Options, Working } from './heads/Options';

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Problem } from '../../api/client';
 import { colour, ink, palette, place, type Scale } from '../../draw/colours';
 import { isContrast, isDark } from '../../shell/theme';
-import { digits } from '../../store/values';
+import { digits } from '../../parts/digits';
 import { describe, draw, finished, type Drawn, type Finished, type Weights as Set } from './finished';
 
 const SIDE = 560; // CSS pixels of the longer side, without names

@@ -4,7 +4,7 @@ import { useLook } from '../../api/long';
 import { isOpen } from '../../api/runs';
 import { run } from '../../store/run';
 import { look } from '../../store/state';
-import { digits } from '../../store/values';
+import { digits } from '../../parts/digits';
 import { entriesOf, namesOf } from './data';
 import { Working } from './Options';
 

@@ -9,7 +9,7 @@ import { mean } from '../../draw/thumb';
 import { change } from '../../store/history';
 import { run } from '../../store/run';
 import { announce, look } from '../../store/state';
-import { digits } from '../../store/values';
+import { digits } from '../../parts/digits';
 import { Picture } from './Atlas';
 import { isLayered, measureName, placeOf, type HeadMeasures, type Thumb } from './data';
 import { Rollout } from './Rollout';

@@ -5,7 +5,7 @@ import { ticks } from '../../draw/scale';
 import { isDark } from '../../shell/theme';
 import { change } from '../../store/history';
 import { look, type Colours, type Plane, type Transform } from '../../store/state';
-import { digits } from '../../store/values';
+import { digits } from '../../parts/digits';
 import { codingOf } from './source';
 
 const scales: readonly (readonly [Transform, string])[] = [['linear', 'linear'], ['sqrt', 'square root'], ['log', 'logarithm'], ['row', 'by row']];
