@@ -2,13 +2,17 @@
 // The default export is an anywidget.
 import { define, type AttnElement } from './element';
 import type { Weights } from './source';
+import { AttnHeads } from './heads';
+import { AttnHeatmap } from './heatmap';
 import { AttnWords } from './words';
 
 define('attn-words', AttnWords);
+define('attn-heatmap', AttnHeatmap);
+define('attn-heads', AttnHeads);
 
 export type { Selection } from './element';
 export type { Weights } from './source';
-export { AttnWords };
+export { AttnHeads, AttnHeatmap, AttnWords };
 
 // The part of an anywidget's model that is used: traits `kind`, `data` and the attributes of the
 // elements, and `selection`, which is written.

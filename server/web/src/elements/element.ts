@@ -1,6 +1,7 @@
 // What the elements share: attributes, loading, a shadow root with its own styles, typed events.
 import { render, type VNode } from 'preact';
 import columns from '../parts/columns.css';
+import matrix from '../views/matrix.css';
 import style from './elements.css';
 import { load, take, type Loaded, type Weights, type Where } from './source';
 
@@ -8,7 +9,7 @@ export interface Selection { query: number; key: number; weight: number | null }
 
 const sheet = (): CSSStyleSheet => {
   const made = new CSSStyleSheet();
-  made.replaceSync(style + columns);
+  made.replaceSync(style + columns + matrix);
   return made;
 };
 let shared: CSSStyleSheet | null = null;
@@ -41,6 +42,7 @@ export abstract class AttnElement extends HTMLElement {
   get data(): Weights | null { return this.given; }
   set data(value: Weights | null) {
     this.given = value;
+    this.changedData();
     this.refresh(true);
   }
 
@@ -112,12 +114,15 @@ export abstract class AttnElement extends HTMLElement {
 
   protected read(where: Where, signal: AbortSignal): Promise<Loaded | null> { return load(where, signal); }
 
-  private show(): void {
+  protected show(): void {
     this.root.host.toggleAttribute('data-dark', this.isDark);
     render(this.draw(), this.root as unknown as HTMLElement);
   }
 
-  protected abstract draw(): VNode;
+  // What the element draws; those that draw without Preact have a `show` of their own.
+  protected draw(): VNode | null { return null; }
+
+  protected changedData(): void { /* of interest to some elements */ }
 
   protected tell(type: 'attn-select' | 'attn-hover', detail: Selection): void {
     this.dispatchEvent(new CustomEvent<Selection>(type, { detail, bubbles: true, composed: true }));

@@ -42,7 +42,7 @@ export const describe = async (where: Where, signal: AbortSignal): Promise<Run> 
 
 const one = (which: unknown, batch: number): number => Number(Array.isArray(which) ? which[batch] : which ?? -1);
 
-function words(run: Run, which: unknown, start: unknown, batch: number, count: number): { names: string[]; special: Set<number> } {
+export function wordsOf(run: Run, which: unknown, start: unknown, batch: number, count: number): { names: string[]; special: Set<number> } {
   const text = run.texts[one(which, batch)];
   const from = Math.max(0, one(start, batch));
   return {
@@ -51,18 +51,26 @@ function words(run: Run, which: unknown, start: unknown, batch: number, count: n
   };
 }
 
+// A site of the run with its shapes.
+export function sized(run: Run, index: number) {
+  const site = run.sites[index];
+  if (!site) throw new Error(`the run has no site ${index}`);
+  const { queries, keys, tiles } = site;
+  if (queries === undefined || keys === undefined || !tiles) throw new Error(site.problem ?? `site ${index} cannot be opened`);
+  return { ...site, queries, keys, tiles };
+}
+
 export async function load(where: Where, signal: AbortSignal): Promise<Loaded> {
   const run = await describe(where, signal);
-  const site = run.sites[where.site];
-  if (!site || site.queries === undefined || site.keys === undefined) throw new Error(`the run has no site ${where.site}`);
+  const site = sized(run, where.site);
   const head = where.head === 'mean' ? 'heads=mean' : `head=${where.head}`;
   const reply = await get(where, `/rows?site=${where.site}&batch=${where.batch}&${head}`, 'application/vnd.safetensors', signal);
   const { metadata, tensors } = readTensors(await reply.arrayBuffer());
   const weights = tensors.get('weights');
   if (!weights) throw new Error('the answer has no weights');
   const response = JSON.parse(metadata['response'] ?? '{}') as { hidden?: [number, number, number][] };
-  const queries = words(run, site.query_text, site.query_start, where.batch, site.queries);
-  const keys = words(run, site.key_text, site.key_start, where.batch, site.keys);
+  const queries = wordsOf(run, site.query_text, site.query_start, where.batch, site.queries);
+  const keys = wordsOf(run, site.key_text, site.key_start, where.batch, site.keys);
   return {
     weights: floats(weights), queries: queries.names, keys: keys.names,
     special: { queries: queries.special, keys: keys.special }, hidden: response.hidden ?? [],

@@ -1,0 +1,59 @@
+// <attn-heads>: a thumbnail of each head of a run, or of those of one site; a click tells which one.
+import { palette } from '../draw/colours';
+import { paint, sizeOf, type Codes } from '../draw/thumb';
+import { floats, readTensors } from '../api/safetensors';
+import type { components } from '../api/schema';
+import { AttnElement } from './element';
+import { scaleOf } from './look';
+import { describe, get, type Loaded, type Where } from './source';
+
+interface Thumb extends Codes { site: number; batch: number; head: number; name: string }
+
+export class AttnHeads extends AttnElement {
+  private thumbs: Thumb[] = [];
+  private chosen = -1;
+
+  protected override async read(where: Where, signal: AbortSignal): Promise<Loaded | null> {
+    const sites = this.hasAttribute('site') ? `&sites=${where.site}` : '';
+    const [run, reply] = await Promise.all([
+      describe(where, signal),
+      get(where, `/atlas?cells=64&planes=max&transform=sqrt${sites}`, 'application/vnd.safetensors', signal),
+    ]);
+    const { metadata, tensors } = readTensors(await reply.arrayBuffer());
+    const planes = tensors.get('planes');
+    const limits = tensors.get('ranges');
+    if (!planes || !limits) throw new Error('the answer has no thumbnails');
+    const ranges = floats(limits);
+    const stride = planes.shape[2] ?? 0;
+    const { thumbnails } = JSON.parse(metadata['response'] ?? '{}') as components['schemas']['RunAtlas'];
+    this.thumbs = thumbnails.map(({ site, layer, batch, head, shape: [rows = 0, cols = 0] }, i) => ({
+      site, batch, head, rows, cols, stride, low: ranges[2 * i] ?? 0, high: ranges[2 * i + 1] ?? 0,
+      codes: planes.data.subarray(i * stride * stride, (i + 1) * stride * stride),
+      name: `${run.sites[site]?.kind === 'self' ? run.sites[site]?.name : run.sites[site]?.kind} ${layer}, head ${head}`,
+    }));
+    return null;
+  }
+
+  private choose(i: number): void {
+    const thumb = this.thumbs[i] as Thumb;
+    this.chosen = i;
+    this.refresh(false);
+    this.dispatchEvent(new CustomEvent('attn-head', { detail: { site: thumb.site, batch: thumb.batch, head: thumb.head }, bubbles: true, composed: true }));
+  }
+
+  protected draw() {
+    if (this.problem || !this.thumbs.length) return <p>{this.problem || 'no heads yet'}</p>;
+    const { map, dark } = scaleOf(this, this.isDark);
+    const colours = palette(map, dark);
+    return (
+      <div class="attn-atlas">
+        {this.thumbs.map((thumb, i) => (
+          <button type="button" key={thumb.name} aria-pressed={i === this.chosen} onClick={() => this.choose(i)}>
+            <canvas aria-hidden="true" style={sizeOf(thumb, 96)} ref={(canvas) => { if (canvas) paint(canvas, thumb, colours); }} />
+            <span>{thumb.name}</span>
+          </button>
+        ))}
+      </div>
+    );
+  }
+}

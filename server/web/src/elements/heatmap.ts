@@ -1,0 +1,151 @@
+// <attn-heatmap>: one head as a map. A run of any length is shown by its tiles; the value of a cell
+// is asked for when the pointer rests on it.
+import { MatrixMap } from '../draw/map';
+import type { Codes, Source, Spot } from '../draw/types';
+import { digits } from '../parts/digits';
+import { AttnElement } from './element';
+import { isHidden, localSource } from './local';
+import { scaleOf } from './look';
+import { describe, get, sized, wordsOf, type Loaded, type Where } from './source';
+
+const REST = 60; // ms for which the pointer rests before a value is asked for
+
+interface Sized { run: string; queries: string[]; keys: string[]; levels: number }
+
+export class AttnHeatmap extends AttnElement {
+  private map: MatrixMap | null = null;
+  private sized: Sized | null = null;
+  private selected: Spot = { q: -1, k: -1 };
+  private pointed: Spot = { q: -1, k: -1 };
+  private timer = 0;
+  private says = '';
+  private version = 0;
+
+  // Of a run only the words are loaded: its numbers come as tiles.
+  protected override async read(where: Where, signal: AbortSignal): Promise<Loaded | null> {
+    const run = await describe(where, signal);
+    const site = sized(run, where.site);
+    this.sized = {
+      run: where.run, levels: site.tiles.levels.length,
+      queries: wordsOf(run, site.query_text, site.query_start, where.batch, site.queries).names,
+      keys: wordsOf(run, site.key_text, site.key_start, where.batch, site.keys).names,
+    };
+    return null;
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.map?.end();
+    this.map = null;
+    this.root.replaceChildren();
+  }
+
+  protected override changedData(): void {
+    this.version++;
+    if (this.data) this.sized = null;
+  }
+
+  private source(): Source | null {
+    const { bend } = scaleOf(this, this.isDark);
+    if (this.loaded) return localSource(`data ${this.version}`, this.loaded, bend);
+    const { where, sized: of } = this;
+    if (!of || of.run !== where.run) return null;
+    const query = `site=${where.site}&batch=${where.batch}&head=${where.head}&planes=max&encoding=u8&transform=${bend}&range=head`;
+    return {
+      name: `${where.src} ${where.run} ${query}`, queries: of.queries.length, keys: of.keys.length, levels: of.levels, mean: false,
+      async tile({ level, y, x }, stop): Promise<Codes> {
+        const reply = await get(where, `/tiles?${query}&level=${level}&y=${y}&x=${x}`, '*/*', stop);
+        const [rows = 0, cols = 0] = (reply.headers.get('X-Tile-Shape') ?? '').split(',').map(Number);
+        const [low = 0, high = 1] = (reply.headers.get('X-Tile-Max-Range') ?? '0,1').split(',').map(Number);
+        return { rows, cols, codes: reply.status === 204 ? null : new Uint8Array(await reply.arrayBuffer()), range: [low, high], coding: bend };
+      },
+    };
+  }
+
+  private async weight({ q, k }: Spot): Promise<number | null> {
+    if (this.loaded) return isHidden(this.loaded, q, k) ? null : (this.loaded.weights[q * this.loaded.keys.length + k] as number);
+    const { where } = this;
+    const heads = where.head === 'mean' ? 'heads=mean' : `head=${where.head}`;
+    const reply = await get(where, `/weights?site=${where.site}&batch=${where.batch}&${heads}&rows=${q}&cols=${k}&hidden=true`, 'application/json', new AbortController().signal);
+    const answer = (await reply.json()) as { weights: number[][]; hidden?: unknown[] };
+    return answer.hidden?.length ? null : (answer.weights[0]?.[0] ?? null);
+  }
+
+  private name(side: 'queries' | 'keys', i: number): string {
+    return (this.loaded ?? this.sized)?.[side][i] ?? String(i);
+  }
+
+  // Tells the page of a cell, and the grid what to say.
+  private async tellOf(type: 'attn-select' | 'attn-hover', spot: Spot): Promise<void> {
+    const weight = spot.q < 0 ? null : await this.weight(spot).catch(() => null);
+    const now = type === 'attn-select' ? this.selected : this.pointed;
+    if (now.q !== spot.q || now.k !== spot.k) return;
+    const names = `query ${this.name('queries', spot.q)}, key ${this.name('keys', spot.k)}`;
+    this.says = spot.q < 0 ? '' : weight === null ? `${names}, hidden` : `${names}, weight ${digits(weight)}`;
+    if (this.tip) this.tip.textContent = this.says;
+    this.mark();
+    this.tell(type, { query: spot.q, key: spot.k, weight });
+  }
+
+  private tip: HTMLElement | null = null;
+
+  private begin(): MatrixMap {
+    const host = document.createElement('div');
+    host.className = 'matrix-map';
+    this.tip = document.createElement('output');
+    this.tip.className = 'attn-says';
+    this.root.replaceChildren(host, this.tip);
+    const map = new MatrixMap(host, {
+      hover: (spot) => {
+        this.pointed = spot ?? { q: -1, k: -1 };
+        clearTimeout(this.timer);
+        this.mark();
+        const at = this.pointed;
+        this.timer = window.setTimeout(() => { void this.tellOf('attn-hover', at); }, this.loaded ? 0 : REST);
+      },
+      click: (spot) => this.choose(spot.q === this.selected.q && spot.k === this.selected.k ? { q: -1, k: -1 } : spot),
+      move: (spot) => this.choose(spot),
+      rest: () => undefined,
+      changed: () => undefined,
+    }, { worker: null, wheelZooms: this.hasAttribute('zooms') });
+    host.addEventListener('keydown', (event) => {
+      map.flush();
+      if (map.key(event)) event.preventDefault();
+    });
+    return map;
+  }
+
+  private choose(spot: Spot): void {
+    this.selected = spot;
+    this.mark();
+    void this.tellOf('attn-select', spot);
+  }
+
+  private mark(): void {
+    const shown = this.pointed.q >= 0 ? this.pointed : this.selected;
+    this.map?.mark(this.selected, shown, []);
+    this.map?.speak({
+      spot: shown, query: shown.q < 0 ? '' : this.name('queries', shown.q), key: shown.k < 0 ? '' : this.name('keys', shown.k),
+      text: this.says || 'No cell is chosen. Arrow keys choose one.', selected: shown === this.selected && shown.q >= 0,
+    });
+  }
+
+  protected override show(): void {
+    this.toggleAttribute('data-dark', this.isDark);
+    const source = this.source();
+    if (!source) {
+      this.map?.end();
+      this.map = null;
+      this.root.replaceChildren(Object.assign(document.createElement('p'), { textContent: this.problem || 'no weights yet' }));
+      return;
+    }
+    this.map ??= this.begin();
+    const names = this.loaded ?? (this.sized as Sized);
+    const labels = (list: string[]) => ({ name: (i: number): string => list[i] ?? String(i), hasNames: list.some((name, i) => name !== String(i)) });
+    this.map.show(source, labels(names.queries), labels(names.keys), `weights, ${source.queries} queries and ${source.keys} keys`);
+    const style = getComputedStyle(this);
+    const of = (name: string): string => style.getPropertyValue(name).trim();
+    const { map } = scaleOf(this, this.isDark);
+    this.map.look({ map, dark: this.isDark, forced: false, ground: of('--ground'), hatch: of('--hatch'), hatchGround: of('--hatch-ground'), waiting: of('--hatch-ground') });
+  }
+}

@@ -1,0 +1,106 @@
+"""The elements in pages of others: a plain page, React, and a page as notebooks are."""
+import subprocess
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from conftest import until
+
+from serving import service
+
+WEB = Path(__file__).parents[2] / "server" / "web"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder that another origin serves, and a service that answers its pages."""
+    folder = tmp_path_factory.mktemp("site")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    origin = f"http://127.0.0.1:{server.server_port}"
+    daemon = service.Daemon("--ops-listen", "", "--log", "off", "--cors-origins", origin)
+    yield folder, origin, daemon
+    daemon.stop()
+    server.shutdown()
+
+
+def put(site, name):
+    folder, _, daemon = site
+    (folder / name).write_text((WEB / "examples" / name).read_text().replace("ATTND", daemon.url))
+
+
+def test_plain(site, open_page):
+    _, origin, daemon = site
+    put(site, "plain.html")
+    page = open_page(origin + "/plain.html", allow=["foreign " + daemon.url, "404"])
+    page.wait_for_selector("attn-words li >> nth=7")
+    answer = daemon.post("/v1/attention", {"query": {"shape": [4, 8], "random": "normal", "seed": 7}, "is_causal": True, "return": ["weights"]}).json()
+    page.hover("attn-words .words-query li:has-text('sat')")
+    page.wait_for_selector("attn-words .words-key small")
+    says = page.eval_on_selector_all("attn-words .words-key small", "list => list.map((x) => Number(x.textContent))")
+    assert says == pytest.approx(answer["weights"][2], abs=6e-4)
+    page.wait_for_selector("attn-heatmap .matrix-cells")
+    page.locator("attn-heatmap").scroll_into_view_if_needed()
+    page.focus("attn-heatmap [role=grid]")
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "End"):
+        page.keyboard.press(key)
+    until(page, "document.getElementById('said').textContent.startsWith('query 3, key 3: ')")
+    weight = float(page.inner_text("#said").split(": ")[1])
+    assert weight == pytest.approx(answer["weights"][3][3], rel=1e-6)
+
+
+def test_react(site, open_page):
+    folder, origin, daemon = site
+    subprocess.run([WEB / "node_modules/.bin/esbuild", "examples/react.tsx", "--bundle", "--format=esm", "--jsx=automatic", "--jsx-import-source=react",
+                    '--define:process.env.NODE_ENV="production"', f"--outfile={folder / 'react.js'}", "--log-level=error"], cwd=WEB, check=True)
+    (folder / "react.html").write_text(f"<!doctype html><meta charset=utf-8><script type=module src='{daemon.url}/web/attn.js'></script>"
+                                       "<div id=root></div><script type=module src=react.js></script>")
+    page = open_page(origin + "/react.html", allow=["foreign " + daemon.url, "404"])
+    page.click("attn-words .words-query li:has-text('dort')")
+    until(page, "document.getElementById('said').textContent === '2, -1'")
+    page.wait_for_selector("attn-heatmap .matrix-cells")
+    assert page.locator("attn-heatmap .matrix-rows bdi").all_inner_texts() == ["le", "chat", "dort"]
+
+
+def test_notebook(site, open_page):
+    _, origin, daemon = site
+    put(site, "observable.html")
+    page = open_page(origin + "/observable.html", allow=["foreign " + daemon.url, "404"])
+    page.wait_for_selector("attn-heatmap .matrix-cells")
+    until(page, "document.querySelector('attn-heatmap').shadowRoot.querySelector('[role=grid]') !== null")
+    page.focus("attn-heatmap [role=grid]")
+    for key in ("ArrowDown", "ArrowDown", "End"):
+        page.keyboard.press(key)
+    until(page, "document.getElementById('said').textContent !== ''")
+    assert page.inner_text("#said") == '{"query":1,"key":1,"weight":0.75}'
+    page.click("attn-words .words-query li:has-text('y')")
+    until(page, "window.saved !== undefined")
+    assert page.evaluate("window.saved") == {"query": 1, "key": -1, "weight": None}
+
+
+def test_a_fault_is_said(site, open_page):
+    folder, origin, daemon = site
+    (folder / "fault.html").write_text(f"<!doctype html><meta charset=utf-8><script type=module src='{daemon.url}/web/attn.js'></script>"
+                                       "<attn-words run=00000000000000000000000000000000></attn-words><attn-heads run=00000000000000000000000000000000></attn-heads>")
+    page = open_page(origin + "/fault.html", allow=["foreign " + daemon.url, "404"])
+    page.wait_for_selector("attn-words p:has-text('run')")
+    page.wait_for_selector("attn-heads p:has-text('run')")
+
+
+def test_heads(site, open_page):
+    folder, origin, daemon = site
+    run = daemon.post("/v1/models/en-fr-text/attention", {"text": "the red car", "store": True, "return": []}).json()["run"]["id"]
+    (folder / "heads.html").write_text(f"<!doctype html><meta charset=utf-8><script type=module src='{daemon.url}/web/attn.js'></script>"
+                                       f"<attn-heads run={run} theme=dark></attn-heads><script type=module>"
+                                       "document.addEventListener('attn-head', (e) => { window.head = e.detail; });</script>")
+    page = open_page(origin + "/heads.html", allow=["foreign " + daemon.url, "404"])
+    page.wait_for_selector("attn-heads button >> nth=7")
+    page.click("attn-heads button:has-text('cross 0, head 2')")
+    assert page.evaluate("window.head") == {"site": 1, "batch": 0, "head": 2}
