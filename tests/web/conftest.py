@@ -1,8 +1,10 @@
-"""A real Chromium on the page of a daemon. A test fails on console errors, faults of the page, violations of its policy, and
-requests to other hosts."""
+"""A daemon, and pages of a real Chromium on which nothing may go wrong.
+
+A test fails if its page logs an error, throws one, breaks the policy of the page, or asks another host. A test that provokes
+errors names a part of their texts in `allow`, or empties `page.faults`.
+"""
 import shutil
 import time
-from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,16 +13,14 @@ from playwright.sync_api import sync_playwright
 from serving import service
 
 PATIENCE = service.PATIENCE
-# What goes wrong on purpose in a test: a daemon that is stopped, an answer that is an error.
-REFUSED = "Failed to load resource"
 
-WATCH = """
-window.violations = [];
-document.addEventListener('securitypolicyviolation', (e) => window.violations.push(e.violatedDirective + ' ' + e.blockedURI));
+VIOLATIONS = """
+addEventListener('securitypolicyviolation', (e) =>
+  console.error(`policy: ${e.violatedDirective} forbids ${e.blockedURI}`));
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def daemon():
     running = service.Daemon("--ops-listen", "", "--log", "off")
     yield running
@@ -29,49 +29,51 @@ def daemon():
 
 @pytest.fixture(scope="session")
 def chromium():
-    binary = shutil.which("chromium")
-    assert binary, "chromium is missing (tests/tools/deps test)"
-    with sync_playwright() as tool:
-        browser = tool.chromium.launch(executable_path=binary, args=["--no-sandbox", "--font-render-hinting=none"])
+    path = shutil.which("chromium")
+    assert path, "chromium is missing (tests/tools/deps test)"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--force-color-profile=srgb", "--font-render-hinting=none"])
         yield browser
         browser.close()
 
 
 @pytest.fixture
-def open_page(chromium):
-    """open_page(url, width=, height=, scheme=, …) -> a page, and what it did wrong is looked at in the end."""
-    opened = []
+def open_page(daemon, chromium):
+    """open_page(where, size=(w, h), script="", allow=(), **options of a context) -> a page.
 
-    def open_one(url, width=1440, height=900, scheme="light", allow=(), **options):
-        context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
+    `where` is a fragment of the daemon's page, or a whole address. `script` runs before the page's own code. The page has
+    `faults`, a list of texts.
+    """
+    contexts, pages = [], []
+
+    def open_(where="", size=(1440, 900), script="", allow=(), **options):
+        url = where if where.startswith("http") else f"{daemon.url}/{where}"
+        home = "//" + urlsplit(url).netloc
+        context = chromium.new_context(viewport={"width": size[0], "height": size[1]}, **options)
         context.set_default_timeout(1000 * PATIENCE)
+        contexts.append(context)
         page = context.new_page()
-        page.faults = []
-        page.on("console", lambda m: page.faults.append(m.text) if m.type in ("error", "warning") else None)
-        page.on("pageerror", lambda e: page.faults.append(str(e)))
-        home = urlsplit(url).netloc
-        page.on("request", lambda r: page.faults.append("foreign " + r.url)
-                if urlsplit(r.url).scheme in ("http", "https") and urlsplit(r.url).netloc != home else None)
-        page.add_init_script(WATCH)
-        page.allow = allow
-        opened.append((context, page))
+        page.faults, page.allow = [], allow
+        pages.append(page)
+        page.add_init_script(VIOLATIONS + script)
+        page.on("console", lambda m: m.type == "error" and page.faults.append(f"console: {m.text}"))
+        page.on("pageerror", lambda e: page.faults.append(f"page: {e}"))
+        page.on("request", lambda r: home in r.url or r.url.startswith(("data:", "blob:")) or page.faults.append(f"asks {r.url}"))
         page.goto(url)
         return page
 
-    yield open_one
-    for context, page in opened:
-        violations = [] if page.is_closed() else page.evaluate("window.violations ?? []")
-        faults = [f for f in page.faults if not any(a in f for a in page.allow)]
+    yield open_
+    faults = [fault for page in pages for fault in page.faults if not any(text in fault for text in page.allow)]
+    for context in contexts:
         context.close()
-        assert not faults and not violations, (faults, violations)
+    assert not faults, "\n".join(faults)
 
 
-@contextmanager
-def scratch(page):
-    """A second tab of the same browser profile."""
-    other = page.context.new_page()
-    yield other
-    other.close()
+@pytest.fixture
+def page(open_page):
+    """The page as one sees it first."""
+    return open_page()
 
 
 def until(page, expression):
@@ -85,5 +87,4 @@ def until(page, expression):
 def run_of(page):
     """The id of the run that the page shows."""
     until(page, "location.hash.includes('r=')")
-    fragment = page.evaluate("location.hash")
-    return fragment.split("r=")[1].split("&")[0]
+    return page.evaluate("location.hash").split("r=")[1].split("&")[0]

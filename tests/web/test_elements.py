@@ -39,7 +39,7 @@ def put(site, name):
 def test_plain(site, open_page):
     _, origin, daemon = site
     put(site, "plain.html")
-    page = open_page(origin + "/plain.html", allow=["foreign " + daemon.url, "404"])
+    page = open_page(origin + "/plain.html", allow=["asks " + daemon.url, "404"])
     page.wait_for_selector("attn-words li >> nth=7")
     answer = daemon.post("/v1/attention", {"query": {"shape": [4, 8], "random": "normal", "seed": 7}, "is_causal": True, "return": ["weights"]}).json()
     page.hover("attn-words .words-query li:has-text('sat')")
@@ -49,7 +49,7 @@ def test_plain(site, open_page):
     page.wait_for_selector("attn-heatmap .matrix-cells")
     page.locator("attn-heatmap").scroll_into_view_if_needed()
     page.focus("attn-heatmap [role=grid]")
-    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "End"):
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "End"):
         page.keyboard.press(key)
     until(page, "document.getElementById('said').textContent.startsWith('query 3, key 3: ')")
     weight = float(page.inner_text("#said").split(": ")[1])
@@ -62,7 +62,7 @@ def test_react(site, open_page):
                     '--define:process.env.NODE_ENV="production"', f"--outfile={folder / 'react.js'}", "--log-level=error"], cwd=WEB, check=True)
     (folder / "react.html").write_text(f"<!doctype html><meta charset=utf-8><script type=module src='{daemon.url}/web/attn.js'></script>"
                                        "<div id=root></div><script type=module src=react.js></script>")
-    page = open_page(origin + "/react.html", allow=["foreign " + daemon.url, "404"])
+    page = open_page(origin + "/react.html", allow=["asks " + daemon.url, "404"])
     page.click("attn-words .words-query li:has-text('dort')")
     until(page, "document.getElementById('said').textContent === '2, -1'")
     page.wait_for_selector("attn-heatmap .matrix-cells")
@@ -72,7 +72,7 @@ def test_react(site, open_page):
 def test_notebook(site, open_page):
     _, origin, daemon = site
     put(site, "observable.html")
-    page = open_page(origin + "/observable.html", allow=["foreign " + daemon.url, "404"])
+    page = open_page(origin + "/observable.html", allow=["asks " + daemon.url, "404"])
     page.wait_for_selector("attn-heatmap .matrix-cells")
     until(page, "document.querySelector('attn-heatmap').shadowRoot.querySelector('[role=grid]') !== null")
     page.focus("attn-heatmap [role=grid]")
@@ -89,7 +89,7 @@ def test_a_fault_is_said(site, open_page):
     folder, origin, daemon = site
     (folder / "fault.html").write_text(f"<!doctype html><meta charset=utf-8><script type=module src='{daemon.url}/web/attn.js'></script>"
                                        "<attn-words run=00000000000000000000000000000000></attn-words><attn-heads run=00000000000000000000000000000000></attn-heads>")
-    page = open_page(origin + "/fault.html", allow=["foreign " + daemon.url, "404"])
+    page = open_page(origin + "/fault.html", allow=["asks " + daemon.url, "404"])
     page.wait_for_selector("attn-words p:has-text('run')")
     page.wait_for_selector("attn-heads p:has-text('run')")
 
@@ -100,7 +100,7 @@ def test_heads(site, open_page):
     (folder / "heads.html").write_text(f"<!doctype html><meta charset=utf-8><script type=module src='{daemon.url}/web/attn.js'></script>"
                                        f"<attn-heads run={run} theme=dark></attn-heads><script type=module>"
                                        "document.addEventListener('attn-head', (e) => { window.head = e.detail; });</script>")
-    page = open_page(origin + "/heads.html", allow=["foreign " + daemon.url, "404"])
+    page = open_page(origin + "/heads.html", allow=["asks " + daemon.url, "404"])
     page.wait_for_selector("attn-heads button >> nth=7")
     page.click("attn-heads button:has-text('cross 0, head 2')")
     assert page.evaluate("window.head") == {"site": 1, "batch": 0, "head": 2}

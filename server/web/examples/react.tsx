@@ -1,3 +1,4 @@
+/** @jsxImportSource react */
 // The elements in React 19, which sets properties and listens to events of custom elements itself.
 import { useState } from 'react';
 import { createRoot } from 'react-dom/client';

@@ -117,6 +117,7 @@ export class MatrixMap {
       this.painting = false;
       if (more) this.dirty = true;
       if (this.dirty) this.redraw();
+      else this.tell();
     });
     this.cleanUp.push(this.watchGestures(options), this.watchMini(), this.watchSize());
   }
@@ -463,6 +464,9 @@ export class MatrixMap {
       rows: 2 ** this.level * share.y, cols: 2 ** this.level * share.x, zoom: this.port.zoom, zoomMost: P.zoomMost(this.extent, this.size),
       live: tiles?.count ?? 0, slow: tiles?.isSlow ?? false, trouble: tiles?.trouble ?? null,
     };
+    const s = this.scale;
+    this.host.dataset['view'] = [this.port.top, this.port.left, s.x, s.y].join();
+    this.host.dataset['level'] = String(this.level);
     this.host.dataset['live'] = String(state.live);
     this.host.dataset['busy'] = String((tiles?.running ?? 0) > 0 || this.painting || this.dirty);
     const told = `${state.rows} ${state.cols} ${state.zoom} ${state.zoomMost} ${state.slow} ${state.trouble?.message ?? ''}`;
