@@ -578,23 +578,35 @@ export class MatrixMap {
       this.port = P.bound(this.port, this.extent, this.size);
       this.redraw();
     };
+    // An emulated screen reports its device pixels as CSS pixels: then the ratio is right, and not the box.
     const observer = new ResizeObserver(([entry]) => {
       if (!entry) return;
       const css = entry.contentRect;
+      const width = css.width * devicePixelRatio;
+      const height = css.height * devicePixelRatio;
       const device = entry.devicePixelContentBoxSize?.[0];
-      if (device) take(device.inlineSize, device.blockSize, css.width, css.height);
-      else take(Math.round(css.width * devicePixelRatio), Math.round(css.height * devicePixelRatio), css.width, css.height);
+      if (device && Math.abs(device.inlineSize - width) < 2 && Math.abs(device.blockSize - height) < 2) take(device.inlineSize, device.blockSize, css.width, css.height);
+      else take(Math.round(width), Math.round(height), css.width, css.height);
     });
-    try {
-      observer.observe(this.plot, { box: 'device-pixel-content-box' });
-    } catch { // Safari measures CSS pixels alone
-      observer.observe(this.plot);
-    }
+    let screen: MediaQueryList | null = null;
+    const observe = (): void => {
+      observer.disconnect();
+      try {
+        observer.observe(this.plot, { box: 'device-pixel-content-box' });
+      } catch { // Safari measures CSS pixels alone
+        observer.observe(this.plot);
+      }
+      screen?.removeEventListener('change', observe);
+      screen = matchMedia(`(resolution: ${devicePixelRatio}dppx)`);
+      screen.addEventListener('change', observe);
+    };
+    observe();
     const outer = new ResizeObserver(() => { if (this.names) this.measure(); });
     outer.observe(this.host);
     return () => {
       observer.disconnect();
       outer.disconnect();
+      screen?.removeEventListener('change', observe);
     };
   }
 }
