@@ -156,7 +156,8 @@ export function Form() {
         <label class="hidden" for="data-search">Find a field</label>
         <input id="data-search" type="search" placeholder="Find a field" value={sought.value} onInput={(e) => { sought.value = e.currentTarget.value; }} />
       </div>
-      <p class="data-samples">Begin with {samples.map(([name, body]) => <button type="button" key={name} onClick={() => { answer.value = null; fill(body, ''); }}>{name}</button>)}</p>
+      <p class="data-samples">Begin with {samples.map(([name, body]) => <button type="button" key={name} onClick={() => { answer.value = null; fill(body, ''); }}>{name}</button>)}
+        <button type="button" onClick={() => document.getElementById('data-choose')?.click()}>a file…</button></p>
       {fields.value.length ? <All /> : <p class="hint">Loading the fields…</p>}
       <Answer />
       <div class="data-send">

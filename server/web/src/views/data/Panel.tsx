@@ -56,7 +56,7 @@ function Drop() {
       onDragOver={(e) => { e.preventDefault(); setOver(true); }} onDragLeave={() => setOver(false)}
       onDrop={(e) => { e.preventDefault(); setOver(false); take(e.dataTransfer?.files); }}>
       <p>Drop files here, or</p>
-      <button type="button" onClick={() => input.current?.click()}>Choose files</button>
+      <button type="button" id="data-choose" onClick={() => input.current?.click()}>Choose files</button>
       <input ref={input} class="hidden" type="file" multiple tabIndex={-1} aria-label="files" accept=".npy,.npz,.safetensors,.json"
         onChange={(e) => { take(e.currentTarget.files); e.currentTarget.value = ''; }} />
       <p><small>.npy, .npz or .safetensors with tensors or finished weights; a capture of a model as .safetensors; a request, weights or a link as .json; each below {FILE_MOST_TEXT}</small></p>

@@ -8,7 +8,7 @@ import { digits } from '../../parts/digits';
 import { describe, draw, finished, type Drawn, type Finished, type Weights as Set } from './finished';
 
 const SIDE = 560; // CSS pixels of the longer side, without names
-const ROOM = 92; // for names
+const ROOM = 92; // for names, at most
 const BESIDE = 304; // for the table
 const NAMED = 48; // most rows or columns with a name each
 
@@ -16,8 +16,10 @@ const nameOf = (names: string[] | undefined, i: number): string => names?.[i] ??
 
 interface Frame { left: number; top: number; cell: number }
 
-const frameOf = (drawn: Drawn, width: number): Frame => ({
-  left: ROOM, top: ROOM, cell: Math.min(44, Math.max(0.25, Math.max(160, Math.min(SIDE, width - ROOM - 2)) / Math.max(drawn.rows, drawn.cols))),
+const roomFor = (names: string[] | undefined): number => Math.min(ROOM, 18 + 8 * Math.max(3, ...(names ?? []).map((name) => name.length)));
+
+const frameOf = (drawn: Drawn, labels: Set['labels'], width: number): Frame => ({
+  left: roomFor(labels?.query), top: roomFor(labels?.key), cell: Math.min(44, Math.max(0.25, Math.max(160, Math.min(SIDE, width - ROOM - 2)) / Math.max(drawn.rows, drawn.cols))),
 });
 
 function paint(canvas: HTMLCanvasElement, drawn: Drawn, labels: Set['labels'], scale: Scale, frame: Frame): void {
@@ -47,13 +49,13 @@ function paint(canvas: HTMLCanvasElement, drawn: Drawn, labels: Set['labels'], s
   const every = (count: number): number => Math.ceil((18 / frame.cell) * (count > NAMED ? 2 : 1));
   context.textAlign = 'right';
   for (let r = 0; r < drawn.rows; r += every(drawn.rows))
-    context.fillText(nameOf(labels?.query, r * (drawn.step[0] ?? 1)), frame.left - 8, frame.top + (r + 0.5) * frame.cell, ROOM - 12);
+    context.fillText(nameOf(labels?.query, r * (drawn.step[0] ?? 1)), frame.left - 8, frame.top + (r + 0.5) * frame.cell, frame.left - 12);
   context.textAlign = 'left';
   for (let c = 0; c < drawn.cols; c += every(drawn.cols)) {
     context.save();
     context.translate(frame.left + (c + 0.5) * frame.cell, frame.top - 8);
     context.rotate(-Math.PI / 3);
-    context.fillText(nameOf(labels?.key, c * (drawn.step[1] ?? 1)), 0, 0, ROOM - 8);
+    context.fillText(nameOf(labels?.key, c * (drawn.step[1] ?? 1)), 0, 0, frame.top);
     context.restore();
   }
   if (frame.cell < 34) return;
@@ -71,7 +73,7 @@ function Picture({ drawn, labels, select }: { drawn: Drawn; labels: Set['labels'
   const [width, setWidth] = useState(SIDE + ROOM);
   const dark = isDark.value;
   const scale: Scale = { low: Math.min(0, drawn.range[0]), high: drawn.range[1], bend: 'sqrt', map: isContrast.value ? 'cividis' : 'Blues', dark };
-  const frame = frameOf(drawn, width);
+  const frame = frameOf(drawn, labels, width);
   useEffect(() => {
     const box = canvas.current?.closest('.data-drawn');
     if (!box) return undefined;

@@ -13,7 +13,9 @@ export type Analyses = Schemas['Analyses'];
 interface OneHead {
   json?: unknown;
   part?: Part;
-  heatmap?: { heads: number[]; batch: number[] }; // where the part has more heads than this
+  // Where the part has more heads than this: how a heatmap names it, and its place among all.
+  heatmap?: { heads: number[]; batch: number[] };
+  place?: number;
 }
 
 // One family of weights, such as "encoder" of a model that has three.
@@ -85,8 +87,9 @@ export function weightsOfPart(part: Part): Finished {
     name: part.name, layers, batches, heads, labels: null,
     of: async (layer, batch, head) => {
       const entry = layer * batches + batch;
-      const one = await plane(part, entry * heads + head);
-      return one ? { part: one } : { part, heatmap: { heads: [head], batch: [entry] } };
+      const place = entry * heads + head;
+      const one = await plane(part, place);
+      return one ? { part: one } : { part, place, heatmap: { heads: [head], batch: [entry] } };
     },
   };
   return { id: ++made, what: `${part.name} of ${part.file}`, sets: [set], part };
@@ -123,6 +126,5 @@ export async function draw(set: Weights, one: OneHead, signal: AbortSignal): Pro
 // What the head looks at, in words; '': no pattern is plain.
 export async function describe(set: Weights, one: OneHead, signal: AbortSignal): Promise<string> {
   const answer = await send<Analyses>('v1/analyses', one, { ...(set.labels && { labels: set.labels }), analysis: 'patterns' }, signal);
-  const [entry, head] = [one.heatmap?.batch[0] ?? 0, one.heatmap?.heads[0] ?? 0];
-  return answer.heads?.find((h) => h.batch === entry && h.head === head)?.pattern?.text ?? '';
+  return answer.heads?.[one.place ?? 0]?.pattern?.text ?? '';
 }

@@ -1,0 +1,173 @@
+"""The gallery: the examples of the service as cards, their pictures, and what a click opens."""
+import json
+
+import pytest
+from conftest import run_of, until
+
+
+@pytest.fixture
+def page(daemon, open_page):
+    page = open_page(daemon.url + "/#1/gallery")
+    page.wait_for_selector(".gallery-card")
+    return page
+
+
+def card(page, title):
+    found = page.locator(".gallery-card", has=page.locator(f"h3:text-is('{title}')"))
+    found.scroll_into_view_if_needed()
+    return found
+
+
+def ready(page, title):
+    """The card of this title, with its picture or its numbers."""
+    found = card(page, title)
+    found.locator(".gallery-picture > *").first.wait_for()
+    return found
+
+
+def test_there_is_a_card_for_each_example(daemon, page):
+    examples = daemon.get("/v1/examples").json()["examples"]
+    shown = page.eval_on_selector_all(".gallery-card", """list => list.map((card) => [card.querySelector('h3').textContent,
+        card.querySelector('.gallery-text > p').textContent, [...card.querySelectorAll('.gallery-tags button')].map((b) => b.textContent)])""")
+    assert shown == [[e["title"], e["what"], e["tags"]] for e in examples]
+
+
+def test_cards_are_filtered_by_text_and_tag(daemon, page):
+    examples = daemon.get("/v1/examples").json()["examples"]
+    page.select_option("header select", "masks")
+    want = [e["title"] for e in examples if "masks" in e["tags"]]
+    assert page.locator(".gallery-card h3").all_inner_texts() == want
+    assert f"{len(want)} of {len(examples)} examples" in page.inner_text(".gallery-head")
+    page.fill("#gallery-search", "padded PICTURE")
+    assert page.locator(".gallery-card").count() == 0
+    page.get_by_role("button", name="Show all").click()
+    assert page.locator(".gallery-card").count() == len(examples)
+    page.get_by_role("button", name="sparse", exact=True).click()
+    assert page.locator(".gallery-card h3").all_inner_texts() == ["Attention to a part: local, strided, block, global"]
+    assert page.get_attribute(".gallery-tags [aria-pressed=true]", "aria-pressed") == "true"
+
+
+def test_every_card_gets_a_picture_or_numbers_and_nothing_jumps(daemon, page):
+    requests, most = [], 0
+
+    def finished(request):
+        if request in requests:
+            requests.remove(request)
+
+    def begun(request):
+        nonlocal most
+        if "/v1/" in request.url and not request.url.endswith("/v1/examples"):
+            requests.append(request)
+            most = max(most, len(requests))
+
+    page.on("request", begun)
+    page.on("requestfinished", finished)
+    titles = page.locator(".gallery-card h3").all_inner_texts()
+    heights = page.eval_on_selector_all(".gallery-card", "list => list.map((c) => c.offsetHeight)")
+    first = len([x for x in page.locator(".gallery-card").all() if x.locator(".gallery-picture > *").count()])
+    for title in titles:
+        ready(page, title)
+    assert first < len(titles)  # those out of sight waited
+    assert most <= 2
+    assert page.eval_on_selector_all(".gallery-card", "list => list.map((c) => c.offsetHeight)") == heights
+    assert page.locator(".gallery-picture .bad").count() == 0
+    numbers = page.eval_on_selector_all(".gallery-card:has(table) h3", "list => list.map((x) => x.textContent)")
+    drawn = page.locator(".gallery-picture canvas[role=img]").count()
+    assert drawn == len(titles) - len(numbers)
+    refused_or_dry = [e["title"] for e in daemon.get("/v1/examples").json()["examples"]
+                      if all(c["request"].get("dry_run") or c.get("status", 200) >= 400 for c in daemon.get(e["href"]).json()["cases"])]
+    assert numbers == refused_or_dry
+
+
+def test_a_picture_is_that_of_the_service(daemon, page):
+    ready(page, "Causal attention")
+    picture = daemon.post("/v1/attention", {**daemon.get("/v1/examples/causal").json()["cases"][0]["request"], "figure": {"theme": "light", "scale": 1}},
+                          headers={"Accept": "image/png"}).content
+    size = [int.from_bytes(picture[16:20], "big"), int.from_bytes(picture[20:24], "big")]
+    assert page.evaluate("(() => { const c = document.querySelector('.gallery-picture canvas'); return [c.width, c.height]; })()") == size
+    assert page.get_attribute(".gallery-picture canvas", "aria-label") == "picture of Causal attention"
+
+
+def test_pictures_follow_the_theme(page):
+    ready(page, "Causal attention")
+    corner = "(() => [...document.querySelector('.gallery-picture canvas').getContext('2d').getImageData(1, 1, 1, 1).data][0])()"
+    page.allow = ("willReadFrequently",)
+    until(page, f"{corner} > 200")
+    page.emulate_media(color_scheme="dark")
+    until(page, f"{corner} < 60")
+
+
+def test_a_run_opens_as_a_request_to_edit(daemon, page):
+    ready(page, "Causal attention").locator("h3 button").click()
+    page.wait_for_selector("#data-query")
+    until(page, "document.querySelector('#data-query').value !== ''")
+    request = daemon.get("/v1/examples/causal").json()["cases"][0]["request"]
+    for name in ("query", "key", "value"):
+        assert json.loads(page.input_value(f"#data-{name}")) == request[name]
+    assert page.is_checked("#data-is_causal")
+    run = daemon.get(f"/v1/runs/{run_of(page)}").json()
+    assert run["sites"][0]["queries"] == 2
+    page.uncheck("#data-is_causal")
+    with page.expect_request("**/v1/attention") as sent:
+        page.get_by_role("button", name="Compute").click()
+    assert "is_causal" not in json.loads(sent.value.post_data)
+
+
+def test_any_request_of_an_example_opens(page):
+    found = ready(page, "Causal attention")
+    found.locator("summary").click()
+    assert found.locator("li").count() == 8
+    found.get_by_role("button", name="numbers that hide: 1 = hidden").click()
+    page.wait_for_selector("#data-query")
+    until(page, "document.querySelector('#data-mask_semantics')?.value === 'hide'")
+
+
+def test_other_routes_show_request_and_answer(daemon, page):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    ready(page, "A translation as a heatmap").locator("h3 button").click()
+    page.wait_for_selector("dialog pre[aria-label=answer]:has-text('heads')")
+    request = daemon.get("/v1/examples/translation").json()["cases"][0]["request"]
+    assert json.loads(page.inner_text("dialog pre[aria-label=request]")) == request
+    assert json.loads(page.inner_text("dialog pre[aria-label=answer]")) == daemon.post("/v1/heatmaps", request).json()
+    page.locator("dialog canvas").wait_for()
+    page.get_by_role("button", name="copy as curl").click()
+    until(page, "document.querySelector('.gallery-line button').textContent === 'copied'")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith(f"curl '{daemon.url}/v1/heatmaps'") and json.loads(copied.split("-d '")[1][:-1].replace("'\\''", "'")) == request
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="detached")
+    assert page.locator(".gallery-card").count() > 30
+
+
+def test_a_refused_request_shows_its_error(page):
+    found = ready(page, "Causal attention")
+    found.locator("summary").click()
+    found.locator("li", has_text="refused").get_by_role("button").first.click()
+    page.wait_for_selector("dialog")
+    assert "is refused with 422" in page.inner_text("dialog .gallery-line")
+    assert '"code"' in page.inner_text("dialog pre[aria-label=answer]")
+
+
+def test_text_answers_are_shown_as_text(page):
+    found = ready(page, "The causal mask as a picture")
+    found.locator("summary").click()
+    found.locator("li", has_text="text").last.get_by_role("button").click()
+    page.wait_for_selector("dialog pre[aria-label=answer]:has-text('a line is a query')")
+
+
+def test_a_card_opens_with_the_keyboard(page):
+    ready(page, "A translation as a heatmap").locator("h3 button").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog")
+    page.keyboard.press("2")  # a key of the page, which the dialog keeps
+    assert page.locator("dialog").count() == 1
+
+
+@pytest.mark.parametrize("width, zoom", [(390, 100), (1440, 200)])
+def test_nothing_is_cut_off(page, width, zoom):
+    page.set_viewport_size({"width": width, "height": 844})
+    page.evaluate("size => { document.documentElement.style.fontSize = size; }", f"{15 * zoom / 100}px")
+    assert page.evaluate("(() => { const m = document.querySelector('main'); return m.scrollWidth - m.clientWidth; })()") <= 0
+    small = page.eval_on_selector_all(".gallery button, .gallery select, .gallery input, .gallery summary",
+                                      "list => list.filter((e) => e.offsetHeight && e.getBoundingClientRect().height < 24).map((e) => e.outerHTML.slice(0, 80))")
+    assert small == []
