@@ -13,7 +13,7 @@ def page(daemon, open_page):
 
 
 def card(page, title):
-    found = page.locator(".gallery-card", has=page.locator(f"h3:text-is('{title}')"))
+    found = page.locator(".gallery-card", has=page.locator(f"h3 button:text-is('{title}')"))
     found.scroll_into_view_if_needed()
     return found
 
