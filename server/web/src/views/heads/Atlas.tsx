@@ -8,7 +8,7 @@ const GAP = 10;
 const LABEL = 58; // px in front of each layer
 const LARGEST = 172;
 const SMALLEST = 66; // a thumbnail has up to 64 cells, and each wants a pixel
-const READABLE = 92; // the same where a line may break
+const READABLE = 76; // the same where a line may break
 
 // Where a long word may break beneath a small picture; a number stays with its unit.
 const breakable = (text: string): string => text.replace('heterogeneous', 'hetero\u00adgeneous').replace('punctuation', 'punctu\u00adation').replace(' %', '\u00a0%');

@@ -25,7 +25,10 @@ function edit(body: Body): void {
   clearTimeout(timer);
   timer = window.setTimeout(() => {
     const { q, k, batch, site, head } = look.peek();
-    void make({ path: 'v1/attention', body: withAnswers(body) }, { keep: true, at: { q, k, batch, site, head } });
+    const source = { path: 'v1/attention', body: withAnswers(body) };
+    void make(source, { keep: true, at: { q, k, batch, site, head } }).then(() => {
+      if (look.peek().source === source && draft.peek()?.body === body) draft.value = null;
+    });
   }, PAUSE);
 }
 

@@ -1,0 +1,241 @@
+"""The view of heads: thumbnails, measures, means, diagnoses and rollout, beside the numbers of the API."""
+import json
+import struct
+
+import numpy as np
+import pytest
+
+TEXT = "The red car is parked in front of the house."
+LAYERS = {"query": {"shape": [3, 1, 4, 24, 8], "random": "normal", "seed": 7}, "axes": ["layer", "batch", "head"],
+          "is_causal": True, "store": True, "return": []}
+PIXELS = """(canvas) => [canvas.width, canvas.height, [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]]"""
+
+
+def stored(daemon, body, path="/v1/attention"):
+    return daemon.post(path, {"store": True, "return": [], **body}).json()["run"]["id"]
+
+
+def atlas(daemon, run):
+    reply = daemon.get(f"/v1/runs/{run}/atlas?cells=64&planes=max&transform=sqrt", headers={"Accept": "application/vnd.safetensors"})
+    length = struct.unpack("<Q", reply.content[:8])[0]
+    header = json.loads(reply.content[8:8 + length])
+    start, end = header["planes"]["data_offsets"]
+    planes = np.frombuffer(reply.content[8 + length + start:8 + length + end], np.uint8).reshape(header["planes"]["shape"])
+    return json.loads(header["__metadata__"]["response"])["thumbnails"], planes
+
+
+def number(text):
+    return float(text.replace("−", "-"))
+
+
+@pytest.fixture(scope="module")
+def run(daemon):
+    return stored(daemon, {"text": TEXT}, "/v1/models/en-fr-text/generate")
+
+
+@pytest.fixture(scope="module")
+def layers(daemon):
+    return stored(daemon, LAYERS)
+
+
+@pytest.fixture
+def page(daemon, run, open_page):
+    page = open_page(f"{daemon.url}/#1/heads?r={run}&s=1&h=1")
+    page.wait_for_selector(".heads-pattern")
+    return page
+
+
+def card(key):
+    return f".heads-card[data-key='{key}']"
+
+
+def hash_has(page, *parts):
+    page.wait_for_function("parts => parts.every((p) => location.hash.includes(p))", arg=list(parts))
+
+
+def test_every_head_is_a_picture_of_its_codes(daemon, run, page):
+    thumbnails, planes = atlas(daemon, run)
+    assert page.locator(".heads-card").count() == len(thumbnails) == 8
+    assert page.eval_on_selector_all(".heads-atlas h2", "list => list.map((x) => x.textContent)") == ["encoder 0", "cross 0"]
+    asked = [url for url in page.evaluate("performance.getEntriesByType('resource').map((e) => e.name)") if "/atlas" in url or "/tiles" in url]
+    assert len(asked) == 1
+    for t, plane in zip(thumbnails, planes):
+        rows, cols = t["shape"]
+        canvas = page.locator(card(f"{t['site']}.0.{t['head']}") + " canvas")
+        page.wait_for_function("c => c.width > 1", arg=canvas.element_handle())
+        width, height, pixels = canvas.evaluate(PIXELS)
+        assert (height, width) == (rows, cols)
+        pixels = np.array(pixels).reshape(rows, cols, 4)
+        codes = plane[:rows, :cols]
+        assert ((pixels[..., 3] > 0) == (codes > 0)).all()
+        light = pixels[..., :3].sum(axis=-1)[codes > 0]
+        order = np.argsort(codes[codes > 0], kind="stable")
+        assert (np.diff(light[order].astype(int)) <= 0).all()  # Blues: a larger weight is darker
+
+
+def test_hidden_cells_are_left_to_the_hatch(daemon, layers, open_page):
+    page = open_page(f"{daemon.url}/#1/heads?r={layers}&h=0")
+    canvas = page.locator(".heads-card canvas").first
+    page.wait_for_function("c => c.width > 1", arg=canvas.element_handle())
+    _, _, pixels = canvas.evaluate(PIXELS)
+    alpha = np.array(pixels).reshape(24, 24, 4)[..., 3]
+    assert (alpha == 255 * np.tri(24)).all()
+    assert "gradient" in canvas.evaluate("c => getComputedStyle(c).backgroundImage")
+    assert page.eval_on_selector_all(".heads-layer", "list => list.map((x) => x.textContent)") == ["layer 0", "layer 1", "layer 2"]
+    page.click(card("0.2.3"))
+    hash_has(page, "b=2", "h=3")
+    assert "layer 2" in page.inner_text(".heads-side h2")
+
+
+def test_patterns_and_measures_are_those_of_the_api(daemon, run, page):
+    answer = daemon.get(f"/v1/runs/{run}/heads").json()
+    page.select_option("label:has-text('Sort by') select", "-entropy")
+    page.wait_for_selector(".heads-measure")
+    shown = page.eval_on_selector_all(".heads-card", "list => list.map((x) => [x.dataset.key, x.querySelector('.heads-measure').dataset.value, x.querySelector('.heads-pattern').textContent])")
+    want = sorted(answer["heads"], key=lambda h: -h["measures"]["entropy"])
+    assert [key for key, _, _ in shown] == [f"{h['site']}.0.{h['head']}" for h in want]
+    for (_, value, pattern), h in zip(shown, want):
+        assert float(value) == pytest.approx(h["measures"]["entropy"])
+        assert pattern.replace("\u00ad", "").startswith(h["pattern"]["name"])
+    assert answer["legend"]["entropy"]["formula"] in page.inner_text(".heads-legend")
+    table = page.eval_on_selector_all(".heads-numbers tr", "rows => rows.map((r) => [r.cells[0].innerText, r.cells[1].dataset.value])")
+    mine = next(h for h in answer["heads"] if (h["site"], h["head"]) == (1, 1))
+    for name, value in table:
+        assert float(value) == pytest.approx(mine["measures"][name.replace(" ", "_")])
+    assert mine["pattern"]["text"] in page.inner_text(".heads-side")
+
+
+def test_a_filter_leaves_the_heads_that_are_like_it(daemon, run, page):
+    heads = daemon.get(f"/v1/runs/{run}/heads").json()["heads"]
+    page.select_option("label:has-text('Measure') select", "confidence")
+    page.fill("label:has-text('from') input", "0.7")
+    want = {f"{h['site']}.0.{h['head']}" for h in heads if h["measures"]["confidence"] >= 0.7}
+    keys = "list => list.map((x) => x.dataset.key)"
+    assert set(page.eval_on_selector_all(".heads-card", keys)) == want
+    assert f"{len(want)} of 8 heads" in page.inner_text(".heads-count")
+    page.fill("label:has-text('to') input", "0.77")
+    want = {f"{h['site']}.0.{h['head']}" for h in heads if 0.7 <= h["measures"]["confidence"] <= 0.77}
+    assert set(page.eval_on_selector_all(".heads-card", keys)) == want
+    page.click("text=Show all")
+    assert page.locator(".heads-card").count() == 8 and page.input_value("label:has-text('Filter') input") == ""
+    page.fill("label:has-text('Filter') input", "alignment")
+    want = {f"{h['site']}.0.{h['head']}" for h in heads if h["pattern"]["name"] == "alignment"}
+    assert set(page.eval_on_selector_all(".heads-card", keys)) == want
+    page.fill("label:has-text('Filter') input", "no such head")
+    page.wait_for_selector("text=No head is like this")
+
+
+def test_the_keyboard_alone(page):
+    assert page.locator(".heads-card[tabindex='0']").count() == 1
+    page.focus(".heads-card[tabindex='0']")
+    page.keyboard.press("ArrowRight")
+    hash_has(page, "s=1", "h=2")
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.dataset.key") == "0.0.2"
+    page.keyboard.press("Home")
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    assert page.evaluate("document.activeElement.dataset.key") == "1.0.0"
+    assert page.locator(".heads-card[aria-checked=true]").count() == 2
+    assert page.locator(".heads-card[tabindex='0']").count() == 1
+    page.keyboard.press("Enter")
+    hash_has(page, "#1/matrix", "s=1", "h=0")
+
+
+def test_clicks_select_and_open(page):
+    page.click(card("0.0.3"))
+    hash_has(page, "h=3")
+    assert "s=1" not in page.evaluate("location.hash")
+    assert page.locator(".heads-card[aria-selected=true]").get_attribute("data-key") == "0.0.3"
+    page.click("button[aria-label=undo]")
+    assert page.locator(".heads-card[aria-selected=true]").get_attribute("data-key") == "1.0.1"
+    page.dblclick(card("1.0.2"))
+    hash_has(page, "#1/matrix", "h=2")
+
+
+def test_the_mean_of_some_heads(daemon, run, page):
+    for head in (0, 2, 3):
+        page.hover(card(f"1.0.{head}"))
+        page.click(f"{card(f'1.0.{head}')} .heads-check")
+    page.wait_for_selector("text=Mean of the thumbnails of 3 heads")
+    canvas = page.locator(".heads-mean canvas")
+    page.wait_for_function("c => c.width > 1", arg=canvas.element_handle())
+    _, _, pixels = canvas.evaluate(PIXELS)
+    weights = np.mean([daemon.get(f"/v1/runs/{run}/rows?site=1&head={h}").json()["weights"] for h in (0, 2, 3)], axis=0)
+    light = np.array(pixels).reshape(*weights.shape, 4)[..., :3].sum(axis=-1)
+    assert np.unravel_index(light.argmin(), light.shape) == np.unravel_index(weights.argmax(), weights.shape)
+    lowest, highest = (number(x) for x in page.inner_text(".heads-mean .hint").split()[1:4:2])
+    assert highest == pytest.approx(weights.max(), abs=0.01) and lowest == pytest.approx(weights.min(), abs=0.01)
+    page.click(f"{card('0.0.0')} .heads-check", force=True)
+    page.wait_for_selector("text=Mean of the thumbnails of 4 heads")
+    page.click("text=Choose none")
+    assert page.locator(".heads-mean").count() == 0
+
+
+def test_diagnoses_lead_to_a_cell(daemon, run, page):
+    found = daemon.get(f"/v1/runs/{run}/metrics?site=1&analysis=diagnoses").json()["diagnoses"]
+    mine = [d for d in found if any(h["head"] == 1 for h in d["heads"])]
+    page.wait_for_selector(".heads-diagnoses li p")
+    assert page.eval_on_selector_all(".heads-diagnoses > ul p", "list => list.map((x) => x.textContent)") == [d["text"] for d in mine]
+    page.click(".heads-diagnoses button:has-text('Largest weight of head 1')")
+    weights = np.array(daemon.get(f"/v1/runs/{run}/rows?site=1&head=1").json()["weights"])
+    q, k = np.unravel_index(weights.argmax(), weights.shape)
+    page.wait_for_selector(".cell .value output")
+    assert float(page.inner_text(".cell .value code")) == pytest.approx(weights[q, k])
+
+
+def test_a_sink_is_shown(daemon, open_page):
+    query = [[4.0, 0.0]] * 12
+    key = [[5.0, 0.0]] + [[0.1 * i, 1.0] for i in range(11)]
+    run = stored(daemon, {"query": query, "key": key, "value": key})
+    page = open_page(f"{daemon.url}/#1/heads?r={run}&h=0")
+    page.click(".heads-diagnoses button:has-text('Sink of')")
+    page.wait_for_selector(".cell .value output")
+    assert page.locator(".cell h3").nth(1).inner_text().split()[:2] == ["key", "0"]
+
+
+def test_rollout(daemon, run, page):
+    page.click(card("0.0.0"))
+    page.fill(".heads-rollout input", "4")
+    page.click(".heads-rollout button:has-text('Compute')")
+    page.wait_for_selector(".heads-bars td[data-value]")
+    [want] = daemon.get(f"/v1/runs/{run}/rollout?rows=4&kind=encoder").json()["rollout"]
+    shown = page.eval_on_selector_all(".heads-bars tbody tr", "rows => rows.map((r) => [r.cells[0].innerText, r.cells[1].dataset.value])")
+    assert [float(v) for _, v in shown] == pytest.approx(sorted(want, reverse=True))
+    tokens = daemon.get(f"/v1/runs/{run}").json()["texts"][0]["tokens"]
+    best = int(np.argmax(want))
+    assert shown[0][0].split() == [tokens[best], str(best)]
+
+
+def test_long_looks_tell_their_progress_and_can_be_cancelled(start, open_page):
+    daemon = start("--async-ms", "0", "--ops-listen", "", "--log", "off")
+    run = stored(daemon, {"query": {"shape": [1, 8, 8192, 64], "random": "normal", "seed": 3}, "is_causal": True})
+    page = open_page(f"{daemon.url}/#1/heads?r={run}&h=0")
+    page.wait_for_selector(".heads-card")  # the first view does not wait for the measures
+    page.wait_for_selector(".heads-options progress")
+    assert page.locator(".heads-pattern").count() == 0
+    page.click(".heads-options button:has-text('Cancel')")
+    page.wait_for_selector("text=It was cancelled")
+    page.click(".heads-options button:has-text('Try again')")
+    page.wait_for_selector(".heads-options progress")
+
+
+def test_nothing_is_asked_about_a_look_that_was_left(start, open_page):
+    daemon = start("--async-ms", "0", "--ops-listen", "", "--log", "off")
+    run = stored(daemon, {"query": {"shape": [1, 8, 8192, 64], "random": "normal", "seed": 4}, "is_causal": True})
+    page = open_page(f"{daemon.url}/#1/heads?r={run}&h=0")
+    page.wait_for_selector(".heads-options progress")
+    page.click("nav button:has-text('Stages')")
+    page.wait_for_selector(".stages-row")
+    asked = []
+    page.on("request", lambda r: asked.append(r.url) if "/jobs/" in r.url else None)
+    page.wait_for_timeout(2500)
+    assert asked == []
+
+
+def test_a_phone_shows_it_without_scrolling_sideways(daemon, run, open_page):
+    page = open_page(f"{daemon.url}/#1/heads?r={run}&s=1&h=1", width=390, height=844)
+    page.wait_for_selector(".heads-pattern")
+    assert page.evaluate("document.querySelector('main').scrollWidth <= innerWidth")
+    assert page.evaluate("[...document.querySelectorAll('.heads-card')].every((c) => c.getBoundingClientRect().right <= innerWidth)")

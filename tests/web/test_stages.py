@@ -1,0 +1,272 @@
+"""The view of stages: each number of a row beside those of the API, and requests whose numbers change."""
+import base64
+import json
+import zlib
+
+import numpy as np
+import pytest
+
+TEXT = "The red car is parked in front of the house."
+STAGES = ["raw", "scaled", "softcapped", "biased", "probs"]
+SMALL = {"query": [[1, 0, 0.5], [0, 1, 0], [1, 1, -1]], "key": [[1, 2, 0], [0, 1, 1], [2, 0, 1], [-1, 0.5, 0]],
+         "value": [[1, 0], [0, 1], [1, 1], [2, -1]], "attn_mask": [[True, True, True, False], [True, False, True, True], [True] * 4],
+         "attn_bias": [[0, 0.5, 0, 0], [0, 0, 0, 0], [0, 0, 0, -1]], "softcap": 2}
+
+
+def stored(daemon, body, path="/v1/attention"):
+    return daemon.post(path, {"store": True, "return": [], **body}).json()["run"]["id"]
+
+
+def packed(source):
+    squeeze = zlib.compressobj(9, zlib.DEFLATED, -15)
+    data = squeeze.compress(json.dumps(source).encode()) + squeeze.flush()
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def unpacked(text):
+    return json.loads(zlib.decompress(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), -15))
+
+
+def link(daemon, body, **more):
+    source = {"path": "v1/attention", "body": body}
+    fields = "&".join(f"{k}={v}" for k, v in {"r": stored(daemon, body), "h": 0, **more}.items())
+    return f"{daemon.url}/#1/stages?{fields}&i={packed(source)}"
+
+
+def stage_row(daemon, run, head, q, stage, site=0):
+    answer = daemon.get(f"/v1/runs/{run}/weights?site={site}&head={head}&rows={q}&stage={stage}").json()
+    return (answer.get("scores") or answer.get("weights"))[0]
+
+
+def shown_row(page, stage):
+    return page.eval_on_selector_all(f"td[data-stage={stage}]", "list => list.map((x) => [Number(x.dataset.value), x.innerText])")
+
+
+def number(text):
+    return float(text.replace("−", "-").replace("∞", "inf"))
+
+
+def run_of(page):
+    return page.evaluate("new URLSearchParams(location.hash.split('?')[1]).get('r')")
+
+
+@pytest.fixture(scope="module")
+def run(daemon):
+    return stored(daemon, {"text": TEXT}, "/v1/models/en-fr-text/generate")
+
+
+@pytest.fixture
+def page(daemon, run, open_page):
+    page = open_page(f"{daemon.url}/#1/stages?r={run}&s=1&h=2&q=3&k=4")
+    page.wait_for_selector(".stages-sums")
+    return page
+
+
+@pytest.fixture
+def small(daemon, open_page):
+    page = open_page(link(daemon, SMALL, q=1, k=2))
+    page.wait_for_selector(".stages-grid")
+    page.wait_for_selector(".stages-sums")
+    return page
+
+
+def test_the_stages_are_those_of_the_api(daemon, run, page):
+    for stage in ("raw", "scaled", "probs"):
+        shown = shown_row(page, stage)
+        want = stage_row(daemon, run, 2, 3, stage, site=1)
+        assert [value for value, _ in shown] == pytest.approx(want)
+        for (_, text), x in zip(shown, want):
+            assert number(text) == pytest.approx(x, rel=6e-3)
+    idle = page.eval_on_selector_all("tr.idle", "list => list.map((x) => x.innerText)")
+    assert [line.split("\t")[0] for line in idle] == ["softcapped", "biased and masked"]
+    assert "nothing changes" in idle[0] and "no bias and no mask" in idle[1]
+
+
+def test_the_formula_has_the_numbers_of_the_cell(daemon, run, page):
+    cell = daemon.get(f"/v1/runs/{run}/cells?site=1&head=2&row=3&col=4").json()
+    says = page.eval_on_selector_all(".stages-sums output", "list => list.map((x) => x.innerText)")
+    assert [number(x) for x in says] == pytest.approx([cell["raw"], cell["scaled"], cell["weight"]], rel=6e-3)
+    softmax = page.locator(".stages-sums li", has_text="softmax").inner_text()
+    before, after = softmax.split("e^(")[1].split(")")[0].rsplit(" − ", 1)
+    assert number(before) == pytest.approx(cell["biased"], rel=1e-3) and number(after) == pytest.approx(cell["logsumexp"], rel=1e-3)
+    assert page.inner_text(".stages-sums .hint") == cell["words"]
+    page.click(".stages-sums summary")
+    products = page.eval_on_selector_all(".stages-sums td[data-value]", "list => list.map((x) => Number(x.dataset.value))")
+    assert products == pytest.approx(cell["products"]) and len(products) == 48
+    assert page.locator(".stages-sums .stages-chart span").count() == 48
+
+
+def test_the_output_is_that_of_the_api(daemon, run, page):
+    page.wait_for_selector(".stages-values .stages-chart >> nth=1")
+    answer = daemon.post(f"/v1/runs/{run}/what-if", {"site": "1", "head": 2, "rows": "3", "hide": [], "return": ["output_before"]}).json()
+    for summary in page.locator(".stages-values summary").all():
+        summary.click()
+    tables = page.eval_on_selector_all(".stages-values table", "list => list.map((t) => [...t.querySelectorAll('td[data-value]')].map((x) => Number(x.dataset.value)))")
+    assert tables[1] == pytest.approx(answer["output_before"][0])
+    weights = stage_row(daemon, run, 2, 3, "probs", site=1)
+    hide = [k for k in range(len(weights)) if k != 4]
+    value = daemon.post(f"/v1/runs/{run}/what-if", {"site": "1", "head": 2, "rows": "3", "hide": hide, "return": ["output"]}).json()["output"][0]
+    assert tables[0] == pytest.approx([x * weights[4] for x in value], rel=1e-5)
+
+
+def test_arrows_choose_keys_and_queries_follow_buttons(daemon, run, page):
+    page.click("button[data-k='4']")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => location.hash.includes('k=5')")
+    assert page.locator("button[data-k][tabindex='0']").count() == 1
+    page.click("button[aria-label='the next query']")
+    page.wait_for_function("() => location.hash.includes('q=4')")
+    page.wait_for_function("want => Math.abs(document.querySelector('td[data-stage=raw]').dataset.value - want) < 1e-4", arg=stage_row(daemon, run, 2, 4, "raw", site=1)[0])
+
+
+def test_step_by_step(page):
+    stages = "list => list.filter((x) => !x.ariaHidden).length"
+    page.click("text=Step by step")
+    assert page.eval_on_selector_all("td[data-stage=raw]", stages) == 13
+    assert page.eval_on_selector_all("td[data-stage=scaled]", stages) == 0
+    assert page.locator(".stages-sums output").count() == 1 and page.locator(".stages-values").count() == 0
+    page.click("button:has-text('Next')")
+    assert page.eval_on_selector_all("td[data-stage=scaled]", stages) == 13
+    assert "2 of 6, scaled" in page.inner_text(".stages-steps")
+    page.click("button:has-text('Play')")
+    page.wait_for_selector("text=3 of 6")
+    page.click("button:has-text('Pause')")
+    page.click("button:has-text('Previous')")
+    page.wait_for_selector("text=2 of 6")
+    page.click("text=Show all")
+    assert page.eval_on_selector_all("td[data-stage=probs]", stages) == 13
+
+
+def test_each_hidden_key_says_what_hides_it(daemon, small):
+    run = run_of(small)
+    cell = daemon.get(f"/v1/runs/{run}/cells?head=0&row=1&col=1").json()
+    assert cell["hidden_by"] == ["attn_mask"]
+    small.wait_for_selector(".stages-cause:has-text('attn_mask')")
+    for stage in STAGES:
+        want = [-np.inf if x is None else x for x in stage_row(daemon, run, 0, 1, stage)]
+        assert [v for v, _ in shown_row(small, stage)] == pytest.approx(want)
+    small.click("button[data-k='1']")
+    small.wait_for_selector(".stages-sums li:has-text('hidden by attn_mask')")
+
+
+def test_a_number_is_changed(daemon, small):
+    before = run_of(small)
+    cell = small.locator("input[aria-label='Queries, 1, 2']")
+    sent = []
+    small.on("request", lambda r: sent.append(r) if r.method == "POST" and r.url.endswith("/v1/attention") else None)
+    small.evaluate("""() => { window.typed = 0; addEventListener('input', () => { window.typed = performance.now(); }, true);
+      const real = fetch; window.fetch = (...all) => { if (String(all[0]).endsWith('v1/attention')) window.sentAfter = performance.now() - window.typed; return real(...all); }; }""")
+    cell.fill("1.5")
+    small.wait_for_function("before => !location.hash.includes(before)", arg=before)
+    assert small.evaluate("window.sentAfter") < 50
+    assert small.evaluate("document.activeElement.getAttribute('aria-label')") == "Queries, 1, 2"
+    assert "q=1" in small.evaluate("location.hash") and "k=2" in small.evaluate("location.hash")
+    body = json.loads(json.dumps(SMALL))
+    body["query"][1][2] = 1.5
+    answer = daemon.post("/v1/attention", {**body, "return": ["output", "weights", "scores"], "score_stage": STAGES}).json()
+    small.wait_for_function("want => Math.abs(document.querySelector('td[data-stage=probs][data-key=\"0\"]').dataset.value - want) < 1e-6", arg=answer["weights"][1][0])
+    for stage in STAGES:
+        want = [-np.inf if x is None else x for x in answer["scores"][stage][1]]
+        assert [v for v, _ in shown_row(small, stage)] == pytest.approx(want)
+    small.wait_for_function("want => Math.abs(document.querySelector('[data-output=\"0\"]').dataset.value - want) < 1e-6", arg=answer["output"][1][0])
+    source = unpacked(small.evaluate("location.hash").split("i=")[1])
+    assert source["path"] == "v1/attention" and source["body"]["query"][1][2] == 1.5
+    small.click("button[aria-label=undo]")
+    small.wait_for_function("before => location.hash.includes(before)", arg=before)
+    assert cell.input_value() == "0"
+    small.click("button[aria-label=redo]")
+    small.wait_for_function("() => document.querySelector('input[aria-label=\"Queries, 1, 2\"]').value === '1.5'")
+
+
+def test_quick_typing_ends_with_the_last_number(daemon, small):
+    cell = small.locator("input[aria-label='Keys, 2, 0']")
+    cell.press("Control+a")
+    small.keyboard.type("-3.25", delay=10)
+    body = json.loads(json.dumps(SMALL))
+    body["key"][2][0] = -3.25
+    weights = daemon.post("/v1/attention", {**body, "return": "weights"}).json()["weights"][1]
+    small.wait_for_function("want => Math.abs(document.querySelector('td[data-stage=probs][data-key=\"2\"]').dataset.value - want) < 1e-6", arg=weights[2])
+    assert cell.input_value() == "-3.25"
+    assert small.evaluate("document.activeElement.getAttribute('aria-label')") == "Keys, 2, 0"
+
+
+def test_mask_bias_scale_and_causal_change(daemon, small):
+    def expect(**change):
+        body = {**SMALL, **change}
+        weights = daemon.post("/v1/attention", {**body, "return": "weights"}).json()["weights"][1]
+        small.wait_for_function("""want => { const all = [...document.querySelectorAll('td[data-stage=probs]')].map((x) => Number(x.dataset.value));
+          return all.length === want.length && all.every((x, i) => Math.abs(x - want[i]) < 1e-6); }""", arg=weights)
+
+    mask = json.loads(json.dumps(SMALL["attn_mask"]))
+    mask[1][1] = True
+    small.click("input[aria-label='Mask, 1, 1']")
+    expect(attn_mask=mask)
+    small.fill("label:has-text('scale') input", "2")
+    expect(attn_mask=mask, scale=2)
+    small.fill("label:has-text('softcap') input", "")
+    changed = {"attn_mask": mask, "scale": 2, "softcap": 0}
+    expect(**changed)
+    small.click(".stages-grid:has-text('Bias') button:has-text('Remove')")
+    expect(**changed, attn_bias=None)
+    small.click("label:has-text('causal') input")
+    expect(**changed, attn_bias=None, is_causal=True)
+
+
+def test_arrows_move_in_a_grid(small):
+    small.focus("input[aria-label='Values, 0, 0']")
+    small.keyboard.press("ArrowDown")
+    assert small.evaluate("document.activeElement.getAttribute('aria-label')") == "Values, 1, 0"
+    small.keyboard.press("End")
+    small.keyboard.press("ArrowRight")
+    assert small.evaluate("document.activeElement.getAttribute('aria-label')") == "Values, 1, 1"
+    assert small.locator(".stages-grid:has-text('Values') input[tabindex='0']").count() == 1
+    small.keyboard.press("Enter")
+    assert small.evaluate("document.activeElement.getAttribute('aria-label')") == "Values, 2, 1"
+
+
+def test_what_is_no_number_is_not_sent(small):
+    before = run_of(small)
+    small.fill("input[aria-label='Queries, 0, 0']", "1..2")
+    small.wait_for_timeout(300)
+    assert run_of(small) == before
+    assert small.get_attribute("input[aria-label='Queries, 0, 0']", "aria-invalid") == "true"
+
+
+def test_a_head_of_a_run_becomes_a_request(daemon, run, page):
+    weights = stage_row(daemon, run, 2, 3, "probs", site=1)
+    page.click("text=Edit these numbers")
+    page.wait_for_selector(".stages-grid", timeout=60000)
+    page.wait_for_function("run => !location.hash.includes(run)", arg=run)
+    page.wait_for_selector("td[data-stage=probs]")
+    assert [v for v, _ in shown_row(page, "probs")] == pytest.approx(weights, rel=1e-4, abs=1e-7)
+    cell = daemon.get(f"/v1/runs/{run}/cells?site=1&head=2&row=3&col=4").json()
+    assert float(page.input_value("label:has-text('scale') input")) == pytest.approx(cell["scale"])
+    assert page.locator(".stages-grid:has-text('Keys') tbody tr").count() == 13
+
+
+def test_many_keys_come_largest_first(daemon, open_page):
+    run = stored(daemon, {"query": {"shape": [1200, 16], "random": "normal", "seed": 5}, "is_causal": True})
+    page = open_page(f"{daemon.url}/#1/stages?r={run}&h=0&q=900")
+    page.wait_for_selector("td[data-stage=probs]")
+    weights = np.array(stage_row(daemon, run, 0, 900, "probs"))
+    keys = page.eval_on_selector_all("td[data-stage=probs]", "list => list.map((x) => Number(x.dataset.key))")
+    assert keys == np.argsort(-weights, kind="stable")[:50].tolist()
+    page.click("text=Show all 1200")
+    page.locator(".stages-window").evaluate("e => { e.scrollTop = 30 * 895; }")
+    page.wait_for_selector("td[data-stage=biased][data-key='905']")
+    page.wait_for_selector("tr:has(button[data-k='905']) .stages-cause:has-text('is_causal')")
+    shown = dict(page.eval_on_selector_all("td[data-stage=probs]", "list => list.map((x) => [Number(x.dataset.key), Number(x.dataset.value)])"))
+    assert len(shown) < 100 and shown[899] == pytest.approx(weights[899])
+
+
+def test_the_mean_is_said_to_have_no_stages(daemon, run, open_page):
+    page = open_page(f"{daemon.url}/#1/stages?r={run}&s=1&q=2")
+    page.wait_for_selector("text=The mean of the heads has no scores")
+    page.wait_for_selector("td[data-stage=raw]")
+    assert [v for v, _ in shown_row(page, "raw")] == pytest.approx(stage_row(daemon, run, 0, 2, "raw", site=1))
+
+
+def test_a_phone_shows_it_without_scrolling_sideways(daemon, run, open_page):
+    page = open_page(f"{daemon.url}/#1/stages?r={run}&s=1&h=2&q=3", width=390, height=844)
+    page.wait_for_selector(".stages-sums")
+    assert page.evaluate("document.querySelector('main').scrollWidth <= innerWidth")
