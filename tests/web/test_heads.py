@@ -178,7 +178,7 @@ def test_diagnoses_lead_to_a_cell(daemon, run, page):
     mine = [d for d in found if any(h["head"] == 1 for h in d["heads"])]
     page.wait_for_selector(".heads-diagnoses li p")
     assert page.eval_on_selector_all(".heads-diagnoses > ul p", "list => list.map((x) => x.textContent)") == [d["text"] for d in mine]
-    page.click(".heads-diagnoses button:has-text('Largest weight of head 1')")
+    page.click(".heads-diagnoses [aria-label='Show the largest weight of'] button:has-text('head 1')")
     weights = np.array(daemon.get(f"/v1/runs/{run}/rows?site=1&head=1").json()["weights"])
     q, k = np.unravel_index(weights.argmax(), weights.shape)
     page.wait_for_selector(".cell .value output")
@@ -190,7 +190,7 @@ def test_a_sink_is_shown(daemon, open_page):
     key = [[5.0, 0.0]] + [[0.1 * i, 1.0] for i in range(11)]
     run = stored(daemon, {"query": query, "key": key, "value": key})
     page = open_page(f"{daemon.url}/#1/heads?r={run}&h=0")
-    page.click(".heads-diagnoses button:has-text('Sink of')")
+    page.click(".heads-diagnoses [aria-label='Show the sink of'] button")
     page.wait_for_selector(".cell .value output")
     assert page.locator(".cell h3").nth(1).inner_text().split()[:2] == ["key", "0"]
 

@@ -9,15 +9,22 @@ export interface Codes {
   high: number;
 }
 
-export function paint(canvas: HTMLCanvasElement, at: Codes, colours: Uint32Array): void {
-  canvas.width = at.cols;
-  canvas.height = at.rows;
-  const image = new ImageData(at.cols, at.rows);
+// Paints on as many pixels as there are cells, or on fewer where the screen has fewer for it. A pixel
+// that covers several cells has the largest of them, so that no cell is lost.
+export function paint(canvas: HTMLCanvasElement, at: Codes, colours: Uint32Array, most: number): void {
+  const share = Math.min(1, Math.round(most * devicePixelRatio) / Math.max(at.rows, at.cols));
+  const [width, height] = [Math.max(1, Math.round(at.cols * share)), Math.max(1, Math.round(at.rows * share))];
+  canvas.width = width;
+  canvas.height = height;
+  const image = new ImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer);
-  for (let y = 0; y < at.rows; y++)
-    for (let x = 0; x < at.cols; x++) {
-      const code = at.codes[y * at.stride + x] as number;
-      if (code) pixels[y * at.cols + x] = colours[code] as number;
+  for (let y = 0; y < height; y++)
+    for (let x = 0; x < width; x++) {
+      let code = 0;
+      const [bottom, right] = [Math.ceil(((y + 1) * at.rows) / height), Math.ceil(((x + 1) * at.cols) / width)];
+      for (let i = Math.floor((y * at.rows) / height); i < bottom; i++)
+        for (let j = Math.floor((x * at.cols) / width); j < right; j++) code = Math.max(code, at.codes[i * at.stride + j] as number);
+      if (code) pixels[y * width + x] = colours[code] as number;
     }
   canvas.getContext('2d')?.putImageData(image, 0, 0);
 }
@@ -53,8 +60,9 @@ export function mean(list: readonly Codes[]): Codes | null {
   return { codes, stride: cols, rows, cols, low: seen.some(Boolean) ? low : 0, high: seen.some(Boolean) ? high : 0 };
 }
 
-// The size of a picture in CSS pixels: a whole number for each cell, at least 1, within `most`.
+// The size of a picture in CSS pixels, within `most`: a whole number for each cell, if there is one.
 export function sizeOf(at: { rows: number; cols: number }, most: number): { width: string; height: string } {
-  const each = Math.max(1, Math.floor(most / Math.max(at.rows, at.cols)));
+  const longest = Math.max(at.rows, at.cols);
+  const each = longest > most ? most / longest : Math.floor(most / longest);
   return { width: `${at.cols * each}px`, height: `${at.rows * each}px` };
 }

@@ -5,10 +5,11 @@ import { paint, sizeOf, type Codes } from '../../draw/thumb';
 import { measureName, patternOf, type Group, type HeadMeasures, type Thumb } from './data';
 
 const GAP = 10;
+const NARROW = 6; // px between many heads
 const LABEL = 58; // px in front of each layer
 const LARGEST = 172;
-const SMALLEST = 66; // a thumbnail has up to 64 cells, and each wants a pixel
-const READABLE = 76; // the same where a line may break
+const SMALLEST = 46;
+const READABLE = 76; // px of a head where a line may break
 
 // Where a long word may break beneath a small picture; a number stays with its unit.
 const breakable = (text: string): string => text.replace('heterogeneous', 'hetero\u00adgeneous').replace('punctuation', 'punctu\u00adation').replace(' %', '\u00a0%');
@@ -29,12 +30,12 @@ export function Picture({ of, size, colours, label }: { of: Codes; size: number;
   useEffect(() => {
     const to = canvas.current;
     if (!to) return undefined;
-    const now = (): void => { painted.current = true; paint(to, of, colours); };
+    const now = (): void => { painted.current = true; paint(to, of, colours, size); };
     if (painted.current || !near) { now(); return undefined; }
     waiting.set(to, now);
     near.observe(to);
     return () => near.unobserve(to);
-  }, [of, colours]);
+  }, [of, colours, size]);
   return <canvas ref={canvas} class="heads-picture" width="1" height="1" style={sizeOf(of, size)} role={label ? 'img' : undefined} aria-label={label} aria-hidden={label ? undefined : true} />;
 }
 
@@ -90,7 +91,8 @@ export function Atlas(props: Props) {
   const most = groups ? Math.max(1, ...groups.flatMap((g) => g.lines.map((l) => l.thumbs.length))) : 7;
   const lined = groups?.some((g) => g.lines.length > 1) ?? false;
   const abreast = lined ? most : Math.max(1, Math.min(most, Math.floor(width / (READABLE + GAP))));
-  const room = Math.floor((width - (lined ? LABEL : 0)) / abreast) - GAP;
+  const gap = abreast > 8 ? NARROW : GAP;
+  const room = Math.floor((width - (lined ? LABEL : 0)) / abreast) - gap;
   const size = Math.max(SMALLEST, Math.min(LARGEST, room));
   const stop = byKey.has(at) ? at : byKey.has(selected) ? selected : (list[0]?.key ?? '');
 
@@ -140,7 +142,7 @@ export function Atlas(props: Props) {
   };
 
   return (
-    <div class="heads-atlas" ref={box} onKeyDown={onKeyDown} onFocusOut={() => { moved.current = false; }}>
+    <div class="heads-atlas" ref={box} style={{ '--gap': `${gap}px` }} onKeyDown={onKeyDown} onFocusOut={() => { moved.current = false; }}>
       {groups ? groups.map((group) => (
         <section key={group.title}>
           <h2>{group.title}{group.lines.length > 1 && <small> {group.lines.length} layers</small>}</h2>

@@ -66,14 +66,19 @@ async function show(d: Diagnosis, site: number, batch: number, head: number): Pr
 function One({ d, site, now }: { d: Diagnosis; site: number; now: { batch: number; head: number | 'mean' } }) {
   const own = d.heads.filter((h) => h.head === now.head && h.batch === now.batch);
   const heads = [...own, ...d.heads.filter((h) => !own.includes(h))].slice(0, NAMED);
+  const what = d.code.includes('sink') ? 'Show the sink of' : 'Show the largest weight of';
   return (
     <li>
       <p>{d.text}</p>
-      {heads.map((h) => (
-        <button type="button" key={`${h.batch}.${h.head}`} onClick={() => { void show(d, site, h.batch, h.head); }}>
-          {d.code.includes('sink') ? 'Sink of' : 'Largest weight of'} {h.batch !== now.batch && `batch ${h.batch} `}head {h.head}
-        </button>
-      ))}
+      {heads.length > 0 && (
+        <div class="line" role="group" aria-label={what}>
+          {what}
+          {heads.map((h) => {
+            const name = `${h.batch !== now.batch ? `batch ${h.batch} ` : ''}head ${h.head}`;
+            return <button type="button" key={name} onClick={() => { void show(d, site, h.batch, h.head); }}>{name}</button>;
+          })}
+        </div>
+      )}
     </li>
   );
 }

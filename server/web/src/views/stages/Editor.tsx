@@ -1,11 +1,12 @@
 // The numbers of a small request, to be changed. Each change makes a new run at once.
 import { signal } from '@preact/signals';
 import { Component } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
-import { keys, make, nameOf, queries } from '../../store/run';
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { type Axis, keys, make, nameOf, queries } from '../../store/run';
 import { look, type Source } from '../../store/state';
 import { editable, filled, withAnswers, withField, withNumber, type Editable, type Grid, type Part } from './source';
 
+const BROAD = 10; // columns from which a grid scrolls sideways by itself
 const PAUSE = 15; // ms after a key until the numbers are sent
 
 type Body = Record<string, unknown>;
@@ -100,15 +101,15 @@ function Numbers({ grid, title, note, rowNames, colNames, chosen, body, onRemove
     to.focus();
     if (to.type !== 'checkbox') to.select();
   };
-  // Rows outlive this call, so they get the body of the moment.
   return (
     <section class="stages-grid">
       <h3>{title}{note && <small> {note}</small>} {onRemove && <button type="button" onClick={onRemove}>Remove</button>}</h3>
-      <div class="stages-wide" onKeyDown={onKeyDown} onFocusIn={(e) => { const here = cellOf(e); if (here) setAt(here); }}>
+      <div class={width > BROAD ? 'stages-wide broad' : ''} onKeyDown={onKeyDown} onFocusIn={(e) => { const here = cellOf(e); if (here) setAt(here); }}>
         <table>
-          <thead><tr><th />{Array.from({ length: width }, (_, i) => <th scope="col" key={i}><bdi>{colNames[i] ?? i}</bdi></th>)}</tr></thead>
+          <thead><tr><td />{Array.from({ length: width }, (_, i) => <th scope="col" key={i}><bdi>{colNames[i] ?? i}</bdi></th>)}</tr></thead>
           <tbody>{grid.rows.map((r, i) => (
             <Row key={i} row={r} index={i} name={rowNames[i] ?? String(i)} colNames={colNames} what={title} stop={i === row ? col : -1} chosen={i === chosen}
+              // Rows outlive this drawing, so they ask for the body of the moment.
               onEdit={(y, x, value) => { const now = shownSource(); edit(withNumber(now?.body ?? body, grid, y, x, value)); }} />
           ))}</tbody>
         </table>
@@ -134,9 +135,17 @@ function Field({ label, value, hint, onEdit }: { label: string; value: unknown; 
   );
 }
 
+// The same list as long as the names are the same, so that rows are not drawn again.
+function useNames(axis: Axis, count: number): readonly string[] {
+  const names = Array.from({ length: count }, (_, i) => nameOf(axis, i));
+  return useMemo(() => names, [names.join('\n')]);
+}
+
+const allRows: readonly string[] = ['all'];
+
 export function Editor({ of, body, q, k }: { of: Editable; body: Body; q: number; k: number }) {
-  const names = (axis: 'query' | 'key', count: number): string[] => Array.from({ length: count }, (_, i) => nameOf(axis === 'query' ? queries.value : keys.value, i));
-  const [queryNames, keyNames] = [names('query', of.queries), names('key', of.keys)];
+  const queryNames = useNames(queries.value, of.queries);
+  const keyNames = useNames(keys.value, of.keys);
   const { grids } = of;
   const grid = (part: Part, rows: readonly string[], cols: readonly string[], chosen: number, note?: string, canRemove = false) => {
     const g = grids[part];
@@ -158,8 +167,8 @@ export function Editor({ of, body, q, k }: { of: Editable; body: Body; q: number
         {grid('query', queryNames, noNames, q, of.isSelf ? 'they are the keys and values, too' : undefined)}
         {grid('key', keyNames, noNames, k)}
         {grid('value', keyNames, noNames, k)}
-        {grid('attn_mask', grids.attn_mask?.rows.length === of.queries ? queryNames : ['all'], keyNames, q, typeof grids.attn_mask?.rows[0]?.[0] === 'boolean' ? 'a tick: the query sees the key' : undefined, true)}
-        {grid('attn_bias', grids.attn_bias?.rows.length === of.queries ? queryNames : ['all'], keyNames, q, 'added to the scores', true)}
+        {grid('attn_mask', grids.attn_mask?.rows.length === of.queries ? queryNames : allRows, keyNames, q, typeof grids.attn_mask?.rows[0]?.[0] === 'boolean' ? 'a tick: the query sees the key' : undefined, true)}
+        {grid('attn_bias', grids.attn_bias?.rows.length === of.queries ? queryNames : allRows, keyNames, q, 'added to the scores', true)}
       </div>
     </section>
   );

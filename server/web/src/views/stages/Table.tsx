@@ -1,5 +1,5 @@
 // The stages of a row as a table: a column for each key while they fit, else a line for each key.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { colour, css, ink } from '../../draw/colours';
 import { isDark } from '../../shell/theme';
 import { keys, nameOf } from '../../store/run';
@@ -34,7 +34,7 @@ function Cause({ of, k }: { of: Stages; k: number }) {
     let here = true;
     const timer = setTimeout(() => {
       hiddenBy(of.head, of.q, k).then((found) => { if (here) setWords(found); }, () => undefined);
-    }, 60);
+    }, 150);
     return () => { here = false; clearTimeout(timer); };
   }, [run, site, batch, head, of.q, k]);
   return <span class="stages-cause">{words === null ? '…' : words.length ? words.join(', ') : 'the mask'}</span>;
@@ -145,6 +145,7 @@ export function Table(props: Props) {
   const count = of.probs.length;
   const isAbreast = count <= ABREAST && width >= HEADER + count * COLUMN;
   const isLong = count > MANY;
+  const list = useMemo(() => (isLong && !all ? order(of, FIRST) : Array.from({ length: count }, (_, i) => i)), [of, isLong, all]);
   const said = STAGES.filter((stage) => idle[stage] && isShown(stage));
   return (
     <div ref={box}>
@@ -155,7 +156,7 @@ export function Table(props: Props) {
             <p class="stages-idle">{all ? `All ${count} keys in their order` : `The ${FIRST} keys with the largest weights of ${count}`}{' '}
               <button type="button" onClick={() => setAll(!all)}>{all ? `Largest ${FIRST} first` : `Show all ${count}`}</button></p>
           )}
-          <Lines {...props} all={isLong && all} list={isLong && !all ? order(of, FIRST) : Array.from({ length: count }, (_, i) => i)} />
+          <Lines {...props} all={isLong && all} list={list} />
         </>
       )}
     </div>
