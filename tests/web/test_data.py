@@ -248,7 +248,7 @@ def test_a_tensor_is_used_as_any_field(daemon, page):
         page.get_by_role("button", name="Compute").click()
     same_run(daemon, page, {"query": q.tolist(), "key": k.tolist(), "scale": 0.5})
     page.get_by_role("button", name="Own data").click()
-    page.get_by_role("button", name="take strange.npz out").click()
+    page.get_by_role("button", name="take out strange.npz").click()
     assert page.locator(".data-held").count() == 0 and page.locator(".data-file").count() == 0
 
 

@@ -45,7 +45,7 @@ function Control({ field, id, about }: { field: Field; id: string; about: string
   const common = { id, 'aria-describedby': about, 'aria-invalid': fault ? true : undefined };
   if (content && !('text' in content)) {
     const what = 'part' in content ? `${content.part.dtype}, ${times(content.part.shape)}: ${content.part.name} of ${content.part.file}` : content.what;
-    return <span class="data-held"><span>{what}</span><button type="button" id={id} aria-label={`take ${name} out`} onClick={() => setContent(name, null)}>take out</button></span>;
+    return <span class="data-held"><span>{what}</span><button type="button" id={id} aria-label={`take out ${name}`} onClick={() => setContent(name, null)}>take out</button></span>;
   }
   const text = content?.text ?? '';
   const set = (value: string): void => setContent(name, value === '' ? null : { text: value });

@@ -27,7 +27,7 @@ function Opened() {
     <>
       {files.value.map((file) => (
         <div class="data-file" key={file.name}>
-          <p><bdi>{file.name}</bdi> <small>{megabytes(file.file.size)}</small> <button type="button" aria-label={`take ${file.name} out`} onClick={() => forget(file)}>take out</button></p>
+          <p><bdi>{file.name}</bdi> <small>{megabytes(file.file.size)}</small> <button type="button" aria-label={`take out ${file.name}`} onClick={() => forget(file)}>take out</button></p>
           <ul>
             {file.parts.map((part) => (
               <li key={part.name}>
