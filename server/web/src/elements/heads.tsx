@@ -49,7 +49,7 @@ export class AttnHeads extends AttnElement {
       <div class="attn-atlas">
         {this.thumbs.map((thumb, i) => (
           <button type="button" key={thumb.name} aria-pressed={i === this.chosen} onClick={() => this.choose(i)}>
-            <canvas aria-hidden="true" style={sizeOf(thumb, 96)} ref={(canvas) => { if (canvas) paint(canvas, thumb, colours); }} />
+            <canvas aria-hidden="true" style={sizeOf(thumb, 96)} ref={(canvas) => { if (canvas) paint(canvas, thumb, colours, 96); }} />
             <span>{thumb.name}</span>
           </button>
         ))}
