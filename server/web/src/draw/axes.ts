@@ -1,5 +1,6 @@
 // The labels along an axis: names where they fit, else positions as ticks. Names are text nodes in
 // <bdi>, for they may be of any script.
+import { fit, type Extent } from './port';
 import type { Labels } from './types';
 
 export interface AxisView {
@@ -61,4 +62,34 @@ export class Axis {
     this.element.append(element);
     return { element, text };
   }
+}
+
+const LOOKED_AT = 400; // names whose length is measured
+const LEFT_MOST = 150; // CSS pixels
+const LEFT_MOST_ON_PHONES = 92;
+const TOP_MOST = 108;
+const PHONE = 500;
+
+export interface Room { left: number; top: number; line: number; turn: Turn; flatFrom: number }
+
+// How much room the labels beside a map take in this element, and whether those on top have to be
+// turned when all of the matrix is in sight. From `flatFrom` CSS pixels a cell they need not be.
+export function roomFor(host: HTMLElement, queries: Labels, keys: Labels, extent: Extent): Room {
+  const style = getComputedStyle(host);
+  const c = document.createElement('canvas').getContext('2d') as CanvasRenderingContext2D;
+  c.font = `${style.fontSize} ${style.fontFamily}`;
+  const line = Math.ceil(parseFloat(style.fontSize) * 1.2);
+  const longest = (labels: Labels, count: number): number => {
+    let most = c.measureText(String(count - 1)).width;
+    if (labels.hasNames) for (let i = 0; i < Math.min(count, LOOKED_AT); i++) most = Math.max(most, c.measureText(labels.name(i)).width);
+    return most;
+  };
+  const least = Math.max(c.measureText('query ↓').width, c.measureText('received').width);
+  const left = Math.ceil(Math.min(Math.max(longest(queries, extent.queries), least) + 14, host.clientWidth < PHONE ? LEFT_MOST_ON_PHONES : LEFT_MOST));
+  const name = longest(keys, extent.keys);
+  const { x } = fit(extent, { width: Math.max(host.clientWidth - left - 60, 1), height: Math.max(host.clientHeight - 90, 1) });
+  const turn = name + 8 <= x || !keys.hasNames ? 'flat' : 'steep';
+  // Turned by 45 degrees a name is as high as sin 45 of its length.
+  const top = Math.ceil(turn === 'flat' ? line * 2 + 2 : Math.min(name * 0.72 + line * 1.2, TOP_MOST));
+  return { left, top, line, turn, flatFrom: name + 8 };
 }

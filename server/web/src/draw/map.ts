@@ -1,13 +1,15 @@
 // One matrix as a map: it pans and zooms, and shows cells as tiles. It draws into an element that it
 // is given, and tells what happened by events; it knows neither the page nor the service.
-import { Axis, type Turn } from './axes';
+import { Axis, roomFor, type Turn } from './axes';
 import { gestures, type Box } from './gestures';
 import { Grid, type GridCell } from './grid';
 import { drawMargin, MiniMap, type Margin } from './margins';
+import { spotOfKey } from './moves';
 import * as P from './port';
+import { watchSize, type Measured } from './size';
 import { surface, type Surface } from './surface';
 import { Tiles } from './tiles';
-import type { Codes, Frame, Labels, Palette, Source, Spot, Values } from './types';
+import type { Frame, Labels, Palette, Source, Spot, Values } from './types';
 
 export interface MapEvents {
   hover(spot: Spot | null, x: number, y: number): void; // CSS pixels in the plot
@@ -73,6 +75,8 @@ export class MatrixMap {
   private valueTimer = 0;
   private told = '';
   private line = 16;
+  private flatFrom = 0;
+  private ended = false;
   private cleanUp: (() => void)[] = [];
 
   readonly plot: HTMLElement;
@@ -119,7 +123,14 @@ export class MatrixMap {
       if (this.dirty) this.redraw();
       else this.tell();
     });
-    this.cleanUp.push(this.watchGestures(options), this.watchMini(), this.watchSize());
+    const outer = new ResizeObserver(() => { if (this.names) this.measure(); });
+    outer.observe(host);
+    this.cleanUp.push(
+      this.watchGestures(options),
+      this.mini.watch((x, y) => this.centre(x, y), () => this.on.hover(null, 0, 0), () => this.on.rest(this.port)),
+      watchSize(this.plot, (size) => this.take(size)),
+      () => outer.disconnect(),
+    );
   }
 
   // --- what is shown ---
@@ -179,6 +190,7 @@ export class MatrixMap {
   retry(): void { this.tiles?.retry(); }
 
   end(): void {
+    this.ended = true;
     clearTimeout(this.settle);
     clearTimeout(this.valueTimer);
     cancelAnimationFrame(this.frame);
@@ -223,29 +235,22 @@ export class MatrixMap {
 
   // Answers a key. Returns whether it was one of the map's.
   key(event: KeyboardEvent): boolean {
+    const { selected } = this.spots;
+    const none = selected.q < 0 && selected.k < 0;
     const { queries, keys } = this.extent;
-    const start = this.spots.selected.q >= 0 || this.spots.selected.k >= 0 ? this.spots.selected
-      : { q: Math.min(Math.ceil(this.port.top), queries - 1), k: Math.min(Math.ceil(this.port.left), keys - 1) };
-    const from = { q: Math.max(start.q, 0), k: Math.max(start.k, 0) };
-    const none = this.spots.selected.q < 0 && this.spots.selected.k < 0;
+    const from = none ? { q: Math.min(Math.ceil(this.port.top), queries - 1), k: Math.min(Math.ceil(this.port.left), keys - 1) }
+      : { q: Math.max(selected.q, 0), k: Math.max(selected.k, 0) };
     const all = event.ctrlKey || event.metaKey;
-    const to: Record<string, Spot> = {
-      ArrowUp: { q: from.q - 1, k: from.k }, ArrowDown: { q: from.q + 1, k: from.k },
-      ArrowLeft: { q: from.q, k: from.k - 1 }, ArrowRight: { q: from.q, k: from.k + 1 },
-      PageUp: { q: from.q - 10, k: from.k }, PageDown: { q: from.q + 10, k: from.k },
-      Home: { q: all ? 0 : from.q, k: 0 }, End: { q: all ? queries - 1 : from.q, k: keys - 1 },
-    };
-    const spot = to[event.key];
+    const spot = spotOfKey(event.key, all, from, this.extent);
     if (spot) {
-      // The first key only shows where one is.
-      const next = none && event.key.startsWith('Arrow') ? from : spot;
-      this.go({ q: Math.min(Math.max(next.q, 0), queries - 1), k: Math.min(Math.max(next.k, 0), keys - 1) });
+      // The first arrow only shows where one is.
+      this.go(none && event.key.startsWith('Arrow') ? from : spot);
       return true;
     }
     if (all) return false;
     if (event.key === '+' || event.key === '=' || event.key === '-') {
       const s = this.scale;
-      const { q, k } = this.spots.selected;
+      const { q, k } = selected;
       const seen = q >= 0 && k >= 0 ? { x: (k + 0.5 - this.port.left) * s.x, y: (q + 0.5 - this.port.top) * s.y } : null;
       const inside = seen && seen.x >= 0 && seen.y >= 0 && seen.x <= this.shownWidth && seen.y <= this.shownHeight;
       const by = event.key === '-' ? 1 / KEY_ZOOM : KEY_ZOOM;
@@ -287,33 +292,21 @@ export class MatrixMap {
     return q >= 0 && k >= 0 && q < this.extent.queries && k < this.extent.keys ? { q, k } : null;
   }
 
-  // Makes room for the labels: as much as the longest name of the first few hundred takes.
   private measure(): void {
-    const style = getComputedStyle(this.host);
-    const c = document.createElement('canvas').getContext('2d') as CanvasRenderingContext2D;
-    c.font = `${style.fontSize} ${style.fontFamily}`;
-    this.line = Math.ceil(parseFloat(style.fontSize) * 1.2);
-    const longest = (labels: Labels, count: number): number => {
-      let most = c.measureText(String(count - 1)).width;
-      if (labels.hasNames) for (let i = 0; i < Math.min(count, 400); i++) most = Math.max(most, c.measureText(labels.name(i)).width);
-      return most;
-    };
     const { queries, keys } = this.names as { queries: Labels; keys: Labels };
-    const least = Math.max(c.measureText('query ↓').width, c.measureText('received').width);
-    const left = Math.min(Math.max(longest(queries, this.extent.queries), least) + 14, this.host.clientWidth < 500 ? 92 : 150);
-    const name = longest(keys, this.extent.keys);
-    const wide = this.host.clientWidth - left - 60;
-    const fits = P.fit(this.extent, { width: wide, height: this.host.clientHeight - 90 }).x;
-    this.turn = name + 8 <= fits || !keys.hasNames ? 'flat' : 'steep';
-    const top = this.turn === 'flat' ? this.line * 2 + 2 : Math.min(name * 0.72 + this.line * 1.2, 108);
-    this.host.style.setProperty('--matrix-left', `${Math.ceil(left)}px`);
-    this.host.style.setProperty('--matrix-top', `${Math.ceil(top)}px`);
+    const room = roomFor(this.host, queries, keys, this.extent);
+    this.line = room.line;
+    this.turn = room.turn;
+    this.flatFrom = room.flatFrom;
+    this.host.style.setProperty('--matrix-left', `${room.left}px`);
+    this.host.style.setProperty('--matrix-top', `${room.top}px`);
   }
 
   // --- drawing ---
 
   // One loop draws everything at most once a frame; cells only if they may have changed.
   private redraw(cells = true): void {
+    if (this.ended) return;
     if (cells) this.dirty = true;
     this.frame ||= requestAnimationFrame(() => {
       this.frame = 0;
@@ -399,7 +392,7 @@ export class MatrixMap {
     const { selected, shown, pins } = this.spots;
     const common = { line: this.line };
     this.rows.draw({ ...common, from: this.port.top, scale: s.y, length: this.shownHeight, count: this.extent.queries, marked: [selected.q, shown.q, ...pins] }, this.names.queries, 'flat');
-    this.cols.draw({ ...common, from: this.port.left, scale: s.x, length: this.shownWidth, count: this.extent.keys, marked: [selected.k, shown.k] }, this.names.keys, this.turn);
+    this.cols.draw({ ...common, from: this.port.left, scale: s.x, length: this.shownWidth, count: this.extent.keys, marked: [selected.k, shown.k] }, this.names.keys, s.x >= this.flatFrom ? 'flat' : this.turn);
   }
 
   private drawCross(s: P.Scale): void {
@@ -527,90 +520,28 @@ export class MatrixMap {
     }, { wheelZooms: options.wheelZooms });
   }
 
-  // The small picture moves the view to where one presses or drags.
-  private watchMini(): () => void {
-    const stop = new AbortController();
-    const { signal } = stop;
-    const { canvas } = this.mini;
-    let held = false;
-    const to = (event: PointerEvent): void => {
-      const box = canvas.getBoundingClientRect();
-      const s = this.scale;
-      this.port = P.bound({
-        zoom: this.port.zoom,
-        left: ((event.clientX - box.left) / box.width) * this.extent.keys - this.size.width / s.x / 2,
-        top: ((event.clientY - box.top) / box.height) * this.extent.queries - this.size.height / s.y / 2,
-      }, this.extent, this.size);
-      this.redraw();
-    };
-    canvas.addEventListener('pointerdown', (event) => {
-      event.stopPropagation();
-      canvas.setPointerCapture(event.pointerId);
-      held = true;
-      to(event);
-    }, { signal });
-    canvas.addEventListener('pointermove', (event) => {
-      event.stopPropagation();
-      if (held) to(event);
-      else this.on.hover(null, 0, 0);
-    }, { signal });
-    for (const name of ['pointerup', 'pointercancel'] as const)
-      canvas.addEventListener(name, (event) => {
-        event.stopPropagation();
-        if (held) this.on.rest(this.port);
-        held = false;
-      }, { signal });
-    canvas.addEventListener('dblclick', (event) => event.stopPropagation(), { signal });
-    return () => stop.abort();
+  // Puts a place of the matrix, in parts of its sides, into the middle of the view.
+  private centre(x: number, y: number): void {
+    const s = this.scale;
+    this.port = P.bound({
+      zoom: this.port.zoom,
+      left: x * this.extent.keys - this.size.width / s.x / 2,
+      top: y * this.extent.queries - this.size.height / s.y / 2,
+    }, this.extent, this.size);
+    this.redraw();
   }
 
-  // The canvas has as many pixels as the screen has for it, also where a CSS pixel is 1.25 of them.
-  private watchSize(): () => void {
-    const take = (width: number, height: number, cssWidth: number, cssHeight: number): void => {
-      if (!width || !height) return;
-      const { pixels } = this;
-      this.ratio = width / cssWidth;
-      this.size = { width: cssWidth, height: cssHeight };
-      if (pixels.width !== width || pixels.height !== height) {
-        this.pixels = { width, height };
-        this.surface.order({ do: 'size', width, height });
-      }
-      this.port = P.bound(this.port, this.extent, this.size);
-      this.redraw();
-    };
-    // An emulated screen reports its device pixels as CSS pixels: then the ratio is right, and not the box.
-    const observer = new ResizeObserver(([entry]) => {
-      if (!entry) return;
-      const css = entry.contentRect;
-      const width = css.width * devicePixelRatio;
-      const height = css.height * devicePixelRatio;
-      const device = entry.devicePixelContentBoxSize?.[0];
-      if (device && Math.abs(device.inlineSize - width) < 2 && Math.abs(device.blockSize - height) < 2) take(device.inlineSize, device.blockSize, css.width, css.height);
-      else take(Math.round(width), Math.round(height), css.width, css.height);
-    });
-    let screen: MediaQueryList | null = null;
-    const observe = (): void => {
-      observer.disconnect();
-      try {
-        observer.observe(this.plot, { box: 'device-pixel-content-box' });
-      } catch { // Safari measures CSS pixels alone
-        observer.observe(this.plot);
-      }
-      screen?.removeEventListener('change', observe);
-      screen = matchMedia(`(resolution: ${devicePixelRatio}dppx)`);
-      screen.addEventListener('change', observe);
-    };
-    observe();
-    const outer = new ResizeObserver(() => { if (this.names) this.measure(); });
-    outer.observe(this.host);
-    return () => {
-      observer.disconnect();
-      outer.disconnect();
-      screen?.removeEventListener('change', observe);
-    };
+  private take({ width, height, css }: Measured): void {
+    const { pixels } = this;
+    this.ratio = width / css.width;
+    this.size = css;
+    if (pixels.width !== width || pixels.height !== height) {
+      this.pixels = { width, height };
+      this.surface.order({ do: 'size', width, height });
+    }
+    this.port = P.bound(this.port, this.extent, this.size);
+    this.redraw();
   }
 }
 
 const same = (a: P.Port, b: P.Port): boolean => a.top === b.top && a.left === b.left && a.zoom === b.zoom;
-
-export type { Codes };

@@ -69,6 +69,37 @@ export class MiniMap {
     this.picture = null;
   }
 
+  // Tells where one presses or drags, in parts of its sides; that one only points at it; the end.
+  watch(to: (x: number, y: number) => void, over: () => void, done: () => void): () => void {
+    const stop = new AbortController();
+    const { signal } = stop;
+    const { canvas } = this;
+    let held = false;
+    const tell = (event: PointerEvent): void => {
+      const box = canvas.getBoundingClientRect();
+      to((event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
+    };
+    canvas.addEventListener('pointerdown', (event) => {
+      event.stopPropagation();
+      canvas.setPointerCapture(event.pointerId);
+      held = true;
+      tell(event);
+    }, { signal });
+    canvas.addEventListener('pointermove', (event) => {
+      event.stopPropagation();
+      if (held) tell(event);
+      else over();
+    }, { signal });
+    for (const name of ['pointerup', 'pointercancel'] as const)
+      canvas.addEventListener(name, (event) => {
+        event.stopPropagation();
+        if (held) done();
+        held = false;
+      }, { signal });
+    canvas.addEventListener('dblclick', (event) => event.stopPropagation(), { signal });
+    return () => stop.abort();
+  }
+
   // Draws the topmost tile, and a frame around what is in sight.
   draw(palette: Palette, extent: Extent, size: Size, port: Port, scale: Scale, ratio: number): void {
     const { c, width, height } = sized(this.canvas, ratio);

@@ -70,7 +70,7 @@ export function ticks(coding: Coding, range: readonly [number, number], apart: n
   const [low, high] = range;
   const candidates: number[] = [];
   if (coding === 'decades') {
-    for (let n = 1; n < DECADES; n++) candidates.push(high / 10 ** n);
+    for (let n = Math.ceil(Math.log10(high)); n > Math.log10(high) - DECADES; n--) candidates.push(Number(`1e${n}`));
   } else {
     const most = Math.max(Math.abs(low), Math.abs(high));
     const top = Math.floor(Math.log10(most || 1));

@@ -19,7 +19,11 @@ const inWords: Record<Transform, string> = {
   row: 'each weight divided by the largest of its row',
 };
 
-const short = (value: number): string => (value === 0 ? '0' : value >= 0.001 && value < 1000 ? String(Number(value.toPrecision(3))) : digits(value));
+function short(value: number): string {
+  if (value === 0) return '0';
+  if (value >= 0.001 && value < 1000) return String(Number(value.toPrecision(3)));
+  return digits(value).replace('.0e', 'e');
+}
 
 function Bar({ map, transform, range }: { map: Colours; transform: Transform; range: readonly [number, number] }) {
   const canvas = useRef<HTMLCanvasElement>(null);
