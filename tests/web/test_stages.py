@@ -240,6 +240,7 @@ def test_a_head_of_a_run_becomes_a_request(daemon, run, page):
     page.wait_for_selector("td[data-stage=probs]")
     assert [v for v, _ in shown_row(page, "probs")] == pytest.approx(weights, rel=1e-4, abs=1e-7)
     cell = daemon.get(f"/v1/runs/{run}/cells?site=1&head=2&row=3&col=4").json()
+    page.focus("label:has-text('scale') input")  # with the focus come all digits
     assert float(page.input_value("label:has-text('scale') input")) == pytest.approx(cell["scale"])
     assert page.locator(".stages-grid:has-text('Keys') tbody tr").count() == 13
 

@@ -33,12 +33,21 @@ function edit(body: Body): void {
   }, PAUSE);
 }
 
+const FITS = 7; // characters
+
+// A number that is not being typed, rounded so that it fits. All its digits come with the focus.
+function short(value: number): string {
+  const texts = [String(value), String(Number(value.toPrecision(4))), String(Number(value.toPrecision(3)))];
+  return texts.find((text) => text.length <= FITS) ?? value.toExponential(1);
+}
+
 function NumberCell({ value, label, tabIndex, onEdit }: { value: number | null; label: string; tabIndex: number; onEdit: (value: number) => void }) {
   const [text, setText] = useState(value === null ? '' : String(value));
+  const [typing, setTyping] = useState(false);
   const parsed = text.trim() === '' ? NaN : Number(text);
   useEffect(() => { if (Number(text) !== value || text.trim() === '') setText(value === null ? '' : String(value)); }, [value]);
   return (
-    <input value={text} inputMode="decimal" aria-label={label} tabIndex={tabIndex} aria-invalid={!Number.isFinite(parsed) && value !== null} autocomplete="off" spellcheck={false}
+    <input value={typing || Number(text) !== value ? text : short(value)} onFocus={() => setTyping(true)} onBlur={() => setTyping(false)} inputMode="decimal" aria-label={label} tabIndex={tabIndex} aria-invalid={!Number.isFinite(parsed) && value !== null} autocomplete="off" spellcheck={false}
       onInput={(e) => {
         const next = e.currentTarget.value.replace('−', '-');
         setText(next);
@@ -124,9 +133,10 @@ const noNames: readonly string[] = [];
 function Field({ label, value, hint, onEdit }: { label: string; value: unknown; hint: string; onEdit: (value: number | null) => void }) {
   const given = typeof value === 'number' ? value : null;
   const [text, setText] = useState(given === null ? '' : String(given));
+  const [typing, setTyping] = useState(false);
   useEffect(() => { if ((text.trim() === '' ? null : Number(text)) !== given) setText(given === null ? '' : String(given)); }, [given]);
   return (
-    <label>{label} <input value={text} inputMode="decimal" placeholder={hint} aria-invalid={!Number.isFinite(Number(text))} onInput={(e) => {
+    <label>{label} <input value={typing || given === null || Number(text) !== given ? text : short(given)} onFocus={() => setTyping(true)} onBlur={() => setTyping(false)} inputMode="decimal" placeholder={hint} aria-invalid={!Number.isFinite(Number(text))} onInput={(e) => {
       const next = e.currentTarget.value.replace('−', '-');
       setText(next);
       if (next.trim() === '') onEdit(null);
