@@ -11,7 +11,7 @@ export interface Codes {
 
 // Paints on as many pixels as there are cells, or on fewer where the screen has fewer for it. A pixel
 // that covers several cells has the largest of them, so that no cell is lost.
-export function paint(canvas: HTMLCanvasElement, at: Codes, colours: Uint32Array, most: number): void {
+export function paint(canvas: HTMLCanvasElement, at: Codes, colours: Uint32Array, most = Infinity): void {
   const share = Math.min(1, Math.round(most * devicePixelRatio) / Math.max(at.rows, at.cols));
   const [width, height] = [Math.max(1, Math.round(at.cols * share)), Math.max(1, Math.round(at.rows * share))];
   canvas.width = width;
