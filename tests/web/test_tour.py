@@ -41,7 +41,7 @@ def test_every_view(daemon, open_page, scheme):
 
     go(page, "Heads")
     page.wait_for_selector("canvas")
-    until(page, "[...document.querySelectorAll('main')].some((m) => /alignment \\d+ %/.test(m.innerText))")
+    until(page, "[...document.querySelectorAll('main')].some((m) => /alignment[^]{1,9}%/.test(m.innerText))")
 
     go(page, "Stages")
     until(page, "/softmax/.test(document.querySelector('main').innerText)")
