@@ -280,6 +280,17 @@ export class MatrixMap {
 
   // --- geometry ---
 
+  // The queries and keys in sight, [from, to) each.
+  inSight(): { rows: [number, number]; cols: [number, number] } {
+    const { x, y } = this.scale;
+    const side = (from: number, size: number, most: number): [number, number] =>
+      [Math.max(0, Math.floor(from + 1e-6)), Math.min(most, Math.ceil(from + size - 1e-6))];
+    return {
+      rows: side(this.port.top, this.shownHeight / y, this.extent.queries),
+      cols: side(this.port.left, this.shownWidth / x, this.extent.keys),
+    };
+  }
+
   private get scale(): P.Scale { return P.scaleOf(this.extent, this.size, this.port.zoom); }
   // The part of the plot that the matrix takes.
   private get shownWidth(): number { return Math.min(this.size.width, this.extent.keys * this.scale.x); }

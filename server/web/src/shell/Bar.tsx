@@ -5,6 +5,7 @@ import { canRedo, canUndo, change, redo, undo } from '../store/history';
 import { make, run, site, working } from '../store/run';
 import { look } from '../store/state';
 import { dialog } from './dialogs';
+import { completions, loadModels, loadVocabulary, models, unknownWords } from './models';
 import { MODEL, samples, sentenceOf, translate } from './sentence';
 
 const PAUSE = 100; // ms without a key before a sentence is sent
@@ -21,7 +22,7 @@ function Sentence() {
   const send = (value: string): void => {
     clearTimeout(timer.current);
     typed.current = false;
-    if (value.trim() && value !== sentence.value?.text) void make(translate(value, now?.model ?? MODEL), { keep: true });
+    if (value.trim() && value !== sentence.value?.text) void make(translate(value, sentence.value?.model ?? MODEL), { keep: true });
   };
   const onInput = (value: string): void => {
     setText(value);
@@ -29,12 +30,24 @@ function Sentence() {
     clearTimeout(timer.current);
     timer.current = window.setTimeout(() => send(value), PAUSE);
   };
+  const model = now?.model ?? MODEL;
+  useEffect(() => { loadVocabulary(model); }, [model, models.value]);
+  const unknown = unknownWords(model, text);
+  const offers = completions(model, text);
   return (
     <form class="sentence" role="search" onSubmit={(e) => { e.preventDefault(); send(text); }}>
       <label class="hidden" for="sentence">English sentence to translate</label>
       <input id="sentence" list="samples" value={text} maxLength={2000} autocomplete="off" placeholder="Type an English sentence"
-        onInput={(e) => onInput(e.currentTarget.value)} />
-      <datalist id="samples">{samples.map((s) => <option key={s} value={s} />)}</datalist>
+        aria-describedby="unknown" onFocus={loadModels} onInput={(e) => onInput(e.currentTarget.value)} />
+      <datalist id="samples">{(offers.length ? offers : samples).map((s) => <option key={s} value={s} />)}</datalist>
+      {models.value.length > 1 && (
+        <label><span class="hidden">Model</span>
+          <select value={model} onChange={(e) => void make(translate(text || (samples[0] as string), e.currentTarget.value))}>
+            {models.value.map((m) => <option key={m.id} value={m.id}>{m.id}</option>)}
+          </select>
+        </label>
+      )}
+      <span id="unknown" class="unknown" role="status">{unknown.length > 0 && <>not known to the model: <bdi>{unknown.join(', ')}</bdi></>}</span>
     </form>
   );
 }

@@ -2,8 +2,10 @@
 import { useEffect, useState } from 'preact/hooks';
 import { address, base } from '../api/client';
 import { permalink, SOURCE_MOST } from '../store/address';
-import { announce, look, type Source } from '../store/state';
+import { site } from '../store/run';
+import { announce, head, look, type Source } from '../store/state';
 import { Dialog, dialog } from './dialogs';
+import { command, partOf, refusal, save, type Kind } from './exports';
 
 const quote = (text: string): string => `'${text.replace(/'/g, `'\\''`)}'`;
 
@@ -22,6 +24,32 @@ with urlopen(request) as reply:
 print(json.dumps(answer, indent=1)[:2000])
 `;
 
+// The request as a C program of libcurl. A text of JSON becomes lines of a C string.
+export function asC(source: Source): string {
+  const text = JSON.stringify(source.body).replace(/[\\"]/g, (c) => `\\${c}`).replace(/\?\?/g, '?\\?');
+  const lines = text.match(/(?:\\.|[^\\]){1,90}/gs) ?? [''];
+  return `/* cc example.c $(pkg-config --cflags --libs libcurl) -o example */
+#include <curl/curl.h>
+
+static const char body[] =
+${lines.map((line) => `    "${line}"`).join('\n')};
+
+int main(void) {
+    CURL *curl = curl_easy_init();
+    struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
+    if (!curl || !headers)
+        return 1;
+    curl_easy_setopt(curl, CURLOPT_URL, ${JSON.stringify(address(source.path).href)});
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+    CURLcode code = curl_easy_perform(curl); /* the answer goes to standard output */
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(curl);
+    return code != CURLE_OK;
+}
+`;
+}
+
 async function copy(text: string, what: string): Promise<void> {
   await navigator.clipboard.writeText(text);
   announce(`${what} copied`);
@@ -34,6 +62,30 @@ function Copy({ name, text }: { name: string; text: string }) {
       <button type="button" onClick={() => void copy(text, name).then(() => setDone(true), () => setDone(false))}>{done ? 'copied' : `copy as ${name}`}</button>
       <pre tabIndex={0} aria-label={name}>{text}</pre>
     </div>
+  );
+}
+
+const kinds: readonly (readonly [Kind, string])[] = [
+  ['png', 'PNG'], ['svg', 'SVG'], ['csv', 'CSV'], ['npy', '.npy'], ['html', 'one HTML file'],
+];
+
+function Export() {
+  const [says, setSays] = useState('');
+  const at = site.value;
+  if (!at) return null;
+  const part = partOf(at);
+  const run = (kind: Kind): void => {
+    setSays('one moment…');
+    save(kind, head.value, part).then(() => setSays(`saved as ${kind}`), (error: Error) => setSays(error.message));
+  };
+  const why = refusal('npy', part);
+  return (
+    <section class="export">
+      <h3>Export what is seen: queries {part.rows[0]} to {part.rows[1] - 1}, keys {part.cols[0]} to {part.cols[1] - 1}</h3>
+      <p class="buttons">{kinds.map(([kind, name]) => <button type="button" key={kind} disabled={refusal(kind, part) !== ''} onClick={() => run(kind)}>{name}</button>)}</p>
+      <p role="status">{says || (why && `For numbers ${why}.`)}</p>
+      <Copy name="curl of the picture" text={command('svg', head.value, part)} />
+    </section>
   );
 }
 
@@ -50,6 +102,8 @@ export function Share() {
         {long && ` The request is too long for a link (${SOURCE_MOST} characters).`}</p>
       {source && <Copy name="curl" text={asCurl(source)} />}
       {source && <Copy name="Python" text={asPython(source)} />}
+      {source && <Copy name="C" text={asC(source)} />}
+      <Export />
     </Dialog>
   );
 }

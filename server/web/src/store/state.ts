@@ -56,6 +56,10 @@ export const head = computed<Head>(() => {
   return { run, site, batch, head: h };
 });
 
+// The part of the head that the matrix shows, [from, to) of queries and keys, as far as one has looked
+// at it; null: all of it.
+export const inSight = signal<(() => { rows: [number, number]; cols: [number, number] }) | null>(null);
+
 // A sentence for the live region: errors, pins, ends of long work. Not moves of the pointer.
 export const announcement = signal('');
 export const announce = (text: string): void => { announcement.value = text; };

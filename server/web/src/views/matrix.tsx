@@ -7,7 +7,7 @@ import type { Palette } from '../draw/types';
 import { isContrast, isDark } from '../shell/theme';
 import { change } from '../store/history';
 import { type Axis, keys as keyAxis, nameOf, queries, site } from '../store/run';
-import { announce, head, hover, lettersAreKeys, look, shown, type Colours } from '../store/state';
+import { announce, head, hover, inSight, lettersAreKeys, look, shown, type Colours } from '../store/state';
 import { digits } from '../parts/digits';
 import { shownCell, spoken } from '../store/values';
 import { Jump, jump } from './matrix/Jump';
@@ -77,6 +77,7 @@ function begin(host: HTMLElement): () => void {
     changed(next) { state.value = next; },
   }, { worker: painter(), wheelZooms: true });
   map = made;
+  inSight.value = () => made.inSight();
   const stops = [
     effect(() => {
       const at = site.value;
@@ -116,6 +117,7 @@ function begin(host: HTMLElement): () => void {
     for (const stop of stops) stop();
     made.end();
     map = null;
+    inSight.value = null;
     jump.value = '';
     tip.value = null;
     hover.value = { q: -1, k: -1 };

@@ -1,0 +1,95 @@
+// What is seen, as a file: a picture or numbers of the service, or one HTML file that holds the
+// numbers and the element that draws them.
+import { address, ask } from '../api/client';
+import type { Head, Site } from '../api/runs';
+import { keys, nameOf, queries } from '../store/run';
+import { inSight, look } from '../store/state';
+import { floats, readTensors } from '../api/safetensors';
+import { isDark } from './theme';
+
+export type Kind = 'png' | 'svg' | 'csv' | 'npy' | 'html';
+
+export interface Part { rows: [number, number]; cols: [number, number] }
+
+const NUMBERS_MOST = 65536; // exact weights in one file; the service answers no more in one request
+const CELLS_MOST = 65536; // of a picture, which pools more
+
+const types: Record<Kind, string> = {
+  png: 'image/png', svg: 'image/svg+xml', csv: 'text/csv', npy: 'application/x-npy', html: 'text/html',
+};
+
+export const partOf = (site: Site): Part => inSight.value?.() ?? { rows: [0, site.queries], cols: [0, site.keys] };
+
+const count = ({ rows, cols }: Part): number => (rows[1] - rows[0]) * (cols[1] - cols[0]);
+
+// Why a kind cannot hold the part; '': it can.
+export const refusal = (kind: Kind, part: Part): string =>
+  kind !== 'png' && kind !== 'svg' && count(part) > NUMBERS_MOST ? `more than ${NUMBERS_MOST.toLocaleString('en')} weights are in sight: zoom in first` : '';
+
+const span = ([from, to]: [number, number]): string => `${from}:${to}`;
+
+const weightsPath = (head: Head, part: Part): string =>
+  `v1/runs/${head.run}/weights?site=${head.site}&batch=${head.batch}&${head.head === 'mean' ? 'heads=mean' : `head=${head.head}`}` +
+  `&rows=${span(part.rows)}&cols=${span(part.cols)}`;
+
+export function path(kind: Kind, head: Head, part: Part): string {
+  if (kind === 'npy' || kind === 'html') return weightsPath(head, part);
+  const { transform, colours, range } = look.value;
+  const place = `v1/runs/${head.run}/heatmap?site=${head.site}&batch=${head.batch}&heads=${head.head}&rows=${span(part.rows)}&cols=${span(part.cols)}&max_cells=${CELLS_MOST}`;
+  if (kind === 'csv') return place;
+  const bend = transform === 'row' ? 'linear' : transform;
+  const ends = range ? `&vmin=${range[0]}&vmax=${range[1]}` : '';
+  return `${place}&transform=${bend}&colormap=${colours}&theme=${isDark.value ? 'dark' : 'light'}${ends}${kind === 'png' ? '&scale=2' : ''}`;
+}
+
+// JSON inside a script element: nothing in it may end the element.
+const inScript = (value: unknown): string => JSON.stringify(value).replace(/</g, '\\u003c').replace(/\u2028|\u2029/g, ' ');
+
+async function html(head: Head, part: Part): Promise<Blob> {
+  const [reply, code] = await Promise.all([
+    ask(`${weightsPath(head, part)}&hidden=true`, { accept: 'application/vnd.safetensors' }),
+    ask('web/attn.js').then((answer) => answer.text()),
+  ]);
+  const { metadata, tensors } = readTensors(await reply.arrayBuffer());
+  const tensor = tensors.get('weights');
+  if (!tensor) throw new Error('the answer has no weights');
+  const { hidden = [] } = JSON.parse(metadata['response'] ?? '{}') as { hidden?: [number, number, number][] };
+  const names = (axis: typeof queries.value, [from, to]: [number, number]): string[] =>
+    Array.from({ length: to - from }, (_, i) => nameOf(axis, from + i));
+  const data = {
+    queries: names(queries.value, part.rows), keys: names(keys.value, part.cols), weights: Array.from(floats(tensor)),
+    hidden: hidden.map(([row, from, to]) => [row - part.rows[0], Math.max(0, from - part.cols[0]), Math.min(part.cols[1], to) - part.cols[0]])
+      .filter(([, from, to]) => (to as number) > (from as number)),
+  };
+  const { transform, colours } = look.value;
+  const bend = transform === 'row' ? 'linear' : transform;
+  const words = data.queries.length <= 64 && data.keys.length <= 64 ? '<attn-words id="words"></attn-words>' : '';
+  const title = `Attention, ${head.head === 'mean' ? 'mean of the heads' : `head ${head.head}`}, queries ${span(part.rows)}, keys ${span(part.cols)}`;
+  return new Blob([`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title>
+<style>body { font: 15px system-ui, sans-serif; margin: 16px; } attn-heatmap { --attn-height: 70vh; } @media (prefers-color-scheme: dark) { body { background: #16181c; color: #e8eaed; } }</style></head>
+<body><h1>${title}</h1><p>Made by attnd. Weights show where a head looks; they do not explain by themselves what a model answers.</p>
+<attn-heatmap id="map" zooms colours="${colours}" transform="${bend}"></attn-heatmap>${words}
+<script type="application/json" id="data">${inScript(data)}</script>
+<script type="module">${code.replace(/<\/script/gi, '<\\/script')}</script>
+<script type="module">
+const data = JSON.parse(document.getElementById('data').textContent);
+data.weights = new Float32Array(data.weights);
+for (const id of ['map', 'words']) { const element = document.getElementById(id); if (element) element.data = data; }
+</script></body></html>
+`], { type: 'text/html' });
+}
+
+// Makes the file and has the browser save it.
+export async function save(kind: Kind, head: Head, part: Part): Promise<void> {
+  const blob = kind === 'html' ? await html(head, part) : await (await ask(path(kind, head, part), { accept: types[kind] })).blob();
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(blob);
+  link.download = `attention-${head.site}-${head.head}.${kind}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}
+
+export const command = (kind: Kind, head: Head, part: Part): string =>
+  `curl -o attention.${kind} -H 'Accept: ${types[kind]}' '${address(path(kind, head, part)).href}'`;
+

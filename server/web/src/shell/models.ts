@@ -1,0 +1,52 @@
+// The models that translate, and the words of those that know whole words alone.
+import { computed, signal } from '@preact/signals';
+import { askJson } from '../api/client';
+import type { components } from '../api/schema';
+
+type Schemas = components['schemas'];
+type Model = Schemas['Models']['models'][number];
+
+export const models = signal<Model[]>([]);
+const vocabularies = signal<Record<string, ReadonlySet<string>>>({});
+
+// Words in the order of a text, in lower case, as models of whole words read them.
+const wordsOf = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}]+(?:['’][\p{L}]+)?/gu) ?? [];
+
+// The list of models is of no use before somebody wants to choose.
+let asked = false;
+export function loadModels(): void {
+  if (asked) return;
+  asked = true;
+  askJson<Schemas['Models']>('v1/models').then((answer) => { models.value = answer.models.filter((m) => m.source.words); }, () => { asked = false; });
+}
+
+export const isWhole = (id: string): boolean => models.value.some((m) => m.id === id && !m.source.subwords);
+
+export function loadVocabulary(id: string): void {
+  if (vocabularies.value[id] || !isWhole(id)) return;
+  vocabularies.value = { ...vocabularies.value, [id]: new Set() };
+  askJson<Schemas['ModelVocabulary']>(`v1/models/${id}/vocabulary?side=source`).then((answer) => {
+    vocabularies.value = { ...vocabularies.value, [id]: new Set(answer.source?.words ?? []) };
+  }, () => undefined);
+}
+
+export const vocabularyOf = computed(() => (id: string): ReadonlySet<string> => vocabularies.value[id] ?? new Set());
+
+// The words of a text that the model reads as unknown.
+export function unknownWords(id: string, text: string): string[] {
+  const known = vocabularyOf.value(id);
+  if (!known.size) return [];
+  // The word that is being typed is not judged yet.
+  const done = /[\p{L}\p{N}]$/u.test(text) ? wordsOf(text).slice(0, -1) : wordsOf(text);
+  const parts = (word: string): string[] => word.split(/(?=['’])/);
+  return [...new Set(done)].filter((word) => !known.has(word) && !parts(word).every((part) => known.has(part)));
+}
+
+// Texts that go on with a word of the vocabulary.
+export function completions(id: string, text: string): string[] {
+  const match = /^(.*?)([\p{L}\p{N}]+)$/su.exec(text);
+  if (!match) return [];
+  const [, before = '', begun = ''] = match;
+  return [...vocabularyOf.value(id)].filter((word) => word.startsWith(begun.toLowerCase()) && word !== begun.toLowerCase())
+    .slice(0, 8).map((word) => before + word);
+}

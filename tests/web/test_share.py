@@ -1,0 +1,106 @@
+"""Sharing: the link, the request as programs, and what is seen as files."""
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import run_of, until
+
+BODY = {"query": {"shape": [1, 2, 40, 8], "random": "normal", "seed": 3}, "is_causal": True, "labels": [f"w{i}" for i in range(40)],
+        "store": True, "return": []}
+
+
+@pytest.fixture(scope="module")
+def run(daemon):
+    return daemon.post("/v1/attention", BODY).json()["run"]["id"]
+
+
+def share(page):
+    page.wait_for_selector(".matrix-map[data-busy=false], .words-columns li")
+    page.get_by_role("button", name="Share").click()
+    page.wait_for_selector("dialog .export")
+
+
+def saved(page, name):
+    with page.expect_download() as box:
+        page.locator("dialog .export button", has_text=name).first.click()
+    with open(box.value.path(), "rb") as file:
+        return file.read()
+
+
+def test_numbers_equal_the_api(daemon, run, open_page):
+    page = open_page(f"#1/matrix?r={run}&h=1")
+    share(page)
+    weights = np.array(daemon.get(f"/v1/runs/{run}/weights?head=1").json()["weights"])
+    assert np.array_equal(np.load(io.BytesIO(saved(page, ".npy"))).squeeze(), weights.astype(np.float32))
+    assert saved(page, "CSV") == daemon.get(f"/v1/runs/{run}/heatmap?heads=1&max_cells=65536", headers={"Accept": "text/csv"}).content
+    assert saved(page, "PNG").startswith(b"\x89PNG")
+    svg = saved(page, "SVG").decode()
+    assert svg.startswith("<svg") and ">w39<" in svg
+
+
+def test_only_what_is_seen(daemon, run, open_page):
+    page = open_page(f"#1/matrix?r={run}&h=1&v=10,20,4")
+    share(page)
+    title = page.inner_text(".export h3")
+    rows, cols = [[int(x) for x in part.split(" to ")] for part in title.split("queries ")[1].split(", keys ")]
+    assert rows[0] == 10 and cols[0] == 20 and rows[1] < 39
+    got = np.load(io.BytesIO(saved(page, ".npy"))).squeeze()
+    want = daemon.get(f"/v1/runs/{run}/weights?head=1&rows={rows[0]}:{rows[1] + 1}&cols={cols[0]}:{cols[1] + 1}").json()["weights"]
+    assert np.array_equal(got, np.array(want, dtype=np.float32))
+
+
+def test_the_html_file_stands_alone(daemon, run, open_page, tmp_path):
+    page = open_page(f"#1/matrix?r={run}&h=1")
+    share(page)
+    file = tmp_path / "attention.html"
+    file.write_bytes(saved(page, "one HTML file"))
+    assert daemon.url.encode() not in file.read_bytes()
+    alone = page.context.new_page()
+    faults = []
+    alone.on("pageerror", lambda e: faults.append(str(e)))
+    alone.goto(file.as_uri())
+    alone.wait_for_selector("attn-heatmap .matrix-cells")
+    alone.evaluate("document.addEventListener('attn-select', (e) => { window.said = e.detail; })")
+    alone.focus("attn-heatmap [role=grid]")
+    for key in ["ArrowDown"] * 6 + ["ArrowRight"] * 3:
+        alone.keyboard.press(key)
+    until(alone, "window.said?.query === 5 && window.said?.key === 3 && window.said.weight !== null")
+    cell = daemon.get(f"/v1/runs/{run}/cells?head=1&row=5&col=3").json()
+    assert alone.evaluate("window.said.weight") == pytest.approx(cell["weight"], rel=1e-6)
+    alone.keyboard.press("End")
+    until(alone, "window.said?.key === 39")
+    assert alone.evaluate("window.said.weight") is None, "the mask hides it"
+    assert not faults
+
+
+def test_programs_run(daemon, open_page, tmp_path):
+    page = open_page()
+    share(page)
+    run = run_of(page)
+    texts = page.eval_on_selector_all("dialog pre", "list => Object.fromEntries(list.map((x) => [x.getAttribute('aria-label'), x.textContent]))")
+    assert texts["link"] == page.url
+    done = subprocess.run(["sh", "-c", texts["curl"]], capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout)["sequences"][0]["text"].startswith("Mon frère"), done.stderr
+    done = subprocess.run([sys.executable, "-c", texts["Python"]], capture_output=True, text=True, timeout=60)
+    assert "voiture" in done.stdout, done.stderr
+    done = subprocess.run(["sh", "-c", texts["curl of the picture"]], cwd=tmp_path, capture_output=True, timeout=60)
+    assert done.returncode == 0 and (tmp_path / "attention.svg").read_text().startswith("<svg"), done.stderr
+    assert run in texts["curl of the picture"]
+    assert '"Content-Type: application/json"' in texts["C"] and "My brother bought" in texts["C"]
+
+
+def test_words_of_a_model_of_whole_words(daemon, open_page):
+    page = open_page()
+    page.wait_for_selector(".words-columns li")
+    page.focus("#sentence")
+    page.wait_for_selector("form.sentence select")
+    page.select_option("form.sentence select", "en-fr")
+    until(page, "location.hash.includes('i=')")
+    page.fill("#sentence", "the xylophone is r")
+    page.wait_for_selector("#unknown:has-text('xylophone')")
+    words = daemon.get("/v1/models/en-fr/vocabulary?side=source").json()["source"]["words"]
+    offers = page.eval_on_selector_all("#samples option", "list => list.map((x) => x.value)")
+    assert offers and all(offer.rsplit(" ", 1)[1] in words for offer in offers)
