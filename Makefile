@@ -180,7 +180,7 @@ docker-test: ## build the container image with buildah and ask it (root)
 check-fresh: ## both commands of the README on a bare Debian 12 in a chroot (root)
 	@tests/tools/check-fresh
 
-gallery: all ## draw the figures of attention papers into build/gallery/; SCALE=1: smaller PNGs, as that of README.md
+gallery: all ## draw the figures of attention papers into build/gallery/; SCALE=1: smaller PNGs
 	@$(PYTHON) tests/tools/gallery $(BUILD)/gallery $(SCALE)
 
 walk: ## the files and functions that one request runs through, in order; REQUEST=file.json: of another body

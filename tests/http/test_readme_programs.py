@@ -1,41 +1,22 @@
-"""The programs of the READMEs are run as they stand there: the page in a browser, the Python and the C example
-with the commands printed beside them. Only the address of the service is replaced."""
-import base64
-import json
+"""The programs of the READMEs are run as they stand there: the Python and the C example with the
+commands printed beside them. Only the address of the service is replaced."""
 import os
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
-import pytest
 import requests
-from browsers import Site
-from conftest import BINARY, PATIENCE, clean_environment, ROOT
+from conftest import PATIENCE, ROOT, clean_environment
 from documents import FENCE, blocks, console, read
 
 SERVICE = "http://localhost:8080"
-PICTURES = Path(BINARY).resolve().parent / "test"
-
-# Sends what the page has drawn back to where the page came from.
-PROBE = """<script>
-const timer = setInterval(() => {
-  const text = document.getElementById("text").textContent;
-  if (!text) return;
-  clearInterval(timer);
-  const canvas = document.getElementById("map"), {width, height} = canvas;
-  const pixels = Array.from(canvas.getContext("2d").getImageData(0, 0, width, height).data);
-  fetch("/seen", {method: "POST", body: JSON.stringify({text, width, height, pixels})});
-}, 20);
-</script>"""
 
 
 def program(language):
     """The README's one program in a language, and the console lines printed below it."""
     found = FENCE.findall(read("README.md"))
     [place] = [i for i, (kind, _) in enumerate(found) if kind == language]
-    return found[place][1], found[place + 1][1] if language != "html" else None
+    return found[place][1], found[place + 1][1]
 
 
 def run(command, folder, **env):
@@ -43,54 +24,6 @@ def run(command, folder, **env):
                           capture_output=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@pytest.fixture
-def site():
-    served = Site()
-    yield served
-    served.close()
-
-
-def show(site, page, folder, picture):
-    return site.open(page, folder, "--window-size=560,620", f"--screenshot={picture}")
-
-
-def drawn(seen):
-    return np.array(seen["pixels"], np.uint8).reshape(seen["height"], seen["width"], 4)
-
-
-def test_page_draws_the_heatmap(start, site, tmp_path):
-    text, _ = program("html")
-    assert len(re.search(r"<script>\n(.*)\n</script>", text, re.S).group(1).splitlines()) <= 20
-    daemon = start("--cors-origins", site.origin)
-    assert SERVICE in text
-    PICTURES.mkdir(exist_ok=True)
-    picture = PICTURES / "readme_heatmap.png"
-    seen = show(site, text.replace(SERVICE, daemon.url) + PROBE, tmp_path, picture)
-    assert picture.read_bytes().startswith(b"\x89PNG")
-
-    def normal(seed):
-        return {"shape": [1, 8, 64, 32], "random": "normal", "seed": seed}
-
-    [head] = daemon.post("/v1/attention", {
-        "query": normal(1), "key": normal(2), "value": normal(3), "is_causal": True, "window": [40, 0],
-        "return": [], "heatmap": {"heads": [3], "encoding": "u8", "transform": "sqrt"}}).json()["heatmap"]["heads"]
-    cells = np.frombuffer(base64.b64decode(head["max"]), np.uint8).reshape(head["shape"]).astype(np.float64)
-    want = np.stack([255 - cells, 255 - cells * 0.7, 255 - cells * 0.3, np.full_like(cells, 255)], -1)
-    row, key = np.indices(cells.shape)
-    hidden = (key > row) | (key < row - 40)
-    want[hidden] = [221, 221, 221, 255]
-    assert np.array_equal(drawn(seen), np.rint(want).astype(np.uint8))
-    assert len(np.unique(drawn(seen)[~hidden], axis=0)) > 50
-    assert seen["text"].startswith("head 3: weights ")
-
-
-def test_page_says_when_the_origin_is_not_allowed(start, site, tmp_path):
-    text, _ = program("html")
-    daemon = start("--cors-origins", "http://localhost:1")
-    seen = show(site, text.replace(SERVICE, daemon.url) + PROBE, tmp_path, tmp_path / "refused.png")
-    assert "fetch" in seen["text"].lower() and not drawn(seen).any()
 
 
 def test_safetensors_lines(daemon):

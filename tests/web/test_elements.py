@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import until
 
+from documents import FENCE, read
 from serving import service
 
 WEB = Path(__file__).parents[2] / "server" / "web"
@@ -54,6 +55,21 @@ def test_plain(site, open_page):
     until(page, "document.getElementById('said').textContent.startsWith('query 3, key 3: ')")
     weight = float(page.inner_text("#said").split(": ")[1])
     assert weight == pytest.approx(answer["weights"][3][3], rel=1e-6)
+
+
+def test_the_page_of_the_readme(site, open_page):
+    folder, origin, daemon = site
+    [text] = [text for kind, text in FENCE.findall(read("README.md")) if kind == "html"]
+    assert text.count("http://localhost:8080") == 2 and len(text.splitlines()) <= 20
+    (folder / "heatmap.html").write_text(text.replace("http://localhost:8080", daemon.url))
+    page = open_page(origin + "/heatmap.html", allow=["asks " + daemon.url, "404"])
+    page.wait_for_selector("attn-heatmap .matrix-cells")
+    page.focus("attn-heatmap [role=grid]")
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    until(page, "document.getElementById('text').textContent.startsWith('sat looks at cat with ')")
+    answer = daemon.post("/v1/attention", {"query": {"shape": [4, 8], "random": "normal", "seed": 7}, "is_causal": True}).json()
+    assert float(page.inner_text("#text").split()[-1]) == pytest.approx(answer["weights"][2][1], rel=1e-6)
 
 
 def test_react(site, open_page):
