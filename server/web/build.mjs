@@ -1,6 +1,5 @@
 // Builds the page into OUT (default ../../build/web/dist): one file each for the code, hashed by
-// content, and beside each file its gzip and Brotli forms. `--watch` serves the sources while one
-// works: `make web-watch`.
+// content, and beside each file its gzip and Brotli forms. watch.mjs builds the same while one works.
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
@@ -9,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import * as esbuild from 'esbuild';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
-const out = path.resolve(process.argv[2] ?? path.join(here, '../../build/web/dist'));
+export const out = path.resolve(process.argv[2] ?? path.join(here, '../../build/web/dist'));
 
 // The tables of lib/draw/colour.c, so that the page and the pictures have the same colours.
 function colourTables() {
@@ -37,7 +36,7 @@ const common = {
   logLevel: 'warning',
 };
 
-const page = {
+export const page = {
   ...common,
   entryPoints: { main: 'src/main.tsx', docs: 'src/docs.ts', worker: 'src/draw/worker.ts' },
   splitting: true,
@@ -48,7 +47,7 @@ const page = {
 };
 
 // The elements are one file with a fixed name, which other pages load.
-const elements = { ...common, entryPoints: { attn: 'src/elements/attn.ts' }, outdir: out, loader: { '.css': 'text' } };
+export const elements = { ...common, entryPoints: { attn: 'src/elements/attn.ts' }, outdir: out, loader: { '.css': 'text' } };
 
 // Swagger UI as its package has it, but for the icons of its style sheet, which are data: addresses
 // that the policy forbids: they become files.
@@ -105,19 +104,24 @@ function compress() {
   }
 }
 
-export async function build(more = {}) {
-  fs.rmSync(out, { recursive: true, force: true });
-  fs.mkdirSync(out, { recursive: true });
-  const { metafile } = await esbuild.build({ ...page, ...more });
-  await esbuild.build({ ...elements, ...more });
+// Writes what stands beside the code: the reference, the icon and the two documents, which name the
+// files that were built.
+export function finish(metafile) {
   const reference = referenceFiles();
   const names = { ...namesOf(metafile), 'swagger.css': reference.css, 'swagger.js': reference.script };
   names['icon.svg'] = write('icon.svg', fs.readFileSync(path.join(here, 'icon.svg')));
   for (const name of ['index.html', 'docs.html']) document(name, names);
-  return names;
+}
+
+export function empty() {
+  fs.rmSync(out, { recursive: true, force: true });
+  fs.mkdirSync(out, { recursive: true });
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  await build();
+  empty();
+  const { metafile } = await esbuild.build(page);
+  await esbuild.build(elements);
+  finish(metafile);
   compress();
 }

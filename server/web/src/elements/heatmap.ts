@@ -125,7 +125,7 @@ export class AttnHeatmap extends AttnElement {
     const shown = this.pointed.q >= 0 ? this.pointed : this.selected;
     this.map?.mark(this.selected, shown, []);
     this.map?.speak({
-      spot: shown, query: shown.q < 0 ? '' : this.name('queries', shown.q), key: shown.k < 0 ? '' : this.name('keys', shown.k),
+      spot: shown, query: shown.q < 0 ? 'no query' : this.name('queries', shown.q), key: shown.k < 0 ? 'no key' : this.name('keys', shown.k),
       text: this.says || 'No cell is chosen. Arrow keys choose one.', selected: shown === this.selected && shown.q >= 0,
     });
   }

@@ -106,8 +106,7 @@ export function App() {
   }, []);
   return (
     <div class={`app ${wide ? 'wide' : ''}`}>
-      <h1 class="hidden">attnd: see attention, {entry.title}</h1>
-      <Bar />
+      <Bar title={entry.title} />
       <Tabs chosen={entry.id} />
       <main aria-label={entry.title}><Main entry={entry} /></main>
       {!wide && <Cell />}

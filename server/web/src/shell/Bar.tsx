@@ -80,9 +80,10 @@ function Heads() {
   );
 }
 
-export function Bar() {
+export function Bar({ title }: { title: string }) {
   return (
     <header class="bar">
+      <h1 class="hidden">attnd: see attention, {title}</h1>
       <a class="brand" href="#1/words" aria-label="attnd, start"><img src={icon()} alt="" width="22" height="22" />attnd</a>
       <Sentence />
       <Heads />

@@ -96,7 +96,7 @@ function begin(host: HTMLElement): () => void {
     effect(() => {
       const { q, k } = shown.value;
       made.speak({
-        spot: { q, k }, query: q < 0 ? '' : nameOf(queries.value, q), key: k < 0 ? '' : nameOf(keyAxis.value, k),
+        spot: { q, k }, query: q < 0 ? 'no query' : nameOf(queries.value, q), key: k < 0 ? 'no key' : nameOf(keyAxis.value, k),
         text: spoken.value || 'No cell is chosen. Arrow keys choose one.', selected: q >= 0 && sameSpot(q, k),
       });
     }),
