@@ -88,7 +88,7 @@ $(foreach file,$(filter-out $(WITH_FLAGS),$(wildcard lib/*/x86/*.c)),$(error $(f
 $(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the Makefile has flags for $(file), which is not there))
 
 .PHONY: all help run web-watch test deps unit fuzz check-web check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-zoom sweep-numbers docker-test check-fresh gallery walk layers format format-check install uninstall clean
+        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery walk layers format format-check install uninstall clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 	@test -e $(WEB)/dist/index.html || echo "make: attnd has no page: Node 18 was missing, or its packages could not be had; \`make deps\` installs nodejs and npm"
@@ -170,6 +170,9 @@ bench-service: all ## the daemon beside FastAPI + PyTorch + orjson and a bare li
 
 bench-runs: all ## runs of whole models: imports beside cp, tiles by level, metrics beside the store; AGAINST=folder: beside another build
 	@AGAINST='$(AGAINST)' tests/run bench-runs
+
+bench-web: all ## the budgets of the page in Chromium: sizes, first view, hovering, frames, memory
+	@tests/run bench-web
 
 bench-zoom: all ## a stored run of 32,768 tokens looked at: time, memory, exactness
 	@tests/run bench-zoom
