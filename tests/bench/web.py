@@ -98,7 +98,7 @@ def hover(page):
       const cell = document.querySelector('.cell');
       let moved = 0;
       document.addEventListener('pointermove', () => { moved = performance.now(); }, {capture: true});
-      new MutationObserver(() => { if (moved && cell.querySelector('output')) { window.delays.push(performance.now() - moved); moved = 0; } })
+      new MutationObserver(() => { if (moved && cell.querySelector('.value code')) { window.delays.push(performance.now() - moved); moved = 0; } })
         .observe(cell, {childList: true, subtree: true, characterData: true});
     }""")
     box = page.locator(".matrix-plot").bounding_box()

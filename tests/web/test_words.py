@@ -69,6 +69,22 @@ def test_a_click_keeps_and_escape_frees(page):
     until(page, NONE_CHOSEN)
 
 
+def test_pinned_rows_stay(page):
+    page.click(".words-query li:has-text('rouge')")
+    page.click("button.pin")
+    page.keyboard.press("Escape")
+    page.click(".words-query li:has-text('rouge')")
+    assert page.locator("button.pin").get_attribute("aria-pressed") == "false", "Escape frees pinned rows, too"
+    page.click("button.pin")
+    page.click(".words-query li:has-text('Mon')")
+    page.mouse.move(5, 880)
+    until(page, "location.hash.includes('pin=7')")
+    until(page, "document.querySelectorAll('.words-columns path.strong').length >= 10")
+    page.click("button[aria-label=undo]")
+    page.click("button[aria-label=undo]")
+    until(page, "!location.hash.includes('pin=')")
+
+
 def test_the_keyboard_alone(page):
     page.focus(".words-query")
     page.keyboard.press("End")

@@ -4,10 +4,9 @@ import { change } from '../store/history';
 import { type Axis, keys, nameOf, queries, site } from '../store/run';
 import { hover, look, shown } from '../store/state';
 import { digits } from '../parts/digits';
-import { largest, rowTrouble, shownCell, shownRow } from '../store/values';
+import { listed, rowTrouble, shownCell, shownRow } from '../store/values';
 
 const AROUND = 60; // characters of the text on each side of a word
-const MOST = 20;
 
 // A word in its text.
 function InText({ axis, index }: { axis: Axis; index: number }) {
@@ -34,21 +33,28 @@ function InText({ axis, index }: { axis: Axis; index: number }) {
   );
 }
 
+// Pins the row of a query, or frees it; the views keep pinned rows in sight.
+function pin(q: number): void {
+  const { pins } = look.value;
+  change({ pins: pins.includes(q) ? pins.filter((other) => other !== q) : [...pins, q] });
+}
+
 export function Cell() {
   const row = shownRow.value;
   const cell = shownCell.value;
   const { q, k } = shown.value;
-  if (!site.value) return <aside class="cell" aria-label="Cell" />;
-  if (q < 0 || !row || row.q !== q)
+  if (!site.value || q < 0)
     return (
       <aside class="cell" aria-label="Cell">
-        <p class="hint">{rowTrouble.value || 'Point at a word or a cell to see its weights. A click keeps it, Esc frees it.'}</p>
+        {site.value && <p class="hint">Point at a word or a cell to see its weights. A click keeps it, Esc frees it.</p>}
       </aside>
     );
-  const order = largest(row, MOST);
-  const most = row.weights[order[0] ?? 0] || 1;
+  const here = row !== null && row.q === q; // else the row is on its way, and that before stays until it comes
+  const { order, most } = listed.value;
   return (
     <aside class="cell" aria-label="Cell">
+      {rowTrouble.value && !here && <p class="bad">{rowTrouble.value}</p>}
+      {k >= 0 && !cell && <div class="value"><output>…</output></div>}
       {cell && (
         <div class="value">
           <output>{cell.hidden ? 'hidden' : digits(cell.weight)}</output>
@@ -58,9 +64,10 @@ export function Cell() {
       )}
       <h3>query <bdi>{nameOf(queries.value, q)}</bdi> <small>{q}</small></h3>
       <InText axis={queries.value} index={q} />
+      <button type="button" class="pin" aria-pressed={look.value.pins.includes(q)} onClick={() => pin(q)}>{look.value.pins.includes(q) ? 'row is pinned' : 'pin this row'}</button>
       {k >= 0 && <h3>key <bdi>{nameOf(keys.value, k)}</bdi> <small>{k}</small></h3>}
       {k >= 0 && <InText axis={keys.value} index={k} />}
-      <table class="row" tabIndex={0} aria-label={`largest weights of query ${nameOf(queries.value, q)}`}>
+      {row && <table class={`row ${here ? '' : 'stale'}`} aria-busy={!here} tabIndex={0} aria-label={`largest weights of query ${nameOf(queries.value, q)}`}>
         <caption>largest weights of the row</caption>
         <thead><tr><th scope="col">key</th><th scope="col">weight</th><th scope="col"><span class="hidden">share</span></th></tr></thead>
         <tbody>
@@ -73,7 +80,7 @@ export function Cell() {
             </tr>
           ))}
         </tbody>
-      </table>
+      </table>}
     </aside>
   );
 }

@@ -83,6 +83,15 @@ export function largest(row: Row, count: number): number[] {
   return order;
 }
 
+const LISTED = 20; // keys of a row that are listed
+
+// The keys of the shown row that are listed, and the largest weight.
+export const listed = computed(() => {
+  const row = shownRow.value;
+  const order = row ? largest(row, LISTED) : [];
+  return { order, most: (row && row.weights[order[0] ?? 0]) || 1 };
+});
+
 // The sentence about a cell, as a screen reader speaks it.
 export const spoken = computed(() => {
   const cell = shownCell.value;
