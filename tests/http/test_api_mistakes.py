@@ -12,7 +12,7 @@ ONE = {"query": [[1.0]]}
     ("/v1/heatmap", "/v1/heatmaps"), ("/v1/analyze", "/v1/analyses"), ("/health", "/healthz"), ("/v1/metrics", "/metrics"),
     ("/v1/models/en-fr/generat", "/v1/models/en-fr/generate"), ("/openapi", "/openapi.json"), ("/V1/MASKS", "/v1/masks"),
     ("/v2/model", "/v2/models"), ("/v1/models/en-fr/attention/x", "/v1/models/en-fr/attention"),
-    ("/v1/attn", None), ("/v1", None), ("/v1/softmax", None), ("/docs", None), ("/favicon.ico", None), ("//", None),
+    ("/v1/attn", None), ("/v1", None), ("/v1/softmax", None), ("/swagger", None), ("/favicon.ico", None), ("//", None),
     ("/" + "a" * 300, None), ("/v1/" + "a" * 300, None), ("/v1/runs/" + "b" * 300 + "/topk", "/v1/runs/bbbbb"),
 ])
 @pytest.mark.parametrize("method", ["GET", "POST"])

@@ -138,7 +138,7 @@ def test_undo_returns_to_the_sentence_before(page):
 
 def test_a_link_opens_the_same_numbers_elsewhere(daemon, page, open_page):
     page.click(".words-query li:has-text('rouge')")
-    page.select_option("select >> nth=1", "2")
+    page.select_option(".picks select >> nth=1", "2")
     until(page, "location.hash.includes('q=7') && location.hash.includes('h=2')")
     link = page.url
     rows = "rows => rows.map((r) => r.innerText)"

@@ -7,6 +7,8 @@ import { keepTheme } from './shell/theme';
 import { keepAddress, read } from './store/address';
 import { begin } from './store/history';
 import { keepRun, make } from './store/run';
+import { look } from './store/state';
+import { views } from './views';
 import './style.css';
 
 async function open(): Promise<void> {
@@ -16,8 +18,10 @@ async function open(): Promise<void> {
   keepRun();
   keepAddress();
   render(<App />, document.getElementById('app') as HTMLElement);
-  if (!at) await make(firstSentence());
-  else if (!at.run && at.source) await make(at.source, { keep: true });
+  const needsRun = views.find((v) => v.id === look.value.view)?.needs !== 'nothing';
+  if (look.value.run) return;
+  if (look.value.source) await make(look.value.source, { keep: true });
+  else if (needsRun) await make(firstSentence(), { view: 'words' });
 }
 
 void open();

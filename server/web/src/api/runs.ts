@@ -32,8 +32,29 @@ const ofHeads = (head: Head, more: Record<string, string | number> = {}): string
   return head.head === 'mean' ? text.replace('head=mean', 'heads=mean') : text;
 };
 
-const KEPT = 200;
+const KEPT = 200; // answers
+const KEPT_BYTES = 8 << 20; // of their weights
 const kept = new Map<string, Promise<unknown>>();
+const sizes = new Map<string, number>();
+
+function drop(name: string): void {
+  kept.delete(name);
+  sizes.delete(name);
+}
+
+// Drops the oldest answers until the rest is small enough.
+function tidy(): void {
+  let bytes = 0;
+  for (const size of sizes.values()) bytes += size;
+  for (const oldest of kept.keys()) {
+    if (kept.size <= KEPT && bytes <= KEPT_BYTES) break;
+    bytes -= sizes.get(oldest) ?? 0;
+    drop(oldest);
+  }
+}
+
+const sizeOf = (answer: unknown): number =>
+  answer instanceof Float32Array ? answer.byteLength : ((answer as { weights?: Partial<Float32Array> }).weights?.byteLength ?? 0);
 
 // The answer of `make`, made once for each name. Failures are not kept.
 function once<T>(name: string, make: () => Promise<T>): Promise<T> {
@@ -41,11 +62,10 @@ function once<T>(name: string, make: () => Promise<T>): Promise<T> {
   if (!answer) {
     answer = make();
     kept.set(name, answer);
-    answer.catch(() => kept.delete(name));
-    for (const oldest of kept.keys()) {
-      if (kept.size <= KEPT) break;
-      kept.delete(oldest);
-    }
+    answer.then((found) => {
+      if (kept.has(name)) sizes.set(name, sizeOf(found));
+      tidy();
+    }, () => drop(name));
   }
   return answer;
 }

@@ -36,7 +36,7 @@ export interface MapOptions {
 }
 
 const ALL: P.Port = { top: 0, left: 0, zoom: 1 };
-const VALUE_WIDE = [34, 48]; // CSS pixels of a cell for values of two and of three decimals
+const VALUE_WIDE = [34, 56]; // CSS pixels of a cell for values of two and of three decimals
 const VALUE_HIGH = 17;
 const KEY_ZOOM = 1.5;
 const SETTLE = 250; // ms after a key before its zoom counts as ended
@@ -215,6 +215,12 @@ export class MatrixMap {
   }
 
   // Selects a cell and brings it into sight; `near`: zooms in so far that it can be seen.
+  // Brings a cell into sight that was chosen elsewhere.
+  reveal(spot: Spot): void {
+    this.port = P.reveal(this.port, this.extent, this.size, spot.q, spot.k);
+    this.redraw();
+  }
+
   go(spot: Spot, near = false): void {
     const before = this.port;
     if (near) {

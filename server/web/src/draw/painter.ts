@@ -42,10 +42,12 @@ function hatchOf(context: Context, palette: Palette, ratio: number): CanvasPatte
   return context.createPattern(canvas, 'repeat') as CanvasPattern;
 }
 
+const SHORT = 2; // decimals for which a power of ten has no room
+
 // A value as short as it can be: what rounds to 0 but is none says so.
 const inCell = (value: number, decimals: number): string => {
   const text = value.toFixed(decimals);
-  return value === 0 ? '0' : Number(text) === 0 ? '~0' : text;
+  return value === 0 ? '0' : Number(text) !== 0 ? text : decimals > SHORT ? value.toExponential(1).replace('e-', 'e−') : '~0';
 };
 
 export class Painter {

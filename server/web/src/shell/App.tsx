@@ -10,6 +10,7 @@ import { keepRow, spoken } from '../store/values';
 import { views, type Entry, type View } from '../views';
 import { Bar } from './Bar';
 import { Cell } from './Cell';
+import { beginAnew } from './sentence';
 import { AskForKey, dialog, Help } from './dialogs';
 import { onKey } from './keys';
 import { Share } from './Share';
@@ -76,7 +77,7 @@ function Trouble() {
   return (
     <div class="trouble" role="alert">
       <p>{gone ? 'This run is not kept any more, and its address does not hold the request that made it.' : why.message}</p>
-      {gone && <a href="#1/words">Begin anew</a>}
+      {gone && <button type="button" onClick={beginAnew}>Begin anew</button>}
     </div>
   );
 }

@@ -4,11 +4,12 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { canRedo, canUndo, change, redo, undo } from '../store/history';
 import { make, run, site, working } from '../store/run';
 import { look } from '../store/state';
+import { views } from '../views';
 import { dialog } from './dialogs';
 import { completions, loadModels, loadVocabulary, models, unknownWords } from './models';
-import { MODEL, samples, sentenceOf, translate } from './sentence';
+import { beginAnew, MODEL, samples, sentenceOf, translate } from './sentence';
 
-const PAUSE = 100; // ms without a key before a sentence is sent
+const PAUSE = 50; // ms without a key before a sentence is sent
 
 const sentence = computed(() => sentenceOf(look.value.source));
 
@@ -22,7 +23,7 @@ function Sentence() {
   const send = (value: string): void => {
     clearTimeout(timer.current);
     typed.current = false;
-    if (value.trim() && value !== sentence.value?.text) void make(translate(value, sentence.value?.model ?? MODEL), { keep: true });
+    if (value.trim() && value !== sentence.value?.text) void make(translate(value, sentence.value?.model ?? MODEL), { keep: true, ...(shows() ? {} : { view: 'words' }) });
   };
   const onInput = (value: string): void => {
     setText(value);
@@ -31,6 +32,7 @@ function Sentence() {
     timer.current = window.setTimeout(() => send(value), PAUSE);
   };
   const model = now?.model ?? MODEL;
+  useEffect(() => { if (run.value) loadModels(); }, [run.value !== null]);
   useEffect(() => { loadVocabulary(model); }, [model, models.value]);
   const unknown = unknownWords(model, text);
   const offers = completions(model, text);
@@ -84,7 +86,7 @@ export function Bar({ title }: { title: string }) {
   return (
     <header class="bar">
       <h1 class="hidden">attnd: see attention, {title}</h1>
-      <a class="brand" href="#1/words" aria-label="attnd, start"><img src={icon()} alt="" width="22" height="22" />attnd</a>
+      <button type="button" class="brand" title="begin anew" onClick={beginAnew}><img src={icon()} alt="" width="22" height="22" />attnd</button>
       <Sentence />
       <Heads />
       <div class="tools">
@@ -97,5 +99,8 @@ export function Bar({ title }: { title: string }) {
     </header>
   );
 }
+
+// Whether the view shows a run, so that a translation is seen there.
+const shows = (): boolean => views.find((v) => v.id === look.value.view)?.needs === 'run';
 
 const icon = (): string => document.querySelector<HTMLLinkElement>('link[rel=icon]')?.href ?? '';

@@ -81,7 +81,7 @@ function Export() {
   const why = refusal('npy', part);
   return (
     <section class="export">
-      <h3>Export what is seen: queries {part.rows[0]} to {part.rows[1] - 1}, keys {part.cols[0]} to {part.cols[1] - 1}</h3>
+      <h3>Export the matrix: queries {part.rows[0]} to {part.rows[1] - 1}, keys {part.cols[0]} to {part.cols[1] - 1}</h3>
       <p class="buttons">{kinds.map(([kind, name]) => <button type="button" key={kind} disabled={refusal(kind, part) !== ''} onClick={() => run(kind)}>{name}</button>)}</p>
       <p role="status">{says || (why && `For numbers ${why}.`)}</p>
       <Copy name="curl of the picture" text={command('svg', head.value, part)} />
@@ -100,10 +100,15 @@ export function Share() {
       <p>Whoever has this link may look at this run as long as the service keeps it.
         {source && !long && ' The link also holds the request, so the run is made again when it has expired.'}
         {long && ` The request is too long for a link (${SOURCE_MOST} characters).`}</p>
-      {source && <Copy name="curl" text={asCurl(source)} />}
-      {source && <Copy name="Python" text={asPython(source)} />}
-      {source && <Copy name="C" text={asC(source)} />}
       <Export />
+      {source && (
+        <details>
+          <summary>The request as a program</summary>
+          <Copy name="curl" text={asCurl(source)} />
+          <Copy name="Python" text={asPython(source)} />
+          <Copy name="C" text={asC(source)} />
+        </details>
+      )}
     </Dialog>
   );
 }

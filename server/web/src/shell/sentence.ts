@@ -1,4 +1,5 @@
 // The sentence that the shipped model translates: the first visit's, and the one that is typed.
+import { make } from '../store/run';
 import type { Source } from '../store/state';
 
 export const MODEL = 'en-fr-text';
@@ -17,6 +18,9 @@ export const translate = (text: string, model = MODEL): Source => ({
 });
 
 export const firstSentence = (): Source => translate(samples[0] as string);
+
+// Shows what the first visit shows.
+export const beginAnew = (): void => { void make(firstSentence(), { view: 'words' }); };
 
 // The text and the model of a source that translates; null: it does something else.
 export function sentenceOf(source: Source | null): { text: string; model: string } | null {

@@ -1,5 +1,5 @@
 // The weights of one head as a map that pans and zooms.
-import { effect, signal } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { margins } from '../api/runs';
 import { MatrixMap, type MapState } from '../draw/map';
@@ -44,6 +44,9 @@ function palette(element: HTMLElement): Palette {
 
 const labels = (axis: Axis): { name(i: number): string; hasNames: boolean } => ({ name: (i) => nameOf(axis, i), hasNames: axis.tokens !== null });
 
+// The chosen cell as a text, so that an effect runs only when the cell is another one.
+const chosen = computed(() => `${look.value.q} ${look.value.k}`);
+
 const sameSpot = (q: number, k: number): boolean => look.value.q === q && look.value.k === k;
 
 let map: MatrixMap | null = null;
@@ -78,6 +81,7 @@ function begin(host: HTMLElement): () => void {
   }, { worker: painter(), wheelZooms: true });
   map = made;
   inSight.value = () => made.inSight();
+  let begun = false;
   const stops = [
     effect(() => {
       const at = site.value;
@@ -93,6 +97,12 @@ function begin(host: HTMLElement): () => void {
     }),
     effect(() => made.look(palette(host))),
     effect(() => made.mark({ q: look.value.q, k: look.value.k }, shown.value, look.value.pins)),
+    effect(() => {
+      const [q = -1, k = -1] = chosen.value.split(' ').map(Number);
+      // What an address says of the view goes before what it says of the cell.
+      if (begun && (q >= 0 || k >= 0)) made.reveal({ q, k });
+      begun = true;
+    }),
     effect(() => {
       const { q, k } = shown.value;
       made.speak({

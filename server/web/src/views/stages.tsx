@@ -118,7 +118,7 @@ export function Component() {
   const [step, setStep] = useState<number | null>(null);
   const { run, site: s, batch, head: h } = look.value;
   const count = at?.queries ?? 0;
-  const q = look.value.q >= 0 && look.value.q < count ? look.value.q : /causal/.test(at?.mask ?? '') ? count - 1 : 0;
+  const q = look.value.q >= 0 && look.value.q < count ? look.value.q : 0;
   const head = { run, site: s, batch, head: h === 'mean' ? 0 : h };
   const stages = useLatest<Stages>(at && count > 0 ? (stop) => readStages(head, q, stop) : null, [run, s, batch, head.head, q]);
   const of = stages.value;

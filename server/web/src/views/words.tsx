@@ -18,7 +18,7 @@ import { join, joinWeights, marksOf, single, type Groups } from '../parts/join';
 import { Strip } from './words/Strip';
 import './words.css';
 
-const ALL_MOST = 64; // tokens of a side up to which all rows have their lines
+const ALL_MOST = 64; // words of a side up to which all rows have their lines
 const COLUMNS_MOST = 200; // and up to which there are columns
 const LINES_MOST = 400;
 const ROW_MOST = 20; // lines of a row that is shown
@@ -68,7 +68,7 @@ const small = computed(() => {
   if (!at || !s || at.data.length !== s.queries * s.keys) return null;
   const data = joinWeights(at.data, queryGroups.value, keyGroups.value);
   const cols = keyGroups.value.names.length;
-  const all = s.queries <= ALL_MOST && s.keys <= ALL_MOST;
+  const all = queryGroups.value.names.length <= ALL_MOST && cols <= ALL_MOST;
   return { data, cols, edges: all ? edgesOf(data, cols, limit.value, LINES_MOST) : [] };
 });
 

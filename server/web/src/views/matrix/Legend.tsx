@@ -1,10 +1,11 @@
 // What the colours mean, and how to choose others.
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { block } from '../../api/runs';
 import { colour } from '../../draw/colours';
 import { ticks } from '../../draw/scale';
 import { isDark } from '../../shell/theme';
 import { change } from '../../store/history';
-import { look, type Colours, type Plane, type Transform } from '../../store/state';
+import { head, inSight, look, type Colours, type Plane, type Transform } from '../../store/state';
 import { digits } from '../../parts/digits';
 import { codingOf } from './source';
 
@@ -76,10 +77,31 @@ function Range({ found }: { found: readonly [number, number] }) {
   return (
     <span class="matrix-range" role="group" aria-label="range of the colours">
       range {field(0, 'start of the range')} to {field(1, 'end of the range')}
+      {transform !== 'row' && <button type="button" onClick={() => void fit().then(setWrong)} title="the range of the weights in sight">fit</button>}
       {range && transform !== 'row' && <button type="button" onClick={() => change({ range: null })} title="the range of the head">whole</button>}
       <span id="matrix-wrong" class="bad" role="status">{wrong}</span>
     </span>
   );
+}
+
+const FIT_MOST = 65536; // weights that are looked at
+
+// Makes the range that of the weights in sight. Returns what went wrong.
+async function fit(): Promise<string> {
+  const part = inSight.value?.();
+  if (!part) return '';
+  const [rows, cols] = [part.rows[1] - part.rows[0], part.cols[1] - part.cols[0]];
+  if (rows * cols > FIT_MOST) return 'Too many weights are in sight; zoom in first.';
+  try {
+    const seen = (await block(head.value, part.rows[0], rows, part.cols[0], cols)).filter((x) => x > 0);
+    if (!seen.length) return 'No weight above 0 is in sight.';
+    const high = seen.reduce((a, b) => Math.max(a, b));
+    const low = seen.reduce((a, b) => Math.min(a, b));
+    change({ range: low < high ? [low, high] : [0, high] });
+    return '';
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
 }
 
 interface Colouring { map: Colours; range: readonly [number, number]; rows: number; cols: number }
