@@ -109,7 +109,7 @@ def luminance(text):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_reference_is_readable_in_both_themes(daemon, open_page, scheme):
-    page = open_docs(open_page, daemon.url, scheme=scheme)
+    page = open_docs(open_page, daemon.url, color_scheme=scheme)
     ground = luminance(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert (ground < 0.1) == (scheme == "dark")
     for selector in (".info .title", ".info p", ".opblock-summary-path", ".opblock-summary-description", "header a"):
@@ -119,12 +119,12 @@ def test_the_reference_is_readable_in_both_themes(daemon, open_page, scheme):
 
 
 def test_the_theme_of_the_page_counts(daemon, open_page):
-    page = open_docs(open_page, daemon.url, scheme="light")
+    page = open_docs(open_page, daemon.url, color_scheme="light")
     page.evaluate("localStorage.setItem('attnd-theme', 'dark')")
     page.reload()
     until(page, "document.documentElement.classList.contains('dark-mode')")
 
 
 def test_the_reference_fits_a_phone(daemon, open_page):
-    page = open_docs(open_page, daemon.url, width=390, height=844)
+    page = open_docs(open_page, daemon.url, size=(390, 844))
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

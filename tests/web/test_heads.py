@@ -235,7 +235,7 @@ def test_nothing_is_asked_about_a_look_that_was_left(start, open_page):
 
 
 def test_a_phone_shows_it_without_scrolling_sideways(daemon, run, open_page):
-    page = open_page(f"{daemon.url}/#1/heads?r={run}&s=1&h=1", width=390, height=844)
+    page = open_page(f"{daemon.url}/#1/heads?r={run}&s=1&h=1", size=(390, 844))
     page.wait_for_selector(".heads-pattern")
     assert page.evaluate("document.querySelector('main').scrollWidth <= innerWidth")
     assert page.evaluate("[...document.querySelectorAll('.heads-card')].every((c) => c.getBoundingClientRect().right <= innerWidth)")

@@ -268,6 +268,6 @@ def test_the_mean_is_said_to_have_no_stages(daemon, run, open_page):
 
 
 def test_a_phone_shows_it_without_scrolling_sideways(daemon, run, open_page):
-    page = open_page(f"{daemon.url}/#1/stages?r={run}&s=1&h=2&q=3", width=390, height=844)
+    page = open_page(f"{daemon.url}/#1/stages?r={run}&s=1&h=2&q=3", size=(390, 844))
     page.wait_for_selector(".stages-sums")
     assert page.evaluate("document.querySelector('main').scrollWidth <= innerWidth")
