@@ -175,6 +175,17 @@ def test_long_texts_are_shaded(daemon, page, open_page):
     until(long, "document.querySelector('.words-strip .words-all') !== null")
 
 
+@pytest.mark.parametrize("fragment", ["#1/heads?r=zzzz", "#1/nonsense?x=1", "#1/words?i=%%%broken", "#99/words", "#1/words"])
+def test_an_address_without_a_run_shows_the_first_view(open_page, fragment):
+    page = open_page(fragment)
+    page.wait_for_selector(".words-query li:has-text('rouge')")
+
+
+def test_an_address_beyond_the_run(daemon, page, open_page):
+    other = open_page(f"#1/words?r={run_of(page)}&s=1&q=99999999")
+    other.wait_for_selector(".cell .hint:has-text('queries 0 to 9')")
+
+
 def test_what_is_typed_survives_a_lost_service(open_page):
     from serving import service
     daemon = service.Daemon("--ops-listen", "", "--log", "off")

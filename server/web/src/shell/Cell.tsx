@@ -43,10 +43,13 @@ export function Cell() {
   const row = shownRow.value;
   const cell = shownCell.value;
   const { q, k } = shown.value;
-  if (!site.value || q < 0)
+  const at = site.value;
+  if (!at || q < 0 || q >= at.queries || k >= at.keys)
     return (
       <aside class="cell" aria-label="Cell">
-        {site.value && <p class="hint">Point at a word or a cell to see its weights. A click keeps it, Esc frees it.</p>}
+        {at && q < 0 && <p class="hint">Point at a word or a cell to see its weights. A click keeps it, Esc frees it.</p>}
+        {at && q >= at.queries && <p class="hint">This run has queries 0 to {at.queries - 1}, and the address names query {q}.</p>}
+        {at && q >= 0 && k >= at.keys && <p class="hint">This run has keys 0 to {at.keys - 1}, and the address names key {k}.</p>}
       </aside>
     );
   const here = row !== null && row.q === q; // else the row is on its way, and that before stays until it comes
@@ -62,10 +65,10 @@ export function Cell() {
           {!cell.hidden && <code>{String(Math.fround(cell.weight))}</code>}
         </div>
       )}
-      <h3>query <bdi>{nameOf(queries.value, q)}</bdi> <small>{q}</small></h3>
+      <h3>query <bdi>{nameOf(queries.value, q)}</bdi>{queries.value.tokens && <small> {q}</small>}</h3>
       <InText axis={queries.value} index={q} />
       <button type="button" class="pin" aria-pressed={look.value.pins.includes(q)} onClick={() => pin(q)}>{look.value.pins.includes(q) ? 'row is pinned' : 'pin this row'}</button>
-      {k >= 0 && <h3>key <bdi>{nameOf(keys.value, k)}</bdi> <small>{k}</small></h3>}
+      {k >= 0 && <h3>key <bdi>{nameOf(keys.value, k)}</bdi>{keys.value.tokens && <small> {k}</small>}</h3>}
       {k >= 0 && <InText axis={keys.value} index={k} />}
       {row && <table class={`row ${here ? '' : 'stale'}`} aria-busy={!here} tabIndex={0} aria-label={`largest weights of query ${nameOf(queries.value, q)}`}>
         <caption>largest weights of the row</caption>

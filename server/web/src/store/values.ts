@@ -4,7 +4,7 @@ import { computed, effect, signal } from '@preact/signals';
 import { Problem } from '../api/client';
 import { row, type Row } from '../api/runs';
 import { digits } from '../parts/digits';
-import { keys, nameOf, queries } from './run';
+import { keys, nameOf, queries, run, site } from './run';
 import { head, shown } from './state';
 
 export interface ShownRow extends Row {
@@ -29,7 +29,8 @@ export function keepRow(): void {
     const mine = ++wanted;
     clearTimeout(timer);
     const have = shownRow.peek();
-    if (!at.run || q < 0) {
+    const s = run.value?.id === at.run ? site.value : null;
+    if (!s || q < 0 || q >= s.queries) {
       if (have) shownRow.value = null;
       return;
     }
