@@ -2,9 +2,9 @@
  *
  * A piece of work is a block of rows. It fetches these rows of all heads and adds each row to the
  * sums of every pair of heads, some columns at a time, so that these columns of all heads are in
- * the nearest cache while the pairs read them. The pool computes a wave of several blocks; then their sums are
- * merged in block order, so results do not depend on threads. Memory holds the sums of one wave and
- * some rows of each head, but no matrix. */
+ * the nearest cache while the pairs read them. The pool computes a wave of several blocks; then
+ * their sums are merged in block order, so results do not depend on threads. Memory holds the sums
+ * of one wave and some rows of each head, but no matrix. */
 #include <math.h>
 #include <string.h>
 

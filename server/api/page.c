@@ -31,9 +31,6 @@ static const struct {
     {".svg", "image/svg+xml"},
     {".png", "image/png"},
     {".jpeg", "image/jpeg"},
-    {".json", "application/json"},
-    {".txt", "text/plain; charset=utf-8"},
-    {".ts", "text/plain; charset=utf-8"},
 };
 
 /* Returns the embedded file web/<name><coding>; NULL: there is none. */

@@ -39,8 +39,6 @@ export function setKey(value: string | null): void {
   } catch { /* the key lasts as long as the page */ }
 }
 
-export const hasKey = (): boolean => key !== null;
-
 // The folder of the page, so that a prefix of a proxy stays in front of every path.
 export const base = new URL('.', location.href.replace(/[?#].*/, ''));
 export const address = (path: string): URL => new URL(path.replace(/^\//, ''), base);

@@ -2,7 +2,7 @@
 // run never change, so they are kept; the browser's own cache has what is dropped here.
 import type { components } from './schema';
 import { ask, askJson, Problem } from './client';
-import { floats, readTensors } from './safetensors';
+import { ofHead, readWeights, type HeadOfSite, type Weights } from './answers';
 
 type Schemas = components['schemas'];
 export type Run = Schemas['Run'];
@@ -13,24 +13,15 @@ export type Site = RunSite & Required<Pick<RunSite, Shapes>>;
 export const isOpen = (site: RunSite | undefined): site is Site => site !== undefined && site.queries !== undefined;
 export type Cell = Schemas['RunCell'];
 
-// One head of one site, which is what most views show. `head` is 'mean' for the mean of all heads.
-export interface Head {
-  run: string;
-  site: number;
-  batch: number;
-  head: number | 'mean';
-}
+// The head that most views show.
+export interface Head extends HeadOfSite { run: string }
 
-const query = (head: Head, more: Record<string, string | number> = {}): string => {
-  const fields: Record<string, string | number> = { site: head.site, batch: head.batch, head: head.head, ...more };
-  return Object.entries(fields).map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
-};
+type Fields = Record<string, string | number>;
 
-// `/weights` and `/rows` name the mean of the heads in the plural.
-const ofHeads = (head: Head, more: Record<string, string | number> = {}): string => {
-  const text = query(head, more);
-  return head.head === 'mean' ? text.replace('head=mean', 'heads=mean') : text;
-};
+const fields = (more: Fields): string => Object.entries(more).map(([name, value]) => `&${name}=${encodeURIComponent(value)}`).join('');
+
+// For the routes that name the mean of the heads as a head.
+const query = ({ site, batch, head }: Head, more: Fields = {}): string => `site=${site}&batch=${batch}&head=${head}${fields(more)}`;
 
 const KEPT = 200; // answers
 const KEPT_BYTES = 8 << 20; // of their weights
@@ -78,35 +69,23 @@ export interface Row {
   hidden: [number, number][]; // keys [from, to) that the mask hides
 }
 
-async function readRows(path: string): Promise<{ weights: Float32Array; hidden: [number, number, number][] }> {
-  const reply = await ask(path, { accept: 'application/vnd.safetensors' });
-  const { metadata, tensors } = readTensors(await reply.arrayBuffer());
-  const weights = tensors.get('weights');
-  if (!weights) throw new Error('the answer has no weights');
-  const response = JSON.parse(metadata['response'] ?? '{}') as { hidden?: [number, number, number][] };
-  return { weights: floats(weights), hidden: response.hidden ?? [] };
-}
+const read = async (path: string): Promise<Weights> => readWeights(await ask(path, { accept: 'application/vnd.safetensors' }));
 
 export const row = (head: Head, index: number): Promise<Row> => {
-  const path = `v1/runs/${head.run}/rows?${ofHeads(head, { rows: index })}`;
+  const path = `v1/runs/${head.run}/rows?${ofHead(head)}&rows=${index}`;
   return once(path, async () => {
-    const { weights, hidden } = await readRows(path);
+    const { weights, hidden } = await read(path);
     return { weights, hidden: hidden.map(([, from, to]) => [from, to] as [number, number]) };
   });
 };
 
-export interface Whole {
-  weights: Float32Array; // [queries, keys]
-  hidden: [number, number, number][]; // [row, from, to)
-}
+export const WHOLE_MOST = 65536; // weights that the service answers in one request
 
-// All weights of a head of up to 65,536 weights.
-export const whole = (head: Head): Promise<Whole> => {
-  const path = `v1/runs/${head.run}/rows?${ofHeads(head)}`;
-  return once(path, () => readRows(path));
+// All weights of a head of up to WHOLE_MOST weights.
+export const whole = (head: Head): Promise<Weights> => {
+  const path = `v1/runs/${head.run}/rows?${ofHead(head)}`;
+  return once(path, () => read(path));
 };
-
-export const WHOLE_MOST = 65536;
 
 export const cell = (head: Head, q: number, k: number): Promise<Cell> => {
   const path = `v1/runs/${head.run}/cells?${query(head, { row: q, col: k })}`;
@@ -115,19 +94,15 @@ export const cell = (head: Head, q: number, k: number): Promise<Cell> => {
 
 export interface Edges { row: number[]; key: number[]; weight: number[] }
 
-export const strongest = (head: Head, more: Record<string, string | number>): Promise<Edges> => {
+export const strongest = (head: Head, more: Fields): Promise<Edges> => {
   const path = `v1/runs/${head.run}/top-k?${query(head, more)}`;
   return once(path, () => askJson<Edges>(path));
 };
 
 // The weights of some rows and columns of a head, row by row.
 export const block = (head: Head, q: number, rows: number, k: number, cols: number): Promise<Float32Array> => {
-  const path = `v1/runs/${head.run}/weights?${ofHeads(head, { rows: `${q}:${q + rows}`, cols: `${k}:${k + cols}` })}`;
-  return once(path, async () => {
-    const weights = readTensors(await (await ask(path, { accept: 'application/vnd.safetensors' })).arrayBuffer()).tensors.get('weights');
-    if (!weights) throw new Error('the answer has no weights');
-    return floats(weights);
-  });
+  const path = `v1/runs/${head.run}/weights?${ofHead(head)}${fields({ rows: `${q}:${q + rows}`, cols: `${k}:${k + cols}` })}`;
+  return once(path, async () => (await read(path)).weights);
 };
 
 // One number for each `step` rows or keys: the entropy of the rows, the weight that the keys get.
@@ -149,8 +124,8 @@ export const margins = (head: Head): Promise<Margins> => {
 // Whatever is left of a tile after the time limit goes on with the next request for it.
 const TILE_TRIES = 100;
 
-export async function tile(head: Head, fields: Record<string, string | number>, signal: AbortSignal): Promise<Response> {
-  const path = `v1/runs/${head.run}/tiles?${query(head, fields)}`;
+export async function tile(head: Head, more: Fields, signal: AbortSignal): Promise<Response> {
+  const path = `v1/runs/${head.run}/tiles?${query(head, more)}`;
   for (let tries = 1; ; tries++) {
     try {
       return await ask(path, { accept: 'application/octet-stream', signal });

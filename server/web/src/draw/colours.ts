@@ -39,10 +39,6 @@ export function place(s: Scale, value: number): number {
   return bend(s.bend, clip((value - s.low) / (s.high - s.low)));
 }
 
-// The value at a position, the inverse of `place`.
-export const valueAt = (s: Scale, t: number): number =>
-  isTwoSided(s) ? (t < 0.5 ? s.low : s.high) * unbend(s.bend, Math.abs(2 * t - 1)) : s.low + (s.high - s.low) * unbend(s.bend, t);
-
 const entry = (table: string, i: number): Rgb => {
   const value = parseInt(table.slice(6 * i, 6 * i + 6), 16);
   return [value >> 16, (value >> 8) & 255, value & 255];

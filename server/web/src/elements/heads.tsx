@@ -1,8 +1,7 @@
 // <attn-heads>: a thumbnail of each head of a run, or of those of one site; a click tells which one.
 import { palette } from '../draw/colours';
 import { paint, sizeOf, type Codes } from '../draw/thumb';
-import { floats, readTensors } from '../api/safetensors';
-import type { components } from '../api/schema';
+import { readAtlas } from '../api/answers';
 import { AttnElement } from './element';
 import { scaleOf } from './look';
 import { describe, get, type Loaded, type Where } from './source';
@@ -19,18 +18,10 @@ export class AttnHeads extends AttnElement {
       describe(where, signal),
       get(where, `/atlas?cells=64&planes=max&transform=sqrt${sites}`, 'application/vnd.safetensors', signal),
     ]);
-    const { metadata, tensors } = readTensors(await reply.arrayBuffer());
-    const planes = tensors.get('planes');
-    const limits = tensors.get('ranges');
-    if (!planes || !limits) throw new Error('the answer has no thumbnails');
-    const ranges = floats(limits);
-    const stride = planes.shape[2] ?? 0;
-    const { thumbnails } = JSON.parse(metadata['response'] ?? '{}') as components['schemas']['RunAtlas'];
-    this.thumbs = thumbnails.map(({ site, layer, batch, head, shape: [rows = 0, cols = 0] }, i) => ({
-      site, batch, head, rows, cols, stride, low: ranges[2 * i] ?? 0, high: ranges[2 * i + 1] ?? 0,
-      codes: planes.data.subarray(i * stride * stride, (i + 1) * stride * stride),
-      name: `${run.sites[site]?.kind === 'self' ? run.sites[site]?.name : run.sites[site]?.kind} ${layer}, head ${head}`,
-    }));
+    this.thumbs = (await readAtlas(reply)).map((thumbnail) => {
+      const site = run.sites[thumbnail.site];
+      return { ...thumbnail, name: `${site?.kind === 'self' ? site.name : site?.kind} ${thumbnail.layer}, head ${thumbnail.head}` };
+    });
     return null;
   }
 

@@ -1,5 +1,6 @@
 // <attn-heatmap>: one head as a map. A run of any length is shown by its tiles; the value of a cell
 // is asked for when the pointer rests on it.
+import { ofHead } from '../api/answers';
 import { MatrixMap } from '../draw/map';
 import type { Codes, Source, Spot } from '../draw/types';
 import { digits } from '../parts/digits';
@@ -65,8 +66,7 @@ export class AttnHeatmap extends AttnElement {
   private async weight({ q, k }: Spot): Promise<number | null> {
     if (this.loaded) return isHidden(this.loaded, q, k) ? null : (this.loaded.weights[q * this.loaded.keys.length + k] as number);
     const { where } = this;
-    const heads = where.head === 'mean' ? 'heads=mean' : `head=${where.head}`;
-    const reply = await get(where, `/weights?site=${where.site}&batch=${where.batch}&${heads}&rows=${q}&cols=${k}&hidden=true`, 'application/json', new AbortController().signal);
+    const reply = await get(where, `/weights?${ofHead(where)}&rows=${q}&cols=${k}&hidden=true`, 'application/json', new AbortController().signal);
     const answer = (await reply.json()) as { weights: number[][]; hidden?: unknown[] };
     return answer.hidden?.length ? null : (answer.weights[0]?.[0] ?? null);
   }

@@ -1,5 +1,5 @@
 // Where an element's numbers come from: typed arrays that a page gives, or a stored run of a service.
-import { floats, readTensors } from '../api/safetensors';
+import { ofHead, readWeights, type HeadOfSite } from '../api/answers';
 import type { components } from '../api/schema';
 
 // Weights of one head that a page gives: nested arrays, or a flat array of rows.
@@ -18,12 +18,9 @@ export interface Loaded {
   hidden: (readonly [number, number, number])[];
 }
 
-export interface Where {
+export interface Where extends HeadOfSite {
   src: string; // the address of the service, with a final slash
   run: string;
-  site: number;
-  batch: number;
-  head: number | 'mean';
   token: string; // a run's own right to be read; '': none
 }
 
@@ -63,17 +60,12 @@ export function sized(run: Run, index: number) {
 export async function load(where: Where, signal: AbortSignal): Promise<Loaded> {
   const run = await describe(where, signal);
   const site = sized(run, where.site);
-  const head = where.head === 'mean' ? 'heads=mean' : `head=${where.head}`;
-  const reply = await get(where, `/rows?site=${where.site}&batch=${where.batch}&${head}`, 'application/vnd.safetensors', signal);
-  const { metadata, tensors } = readTensors(await reply.arrayBuffer());
-  const weights = tensors.get('weights');
-  if (!weights) throw new Error('the answer has no weights');
-  const response = JSON.parse(metadata['response'] ?? '{}') as { hidden?: [number, number, number][] };
+  const { weights, hidden } = await readWeights(await get(where, `/rows?${ofHead(where)}`, 'application/vnd.safetensors', signal));
   const queries = wordsOf(run, site.query_text, site.query_start, where.batch, site.queries);
   const keys = wordsOf(run, site.key_text, site.key_start, where.batch, site.keys);
   return {
-    weights: floats(weights), queries: queries.names, keys: keys.names,
-    special: { queries: queries.special, keys: keys.special }, hidden: response.hidden ?? [],
+    weights, queries: queries.names, keys: keys.names,
+    special: { queries: queries.special, keys: keys.special }, hidden,
   };
 }
 

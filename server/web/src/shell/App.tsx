@@ -6,7 +6,7 @@ import { health } from '../api/client';
 import { change } from '../store/history';
 import { run, site, trouble } from '../store/run';
 import { announcement, look } from '../store/state';
-import { keepRow, spoken } from '../store/values';
+import { keepRow } from '../store/values';
 import { views, type Entry, type View } from '../views';
 import { Bar } from './Bar';
 import { Cell } from './Cell';
@@ -91,7 +91,6 @@ function Status() {
       {now.state === 'waiting' && <span class="bad">The service is busy: {now.why} It is asked again in {now.seconds} s.</span>}
       {at && <span>{at.queries} queries × {at.keys} keys, {at.heads} {at.heads === 1 ? 'head' : 'heads'}{at.mask ? `; ${at.mask}` : ''}</span>}
       <span class="hidden" aria-live="polite">{announcement.value}</span>
-      <span class="spoken" data-spoken={spoken.value} />
     </footer>
   );
 }

@@ -1,17 +1,16 @@
 // What is seen, as a file: a picture or numbers of the service, or one HTML file that holds the
 // numbers and the element that draws them.
 import { address, ask } from '../api/client';
-import type { Head, Site } from '../api/runs';
+import { ofHead, readWeights } from '../api/answers';
+import { WHOLE_MOST, type Head, type Site } from '../api/runs';
 import { keys, nameOf, queries } from '../store/run';
 import { inSight, look } from '../store/state';
-import { floats, readTensors } from '../api/safetensors';
 import { isDark } from './theme';
 
 export type Kind = 'png' | 'svg' | 'csv' | 'npy' | 'html';
 
 export interface Part { rows: [number, number]; cols: [number, number] }
 
-const NUMBERS_MOST = 65536; // exact weights in one file; the service answers no more in one request
 const CELLS_MOST = 65536; // of a picture, which pools more
 
 const types: Record<Kind, string> = {
@@ -24,13 +23,11 @@ const count = ({ rows, cols }: Part): number => (rows[1] - rows[0]) * (cols[1] -
 
 // Why a kind cannot hold the part; '': it can.
 export const refusal = (kind: Kind, part: Part): string =>
-  kind !== 'png' && kind !== 'svg' && count(part) > NUMBERS_MOST ? `more than ${NUMBERS_MOST.toLocaleString('en')} weights are in sight: zoom in first` : '';
+  kind !== 'png' && kind !== 'svg' && count(part) > WHOLE_MOST ? `more than ${WHOLE_MOST.toLocaleString('en')} weights are in sight: zoom in first` : '';
 
 const span = ([from, to]: [number, number]): string => `${from}:${to}`;
 
-const weightsPath = (head: Head, part: Part): string =>
-  `v1/runs/${head.run}/weights?site=${head.site}&batch=${head.batch}&${head.head === 'mean' ? 'heads=mean' : `head=${head.head}`}` +
-  `&rows=${span(part.rows)}&cols=${span(part.cols)}`;
+const weightsPath = (head: Head, part: Part): string => `v1/runs/${head.run}/weights?${ofHead(head)}&rows=${span(part.rows)}&cols=${span(part.cols)}`;
 
 export function path(kind: Kind, head: Head, part: Part): string {
   if (kind === 'npy' || kind === 'html') return weightsPath(head, part);
@@ -50,14 +47,11 @@ async function html(head: Head, part: Part): Promise<Blob> {
     ask(`${weightsPath(head, part)}&hidden=true`, { accept: 'application/vnd.safetensors' }),
     ask('web/attn.js').then((answer) => answer.text()),
   ]);
-  const { metadata, tensors } = readTensors(await reply.arrayBuffer());
-  const tensor = tensors.get('weights');
-  if (!tensor) throw new Error('the answer has no weights');
-  const { hidden = [] } = JSON.parse(metadata['response'] ?? '{}') as { hidden?: [number, number, number][] };
+  const { weights, hidden } = await readWeights(reply);
   const names = (axis: typeof queries.value, [from, to]: [number, number]): string[] =>
     Array.from({ length: to - from }, (_, i) => nameOf(axis, from + i));
   const data = {
-    queries: names(queries.value, part.rows), keys: names(keys.value, part.cols), weights: Array.from(floats(tensor)),
+    queries: names(queries.value, part.rows), keys: names(keys.value, part.cols), weights: Array.from(weights),
     hidden: hidden.map(([row, from, to]) => [row - part.rows[0], Math.max(0, from - part.cols[0]), Math.min(part.cols[1], to) - part.cols[0]])
       .filter(([, from, to]) => (to as number) > (from as number)),
   };

@@ -8,7 +8,7 @@ import { run } from '../store/run';
 import { announce, look } from '../store/state';
 import { digits } from '../parts/digits';
 import { Atlas } from './heads/Atlas';
-import { choose, everyHead, groupsOf, isPlain, keyOf, placeOf, readAtlas, type HeadMeasures, type Measured, type Thumb } from './heads/data';
+import { choose, everyHead, groupsOf, isPlain, keyOf, placeOf, readThumbs, type HeadMeasures, type Measured, type Thumb } from './heads/data';
 import { Options, Working } from './heads/Options';
 import { Selected } from './heads/Selected';
 import './heads.css';
@@ -27,7 +27,7 @@ export function Component() {
   const at = run.value;
   const sites = at?.sites ?? [];
   const closed = at?.state === 'closed';
-  const atlas = useLook<Thumb[]>(at ? `v1/runs/${at.id}/atlas?cells=64&planes=max&transform=sqrt` : null, 'application/vnd.safetensors', (reply) => readAtlas(reply, sites), closed);
+  const atlas = useLook<Thumb[]>(at ? `v1/runs/${at.id}/atlas?cells=64&planes=max&transform=sqrt` : null, 'application/vnd.safetensors', (reply) => readThumbs(reply, sites), closed);
   const measured = useLook<Measured>(at && atlas.value ? `v1/runs/${at.id}/heads` : null, 'application/json', json<Measured>, closed);
   const colours = useMemo(() => palette(look.value.colours, isDark.value), [look.value.colours, isDark.value]);
   const thumbs = atlas.value ?? [];

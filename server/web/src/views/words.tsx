@@ -3,6 +3,7 @@
 // is shaded.
 import { computed, effect, signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { ofHead } from '../api/answers';
 import { Problem, askJson } from '../api/client';
 import { whole, WHOLE_MOST, type Head } from '../api/runs';
 import { type Axis, keys, queries, run, site } from '../store/run';
@@ -86,9 +87,8 @@ function keepColumn(): () => void {
       column.value = null;
       return;
     }
-    const heads = at.head === 'mean' ? 'heads=mean' : `head=${at.head}`;
     timer = window.setTimeout(() => {
-      askJson<{ weights: number[][] }>(`v1/runs/${at.run}/weights?site=${at.site}&batch=${at.batch}&${heads}&cols=${k}`).then((answer) => {
+      askJson<{ weights: number[][] }>(`v1/runs/${at.run}/weights?${ofHead(at)}&cols=${k}`).then((answer) => {
         if (mine === wanted) column.value = { k, data: Float32Array.from(answer.weights, (row) => row[0] ?? 0) };
       }, (error: unknown) => { if (mine === wanted && error instanceof Problem) trouble.value = error.message; });
     }, 40);

@@ -1,5 +1,5 @@
 // What the view of heads draws: a thumbnail of each head, and later its pattern and its measures.
-import { readTensors, floats } from '../../api/safetensors';
+import { readAtlas } from '../../api/answers';
 import type { components } from '../../api/schema';
 import type { Run, RunSite } from '../../api/runs';
 import type { Codes } from '../../draw/thumb';
@@ -32,21 +32,11 @@ export const batchOf = (site: RunSite | undefined, layer: number, entry: number)
 
 export const keyOf = (site: number, batch: number, head: number | 'mean'): string => `${site}.${batch}.${head}`;
 
-export async function readAtlas(reply: Response, sites: readonly RunSite[]): Promise<Thumb[]> {
-  const { metadata, tensors } = readTensors(await reply.arrayBuffer());
-  const planes = tensors.get('planes');
-  const ranges = tensors.get('ranges');
-  if (!planes || !ranges) throw new Error('the answer has no thumbnails');
-  const { thumbnails } = JSON.parse(metadata['response'] ?? '{}') as Schemas['RunAtlas'];
-  const stride = planes.shape[2] ?? 0;
-  const limits = floats(ranges);
-  return thumbnails.map(({ site, layer, batch: entry, head, shape: [rows = 0, cols = 0], level }, i) => {
+export async function readThumbs(reply: Response, sites: readonly RunSite[]): Promise<Thumb[]> {
+  return (await readAtlas(reply)).map((thumbnail) => {
+    const { site, layer, batch: entry, head } = thumbnail;
     const batch = batchOf(sites[site], layer, entry);
-    return {
-      key: keyOf(site, batch, head), site, layer, entry, batch, head, level, rows, cols, stride,
-      codes: planes.data.subarray(i * stride * stride, (i + 1) * stride * stride),
-      low: limits[2 * i] ?? 0, high: limits[2 * i + 1] ?? 0,
-    };
+    return { ...thumbnail, key: keyOf(site, batch, head), entry, batch };
   });
 }
 

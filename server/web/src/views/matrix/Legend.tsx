@@ -1,6 +1,6 @@
 // What the colours mean, and how to choose others.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { block } from '../../api/runs';
+import { block, WHOLE_MOST } from '../../api/runs';
 import { colour } from '../../draw/colours';
 import { ticks } from '../../draw/scale';
 import { isDark } from '../../shell/theme';
@@ -84,14 +84,12 @@ function Range({ found }: { found: readonly [number, number] }) {
   );
 }
 
-const FIT_MOST = 65536; // weights that are looked at
-
 // Makes the range that of the weights in sight. Returns what went wrong.
 async function fit(): Promise<string> {
   const part = inSight.value?.();
   if (!part) return '';
   const [rows, cols] = [part.rows[1] - part.rows[0], part.cols[1] - part.cols[0]];
-  if (rows * cols > FIT_MOST) return 'Too many weights are in sight; zoom in first.';
+  if (rows * cols > WHOLE_MOST) return 'Too many weights are in sight; zoom in first.';
   try {
     const seen = (await block(head.value, part.rows[0], rows, part.cols[0], cols)).filter((x) => x > 0);
     if (!seen.length) return 'No weight above 0 is in sight.';
