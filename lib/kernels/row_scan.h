@@ -162,35 +162,24 @@ static inline attn_weight_scan attn_scan_weights_here(double *p, const float *we
     return out;
 }
 
-/* Return the first place of a number in a row, or n - 1 if it is nowhere; n > 0. */
-static inline size_t attn_find_double_here(const double *x, size_t n, double wanted) {
-    enum { STEP = 32 };
-    size_t j = 0;
-    for (; j + STEP <= n; j += STEP) {
-        int64_t any = 0;
-        for (size_t k = 0; k < STEP; k++)
-            any |= x[j + k] == wanted;
-        if (any)
-            break;
+/* Defines a function that returns the first place of a number in a row, or n - 1 if it is nowhere;
+ * n > 0. It looks at `step` numbers at once; `flag` is an integer as wide as a number. */
+#define ATTN_DEFINE_FIND(name, number, flag, step)                                                 \
+    static inline size_t name(const number *x, size_t n, number wanted) {                          \
+        size_t j = 0;                                                                              \
+        for (; j + (step) <= n; j += (step)) {                                                     \
+            flag any = 0;                                                                          \
+            for (size_t k = 0; k < (step); k++)                                                    \
+                any |= x[j + k] == wanted;                                                         \
+            if (any)                                                                               \
+                break;                                                                             \
+        }                                                                                          \
+        while (j + 1 < n && x[j] != wanted)                                                        \
+            j++;                                                                                   \
+        return j;                                                                                  \
     }
-    while (j + 1 < n && x[j] != wanted)
-        j++;
-    return j;
-}
 
-static inline size_t attn_find_float_here(const float *x, size_t n, float wanted) {
-    enum { STEP = 64 };
-    size_t j = 0;
-    for (; j + STEP <= n; j += STEP) {
-        int32_t any = 0;
-        for (size_t k = 0; k < STEP; k++)
-            any |= x[j + k] == wanted;
-        if (any)
-            break;
-    }
-    while (j + 1 < n && x[j] != wanted)
-        j++;
-    return j;
-}
+ATTN_DEFINE_FIND(attn_find_double_here, double, int64_t, 32)
+ATTN_DEFINE_FIND(attn_find_float_here, float, int32_t, 64)
 
 #endif
