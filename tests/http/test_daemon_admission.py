@@ -88,8 +88,10 @@ def test_a_promise_that_is_not_kept_keeps_no_place(start):
     """Those that announced and left: as many others have places as before."""
     daemon = start("--requests-running", "1", "--workers", "1", "--queue-length", "2", "--request-timeout-ms", "600000")
     for _ in range(5):
-        close([announce(daemon, 20 * MB, b" " * 100000) for _ in range(4)])
-    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
+        socks = [announce(daemon, 20 * MB, b" " * 100000) for _ in range(4)]
+        assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 4)
+        close(socks)
+        assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
     held = busy(daemon, 1, 0)
     with daemon.connect() as upload:
         upload.sendall(post(b"", f"Content-Length: {len(LARGE)}", "Expect: 100-continue"))
