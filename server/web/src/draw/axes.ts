@@ -30,27 +30,49 @@ export function plan(view: AxisView, labels: Labels, apart: number): { at: numbe
   return { at, names };
 }
 
-interface Label { element: HTMLElement; text: Text }
+interface Label { element: HTMLElement; text: Text; said: string }
 
+// A label keeps its position while the view moves, so that only its place on the page changes.
 export class Axis {
-  private pool: Label[] = [];
+  private labels = new Map<number, Label>();
+  private free: Label[] = [];
 
   constructor(readonly element: HTMLElement, private vertical: boolean) {}
 
   draw(view: AxisView, labels: Labels, turn: Turn): void {
     const { at, names } = plan(view, labels, this.vertical ? view.line * 1.6 : 56);
-    this.element.dataset['names'] = String(names);
-    this.element.dataset['turn'] = names ? turn : 'flat';
-    at.forEach((index, i) => {
-      const label = (this.pool[i] ??= this.make());
+    this.mark('names', String(names));
+    this.mark('turn', names ? turn : 'flat');
+    const wanted = new Set(at);
+    for (const [index, label] of this.labels)
+      if (!wanted.has(index)) {
+        this.labels.delete(index);
+        this.free.push(label);
+      }
+    for (const index of at) {
+      const label = this.labels.get(index) ?? this.free.pop() ?? this.make();
+      this.labels.set(index, label);
       const text = names ? labels.name(index) : String(index);
       if (label.text.data !== text) label.text.data = text;
       const middle = Math.round((index + 0.5 - view.from) * view.scale * 10) / 10;
+      const beyond = middle < 0 || middle > view.length;
+      const marked = view.marked.includes(index);
+      const said = `${middle} ${beyond} ${marked}`;
+      if (label.said === said) continue;
+      label.said = said;
       label.element.style.transform = this.vertical ? `translateY(${middle}px)` : `translateX(${middle}px)`;
-      label.element.classList.toggle('matrix-marked', view.marked.includes(index));
-      label.element.hidden = middle < 0 || middle > view.length;
-    });
-    for (let i = at.length; i < this.pool.length; i++) (this.pool[i] as Label).element.hidden = true;
+      label.element.classList.toggle('matrix-marked', marked);
+      label.element.hidden = beyond;
+    }
+    for (const label of this.free)
+      if (label.said !== '') {
+        label.said = '';
+        label.element.hidden = true;
+      }
+  }
+
+  private mark(name: string, value: string): void {
+    if (this.element.dataset[name] !== value) this.element.dataset[name] = value;
   }
 
   private make(): Label {
@@ -60,7 +82,7 @@ export class Axis {
     name.append(text);
     element.append(name);
     this.element.append(element);
-    return { element, text };
+    return { element, text, said: '' };
   }
 }
 

@@ -12,7 +12,7 @@ export interface GestureEvents {
   box(box: Box | null, done: boolean): void; // null: none any more
   click(x: number, y: number, touch: boolean): void;
   twice(x: number, y: number): void;
-  hover(x: number, y: number): void;
+  hover(x: number, y: number): void; // where the pointer is now, after the move of the view if there was one
   leave(): void;
   end(): void; // nothing moves any more
 }
@@ -73,9 +73,9 @@ export function gestures(element: HTMLElement, on: GestureEvents, options: Gestu
     const first = !moved;
     moved = true;
     pointers.set(event.pointerId, here);
-    on.hover(here.x, here.y);
     if (boxing) on.box({ x0: from.x, y0: from.y, x1: here.x, y1: here.y }, false);
     else on.pan(here.x - (first ? from.x : before.x), here.y - (first ? from.y : before.y));
+    on.hover(here.x, here.y);
   }, { signal });
 
   const up = (event: PointerEvent): void => {
@@ -116,6 +116,7 @@ export function gestures(element: HTMLElement, on: GestureEvents, options: Gestu
     // A pinch on a trackpad comes as ctrl+wheel in small steps.
     if (zooms) on.zoom(NOTCH ** (-dy / (event.ctrlKey && Math.abs(dy) < 40 ? 18 : 100)), here.x, here.y);
     else on.pan(event.shiftKey && dx === 0 ? -dy : -dx, event.shiftKey && dx === 0 ? 0 : -dy);
+    on.hover(here.x, here.y);
     clearTimeout(wheelTimer);
     wheelTimer = window.setTimeout(() => on.end(), IDLE);
   }, { passive: false, signal });

@@ -60,6 +60,7 @@ export class MatrixMap {
   private names: { queries: Labels; keys: Labels } | null = null;
   private turn: Turn = 'flat';
   private palette: Palette | null = null;
+  private bars = ''; // the colour of the margins
   private surface: Surface;
   private grid: Grid;
   private spots: { selected: Spot; shown: Spot; pins: readonly number[] } = { selected: { q: -1, k: -1 }, shown: { q: -1, k: -1 }, pins: [] };
@@ -76,6 +77,7 @@ export class MatrixMap {
   private told = '';
   private line = 16;
   private flatFrom = 0;
+  private begins = { x: 0, y: 0 };
   private ended = false;
   private cleanUp: (() => void)[] = [];
 
@@ -115,8 +117,8 @@ export class MatrixMap {
       box: make('div', 'matrix-box', this.plot),
     };
     for (const element of Object.values(this.cross)) element.hidden = true;
-    this.mini = new MiniMap(make('canvas', 'matrix-mini', this.plot));
-    this.mini.canvas.hidden = true;
+    this.mini = new MiniMap(make('div', 'matrix-mini', this.plot));
+    this.mini.element.hidden = true;
     this.surface = surface(this.canvas, options.worker, (more) => {
       this.painting = false;
       if (more) this.dirty = true;
@@ -165,6 +167,7 @@ export class MatrixMap {
 
   look(palette: Palette): void {
     this.palette = palette;
+    this.bars = getComputedStyle(this.side).color;
     this.surface.order({ do: 'look', palette });
     this.redraw();
   }
@@ -286,6 +289,9 @@ export class MatrixMap {
 
   // --- geometry ---
 
+  // Where the plot begins in the host, in CSS pixels.
+  get origin(): { x: number; y: number } { return this.begins; }
+
   // The queries and keys in sight, [from, to) each.
   inSight(): { rows: [number, number]; cols: [number, number] } {
     const { x, y } = this.scale;
@@ -315,6 +321,7 @@ export class MatrixMap {
     this.line = room.line;
     this.turn = room.turn;
     this.flatFrom = room.flatFrom;
+    this.begins = { x: room.left, y: room.top };
     this.host.style.setProperty('--matrix-left', `${room.left}px`);
     this.host.style.setProperty('--matrix-top', `${room.top}px`);
   }
@@ -419,12 +426,14 @@ export class MatrixMap {
       const length = px((at + 1 - from) * by) - a;
       return length >= 3 ? [a, length] : [a + length / 2 - 1.5, 3];
     };
+    // A new size costs a layout: a view that only moves sets none.
+    const set = (style: CSSStyleDeclaration, name: 'transform' | 'width' | 'height', value: string): void => { if (style[name] !== value) style[name] = value; };
     const place = (element: HTMLElement, x: number, y: number, w: number, h: number): void => {
       element.hidden = x > this.size.width || y > this.size.height || x + w < 0 || y + h < 0;
-      const { style } = element;
-      style.transform = `translate(${x}px, ${y}px)`;
-      style.width = `${w}px`;
-      style.height = `${h}px`;
+      if (element.hidden) return;
+      set(element.style, 'transform', `translate(${x}px, ${y}px)`);
+      set(element.style, 'width', `${w}px`);
+      set(element.style, 'height', `${h}px`);
     };
     const { shown, selected } = this.spots;
     const { row, col, cell, selected: mark } = this.cross;
@@ -454,16 +463,11 @@ export class MatrixMap {
     const dy = this.shownHeight - this.size.height;
     this.side.style.transform = this.sideName.style.transform = `translateX(${Math.round(dx)}px)`;
     this.foot.style.transform = this.footName.style.transform = `translateY(${Math.round(dy)}px)`;
-    if (rows) drawMargin(this.side, rows, this.port.top, s.y, true, this.ratio, getComputedStyle(this.side).color);
-    if (cols) drawMargin(this.foot, cols, this.port.left, s.x, false, this.ratio, getComputedStyle(this.foot).color);
+    if (rows) drawMargin(this.side, rows, this.port.top, s.y, this.size.height, true, this.ratio, this.bars);
+    if (cols) drawMargin(this.foot, cols, this.port.left, s.x, this.size.width, false, this.ratio, this.bars);
     const beyond = this.port.zoom > 1.01 && (this.extent.queries * s.y > this.size.height + 1 || this.extent.keys * s.x > this.size.width + 1);
-    const { canvas } = this.mini;
-    canvas.hidden = !beyond;
+    this.mini.element.hidden = !beyond;
     if (!beyond || !this.palette) return;
-    const most = Math.min(132, this.size.width * 0.3, this.size.height * 0.3);
-    const by = most / Math.max(this.extent.queries, this.extent.keys);
-    canvas.style.width = `${Math.max(this.extent.keys * by, 12)}px`;
-    canvas.style.height = `${Math.max(this.extent.queries * by, 12)}px`;
     this.mini.draw(this.palette, this.extent, this.size, this.port, s, this.ratio);
   }
 
@@ -475,10 +479,9 @@ export class MatrixMap {
       live: tiles?.count ?? 0, slow: tiles?.isSlow ?? false, trouble: tiles?.trouble ?? null,
     };
     const s = this.scale;
-    this.host.dataset['view'] = [this.port.top, this.port.left, s.x, s.y].join();
-    this.host.dataset['level'] = String(this.level);
-    this.host.dataset['live'] = String(state.live);
-    this.host.dataset['busy'] = String((tiles?.running ?? 0) > 0 || this.painting || this.dirty);
+    const busy = (tiles?.running ?? 0) > 0 || this.painting || this.dirty;
+    const data = { view: [this.port.top, this.port.left, s.x, s.y].join(), level: String(this.level), live: String(state.live), busy: String(busy) };
+    for (const [name, value] of Object.entries(data)) if (this.host.dataset[name] !== value) this.host.dataset[name] = value;
     const told = `${state.rows} ${state.cols} ${state.zoom} ${state.zoomMost} ${state.slow} ${state.trouble?.message ?? ''}`;
     if (told === this.told) return;
     this.told = told;
@@ -486,11 +489,6 @@ export class MatrixMap {
   }
 
   // --- input ---
-
-  // Another cell is under a pointer that rests while the view moves.
-  private follow(): void {
-    if (this.pointer) this.on.hover(this.spotAt(this.pointer.x, this.pointer.y), this.pointer.x, this.pointer.y);
-  }
 
   private watchGestures(options: MapOptions): () => void {
     const boxOf = (box: Box): { x: number; y: number; w: number; h: number } =>
@@ -500,12 +498,10 @@ export class MatrixMap {
         const s = this.scale;
         this.port = P.bound({ zoom: this.port.zoom, left: this.port.left - dx / s.x, top: this.port.top - dy / s.y }, this.extent, this.size);
         this.redraw();
-        this.follow();
       },
       zoom: (by, x, y) => {
         this.port = P.zoomAt(this.port, this.extent, this.size, this.port.zoom * by, x, y);
         this.redraw();
-        this.follow();
       },
       box: (box, done) => {
         const { box: element } = this.cross;

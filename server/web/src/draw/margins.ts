@@ -7,9 +7,16 @@ import type { Extent, Port, Scale, Size } from './port';
 // One number for each `step` rows or columns; NaN: none.
 export interface Margin { values: Float32Array; step: number; most: number }
 
-function sized(canvas: HTMLCanvasElement, ratio: number): { c: CanvasRenderingContext2D; width: number; height: number } {
-  const width = Math.round(canvas.clientWidth * ratio);
-  const height = Math.round(canvas.clientHeight * ratio);
+// CSS pixels of the bars beside and below a map, as in matrix.css.
+const SIDE = 44;
+const FOOT = 38;
+const LEAST = 6; // CSS pixels of the frame in the small picture
+
+// A cleared canvas of this size in CSS pixels. Whoever draws knows the size: to ask the element for
+// it would make the browser lay out the page in every frame.
+function sized(canvas: HTMLCanvasElement, size: Size, ratio: number): { c: CanvasRenderingContext2D; width: number; height: number } {
+  const width = Math.round(size.width * ratio);
+  const height = Math.round(size.height * ratio);
   if (canvas.width !== width) canvas.width = width;
   if (canvas.height !== height) canvas.height = height;
   const c = canvas.getContext('2d') as CanvasRenderingContext2D;
@@ -17,9 +24,10 @@ function sized(canvas: HTMLCanvasElement, ratio: number): { c: CanvasRenderingCo
   return { c, width, height };
 }
 
-// Draws bars from the edge that touches the map. Where several share a pixel the longest is seen.
-export function drawMargin(canvas: HTMLCanvasElement, margin: Margin, from: number, scale: number, vertical: boolean, ratio: number, colour: string): void {
-  const { c, width, height } = sized(canvas, ratio);
+// Draws bars from the edge that touches the map, as far as `length` CSS pixels along it. Where
+// several share a pixel the longest is seen.
+export function drawMargin(canvas: HTMLCanvasElement, margin: Margin, from: number, scale: number, length: number, vertical: boolean, ratio: number, colour: string): void {
+  const { c, width, height } = sized(canvas, vertical ? { width: SIDE, height: length } : { width: length, height: FOOT }, ratio);
   const long = vertical ? width : height;
   const end = from + (vertical ? height : width) / ratio / scale;
   c.fillStyle = colour;
@@ -59,68 +67,81 @@ function shrunk(codes: Codes, palette: Palette, width: number, height: number): 
 
 export class MiniMap {
   private codes: Codes | null = null;
-  private picture: HTMLCanvasElement | OffscreenCanvas | null = null;
-  private of = '';
+  private of = ''; // what the canvas shows
+  private canvas: HTMLCanvasElement;
+  private frame: HTMLElement;
 
-  constructor(readonly canvas: HTMLCanvasElement) {}
+  constructor(readonly element: HTMLElement) {
+    this.canvas = document.createElement('canvas');
+    this.frame = document.createElement('div');
+    element.append(this.canvas, this.frame);
+  }
 
   put(codes: Codes | null): void {
     this.codes = codes;
-    this.picture = null;
+    this.of = '';
   }
 
   // Tells where one presses or drags, in parts of its sides; that one only points at it; the end.
   watch(to: (x: number, y: number) => void, over: () => void, done: () => void): () => void {
     const stop = new AbortController();
     const { signal } = stop;
-    const { canvas } = this;
+    const { element } = this;
     let held = false;
     const tell = (event: PointerEvent): void => {
-      const box = canvas.getBoundingClientRect();
+      const box = element.getBoundingClientRect();
       to((event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
     };
-    canvas.addEventListener('pointerdown', (event) => {
+    element.addEventListener('pointerdown', (event) => {
       event.stopPropagation();
-      canvas.setPointerCapture(event.pointerId);
+      element.setPointerCapture(event.pointerId);
       held = true;
       tell(event);
     }, { signal });
-    canvas.addEventListener('pointermove', (event) => {
+    element.addEventListener('pointermove', (event) => {
       event.stopPropagation();
       if (held) tell(event);
       else over();
     }, { signal });
     for (const name of ['pointerup', 'pointercancel'] as const)
-      canvas.addEventListener(name, (event) => {
+      element.addEventListener(name, (event) => {
         event.stopPropagation();
         if (held) done();
         held = false;
       }, { signal });
-    canvas.addEventListener('dblclick', (event) => event.stopPropagation(), { signal });
+    element.addEventListener('dblclick', (event) => event.stopPropagation(), { signal });
     return () => stop.abort();
   }
 
-  // Draws the topmost tile, and a frame around what is in sight.
+  // Shows the topmost tile, and a frame around what is in sight. Only the frame moves with the view.
   draw(palette: Palette, extent: Extent, size: Size, port: Port, scale: Scale, ratio: number): void {
-    const { c, width, height } = sized(this.canvas, ratio);
-    const of = `${palette.map} ${palette.dark} ${width} ${height}`;
-    if (this.codes && (!this.picture || this.of !== of)) {
-      this.picture = shrunk(this.codes, palette, width, height);
+    const most = Math.min(132, size.width * 0.3, size.height * 0.3);
+    const by = most / Math.max(extent.queries, extent.keys);
+    const css = { width: Math.max(extent.keys * by, 12), height: Math.max(extent.queries * by, 12) };
+    const of = `${palette.map} ${palette.dark} ${palette.hatchGround} ${css.width} ${css.height} ${ratio}`;
+    if (this.of !== of) {
       this.of = of;
+      this.element.style.width = `${css.width}px`;
+      this.element.style.height = `${css.height}px`;
+      this.paint(palette, css, ratio);
     }
+    const part = (from: number, length: number, all: number, long: number): [number, number] => {
+      const shown = Math.max(Math.min(length / all, 1) * long, LEAST);
+      return [Math.min((from / all) * long, long - shown), shown];
+    };
+    const [x, w] = part(port.left, size.width / scale.x, extent.keys, css.width);
+    const [y, h] = part(port.top, size.height / scale.y, extent.queries, css.height);
+    const { style } = this.frame;
+    style.transform = `translate(${x}px, ${y}px)`;
+    style.width = `${w}px`;
+    style.height = `${h}px`;
+  }
+
+  private paint(palette: Palette, css: Size, ratio: number): void {
+    const { c, width, height } = sized(this.canvas, css, ratio);
     c.fillStyle = palette.hatchGround;
     c.fillRect(0, 0, width, height);
     c.imageSmoothingEnabled = false;
-    if (this.picture) c.drawImage(this.picture, 0, 0, width, height);
-    const x = (port.left / extent.keys) * width;
-    const y = (port.top / extent.queries) * height;
-    const least = 6 * ratio;
-    const w = Math.max(Math.min(size.width / scale.x / extent.keys, 1) * width, least);
-    const h = Math.max(Math.min(size.height / scale.y / extent.queries, 1) * height, least);
-    for (const [colour, line] of [['#000', 3], ['#fff', 1]] as const) {
-      c.strokeStyle = colour;
-      c.lineWidth = line * ratio;
-      c.strokeRect(Math.min(x, width - w) + 1.5 * ratio, Math.min(y, height - h) + 1.5 * ratio, w - 3 * ratio, h - 3 * ratio);
-    }
+    if (this.codes) c.drawImage(shrunk(this.codes, palette, width, height), 0, 0, width, height);
   }
 }

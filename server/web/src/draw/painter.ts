@@ -12,6 +12,7 @@ const GAP = 16; // CSS pixels from which a line of the ground parts neighbours
 
 interface Painted {
   codes: Codes;
+  hides: boolean; // some of its cells are hidden
   canvas: Canvas | null; // a pixel a cell, or a pixel for each `shareX` x `shareY` cells
   shareX: number;
   shareY: number;
@@ -58,8 +59,9 @@ export class Painter {
   private values: Values | null = null;
   private palette: Palette | null = null;
 
-  constructor(private canvas: Canvas) {
-    this.context = contextOf(canvas, true);
+  // `opaque`: the ground has no transparency, so that the browser need not blend the canvas.
+  constructor(private canvas: Canvas, private opaque: boolean) {
+    this.context = contextOf(canvas, !opaque);
   }
 
   size(width: number, height: number): void {
@@ -80,7 +82,7 @@ export class Painter {
   }
 
   put(at: At, codes: Codes): void {
-    this.tiles.set(nameOfTile(at), { codes, canvas: null, shareX: 1, shareY: 1, table: null });
+    this.tiles.set(nameOfTile(at), { codes, hides: codes.codes === null || codes.codes.includes(0), canvas: null, shareX: 1, shareY: 1, table: null });
   }
 
   drop(at: At): void { this.tiles.delete(nameOfTile(at)); }
@@ -98,7 +100,7 @@ export class Painter {
     }
     // The hatch moves with the matrix.
     this.hatch.setTransform(new DOMMatrix([1, 0, 0, 1, -Math.round(frame.left * frame.x), -Math.round(frame.top * frame.y)]));
-    c.clearRect(0, 0, width, height);
+    this.blank(palette, frame);
     c.imageSmoothingEnabled = false;
     let budget = COLOURED_A_FRAME;
     let more = false;
@@ -130,6 +132,17 @@ export class Painter {
         this.paint(frame, found.tile, found.at, { level: frame.level, y, x });
       }
     return more;
+  }
+
+  // Clears what the matrix does not cover.
+  private blank(palette: Palette, frame: Frame): void {
+    const { context: c } = this;
+    const { width, height } = this.canvas;
+    const covers = (frame.keys - frame.left) * frame.x >= width && (frame.queries - frame.top) * frame.y >= height;
+    if (covers) return;
+    c.fillStyle = palette.ground;
+    if (this.opaque) c.fillRect(0, 0, width, height);
+    else c.clearRect(0, 0, width, height);
   }
 
   // The tile itself, or what covers it coarsely.
@@ -188,8 +201,10 @@ export class Painter {
     const edgeY = (pixel: number): number => Math.round((Math.min(top + pixel * down, frame.queries) - frame.top) * frame.y);
     const x0 = edgeX(c0);
     const y0 = edgeY(r0);
-    c.fillStyle = this.hatch as CanvasPattern;
-    c.fillRect(x0, y0, edgeX(c1) - x0, edgeY(r1) - y0);
+    if (tile.hides) {
+      c.fillStyle = this.hatch as CanvasPattern;
+      c.fillRect(x0, y0, edgeX(c1) - x0, edgeY(r1) - y0);
+    }
     if (!tile.canvas || !tile.codes.codes) return;
     if (Math.min(frame.x * across, frame.y * down) < BIG || !tile.table || across !== down) {
       c.drawImage(tile.canvas, c0, r0, c1 - c0, r1 - r0, x0, y0, edgeX(c1) - x0, edgeY(r1) - y0);

@@ -29,7 +29,7 @@ function inWorker(canvas: HTMLCanvasElement, code: URL, drawn: (more: boolean) =
 }
 
 function here(canvas: HTMLCanvasElement, drawn: (more: boolean) => void): Surface {
-  const painter = new Painter(canvas);
+  const painter = new Painter(canvas, false);
   return {
     order(order) {
       if (order.do === 'size') painter.size(order.width, order.height);

@@ -2,6 +2,7 @@
 import { MOST_LIVE, nameOfTile, type At, type Codes, type Source } from './types';
 
 const AT_ONCE = 4; // requests: browsers allow six to a host over HTTP/1.1
+const REST = 150; // ms without a new view after which the tiles around it are asked for
 const SLOW = 600; // ms after which one says that a tile takes long
 const WORTH_ABORTING = 3; // level from which a request costs more than its connection
 
@@ -26,6 +27,7 @@ export class Tiles {
   private needed = new Set<string>();
   private clock = 0;
   private timer = 0;
+  private restTimer = 0;
   private ended = false;
 
   constructor(private source: Source, private on: TileEvents) {}
@@ -55,7 +57,12 @@ export class Tiles {
     }
     // What covers everything comes first if nothing is there yet: it fills the view at once.
     this.order = top && this.live.size === 0 ? [top, ...kept.filter((at) => at !== top)] : kept;
-    this.idle = spare;
+    this.idle = [];
+    clearTimeout(this.restTimer);
+    this.restTimer = window.setTimeout(() => {
+      this.idle = spare;
+      this.pump();
+    }, REST);
     const wanted = new Set([...this.needed, ...spare.map(nameOfTile)]);
     for (const [name, { at, stop }] of this.flying) if (at.level >= WORTH_ABORTING && !wanted.has(name)) stop.abort();
     this.evict();
@@ -71,6 +78,7 @@ export class Tiles {
   end(): void {
     this.ended = true;
     clearTimeout(this.timer);
+    clearTimeout(this.restTimer);
     for (const { stop } of this.flying.values()) stop.abort();
   }
 

@@ -5,7 +5,7 @@ import type { Order } from './surface';
 let painter: Painter | null = null;
 
 addEventListener('message', ({ data }: MessageEvent<Order>) => {
-  if (data.do === 'begin') painter = new Painter(data.canvas);
+  if (data.do === 'begin') painter = new Painter(data.canvas, true);
   else if (!painter) return;
   else if (data.do === 'size') painter.size(data.width, data.height);
   else if (data.do === 'look') painter.look(data.palette);

@@ -18,7 +18,7 @@ import './matrix.css';
 const MARGINS_MOST = 1024; // queries and keys up to which entropies and received weights are shown
 
 const state = signal<MapState>({ rows: 1, cols: 1, zoom: 1, zoomMost: 1, live: 0, slow: false, trouble: null });
-const tip = signal<{ x: number; y: number } | null>(null); // CSS pixels in the view
+const tip = signal<{ x: number; y: number } | null>(null); // CSS pixels in the map
 const marginTrouble = signal('');
 
 const painter = (): URL | null => {
@@ -55,8 +55,7 @@ let movedAt = 0; // when a key last moved the selection: moves that follow at on
 function begin(host: HTMLElement): () => void {
   const made = new MatrixMap(host, {
     hover(spot, x, y) {
-      const { plot } = made;
-      tip.value = spot && { x: x + plot.offsetLeft + host.offsetLeft, y: y + plot.offsetTop + host.offsetTop };
+      tip.value = spot && { x: x + made.origin.x, y: y + made.origin.y };
       const { q, k } = hover.value;
       if (spot ? spot.q !== q || spot.k !== k : q >= 0 || k >= 0) hover.value = spot ?? { q: -1, k: -1 };
     },
