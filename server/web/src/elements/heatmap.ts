@@ -28,8 +28,8 @@ export class AttnHeatmap extends AttnElement {
     const site = sized(run, where.site);
     this.sized = {
       run: where.run, levels: site.tiles.levels.length,
-      queries: wordsOf(run, site.query_text, site.query_start, where.batch, site.queries).names,
-      keys: wordsOf(run, site.key_text, site.key_start, where.batch, site.keys).names,
+      queries: wordsOf(run, site, 'query', where.batch).names,
+      keys: wordsOf(run, site, 'key', where.batch).names,
     };
     return null;
   }

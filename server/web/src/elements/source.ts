@@ -1,6 +1,7 @@
 // Where an element's numbers come from: typed arrays that a page gives, or a stored run of a service.
 import { ofHead, readWeights, type HeadOfSite } from '../api/answers';
 import type { components } from '../api/schema';
+import { nameOf, tokensOf } from '../api/texts';
 
 // Weights of one head that a page gives: nested arrays, or a flat array of rows.
 export interface Weights {
@@ -37,18 +38,14 @@ export async function get(where: Where, path: string, accept: string, signal: Ab
 export const describe = async (where: Where, signal: AbortSignal): Promise<Run> =>
   (await (await get(where, '', 'application/json', signal)).json()) as Run;
 
-const one = (which: unknown, batch: number): number => Number(Array.isArray(which) ? which[batch] : which ?? -1);
-
-export function wordsOf(run: Run, which: unknown, start: unknown, batch: number, count: number): { names: string[]; special: Set<number> } {
-  const text = run.texts[one(which, batch)];
-  const from = Math.max(0, one(start, batch));
-  return {
-    names: Array.from({ length: count }, (_, i) => text?.tokens[from + i] ?? String(i)),
-    special: new Set((text?.special ?? []).map((i) => i - from)),
-  };
+// The words along an axis of a site, and which of them are special.
+export function wordsOf(run: Run, site: Sized, side: 'query' | 'key', batch: number): { names: string[]; special: Set<number> } {
+  const axis = tokensOf(run, site, side, batch);
+  return { names: Array.from({ length: side === 'query' ? site.queries : site.keys }, (_, i) => nameOf(axis, i)), special: axis.special };
 }
 
 // A site of the run with its shapes.
+export type Sized = ReturnType<typeof sized>;
 export function sized(run: Run, index: number) {
   const site = run.sites[index];
   if (!site) throw new Error(`the run has no site ${index}`);
@@ -61,8 +58,8 @@ export async function load(where: Where, signal: AbortSignal): Promise<Loaded> {
   const run = await describe(where, signal);
   const site = sized(run, where.site);
   const { weights, hidden } = await readWeights(await get(where, `/rows?${ofHead(where)}`, 'application/vnd.safetensors', signal));
-  const queries = wordsOf(run, site.query_text, site.query_start, where.batch, site.queries);
-  const keys = wordsOf(run, site.key_text, site.key_start, where.batch, site.keys);
+  const queries = wordsOf(run, site, 'query', where.batch);
+  const keys = wordsOf(run, site, 'key', where.batch);
   return {
     weights, queries: queries.names, keys: keys.names,
     special: { queries: queries.special, keys: keys.special }, hidden,

@@ -3,6 +3,7 @@
 import { computed, effect, signal } from '@preact/signals';
 import { askJson, Problem } from '../api/client';
 import { describe, isOpen, type Run, type Site } from '../api/runs';
+import { nameOf, noTokens, tokensOf, type Tokens } from '../api/texts';
 import { change } from './history';
 import { announce, look, type Look, type Source } from './state';
 
@@ -15,60 +16,14 @@ export const site = computed<Site | null>(() => {
   return isOpen(found) ? found : null;
 });
 
-export interface Axis {
-  tokens: string[] | null; // null: positions alone
-  offsets: [number, number][] | null; // of `text`, in UTF-16
-  text: string | null;
-  special: Set<number>;
-}
+export type Axis = Tokens;
+export { nameOf };
 
-const none: Axis = { tokens: null, offsets: null, text: null, special: new Set() };
-
-type Text = Run['texts'][number];
-
-// Offsets of UTF-8 bytes as indices of a JavaScript string.
-export function toUtf16(text: string, offsets: readonly (readonly number[])[]): [number, number][] {
-  const at = new Map<number, number>();
-  let bytes = 0;
-  let units = 0;
-  at.set(0, 0);
-  for (const character of text) {
-    const code = character.codePointAt(0) ?? 0;
-    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    units += character.length;
-    at.set(bytes, units);
-  }
-  return offsets.map(([from = 0, to = 0]) => [at.get(from) ?? 0, at.get(to) ?? units]);
-}
-
-function axisOf(text: Text | undefined, begin: number, length: number): Axis {
-  if (!text) return none;
-  const part = <T>(list: readonly T[]): T[] => list.slice(begin, begin + length);
-  const offsets = text.text != null && text.offsets ? toUtf16(text.text, text.offsets) : null;
-  return {
-    tokens: part(text.tokens ?? []),
-    offsets: offsets && part(offsets),
-    text: text.text ?? null,
-    special: new Set((text.special ?? []).map((i) => i - begin)),
-  };
-}
-
-// A batch entry may have texts of its own: then the site names one of each entry.
-const entry = (which: unknown, batch: number): number =>
-  Array.isArray(which) ? Number(which[batch] ?? -1) : typeof which === 'number' ? which : -1;
+const axis = (side: 'query' | 'key'): Axis =>
+  (site.value && run.value ? tokensOf(run.value, site.value, side, look.value.batch) : noTokens);
 
 export const queries = computed<Axis>(() => axis('query'));
 export const keys = computed<Axis>(() => axis('key'));
-
-function axis(side: 'query' | 'key'): Axis {
-  const s = site.value;
-  if (!s || !run.value) return none;
-  const which = entry(side === 'query' ? s.query_text : s.key_text, look.value.batch);
-  const begin = entry(side === 'query' ? s.query_start : s.key_start, look.value.batch);
-  return axisOf(run.value.texts[which], Math.max(begin, 0), side === 'query' ? s.queries : s.keys);
-}
-
-export const nameOf = (at: Axis, index: number): string => at.tokens?.[index] ?? String(index);
 
 // Which site and head one sees first: of a model the cross attention of the last layer.
 export function first(at: Run): { site: number; head: number | 'mean' } {

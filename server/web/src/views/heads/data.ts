@@ -2,6 +2,7 @@
 import { readAtlas } from '../../api/answers';
 import type { components } from '../../api/schema';
 import type { Run, RunSite } from '../../api/runs';
+import { tokensOf } from '../../api/texts';
 import type { Codes } from '../../draw/thumb';
 
 type Schemas = components['schemas'];
@@ -126,8 +127,4 @@ export function choose(thumbs: readonly Thumb[], of: (t: Thumb) => HeadMeasures 
 }
 
 // The tokens of the queries of a site; none: it has positions alone.
-export function namesOf(run: Run, site: RunSite, batch: number): readonly string[] {
-  const text = Array.isArray(site.query_text) ? site.query_text[batch] : site.query_text;
-  const begin = site.query_start ?? 0;
-  return typeof text === 'number' ? (run.texts[text]?.tokens ?? []).slice(begin, begin + (site.queries ?? 0)) : [];
-}
+export const namesOf = (run: Run, site: RunSite, batch: number): readonly string[] => tokensOf(run, site, 'query', batch).tokens ?? [];
