@@ -2,33 +2,27 @@
 // strong weight between them. All lines are drawn faintly, and those of the shown word strongly.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { colour, css, ink, place, type Scale } from '../draw/colours';
-import type { Edge } from './edges';
 import type { Groups } from './join';
+import { curve, dashOf, faintly, letterOf, pinColour, ROW, strongly, strongOf, type Seen } from './lines';
 
-const ROW = 28; // CSS pixels of a word
-
-interface Props {
+interface Props extends Seen {
   queries: Groups;
   keys: Groups;
   weights: Float32Array; // [queries, keys] of the groups
-  edges: Edge[];
-  more: (q: number) => Edge[]; // the edges of a row that is shown
-  q: number; // the groups that are shown; -1: none
-  k: number;
-  pins: readonly number[]; // queries whose rows stay
   scale: Scale;
   digits: (weight: number) => string;
   point: (side: Side, group: number) => void; // -1: the pointer left
   choose: (side: Side, group: number) => void;
+  pin?: (q: number) => void; // pins a row, or frees it
 }
 
 export type Side = 'query' | 'key';
 
 interface Shade { style: Record<string, string>; says: string }
 
-// A column is a listbox: arrows move, Enter keeps.
-function Column({ side, groups, at, label, ground, point, choose }: Pick<Props, 'point' | 'choose'> & {
-  side: Side; groups: Groups; at: number; label: string; ground: (i: number) => Shade | null;
+// A column is a listbox: arrows move, Enter keeps, and P pins a row.
+function Column({ side, groups, at, label, ground, point, choose, pin, pins }: Pick<Props, 'point' | 'choose' | 'pin'> & {
+  side: Side; groups: Groups; at: number; label: string; ground: (i: number) => Shade | null; pins: readonly number[];
 }) {
   const list = useRef<HTMLUListElement>(null);
   const [focus, setFocus] = useState(0);
@@ -42,6 +36,8 @@ function Column({ side, groups, at, label, ground, point, choose }: Pick<Props, 
       list.current?.children[next]?.scrollIntoView({ block: 'nearest' });
     } else if (event.key === 'Enter' || event.key === ' ') {
       choose(side, focus);
+    } else if (event.key === 'p' && pin && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      pin(focus);
     } else {
       return;
     }
@@ -52,10 +48,12 @@ function Column({ side, groups, at, label, ground, point, choose }: Pick<Props, 
       onFocus={() => { if (list.current?.matches(':focus-visible')) point(side, focus); }} onBlur={() => point(side, -1)}>
       {groups.names.map((name, i) => {
         const shade = ground(i);
+        const pinned = pins.indexOf(i);
         return (
-          <li key={i} id={`${side}-${i}`} role="option" aria-selected={i === at} class={i === focus ? 'focus' : ''} title={name}
+          <li key={i} id={`${side}-${i}`} role="option" aria-selected={i === at} class={`${i === focus ? 'focus' : ''} ${pinned >= 0 ? 'pinned' : ''}`} style={pinned >= 0 ? { '--pin': pinColour(pinned) } : {}} title={groups.pieces[i] ? `${name}: ${groups.pieces[i]}` : name}
             onPointerEnter={() => point(side, i)} onPointerLeave={() => point(side, -1)} onClick={() => { setFocus(i); choose(side, i); }}>
             <bdi style={shade?.style ?? {}}>{name || '␣'}</bdi>
+            {pinned >= 0 && <b class="words-letter"><span class="hidden">pinned as </span>{letterOf(pinned)}</b>}
             {shade?.says && <small>{shade.says}</small>}
           </li>
         );
@@ -64,13 +62,7 @@ function Column({ side, groups, at, label, ground, point, choose }: Pick<Props, 
   );
 }
 
-const curve = (edge: Edge, width: number): string => {
-  const from = (edge.q + 0.5) * ROW;
-  const to = (edge.k + 0.5) * ROW;
-  return `M0 ${from}C${width / 2} ${from} ${width / 2} ${to} ${width} ${to}`;
-};
-
-export function Columns({ queries, keys, weights, edges, more, q, k, pins, scale, digits, point, choose }: Props) {
+export function Columns({ queries, keys, weights, edges, more, q, k, pins, scale, digits, point, choose, pin }: Props) {
   const gap = useRef<SVGSVGElement>(null);
   const [width, setWidth] = useState(240);
   useEffect(() => {
@@ -80,23 +72,28 @@ export function Columns({ queries, keys, weights, edges, more, q, k, pins, scale
   }, []);
   const cols = keys.names.length;
   const byKey = q < 0 && k >= 0;
-  const strong = byKey ? edges.filter((e) => e.k === k) : q >= 0 ? more(q) : [];
-  const kept = pins.filter((pin) => pin !== q).flatMap(more);
+  const strong = strongOf({ edges, more, q, k, pins });
   const shade = (weight: number): Shade => {
     const rgb = colour(scale.map, scale.dark, place(scale, weight));
     return { style: { background: css(rgb), color: ink(rgb) }, says: digits(weight) };
   };
-  const height = Math.max(queries.names.length, cols) * ROW;
-  const any = strong.length > 0 || kept.length > 0;
+  const rows = Math.max(queries.names.length, cols);
   return (
-    <div class="words-columns" style={{ '--row': `${ROW}px` }}>
-      <Column side="query" groups={queries} at={q} point={point} choose={choose} label="queries: the words that look"
+    <div class="words-columns">
+      <Column side="query" groups={queries} at={q} point={point} choose={choose} pin={pin} pins={pins} label="queries: the words that look"
         ground={(i) => (byKey ? shade(weights[i * cols + k] as number) : null)} />
-      <svg ref={gap} height={height} viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" aria-hidden="true">
-        <g class={any ? 'faint' : ''}>{edges.map((e) => <path key={`${e.q}.${e.k}`} d={curve(e, width)} stroke-width={1 + 5 * e.weight} stroke-opacity={0.15 + 0.75 * e.weight} />)}</g>
-        <g>{[...kept, ...strong].map((e) => <path key={`s${e.q}.${e.k}`} class="strong" d={curve(e, width)} stroke-width={1.5 + 6 * e.weight} stroke-opacity={0.3 + 0.7 * e.weight} />)}</g>
+      <svg ref={gap} viewBox={`0 0 ${width} ${rows * ROW}`} style={{ height: `calc(var(--row) * ${rows})` }} preserveAspectRatio="none" aria-hidden="true">
+        <g class={strong.length ? 'faint' : ''}>
+          {edges.map((e) => <path key={`${e.q}.${e.k}`} d={curve(e, width)} stroke-width={faintly(e).width} stroke-opacity={faintly(e).opacity} />)}
+        </g>
+        <g>
+          {strong.map((e) => (
+            <path key={`${e.pin}.${e.q}.${e.k}`} class={e.pin < 0 ? 'strong' : 'strong pinned'} d={curve(e, width)} stroke-width={strongly(e).width} stroke-opacity={strongly(e).opacity}
+              stroke-dasharray={e.pin < 0 ? undefined : dashOf(e.pin)} style={e.pin < 0 ? {} : { '--pin': pinColour(e.pin) }} />
+          ))}
+        </g>
       </svg>
-      <Column side="key" groups={keys} at={k} point={point} choose={choose} label="keys: the words that are looked at"
+      <Column side="key" groups={keys} at={k} point={point} choose={choose} pins={[]} label="keys: the words that are looked at"
         ground={(i) => (q >= 0 ? shade(weights[q * cols + i] as number) : null)} />
     </div>
   );

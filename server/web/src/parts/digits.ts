@@ -6,3 +6,6 @@ export function digits(weight: number): string {
   if (size >= 0.001) return weight.toFixed(size >= 100 ? 1 : 3);
   return weight.toExponential(1).replace('e-', 'e−');
 }
+
+// A position or a count where people read it: from 10,000 on with separators.
+export const position = (n: number): string => (n >= 10000 ? n.toLocaleString('en') : String(n));

@@ -3,6 +3,8 @@ import { signal } from '@preact/signals';
 import { Component as Base, type ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { health } from '../api/client';
+import { position } from '../parts/digits';
+import { maskInWords } from '../parts/mask';
 import { change } from '../store/history';
 import { run, site, trouble } from '../store/run';
 import { announcement, look } from '../store/state';
@@ -89,7 +91,7 @@ function Status() {
     <footer class="status">
       {now.state === 'lost' && <span class="bad">The service does not answer. The page tries again.</span>}
       {now.state === 'waiting' && <span class="bad">The service is busy: {now.why} It is asked again in {now.seconds} s.</span>}
-      {at && <span>{at.queries} queries × {at.keys} keys, {at.heads} {at.heads === 1 ? 'head' : 'heads'}{at.mask ? `; ${at.mask}` : ''}</span>}
+      {at && <span class="shape">{position(at.queries)} {at.queries === 1 ? 'query' : 'queries'} × {position(at.keys)} {at.keys === 1 ? 'key' : 'keys'}, {at.heads} {at.heads === 1 ? 'head' : 'heads'}; {maskInWords(at.mask, look.value.batch)}</span>}
       <span class="hidden" aria-live="polite">{announcement.value}</span>
     </footer>
   );

@@ -1,42 +1,103 @@
 // Beside the view: the cell under the pointer, both words in their texts, and the largest weights
-// of its row as a table.
+// of its row as a table. While the view joins pieces to words, so does this.
+import { signal } from '@preact/signals';
+import { Fragment } from 'preact';
+import { digits, position } from '../parts/digits';
+import { directionOf } from '../parts/direction';
+import { hasJoined, spanOf, type Groups } from '../parts/join';
 import { change } from '../store/history';
-import { type Axis, keys, nameOf, queries, site } from '../store/run';
+import { type Axis, keys, queries, site } from '../store/run';
 import { hover, look, shown } from '../store/state';
-import { digits } from '../parts/digits';
-import { listed, rowTrouble, shownCell, shownRow } from '../store/values';
+import { isShown, listed, rowTrouble, shownCell, shownRow, unitOf, wordOf, words } from '../store/values';
+import { remember, remembered } from './theme';
 
 const AROUND = 60; // characters of the text on each side of a word
+const TOKENS_AROUND = 8;
+
+// A token of an axis, or the word that it is in.
+interface Unit { name: string; from: number; to: number; pieces: string }
+
+function unit(axis: Axis, groups: Groups | undefined, token: number): Unit {
+  const group = groups?.of[token];
+  if (!groups || group === undefined) return { name: axis.tokens?.[token] ?? position(token), from: token, to: token + 1, pieces: '' };
+  const [from, to] = spanOf(groups, group);
+  return { name: groups.names[group] as string, from, to, pieces: groups.pieces[group] as string };
+}
+
+const places = ({ from, to }: Unit): string => (to - from > 1 ? `${position(from)}–${position(to - 1)}` : position(from));
+
+// The part of the text that a unit stands for; null: none is known. The first byte of a character has
+// its part, and the other bytes have empty ones.
+function partOf({ offsets, text, tokens }: Axis, { from, to }: Unit): [number, number] | null {
+  if (!offsets || text === null) return null;
+  const isEmpty = (i: number): boolean => (offsets[i]?.[1] ?? 0) <= (offsets[i]?.[0] ?? 0);
+  while (from > 0 && isEmpty(from) && /^<0x..>$/.test(tokens?.[from] ?? '')) from--;
+  const parts = offsets.slice(from, to).filter(([begin, end]) => end > begin);
+  const [first] = parts;
+  const last = parts.at(-1);
+  return first && last ? [first[0], last[1]] : null;
+}
 
 // A word in its text.
-function InText({ axis, index }: { axis: Axis; index: number }) {
-  const at = axis.offsets?.[index];
-  if (!axis.text || !at || at[1] <= at[0]) {
-    const tokens = axis.tokens;
-    if (!tokens) return null;
-    const from = Math.max(0, index - 8);
+function InText({ axis, groups, of }: { axis: Axis; groups: Groups | undefined; of: Unit }) {
+  const at = partOf(axis, of);
+  if (axis.text !== null && at) {
+    const from = Math.max(0, at[0] - AROUND);
+    const to = Math.min(axis.text.length, at[1] + AROUND);
     return (
       <p class="context" dir="auto">
-        {from > 0 && '… '}
-        {tokens.slice(from, index + 9).map((token, i) => from + i === index
-          ? <mark key={i}><bdi>{token}</bdi> </mark> : <bdi key={i}>{token} </bdi>)}
-        {index + 9 < tokens.length && '…'}
+        {from > 0 && '…'}{axis.text.slice(from, at[0])}<mark>{axis.text.slice(at[0], at[1])}</mark>{axis.text.slice(at[1], to)}{to < axis.text.length && '…'}
       </p>
     );
   }
-  const from = Math.max(0, at[0] - AROUND);
-  const to = Math.min(axis.text.length, at[1] + AROUND);
+  const names = axis.tokens && (groups?.names ?? axis.tokens);
+  if (!names) return null;
+  const index = groups?.of[of.from] ?? of.from;
+  const from = Math.max(0, index - TOKENS_AROUND);
+  const near = names.slice(from, index + TOKENS_AROUND + 1);
   return (
-    <p class="context" dir="auto">
-      {from > 0 && '…'}{axis.text.slice(from, at[0])}<mark>{axis.text.slice(at[0], at[1])}</mark>{axis.text.slice(at[1], to)}{to < axis.text.length && '…'}
+    <p class="context" dir={directionOf(near)}>
+      {from > 0 && '… '}
+      {near.map((name, i) => from + i === index
+        ? <Fragment key={i}><mark><bdi>{name}</bdi></mark>{' '}</Fragment> : <Fragment key={i}><bdi>{name}</bdi>{' '}</Fragment>)}
+      {index + TOKENS_AROUND + 1 < names.length && '…'}
     </p>
   );
 }
 
-// Pins the row of a query, or frees it; the views keep pinned rows in sight.
-function pin(q: number): void {
+function Heading({ side, axis, groups, of }: { side: 'query' | 'key'; axis: Axis; groups: Groups | undefined; of: Unit }) {
+  return (
+    <>
+      <h3><span class={`${side}-side`}>{side}</span> <bdi>{of.name}</bdi>{axis.tokens && <small> {places(of)}</small>}</h3>
+      {groups && of.to - of.from > 1 && <p class="pieces">pieces: {axis.tokens?.slice(of.from, of.to).map((piece, i) => <bdi key={i}>{piece}</bdi>)}</p>}
+      <InText axis={axis} groups={groups} of={of} />
+    </>
+  );
+}
+
+// Pins the row of a query, or frees it; the views keep pinned rows in sight. A joined word is pinned
+// if one of its tokens is.
+function pin({ from, to }: Unit): void {
   const { pins } = look.value;
-  change({ pins: pins.includes(q) ? pins.filter((other) => other !== q) : [...pins, q] });
+  const others = pins.filter((other) => other < from || other >= to);
+  change({ pins: others.length < pins.length ? others : [...pins, from] });
+}
+
+const isHintRead = signal(remembered('attnd-hint') === 'read');
+
+function Hint() {
+  if (isHintRead.value) return null;
+  const done = (): void => {
+    isHintRead.value = true;
+    remember('attnd-hint', 'read');
+    document.querySelector<HTMLElement>('.tabs [aria-current]')?.focus();
+  };
+  return (
+    <div class="hint first">
+      <p>Point at a word or a cell to see its weights. A click keeps it, Esc frees it.</p>
+      <button type="button" class="icon" aria-label="hide this hint" onClick={done}>×</button>
+    </div>
+  );
 }
 
 export function Cell() {
@@ -47,13 +108,17 @@ export function Cell() {
   if (!at || q < 0 || q >= at.queries || k >= at.keys)
     return (
       <aside class="cell" aria-label="Cell">
-        {at && q < 0 && <p class="hint">Point at a word or a cell to see its weights. A click keeps it, Esc frees it.</p>}
-        {at && q >= at.queries && <p class="hint">This run has queries 0 to {at.queries - 1}, and the address names query {q}.</p>}
-        {at && q >= 0 && k >= at.keys && <p class="hint">This run has keys 0 to {at.keys - 1}, and the address names key {k}.</p>}
+        {at && q < 0 && <Hint />}
+        {at && q >= at.queries && <p class="hint">This run has queries 0 to {position(at.queries - 1)}, and the address names query {position(q)}.</p>}
+        {at && q >= 0 && k >= at.keys && <p class="hint">This run has keys 0 to {position(at.keys - 1)}, and the address names key {position(k)}.</p>}
       </aside>
     );
-  const here = row !== null && row.q === q; // else the row is on its way, and that before stays until it comes
+  const here = isShown(row); // else the row is on its way, and that before stays until it comes
   const { order, most } = listed.value;
+  const ofQuery = unit(queries.value, words.value?.queries, q);
+  const isPinned = look.value.pins.some((pinned) => wordOf(pinned)[0] === ofQuery.from);
+  const of = row?.words?.keys;
+  const keyOf = (i: number): Unit => unit(keys.value, of, of ? of.first[i] as number : i);
   return (
     <aside class="cell" aria-label="Cell">
       {rowTrouble.value && !here && <p class="bad">{rowTrouble.value}</p>}
@@ -61,27 +126,29 @@ export function Cell() {
       {cell && (
         <div class="value">
           <output>{cell.hidden ? 'hidden' : digits(cell.weight)}</output>
-          <span>{cell.hidden ? 'the mask hides this key' : `rank ${cell.rank} of ${cell.of}`}</span>
+          <span>{cell.hidden ? 'the mask hides this key' : `rank ${position(cell.rank)} of ${position(cell.of)}`}</span>
           {!cell.hidden && <code>{String(Math.fround(cell.weight))}</code>}
         </div>
       )}
-      <h3>query <bdi>{nameOf(queries.value, q)}</bdi>{queries.value.tokens && <small> {q}</small>}</h3>
-      <InText axis={queries.value} index={q} />
-      <button type="button" class="pin" aria-pressed={look.value.pins.includes(q)} onClick={() => pin(q)}>{look.value.pins.includes(q) ? 'row is pinned' : 'pin this row'}</button>
-      {k >= 0 && <h3>key <bdi>{nameOf(keys.value, k)}</bdi>{keys.value.tokens && <small> {k}</small>}</h3>}
-      {k >= 0 && <InText axis={keys.value} index={k} />}
-      {row && <table class={`row ${here ? '' : 'stale'}`} aria-busy={!here} tabIndex={0} aria-label={`largest weights of query ${nameOf(queries.value, q)}`}>
-        <caption>largest weights of the row</caption>
+      <Heading side="query" axis={queries.value} groups={words.value?.queries} of={ofQuery} />
+      <button type="button" class="pin" aria-pressed={isPinned} onClick={() => pin(ofQuery)}>{isPinned ? 'row is pinned' : 'pin this row'}</button>
+      {k >= 0 && <Heading side="key" axis={keys.value} groups={words.value?.keys} of={unit(keys.value, words.value?.keys, k)} />}
+      {row && <table class={`row ${here ? '' : 'stale'}`} aria-busy={!here} tabIndex={0} aria-label={`largest weights of query ${ofQuery.name}`}>
+        <caption>largest weights of the row
+          {row.words && (hasJoined(row.words.keys) || hasJoined(row.words.queries)) && <small>Joined pieces: weights of keys are summed, of queries averaged.</small>}</caption>
         <thead><tr><th scope="col">key</th><th scope="col">weight</th><th scope="col"><span class="hidden">share</span></th></tr></thead>
         <tbody>
-          {order.map((key) => (
-            <tr key={key} aria-selected={key === k} onPointerEnter={() => { hover.value = { q, k: key }; }} onPointerLeave={() => { hover.value = { q: -1, k: -1 }; }}
-              onClick={() => change({ q, k: look.value.k === key ? -1 : key })}>
-              <th scope="row"><bdi>{nameOf(keys.value, key)}</bdi>{keys.value.tokens && <small> {key}</small>}</th>
-              <td>{digits(row.weights[key] as number)}</td>
-              <td><span class="bar-of" style={{ width: `${(100 * (row.weights[key] as number)) / most}%` }} /></td>
-            </tr>
-          ))}
+          {order.map((i) => {
+            const key = keyOf(i);
+            return (
+              <tr key={i} aria-selected={k >= 0 && i === unitOf(row.words, k)} onPointerEnter={() => { hover.value = { q, k: key.from }; }} onPointerLeave={() => { hover.value = { q: -1, k: -1 }; }}
+                onClick={() => change({ q, k: look.value.k >= key.from && look.value.k < key.to ? -1 : key.from })}>
+                <th scope="row" title={key.pieces || undefined}><bdi>{key.name}</bdi>{keys.value.tokens && <small> {places(key)}</small>}</th>
+                <td>{digits(row.weights[i] as number)}</td>
+                <td><span class="bar-of" style={{ width: `${(100 * (row.weights[i] as number)) / most}%` }} /></td>
+              </tr>
+            );
+          })}
         </tbody>
       </table>}
     </aside>

@@ -1,9 +1,10 @@
 // Sharing: the address of the whole view, and the request as a program that makes the same run.
 import { useEffect, useState } from 'preact/hooks';
 import { address, base } from '../api/client';
+import { position } from '../parts/digits';
 import { permalink, SOURCE_MOST } from '../store/address';
 import { site } from '../store/run';
-import { announce, head, look, type Source } from '../store/state';
+import { announce, drawing, head, look, type Source } from '../store/state';
 import { Dialog, dialog } from './dialogs';
 import { command, partOf, refusal, save, type Kind } from './exports';
 
@@ -65,9 +66,9 @@ function Copy({ name, text }: { name: string; text: string }) {
   );
 }
 
-const kinds: readonly (readonly [Kind, string])[] = [
-  ['png', 'PNG'], ['svg', 'SVG'], ['csv', 'CSV'], ['npy', '.npy'], ['html', 'one HTML file'],
-];
+type Named = readonly (readonly [Kind, string])[];
+const pictures: Named = [['png', 'PNG'], ['svg', 'SVG']];
+const numbers: Named = [['csv', 'CSV'], ['npy', '.npy'], ['html', 'one HTML file']];
 
 function Export() {
   const [says, setSays] = useState('');
@@ -79,12 +80,16 @@ function Export() {
     save(kind, head.value, part).then(() => setSays(`saved as ${kind}`), (error: Error) => setSays(error.message));
   };
   const why = refusal('npy', part);
+  const own = drawing.value?.() != null; // the view is drawn, else the map of the head
+  const buttons = (kinds: Named) =>
+    kinds.map(([kind, name]) => <button type="button" key={kind} disabled={refusal(kind, part) !== ''} onClick={() => run(kind)}>{name}</button>);
   return (
     <section class="export">
-      <h3>Export the matrix: queries {part.rows[0]} to {part.rows[1] - 1}, keys {part.cols[0]} to {part.cols[1] - 1}</h3>
-      <p class="buttons">{kinds.map(([kind, name]) => <button type="button" key={kind} disabled={refusal(kind, part) !== ''} onClick={() => run(kind)}>{name}</button>)}</p>
+      <h3>Export: queries {position(part.rows[0])} to {position(part.rows[1] - 1)}, keys {position(part.cols[0])} to {position(part.cols[1] - 1)}</h3>
+      <p class="buttons"><span>{own ? 'this view as a picture' : 'the map as a picture'}</span> {buttons(pictures)}</p>
+      <p class="buttons"><span>its weights</span> {buttons(numbers)}</p>
       <p role="status">{says || (why && `For numbers ${why}.`)}</p>
-      <Copy name="curl of the picture" text={command('svg', head.value, part)} />
+      <Copy name={own ? 'curl of the map' : 'curl of the picture'} text={command('svg', head.value, part)} />
     </section>
   );
 }

@@ -11,7 +11,12 @@ export const dialog = signal<'' | 'help' | 'share'>('');
 
 export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => { element.current?.showModal(); }, []);
+  useEffect(() => {
+    const opener = document.activeElement;
+    element.current?.showModal();
+    // Closing gives the focus back; a dialog that is taken away open does not.
+    return () => { if (document.activeElement === document.body && opener instanceof HTMLElement && opener.isConnected) opener.focus(); };
+  }, []);
   return (
     <dialog ref={element} onClose={close} aria-label={title} onClick={(e) => { if (e.target === element.current) element.current?.close(); }}>
       <div class="dialog">

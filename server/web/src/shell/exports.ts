@@ -1,10 +1,11 @@
-// What is seen, as a file: a picture or numbers of the service, or one HTML file that holds the
-// numbers and the element that draws them.
+// What is seen, as a file: the picture of the view, or the map of the service for views that draw none;
+// numbers of the service; or one HTML file that holds the numbers and the element that draws them.
 import { address, ask } from '../api/client';
 import { ofHead, readWeights } from '../api/answers';
 import { WHOLE_MOST, type Head, type Site } from '../api/runs';
+import { toPng, toSvg } from '../parts/picture';
 import { keys, nameOf, queries } from '../store/run';
-import { inSight, look } from '../store/state';
+import { drawing, inSight, look } from '../store/state';
 import { isDark } from './theme';
 
 export type Kind = 'png' | 'svg' | 'csv' | 'npy' | 'html';
@@ -40,7 +41,7 @@ export function path(kind: Kind, head: Head, part: Part): string {
 }
 
 // JSON inside a script element: nothing in it may end the element.
-const inScript = (value: unknown): string => JSON.stringify(value).replace(/</g, '\\u003c').replace(/\u2028|\u2029/g, ' ');
+const inScript = (value: unknown): string => JSON.stringify(value).replace(/[<\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
 async function html(head: Head, part: Part): Promise<Blob> {
   const [reply, code] = await Promise.all([
@@ -76,7 +77,10 @@ for (const id of ['map', 'words']) { const element = document.getElementById(id)
 
 // Makes the file and has the browser save it.
 export async function save(kind: Kind, head: Head, part: Part): Promise<void> {
-  const blob = kind === 'html' ? await html(head, part) : await (await ask(path(kind, head, part), { accept: types[kind] })).blob();
+  const drawn = kind === 'svg' || kind === 'png' ? drawing.value?.() : null;
+  const blob = kind === 'html' ? await html(head, part)
+    : drawn ? await (kind === 'svg' ? toSvg(drawn) : toPng(drawn))
+      : await (await ask(path(kind, head, part), { accept: types[kind] })).blob();
   const link = document.createElement('a');
   link.href = URL.createObjectURL(blob);
   link.download = `attention-${head.site}-${head.head}.${kind}`;

@@ -12,10 +12,10 @@ contrast.addEventListener('change', () => { systemHasContrast.value = contrast.m
 export const isDark = computed(() => theme.value === 'dark' || (theme.value !== 'light' && systemIsDark.value));
 export const isContrast = computed(() => theme.value === 'contrast' || (theme.value === 'system' && systemHasContrast.value));
 
-const remembered = (name: string): string | null => {
+export const remembered = (name: string): string | null => {
   try { return localStorage.getItem(name); } catch { return null; }
 };
-const remember = (name: string, value: string): void => {
+export const remember = (name: string, value: string): void => {
   try { localStorage.setItem(name, value); } catch { /* it lasts as long as the page */ }
 };
 

@@ -2,6 +2,7 @@
 // where the pointer is, and is never kept.
 import { computed, signal } from '@preact/signals';
 import type { Head } from '../api/runs';
+import type { Picture } from '../parts/picture';
 
 export type Plane = 'max' | 'mean';
 export type Transform = 'linear' | 'sqrt' | 'log' | 'row';
@@ -59,6 +60,9 @@ export const head = computed<Head>(() => {
 // The part of the head that the matrix shows, [from, to) of queries and keys, as far as one has looked
 // at it; null: all of it.
 export const inSight = signal<(() => { rows: [number, number]; cols: [number, number] }) | null>(null);
+
+// The picture of the view, of views that draw their own for files; the others show the map of the head.
+export const drawing = signal<(() => Picture | null) | null>(null);
 
 // A sentence for the live region: errors, pins, ends of long work. Not moves of the pointer.
 export const announcement = signal('');

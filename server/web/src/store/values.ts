@@ -2,13 +2,23 @@
 // along the row needs no other. Late answers of rows that are no longer wanted show nothing.
 import { computed, effect, signal } from '@preact/signals';
 import { Problem } from '../api/client';
-import { row, type Row } from '../api/runs';
+import type { Weights } from '../api/answers';
+import { row, rows, type Row } from '../api/runs';
 import { digits } from '../parts/digits';
+import { spanOf, sumGroups, type Groups } from '../parts/join';
 import { keys, nameOf, queries, run, site } from './run';
 import { head, shown } from './state';
 
+// What stands for the words of both axes while a view joins pieces to words; null: each token is shown
+// by itself. Weights of a word are the sum over its keys and the mean over its queries.
+export const words = signal<{ queries: Groups; keys: Groups } | null>(null);
+
+// The number of a key among those of a shown row: that of its word, or its own.
+export const unitOf = (of: typeof words.value, k: number): number => (of ? of.keys.of[k] ?? -1 : k);
+
 export interface ShownRow extends Row {
-  q: number;
+  q: number; // the first token of the word
+  words: typeof words.value; // what the weights are of: words of the keys; null: tokens
   run: string;
   site: number;
   batch: number;
@@ -20,26 +30,53 @@ export const rowTrouble = signal('');
 
 const DELAY = 25; // ms without a move before a row is asked for that is not here yet
 
+// The first token of the word that a query is in, and how many it has.
+export function wordOf(q: number): [number, number] {
+  const of = words.value?.queries;
+  const group = of?.of[q];
+  if (!of || group === undefined) return [q, 1];
+  const [from, to] = spanOf(of, group);
+  return [from, to - from];
+}
+
+export const isShown = (row: ShownRow | null): row is ShownRow => row !== null && row.words === words.value && row.q === wordOf(shown.value.q)[0];
+
+// The row of a word: the mean of the rows of its tokens, and sums over the tokens of each key. A
+// key is hidden if each of its tokens is hidden from each query of the word.
+function joinRow({ weights, hidden }: Weights, rows: number, keys: Groups): Row {
+  const cols = keys.of.length;
+  const mean = new Float64Array(cols);
+  weights.forEach((weight, i) => { mean[i % cols] = (mean[i % cols] as number) + weight / rows; });
+  const hides = new Float64Array(cols);
+  for (const [, from, to] of hidden) for (let k = from; k < to; k++) hides[k] = (hides[k] as number) + 1;
+  const seen = sumGroups(hides.map((count) => Number(count < rows)), keys);
+  const gone: [number, number][] = [];
+  seen.forEach((count, group) => { if (!count) gone.push([group, group + 1]); });
+  return { weights: sumGroups(mean, keys), hidden: gone };
+}
+
 export function keepRow(): void {
   let timer = 0;
   let wanted = 0;
   effect(() => {
     const at = head.value;
-    const q = shown.value.q;
+    const of = words.value;
+    const [q, tokens] = wordOf(shown.value.q);
     const mine = ++wanted;
     clearTimeout(timer);
     const have = shownRow.peek();
     const s = run.value?.id === at.run ? site.value : null;
-    if (!s || q < 0 || q >= s.queries) {
+    if (!s || q < 0 || q >= s.queries || (of && (of.keys.of.length !== s.keys || of.queries.of.length !== s.queries))) {
       if (have) shownRow.value = null;
       return;
     }
-    if (have && have.q === q && have.run === at.run && have.site === at.site && have.batch === at.batch && have.head === at.head) return;
+    if (have && have.q === q && have.words === of && have.run === at.run && have.site === at.site && have.batch === at.batch && have.head === at.head) return;
     timer = window.setTimeout(() => {
-      row(at, q).then((found) => {
+      const found = of ? rows(at, q, q + tokens, s.keys).then((all) => joinRow(all, tokens, of.keys)) : row(at, q);
+      found.then((made) => {
         if (mine !== wanted) return;
         rowTrouble.value = '';
-        shownRow.value = { ...found, ...at, q };
+        shownRow.value = { ...made, ...at, q, words: of };
       }, (error: unknown) => {
         if (mine !== wanted || !(error instanceof Problem)) return;
         shownRow.value = null;
@@ -59,16 +96,18 @@ export interface Shown { q: number; k: number; weight: number; rank: number; of:
 export const shownCell = computed<Shown | null>(() => {
   const row = shownRow.value;
   const { q, k } = shown.value;
-  if (!row || row.q !== q || k < 0 || k >= row.weights.length) return null;
-  const weight = row.weights[k] as number;
+  if (!isShown(row) || k < 0) return null;
+  const unit = unitOf(row.words, k);
+  const weight = row.weights[unit];
+  if (weight === undefined) return null;
   let rank = 1;
   for (const other of row.weights) if (other > weight) rank++;
   let of = row.weights.length;
   for (const [from, to] of row.hidden) of -= to - from;
-  return { q, k, weight, rank, of, hidden: isHidden(row.hidden, k) };
+  return { q, k, weight, rank, of, hidden: isHidden(row.hidden, unit) };
 });
 
-// The keys with the largest weights of the shown row, in their order.
+// The keys or words with the largest weights of a row, in their order.
 export function largest(row: Row, count: number): number[] {
   const order: number[] = [];
   const { weights } = row;
@@ -86,7 +125,7 @@ export function largest(row: Row, count: number): number[] {
 
 const LISTED = 20; // keys of a row that are listed
 
-// The keys of the shown row that are listed, and the largest weight.
+// The keys or words of the shown row that are listed, and the largest weight.
 export const listed = computed(() => {
   const row = shownRow.value;
   const order = row ? largest(row, LISTED) : [];

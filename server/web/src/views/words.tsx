@@ -2,20 +2,24 @@
 // between two columns; up to 200 only the rows that are shown or pinned; above that the text itself
 // is shaded.
 import { computed, effect, signal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { ofHead } from '../api/answers';
 import { Problem, askJson } from '../api/client';
 import { whole, WHOLE_MOST, type Head } from '../api/runs';
-import { type Axis, keys, queries, run, site } from '../store/run';
+import { type Axis, keys as keyAxis, queries, run, site } from '../store/run';
 import { change } from '../store/history';
-import { head, hover, look, shown } from '../store/state';
+import { drawing, head, hover, look, shown } from '../store/state';
+import type { Picture } from '../parts/picture';
 import type { Scale } from '../draw/colours';
 import { isDark } from '../shell/theme';
 import { digits } from '../parts/digits';
-import { shownRow } from '../store/values';
+import { isShown, shownRow, words } from '../store/values';
 import { Columns, type Side } from '../parts/Columns';
 import { edgesOf, edgesOfRow, type Edge } from '../parts/edges';
-import { join, joinWeights, marksOf, single, type Groups } from '../parts/join';
+import { hasJoined, join, joinWeights, marksOf, meanGroups, single, spanOf, type Groups } from '../parts/join';
+import { pictureOf } from './words/draw';
+import { Pins } from './words/Pins';
+import { sidesOf, type Sides } from './words/sides';
 import { Strip } from './words/Strip';
 import './words.css';
 
@@ -58,8 +62,20 @@ const groupsOf = (axis: Axis, length: number): Groups =>
   joined.value && axis.tokens ? join(axis.tokens, axis.special) : single(names(axis, length));
 
 const queryGroups = computed(() => groupsOf(queries.value, site.value?.queries ?? 0));
-const keyGroups = computed(() => groupsOf(keys.value, site.value?.keys ?? 0));
-const hasPieces = computed(() => [queries.value, keys.value].some((axis) => axis.tokens !== null && marksOf(axis.tokens) !== 'none'));
+const keyGroups = computed(() => groupsOf(keyAxis.value, site.value?.keys ?? 0));
+const hasPieces = computed(() => [queries.value, keyAxis.value].some((axis) => axis.tokens !== null && marksOf(axis.tokens) !== 'none'));
+
+// The cell beside the view shows the words that the view shows.
+function keepWords(): () => void {
+  const stop = effect(() => {
+    const at = { queries: queryGroups.value, keys: keyGroups.value };
+    words.value = hasJoined(at.queries) || hasJoined(at.keys) ? at : null;
+  });
+  return () => {
+    stop();
+    words.value = null;
+  };
+}
 
 const limit = computed(() => (by.value === 'p' ? { p: share.value } : { least: least.value }));
 
@@ -81,43 +97,49 @@ function keepColumn(): () => void {
   return effect(() => {
     const k = shown.value.k;
     const at = head.value;
+    const groups = keyGroups.value;
     const mine = ++wanted;
     clearTimeout(timer);
-    if (towards.value === 'keys' || k < 0 || !site.value) {
+    if (towards.value === 'keys' || k < 0 || k >= groups.of.length || !site.value) {
       column.value = null;
       return;
     }
     timer = window.setTimeout(() => {
-      askJson<{ weights: number[][] }>(`v1/runs/${at.run}/weights?${ofHead(at)}&cols=${k}`).then((answer) => {
-        if (mine === wanted) column.value = { k, data: Float32Array.from(answer.weights, (row) => row[0] ?? 0) };
+      const [from, to] = spanOf(groups, groups.of[k] ?? 0);
+      const columns = Array.from({ length: to - from }, (_, i) => askJson<{ weights: number[][] }>(`v1/runs/${at.run}/weights?${ofHead(at)}&cols=${from + i}`));
+      Promise.all(columns).then((answers) => {
+        if (mine !== wanted) return;
+        const [first] = answers;
+        column.value = { k, data: Float32Array.from(first?.weights ?? [], (_, q) => answers.reduce((sum, answer) => sum + (answer.weights[q]?.[0] ?? 0), 0)) };
       }, (error: unknown) => { if (mine === wanted && error instanceof Problem) trouble.value = error.message; });
     }, 40);
   });
 }
 
-// Sums or means of the words of groups.
-function gather(data: Float32Array, groups: Groups, mean: boolean): Float32Array {
-  const sums = new Float32Array(groups.names.length);
-  const sizes = new Float32Array(groups.names.length);
-  groups.of.forEach((group, i) => {
-    sums[group] = (sums[group] as number) + (data[i] as number);
-    sizes[group] = (sizes[group] as number) + 1;
-  });
-  return mean ? sums.map((sum, i) => sum / (sizes[i] as number)) : sums;
+// Pinned rows as groups, each once.
+const pinned = computed(() => [...new Set(look.value.pins.map((pin) => queryGroups.value.of[pin] ?? -1))].filter((group) => group >= 0));
+
+function freeRow(group: number): void {
+  change({ pins: look.value.pins.filter((pin) => queryGroups.value.of[pin] !== group) });
 }
 
-function Long() {
+function pinRow(group: number): void {
+  if (pinned.value.includes(group)) freeRow(group);
+  else change({ pins: [...look.value.pins, queryGroups.value.first[group] as number] });
+}
+
+function Long({ sides }: { sides: Sides }) {
   const { q, k } = shown.value;
   const row = shownRow.value;
   const s = site.value;
   const looks = towards.value === 'keys';
-  const ofKeys = looks && row && row.q === q && row.weights.length === s?.keys ? gather(row.weights, keyGroups.value, false) : null;
+  const ofKeys = looks && isShown(row) && row.weights.length === keyGroups.value.names.length ? row.weights : null;
   const col = column.value;
-  const ofQueries = !looks && col && col.k === k && col.data.length === s?.queries ? gather(col.data, queryGroups.value, true) : null;
+  const ofQueries = !looks && col && col.k === k && col.data.length === s?.queries ? meanGroups(col.data, queryGroups.value) : null;
   return (
     <div class="words-strips">
-      <Strip side="query" label="queries: the words that look" groups={queryGroups.value} weights={ofQueries} at={q < 0 ? -1 : queryGroups.value.of[q] ?? -1} />
-      <Strip side="key" label="keys: the words that are looked at" groups={keyGroups.value} weights={ofKeys} at={k < 0 ? -1 : keyGroups.value.of[k] ?? -1} />
+      <Strip side="query" name={sides.query} label="the words that look" groups={queryGroups.value} weights={ofQueries} pins={pinned.value} pin={pinRow} at={q < 0 ? -1 : queryGroups.value.of[q] ?? -1} />
+      <Strip side="key" name={sides.key} label="the words that are looked at" groups={keyGroups.value} weights={ofKeys} pins={[]} at={k < 0 ? -1 : keyGroups.value.of[k] ?? -1} />
     </div>
   );
 }
@@ -154,9 +176,10 @@ function point(side: Side, group: number): void {
 }
 
 function choose(side: Side, group: number): void {
-  const token = (side === 'query' ? queryGroups : keyGroups).value.first[group] as number;
-  if (side === 'query') change({ q: look.value.q === token ? -1 : token });
-  else change({ k: look.value.k === token ? -1 : token });
+  const groups = (side === 'query' ? queryGroups : keyGroups).value;
+  const token = groups.first[group] as number;
+  if (side === 'query') change({ q: groups.of[look.value.q] === group ? -1 : token });
+  else change({ k: groups.of[look.value.k] === group ? -1 : token });
 }
 
 const scale = computed<Scale>(() => {
@@ -164,34 +187,63 @@ const scale = computed<Scale>(() => {
   return { low: 0, high: 1, bend: transform === 'linear' ? 'linear' : 'sqrt', map: colours === 'RdBu' ? 'Blues' : colours, dark: isDark.value };
 });
 
-function Short() {
+// What the columns show, and a picture of them.
+function seen(at: { q: number; k: number }) {
   const now = small.value;
   if (!now) return null;
-  const groups = { queries: queryGroups.value, keys: keyGroups.value };
   const more = (q: number): Edge[] => edgesOfRow(now.data.subarray(q * now.cols, (q + 1) * now.cols), q, { p: 1 }, ROW_MOST);
-  const at = (side: Groups, token: number): number => side.of[token] ?? -1;
+  return {
+    queries: queryGroups.value, keys: keyGroups.value, weights: now.data, edges: now.edges, more, scale: scale.value,
+    q: queryGroups.value.of[at.q] ?? -1, k: keyGroups.value.of[at.k] ?? -1, pins: pinned.value,
+  };
+}
+
+function picture(view: Element): Picture | null {
+  const of = seen(look.value);
+  const s = site.value;
+  if (!of || !s) return null;
+  const headOf = head.value.head === 'mean' ? `mean of ${s.heads} heads` : `head ${head.value.head}`;
+  const title = keyAxis.value.text ?? (keyAxis.value.tokens ? of.keys.names.join(' ') : s.name);
+  return pictureOf(view, { ...of, title, under: `${s.kind === 'self' ? s.name : `${s.kind} ${s.layer}`}, ${headOf}`, heads: sidesOf(s) });
+}
+
+function Short({ sides }: { sides: Sides }) {
+  const of = seen(shown.value);
+  if (!of) return null;
   return (
-    <Columns {...groups} weights={now.data} edges={now.edges} more={more} scale={scale.value} digits={digits} point={point} choose={choose}
-      q={at(groups.queries, shown.value.q)} k={at(groups.keys, shown.value.k)} pins={look.value.pins.map((pin) => at(groups.queries, pin)).filter((pin) => pin >= 0)} />
+    <>
+      <div class="words-heads"><span class="query-side">{sides.query}</span><small>attends to</small><span class="key-side">{sides.key}</span></div>
+      <Columns {...of} digits={digits} point={point} choose={choose} pin={pinRow} />
+    </>
   );
 }
 
 export function Component() {
+  const view = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    const stops = [keepWeights(), keepColumn()];
-    return () => stops.forEach((stop) => stop());
+    const stops = [keepWeights(), keepColumn(), keepWords()];
+    drawing.value = () => (view.current ? picture(view.current) : null);
+    return () => {
+      stops.forEach((stop) => stop());
+      drawing.value = null;
+    };
   }, []);
   const s = site.value;
   if (!s) return null;
   const long = s.queries > COLUMNS_MOST || s.keys > COLUMNS_MOST || s.queries * s.keys > WHOLE_MOST;
+  const sides = sidesOf(s);
   return (
-    <div class="words">
+    <div class="words" ref={view}>
       <Options long={long} />
+      <Pins names={pinned.value.map((group) => queryGroups.value.names[group] as string)} free={(pin) => freeRow(pinned.value[pin] as number)} />
       {trouble.value && <p class="trouble" role="alert">{trouble.value}</p>}
       <div class="words-scroll">
-        {long ? <Long /> : <Short />}
+        {long ? <Long sides={sides} /> : <Short sides={sides} />}
       </div>
     </div>
   );
 }
 
+export const keys = [
+  ['p', 'pin the row of the query that has the focus, or free it'],
+] as const;

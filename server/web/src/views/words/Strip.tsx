@@ -6,17 +6,20 @@ import { colour, css, ink, palette, place, type Scale } from '../../draw/colours
 import { isDark } from '../../shell/theme';
 import { change } from '../../store/history';
 import { hover, look } from '../../store/state';
+import { directionOf } from '../../parts/direction';
 import type { Groups } from '../../parts/join';
+import { letterOf, pinColour } from '../../parts/lines';
 
+const TEXT = 15; // CSS pixels of the usual text, of which the two numbers below are
 const LINE = 30; // CSS pixels of a line
 const CHARACTER = 8.6; // CSS pixels that a character takes on the average, for breaking lines
 
 // The first word of each line.
-function breakLines(names: readonly string[], width: number): number[] {
+function breakLines(names: readonly string[], width: number, large: number): number[] {
   const lines = [0];
   let x = 0;
   names.forEach((name, i) => {
-    const size = 14 + CHARACTER * Math.min(name.length, 40);
+    const size = 14 + CHARACTER * large * Math.min(name.length, 40);
     if (x + size > width && x > 0) {
       lines.push(i);
       x = 0;
@@ -28,7 +31,10 @@ function breakLines(names: readonly string[], width: number): number[] {
 
 interface Props {
   side: 'query' | 'key';
+  name: string; // of the side
   label: string;
+  pins: readonly number[]; // pinned words, as groups
+  pin?: (word: number) => void; // pins the row of a word, or frees it
   groups: Groups;
   weights: Float32Array | null; // of each word; null: nothing is shown
   at: number; // the word that is shown, as a group; -1: none
@@ -56,22 +62,26 @@ function Bar({ weights, scale, count, go }: { weights: Float32Array; scale: Scal
   return <canvas ref={canvas} class="words-all" aria-hidden="true" onClick={(e) => go(Math.floor((e.offsetX / e.currentTarget.clientWidth) * count))} />;
 }
 
-export function Strip({ side, label, groups, weights, at }: Props) {
+export function Strip({ side, name, label, groups, weights, pins, pin, at }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(800);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(400);
   const [focus, setFocus] = useState(0);
+  const [large, setLarge] = useState(1); // the size of the text, 1 as usual
+  const direction = useMemo(() => directionOf(groups.names), [groups]);
   useEffect(() => {
     const watch = new ResizeObserver(([entry]) => {
       if (!entry) return;
       setWidth(entry.contentRect.width);
       setHeight(entry.contentRect.height);
+      setLarge(parseFloat(getComputedStyle(entry.target).fontSize) / TEXT);
     });
     if (box.current) watch.observe(box.current);
     return () => watch.disconnect();
   }, []);
-  const lines = useMemo(() => breakLines(groups.names, width - 24), [groups, width]);
+  const lines = useMemo(() => breakLines(groups.names, width - 24, large), [groups, width, large]);
+  const line = Math.round(LINE * large);
   const lineOf = (word: number): number => {
     let low = 0;
     let high = lines.length - 1;
@@ -82,7 +92,7 @@ export function Strip({ side, label, groups, weights, at }: Props) {
     }
     return low;
   };
-  const go = (word: number): void => { box.current?.scrollTo({ top: Math.max(0, lineOf(word) * LINE - height / 2) }); };
+  const go = (word: number): void => { box.current?.scrollTo({ top: Math.max(0, lineOf(word) * line - height / 2) }); };
   const high = useMemo(() => (weights ? weights.reduce((a, b) => Math.max(a, b), 0) : 1), [weights]);
   const map = look.value.colours === 'RdBu' ? 'Blues' : look.value.colours;
   const scale: Scale = { low: 0, high: high || 1, bend: look.value.transform === 'linear' ? 'linear' : 'sqrt', map, dark: isDark.value };
@@ -94,9 +104,10 @@ export function Strip({ side, label, groups, weights, at }: Props) {
     change(side === 'query' ? { q: next } : { k: next });
   };
   const onKey = (event: KeyboardEvent): void => {
-    const line = lineOf(focus);
-    const steps: Record<string, number> = { ArrowRight: focus + 1, ArrowLeft: focus - 1, Home: 0, End: groups.names.length - 1,
-      ArrowDown: lines[line + 1] ?? focus, ArrowUp: lines[line - 1] ?? 0, PageDown: lines[line + 10] ?? groups.names.length - 1, PageUp: lines[line - 10] ?? 0 };
+    const on = lineOf(focus);
+    const ahead = direction === 'rtl' ? -1 : 1;
+    const steps: Record<string, number> = { ArrowRight: focus + ahead, ArrowLeft: focus - ahead, Home: 0, End: groups.names.length - 1,
+      ArrowDown: lines[on + 1] ?? focus, ArrowUp: lines[on - 1] ?? 0, PageDown: lines[on + 10] ?? groups.names.length - 1, PageUp: lines[on - 10] ?? 0 };
     const next = steps[event.key];
     if (next !== undefined) {
       const word = Math.max(0, Math.min(groups.names.length - 1, next));
@@ -105,34 +116,38 @@ export function Strip({ side, label, groups, weights, at }: Props) {
       go(word);
     } else if (event.key === 'Enter' || event.key === ' ') {
       choose(focus);
+    } else if (event.key === 'p' && pin && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      pin(focus);
     } else {
       return;
     }
     event.preventDefault();
   };
-  const from = Math.max(0, Math.floor(top / LINE) - 4);
-  const to = Math.min(lines.length, Math.ceil((top + height) / LINE) + 4);
+  const from = Math.max(0, Math.floor(top / line) - 4);
+  const to = Math.min(lines.length, Math.ceil((top + height) / line) + 4);
   const word = (i: number) => {
     const weight = weights?.[i];
+    const pinned = pins.indexOf(i);
+    const [text, pieces] = [groups.names[i] as string, groups.pieces[i]];
     const rgb = weight === undefined ? null : colour(scale.map, scale.dark, place(scale, weight));
     return (
-      <span key={i} id={`${side}-word-${i}`} role="option" aria-selected={i === at} class={i === focus ? 'focus' : ''}
-        style={rgb ? { background: css(rgb), color: ink(rgb) } : {}} title={(groups.names[i] as string).length > 40 ? groups.names[i] : undefined}
+      <span key={i} id={`${side}-word-${i}`} role="option" aria-selected={i === at} class={`${i === focus ? 'focus' : ''} ${pinned >= 0 ? 'pinned' : ''}`}
+        style={{ ...(rgb ? { background: css(rgb), color: ink(rgb) } : {}), ...(pinned >= 0 ? { '--pin': pinColour(pinned) } : {}) }} title={pieces ? `${text}: ${pieces}` : text.length > 40 ? text : undefined}
         onPointerEnter={() => pointAt(i)} onPointerLeave={() => { hover.value = { q: -1, k: -1 }; }} onClick={() => { setFocus(i); choose(i); }}>
-        <bdi>{groups.names[i] || '␣'}</bdi>
+        <bdi>{text || '␣'}</bdi>{pinned >= 0 && <b class="words-letter"><span class="hidden">pinned as </span>{letterOf(pinned)}</b>}
       </span>
     );
   };
   return (
     <section class="words-strip">
-      <h3>{label}</h3>
+      <h3><span class={`${side}-side`}>{name}</span>: {label}</h3>
       {weights && <Bar weights={weights} scale={scale} count={groups.names.length} go={go} />}
-      <div ref={box} class="words-text" role="listbox" tabIndex={0} aria-label={label} aria-activedescendant={`${side}-word-${focus}`}
+      <div ref={box} class="words-text" role="listbox" tabIndex={0} aria-label={`${name}: ${label}`} aria-activedescendant={`${side}-word-${focus}`}
         onKeyDown={onKey} onScroll={(e) => setTop(e.currentTarget.scrollTop)} onBlur={() => { hover.value = { q: -1, k: -1 }; }}>
-        <div role="presentation" style={{ height: `${lines.length * LINE}px` }}>
-          {Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i).map((line) => (
-            <div key={line} role="presentation" class="words-line" style={{ top: `${line * LINE}px` }}>
-              {Array.from({ length: (lines[line + 1] ?? groups.names.length) - (lines[line] as number) }, (_, i) => word((lines[line] as number) + i))}
+        <div role="presentation" dir={direction} style={{ height: `${lines.length * line}px`, '--line': `${line}px` }}>
+          {Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i).map((at) => (
+            <div key={at} role="presentation" class="words-line" style={{ top: `${at * line}px` }}>
+              {Array.from({ length: (lines[at + 1] ?? groups.names.length) - (lines[at] as number) }, (_, i) => word((lines[at] as number) + i))}
             </div>
           ))}
         </div>
