@@ -3,6 +3,7 @@ import io
 import json
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -76,6 +77,69 @@ def test_the_html_file_stands_alone(daemon, run, open_page, tmp_path):
     assert not faults
 
 
+def test_tokens_survive_the_html_file(daemon, open_page):
+    """Separators of lines and angle brackets in tokens are escaped, and come back as they were."""
+    tokens = ["a\u2028b", "c\u2029d", "</script>", "\U0001f994"]
+    body = {"query": {"shape": [4, 8], "random": "normal", "seed": 3}, "labels": tokens, "store": True, "return": []}
+    run = daemon.post("/v1/attention", body).json()["run"]["id"]
+    page = open_page(f"#1/matrix?r={run}")
+    share(page)
+    text = saved(page, "one HTML file").decode()
+    data = text.split('id="data">')[1].split("</script>")[0]
+    assert "\u2028" not in data and "\\u2028" in data and "\\u2029" in data
+    assert json.loads(data)["keys"] == tokens
+
+
+def test_words_give_their_own_picture(daemon, open_page):
+    page = open_page()
+    page.wait_for_selector(".words-columns li")
+    page.fill("#sentence", "I saw a \U0001f994 & the \u05e9\u05dc\u05d5\u05dd.")
+    page.wait_for_selector(".words-key li:has-text('\U0001f994')")
+    page.focus(".words-query")
+    page.keyboard.press("p")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    share(page)
+    svg = ElementTree.fromstring(saved(page, "SVG"))
+    space = {"s": "http://www.w3.org/2000/svg"}
+    texts = [x.text for x in svg.findall(".//s:text", space)]
+    assert svg.find("s:title", space).text == "I saw a \U0001f994 & the \u05e9\u05dc\u05d5\u05dd."
+    assert texts[0] == "I saw a \U0001f994 & the \u05e9\u05dc\u05d5\u05dd."
+    assert texts[1:5] == ["cross 0, mean of 4 heads", "query (target)", "attends to", "key (source)"]
+    for side in ("query", "key"):
+        assert set(page.eval_on_selector_all(f".words-{side} li bdi", "list => list.map((x) => x.textContent)")) <= set(texts)
+    assert "A" in texts and not any(x.startswith("<0x") for x in texts)
+    drawn = page.eval_on_selector_all(".words-columns path", "list => list.length")
+    assert len(svg.findall(".//s:path", space)) == drawn
+    png = saved(page, "PNG")
+    assert png.startswith(b"\x89PNG")
+    size = [int.from_bytes(png[16 + 4 * i:20 + 4 * i], "big") for i in range(2)]
+    assert size == [2 * int(svg.get("width")), 2 * int(svg.get("height"))]
+    run = run_of(page)
+    weights = daemon.get(f"/v1/runs/{run}/weights?site=1&heads=mean").json()["weights"]
+    assert np.array_equal(np.load(io.BytesIO(saved(page, ".npy"))).squeeze(), np.array(weights, dtype=np.float32)), "numbers stay those of the tokens"
+
+
+@pytest.mark.parametrize("way", ["Escape", "close"])
+def test_the_focus_returns_to_what_opened_a_dialog(open_page, way):
+    page = open_page()
+    page.wait_for_selector(".words-columns li")
+
+    def close():
+        page.wait_for_selector("dialog[open]")
+        page.keyboard.press("Escape") if way == "Escape" else page.click("dialog button[aria-label=close]")
+        until(page, "document.querySelector('dialog') === null")
+
+    page.get_by_role("button", name="Share").click()
+    close()
+    assert page.evaluate("document.activeElement.textContent") == "Share"
+    page.click(".words-query li >> nth=3")
+    page.keyboard.press("?")
+    close()
+    assert page.evaluate("document.activeElement.className") == "words-query"
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "none", "no ring stands around the whole column"
+
+
 def test_programs_run(daemon, open_page, tmp_path):
     page = open_page()
     share(page)
@@ -86,9 +150,9 @@ def test_programs_run(daemon, open_page, tmp_path):
     assert json.loads(done.stdout)["sequences"][0]["text"].startswith("Mon frère"), done.stderr
     done = subprocess.run([sys.executable, "-c", texts["Python"]], capture_output=True, text=True, timeout=60)
     assert "voiture" in done.stdout, done.stderr
-    done = subprocess.run(["sh", "-c", texts["curl of the picture"]], cwd=tmp_path, capture_output=True, timeout=60)
+    done = subprocess.run(["sh", "-c", texts["curl of the map"]], cwd=tmp_path, capture_output=True, timeout=60)
     assert done.returncode == 0 and (tmp_path / "attention.svg").read_text().startswith("<svg"), done.stderr
-    assert run in texts["curl of the picture"]
+    assert run in texts["curl of the map"]
     assert '"Content-Type: application/json"' in texts["C"] and "My brother bought" in texts["C"]
 
 

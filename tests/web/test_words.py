@@ -120,6 +120,173 @@ def test_pieces_of_words(daemon, page):
     assert sum(says) == pytest.approx(1, abs=0.02)
 
 
+def gathered(row, groups):
+    sums = [0.0] * (max(groups) + 1)
+    for group, weight in zip(groups, row):
+        sums[group] += weight
+    return sums
+
+
+def test_the_cell_joins_as_the_columns_do(daemon, page):
+    page.fill("#sentence", "I saw a hedgehog in the garden.")
+    page.wait_for_selector(".words-query li:has-text('hérisson')")
+    page.click(".words-query li:has-text('hérisson')")
+    page.wait_for_selector(".cell .pieces")
+    page.wait_for_selector("table.row[aria-busy=false]")
+    shown = page.eval_on_selector_all("table.row tbody tr", "rows => rows.map((r) => [r.cells[0].querySelector('bdi').textContent, r.cells[1].innerText])")
+    says = page.eval_on_selector_all(".words-key li", "list => list.map((x) => [x.querySelector('bdi').textContent, x.querySelector('small').textContent])")
+    assert sorted(shown) == sorted(says), "one truth in both"
+    texts = daemon.get(f"/v1/runs/{run_of(page)}").json()["texts"]
+    source, target = texts[0]["tokens"], texts[1]["tokens"][1:]
+    at = next(i for i, token in enumerate(target) if token.endswith("@@") and "hériss" in token)
+    rows = weights(daemon, run_of(page))[at:at + 2]
+    groups = [sum(not token.endswith("@@") for token in source[:i]) for i in range(len(source))]
+    want = gathered([sum(column) / 2 for column in zip(*rows)], groups)
+    assert [float(value.replace("−", "-")) for _, value in says] == pytest.approx(want, rel=0.06, abs=6e-4)
+    assert page.inner_text(".cell h3").startswith("query hérisson")
+    assert page.inner_text(".cell .context mark").strip() == "hérisson"
+    assert page.inner_text(".cell .pieces").split()[1:] == target[at:at + 2]
+    page.click("table.row tbody tr:has-text('hedgehog')")
+    page.mouse.move(5, 880)
+    page.wait_for_selector(".cell .value code")
+    assert page.inner_text(".cell .context >> nth=1 >> mark") == "hedgehog"
+    assert float(page.inner_text(".cell .value code")) == pytest.approx(max(want), abs=1e-5)
+    assert "weights of keys are summed, of queries averaged" in page.inner_text("table.row caption")
+    page.click("label:has-text('pieces joined')")
+    page.wait_for_selector("table.row th:has-text('hedgeho@@')")
+    assert page.locator("table.row caption small").count() == 0
+
+
+SCRIPTS = {"emoji": "\U0001f994", "Hebrew": "שלום", "CJK": "東京"}
+
+
+@pytest.mark.parametrize("word", SCRIPTS.values(), ids=SCRIPTS)
+def test_bytes_become_their_text(page, word):
+    page.fill("#sentence", f"I saw {word} in the garden.")
+    page.wait_for_selector(f".words-key li:has-text('{word}')")
+    assert words(page, "key") == ["I", "saw", word, "in", "the", "garden", "."]
+    pieces = " ".join(f"<0x{byte:02X}>" for byte in word.encode()) + " </w>"
+    assert page.get_attribute(f".words-key li:has-text('{word}')", "title") == f"{word}: {pieces}"
+    page.click(".words-query li >> nth=1")
+    page.click(f".words-key li:has-text('{word}')")
+    page.mouse.move(5, 880)
+    page.wait_for_selector(".cell .pieces")
+    assert page.inner_text(".cell h3 >> nth=1 >> bdi") == word
+    assert page.inner_text(".cell .context >> nth=1 >> mark") == word, "the word stands in its sentence"
+    assert page.inner_text(".cell .pieces").split()[1:] == pieces.split()
+    page.click("label:has-text('pieces joined')")
+    assert "<0x" in words(page, "key")[2]
+    assert page.get_attribute(".words-key li >> nth=2", "title").endswith(f"byte 1 of {len(word[0].encode())} of {word[0]}")
+
+
+def test_bytes_of_other_vocabularies(daemon, open_page):
+    """Those of SentencePiece, with a byte that belongs to no character, in a text that runs from the right."""
+    octets = ["<0xD7>", "<0xA9>"]
+    tokens = ["<s>", "▁של", "ום", "▁", *octets, "<0xE4>", "▁עולם", "<0x0A>"]
+    body = {"query": {"shape": [len(tokens), 8], "random": "normal", "seed": 3}, "labels": tokens, "store": True, "return": []}
+    run = daemon.post("/v1/attention", body).json()["run"]["id"]
+    page = open_page(f"#1/words?r={run}&q=2")
+    page.wait_for_selector(".cell .context")
+    assert words(page, "key") == ["<s>", "שלום", "ש", "<0xE4>", "עולם", "<0x0A>"]
+    assert page.get_attribute(".cell .context", "dir") == "rtl"
+    assert page.inner_text(".cell h3 bdi") == "שלום" and page.inner_text(".cell .context mark") == "שלום"
+    assert [x.inner_text() for x in page.locator(".words-heads > *").all()] == ["query (text)", "attends to", "key (same text)"]
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
+def test_headings_of_the_columns(open_page, size):
+    page = open_page(size=size)
+    page.wait_for_selector(".words-columns li")
+    assert [x.inner_text() for x in page.locator(".words-heads > *").all()] == ["query (target)", "attends to", "key (source)"]
+    colours = "['--query', '--key'].map((name) => getComputedStyle(document.documentElement).getPropertyValue(name))"
+    shown = "[...document.querySelectorAll('.words-heads span')].map((x) => '#' + getComputedStyle(x).color.match(/\\d+/g).map((n) => (+n).toString(16).padStart(2, '0')).join(''))"
+    assert page.evaluate(shown) == page.evaluate(colours)
+    page.select_option(".picks select >> nth=0", "0")
+    page.wait_for_selector(".words-heads:has-text('query (source)')")
+
+
+MASKS = [
+    ({}, "no key is hidden"),
+    ({"key_lengths": [8]}, "no key is hidden"),
+    ({"key_lengths": [5]}, "the last 3 of 8 keys are padding"),
+    ({"is_causal": True}, "causal: each query sees the keys up to itself"),
+    ({"is_causal": True, "query_offset": 3}, "causal: query 0 sees keys 0 to 3, and each next query one more"),
+    ({"is_causal": True, "key_lengths": [7]}, "causal: each query sees the keys up to itself; the last of 8 keys is padding"),
+    ({"window": [3, 1]}, "window: each query sees itself, the 3 keys before it and the key after it"),
+    ({"key_padding_mask": [[False] * 6 + [True] * 2], "key_padding_semantics": "hide"}, "2 of 8 keys are padding"),
+    ({"attn_mask": [[True] * 8] * 7 + [[False] * 8]}, "a mask hides 8 of 64 pairs of a query and a key"),
+]
+
+
+def test_masks_in_plain_words(daemon, open_page):
+    page = open_page()
+    page.wait_for_selector(".status .shape")
+    assert page.inner_text(".status .shape") == "10 queries × 8 keys, 4 heads; no key is hidden"
+    for fields, says in MASKS:
+        body = {"query": {"shape": [1, 1, 8, 4], "random": "normal", "seed": 3}, "store": True, "return": [], **fields}
+        run = daemon.post("/v1/attention", body).json()["run"]["id"]
+        page.goto(f"{daemon.url}/#1/words?r={run}")
+        until(page, f"document.querySelector('.status .shape')?.textContent === '8 queries × 8 keys, 1 head; {says}'")
+
+
+def test_pinned_rows_are_told_apart(page):
+    page.focus(".words-query")
+    for key in ["End", "ArrowUp", "ArrowUp", "p", "ArrowUp", "p", "Home", "p"]:
+        page.keyboard.press(key)
+    until(page, "location.hash.includes('pin=7.6.0')")
+    chips = ".words-pins button"
+    assert page.eval_on_selector_all(chips, "list => list.map((x) => x.querySelector('.words-letter').textContent + ' ' + x.querySelector('bdi').textContent)") == ["A rouge", "B voiture", "C Mon"]
+    assert [page.locator(f".words-query li >> nth={i}").inner_text().split()[-1] for i in (7, 6, 0)] == ["A", "B", "C"]
+    lines = page.eval_on_selector_all(".words-columns path.pinned", "list => list.map((x) => [getComputedStyle(x).stroke, getComputedStyle(x).strokeDasharray].join())")
+    assert len(set(lines)) == 3, "a colour and a dash for each row"
+    page.reload()
+    page.wait_for_selector(chips)
+    page.focus(f"{chips} >> nth=1")
+    page.keyboard.press("Enter")
+    until(page, "location.hash.includes('pin=7.0')")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "free the row of Mon"
+    page.keyboard.press("Enter")
+    until(page, "document.activeElement.getAttribute('aria-label') === 'free the row of rouge'")
+    page.keyboard.press("Enter")
+    until(page, "document.activeElement.className === 'words-query' && !location.hash.includes('pin=')")
+    assert page.locator(".words-pins").count() == 0
+
+
+def test_large_numbers_have_separators(daemon, open_page):
+    body = {"query": {"shape": [1, 1, 12345, 4], "random": "normal", "seed": 3}, "is_causal": True, "store": True, "return": []}
+    run = daemon.post("/v1/attention", body).json()["run"]["id"]
+    page = open_page(f"#1/words?r={run}&q=12000&k=3")
+    page.wait_for_selector(".cell .value code")
+    assert page.inner_text(".cell h3") == "query 12,000"
+    assert page.inner_text(".cell .value span").endswith("of 12,001")
+    assert page.inner_text(".status .shape").startswith("12,345 queries × 12,345 keys")
+    assert "q=12000" in page.url, "addresses have none"
+
+
+def test_the_hint_on_a_phone_goes_away(open_page):
+    page = open_page(size=(390, 844))
+    page.wait_for_selector(".cell .hint")
+    assert page.locator(".cell").bounding_box()["height"] < 60
+    page.click("button[aria-label='hide this hint']")
+    assert page.locator(".cell").bounding_box() is None
+    page.reload()
+    page.wait_for_selector(".words-columns li")
+    assert page.locator(".cell .hint").count() == 0
+    page.click(".words-query li:has-text('rouge')")
+    page.wait_for_selector("table.row tbody tr")
+
+
+def test_large_text_on_a_phone(open_page):
+    page = open_page(size=(390, 844), script="addEventListener('DOMContentLoaded', () => { document.documentElement.style.fontSize = '30px'; });")
+    page.click(".words-query li:has-text('frère')")
+    page.wait_for_selector("table.row tbody tr")
+    assert page.locator("main").bounding_box()["height"] > 400
+    cut = "[...document.querySelectorAll('.words-columns bdi, .words-heads span')].filter((x) => x.scrollWidth > x.clientWidth + 1 && x.clientWidth).map((x) => x.textContent)"
+    assert page.evaluate(cut) == []
+    page.locator("table.row tbody tr").last.scroll_into_view_if_needed()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_undo_returns_to_the_sentence_before(page):
     before = words(page, "query")
     page.click(".words-query li:has-text('rouge')")

@@ -69,7 +69,7 @@ function Heading({ side, axis, groups, of }: { side: 'query' | 'key'; axis: Axis
   return (
     <>
       <h3><span class={`${side}-side`}>{side}</span> <bdi>{of.name}</bdi>{axis.tokens && <small> {places(of)}</small>}</h3>
-      {groups && of.to - of.from > 1 && <p class="pieces">pieces: {axis.tokens?.slice(of.from, of.to).map((piece, i) => <bdi key={i}>{piece}</bdi>)}</p>}
+      {groups && of.to - of.from > 1 && <p class="pieces">pieces: {axis.tokens?.slice(of.from, of.to).map((piece, i) => <Fragment key={i}><bdi>{piece}</bdi>{' '}</Fragment>)}</p>}
       <InText axis={axis} groups={groups} of={of} />
     </>
   );
