@@ -99,6 +99,7 @@ def test_words_give_their_own_picture(daemon, open_page):
     page.keyboard.press("p")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
+    until(page, "location.hash.includes('pin=')")
     share(page)
     svg = ElementTree.fromstring(saved(page, "SVG"))
     space = {"s": "http://www.w3.org/2000/svg"}

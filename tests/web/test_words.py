@@ -131,6 +131,7 @@ def test_the_cell_joins_as_the_columns_do(daemon, page):
     page.fill("#sentence", "I saw a hedgehog in the garden.")
     page.wait_for_selector(".words-query li:has-text('hérisson')")
     page.click(".words-query li:has-text('hérisson')")
+    until(page, "location.hash.includes('q=')")
     page.wait_for_selector(".cell .pieces")
     page.wait_for_selector("table.row[aria-busy=false]")
     shown = page.eval_on_selector_all("table.row tbody tr", "rows => rows.map((r) => [r.cells[0].querySelector('bdi').textContent, r.cells[1].innerText])")

@@ -1,7 +1,7 @@
 // The shell: the bar, the tabs, the view that is chosen, the cell beside it, and the status line.
 import { signal } from '@preact/signals';
-import { Component as Base, type ComponentType } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { Component as Base, type ComponentType, type RefObject } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { health } from '../api/client';
 import { position } from '../parts/digits';
 import { maskInWords } from '../parts/mask';
@@ -97,7 +97,24 @@ function Status() {
   );
 }
 
+const LARGE = 38; // lines of text that a page must be high for its parts to stand still
+
+// Whether the text is large for the height of the page. Container queries would tell, but Chromium does
+// not ask them again when the size of the text changes before the first frame.
+function useLarge(): [boolean, RefObject<HTMLSpanElement | null>] {
+  const probe = useRef<HTMLSpanElement>(null);
+  const [large, setLarge] = useState(false);
+  useEffect(() => {
+    const watch = new ResizeObserver(() => setLarge(innerHeight < LARGE * parseFloat(getComputedStyle(document.documentElement).fontSize)));
+    if (probe.current) watch.observe(probe.current);
+    watch.observe(document.body);
+    return () => watch.disconnect();
+  }, []);
+  return [large, probe];
+}
+
 export function App() {
+  const [large, probe] = useLarge();
   const entry = views.find((v) => v.id === look.value.view) ?? (views[0] as Entry);
   const wide = entry.wide ?? false;
   useEffect(() => {
@@ -107,7 +124,7 @@ export function App() {
     return () => removeEventListener('keydown', keys);
   }, []);
   return (
-    <div class={`app ${wide ? 'wide' : ''}`}>
+    <div class={`app ${wide ? 'wide' : ''}`} data-text={large ? 'large' : undefined}>
       <Bar title={entry.title} />
       <Tabs chosen={entry.id} />
       <main aria-label={entry.title}><Main entry={entry} /></main>
@@ -116,6 +133,7 @@ export function App() {
       {dialog.value === 'help' && <Help keys={loaded.value[entry.id]?.keys ?? []} />}
       {dialog.value === 'share' && <Share />}
       <AskForKey />
+      <span ref={probe} class="probe" aria-hidden="true" />
     </div>
   );
 }
