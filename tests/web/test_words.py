@@ -147,6 +147,10 @@ def test_the_cell_joins_as_the_columns_do(daemon, page):
     assert page.inner_text(".cell h3").startswith("query hérisson")
     assert page.inner_text(".cell .context mark").strip() == "hérisson"
     assert page.inner_text(".cell .pieces").split()[1:] == target[at:at + 2]
+    top = page.locator("table.row").bounding_box()["y"]
+    page.hover("table.row tbody tr:has-text('hedgehog')")
+    page.wait_for_timeout(200)
+    assert page.locator("table.row").bounding_box()["y"] == top, "the table stands still under the pointer"
     page.click("table.row tbody tr:has-text('hedgehog')")
     page.mouse.move(5, 880)
     page.wait_for_selector(".cell .value code")

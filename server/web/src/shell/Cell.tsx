@@ -7,8 +7,8 @@ import { directionOf } from '../parts/direction';
 import { hasJoined, spanOf, type Groups } from '../parts/join';
 import { change } from '../store/history';
 import { type Axis, keys, queries, site } from '../store/run';
-import { hover, look, shown } from '../store/state';
-import { isShown, listed, rowTrouble, shownCell, shownRow, unitOf, wordOf, words } from '../store/values';
+import { hover, look, shown, type Hover } from '../store/state';
+import { cellAt, isShown, listed, rowTrouble, shownRow, unitOf, wordOf, words } from '../store/values';
 import { remember, remembered } from './theme';
 
 const AROUND = 60; // characters of the text on each side of a word
@@ -100,10 +100,19 @@ function Hint() {
   );
 }
 
+// Where the pointer is while it is in the table.
+let inTable: Hover | null = null;
+const pointAt = (spot: Hover): void => {
+  inTable = spot;
+  hover.value = spot;
+};
+
 export function Cell() {
   const row = shownRow.value;
-  const cell = shownCell.value;
-  const { q, k } = shown.value;
+  const { q } = shown.value;
+  // What stands above the table stays while the pointer is in it: a row must not move away from it.
+  const k = hover.value === inTable ? look.value.k : shown.value.k;
+  const cell = cellAt({ q, k });
   const at = site.value;
   if (!at || q < 0 || q >= at.queries || k >= at.keys)
     return (
@@ -141,7 +150,7 @@ export function Cell() {
           {order.map((i) => {
             const key = keyOf(i);
             return (
-              <tr key={i} aria-selected={k >= 0 && i === unitOf(row.words, k)} onPointerEnter={() => { hover.value = { q, k: key.from }; }} onPointerLeave={() => { hover.value = { q: -1, k: -1 }; }}
+              <tr key={i} aria-selected={k >= 0 && i === unitOf(row.words, k)} onPointerEnter={() => pointAt({ q, k: key.from })} onPointerLeave={() => { hover.value = { q: -1, k: -1 }; }}
                 onClick={() => change({ q, k: look.value.k >= key.from && look.value.k < key.to ? -1 : key.from })}>
                 <th scope="row" title={key.pieces || undefined}><bdi>{key.name}</bdi>{keys.value.tokens && <small> {places(key)}</small>}</th>
                 <td>{digits(row.weights[i] as number)}</td>

@@ -7,7 +7,7 @@ import { row, rows, type Row } from '../api/runs';
 import { digits } from '../parts/digits';
 import { spanOf, sumGroups, type Groups } from '../parts/join';
 import { keys, nameOf, queries, run, site } from './run';
-import { head, shown } from './state';
+import { head, shown, type Hover } from './state';
 
 // What stands for the words of both axes while a view joins pieces to words; null: each token is shown
 // by itself. Weights of a word are the sum over its keys and the mean over its queries.
@@ -91,11 +91,10 @@ export const isHidden = (hidden: readonly (readonly [number, number])[], key: nu
 
 export interface Shown { q: number; k: number; weight: number; rank: number; of: number; hidden: boolean }
 
-// The cell that is shown, as far as its row is here. Equal weights have the same rank as in /cells:
-// one more than the number of larger weights.
-export const shownCell = computed<Shown | null>(() => {
+// A cell of the shown row, as far as that is here. Equal weights have the same rank as in /cells: one
+// more than the number of larger weights.
+export function cellAt({ q, k }: Hover): Shown | null {
   const row = shownRow.value;
-  const { q, k } = shown.value;
   if (!isShown(row) || k < 0) return null;
   const unit = unitOf(row.words, k);
   const weight = row.weights[unit];
@@ -105,7 +104,9 @@ export const shownCell = computed<Shown | null>(() => {
   let of = row.weights.length;
   for (const [from, to] of row.hidden) of -= to - from;
   return { q, k, weight, rank, of, hidden: isHidden(row.hidden, unit) };
-});
+}
+
+export const shownCell = computed<Shown | null>(() => cellAt(shown.value));
 
 // The keys or words with the largest weights of a row, in their order.
 export function largest(row: Row, count: number): number[] {
