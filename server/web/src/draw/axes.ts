@@ -112,6 +112,6 @@ export function roomFor(host: HTMLElement, queries: Labels, keys: Labels, extent
   const { x } = fit(extent, { width: Math.max(host.clientWidth - left - 60, 1), height: Math.max(host.clientHeight - 90, 1) });
   const turn = name + 8 <= x || !keys.hasNames ? 'flat' : 'steep';
   // Turned by 45 degrees a name is as high as sin 45 of its length.
-  const top = Math.ceil(turn === 'flat' ? line * 2 + 2 : Math.min(name * 0.72 + line * 1.2, TOP_MOST));
+  const top = Math.ceil(turn === 'flat' ? line * 2.5 + 2 : Math.min(name * 0.72 + line * 1.2, TOP_MOST));
   return { left, top, line, turn, flatFrom: name + 8 };
 }

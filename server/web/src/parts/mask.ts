@@ -65,3 +65,5 @@ export function maskInWords(mask: string, batch: number): string {
   const said = mask.split('; ').map((text) => sentence(text, batch)).filter(Boolean);
   return said.length ? [...new Set(said)].join('; ') : SEES_ALL;
 }
+
+export const seesAll = (mask: string, batch: number): boolean => maskInWords(mask, batch) === SEES_ALL;

@@ -20,6 +20,7 @@ const MARGINS_MOST = 1024; // queries and keys up to which entropies and receive
 const state = signal<MapState>({ rows: 1, cols: 1, zoom: 1, zoomMost: 1, live: 0, slow: false, trouble: null });
 const tip = signal<{ x: number; y: number } | null>(null); // CSS pixels in the map
 const marginTrouble = signal('');
+const bars = signal(''); // what the longest bars of the margins stand for
 
 const painter = (): URL | null => {
   const name = document.querySelector<HTMLMetaElement>('meta[name=painter]')?.content;
@@ -113,12 +114,14 @@ function begin(host: HTMLElement): () => void {
       const at = site.value;
       const of = head.value;
       made.margins(null, null);
-      marginTrouble.value = '';
+      marginTrouble.value = bars.value = '';
       if (!at || !of.run || at.queries > MARGINS_MOST || at.keys > MARGINS_MOST) return;
       margins(of).then((m) => {
         if (head.value !== of || map !== made) return;
-        const most = (list: Float32Array): number => list.reduce((a, b) => (b > a ? b : a), 0) || 1;
-        made.margins({ values: m.entropy, step: m.rowStep, most: Math.log(at.keys) || 1 }, { values: m.received, step: m.keyStep, most: most(m.received) });
+        const longest = Math.log(at.keys) || 1;
+        const most = m.received.reduce((a, b) => (b > a ? b : a), 0) || 1;
+        made.margins({ values: m.entropy, step: m.rowStep, most: longest }, { values: m.received, step: m.keyStep, most });
+        bars.value = `Bars: entropy of each row, full at ln ${at.keys} = ${digits(longest)}; weight received by each key, full at ${digits(most)}.`;
       }, (error: Error) => { if (head.value === of) marginTrouble.value = error.message; });
     }),
   ];
@@ -127,6 +130,7 @@ function begin(host: HTMLElement): () => void {
     made.end();
     map = null;
     inSight.value = null;
+    bars.value = '';
     jump.value = '';
     tip.value = null;
     hover.value = { q: -1, k: -1 };
@@ -204,9 +208,10 @@ export function Component() {
         <Jump key={jump.value} go={(q, k) => map?.go({ q, k }, true)} close={closeJump} />
       </div>
       <div class="matrix-map" ref={host} />
+      <div class="matrix-slow" role="status">{slow && 'computing the overview…'}</div>
       <div class="matrix-notes" role="status">
-        {slow && <span>computing the overview…</span>}
         {trouble && <span class="bad">A part of the matrix is missing: {trouble.message} <button type="button" onClick={() => map?.retry()}>try again</button></span>}
+        {bars.value && <span>{bars.value}</span>}
         {marginTrouble.value && <span class="bad">The entropy of the rows is missing: {marginTrouble.value}</span>}
       </div>
       <Tip />

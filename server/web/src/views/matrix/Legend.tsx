@@ -7,6 +7,8 @@ import { isDark } from '../../shell/theme';
 import { change } from '../../store/history';
 import { head, inSight, look, type Colours, type Plane, type Transform } from '../../store/state';
 import { digits } from '../../parts/digits';
+import { seesAll } from '../../parts/mask';
+import { site } from '../../store/run';
 import { codingOf } from './source';
 
 const scales: readonly (readonly [Transform, string])[] = [['linear', 'linear'], ['sqrt', 'square root'], ['log', 'logarithm'], ['row', 'by row']];
@@ -105,12 +107,14 @@ async function fit(): Promise<string> {
 interface Colouring { map: Colours; range: readonly [number, number]; rows: number; cols: number }
 
 export function Legend({ map, range, rows, cols }: Colouring) {
-  const { plane, transform } = look.value;
+  const { plane, transform, batch } = look.value;
+  const hides = site.value !== null && !seesAll(site.value.mask, batch);
   return (
     <div class="matrix-legend">
       <Bar map={map} transform={transform} range={range} />
       <p class="matrix-words">
-        <b>{rows === 1 && cols === 1 ? 'every cell is one weight' : `${plane} of ${rows} × ${cols}`}</b>; {inWords[transform]}; <span class="matrix-swatch" aria-hidden="true" /> hidden
+        <b>{rows === 1 && cols === 1 ? 'every cell is one weight' : `${plane} of ${rows} × ${cols}`}</b>; {inWords[transform]}
+        {hides && <>; <span class="matrix-swatch" aria-hidden="true" /> hidden</>}
       </p>
     </div>
   );
