@@ -121,7 +121,7 @@ function begin(host: HTMLElement): () => void {
         const longest = Math.log(at.keys) || 1;
         const most = m.received.reduce((a, b) => (b > a ? b : a), 0) || 1;
         made.margins({ values: m.entropy, step: m.rowStep, most: longest }, { values: m.received, step: m.keyStep, most });
-        bars.value = `Bars: entropy of each row, full at ln ${at.keys} = ${digits(longest)}; weight received by each key, full at ${digits(most)}.`;
+        bars.value = `A full bar is an entropy of ln ${at.keys} = ${digits(longest)} beside a row, a received weight of ${digits(most)} under a key.`;
       }, (error: Error) => { if (head.value === of) marginTrouble.value = error.message; });
     }),
   ];
@@ -211,7 +211,7 @@ export function Component() {
       <div class="matrix-slow" role="status">{slow && 'computing the overview…'}</div>
       <div class="matrix-notes" role="status">
         {trouble && <span class="bad">A part of the matrix is missing: {trouble.message} <button type="button" onClick={() => map?.retry()}>try again</button></span>}
-        {bars.value && <span>{bars.value}</span>}
+        {bars.value && <span class="matrix-bars">{bars.value}</span>}
         {marginTrouble.value && <span class="bad">The entropy of the rows is missing: {marginTrouble.value}</span>}
       </div>
       <Tip />
