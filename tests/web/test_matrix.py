@@ -95,6 +95,11 @@ class View:
         self.page.wait_for_timeout(100)
         return np.asarray(Image.open(io.BytesIO(self.page.screenshot())).convert("RGB"))
 
+    def cells(self):
+        """Pixels of the plot."""
+        box = self.box()
+        return self.picture()[int(box["y"]):int(box["y"] + box["height"]), int(box["x"]):int(box["x"] + box["width"])]
+
     def zoom(self, q, k, notches):
         for _ in range(notches):
             self.page.mouse.move(*self.place(q, k))
@@ -207,10 +212,35 @@ def test_hidden_cells_are_hatched(causal, matrix, theme):
     assert found == {colour_of("style", "hatch", theme), colour_of("style", "hatch-ground", theme)}
 
 
-def test_colours_without_a_worker(daemon, causal, matrix):
+@pytest.mark.parametrize("script", ["delete HTMLCanvasElement.prototype.transferControlToOffscreen;", "delete globalThis.OffscreenCanvas;"])
+def test_colours_without_a_worker(causal, matrix, script):
     """Browsers that cannot hand a canvas to a worker paint on the main thread, the same."""
-    here = "delete HTMLCanvasElement.prototype.transferControlToOffscreen;"
-    assert (matrix(causal, script=here).picture() == matrix(causal).picture()).all()
+    assert (matrix(causal, script=script).cells() == matrix(causal).cells()).all()
+
+
+@pytest.mark.parametrize("how", ["is missing", "fails"])
+def test_colours_where_the_code_of_the_worker(causal, matrix, open_page, how):
+    page = open_page(allow=("404", "it fails"))
+    asked = []
+
+    def answer(route):
+        asked.append(route.request.url)
+        if how == "is missing":
+            route.fulfill(status=404, content_type="text/plain", body="not found")
+        else:
+            route.fulfill(status=200, content_type="text/javascript", body="throw new Error('it fails');")
+
+    page.route(re.compile(r"/web/worker-"), answer)
+    page.evaluate("run => { location.hash = `#1/matrix?r=${run}&h=0`; }", causal)
+    view = View(page)
+    whole = view.cells()
+    view.zoom(40, 20, 3)
+    zoomed = view.cells()
+    assert len(asked) == 1
+    sound = matrix(causal)
+    assert (whole == sound.cells()).all()
+    sound.zoom(40, 20, 3)
+    assert (zoomed == sound.cells()).all()
 
 
 def test_a_range_by_hand(daemon, causal, matrix):

@@ -1,6 +1,6 @@
 // A painter in a worker: the main thread sends tiles and frames, and is told when a frame is drawn.
 import { Painter } from './painter';
-import type { Order } from './surface';
+import type { Answer, Order } from './surface';
 
 let painter: Painter | null = null;
 
@@ -13,5 +13,9 @@ addEventListener('message', ({ data }: MessageEvent<Order>) => {
   else if (data.do === 'put') painter.put(data.at, data.codes);
   else if (data.do === 'drop') painter.drop(data.at);
   else if (data.do === 'exact') painter.exact(data.values);
-  else postMessage({ more: painter.draw(data.frame) });
+  else postMessage({ did: 'draw', more: painter.draw(data.frame) } satisfies Answer);
 });
+
+// Some browsers have canvases of workers for WebGL alone.
+if (!new OffscreenCanvas(1, 1).getContext('2d')) throw new Error('this browser paints on the page alone');
+postMessage({ did: 'load' } satisfies Answer);
