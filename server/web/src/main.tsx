@@ -6,7 +6,7 @@ import { firstSentence } from './shell/sentence';
 import { keepTheme } from './shell/theme';
 import { keepAddress, read } from './store/address';
 import { begin } from './store/history';
-import { keepRun, make } from './store/run';
+import { keepGrowing, keepRun, make } from './store/run';
 import { look } from './store/state';
 import { views } from './views';
 import './style.css';
@@ -16,6 +16,7 @@ async function open(): Promise<void> {
   const at = await read(location.hash);
   if (at) begin(at);
   keepRun();
+  keepGrowing();
   keepAddress();
   render(<App />, document.getElementById('app') as HTMLElement);
   const needsRun = views.find((v) => v.id === look.value.view)?.needs !== 'nothing';

@@ -13,8 +13,11 @@ export type Site = RunSite & Required<Pick<RunSite, Shapes>>;
 export const isOpen = (site: RunSite | undefined): site is Site => site !== undefined && site.queries !== undefined;
 export type Cell = Schemas['RunCell'];
 
-// The head that most views show.
-export interface Head extends HeadOfSite { run: string }
+export interface Size { queries: number; keys: number }
+
+// The head that most views show. `size`: how much of it there is, if the run still grows. Then it is
+// this part that is asked for, so that the axes and the weights fit, and its numbers never change.
+export interface Head extends HeadOfSite { run: string; size?: Size | undefined }
 
 type Fields = Record<string, string | number>;
 
@@ -71,8 +74,13 @@ export interface Row {
 
 const read = async (path: string): Promise<Weights> => readWeights(await ask(path, { accept: 'application/vnd.safetensors' }));
 
+// The path of some rows with what the mask hides in them.
+const rowsPath = (head: Head, rows: string): string => head.size
+  ? `v1/runs/${head.run}/weights?${ofHead(head)}&rows=${rows || `0:${head.size.queries}`}&cols=0:${head.size.keys}&hidden=true`
+  : `v1/runs/${head.run}/rows?${ofHead(head)}${rows && `&rows=${rows}`}`;
+
 export const row = (head: Head, index: number): Promise<Row> => {
-  const path = `v1/runs/${head.run}/rows?${ofHead(head)}&rows=${index}`;
+  const path = rowsPath(head, String(index));
   return once(path, async () => {
     const { weights, hidden } = await read(path);
     return { weights, hidden: hidden.map(([, from, to]) => [from, to] as [number, number]) };
@@ -98,7 +106,7 @@ export const rows = (head: Head, from: number, to: number, cols: number): Promis
 
 // All weights of a head of up to WHOLE_MOST weights.
 export const whole = (head: Head): Promise<Weights> => {
-  const path = `v1/runs/${head.run}/rows?${ofHead(head)}`;
+  const path = rowsPath(head, '');
   return once(path, () => read(path));
 };
 
@@ -126,7 +134,8 @@ export interface Margins { entropy: Float32Array; received: Float32Array; rowSte
 const MARGIN_CELLS = 262144; // of the heatmap that comes with the margins
 
 export const margins = (head: Head): Promise<Margins> => {
-  const place = `site=${head.site}&batch=${head.batch}&heads=${head.head}`;
+  const part = head.size ? `&rows=0:${head.size.queries}&cols=0:${head.size.keys}` : '';
+  const place = `site=${head.site}&batch=${head.batch}&heads=${head.head}${part}`;
   const path = `v1/runs/${head.run}/heatmap?${place}&encoding=u8&pool=max&max_cells=${MARGIN_CELLS}`;
   return once(path, async () => {
     const map = (await askJson<Schemas['Heatmap']>(path)).heads[0] as Schemas['HeatmapOfHead'];

@@ -137,9 +137,12 @@ export class MatrixMap {
 
   // --- what is shown ---
 
-  show(source: Source, queries: Labels, keys: Labels, name: string): void {
+  // `grown`: the same matrix with more rows. What is in sight stays as it is, unless all of it was.
+  show(source: Source, queries: Labels, keys: Labels, name: string, grown = false): void {
+    const before = this.scale.y;
     this.names = { queries, keys };
     this.extent = { queries: source.queries, keys: source.keys };
+    if (grown && this.port.zoom > 1.001) this.port = { ...this.port, zoom: this.port.zoom * before / this.scale.y };
     this.grid.extent(source.queries, source.keys, name);
     this.measure();
     if (this.source?.name === source.name) return this.redraw();
@@ -171,6 +174,8 @@ export class MatrixMap {
     this.surface.order({ do: 'look', palette });
     this.redraw();
   }
+
+  get seen(): P.Port { return this.port; }
 
   view(port: P.Port | null): void {
     this.port = P.bound(port ?? ALL, this.extent, this.size);

@@ -6,7 +6,7 @@ import { health } from '../api/client';
 import { position } from '../parts/digits';
 import { maskInWords } from '../parts/mask';
 import { change } from '../store/history';
-import { run, site, trouble } from '../store/run';
+import { growing, run, site, trouble } from '../store/run';
 import { announcement, look } from '../store/state';
 import { keepRow } from '../store/values';
 import { views, type Entry, type View } from '../views';
@@ -92,6 +92,7 @@ function Status() {
       {now.state === 'lost' && <span class="bad">The service does not answer. The page tries again.</span>}
       {now.state === 'waiting' && <span class="bad">The service is busy: {now.why} It is asked again in {now.seconds} s.</span>}
       {at && <span class="shape">{position(at.queries)} {at.queries === 1 ? 'query' : 'queries'} × {position(at.keys)} {at.keys === 1 ? 'key' : 'keys'}, {at.heads} {at.heads === 1 ? 'head' : 'heads'}; {maskInWords(at.mask, look.value.batch)}</span>}
+      {growing.value > 0 && <span class="growing">growing: {position(growing.value)} {growing.value === 1 ? 'row' : 'rows'}</span>}
       <span class="hidden" aria-live="polite">{announcement.value}</span>
     </footer>
   );

@@ -1,13 +1,13 @@
 // The run that is shown: its description, its sites and the tokens along their axes. A run that has
-// expired is made again from its request, if the address has it.
+// expired is made again from its request, if the address has it. A run that grows is followed.
 import { computed, effect, signal } from '@preact/signals';
 import { askJson, Problem } from '../api/client';
-import { describe, isOpen, type Run, type Site } from '../api/runs';
+import { describe, isOpen, row, type Run, type Site, whole, WHOLE_MOST } from '../api/runs';
 import { nameOf, noTokens, tokensOf, type Tokens } from '../api/texts';
 import { change } from './history';
-import { announce, look, type Look, type Source } from './state';
+import { announce, look, run, shown, type Look, type Source } from './state';
 
-export const run = signal<Run | null>(null);
+export { run };
 export const trouble = signal<Problem | null>(null); // why there is no run, or none of what was asked for
 export const working = signal(false); // a run is being made or opened
 
@@ -88,4 +88,53 @@ export function keepRun(): void {
       }
     });
   });
+}
+
+const PAUSE = 1000; // ms between two questions about a run that grows
+
+// The number of rows so far of a run that grows; 0: it does not.
+export const growing = computed(() => (run.value?.state === 'open' && !trouble.value ? (run.value.rows ?? 0) : 0));
+
+// Asks for what the views will want of a run that has grown. They show its fewer rows until then.
+async function prepare(found: Run): Promise<void> {
+  const at = found.sites[look.value.site] ?? found.sites[0];
+  if (!isOpen(at)) return;
+  const { run: id, site: s, batch, head } = look.value;
+  const of = { run: id, site: s, batch, head, size: found.state === 'open' ? { queries: at.queries, keys: at.keys } : undefined };
+  const { q } = shown.value;
+  await Promise.allSettled([at.queries * at.keys <= WHOLE_MOST ? whole(of) : null, q >= 0 && q < at.queries ? row(of, q) : null]);
+}
+
+// Follows a run that grows: once a second, while the page is seen, until the run is closed or gone.
+export function keepGrowing(): void {
+  let timer = 0;
+  let asking = false;
+  const follow = async (id: string): Promise<void> => {
+    asking = true;
+    try {
+      const found = await describe(id);
+      const isOther = (): boolean => run.value?.id !== id || look.value.run !== id;
+      if (found.state === 'open' && found.rows === run.value?.rows) return;
+      await prepare(found);
+      if (isOther()) return;
+      run.value = found;
+      if (found.state === 'closed') announce(`the run is complete: ${found.rows ?? 0} rows`);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (run.value?.id === id) trouble.value = error;
+    } finally {
+      asking = false;
+      plan();
+    }
+  };
+  const plan = (): void => {
+    clearTimeout(timer);
+    const { id } = run.peek() ?? {};
+    if (id && growing.peek() && !asking && !document.hidden) timer = window.setTimeout(() => { void follow(id); }, PAUSE);
+  };
+  effect(() => {
+    void growing.value;
+    plan();
+  });
+  document.addEventListener('visibilitychange', plan);
 }

@@ -1,7 +1,7 @@
 // What is being looked at. `look` is all that a permalink holds and that undo restores; `hover` is
 // where the pointer is, and is never kept.
 import { computed, signal } from '@preact/signals';
-import type { Head } from '../api/runs';
+import type { Head, Run, Size } from '../api/runs';
 import type { Picture } from '../parts/picture';
 
 export type Plane = 'max' | 'mean';
@@ -51,10 +51,19 @@ export const shown = computed<Hover>(() => ({
   k: hover.value.k >= 0 ? hover.value.k : look.value.k,
 }));
 
+// The description of the run that is shown, or of the one before while it is opened.
+export const run = signal<Run | null>(null);
+
+const size = computed<Size | undefined>(() => {
+  const at = run.value;
+  const site = at?.state === 'open' && at.id === look.value.run ? at.sites[look.value.site] : undefined;
+  return site?.queries && site.keys ? { queries: site.queries, keys: site.keys } : undefined;
+});
+
 // The head that is shown.
 export const head = computed<Head>(() => {
-  const { run, site, batch, head: h } = look.value;
-  return { run, site, batch, head: h };
+  const { run: id, site, batch, head: h } = look.value;
+  return { run: id, site, batch, head: h, size: size.value };
 });
 
 // The part of the head that the matrix shows, [from, to) of queries and keys, as far as one has looked

@@ -70,7 +70,8 @@ export function keepRow(): void {
       if (have) shownRow.value = null;
       return;
     }
-    if (have && have.q === q && have.words === of && have.run === at.run && have.site === at.site && have.batch === at.batch && have.head === at.head) return;
+    if (have && have.q === q && have.words === of && have.run === at.run && have.site === at.site && have.batch === at.batch && have.head === at.head
+      && (of !== null || have.weights.length === s.keys)) return;
     timer = window.setTimeout(() => {
       const found = of ? rows(at, q, q + tokens, s.keys).then((all) => joinRow(all, tokens, of.keys)) : row(at, q);
       found.then((made) => {

@@ -1,7 +1,7 @@
 // The weights of one head as a map that pans and zooms.
 import { computed, effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { margins } from '../api/runs';
+import { margins, type Head } from '../api/runs';
 import { MatrixMap, type MapState } from '../draw/map';
 import type { Palette } from '../draw/types';
 import { isContrast, isDark } from '../shell/theme';
@@ -50,6 +50,8 @@ const chosen = computed(() => `${look.value.q} ${look.value.k}`);
 
 const sameSpot = (q: number, k: number): boolean => look.value.q === q && look.value.k === k;
 
+const nameOfHead = (of: Head): string => [of.run, of.site, of.batch, of.head].join();
+
 let map: MatrixMap | null = null;
 let movedAt = 0; // when a key last moved the selection: moves that follow at once are one step of undo
 
@@ -82,14 +84,21 @@ function begin(host: HTMLElement): () => void {
   map = made;
   inSight.value = () => made.inSight();
   let begun = false;
+  let size = ''; // of what is shown, and its name
+  let marginsOf = '';
   const stops = [
     effect(() => {
       const at = site.value;
       if (!at || !head.value.run) return;
       const { plane, transform, range } = look.value;
       const of = head.value.head === 'mean' ? `mean of ${at.heads} heads` : `head ${head.value.head}`;
+      const before = size;
+      size = `${nameOfHead(head.value)} ${at.queries} ${at.keys}`;
+      const grown = before !== size && before.startsWith(`${nameOfHead(head.value)} `);
       made.show(sourceOf({ head: head.value, plane, transform, range }, at), labels(queries.value), labels(keyAxis.value),
-        `weights of ${of}, ${at.queries} queries and ${at.keys} keys`);
+        `weights of ${of}, ${at.queries} queries and ${at.keys} keys`, grown);
+      const port = portOf(made.seen);
+      if (grown && look.value.port && port?.join() !== look.value.port.join()) change({ port }, false);
     }),
     effect(() => {
       const { port } = look.value;
@@ -113,7 +122,8 @@ function begin(host: HTMLElement): () => void {
     effect(() => {
       const at = site.value;
       const of = head.value;
-      made.margins(null, null);
+      if (marginsOf !== nameOfHead(of)) made.margins(null, null);
+      marginsOf = nameOfHead(of);
       marginTrouble.value = bars.value = '';
       if (!at || !of.run || at.queries > MARGINS_MOST || at.keys > MARGINS_MOST) return;
       margins(of).then((m) => {

@@ -21,7 +21,7 @@ export function sourceOf({ head, plane, transform, range }: Shown, site: Site): 
   const coding = codingOf(transform);
   const byRow = transform === 'row';
   const scale: Record<string, string> = byRow ? { normalize: 'row_max', range: '0,1' } : { range: range ? range.join(',') : 'head' };
-  const name = [head.run, head.site, head.batch, head.head, plane, coding, byRow, scale['range']].join(' ');
+  const name = [head.run, head.site, head.batch, head.head, plane, coding, byRow, scale['range'], head.size?.queries, head.size?.keys].join(' ');
   return {
     name,
     queries: site.queries,
