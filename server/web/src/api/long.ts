@@ -20,17 +20,20 @@ const pause = (ms: number, stop: AbortSignal): Promise<void> => new Promise((res
 });
 
 export async function longLook(path: string, accept: string, stop: AbortSignal, tell: (at: Progress) => void): Promise<Response> {
-  const reply = await ask(path, { accept, headers: { Prefer: 'respond-async' }, signal: stop });
-  if (reply.status !== 202) return reply;
-  let job = (await reply.json()) as Job;
-  while (job.state === 'queued' || job.state === 'running') {
-    tell({ share: job.progress, ahead: job.ahead ?? 0, job: job.id });
-    await pause(PAUSE, stop);
-    job = await askJson<Job>(`v1/jobs/${job.id}`, { signal: stop });
+  for (;;) {
+    const reply = await ask(path, { accept, headers: { Prefer: 'respond-async' }, signal: stop });
+    if (reply.status !== 202) return reply;
+    let job = (await reply.json()) as Job;
+    while (job.state === 'queued' || job.state === 'running') {
+      tell({ share: job.progress, ahead: job.ahead ?? 0, job: job.id });
+      await pause(PAUSE, stop);
+      job = await askJson<Job>(`v1/jobs/${job.id}`, { signal: stop });
+    }
+    if (job.state === 'failed')
+      throw new Problem(500, { title: 'The look failed', status: 500, detail: job.error ?? 'the job failed' });
+    // A job that is done has its answer now. One that was cancelled is ordered again: another tab did
+    // it, or the service, because the timers of a hidden page slept and nobody asked.
   }
-  if (job.state !== 'done')
-    throw new Problem(500, { title: 'The look ended early', status: 500, detail: job.error ?? `the job was ${job.state}` });
-  return ask(path, { accept, headers: { Prefer: 'respond-async' }, signal: stop });
 }
 
 export interface Look<T> {

@@ -3,6 +3,7 @@
 import type { components } from './schema';
 import { ask, askJson, Problem } from './client';
 import { ofHead, readWeights, type HeadOfSite, type Weights } from './answers';
+import { inTurn } from './turns';
 
 type Schemas = components['schemas'];
 export type Run = Schemas['Run'];
@@ -152,7 +153,7 @@ export async function tile(head: Head, more: Fields, signal: AbortSignal): Promi
   const path = `v1/runs/${head.run}/tiles?${query(head, more)}`;
   for (let tries = 1; ; tries++) {
     try {
-      return await ask(path, { accept: 'application/octet-stream', signal });
+      return await inTurn(() => ask(path, { accept: 'application/octet-stream', signal }), signal);
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 504 || tries >= TILE_TRIES) throw error;
     }
