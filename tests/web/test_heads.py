@@ -8,6 +8,8 @@ import pytest
 TEXT = "The red car is parked in front of the house."
 LAYERS = {"query": {"shape": [3, 1, 4, 24, 8], "random": "normal", "seed": 7}, "axes": ["layer", "batch", "head"],
           "is_causal": True, "store": True, "return": []}
+WORDS = {"alignment": "goes through the keys in order", "heterogeneous": "follows no known pattern", "previous token": "looks at the token before",
+         "current token": "looks at its own token", "next token": "looks at the token after", "uniform": "looks at all keys alike"}
 PIXELS = """(canvas) => [canvas.width, canvas.height, [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]]"""
 
 
@@ -41,7 +43,7 @@ def layers(daemon):
 @pytest.fixture
 def page(daemon, run, open_page):
     page = open_page(f"{daemon.url}/#1/heads?r={run}&s=1&h=1")
-    page.wait_for_selector(".heads-pattern")
+    page.wait_for_selector(".heads-chips")
     return page
 
 
@@ -96,13 +98,13 @@ def test_patterns_and_measures_are_those_of_the_api(daemon, run, page):
     assert [key for key, _, _ in shown] == [f"{h['site']}.0.{h['head']}" for h in want]
     for (_, value, pattern), h in zip(shown, want):
         assert float(value) == pytest.approx(h["measures"]["entropy"])
-        assert pattern.replace("\u00ad", "").startswith(h["pattern"]["name"])
+        assert pattern.startswith(WORDS[h["pattern"]["name"]])
     assert answer["legend"]["entropy"]["formula"] in page.inner_text(".heads-legend")
     table = page.eval_on_selector_all(".heads-numbers tr", "rows => rows.map((r) => [r.cells[0].innerText, r.cells[1].dataset.value])")
     mine = next(h for h in answer["heads"] if (h["site"], h["head"]) == (1, 1))
     for name, value in table:
         assert float(value) == pytest.approx(mine["measures"][name.replace(" ", "_")])
-    assert mine["pattern"]["text"] in page.inner_text(".heads-side")
+    assert mine["pattern"]["text"][1:] in page.inner_text(".heads-side")
 
 
 def test_a_filter_leaves_the_heads_that_are_like_it(daemon, run, page):
@@ -117,12 +119,61 @@ def test_a_filter_leaves_the_heads_that_are_like_it(daemon, run, page):
     want = {f"{h['site']}.0.{h['head']}" for h in heads if 0.7 <= h["measures"]["confidence"] <= 0.77}
     assert set(page.eval_on_selector_all(".heads-card", keys)) == want
     page.click("text=Show all")
-    assert page.locator(".heads-card").count() == 8 and page.input_value("label:has-text('Filter') input") == ""
-    page.fill("label:has-text('Filter') input", "alignment")
+    assert page.locator(".heads-card").count() == 8 and page.input_value("label:has-text('Find') input") == ""
+    page.fill("label:has-text('Find') input", "alignment")
     want = {f"{h['site']}.0.{h['head']}" for h in heads if h["pattern"]["name"] == "alignment"}
     assert set(page.eval_on_selector_all(".heads-card", keys)) == want
-    page.fill("label:has-text('Filter') input", "no such head")
+    page.fill("label:has-text('Find') input", "no such head")
     page.wait_for_selector("text=No head is like this")
+
+
+def before(n=12, width=16):
+    """Queries and keys of three heads: one looks at the token before, one at its own, one at the token after."""
+    rows = [[9.0 if i == j else 0.0 for j in range(width)] for i in range(n)]
+    return {"query": [[rows, rows, rows]], "key": [[rows[1:] + [[0.0] * width], rows, [[0.0] * width] + rows[:-1]]]}
+
+
+def test_patterns_are_named_in_plain_words_and_filter(daemon, open_page):
+    run = stored(daemon, before())
+    names = [h["pattern"]["name"] for h in daemon.get(f"/v1/runs/{run}/heads").json()["heads"]]
+    assert names == ["previous token", "current token", "next token"]
+    page = open_page(f"{daemon.url}/#1/heads?r={run}&h=0")
+    page.wait_for_selector(".heads-chips")
+    assert page.locator(".heads-chips button").all_inner_texts() == ["all heads 3", *(f"{WORDS[name]} 1" for name in sorted(names, key=WORDS.get))]
+    assert [x.replace("\u00a0", " ").startswith(WORDS[name]) for x, name in zip(page.locator(".heads-pattern").all_inner_texts(), names)] == [True] * 3
+    page.get_by_role("button", name="looks at the token before").click()
+    assert page.eval_on_selector_all(".heads-card", "list => list.map((x) => x.dataset.key)") == ["0.0.0"]
+    assert page.get_attribute(".heads-chips [aria-pressed=true]", "data-pattern") == "previous token"
+    assert page.inner_text(".heads-count [role=status]") == "1 of 3 heads"
+    page.get_by_role("button", name="Show all").click()
+    assert page.locator(".heads-card").count() == 3
+    for words in ("previous", "token before"):  # the service's word, and that of the page
+        page.fill("label:has-text('Find') input", words)
+        assert page.eval_on_selector_all(".heads-card", "list => list.map((x) => x.dataset.key)") == ["0.0.0"]
+    assert "(previous token)" in page.inner_text(".heads-side")
+
+
+def test_nothing_moves_when_the_measures_arrive(daemon, run, open_page):
+    page = open_page(f"{daemon.url}/#1/heads?r={run}&s=1&h=1", script="""
+        const real = fetch; window.fetch = async (...all) => { const reply = await real(...all);
+          if (String(all[0]).endsWith('/heads')) await new Promise((go) => { window.go = go; }); return reply; };""")
+    page.wait_for_selector(".heads-card")
+    page.wait_for_function("() => window.go")
+    places = "list => list.map((x) => { const { x: left, y, width, height } = x.getBoundingClientRect(); return [left, y, width, height]; })"
+    what = ".heads-options, .heads-options select, .heads-options input, .heads-card"
+    early = page.eval_on_selector_all(what, places)
+    page.evaluate("window.go()")
+    page.wait_for_selector(".heads-chips")
+    assert page.eval_on_selector_all(what, places) == early
+
+
+def test_labels_stay_on_their_lines_when_sorted(page):
+    page.select_option("label:has-text('Sort by') select", "-entropy")
+    page.wait_for_selector(".heads-place")
+    for name in (".heads-place", ".heads-name", ".heads-measure"):
+        heights = page.eval_on_selector_all(name, "list => list.map((x) => [x.offsetHeight, x.scrollWidth - x.clientWidth])")
+        assert len(heights) == 8 and all(height < 26 and over <= 0 for height, over in heights)
+    assert page.locator(".heads-place").first.inner_text() == "encoder 0"
 
 
 def test_the_keyboard_alone(page):
@@ -214,7 +265,7 @@ def test_long_looks_tell_their_progress_and_can_be_cancelled(start, open_page):
     page = open_page(f"{daemon.url}/#1/heads?r={run}&h=0")
     page.wait_for_selector(".heads-card")  # the first view does not wait for the measures
     page.wait_for_selector(".heads-options progress")
-    assert page.locator(".heads-pattern").count() == 0
+    assert page.locator(".heads-chips").count() == 0 and set(page.locator(".heads-pattern").all_inner_texts()) == {""}
     page.click(".heads-options button:has-text('Cancel')")
     page.wait_for_selector("text=It was cancelled")
     page.click(".heads-options button:has-text('Try again')")
@@ -236,6 +287,18 @@ def test_nothing_is_asked_about_a_look_that_was_left(start, open_page):
 
 def test_a_phone_shows_it_without_scrolling_sideways(daemon, run, open_page):
     page = open_page(f"{daemon.url}/#1/heads?r={run}&s=1&h=1", size=(390, 844))
-    page.wait_for_selector(".heads-pattern")
+    page.wait_for_selector(".heads-chips")
     assert page.evaluate("document.querySelector('main').scrollWidth <= innerWidth")
     assert page.evaluate("[...document.querySelectorAll('.heads-card')].every((c) => c.getBoundingClientRect().right <= innerWidth)")
+
+
+@pytest.mark.parametrize("which", ["run", "layers"])
+def test_on_a_phone_nothing_lies_on_the_pictures(daemon, open_page, request, which):
+    page = open_page(f"{daemon.url}/#1/heads?r={request.getfixturevalue(which)}&h=1", size=(390, 844), has_touch=True, is_mobile=True)
+    page.wait_for_selector(".heads-chips")
+    for one in page.locator(".heads-card").all():
+        picture, plus = one.locator("canvas").bounding_box(), one.locator(".heads-check").bounding_box()
+        assert plus["y"] >= picture["y"] + picture["height"] and plus["height"] >= 24 and plus["width"] >= 24
+    assert page.eval_on_selector(".heads-check", "x => getComputedStyle(x).opacity") == "1"
+    page.locator(".heads-check").first.tap()
+    page.wait_for_selector("text=Thumbnail of 1 head")

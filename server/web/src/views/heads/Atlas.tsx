@@ -8,11 +8,9 @@ const GAP = 10;
 const NARROW = 6; // px between many heads
 const LABEL = 58; // px in front of each layer
 const LARGEST = 172;
-const SMALLEST = 46;
-const READABLE = 76; // px of a head where a line may break
-
-// Where a long word may break beneath a small picture; a number stays with its unit.
-const breakable = (text: string): string => text.replace('heterogeneous', 'hetero\u00adgeneous').replace('punctuation', 'punctu\u00adation').replace(' %', '\u00a0%');
+const SMALLEST = 48;
+const READABLE = 104; // px of a head where a line may break
+const WORDED = 100; // px from which a head says "head 3" and its pattern in a sentence
 
 const near = typeof IntersectionObserver === 'undefined' ? null : new IntersectionObserver((entries) => {
   for (const entry of entries) {
@@ -94,6 +92,7 @@ export function Atlas(props: Props) {
   const gap = abreast > 8 ? NARROW : GAP;
   const room = Math.floor((width - (lined ? LABEL : 0)) / abreast) - gap;
   const size = Math.max(SMALLEST, Math.min(LARGEST, room));
+  const wordy = size >= WORDED;
   const stop = byKey.has(at) ? at : byKey.has(selected) ? selected : (list[0]?.key ?? '');
 
   const onKeyDown = (event: KeyboardEvent): void => {
@@ -131,21 +130,25 @@ export function Atlas(props: Props) {
           else props.onSelect(t, true);
         }}
         onDblClick={(event) => { if (!(event.target as HTMLElement).closest('.heads-check')) props.onOpen(t); }}>
-        <span class="heads-frame"><Picture of={t} size={size} colours={props.colours} /><span class="heads-check" aria-hidden="true">{isChecked ? '✓' : '+'}</span></span>
-        <span class="heads-name">{groups ? <span class="hidden">{props.place(t)} </span> : <small>{props.place(t)} </small>}head {t.head}</span>
-        {props.measure !== '' && h && (
+        <Picture of={t} size={size} colours={props.colours} />
+        {groups === null && <small class="heads-place" title={props.place(t)}>{props.place(t)}</small>}
+        <span class="heads-line-of" style={{ width: wordy ? sizeOf(t, size).width : undefined }}>
+          <span class="heads-name">{groups && <span class="hidden">{props.place(t)} </span>}<span class={wordy ? '' : 'hidden'}>head </span>{t.head}</span>
+          <span class="heads-check" aria-hidden="true">{isChecked ? '✓' : '+'}</span>
+        </span>
+        {props.measure !== '' && (
           <span class="heads-measure" data-value={value ?? ''}><span class="hidden">{measureName(props.measure)} </span>{typeof value === 'number' ? props.digits(value) : '–'}</span>
         )}
-        {h && <span class="heads-pattern">{breakable(patternOf(h))}</span>}
+        <span class="heads-pattern">{patternOf(h, !wordy)}</span>
       </div>
     );
   };
 
   return (
-    <div class="heads-atlas" ref={box} style={{ '--gap': `${gap}px` }} onKeyDown={onKeyDown} onFocusOut={() => { moved.current = false; }}>
+    <div class={`heads-atlas ${wordy ? 'wordy' : ''}`} ref={box} style={{ '--gap': `${gap}px` }} onKeyDown={onKeyDown} onFocusOut={() => { moved.current = false; }}>
       {groups ? groups.map((group) => (
         <section key={group.title}>
-          <h2>{group.title}{group.lines.length > 1 && <small> {group.lines.length} layers</small>}</h2>
+          <h2>{group.title}{group.lines.length > 1 && <small> {group.lines.length} layers{!wordy && '; the number beneath a picture is its head'}</small>}</h2>
           <div role="listbox" aria-label={`heads of ${group.title}`} aria-orientation="horizontal">
             {group.lines.map((line) => (
               <div key={line.layer} role="group" aria-label={`layer ${line.layer}`} class={`heads-line ${lined ? '' : 'flat'}`}>

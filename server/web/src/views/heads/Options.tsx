@@ -1,13 +1,13 @@
 // Sorting and filtering of heads by what is measured of them, as soon as it is.
 import { useState } from 'preact/hooks';
-import { everyHead, isPlain, measureName, type Choice, type Measured } from './data';
+import { everyHead, isFiltered, isPlain, measureName, patternsOf, wordsOf, type Choice, type Measured } from './data';
 import type { Look } from '../../api/long';
 
-function Bound({ label, value, onChange }: { label: string; value: number | null; onChange: (value: number | null) => void }) {
+function Bound({ label, value, off, onChange }: { label: string; value: number | null; off: boolean; onChange: (value: number | null) => void }) {
   const [text, setText] = useState(value === null ? '' : String(value));
   const shown = value === null && text.trim() !== '' && Number.isFinite(Number(text)) ? '' : text;
   return (
-    <label>{label} <input class="heads-bound" inputMode="decimal" value={shown}
+    <label>{label} <input class="heads-bound" inputMode="decimal" value={shown} disabled={off}
       aria-invalid={shown.trim() !== '' && !Number.isFinite(Number(shown))}
       onInput={(e) => {
         const next = e.currentTarget.value;
@@ -39,34 +39,61 @@ interface Props {
   all: number;
 }
 
+// A button for each pattern, which leaves the heads that follow it. The line keeps its height while
+// the patterns are being computed, and scrolls sideways where they are many.
+function Patterns({ choice, look, all, set }: { choice: Choice; look: Look<Measured>; all: number; set: (patch: Partial<Choice>) => void }) {
+  if (!look.value) return <Working what="Patterns" look={look} />;
+  const found: [string, number][] = [['', all], ...patternsOf(look.value.heads)];
+  return (
+    <>
+      <span id="heads-which">Show</span>
+      <div class="heads-chips" role="group" aria-labelledby="heads-which">
+        {found.map(([name, count]) => (
+          <button type="button" key={name} data-pattern={name} aria-pressed={choice.pattern === name} onClick={() => set({ pattern: choice.pattern === name ? '' : name })}>
+            {name ? wordsOf(name) : 'all heads'} <small>{count}</small>
+          </button>
+        ))}
+      </div>
+    </>
+  );
+}
+
 export function Options({ choice, onChange, look, left, all }: Props) {
   const measured = look.value;
   const names = measured ? Object.keys(measured.legend).filter((name) => measured.heads.some((h) => typeof h.measures[name] === 'number')) : [];
   const set = (patch: Partial<Choice>): void => onChange({ ...choice, ...patch });
   const legend = measured?.legend[choice.measure];
+  const off = choice.measure === '';
   return (
     <div class="heads-options" role="group" aria-label="Sort and filter">
-      <label>Sort by <select value={choice.sort} onChange={(e) => {
-        const sort = e.currentTarget.value;
-        const name = sort.replace(/^-/, '');
-        set({ sort, measure: names.includes(name) ? name : choice.measure });
-      }}>
-        <option value="place">layer and head</option>
-        {measured && <option value="pattern">pattern</option>}
-        {names.flatMap((name) => [
-          <option key={`-${name}`} value={`-${name}`}>{measureName(name)}, largest first</option>,
-          <option key={name} value={name}>{measureName(name)}, smallest first</option>,
-        ])}
-      </select></label>
-      <label>Measure <select value={choice.measure} disabled={!measured} onChange={(e) => set({ measure: e.currentTarget.value, min: null, max: null })}>
-        <option value="">{measured ? 'none' : '…'}</option>
-        {names.map((name) => <option key={name} value={name}>{measureName(name)}</option>)}
-      </select></label>
-      {choice.measure !== '' && <Bound key={`min ${choice.measure}`} label="from" value={choice.min} onChange={(min) => set({ min })} />}
-      {choice.measure !== '' && <Bound key={`max ${choice.measure}`} label="to" value={choice.max} onChange={(max) => set({ max })} />}
-      <label class="heads-filter">Filter <input type="search" value={choice.text} placeholder="pattern or site" onInput={(e) => set({ text: e.currentTarget.value })} /></label>
-      {!isPlain(choice) && <span class="heads-count" role="status">{left} of {all} heads <button type="button" onClick={() => onChange(everyHead)}>Show all</button></span>}
-      <Working what="Measures" look={look} />
+      <div class="heads-patterns">
+        <Patterns choice={choice} look={look} all={all} set={set} />
+        <span class="heads-count"><span role="status">{all > 0 && (isFiltered(choice) ? `${left} of ${all} heads` : `${all} ${all === 1 ? 'head' : 'heads'}`)}</span>
+          <button type="button" disabled={isPlain(choice)} onClick={() => onChange(everyHead)}>Show all</button></span>
+      </div>
+      <div class="heads-fields">
+        <label>Sort by <select value={choice.sort} onChange={(e) => {
+          const sort = e.currentTarget.value;
+          const name = sort.replace(/^-/, '');
+          set({ sort, measure: names.includes(name) ? name : choice.measure });
+        }}>
+          <option value="place">layer and head</option>
+          {measured && <option value="pattern">pattern</option>}
+          {names.flatMap((name) => [
+            <option key={`-${name}`} value={`-${name}`}>{measureName(name)}, largest first</option>,
+            <option key={name} value={name}>{measureName(name)}, smallest first</option>,
+          ])}
+        </select></label>
+        <label>Measure <select value={choice.measure} disabled={!measured} onChange={(e) => set({ measure: e.currentTarget.value, min: null, max: null })}>
+          <option value="">none</option>
+          {names.map((name) => <option key={name} value={name}>{measureName(name)}</option>)}
+        </select></label>
+        <span class="heads-bounds">
+          <Bound key={`min ${choice.measure}`} label="from" value={choice.min} off={off} onChange={(min) => set({ min })} />
+          <Bound key={`max ${choice.measure}`} label="to" value={choice.max} off={off} onChange={(max) => set({ max })} />
+        </span>
+        <label class="heads-filter">Find <input type="search" value={choice.text} placeholder="pattern or site" onInput={(e) => set({ text: e.currentTarget.value })} /></label>
+      </div>
       {legend && <p class="heads-legend"><b>{measureName(choice.measure)}</b>: {legend.formula}{legend.range && `; ${legend.range}`}{legend.paper && ` (${legend.paper})`}</p>}
     </div>
   );

@@ -11,12 +11,14 @@ import { run } from '../../store/run';
 import { announce, look } from '../../store/state';
 import { digits } from '../../parts/digits';
 import { Picture } from './Atlas';
-import { isLayered, measureName, placeOf, type HeadMeasures, type Thumb } from './data';
+import { isLayered, measureName, placeOf, wordsOf, type HeadMeasures, type Thumb } from './data';
 import { Rollout } from './Rollout';
 import { Working } from './Options';
 
 type Metrics = { diagnoses?: components['schemas']['Diagnosis'][] };
 type Diagnosis = components['schemas']['Diagnosis'];
+
+const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 const NAMED = 6; // heads of a diagnosis that get a button each
 
@@ -36,7 +38,7 @@ function Chosen({ checked, colours, sites, onClear }: Props) {
   const words = checked.length === 1 ? 'thumbnail of 1 head' : `mean of the thumbnails of ${checked.length} heads`;
   return (
     <section class="heads-mean">
-      <h3>{words[0]?.toUpperCase()}{words.slice(1)}</h3>
+      <h3>{sentence(words)}</h3>
       {of ? (
         <>
           <Picture of={of} size={220} colours={colours} label={words} />
@@ -114,7 +116,7 @@ export function Selected(props: Props) {
         {head ? (
           <>
             <h2>{placeOf(sites, head)}, head {head.head}</h2>
-            {measures && <p>{measures.pattern.name}: {measures.pattern.text}.</p>}
+            {measures && <p><b>{sentence(wordsOf(measures.pattern.name))}</b> <small>({measures.pattern.name})</small><br />{sentence(measures.pattern.text)}.</p>}
             {few.length > 0 && (
               <table class="heads-numbers"><caption class="hidden">measures of this head</caption>
                 <tbody>{few.map(([name, value]) => <tr key={name}><th scope="row">{measureName(name)}</th><td data-value={value}>{digits(value as number)}</td></tr>)}</tbody>

@@ -90,27 +90,68 @@ const measureOf: Record<string, string> = {
 // Patterns whose sentence begins with the share of the weight that follows them.
 const toldByText = /^(?:stays|connects|looks at(?! the )|goes through the keys as the queries go on: \d)/;
 
-export function patternOf(h: HeadMeasures | undefined): string {
-  if (!h) return '';
+// What a head of a pattern does, in words, and shorter for small pictures. The service names some
+// patterns by a distance ("offset -3") or by a class of tokens ("punctuation").
+const words: Record<string, readonly [string, string]> = {
+  'previous token': ['looks at the token before', 'token before'],
+  'current token': ['looks at its own token', 'own token'],
+  'next token': ['looks at the token after', 'token after'],
+  'first token': ['looks at the first token', 'first token'],
+  'single key': ['looks at one key', 'one key'],
+  induction: ['looks at what followed the same token', 'what followed'],
+  'duplicate token': ['looks at copies of its token', 'copies'],
+  alignment: ['goes through the keys in order', 'keys in order'],
+  structural: ['looks at tokens of its kind', 'its kind'],
+  adjacent: ['looks at the tokens beside it', 'beside it'],
+  block: ['stays in its segment', 'its segment'],
+  local: ['stays near its token', 'stays near'],
+  uniform: ['looks at all keys alike', 'all keys alike'],
+  'nearly uniform': ['looks at all keys nearly alike', 'nearly alike'],
+  heterogeneous: ['follows no known pattern', 'no pattern'],
+  none: ['sees nothing', 'sees nothing'],
+};
+
+export function wordsOf(name: string, short = false): string {
+  const distance = /^offset ([+-])(\d+)$/.exec(name);
+  if (distance) return `${short ? '' : 'looks '}${distance[2]} tokens ${distance[1] === '-' ? 'back' : 'ahead'}`;
+  return words[name]?.[short ? 1 : 0] ?? (short ? name : `looks at ${name}`);
+}
+
+// The share of the weight that follows the pattern, such as "83 %"; '': it has none.
+export function shareOf(h: HeadMeasures): string {
   const measure = h.measures[measureOf[h.pattern.name] ?? ''];
-  let share = typeof measure === 'number' ? Math.round(100 * measure) : -1;
-  if (share < 0 && h.pattern.name !== 'adjacent' && toldByText.test(h.pattern.text)) share = Number(/(\d+) %/.exec(h.pattern.text)?.[1] ?? -1);
-  return share >= 0 ? `${h.pattern.name} ${share} %` : h.pattern.name;
+  if (typeof measure === 'number') return `${Math.round(100 * measure)}\u00a0%`;
+  const told = h.pattern.name !== 'adjacent' && toldByText.test(h.pattern.text) ? /(\d+) %/.exec(h.pattern.text)?.[1] : undefined;
+  return told ? `${told}\u00a0%` : '';
+}
+
+export function patternOf(h: HeadMeasures | undefined, short = false): string {
+  return h ? `${wordsOf(h.pattern.name, short)} ${shareOf(h)}`.trim() : '';
+}
+
+// The patterns that heads follow, each with the number of its heads, those of most heads first and
+// the heads that follow none last.
+export function patternsOf(heads: readonly HeadMeasures[]): [string, number][] {
+  const count = new Map<string, number>();
+  for (const { pattern: { name } } of heads) count.set(name, (count.get(name) ?? 0) + 1);
+  const last = (name: string): number => Number(name === 'heterogeneous' || name === 'none');
+  return [...count].sort(([a, m], [b, n]) => last(a) - last(b) || n - m || wordsOf(a).localeCompare(wordsOf(b), 'en'));
 }
 
 export const measureName = (name: string): string => name.replace(/_/g, ' ');
 
-export interface Choice { sort: string; measure: string; min: number | null; max: number | null; text: string }
-export const everyHead: Choice = { sort: 'place', measure: '', min: null, max: null, text: '' };
+export interface Choice { sort: string; pattern: string; measure: string; min: number | null; max: number | null; text: string }
+export const everyHead: Choice = { sort: 'place', pattern: '', measure: '', min: null, max: null, text: '' };
 export const isPlain = (c: Choice): boolean => c.sort === 'place' && !isFiltered(c);
-export const isFiltered = (c: Choice): boolean => c.text.trim() !== '' || (c.measure !== '' && (c.min !== null || c.max !== null));
+export const isFiltered = (c: Choice): boolean => c.text.trim() !== '' || c.pattern !== '' || (c.measure !== '' && (c.min !== null || c.max !== null));
 
 // The heads that are left, in their order. Heads without the measure come last.
 export function choose(thumbs: readonly Thumb[], of: (t: Thumb) => HeadMeasures | undefined, place: (t: Thumb) => string, c: Choice): Thumb[] {
-  const words = c.text.trim().toLowerCase();
+  const sought = c.text.trim().toLowerCase();
   const left = thumbs.filter((t) => {
     const h = of(t);
-    if (words && !`${place(t)} head ${t.head} ${patternOf(h)} ${h?.pattern.shape ?? ''}`.toLowerCase().includes(words)) return false;
+    if (c.pattern !== '' && h?.pattern.name !== c.pattern) return false;
+    if (sought && !`${place(t)} head ${t.head} ${patternOf(h)} ${h?.pattern.name ?? ''} ${h?.pattern.shape ?? ''}`.toLowerCase().includes(sought)) return false;
     if (c.measure === '' || (c.min === null && c.max === null)) return true;
     const value = h?.measures[c.measure];
     return typeof value === 'number' && value >= (c.min ?? -Infinity) && value <= (c.max ?? Infinity);
