@@ -36,10 +36,18 @@ export function first(at: Run): { site: number; head: number | 'mean' } {
 
 interface Answer { run?: Run }
 
+interface Making<T> {
+  view?: string;
+  keep?: boolean;
+  at?: Partial<Look>;
+  lasting?: () => boolean; // whether it is a step of its own for undo; else the state before is not kept
+  made?: (answer: T) => void; // called before the run is shown
+}
+
 // Makes a run of a request and shows it, at the place `at` names. A later call wins over one under way.
 let latest = 0;
 let stop: AbortController | null = null;
-export async function make<T extends Answer>(source: Source, patch: { view?: string; keep?: boolean; at?: Partial<Look> } = {}): Promise<T | null> {
+export async function make<T extends Answer>(source: Source, patch: Making<T> = {}): Promise<T | null> {
   const mine = ++latest;
   stop?.abort();
   stop = new AbortController();
@@ -49,9 +57,10 @@ export async function make<T extends Answer>(source: Source, patch: { view?: str
     if (mine !== latest || !answer.run?.id) return null;
     const made = answer.run;
     trouble.value = null;
+    patch.made?.(answer);
     run.value = made;
     const same = patch.keep && made.sites.length > look.value.site;
-    change({ run: made.id, source, q: -1, k: -1, pins: [], port: null, batch: 0, range: null, ...(same ? {} : first(made)), ...(patch.view ? { view: patch.view } : {}), ...patch.at }, look.value.run !== '');
+    change({ run: made.id, source, q: -1, k: -1, pins: [], port: null, batch: 0, range: null, ...(same ? {} : first(made)), ...(patch.view ? { view: patch.view } : {}), ...patch.at }, look.value.run !== '' && (patch.lasting?.() ?? true));
     return answer;
   } catch (error) {
     if (mine === latest && error instanceof Problem) {

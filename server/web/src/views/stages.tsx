@@ -1,17 +1,19 @@
 // One row of attention, stage by stage: from the products of a query with all keys to its weights
 // and its output. The numbers of small requests can be changed.
-import { useEffect, useState } from 'preact/hooks';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Problem } from '../api/client';
 import type { Head } from '../api/runs';
 import { change } from '../store/history';
 import { keys as keyAxis, make, nameOf, queries, site } from '../store/run';
 import { announce, look } from '../store/state';
 import { cell, idle, largest, outputOf, readStages, STAGES, valueOf, VALUES_MOST, type Cell, type Stage, type Stages } from './stages/data';
-import { editable, Editor, shownSource } from './stages/Editor';
-import { canCopy, copyOf } from './stages/source';
-import { Sums } from './stages/Sums';
-import { NAMES, Table } from './stages/Table';
-import { Output, Products } from './stages/Values';
+import { Editor } from './stages/Editor';
+import { freshRow } from './stages/fresh';
+import { canCopy, copyOf, editable } from './stages/source';
+import { still } from './stages/still';
+import { Sums as SumsOf } from './stages/Sums';
+import { NAMES, Table as TableOf } from './stages/Table';
+import { Output, Products as ProductsOf } from './stages/Values';
 import './stages.css';
 
 export const keys: readonly (readonly [string, string])[] = [
@@ -19,6 +21,7 @@ export const keys: readonly (readonly [string, string])[] = [
   ['Enter', 'among numbers: the one below'],
 ];
 
+const [Sums, Table, Products] = [still(SumsOf), still(TableOf), still(ProductsOf)];
 const ALL = [...STAGES, 'values'] as const;
 const PLAY = 1500; // ms between two stages
 
@@ -113,48 +116,65 @@ function Copy({ head }: { head: Head & { head: number } }) {
   );
 }
 
+function OneHead({ heads }: { heads: number }) {
+  return (
+    <p class="stages-note">
+      <label>Stages are of one head. Shown: <select value={0} onChange={(e) => change({ head: Number(e.currentTarget.value) })}>
+        {Array.from({ length: heads }, (_, i) => <option key={i} value={i}>head {i}</option>)}
+      </select></label>
+      <span>The mean of the heads is of their weights alone; it has no scores.</span>
+    </p>
+  );
+}
+
 export function Component() {
   const at = site.value;
   const [step, setStep] = useState<number | null>(null);
-  const { run, site: s, batch, head: h } = look.value;
+  const { run, site: s, batch, head: h, source } = look.value;
   const count = at?.queries ?? 0;
   const q = look.value.q >= 0 && look.value.q < count ? look.value.q : 0;
   const head = { run, site: s, batch, head: h === 'mean' ? 0 : h };
-  const stages = useLatest<Stages>(at && count > 0 ? (stop) => readStages(head, q, stop) : null, [run, s, batch, head.head, q]);
-  const of = stages.value;
-  const isLate = !of || of.q !== q || of.head.head !== head.head;
+  const on = [run, s, batch, head.head, q] as const;
+  const fresh = useMemo(() => (at && count > 0 ? freshRow(head, at, q) : null), [...on, at]);
+  const stages = useLatest<Stages>(at && count > 0 && !fresh ? (stop) => readStages(head, q, stop) : null, [...on, fresh === null]);
+  const last = useRef<Stages | null>(null);
+  const of = fresh?.stages ?? stages.value ?? (stages.why ? null : last.current);
+  last.current = of;
+  const isLate = !of || of.q !== q || of.head.head !== head.head || of.head.run !== run;
   let k = look.value.k;
   if (of && (k < 0 || k >= of.probs.length)) k = largest(of);
   const chosen = useLatest<Cell>(of && k >= 0 ? () => cell(of.head, of.q, k) : null, [of, k]);
-  const source = shownSource();
-  const own = editable(source, batch, head.head);
+  const own = useMemo(() => editable(source, batch, head.head), [source, batch, head.head]);
   const ownValues = own && ((own.isSelf ? own.grids.query : own.grids.value)?.rows as number[][] | undefined);
-  const output = useLatest(of ? (stop) => outputOf(of.head, of.q, stop).catch(() => null) : null, [of]);
-  const wants = of && !ownValues && k >= 0 && output.value && (at?.keys ?? 0) <= VALUES_MOST && (of.probs[k] as number) > 0;
+  const asked = useLatest(of && !fresh ? (stop) => outputOf(of.head, of.q, stop).catch(() => null) : null, [of]);
+  const output = fresh ? fresh.output : asked.value;
+  const wants = of && !ownValues && k >= 0 && output && (at?.keys ?? 0) <= VALUES_MOST && (of.probs[k] as number) > 0;
   const value = useLatest(wants ? (stop) => valueOf(of.head, of.q, k, of.probs.length, stop).catch(() => null) : null, [of, k, Boolean(wants)]);
+  const isShown = useCallback((stage: Stage | 'values'): boolean => step === null || ALL.indexOf(stage) <= step, [step]);
+  const choose = useCallback((next: number) => change({ q, k: next }), [q]);
+  const idleOf = useMemo(() => (of && at ? idle(of, at) : {}), [of, at]);
   if (!at) return null;
-  const isShown = (stage: Stage | 'values'): boolean => step === null || ALL.indexOf(stage) <= step;
   return (
     <div class="stages">
       <div class="stages-top">
         <Row q={q} count={count} />
         <Steps step={step} set={setStep} />
       </div>
-      {h === 'mean' && <p class="stages-note">The mean of the heads has no scores of its own. This is head 0; choose another above.</p>}
+      {h === 'mean' && at.heads > 1 && <OneHead heads={at.heads} />}
       {stages.why && <p class="trouble" role="alert">{stages.why}</p>}
       {of && (
         <div class={isLate ? 'stages-late' : ''}>
-          <Table of={of} k={k} idle={idle(of, at)} isShown={isShown} choose={(next) => change({ q, k: next })} />
+          <Table of={of} k={k} idle={idleOf} isShown={isShown} choose={choose} />
           {chosen.value && chosen.value.col === k && <Sums cell={chosen.value} site={at} value={ownValues?.[k] ?? value.value} isShown={isShown} />}
           {isShown('values') && (
             <section class="stages-values">
               <h2>Times values</h2>
-              {ownValues && ownValues.length === of.probs.length ? <Products of={of} values={ownValues} output={output.value} /> : <Output k={k} weight={of.probs[k] as number} value={value.value} output={output.value} />}
+              {ownValues && ownValues.length === of.probs.length ? <Products of={of} values={ownValues} output={output} /> : <Output k={k} weight={of.probs[k] as number} value={value.value} output={output} />}
             </section>
           )}
         </div>
       )}
-      {own && source ? <Editor of={own} body={source.body} q={q} k={k} /> : <Copy head={head} />}
+      {own ? <Editor batch={batch} head={head.head} q={q} k={k} /> : <Copy head={head} />}
     </div>
   );
 }

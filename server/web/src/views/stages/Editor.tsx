@@ -1,36 +1,71 @@
 // The numbers of a small request, to be changed. Each change makes a new run at once.
 import { signal } from '@preact/signals';
 import { Component } from 'preact';
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type Axis, keys, make, nameOf, queries } from '../../store/run';
 import { look, type Source } from '../../store/state';
-import { editable, filled, withAnswers, withField, withNumber, type Editable, type Grid, type Part } from './source';
+import { keep, type Answer } from './fresh';
+import { editable, filled, withAnswers, withField, withNumber, type Body, type Editable, type Grid, type Part } from './source';
 
 const BROAD = 10; // columns from which a grid scrolls sideways by itself
-const PAUSE = 15; // ms after a key until the numbers are sent
-
-type Body = Record<string, unknown>;
+const PAUSE = 600; // ms without a key after which the next change of a number is a step of its own
 
 // The body that is being typed, until its run is there; `of` is what it was made from.
 const draft = signal<{ of: Source | null; body: Body } | null>(null);
-let timer = 0;
 
-export const shownSource = (): Source | null => {
+const shownSource = (): Source | null => {
   const { source } = look.value;
   const d = draft.value;
   return d && d.of === source && source ? { path: source.path, body: d.body } : source;
 };
 
-function edit(body: Body): void {
-  draft.value = { of: look.peek().source, body };
-  clearTimeout(timer);
-  timer = window.setTimeout(() => {
+// All changes of one number are one step for undo, until one leaves it, presses Enter or pauses.
+let step = 0;
+let stepAt = '';
+let stepTime = 0;
+let stepKept = 0; // the step whose state before can be undone to
+function stepOf(place: string): number {
+  const now = performance.now();
+  if (place === '' || place !== stepAt || now - stepTime > PAUSE) step++;
+  stepAt = place;
+  stepTime = now;
+  return step;
+}
+const endStep = (): void => { stepAt = ''; };
+
+// One request is under way at a time, and the next one has the numbers of the moment.
+let wanted: { body: Body; step: number } | null = null;
+let sending = false;
+
+async function send(): Promise<void> {
+  sending = true;
+  while (wanted) {
+    const { body, step: mine } = wanted;
+    wanted = null;
     const { q, k, batch, site, head } = look.peek();
     const source = { path: 'v1/attention', body: withAnswers(body) };
-    void make(source, { keep: true, at: { q, k, batch, site, head } }).then(() => {
-      if (look.peek().source === source && draft.peek()?.body === body) draft.value = null;
+    await make<Answer>(source, {
+      keep: true, at: { q, k, batch, site, head },
+      made: (answer) => {
+        keep(body, answer);
+        const d = draft.peek();
+        if (d) draft.value = d.body === body ? null : { of: source, body: d.body };
+      },
+      lasting: () => {
+        const isNew = stepKept !== mine;
+        stepKept = mine;
+        return isNew;
+      },
     });
-  }, PAUSE);
+  }
+  sending = false;
+}
+
+// `place` is the number that is changed; '': the change is a step of its own.
+function edit(body: Body, place = ''): void {
+  draft.value = { of: look.peek().source, body };
+  wanted = { body, step: stepOf(place) };
+  if (!sending) void send();
 }
 
 const FITS = 7; // characters
@@ -41,13 +76,13 @@ function short(value: number): string {
   return texts.find((text) => text.length <= FITS) ?? value.toExponential(1);
 }
 
-function NumberCell({ value, label, tabIndex, onEdit }: { value: number | null; label: string; tabIndex: number; onEdit: (value: number) => void }) {
+function NumberCell({ value, label, onEdit }: { value: number | null; label: string; onEdit: (value: number) => void }) {
   const [text, setText] = useState(value === null ? '' : String(value));
   const [typing, setTyping] = useState(false);
   const parsed = text.trim() === '' ? NaN : Number(text);
   useEffect(() => { if (Number(text) !== value || text.trim() === '') setText(value === null ? '' : String(value)); }, [value]);
   return (
-    <input value={typing || Number(text) !== value ? text : short(value)} onFocus={() => setTyping(true)} onBlur={() => setTyping(false)} inputMode="decimal" aria-label={label} tabIndex={tabIndex} aria-invalid={!Number.isFinite(parsed) && value !== null} autocomplete="off" spellcheck={false}
+    <input value={typing || Number(text) !== value ? text : short(value)} onFocus={() => setTyping(true)} onBlur={() => { setTyping(false); endStep(); }} inputMode="decimal" aria-label={label} aria-invalid={!Number.isFinite(parsed) && value !== null} autocomplete="off" spellcheck={false}
       onInput={(e) => {
         const next = e.currentTarget.value.replace('−', '-');
         setText(next);
@@ -58,7 +93,8 @@ function NumberCell({ value, label, tabIndex, onEdit }: { value: number | null; 
 
 interface RowProps { row: (number | boolean | null)[]; index: number; name: string; colNames: readonly string[]; what: string; stop: number; chosen: boolean; onEdit: (row: number, col: number, value: number | boolean) => void }
 
-// A row is drawn again when its numbers change, not when those of other rows do.
+// A row is drawn again when its numbers change, not when those of other rows do. Only the cell that
+// Tab reaches is an input, since a thousand of them would take the browser longer than all else.
 class Row extends Component<RowProps> {
   override shouldComponentUpdate(next: RowProps): boolean {
     const now = this.props;
@@ -70,11 +106,13 @@ class Row extends Component<RowProps> {
       <tr class={chosen ? 'chosen' : ''}>
         <th scope="row"><bdi>{name}</bdi></th>
         {row.map((x, col) => {
+          const cell = { 'data-cell': `${index}.${col}`, class: typeof x === 'boolean' ? 'tick' : 'number' };
+          if (col !== stop) return <td key={col} {...cell}>{typeof x === 'boolean' ? <span>{x ? '✓' : <span class="hidden">no</span>}</span> : x === null ? '–' : short(x)}</td>;
           const label = `${what}, ${name}, ${colNames[col] ?? col}`;
           return (
-            <td key={col} data-cell={`${index}.${col}`}>{typeof x === 'boolean'
-              ? <input type="checkbox" checked={x} aria-label={label} tabIndex={col === stop ? 0 : -1} onChange={(e) => this.props.onEdit(index, col, e.currentTarget.checked)} />
-              : <NumberCell value={x} label={label} tabIndex={col === stop ? 0 : -1} onEdit={(value) => this.props.onEdit(index, col, value)} />}</td>
+            <td key={col} {...cell}>{typeof x === 'boolean'
+              ? <input type="checkbox" checked={x} aria-label={label} onChange={(e) => this.props.onEdit(index, col, e.currentTarget.checked)} />
+              : <NumberCell value={x} label={label} onEdit={(value) => this.props.onEdit(index, col, value)} />}</td>
           );
         })}
       </tr>
@@ -87,39 +125,60 @@ const steps: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [
 interface NumbersProps { grid: Grid; title: string; note?: string; rowNames: readonly string[]; colNames: readonly string[]; chosen: number; body: Body; onRemove?: () => void }
 
 function Numbers({ grid, title, note, rowNames, colNames, chosen, body, onRemove }: NumbersProps) {
-  const [at, setAt] = useState<[number, number]>([0, 0]);
+  const [at, setAt] = useState<readonly [number, number]>([0, 0]);
+  const table = useRef<HTMLTableElement>(null);
+  const wantsFocus = useRef(false);
   const [row, col] = [Math.min(at[0], grid.rows.length - 1), Math.min(at[1], (grid.rows[0]?.length ?? 1) - 1)];
   const width = grid.rows[0]?.length ?? 0;
   const cellOf = (event: Event): [number, number] | null => {
     const cell = (event.target as HTMLElement).closest<HTMLElement>('[data-cell]')?.dataset['cell']?.split('.').map(Number);
     return cell ? [cell[0] ?? 0, cell[1] ?? 0] : null;
   };
+  const go = (to: readonly [number, number]): void => {
+    endStep();
+    wantsFocus.current = true;
+    setAt(to);
+  };
+  useLayoutEffect(() => {
+    if (!wantsFocus.current) return;
+    wantsFocus.current = false;
+    const input = table.current?.querySelector('input');
+    input?.focus();
+    if (input?.type !== 'checkbox') input?.select();
+  }, [at]);
+  // Rows outlive this drawing, so they ask for the body of the moment.
+  const onEdit = (y: number, x: number, value: number | boolean): void =>
+    edit(withNumber(shownSource()?.body ?? body, grid, y, x, value), typeof value === 'number' ? `${grid.part} ${y} ${x}` : '');
   const onKeyDown = (event: KeyboardEvent): void => {
-    const step = steps[event.key];
+    const by = steps[event.key];
     const from = cellOf(event);
-    if (!step || !from || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    if (event.key === 'Enter') endStep();
+    if (!by || !from || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
     const input = event.target as HTMLInputElement;
-    if (step[1] && input.type !== 'checkbox') { // within a number the arrows move the caret
-      const end = step[1] < 0 ? 0 : input.value.length;
+    if (by[1] && input.type !== 'checkbox') { // within a number the arrows move the caret
+      const end = by[1] < 0 ? 0 : input.value.length;
       if (input.selectionStart !== input.selectionEnd || input.selectionStart !== end) return;
     }
-    const next = [from[0] + step[0], from[1] + step[1]];
-    const to = (event.currentTarget as HTMLElement).querySelector<HTMLInputElement>(`[data-cell="${next.join('.')}"] input`);
-    if (!to) return;
+    const [y, x] = [from[0] + by[0], from[1] + by[1]];
+    if (grid.rows[y]?.[x] === undefined) return;
     event.preventDefault();
-    to.focus();
-    if (to.type !== 'checkbox') to.select();
+    go([y, x]);
+  };
+  const onClick = (event: MouseEvent): void => {
+    const to = cellOf(event);
+    if (!to || (event.target as HTMLElement).tagName === 'INPUT') return;
+    const value = grid.rows[to[0]]?.[to[1]];
+    if (typeof value === 'boolean') onEdit(to[0], to[1], !value);
+    go(to);
   };
   return (
     <section class="stages-grid">
       <h3>{title}{note && <small> {note}</small>} {onRemove && <button type="button" onClick={onRemove}>Remove</button>}</h3>
-      <div class={width > BROAD ? 'stages-wide broad' : ''} onKeyDown={onKeyDown} onFocusIn={(e) => { const here = cellOf(e); if (here) setAt(here); }}>
-        <table>
+      <div class={width > BROAD ? 'stages-wide broad' : ''} onKeyDown={onKeyDown} onClick={onClick}>
+        <table ref={table} role="grid" aria-label={title}>
           <thead><tr><td />{Array.from({ length: width }, (_, i) => <th scope="col" key={i}><bdi>{colNames[i] ?? i}</bdi></th>)}</tr></thead>
           <tbody>{grid.rows.map((r, i) => (
-            <Row key={i} row={r} index={i} name={rowNames[i] ?? String(i)} colNames={colNames} what={title} stop={i === row ? col : -1} chosen={i === chosen}
-              // Rows outlive this drawing, so they ask for the body of the moment.
-              onEdit={(y, x, value) => { const now = shownSource(); edit(withNumber(now?.body ?? body, grid, y, x, value)); }} />
+            <Row key={i} row={r} index={i} name={rowNames[i] ?? String(i)} colNames={colNames} what={title} stop={i === row ? col : -1} chosen={i === chosen} onEdit={onEdit} />
           ))}</tbody>
         </table>
       </div>
@@ -136,7 +195,7 @@ function Field({ label, value, hint, onEdit }: { label: string; value: unknown; 
   const [typing, setTyping] = useState(false);
   useEffect(() => { if ((text.trim() === '' ? null : Number(text)) !== given) setText(given === null ? '' : String(given)); }, [given]);
   return (
-    <label>{label} <input value={typing || given === null || Number(text) !== given ? text : short(given)} onFocus={() => setTyping(true)} onBlur={() => setTyping(false)} inputMode="decimal" placeholder={hint} aria-invalid={!Number.isFinite(Number(text))} onInput={(e) => {
+    <label>{label} <input value={typing || given === null || Number(text) !== given ? text : short(given)} onFocus={() => setTyping(true)} onBlur={() => { setTyping(false); endStep(); }} inputMode="decimal" placeholder={hint} aria-invalid={!Number.isFinite(Number(text))} onKeyDown={(e) => { if (e.key === 'Enter') endStep(); }} onInput={(e) => {
       const next = e.currentTarget.value.replace('−', '-');
       setText(next);
       if (next.trim() === '') onEdit(null);
@@ -153,7 +212,7 @@ function useNames(axis: Axis, count: number): readonly string[] {
 
 const allRows: readonly string[] = ['all'];
 
-export function Editor({ of, body, q, k }: { of: Editable; body: Body; q: number; k: number }) {
+function Grids({ of, body, q, k }: { of: Editable; body: Body; q: number; k: number }) {
   const queryNames = useNames(queries.value, of.queries);
   const keyNames = useNames(keys.value, of.keys);
   const { grids } = of;
@@ -167,8 +226,8 @@ export function Editor({ of, body, q, k }: { of: Editable; body: Body; q: number
       <h2>Change the numbers</h2>
       <div class="stages-fields">
         <label><input type="checkbox" checked={body['is_causal'] === true} onChange={(e) => edit(withField(body, 'is_causal', e.currentTarget.checked || null))} /> causal</label>
-        <Field label="scale" value={body['scale']} hint={`1/√${width}`} onEdit={(value) => edit(withField(body, 'scale', value))} />
-        <Field label="softcap" value={body['softcap']} hint="none" onEdit={(value) => edit(withField(body, 'softcap', value))} />
+        <Field label="scale" value={body['scale']} hint={`1/√${width}`} onEdit={(value) => edit(withField(body, 'scale', value), 'scale')} />
+        <Field label="softcap" value={body['softcap']} hint="none" onEdit={(value) => edit(withField(body, 'softcap', value), 'softcap')} />
         {!grids.attn_mask && <button type="button" onClick={() => edit({ ...body, attn_mask: filled(of.queries, of.keys, true) })}>Add a mask</button>}
         {!grids.attn_bias && <button type="button" onClick={() => edit({ ...body, attn_bias: filled(of.queries, of.keys, 0) })}>Add a bias</button>}
         {of.isSelf && <button type="button" onClick={() => edit({ ...body, key: body['query'], value: body['query'] })}>Give keys and values their own numbers</button>}
@@ -184,4 +243,11 @@ export function Editor({ of, body, q, k }: { of: Editable; body: Body; q: number
   );
 }
 
-export { editable };
+// The editor of the request that is shown, or being typed. It is drawn with every key; what is
+// around it waits for the run.
+export function Editor({ batch, head, q, k }: { batch: number; head: number; q: number; k: number }) {
+  const source = shownSource();
+  const body = source?.body;
+  const of = useMemo(() => editable(source, batch, head), [body, batch, head]);
+  return of && body ? <Grids of={of} body={body} q={q} k={k} /> : null;
+}

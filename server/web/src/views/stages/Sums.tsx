@@ -36,7 +36,7 @@ export function Sums({ cell: c, site, value, isShown }: Props) {
           : <>e^({num(c.biased)}{minus(c.logsumexp ?? 0)}) = <output data-value={c.weight}>{num(c.weight)}</output>{c.rank !== undefined && c.of !== undefined && `, rank ${c.rank} of ${c.of}`}</>}</span></li>}
         {isShown('values') && value && value.length <= 6 && <li><b>times value</b> <span>{num(c.weight)} × ({value.map(num).join(', ')}) = <output>({value.map((x) => num(x * (c.weight ?? 0))).join(', ')})</output></span></li>}
       </ol>
-      {isShown('probs') && <p class="hint">{c.words}{site.dropout_p ? `; dropout ${site.dropout_p} comes after this` : ''}</p>}
+      {isShown('probs') && (site.dropout_p ?? 0) > 0 && <p class="hint">Dropout of {site.dropout_p} comes after this.</p>}
     </section>
   );
 }

@@ -7,7 +7,7 @@ import { stageOf, STAGES, valueOf } from './data';
 export const ROWS_MOST = 32;
 export const WIDTH_MOST = 64;
 
-type Body = Record<string, unknown>;
+export type Body = Record<string, unknown>;
 export type Nested = (Nested | number | boolean | null)[];
 
 const isList = (x: unknown): x is Nested => Array.isArray(x);
@@ -96,7 +96,7 @@ export const withField = (body: Body, name: string, value: unknown): Body => (va
 export const filled = (rows: number, cols: number, value: number | boolean): Nested => Array.from({ length: rows }, () => Array.from({ length: cols }, () => value));
 
 // What the view wants to see of such a request beside its run.
-export const withAnswers = (body: Body): Body => ({ ...body, return: ['inputs', 'scores', 'weights', 'output'], score_stage: [...STAGES] });
+export const withAnswers = (body: Body): Body => ({ ...body, return: ['scores', 'weights', 'output'], score_stage: [...STAGES] });
 
 export const canCopy = (site: Site): boolean =>
   (site.score === 'scaled_dot' || site.score === 'dot') && site.position !== 'relative' && site.position !== 'shaw' &&
