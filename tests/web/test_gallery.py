@@ -97,16 +97,29 @@ def test_pictures_follow_the_theme(page):
     until(page, f"{corner} < 60")
 
 
-def test_a_run_opens_as_a_request_to_edit(daemon, page):
-    ready(page, "Causal attention").locator("h3 button").click()
+@pytest.mark.parametrize("how", ["title", "picture"])
+def test_a_card_opens_shown(daemon, page, how):
+    ready(page, "Causal attention").locator("h3 button" if how == "title" else ".gallery-picture").click()
+    until(page, "location.hash.startsWith('#1/matrix')")
+    assert daemon.get(f"/v1/runs/{run_of(page)}").json()["sites"][0]["queries"] == 2
+    page.wait_for_selector(".matrix-map[data-busy=false]")
+
+
+def test_a_card_with_words_opens_as_words(daemon, page):
+    found = ready(page, "Encoder-decoder attention")
+    request = daemon.get("/v1/examples/encoder-decoder").json()["cases"][0]["request"]
+    found.locator("h3 button").click()
+    until(page, f"location.hash.startsWith('#1/{'words' if 'labels' in request else 'matrix'}')")
+
+
+def test_a_second_button_opens_the_request_to_edit(daemon, page):
+    ready(page, "Causal attention").get_by_role("button", name="edit the request").click()
     page.wait_for_selector("#data-query")
     until(page, "document.querySelector('#data-query').value !== ''")
     request = daemon.get("/v1/examples/causal").json()["cases"][0]["request"]
     for name in ("query", "key", "value"):
         assert json.loads(page.input_value(f"#data-{name}")) == request[name]
     assert page.is_checked("#data-is_causal")
-    run = daemon.get(f"/v1/runs/{run_of(page)}").json()
-    assert run["sites"][0]["queries"] == 2
     page.uncheck("#data-is_causal")
     with page.expect_request("**/v1/attention") as sent:
         page.get_by_role("button", name="Compute").click()
@@ -117,9 +130,35 @@ def test_any_request_of_an_example_opens(page):
     found = ready(page, "Causal attention")
     found.locator("summary").click()
     assert found.locator("li").count() == 8
-    found.get_by_role("button", name="numbers that hide: 1 = hidden").click()
+    found.get_by_role("button", name="edit numbers that hide: 1 = hidden").click()
     page.wait_for_selector("#data-query")
     until(page, "document.querySelector('#data-mask_semantics')?.value === 'hide'")
+    page.get_by_role("button", name="Gallery").click()
+    found = ready(page, "Causal attention")
+    found.locator("summary").click()
+    found.get_by_role("button", name="numbers that hide: 1 = hidden", exact=True).click()
+    until(page, "location.hash.startsWith('#1/matrix')")
+
+
+def test_wide_pictures_are_cut_and_not_made_small(page):
+    found = ready(page, "Four heads, four patterns")
+    shown, whole = found.locator("canvas").evaluate("c => [c.getBoundingClientRect().width, c.width]")
+    assert shown == pytest.approx(0.8 * whole, rel=0.01)
+    assert found.locator(".cut-right.cut-below").count() == 1
+    found.get_by_role("button", name="larger picture").click()
+    page.wait_for_selector("dialog canvas")
+    assert page.locator("dialog canvas").evaluate("c => c.getBoundingClientRect().width") == whole
+    page.keyboard.press("Escape")
+    small = ready(page, "Attention as retrieval")
+    assert small.locator("canvas").evaluate("c => c.getBoundingClientRect().width === c.width") and small.get_by_role("button", name="larger").count() == 0
+
+
+def test_the_larger_picture_of_a_run_leads_to_it(page):
+    ready(page, "Shapes of query, key, value and answer").get_by_role("button", name="larger picture").click()
+    page.locator("dialog canvas").wait_for()
+    page.get_by_role("button", name="Show the run").click()
+    until(page, "/^#1.(matrix|words)/.test(location.hash)")
+    assert page.locator("dialog").count() == 0
 
 
 def test_other_routes_show_request_and_answer(daemon, page):
@@ -131,7 +170,7 @@ def test_other_routes_show_request_and_answer(daemon, page):
     assert json.loads(page.inner_text("dialog pre[aria-label=answer]")) == daemon.post("/v1/heatmaps", request).json()
     page.locator("dialog canvas").wait_for()
     page.get_by_role("button", name="copy as curl").click()
-    until(page, "document.querySelector('.gallery-line button').textContent === 'copied'")
+    until(page, "document.querySelector('.gallery-copy').textContent === 'copied'")
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied.startswith(f"curl '{daemon.url}/v1/heatmaps'") and json.loads(copied.split("-d '")[1][:-1].replace("'\\''", "'")) == request
     page.keyboard.press("Escape")

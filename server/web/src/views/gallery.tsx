@@ -16,6 +16,9 @@ function shown(all: readonly Entry[]): Entry[] {
     && words.every((word) => `${entry.title} ${entry.what} ${entry.tags.join(' ')}`.toLowerCase().includes(word)));
 }
 
+// Where a run is seen best: by its words if it has any.
+const viewOf = (of: One): string => (bodyOf(of)['labels'] ? 'words' : 'matrix');
+
 // All tags, those of most examples first.
 function tagsOf(all: readonly Entry[]): [string, number][] {
   const count = new Map<string, number>();
@@ -30,10 +33,13 @@ export function Component() {
   useEffect(() => { list().then(setAll, (error: Error) => setFault(error.message)); }, []);
   if (fault) return <p class="trouble bad" role="alert">{fault}</p>;
   const found = shown(all ?? []);
-  const open = (of: Example, one: One): void => {
-    if (!isRun(one)) setOpened({ id: of.id, of: one });
-    else void make({ path: 'v1/attention', body: bodyOf(one) }, { view: 'data' });
+  const larger = (of: Example, one: One): void => setOpened({ id: of.id, of: one });
+  const show = (one: One, view = viewOf(one)): void => {
+    setOpened(null);
+    void make({ path: 'v1/attention', body: bodyOf(one) }, { view });
   };
+  const open = (of: Example, one: One): void => (isRun(one) ? show(one) : larger(of, one));
+  const edit = (one: One): void => show(one, 'data');
   return (
     <div class="gallery">
       <header class="gallery-head">
@@ -47,10 +53,10 @@ export function Component() {
         <span aria-live="polite">{all && (found.length === all.length ? `${all.length} examples` : `${found.length} of ${all.length} examples`)}</span>
       </header>
       <div class="gallery-cards">
-        {found.map((entry) => <Card key={entry.id} entry={entry} tag={tag.value} choose={(t) => { tag.value = t; }} open={open} />)}
+        {found.map((entry) => <Card key={entry.id} entry={entry} tag={tag.value} choose={(t) => { tag.value = t; }} open={open} edit={edit} larger={larger} />)}
       </div>
       {all && !found.length && <p class="empty">No example fits. <button type="button" onClick={() => { tag.value = ''; text.value = ''; }}>Show all</button></p>}
-      {opened && <Case id={opened.id} of={opened.of} close={() => setOpened(null)} />}
+      {opened && <Case id={opened.id} of={opened.of} close={() => setOpened(null)} show={() => show(opened.of)} edit={() => edit(opened.of)} />}
     </div>
   );
 }

@@ -2,12 +2,12 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Picture } from './examples';
 
-export function Canvas({ picture, name }: { picture: Picture; name: string }) {
+export function Canvas({ picture, name, size = 1 }: { picture: Picture; name: string; size?: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { bitmap, scale } = picture;
   useLayoutEffect(() => { canvas.current?.getContext('2d')?.drawImage(bitmap, 0, 0); }, [bitmap]);
   return (
     <canvas ref={canvas} role="img" aria-label={name} width={bitmap.width} height={bitmap.height}
-      style={{ width: `${bitmap.width / scale}px`, aspectRatio: `${bitmap.width} / ${bitmap.height}` }} />
+      style={{ width: `${(size * bitmap.width) / scale}px`, aspectRatio: `${bitmap.width} / ${bitmap.height}` }} />
   );
 }

@@ -1,4 +1,5 @@
 // One example: its picture or numbers, what it shows, its tags and requests.
+import type { ComponentChild } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { isDark } from '../../shell/theme';
 import { Canvas } from './Canvas';
@@ -11,25 +12,44 @@ function Numbers({ of }: { of: Example }) {
   return <table class="gallery-numbers"><tbody>{rows.map(([name, text], i) => <tr key={i}><th scope="row">{name}</th><td>{text}</td></tr>)}</tbody></table>;
 }
 
+const LEAST = 0.8; // of the size of a picture, below which its numbers cannot be read
+const FULL = 0.95;
+const ROOM = { height: 212, across: 20 }; // of a picture in a card, and the padding beside it
+
 const doing = (of: Case): string => (isRefused(of) ? `refused, ${of.status}` : isRun(of) ? 'run' : of.accept === 'text/plain' ? 'text' : of.path.replace('/v1/', ''));
 
-export function Card({ entry, tag, choose, open }: { entry: Entry; tag: string; choose: (tag: string) => void; open: (of: Example, one: Case) => void }) {
+interface Props {
+  entry: Entry;
+  tag: string;
+  choose: (tag: string) => void;
+  open: (of: Example, one: Case) => void; // shows the run, or what is no run
+  edit: (one: Case) => void;
+  larger: (of: Example, one: Case) => void;
+}
+
+export function Card({ entry, tag, choose, open, edit, larger }: Props) {
   const card = useRef<HTMLElement>(null);
   const seen = useRef(false);
   const [near, setNear] = useState(false);
   const [of, setOf] = useState<Example | null>(null);
   const [picture, setPicture] = useState<Picture | null | 'none'>(null);
   const [fault, setFault] = useState('');
+  const [width, setWidth] = useState(0);
   const dark = isDark.value;
   useEffect(() => {
     const watch = new IntersectionObserver(([found]) => {
       seen.current = found?.isIntersecting ?? false;
       if (seen.current) setNear(true);
     }, { rootMargin: '150px' });
-    if (card.current) watch.observe(card.current);
+    const size = new ResizeObserver(([found]) => { if (found) setWidth(found.contentRect.width - ROOM.across); });
+    if (card.current) {
+      watch.observe(card.current);
+      size.observe(card.current);
+    }
     return () => {
       seen.current = false;
       watch.disconnect();
+      size.disconnect();
     };
   }, []);
   useEffect(() => {
@@ -51,18 +71,31 @@ export function Card({ entry, tag, choose, open }: { entry: Entry; tag: string; 
   // The pointer may take the picture, too; keys have the title.
   const openFirst = (): void => { if (of && first) open(of, first); };
   const first = picture && picture !== 'none' ? picture.of : cases[0];
+  const drawn = picture && picture !== 'none' ? picture : null;
+  const [wide, high] = drawn ? [drawn.bitmap.width / drawn.scale, drawn.bitmap.height / drawn.scale] : [1, 1];
+  const fit = Math.min(1, width / wide, ROOM.height / high);
+  const size = Math.max(LEAST, fit);
+  const inside: ComponentChild = fault ? <p class="bad">{fault}</p> : picture === 'none' && of ? <Numbers of={of} />
+    : drawn && width > 0 && <Canvas picture={drawn} size={size} name={`picture of ${entry.title}`} />;
   return (
     <article ref={card} class="gallery-card">
-      <div class="gallery-picture" aria-busy={!picture && !fault} onClick={openFirst}>
-        {fault ? <p class="bad">{fault}</p> : picture === 'none' && of ? <Numbers of={of} /> : picture && picture !== 'none' && <Canvas picture={picture} name={`picture of ${entry.title}`} />}
-      </div>
+      <div class={`gallery-picture ${fit < size ? `${size * wide > width ? 'cut-right' : ''} ${size * high > ROOM.height ? 'cut-below' : ''}` : ''}`} aria-busy={!picture && !fault} onClick={openFirst}>{inside}</div>
       <div class="gallery-text">
         <h3><button type="button" disabled={!of} onClick={openFirst}>{entry.title}</button></h3>
         <p>{entry.what}</p>
         <p class="gallery-tags">{entry.tags.map((t) => <button type="button" key={t} aria-pressed={t === tag} onClick={() => choose(t === tag ? '' : t)}>{t}</button>)}</p>
+        <p class="gallery-does">
+          {!of || !first ? <button type="button" disabled>Loading…</button> : isRun(first)
+            ? <button type="button" aria-label={`edit the request of ${entry.title}`} onClick={() => edit(first)}>Edit the request</button>
+            : <button type="button" aria-label={`request and answer of ${entry.title}`} onClick={() => larger(of, first)}>Request and answer</button>}
+          {of && first && drawn && fit < FULL && <button type="button" aria-label={`larger picture of ${entry.title}`} onClick={() => larger(of, first)}>Larger picture</button>}
+        </p>
         <details>
           <summary>Requests</summary>
-          {of ? <ol>{cases.map((one, i) => <li key={i}><button type="button" onClick={() => open(of, one)}>{one.title}</button> <small>{doing(one)}</small></li>)}</ol> : <p>Loading…</p>}
+          {of ? <ol>{cases.map((one, i) => (
+            <li key={i}><button type="button" onClick={() => open(of, one)}>{one.title}</button> <small>{doing(one)}</small>
+              {isRun(one) && <button type="button" class="gallery-edit" aria-label={`edit ${one.title}`} onClick={() => edit(one)}>edit</button>}</li>
+          ))}</ol> : <p>Loading…</p>}
         </details>
       </div>
     </article>

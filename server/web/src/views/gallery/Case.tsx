@@ -1,4 +1,4 @@
-// A case that is no run: its request, the answer of the service, and the same as a command.
+// A case at large: its picture, its request, the answer of the service, and the same as a command.
 import { useEffect, useState } from 'preact/hooks';
 import { ask, Problem } from '../../api/client';
 import { pretty } from '../../api/json';
@@ -6,7 +6,7 @@ import { Dialog } from '../../shell/dialogs';
 import { asCurl } from '../../shell/Share';
 import { isDark } from '../../shell/theme';
 import { announce } from '../../store/state';
-import { bodyOf, isDrawable, isRefused, pictureOf, type Case as Of, type Picture } from './examples';
+import { bodyOf, isDrawable, isRefused, isRun, pictureOf, type Case as Of, type Picture } from './examples';
 import { Canvas } from './Canvas';
 
 const MOST = 30000; // characters that are shown of a text
@@ -20,7 +20,7 @@ async function answerOf(of: Of): Promise<string> {
   return accept === 'application/json' ? pretty(await reply.json()) : reply.text();
 }
 
-export function Case({ id, of, close }: { id: string; of: Of; close: () => void }) {
+export function Case({ id, of, close, show, edit }: { id: string; of: Of; close: () => void; show: () => void; edit: () => void }) {
   const [answer, setAnswer] = useState('');
   const [picture, setPicture] = useState<Picture | null>(null);
   const [copied, setCopied] = useState(false);
@@ -47,8 +47,11 @@ export function Case({ id, of, close }: { id: string; of: Of; close: () => void 
     <div onKeyDown={(e) => e.stopPropagation()}>
       <Dialog title={of.title} close={close}>
         <p class="gallery-line"><code>{of.method} {of.path}</code>{isRefused(of) && <span> is refused with {of.status}</span>}
-          <button type="button" onClick={copy}>{copied ? 'copied' : 'copy as curl'}</button></p>
-        {picture && <div class="gallery-large"><Canvas picture={picture} name={`picture of ${of.title}`} /></div>}
+          <span class="gallery-ends">
+            {isRun(of) && <><button type="button" class="main" onClick={show}>Show the run</button><button type="button" onClick={edit}>Edit the request</button></>}
+            <button type="button" class="gallery-copy" onClick={copy}>{copied ? 'copied' : 'copy as curl'}</button>
+          </span></p>
+        {picture && <div class="gallery-large" tabIndex={0} role="group" aria-label="picture"><Canvas picture={picture} name={`picture of ${of.title}`} /></div>}
         <h3>Request</h3>
         <pre class="gallery-json" tabIndex={0} aria-label="request">{cut(pretty(of.request))}</pre>
         <h3>Answer</h3>
