@@ -5,10 +5,11 @@ import re
 
 import numpy as np
 import pytest
-from conftest import REFUSED, run_of, until
+from conftest import run_of, until
 from safetensors.numpy import save
 
 PATH = "/v1/attention"
+REFUSED = "Failed to load resource: the server responded with a status of 4"  # what Chromium logs of an answer that a test wants
 
 
 @pytest.fixture
@@ -95,7 +96,26 @@ def test_masks_that_numpy_and_torch_print_are_read(page):
     assert compute(page)["attn_mask"] == [[0, None], [0, 0]]
 
 
+LINES = {
+    "blanks": "1 0 0\n0 1 0", "commas": "1, 0, 0\n0,1,0,\n", "tabs": "1\t0\t0\n0\t1\t0", "semicolons": "1;0;0\n0;1;0",
+    "empty lines": "\n 1 0 0 \n\n  0 1e0 -0\n",
+}
+
+
+@pytest.mark.parametrize("form", LINES)
+def test_rows_of_numbers_need_no_brackets(page, form):
+    page.fill("#data-query", LINES[form])
+    page.fill("#data-key", "2.5 -1 .5")
+    body = compute(page)
+    assert body["query"] == [[1, 0, 0], [0, 1, 0]] and body["key"] == [[2.5, -1, 0.5]]
+    until(page, "location.hash.startsWith('#1/matrix')")
+
+
 @pytest.mark.parametrize("field, text, sentence", [
+    ("query", "1 0 0\n0 x1 0", 'Line 2, number 2: expected a number, found "x1".'),
+    ("query", "1 0 0\n\n0 1", "Line 3 has 2 numbers, and line 1 has 3."),
+    ("query", "1, 0\n0,, 1", "Line 2, number 2 is missing between two commas."),
+    ("key", "1 2\n3 nan", 'Line 2, number 2: "nan" is not a number'),
     ("query", "[[1. 2. ... 3.]]", "NumPy left numbers out"),
     ("query", "[[1 2]\n [3]]", "unequal lengths"),
     ("query", "[[1 2]", '"]" is missing'),
@@ -286,12 +306,27 @@ def test_bad_files_are_refused_in_a_sentence(page, name):
     assert sentence in text
 
 
-def test_a_file_of_a_gigabyte_is_not_read(page, tmp_path):
-    with open(tmp_path / "large.npy", "wb") as file:
-        file.truncate(10**9)
-    page.set_input_files("input[type=file]", tmp_path / "large.npy")
-    page.wait_for_selector(".data-trouble")
-    assert page.inner_text(".data-trouble") == "large.npy has 1.00 GB. Files of 1 GB or more are not read here."
+def sparse(path, header, size):
+    """A file of so many bytes that begins with this header and takes no room on the disk."""
+    with open(path, "wb") as file:
+        file.write(header)
+        file.truncate(size)
+    return path
+
+
+def test_tensors_that_the_service_would_refuse_are_refused_in_a_sentence(page, tmp_path):
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": "<f4", "fortran_order": False, "shape": (4000000, 64)})
+    page.set_input_files("input[type=file]", sparse(tmp_path / "large.npy", head.getvalue(), len(head.getvalue()) + 4 * 64 * 4000000))
+    page.wait_for_selector(".data-file")
+    assert "1.02 GB" in page.inner_text(".data-file p") and "4000000 × 64" in page.inner_text(".data-file li")
+    sent = []
+    page.on("request", lambda r: sent.append(r.url) if r.method == "POST" else None)
+    page.select_option("[aria-label='use large as']", "query")
+    page.get_by_role("button", name="Compute").click()
+    page.wait_for_selector(".trouble")
+    assert page.inner_text(".trouble") == "The tensors of this request have 1.02 GB. The service takes requests of up to 268.4 MB (max_body_bytes)."
+    assert sent == []
 
 
 def test_a_request_in_a_file_fills_the_form(page):
@@ -330,6 +365,41 @@ def test_a_capture_is_imported_and_opened(daemon, page):
     assert [s["name"] for s in daemon.get(f"/v1/runs/{run_of(page)}").json()["sites"]] == ["layers.0", "layers.1"]
 
 
+LARGE = 1_300_000_000
+
+
+def large_capture(path):
+    rows = LARGE // 256 // 2
+    run = {"version": 2, "sites": [{"name": "large", "query": "q", "key": "k"}]}
+    tensors = {name: {"dtype": "F32", "shape": [1, 1, rows, 64], "data_offsets": [i * rows * 256, (i + 1) * rows * 256]} for i, name in enumerate("qk")}
+    text = json.dumps({"__metadata__": {"run": json.dumps(run)}, **tensors}).encode()
+    text += b" " * (-len(text) % 8)
+    return sparse(path, len(text).to_bytes(8, "little") + text, 8 + len(text) + 2 * rows * 256)
+
+
+def test_a_capture_of_more_than_a_gigabyte_is_streamed(daemon, open_page, tmp_path):
+    page = open_page(daemon.url + "/#1/data", allow=("no answer",), script="""
+        XMLHttpRequest.prototype.send = function (body) { window.body = [body instanceof File, body.size, body.name]; };""")
+    page.wait_for_selector("#data-query")
+    page.set_input_files("input[type=file]", large_capture(tmp_path / "large.safetensors"))
+    until(page, "window.body !== undefined")
+    assert page.evaluate("window.body") == [True, (tmp_path / "large.safetensors").stat().st_size, "large.safetensors"]
+    assert "0.0 KB of 1.30 GB sent" in page.inner_text(".data-import p")
+
+
+def test_a_capture_that_is_longer_than_the_limit(start, open_page, tmp_path):
+    (tmp_path / "runs").mkdir()
+    daemon = start("--ops-listen", "", "--log", "off", "--runs-dir", tmp_path / "runs", "--max-capture-bytes", "1000000000")
+    page = open_page(daemon.url + "/#1/data")
+    page.wait_for_selector("#data-query")
+    sent = []
+    page.on("request", lambda r: sent.append(r.url) if r.method == "POST" else None)
+    page.set_input_files("input[type=file]", large_capture(tmp_path / "large.safetensors"))
+    page.wait_for_selector(".data-trouble")
+    assert page.inner_text(".data-trouble") == "large.safetensors has 1.30 GB. The service takes captures of up to 1.00 GB (max_capture_bytes)."
+    assert sent == []
+
+
 def test_an_import_can_be_cancelled(page):
     page.allow = ("ERR_FAILED", "net::")
     page.route("**/v1/runs", lambda route: None)
@@ -363,6 +433,66 @@ def test_a_run_that_is_none(page, text, sentence):
     page.get_by_role("button", name="Open", exact=True).click()
     until(page, "document.querySelector('#data-run-about').textContent !== ''")
     assert sentence in page.inner_text("#data-run-about")
+
+
+# What takes long, and what a link cannot hold
+
+def test_a_long_request_tells_its_progress_and_can_be_cancelled(start, open_page):
+    daemon = start("--async-ms", "0", "--ops-listen", "", "--log", "off")
+    page = open_page(daemon.url + "/#1/data")
+    page.wait_for_selector("#data-query")
+    page.fill("#data-query", '{"shape": [1, 8, 16384, 64], "random": "normal", "seed": 3}')
+    with page.expect_request("**/v1/attention") as sent:
+        page.get_by_role("button", name="Compute").click()
+    assert sent.value.headers["prefer"] == "respond-async"
+    page.wait_for_selector(".data-send progress")
+    assert re.fullmatch(r"The service computes: \d+ %", page.inner_text(".data-send [role=status]"))
+    with page.expect_request(lambda r: r.method == "DELETE" and "/v1/jobs/" in r.url):
+        page.get_by_role("button", name="Cancel").click()
+    page.wait_for_selector(".data-send .main")
+    assert "is cancelled" in page.inner_text(".data-send [role=status]")
+    page.fill("#data-query", '{"shape": [64, 8], "random": "normal", "seed": 3}')
+    page.get_by_role("button", name="Compute").click()  # a job that is done gives its run
+    until(page, "location.hash.startsWith('#1/matrix')")
+    assert daemon.get(f"/v1/runs/{run_of(page)}").json()["sites"][0]["queries"] == 64
+
+
+def test_a_run_of_files_can_be_kept(daemon, page, tmp_path):
+    q, k, v = tensors()
+    choose(page, ("q.npy", npy(q)), ("k.npy", npy(k)))
+    page.wait_for_selector(".data-file >> nth=1")
+    page.check("#data-is_causal")
+    page.get_by_role("button", name="Compute").click()
+    until(page, "location.hash.startsWith('#1/matrix')")
+    first = run_of(page)
+    page.get_by_role("button", name="Share").click()
+    page.wait_for_selector("dialog time")
+    text = page.inner_text("dialog p >> nth=0")
+    assert re.match(r"The link shows the run as long as the service keeps it \(until .*\d\d:\d\d, and longer if someone looks at it\); save the file to keep it\.", text)
+    with page.expect_download() as box:
+        page.get_by_role("button", name="Save attention.npz").click()
+    box.value.save_as(tmp_path / "attention.npz")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Own data").click()
+    for name in ("q.npy", "k.npy"):
+        page.get_by_role("button", name=f"take out {name}").click()
+    page.get_by_role("button", name="Clear").click()
+    page.set_input_files("input[type=file]", tmp_path / "attention.npz")
+    page.wait_for_selector(".data-held >> nth=1")
+    assert page.is_checked("#data-is_causal")
+    page.get_by_role("button", name="Compute").click()
+    until(page, f"location.hash.startsWith('#1/matrix') && !location.hash.includes('{first}')")
+    weights = [daemon.get(f"/v1/runs/{run}/weights?batch=1").json()["weights"] for run in (first, run_of(page))]
+    assert weights[0] == weights[1]
+
+
+def test_a_run_that_was_opened_says_how_long_it_is_kept(daemon, open_page):
+    run = daemon.post(PATH, {"query": [[1, 0], [0, 1]], "store": True}).json()["run"]["id"]
+    page = open_page(f"{daemon.url}/#1/matrix?r={run}&h=0")
+    page.wait_for_selector(".matrix-map[data-busy=false]")
+    page.get_by_role("button", name="Share").click()
+    page.wait_for_selector("dialog time")
+    assert "save the file" not in page.inner_text("dialog p >> nth=0") and page.get_by_role("button", name="Save ").count() == 0
 
 
 # Finished weights

@@ -1,8 +1,9 @@
-// Looks that may take long. The service answers what is short or kept at once, and makes a job of
+// Looks and requests that may take long. The service answers what is short or kept at once, and makes a job of
 // the rest, which is asked for once a second. When nobody asks any more, the service ends the job.
 import { useEffect, useState } from 'preact/hooks';
 import type { components } from './schema';
-import { ask, askJson, Problem } from './client';
+import { ask, askJson, Problem, type Options } from './client';
+import { describe, type Run } from './runs';
 
 type Job = components['schemas']['Job'];
 
@@ -19,20 +20,43 @@ const pause = (ms: number, stop: AbortSignal): Promise<void> => new Promise((res
   stop.addEventListener('abort', () => { clearTimeout(timer); reject(stop.reason as Error); }, { once: true });
 });
 
+// Waits until a job ends, and gives its last description.
+async function follow(reply: Response, stop: AbortSignal, tell: (at: Progress) => void): Promise<Job> {
+  let job = (await reply.json()) as Job;
+  while (job.state === 'queued' || job.state === 'running') {
+    tell({ share: job.progress, ahead: job.ahead ?? 0, job: job.id });
+    await pause(PAUSE, stop);
+    job = await askJson<Job>(`v1/jobs/${job.id}`, { signal: stop });
+  }
+  if (job.state === 'failed')
+    throw new Problem(500, { title: 'The work failed', status: 500, detail: job.error ?? 'the job failed' });
+  return job;
+}
+
+const end = (job: string): void => { void ask(`v1/jobs/${job}`, { method: 'DELETE' }).catch(() => undefined); };
+
 export async function longLook(path: string, accept: string, stop: AbortSignal, tell: (at: Progress) => void): Promise<Response> {
   for (;;) {
     const reply = await ask(path, { accept, headers: { Prefer: 'respond-async' }, signal: stop });
     if (reply.status !== 202) return reply;
-    let job = (await reply.json()) as Job;
-    while (job.state === 'queued' || job.state === 'running') {
-      tell({ share: job.progress, ahead: job.ahead ?? 0, job: job.id });
-      await pause(PAUSE, stop);
-      job = await askJson<Job>(`v1/jobs/${job.id}`, { signal: stop });
-    }
-    if (job.state === 'failed')
-      throw new Problem(500, { title: 'The look failed', status: 500, detail: job.error ?? 'the job failed' });
     // A job that is done has its answer now. One that was cancelled is ordered again: another tab did
     // it, or the service, because the timers of a hidden page slept and nobody asked.
+    await follow(reply, stop, tell);
+  }
+}
+
+// A request that stores a run. Of a job the run alone is left, and no other member of the answer.
+export async function longStore<T extends { run?: Run }>(path: string, options: Options, stop: AbortSignal, tell: (at: Progress) => void): Promise<T> {
+  const reply = await ask(path, { ...options, accept: 'application/json', headers: { Prefer: 'respond-async' }, signal: stop });
+  if (reply.status !== 202) return (await reply.json()) as T;
+  let job = '';
+  try {
+    const done = await follow(reply, stop, (at) => { job = at.job; tell(at); });
+    if (done.state !== 'done') throw new Problem(500, { title: 'The work ended early', status: 500, detail: `the job was ${done.state}` });
+    return { run: await describe(done.run ?? '', stop) } as T;
+  } catch (error) {
+    if (stop.aborted && job) end(job);
+    throw error;
   }
 }
 
@@ -92,7 +116,7 @@ export function useLook<T>(path: string | null, accept: string, read: (reply: Re
     cancel: () => {
       const { stop, progress } = state;
       stop?.abort();
-      if (progress?.job) void ask(`v1/jobs/${progress.job}`, { method: 'DELETE' }).catch(() => undefined);
+      if (progress?.job) end(progress.job);
       set({ path, value: null, progress: null, why: 'It was cancelled.' });
     },
     again: () => setTurn(turn + 1),

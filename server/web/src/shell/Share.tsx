@@ -1,9 +1,10 @@
 // Sharing: the address of the whole view, and the request as a program that makes the same run.
 import { useEffect, useState } from 'preact/hooks';
 import { address, base } from '../api/client';
+import { describe } from '../api/runs';
 import { position } from '../parts/digits';
 import { permalink, SOURCE_MOST } from '../store/address';
-import { site } from '../store/run';
+import { ownFile, run, site } from '../store/run';
 import { announce, drawing, head, look, type Source } from '../store/state';
 import { Dialog, dialog } from './dialogs';
 import { command, partOf, refusal, save, type Kind } from './exports';
@@ -94,6 +95,40 @@ function Export() {
   );
 }
 
+// Such as "14:05", or with the day if it is another one.
+function timeOf(when: Date): string {
+  const isToday = when.toDateString() === new Date().toDateString();
+  return when.toLocaleString('en-GB', { hour: '2-digit', minute: '2-digit', ...(isToday ? {} : { day: 'numeric', month: 'long' }) });
+}
+
+// What a link without a request is worth, and the file that the run was made of, if this page has it.
+function Kept() {
+  const [until, setUntil] = useState('');
+  const [says, setSays] = useState('');
+  const id = look.value.run;
+  const file = ownFile.value?.run === id ? ownFile.value : null;
+  useEffect(() => {
+    describe(id).then((of) => setUntil(of.expires), () => setUntil(run.value?.expires ?? ''));
+  }, [id]);
+  const keep = (of: NonNullable<typeof file>): void => {
+    of.make().then((blob) => {
+      const link = document.createElement('a');
+      link.href = URL.createObjectURL(blob);
+      link.download = of.name;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+      setSays('saved; drop it on "Own data" to make the run again');
+    }, (error: Error) => setSays(error.message));
+  };
+  return (
+    <>
+      <p>The link shows the run as long as the service keeps it{until && <> (until <time dateTime={until}>{timeOf(new Date(until))}</time>, and longer if someone looks at it)</>}
+        {file ? '; save the file to keep it.' : '.'}</p>
+      {file && <p class="buttons"><button type="button" onClick={() => keep(file)}>Save <bdi>{file.name}</bdi></button> <span role="status">{says}</span></p>}
+    </>
+  );
+}
+
 export function Share() {
   const [link, setLink] = useState('');
   const { source } = look.value;
@@ -102,9 +137,10 @@ export function Share() {
   return (
     <Dialog title="Share" close={() => { dialog.value = ''; }}>
       <Copy name="link" text={link} />
-      <p>Whoever has this link may look at this run as long as the service keeps it.
-        {source && !long && ' The link also holds the request, so the run is made again when it has expired.'}
-        {long && ` The request is too long for a link (${SOURCE_MOST} characters).`}</p>
+      {source ? (
+        <p>Whoever has this link may look at this run as long as the service keeps it.
+          {long ? ` The request is too long for a link (${SOURCE_MOST} characters).` : ' The link also holds the request, so the run is made again when it has expired.'}</p>
+      ) : <Kept />}
       <Export />
       {source && (
         <details>

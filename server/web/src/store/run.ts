@@ -2,6 +2,7 @@
 // expired is made again from its request, if the address has it. A run that grows is followed.
 import { computed, effect, signal } from '@preact/signals';
 import { askJson, Problem } from '../api/client';
+import { longStore, type Progress } from '../api/long';
 import { describe, isOpen, row, type Run, type Site, whole, WHOLE_MOST } from '../api/runs';
 import { nameOf, noTokens, tokensOf, type Tokens } from '../api/texts';
 import { change } from './history';
@@ -42,6 +43,7 @@ interface Making<T> {
   at?: Partial<Look>;
   lasting?: () => boolean; // whether it is a step of its own for undo; else the state before is not kept
   made?: (answer: T) => void; // called before the run is shown
+  tell?: (at: Progress) => void; // the service may make a job of it, whose progress is told
 }
 
 // Makes a run of a request and shows it, at the place `at` names. A later call wins over one under way.
@@ -53,7 +55,8 @@ export async function make<T extends Answer>(source: Source, patch: Making<T> = 
   stop = new AbortController();
   working.value = true;
   try {
-    const answer = await askJson<T>(source.path, { json: { ...source.body, store: true }, signal: stop.signal });
+    const json = { ...source.body, store: true };
+    const answer = await (patch.tell ? longStore<T>(source.path, { json }, stop.signal, patch.tell) : askJson<T>(source.path, { json, signal: stop.signal }));
     if (mine !== latest || !answer.run?.id) return null;
     const made = answer.run;
     trouble.value = null;
@@ -72,6 +75,12 @@ export async function make<T extends Answer>(source: Source, patch: Making<T> = 
     if (mine === latest) working.value = false;
   }
 }
+
+// Ends the request that is under way.
+export const cancel = (): void => stop?.abort();
+
+// What a run was made of in this page, if that is a file: no permalink can hold it.
+export const ownFile = signal<{ run: string; name: string; make: () => Promise<Blob> } | null>(null);
 
 // Opens the run that `look` names, whenever that changes.
 export function keepRun(): void {

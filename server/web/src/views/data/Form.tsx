@@ -6,13 +6,13 @@ import { pretty } from '../../api/json';
 import { trouble as refusal, working } from '../../store/run';
 import { look } from '../../store/state';
 import { fields, groups, load, trouble, type Field, type Group } from './fields';
-import { answer, busy, compute, contents, faults, faultyField, fill, follow, setContent } from './state';
+import { answer, compute, computing, contents, faults, faultyField, fill, follow, said, setContent } from './state';
 import { times } from './numbers';
 
 const first = ['query', 'key', 'value', 'attn_mask', 'is_causal', 'labels'];
 const titles: Record<Group, string> = { tensors: 'Tensors', masks: 'Masks', scores: 'Scores', output: 'Output' };
 const hints: Record<string, string> = {
-  query: '[[1, 0, 0], [0, 1, 0]]\nor what print(array) shows:\n[[1. 0. 0.]\n [0. 1. 0.]]',
+  query: '1 0 0\n0 1 0\nor [[1, 0, 0], [0, 1, 0]],\nor what print(array) shows',
   key: 'empty: the query', value: 'empty: the query if there is no key, else no output', attn_mask: '[[true, false], [true, true]]',
   labels: '["the", "cat", "sat"]',
 };
@@ -140,8 +140,10 @@ export function Form() {
   }, [wanted]);
   if (trouble.value)
     return <div class="trouble" role="alert"><p>The fields did not load: {trouble.value}.</p><button type="button" onClick={() => { trouble.value = ''; void load(); }}>Try again</button></div>;
+  const now = computing.value;
   const send = (event: Event): void => {
     event.preventDefault();
+    if (computing.peek()) return;
     void compute().then((name) => {
       if (!name) return;
       sought.value = '';
@@ -161,9 +163,12 @@ export function Form() {
       {fields.value.length ? <All /> : <p class="hint">Loading the fields…</p>}
       <Answer />
       <div class="data-send">
-        <button type="submit" class="main" disabled={working.value || busy.value !== '' || !fields.value.length}>Compute</button>
-        <button type="button" onClick={() => { answer.value = null; fill({}, ''); }}>Clear</button>
-        <span role="status">{busy.value || 'The service keeps what it computes as a run, which then opens as a matrix.'}</span>
+        {/* Keys, since a click on a button that becomes the other one would send the form. */}
+        {now ? <button key="cancel" type="button" onClick={now.cancel}>Cancel</button>
+          : <button key="compute" type="submit" class="main" disabled={working.value || !fields.value.length}>Compute</button>}
+        <button type="button" disabled={now !== null} onClick={() => { answer.value = null; said.value = ''; fill({}, ''); }}>Clear</button>
+        {now && now.share !== null && <progress max={1} value={now.share} aria-label="share that is done" />}
+        <span role="status">{now?.text ?? (said.value || 'The service keeps what it computes as a run, which then opens as a matrix.')}</span>
       </div>
     </form>
   );

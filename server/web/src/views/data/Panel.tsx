@@ -2,11 +2,9 @@
 import { useRef, useState } from 'preact/hooks';
 import { Problem } from '../../api/client';
 import { fields } from './fields';
-import { BadFile, FILE_MOST_TEXT } from './tensors';
+import { BadFile, sizeText } from './tensors';
 import { times } from './numbers';
 import { assign, assigned, files, fileTrouble, forget, importing, openRun, takeFiles } from './state';
-
-const megabytes = (bytes: number): string => (bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} KB` : `${(bytes / 1e6).toFixed(1)} MB`);
 
 function Importing() {
   const now = importing.value;
@@ -14,7 +12,7 @@ function Importing() {
   const all = now.sent >= now.of;
   return (
     <div class="data-import">
-      <p role="status">{all ? `${now.name} is sent. The service checks it…` : `${now.name}: ${megabytes(now.sent)} of ${megabytes(now.of)} sent`}</p>
+      <p role="status">{all ? `${now.name} is sent. The service checks it…` : `${now.name}: ${sizeText(now.sent)} of ${sizeText(now.of)} sent`}</p>
       <progress max={now.of} value={now.sent} aria-label={`sent of ${now.name}`} />
       <button type="button" onClick={now.cancel}>Cancel</button>
     </div>
@@ -27,7 +25,7 @@ function Opened() {
     <>
       {files.value.map((file) => (
         <div class="data-file" key={file.name}>
-          <p><bdi>{file.name}</bdi> <small>{megabytes(file.file.size)}</small> <button type="button" aria-label={`take out ${file.name}`} onClick={() => forget(file)}>take out</button></p>
+          <p><bdi>{file.name}</bdi> <small>{sizeText(file.file.size)}</small> <button type="button" aria-label={`take out ${file.name}`} onClick={() => forget(file)}>take out</button></p>
           <ul>
             {file.parts.map((part) => (
               <li key={part.name}>
@@ -59,7 +57,7 @@ function Drop() {
       <button type="button" id="data-choose" onClick={() => input.current?.click()}>Choose files</button>
       <input ref={input} class="hidden" type="file" multiple tabIndex={-1} aria-label="files" accept=".npy,.npz,.safetensors,.json"
         onChange={(e) => { take(e.currentTarget.files); e.currentTarget.value = ''; }} />
-      <p><small>.npy, .npz or .safetensors with tensors or finished weights; a capture of a model as .safetensors; a request, weights or a link as .json; each below {FILE_MOST_TEXT}</small></p>
+      <p><small>.npy, .npz or .safetensors with tensors or finished weights; a capture of a model as .safetensors; a request, weights or a link as .json</small></p>
     </div>
   );
 }

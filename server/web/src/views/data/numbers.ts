@@ -1,4 +1,5 @@
-// Reads what people paste into a field: JSON, or what `print(array)` of NumPy and PyTorch shows.
+// Reads what people paste into a field: JSON, rows of numbers, or what `print(array)` of NumPy and
+// PyTorch shows.
 
 // A sentence for the field that the text came from.
 export class BadText extends Error {}
@@ -72,9 +73,35 @@ export function readNumPy(source: string): Numbers {
   return value;
 }
 
+// Rows of numbers without brackets: a line is a row, with blanks, tabs or commas between the numbers.
+function readLines(text: string, isMatrix: boolean): Numbers {
+  if (/\.\.\.|…/.test(text)) throw new BadText(LEFT_OUT);
+  const rows: Numbers[][] = [];
+  let first = 0; // the line of the first row
+  text.split(/\r\n?|\n/).forEach((line, i) => {
+    const found = line.trim().replace(/[,;]$/, '').split(/\s*[,;]\s*|\s+/);
+    if (line.trim() === '') return;
+    const row = found.map((word, n) => {
+      const where = `Line ${i + 1}, number ${n + 1}`;
+      if (WORD.exec(word)?.[0] !== word) throw new BadText(word ? `${where}: expected a number, found "${word.slice(0, 16)}".` : `${where} is missing between two commas.`);
+      try {
+        return wordOf(word);
+      } catch (error) {
+        throw new BadText(`${where}: ${(error as Error).message}`);
+      }
+    });
+    if (!rows.length) first = i + 1;
+    else if (rows[0]?.length !== row.length) throw new BadText(`Line ${i + 1} has ${row.length} ${row.length === 1 ? 'number' : 'numbers'}, and line ${first} has ${rows[0]?.length}.`);
+    rows.push(row);
+  });
+  return rows.length > 1 || isMatrix ? rows : (rows[0] ?? []);
+}
+
 // The value of a field of text. `words` are texts that need no quotes, such as "alibi".
-export function readValue(source: string, isTensor: boolean, words: readonly string[]): unknown {
+// A matrix may be a single line.
+export function readValue(source: string, isTensor: boolean, words: readonly string[], isMatrix = false): unknown {
   const text = source.trim();
+  if (isTensor && !words.includes(text) && !/[[({"]/.test(text) && (isMatrix || text.includes('\n'))) return readLines(source, isMatrix);
   let why = '';
   try {
     return JSON.parse(text) as unknown;

@@ -2,12 +2,14 @@
 // shown, and ends with the page.
 import { signal } from '@preact/signals';
 import { askJson, Problem } from '../../api/client';
+import { longStore, type Progress } from '../../api/long';
 import { describe, type Run } from '../../api/runs';
 import { change } from '../../store/history';
-import { first, make, run, trouble } from '../../store/run';
+import { cancel, first, make, ownFile, run, trouble } from '../../store/run';
 import { announce, type Source } from '../../store/state';
 import { fields, type Field } from './fields';
-import { BadFile, bodyOf, open, type Part, type TensorFile } from './tensors';
+import { limitOf, refuse } from './limits';
+import { BadFile, bodyOf, fileOf, open, sizeText, type Part, type TensorFile } from './tensors';
 import { BadText, readValue, shapeOf, times, write } from './numbers';
 import { finished, weightsOf, weightsOfPart } from './finished';
 
@@ -22,7 +24,11 @@ export const faults = signal<Record<string, string>>({}); // by field, found bef
 export const answer = signal<Record<string, unknown> | null>(null);
 export const files = signal<TensorFile[]>([]);
 export const fileTrouble = signal('');
-export const busy = signal('');
+export const said = signal(''); // how the last request ended, if not with a run
+
+// What is under way. `share` is null until the service tells one.
+export interface Computing { text: string; share: number | null; cancel: () => void }
+export const computing = signal<Computing | null>(null);
 
 // The field of a service's error, such as "window" of "/window/0"; '': it names none.
 export function faultyField(): string {
@@ -64,6 +70,8 @@ export function follow(source: Source | null): void {
   fill(source.body, 'of the run');
 }
 
+const matrices = ['query', 'key', 'value', 'past_key', 'past_value'];
+
 interface Reading { body: Record<string, unknown>; parts: Map<string, Part>; bad: Record<string, string> }
 
 function valueOf(field: Field | undefined, text: string): unknown {
@@ -74,7 +82,7 @@ function valueOf(field: Field | undefined, text: string): unknown {
     if (!Number.isFinite(value)) throw new BadText('Expected a number.');
     return value;
   }
-  return readValue(text, field?.kind === 'tensor', field?.choices ?? []);
+  return readValue(text, field?.kind === 'tensor', field?.choices ?? [], matrices.includes(field?.name ?? ''));
 }
 
 export function readForm(): Reading {
@@ -113,21 +121,36 @@ export async function compute(): Promise<string> {
     return worst;
   }
   answer.value = null;
-  busy.value = 'The service computes…';
+  said.value = '';
+  const stop = new AbortController();
+  const end = (): void => {
+    stop.abort();
+    cancel();
+    said.value = 'The request is cancelled. The service keeps nothing of it.';
+  };
+  const tell = (text: string, share: number | null): void => { computing.value = { text, share, cancel: end }; };
+  const follow_ = ({ ahead, share }: Progress): void =>
+    tell(ahead > 0 ? `It waits for ${ahead} other ${ahead === 1 ? 'job' : 'jobs'}` : `The service computes: ${Math.round(100 * share)} %`, share);
+  tell('The service computes…', null);
   try {
     if (body['dry_run'] !== true && !parts.size) {
       sent = body;
-      answer.value = withoutRun(await make<Answer>({ path: PATH, body }, { view: 'matrix' }));
+      answer.value = withoutRun(await make<Answer>({ path: PATH, body }, { view: 'matrix', tell: follow_ }));
       return faultyField();
     }
-    const made = await send<Answer>('query', PATH, parts, { ...body, ...(body['dry_run'] === true ? {} : { store: true }) });
+    const request = { ...body, ...(body['dry_run'] === true ? {} : { store: true }) };
+    const made = await send(parts, request, stop.signal, follow_, (bytes, of) => tell(bytes < of ? `${sizeText(bytes)} of ${sizeText(of)} sent` : 'The service computes…', bytes < of ? bytes / of : null));
     trouble.value = null;
     answer.value = withoutRun(made);
-    if (made.run) show(made.run);
+    if (!made.run) return '';
+    const held = parts.size > 0 && [...parts.values()].every((part) => part.form === 'raw');
+    if (parts.size) ownFile.value = { run: made.run.id, name: `attention.${held ? 'safetensors' : 'npz'}`, make: () => fileOf(parts, body) };
+    show(made.run);
   } catch (error) {
-    return told(error);
+    if (!stop.signal.aborted) return told(error);
   } finally {
-    busy.value = '';
+    computing.value = null;
+    if (said.value) announce(said.value);
   }
   return '';
 }
@@ -138,10 +161,12 @@ const withoutRun = (made: Answer | null): Record<string, unknown> | null => {
   return Object.keys(rest).length ? rest : null;
 };
 
-async function send<T>(first_: string, path: string, parts: Map<string, Part>, body: Record<string, unknown>): Promise<T> {
-  if (!parts.size) return askJson<T>(path, { json: body });
-  const { query, type, body: bytes } = await bodyOf(first_, parts, body);
-  return askJson<T>(path + query, { method: 'POST', body: bytes, type });
+async function send(parts: Map<string, Part>, body: Record<string, unknown>, stop: AbortSignal, tell: (at: Progress) => void, progress: (sent: number, of: number) => void): Promise<Answer> {
+  if (!parts.size) return longStore<Answer>(PATH, { json: body }, stop, tell);
+  const { query, type, body: bytes } = await bodyOf('query', parts, body);
+  const most = await limitOf('max_body_bytes');
+  if (bytes.size > most) throw new BadFile(refuse('The tensors of this request have', bytes.size, 'requests', most, 'max_body_bytes'));
+  return longStore<Answer>(PATH + query, { method: 'POST', body: bytes, type, progress }, stop, tell);
 }
 
 function told(error: unknown): string {
@@ -235,14 +260,23 @@ export const importing = signal<Import | null>(null);
 
 // The file goes to the service as it is, read piece by piece as it goes out.
 export async function importCapture(file: File): Promise<void> {
+  const most = await limitOf('max_capture_bytes');
+  if (file.size > most) throw new BadFile(refuse(`${file.name} has`, file.size, 'captures', most, 'max_capture_bytes'));
   const stop = new AbortController();
   const at = (bytes: number): void => { importing.value = { name: file.name, sent: bytes, of: file.size, cancel: () => stop.abort() }; };
   at(0);
   try {
     const made = await askJson<Run>('v1/runs', { method: 'POST', body: file, type: 'application/vnd.safetensors', signal: stop.signal, progress: at });
+    ownFile.value = { run: made.id, name: file.name, make: () => Promise.resolve(file) };
     show(made);
   } catch (error) {
-    if (!stop.signal.aborted) throw error;
+    if (!stop.signal.aborted) {
+      const body = await limitOf('max_body_bytes');
+      // A service without runs_dir keeps captures in memory, and ends longer ones while they come in.
+      if (error instanceof Problem && error.status === 0 && file.size > body)
+        throw new BadFile(`The service ended the upload of ${file.name}. If it has no runs_dir, it takes captures of up to ${sizeText(body)} (max_body_bytes).`);
+      throw error;
+    }
     announce('The import is cancelled. The service keeps nothing of it.');
   } finally {
     importing.value = null;

@@ -1,10 +1,12 @@
 // Files of tensors: what they hold is read from their headers, never the numbers. The bodies that are
-// sent are made of pieces of the files, so that a file of some hundred MB takes no memory.
+// sent are made of pieces of the files, so that a file of any length takes no memory.
 export class BadFile extends Error {}
 
-export const FILE_MOST = 1e9; // bytes; longer ones are refused before they are read
-export const FILE_MOST_TEXT = '1 GB';
 const TEXT_MOST = 1e8;
+const ARCHIVE_MOST = 2 ** 32 - 1; // bytes that the directory of an archive counts without ZIP64
+
+export const sizeText = (bytes: number): string =>
+  bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} KB` : bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`;
 
 // A tensor of a file: where its bytes lie, and how.
 export interface Part {
@@ -92,6 +94,7 @@ async function readNpy(file: File): Promise<TensorFile> {
 
 // The directory of an archive stands at its end: 46 bytes and the name for each member.
 async function readNpz(file: File): Promise<TensorFile> {
+  if (file.size > ARCHIVE_MOST) throw new BadFile(`${file.name} has ${sizeText(file.size)}. Archives of 4.29 GB or more are not read here: save the arrays as .safetensors.`);
   const tailAt = Math.max(0, file.size - 65557);
   const tail = await read(file.slice(tailAt));
   let end = tail.byteLength - 22;
@@ -188,7 +191,6 @@ const EXPECTED = 'Expected a .npy, .npz or .safetensors file, or JSON.';
 
 // What a file holds, told by its first bytes and not by its name. A text: it may be JSON.
 export async function open(file: File): Promise<TensorFile | string> {
-  if (file.size >= FILE_MOST) throw new BadFile(`${file.name} has ${(file.size / 1e9).toFixed(2)} GB. Files of ${FILE_MOST_TEXT} or more are not read here.`);
   if (file.size === 0) throw new BadFile(`${file.name} is empty. ${EXPECTED}`);
   const view = await read(file.slice(0, 16));
   const first = ascii(view, 0, Math.min(view.byteLength, 6));
@@ -310,6 +312,11 @@ function safetensors(fields: ReadonlyMap<string, Part>, request: unknown): Blob 
 }
 
 export interface Body { query: string; type: string; body: Blob }
+
+// The same request as a file that holds all of it, to be kept and dropped here again.
+export async function fileOf(fields: ReadonlyMap<string, Part>, request: Record<string, unknown>): Promise<Blob> {
+  return [...fields.values()].every((part) => part.form === 'raw') ? safetensors(fields, request) : npz(fields, request);
+}
 
 // A request whose tensors are parts of files. One .npy file goes as it is, its other fields in the
 // query string if that can hold them.

@@ -1,0 +1,14 @@
+// The limits of the service, so that what is too long is refused in words before it is sent.
+import { askJson } from '../../api/client';
+import { sizeText } from './tensors';
+
+let limits: Promise<Record<string, number>> | null = null;
+
+// A limit in bytes; none is known if the service does not tell it.
+export async function limitOf(name: string): Promise<number> {
+  limits ??= askJson<{ limits?: Record<string, number> }>('version').then((of) => of.limits ?? {});
+  return (await limits.catch(() => { limits = null; return {} as Record<string, number>; }))[name] ?? Infinity;
+}
+
+export const refuse = (what: string, bytes: number, kind: string, most: number, setting: string): string =>
+  `${what} ${sizeText(bytes)}. The service takes ${kind} of up to ${sizeText(most)} (${setting}).`;
