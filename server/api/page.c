@@ -31,6 +31,7 @@ static const struct {
     {".svg", "image/svg+xml"},
     {".png", "image/png"},
     {".jpeg", "image/jpeg"},
+    {".ts", "text/plain; charset=utf-8"},
 };
 
 /* Returns the embedded file web/<name><coding>; NULL: there is none. */

@@ -104,13 +104,14 @@ function compress() {
   }
 }
 
-// Writes what stands beside the code: the reference, the icon and the two documents, which name the
-// files that were built.
+// Writes what stands beside the code: the reference, the icon, the types of the elements, and the two
+// documents, which name the files that were built.
 export function finish(metafile) {
   const reference = referenceFiles();
   const names = { ...namesOf(metafile), 'swagger.css': reference.css, 'swagger.js': reference.script };
   names['icon.svg'] = write('icon.svg', fs.readFileSync(path.join(here, 'icon.svg')));
   for (const name of ['index.html', 'docs.html']) document(name, names);
+  fs.copyFileSync(path.join(here, 'attn.d.ts'), path.join(out, 'attn.d.ts'));
 }
 
 export function empty() {

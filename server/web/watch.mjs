@@ -13,7 +13,7 @@ const attnd = process.argv[2];
 process.argv[2] = path.join(here, '../../build/web/watch'); // where build.mjs writes to
 const { elements, empty, finish, out, page } = await import('./build.mjs');
 const port = Number(process.env.PORT ?? 8000);
-const types = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml', '.png': 'image/png' };
+const types = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml', '.png': 'image/png', '.ts': 'text/plain' };
 
 const told = {
   name: 'told',

@@ -1,4 +1,5 @@
 """The elements in pages of others: a plain page, React, and a page as notebooks are."""
+import re
 import subprocess
 import threading
 from functools import partial
@@ -120,3 +121,92 @@ def test_heads(site, open_page):
     page.wait_for_selector("attn-heads button >> nth=7")
     page.click("attn-heads button:has-text('cross 0, head 2')")
     assert page.evaluate("window.head") == {"site": 1, "batch": 0, "head": 2}
+
+
+def test_a_head_that_is_told_is_a_head_that_others_show(site, open_page):
+    """Of a site whose first axis is the layer, with two batch entries."""
+    folder, origin, daemon = site
+    run = daemon.post("/v1/attention", {"query": {"shape": [2, 2, 3, 5, 8], "random": "normal", "seed": 7}, "axes": ["layer", "batch", "head"],
+                                        "store": True, "return": []}).json()["run"]["id"]
+    (folder / "layers.html").write_text(f"""<!doctype html><meta charset=utf-8><script type=module src='{daemon.url}/web/attn.js'></script>
+        <attn-heads run={run}></attn-heads><attn-heatmap run={run} style='--attn-height: 300px'></attn-heatmap><attn-words run={run}></attn-words>
+        <script type=module>
+        document.addEventListener('attn-head', ({{detail}}) => {{
+          window.head = detail;
+          for (const other of document.querySelectorAll('attn-heatmap, attn-words'))
+            for (const [name, value] of Object.entries(detail)) other.setAttribute(name, value);
+        }});
+        document.addEventListener('attn-select', ({{detail}}) => {{ window.cell = detail; }});</script>""")
+    page = open_page(origin + "/layers.html", allow=["asks " + daemon.url, "404"])
+    page.wait_for_selector("attn-heads button >> nth=11")
+    names = page.locator("attn-heads button").all_inner_texts()
+    assert len(set(names)) == 12 and names[0] == "attention layer 0, batch 0, head 0" and names[11] == "attention layer 1, batch 1, head 2"
+    for layer, entry, head in ((1, 1, 2), (1, 0, 1), (0, 1, 0)):
+        page.click(f"attn-heads button:has-text('layer {layer}, batch {entry}, head {head}')")
+        assert page.evaluate("window.head") == {"site": 0, "batch": 2 * layer + entry, "head": head}
+        want = daemon.get(f"/v1/runs/{run}/weights?layer={layer}&batch={entry}&head={head}").json()["weights"]
+        page.wait_for_selector("attn-heatmap .matrix-cells")
+        page.wait_for_timeout(200)
+        page.focus("attn-heatmap [role=grid]")
+        page.keyboard.press("Control+Home")
+        for key in ("Home", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowDown", "End"):
+            page.keyboard.press(key)
+        until(page, "window.cell?.query === 1 && window.cell?.key === 4")
+        until(page, f"Math.abs(window.cell.weight - {want[1][4]}) < 1e-6")
+
+
+def test_the_types_are_served_beside_the_module(site, tmp_path):
+    _, origin, daemon = site
+    reply = daemon.get("/web/attn.d.ts", headers={"Origin": origin})
+    assert reply.status_code == 200 and reply.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert reply.headers["Cache-Control"] == "public, no-cache" and reply.headers["Access-Control-Allow-Origin"] == "*"
+    assert reply.text == (WEB / "attn.d.ts").read_text()
+
+
+PAGE = """
+import type { Head, Selection, Weights } from './attn';
+
+const heads = document.querySelector('attn-heads');
+const map = document.createElement('attn-heatmap');
+heads?.addEventListener('attn-head', ({ detail }) => {
+  const { site, batch, head }: Head = detail;
+  for (const [name, value] of Object.entries({ site, batch, head })) map.setAttribute(name, String(value));
+});
+const weights: Weights = { weights: [[1, 0], [0.5, 0.5]], queries: ['a', 'b'], keys: ['a', 'b'], hidden: [[0, 1, 2]] };
+map.data = weights;
+document.addEventListener('attn-select', (event) => { const { weight }: Selection = event.detail; console.log(weight?.toFixed(3)); });
+"""
+FAULTS = {
+    "map.data = { weights: [[1]], queries: ['a'] };": "keys",
+    "heads?.addEventListener('attn-head', ({ detail }) => { console.log(detail.layer); });": "layer",
+    "document.createElement('attn-words').data = 3;": "number",
+}
+
+
+@pytest.mark.skipif(not (WEB / "node_modules/.bin/tsc").exists(), reason="tsc is missing (npm ci in server/web)")
+def test_a_page_compiles_against_the_types(site, tmp_path):
+    (tmp_path / "attn.d.ts").write_text(site[2].get("/web/attn.d.ts").text)
+
+    def compiled(text):
+        (tmp_path / "page.ts").write_text(text)
+        return subprocess.run([WEB / "node_modules/.bin/tsc", "--noEmit", "--strict", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler",
+                               "--types", "", "page.ts"], cwd=tmp_path, capture_output=True, text=True)
+
+    done = compiled(PAGE)
+    assert done.returncode == 0, done.stdout
+    for line, word in FAULTS.items():
+        done = compiled(PAGE + line)
+        assert done.returncode != 0 and word in done.stdout, line
+
+
+def test_the_code_says_what_the_types_say(site, open_page):
+    """The module has what attn.d.ts declares. tsc compares the types of both (src/elements/declared.ts)."""
+    folder, origin, daemon = site
+    (folder / "empty.html").write_text("<!doctype html><meta charset=utf-8><title>empty</title>")
+    page = open_page(origin + "/empty.html", allow=["asks " + daemon.url, "404"])
+    members, attributes, widget = page.evaluate(f"""import('{daemon.url}/web/attn.js').then((m) =>
+        [Object.keys(m).sort(), m.AttnHeatmap.observedAttributes, Object.keys(m.default)])""")
+    text = (WEB / "attn.d.ts").read_text()
+    assert members == sorted([*re.findall(r"^export class (\w+)", text, re.M), "default"]) and widget == ["render"]
+    declared = re.search(r"export interface Attributes \{(.*?)\n\}", text, re.S)[1]
+    assert {*attributes, "zooms"} == set(re.findall(r"^  (\w+)\?:", declared, re.M))

@@ -17,6 +17,30 @@ export interface HeadOfSite {
 export const ofHead = ({ site, batch, head }: HeadOfSite): string =>
   `site=${site}&batch=${batch}&${head === 'mean' ? 'heads=mean' : `head=${head}`}`;
 
+type RunSite = components['schemas']['RunSite'];
+
+export const isLayered = (site: RunSite | undefined): boolean => site?.axes?.includes('layer') ?? false;
+
+// Entries of a batch in each layer of a site whose first axis is the layer.
+export function entriesOf(site: RunSite | undefined): number {
+  const axis = site?.axes?.indexOf('layer') ?? -1;
+  const layers = axis >= 0 ? (site?.weights_shape?.[axis] ?? 1) : 1;
+  return Math.max(1, Math.round((site?.batches ?? 1) / layers));
+}
+
+// The number of a batch entry where no layer is named, which counts those of all layers.
+export const batchOf = (site: RunSite | undefined, layer: number, entry: number): number =>
+  isLayered(site) ? layer * entriesOf(site) + entry : entry;
+
+export const nameOfSite = (site: RunSite | undefined): string => (!site ? '' : site.kind === 'self' ? site.name : `${site.kind} ${site.layer}`);
+
+// The place of a head in words, such as "encoder 0".
+export function placeOf(sites: readonly RunSite[], t: { site: number; layer: number; entry: number }): string {
+  const site = sites[t.site];
+  const place = isLayered(site) ? `${site?.name ?? ''} layer ${t.layer}` : nameOfSite(site);
+  return entriesOf(site) > 1 ? `${place}, batch ${t.entry}` : place;
+}
+
 export interface Weights {
   weights: Float32Array; // [queries, keys]
   hidden: [number, number, number][]; // [row, from, to) of keys that the mask hides

@@ -10,7 +10,7 @@ define('attn-words', AttnWords);
 define('attn-heatmap', AttnHeatmap);
 define('attn-heads', AttnHeads);
 
-export type { Selection } from './element';
+export type { Head, Selection } from './element';
 export type { Weights } from './source';
 export { AttnHeads, AttnHeatmap, AttnWords };
 
@@ -24,13 +24,11 @@ interface Model {
   off(event: string, call: () => void): void;
 }
 
-const attributes = ['src', 'run', 'site', 'batch', 'head', 'token', 'colours', 'transform', 'theme', 'pieces'];
-
 function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   const kind = String(model.get('kind') ?? 'words');
   const element = document.createElement(`attn-${['words', 'heatmap', 'heads'].includes(kind) ? kind : 'words'}`) as AttnElement;
   const update = (): void => {
-    for (const name of attributes) {
+    for (const name of AttnHeads.observedAttributes) {
       const value = model.get(name);
       if (value === undefined || value === null || value === '') element.removeAttribute(name);
       else element.setAttribute(name, String(value));
@@ -44,6 +42,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   update();
   model.on('change', update);
   element.addEventListener('attn-select', select);
+  element.addEventListener('attn-head', select);
   el.append(element);
   return () => {
     model.off('change', update);

@@ -5,6 +5,9 @@ import matrix from '../views/matrix.css';
 import style from './elements.css';
 import { load, take, type Loaded, type Weights, type Where } from './source';
 
+// The attributes of the other elements that show this head. `batch` counts the entries of all layers.
+export interface Head { site: number; batch: number; head: number }
+
 export interface Selection { query: number; key: number; weight: number | null }
 
 const sheet = (): CSSStyleSheet => {
@@ -20,7 +23,7 @@ const home = ((): string => {
 })();
 
 export abstract class AttnElement extends HTMLElement {
-  static readonly observedAttributes = ['src', 'run', 'site', 'batch', 'head', 'token', 'colours', 'transform', 'theme', 'pieces'];
+  static readonly observedAttributes = ['src', 'run', 'site', 'batch', 'head', 'token', 'colours', 'transform', 'theme', 'pieces'] as const;
   private given: Weights | null = null;
   protected loaded: Loaded | null = null;
   protected problem = '';

@@ -1,12 +1,12 @@
 // <attn-heads>: a thumbnail of each head of a run, or of those of one site; a click tells which one.
 import { palette } from '../draw/colours';
 import { paint, sizeOf, type Codes } from '../draw/thumb';
-import { readAtlas } from '../api/answers';
-import { AttnElement } from './element';
+import { batchOf, placeOf, readAtlas } from '../api/answers';
+import { AttnElement, type Head } from './element';
 import { scaleOf } from './look';
 import { describe, get, type Loaded, type Where } from './source';
 
-interface Thumb extends Codes { site: number; batch: number; head: number; name: string }
+interface Thumb extends Codes, Head { name: string }
 
 export class AttnHeads extends AttnElement {
   private thumbs: Thumb[] = [];
@@ -19,8 +19,8 @@ export class AttnHeads extends AttnElement {
       get(where, `/atlas?cells=64&planes=max&transform=sqrt${sites}`, 'application/vnd.safetensors', signal),
     ]);
     this.thumbs = (await readAtlas(reply)).map((thumbnail) => {
-      const site = run.sites[thumbnail.site];
-      return { ...thumbnail, name: `${site?.kind === 'self' ? site.name : site?.kind} ${thumbnail.layer}, head ${thumbnail.head}` };
+      const { site, layer, batch: entry, head } = thumbnail;
+      return { ...thumbnail, batch: batchOf(run.sites[site], layer, entry), name: `${placeOf(run.sites, { site, layer, entry })}, head ${head}` };
     });
     return null;
   }
@@ -29,7 +29,7 @@ export class AttnHeads extends AttnElement {
     const thumb = this.thumbs[i] as Thumb;
     this.chosen = i;
     this.refresh(false);
-    this.dispatchEvent(new CustomEvent('attn-head', { detail: { site: thumb.site, batch: thumb.batch, head: thumb.head }, bubbles: true, composed: true }));
+    this.dispatchEvent(new CustomEvent<Head>('attn-head', { detail: { site: thumb.site, batch: thumb.batch, head: thumb.head }, bubbles: true, composed: true }));
   }
 
   protected draw() {

@@ -1,5 +1,5 @@
 // What the view of heads draws: a thumbnail of each head, and later its pattern and its measures.
-import { readAtlas } from '../../api/answers';
+import { batchOf, entriesOf, isLayered, nameOfSite, placeOf, readAtlas } from '../../api/answers';
 import type { components } from '../../api/schema';
 import type { Run, RunSite } from '../../api/runs';
 import { tokensOf } from '../../api/texts';
@@ -19,17 +19,7 @@ export interface Thumb extends Codes {
   level: number; // a cell covers 2^level x 2^level weights
 }
 
-// Entries of a batch in each layer of a site whose first axis is the layer.
-export function entriesOf(site: RunSite | undefined): number {
-  const axis = site?.axes?.indexOf('layer') ?? -1;
-  const layers = axis >= 0 ? (site?.weights_shape?.[axis] ?? 1) : 1;
-  return Math.max(1, Math.round((site?.batches ?? 1) / layers));
-}
-
-export const isLayered = (site: RunSite | undefined): boolean => site?.axes?.includes('layer') ?? false;
-
-export const batchOf = (site: RunSite | undefined, layer: number, entry: number): number =>
-  isLayered(site) ? layer * entriesOf(site) + entry : entry;
+export { entriesOf, isLayered, placeOf };
 
 export const keyOf = (site: number, batch: number, head: number | 'mean'): string => `${site}.${batch}.${head}`;
 
@@ -43,15 +33,6 @@ export async function readThumbs(reply: Response, sites: readonly RunSite[]): Pr
 
 export interface Line { layer: number; thumbs: Thumb[] }
 export interface Group { title: string; name: string; lines: Line[] }
-
-const nameOfSite = (site: RunSite | undefined): string => (!site ? '' : site.kind === 'self' ? site.name : `${site.kind} ${site.layer}`);
-
-// The place of a head in words, such as "encoder 0".
-export const placeOf = (sites: readonly RunSite[], t: { site: number; layer: number; entry: number }): string => {
-  const site = sites[t.site];
-  const place = isLayered(site) ? `${site?.name ?? ''} layer ${t.layer}` : nameOfSite(site);
-  return entriesOf(site) > 1 ? `${place}, batch ${t.entry}` : place;
-};
 
 // Thumbnails by site: the layers of one kind of attention are the lines of one group.
 export function groupsOf(thumbs: readonly Thumb[], sites: readonly RunSite[]): Group[] {
