@@ -190,7 +190,7 @@ def test_a_page_compiles_against_the_types(site, tmp_path):
     def compiled(text):
         (tmp_path / "page.ts").write_text(text)
         return subprocess.run([WEB / "node_modules/.bin/tsc", "--noEmit", "--strict", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler",
-                               "--types", "", "page.ts"], cwd=tmp_path, capture_output=True, text=True)
+                               "page.ts"], cwd=tmp_path, capture_output=True, text=True)
 
     done = compiled(PAGE)
     assert done.returncode == 0, done.stdout

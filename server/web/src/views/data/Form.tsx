@@ -168,7 +168,7 @@ export function Form() {
           : <button key="compute" type="submit" class="main" disabled={working.value || !fields.value.length}>Compute</button>}
         <button type="button" disabled={now !== null} onClick={() => { answer.value = null; said.value = ''; fill({}, ''); }}>Clear</button>
         {now && now.share !== null && <progress max={1} value={now.share} aria-label="share that is done" />}
-        <span role="status">{now?.text ?? (said.value || 'The service keeps what it computes as a run, which then opens as a matrix.')}</span>
+        <span role="status" class={now || said.value ? '' : 'data-idle'}>{now?.text ?? (said.value || 'The service keeps what it computes as a run, which then opens as a matrix.')}</span>
       </div>
     </form>
   );
