@@ -41,12 +41,12 @@ def test_every_view(daemon, open_page, scheme):
 
     go(page, "Heads")
     page.wait_for_selector("canvas")
-    until(page, "[...document.querySelectorAll('main')].some((m) => /alignment[^]{1,9}%/.test(m.innerText))")
+    until(page, "[...document.querySelectorAll('main')].some((m) => /in order[^]{1,9}%/.test(m.innerText))")
 
     go(page, "Stages")
     until(page, "/softmax/.test(document.querySelector('main').innerText)")
     cell = daemon.get(f"/v1/runs/{run}/cells?site=1&row=0&col=1").json()
-    until(page, f"document.querySelector('main').innerText.includes('{cell['words'].replace(chr(39), '')}')")
+    until(page, f"Math.abs(document.querySelector('.stages-sums output[data-value]')?.dataset.value - {cell['weight']}) < 1e-6")
 
     go(page, "Own data")
     until(page, "document.querySelectorAll('main input, main textarea, main select').length > 20")
