@@ -12,6 +12,8 @@ export interface AxisView {
   marked: readonly number[]; // positions to make stand out
 }
 
+const FAR = 10000; // CSS pixels from which a strip of labels begins anew
+
 export type Turn = 'flat' | 'steep'; // of the labels on top
 
 const round = (least: number): number => {
@@ -32,17 +34,25 @@ export function plan(view: AxisView, labels: Labels, apart: number): { at: numbe
 
 interface Label { element: HTMLElement; text: Text; said: string }
 
-// A label keeps its position while the view moves, so that only its place on the page changes.
+// A label keeps its position while the view moves: then all of them move as one.
 export class Axis {
   private labels = new Map<number, Label>();
   private free: Label[] = [];
+  private strip: HTMLElement;
+  private origin = { at: 0, scale: 0 }; // the position at the strip's beginning, and its pixels a position
 
-  constructor(readonly element: HTMLElement, private vertical: boolean) {}
+  constructor(readonly element: HTMLElement, private vertical: boolean) {
+    this.strip = document.createElement('div');
+    element.append(this.strip);
+  }
 
   draw(view: AxisView, labels: Labels, turn: Turn): void {
     const { at, names } = plan(view, labels, this.vertical ? view.line * 1.6 : 56);
     this.mark('names', String(names));
     this.mark('turn', names ? turn : 'flat');
+    if (view.scale !== this.origin.scale || Math.abs(view.from - this.origin.at) * view.scale > FAR) this.origin = { at: view.from, scale: view.scale };
+    const move = this.translate((this.origin.at - view.from) * view.scale);
+    if (this.strip.style.transform !== move) this.strip.style.transform = move;
     const wanted = new Set(at);
     for (const [index, label] of this.labels)
       if (!wanted.has(index)) {
@@ -52,23 +62,32 @@ export class Axis {
     for (const index of at) {
       const label = this.labels.get(index) ?? this.free.pop() ?? this.make();
       this.labels.set(index, label);
-      const text = names ? labels.name(index) : String(index);
-      if (label.text.data !== text) label.text.data = text;
-      const middle = Math.round((index + 0.5 - view.from) * view.scale * 10) / 10;
-      const beyond = middle < 0 || middle > view.length;
-      const marked = view.marked.includes(index);
-      const said = `${middle} ${beyond} ${marked}`;
-      if (label.said === said) continue;
-      label.said = said;
-      label.element.style.transform = this.vertical ? `translateY(${middle}px)` : `translateX(${middle}px)`;
-      label.element.classList.toggle('matrix-marked', marked);
-      label.element.hidden = beyond;
+      this.place(label, index, view, names ? labels.name(index) : String(index));
     }
     for (const label of this.free)
       if (label.said !== '') {
         label.said = '';
         label.element.hidden = true;
       }
+  }
+
+  private place(label: Label, index: number, view: AxisView, text: string): void {
+    if (label.text.data !== text) label.text.data = text;
+    const middle = (index + 0.5 - view.from) * view.scale;
+    const beyond = middle < 0 || middle > view.length;
+    const marked = view.marked.includes(index);
+    const place = this.translate((index + 0.5 - this.origin.at) * this.origin.scale);
+    const said = `${place} ${beyond} ${marked}`;
+    if (label.said === said) return;
+    label.said = said;
+    label.element.style.transform = place;
+    label.element.classList.toggle('matrix-marked', marked);
+    label.element.hidden = beyond;
+  }
+
+  private translate(by: number): string {
+    const rounded = Math.round(by * 10) / 10;
+    return this.vertical ? `translateY(${rounded}px)` : `translateX(${rounded}px)`;
   }
 
   private mark(name: string, value: string): void {
@@ -81,7 +100,7 @@ export class Axis {
     const text = document.createTextNode('');
     name.append(text);
     element.append(name);
-    this.element.append(element);
+    this.strip.append(element);
     return { element, text, said: '' };
   }
 }

@@ -14,6 +14,7 @@ export interface GestureEvents {
   twice(x: number, y: number): void;
   hover(x: number, y: number): void; // where the pointer is now, after the move of the view if there was one
   leave(): void;
+  held(held: boolean): void; // a drag has begun or ended; while one is held nothing is pointed at anew
   end(): void; // nothing moves any more
 }
 
@@ -75,7 +76,7 @@ export function gestures(element: HTMLElement, on: GestureEvents, options: Gestu
     pointers.set(event.pointerId, here);
     if (boxing) on.box({ x0: from.x, y0: from.y, x1: here.x, y1: here.y }, false);
     else on.pan(here.x - (first ? from.x : before.x), here.y - (first ? from.y : before.y));
-    on.hover(here.x, here.y);
+    if (first) on.held(true);
   }, { signal });
 
   const up = (event: PointerEvent): void => {
@@ -90,7 +91,10 @@ export function gestures(element: HTMLElement, on: GestureEvents, options: Gestu
       on.box({ x0: from.x, y0: from.y, x1: here.x, y1: here.y }, true);
     }
     boxing = false;
-    if (moved) on.end();
+    if (!moved) return;
+    on.held(false);
+    if (event.type === 'pointerup' && event.pointerType !== 'touch') on.hover(here.x, here.y);
+    on.end();
   };
   element.addEventListener('pointerup', up, { signal });
   element.addEventListener('pointercancel', up, { signal });

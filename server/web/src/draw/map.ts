@@ -23,8 +23,8 @@ export interface MapEvents {
 export interface MapState {
   rows: number; // weights that share a cell, down
   cols: number; // and across
-  zoom: number;
-  zoomMost: number;
+  isWhole: boolean; // all of the matrix is in sight
+  isClosest: boolean; // no closer look is possible
   live: number;
   slow: boolean;
   trouble: Error | null;
@@ -40,6 +40,8 @@ const VALUE_WIDE = [34, 56]; // CSS pixels of a cell for values of two and of th
 const VALUE_HIGH = 17;
 const KEY_ZOOM = 1.5;
 const SETTLE = 250; // ms after a key before its zoom counts as ended
+const SLOW_FRAME = 12; // ms of painting from which moving views are painted at the resolution of CSS
+const REST = 120; // ms without a move after which they are painted sharp again
 const FRESH = 400; // ms for which the old picture stays while tiles of a new source come
 
 function make<K extends keyof HTMLElementTagNameMap>(name: K, of: string, parent: HTMLElement): HTMLElementTagNameMap[K] {
@@ -66,10 +68,16 @@ export class MatrixMap {
   private spots: { selected: Spot; shown: Spot; pins: readonly number[] } = { selected: { q: -1, k: -1 }, shown: { q: -1, k: -1 }, pins: [] };
   private marginOf: { rows: Margin | null; cols: Margin | null } = { rows: null, cols: null };
   private pointer: { x: number; y: number } | null = null;
+  private pointed = false; // the pointer has moved since it was told
   private values: Values | null = null;
   private asked = '';
+  private wantedAt: P.Port | null = null; // the view of which tiles were wanted last
   private frame = 0;
   private painting = false;
+  private begunAt = 0; // when the frame that is being painted was ordered
+  private slowness = 0; // ms that frames took of late at full resolution
+  private coarse = false; // frames have a pixel for each CSS pixel: the view moves, and painting is slow
+  private sharpen = 0; // the timer of the sharp frame that follows
   private dirty = true;
   private fresh = 0; // when the source was changed, while nothing of it is here
   private settle = 0;
@@ -121,6 +129,7 @@ export class MatrixMap {
     this.mini.element.hidden = true;
     this.surface = surface(this.canvas, options.worker, (more) => {
       this.painting = false;
+      if (!this.coarse) this.slowness += (performance.now() - this.begunAt - this.slowness) / 4;
       if (more) this.dirty = true;
       if (this.dirty) this.redraw();
       else this.tell();
@@ -201,6 +210,7 @@ export class MatrixMap {
     this.ended = true;
     clearTimeout(this.settle);
     clearTimeout(this.valueTimer);
+    clearTimeout(this.sharpen);
     cancelAnimationFrame(this.frame);
     this.tiles?.end();
     this.surface.end();
@@ -222,13 +232,13 @@ export class MatrixMap {
     this.settled();
   }
 
-  // Selects a cell and brings it into sight; `near`: zooms in so far that it can be seen.
   // Brings a cell into sight that was chosen elsewhere.
   reveal(spot: Spot): void {
     this.port = P.reveal(this.port, this.extent, this.size, spot.q, spot.k);
     this.redraw();
   }
 
+  // Selects a cell and brings it into sight; `near`: zooms in so far that it can be seen.
   go(spot: Spot, near = false): void {
     const before = this.port;
     if (near) {
@@ -338,9 +348,17 @@ export class MatrixMap {
     if (this.ended) return;
     if (cells) this.dirty = true;
     this.frame ||= requestAnimationFrame(() => {
+      this.tellPointed(); // what this changes is drawn below
       this.frame = 0;
       this.draw();
     });
+  }
+
+  private tellPointed(): void {
+    if (!this.pointed || !this.pointer) return;
+    this.pointed = false;
+    const { x, y } = this.pointer;
+    this.on.hover(this.spotAt(x, y), x, y);
   }
 
   private draw(): void {
@@ -354,6 +372,7 @@ export class MatrixMap {
       } else if (!this.painting) {
         this.dirty = false;
         this.painting = true;
+        this.begunAt = performance.now();
         this.surface.order({ do: 'draw', frame: this.frameOf(s) });
       }
     }
@@ -367,10 +386,12 @@ export class MatrixMap {
     const share = P.shareOf(this.port, this.extent, this.size, this.level);
     const writes = s.x >= (VALUE_WIDE[0] as number) && s.y >= VALUE_HIGH && this.line <= 24;
     const decimals = s.x >= (VALUE_WIDE[1] as number) ? 3 : 2;
-    const px = Math.round(Math.min(12.5, s.y * 0.62) * this.ratio);
+    const ratio = this.coarse ? 1 : this.ratio;
+    const pixels = this.coarse ? { width: Math.round(this.size.width), height: Math.round(this.size.height) } : this.pixels;
+    const px = Math.round(Math.min(12.5, s.y * 0.62) * ratio);
     return {
-      left: this.port.left, top: this.port.top, x: s.x * this.ratio, y: s.y * this.ratio,
-      queries: this.extent.queries, keys: this.extent.keys, level: this.level, ratio: this.ratio,
+      ...pixels, left: this.port.left, top: this.port.top, x: s.x * ratio, y: s.y * ratio,
+      queries: this.extent.queries, keys: this.extent.keys, level: this.level, ratio,
       shareX: share.x, shareY: share.y, mean: this.source?.mean ?? false,
       font: writes ? `${px}px ui-monospace, "DejaVu Sans Mono", monospace` : '', decimals,
     };
@@ -386,7 +407,19 @@ export class MatrixMap {
     const far = (at: { y: number; x: number }): number =>
       Math.hypot((at.x + 0.5) * side - this.port.left - x / s.x, (at.y + 0.5) * side - this.port.top - y / s.y);
     const visible = P.listOf(window).sort((a, b) => far(a) - far(b));
-    this.tiles?.want({ visible, ancestors: P.ancestorsOf(visible, this.source?.levels ?? 1), ring: P.ringOf(window, this.extent) });
+    this.tiles?.want({ visible, ancestors: P.ancestorsOf(visible, this.source?.levels ?? 1), ring: P.ringOf(window, this.extent), moved: this.wantedAt !== this.port });
+    if (this.wantedAt !== this.port) this.moves();
+    this.wantedAt = this.port;
+  }
+
+  private moves(): void {
+    this.coarse ||= this.ratio > 1 && this.slowness > SLOW_FRAME;
+    clearTimeout(this.sharpen);
+    this.sharpen = window.setTimeout(() => {
+      if (!this.coarse) return;
+      this.coarse = false;
+      this.redraw();
+    }, REST);
   }
 
   // Asks for the exact values of the cells that have room for them.
@@ -480,14 +513,15 @@ export class MatrixMap {
     const { tiles } = this;
     const share = P.shareOf(this.port, this.extent, this.size, this.level);
     const state: MapState = {
-      rows: 2 ** this.level * share.y, cols: 2 ** this.level * share.x, zoom: this.port.zoom, zoomMost: P.zoomMost(this.extent, this.size),
+      rows: 2 ** this.level * share.y, cols: 2 ** this.level * share.x,
+      isWhole: this.port.zoom <= 1.001, isClosest: this.port.zoom >= P.zoomMost(this.extent, this.size) * 0.999,
       live: tiles?.count ?? 0, slow: tiles?.isSlow ?? false, trouble: tiles?.trouble ?? null,
     };
     const s = this.scale;
-    const busy = (tiles?.running ?? 0) > 0 || this.painting || this.dirty;
+    const busy = (tiles?.running ?? 0) > 0 || this.painting || this.dirty || this.coarse;
     const data = { view: [this.port.top, this.port.left, s.x, s.y].join(), level: String(this.level), live: String(state.live), busy: String(busy) };
     for (const [name, value] of Object.entries(data)) if (this.host.dataset[name] !== value) this.host.dataset[name] = value;
-    const told = `${state.rows} ${state.cols} ${state.zoom} ${state.zoomMost} ${state.slow} ${state.trouble?.message ?? ''}`;
+    const told = `${state.rows} ${state.cols} ${state.isWhole} ${state.isClosest} ${state.slow} ${state.trouble?.message ?? ''}`;
     if (told === this.told) return;
     this.told = told;
     this.on.changed(state);
@@ -528,12 +562,15 @@ export class MatrixMap {
       twice: (x, y) => this.zoomBy(2, x, y),
       hover: (x, y) => {
         this.pointer = { x, y };
-        this.on.hover(this.spotAt(x, y), x, y);
+        this.pointed = true;
+        this.redraw(false);
       },
       leave: () => {
         this.pointer = null;
+        this.pointed = false;
         this.on.hover(null, 0, 0);
       },
+      held: (held) => { this.host.toggleAttribute('data-held', held); },
       end: () => this.on.rest(this.port),
     }, { wheelZooms: options.wheelZooms });
   }
@@ -550,13 +587,9 @@ export class MatrixMap {
   }
 
   private take({ width, height, css }: Measured): void {
-    const { pixels } = this;
     this.ratio = width / css.width;
     this.size = css;
-    if (pixels.width !== width || pixels.height !== height) {
-      this.pixels = { width, height };
-      this.surface.order({ do: 'size', width, height });
-    }
+    this.pixels = { width, height };
     this.port = P.bound(this.port, this.extent, this.size);
     this.redraw();
   }

@@ -64,11 +64,6 @@ export class Painter {
     this.context = contextOf(canvas, !opaque);
   }
 
-  size(width: number, height: number): void {
-    if (this.canvas.width !== width) this.canvas.width = width;
-    if (this.canvas.height !== height) this.canvas.height = height;
-  }
-
   look(palette: Palette): void {
     const before = this.palette;
     this.palette = palette;
@@ -92,8 +87,10 @@ export class Painter {
   // Draws what is in sight. Returns whether there is more to do in the next frame.
   draw(frame: Frame): boolean {
     const { context: c, palette } = this;
-    const { width, height } = this.canvas;
     if (!palette) return false;
+    const { width, height } = frame;
+    if (this.canvas.width !== width) this.canvas.width = width;
+    if (this.canvas.height !== height) this.canvas.height = height;
     if (!this.hatch || this.hatchRatio !== frame.ratio) {
       this.hatch = hatchOf(c, palette, frame.ratio);
       this.hatchRatio = frame.ratio;

@@ -4,7 +4,6 @@ import type { At, Codes, Frame, Palette, Values } from './types';
 
 export type Order =
   | { do: 'begin'; canvas: OffscreenCanvas }
-  | { do: 'size'; width: number; height: number }
   | { do: 'look'; palette: Palette }
   | { do: 'clear' }
   | { do: 'put'; at: At; codes: Codes }
@@ -58,8 +57,7 @@ function here(canvas: HTMLCanvasElement, drawn: (more: boolean) => void): Surfac
   const painter = new Painter(canvas, false);
   return {
     order(order) {
-      if (order.do === 'size') painter.size(order.width, order.height);
-      else if (order.do === 'look') painter.look(order.palette);
+      if (order.do === 'look') painter.look(order.palette);
       else if (order.do === 'clear') painter.clear();
       else if (order.do === 'put') painter.put(order.at, order.codes);
       else if (order.do === 'drop') painter.drop(order.at);

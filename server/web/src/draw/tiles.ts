@@ -2,7 +2,8 @@
 import { MOST_LIVE, nameOfTile, type At, type Codes, type Source } from './types';
 
 const AT_ONCE = 4; // requests: browsers allow six to a host over HTTP/1.1
-const REST = 150; // ms without a new view after which the tiles around it are asked for
+const AT_ONCE_MOVING = 1; // a request takes the main thread a millisecond or two, and frames need it more
+const REST = 120; // ms without a new view after which it rests, and the tiles around it are asked for
 const SLOW = 600; // ms after which one says that a tile takes long
 const WORTH_ABORTING = 3; // level from which a request costs more than its connection
 
@@ -10,6 +11,7 @@ export interface Wanted {
   visible: readonly At[]; // the nearest to the pointer first
   ancestors: readonly At[];
   ring: readonly At[];
+  moved: boolean; // the view is not that of the time before
 }
 
 export interface TileEvents {
@@ -23,7 +25,8 @@ export class Tiles {
   private flying = new Map<string, { at: At; stop: AbortController; since: number }>();
   private failures = new Map<string, Error>();
   private order: At[] = [];
-  private idle: At[] = []; // asked for when nothing else is
+  private spare: At[] = []; // around those in sight
+  private idle: At[] = []; // asked for when nothing else is: the spare ones when the view rests
   private needed = new Set<string>();
   private clock = 0;
   private timer = 0;
@@ -43,7 +46,7 @@ export class Tiles {
   has(at: At): boolean { return this.live.has(nameOfTile(at)); }
 
   // Says what is in sight. Whatever was waiting before is forgotten.
-  want({ visible, ancestors, ring }: Wanted): void {
+  want({ visible, ancestors, ring, moved }: Wanted): void {
     if (this.ended) return;
     this.clock++;
     const top = ancestors.at(-1);
@@ -57,12 +60,17 @@ export class Tiles {
     }
     // What covers everything comes first if nothing is there yet: it fills the view at once.
     this.order = top && this.live.size === 0 ? [top, ...kept.filter((at) => at !== top)] : kept;
-    this.idle = [];
-    clearTimeout(this.restTimer);
-    this.restTimer = window.setTimeout(() => {
-      this.idle = spare;
-      this.pump();
-    }, REST);
+    if (moved) {
+      this.idle = [];
+      clearTimeout(this.restTimer);
+      this.restTimer = window.setTimeout(() => {
+        this.restTimer = 0;
+        this.idle = this.spare;
+        this.pump();
+      }, REST);
+    }
+    this.spare = spare;
+    if (!this.restTimer) this.idle = spare;
     const wanted = new Set([...this.needed, ...spare.map(nameOfTile)]);
     for (const [name, { at, stop }] of this.flying) if (at.level >= WORTH_ABORTING && !wanted.has(name)) stop.abort();
     this.evict();
@@ -88,7 +96,7 @@ export class Tiles {
   }
 
   private pump(): void {
-    while (this.flying.size < AT_ONCE) {
+    while (this.flying.size < (this.restTimer && this.live.size ? AT_ONCE_MOVING : AT_ONCE)) {
       const next = this.order.find((at) => this.isOpen(at)) ?? (this.flying.size ? undefined : this.idle.find((at) => this.isOpen(at)));
       if (!next) return;
       void this.fetch(next);

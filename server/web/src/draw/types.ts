@@ -47,6 +47,8 @@ export interface Palette {
 
 // What a canvas shows: positions in weights, sizes in device pixels.
 export interface Frame {
+  width: number; // of the canvas
+  height: number;
   left: number;
   top: number;
   x: number; // device pixels a weight

@@ -7,7 +7,6 @@ let painter: Painter | null = null;
 addEventListener('message', ({ data }: MessageEvent<Order>) => {
   if (data.do === 'begin') painter = new Painter(data.canvas, true);
   else if (!painter) return;
-  else if (data.do === 'size') painter.size(data.width, data.height);
   else if (data.do === 'look') painter.look(data.palette);
   else if (data.do === 'clear') painter.clear();
   else if (data.do === 'put') painter.put(data.at, data.codes);

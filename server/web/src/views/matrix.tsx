@@ -17,7 +17,7 @@ import './matrix.css';
 
 const MARGINS_MOST = 1024; // queries and keys up to which entropies and received weights are shown
 
-const state = signal<MapState>({ rows: 1, cols: 1, zoom: 1, zoomMost: 1, live: 0, slow: false, trouble: null });
+const state = signal<MapState>({ rows: 1, cols: 1, isWhole: true, isClosest: false, live: 0, slow: false, trouble: null });
 const tip = signal<{ x: number; y: number } | null>(null); // CSS pixels in the map
 const marginTrouble = signal('');
 const bars = signal(''); // what the longest bars of the margins stand for
@@ -58,7 +58,8 @@ let movedAt = 0; // when a key last moved the selection: moves that follow at on
 function begin(host: HTMLElement): () => void {
   const made = new MatrixMap(host, {
     hover(spot, x, y) {
-      tip.value = spot && { x: x + made.origin.x, y: y + made.origin.y };
+      const at = spot && { x: x + made.origin.x, y: y + made.origin.y };
+      if (tip.value?.x !== at?.x || tip.value?.y !== at?.y) tip.value = at;
       const { q, k } = hover.value;
       if (spot ? spot.q !== q || spot.k !== k : q >= 0 || k >= 0) hover.value = spot ?? { q: -1, k: -1 };
     },
@@ -198,7 +199,7 @@ export function Component() {
       end();
     };
   }, []);
-  const { rows, cols, zoom, zoomMost, slow, trouble } = state.value;
+  const { rows, cols, isWhole, isClosest, slow, trouble } = state.value;
   const { transform, range } = look.value;
   const legend = { map: mapOf(look.value.colours), range: transform === 'row' ? [0, 1] as const : range ?? rangeOf.value.range, rows, cols };
   const closeJump = (): void => {
@@ -209,9 +210,9 @@ export function Component() {
     <div class="matrix">
       <Legend {...legend} />
       <div class="matrix-tools" role="toolbar" aria-label="view">
-        <button type="button" class="icon" aria-label="zoom in" title="zoom in (+)" disabled={zoom >= zoomMost * 0.999} onClick={() => map?.zoomBy(1.5)}>+</button>
-        <button type="button" class="icon" aria-label="zoom out" title="zoom out (-)" disabled={zoom <= 1.001} onClick={() => map?.zoomBy(1 / 1.5)}>−</button>
-        <button type="button" aria-label="show all" title="show all (0)" disabled={zoom <= 1.001} onClick={() => map?.all()}>all</button>
+        <button type="button" class="icon" aria-label="zoom in" title="zoom in (+)" disabled={isClosest} onClick={() => map?.zoomBy(1.5)}>+</button>
+        <button type="button" class="icon" aria-label="zoom out" title="zoom out (-)" disabled={isWhole} onClick={() => map?.zoomBy(1 / 1.5)}>−</button>
+        <button type="button" aria-label="show all" title="show all (0)" disabled={isWhole} onClick={() => map?.all()}>all</button>
         <button type="button" aria-label="go to a position" title="go to a position (g)" onClick={() => { jump.value = 'go'; }}>go to…</button>
         <button type="button" aria-label="find a token" title="find a token (/)" onClick={() => { jump.value = 'find'; }}>find…</button>
         <Choices {...legend} />
