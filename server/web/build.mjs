@@ -73,14 +73,39 @@ function write(name, content) {
   return hashed;
 }
 
+const FIRST_VIEW = 'first view';
+
 // Puts the names of the built files in place of {{main.js}} and the like.
 function document(name, names) {
   const text = fs.readFileSync(path.join(here, name), 'utf8');
   const filled = text.replace(/\{\{(.*?)\}\}/g, (_, key) => {
     if (!names[key]) throw new Error(`${name} names {{${key}}}, which is not built`);
-    return `web/${names[key]}`;
+    return key === FIRST_VIEW ? names[key] : `web/${names[key]}`;
   });
   fs.writeFileSync(path.join(out, name), filled);
+}
+
+const entries = Object.values(page.entryPoints);
+
+// The files that the first view needs. A browser that is told of them asks for all at once, and not
+// for each when another names it.
+function firstView(metafile) {
+  const files = new Set();
+  const visit = (file) => {
+    if (files.has(file)) return;
+    files.add(file);
+    for (const { path: next, kind } of metafile.outputs[file].imports) if (kind === 'import-statement') visit(next);
+  };
+  for (const [file, { entryPoint }] of Object.entries(metafile.outputs))
+    if (entryPoint === page.entryPoints.main) visit(file);
+  return [...files].map((file) => `<link rel="modulepreload" href="web/${path.basename(file)}">`).join('\n');
+}
+
+// Styles of views that are loaded later are in main.css; the files of their own that esbuild writes
+// beside it are read by nobody.
+function dropStyles(metafile) {
+  const read = new Set(Object.values(metafile.outputs).filter(({ entryPoint }) => entries.includes(entryPoint)).map(({ cssBundle }) => cssBundle));
+  for (const file of Object.keys(metafile.outputs)) if (file.endsWith('.css') && !read.has(file)) fs.rmSync(path.resolve(here, file), { force: true });
 }
 
 function namesOf(metafile) {
@@ -108,7 +133,8 @@ function compress() {
 // documents, which name the files that were built.
 export function finish(metafile) {
   const reference = referenceFiles();
-  const names = { ...namesOf(metafile), 'swagger.css': reference.css, 'swagger.js': reference.script };
+  const names = { ...namesOf(metafile), 'swagger.css': reference.css, 'swagger.js': reference.script, [FIRST_VIEW]: firstView(metafile) };
+  dropStyles(metafile);
   names['icon.svg'] = write('icon.svg', fs.readFileSync(path.join(here, 'icon.svg')));
   for (const name of ['index.html', 'docs.html']) document(name, names);
   fs.copyFileSync(path.join(here, 'attn.d.ts'), path.join(out, 'attn.d.ts'));

@@ -18,11 +18,12 @@ async function open(): Promise<void> {
   keepRun();
   keepGrowing();
   keepAddress();
-  render(<App />, document.getElementById('app') as HTMLElement);
+  const root = document.getElementById('app') as HTMLElement;
+  root.replaceChildren(); // what the document shows until the code is here
   const needsRun = views.find((v) => v.id === look.value.view)?.needs !== 'nothing';
-  if (look.value.run) return;
-  if (look.value.source) await make(look.value.source, { keep: true });
-  else if (needsRun) await make(firstSentence(), { view: 'words' });
+  const { source } = look.value;
+  if (!look.value.run && (source || needsRun)) void (source ? make(source, { keep: true }) : make(firstSentence(), { view: 'words' }));
+  render(<App />, root);
 }
 
 void open();

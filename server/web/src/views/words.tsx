@@ -2,7 +2,7 @@
 // between two columns; up to 200 only the rows that are shown or pinned; above that the text itself
 // is shaded.
 import { computed, effect, signal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { ofHead } from '../api/answers';
 import { Problem, askJson } from '../api/client';
 import { whole, WHOLE_MOST, type Head } from '../api/runs';
@@ -220,7 +220,8 @@ function Short({ sides }: { sides: Sides }) {
 
 export function Component() {
   const view = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  // Before the first paint, so that the weights are asked for at once.
+  useLayoutEffect(() => {
     const stops = [keepWeights(), keepColumn(), keepWords()];
     drawing.value = () => (view.current ? picture(view.current) : null);
     return () => {
