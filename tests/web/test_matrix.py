@@ -111,7 +111,7 @@ class View:
     def hovered(self):
         """The query, the key, and the value of the panel beside the map."""
         panel = self.page.locator("aside.cell")
-        numbers = [int(n) for n in panel.locator("h3 small").all_inner_texts()]
+        numbers = [int(n) for n in panel.locator("h3 bdi").all_inner_texts()]
         text = panel.locator(".value output").inner_text()
         return (*numbers, None if text == "hidden" else np.float32(panel.locator(".value code").inner_text()))
 
@@ -272,7 +272,7 @@ def test_the_value_under_the_pointer(daemon, causal, matrix, transform, notches)
         q, k = draw.choice(rows), draw.choice(cols)
         view.page.mouse.move(*view.place(q, k))
         view.page.wait_for_function(
-            "([q, k]) => [...document.querySelectorAll('aside.cell h3 small')].map((e) => e.textContent).join() === `${q},${k}`", arg=[q, k])
+            "([q, k]) => [...document.querySelectorAll('aside.cell h3 bdi')].map((e) => e.textContent).join() === `${q},${k}`", arg=[q, k])
         want = daemon.get(f"/v1/runs/{causal}/cells", params={"head": 1, "row": q, "col": k}).json()
         value = np.float32(want["weight"]) if want["visible"] else None
         assert view.hovered() == (q, k, value)

@@ -67,7 +67,7 @@ def test_long_run(daemon, open_page):
     page.wait_for_selector("table.row tbody tr")
     answer = daemon.get(f"/v1/runs/{run}/rows?rows=20000").json()
     best = int(np.argmax(answer["weights"][0]))
-    assert page.locator("table.row tbody th").first.inner_text().split()[0] == str(best)
+    assert page.locator("table.row tbody th").first.inner_text().split()[0] == f"{best:,}"
 
 
 def test_the_reference(daemon, open_page):

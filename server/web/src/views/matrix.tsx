@@ -123,9 +123,12 @@ function begin(host: HTMLElement): () => void {
     effect(() => {
       const at = site.value;
       const of = head.value;
-      if (marginsOf !== nameOfHead(of)) made.margins(null, null);
+      if (marginsOf !== nameOfHead(of)) {
+        made.margins(null, null);
+        bars.value = '';
+      }
       marginsOf = nameOfHead(of);
-      marginTrouble.value = bars.value = '';
+      marginTrouble.value = '';
       if (!at || !of.run || at.queries > MARGINS_MOST || at.keys > MARGINS_MOST) return;
       margins(of).then((m) => {
         if (head.value !== of || map !== made) return;
