@@ -240,7 +240,7 @@ def longest(browser, daemon, tokens=131072, seed=6):
         page.wait_for_timeout(400)
         q, k = (int(re.sub(r"\D", "", x)) for x in page.locator("aside.cell h3 bdi").all_inner_texts())
         want = daemon.get(f"/v1/runs/{run}/cells?row={q}&col={k}").json()
-        says = page.inner_text("aside.cell .value").split("\n")
+        says = page.inner_text("aside.cell .value").replace(",", "").split("\n")
         if want["visible"]:
             wrong += float(says[2]) != float(f"{want['weight']:.9g}") and abs(float(says[2]) - want["weight"]) > 1e-7 * want["weight"] or says[1] != f"rank {want['rank']} of {want['of']}"
         else:
