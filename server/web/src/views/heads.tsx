@@ -1,12 +1,14 @@
 // The heads of all sites as thumbnails, from one request; what is measured of them comes later.
 import { useMemo, useState } from 'preact/hooks';
 import { useLook } from '../api/long';
+import { isOpen } from '../api/runs';
 import { palette } from '../draw/colours';
 import { isDark } from '../shell/theme';
 import { change } from '../store/history';
 import { run } from '../store/run';
 import { announce, look } from '../store/state';
 import { digits } from '../parts/digits';
+import { seesAll } from '../parts/mask';
 import { Atlas } from './heads/Atlas';
 import { choose, everyHead, groupsOf, isPlain, keyOf, placeOf, readThumbs, type HeadMeasures, type Measured, type Thumb } from './heads/data';
 import { Options, Working } from './heads/Options';
@@ -55,6 +57,7 @@ export function Component() {
     announce(`${place(t)} head ${t.head} ${next.has(t.key) ? 'is in the mean' : 'is out of the mean'}; ${next.size} heads`);
   };
   const level = Math.max(0, ...thumbs.map((t) => t.level));
+  const hides = sites.some((s) => isOpen(s) && Array.from({ length: s.batches }).some((_, batch) => !seesAll(s.mask, batch)));
   return (
     <div class="heads">
       <Options choice={choice} onChange={setChoice} look={measured} left={list.length} all={thumbs.length} />
@@ -65,7 +68,8 @@ export function Component() {
             onSelect={select} onCheck={check} onOpen={(t) => { select(t, true); change({ view: 'matrix' }); }} />
           {atlas.value && list.length === 0 && <p class="empty">No head is like this. Widen the filter, or show all heads.</p>}
           {thumbs.length > 0 && (
-            <p class="heads-note">Each head has its own range, drawn as square roots. <span class="heads-hatch" aria-hidden="true" /> Hatched cells are hidden by the mask.
+            <p class="heads-note">Each head has its own range, drawn as square roots.
+              {hides && <> <span class="heads-hatch" aria-hidden="true" /> Hatched cells are hidden by the mask.</>}
               {level > 0 && ` A cell of a large head is its largest weight of up to ${2 ** level} × ${2 ** level}.`}</p>
           )}
         </div>
