@@ -207,9 +207,14 @@ function picture(view: Element): Picture | null {
   return pictureOf(view, { ...of, title, under: `${s.kind === 'self' ? s.name : `${s.kind} ${s.layer}`}, ${headOf}`, heads: sidesOf(s) });
 }
 
+// The words stand there before their weights come; nothing is pointed at, so that no number is told.
+const unweighted = () => ({
+  queries: queryGroups.value, keys: keyGroups.value, weights: new Float32Array(queryGroups.value.names.length * keyGroups.value.names.length),
+  edges: [], more: () => [], scale: scale.value, q: -1, k: -1, pins: [],
+});
+
 function Short({ sides }: { sides: Sides }) {
-  const of = seen(shown.value);
-  if (!of) return null;
+  const of = seen(shown.value) ?? unweighted();
   return (
     <>
       <div class="words-heads"><span class="query-side">{sides.query}</span><small>attends to</small><span class="key-side">{sides.key}</span></div>
