@@ -87,7 +87,7 @@ def first_view(browser, url):
       document.addEventListener('DOMContentLoaded', () => watch.observe(document.body, {childList: true, subtree: true}));
     """)
     page.goto(url)
-    page.wait_for_selector(".words-columns path")
+    page.wait_for_selector(".words-columns path", state="attached")
     page.wait_for_timeout(200)
     answer = page.evaluate("[window.painted, window.there, window.drawn]")
     context.close()
