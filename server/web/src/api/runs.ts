@@ -92,10 +92,10 @@ export const WHOLE_MOST = 65536; // weights that the service answers in one requ
 
 // The rows [from, to) of a head with `cols` keys, in as many requests as that takes.
 export const rows = (head: Head, from: number, to: number, cols: number): Promise<Weights> =>
-  once(`rows ${head.run} ${ofHead(head)} ${from}:${to}`, async () => {
+  once(`${rowsPath(head, `${from}:${to}`)} joined`, async () => {
     const step = Math.max(1, Math.floor(WHOLE_MOST / Math.max(1, cols)));
     const parts: Weights[] = [];
-    for (let at = from; at < to; at += step) parts.push(await read(`v1/runs/${head.run}/rows?${ofHead(head)}&rows=${at}:${Math.min(to, at + step)}`));
+    for (let at = from; at < to; at += step) parts.push(await read(rowsPath(head, `${at}:${Math.min(to, at + step)}`)));
     const weights = new Float32Array((to - from) * cols);
     let filled = 0;
     for (const part of parts) {
