@@ -41,7 +41,7 @@ const VALUE_HIGH = 17;
 const KEY_ZOOM = 1.5;
 const SETTLE = 250; // ms after a key before its zoom counts as ended
 const SLOW_FRAME = 12; // ms of painting from which moving views are painted at the resolution of CSS
-const REST = 120; // ms without a move after which they are painted sharp again
+const REST = 120; // ms without a new view after which it rests
 const FRESH = 400; // ms for which the old picture stays while tiles of a new source come
 
 function make<K extends keyof HTMLElementTagNameMap>(name: K, of: string, parent: HTMLElement): HTMLElementTagNameMap[K] {
@@ -77,7 +77,8 @@ export class MatrixMap {
   private begunAt = 0; // when the frame that is being painted was ordered
   private slowness = 0; // ms that frames took of late at full resolution
   private coarse = false; // frames have a pixel for each CSS pixel: the view moves, and painting is slow
-  private sharpen = 0; // the timer of the sharp frame that follows
+  private moving = false; // the view was another one a moment ago
+  private rest = 0; // the timer that ends this
   private dirty = true;
   private fresh = 0; // when the source was changed, while nothing of it is here
   private settle = 0;
@@ -85,11 +86,11 @@ export class MatrixMap {
   private told = '';
   private line = 16;
   private flatFrom = 0;
-  private begins = { x: 0, y: 0 };
   private ended = false;
   private cleanUp: (() => void)[] = [];
 
   readonly plot: HTMLElement;
+  origin = { x: 0, y: 0 }; // where the plot begins in the host, in CSS pixels
   private canvas: HTMLCanvasElement;
   private rows: Axis;
   private cols: Axis;
@@ -146,12 +147,14 @@ export class MatrixMap {
 
   // --- what is shown ---
 
-  // `grown`: the same matrix with more rows. What is in sight stays as it is, unless all of it was.
-  show(source: Source, queries: Labels, keys: Labels, name: string, grown = false): void {
+  // `same`: the matrix that is shown, maybe with more rows. What is in sight stays as it is, unless all
+  // of it was.
+  show(source: Source, queries: Labels, keys: Labels, name: string, same = false): void {
     const before = this.scale.y;
     this.names = { queries, keys };
-    this.extent = { queries: source.queries, keys: source.keys };
-    if (grown && this.port.zoom > 1.001) this.port = { ...this.port, zoom: this.port.zoom * before / this.scale.y };
+    const square = source.grows === true || (same && this.extent.square === true);
+    this.extent = { queries: source.queries, keys: source.keys, square };
+    if (same) this.keepScale(before);
     this.grid.extent(source.queries, source.keys, name);
     this.measure();
     if (this.source?.name === source.name) return this.redraw();
@@ -210,7 +213,7 @@ export class MatrixMap {
     this.ended = true;
     clearTimeout(this.settle);
     clearTimeout(this.valueTimer);
-    clearTimeout(this.sharpen);
+    clearTimeout(this.rest);
     cancelAnimationFrame(this.frame);
     this.tiles?.end();
     this.surface.end();
@@ -304,9 +307,6 @@ export class MatrixMap {
 
   // --- geometry ---
 
-  // Where the plot begins in the host, in CSS pixels.
-  get origin(): { x: number; y: number } { return this.begins; }
-
   // The queries and keys in sight, [from, to) each.
   inSight(): { rows: [number, number]; cols: [number, number] } {
     const { x, y } = this.scale;
@@ -336,7 +336,7 @@ export class MatrixMap {
     this.line = room.line;
     this.turn = room.turn;
     this.flatFrom = room.flatFrom;
-    this.begins = { x: room.left, y: room.top };
+    this.origin = { x: room.left, y: room.top };
     this.host.style.setProperty('--matrix-left', `${room.left}px`);
     this.host.style.setProperty('--matrix-top', `${room.top}px`);
   }
@@ -407,17 +407,17 @@ export class MatrixMap {
     const far = (at: { y: number; x: number }): number =>
       Math.hypot((at.x + 0.5) * side - this.port.left - x / s.x, (at.y + 0.5) * side - this.port.top - y / s.y);
     const visible = P.listOf(window).sort((a, b) => far(a) - far(b));
-    this.tiles?.want({ visible, ancestors: P.ancestorsOf(visible, this.source?.levels ?? 1), ring: P.ringOf(window, this.extent), moved: this.wantedAt !== this.port });
     if (this.wantedAt !== this.port) this.moves();
     this.wantedAt = this.port;
+    this.tiles?.want({ visible, ancestors: P.ancestorsOf(visible, this.source?.levels ?? 1), ring: P.ringOf(window, this.extent), moving: this.moving });
   }
 
   private moves(): void {
+    this.moving = true;
     this.coarse ||= this.ratio > 1 && this.slowness > SLOW_FRAME;
-    clearTimeout(this.sharpen);
-    this.sharpen = window.setTimeout(() => {
-      if (!this.coarse) return;
-      this.coarse = false;
+    clearTimeout(this.rest);
+    this.rest = window.setTimeout(() => {
+      this.moving = this.coarse = false;
       this.redraw();
     }, REST);
   }
@@ -586,9 +586,16 @@ export class MatrixMap {
     this.redraw();
   }
 
+  // Zooms so that a cell has as many pixels as before, unless all of the matrix is in sight.
+  private keepScale(before: number): void {
+    if (before > 0 && this.port.zoom > 1.001) this.port = { ...this.port, zoom: this.port.zoom * before / this.scale.y };
+  }
+
   private take({ width, height, css }: Measured): void {
+    const before = this.scale.y;
     this.ratio = width / css.width;
     this.size = css;
+    if (this.extent.square) this.keepScale(before); // longer labels of new rows take room
     this.pixels = { width, height };
     this.port = P.bound(this.port, this.extent, this.size);
     this.redraw();

@@ -1,6 +1,7 @@
 // Paints tiles on a canvas, in a worker or on the main thread: any 2D context will do.
 import { ink, type Rgb } from './colours';
 import { pooled, tableOf } from './scale';
+import type { Order } from './surface';
 import { nameOfTile, TILE, type At, type Codes, type Frame, type Palette, type Values } from './types';
 
 type Context = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
@@ -64,28 +65,34 @@ export class Painter {
     this.context = contextOf(canvas, !opaque);
   }
 
-  look(palette: Palette): void {
+  // Does what an order says. Of a drawing: whether there is more to do in the next frame; else null.
+  obey(order: Exclude<Order, { do: 'begin' }>): boolean | null {
+    if (order.do === 'draw') return this.draw(order.frame);
+    if (order.do === 'look') this.look(order.palette);
+    else if (order.do === 'clear') this.clear();
+    else if (order.do === 'put') this.put(order.at, order.codes);
+    else if (order.do === 'drop') this.tiles.delete(nameOfTile(order.at));
+    else this.values = order.values;
+    return null;
+  }
+
+  private look(palette: Palette): void {
     const before = this.palette;
     this.palette = palette;
     this.hatch = null;
     if (before?.map !== palette.map || before.dark !== palette.dark) for (const tile of this.tiles.values()) tile.table = null;
   }
 
-  clear(): void {
+  private clear(): void {
     this.tiles.clear();
     this.values = null;
   }
 
-  put(at: At, codes: Codes): void {
+  private put(at: At, codes: Codes): void {
     this.tiles.set(nameOfTile(at), { codes, hides: codes.codes === null || codes.codes.includes(0), canvas: null, shareX: 1, shareY: 1, table: null });
   }
 
-  drop(at: At): void { this.tiles.delete(nameOfTile(at)); }
-
-  exact(values: Values | null): void { this.values = values; }
-
-  // Draws what is in sight. Returns whether there is more to do in the next frame.
-  draw(frame: Frame): boolean {
+  private draw(frame: Frame): boolean {
     const { context: c, palette } = this;
     if (!palette) return false;
     const { width, height } = frame;

@@ -2,7 +2,7 @@
 import { TILE, type At } from './types';
 
 export interface Size { width: number; height: number } // CSS pixels
-export interface Extent { queries: number; keys: number }
+export interface Extent { queries: number; keys: number; square?: boolean } // `square`: cells always are
 export interface Port { top: number; left: number; zoom: number }
 export interface Scale { x: number; y: number } // CSS pixels a weight
 
@@ -17,11 +17,12 @@ const VISIBLE_MOST = 24;
 const clamp = (x: number, low: number, high: number): number => Math.min(Math.max(x, low), Math.max(low, high));
 
 // Cells are squares, but for small matrices, which fill the view, and for very long ones, whose
-// short side could not be seen.
-export function fit({ queries, keys }: Extent, { width, height }: Size): Scale {
+// short side could not be seen. A matrix that grows has squares, so that rows change no other cell.
+export function fit({ queries, keys, square }: Extent, { width, height }: Size): Scale {
   const x = width / keys;
   const y = height / queries;
   const side = Math.min(x, y, CELL_MOST);
+  if (square) return { x: side, y: side };
   if (Math.max(queries, keys) <= SMALL) return { x: Math.min(Math.max(side, Math.min(x, side * WIDEST)), CELL_MOST), y: side };
   const stretch = (count: number, length: number): number =>
     side * count >= THIN * length ? side : Math.max(side, Math.min(STRETCHED_MOST, length / 2 / count));

@@ -57,12 +57,8 @@ function here(canvas: HTMLCanvasElement, drawn: (more: boolean) => void): Surfac
   const painter = new Painter(canvas, false);
   return {
     order(order) {
-      if (order.do === 'look') painter.look(order.palette);
-      else if (order.do === 'clear') painter.clear();
-      else if (order.do === 'put') painter.put(order.at, order.codes);
-      else if (order.do === 'drop') painter.drop(order.at);
-      else if (order.do === 'exact') painter.exact(order.values);
-      else if (order.do === 'draw') drawn(painter.draw(order.frame));
+      const more = order.do === 'begin' ? null : painter.obey(order);
+      if (more !== null) drawn(more);
     },
     end() { /* nothing runs */ },
   };

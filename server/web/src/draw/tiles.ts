@@ -3,15 +3,14 @@ import { MOST_LIVE, nameOfTile, type At, type Codes, type Source } from './types
 
 const AT_ONCE = 4; // requests: browsers allow six to a host over HTTP/1.1
 const AT_ONCE_MOVING = 1; // a request takes the main thread a millisecond or two, and frames need it more
-const REST = 120; // ms without a new view after which it rests, and the tiles around it are asked for
 const SLOW = 600; // ms after which one says that a tile takes long
 const WORTH_ABORTING = 3; // level from which a request costs more than its connection
 
 export interface Wanted {
   visible: readonly At[]; // the nearest to the pointer first
   ancestors: readonly At[];
-  ring: readonly At[];
-  moved: boolean; // the view is not that of the time before
+  ring: readonly At[]; // asked for when nothing else is, while the view rests
+  moving: boolean;
 }
 
 export interface TileEvents {
@@ -25,12 +24,11 @@ export class Tiles {
   private flying = new Map<string, { at: At; stop: AbortController; since: number }>();
   private failures = new Map<string, Error>();
   private order: At[] = [];
-  private spare: At[] = []; // around those in sight
-  private idle: At[] = []; // asked for when nothing else is: the spare ones when the view rests
+  private idle: At[] = []; // asked for when nothing else is
   private needed = new Set<string>();
   private clock = 0;
   private timer = 0;
-  private restTimer = 0;
+  private moving = false;
   private ended = false;
 
   constructor(private source: Source, private on: TileEvents) {}
@@ -46,7 +44,7 @@ export class Tiles {
   has(at: At): boolean { return this.live.has(nameOfTile(at)); }
 
   // Says what is in sight. Whatever was waiting before is forgotten.
-  want({ visible, ancestors, ring, moved }: Wanted): void {
+  want({ visible, ancestors, ring, moving }: Wanted): void {
     if (this.ended) return;
     this.clock++;
     const top = ancestors.at(-1);
@@ -60,17 +58,8 @@ export class Tiles {
     }
     // What covers everything comes first if nothing is there yet: it fills the view at once.
     this.order = top && this.live.size === 0 ? [top, ...kept.filter((at) => at !== top)] : kept;
-    if (moved) {
-      this.idle = [];
-      clearTimeout(this.restTimer);
-      this.restTimer = window.setTimeout(() => {
-        this.restTimer = 0;
-        this.idle = this.spare;
-        this.pump();
-      }, REST);
-    }
-    this.spare = spare;
-    if (!this.restTimer) this.idle = spare;
+    this.moving = moving;
+    this.idle = moving ? [] : spare;
     const wanted = new Set([...this.needed, ...spare.map(nameOfTile)]);
     for (const [name, { at, stop }] of this.flying) if (at.level >= WORTH_ABORTING && !wanted.has(name)) stop.abort();
     this.evict();
@@ -86,7 +75,6 @@ export class Tiles {
   end(): void {
     this.ended = true;
     clearTimeout(this.timer);
-    clearTimeout(this.restTimer);
     for (const { stop } of this.flying.values()) stop.abort();
   }
 
@@ -96,7 +84,7 @@ export class Tiles {
   }
 
   private pump(): void {
-    while (this.flying.size < (this.restTimer && this.live.size ? AT_ONCE_MOVING : AT_ONCE)) {
+    while (this.flying.size < (this.moving && this.live.size ? AT_ONCE_MOVING : AT_ONCE)) {
       const next = this.order.find((at) => this.isOpen(at)) ?? (this.flying.size ? undefined : this.idle.find((at) => this.isOpen(at)));
       if (!next) return;
       void this.fetch(next);

@@ -30,6 +30,7 @@ export interface Source {
   keys: number;
   levels: number;
   mean: boolean; // the cells are means of weights, else the largest of them
+  grows?: boolean; // more rows will come
   tile(at: At, stop: AbortSignal): Promise<Codes>;
   values?(q: number, k: number, rows: number, cols: number): Promise<Values>;
 }

@@ -85,7 +85,8 @@ function begin(host: HTMLElement): () => void {
   map = made;
   inSight.value = () => made.inSight();
   let begun = false;
-  let size = ''; // of what is shown, and its name
+  let shownOf = ''; // the head whose matrix is shown,
+  let shownSize = ''; // and how much of it there is
   let marginsOf = '';
   const stops = [
     effect(() => {
@@ -93,11 +94,13 @@ function begin(host: HTMLElement): () => void {
       if (!at || !head.value.run) return;
       const { plane, transform, range } = look.value;
       const of = head.value.head === 'mean' ? `mean of ${at.heads} heads` : `head ${head.value.head}`;
-      const before = size;
-      size = `${nameOfHead(head.value)} ${at.queries} ${at.keys}`;
-      const grown = before !== size && before.startsWith(`${nameOfHead(head.value)} `);
+      const size = `${at.queries} x ${at.keys}`;
+      const same = shownOf === nameOfHead(head.value);
+      const grown = same && shownSize !== size;
+      shownOf = nameOfHead(head.value);
+      shownSize = size;
       made.show(sourceOf({ head: head.value, plane, transform, range }, at), labels(queries.value), labels(keyAxis.value),
-        `weights of ${of}, ${at.queries} queries and ${at.keys} keys`, grown);
+        `weights of ${of}, ${at.queries} queries and ${at.keys} keys`, same);
       const port = portOf(made.seen);
       if (grown && look.value.port && port?.join() !== look.value.port.join()) change({ port }, false);
     }),

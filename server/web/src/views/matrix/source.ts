@@ -28,6 +28,7 @@ export function sourceOf({ head, plane, transform, range }: Shown, site: Site): 
     keys: site.keys,
     levels: site.tiles.levels.length,
     mean: plane === 'mean',
+    grows: head.size !== undefined,
     async tile({ level, y, x }, stop): Promise<Codes> {
       const reply = await tile(head, { level, y, x, planes: plane, encoding: 'u8', transform: coding, ...scale }, stop);
       const found = pair(reply.headers.get(plane === 'max' ? 'X-Tile-Max-Range' : 'X-Tile-Mean-Range'));
