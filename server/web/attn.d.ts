@@ -36,7 +36,7 @@ export interface Attributes {
   transform?: 'linear' | 'sqrt' | 'log';
   /** That of the system if absent. */
   theme?: 'light' | 'dark';
-  /** `apart`: `<attn-words>` joins no pieces of words. */
+  /** `apart`: `<attn-words>` joins no pieces of words, nor bytes to characters. */
   pieces?: 'apart';
   /** `<attn-heatmap>`: the plain wheel zooms. */
   zooms?: '' | boolean;

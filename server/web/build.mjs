@@ -73,19 +73,15 @@ function write(name, content) {
   return hashed;
 }
 
-const FIRST_VIEW = 'first view';
-
-// Puts the names of the built files in place of {{main.js}} and the like.
+// Puts the addresses of the built files in place of {{main.js}} and the like.
 function document(name, names) {
   const text = fs.readFileSync(path.join(here, name), 'utf8');
   const filled = text.replace(/\{\{(.*?)\}\}/g, (_, key) => {
     if (!names[key]) throw new Error(`${name} names {{${key}}}, which is not built`);
-    return key === FIRST_VIEW ? names[key] : `web/${names[key]}`;
+    return names[key];
   });
   fs.writeFileSync(path.join(out, name), filled);
 }
-
-const entries = Object.values(page.entryPoints);
 
 // The files that the first view needs. A browser that is told of them asks for all at once, and not
 // for each when another names it.
@@ -104,8 +100,10 @@ function firstView(metafile) {
 // Styles of views that are loaded later are in main.css; the files of their own that esbuild writes
 // beside it are read by nobody.
 function dropStyles(metafile) {
-  const read = new Set(Object.values(metafile.outputs).filter(({ entryPoint }) => entries.includes(entryPoint)).map(({ cssBundle }) => cssBundle));
-  for (const file of Object.keys(metafile.outputs)) if (file.endsWith('.css') && !read.has(file)) fs.rmSync(path.resolve(here, file), { force: true });
+  const entries = Object.values(page.entryPoints);
+  const read = Object.values(metafile.outputs).filter(({ entryPoint }) => entries.includes(entryPoint)).map(({ cssBundle }) => cssBundle);
+  for (const file of Object.keys(metafile.outputs))
+    if (file.endsWith('.css') && !read.includes(file)) fs.rmSync(path.resolve(here, file), { force: true });
 }
 
 function namesOf(metafile) {
@@ -113,8 +111,8 @@ function namesOf(metafile) {
   for (const [file, { entryPoint, cssBundle }] of Object.entries(metafile.outputs)) {
     if (!entryPoint) continue;
     const key = path.basename(entryPoint).replace(/\.tsx?$/, '');
-    names[`${key}.js`] = path.basename(file);
-    if (cssBundle) names[`${key}.css`] = path.basename(cssBundle);
+    names[`${key}.js`] = `web/${path.basename(file)}`;
+    if (cssBundle) names[`${key}.css`] = `web/${path.basename(cssBundle)}`;
   }
   return names;
 }
@@ -133,9 +131,9 @@ function compress() {
 // documents, which name the files that were built.
 export function finish(metafile) {
   const reference = referenceFiles();
-  const names = { ...namesOf(metafile), 'swagger.css': reference.css, 'swagger.js': reference.script, [FIRST_VIEW]: firstView(metafile) };
+  const names = { ...namesOf(metafile), 'swagger.css': `web/${reference.css}`, 'swagger.js': `web/${reference.script}`, 'first view': firstView(metafile) };
   dropStyles(metafile);
-  names['icon.svg'] = write('icon.svg', fs.readFileSync(path.join(here, 'icon.svg')));
+  names['icon.svg'] = `web/${write('icon.svg', fs.readFileSync(path.join(here, 'icon.svg')))}`;
   for (const name of ['index.html', 'docs.html']) document(name, names);
   fs.copyFileSync(path.join(here, 'attn.d.ts'), path.join(out, 'attn.d.ts'));
 }

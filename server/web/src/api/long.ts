@@ -1,5 +1,5 @@
-// Looks and requests that may take long. The service answers what is short or kept at once, and makes a job of
-// the rest, which is asked for once a second. When nobody asks any more, the service ends the job.
+// Looks and requests that may take long. The service answers what is short or kept at once, and makes
+// a job of the rest, which is asked for once a second. When nobody asks any more, it ends the job.
 import { useEffect, useState } from 'preact/hooks';
 import type { components } from './schema';
 import { ask, askJson, Problem, type Options } from './client';

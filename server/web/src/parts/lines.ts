@@ -18,10 +18,11 @@ export function strongOf({ edges, more, q, k, pins }: Seen): Line[] {
   return [...pins.flatMap((row, pin) => more(row).map((e) => ({ ...e, pin }))), ...shown.map((e) => ({ ...e, pin: -1 }))];
 }
 
-export const PIN_COLOURS = 6; // --pin-0 to --pin-5
+const PIN_COLOURS = 6; // --pin-0 to --pin-5
 const DASHES = ['', '14 7', '3 6', '16 6 3 6', '28 8', '8 4 2 4 2 4'];
 
-export const pinColour = (pin: number): string => `var(--pin-${pin % PIN_COLOURS})`;
+export const pinProperty = (pin: number): string => `--pin-${pin % PIN_COLOURS}`;
+export const pinColour = (pin: number): string => `var(${pinProperty(pin)})`;
 export const dashOf = (pin: number): string => DASHES[pin % DASHES.length] as string;
 export const letterOf = (pin: number): string => (pin < 26 ? String.fromCharCode(65 + pin) : String(pin + 1));
 

@@ -8,7 +8,7 @@ import { hasJoined, spanOf, type Groups } from '../parts/join';
 import { change } from '../store/history';
 import { type Axis, keys, queries, site } from '../store/run';
 import { hover, look, shown, type Hover } from '../store/state';
-import { cellAt, isShown, listed, rowTrouble, shownRow, unitOf, wordOf, words } from '../store/values';
+import { cellAt, isShown, listed, rowTrouble, shownRow, togglePin, unitOf, wordOf, words } from '../store/values';
 import { remember, remembered } from './theme';
 
 const AROUND = 60; // characters of the text on each side of a word
@@ -75,14 +75,6 @@ function Heading({ side, axis, groups, of }: { side: 'query' | 'key'; axis: Axis
   );
 }
 
-// Pins the row of a query, or frees it; the views keep pinned rows in sight. A joined word is pinned
-// if one of its tokens is.
-function pin({ from, to }: Unit): void {
-  const { pins } = look.value;
-  const others = pins.filter((other) => other < from || other >= to);
-  change({ pins: others.length < pins.length ? others : [...pins, from] });
-}
-
 const isHintRead = signal(remembered('attnd-hint') === 'read');
 
 function Hint() {
@@ -140,7 +132,7 @@ export function Cell() {
         </div>
       )}
       <Heading side="query" axis={queries.value} groups={words.value?.queries} of={ofQuery} />
-      <button type="button" class="pin" aria-pressed={isPinned} onClick={() => pin(ofQuery)}>{isPinned ? 'row is pinned' : 'pin this row'}</button>
+      <button type="button" class="pin" aria-pressed={isPinned} onClick={() => togglePin(q)}>{isPinned ? 'row is pinned' : 'pin this row'}</button>
       {k >= 0 && <Heading side="key" axis={keys.value} groups={words.value?.keys} of={unit(keys.value, words.value?.keys, k)} />}
       {row && <table class={`row ${here ? '' : 'stale'}`} aria-busy={!here} tabIndex={0} aria-label={`largest weights of query ${ofQuery.name}`}>
         <caption>largest weights of the row

@@ -7,7 +7,7 @@ import { permalink, SOURCE_MOST } from '../store/address';
 import { ownFile, run, site } from '../store/run';
 import { announce, drawing, head, look, type Source } from '../store/state';
 import { Dialog, dialog } from './dialogs';
-import { command, partOf, refusal, save, type Kind } from './exports';
+import { command, download, partOf, refusal, save, type Kind } from './exports';
 
 const quote = (text: string): string => `'${text.replace(/'/g, `'\\''`)}'`;
 
@@ -112,11 +112,7 @@ function Kept() {
   }, [id]);
   const keep = (of: NonNullable<typeof file>): void => {
     of.make().then((blob) => {
-      const link = document.createElement('a');
-      link.href = URL.createObjectURL(blob);
-      link.download = of.name;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+      download(blob, of.name);
       setSays('saved; drop it on "Own data" to make the run again');
     }, (error: Error) => setSays(error.message));
   };

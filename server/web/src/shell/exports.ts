@@ -75,17 +75,22 @@ for (const id of ['map', 'words']) { const element = document.getElementById(id)
 `], { type: 'text/html' });
 }
 
+// Has the browser save a file.
+export function download(blob: Blob, name: string): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}
+
 // Makes the file and has the browser save it.
 export async function save(kind: Kind, head: Head, part: Part): Promise<void> {
   const drawn = kind === 'svg' || kind === 'png' ? drawing.value?.() : null;
   const blob = kind === 'html' ? await html(head, part)
     : drawn ? await (kind === 'svg' ? toSvg(drawn) : toPng(drawn))
       : await (await ask(path(kind, head, part), { accept: types[kind] })).blob();
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(blob);
-  link.download = `attention-${head.site}-${head.head}.${kind}`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  download(blob, `attention-${head.site}-${head.head}.${kind}`);
 }
 
 export const command = (kind: Kind, head: Head, part: Part): string =>

@@ -7,7 +7,8 @@ import { row, rows, type Row } from '../api/runs';
 import { digits } from '../parts/digits';
 import { spanOf, sumGroups, type Groups } from '../parts/join';
 import { keys, nameOf, queries, run, site } from './run';
-import { head, shown, type Hover } from './state';
+import { change } from './history';
+import { head, look, shown, type Hover } from './state';
 
 // What stands for the words of both axes while a view joins pieces to words; null: each token is shown
 // by itself. Weights of a word are the sum over its keys and the mean over its queries.
@@ -37,6 +38,15 @@ export function wordOf(q: number): [number, number] {
   if (!of || group === undefined) return [q, 1];
   const [from, to] = spanOf(of, group);
   return [from, to - from];
+}
+
+// Pins the row of a query, or frees it; the views keep pinned rows in sight. A joined word is pinned if
+// one of its tokens is.
+export function togglePin(q: number): void {
+  const [from, tokens] = wordOf(q);
+  const { pins } = look.value;
+  const others = pins.filter((pin) => pin < from || pin >= from + tokens);
+  change({ pins: others.length < pins.length ? others : [...pins, from] });
 }
 
 export const isShown = (row: ShownRow | null): row is ShownRow => row !== null && row.words === words.value && row.q === wordOf(shown.value.q)[0];

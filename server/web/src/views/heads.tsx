@@ -1,5 +1,6 @@
 // The heads of all sites as thumbnails, from one request; what is measured of them comes later.
 import { useMemo, useState } from 'preact/hooks';
+import { placeOf } from '../api/answers';
 import { useLook } from '../api/long';
 import { isOpen } from '../api/runs';
 import { palette } from '../draw/colours';
@@ -10,7 +11,7 @@ import { announce, look } from '../store/state';
 import { digits } from '../parts/digits';
 import { seesAll } from '../parts/mask';
 import { Atlas } from './heads/Atlas';
-import { choose, everyHead, groupsOf, isPlain, keyOf, placeOf, readThumbs, type HeadMeasures, type Measured, type Thumb } from './heads/data';
+import { choose, everyHead, groupsOf, isPlain, keyOf, readThumbs, type HeadMeasures, type Measured, type Thumb } from './heads/data';
 import { Options, Working } from './heads/Options';
 import { Selected } from './heads/Selected';
 import './heads.css';
@@ -57,7 +58,7 @@ export function Component() {
     announce(`${place(t)} head ${t.head} ${next.has(t.key) ? 'is in the mean' : 'is out of the mean'}; ${next.size} heads`);
   };
   const level = Math.max(0, ...thumbs.map((t) => t.level));
-  const hides = sites.some((s) => isOpen(s) && Array.from({ length: s.batches }).some((_, batch) => !seesAll(s.mask, batch)));
+  const hides = useMemo(() => sites.some((s) => isOpen(s) && Array.from({ length: s.batches }).some((_, batch) => !seesAll(s.mask, batch))), [at]);
   return (
     <div class="heads">
       <Options choice={choice} onChange={setChoice} look={measured} left={list.length} all={thumbs.length} />

@@ -1,7 +1,7 @@
 // The views, in the order of their tabs. A view is one file and one line here.
 import type { ComponentType } from 'preact';
+import * as words from './words'; // the first view comes with the page, the others when they are opened
 
-import * as words from './words';
 export interface View {
   Component: ComponentType;
   // Keys that the view answers while it is shown, for the list under "?".

@@ -13,7 +13,7 @@ import type { Picture } from '../parts/picture';
 import type { Scale } from '../draw/colours';
 import { isDark } from '../shell/theme';
 import { digits } from '../parts/digits';
-import { isShown, shownRow, words } from '../store/values';
+import { isShown, shownRow, togglePin, words } from '../store/values';
 import { Columns, type Side } from '../parts/Columns';
 import { edgesOf, edgesOfRow, type Edge } from '../parts/edges';
 import { hasJoined, join, joinWeights, marksOf, meanGroups, single, spanOf, type Groups } from '../parts/join';
@@ -119,14 +119,7 @@ function keepColumn(): () => void {
 // Pinned rows as groups, each once.
 const pinned = computed(() => [...new Set(look.value.pins.map((pin) => queryGroups.value.of[pin] ?? -1))].filter((group) => group >= 0));
 
-function freeRow(group: number): void {
-  change({ pins: look.value.pins.filter((pin) => queryGroups.value.of[pin] !== group) });
-}
-
-function pinRow(group: number): void {
-  if (pinned.value.includes(group)) freeRow(group);
-  else change({ pins: [...look.value.pins, queryGroups.value.first[group] as number] });
-}
+const pinRow = (group: number): void => togglePin(queryGroups.value.first[group] as number);
 
 function Long({ sides }: { sides: Sides }) {
   const { q, k } = shown.value;
@@ -241,7 +234,7 @@ export function Component() {
   return (
     <div class="words" ref={view}>
       <Options long={long} />
-      <Pins names={pinned.value.map((group) => queryGroups.value.names[group] as string)} free={(pin) => freeRow(pinned.value[pin] as number)} />
+      <Pins names={pinned.value.map((group) => queryGroups.value.names[group] as string)} free={(pin) => pinRow(pinned.value[pin] as number)} />
       {trouble.value && <p class="trouble" role="alert">{trouble.value}</p>}
       <div class="words-scroll">
         {long ? <Long sides={sides} /> : <Short sides={sides} />}

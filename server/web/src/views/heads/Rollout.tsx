@@ -5,7 +5,8 @@ import { isOpen } from '../../api/runs';
 import { run } from '../../store/run';
 import { look } from '../../store/state';
 import { digits } from '../../parts/digits';
-import { entriesOf, namesOf } from './data';
+import { entriesOf } from '../../api/answers';
+import { namesOf } from './data';
 import { Working } from './Options';
 
 const MOST = 20;

@@ -11,7 +11,8 @@ import { run } from '../../store/run';
 import { announce, look } from '../../store/state';
 import { digits } from '../../parts/digits';
 import { Picture } from './Atlas';
-import { isLayered, measureName, placeOf, wordsOf, type HeadMeasures, type Thumb } from './data';
+import { isLayered, placeOf } from '../../api/answers';
+import { measureName, wordsOf, type HeadMeasures, type Thumb } from './data';
 import { Rollout } from './Rollout';
 import { Working } from './Options';
 

@@ -1,5 +1,5 @@
 // What the view of heads draws: a thumbnail of each head, and later its pattern and its measures.
-import { batchOf, entriesOf, isLayered, nameOfSite, placeOf, readAtlas } from '../../api/answers';
+import { batchOf, entriesOf, nameOfSite, readAtlas } from '../../api/answers';
 import type { components } from '../../api/schema';
 import type { Run, RunSite } from '../../api/runs';
 import { tokensOf } from '../../api/texts';
@@ -18,8 +18,6 @@ export interface Thumb extends Codes {
   head: number;
   level: number; // a cell covers 2^level x 2^level weights
 }
-
-export { entriesOf, isLayered, placeOf };
 
 export const keyOf = (site: number, batch: number, head: number | 'mean'): string => `${site}.${batch}.${head}`;
 

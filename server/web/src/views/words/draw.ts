@@ -2,7 +2,7 @@
 // colours of the page.
 import { colour, css, ink, place, type Scale } from '../../draw/colours';
 import type { Groups } from '../../parts/join';
-import { curve, dashOf, FAINT, faintly, letterOf, PIN_COLOURS, ROW, strongly, strongOf, type Seen } from '../../parts/lines';
+import { curve, dashOf, FAINT, faintly, letterOf, pinProperty, ROW, strongly, strongOf, type Seen } from '../../parts/lines';
 import { fitText, widthOf, type Picture, type Shape } from '../../parts/picture';
 import { digits } from '../../parts/digits';
 
@@ -41,7 +41,7 @@ function titleLines(title: string, room: number, size: number): string[] {
 export function pictureOf(view: Element, of: Drawn): Picture {
   const style = getComputedStyle(view);
   const [ground, text, muted, accent, query, key] = ['--ground', '--text', '--muted', '--accent', '--query', '--key'].map((name) => style.getPropertyValue(name).trim()) as [string, string, string, string, string, string];
-  const pinColour = (pin: number): string => style.getPropertyValue(`--pin-${pin % PIN_COLOURS}`).trim();
+  const pinColour = (pin: number): string => style.getPropertyValue(pinProperty(pin)).trim();
   const cols = of.keys.names.length;
   const byKey = of.q < 0 && of.k >= 0;
   const column = (names: readonly string[]): number =>
