@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from conftest import until
 from serving import service
 
 ROOT = service.ROOT
@@ -103,8 +104,11 @@ class View:
     def zoom(self, q, k, notches):
         for _ in range(notches):
             self.page.mouse.move(*self.place(q, k))
+            before = self.data("view")
             self.page.mouse.wheel(0, -100)
-            self.page.wait_for_timeout(30)
+            end = time.monotonic() + 1  # of a notch that the closest view does not obey
+            while self.data("view") == before and time.monotonic() < end:
+                self.page.wait_for_timeout(20)
         self.page.wait_for_timeout(300)
         self.settle()
 
@@ -112,7 +116,9 @@ class View:
         """The query, the key, and the value of the panel beside the map."""
         panel = self.page.locator("aside.cell")
         numbers = [int(n) for n in panel.locator("h3 bdi").all_inner_texts()]
-        text = panel.locator(".value output").inner_text()
+        output = panel.locator(".value output")
+        output.filter(has_not_text="…").wait_for()
+        text = output.inner_text()
         return (*numbers, None if text == "hidden" else np.float32(panel.locator(".value code").inner_text()))
 
 
@@ -241,6 +247,22 @@ def test_colours_where_the_code_of_the_worker(causal, matrix, open_page, how):
     assert (whole == sound.cells()).all()
     sound.zoom(40, 20, 3)
     assert (zoomed == sound.cells()).all()
+
+
+def test_nothing_is_asked_of_a_run_before_it_is_described(daemon, causal, large, matrix):
+    """The sites of the run before say nothing of it: its tiles and rows may not exist."""
+    page = matrix(large, "h=1").page
+    asked, held = [], []
+    page.route(re.compile(rf"/v1/runs/{causal}$"), lambda route: held.append(route))
+    page.on("request", lambda r: f"/v1/runs/{causal}/" in r.url and asked.append(r.url))
+    page.evaluate("run => { location.hash = `#1/matrix?r=${run}&h=0&q=299&k=299`; }", causal)
+    page.wait_for_timeout(800)
+    assert len(held) == 1 and not asked
+    held[0].continue_()
+    until(page, "document.querySelector('[role=grid]').ariaRowCount === '301'")
+    view = View(page)
+    assert asked
+    assert view.geometry() == matrix(causal, "h=0&q=299&k=299").geometry()
 
 
 def test_a_range_by_hand(daemon, causal, matrix):

@@ -1,6 +1,6 @@
 // The run that is shown: its description, its sites and the tokens along their axes. A run that has
 // expired is made again from its request, if the address has it. A run that grows is followed.
-import { computed, effect, signal } from '@preact/signals';
+import { batch, computed, effect, signal } from '@preact/signals';
 import { askJson, Problem } from '../api/client';
 import { longStore, type Progress } from '../api/long';
 import { describe, isOpen, row, type Run, type Site, whole, WHOLE_MOST } from '../api/runs';
@@ -61,9 +61,11 @@ export async function make<T extends Answer>(source: Source, patch: Making<T> = 
     const made = answer.run;
     trouble.value = null;
     patch.made?.(answer);
-    run.value = made;
     const same = patch.keep && made.sites.length > look.value.site;
-    change({ run: made.id, source, q: -1, k: -1, pins: [], port: null, batch: 0, range: null, ...(same ? {} : first(made)), ...(patch.view ? { view: patch.view } : {}), ...patch.at }, look.value.run !== '' && (patch.lasting?.() ?? true));
+    batch(() => {
+      run.value = made;
+      change({ run: made.id, source, q: -1, k: -1, pins: [], port: null, batch: 0, range: null, ...(same ? {} : first(made)), ...(patch.view ? { view: patch.view } : {}), ...patch.at }, look.value.run !== '' && (patch.lasting?.() ?? true));
+    });
     return answer;
   } catch (error) {
     if (mine === latest && error instanceof Problem) {

@@ -60,10 +60,11 @@ const size = computed<Size | undefined>(() => {
   return site?.queries && site.keys ? { queries: site.queries, keys: site.keys } : undefined;
 });
 
-// The head that is shown.
+// The head that is shown. Its `run` is '' while none is, and while another run is opened, whose sites
+// are not known yet: nothing can be asked for then.
 export const head = computed<Head>(() => {
   const { run: id, site, batch, head: h } = look.value;
-  return { run: id, site, batch, head: h, size: size.value };
+  return { run: run.value?.id === id ? id : '', site, batch, head: h, size: size.value };
 });
 
 // The part of the head that the matrix shows, [from, to) of queries and keys, as far as one has looked

@@ -6,7 +6,7 @@ import type { Weights } from '../api/answers';
 import { row, rows, type Row } from '../api/runs';
 import { digits } from '../parts/digits';
 import { spanOf, sumGroups, type Groups } from '../parts/join';
-import { keys, nameOf, queries, run, site } from './run';
+import { keys, nameOf, queries, site } from './run';
 import { change } from './history';
 import { head, look, shown, type Hover } from './state';
 
@@ -75,7 +75,7 @@ export function keepRow(): void {
     const mine = ++wanted;
     clearTimeout(timer);
     const have = shownRow.peek();
-    const s = run.value?.id === at.run ? site.value : null;
+    const s = at.run ? site.value : null;
     if (!s || q < 0 || q >= s.queries || (of && (of.keys.of.length !== s.keys || of.queries.of.length !== s.queries))) {
       if (have) shownRow.value = null;
       return;

@@ -5,7 +5,7 @@ import { Problem } from '../api/client';
 import type { Head } from '../api/runs';
 import { change } from '../store/history';
 import { keys as keyAxis, make, nameOf, queries, site } from '../store/run';
-import { announce, look } from '../store/state';
+import { announce, head as shownHead, look } from '../store/state';
 import { cell, idle, largest, outputOf, readStages, STAGES, valueOf, VALUES_MOST, type Cell, type Stage, type Stages } from './stages/data';
 import { Editor } from './stages/Editor';
 import { freshRow } from './stages/fresh';
@@ -130,13 +130,14 @@ function OneHead({ heads }: { heads: number }) {
 export function Component() {
   const at = site.value;
   const [step, setStep] = useState<number | null>(null);
-  const { run, site: s, batch, head: h, source } = look.value;
+  const { source } = look.value;
+  const { run, site: s, batch, head: h } = shownHead.value;
   const count = at?.queries ?? 0;
   const q = look.value.q >= 0 && look.value.q < count ? look.value.q : 0;
   const head = { run, site: s, batch, head: h === 'mean' ? 0 : h };
   const on = [run, s, batch, head.head, q] as const;
-  const fresh = useMemo(() => (at && count > 0 ? freshRow(head, at, q) : null), [...on, at]);
-  const stages = useLatest<Stages>(at && count > 0 && !fresh ? (stop) => readStages(head, q, stop) : null, [...on, fresh === null]);
+  const fresh = useMemo(() => (run && at && count > 0 ? freshRow(head, at, q) : null), [...on, at]);
+  const stages = useLatest<Stages>(run && at && count > 0 && !fresh ? (stop) => readStages(head, q, stop) : null, [...on, fresh === null]);
   const last = useRef<Stages | null>(null);
   const of = fresh?.stages ?? stages.value ?? (stages.why ? null : last.current);
   last.current = of;

@@ -1,6 +1,6 @@
 // What the view holds: the fields as they are typed, files, weights. It stays while other views are
 // shown, and ends with the page.
-import { signal } from '@preact/signals';
+import { batch, signal } from '@preact/signals';
 import { askJson, Problem } from '../../api/client';
 import { longStore, type Progress } from '../../api/long';
 import { describe, type Run } from '../../api/runs';
@@ -104,9 +104,11 @@ export function readForm(): Reading {
 }
 
 export function show(made: Run): void {
-  run.value = made;
-  trouble.value = null;
-  change({ run: made.id, source: null, view: 'matrix', q: -1, k: -1, pins: [], port: null, batch: 0, range: null, ...first(made) });
+  batch(() => {
+    run.value = made;
+    trouble.value = null;
+    change({ run: made.id, source: null, view: 'matrix', q: -1, k: -1, pins: [], port: null, batch: 0, range: null, ...first(made) });
+  });
 }
 
 type Answer = Record<string, unknown> & { run?: Run };
