@@ -97,6 +97,59 @@ def test_pictures_follow_the_theme(page):
     until(page, f"{corner} < 60")
 
 
+# --- beside the first view ---
+
+def test_examples_stand_beside_the_first_view(daemon, open_page):
+    page = open_page()
+    shelf = page.locator(".gallery-shelf")
+    shelf.wait_for()
+    examples = daemon.get("/v1/examples").json()["examples"]
+    assert shelf.locator(".gallery-title").all_inner_texts() == [e["title"] for e in examples]
+    shelf.locator("canvas[role=img]").nth(3).wait_for()  # those in sight
+    assert shelf.locator("canvas[role=img]").count() < len(examples) / 2
+    box, last = page.locator("main").bounding_box(), shelf.locator("li").last
+    assert 0 < shelf.bounding_box()["y"] < box["y"] + box["height"] - 200  # in sight without scrolling
+    last.scroll_into_view_if_needed()
+    last.locator(".gallery-small > *").wait_for()
+    shelf.get_by_role("button", name=f"All {len(examples)} in the gallery").click()
+    page.wait_for_selector(".gallery-cards")
+
+
+@pytest.mark.parametrize("how", ["title", "picture", "keys"])
+def test_an_example_beside_the_first_view_opens(daemon, open_page, how):
+    page = open_page()
+    found = page.locator(".gallery-shelf li", has=page.locator("button:text-is('Causal attention')"))
+    found.locator("canvas").wait_for()
+    before = run_of(page)
+    if how == "picture":
+        found.locator(".gallery-small").click()
+    elif how == "title":
+        found.locator(".gallery-title").click()
+    else:
+        found.locator(".gallery-title").focus()
+        page.keyboard.press("Enter")
+    until(page, f"location.hash.startsWith('#1/matrix') && !location.hash.includes('{before}')")
+    assert daemon.get(f"/v1/runs/{run_of(page)}").json()["sites"][0]["queries"] == 2
+    assert page.locator(".gallery-shelf").count() == 0  # what is shown is no sentence
+
+
+def test_an_example_beside_the_first_view_opens_to_edit(daemon, open_page):
+    page = open_page()
+    page.get_by_role("button", name="edit the request of Causal attention").click()
+    until(page, "document.querySelector('#data-query')?.value")
+    want = daemon.get("/v1/examples/causal").json()["cases"][0]["request"]["query"]
+    assert json.loads(page.input_value("#data-query")) == want
+
+
+def test_the_first_view_is_whole_without_examples(open_page):
+    page = open_page("#1/data", allow=("503",))
+    page.route("**/v1/examples", lambda route: route.fulfill(status=503, json={"title": "Busy", "status": 503, "detail": "busy"}))
+    page.locator(".brand").click()
+    page.locator(".words-columns path").first.wait_for(state="attached")
+    page.wait_for_timeout(1500)
+    assert page.locator(".gallery-shelf").count() == 0 and page.locator("[role=alert]").count() == 0
+
+
 @pytest.mark.parametrize("how", ["title", "picture"])
 def test_a_card_opens_shown(daemon, page, how):
     ready(page, "Causal attention").locator("h3 button" if how == "title" else ".gallery-picture").click()

@@ -1,10 +1,9 @@
 // The examples that the service answers itself, as cards with pictures that it draws.
 import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
-import { make } from '../store/run';
-import { bodyOf, isRun, list, type Case as One, type Entry, type Example } from './gallery/examples';
+import { list, type Entry } from './gallery/examples';
 import { Card } from './gallery/Card';
-import { Case } from './gallery/Case';
+import { useOpening } from './gallery/useOpening';
 import './gallery.css';
 
 const tag = signal('');
@@ -16,9 +15,6 @@ function shown(all: readonly Entry[]): Entry[] {
     && words.every((word) => `${entry.title} ${entry.what} ${entry.tags.join(' ')}`.toLowerCase().includes(word)));
 }
 
-// Where a run is seen best: by its words if it has any.
-const viewOf = (of: One): string => (bodyOf(of)['labels'] ? 'words' : 'matrix');
-
 // All tags, those of most examples first.
 function tagsOf(all: readonly Entry[]): [string, number][] {
   const count = new Map<string, number>();
@@ -29,17 +25,10 @@ function tagsOf(all: readonly Entry[]): [string, number][] {
 export function Component() {
   const [all, setAll] = useState<Entry[] | null>(null);
   const [fault, setFault] = useState('');
-  const [opened, setOpened] = useState<{ id: string; of: One } | null>(null);
+  const { open, edit, larger, large } = useOpening();
   useEffect(() => { list().then(setAll, (error: Error) => setFault(error.message)); }, []);
   if (fault) return <p class="trouble bad" role="alert">{fault}</p>;
   const found = shown(all ?? []);
-  const larger = (of: Example, one: One): void => setOpened({ id: of.id, of: one });
-  const show = (one: One, view = viewOf(one)): void => {
-    setOpened(null);
-    void make({ path: 'v1/attention', body: bodyOf(one) }, { view });
-  };
-  const open = (of: Example, one: One): void => (isRun(one) ? show(one) : larger(of, one));
-  const edit = (one: One): void => show(one, 'data');
   return (
     <div class="gallery">
       <header class="gallery-head">
@@ -56,7 +45,7 @@ export function Component() {
         {found.map((entry) => <Card key={entry.id} entry={entry} tag={tag.value} choose={(t) => { tag.value = t; }} open={open} edit={edit} larger={larger} />)}
       </div>
       {all && !found.length && <p class="empty">No example fits. <button type="button" onClick={() => { tag.value = ''; text.value = ''; }}>Show all</button></p>}
-      {opened && <Case id={opened.id} of={opened.of} close={() => setOpened(null)} show={() => show(opened.of)} edit={() => edit(opened.of)} />}
+      {large}
     </div>
   );
 }

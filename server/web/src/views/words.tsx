@@ -2,15 +2,17 @@
 // between two columns; up to 200 only the rows that are shown or pinned; above that the text itself
 // is shaded.
 import { computed, effect, signal } from '@preact/signals';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import type { ComponentType } from 'preact';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ofHead } from '../api/answers';
 import { Problem, askJson } from '../api/client';
 import { whole, WHOLE_MOST, type Head } from '../api/runs';
-import { type Axis, keys as keyAxis, queries, run, site } from '../store/run';
+import { type Axis, keys as keyAxis, queries, site } from '../store/run';
 import { change } from '../store/history';
 import { drawing, head, hover, look, shown } from '../store/state';
 import type { Picture } from '../parts/picture';
 import type { Scale } from '../draw/colours';
+import { sentenceOf } from '../shell/sentence';
 import { isDark } from '../shell/theme';
 import { digits } from '../parts/digits';
 import { isShown, shownRow, togglePin, words } from '../store/values';
@@ -28,6 +30,9 @@ const COLUMNS_MOST = 200; // and up to which there are columns
 const LINES_MOST = 400;
 const ROW_MOST = 20; // lines of a row that is shown
 
+// Safari has no idle callbacks.
+const whenIdle = (work: () => void): void => { if ('requestIdleCallback' in globalThis) requestIdleCallback(work); else setTimeout(work, 200); };
+
 const joined = signal(true);
 const by = signal<'p' | 'least'>('p');
 const share = signal(0.7);
@@ -44,7 +49,7 @@ function keepWeights(): () => void {
     const at = head.value;
     const s = site.value;
     const mine = ++wanted;
-    if (!s || run.value?.id !== at.run || s.queries * s.keys > WHOLE_MOST || s.queries > COLUMNS_MOST || s.keys > COLUMNS_MOST) {
+    if (!s || !at.run || s.queries * s.keys > WHOLE_MOST || s.queries > COLUMNS_MOST || s.keys > COLUMNS_MOST) {
       weights.value = null;
       return;
     }
@@ -100,7 +105,7 @@ function keepColumn(): () => void {
     const groups = keyGroups.value;
     const mine = ++wanted;
     clearTimeout(timer);
-    if (towards.value === 'keys' || k < 0 || k >= groups.of.length || !site.value) {
+    if (towards.value === 'keys' || k < 0 || k >= groups.of.length || !at.run) {
       column.value = null;
       return;
     }
@@ -216,6 +221,17 @@ function Short({ sides }: { sides: Sides }) {
   );
 }
 
+// The examples beside a sentence, once its lines are drawn.
+function Beside() {
+  const [Shelf, setShelf] = useState<ComponentType | null>(null);
+  useEffect(() => {
+    let here = true;
+    whenIdle(() => { if (here) import('./gallery/Shelf').then((found) => { if (here) setShelf(() => found.Shelf); }, () => undefined); });
+    return () => { here = false; };
+  }, []);
+  return Shelf && <Shelf />;
+}
+
 export function Component() {
   const view = useRef<HTMLDivElement>(null);
   // Before the first paint, so that the weights are asked for at once.
@@ -231,6 +247,7 @@ export function Component() {
   if (!s) return null;
   const long = s.queries > COLUMNS_MOST || s.keys > COLUMNS_MOST || s.queries * s.keys > WHOLE_MOST;
   const sides = sidesOf(s);
+  const isFirst = small.value !== null && sentenceOf(look.value.source) !== null;
   return (
     <div class="words" ref={view}>
       <Options long={long} />
@@ -238,6 +255,7 @@ export function Component() {
       {trouble.value && <p class="trouble" role="alert">{trouble.value}</p>}
       <div class="words-scroll">
         {long ? <Long sides={sides} /> : <Short sides={sides} />}
+        {isFirst && <Beside />}
       </div>
     </div>
   );

@@ -1,14 +1,14 @@
 // One example: its picture or numbers, what it shows, its tags and requests.
 import type { ComponentChild } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
-import { isDark } from '../../shell/theme';
+import { useRef } from 'preact/hooks';
 import { Canvas } from './Canvas';
-import { casesOf, example, firstPicture, isRefused, isRun, numbersOf, type Case, type Entry, type Example, type Picture } from './examples';
+import { casesOf, isRefused, isRun, numbersOf, type Case, type Entry, type Example } from './examples';
+import { useExample } from './useExample';
 
 const ROWS = 7; // of a table of numbers
 
-function Numbers({ of }: { of: Example }) {
-  const rows = of.cases.flatMap((c) => numbersOf(c.response ?? c.shapes)).slice(0, ROWS);
+export function Numbers({ of, most = ROWS }: { of: Example; most?: number }) {
+  const rows = of.cases.flatMap((c) => numbersOf(c.response ?? c.shapes)).slice(0, most);
   return <table class="gallery-numbers"><tbody>{rows.map(([name, text], i) => <tr key={i}><th scope="row">{name}</th><td>{text}</td></tr>)}</tbody></table>;
 }
 
@@ -29,57 +29,20 @@ interface Props {
 
 export function Card({ entry, tag, choose, open, edit, larger }: Props) {
   const card = useRef<HTMLElement>(null);
-  const seen = useRef(false);
-  const [near, setNear] = useState(false);
-  const [of, setOf] = useState<Example | null>(null);
-  const [picture, setPicture] = useState<Picture | null | 'none'>(null);
-  const [fault, setFault] = useState('');
-  const [width, setWidth] = useState(0);
-  const dark = isDark.value;
-  useEffect(() => {
-    const watch = new IntersectionObserver(([found]) => {
-      seen.current = found?.isIntersecting ?? false;
-      if (seen.current) setNear(true);
-    }, { rootMargin: '150px' });
-    const size = new ResizeObserver(([found]) => { if (found) setWidth(found.contentRect.width - ROOM.across); });
-    if (card.current) {
-      watch.observe(card.current);
-      size.observe(card.current);
-    }
-    return () => {
-      seen.current = false;
-      watch.disconnect();
-      size.disconnect();
-    };
-  }, []);
-  useEffect(() => {
-    if (!near) return undefined;
-    let here = true;
-    void (async () => {
-      try {
-        const found = await example(entry, () => seen.current);
-        if (here) setOf(found);
-        const made = await firstPicture(found, dark, () => seen.current);
-        if (here) setPicture(made ?? 'none');
-      } catch (error) {
-        if (here) setFault((error as Error).message);
-      }
-    })();
-    return () => { here = false; };
-  }, [near, dark]);
+  const { of, picture, first, isComplete, fault, width: whole } = useExample(entry, card);
+  const width = Math.max(0, whole - ROOM.across);
   const cases = of ? casesOf(of) : [];
   // The pointer may take the picture, too; keys have the title.
   const openFirst = (): void => { if (of && first) open(of, first); };
-  const first = picture && picture !== 'none' ? picture.of : cases[0];
-  const drawn = picture && picture !== 'none' ? picture : null;
-  const [wide, high] = drawn ? [drawn.bitmap.width / drawn.scale, drawn.bitmap.height / drawn.scale] : [1, 1];
+  const [wide, high] = picture ? [picture.bitmap.width / picture.scale, picture.bitmap.height / picture.scale] : [1, 1];
   const fit = Math.min(1, width / wide, ROOM.height / high);
   const size = Math.max(LEAST, fit);
-  const inside: ComponentChild = fault ? <p class="bad">{fault}</p> : picture === 'none' && of ? <Numbers of={of} />
-    : drawn && width > 0 && <Canvas picture={drawn} size={size} name={`picture of ${entry.title}`} />;
+  const inside: ComponentChild = fault ? <p class="bad">{fault}</p>
+    : picture ? width > 0 && <Canvas picture={picture} size={size} name={`picture of ${entry.title}`} />
+      : isComplete && of && <Numbers of={of} />;
   return (
     <article ref={card} class="gallery-card">
-      <div class={`gallery-picture ${fit < size ? `${size * wide > width ? 'cut-right' : ''} ${size * high > ROOM.height ? 'cut-below' : ''}` : ''}`} aria-busy={!picture && !fault} onClick={openFirst}>{inside}</div>
+      <div class={`gallery-picture ${fit < size ? `${size * wide > width ? 'cut-right' : ''} ${size * high > ROOM.height ? 'cut-below' : ''}` : ''}`} aria-busy={!isComplete} onClick={openFirst}>{inside}</div>
       <div class="gallery-text">
         <h3><button type="button" disabled={!of} onClick={openFirst}>{entry.title}</button></h3>
         <p>{entry.what}</p>
@@ -88,7 +51,7 @@ export function Card({ entry, tag, choose, open, edit, larger }: Props) {
           {!of || !first ? <button type="button" disabled>Loading…</button> : isRun(first)
             ? <button type="button" aria-label={`edit the request of ${entry.title}`} onClick={() => edit(first)}>Edit the request</button>
             : <button type="button" aria-label={`request and answer of ${entry.title}`} onClick={() => larger(of, first)}>Request and answer</button>}
-          {of && first && drawn && fit < FULL && <button type="button" aria-label={`larger picture of ${entry.title}`} onClick={() => larger(of, first)}>Larger picture</button>}
+          {of && first && picture && fit < FULL && <button type="button" aria-label={`larger picture of ${entry.title}`} onClick={() => larger(of, first)}>Larger picture</button>}
         </p>
         <details>
           <summary>Requests</summary>
