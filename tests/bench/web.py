@@ -20,7 +20,7 @@ from playwright.sync_api import sync_playwright  # noqa: E402
 from serving import service  # noqa: E402
 
 DIST = service.ROOT / "build" / "web" / "dist"
-RUNS, TRIES = 5, 15
+RUNS, TRIES = 5, 40
 MISSED = []
 
 
