@@ -198,6 +198,21 @@ def test_bytes_of_other_vocabularies(daemon, open_page):
     assert [x.inner_text() for x in page.locator(".words-heads > *").all()] == ["query (text)", "attends to", "key (same text)"]
 
 
+def test_pieces_of_gpt_2_are_text(daemon, open_page):
+    """Its letters stand for bytes: a visible one of Latin-1 for its own, "Ġ" for the blank before a word, "Ċ" for the end of a line."""
+    tokens = ["The", "Ġca", "fÃ©", "ĠðŁĺ", "Ģ", "Ġna", "Ã¯", "ve", "Ċ", "So", "Ċ", "<|endoftext|>", "Ġé", "Ġend"]
+    body = {"query": {"shape": [len(tokens), 8], "random": "normal", "seed": 3}, "labels": tokens, "store": True, "return": []}
+    run = daemon.post("/v1/attention", body).json()["run"]["id"]
+    page = open_page(f"#1/words?r={run}&q=4")
+    page.wait_for_selector(".cell .context")
+    # "Ġé" was no byte's letter but an é that somebody has decoded before.
+    assert words(page, "key") == ["The", "café", "😀", "naïve", "Ċ", "So", "Ċ", "<|endoftext|>", "é", "end"]
+    assert page.inner_text(".cell h3 bdi") == "😀"
+    assert page.inner_text(".cell .pieces").split()[1:] == ["ĠðŁĺ", "Ģ"]
+    page.click("label:has-text('pieces joined')")
+    assert words(page, "key") == tokens
+
+
 @pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
 def test_headings_of_the_columns(open_page, size):
     page = open_page(size=size)

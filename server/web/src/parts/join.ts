@@ -59,6 +59,24 @@ function characters(tokens: readonly string[]): { text: string; from: number; to
   return found;
 }
 
+// The letters of GPT-2's pieces, each of which stands for a byte: visible ones of Latin-1 for their own.
+const bytesOf = new Map<string, number>();
+for (let byte = 0, next = 256; byte < 256; byte++) {
+  const isOwn = (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
+  bytesOf.set(String.fromCharCode(isOwn ? byte : next++), byte);
+}
+
+// The text of such letters; they themselves, if their bytes are no text that one can see.
+function textOfLetters(letters: string): string {
+  const bytes = Array.from(letters, (letter) => bytesOf.get(letter) ?? -1);
+  if (bytes.includes(-1)) return letters;
+  try {
+    return decoder.decode(Uint8Array.from(bytes)).trim() || letters;
+  } catch {
+    return letters;
+  }
+}
+
 const mark: Record<Marks, RegExp | null> = { after: /@@$/, before: /^##/, space: /^[Ġ▁]/, bytes: null, none: null };
 
 export function join(tokens: readonly string[], special: ReadonlySet<number>): Groups {
@@ -75,11 +93,11 @@ export function join(tokens: readonly string[], special: ReadonlySet<number>): G
     const to = character?.to ?? i + 1;
     const ends: boolean = marks === 'after' && token === WORD_END && goesOn;
     const alone: boolean = !character && !ends && (special.has(i) || /^<.*>$|^\[.*\]$/.test(token));
-    const follows = marks === 'after' ? goesOn : marks === 'before' ? token.startsWith('##') : marks === 'space' && !/^[Ġ▁]/.test(token);
+    const follows = marks === 'after' ? goesOn : marks === 'before' ? token.startsWith('##') : marks === 'space' && !/^[Ġ▁Ċ]/.test(token);
     const joins = !alone && !afterAlone && (follows || (character !== undefined && afterByte));
     goesOn = marks === 'after' && !alone && !ends && (character !== undefined || token.endsWith('@@'));
     afterByte = character !== undefined;
-    afterAlone = alone;
+    afterAlone = alone || (marks === 'space' && token.endsWith('Ċ')); // a line of its own follows
     const part = ends ? '' : character?.text ?? (mark[marks] && !alone ? token.replace(mark[marks], '') : token);
     if (joins) {
       groups.names[groups.names.length - 1] += part;
@@ -89,7 +107,10 @@ export function join(tokens: readonly string[], special: ReadonlySet<number>): G
     }
     for (; i < to; i++) groups.of.push(groups.names.length - 1);
   }
-  groups.names.forEach((name, group) => {
+  const isLetters = tokens.some((t) => t.startsWith('Ġ'));
+  groups.names.forEach((letters, group) => {
+    const name = isLetters ? textOfLetters(letters) : letters;
+    groups.names[group] = name;
     const [from, to] = spanOf(groups, group);
     if (/^[\p{Cf}\ufe0f]*$/u.test(name)) groups.names[group] = tokens.slice(from, to).join(''); // nothing to see
     groups.pieces.push(to - from > 1 ? tokens.slice(from, to).join(' ') : '');
