@@ -19,7 +19,7 @@ def run(daemon):
 
 
 def share(page):
-    page.wait_for_selector(".matrix-map[data-busy=false], .words-columns li")
+    page.wait_for_selector(".matrix-map[data-busy=false], .words-columns li, .words-line")
     page.get_by_role("button", name="Share").click()
     page.wait_for_selector("dialog .export")
 
@@ -119,6 +119,29 @@ def test_words_give_their_own_picture(daemon, open_page):
     run = run_of(page)
     weights = daemon.get(f"/v1/runs/{run}/weights?site=1&heads=mean").json()["weights"]
     assert np.array_equal(np.load(io.BytesIO(saved(page, ".npy"))).squeeze(), np.array(weights, dtype=np.float32)), "numbers stay those of the tokens"
+
+
+def test_long_texts_give_their_own_picture(daemon, open_page):
+    tokens = [f"w{i}" for i in range(400)] + ["שלום", "a & b"]
+    body = {"query": {"shape": [1, 2, len(tokens), 16], "random": "normal", "seed": 3}, "labels": tokens, "store": True, "return": []}
+    run = daemon.post("/v1/attention", body).json()["run"]["id"]
+    page = open_page(f"#1/words?r={run}&h=1&q=3&pin=3")
+    page.wait_for_selector(".words-strip .words-all")
+    share(page)
+    svg = ElementTree.fromstring(saved(page, "SVG"))
+    space = {"s": "http://www.w3.org/2000/svg"}
+    shapes = svg.findall("./*")
+    texts = [x.text for x in svg.findall(".//s:text", space)]
+    assert texts[:2] == ["attention, head 1", "what “w3” (query 3) looks at"] and svg.find("s:title", space).text == ": ".join(texts[:2])
+    assert texts.count("w3") == 2 and "A" in texts and "w399" not in texts, "what is in sight"
+    seen = page.eval_on_selector_all(".words-text", """list => list.map((box) => [...box.querySelectorAll('.words-line > span')].filter((word) => {
+        const [a, b] = [box.getBoundingClientRect(), word.getBoundingClientRect()];
+        return b.top >= a.top && b.bottom <= a.bottom; }).map((word) => [word.querySelector('bdi').textContent, getComputedStyle(word).backgroundColor]))""")
+    assert [x for x in texts if x[0] == "w"] == ["what “w3” (query 3) looks at", *(name for strip in seen for name, _ in strip)]
+    boxes = [x.get("fill") for x in shapes if x.tag.endswith("rect")]
+    assert all(boxes.count(fill) for _, fill in seen[1]) and len({fill for _, fill in seen[1]}) > 20, "the colours of the weights"
+    png = saved(page, "PNG")
+    assert [int.from_bytes(png[16 + 4 * i:20 + 4 * i], "big") for i in range(2)] == [2 * int(svg.get("width")), 2 * int(svg.get("height"))]
 
 
 @pytest.mark.parametrize("way", ["Escape", "close"])

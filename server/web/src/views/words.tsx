@@ -6,20 +6,21 @@ import type { ComponentType } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ofHead } from '../api/answers';
 import { Problem, askJson } from '../api/client';
-import { whole, WHOLE_MOST, type Head } from '../api/runs';
-import { type Axis, keys as keyAxis, queries, site } from '../store/run';
+import { whole, WHOLE_MOST, type Head, type Site } from '../api/runs';
+import { type Axis, keys as keyAxis, nameOf, queries, site } from '../store/run';
 import { change } from '../store/history';
 import { drawing, head, hover, look, shown } from '../store/state';
 import type { Picture } from '../parts/picture';
 import type { Scale } from '../draw/colours';
 import { sentenceOf } from '../shell/sentence';
 import { isDark } from '../shell/theme';
-import { digits } from '../parts/digits';
+import { digits, position } from '../parts/digits';
 import { isShown, shownRow, togglePin, words } from '../store/values';
 import { Columns, type Side } from '../parts/Columns';
 import { edgesOf, edgesOfRow, type Edge } from '../parts/edges';
 import { hasJoined, join, joinWeights, marksOf, meanGroups, single, spanOf, type Groups } from '../parts/join';
 import { pictureOf } from './words/draw';
+import { pictureOfStrips } from './words/drawStrips';
 import { Pins } from './words/Pins';
 import { sidesOf, type Sides } from './words/sides';
 import { Strip } from './words/Strip';
@@ -42,6 +43,8 @@ const towards = signal<'keys' | 'queries'>('keys'); // of long texts: what a wor
 const weights = signal<{ of: Head; data: Float32Array } | null>(null);
 const trouble = signal('');
 
+const isLong = (s: Site): boolean => s.queries > COLUMNS_MOST || s.keys > COLUMNS_MOST || s.queries * s.keys > WHOLE_MOST;
+
 // Loads all weights of a small head.
 function keepWeights(): () => void {
   let wanted = 0;
@@ -49,7 +52,7 @@ function keepWeights(): () => void {
     const at = head.value;
     const s = site.value;
     const mine = ++wanted;
-    if (!s || !at.run || s.queries * s.keys > WHOLE_MOST || s.queries > COLUMNS_MOST || s.keys > COLUMNS_MOST) {
+    if (!s || !at.run || isLong(s)) {
       weights.value = null;
       return;
     }
@@ -196,13 +199,25 @@ function seen(at: { q: number; k: number }) {
   };
 }
 
+// What long texts show, as a sentence.
+function lookInWords(): string {
+  const looks = towards.value === 'keys';
+  const axis = looks ? queries.value : keyAxis.value;
+  const at = looks ? look.value.q : look.value.k;
+  const word = at < 0 ? 'a word' : `“${nameOf(axis, at)}” (${looks ? 'query' : 'key'} ${position(at)})`;
+  return looks ? `what ${word} looks at` : `who looks at ${word}`;
+}
+
 function picture(view: Element): Picture | null {
-  const of = seen(look.value);
   const s = site.value;
-  if (!of || !s) return null;
+  if (!s) return null;
   const headOf = head.value.head === 'mean' ? `mean of ${s.heads} heads` : `head ${head.value.head}`;
+  const place = `${s.kind === 'self' ? s.name : `${s.kind} ${s.layer}`}, ${headOf}`;
+  if (isLong(s)) return pictureOfStrips(view, place, lookInWords());
+  const of = seen(look.value);
+  if (!of) return null;
   const title = keyAxis.value.text ?? (keyAxis.value.tokens ? of.keys.names.join(' ') : s.name);
-  return pictureOf(view, { ...of, title, under: `${s.kind === 'self' ? s.name : `${s.kind} ${s.layer}`}, ${headOf}`, heads: sidesOf(s) });
+  return pictureOf(view, { ...of, title, under: place, heads: sidesOf(s) });
 }
 
 // The words stand there before their weights come; nothing is pointed at, so that no number is told.
@@ -245,7 +260,7 @@ export function Component() {
   }, []);
   const s = site.value;
   if (!s) return null;
-  const long = s.queries > COLUMNS_MOST || s.keys > COLUMNS_MOST || s.queries * s.keys > WHOLE_MOST;
+  const long = isLong(s);
   const sides = sidesOf(s);
   const isFirst = small.value !== null && sentenceOf(look.value.source) !== null;
   return (
