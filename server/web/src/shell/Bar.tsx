@@ -39,10 +39,10 @@ function Sentence() {
   return (
     <form class="sentence" role="search" onSubmit={(e) => { e.preventDefault(); send(text); }}>
       <label class="hidden" for="sentence">English sentence to translate</label>
-      <input id="sentence" list="samples" value={text} maxLength={2000} autocomplete="off" placeholder="Type an English sentence"
+      <input id="sentence" list="samples" value={text} maxLength={2000} autocomplete="off" placeholder="Type an English sentence to translate"
         aria-describedby="unknown" onFocus={loadModels} onInput={(e) => onInput(e.currentTarget.value)} />
       <datalist id="samples">{(offers.length ? offers : samples).map((s) => <option key={s} value={s} />)}</datalist>
-      {models.value.length > 1 && (
+      {models.value.length > 1 && (now || text) && (
         <label><span class="hidden">Model</span>
           <select value={model} onChange={(e) => void make(translate(text || (samples[0] as string), e.currentTarget.value))}>
             {models.value.map((m) => <option key={m.id} value={m.id}>{m.id}</option>)}

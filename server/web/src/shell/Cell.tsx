@@ -75,6 +75,24 @@ function Heading({ side, axis, groups, of }: { side: 'query' | 'key'; axis: Axis
   );
 }
 
+const touch = matchMedia('(hover: none)');
+
+// On phones the cell says its value and its words; the rest comes when it is asked for.
+const isBrief = signal(true);
+
+function Ends() {
+  const free = (): void => {
+    hover.value = { q: -1, k: -1 };
+    change({ q: -1, k: -1 });
+  };
+  return (
+    <div class="cell-ends">
+      <button type="button" aria-expanded={!isBrief.value} onClick={() => { isBrief.value = !isBrief.value; }}>{isBrief.value ? 'more' : 'less'}</button>
+      <button type="button" class="icon" aria-label="free the cell" onClick={free}>×</button>
+    </div>
+  );
+}
+
 const isHintRead = signal(remembered('attnd-hint') === 'read');
 
 function Hint() {
@@ -86,7 +104,7 @@ function Hint() {
   };
   return (
     <div class="hint first">
-      <p>Point at a word or a cell to see its weights. A click keeps it, Esc frees it.</p>
+      <p>{touch.matches ? 'Tap a word or a cell to see its weights. Tap it again to free it.' : 'Point at a word or a cell to see its weights. A click keeps it, Esc frees it.'}</p>
       <button type="button" class="icon" aria-label="hide this hint" onClick={done}>×</button>
     </div>
   );
@@ -121,7 +139,8 @@ export function Cell() {
   const of = row?.words?.keys;
   const keyOf = (i: number): Unit => unit(keys.value, of, of ? of.first[i] as number : i);
   return (
-    <aside class="cell" aria-label="Cell">
+    <aside class={`cell ${isBrief.value ? 'brief' : ''}`} aria-label="Cell">
+      <Ends />
       {rowTrouble.value && !here && <p class="bad">{rowTrouble.value}</p>}
       {k >= 0 && !cell && <div class="value"><output>…</output></div>}
       {cell && (
@@ -137,7 +156,7 @@ export function Cell() {
       {row && <table class={`row ${here ? '' : 'stale'}`} aria-busy={!here} tabIndex={0} aria-label={`largest weights of query ${ofQuery.name}`}>
         <caption>largest weights of the row
           {row.words && (hasJoined(row.words.keys) || hasJoined(row.words.queries)) && <small>Joined pieces: weights of keys are summed, of queries averaged.</small>}</caption>
-        <thead><tr><th scope="col">key</th><th scope="col">weight</th><th scope="col"><span class="hidden">share</span></th></tr></thead>
+        <thead><tr><th scope="col">key</th><th scope="col" class="number">weight</th><th scope="col"><span class="hidden">share</span></th></tr></thead>
         <tbody>
           {order.map((i) => {
             const key = keyOf(i);
