@@ -293,12 +293,30 @@ def test_the_hint_on_a_phone_goes_away(open_page):
     page.wait_for_selector(".words-columns li")
     assert page.locator(".cell .hint").count() == 0
     page.click(".words-query li:has-text('rouge')")
+    page.wait_for_selector(".cell h3:has-text('rouge')")
+
+
+def test_the_cell_on_a_phone_is_brief(open_page):
+    """It hides little of the view until more is asked for, and a button frees it: phones have no Escape."""
+    page = open_page(size=(390, 844))
+    page.click(".words-query li:has-text('rouge')")
+    page.click(".words-key li:has-text('red')")
+    page.wait_for_selector(".cell .value output")
+    assert page.locator(".cell").bounding_box()["height"] < 90
+    assert page.inner_text(".cell .value").startswith("0.9") and page.locator(".cell h3").all_inner_texts() == ["query rouge 7", "key red 5"]
+    page.click(".cell button:has-text('more')")
     page.wait_for_selector("table.row tbody tr")
+    page.click(".cell button:has-text('less')")
+    page.wait_for_selector("table.row", state="hidden")
+    page.click("button[aria-label='free the cell']")
+    until(page, NONE_CHOSEN)
+    page.wait_for_selector(".cell .hint")
 
 
 def test_large_text_on_a_phone(open_page):
     page = open_page(size=(390, 844), script="addEventListener('DOMContentLoaded', () => { document.documentElement.style.fontSize = '30px'; });")
     page.click(".words-query li:has-text('frère')")
+    page.click(".cell button:has-text('more')")
     page.wait_for_selector("table.row tbody tr")
     assert page.locator("main").bounding_box()["height"] > 400
     cut = "[...document.querySelectorAll('.words-columns bdi, .words-heads span')].filter((x) => x.scrollWidth > x.clientWidth + 1 && x.clientWidth).map((x) => x.textContent)"
@@ -357,9 +375,16 @@ def test_long_texts_are_shaded(daemon, page, open_page):
     best = max(range(len(row)), key=row.__getitem__)
     assert long.locator("table.row tbody tr").first.inner_text().startswith(f"w{best} ")
     assert long.locator(".words-line span").count() < 1500, "only the lines in sight are in the document"
+    masked = lambda side: long.eval_on_selector_all(f".words-line > [id^={side}-word]", "list => list.map((x) => [+x.id.split('-')[2], x.classList.contains('masked')])")  # noqa: E731
+    long.locator(".words-text").nth(1).evaluate("x => { x.scrollTop = x.scrollHeight * 2500 / 3000; }")
+    until(long, "document.querySelector('#key-word-2501') !== null")
+    assert all(hidden == (i > 2500) for i, hidden in masked("key")) and not any(hidden for _, hidden in masked("query"))
     long.select_option(".words-options select", "queries")
     long.goto(f"{daemon.url}/#1/words?r={run}&h=1&k=1200")
     until(long, "document.querySelector('.words-strip .words-all') !== null")
+    long.locator(".words-text").first.evaluate("x => { x.scrollTop = 0.36 * x.scrollHeight; }")
+    until(long, "document.querySelector('#query-word-1200') !== null")
+    assert all(hidden == (i < 1200) for i, hidden in masked("query"))
 
 
 @pytest.mark.parametrize("fragment", ["#1/heads?r=zzzz", "#1/nonsense?x=1", "#1/words?i=%%%broken", "#99/words", "#1/words"])

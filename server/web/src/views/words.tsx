@@ -15,7 +15,7 @@ import type { Scale } from '../draw/colours';
 import { sentenceOf } from '../shell/sentence';
 import { isDark } from '../shell/theme';
 import { digits, position } from '../parts/digits';
-import { isShown, shownRow, togglePin, words } from '../store/values';
+import { isHidden, isShown, shownRow, togglePin, words } from '../store/values';
 import { Columns, type Side } from '../parts/Columns';
 import { edgesOf, edgesOfRow, type Edge } from '../parts/edges';
 import { hasJoined, join, joinWeights, marksOf, meanGroups, single, spanOf, type Groups } from '../parts/join';
@@ -97,8 +97,11 @@ const small = computed(() => {
   return { data, cols, edges: all ? edgesOf(data, cols, limit.value, LINES_MOST) : [] };
 });
 
-// The words of a row or a column of a long text.
-const column = signal<{ k: number; data: Float32Array } | null>(null);
+interface Weights { weights: number[][]; hidden: [number, number, number][] } // [query, from key, to key)
+
+// The words of a row or a column of a long text. `hides`: of each token of the key, the queries that it is
+// hidden from.
+const column = signal<{ k: number; data: Float32Array; hides: Set<number>[] } | null>(null);
 function keepColumn(): () => void {
   let timer = 0;
   let wanted = 0;
@@ -114,11 +117,15 @@ function keepColumn(): () => void {
     }
     timer = window.setTimeout(() => {
       const [from, to] = spanOf(groups, groups.of[k] ?? 0);
-      const columns = Array.from({ length: to - from }, (_, i) => askJson<{ weights: number[][] }>(`v1/runs/${at.run}/weights?${ofHead(at)}&cols=${from + i}`));
+      const columns = Array.from({ length: to - from }, (_, i) => askJson<Weights>(`v1/runs/${at.run}/weights?${ofHead(at)}&cols=${from + i}&hidden=true`));
       Promise.all(columns).then((answers) => {
         if (mine !== wanted) return;
         const [first] = answers;
-        column.value = { k, data: Float32Array.from(first?.weights ?? [], (_, q) => answers.reduce((sum, answer) => sum + (answer.weights[q]?.[0] ?? 0), 0)) };
+        column.value = {
+          k,
+          data: Float32Array.from(first?.weights ?? [], (_, q) => answers.reduce((sum, answer) => sum + (answer.weights[q]?.[0] ?? 0), 0)),
+          hides: answers.map((answer) => new Set(answer.hidden.map(([q]) => q))),
+        };
       }, (error: unknown) => { if (mine === wanted && error instanceof Problem) trouble.value = error.message; });
     }, 40);
   });
@@ -136,11 +143,15 @@ function Long({ sides }: { sides: Sides }) {
   const looks = towards.value === 'keys';
   const ofKeys = looks && isShown(row) && row.weights.length === keyGroups.value.names.length ? row.weights : null;
   const col = column.value;
-  const ofQueries = !looks && col && col.k === k && col.data.length === s?.queries ? meanGroups(col.data, queryGroups.value) : null;
+  const of = !looks && col && col.k === k && col.data.length === s?.queries ? col : null;
+  const isHiddenFrom = (word: number): boolean => {
+    const [from, to] = spanOf(queryGroups.value, word);
+    return of !== null && of.hides.every((queries) => Array.from({ length: to - from }, (_, i) => from + i).every((q) => queries.has(q)));
+  };
   return (
     <div class="words-strips">
-      <Strip side="query" name={sides.query} label="the words that look" groups={queryGroups.value} weights={ofQueries} pins={pinned.value} pin={pinRow} at={q < 0 ? -1 : queryGroups.value.of[q] ?? -1} />
-      <Strip side="key" name={sides.key} label="the words that are looked at" groups={keyGroups.value} weights={ofKeys} pins={[]} at={k < 0 ? -1 : keyGroups.value.of[k] ?? -1} />
+      <Strip side="query" name={sides.query} label="the words that look" groups={queryGroups.value} weights={of && meanGroups(of.data, queryGroups.value)} isHidden={isHiddenFrom} pins={pinned.value} pin={pinRow} at={q < 0 ? -1 : queryGroups.value.of[q] ?? -1} />
+      <Strip side="key" name={sides.key} label="the words that are looked at" groups={keyGroups.value} weights={ofKeys} isHidden={(word) => row !== null && isHidden(row.hidden, word)} pins={[]} at={k < 0 ? -1 : keyGroups.value.of[k] ?? -1} />
     </div>
   );
 }
@@ -150,14 +161,15 @@ function Options({ long }: { long: boolean }) {
     <div class="words-options">
       {hasPieces.value && <label><input type="checkbox" checked={joined.value} onChange={(e) => { joined.value = e.currentTarget.checked; }} /> pieces joined to words</label>}
       {!long && (
-        <label><span>lines</span>
+        <label><span>lines:</span>
           <select value={by.value} onChange={(e) => { by.value = e.currentTarget.value as 'p' | 'least'; }}>
-            <option value="p">that hold the share</option>
-            <option value="least">of at least</option>
+            <option value="p">the largest, together</option>
+            <option value="least">each of at least</option>
           </select>
           <input type="range" min="0.05" max="1" step="0.05" aria-label={by.value === 'p' ? 'share of the mass of a row' : 'smallest weight'} value={by.value === 'p' ? share.value : least.value}
             onInput={(e) => { (by.value === 'p' ? share : least).value = Number(e.currentTarget.value); }} />
-          <output>{(by.value === 'p' ? share.value : least.value).toFixed(2)}</output>
+          <output>{by.value === 'p' ? `${Math.round(100 * share.value)} %` : least.value.toFixed(2)}</output>
+          {by.value === 'p' && <span class="words-of">of each word’s weight</span>}
         </label>
       )}
       {long && (
@@ -230,6 +242,7 @@ function Short({ sides }: { sides: Sides }) {
   const of = seen(shown.value) ?? unweighted();
   return (
     <>
+      {site.value?.kind === 'cross' && sentenceOf(look.value.source) && <p class="words-question">Which words of the sentence does each word of its translation look at?</p>}
       <div class="words-heads"><span class="query-side">{sides.query}</span><small>attends to</small><span class="key-side">{sides.key}</span></div>
       <Columns {...of} digits={digits} point={point} choose={choose} pin={pinRow} />
     </>

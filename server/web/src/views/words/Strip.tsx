@@ -37,6 +37,7 @@ interface Props {
   pin?: (word: number) => void; // pins the row of a word, or frees it
   groups: Groups;
   weights: Float32Array | null; // of each word; null: nothing is shown
+  isHidden: (word: number) => boolean; // whether the mask hides it
   at: number; // the word that is shown, as a group; -1: none
 }
 
@@ -62,9 +63,9 @@ function Bar({ weights, scale, count, go }: { weights: Float32Array; scale: Scal
   return <canvas ref={canvas} class="words-all" aria-hidden="true" onClick={(e) => go(Math.floor((e.offsetX / e.currentTarget.clientWidth) * count))} />;
 }
 
-export function Strip({ side, name, label, groups, weights, pins, pin, at }: Props) {
+export function Strip({ side, name, label, groups, weights, isHidden, pins, pin, at }: Props) {
   const box = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(800);
+  const [width, setWidth] = useState(0);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(400);
   const [focus, setFocus] = useState(0);
@@ -93,6 +94,13 @@ export function Strip({ side, name, label, groups, weights, pins, pin, at }: Pro
     return low;
   };
   const go = (word: number): void => { box.current?.scrollTo({ top: Math.max(0, lineOf(word) * line - height / 2) }); };
+  // What an address chooses is in sight when the text is.
+  const begun = useRef(false);
+  useEffect(() => {
+    if (begun.current || width === 0) return;
+    begun.current = true;
+    if (at >= 0) go(at);
+  }, [width]);
   const high = useMemo(() => (weights ? weights.reduce((a, b) => Math.max(a, b), 0) : 1), [weights]);
   const map = look.value.colours === 'RdBu' ? 'Blues' : look.value.colours;
   const scale: Scale = { low: 0, high: high || 1, bend: look.value.transform === 'linear' ? 'linear' : 'sqrt', map, dark: isDark.value };
@@ -129,10 +137,11 @@ export function Strip({ side, name, label, groups, weights, pins, pin, at }: Pro
     const weight = weights?.[i];
     const pinned = pins.indexOf(i);
     const [text, pieces] = [groups.names[i] as string, groups.pieces[i]];
-    const rgb = weight === undefined ? null : colour(scale.map, scale.dark, place(scale, weight));
+    const hidden = weight !== undefined && isHidden(i);
+    const rgb = weight === undefined || hidden ? null : colour(scale.map, scale.dark, place(scale, weight));
     return (
-      <span key={i} id={`${side}-word-${i}`} role="option" aria-selected={i === at} class={`${i === focus ? 'focus' : ''} ${pinned >= 0 ? 'pinned' : ''}`}
-        style={{ ...(rgb ? { background: css(rgb), color: ink(rgb) } : {}), ...(pinned >= 0 ? { '--pin': pinColour(pinned) } : {}) }} title={pieces ? `${text}: ${pieces}` : text.length > 40 ? text : undefined}
+      <span key={i} id={`${side}-word-${i}`} role="option" aria-selected={i === at} class={`${i === focus ? 'focus' : ''} ${pinned >= 0 ? 'pinned' : ''} ${hidden ? 'masked' : ''}`}
+        style={{ ...(rgb ? { background: css(rgb), color: ink(rgb) } : {}), ...(pinned >= 0 ? { '--pin': pinColour(pinned) } : {}) }} title={hidden ? `${text}: hidden by the mask` : pieces ? `${text}: ${pieces}` : text.length > 40 ? text : undefined}
         onPointerEnter={() => pointAt(i)} onPointerLeave={() => { hover.value = { q: -1, k: -1 }; }} onClick={() => { setFocus(i); choose(i); }}>
         <bdi>{text || '␣'}</bdi>{pinned >= 0 && <b class="words-letter"><span class="hidden">pinned as </span>{letterOf(pinned)}</b>}
       </span>
