@@ -14,6 +14,9 @@ export interface AxisView {
 
 const FAR = 10000; // CSS pixels from which a strip of labels begins anew
 
+const DIGIT = 0.53; // of a line's height, that a digit is wide
+const SPARE = 6; // CSS pixels beside the plot where a number may end
+
 export type Turn = 'flat' | 'steep'; // of the labels on top
 
 const round = (least: number): number => {
@@ -62,7 +65,7 @@ export class Axis {
     for (const index of at) {
       const label = this.labels.get(index) ?? this.free.pop() ?? this.make();
       this.labels.set(index, label);
-      this.place(label, index, view, names ? labels.name(index) : String(index));
+      this.place(label, index, view, names ? labels.name(index) : String(index), names);
     }
     for (const label of this.free)
       if (label.said !== '') {
@@ -71,10 +74,11 @@ export class Axis {
       }
   }
 
-  private place(label: Label, index: number, view: AxisView, text: string): void {
+  private place(label: Label, index: number, view: AxisView, text: string, names: boolean): void {
     if (label.text.data !== text) label.text.data = text;
     const middle = (index + 0.5 - view.from) * view.scale;
-    const beyond = middle < 0 || middle > view.length;
+    const half = this.vertical || names ? 0 : text.length * view.line * DIGIT / 2;
+    const beyond = middle < 0 || middle > view.length || middle + half > view.length + SPARE;
     const marked = view.marked.includes(index);
     const place = this.translate((index + 0.5 - this.origin.at) * this.origin.scale);
     const said = `${place} ${beyond} ${marked}`;

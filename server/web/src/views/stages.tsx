@@ -88,7 +88,7 @@ function Row({ q, count }: { q: number; count: number }) {
       <button type="button" class="icon" aria-label="the query before" disabled={q === 0} onClick={() => to(q - 1)}>‹</button>
       <label><span class="hidden">query</span><input type="number" min={0} max={count - 1} value={q} onChange={(e) => { if (Number.isInteger(e.currentTarget.valueAsNumber)) to(e.currentTarget.valueAsNumber); }} /></label>
       <button type="button" class="icon" aria-label="the next query" disabled={q === count - 1} onClick={() => to(q + 1)}>›</button>
-      <span class="hint">of {count}</span>
+      <span class="hint">0 to {count - 1}</span>
     </div>
   );
 }

@@ -154,11 +154,11 @@ export function Form() {
     <form class="data-form" aria-label="Request" onSubmit={send} noValidate
       onKeyDown={(e) => { if (e.key === 'Enter' && (e.ctrlKey || e.metaKey)) send(e); }}>
       <div class="data-head">
-        <h2>A request for attention</h2>
+        <h2>Compute attention of your own numbers</h2>
         <label class="hidden" for="data-search">Find a field</label>
         <input id="data-search" type="search" placeholder="Find a field" value={sought.value} onInput={(e) => { sought.value = e.currentTarget.value; }} />
       </div>
-      <p class="data-samples">Begin with {samples.map(([name, body]) => <button type="button" key={name} onClick={() => { answer.value = null; fill(body, ''); }}>{name}</button>)}
+      <p class="data-samples">Fill in an example: {samples.map(([name, body]) => <button type="button" key={name} onClick={() => { answer.value = null; fill(body, ''); }}>{name}</button>)}
         <button type="button" onClick={() => document.getElementById('data-choose')?.click()}>a file…</button></p>
       {fields.value.length ? <All /> : <p class="hint">Loading the fields…</p>}
       <Answer />

@@ -93,7 +93,7 @@ export function Panel() {
       <Importing />
       {fileTrouble.value && <p class="bad data-trouble" role="alert">{fileTrouble.value}</p>}
       <Opened />
-      <h2>A run that exists</h2>
+      <h2>Open a stored run</h2>
       <OpenRun />
     </aside>
   );

@@ -12,8 +12,7 @@ export function Numbers({ of, most = ROWS }: { of: Example; most?: number }) {
   return <table class="gallery-numbers"><tbody>{rows.map(([name, text], i) => <tr key={i}><th scope="row">{name}</th><td>{text}</td></tr>)}</tbody></table>;
 }
 
-const LEAST = 0.8; // of the size of a picture, below which its numbers cannot be read
-const FULL = 0.95;
+const FULL = 0.95; // of the size of a picture, below which a larger one is offered
 const ROOM = { height: 212, across: 20 }; // of a picture in a card, and the padding beside it
 
 const doing = (of: Case): string => (isRefused(of) ? `refused, ${of.status}` : isRun(of) ? 'run' : of.accept === 'text/plain' ? 'text' : of.path.replace('/v1/', ''));
@@ -35,14 +34,13 @@ export function Card({ entry, tag, choose, open, edit, larger }: Props) {
   // The pointer may take the picture, too; keys have the title.
   const openFirst = (): void => { if (of && first) open(of, first); };
   const [wide, high] = picture ? [picture.bitmap.width / picture.scale, picture.bitmap.height / picture.scale] : [1, 1];
-  const fit = Math.min(1, width / wide, ROOM.height / high);
-  const size = Math.max(LEAST, fit);
+  const size = Math.min(1, width / wide, ROOM.height / high);
   const inside: ComponentChild = fault ? <p class="bad">{fault}</p>
     : picture ? width > 0 && <Canvas picture={picture} size={size} name={`picture of ${entry.title}`} />
       : isComplete && of && <Numbers of={of} />;
   return (
     <article ref={card} class="gallery-card">
-      <div class={`gallery-picture ${fit < size ? `${size * wide > width ? 'cut-right' : ''} ${size * high > ROOM.height ? 'cut-below' : ''}` : ''}`} aria-busy={!isComplete} onClick={openFirst}>{inside}</div>
+      <div class="gallery-picture" aria-busy={!isComplete} onClick={openFirst}>{inside}</div>
       <div class="gallery-text">
         <h3><button type="button" disabled={!of} onClick={openFirst}>{entry.title}</button></h3>
         <p>{entry.what}</p>
@@ -51,7 +49,7 @@ export function Card({ entry, tag, choose, open, edit, larger }: Props) {
           {!of || !first ? <button type="button" disabled>Loading…</button> : isRun(first)
             ? <button type="button" aria-label={`edit the request of ${entry.title}`} onClick={() => edit(first)}>Edit the request</button>
             : <button type="button" aria-label={`request and answer of ${entry.title}`} onClick={() => larger(of, first)}>Request and answer</button>}
-          {of && first && picture && fit < FULL && <button type="button" aria-label={`larger picture of ${entry.title}`} onClick={() => larger(of, first)}>Larger picture</button>}
+          {of && first && picture && size < FULL && <button type="button" aria-label={`larger picture of ${entry.title}`} onClick={() => larger(of, first)}>Larger picture</button>}
         </p>
         <details>
           <summary>Requests</summary>

@@ -23,7 +23,7 @@ function Small({ entry, open, edit }: { entry: Entry } & Pick<Opening, 'open' | 
             : isComplete && of && <Numbers of={of} most={ROWS} />}
       </div>
       <button type="button" class="gallery-title" title={entry.what} disabled={!of} onClick={openFirst}>{entry.title}</button>
-      {first && isRun(first) && <button type="button" class="gallery-edit" aria-label={`edit the request of ${entry.title}`} onClick={() => edit(first)}>edit</button>}
+      {first && isRun(first) && <button type="button" class="gallery-edit" aria-label={`edit the request of ${entry.title}`} onClick={() => edit(first)}>Edit the request</button>}
     </li>
   );
 }

@@ -10,6 +10,7 @@ const LABEL = 58; // px in front of each layer
 const LARGEST = 172;
 const SMALLEST = 48;
 const READABLE = 104; // px of a head where a line may break
+const ROOMY = 120; // px of a picture from which "+" says what it does
 const WORDED = 100; // px from which a head says "head 3" and its pattern in a sentence
 
 const near = typeof IntersectionObserver === 'undefined' ? null : new IntersectionObserver((entries) => {
@@ -120,6 +121,7 @@ export function Atlas(props: Props) {
     const h = props.measures(t);
     const value = h?.measures[props.measure];
     const isChecked = props.checked.has(t.key);
+    const isWide = wordy && parseFloat(sizeOf(t, size).width) >= ROOMY;
     return (
       <div key={t.key} role="option" class="heads-card" data-key={t.key} tabIndex={t.key === stop ? 0 : -1} aria-selected={t.key === selected} aria-checked={isChecked}
         style={{ width: `${size}px` }}
@@ -134,7 +136,7 @@ export function Atlas(props: Props) {
         {groups === null && <small class="heads-place" title={props.place(t)}>{props.place(t)}</small>}
         <span class="heads-line-of" style={{ width: wordy ? sizeOf(t, size).width : undefined }}>
           <span class="heads-name">{groups && <span class="hidden">{props.place(t)} </span>}<span class={wordy ? '' : 'hidden'}>head </span>{t.head}</span>
-          <span class="heads-check" aria-hidden="true">{isChecked ? '✓' : '+'}</span>
+          <span class={`heads-check ${isWide ? 'wide' : ''}`} aria-hidden="true" title={isChecked ? 'in the mean' : 'put it into the mean'}>{isChecked ? '✓' : '+'}{isWide && ' mean'}</span>
         </span>
         {props.measure !== '' && (
           <span class="heads-measure" data-value={value ?? ''}><span class="hidden">{measureName(props.measure)} </span>{typeof value === 'number' ? props.digits(value) : '–'}</span>

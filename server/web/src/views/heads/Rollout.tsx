@@ -34,7 +34,7 @@ export function Rollout() {
   const layers = answer.value?.layers.length ?? 0;
   return (
     <section class="heads-rollout">
-      <h3>Rollout of query <bdi>{names[q] ?? q}</bdi></h3>
+      <h3>Rollout {(kinds.length > 1 || here?.kind !== kind) && `through the ${kind} `}to query <bdi>{names[q] ?? q}</bdi></h3>
       <div class="line">
         {kinds.length > 1 && <label>kind <select value={kind} onChange={(e) => setKind(e.currentTarget.value)}>{kinds.map((k) => <option key={k} value={k}>{k}</option>)}</select></label>}
         <label>query <input type="number" min={0} max={site.queries - 1} value={q} onInput={(e) => { const n = e.currentTarget.valueAsNumber; if (Number.isInteger(n) && n >= 0) setQuery(n); }} /></label>

@@ -12,7 +12,7 @@ import { announce, look } from '../../store/state';
 import { digits } from '../../parts/digits';
 import { Picture } from './Atlas';
 import { isLayered, placeOf } from '../../api/answers';
-import { measureName, wordsOf, type HeadMeasures, type Thumb } from './data';
+import { isPattern, measureName, wordsOf, type HeadMeasures, type Thumb } from './data';
 import { Rollout } from './Rollout';
 import { Working } from './Options';
 
@@ -117,7 +117,7 @@ export function Selected(props: Props) {
         {head ? (
           <>
             <h2>{placeOf(sites, head)}, head {head.head}</h2>
-            {measures && <p><b>{sentence(wordsOf(measures.pattern.name))}</b> <small>({measures.pattern.name})</small><br />{sentence(measures.pattern.text)}.</p>}
+            {measures && <p><b>{sentence(wordsOf(measures.pattern.name))}</b> {isPattern(measures.pattern.name) && <><small>({measures.pattern.name})</small><br />{sentence(measures.pattern.text)}.</>}</p>}
             {few.length > 0 && (
               <table class="heads-numbers"><caption class="hidden">measures of this head</caption>
                 <tbody>{few.map(([name, value]) => <tr key={name}><th scope="row">{measureName(name)}</th><td data-value={value}>{digits(value as number)}</td></tr>)}</tbody>

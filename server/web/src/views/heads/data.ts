@@ -90,6 +90,8 @@ const words: Record<string, readonly [string, string]> = {
   none: ['sees nothing', 'sees nothing'],
 };
 
+export const isPattern = (name: string): boolean => name !== 'heterogeneous';
+
 export function wordsOf(name: string, short = false): string {
   const distance = /^offset ([+-])(\d+)$/.exec(name);
   if (distance) return `${short ? '' : 'looks '}${distance[2]} tokens ${distance[1] === '-' ? 'back' : 'ahead'}`;
@@ -113,7 +115,7 @@ export function patternOf(h: HeadMeasures | undefined, short = false): string {
 export function patternsOf(heads: readonly HeadMeasures[]): [string, number][] {
   const count = new Map<string, number>();
   for (const { pattern: { name } } of heads) count.set(name, (count.get(name) ?? 0) + 1);
-  const last = (name: string): number => Number(name === 'heterogeneous' || name === 'none');
+  const last = (name: string): number => Number(!isPattern(name) || name === 'none');
   return [...count].sort(([a, m], [b, n]) => last(a) - last(b) || n - m || wordsOf(a).localeCompare(wordsOf(b), 'en'));
 }
 
