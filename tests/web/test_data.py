@@ -208,6 +208,24 @@ def test_samples_make_runs(daemon, page, sample, heads, length):
     assert (site["heads"], site["queries"]) == (heads, length)
 
 
+def test_a_refused_request_keeps_what_was_typed(page):
+    page.allow = ("422",)
+    page.get_by_role("button", name="causal, 4 words").click()
+    compute(page)
+    until(page, "location.hash.startsWith('#1/matrix')")
+    page.click("nav >> text=Own data")
+    page.fill("#data-query", "9 9 9\n8 8 8")
+    compute(page)
+    page.wait_for_selector("main > .trouble")
+    assert page.eval_on_selector("main > :not(.trouble)", "x => getComputedStyle(x).opacity") == "1"
+    page.fill("#data-query", "9 9 8\n8 8 8")
+    page.click("nav >> text=Matrix")
+    page.wait_for_selector(".matrix-map[data-busy=false]")
+    assert page.locator("main > .trouble").count() == 0, "it shows the run before"
+    page.click("nav >> text=Own data")
+    assert page.input_value("#data-query") == "9 9 8\n8 8 8"
+
+
 def test_an_error_of_the_service_stands_at_its_field(page):
     page.allow = (REFUSED,)
     page.fill("#data-query", "[[1, 2], [3, 4]]")

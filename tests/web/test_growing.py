@@ -165,7 +165,7 @@ def test_a_hidden_page_asks_nothing(daemon, open_page, generation):
     hide = "(hidden) => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true}); document.dispatchEvent(new Event('visibilitychange')); }"
     page.wait_for_timeout(100)
     page.evaluate(hide, True)
-    page.wait_for_timeout(300)  # what was under way has come
+    page.wait_for_timeout(1000)  # what was under way has come
     times = asked(page, generation.run)
     page.wait_for_timeout(2500)
     assert asked(page, generation.run) == times

@@ -265,6 +265,32 @@ def test_nothing_is_asked_of_a_run_before_it_is_described(daemon, causal, large,
     assert view.geometry() == matrix(causal, "h=0&q=299&k=299").geometry()
 
 
+def test_bars_of_the_run_before_go(causal, large, matrix):
+    page = matrix(causal).page
+    page.wait_for_selector(".matrix-map[data-margins=true]")
+    assert page.locator(".matrix-side").is_visible()
+    page.evaluate("run => { location.hash = `#1/matrix?r=${run}`; }", large)
+    until(page, "document.querySelector('[role=grid]').ariaRowCount === '4097'")
+    page.wait_for_selector(".matrix-side", state="hidden")
+    assert not page.locator(".matrix-foot").is_visible()
+
+
+def test_going_to_a_row_finds_its_largest_weight(daemon, large, matrix, open_page):
+    page = matrix(large, "h=1").page
+    page.get_by_role("button", name="go to a position").click()
+    page.keyboard.type("300")  # it replaces the position that stands there
+    page.keyboard.press("Enter")
+    [row] = daemon.get(f"/v1/runs/{large}/rows?head=1&rows=300").json()["weights"]
+    assert wait_for_address(page, "q=300") and f"k={row.index(max(row))}" in page.url
+    # A cell that is chosen beside the map moves it, and the address shows the same view to others.
+    best = sorted(range(301), key=lambda k: -row[k])
+    far = max(best[:20], key=lambda k: abs(k - best[0]))
+    page.locator(f"table.row tbody tr >> nth={best.index(far)}").click()
+    wait_for_address(page, f"k={far}")
+    page.wait_for_timeout(400)
+    assert View(page).geometry()[:4] == pytest.approx(View(open_page(page.url)).geometry()[:4], rel=1e-6)
+
+
 def test_a_range_by_hand(daemon, causal, matrix):
     view = matrix(causal, "h=0&c=viridis&t=linear")
     view.page.get_by_label("end of the range").fill("0.1")

@@ -7,7 +7,7 @@ import { position } from '../parts/digits';
 import { maskInWords } from '../parts/mask';
 import { change } from '../store/history';
 import { growing, run, site, trouble } from '../store/run';
-import { announcement, look } from '../store/state';
+import { announcement, head, look } from '../store/state';
 import { keepRow } from '../store/values';
 import { views, type Entry, type View } from '../views';
 import { Bar } from './Bar';
@@ -47,11 +47,17 @@ class Guard extends Base<{ name: string; of: ComponentType }, { fault: Error | n
   }
 }
 
+// What was refused in one view is not told in the next, which shows the run before.
+function open(view: string): void {
+  if (head.value.run) trouble.value = null;
+  change({ view });
+}
+
 function Tabs({ chosen }: { chosen: string }) {
   return (
     <nav class="tabs" aria-label="Views">
       {views.map((entry) => (
-        <button type="button" key={entry.id} aria-current={entry.id === chosen ? 'page' : undefined} onClick={() => change({ view: entry.id })}>{entry.title}</button>
+        <button type="button" key={entry.id} aria-current={entry.id === chosen ? 'page' : undefined} onClick={() => open(entry.id)}>{entry.title}</button>
       ))}
       <a href="docs">Reference</a>
     </nav>

@@ -152,6 +152,7 @@ export function Cell() {
       )}
       <Heading side="query" axis={queries.value} groups={words.value?.queries} of={ofQuery} />
       <button type="button" class="pin" aria-pressed={isPinned} onClick={() => togglePin(q)}>{isPinned ? 'row is pinned' : 'pin this row'}</button>
+      {k < 0 && here && order[0] !== undefined && <p class="most">looks most at <b><bdi>{keyOf(order[0]).name}</bdi></b> {digits(row.weights[order[0]] as number)}</p>}
       {k >= 0 && <Heading side="key" axis={keys.value} groups={words.value?.keys} of={unit(keys.value, words.value?.keys, k)} />}
       {row && <table class={`row ${here ? '' : 'stale'}`} aria-busy={!here} tabIndex={0} aria-label={`largest weights of query ${ofQuery.name}`}>
         <caption>largest weights of the row

@@ -89,7 +89,7 @@ function Export() {
       <h3>Export: queries {position(part.rows[0])} to {position(part.rows[1] - 1)}, keys {position(part.cols[0])} to {position(part.cols[1] - 1)}</h3>
       <p class="buttons"><span>{own ? 'this view as a picture' : 'the map as a picture'}</span> {buttons(pictures)}</p>
       <p class="buttons"><span>its weights</span> {buttons(numbers)}</p>
-      <p role="status">{says || (why && `For numbers ${why}.`)}</p>
+      <p role="status" class="says">{says || (why && `For numbers ${why}.`)}</p>
       <Copy name={own ? 'curl of the map' : 'curl of the picture'} text={command('svg', head.value, part)} />
     </section>
   );

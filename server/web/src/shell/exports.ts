@@ -1,16 +1,16 @@
 // What is seen, as a file: the picture of the view, or the map of the service for views that draw none;
 // numbers of the service; or one HTML file that holds the numbers and the element that draws them.
 import { address, ask } from '../api/client';
-import { ofHead, readWeights } from '../api/answers';
+import { nameOfSite, ofHead, readWeights } from '../api/answers';
 import { WHOLE_MOST, type Head, type Site } from '../api/runs';
 import { toPng, toSvg } from '../parts/picture';
-import { keys, nameOf, queries } from '../store/run';
+import { keys, nameOf, queries, site } from '../store/run';
 import { drawing, inSight, look } from '../store/state';
 import { isDark } from './theme';
 
 export type Kind = 'png' | 'svg' | 'csv' | 'npy' | 'html';
 
-export interface Part { rows: [number, number]; cols: [number, number] }
+export interface Part { rows: [number, number]; cols: [number, number]; range: [number, number] | null }
 
 const CELLS_MOST = 65536; // of a picture, which pools more
 
@@ -18,7 +18,7 @@ const types: Record<Kind, string> = {
   png: 'image/png', svg: 'image/svg+xml', csv: 'text/csv', npy: 'application/x-npy', html: 'text/html',
 };
 
-export const partOf = (site: Site): Part => inSight.value?.() ?? { rows: [0, site.queries], cols: [0, site.keys] };
+export const partOf = (of: Site): Part => inSight.value?.() ?? { rows: [0, of.queries], cols: [0, of.keys], range: look.value.range };
 
 const count = ({ rows, cols }: Part): number => (rows[1] - rows[0]) * (cols[1] - cols[0]);
 
@@ -30,14 +30,17 @@ const span = ([from, to]: [number, number]): string => `${from}:${to}`;
 
 const weightsPath = (head: Head, part: Part): string => `v1/runs/${head.run}/weights?${ofHead(head)}&rows=${span(part.rows)}&cols=${span(part.cols)}`;
 
+const titleOf = (head: Head): string => `${nameOfSite(site.value ?? undefined)}, ${head.head === 'mean' ? `mean of ${site.value?.heads} heads` : `head ${head.head}`}`;
+
 export function path(kind: Kind, head: Head, part: Part): string {
   if (kind === 'npy' || kind === 'html') return weightsPath(head, part);
-  const { transform, colours, range } = look.value;
+  const { transform, colours } = look.value;
+  const { range } = part;
   const place = `v1/runs/${head.run}/heatmap?site=${head.site}&batch=${head.batch}&heads=${head.head}&rows=${span(part.rows)}&cols=${span(part.cols)}&max_cells=${CELLS_MOST}`;
   if (kind === 'csv') return place;
   const bend = transform === 'row' ? 'linear' : transform;
-  const ends = range ? `&vmin=${range[0]}&vmax=${range[1]}` : '';
-  return `${place}&transform=${bend}&colormap=${colours}&theme=${isDark.value ? 'dark' : 'light'}${ends}${kind === 'png' ? '&scale=2' : ''}`;
+  const ends = range && (bend !== 'log' || range[0] > 0) ? `&vmin=${range[0]}&vmax=${range[1]}` : '';
+  return `${place}&transform=${bend}&colormap=${colours}&theme=${isDark.value ? 'dark' : 'light'}&title=${encodeURIComponent(titleOf(head))}${ends}${kind === 'png' ? '&scale=2' : ''}`;
 }
 
 // JSON inside a script element: nothing in it may end the element.

@@ -68,8 +68,8 @@ export const head = computed<Head>(() => {
 });
 
 // The part of the head that the matrix shows, [from, to) of queries and keys, as far as one has looked
-// at it; null: all of it.
-export const inSight = signal<(() => { rows: [number, number]; cols: [number, number] }) | null>(null);
+// at it, and the range of its colours; null: all of it.
+export const inSight = signal<(() => { rows: [number, number]; cols: [number, number]; range: [number, number] | null }) | null>(null);
 
 // The picture of the view, of views that draw their own for files; the others show the map of the head.
 export const drawing = signal<(() => Picture | null) | null>(null);

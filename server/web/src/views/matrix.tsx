@@ -1,5 +1,5 @@
 // The weights of one head as a map that pans and zooms.
-import { computed, effect, signal } from '@preact/signals';
+import { computed, effect, signal, untracked } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { margins, type Head } from '../api/runs';
 import { MatrixMap, type MapState } from '../draw/map';
@@ -7,7 +7,7 @@ import type { Palette } from '../draw/types';
 import { isContrast, isDark } from '../shell/theme';
 import { change } from '../store/history';
 import { type Axis, keys as keyAxis, nameOf, queries, site } from '../store/run';
-import { announce, head, hover, inSight, lettersAreKeys, look, shown, type Colours } from '../store/state';
+import { announce, head, hover, inSight, lettersAreKeys, look, shown, type Colours, type Look } from '../store/state';
 import { digits } from '../parts/digits';
 import { shownCell, spoken } from '../store/values';
 import { Jump, jump } from './matrix/Jump';
@@ -83,8 +83,12 @@ function begin(host: HTMLElement): () => void {
     changed(next) { state.value = next; },
   }, { worker: painter(), wheelZooms: true });
   map = made;
-  inSight.value = () => made.inSight();
+  inSight.value = () => {
+    const { transform, range } = look.value;
+    return { ...made.inSight(), range: transform === 'row' ? null : range ?? rangeOf.value.range };
+  };
   let begun = false;
+  let port: Look['port'] = null; // of the look that was shown last
   let shownOf = ''; // the head whose matrix is shown,
   let shownSize = ''; // and how much of it there is
   let marginsOf = '';
@@ -101,20 +105,24 @@ function begin(host: HTMLElement): () => void {
       shownSize = size;
       made.show(sourceOf({ head: head.value, plane, transform, range }, at), labels(queries.value), labels(keyAxis.value),
         `weights of ${of}, ${at.queries} queries and ${at.keys} keys`, same);
-      const port = portOf(made.seen);
-      if (grown && look.value.port && port?.join() !== look.value.port.join()) change({ port }, false);
-    }),
-    effect(() => {
-      const { port } = look.value;
-      made.view(port && { top: port[0], left: port[1], zoom: port[2] });
+      if (grown && look.value.port) keepPort(made);
     }),
     effect(() => made.look(palette(host))),
     effect(() => made.mark({ q: look.value.q, k: look.value.k }, shown.value, look.value.pins)),
     effect(() => {
       const [q = -1, k = -1] = chosen.value.split(' ').map(Number);
-      // What an address says of the view goes before what it says of the cell.
-      if (begun && (q >= 0 || k >= 0)) made.reveal({ q, k });
-      begun = true;
+      // What an address or a step of undo says of the view goes before what it says of the cell.
+      const isElsewhere = look.peek().port !== port;
+      if (!begun || isElsewhere || (q < 0 && k < 0)) {
+        begun = true;
+        return;
+      }
+      made.reveal({ q, k });
+      untracked(() => keepPort(made));
+    }),
+    effect(() => {
+      port = look.value.port;
+      made.view(port && { top: port[0], left: port[1], zoom: port[2] });
     }),
     effect(() => {
       const { q, k } = shown.value;
@@ -156,6 +164,12 @@ function begin(host: HTMLElement): () => void {
 
 const portOf = ({ top, left, zoom }: { top: number; left: number; zoom: number }): [number, number, number] | null =>
   zoom <= 1 && top === 0 && left === 0 ? null : [top, left, zoom].map((x) => Number(x.toPrecision(9))) as [number, number, number];
+
+// The address tells what is in sight, also after a move that no gesture made. It is no step of undo.
+function keepPort(of: MatrixMap): void {
+  const port = portOf(of.seen);
+  if (port?.join() !== look.value.port?.join()) change({ port }, false);
+}
 
 const isField = (target: EventTarget | null): boolean => target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
 

@@ -119,6 +119,7 @@ export async function compute(): Promise<string> {
   faults.value = bad;
   const [worst] = Object.keys(bad);
   if (worst) {
+    trouble.value = null;
     announce(`${worst}: ${bad[worst]}`);
     return worst;
   }
@@ -136,8 +137,11 @@ export async function compute(): Promise<string> {
   tell('The service computes…', null);
   try {
     if (body['dry_run'] !== true && !parts.size) {
+      const before = sent;
       sent = body;
-      answer.value = withoutRun(await make<Answer>({ path: PATH, body }, { view: 'matrix', tell: follow_ }));
+      const made = await make<Answer>({ path: PATH, body }, { view: 'matrix', tell: follow_ });
+      if (!made) sent = before; // the run that is shown is still that of the request before
+      answer.value = withoutRun(made);
       return faultyField();
     }
     const request = { ...body, ...(body['dry_run'] === true ? {} : { store: true }) };

@@ -80,7 +80,7 @@ function Range({ found }: { found: readonly [number, number] }) {
     <span class="matrix-range" role="group" aria-label="range of the colours">
       range {field(0, 'start of the range')} to {field(1, 'end of the range')}
       {transform !== 'row' && <button type="button" onClick={() => void fit().then(setWrong)} title="the range of the weights in sight">fit</button>}
-      {range && transform !== 'row' && <button type="button" onClick={() => change({ range: null })} title="the range of the head">whole</button>}
+      {transform !== 'row' && <button type="button" disabled={!range} onClick={() => change({ range: null })} title="the range of the head">whole</button>}
       <span id="matrix-wrong" class="bad" role="status">{wrong}</span>
     </span>
   );
