@@ -174,8 +174,11 @@ def test_a_hidden_page_asks_nothing(daemon, open_page, generation):
     assert len(asked(page, generation.run)) > len(times)
 
 
-def test_a_run_that_is_discarded_is_told(daemon, open_page, generation):
-    page = open_page(f"#1/matrix?r={generation.run}", allow=("410",))
+def test_a_run_that_is_discarded_is_told(daemon, open_page, model):
+    page = open_page("#1/matrix", allow=("410",))  # loaded before the run grows, which takes a few seconds only
+    page.wait_for_selector(".words-query li")
+    generation = Generation(daemon, model)
+    page.evaluate("hash => { location.hash = hash; }", f"#1/matrix?r={generation.run}")
     page.wait_for_selector(".growing")
     generation.leave()
     page.wait_for_selector(".trouble")
