@@ -12,7 +12,7 @@ import pytest
 from serving import service
 
 HERE = Path(__file__).resolve().parent
-HALF = "^/v1/(attention|heatmaps|analyses|curves)"  # of the work
+HALF = "^/v1/(attention|heatmaps|analyses|curves)"  # half of the work
 POSTS = "^/v1/(attention|masks|positions|heatmaps)$|/infer$"
 
 
@@ -37,7 +37,7 @@ def daemon():
 
 
 def test_what_the_document_allows_and_forbids(daemon, tmp_path):
-    """In two parts at once, which take alike long: one alone would keep a second processor waiting for minutes."""
+    """Both parts run at once and take about equally long. One run alone would leave a second processor idle for minutes."""
     listed = sum(len(item) for item in daemon.get("/openapi.json").json()["paths"].values())
 
     def part(which):

@@ -59,7 +59,7 @@ function characters(tokens: readonly string[]): { text: string; from: number; to
   return found;
 }
 
-// The letters of GPT-2's pieces, each of which stands for a byte: visible ones of Latin-1 for their own.
+// GPT-2 writes its pieces in 256 letters, one for each byte. A visible letter of Latin-1 stands for its own.
 const bytesOf = new Map<string, number>();
 for (let byte = 0, next = 256; byte < 256; byte++) {
   const isOwn = (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
@@ -97,7 +97,7 @@ export function join(tokens: readonly string[], special: ReadonlySet<number>): G
     const joins = !alone && !afterAlone && (follows || (character !== undefined && afterByte));
     goesOn = marks === 'after' && !alone && !ends && (character !== undefined || token.endsWith('@@'));
     afterByte = character !== undefined;
-    afterAlone = alone || (marks === 'space' && token.endsWith('Ċ')); // a line of its own follows
+    afterAlone = alone || (marks === 'space' && token.endsWith('Ċ')); // what follows begins a line
     const part = ends ? '' : character?.text ?? (mark[marks] && !alone ? token.replace(mark[marks], '') : token);
     if (joins) {
       groups.names[groups.names.length - 1] += part;

@@ -1,6 +1,7 @@
 // The bar at the top: the sentence that is translated, the head that is shown, undo, share, help.
 import { computed } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { nameOfSite } from '../api/answers';
 import { canRedo, canUndo, change, redo, undo } from '../store/history';
 import { make, run, site, working } from '../store/run';
 import { look } from '../store/state';
@@ -63,7 +64,7 @@ function Heads() {
       {sites.length > 1 && (
         <label><span class="hidden">Site</span>
           <select value={look.value.site} onChange={(e) => change({ site: Number(e.currentTarget.value), q: -1, k: -1, pins: [], port: null, range: null })}>
-            {sites.map((s, i) => <option key={s.name} value={i}>{s.kind === 'self' ? s.name : `${s.kind} ${s.layer}`}</option>)}
+            {sites.map((s, i) => <option key={s.name} value={i}>{nameOfSite(s)}</option>)}
           </select>
         </label>
       )}

@@ -4,7 +4,7 @@ import { address, ask } from '../api/client';
 import { nameOfSite, ofHead, readWeights } from '../api/answers';
 import { WHOLE_MOST, type Head, type Site } from '../api/runs';
 import { toPng, toSvg } from '../parts/picture';
-import { keys, nameOf, queries, site } from '../store/run';
+import { headInWords, keys, nameOf, queries, site } from '../store/run';
 import { drawing, inSight, look } from '../store/state';
 import { isDark } from './theme';
 
@@ -30,8 +30,6 @@ const span = ([from, to]: [number, number]): string => `${from}:${to}`;
 
 const weightsPath = (head: Head, part: Part): string => `v1/runs/${head.run}/weights?${ofHead(head)}&rows=${span(part.rows)}&cols=${span(part.cols)}`;
 
-const titleOf = (head: Head): string => `${nameOfSite(site.value ?? undefined)}, ${head.head === 'mean' ? `mean of ${site.value?.heads} heads` : `head ${head.head}`}`;
-
 export function path(kind: Kind, head: Head, part: Part): string {
   if (kind === 'npy' || kind === 'html') return weightsPath(head, part);
   const { transform, colours } = look.value;
@@ -40,7 +38,7 @@ export function path(kind: Kind, head: Head, part: Part): string {
   if (kind === 'csv') return place;
   const bend = transform === 'row' ? 'linear' : transform;
   const ends = range && (bend !== 'log' || range[0] > 0) ? `&vmin=${range[0]}&vmax=${range[1]}` : '';
-  return `${place}&transform=${bend}&colormap=${colours}&theme=${isDark.value ? 'dark' : 'light'}&title=${encodeURIComponent(titleOf(head))}${ends}${kind === 'png' ? '&scale=2' : ''}`;
+  return `${place}&transform=${bend}&colormap=${colours}&theme=${isDark.value ? 'dark' : 'light'}&title=${encodeURIComponent(`${nameOfSite(site.value ?? undefined)}, ${headInWords.value}`)}${ends}${kind === 'png' ? '&scale=2' : ''}`;
 }
 
 // JSON inside a script element: nothing in it may end the element.

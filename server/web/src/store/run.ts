@@ -17,6 +17,9 @@ export const site = computed<Site | null>(() => {
   return isOpen(found) ? found : null;
 });
 
+// The head that is shown, in words.
+export const headInWords = computed(() => (look.value.head === 'mean' ? `mean of ${site.value?.heads ?? 0} heads` : `head ${look.value.head}`));
+
 export type Axis = Tokens;
 export { nameOf };
 

@@ -6,7 +6,7 @@ import { MatrixMap, type MapState } from '../draw/map';
 import type { Palette } from '../draw/types';
 import { isContrast, isDark } from '../shell/theme';
 import { change } from '../store/history';
-import { type Axis, keys as keyAxis, nameOf, queries, site } from '../store/run';
+import { type Axis, headInWords, keys as keyAxis, nameOf, queries, site } from '../store/run';
 import { announce, head, hover, inSight, lettersAreKeys, look, shown, type Colours, type Look } from '../store/state';
 import { digits } from '../parts/digits';
 import { shownCell, spoken } from '../store/values';
@@ -97,14 +97,13 @@ function begin(host: HTMLElement): () => void {
       const at = site.value;
       if (!at || !head.value.run) return;
       const { plane, transform, range } = look.value;
-      const of = head.value.head === 'mean' ? `mean of ${at.heads} heads` : `head ${head.value.head}`;
       const size = `${at.queries} x ${at.keys}`;
       const same = shownOf === nameOfHead(head.value);
       const grown = same && shownSize !== size;
       shownOf = nameOfHead(head.value);
       shownSize = size;
       made.show(sourceOf({ head: head.value, plane, transform, range }, at), labels(queries.value), labels(keyAxis.value),
-        `weights of ${of}, ${at.queries} queries and ${at.keys} keys`, same);
+        `weights of ${headInWords.value}, ${at.queries} queries and ${at.keys} keys`, same);
       if (grown && look.value.port) keepPort(made);
     }),
     effect(() => made.look(palette(host))),

@@ -4,10 +4,10 @@
 import { computed, effect, signal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { ofHead } from '../api/answers';
+import { nameOfSite, ofHead } from '../api/answers';
 import { Problem, askJson } from '../api/client';
 import { whole, WHOLE_MOST, type Head, type Site } from '../api/runs';
-import { type Axis, keys as keyAxis, nameOf, queries, site } from '../store/run';
+import { type Axis, headInWords, keys as keyAxis, nameOf, queries, site } from '../store/run';
 import { change } from '../store/history';
 import { drawing, head, hover, look, shown } from '../store/state';
 import type { Picture } from '../parts/picture';
@@ -223,8 +223,7 @@ function lookInWords(): string {
 function picture(view: Element): Picture | null {
   const s = site.value;
   if (!s) return null;
-  const headOf = head.value.head === 'mean' ? `mean of ${s.heads} heads` : `head ${head.value.head}`;
-  const place = `${s.kind === 'self' ? s.name : `${s.kind} ${s.layer}`}, ${headOf}`;
+  const place = `${nameOfSite(s)}, ${headInWords.value}`;
   if (isLong(s)) return pictureOfStrips(view, place, lookInWords());
   const of = seen(look.value);
   if (!of) return null;

@@ -2,6 +2,10 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Picture } from './examples';
 
+// How much of its size a picture has where all of it must fit; at most 1.
+export const fitOf = ({ bitmap, scale }: Picture, room: { width: number; height: number }): number =>
+  Math.min(1, (room.width * scale) / bitmap.width, (room.height * scale) / bitmap.height);
+
 export function Canvas({ picture, name, size = 1 }: { picture: Picture; name: string; size?: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { bitmap, scale } = picture;

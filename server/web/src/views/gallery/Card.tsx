@@ -1,7 +1,7 @@
 // One example: its picture or numbers, what it shows, its tags and requests.
 import type { ComponentChild } from 'preact';
 import { useRef } from 'preact/hooks';
-import { Canvas } from './Canvas';
+import { Canvas, fitOf } from './Canvas';
 import { casesOf, isRefused, isRun, numbersOf, type Case, type Entry, type Example } from './examples';
 import { useExample } from './useExample';
 
@@ -33,8 +33,7 @@ export function Card({ entry, tag, choose, open, edit, larger }: Props) {
   const cases = of ? casesOf(of) : [];
   // The pointer may take the picture, too; keys have the title.
   const openFirst = (): void => { if (of && first) open(of, first); };
-  const [wide, high] = picture ? [picture.bitmap.width / picture.scale, picture.bitmap.height / picture.scale] : [1, 1];
-  const size = Math.min(1, width / wide, ROOM.height / high);
+  const size = picture ? fitOf(picture, { width, height: ROOM.height }) : 1;
   const inside: ComponentChild = fault ? <p class="bad">{fault}</p>
     : picture ? width > 0 && <Canvas picture={picture} size={size} name={`picture of ${entry.title}`} />
       : isComplete && of && <Numbers of={of} />;

@@ -1,7 +1,7 @@
 // All examples as a row of small cards, beside the first view.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { change } from '../../store/history';
-import { Canvas } from './Canvas';
+import { Canvas, fitOf } from './Canvas';
 import { Numbers } from './Card';
 import { isRun, list, type Entry } from './examples';
 import { useExample } from './useExample';
@@ -13,13 +13,12 @@ const ROWS = 4; // of a table of numbers
 function Small({ entry, open, edit }: { entry: Entry } & Pick<Opening, 'open' | 'edit'>) {
   const card = useRef<HTMLLIElement>(null);
   const { of, picture, first, isComplete, fault, width } = useExample(entry, card);
-  const [wide, high] = picture ? [picture.bitmap.width / picture.scale, picture.bitmap.height / picture.scale] : [1, 1];
   const openFirst = (): void => { if (of && first) open(of, first); };
   return (
     <li ref={card}>
       <div class="gallery-small" aria-busy={!isComplete} onClick={openFirst}>
         {fault ? <p class="bad">{fault}</p>
-          : picture ? width > 0 && <Canvas picture={picture} size={Math.min(1, (width - ROOM.across) / wide, ROOM.height / high)} name={`picture of ${entry.title}`} />
+          : picture ? width > 0 && <Canvas picture={picture} size={fitOf(picture, { width: width - ROOM.across, height: ROOM.height })} name={`picture of ${entry.title}`} />
             : isComplete && of && <Numbers of={of} most={ROWS} />}
       </div>
       <button type="button" class="gallery-title" title={entry.what} disabled={!of} onClick={openFirst}>{entry.title}</button>
