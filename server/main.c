@@ -90,23 +90,25 @@ static bool read_embedded(srv_config *config, srv_config_error *err) {
     return true;
 }
 
-/* Applies --port N: replaces the port in the setting `listen`, which is behind its last colon. */
+/* Applies --port N: replaces the port in the setting `listen`, or adds it to an address without one. */
 static bool set_port(srv_config *config, const char *port, srv_config_error *err) {
     char text[512];
     const char *colon = strrchr(config->listen, ':');
+    bool has_port =
+        colon && !strchr(colon, ']'); /* the last colon of [::1] belongs to the address */
+    int length = (int)(has_port ? (size_t)(colon - config->listen) : strlen(config->listen));
     srv_address address;
     errno = 0;
-    snprintf(text, sizeof text, "%.*s:%s", colon ? (int)(colon - config->listen) : 0,
-             config->listen, port);
+    snprintf(text, sizeof text, "%.*s:%s", length, config->listen, port);
     if (!strncmp(config->listen, "unix:", 5) || !srv_address_parse(text, &address)) {
         if (errno == ENOMEM) {
             *err = (srv_config_error){"not enough memory to read the settings", .memory = true};
             return say(err);
         }
         fprintf(stderr,
-                "attnd: --port must be 0 to 65535 beside a listen address with a port, "
-                "found \"%.80s\"\n",
-                port);
+                "attnd: --port must be 0 to 65535 beside an address in \"listen\", found "
+                "\"%.80s\" beside \"%.80s\"\n",
+                port, config->listen);
         return false;
     }
     return srv_config_set(config, "listen", text, "--port", err) || say(err);

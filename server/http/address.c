@@ -48,6 +48,8 @@ bool srv_address_parse(const char *text, srv_address *out) {
         host[length - 1] = 0;
         name++;
     }
+    if (!*name)
+        return false;
     out->every = !strcmp(host, "*");
     if (out->every)
         *host = 0;

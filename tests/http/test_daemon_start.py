@@ -107,7 +107,10 @@ def test_lists_and_equals_signs():
     (["--half-close-is-gone", "perhaps"], ["true or false", "perhaps"]),
     (["--listen", "nowhere"], ["listen", "ADDRESS:PORT", "nowhere"]),
     (["--listen", "127.0.0.1:99999"], ["listen", "99999"]),
+    (["--listen", ":8080"], ["listen", "*:PORT", ":8080"]),
+    (["--listen", "[]:8080"], ["listen", "*:PORT", "[]:8080"]),
     (["--port", "70000"], ["--port", "70000"]),
+    (["--port", "0", "--listen", "unix:/tmp/attnd.sock"], ["--port", "unix:/tmp/attnd.sock"]),
     (["serve"], ["unexpected", "serve"]),
     (["--check-config", "--cors-origins", "http://localhost:8000/"], ["origins", "http://localhost:8000", "slash"]),
     (["--check-config", "--cors-origins", "https://a.example,*"], ["origins", "https://example.org", '"*"']),
@@ -273,6 +276,13 @@ def test_ipv6(start):
     daemon = start("--listen", "[::1]:0")
     assert daemon.url.startswith("http://[::1]:")
     assert requests.get(daemon.url + "/healthz", timeout=PATIENCE).status_code == 200
+    assert start("--listen", "[::1]", "--port", "0").url.startswith("http://[::1]:")
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1", "127.0.0.1:1", "localhost"])
+def test_port_beside_an_address(start, listen):
+    """An address without a port may not become all addresses."""
+    assert start("--listen", listen, "--port", "0").host == "127.0.0.1"
 
 
 def test_all_addresses_of_both_families(start):
