@@ -261,10 +261,14 @@ def test_refused(daemon, name):
 def test_nothing_of_it_stays(start):
     daemon = start("--log", "off", env={"ATTN_KEEP_BYTES": "0"})  # blocks are not kept for later requests
     store(daemon, site())
-    before = memory(daemon)
-    for data, _ in list(CASES.values()) * 2:
-        assert daemon.post("/v1/runs", data, headers=TYPE).status_code in (400, 413, 422)
-    assert memory(daemon) - before < 20 and daemon.metric("attnd_runs") == 1
+
+    def refused():
+        for data, _ in CASES.values():
+            assert daemon.post("/v1/runs", data, headers=TYPE).status_code in (400, 413, 422)
+        return memory(daemon)
+
+    first = refused()  # a sanitizer keeps what was freed for a while
+    assert max(refused() for _ in range(3)) - first < 20 and daemon.metric("attnd_runs") == 1
 
 
 # --- numbers that are not finite ---

@@ -13,8 +13,9 @@
 #include "attn/corpus.h"
 #include "attn/vocabulary.h"
 #include "text/sentence.h"
+#include "trials.h"
 
-enum { PAIRS = 6000 };
+#define PAIRS trials(6000)
 
 typedef struct kit {
     attn_arena *arena;
@@ -144,7 +145,7 @@ static int check_adjective(size_t t, const reading *adjective, const reading *no
 static void test_articles_and_adjectives_agree(void **state) {
     (void)state;
     kit k = open_large();
-    int articles = 0, adjectives = 0;
+    uint64_t articles = 0, adjectives = 0;
     for (uint64_t i = 0; i < PAIRS / 3; i++) {
         draw(&k, (attn_split)(i % 3), i);
         bool and = false; /* a predicate of two nouns agrees with both */
@@ -180,7 +181,7 @@ static bool begins_with_vowel(const char *word) {
 static void test_french_elides_and_contracts(void **state) {
     (void)state;
     kit k = open_large();
-    int elided = 0, contracted = 0;
+    uint64_t elided = 0, contracted = 0;
     for (uint64_t i = 0; i < PAIRS; i++) {
         draw(&k, ATTN_TRAIN, i);
         for (size_t t = 0; t + 1 < pair.target_count; t++) {
@@ -203,7 +204,7 @@ static void test_french_elides_and_contracts(void **state) {
 static void test_negation_has_both_halves(void **state) {
     (void)state;
     kit k = open_large();
-    int found = 0;
+    uint64_t found = 0;
     for (uint64_t i = 0; i < PAIRS; i++) {
         draw(&k, ATTN_TRAIN, i);
         int english = 0, ne = 0, pas = 0;
@@ -273,7 +274,7 @@ static int held_out_pairs(const kit *k) {
 static void test_training_never_has_what_is_held_out(void **state) {
     (void)state;
     kit k = open_large();
-    int tested = 0;
+    uint64_t tested = 0;
     for (uint64_t i = 0; i < PAIRS; i++) {
         draw(&k, i % 4 ? ATTN_TRAIN : ATTN_VALIDATION, i);
         if (held_out_pairs(&k))

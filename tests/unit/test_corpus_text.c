@@ -10,8 +10,9 @@
 
 #include "attn/corpus.h"
 #include "text/sentence.h"
+#include "trials.h"
 
-enum { PAIRS = 12000 };
+#define PAIRS trials(12000)
 
 static attn_pair pair; /* large for a stack */
 static attn_arena *arena;
@@ -93,7 +94,7 @@ static void test_links(void **state) {
 static void find(const char *english, const char *french) {
     attn_arena *scratch = attn_arena_new(1 << 20);
     bool found = false;
-    for (uint64_t i = 0; i < 20 * PAIRS && !found; i++) {
+    for (uint64_t i = 0; i < 240000 && !found; i++) {
         attn_arena_reset(scratch);
         draw(ATTN_TRAIN, i);
         const char *source = attn_pair_text(&pair, false, ATTN_ENGLISH, scratch),
