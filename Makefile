@@ -254,7 +254,10 @@ $(BUILD)/attnd: $(SERVER_OBJ) $(EMBED_OBJ) $(BUILD)/libattn.a
 	@echo "  LINK  $@"
 	@$(CC) -pie $(SERVER_OBJ) $(EMBED_OBJ) $(BUILD)/libattn.a $(LDFLAGS) $(SERVER_LIBS) $(LIB_LIBS) -o $@
 
-# C tests: tests/unit/test_x.c and tests/kernels/test_x.c, each a cmocka program over both libraries.
+# C tests: tests/unit/test_x.c and tests/kernels/test_x.c, each a cmocka program over both libraries. They check and do
+# not compute, so that their own code needs no more than this.
+$(UNIT_BIN): private OPT := -O1
+
 $(BUILD)/tests/%: tests/%.c $(BUILD)/libserver.a $(BUILD)/libattn.a
 	@mkdir -p $(@D)
 	@echo "  TEST  $@"

@@ -8,7 +8,7 @@ from oracle import captures
 from oracle.random_captures import capture
 from serving import service
 
-SEEDS = tables.share(range(200))
+SEEDS = tables.share(range(120))
 PLACES = ["directory", *(f"memory, {table}" for table in tables.available())]
 
 
