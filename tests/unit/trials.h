@@ -1,5 +1,5 @@
 /* How many of their random cases the tests try: all of them, or one of ATTN_TEST_SHARE where each
- * takes a hundred times as long (emulated processors, valgrind). Header only. */
+ * takes many times as long (sanitizers, emulated processors, valgrind). Header only. */
 #ifndef TRIALS_H
 #define TRIALS_H
 
