@@ -16,6 +16,7 @@ BY_CALL  := -mmemset-strategy=libcall:-1:noalign -mmemcpy-strategy=libcall:-1:no
 BY_CALL  := $(shell $(CC) $(BY_CALL) -E -x c /dev/null >/dev/null 2>&1 && echo $(BY_CALL))
 OPT      ?= -O3 $(BY_CALL)
 SANITIZE ?=
+# Some compilers take minutes for kernels with sanitizers: a build that does not test kernels leaves them out.
 SANITIZE_KERNELS ?= $(SANITIZE)
 
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror
@@ -36,7 +37,7 @@ X86_SRC   := $(wildcard lib/*/x86/*.c tests/kernels/test_tiles*.c)
 OTHER_SRC := lib/kernels/processor_other.c lib/number/number_lists_other.c lib/io/checksum_other.c
 UNUSED    := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),$(OTHER_SRC),$(X86_SRC))
 
-# A build for some tests alone names the rooms that these link.
+# A build of a few tests may name only the rooms that they link.
 ROOMS      ?= lib/* server server/*
 SRC        := $(filter-out $(UNUSED),$(sort $(wildcard $(addsuffix /*.c,$(ROOMS)) $(addsuffix /x86/*.c,$(ROOMS)))))
 LIB_SRC    := $(filter lib/%,$(SRC))
@@ -254,8 +255,8 @@ $(BUILD)/attnd: $(SERVER_OBJ) $(EMBED_OBJ) $(BUILD)/libattn.a
 	@echo "  LINK  $@"
 	@$(CC) -pie $(SERVER_OBJ) $(EMBED_OBJ) $(BUILD)/libattn.a $(LDFLAGS) $(SERVER_LIBS) $(LIB_LIBS) -o $@
 
-# C tests: tests/unit/test_x.c and tests/kernels/test_x.c, each a cmocka program over both libraries. They check and do
-# not compute, so that their own code needs no more than this.
+# C tests: tests/unit/test_x.c and tests/kernels/test_x.c, each a cmocka program over both libraries. The time of a
+# test is that of the libraries, so its own code is compiled fast rather than well.
 $(UNIT_BIN): private OPT := -O1
 
 $(BUILD)/tests/%: tests/%.c $(BUILD)/libserver.a $(BUILD)/libattn.a

@@ -90,12 +90,12 @@ static bool read_embedded(srv_config *config, srv_config_error *err) {
     return true;
 }
 
-/* Applies --port N: replaces the port in the setting `listen`, or adds it to an address without one. */
+/* Applies --port N: replaces the port in the setting `listen`, or adds it to an address without
+ * one. The last colon of [::1] belongs to the address. */
 static bool set_port(srv_config *config, const char *port, srv_config_error *err) {
     char text[512];
     const char *colon = strrchr(config->listen, ':');
-    bool has_port =
-        colon && !strchr(colon, ']'); /* the last colon of [::1] belongs to the address */
+    bool has_port = colon && !strchr(colon, ']');
     int length = (int)(has_port ? (size_t)(colon - config->listen) : strlen(config->listen));
     srv_address address;
     errno = 0;
