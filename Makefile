@@ -235,12 +235,10 @@ $(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.S | $(BUILD)/packages
 	@$(CC) -c $< -o $@
 
 $(BUILD)/libattn.a: $(LIB_OBJ)
+$(BUILD)/libserver.a: $(SERVER_LIB) $(EMBED_OBJ)
+$(BUILD)/libattn.a $(BUILD)/libserver.a:
 	@rm -f $@
 	@echo "  AR    $@"
-	@$(AR) rcs $@ $^
-
-$(BUILD)/libserver.a: $(SERVER_LIB) $(EMBED_OBJ)
-	@rm -f $@
 	@$(AR) rcs $@ $^
 
 $(BUILD)/libattn.so.$(VERSION): $(LIB_OBJ)
@@ -255,8 +253,8 @@ $(BUILD)/attnd: $(SERVER_OBJ) $(EMBED_OBJ) $(BUILD)/libattn.a
 	@echo "  LINK  $@"
 	@$(CC) -pie $(SERVER_OBJ) $(EMBED_OBJ) $(BUILD)/libattn.a $(LDFLAGS) $(SERVER_LIBS) $(LIB_LIBS) -o $@
 
-# C tests: tests/unit/test_x.c and tests/kernels/test_x.c, each a cmocka program over both libraries. The time of a
-# test is that of the libraries, so its own code is compiled fast rather than well.
+# C tests: tests/unit/test_x.c and tests/kernels/test_x.c, each a cmocka program over both libraries. Tests
+# spend their time in the libraries, so their own code needs no more optimisation.
 $(UNIT_BIN): private OPT := -O1
 
 $(BUILD)/tests/%: tests/%.c $(BUILD)/libserver.a $(BUILD)/libattn.a
