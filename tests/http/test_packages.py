@@ -20,7 +20,7 @@ def make(folder, tools=None, **variables):
     path = f"{tools}:{os.environ['PATH']}" if tools else os.environ["PATH"]
     command = ["make", "--no-print-directory", f"BUILD={folder}/build", *(f"{k}={v}" for k, v in variables.items()),
                f"{folder}/build/obj/lib/base/pool.o"]
-    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "WERROR")}
     return subprocess.run(command, cwd=ROOT, env=environment | {"PATH": path}, capture_output=True, text=True, timeout=PATIENCE)
 
 
@@ -46,6 +46,17 @@ def test_make_without_a_compiler_names_it(tmp_path):
 def test_make_with_all_of_them_says_nothing(tmp_path):
     done = make(tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_warning_stops_only_our_own_builds(tmp_path):
+    """A newer compiler warns of more: nobody else's build may fail for that. tests/run sets WERROR."""
+    header = tmp_path / "warned.h"
+    header.write_text("static int unused(void) { return 0; }\n")
+    done = make(tmp_path, OPT=f"-include {header}")
+    assert done.returncode == 0 and "unused" in done.stderr, done.stderr
+    (tmp_path / "build/obj/lib/base/pool.o").unlink()
+    assert make(tmp_path, OPT=f"-include {header}", WERROR="-Werror").returncode == 2
+    assert "export WERROR=-Werror" in (ROOT / "tests/run").read_text()
 
 
 def test_a_build_of_openblas_with_threads_is_warned_of(start, tmp_path):
