@@ -11,6 +11,7 @@
 #include "api/dry.h"
 #include "api/route.h"
 #include "http/daemon.h"
+#include "http/repeats.h"
 #include "http/tls.h"
 #include "jobs/jobs.h"
 #include "load/admission.h"
@@ -302,7 +303,9 @@ int srv_app_open(srv_app *app, const srv_config *config) {
     });
     app->predictor = srv_predictor_new();
     app->admission = srv_admission_new(config);
-    if (!app->admission || !app->meters || !app->pool || !app->queue || !app->predictor)
+    app->repeats = srv_repeats_new();
+    if (!app->admission || !app->meters || !app->pool || !app->queue || !app->predictor ||
+        !app->repeats)
         return no_resources();
     int code = open_stores(app);
     if (!code)
@@ -423,6 +426,7 @@ void srv_app_close(srv_app *app) {
     srv_maps_free(app->maps);
     srv_runs_free(app->runs);
     srv_models_free(app->models);
+    srv_repeats_free(app->repeats);
     srv_predictor_free(app->predictor);
     attn_pool_free(app->pool);
     srv_meters_free(app->meters);

@@ -22,7 +22,8 @@ enum {
     WITH_RUN = 256,
     STREAMING = 512,
     LOOKING = 1024, /* a job may compute the answer */
-    STORING = 2048  /* a job may store the run */
+    STORING = 2048, /* a job may store the run */
+    MAKING = 4096   /* the request may make a run, a model or a job */
 };
 
 typedef struct refusal {
@@ -53,6 +54,11 @@ static const refusal refusals[] = {
      "None of the accepted media types or codings can be produced.",
      {0}},
     {408, WITH_BODY | WITH_WORK, "Timeout", "The request took too long to arrive.", {0}},
+    {409,
+     MAKING,
+     "Busy",
+     "A request with the same Idempotency-Key is not answered yet.",
+     {"Retry-After"}},
     {410,
      WITH_RUN,
      "Gone",
@@ -128,6 +134,9 @@ static const struct {
      "respond-async: an answer, or a run that store keeps, that is predicted to take longer than "
      "async_ms is computed by a job; wait=N: longer than N seconds (RFC 7240).",
      "string"},
+    {MAKING, "Idempotency-Key",
+     "A repeated request with the same key makes nothing again and gets the first answer.",
+     "string"},
     {READING, "If-None-Match", "The ETag of the stored copy; the answer is 304 if it is current.",
      "string"},
 };
@@ -177,12 +186,20 @@ bool srv_api_infers(const srv_route *route) {
     return strcmp(route->answer, "V2Inference") == 0;
 }
 
+static bool has_field(const srv_route *route, const char *name) {
+    const srv_field *f = route->fields;
+    while (f && f->name && strcmp(f->name, name) != 0)
+        f++;
+    return f && f->name;
+}
+
 /* Returns whether the path or a field of the body names a stored run. */
 static bool names_run(const srv_route *route) {
-    const srv_field *f = route->fields;
-    while (f && f->name && strcmp(f->name, "run") != 0)
-        f++;
-    return (f && f->name) || strstr(route->path, "/runs/{id}");
+    return has_field(route, "run") || strstr(route->path, "/runs/{id}");
+}
+
+static bool makes(const srv_route *route) {
+    return srv_route_creates(route) || srv_route_goes_on(route) || has_field(route, "store");
 }
 
 static unsigned conditions(const srv_route *route) {
@@ -195,6 +212,7 @@ static unsigned conditions(const srv_route *route) {
            (srv_api_infers(route) ? (unsigned)INFERRING : 0) |
            (srv_route_looks(route) ? (unsigned)LOOKING : 0) |
            (srv_route_stores_later(route) ? (unsigned)STORING : 0) |
+           (makes(route) ? (unsigned)MAKING : 0) |
            (route->produces & SRV_ACCEPT_EVENTS ? (unsigned)STREAMING : 0);
 }
 

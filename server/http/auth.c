@@ -396,12 +396,13 @@ bool srv_auth_headers(srv_exchange *x, struct MHD_Response *response) {
     if (!strcmp(x->req.method, "OPTIONS") && x->head.request_method)
         return ok && add(response, "Access-Control-Allow-Methods", x->match.allow) &&
                add(response, "Access-Control-Allow-Headers",
-                   "Authorization, Cache-Control, Content-Type, If-None-Match, "
+                   "Authorization, Cache-Control, Content-Type, Idempotency-Key, If-None-Match, "
                    "Inference-Header-Content-Length, Last-Event-ID, Prefer, X-Request-Id, "
                    "traceparent") &&
                add(response, "Access-Control-Max-Age", "600");
     return ok && add(response, "Access-Control-Expose-Headers",
-                     "Inference-Header-Content-Length, Location, Preference-Applied, Retry-After, "
+                     "Idempotent-Replayed, Inference-Header-Content-Length, Location, "
+                     "Preference-Applied, Retry-After, "
                      "X-Request-Id, X-Run-Id, Server-Timing, ETag, WWW-Authenticate, traceparent, "
                      "X-Tile-Shape, "
                      "X-Tile-Max-Range, X-Tile-Mean-Range, X-Tile-Encoding, X-Tile-Hidden, "

@@ -8,6 +8,7 @@
 
 #include "http/coding.h"
 #include "http/negotiate.h"
+#include "http/repeats.h"
 #include "load/budget.h"
 #include "wire/infer.h"
 #include "wire/scan.h"
@@ -120,6 +121,17 @@ static void blame_budget(srv_exchange *x, size_t refusals) {
                           "the memory of all requests is in use; try again a little later");
 }
 
+/* Runs the handler, unless the request repeats an earlier one. */
+static srv_outcome run_handler(srv_exchange *x) {
+    size_t place;
+    if (!srv_repeats_begin(x, &place))
+        return SRV_DONE;
+    const srv_outcome outcome = x->match.route->run(&x->req);
+    const bool answered = outcome == SRV_DONE && !x->went_out && !x->req.later;
+    srv_repeats_end(x, place, answered);
+    return outcome;
+}
+
 /* Runs the handler on the HTTP thread, in an arena of at most `memory` bytes. Returns false if the
  * request must be answered on a request thread instead. */
 static bool answer_in_place(srv_exchange *x, size_t memory) {
@@ -128,7 +140,7 @@ static bool answer_in_place(srv_exchange *x, size_t memory) {
         return true;
     size_t refusals = srv_budget_refusals();
     x->req.in_place = true;
-    srv_outcome outcome = x->match.route->run(&x->req);
+    srv_outcome outcome = run_handler(x);
     x->req.in_place = false;
     srv_queue_charge(x->req.app->queue, x->task.client,
                      NS_IN_PLACE + x->req.decode_ns + x->req.compute_ns + x->req.encode_ns);
@@ -205,7 +217,7 @@ static bool answer_on_thread(srv_exchange *x) {
     attn_pool_enter(app->pool);
     srv_outcome outcome = SRV_DONE;
     if (!x->head.encoding || srv_coding_decode(x))
-        outcome = x->match.route->run(&x->req);
+        outcome = run_handler(x);
     attn_pool_leave(app->pool);
     if (x->went_out || x->req.later)
         return false;

@@ -7,6 +7,7 @@
 #include "http/auth.h"
 #include "http/exchange.h"
 #include "http/negotiate.h"
+#include "http/repeats.h"
 #include "request/intake.h"
 
 /* Returns whether the name is a token (RFC 9110, 5.6.2). Bit c % 32 of token[c / 32] says whether
@@ -112,6 +113,8 @@ static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *k
         h->last_event_id = value;
     else if (is(key, key_size, "Prefer"))
         srv_prefer_read(value, &h->prefer);
+    else if (is(key, key_size, "Idempotency-Key"))
+        h->idempotency_key = value, h->idempotency_keys++;
     else if (is(key, key_size, "If-Match"))
         h->if_match = value;
     else if (is(key, key_size, "If-None-Match"))
@@ -312,6 +315,18 @@ static void check_accept(srv_exchange *x) {
 
 /* Refuses requests that cannot be answered: an unknown path, method, expectation, body type or
  * answer type. The order of the checks makes the most helpful problem come first. */
+/* The specification writes the key in quotes, and many clients leave them out. Quotes count as
+ * characters of the key. */
+static void check_idempotency_key(srv_exchange *x) {
+    const srv_head *h = &x->head;
+    const size_t size = h->idempotency_key ? strlen(h->idempotency_key) : 1;
+    if (h->idempotency_keys <= 1 && size >= 1 && size <= SRV_REPEAT_KEY)
+        return;
+    srv_problem(&x->req, SRV_BAD_REQUEST, NULL,
+                "expected one Idempotency-Key of 1 to %d characters", SRV_REPEAT_KEY);
+    srv_body_refuse(x);
+}
+
 static void check_request(srv_exchange *x) {
     const char *expect = x->head.expect;
     if (!x->match.route) {
@@ -324,7 +339,9 @@ static void check_request(srv_exchange *x) {
         srv_body_refuse(x);
         return;
     }
-    check_body_type(x);
+    check_idempotency_key(x);
+    if (!srv_body_is_refused(x))
+        check_body_type(x);
     if (!srv_body_is_refused(x))
         check_accept(x);
 }

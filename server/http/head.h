@@ -26,14 +26,14 @@ typedef struct srv_head {
     const char *accept, *type, *id, *trace, *expect, *length_text, *transfer, *encoding,
         *infer_header, *last_event_id;
     const char *accept_encoding;
-    const char *authorization, *host;
+    const char *authorization, *host, *idempotency_key;
     const char *target_host; /* "host:port/…" of a target in absolute form; NULL: another form */
     const char *forwarded[SRV_FORWARDED]; /* the last values of X-Forwarded-For, as sent */
     size_t forwards;                      /* their number */
     srv_prefer prefer;                    /* of all headers Prefer together */
     const char *fetch_site, *fetch_mode, *fetch_dest; /* Sec-Fetch-… */
     /* How many lines there are of headers that may stand only once. */
-    unsigned authorizations;
+    unsigned authorizations, idempotency_keys;
     unsigned hosts, lengths, transfers, traces, types, encodings;
     bool bad_uri;   /* the request target has control characters, plain or percent-encoded */
     bool bad_name;  /* a header name has characters that are not allowed in a name */

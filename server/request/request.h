@@ -174,6 +174,7 @@ typedef enum srv_code {
     SRV_TIMEOUT,         /* 408 */
     SRV_GONE,            /* 410 */
     SRV_RUN_CHANGED,     /* 410 the file of an adopted run is another one now */
+    SRV_KEY_BUSY,        /* 409 the first request with this Idempotency-Key still runs */
     SRV_LENGTH_REQUIRED, /* 411 */
     SRV_PRECONDITION,    /* 412 If-Match */
     SRV_TOO_LARGE,       /* 413 a body or a request that can never fit */
@@ -181,6 +182,7 @@ typedef enum srv_code {
     SRV_MEDIA_TYPE,      /* 415 */
     SRV_EXPECTATION,     /* 417 */
     SRV_MISDIRECTED,     /* 421 a Host that the service is not known by */
+    SRV_KEY_REUSED,      /* 422 the Idempotency-Key of another request */
     SRV_UNKNOWN_FIELD,   /* 422 */
     SRV_TYPE,            /* 422 a value of the wrong JSON type */
     SRV_VALUE,           /* 422 a value outside its range or set */

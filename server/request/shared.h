@@ -23,6 +23,7 @@ struct srv_runs;                      /* store/runs.h */
 struct srv_maps;                      /* store/run_maps.h */
 struct srv_models;                    /* store/model_registry.h */
 struct srv_jobs;                      /* jobs/jobs.h */
+struct srv_repeats;                   /* http/repeats.h */
 
 /* Exit codes of attnd, as --help lists them. */
 enum {
@@ -68,6 +69,7 @@ struct srv_app {
     struct srv_maps *maps; /* of runs */
     struct srv_models *models;
     struct srv_jobs *jobs;
+    struct srv_repeats *repeats; /* requests with an Idempotency-Key */
     srv_ticker housekeeping;
     /* the text of /openapi.json, also as gzip; NULL before the first request */
     _Atomic(srv_text *) openapi, openapi_gzip;

@@ -48,6 +48,7 @@ static const problem_row problems[SRV_CODE_COUNT] = {
     [SRV_METHOD] = ROW(405, "method_not_allowed", "Method not allowed"),
     [SRV_NOT_ACCEPTABLE] = ROW(406, "not_acceptable", "No acceptable media type"),
     [SRV_TIMEOUT] = ROW(408, "request_timeout", "The request took too long to arrive"),
+    [SRV_KEY_BUSY] = ROW(409, "request_in_progress", "The first request still runs"),
     [SRV_GONE] = ROW(410, "gone", "No longer kept"),
     [SRV_RUN_CHANGED] = ROW(410, "run_changed", "The file of the run has changed"),
     [SRV_LENGTH_REQUIRED] = ROW(411, "length_required", "Content-Length is needed"),
@@ -57,6 +58,7 @@ static const problem_row problems[SRV_CODE_COUNT] = {
     [SRV_MEDIA_TYPE] = ROW(415, "unsupported_media_type", "Media type not supported"),
     [SRV_EXPECTATION] = ROW(417, "expectation_failed", "Expectation not supported"),
     [SRV_MISDIRECTED] = ROW(421, "misdirected_request", "Not a host of this service"),
+    [SRV_KEY_REUSED] = ROW(422, "key_reused", "The Idempotency-Key of another request"),
     [SRV_UNKNOWN_FIELD] = ROW(422, "unknown_field", "Unknown field"),
     [SRV_TYPE] = ROW(422, "wrong_type", "A value of the wrong type"),
     [SRV_VALUE] = ROW(422, "invalid_value", "A value outside its range"),
@@ -215,7 +217,7 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     req->reply.problem = 1 + (unsigned)(row - problems);
     req->reply.setting = limit ? limit->setting : NULL;
     req->reply.detail = req->is_job ? attn_arena_text(req->arena, detail, strlen(detail)) : NULL;
-    if (row->status == 503 || row->status == 429)
+    if (row->status == 503 || row->status == 429 || code == SRV_KEY_BUSY)
         srv_reply_header(req, "Retry-After", req->retry_after ? req->retry_after(req) : "1");
 }
 

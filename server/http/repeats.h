@@ -1,0 +1,39 @@
+/* Requests with the header Idempotency-Key. A client that did not see the answer to a POST sends it
+ * again with the same key, and gets the answer of the first one instead of a second run, model or
+ * job. See draft-ietf-httpapi-idempotency-key-header.
+ *
+ * Only answers that made something are kept: those with status 201 or 202, or with X-Run-Id. They
+ * are kept in the memory of this process, for SRV_REPEAT_HOURS at most, and the oldest give way to
+ * new ones. After any other answer the key is forgotten, so a repeated request runs again.
+ *
+ * A key belongs to the API key of its client. All functions may be called on any thread. */
+#ifndef SRV_REPEATS_H
+#define SRV_REPEATS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    SRV_REPEAT_KEY = 128,   /* most characters of an Idempotency-Key */
+    SRV_REPEAT_KEYS = 1024, /* most keys that are known at a time */
+    SRV_REPEAT_HOURS = 24,
+    SRV_REPEAT_ANSWER = 64 << 10, /* most bytes of an answer that is kept */
+    SRV_REPEAT_ANSWERS = 4 << 20, /* most bytes of all kept answers */
+};
+
+typedef struct srv_exchange srv_exchange;
+typedef struct srv_repeats srv_repeats;
+
+/* NULL: memory ran out, or there is no source of random numbers. */
+srv_repeats *srv_repeats_new(void);
+void srv_repeats_free(srv_repeats *repeats); /* NULL is allowed */
+
+/* Decides whether the handler of x must run, of which srv_repeats_end is then told by *place. The
+ * body is complete, and x has an arena. Returns false if the reply is set: the kept answer of an
+ * earlier request, or a problem. Returns true for requests without the header. */
+bool srv_repeats_begin(srv_exchange *x, size_t *place);
+/* Keeps the reply of x for repeated requests if it made something, else forgets the key. `answered`
+ * is false if the handler has not set the reply, or if the reply is a stream. */
+void srv_repeats_end(const srv_exchange *x, size_t place, bool answered);
+
+#endif
