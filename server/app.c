@@ -11,6 +11,7 @@
 #include "api/dry.h"
 #include "api/route.h"
 #include "http/daemon.h"
+#include "http/health.h"
 #include "http/repeats.h"
 #include "http/tls.h"
 #include "jobs/jobs.h"
@@ -36,10 +37,27 @@ static int no_resources(void) {
     return complain(SRV_EXIT_RESOURCES, "cannot start", "", "not enough memory or threads");
 }
 
-static int cannot_listen(const char *address, int failed) {
-    return failed == ENOMEM
-               ? no_resources()
-               : complain(SRV_EXIT_LISTEN, "cannot listen on", address, strerror(failed));
+#define ASK_MS 500 /* time for the answer of what has the port already */
+
+/* Says why the service cannot listen on an address, which attnd has it already, and how to choose
+ * another one. */
+static int cannot_listen(const srv_config *config, const char *setting, const char *text,
+                         const srv_address *address, int failed) {
+    char there[64] = "";
+    const bool ops = !strcmp(setting, "ops_listen");
+    const char *option = ops ? "--ops-listen ADDRESS:PORT ('': no such port)"
+                         : srv_address_path(address) ? "--listen unix:/PATH"
+                                                     : "--port N (0: any free port)";
+    if (failed == ENOMEM)
+        return no_resources();
+    if (failed == EADDRINUSE)
+        srv_health_who(address, !ops && *config->tls_cert, ASK_MS, there, sizeof there);
+    fprintf(stderr,
+            "attnd: cannot listen on %s: %s%s%s%s; to use another address, change the setting "
+            "\"%s\" or say %s\n",
+            text, strerror(failed), *there ? " (" : "", there, *there ? " listens there)" : "",
+            setting, option);
+    return SRV_EXIT_LISTEN;
 }
 
 static int open_address(const char *setting, const char *text, srv_address *address) {
@@ -78,7 +96,7 @@ static int open_ops(srv_app *app, bool any_port) {
             srv_log_event(app->log, SRV_LOG_WARN, "operations port %s is taken, using %s",
                           config->ops_listen, srv_daemon_url(app->ops));
     }
-    return failed ? cannot_listen(config->ops_listen, failed) : 0;
+    return failed ? cannot_listen(config, "ops_listen", config->ops_listen, &address, failed) : 0;
 }
 
 /* Opens both ports. The threads that the daemons start inherit the short time slices that this
@@ -93,7 +111,7 @@ static int open_daemons(srv_app *app) {
     bool any_port = length > 2 && !strcmp(app->config->listen + length - 2, ":0");
     int failed = srv_daemon_open(&app->data, app, app->router, &address, false);
     if (failed)
-        return cannot_listen(app->config->listen, failed);
+        return cannot_listen(app->config, "listen", app->config->listen, &address, failed);
     return open_ops(app, any_port);
 }
 
@@ -356,7 +374,7 @@ void srv_app_reload(srv_app *app) {
     if (app->tls)
         reload_tls(app);
     reload_models(app);
-    srv_log_event(app->log, SRV_LOG_INFO, "reloaded");
+    srv_log_named(app->log, "reloaded", (srv_log_field[]){{NULL}});
 }
 
 void srv_app_look(srv_app *app) {
@@ -371,12 +389,17 @@ void srv_app_look(srv_app *app) {
 }
 
 void srv_app_started(srv_app *app) {
-    const srv_config *config = app->config;
-    srv_log_event(app->log, SRV_LOG_INFO,
-                  "start: version %s, listening on %s%s%s, kernels %s, %lld workers, %lld bytes",
-                  attn_version(), srv_daemon_url(app->data), app->ops ? ", operations on " : "",
-                  app->ops ? srv_daemon_url(app->ops) : "", attn_isa_name(attn_isa_current()),
-                  (long long)config->workers, (long long)config->memory_bytes);
+    app->started = true;
+    srv_log_named(app->log, "start",
+                  (srv_log_field[]){
+                      {"version", .text = attn_version()},
+                      {"listen", .text = srv_daemon_url(app->data)},
+                      {"ops_listen", .text = app->ops ? srv_daemon_url(app->ops) : ""},
+                      {"kernels", .text = attn_isa_name(attn_isa_current())},
+                      {"workers", .number = (uint64_t)app->config->workers},
+                      {"memory_bytes", .number = (uint64_t)app->config->memory_bytes},
+                      {NULL},
+                  });
 }
 
 /* After the port is closed to new connections, the service waits this long for requests that
@@ -400,10 +423,13 @@ static void pause_ms(int64_t ms) {
  *   5. The housekeeping ends before the daemons, because it wakes streams of connections. */
 void srv_app_close(srv_app *app) {
     atomic_store(&app->draining, SRV_LEAVING);
-    if (app->data) {
-        srv_log_event(app->log, SRV_LOG_INFO, "drain: %lld requests under way",
-                      (long long)srv_meter_read(app->meters, SRV_IN_FLIGHT));
+    if (app->started) {
+        const int64_t requests = srv_meter_read(app->meters, SRV_IN_FLIGHT);
+        srv_log_named(app->log, "drain",
+                      (srv_log_field[]){{"requests", .number = (uint64_t)requests}, {NULL}});
         pause_ms(app->config->drain_delay_ms);
+    }
+    if (app->data) {
         srv_daemon_quiesce(app->data);
         atomic_store(&app->draining, SRV_REFUSING);
         srv_jobs_stop(app->jobs);
@@ -416,8 +442,8 @@ void srv_app_close(srv_app *app) {
     srv_ticker_stop(&app->housekeeping);
     srv_daemon_close(app->data);
     srv_daemon_close(app->ops);
-    if (app->data)
-        srv_log_event(app->log, SRV_LOG_INFO, "stop");
+    if (app->started)
+        srv_log_named(app->log, "stop", (srv_log_field[]){{NULL}});
     srv_jobs_free(app->jobs);
     srv_queue_free(app->queue);
     srv_keys_free(app->keys);

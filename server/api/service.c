@@ -1,6 +1,7 @@
 /* Information about the service: the index of routes and examples, health, readiness, version with
  * limits, and metrics. These handlers run on the HTTP thread and only take locks that are held for
  * a short time, so they answer under any load. */
+#include <math.h>
 #include <string.h>
 
 #include "api/examples.h"
@@ -8,6 +9,7 @@
 #include "api/route.h"
 #include "api/text_reply.h"
 #include "jobs/jobs.h"
+#include "load/admission.h"
 #include "load/budget.h"
 #include "load/queue.h"
 #include "request/shared.h"
@@ -55,8 +57,17 @@ static void put_kernels(srv_json *j) {
     srv_json_object_end(j);
 }
 
+/* Returns the limit that holds, which may be less than the setting: a body must fit the memory of
+ * bodies, too. */
+static double limit_of(const srv_app *app, const srv_setting *row) {
+    const double set = srv_setting_number(app->config, row);
+    if (row->offset != offsetof(srv_config, max_body_bytes))
+        return set;
+    return fmin(set, (double)srv_admission_largest(app->admission));
+}
+
 /* Writes the limits under the names of their settings. */
-static void put_limits(srv_json *j, const srv_config *config) {
+static void put_limits(srv_json *j, const srv_app *app) {
     srv_json_key(j, "limits");
     srv_json_object(j);
     for (const srv_setting *row = srv_settings; row->key; row++) {
@@ -64,9 +75,9 @@ static void put_limits(srv_json *j, const srv_config *config) {
             continue;
         srv_json_key(j, row->key);
         if (row->kind == SRV_SET_BOOL)
-            srv_json_bool(j, srv_setting_number(config, row) != 0);
+            srv_json_bool(j, limit_of(app, row) != 0);
         else
-            srv_json_real(j, srv_setting_number(config, row));
+            srv_json_real(j, limit_of(app, row));
     }
     srv_json_object_end(j);
 }
@@ -81,7 +92,7 @@ srv_outcome srv_version(srv_request *req) {
     srv_json_key(&j, "version");
     srv_json_string(&j, attn_version());
     put_kernels(&j);
-    put_limits(&j, app->config);
+    put_limits(&j, app);
     srv_json_key(&j, "features");
     srv_json_object(&j);
     srv_json_key(&j, "cors");
@@ -127,6 +138,7 @@ srv_outcome srv_metrics(srv_request *req) {
         .job_states = srv_job_states,
         .resident_bytes = srv_host_resident(),
         .open_files = srv_host_open_files(),
+        .most_files = srv_host_most_files(),
         .isa = attn_isa_name(attn_isa_current()),
         .log_dropped = srv_log_dropped(app->log),
         .certificate_until = atomic_load(&app->certificate_until),

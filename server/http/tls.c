@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "attn/pool.h"
 #include "config/secret.h"
 #include "http/exchange.h"
 #include "system/host.h"
@@ -206,15 +207,15 @@ const struct MHD_OptionItem *srv_tls_options(void) {
 
 /* Performs the handshake, sends `ask` and receives the answer, as srv_tls_ask describes. */
 static size_t talk(gnutls_session_t session, const char *ask, size_t size, char *answer,
-                   size_t room) {
+                   size_t room, int64_t by_ns) {
     int done;
     while ((done = gnutls_handshake(session)) < 0)
-        if (done == GNUTLS_E_AGAIN || gnutls_error_is_fatal(done))
+        if (done == GNUTLS_E_AGAIN || gnutls_error_is_fatal(done) || attn_now_ns() >= by_ns)
             return 0; /* GNUTLS_E_AGAIN: the timeout of the socket has passed */
     if (gnutls_record_send(session, ask, size) != (ssize_t)size)
         return 0;
     size_t got = 0;
-    while (got < room) {
+    while (got < room && attn_now_ns() < by_ns) {
         ssize_t n = gnutls_record_recv(session, answer + got, room - got);
         if (n <= 0)
             break;
@@ -223,7 +224,7 @@ static size_t talk(gnutls_session_t session, const char *ask, size_t size, char 
     return got;
 }
 
-size_t srv_tls_ask(int fd, const char *ask, size_t size, char *answer, size_t room) {
+size_t srv_tls_ask(int fd, const char *ask, size_t size, char *answer, size_t room, int64_t by_ns) {
     gnutls_session_t session = NULL;
     gnutls_certificate_credentials_t nothing = NULL;
     size_t got = 0;
@@ -232,7 +233,7 @@ size_t srv_tls_ask(int fd, const char *ask, size_t size, char *answer, size_t ro
         gnutls_priority_set_direct(session, PRIORITIES, NULL))
         goto out;
     gnutls_transport_set_int(session, fd);
-    got = talk(session, ask, size, answer, room);
+    got = talk(session, ask, size, answer, room, by_ns);
 out:
     if (session)
         gnutls_deinit(session);

@@ -28,8 +28,9 @@ int64_t srv_tls_until(const srv_tls *tls);
 const struct MHD_OptionItem *srv_tls_options(void);
 
 /* Performs a TLS handshake as a client on a connected socket, sends `ask` and receives up to `room`
- * bytes. The caller has set timeouts on the socket. Returns the number of received bytes; 0: a
- * failure. The certificate is not checked, because the health check connects to its own machine. */
-size_t srv_tls_ask(int fd, const char *ask, size_t size, char *answer, size_t room);
+ * bytes, until the time `by_ns`. The caller has set timeouts on the socket, which bound each step.
+ * Returns the number of received bytes; 0: a failure. The certificate is not checked, because the
+ * health check connects to its own machine. */
+size_t srv_tls_ask(int fd, const char *ask, size_t size, char *answer, size_t room, int64_t by_ns);
 
 #endif

@@ -60,6 +60,10 @@ size_t srv_admission_spare(const srv_admission *a) {
     return a->spare;
 }
 
+size_t srv_admission_largest(const srv_admission *a) {
+    return a->bodies - 2 * ATTN_ALIGN;
+}
+
 /* Estimates the seconds until the body is complete. */
 static double seconds_left(const srv_admission *a, const srv_incoming *body, int64_t now_ns) {
     double age = 1e-9 * (double)(now_ns - body->since_ns);
@@ -96,7 +100,7 @@ bool srv_admission_header(srv_admission *a, srv_request *req, uint64_t client, u
     }
     if (length <= a->small)
         return true;
-    if (length + 2 * ATTN_ALIGN > a->bodies) {
+    if (length > srv_admission_largest(a)) {
         srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)srv_budget_total(), "memory_bytes",
                           "the body has %llu bytes, and all bodies together may hold %zu, half of "
                           "the memory of all requests",

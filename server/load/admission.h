@@ -81,6 +81,9 @@ void srv_admission_forget(srv_admission *a, srv_kept_body *kept);
  * bodies may use. Request threads and larger bodies must leave it free (srv_budget_leave). */
 size_t srv_admission_spare(const srv_admission *a);
 
+/* Returns the size of the largest body that finds memory when no other body holds any. */
+size_t srv_admission_largest(const srv_admission *a);
+
 /* Stage B: admits work of `operations` floating-point operations (a multiply-add is two) and
  * reserves `bytes` of memory in the request's arena. On the HTTP thread (req->in_place) it admits
  * everything and reserves nothing, because the requests there are small.

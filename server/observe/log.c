@@ -19,6 +19,7 @@ enum {
     BUFFER = 512 * 1024, /* size of each of the two buffers in bytes */
     LINE_MOST = 1024,    /* bound of a request's line in bytes */
     EVENT_MOST = 512,    /* bound of an event's text in bytes */
+    FIELD_MOST = 256,    /* bound of the text of an event's field in bytes */
     FLUSH_MS = 100,      /* the writer waits this long for more lines to write at once */
     POLL_MS = 50,        /* how often a blocked writer looks whether the log is being closed */
 };
@@ -238,6 +239,28 @@ void srv_log_event(srv_log *log, srv_log_level level, const char *format, ...) {
     pthread_mutex_lock(&log->lock);
     char *p = attn_put(put_lead(log, level, line), ",\"event\":\"");
     p = attn_put(attn_escape(p, event, size > 0 ? strnlen(event, sizeof event) : 0), "\"}\n");
+    append(log, line, (size_t)(p - line));
+    pthread_mutex_unlock(&log->lock);
+}
+
+void srv_log_named(srv_log *log, const char *name, const srv_log_field *fields) {
+    if (!log->on || log->least > SRV_LOG_INFO)
+        return;
+    /* names and numbers of fields need fewer bytes than the longest text */
+    char line[(1 + SRV_LOG_FIELDS) * ATTN_ESCAPE_MOST * FIELD_MOST];
+    pthread_mutex_lock(&log->lock);
+    char *p = attn_put(put_lead(log, SRV_LOG_INFO, line), ",\"event\":\"");
+    p = attn_put(attn_put(p, name), "\"");
+    for (; fields->name; fields++) {
+        p = attn_put(attn_put(attn_put(p, ",\""), fields->name), "\":");
+        if (!fields->text)
+            p = attn_put_number(p, fields->number);
+        else
+            p = attn_put(
+                attn_escape(attn_put(p, "\""), fields->text, strnlen(fields->text, FIELD_MOST)),
+                "\"");
+    }
+    p = attn_put(p, "}\n");
     append(log, line, (size_t)(p - line));
     pthread_mutex_unlock(&log->lock);
 }

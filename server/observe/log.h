@@ -54,6 +54,16 @@ void srv_log_request(srv_log *log, const srv_log_entry *entry);
  * of text. If `log` is NULL, writes "attnd: …" to standard error. Any thread. */
 void srv_log_event(srv_log *log, srv_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* A member of an event's line: a text of at most 256 bytes, or the number if `text` is NULL. */
+typedef struct srv_log_field {
+    const char *name; /* needs no JSON escapes; NULL ends a list */
+    const char *text;
+    uint64_t number;
+} srv_log_field;
+enum { SRV_LOG_FIELDS = 8 }; /* most fields of an event */
+/* Writes a line about an event that programs look for, with a name that never changes:
+ * {"time":…,"level":"info","event":"NAME",…}. Any thread. */
+void srv_log_named(srv_log *log, const char *name, const srv_log_field *fields);
 /* Returns the number of lines that were dropped so far. */
 uint64_t srv_log_dropped(const srv_log *log);
 

@@ -344,4 +344,6 @@ void srv_meters_print(srv_meters *meters, const srv_gauges *now, attn_text *out)
     single(out, "process_resident_memory_bytes", "gauge", "Resident memory.",
            (double)now->resident_bytes);
     single(out, "process_open_fds", "gauge", "Open file descriptors.", (double)now->open_files);
+    single(out, "process_max_fds", "gauge", "Most file descriptors that may be open.",
+           (double)now->most_files);
 }

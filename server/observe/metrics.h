@@ -63,13 +63,13 @@ typedef struct srv_gauges {
     bool newest_first;                 /* the queue serves the newest requests first */
     size_t runs, runs_bytes;           /* store/runs.h: stored runs and their bytes */
     uint64_t runs_stored, runs_evicted, runs_expired;
-    uint64_t resident_bytes, open_files; /* of this process */
-    uint64_t log_dropped;                /* lines of the log */
-    int64_t certificate_until;           /* end of its validity, seconds since 1970; 0: no TLS */
-    size_t jobs[SRV_GAUGE_JOBS];         /* number of jobs in each state */
-    size_t jobs_bytes;                   /* memory reserved for running jobs */
-    const char *const *job_states;       /* names of the states */
-    const char *isa;                     /* name of the kernel table */
+    uint64_t resident_bytes, open_files, most_files; /* of this process */
+    uint64_t log_dropped;                            /* lines of the log */
+    int64_t certificate_until;     /* end of its validity, seconds since 1970; 0: no TLS */
+    size_t jobs[SRV_GAUGE_JOBS];   /* number of jobs in each state */
+    size_t jobs_bytes;             /* memory reserved for running jobs */
+    const char *const *job_states; /* names of the states */
+    const char *isa;               /* name of the kernel table */
 } srv_gauges;
 
 /* Makes the metrics. `routes` are `count` path templates. `problems` are the names of the problem

@@ -73,6 +73,7 @@ struct srv_app {
     srv_ticker housekeeping;
     /* the text of /openapi.json, also as gzip; NULL before the first request */
     _Atomic(srv_text *) openapi, openapi_gzip;
+    bool started;                /* the start has been logged, so that the end is logged too */
     srv_daemon *data;            /* the port of the service */
     srv_daemon *ops;             /* the operations port; NULL: there is none */
     uint64_t trace_key[2];       /* random numbers from which ids of traces and spans are made */

@@ -212,6 +212,11 @@ uint64_t srv_host_raise_files(void) {
     return (uint64_t)limit.rlim_cur;
 }
 
+uint64_t srv_host_most_files(void) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) ? 0 : (uint64_t)limit.rlim_cur;
+}
+
 uint64_t srv_host_resident(void) {
     char *text;
     size_t size;

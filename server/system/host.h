@@ -41,7 +41,8 @@ void srv_host_be_nice(int number);
 /* Raises this process's soft limit of open files to its hard limit. Returns the limit that then
  * holds. */
 uint64_t srv_host_raise_files(void);
-uint64_t srv_host_resident(void); /* resident memory of this process in bytes; 0: unknown */
-size_t srv_host_open_files(void); /* open file descriptors of this process; 0: unknown */
+uint64_t srv_host_resident(void);   /* resident memory of this process in bytes; 0: unknown */
+uint64_t srv_host_most_files(void); /* the limit of open files of this process; 0: unknown */
+size_t srv_host_open_files(void);   /* open file descriptors of this process; 0: unknown */
 
 #endif

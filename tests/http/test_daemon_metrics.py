@@ -8,6 +8,7 @@ import requests
 from conftest import PATIENCE, ROOT
 from test_daemon_load import eventually, ops_metric, work
 from test_daemon_protocol import head, post, status
+from test_tls import Pair
 
 TINY = '{"query":[[1,0],[0,1]]}'
 SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\.)*",?)*)\})? (\S+)$')
@@ -52,6 +53,22 @@ def test_text_is_well_formed(daemon):
                  "attnd_memory_budget_bytes", "attnd_connections", "attnd_build_info",
                  "process_start_time_seconds", "process_open_fds", "process_resident_memory_bytes"):
         assert name in families, name
+
+
+def test_the_readme_has_each_metric(start, tmp_path):
+    """Name, type and meaning as /metrics states them; that of the certificate is there with TLS alone."""
+    daemon = start(*Pair(tmp_path, "one").settings)
+    text = requests.get(daemon.ops_url + "/metrics", timeout=PATIENCE).text
+    helps = dict(re.findall(r"^# HELP (\S+) (.*)$", text, re.M))
+    table = "".join(f"| `{name}` | {kind} | {helps[name]} |\n" for name, (kind, _) in parse(text).items())
+    written = (ROOT / "config" / "README.md").read_text().split("| metric | type | meaning |\n|---|---|---|\n")[1]
+    assert written.split("\n\n")[0] + "\n" == table
+
+
+def test_the_limit_of_files_is_a_metric(daemon):
+    with open(f"/proc/{daemon.pid}/limits") as limits:
+        soft = next(line for line in limits if line.startswith("Max open files")).split()[3]
+    assert daemon.metric("process_max_fds") == float(soft) >= daemon.metric("process_open_fds") > 0
 
 
 def test_promtool_finds_no_fault(daemon):

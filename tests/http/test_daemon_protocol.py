@@ -362,6 +362,16 @@ def test_version_states_limits(daemon):
     assert limits["workers"] == daemon.workers and limits["memory_bytes"] > limits["max_body_bytes"]
 
 
+def test_the_stated_size_of_a_body_is_the_one_that_fits(start):
+    """Bodies have half of memory_bytes, which may be less than max_body_bytes."""
+    daemon = start("--memory-bytes", "8MiB", "--workers", "1")
+    most = daemon.get("/version").json()["limits"]["max_body_bytes"]
+    assert 3 << 20 < most < 4 << 20
+    for length, wanted in ((most, 100), (most + 1, 413)):
+        head = f"POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n"
+        assert status(daemon.raw(head.encode(), timeout=1)) == wanted
+
+
 def test_half_closing_client_is_answered_when_set_so(start):
     daemon = start("--half-close-is-gone", "false")
     body = '{"query":{"shape":[600,64],"random":"normal","seed":1},"return":["logsumexp"]}'.encode()

@@ -122,9 +122,11 @@ def test_start_drain_and_stop_are_events_of_one_format(start):
     assert daemon.wait() == 0
     lines = [json.loads(line) for line in daemon.stderr().splitlines()]
     assert all(line["level"] in ("info", "warn", "error") and line["time"].endswith("Z") for line in lines)
-    names = [line["event"].split(":")[0] for line in lines if "event" in line]
-    assert names == ["start", "drain", "stop"]
-    assert daemon.url in lines[0]["event"]
+    first, drain, stop = [{k: v for k, v in line.items() if k not in ("time", "level")} for line in lines if "event" in line]
+    assert first == {"event": "start", "version": daemon.version, "listen": daemon.url, "ops_listen": daemon.ops_url,
+                     "kernels": daemon.kernels, "workers": daemon.workers, "memory_bytes": first["memory_bytes"]}
+    assert first["memory_bytes"] >= 64 << 20
+    assert (drain, stop) == ({"event": "drain", "requests": 0}, {"event": "stop"})
 
 
 def test_lines_and_metrics_have_the_problem_code(start):

@@ -1,4 +1,5 @@
 """Starting, settings, exit codes: everything that happens before the first request."""
+import contextlib
 import json
 import os
 import shutil
@@ -6,13 +7,16 @@ import socket
 import stat
 import subprocess
 import tempfile
+import threading
+import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import requests
 
 import tables
-from conftest import BINARY, PATIENCE, ROOT, Daemon, clean_environment, run_attnd
+from conftest import BINARY, PATIENCE, ROOT, Daemon, clean_environment, run_attnd, write_keys
 from test_daemon_load import eventually
 
 
@@ -183,9 +187,47 @@ def test_port_in_use():
         port = taken.getsockname()[1]
         result = run_attnd("--port", str(port))
         assert result.returncode == 3 and result.stderr.count("\n") == 1
-        assert f"127.0.0.1:{port}" in result.stderr and "in use" in result.stderr
-        result = run_attnd("--port", "0", "--ops-listen", f"127.0.0.1:{port}")
-        assert result.returncode == 3 and f"127.0.0.1:{port}" in result.stderr
+        assert f"127.0.0.1:{port}: Address already in use; " in result.stderr
+        assert 'the setting "listen"' in result.stderr and "--port N (0: any free port)" in result.stderr
+        begin = time.monotonic()
+        result = run_attnd("--port", "0", "--ops-listen", f"127.0.0.1:{port}", "--drain-delay-ms", "3600000")
+        assert time.monotonic() - begin < PATIENCE, "nobody has seen the service, so nobody has to see it leave"
+        assert result.returncode == 3 and result.stderr.count("\n") == 1
+        assert f"127.0.0.1:{port}: Address already in use; " in result.stderr
+        assert 'the setting "ops_listen"' in result.stderr and "--ops-listen ADDRESS:PORT" in result.stderr
+
+
+def test_a_port_of_another_attnd_is_named(start, tmp_path):
+    """Also of one that wants API keys, or speaks TLS as this one does, or has the port for operations or a unix socket."""
+    first = start("--ops-listen", "127.0.0.1:0")
+    told = run_attnd("--port", str(first.port)).stderr
+    assert f"Address already in use (attnd {first.version} listens there); " in told
+    told = run_attnd("--port", "0", "--ops-listen", urlsplit(first.ops_url).netloc).stderr
+    assert f"(attnd {first.version} listens there); to use another address, change the setting \"ops_listen\"" in told
+    keyed = start("--keys-file", write_keys(tmp_path, "0123456789abcdef0123456789abcdef"), "--ops-listen", "")
+    assert "(attnd listens there)" in run_attnd("--port", str(keyed.port)).stderr
+    path = tmp_path / "attnd.sock"
+    start("--listen", f"unix:{path}", "--ops-listen", "")
+    told = run_attnd("--listen", f"unix:{path}").stderr
+    assert f"(attnd {first.version} listens there)" in told and "--listen unix:/PATH" in told and "--port" not in told
+
+
+def test_a_port_of_a_program_that_trickles_is_asked_for_a_bounded_time():
+    """What has the port sends a byte every 50 ms, for ever."""
+    def trickle(listener):
+        with contextlib.suppress(OSError):
+            sock, _ = listener.accept()
+            while sock.send(b"x"):
+                time.sleep(0.05)
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        threading.Thread(target=trickle, args=(taken,), daemon=True).start()
+        begin = time.monotonic()
+        result = run_attnd("--port", str(taken.getsockname()[1]))
+        assert result.returncode == 3 and "listens there" not in result.stderr
+        assert time.monotonic() - begin < 30, "2048 bytes take 100 seconds"
 
 
 def test_kernels_that_do_not_exist():
