@@ -103,9 +103,9 @@ all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and l
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
-run: deps ## install what is missing, build, start on the embedded default
+run: deps ## install what is missing, build, start on the embedded default; ARGS='--port 0': with other settings
 	@$(MAKE) --no-print-directory -j2 all
-	@$(BUILD)/attnd --hello
+	@$(BUILD)/attnd --hello $(ARGS)
 
 web-watch: all ## serve the page from its sources while one works on it, in front of attnd
 	@node server/web/watch.mjs $(BUILD)/attnd

@@ -23,6 +23,45 @@ def make(folder, tools=None, **variables):
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "WERROR")}
     return subprocess.run(command, cwd=ROOT, env=environment | {"PATH": path}, capture_output=True, text=True, timeout=PATIENCE)
 
+# A machine whose user is not root, on which sudo asks for a password, and on which dpkg knows all packages but some.
+NOBODY = {"id": "#!/bin/sh\necho 1000\n", "sudo": "#!/bin/sh\nexit 1\n", "dpkg-query": """#!/bin/sh
+shift 3
+for package; do case " {missing} " in *" $package "*) ;; *) echo "installed $package" ;; esac; done
+"""}
+
+
+def deps(folder, verb, without, no_module=None):
+    """tests/tools/deps as that user, without these packages and without the library of no_module."""
+    tools = dict(NOBODY)
+    if no_module:
+        tools["pkg-config"] = PKG_CONFIG.replace("{real}", shutil.which("pkg-config")).replace("{missing}", no_module)
+    for name, text in tools.items():
+        tool = folder / name
+        tool.write_text(text.replace("{missing}", without))
+        tool.chmod(0o755)
+    environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
+    return subprocess.run([ROOT / "tests" / "tools" / "deps", verb], env=environment, capture_output=True, text=True, timeout=PATIENCE)
+
+
+def test_without_root_a_library_built_by_hand_will_do(tmp_path):
+    done = deps(tmp_path, "build", "libjansson-dev fonts-dejavu-core")
+    assert done.returncode == 0
+    assert "  apt-get update && apt-get install -y --no-install-recommends libjansson-dev fonts-dejavu-core\n" in done.stderr
+    assert "going on" in done.stderr
+    assert deps(tmp_path, "build", "nothing").stderr == ""
+
+
+def test_without_root_what_is_not_here_in_any_form_ends_it(tmp_path):
+    done = deps(tmp_path, "build", "libjansson-dev fonts-dejavu-core", no_module="jansson")
+    assert done.returncode == 1
+    assert "--no-install-recommends libjansson-dev fonts-dejavu-core\n" in done.stderr
+    assert done.stderr.endswith("cannot do without: libjansson-dev\n")
+
+
+def test_without_root_tests_need_their_packages(tmp_path):
+    done = deps(tmp_path, "test", "varnish")
+    assert done.returncode == 1 and "--no-install-recommends varnish\n" in done.stderr and "going on" not in done.stderr
+
 
 @pytest.mark.parametrize("module, package", [("librsvg-2.0", "librsvg2-dev"), ("openblas", "libopenblas-serial-dev"),
                                              ("libmicrohttpd", "libmicrohttpd-dev"), ("gnutls", "libgnutls28-dev")])
