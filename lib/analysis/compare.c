@@ -141,7 +141,8 @@ static void find_visible(const side *s, const float *logits, size_t head, size_t
     if (s->source->has_logits)
         attn_find_logits(logits, S, visible);
     else if (s->mask)
-        attn_mask_keep(s->mask, s->batch % attn_mask_batches(s->mask), head, row, 0, S, visible);
+        attn_mask_keep(s->mask, attn_repeated_entry(s->batch, attn_mask_batches(s->mask)), head,
+                       row, 0, S, visible);
     else
         memset(visible, 1, S);
 }

@@ -248,7 +248,7 @@ size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t
     size_t entries = mask ? attn_mask_batches(mask) : 1;
     const bool batches = repeats(o->query_tokens ? o->token_batches : 1, entries) &&
                          repeats(o->kind_batches, entries) && repeats(o->class_batches, entries);
-    return (batches ? batch % entries : batch) * w->plan->H +
+    return (batches ? attn_repeated_entry(batch, entries) : batch) * w->plan->H +
            (!mask || attn_mask_same_heads(mask) ? 0 : head);
 }
 
@@ -305,13 +305,10 @@ static bool take_tokens(attn_measure_work *w, attn_arena *arena) {
     const attn_measure_options *o = p->options;
     if (o->query_tokens) {
         attn_equals *all = attn_arena_zeroed(arena, o->token_batches, sizeof *all);
-        const size_t batches = o->mask ? attn_mask_batches(o->mask) : 0;
-        for (size_t b = 0; all && b < o->token_batches; b++) {
-            const int64_t offset = batches ? attn_mask_offset(o->mask, b % batches) : 0;
+        for (size_t b = 0; all && b < o->token_batches; b++)
             if (!attn_analysis_equals(o->query_tokens + b * p->L, p->L, o->key_tokens + b * p->S,
-                                      p->S, offset, arena, &all[b]))
+                                      p->S, attn_mask_repeated_offset(o->mask, b), arena, &all[b]))
                 return false;
-        }
         if (!(w->equals = all))
             return false;
     }
@@ -332,9 +329,8 @@ static bool take_tokens(attn_measure_work *w, attn_arena *arena) {
  * (attn_measure_options.across). */
 static bool is_across(const attn_measure_plan *p, size_t tokens) {
     const attn_measure_options *o = p->options;
-    const attn_mask *mask = o->mask && attn_mask_batches(o->mask) ? o->mask : NULL;
-    const size_t b = mask ? tokens % attn_mask_batches(mask) : 0;
-    const int64_t offset = mask ? attn_mask_offset(mask, b) : 0;
+    const size_t entries = o->mask ? attn_mask_batches(o->mask) : 0;
+    const int64_t offset = attn_mask_repeated_offset(o->mask, tokens);
     if (o->across || !p->L || !p->S)
         return o->across;
     for (size_t i = 0; o->query_tokens && i < p->L; i++) {
@@ -344,8 +340,9 @@ static bool is_across(const attn_measure_plan *p, size_t tokens) {
             return true;
     }
     size_t lo[2] = {0, 0}, hi[2] = {0, 0};
-    for (size_t end = 0; mask && end < 2; end++)
-        attn_mask_interval(mask, b, end * (p->L - 1), &lo[end], &hi[end]);
+    for (size_t end = 0; entries && end < 2; end++)
+        attn_mask_interval(o->mask, attn_repeated_entry(tokens, entries), end * (p->L - 1),
+                           &lo[end], &hi[end]);
     return !o->query_tokens && p->L != p->S && offset == 0 && lo[0] == lo[1] && hi[0] == hi[1];
 }
 
@@ -446,7 +443,7 @@ static void find_order(const attn_measure_plan *p, const attn_measure_part *all,
                        attn_head_measures *out) {
     const uint64_t *seen_by = all->weights.seen_by;
     const attn_measure_options *o = p->options;
-    const size_t entry = out->batch % attn_measure_batches(o->special_batches);
+    const size_t entry = attn_repeated_entry(out->batch, o->special_batches);
     const uint8_t *special = o->query_special ? o->query_special + entry * p->L : NULL;
     size_t n = 0, from = 0, to = p->S;
     for (size_t i = 0; i < p->L; i++)

@@ -119,7 +119,7 @@ attn_status attn_analysis_measure_piece(void *ctx, size_t index, size_t lane, at
 /* Returns whether queries and keys of a batch entry are different sequences. */
 static inline bool attn_analysis_is_across(const attn_measure_work *w, size_t batch) {
     const attn_measure_options *o = w->plan->options;
-    return w->across[o->query_tokens ? batch % o->token_batches : 0];
+    return w->across[o->query_tokens ? attn_repeated_entry(batch, o->token_batches) : 0];
 }
 
 /* Link equal tokens of one batch entry, or tokens of equal kind, in the arena. `offset` is t_i - i.

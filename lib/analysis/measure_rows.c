@@ -129,9 +129,9 @@ static void add_alignment(const attn_measure_plan *plan, const attn_measure_line
 static void add_tokens(const attn_measure_work *w, size_t batch, const attn_measure_line *line,
                        attn_measure_sums *sums) {
     const attn_measure_options *o = w->plan->options;
-    const attn_kin *kin = w->kin ? &w->kin[batch % attn_measure_batches(o->kind_batches)] : NULL;
+    const attn_kin *kin = w->kin ? &w->kin[attn_repeated_entry(batch, o->kind_batches)] : NULL;
     if (w->equals) {
-        const attn_equals *e = &w->equals[batch % o->token_batches];
+        const attn_equals *e = &w->equals[attn_repeated_entry(batch, o->token_batches)];
         double same = 0, after = 0;
         for (size_t j = e->last[line->index]; j != SIZE_MAX; j = e->before[j]) {
             same += line->p[j];
@@ -159,7 +159,7 @@ static void add_tokens(const attn_measure_work *w, size_t batch, const attn_meas
 static void add_classes(const attn_measure_plan *plan, size_t batch, const attn_measure_line *line,
                         attn_measure_sums *sums) {
     const attn_measure_options *o = plan->options;
-    const size_t set = batch % attn_measure_batches(o->class_batches);
+    const size_t set = attn_repeated_entry(batch, o->class_batches);
     const attn_key_class *classes = o->class_count ? o->classes + set * o->class_count : NULL;
     for (size_t c = 0; c < o->class_count; c++)
         for (size_t k = 0; k < classes[c].count; k++)
@@ -254,7 +254,8 @@ static size_t find_visible(const attn_measure_work *w, const attn_measure_lane *
         return scan->seen;
     }
     if (mask)
-        attn_mask_keep(mask, batch % attn_mask_batches(mask), head, i, 0, S, lane->visible);
+        attn_mask_keep(mask, attn_repeated_entry(batch, attn_mask_batches(mask)), head, i, 0, S,
+                       lane->visible);
     else
         memset(lane->visible, 1, S);
     for (size_t j = 0; j < S; j++)
@@ -340,7 +341,7 @@ static void take_row(const attn_measure_work *w, attn_measure_part *part,
         line.norms = w->plan->options->value_norms + (at->batch * w->plan->H + at->head) * S;
     line.seen = find_visible(w, lane, logits, at->batch, at->head, i, &line.scores);
     if (mask)
-        line.at += attn_mask_offset(mask, at->batch % attn_mask_batches(mask));
+        line.at += attn_mask_repeated_offset(mask, at->batch);
     attn_find_span(lane->visible, S, &line.from, &line.to);
     if (scan_weights(lane, weights, S, &line))
         for (size_t j = 0; j < S; j++)

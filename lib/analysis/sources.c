@@ -113,8 +113,8 @@ static attn_status fetch_masked(void *ctx, size_t lane, const attn_range *at, fl
     for (size_t r = 0; !status && r < at->rows; r++) {
         uint8_t *keep = m->keep[lane];
         float *w = weights + r * at->cols, *l = logits + r * at->cols;
-        attn_mask_keep(m->mask, at->batch % attn_mask_batches(m->mask), at->head, at->row + r,
-                       at->col, at->cols, keep);
+        attn_mask_keep(m->mask, attn_repeated_entry(at->batch, attn_mask_batches(m->mask)),
+                       at->head, at->row + r, at->col, at->cols, keep);
         for (size_t j = 0; j < at->cols; j++) {
             /* ln 0 is replaced by -200; e^-200 is 0 in float32 */
             l[j] = !keep[j] ? -INFINITY : w[j] > 0 ? logf(w[j]) : -200.0f;

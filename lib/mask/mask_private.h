@@ -55,6 +55,11 @@ size_t attn_mask_within(size_t key, size_t j0, size_t n);
 /* Returns the compiled form of layer number `i`. It is NULL for layers that only bound the interval
  * of a row (causal, window, lengths) and for patterns. */
 const attn_mask_part *attn_mask_part_of(const attn_mask *m, size_t i);
+/* Returns a layer of the same meaning for rows row … row + rows - 1 of head h and batch entry b
+ * alone. Its tensor [rows, S] is a view of the compiled form; an axis that broadcasts has length
+ * 1. */
+attn_mask_layer attn_mask_part_rows(const attn_mask *m, const attn_mask_part *part, size_t b,
+                                    size_t h, size_t row, size_t rows);
 /* Returns whether the layer hides cell (b, h, i, j). A number to add hides its cell if it is at
  * most `floor`. With -INFINITY as `floor` that is the exact meaning. With a large negative number,
  * such as -1e4, numbers that hide a cell in practice count, too. */

@@ -10,6 +10,9 @@ size_t attn_mask_batches(const attn_mask *m) {
 int64_t attn_mask_offset(const attn_mask *m, size_t b) {
     return m->offset[b];
 }
+int64_t attn_mask_repeated_offset(const attn_mask *m, size_t b) {
+    return m && m->B ? m->offset[attn_repeated_entry(b, m->B)] : 0;
+}
 bool attn_mask_fills(const attn_mask *m) {
     return m->fill != ATTN_FILL_HIDE;
 }
@@ -364,6 +367,22 @@ const attn_mask_part *attn_mask_part_of(const attn_mask *m, size_t i) {
         if (m->bias[k].layer == layer)
             return &m->bias[k];
     return NULL;
+}
+
+attn_mask_layer attn_mask_part_rows(const attn_mask *m, const attn_mask_part *part, size_t b,
+                                    size_t h, size_t row, size_t rows) {
+    const attn_view *v = &part->view;
+    const size_t keys = part->bits ? (m->shape.S + 7) / 8 : v->col ? m->shape.S : 1;
+    const size_t dims[2] = {v->row ? rows : 1, keys};
+    attn_mask_layer out = *part->layer;
+    out.kind = part->bits              ? ATTN_LAYER_BITS
+               : v->dtype == ATTN_BOOL ? ATTN_LAYER_VALUES
+                                       : ATTN_LAYER_BIAS;
+    out.semantics = v->dtype == ATTN_BOOL ? ATTN_SEM_KEEP : ATTN_SEM_UNSTATED;
+    out.values = attn_tensor_dense((void *)attn_view_at(v, b, h, row, 0), v->dtype, 2, dims);
+    out.values.strides[0] = v->row;
+    out.values.strides[1] = part->bits ? 1 : v->col;
+    return out;
 }
 
 bool attn_mask_part_hides(const attn_mask_part *part, double floor, size_t b, size_t h, size_t i,

@@ -243,9 +243,7 @@ static bool read_classes(srv_analyses_call *call) {
 
 /* Returns the index of the key that has the same position as query i. -1: there is no such key. */
 static int64_t key_of(const srv_analyses_call *call, size_t batch, size_t i) {
-    int64_t offset =
-        call->mask ? attn_mask_offset(call->mask, batch % attn_mask_batches(call->mask)) : 0;
-    int64_t at = (int64_t)i + offset;
+    int64_t at = (int64_t)i + attn_mask_repeated_offset(call->mask, batch);
     return at >= 0 && (uint64_t)at < call->dims.S ? at : -1;
 }
 

@@ -164,8 +164,7 @@ static void number(word *words, size_t n, int (*order)(const void *, const void 
  * i + offset, where `offset` is that of the mask. If there is no such key, the query gets -1. */
 static void copy_to_queries(const srv_analysis *an, size_t entry, const int64_t *keys,
                             int64_t *queries) {
-    const size_t masks = an->mask ? attn_mask_batches(an->mask) : 0;
-    const int64_t offset = masks ? attn_mask_offset(an->mask, entry % masks) : 0;
+    const int64_t offset = attn_mask_repeated_offset(an->mask, entry);
     for (size_t i = 0; i < an->L; i++) {
         int64_t at = (int64_t)i + offset;
         queries[i] = at >= 0 && (uint64_t)at < an->S ? keys[at] : -1;
@@ -218,7 +217,7 @@ static void number_kinds(const srv_analysis *an, size_t entry, word *words, int6
                          int64_t *queries) {
     const srv_strings *labels = &srv_labels_of(an->labels, entry)->key;
     const attn_measure_options *o = &an->options;
-    const size_t set = o->class_batches ? entry % o->class_batches : 0;
+    const size_t set = attn_repeated_entry(entry, o->class_batches);
     const attn_key_class *classes = o->class_count ? o->classes + set * o->class_count : NULL;
     size_t n = 0;
     for (size_t j = 0; j < an->S; j++)

@@ -14,6 +14,18 @@ TEXT = {"Accept": "text/plain"}
 
 # --- layers, sizes ---
 
+@pytest.mark.parametrize("shape", [[0, 1, 3, 3], [0, 2, 1, 3, 3], [2, 0, 1, 3, 3], [1, 0, 3, 3], [0, 3, 3]], ids=str)
+@pytest.mark.parametrize("mask", [{}, {"is_causal": True}, {"key_lengths": []}, {"is_causal": True, "query_offset": 2}], ids=str)
+@pytest.mark.parametrize("more", [{"ids": {"key": [0, 0, 1]}}, {"segments": {"key": [0, 0, 1]}}, {"labels": {"key": list("abc"), "query": list("abc")}},
+                                  {"classes": [{"name": "a", "keys": [1]}]}], ids=lambda more: next(iter(more)))
+def test_weights_without_entries(daemon, shape, mask, more):
+    reply = daemon.post(PATH, {"weights": {"shape": shape, "data": []}} | mask | more)
+    if reply.status_code == 422:  # one length a batch entry; segments are those of keys from query_offset on
+        assert reply.json()["pointer"] in {"/key_lengths", "/segments/query"}
+    else:
+        assert reply.status_code == 200 and reply.json()["heads"] == []
+
+
 def test_twelve_layers_of_twelve_heads(daemon):
     """An overview of 12 x 12 heads over 512 tokens, and all measures of as many heads, in under 1 MB each."""
     def previous(n):

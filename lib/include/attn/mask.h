@@ -134,6 +134,9 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
 size_t attn_mask_batches(const attn_mask *m); /* number of batch entries B */
 /* Returns the offset of batch entry b: query i has the key position i + offset. */
 int64_t attn_mask_offset(const attn_mask *m, size_t b);
+/* The same for entry b of a batch that repeats the entries of the mask (attn_repeated_entry). It is
+ * 0 if there is no mask (NULL) or if the mask has no batch entries. */
+int64_t attn_mask_repeated_offset(const attn_mask *m, size_t b);
 /* true: hidden scores get a finite value, so softmax gives them weight */
 bool attn_mask_fills(const attn_mask *m);
 
