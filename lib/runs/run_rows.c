@@ -24,55 +24,6 @@ static attn_tensor cut_view(const attn_view *v, size_t b, size_t h, size_t row, 
     return t;
 }
 
-/* `b` counts the entries of all batch axes together. Returns the index of entry b along batch axis
- * `axis`. */
-static size_t batch_index(const attn_attention_dims *d, size_t b, int axis) {
-    for (int i = d->batch_rank - 1; i > axis; i--)
-        b /= d->batch[i];
-    return b % d->batch[axis];
-}
-
-static void *advance(const attn_tensor *t, int axis, size_t index) {
-    const size_t at = t->dims[axis] == 1 ? 0 : index;
-    return (char *)t->data +
-           (ptrdiff_t)at * t->strides[axis] * (ptrdiff_t)attn_dtype_size(t->dtype);
-}
-
-/* Removes the first axis: the tensor becomes its element `index` (element 0 if that axis
- * broadcasts). */
-static void drop_axis(attn_tensor *t, size_t index) {
-    t->data = advance(t, 0, index);
-    t->rank--;
-    memmove(t->dims, t->dims + 1, (size_t)t->rank * sizeof *t->dims);
-    memmove(t->strides, t->strides + 1, (size_t)t->rank * sizeof *t->strides);
-}
-
-/* Reduces a tensor that broadcasts to [batch.., H, L, S] to the given head and rows:
- * [rows or 1, S], or [S]. */
-static void cut_values(const cutter *c, attn_tensor *t) {
-    const attn_attention_dims *d = &c->a->dims;
-    const int whole = d->batch_rank + (d->has_heads ? 3 : 2);
-    while (t->rank > 2) {
-        /* the axis of the weights to which the tensor's first axis belongs */
-        const int axis = whole - t->rank;
-        drop_axis(t, axis < d->batch_rank ? batch_index(d, c->rows->batch, axis) : c->rows->head);
-    }
-    if (t->rank == 2 && t->dims[0] != 1) {
-        t->data = advance(t, 0, c->rows->row);
-        t->dims[0] = c->rows->rows;
-    }
-}
-
-/* Reduces a padding mask to [S]. Its shape is [S], or [B, S] where B counts all batch axes
- * together, or [batch.., S]. */
-static void cut_padding(const cutter *c, attn_tensor *t) {
-    const attn_attention_dims *d = &c->a->dims;
-    if (t->rank == 2 && d->batch_rank != 1)
-        drop_axis(t, c->rows->batch);
-    while (t->rank > 1)
-        drop_axis(t, batch_index(d, c->rows->batch, d->batch_rank + 1 - t->rank));
-}
-
 static bool cut_lengths(const cutter *c, attn_tensor *t) {
     const size_t one = 1;
     int64_t *length = attn_arena_small(c->arena, sizeof *length);
@@ -88,22 +39,12 @@ static bool cut_masks(cutter *c) {
     bool ok = true;
     for (size_t i = 0; i < spec->count && ok; i++) {
         attn_mask_layer *layer = &spec->layers[i];
-        switch (layer->kind) {
-        case ATTN_LAYER_VALUES:
-        case ATTN_LAYER_BIAS:
-        case ATTN_LAYER_BITS:
-            cut_values(c, &layer->values);
-            break;
-        case ATTN_LAYER_PADDING:
-        case ATTN_LAYER_TOKENS:
-            cut_padding(c, &layer->values);
-            break;
-        case ATTN_LAYER_LENGTHS:
+        const attn_mask_part *part = attn_mask_part_of(c->a->mask, i);
+        if (part)
+            *layer = attn_mask_part_rows(c->a->mask, part, c->rows->batch, c->rows->head,
+                                         c->rows->row, c->rows->rows);
+        else if (layer->kind == ATTN_LAYER_LENGTHS)
             ok = cut_lengths(c, &layer->values);
-            break;
-        default:
-            break;
-        }
     }
     int64_t *offset = ok ? attn_arena_small(c->arena, sizeof *offset) : NULL;
     if (!offset)
@@ -133,7 +74,9 @@ static bool cut_parameters(cutter *c) {
     if (p->kind == ATTN_POSITION_SINUSOIDAL || p->kind == ATTN_POSITION_LEARNED)
         *p = (attn_position){.kind = ATTN_POSITION_NONE}; /* the views have the encodings */
     if (p->kind == ATTN_POSITION_T5 || p->kind == ATTN_POSITION_RELATIVE) {
-        p->table.data = advance(&p->table, axis, h);
+        p->table.data = (char *)p->table.data + (ptrdiff_t)(p->table.dims[axis] == 1 ? 0 : h) *
+                                                    p->table.strides[axis] *
+                                                    (ptrdiff_t)attn_dtype_size(p->table.dtype);
         p->table.dims[axis] = 1;
     }
     return (p->kind != ATTN_POSITION_ALIBI || one_number(c, c->a->rule.slopes[h], &p->slopes)) &&

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from api_client import normal, qkv, refused
+from api_client import ask, normal, qkv, refused
 from conftest import PATIENCE
 from safetensors import safe_open
 from safetensors.numpy import load as load_tensors
@@ -283,6 +283,29 @@ def test_what_if_is_a_run_with_that_mask(daemon, form):
     assert np.array_equal(got["weights_before"], run.weights[1, 2, 20:31])
     before = run.weights[1, 2, 20:31][:, sorted(set(hide))].astype(np.float64).sum(1)
     assert np.allclose(got["removed"], before, rtol=1e-12 if form == "float64" else 1e-7, atol=0)
+
+
+@pytest.mark.parametrize("shape", [
+    {"attn_mask": [1, 3, 5], "query": [3, 4]}, {"attn_bias": [1, 1, 3, 5], "query": [3, 4]}, {"attn_mask": [1, 1, 3, 5], "query": [2, 3, 4]},
+    {"attn_mask": [2, 1, 3, 5], "query": [2, 3, 4]}, {"attn_mask": [2, 3, 5], "query": [2, 1, 3, 4]},
+    {"attn_mask": [2, 1, 1, 5], "query": [2, 2, 3, 4]}, {"attn_bias": [1, 1, 2, 3, 5], "query": [2, 3, 4]},
+    {"attn_bias": [2, 3, 1], "query": [2, 2, 3, 4]}, {"key_padding_mask": [1, 5], "query": [3, 4]},
+    {"key_padding_mask": [1, 1, 5], "query": [3, 4]}, {"key_padding_mask": [6, 5], "query": [2, 3, 1, 3, 4]},
+    {"key_padding_mask": [1, 3, 5], "query": [2, 3, 1, 3, 4]}], ids=str)
+def test_what_if_broadcasts_masks_as_the_run(daemon, shape):
+    """Masks of more and fewer axes than the weights: each batch entry and head has its own part of them."""
+    r = np.random.default_rng(5)
+    (name, axes), query = next(iter(shape.items())), shape["query"]
+    values = r.normal(size=axes) if name == "attn_bias" else r.random(axes) < 0.6
+    body = {"query": r.normal(size=query).tolist(), name: values.tolist(), "store": True, "return": ["weights"]}
+    body |= {part: r.normal(size=query[:-2] + [5, 4]).tolist() for part in ("key", "value")}
+    answer = ask(daemon, body | ({"key_padding_semantics": "keep"} if name == "key_padding_mask" else {}))
+    weights = np.reshape(answer["weights"], (-1, query[-3] if len(query) > 3 else 1, 3, 5))
+    for batch, heads in enumerate(weights):
+        for head, want in enumerate(heads):
+            got = ask(daemon, {"hide": [], "batch": batch, "head": head, "return": ["weights_before", "weights"]},
+                      f"/v1/runs/{answer['run']['id']}/what-if")
+            assert got == {"weights_before": want.tolist(), "weights": want.tolist()}
 
 
 def test_what_if_refuses(daemon):
