@@ -45,7 +45,7 @@ static void draw_curves(srv_positions_call *call, const srv_figure_input *figure
         const srv_curve *from = &call->curves[i];
         items[i] = (attn_figure_curve){.name = curve_name(call, from->dim),
                                        .y = from->values.data,
-                                       .x0 = call->distances > 0 ? (double)call->first : 0,
+                                       .x0 = (double)call->first,
                                        .n = from->values.dims[0],
                                        .panel = i / each};
     }
@@ -140,13 +140,12 @@ static void answer_picture(srv_positions_call *call) {
 
 static void csv_curves(const srv_positions_call *call, srv_csv *t) {
     const size_t n = call->curves[0].values.dims[0];
-    srv_csv_text(t, true, call->distances > 0 ? "distance" : "position");
+    srv_csv_text(t, true, call->by_distance ? "distance" : "position");
     for (size_t i = 0; i < call->curve_count; i++)
         srv_csv_index(t, false, call->curves[i].dim);
     srv_csv_line(t);
     for (size_t x = 0; x < n && !t->text.failed; x++) {
-        srv_csv_number(t, true, (double)(call->distances > 0 ? call->first : 0) + (double)x, false,
-                       -1);
+        srv_csv_number(t, true, (double)call->first + (double)x, false, -1);
         for (size_t i = 0; i < call->curve_count; i++)
             srv_csv_number(t, false, ((const double *)call->curves[i].values.data)[x], false,
                            (int)call->body.decimals);
@@ -204,7 +203,9 @@ static void answer_csv(srv_positions_call *call) {
 /* Returns how many values must be computed for curves over distances: those of all heads (or
  * columns), even if only some are shown. */
 static double work_values(const srv_positions_call *call) {
-    return call->curve_count > 0 ? (double)call->distances * (double)call->curve_columns : 0;
+    return call->by_distance && call->curve_count > 0
+               ? (double)call->points * (double)call->curve_columns
+               : 0;
 }
 
 static bool within_limits(const srv_positions_call *call) {
@@ -239,10 +240,7 @@ static srv_outcome predict(const srv_positions_call *call) {
         if (call->names[i])
             srv_dry_shape(&dry, call->names[i], call->tables[i].rank, call->tables[i].dims);
     if (call->curve_count > 0)
-        srv_dry_shape(
-            &dry, "curves", 2,
-            (size_t[]){call->curve_count,
-                       (size_t)(call->distances > 0 ? call->distances : call->body.length)});
+        srv_dry_shape(&dry, "curves", 2, (size_t[]){call->curve_count, call->points});
     dry.load.alone = SRV_NUMBER_WEIGHT * made + SRV_WRITTEN_WEIGHT * call->values;
     dry.load.text = 20 * call->values;
     dry.load.memory = dry.result + dry.work;
@@ -264,11 +262,11 @@ static void write_curves(srv_json *j, const srv_positions_call *call) {
         srv_json_object(j);
         srv_json_key(j, "dim");
         srv_json_size(j, call->curves[i].dim);
-        if (call->distances > 0) {
+        if (call->by_distance && call->points > 0) {
             srv_json_key(j, "distances");
             srv_json_array(j);
             srv_json_int(j, call->first);
-            srv_json_int(j, call->first + call->distances - 1);
+            srv_json_int(j, call->first + (int64_t)call->points - 1);
             srv_json_array_end(j);
         }
         srv_json_key(j, "values");

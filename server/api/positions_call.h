@@ -44,9 +44,10 @@ typedef struct srv_curve {
 typedef struct srv_positions_call {
     srv_request *req;
     srv_positions_body body;
-    size_t heads, keys;       /* from the body or by default */
-    int64_t first, distances; /* `first` is the smallest distance; `distances` is 0 if the kind has
-                                 positions instead */
+    size_t heads, keys; /* from the body or by default */
+    bool by_distance;   /* curves run over distances of keys, else over positions */
+    int64_t first;      /* the smallest distance; 0 for positions */
+    size_t points;      /* numbers of a curve: distances or positions */
     size_t parameters;
     const char *names[SRV_TABLES];  /* NULL: this table does not exist */
     attn_tensor tables[SRV_TABLES]; /* float64; without data until they are computed */

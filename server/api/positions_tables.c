@@ -139,6 +139,7 @@ static bool absolute_shape(srv_positions_call *call, const srv_scope *scope) {
                           body->width);
     if (rotary)
         dims[1] /= 2;
+    call->points = dims[0];
     call->curve_columns = dims[1];
     set_table(call, 0, rotary ? "cosines" : "table", 2, dims);
     if (rotary)
@@ -188,9 +189,8 @@ static bool relative_shape(srv_positions_call *call, const srv_scope *scope) {
         dims[0] = call->curve_columns = call->heads;
     }
     call->first = 1 - body->length - body->query_offset;
-    call->distances = body->length + (int64_t)call->keys - 1;
-    if (call->distances < 0 || body->length == 0)
-        call->distances = 0;
+    call->by_distance = true;
+    call->points = body->length > 0 ? (size_t)body->length + call->keys - 1 : 0;
     set_table(call, 0, "table", 3, dims);
     return true;
 }
@@ -206,8 +206,7 @@ static bool check_dims(srv_positions_call *call, const srv_scope *scope) {
                               call->curve_columns);
     }
     call->curve_count = dims->count;
-    call->values +=
-        (double)dims->count * (double)(call->distances > 0 ? call->distances : call->body.length);
+    call->values += (double)dims->count * (double)call->points;
     return true;
 }
 
@@ -323,7 +322,7 @@ static void copy_column(const srv_positions_call *call, size_t dim, double *to) 
 /* Computes the values of all heads (or columns of Shaw's table) for each distance, [columns,
  * distances]. */
 static attn_status by_distance(srv_positions_call *call, double *to, attn_error *err) {
-    const size_t n = (size_t)call->distances, columns = call->curve_columns;
+    const size_t n = call->points, columns = call->curve_columns;
     if (call->body.kind != SRV_POSITIONS_SHAW)
         return fill_bias(call, 1, n, -call->first, to, err);
     double *row = attn_arena_zeroed(call->req->arena, columns, sizeof *row);
@@ -339,7 +338,7 @@ static attn_status by_distance(srv_positions_call *call, double *to, attn_error 
 
 static attn_status make_curves(srv_positions_call *call, attn_error *err) {
     const srv_ints *dims = &call->body.dims;
-    const size_t n = (size_t)(call->distances > 0 ? call->distances : call->body.length);
+    const size_t n = call->points;
     attn_arena *arena = call->req->arena;
     size_t all;
     double *columns = NULL;
@@ -348,7 +347,7 @@ static attn_status make_curves(srv_positions_call *call, attn_error *err) {
     call->curves = attn_arena_zeroed(arena, dims->count, sizeof *call->curves);
     if (!call->curves)
         return no_memory(err);
-    if (call->distances > 0) {
+    if (call->by_distance) {
         if (!attn_size_mul(call->curve_columns, n, &all) ||
             !(columns = attn_arena_zeroed(arena, all, sizeof *columns)))
             return no_memory(err);
@@ -365,7 +364,7 @@ static attn_status make_curves(srv_positions_call *call, attn_error *err) {
             return no_memory(err);
         if (columns)
             memcpy(to, columns + curve->dim * n, n * sizeof *to);
-        else if (call->tables[0].rank == 2)
+        else
             copy_column(call, curve->dim, to);
     }
     return ATTN_OK;

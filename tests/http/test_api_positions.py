@@ -91,6 +91,19 @@ def test_empty_axes(daemon, document, body):  # noqa: F811
     assert array(answer["table"]).size == (1 if body["kind"] == "learned" else 0)
 
 
+@pytest.mark.parametrize("kind", [{"kind": "alibi", "num_heads": 2}, {"kind": "t5", "table": normal(4, 2)}, {"kind": "relative", "table": normal(2, 3)},
+                                  {"kind": "shaw", "key_table": normal(3, 2)}], ids=lambda body: body["kind"])
+def test_curves_without_distances(daemon, kind):
+    """One query and no keys have no distance. Two queries have one, though their table is empty, too."""
+    answer = made(daemon, **kind, length=1, keys=0, dims=[0, 1])
+    assert answer["curves"] == [{"dim": 0, "values": []}, {"dim": 1, "values": []}]
+    assert made(daemon, **kind, length=0, keys=3, dims=[0])["curves"] == [{"dim": 0, "values": []}]
+    assert made(daemon, **kind, length=1, keys=0, dims=[0, 1], dry_run=True)["dry_run"]["shapes"]["curves"] == [2, 0]
+    assert daemon.post(PATH, kind | {"length": 1, "keys": 0, "dims": [1]}, headers={"Accept": "text/csv"}).text == "distance,1\r\n"
+    longer = made(daemon, **kind, length=2, keys=0, dims=[0])["curves"][0]
+    assert longer == {"dim": 0, "distances": [-1, -1], "values": made(daemon, **kind, length=2, keys=1, dims=[0])["curves"][0]["values"][:1]}
+
+
 def test_decimals_and_text(daemon):
     answer = made(daemon, kind="sinusoidal", length=3, width=2, decimals=2)
     assert answer["table"] == [[0, 1], [0.84, 0.54], [0.91, -0.42]]
