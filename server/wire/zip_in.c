@@ -141,8 +141,8 @@ static bool read_entry(const archive *a, size_t *at, size_t end, entry *e) {
 
 /* Finds the bytes of the member. NULL: a problem is set. */
 static const unsigned char *bytes_of(const archive *a, const entry *e) {
-    const unsigned char *p = a->data + e->local;
-    if (e->local > a->directory || a->directory - e->local < LOCAL_SIZE || number(p, 4) != LOCAL) {
+    const unsigned char *p = e->local <= a->directory ? a->data + e->local : NULL;
+    if (!p || a->directory - e->local < LOCAL_SIZE || number(p, 4) != LOCAL) {
         refuse(a->req, "\"%.100s\" has no local header", e->name);
         return NULL;
     }

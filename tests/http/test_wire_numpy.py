@@ -217,7 +217,21 @@ def changed(at, value):
     return bytes(body)
 
 
+def far(offset):
+    """The same archive, whose zip64 extra field says where the local header stands."""
+    body, extra = bytearray(changed(42, b"\xff" * 4)), struct.pack("<HHQ", 1, 8, offset)
+    entry, end = body.index(b"PK\x01\x02"), body.index(b"PK\x05\x06")
+    body[end + 12:end + 16] = struct.pack("<I", end - entry + len(extra))
+    body[entry + 30:entry + 32] = struct.pack("<H", len(extra))
+    return bytes(body[:end] + extra + body[end:])
+
+
+def test_a_zip64_offset_is_read(daemon):
+    assert len(fine(post(daemon, far(0), NPZ))["output"]) == 40
+
+
 @pytest.mark.parametrize(("body", "words"), [
+    (far(2**63), "no local header"), (far(2**64 - 1), "no local header"),
     (changed(8, b"\1\0"), "encrypted"), (changed(10, b"\0\0"), "stored and has two sizes"), (changed(16, bytes(4)), "CRC-32"),
     (changed(20, struct.pack("<I", 10)), "does not inflate"), (changed(20, struct.pack("<I", 10**6)), "reaches into the directory"),
     (changed(24, struct.pack("<I", 700)), "does not inflate"), (changed(24, struct.pack("<I", 900)), "does not inflate"),
