@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "load/budget.h"
 #include "store/runs_table.h"
 
 enum { SWEEP_MS = 5000 }; /* time between two checks for expired runs */
@@ -186,13 +187,15 @@ const srv_run *srv_runs_too_large(srv_request *req, const char *pointer, size_t 
     return NULL;
 }
 
-/* Allocates memory for an image. While the memory budget is exhausted, removes older runs and tries
- * again. NULL: no run is left to remove. */
-static void *take_image(srv_runs *s, size_t size) {
+/* Allocates memory for an image of the owner. While the memory budget is exhausted, removes other
+ * runs and tries again. NULL: no run may be removed for it. */
+static void *take_image(srv_runs *s, srv_owner owner, size_t size) {
     void *image = attn_alloc(size);
     while (!image) {
+        const size_t left = srv_budget_free();
         pthread_mutex_lock(&s->lock);
-        const bool dropped = srv_runs_drop_one(s);
+        const bool dropped =
+            srv_runs_make_room(s, owner, size, size > left ? size - left : 1, NULL);
         pthread_mutex_unlock(&s->lock);
         if (!dropped)
             break;
@@ -201,9 +204,9 @@ static void *take_image(srv_runs *s, size_t size) {
     return image;
 }
 
-attn_status srv_runs_copy_image(srv_runs *s, srv_runs_entry *e, const attn_run_image *image,
-                                attn_error *err) {
-    char *to = take_image(s, image->size);
+attn_status srv_runs_copy_image(srv_runs *s, srv_runs_entry *e, srv_owner owner,
+                                const attn_run_image *image, attn_error *err) {
+    char *to = take_image(s, owner, image->size);
     e->image = to;
     e->image_size = image->size;
     if (!to)
@@ -238,14 +241,33 @@ static const srv_run *store_failed(srv_request *req, srv_runs_entry *e, const at
     return NULL;
 }
 
-const srv_run *srv_runs_admit(srv_runs *s, srv_runs_entry *e) {
+void srv_runs_refuse(srv_request *req, const char *pointer, int failed) {
+    const double most = (double)req->app->config->runs_bytes;
+    if (failed == ENOBUFS)
+        srv_problem_limit(req, SRV_STORAGE_FULL, pointer, most, "runs_bytes",
+                          "no room for the run is left: with it you would have the most of "
+                          "runs_bytes, and you have no older run that could make room for it");
+    else if (failed == EAGAIN)
+        srv_problem_limit(req, SRV_STORAGE, pointer, most, "runs_bytes",
+                          "the runs that clients are sending now take all the room for them; try "
+                          "again a little later");
+    else
+        srv_problem_file(req, pointer, "the run cannot be written to runs_dir", failed);
+}
+
+const srv_run *srv_runs_admit(srv_request *req, const char *pointer, srv_runs_entry *e) {
+    srv_runs *s = req->app->runs;
     e->holds = 1;
     keep_alive(s, e, attn_now_ns());
     pthread_mutex_lock(&s->lock);
-    srv_runs_list(s, e);
-    s->state.stored++;
+    const bool listed = srv_runs_list(s, e);
+    s->state.stored += listed;
     pthread_mutex_unlock(&s->lock);
-    return &e->run;
+    if (listed)
+        return &e->run;
+    srv_runs_entry_free(e);
+    srv_runs_refuse(req, pointer, ENOBUFS);
+    return NULL;
 }
 
 const srv_run *srv_run_store(srv_request *req, const attn_run_image *image) {
@@ -266,13 +288,13 @@ const srv_run *srv_runs_store_as(srv_request *req, const char *id, const attn_ru
     }
     if (id)
         memcpy(e->run.id, id, SRV_RUN_ID);
-    if (!s->has_dir && srv_runs_copy_image(s, e, image, &err))
+    if (!s->has_dir && srv_runs_copy_image(s, e, srv_owner_of(req->owner), image, &err))
         return store_failed(req, e, &err);
     if (s->has_dir) {
         int failed = store_in_dir(req, s, e, image);
         if (failed) {
             srv_runs_entry_free(e);
-            srv_problem_file(req, "/store", "the run cannot be written to runs_dir", failed);
+            srv_runs_refuse(req, "/store", failed);
             return NULL;
         }
         if (srv_runs_open_image(s->config, e, &err))
@@ -285,7 +307,7 @@ const srv_run *srv_runs_store_as(srv_request *req, const char *id, const attn_ru
         srv_runs_entry_free(e);
         return srv_runs_too_large(req, "/store", bytes);
     }
-    return srv_runs_admit(s, e);
+    return srv_runs_admit(req, "/store", e);
 }
 
 /* --- holding --- */

@@ -64,8 +64,7 @@ static bool exists(const srv_runs_dir *dir, const char *id, const char *suffix) 
     return !faccessat(dir->fd, name, F_OK, AT_SYMLINK_NOFOLLOW);
 }
 
-/* Looks for the file that makes the run exist. Returns its suffix; NULL: there is none. */
-static const char *look_at_file(const srv_runs_dir *dir, const char *id, struct stat *st) {
+const char *srv_runs_dir_look_at(const srv_runs_dir *dir, const char *id, struct stat *st) {
     static const char *const suffixes[] = {SRV_RUNS_FILE, SRV_RUNS_ADOPTED};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
         char name[NAME];
@@ -81,7 +80,7 @@ static const char *look_at_file(const srv_runs_dir *dir, const char *id, struct 
 static bool remove_file(const srv_runs_dir *dir, const char *id) {
     struct stat st;
     char name[NAME];
-    const char *suffix = look_at_file(dir, id, &st);
+    const char *suffix = srv_runs_dir_look_at(dir, id, &st);
     if (!suffix)
         return false;
     srv_runs_dir_name(name, id, GONE);
@@ -135,7 +134,7 @@ static int64_t access_of(const struct stat *st) {
  * and the next sweep must not take the change for a use by another process. */
 static void note_access(srv_runs_dir *dir, const char *id) {
     struct stat st;
-    if (!look_at_file(dir, id, &st))
+    if (!srv_runs_dir_look_at(dir, id, &st))
         return;
     pthread_mutex_lock(&dir->lock);
     srv_runs_item *item = srv_runs_index_find(&dir->index, id);
@@ -281,7 +280,7 @@ static srv_runs_item item_of(srv_runs_dir *dir, const char *id, const struct sta
     if (!known) {
         const srv_owner owner = owner_of_file(dir, id);
         struct stat now = *st;
-        look_at_file(dir, id, &now);
+        srv_runs_dir_look_at(dir, id, &now);
         return new_item(dir, id, &now, owner);
     }
     if (item.access_ns != access_of(st)) {
@@ -304,7 +303,7 @@ static void touch(const srv_runs_dir *dir, srv_runs_item *item, const char *suff
     char name[NAME];
     srv_runs_dir_name(name, item->id, suffix);
     utimensat(dir->fd, name, times, AT_SYMLINK_NOFOLLOW);
-    if (look_at_file(dir, item->id, &st))
+    if (srv_runs_dir_look_at(dir, item->id, &st))
         item->access_ns = access_of(&st);
     item->touched_ns = item->since_ns = now;
 }
@@ -331,7 +330,7 @@ static void expire(srv_runs_dir *dir, const char *id) {
 srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *ends_ns) {
     const int64_t now = attn_now_ns();
     struct stat st;
-    const char *suffix = look_at_file(dir, id, &st);
+    const char *suffix = srv_runs_dir_look_at(dir, id, &st);
     if (!suffix) {
         forget(dir, id);
         return exists(dir, id, GONE) ? SRV_RUN_GONE : SRV_RUN_NEVER;
@@ -350,48 +349,7 @@ srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *en
     return SRV_RUN_THERE;
 }
 
-/* --- room --- */
-
-static size_t bytes_of_all(const srv_runs_dir *dir) {
-    return dir->index.bytes + dir->coming + dir->unfinished;
-}
-
-/* Removes runs but `spared` (an id; NULL: none) until all runs, written and unfinished ones, fit
- * into runs_bytes. false: no run is left to remove. */
-static bool make_room(srv_runs_dir *dir, const char *spared) {
-    char id[SRV_RUN_ID];
-    for (;;) {
-        pthread_mutex_lock(&dir->lock);
-        const bool over = bytes_of_all(dir) > dir->most;
-        srv_runs_item *victim = over ? srv_runs_index_victim(&dir->index, spared) : NULL;
-        if (victim) {
-            memcpy(id, victim->id, SRV_RUN_ID);
-            srv_runs_index_remove(&dir->index, victim);
-        }
-        pthread_mutex_unlock(&dir->lock);
-        if (!victim)
-            return !over;
-        const bool removed = remove_file(dir, id);
-        pthread_mutex_lock(&dir->lock);
-        dir->state.evicted += removed;
-        pthread_mutex_unlock(&dir->lock);
-    }
-}
-
-int srv_runs_dir_reserve(srv_runs_dir *dir, srv_owner owner, size_t bytes) {
-    pthread_mutex_lock(&dir->lock);
-    dir->coming += bytes;
-    srv_shares_add(&dir->index.shares, owner, bytes);
-    pthread_mutex_unlock(&dir->lock);
-    return make_room(dir, NULL) ? 0 : EDQUOT;
-}
-
-void srv_runs_dir_unreserve(srv_runs_dir *dir, srv_owner owner, size_t bytes) {
-    pthread_mutex_lock(&dir->lock);
-    dir->coming -= bytes;
-    srv_shares_take(&dir->index.shares, owner, bytes);
-    pthread_mutex_unlock(&dir->lock);
-}
+/* --- writing --- */
 
 static int write_file(const srv_runs_dir *dir, const char *id, const attn_run_image *image) {
     char run[NAME];
@@ -407,7 +365,7 @@ static int write_file(const srv_runs_dir *dir, const char *id, const attn_run_im
 
 void srv_runs_dir_add(srv_runs_dir *dir, const char *id, srv_owner owner) {
     struct stat st;
-    if (!look_at_file(dir, id, &st))
+    if (!srv_runs_dir_look_at(dir, id, &st))
         return;
     srv_runs_item item = new_item(dir, id, &st, owner);
     item.used_ns = item.touched_ns = item.since_ns;
@@ -417,26 +375,13 @@ void srv_runs_dir_add(srv_runs_dir *dir, const char *id, srv_owner owner) {
 int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
                        const attn_run_image *image) {
     int failed = srv_runs_dir_reserve(dir, owner, image->size);
-    if (!failed)
-        failed = write_file(dir, id, image);
+    if (failed)
+        return failed;
+    failed = write_file(dir, id, image);
     srv_runs_dir_unreserve(dir, owner, image->size);
     if (!failed)
         srv_runs_dir_add(dir, id, owner);
     return failed;
-}
-
-bool srv_runs_dir_recount(srv_runs_dir *dir, const char *id) {
-    struct stat st;
-    if (!look_at_file(dir, id, &st))
-        return false;
-    const size_t bytes = srv_runs_dir_bytes(dir, id, &st);
-    pthread_mutex_lock(&dir->lock);
-    srv_runs_item *item = srv_runs_index_find(&dir->index, id);
-    if (item)
-        srv_runs_index_resize(&dir->index, item, bytes);
-    pthread_mutex_unlock(&dir->lock);
-    make_room(dir, id);
-    return true;
 }
 
 /* --- sweeping --- */
@@ -486,7 +431,7 @@ static void append(sweep *s, const srv_runs_item *item) {
 
 static void look_at_run(sweep *s, const char *name) {
     struct stat st;
-    if (!look_at_file(s->dir, name, &st) || !S_ISREG(st.st_mode))
+    if (!srv_runs_dir_look_at(s->dir, name, &st) || !S_ISREG(st.st_mode))
         return;
     srv_runs_item item = item_of(s->dir, name, &st);
     item.bytes = srv_runs_dir_bytes(s->dir, name, &st);
@@ -509,7 +454,7 @@ static void look_at_checks(sweep *s, const char *name) {
 /* Deletes kept answers whose run was removed while they were written. */
 static void look_at_answers(const sweep *s, const char *name) {
     struct stat st;
-    if (!look_at_file(s->dir, name, &st))
+    if (!srv_runs_dir_look_at(s->dir, name, &st))
         unlinkat(s->dir->fd, name, 0);
 }
 
@@ -589,9 +534,9 @@ void srv_runs_dir_sweep(srv_runs_dir *dir) {
     }
     pthread_mutex_lock(&dir->lock);
     srv_runs_index_renew(&dir->index, s.items, s.count, s.start_ns);
-    dir->unfinished = s.unfinished > dir->coming ? s.unfinished - dir->coming : 0;
+    dir->unfinished = s.unfinished > dir->arriving ? s.unfinished - dir->arriving : 0;
     pthread_mutex_unlock(&dir->lock);
-    make_room(dir, NULL);
+    srv_runs_dir_trim(dir);
     if (s.marks > MARKS)
         drop_marks(dir, s.marks);
 }

@@ -37,7 +37,8 @@ typedef struct srv_runs_dir {
     size_t most;     /* limit of all runs in bytes: the setting runs_bytes */
     pthread_mutex_t lock; /* protects the members below */
     srv_runs_index index;
-    size_t coming;        /* bytes that this process is writing */
+    size_t coming;        /* bytes for which srv_runs_dir_reserve has made room */
+    size_t arriving;      /* bytes that srv_runs_dir_expect has counted */
     size_t unfinished;    /* bytes that other processes were writing at the last sweep */
     srv_runs_state state; /* `evicted` and `expired` only */
 } srv_runs_dir;
@@ -51,17 +52,13 @@ int srv_runs_dir_open_captures(srv_runs_dir *dir, const srv_config *config);
 /* Writes the name of a file: the first SRV_RUN_ID characters of `id`, and the suffix. */
 void srv_runs_dir_name(char name[SRV_RUNS_NAME], const char *id, const char *suffix);
 
-/* Reserves room for a run that is going to be written. While it does not fit into runs_bytes,
- * removes the least recently used run of the owner with the most bytes. Returns 0, or EDQUOT: the
- * runs that are being written leave no room. srv_runs_dir_unreserve must follow in both cases, when
- * the run is written or given up. */
-int srv_runs_dir_reserve(srv_runs_dir *dir, srv_owner owner, size_t bytes);
-void srv_runs_dir_unreserve(srv_runs_dir *dir, srv_owner owner, size_t bytes);
 /* Adds a run whose file has just been written to the index. */
 void srv_runs_dir_add(srv_runs_dir *dir, const char *id, srv_owner owner);
 /* Writes a run, with room as of srv_runs_dir_reserve. Returns 0 or an errno value. */
 int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
                        const attn_run_image *image);
+/* Looks for the file that makes the run exist. Returns its suffix; NULL: there is none. */
+const char *srv_runs_dir_look_at(const srv_runs_dir *dir, const char *id, struct stat *st);
 /* Maps the file of a run for reading, and reads its side file; side->text NULL: it has none. Returns
  * 0 or an errno value. ENOENT: there is no such file. ENODATA: the file is empty or not a regular
  * file. EBADMSG: the side file is damaged. ESTALE: the run was adopted, and its file is another one
@@ -78,9 +75,6 @@ typedef enum srv_run_presence { SRV_RUN_NEVER, SRV_RUN_GONE, SRV_RUN_THERE } srv
 srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *ends_ns);
 /* Removes the file of a run and leaves <id>.gone. false: there was no such run. */
 bool srv_runs_dir_remove(srv_runs_dir *dir, const char *id);
-/* Counts the bytes of the run's file and of its kept answers anew. Other runs give way while all do
- * not fit into runs_bytes. false: there is no such run. */
-bool srv_runs_dir_recount(srv_runs_dir *dir, const char *id);
 /* Returns whether the run is in the index, without a look at the disk. */
 bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id);
 /* Reads the whole directory and replaces the index by what it finds. Removes
@@ -91,6 +85,29 @@ bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id);
 void srv_runs_dir_sweep(srv_runs_dir *dir);
 /* Returns count and bytes of the runs in the index, and the numbers of evicted and expired runs. */
 void srv_runs_dir_look(srv_runs_dir *dir, srv_runs_state *out);
+
+/* --- runs_room.c --- */
+
+/* Counts `more` bytes that are written for a run of `all` bytes, of which nobody knows yet whether
+ * it will be whole and valid. No run is removed for it: such bytes lie beside those of runs_bytes, and
+ * are at most as many. Returns 0 or an errno value: as srv_runs_dir_reserve would return for the
+ * run, and EAGAIN: too many bytes are counted now. After 0 srv_runs_dir_expect_less must follow when
+ * the run is complete or given up. */
+int srv_runs_dir_expect(srv_runs_dir *dir, srv_owner owner, size_t all, size_t more);
+void srv_runs_dir_expect_less(srv_runs_dir *dir, size_t bytes);
+/* Reserves room in runs_bytes for a whole and valid run, and removes the runs that leave none: again
+ * and again the least recently used one of the owner with the most bytes. Returns 0 or an errno value.
+ * ENOBUFS: with the run `owner` would have the most bytes, and has no older run to remove; none was
+ * removed. After 0 srv_runs_dir_unreserve must follow, just before srv_runs_dir_add or when the run
+ * is given up. */
+int srv_runs_dir_reserve(srv_runs_dir *dir, srv_owner owner, size_t bytes);
+void srv_runs_dir_unreserve(srv_runs_dir *dir, srv_owner owner, size_t bytes);
+/* Counts the bytes of the run's file and of its kept answers anew, after more of them were written.
+ * Other runs give way as for srv_runs_dir_reserve. Returns 0 or an errno value, after which the new
+ * bytes are not counted. ENOBUFS: as above; ENOENT: there is no such run. */
+int srv_runs_dir_recount(srv_runs_dir *dir, const char *id);
+/* Removes runs as srv_runs_dir_reserve does, after others have written some. */
+void srv_runs_dir_trim(srv_runs_dir *dir);
 
 /* --- runs_kept.c --- */
 

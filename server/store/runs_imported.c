@@ -148,7 +148,7 @@ static bool refuse(const import *m, int failed) {
         srv_problem(m->req, SRV_VALUE, m->pointer,
                     "the file was changed while it was read; name it when its writer has done");
     else
-        srv_problem_file(m->req, m->pointer, "the run cannot be written to runs_dir", failed);
+        srv_runs_refuse(m->req, m->pointer, failed);
     return false;
 }
 
@@ -218,11 +218,32 @@ static void remove_names(const import *m) {
 
 static const srv_run *admit(const import *m) {
     srv_runs_dir_add(&m->runs->dir, m->entry->run.id, m->entry->owner);
-    return srv_runs_admit(m->runs, m->entry);
+    return srv_runs_admit(m->req, m->pointer, m->entry);
 }
 
-/* Makes a run of a complete .part file, whose checksums are e->sums: opens it, makes it durable and
- * gives it its name. Closes the file in any case. NULL: a problem is set. */
+/* Makes a valid run of a complete .part file durable and gives it its name, after others have made
+ * room for it. Closes the file in any case. Returns 0 or an errno value. */
+static int keep_file(const import *m, srv_new_file *file) {
+    srv_runs_dir *dir = &m->runs->dir;
+    const size_t size = m->entry->sums.size;
+    int failed = srv_runs_dir_reserve(dir, m->entry->owner, size);
+    if (failed) {
+        srv_new_file_drop(file);
+        return failed;
+    }
+    failed = write_side(m, SRV_RUNS_CHECKS);
+    if (failed)
+        srv_new_file_drop(file);
+    else
+        failed = srv_new_file_close(file);
+    if (failed)
+        remove_names(m);
+    srv_runs_dir_unreserve(dir, m->entry->owner, size);
+    return failed;
+}
+
+/* Makes a run of a complete .part file, whose checksums are e->sums. Closes the file in any case.
+ * NULL: a problem is set. */
 static const srv_run *finish(const import *m, srv_new_file *file) {
     attn_pool *pool = srv_request_pool(m->req);
     if (!open_file(m, file->fd, m->entry->sums.size)) {
@@ -230,13 +251,7 @@ static const srv_run *finish(const import *m, srv_new_file *file) {
         return give_up(m);
     }
     attn_pool_leave(pool); /* so that others can compute while the disk is slow */
-    int failed = write_side(m, SRV_RUNS_CHECKS);
-    if (failed)
-        srv_new_file_drop(file);
-    else
-        failed = srv_new_file_close(file);
-    if (failed)
-        remove_names(m);
+    const int failed = keep_file(m, file);
     attn_pool_enter(pool);
     if (!failed)
         return admit(m);
@@ -290,6 +305,21 @@ static const srv_run *import_upload(const import *m, srv_upload *u) {
     return finish(m, &u->file);
 }
 
+/* Checks that the body is a run. false: a problem is set. */
+static bool is_run(const import *m) {
+    srv_runs_entry *e = srv_runs_entry_new(m->runs->config);
+    attn_error err = {0};
+    if (!e)
+        return no_memory(m);
+    e->image = m->req->body;
+    e->image_size = m->req->body_size;
+    e->imported = true;
+    const attn_status status = srv_runs_open_image(m->runs->config, e, &err);
+    e->image = NULL;
+    srv_runs_entry_free(e);
+    return !status || refuse_run(m, &err);
+}
+
 /* Keeps the body in memory. */
 static const srv_run *import_body(const import *m) {
     const srv_request *req = m->req;
@@ -300,10 +330,11 @@ static const srv_run *import_body(const import *m) {
         refuse_empty(m->req);
     else if (image.size > (size_t)m->runs->config->runs_bytes)
         srv_runs_too_large(m->req, NULL, image.size);
-    else if (!srv_runs_copy_image(m->runs, m->entry, &image, &err))
-        return srv_runs_admit(m->runs, m->entry);
-    else
+    else if (is_run(m)) {
+        if (!srv_runs_copy_image(m->runs, m->entry, srv_owner_of(req->owner), &image, &err))
+            return srv_runs_admit(m->req, NULL, m->entry);
         refuse_run(m, &err);
+    }
     return give_up(m);
 }
 
@@ -381,13 +412,11 @@ static const srv_run *adopt(const import *m, const srv_capture *c, const char *p
     return give_up(m);
 }
 
-/* Copies the file into a new .part file, with room reserved. Returns 0 or an errno value, after
+/* Copies the file into a new .part file. Returns 0 or an errno value, after
  * which the .part file is gone. */
 static int copy_in(const import *m, const srv_capture *c, const char *name, srv_new_file *file) {
     srv_runs_dir *dir = &m->runs->dir;
-    int failed = srv_runs_dir_reserve(dir, srv_owner_of(m->req->owner), (size_t)c->mark.size);
-    if (!failed)
-        failed = srv_new_file_open(file, dir->fd, name);
+    int failed = srv_new_file_open(file, dir->fd, name);
     if (failed)
         return failed;
     failed = srv_capture_read(c, file, &m->req->control, &m->entry->sums);
@@ -412,7 +441,9 @@ static const srv_run *copy(const import *m, const srv_capture *c) {
         return give_up(m);
     srv_runs_dir_name(name, m->entry->run.id, SRV_RUNS_FILE);
     attn_pool_leave(pool);
-    const int failed = copy_in(m, c, name, &file);
+    const size_t size = (size_t)c->mark.size;
+    const int full = srv_runs_dir_expect(&m->runs->dir, srv_owner_of(m->req->owner), size, size);
+    const int failed = full ? full : copy_in(m, c, name, &file);
     attn_pool_enter(pool);
     if (failed) {
         refuse(m, failed);
@@ -420,7 +451,7 @@ static const srv_run *copy(const import *m, const srv_capture *c) {
     } else {
         run = finish(m, &file);
     }
-    srv_runs_dir_unreserve(&m->runs->dir, srv_owner_of(m->req->owner), (size_t)c->mark.size);
+    srv_runs_dir_expect_less(&m->runs->dir, full ? 0 : size);
     return run;
 }
 

@@ -32,12 +32,27 @@ void srv_shares_take(srv_shares *s, srv_owner owner, size_t bytes) {
     *left -= bytes < *left ? bytes : *left;
 }
 
-srv_owner srv_shares_heaviest(const srv_shares *s) {
-    size_t most = 0;
-    for (size_t i = 1; i < s->count; i++)
+/* Returns the owner with the most bytes: `asking`, if no other has more. */
+static srv_owner heaviest(const srv_shares *s, srv_owner asking) {
+    size_t most = share_of(s, asking);
+    for (size_t i = 0; i < s->count; i++)
         if (s->list[i].bytes > s->list[most].bytes)
             most = i;
-    return s->list[most].bytes ? s->list[most].owner : 0;
+    return s->list[most].owner;
+}
+
+bool srv_shares_choose(const srv_shares *s, srv_owner asking, size_t bytes, size_t over,
+                       bool (*doom)(void *of, const srv_owner *owner, size_t *bytes), void *of) {
+    srv_shares left = *s;
+    srv_shares_add(&left, asking, bytes);
+    for (size_t size; over; over -= size < over ? size : over) {
+        const srv_owner owner = heaviest(&left, asking);
+        /* The owner has no run of his own if he stands for those beyond SRV_SHARES. */
+        if (!doom(of, &owner, &size) && (owner == asking || !doom(of, NULL, &size)))
+            return false;
+        srv_shares_take(&left, owner, size);
+    }
+    return true;
 }
 
 bool srv_runs_is_due(int64_t moved_ns, int64_t ttl_ns, int64_t now) {
@@ -151,17 +166,38 @@ static bool goes_before(const srv_runs_item *a, const srv_runs_item *b) {
     return a->used_ns != b->used_ns ? a->used_ns < b->used_ns : a->access_ns < b->access_ns;
 }
 
-srv_runs_item *srv_runs_index_victim(const srv_runs_index *x, const char *spared) {
-    const srv_owner owner = srv_shares_heaviest(&x->shares);
-    srv_runs_item *of_owner = NULL, *of_all = NULL;
-    for (size_t i = 0; i < x->count; i++) {
-        srv_runs_item *item = &x->items[i];
-        if (spared && !memcmp(item->id, spared, SRV_RUN_ID))
-            continue;
-        if (!of_all || goes_before(item, of_all))
-            of_all = item;
-        if (item->owner == owner && (!of_owner || goes_before(item, of_owner)))
-            of_owner = item;
+typedef struct choice {
+    srv_runs_index *index;
+    const char *spared;
+} choice;
+
+static bool doom(void *of, const srv_owner *owner, size_t *bytes) {
+    const choice *c = of;
+    srv_runs_item *found = NULL;
+    for (size_t i = 0; i < c->index->count; i++) {
+        srv_runs_item *item = &c->index->items[i];
+        if (!item->doomed && (!owner || item->owner == *owner) &&
+            !(c->spared && !memcmp(item->id, c->spared, SRV_RUN_ID)) &&
+            (!found || goes_before(item, found)))
+            found = item;
     }
-    return of_owner ? of_owner : of_all;
+    if (!found)
+        return false;
+    found->doomed = true;
+    *bytes = found->bytes;
+    return true;
+}
+
+void srv_runs_index_spare(srv_runs_index *x) {
+    for (size_t i = 0; i < x->count; i++)
+        x->items[i].doomed = false;
+}
+
+bool srv_runs_index_choose(srv_runs_index *x, srv_owner asking, size_t bytes, size_t over,
+                           const char *spared) {
+    const bool found =
+        srv_shares_choose(&x->shares, asking, bytes, over, doom, &(choice){x, spared});
+    if (!found)
+        srv_runs_index_spare(x);
+    return found;
 }

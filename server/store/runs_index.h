@@ -29,9 +29,13 @@ typedef struct srv_shares {
 void srv_shares_add(srv_shares *s, srv_owner owner, size_t bytes);
 /* Subtracts bytes that srv_shares_add has added for the same owner. */
 void srv_shares_take(srv_shares *s, srv_owner owner, size_t bytes);
-/* Returns the owner with the most bytes; 0 if all have none. (Runs without an owner also count
- * under the number 0.) */
-srv_owner srv_shares_heaviest(const srv_shares *s);
+/* Chooses runs to remove so that `over` bytes become free for `bytes` more of the owner `asking`:
+ * again and again one of the owner with the most bytes, the new ones included. `doom` chooses the
+ * least recently used run of an owner (NULL: of all) that it has not chosen before, and sets *bytes
+ * to its size; false: there is none. false: `asking` has the most bytes and no run that could be
+ * removed. Then the caller must remove none of those that were chosen. */
+bool srv_shares_choose(const srv_shares *s, srv_owner asking, size_t bytes, size_t over,
+                       bool (*doom)(void *of, const srv_owner *owner, size_t *bytes), void *of);
 
 typedef struct srv_runs_item {
     char id[SRV_RUN_ID]; /* without a NUL */
@@ -41,6 +45,7 @@ typedef struct srv_runs_item {
     int64_t since_ns;   /* when this process noticed access_ns; the run expires runs_ttl_s later */
     int64_t used_ns;    /* the last known use; the run with the smallest is evicted first */
     int64_t touched_ns; /* when this process last set the file's access time; 0: never */
+    bool doomed;        /* srv_runs_index_choose has chosen it */
 } srv_runs_item;
 
 typedef struct srv_runs_index {
@@ -70,8 +75,10 @@ void srv_runs_index_remove(srv_runs_index *x, srv_runs_item *item);
  * a malloc'ed list of `count` items in any order; the index takes ownership of it. Items that were
  * added or used after the scan began stay. */
 void srv_runs_index_renew(srv_runs_index *x, srv_runs_item *items, size_t count, int64_t start_ns);
-/* Returns the least recently used run of the owner with the most bytes, but not the one with the id
- * `spared` (NULL: any). NULL: there is none. */
-srv_runs_item *srv_runs_index_victim(const srv_runs_index *x, const char *spared);
+/* Chooses runs to remove as srv_shares_choose does, but not the one with the id `spared` (NULL:
+ * any), and sets `doomed` of them. false: none is chosen. */
+bool srv_runs_index_choose(srv_runs_index *x, srv_owner asking, size_t bytes, size_t over,
+                           const char *spared);
+void srv_runs_index_spare(srv_runs_index *x); /* clears `doomed` of all items */
 
 #endif

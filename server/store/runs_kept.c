@@ -47,8 +47,7 @@ int srv_runs_dir_put_answers(srv_runs_dir *dir, const char *id, const void *imag
         return failed;
     srv_new_file_write(&file, image, size);
     failed = srv_new_file_close(&file);
-    if (failed || srv_runs_dir_recount(dir, id))
-        return failed;
-    unlinkat(dir->fd, name, 0); /* the run was removed meanwhile */
-    return ENOENT;
+    if (!failed && (failed = srv_runs_dir_recount(dir, id)) != 0)
+        unlinkat(dir->fd, name, 0);
+    return failed;
 }

@@ -46,10 +46,21 @@ srv_runs_entry *srv_runs_find(srv_runs *s, const char *id) {
     return e;
 }
 
+static void count_in(srv_runs *s, srv_runs_entry *e, size_t bytes) {
+    e->counted += bytes;
+    s->bytes += bytes;
+    srv_shares_add(&s->shares, e->owner, bytes);
+}
+
+static void count_out(srv_runs *s, srv_runs_entry *e, size_t bytes) {
+    e->counted -= bytes;
+    s->bytes -= bytes;
+    srv_shares_take(&s->shares, e->owner, bytes);
+}
+
 static void unlist(srv_runs *s, srv_runs_entry *e) {
     list_out(s, e);
-    s->bytes -= e->counted;
-    srv_shares_take(&s->shares, e->owner, e->counted);
+    count_out(s, e, e->counted);
     s->count--;
     e->listed = false;
 }
@@ -72,51 +83,77 @@ bool srv_runs_was_known(const srv_runs *s, const char *id) {
     return false;
 }
 
-bool srv_runs_drop_one(srv_runs *s) {
-    const srv_owner owner = srv_shares_heaviest(&s->shares);
-    srv_runs_entry *e = s->last;
-    while (e && e->owner != owner)
-        e = e->previous;
-    e = e ? e : s->last;
-    if (!e)
-        return false;
+/* Removes an entry to make room. Without runs_dir that is the end of the run. */
+static void evict(srv_runs *s, srv_runs_entry *e) {
     if (!s->has_dir) {
         srv_runs_remember_gone(s, e->run.id);
         s->state.evicted++;
     }
     srv_runs_drop(s, e);
+}
+
+typedef struct choice {
+    srv_runs *runs;
+    const srv_runs_entry *spared;
+} choice;
+
+static bool doom(void *of, const srv_owner *owner, size_t *bytes) {
+    const choice *c = of;
+    srv_runs_entry *e = c->runs->last;
+    while (e && (e->doomed || e == c->spared || (owner && e->owner != *owner)))
+        e = e->previous;
+    if (!e)
+        return false;
+    e->doomed = true;
+    *bytes = e->counted;
     return true;
 }
 
-/* Removes runs from the table until `bytes` more bytes fit into runs_bytes. The new bytes count as
- * the owner's while the owner with the most bytes is chosen. */
-static void make_room(srv_runs *s, srv_owner owner, size_t bytes) {
-    const size_t most = (size_t)s->config->runs_bytes;
-    srv_shares_add(&s->shares, owner, bytes);
-    while ((bytes > most || s->bytes > most - bytes) && srv_runs_drop_one(s))
-        ;
-    srv_shares_take(&s->shares, owner, bytes);
+bool srv_runs_make_room(srv_runs *s, srv_owner owner, size_t bytes, size_t over,
+                        const srv_runs_entry *spared) {
+    choice c = {s, spared};
+    bool found = true;
+    if (s->has_dir)
+        for (size_t size; over && doom(&c, NULL, &size); over -= size < over ? size : over)
+            ;
+    else
+        found = srv_shares_choose(&s->shares, owner, bytes, over, doom, &c);
+    for (srv_runs_entry *e = s->last, *next; e; e = next) {
+        next = e->previous;
+        if (e->doomed && found)
+            evict(s, e);
+        else
+            e->doomed = false;
+    }
+    return found;
 }
 
-void srv_runs_list(srv_runs *s, srv_runs_entry *e) {
-    make_room(s, e->owner, e->counted);
-    e->listed = true;
+/* As above, for bytes that runs_bytes limits. */
+static bool fit(srv_runs *s, srv_owner owner, size_t bytes, const srv_runs_entry *spared) {
+    const size_t most = (size_t)s->config->runs_bytes, all = s->bytes + bytes;
+    return srv_runs_make_room(s, owner, bytes, all > most ? all - most : 0, spared);
+}
+
+bool srv_runs_list(srv_runs *s, srv_runs_entry *e) {
+    const size_t bytes = e->counted;
+    if (!fit(s, e->owner, bytes, NULL))
+        return false;
     list_front(s, e);
-    s->bytes += e->counted;
-    srv_shares_add(&s->shares, e->owner, e->counted);
+    e->listed = true;
+    e->counted = 0;
+    count_in(s, e, bytes);
     s->count++;
+    return true;
 }
 
 bool srv_runs_swap_answers(srv_runs *s, srv_runs_entry *e, void **image, size_t size) {
-    const size_t most = (size_t)s->config->runs_bytes, alone = e->counted - e->answers_size;
     void *old = e->answers;
-    if (!e->listed || alone > most || size > most - alone)
+    if (!e->listed || !fit(s, e->owner, size > e->answers_size ? size - e->answers_size : 0, e))
         return false;
-    unlist(s, e);
+    count_out(s, e, e->answers_size);
+    count_in(s, e, size);
     e->answers = *image;
     e->answers_size = size;
-    e->counted = alone + size;
-    srv_runs_list(s, e);
     *image = old;
     return true;
 }

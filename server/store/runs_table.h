@@ -22,6 +22,7 @@ struct srv_runs_entry {
     srv_runs_entry *next, *previous;
     size_t holds; /* number of references by requests */
     bool listed;  /* whether the entry is in the table */
+    bool doomed;  /* srv_runs_make_room has chosen it */
     srv_owner owner;
     const void *image; /* a safetensors file in memory or mapped, image_size bytes */
     size_t image_size;
@@ -78,15 +79,18 @@ void srv_runs_drop(srv_runs *s, srv_runs_entry *e);
 void srv_runs_remember_gone(srv_runs *s, const char *id);
 /* Returns whether a removed run had this id, as far as ids are remembered. */
 bool srv_runs_was_known(const srv_runs *s, const char *id);
-/* Removes the least recently used run of the owner with the most bytes from the table. With
- * runs_dir its file stays. false: the table is empty. */
-bool srv_runs_drop_one(srv_runs *s);
-/* Adds an entry as the most recently used one. Removes others until it fits into runs_bytes. */
-void srv_runs_list(srv_runs *s, srv_runs_entry *e);
+/* Removes runs from the table so that `over` bytes become free for `bytes` more of `owner`, chosen as
+ * by srv_shares_choose, but not `spared` (NULL: any). With runs_dir removes the least recently used
+ * ones, whose files stay. false: none was removed, because `owner` would have the most bytes, and
+ * has no other run to remove. */
+bool srv_runs_make_room(srv_runs *s, srv_owner owner, size_t bytes, size_t over,
+                        const srv_runs_entry *spared);
+/* Adds an entry as the most recently used one. Removes others while it does not fit into runs_bytes.
+ * false: as srv_runs_make_room, and the entry is not added; with runs_dir it always is. */
+bool srv_runs_list(srv_runs *s, srv_runs_entry *e);
 /* Replaces the kept answers of a run in memory by *image, which is from attn_alloc, and sets *image
- * to the old ones, which the caller frees. Other runs give way while all do not fit into
- * runs_bytes. false: the run is no longer kept, or is too large beside them; nothing has
- * changed. */
+ * to the old ones, which the caller frees. Other runs give way as in srv_runs_make_room. false: the
+ * run is no longer kept, or there is no room for them; nothing has changed. */
 bool srv_runs_swap_answers(srv_runs *s, srv_runs_entry *e, void **image, size_t size);
 /* Moves the entry to the front of the list as the most recently used run. */
 void srv_runs_note_use(srv_runs *s, srv_runs_entry *e);
@@ -113,11 +117,15 @@ const srv_run *srv_runs_store_as(srv_request *req, const char *id, const attn_ru
 bool srv_runs_new_id(char id[SRV_RUN_ID + 1]);
 /* Opens the run in e->image and sets run, owner and size of the entry. Sets no problem. */
 attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, attn_error *err);
-/* Copies the image into memory; removes older runs if that needs room. */
-attn_status srv_runs_copy_image(srv_runs *s, srv_runs_entry *e, const attn_run_image *image,
-                                attn_error *err);
-/* Holds a new entry, puts it into the table and counts it as stored. */
-const srv_run *srv_runs_admit(srv_runs *s, srv_runs_entry *e);
+/* Copies the image of a valid run into memory for its owner; removes other runs if that needs memory
+ * (srv_runs_make_room). */
+attn_status srv_runs_copy_image(srv_runs *s, srv_runs_entry *e, srv_owner owner,
+                                const attn_run_image *image, attn_error *err);
+/* Holds a new entry, puts it into the table and counts it as stored. NULL: there is no room; the
+ * entry is freed, and a problem is set. */
+const srv_run *srv_runs_admit(srv_request *req, const char *pointer, srv_runs_entry *e);
+/* Sets the problem that a run cannot be written to runs_dir, or finds no room in runs_bytes. */
+void srv_runs_refuse(srv_request *req, const char *pointer, int failed);
 /* Sets the problem that `bytes` are more than runs_bytes, and returns NULL. */
 const srv_run *srv_runs_too_large(srv_request *req, const char *pointer, size_t bytes);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "request/shared.h"
+#include "store/runs_table.h"
 
 enum {
     BUFFER = 1 << 20, /* smallest buffer of a long upload, in bytes */
@@ -51,7 +51,7 @@ static size_t free_bytes(const srv_upload *u) {
 }
 
 static bool refuse(srv_request *req, int failed) {
-    srv_problem_file(req, NULL, "the run cannot be written to runs_dir", failed);
+    srv_runs_refuse(req, NULL, failed);
     return false;
 }
 
@@ -118,11 +118,12 @@ bool srv_upload_begin(srv_uploads *s, srv_request *req, const char *id, uint64_t
 
 /* --- the writer thread --- */
 
-/* Reserves room for `bytes` bytes of the file, at once for all that were announced. */
-static int reserve(srv_upload *u, size_t bytes) {
-    const size_t all = bytes > u->announced ? bytes : u->announced, more = all - u->reserved;
-    u->reserved = all;
-    return more ? srv_runs_dir_reserve(u->uploads->dir, u->owner, more) : 0;
+/* Counts `size` more bytes of the file. */
+static int expect(srv_upload *u, size_t size) {
+    const size_t bytes = u->expected + size, all = bytes > u->announced ? bytes : u->announced;
+    const int failed = srv_runs_dir_expect(u->uploads->dir, u->owner, all, size);
+    u->expected += failed ? 0 : size;
+    return failed;
 }
 
 /* Adds bytes to the checksums. */
@@ -148,7 +149,7 @@ static int add_sums(srv_upload *u, const char *data, size_t size) {
 /* Writes `size` bytes of the buffer, which lie in one piece at `data`. Returns 0 or an errno value.
  * The members it uses are the writer's: no lock is needed. */
 static int write_piece(srv_upload *u, const char *data, size_t size) {
-    int failed = reserve(u, (size_t)u->summed + size);
+    int failed = expect(u, size);
     if (!failed && !u->begun) {
         failed = srv_new_file_open(&u->file, u->uploads->dir->fd, u->name);
         u->begun = !failed;
@@ -186,8 +187,7 @@ static void empty(srv_upload *u) {
 void srv_upload_free(srv_upload *u) {
     if (u->begun)
         srv_new_file_drop(&u->file);
-    if (u->reserved)
-        srv_runs_dir_unreserve(u->uploads->dir, u->owner, u->reserved);
+    srv_runs_dir_expect_less(u->uploads->dir, u->expected);
     attn_free(u->buffer);
     free(u->sums);
     free(u);

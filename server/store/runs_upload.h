@@ -5,8 +5,8 @@
  *                                                                              checksums, resumes
  *
  * So neither the memory of the process nor its HTTP thread depends on the length of the body or on
- * the disk. There is one writer thread; it also reserves room in runs_bytes and removes the files
- * of uploads that were given up. The handler waits until all bytes are written, and goes on with
+ * the disk. There is one writer thread; it also checks that there is room in runs_bytes and removes
+ * the files of uploads that were given up. The handler waits until all bytes are written, and goes on with
  * the file: it is not synced yet, and has no name. */
 #ifndef SRV_RUNS_UPLOAD_H
 #define SRV_RUNS_UPLOAD_H
@@ -25,7 +25,7 @@ typedef struct srv_upload {
     srv_owner owner;
     srv_new_file file; /* open if `begun` */
     size_t announced;  /* length of the body; 0: unknown */
-    size_t reserved;   /* bytes of runs_bytes that are reserved */
+    size_t expected;   /* bytes that srv_runs_dir_expect has counted */
     uint32_t *sums;    /* checksums of the blocks written so far (attn/checksum.h) */
     size_t sums_room;  /* how many `sums` has room for */
     uint64_t summed;   /* bytes that are in the checksums */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "request/shared.h"
 #include "store/runs_upload.h"
 
 enum { PIECE = 8192 };
@@ -103,7 +104,7 @@ static void test_a_connection_is_suspended_once(void **state) {
     req.intake = NULL;
     srv_upload_free(u);
     assert_false(exists(".part"));
-    assert_int_equal(dir.coming, 0);
+    assert_int_equal(dir.arriving, 0);
 }
 
 static void test_what_is_given_up_leaves_nothing(void **state) {
@@ -120,7 +121,7 @@ static void test_what_is_given_up_leaves_nothing(void **state) {
     srv_uploads_free(uploads); /* waits for what the writer has to do */
     uploads = srv_uploads_new(&dir, &config);
     assert_false(exists(".part"));
-    assert_int_equal(dir.coming, 0);
+    assert_int_equal(dir.arriving, 0);
 }
 
 /* A connection that cannot be suspended, because the service is shutting down, is refused when the
@@ -142,25 +143,95 @@ static void test_no_room_and_no_suspension(void **state) {
 
 static void test_a_run_that_has_no_room(void **state) {
     (void)state;
-    srv_request req = {.path = ""};
+    srv_app app = {.config = &config};
+    srv_request req = {.app = &app, .path = ""};
     srv_upload *u = begin(&req);
     dir.most = 100;
     assert_true(take(&req, 101));
-    assert_int_equal(srv_upload_finish(u), EDQUOT);
+    assert_int_equal(srv_upload_finish(u), ENOBUFS);
     assert_false(take(&req, 1));
     assert_int_equal(req.reply.status, 507);
     srv_upload_free(u);
-    assert_int_equal(dir.coming, 0);
+    assert_int_equal(dir.arriving, 0);
+}
+
+/* Stores a run of so many bytes in the directory, under the id of so many equal digits. */
+static int store(char digit, srv_owner owner, size_t size) {
+    static const char bytes[1000];
+    attn_run_piece piece = {bytes, size};
+    char name[SRV_RUN_ID + 1] = "";
+    memset(name, digit, SRV_RUN_ID);
+    return srv_runs_dir_write(&dir, name, owner, &(attn_run_image){&piece, 1, size});
+}
+
+static void assert_runs(const char *digits) {
+    for (char digit = 'a'; digit <= 'f'; digit++) {
+        char name[SRV_RUN_ID + 1] = "";
+        memset(name, digit, SRV_RUN_ID);
+        assert_int_equal(srv_runs_dir_knows(&dir, name), strchr(digits, digit) != NULL);
+    }
+}
+
+static void remove_runs(void) {
+    for (char digit = 'a'; digit <= 'f'; digit++) {
+        char name[SRV_RUN_ID + 1] = "", path[128];
+        memset(name, digit, SRV_RUN_ID);
+        srv_runs_dir_remove(&dir, name);
+        snprintf(path, sizeof path, "%s/%s.gone", folder, name);
+        unlink(path);
+    }
+}
+
+static void test_room_is_made_by_whoever_has_most(void **state) {
+    (void)state;
+    dir.most = 1000;
+    assert_int_equal(store('a', 1, 300) | store('b', 1, 300) | store('c', 2, 300), 0);
+    assert_int_equal(store('d', 2, 700),
+                     ENOBUFS); /* its own 300 are not enough, and the other has 600 */
+    assert_runs("abc");
+    assert_int_equal(store('d', 2, 300), 0); /* as many as the other has: its own run goes */
+    assert_runs("abd");
+    assert_int_equal(store('e', 3, 400), 0); /* from the one with 600 */
+    assert_runs("bde");
+    assert_int_equal(store('f', 4, 401), ENOBUFS); /* nobody has more */
+    assert_runs("bde");
+    remove_runs();
+}
+
+/* Neither here nor in another process, which knows the file alone. */
+static void test_what_comes_in_removes_nothing(void **state) {
+    (void)state;
+    srv_app app = {.config = &config};
+    srv_request req = {.app = &app, .path = ""};
+    srv_runs_dir other;
+    dir.most = 1000;
+    assert_int_equal(store('a', 1, 400) | store('b', 1, 400), 0);
+    srv_upload *u = begin(&req);
+    u->owner = 2;
+    assert_true(take(&req, 300));
+    assert_int_equal(srv_upload_finish(u), 0);
+    assert_runs("ab");
+    assert_int_equal(srv_runs_dir_open(&other, &config), 0);
+    other.most = 1000;
+    srv_runs_dir_sweep(&other);
+    srv_runs_dir_sweep(&dir);
+    assert_int_equal(other.unfinished, 300);
+    assert_runs("ab");
+    assert_true(take(&req, 700));
+    assert_int_equal(srv_upload_finish(u), ENOBUFS); /* 1000 bytes beside 800 */
+    assert_runs("ab");
+    srv_upload_free(u);
+    srv_runs_dir_close(&other);
+    remove_runs();
 }
 
 #define UNIT(test) cmocka_unit_test_setup_teardown(test, open_all, close_all)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        UNIT(test_a_connection_is_suspended_once),
-        UNIT(test_what_is_given_up_leaves_nothing),
-        UNIT(test_no_room_and_no_suspension),
-        UNIT(test_a_run_that_has_no_room),
+        UNIT(test_a_connection_is_suspended_once),   UNIT(test_what_is_given_up_leaves_nothing),
+        UNIT(test_no_room_and_no_suspension),        UNIT(test_a_run_that_has_no_room),
+        UNIT(test_room_is_made_by_whoever_has_most), UNIT(test_what_comes_in_removes_nothing),
     };
     if (!mkdtemp(folder))
         return 1;
