@@ -23,7 +23,7 @@ static const attn_setting settings[] = {
     {"reach", 16, 16, 1, 512, true, "largest distance of the relative tables"},
     {"steps", 800, 4000, 1, 1e6, true, "batches that each learns from"},
     {"rate", 0.002, 0.002, 1e-6, 1, false, "learning rate"},
-    {"batch-tokens", 1024, 2048, 64, 65536, true, "symbols of a batch"},
+    {"batch_tokens", 1024, 2048, 64, 65536, true, "symbols of a batch"},
     {"seed", 1, 1, 0, 9e15, true, "of parameters and sequences"},
 };
 
@@ -55,7 +55,7 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     const double D = attn_setting_value(about, values, "width");
     const double V = attn_setting_value(about, values, "symbols");
     const double longest = 16 * attn_setting_value(about, values, "trained");
-    const double tokens = fmax(attn_setting_value(about, values, "batch-tokens"), longest);
+    const double tokens = fmax(attn_setting_value(about, values, "batch_tokens"), longest);
     /* For each token: 120 D floats of intermediate results, and its logits. Then the position
      * tables. 16 bytes for each parameter: value, gradient and two moments. For a token each head
      * of a layer takes a row of weights and rows of its queries, keys, values and their gradients,
@@ -83,7 +83,7 @@ static attn_status check(const attn_experiment *about, const double *values, att
 /* Draws sequences of T symbols. Symbols are 1 …; the expected symbol at place t is the one at t -
  * back, or 0 if t < back. `stream` and `number` select the random numbers. */
 static bool make_batch(attn_lab *lab, uint64_t stream, uint64_t number, size_t T, batch *b) {
-    const size_t tokens = attn_lab_size(lab, "batch-tokens"), back = attn_lab_size(lab, "back"),
+    const size_t tokens = attn_lab_size(lab, "batch_tokens"), back = attn_lab_size(lab, "back"),
                  symbols = attn_lab_size(lab, "symbols");
     const uint64_t seed = attn_rng_bits(attn_rng_bits(attn_lab_seed(lab), stream), number);
     b->T = T, b->B = tokens / T > 0 ? tokens / T : 1;

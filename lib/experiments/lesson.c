@@ -22,7 +22,7 @@ attn_status attn_lesson_check(const attn_experiment *about, const double *values
 size_t attn_lesson_bytes(const attn_experiment *about, const double *values, size_t words) {
     const double pairs = attn_setting_value(about, values, "pairs");
     const double longest = attn_setting_value(about, values, "longest");
-    const double tokens = attn_setting_value(about, values, "batch-tokens");
+    const double tokens = attn_setting_value(about, values, "batch_tokens");
     const double width = attn_setting_value(about, values, "width"), V = (double)words;
     const double parameters = 3 * V * width + 40 * width * width;
     /* 5 floats for each parameter: value, gradient, two moments, best value. Then the tokens of a
@@ -115,7 +115,7 @@ static attn_training_options options_of(const attn_lab *lab) {
     attn_training_options o = attn_training_defaults();
     o.steps = attn_lab_size(lab, "steps");
     o.rate = attn_lab_number(lab, "rate");
-    o.batch_tokens = attn_lab_size(lab, "batch-tokens");
+    o.batch_tokens = attn_lab_size(lab, "batch_tokens");
     o.schedule = ATTN_COSINE;
     o.warmup = o.steps / 10 < 100 ? o.steps / 10 : 100;
     o.evaluate_every = (o.steps + EVALUATIONS - 1) / EVALUATIONS;

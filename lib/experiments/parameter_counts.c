@@ -8,13 +8,13 @@ enum { CLASSES = 9, PARTS = 8, WIDTHS = 16 };
 
 static const attn_setting settings[] = {
     {"width", 512, 512, 2, 8192, true, "width of encoder, decoder and multi-head attention"},
-    {"score-width", 256, 256, 1, 8192, true, "width in which additive attention compares"},
+    {"score_width", 256, 256, 1, 8192, true, "width in which additive attention compares"},
     {"num_heads", 8, 8, 1, 64, true, "of multi-head attention; divides both widths"},
     {"positions", 1000, 1000, 1, 100000, true, "longest sequence of learned positions"},
-    {"model-width", 256, 256, 2, 1024, true, "width of self-attention and of the model; even"},
+    {"model_width", 256, 256, 2, 1024, true, "width of self-attention and of the model; even"},
     {"layers", 2, 2, 1, ATTN_MODEL_LAYERS, true, "of the model's LSTMs"},
-    {"source-words", 10000, 10000, 4, 100000, true, "of the model's vocabulary"},
-    {"target-words", 8000, 8000, 4, 100000, true, "of the model's vocabulary"},
+    {"source_words", 10000, 10000, 4, 100000, true, "of the model's vocabulary"},
+    {"target_words", 8000, 8000, 4, 100000, true, "of the model's vocabulary"},
 };
 
 static const attn_column class_columns[] = {
@@ -31,11 +31,11 @@ static size_t model_bytes(const attn_experiment *about, const double *values,
                           attn_model_config *config) {
     size_t bytes = 0;
     *config = attn_model_defaults();
-    config->width = (size_t)attn_setting_value(about, values, "model-width");
+    config->width = (size_t)attn_setting_value(about, values, "model_width");
     config->num_heads = (size_t)attn_setting_value(about, values, "num_heads");
     config->layers = (size_t)attn_setting_value(about, values, "layers");
-    config->source_vocabulary = (size_t)attn_setting_value(about, values, "source-words");
-    config->target_vocabulary = (size_t)attn_setting_value(about, values, "target-words");
+    config->source_vocabulary = (size_t)attn_setting_value(about, values, "source_words");
+    config->target_vocabulary = (size_t)attn_setting_value(about, values, "target_words");
     return attn_model_bytes(config, false, &bytes, NULL) ? 0 : bytes;
 }
 
@@ -45,7 +45,7 @@ static size_t bytes(const attn_experiment *about, const double *values) {
 }
 
 static attn_status check(const attn_experiment *about, const double *values, attn_error *err) {
-    static const char *const widths[] = {"width", "model-width"};
+    static const char *const widths[] = {"width", "model_width"};
     const double heads = attn_setting_value(about, values, "num_heads");
     for (size_t i = 0; i < 2; i++) {
         const double width = attn_setting_value(about, values, widths[i]);
@@ -103,9 +103,9 @@ static double count_positions(attn_lab *lab, size_t most, size_t width) {
 }
 
 static void count_classes(attn_lab *lab) {
-    const size_t D = attn_lab_size(lab, "width"), A = attn_lab_size(lab, "score-width"),
+    const size_t D = attn_lab_size(lab, "width"), A = attn_lab_size(lab, "score_width"),
                  H = attn_lab_size(lab, "num_heads"), N = attn_lab_size(lab, "positions"),
-                 M = attn_lab_size(lab, "model-width");
+                 M = attn_lab_size(lab, "model_width");
     const double d = (double)D, a = (double)A, n = (double)N, m = (double)M;
     attn_table *t = attn_lab_table(lab, "Parameters of the classes", class_columns, 5, CLASSES);
     const char *wide = attn_lab_say(lab, "d %zu", D),

@@ -24,7 +24,6 @@ atomic_int *srv_command_watch_stop(void) {
 }
 
 enum {
-    NAME_TEXT = 64,  /* buffer size of an option's name */
     MOST_ROWS = 128, /* most options of a command */
 };
 
@@ -41,9 +40,8 @@ typedef struct row {
     const char *const *choices; /* the values of a CHOICE, ended by NULL */
 } row;
 
-/* Writes the name to `text` with "-" in place of "_": fields have underscores, options dashes. */
-static const char *dashed(const char *name, char text[NAME_TEXT]) {
-    snprintf(text, NAME_TEXT, "%s", name);
+const char *srv_option_dashed(const char *name, char text[SRV_OPTION_NAME]) {
+    snprintf(text, SRV_OPTION_NAME, "%s", name);
     for (char *c = text; *c; c++)
         *c = *c == '_' ? '-' : *c;
     return text;
@@ -78,8 +76,8 @@ static void print_default(const row *o) {
 static void print_help(const row *table, const char *about, const char *command) {
     printf("%s\n\nusage: attnd %s [options]\n\n", about, command);
     for (; table->name; table++) {
-        char name[NAME_TEXT];
-        printf("  --%-18s %s", dashed(table->name, name), table->doc);
+        char name[SRV_OPTION_NAME];
+        printf("  --%-18s %s", srv_option_dashed(table->name, name), table->doc);
         for (size_t i = 0; table->choices && table->choices[i]; i++)
             printf("%s%s", i ? ", " : " ", table->choices[i]);
         print_default(table);
@@ -143,16 +141,16 @@ static bool set(const row *o, const char *value) {
 /* Returns the row with the name `given` of n characters; NULL: there is none. */
 static const row *find(const row *table, const char *given, size_t n) {
     for (; table->name; table++) {
-        char name[NAME_TEXT];
-        if (strlen(dashed(table->name, name)) == n && !strncmp(name, given, n))
+        char name[SRV_OPTION_NAME];
+        if (strlen(srv_option_dashed(table->name, name)) == n && !strncmp(name, given, n))
             return table;
     }
     return NULL;
 }
 
 static void say_wanted(const row *o, const char *command, const char *found) {
-    char name[NAME_TEXT];
-    fprintf(stderr, "attnd %s: --%s needs ", command, dashed(o->name, name));
+    char name[SRV_OPTION_NAME];
+    fprintf(stderr, "attnd %s: --%s needs ", command, srv_option_dashed(o->name, name));
     if (o->kind == SRV_OPTION_TEXT)
         fputs("a value", stderr);
     else if (o->kind == CHOICE)

@@ -22,6 +22,11 @@ typedef enum srv_option_kind {
     SRV_OPTION_TEXT,   /* sets a const char * */
 } srv_option_kind;
 
+enum { SRV_OPTION_NAME = 64 }; /* buffer size of an option's name */
+/* Writes the name to `text` with "-" in place of "_", and returns it: fields and settings have
+ * underscores, options have dashes. */
+const char *srv_option_dashed(const char *name, char text[SRV_OPTION_NAME]);
+
 typedef struct srv_option {
     const char *name; /* without dashes; NULL ends a table */
     srv_option_kind kind;

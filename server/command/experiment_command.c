@@ -183,7 +183,9 @@ static int read_options(command_options *w, int argc, char **argv) {
         return code;
     attn_error err;
     if (attn_experiment_check(w->experiment, w->values, &err)) {
-        fprintf(stderr, "attnd experiment %s: --%s %s\n", w->experiment->name, err.where, err.text);
+        char name[SRV_OPTION_NAME];
+        fprintf(stderr, "attnd experiment %s: --%s %s\n", w->experiment->name,
+                srv_option_dashed(err.where, name), err.text);
         return 3;
     }
     return 0;

@@ -18,7 +18,6 @@ enum { MOST_EXPERIMENTS = 64 };
 
 srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
 static srv_field setting_fields[SRV_JOB_SETTINGS + 1];
-static srv_field stored_fields[SRV_JOB_FIELDS + 2], stored_settings[SRV_JOB_SETTINGS + 2];
 static const char *experiments[MOST_EXPERIMENTS + 1];
 /* srv_job_fields begins with train_rows rows for training jobs and common_rows rows for all jobs.
  * The rest is for experiments. */
@@ -59,17 +58,27 @@ static void settings_init(void *settings) {
         values[i] = (double)NAN;
 }
 
-/* Copies a table and adds a row for the old name of num_heads. */
+/* Names of fields in files that earlier versions wrote. */
+static const struct {
+    const char *now, *before;
+} old_names[] = {{"num_heads", "heads"},           {"batch_tokens", "batch-tokens"},
+                 {"model_width", "model-width"},   {"score_width", "score-width"},
+                 {"source_words", "source-words"}, {"target_words", "target-words"}};
+
+enum { OLD_NAMES = sizeof old_names / sizeof *old_names };
+
+static srv_field stored_fields[SRV_JOB_FIELDS + OLD_NAMES + 1];
+static srv_field stored_settings[SRV_JOB_SETTINGS + OLD_NAMES + 1];
+
+/* Copies a table and adds a row for each old name of its fields. */
 static void copy_with_old(const srv_field *from, srv_field *to) {
-    const srv_field *heads = NULL;
     for (; from->name; from++) {
         *to++ = *from;
-        if (strcmp(from->name, "num_heads") == 0)
-            heads = from;
-    }
-    if (heads) {
-        *to = *heads;
-        to++->name = "heads";
+        for (size_t i = 0; i < OLD_NAMES; i++)
+            if (strcmp(from->name, old_names[i].now) == 0) {
+                *to = *from;
+                to++->name = old_names[i].before;
+            }
     }
     *to = (srv_field){0};
 }

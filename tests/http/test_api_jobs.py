@@ -415,6 +415,7 @@ def test_jobs_that_cannot_be(daemon, fields, code, pointer, words):
     ({"experiment": None}, "invalid_value", "/experiment", ["name"]),
     ({"experiment": "alchemy"}, "invalid_value", "/experiment", ["parameters"]),
     ({"settings": {"gold": 1}}, "unknown_field", "/settings/gold", []),
+    ({"experiment": "parameters", "settings": {"score-width": 24}}, "unknown_field", "/settings/score-width", ['"score_width"']),
     ({"experiment": "sparse", "width": 32}, "unknown_field", "/width", ['send it in "settings"']),
     ({"experiment": "sparse", "tokens": 512}, "unknown_field", "/tokens", ['it is one of "settings"']),
     ({"experiment": "scale", "layers": 2}, "unknown_field", "/layers", ["no such setting", '"settings"']),

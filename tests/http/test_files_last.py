@@ -353,3 +353,15 @@ def test_jobs_of_each_version_are_restored(start, tmp_path, version):
     about, *parts = found(daemon, FOUND)
     names = [f"{FOUND}{end}" for end in (".findings", ".txt", ".parameters.svg")]
     assert parts == [(200, (folder / name).read_text()) for name in names]
+
+
+def test_old_names_of_settings_in_files_are_read(start, tmp_path):
+    """Version 1 wrote "score-width"; requests say "score_width" alone."""
+    stored = json.loads((FORMATS / "1" / "jobs" / f"{FOUND}.json").read_text())
+    stored["request"]["settings"] = {"width": 16, "heads": 2, "score-width": 24, "source-words": 50}
+    stored["facts"] = {"state": "queued", "created_ms": stored["facts"]["created_ms"]}
+    (tmp_path / f"{FOUND}.json").write_text(json.dumps(stored, separators=(",", ":")))
+    daemon = start("--jobs-dir", str(tmp_path))
+    assert eventually(lambda: daemon.get(f"/v1/jobs/{FOUND}").json()["state"] == "done")
+    settings = daemon.get(f"/v1/jobs/{FOUND}/result").json()["settings"]
+    assert (settings["num_heads"], settings["score_width"], settings["source_words"]) == (2, 24, 50)
