@@ -14,12 +14,15 @@
 
 enum { KEY_LEAST = 16, KEY_MOST = 256 }; /* length of a key in characters */
 enum { KEYS_MOST = 1000 };               /* keys in a file */
+enum { NAME_DIGITS = 16 };               /* of a name that is a digest */
 
 #define NAME_CHARACTERS                                                                            \
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"                                         \
     "0123456789-._"
 #define KEY_CHARACTERS NAME_CHARACTERS "~+/="
 #define BLANKS         " \t\r"
+#define BY_DIGEST      "key-"
+#define BY_LINE        "line-" /* older versions named a key without a name by its line */
 
 struct srv_key {
     srv_key *next;
@@ -87,6 +90,27 @@ static bool take_option(reading *r, srv_key *key, const char *word, size_t size)
                      "this line has another word");
 }
 
+/* Names a key by the key itself. */
+static bool name_by_digest(reading *r, srv_key *key, const char *text, size_t size) {
+    static const srv_digest owners = {"owners of attnd"}; /* the same in every process */
+    srv_digest digest;
+    if (!srv_secret_digest(&owners, text, size, &digest))
+        return srv_config_short(r->err, "read the API keys");
+    memcpy(key->name, BY_DIGEST, sizeof BY_DIGEST);
+    for (size_t i = 0; i < NAME_DIGITS / 2; i++)
+        snprintf(key->name + sizeof BY_DIGEST - 1 + 2 * i, 3, "%02x", digest.bytes[i]);
+    return true;
+}
+
+/* Returns whether this version or an older one may have given the name to a key without a name. */
+static bool is_given(const char *name) {
+    const size_t by_digest = sizeof BY_DIGEST - 1, by_line = sizeof BY_LINE - 1;
+    const char *digits = name + by_digest, *number = name + by_line;
+    return (!strncmp(name, BY_DIGEST, by_digest) && strlen(digits) == NAME_DIGITS &&
+            strspn(digits, "0123456789abcdef") == NAME_DIGITS) ||
+           (!strncmp(name, BY_LINE, by_line) && *number && !number[strspn(number, "0123456789")]);
+}
+
 /* Reads the word [NAME:]KEY of `size` bytes. Error texts never quote the word, because in a
  * mistyped line any part of it may be the key. */
 static bool take_key(reading *r, srv_key *key, const char *word, size_t size) {
@@ -106,10 +130,13 @@ static bool take_key(reading *r, srv_key *key, const char *word, size_t size) {
             strspn(text, KEY_CHARACTERS) + 1);
     if (!srv_secret_digest(r->salt, text, length, &key->digest))
         return srv_config_short(r->err, "read the API keys");
+    if (!colon && !name_by_digest(r, key, text, length))
+        return false;
     if (colon)
         memcpy(key->name, word, name);
-    else
-        snprintf(key->name, sizeof key->name, "line-%zu", r->line);
+    if (colon && is_given(key->name))
+        return refuse(r, "the names line-N and key-… (16 hexadecimal digits) are those of keys "
+                         "without a name; this key needs another one");
     for (const srv_key *other = r->first; other; other = other->next)
         if (srv_secret_equal(&other->digest, &key->digest))
             return refuse(r, "this key is the same as that of line %zu", other->line);
@@ -178,22 +205,22 @@ static srv_key *lookup(srv_keys *keys, const srv_digest *digest) {
     srv_key *found = NULL;
     /* The loop compares all keys, so that its time does not tell which key matches. */
     for (srv_key *key = keys->first; key; key = key->next)
-        if (srv_secret_equal(&key->digest, digest))
+        if (srv_secret_equal(&key->digest, digest) && !(found && found->listed))
             found = key;
     return found;
 }
 
 /* Replaces the keys by the `count` keys of the list `fresh`, and takes ownership of it. A key that
- * is in both lists keeps its old entry. The caller has the lock. */
+ * is in both lists keeps its old entry, unless its name has changed and a request holds it. The caller
+ * has the lock. */
 static void replace(srv_keys *keys, srv_key *fresh, size_t count) {
     for (srv_key *key = keys->first; key; key = key->next)
         key->listed = false;
     while (fresh) {
         srv_key *next = fresh->next, *old = lookup(keys, &fresh->digest);
-        if (old) {
-            /* A held key keeps its name, because requests read the name without the lock. */
-            if (!old->held)
-                memcpy(old->name, fresh->name, sizeof old->name);
+        /* Requests read the name of a held key without the lock, so it does not change. */
+        if (old && (!old->held || !strcmp(old->name, fresh->name))) {
+            memcpy(old->name, fresh->name, sizeof old->name);
             old->admin = fresh->admin;
             old->concurrency = fresh->concurrency;
             old->listed = true;

@@ -356,7 +356,7 @@ def test_no_key_and_no_payload_is_told_to_others(start, keys):
     assert daemon.stderr().count('"status":401') == 14 and len(errors) == 10
     for secret in (canary, ADMIN, PLAIN, ALONE, WRONG):
         assert secret not in told
-    assert '"key":"ops"' in told and '"key":"line-4"' in told
+    assert '"key":"ops"' in told and '"key":"key-c5cf1deea94a5daa"' in told
 
 
 def memory(pid):

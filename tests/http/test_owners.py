@@ -99,3 +99,14 @@ def test_a_jobs_model_is_its_owners_also_after_a_restart(start, tmp_path):
         assert service.get(job_path(own), headers=bearer(PLAIN)).json()["owner"] == "maker"
         service.stop()
         service = start(*args)
+
+
+def test_keys_without_names_own_what_they_made_wherever_their_lines_are(start, tmp_path):
+    write_keys(tmp_path, MAKER, PLAIN)
+    service = start("--keys-file", str(tmp_path / "keys"))
+    run = service.post("/v1/attention", {"query": [[1, 0], [0, 1]], "store": True}, headers=bearer(MAKER)).json()["run"]
+    write_keys(tmp_path, "# a comment", PLAIN, MAKER)
+    service.signal(signal.SIGHUP)
+    assert service.log(1, event="2 API keys read")
+    statuses = [service.request("DELETE", f"/v1/runs/{run['id']}", headers=bearer(key)).status_code for key in (PLAIN, MAKER)]
+    assert statuses == [403, 204]

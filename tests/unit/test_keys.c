@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "config/keys.h"
+#include "config/owner.h"
 #include "config/secret.h"
 
 static char path[64];
@@ -62,7 +63,7 @@ static void test_lines(void **state) {
     key = find(keys, "0123456789ABCDEF", &admin);
     assert_non_null(key);
     assert_false(admin);
-    assert_string_equal(srv_key_name(key), "line-4");
+    assert_string_equal(srv_key_name(key), "key-29c6a28ed4c4d01b");
     srv_keys_release(keys, key);
     key = find(keys, "-._~+/=0123456789", &admin);
     assert_non_null(key);
@@ -71,6 +72,46 @@ static void test_lines(void **state) {
                              "a.b:0123456789abcdef"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         assert_null(find(keys, unknown[i], &admin));
+    srv_keys_free(keys);
+}
+
+/* Whatever its line is, and whatever other names are like. */
+static void test_a_key_without_a_name_is_named_by_itself(void **state) {
+    (void)state;
+    srv_keys *keys = srv_keys_new();
+    bool admin;
+    char first[SRV_OWNER_NAME + 1];
+    assert_true(load(keys, "bbbbbbbbbbbbbbbb\naaaaaaaaaaaaaaaa\nline-2x:cccccccccccccccc\n"));
+    srv_key *key = find(keys, "bbbbbbbbbbbbbbbb", &admin);
+    strcpy(first, srv_key_name(key));
+    srv_keys_release(keys, key);
+    assert_true(load(keys, "# one line more\naaaaaaaaaaaaaaaa\nbbbbbbbbbbbbbbbb\n"));
+    key = find(keys, "bbbbbbbbbbbbbbbb", &admin);
+    assert_string_equal(srv_key_name(key), first);
+    srv_key *other = find(keys, "aaaaaaaaaaaaaaaa", &admin);
+    assert_string_not_equal(srv_key_name(other), first);
+    srv_keys_release(keys, other);
+    srv_keys_release(keys, key);
+    srv_keys_free(keys);
+}
+
+/* A request that runs keeps the name, and the next one has the new one. */
+static void test_names_that_change_places(void **state) {
+    (void)state;
+    srv_keys *keys = srv_keys_new();
+    bool admin;
+    assert_true(load(keys, "alice:aaaaaaaaaaaaaaaa\nbob:bbbbbbbbbbbbbbbb\n"));
+    srv_key *held = find(keys, "aaaaaaaaaaaaaaaa", &admin);
+    assert_true(load(keys, "bob:aaaaaaaaaaaaaaaa\nalice:bbbbbbbbbbbbbbbb\n"));
+    srv_key *key = find(keys, "aaaaaaaaaaaaaaaa", &admin);
+    assert_string_equal(srv_key_name(held), "alice");
+    assert_string_equal(srv_key_name(key), "bob");
+    srv_keys_release(keys, held);
+    srv_keys_release(keys, key);
+    key = find(keys, "aaaaaaaaaaaaaaaa", &admin);
+    assert_string_equal(srv_key_name(key), "bob");
+    srv_keys_release(keys, key);
+    assert_int_equal(srv_keys_count(keys), 2);
     srv_keys_free(keys);
 }
 
@@ -86,6 +127,8 @@ static void test_bad_files_change_nothing(void **state) {
         {"0123456789abcdef x", "has another word"},
         {"0123456789abcdef concurrency=1000000000", "concurrency=N"},
         {"name :0123456789abcdef", "found 4"},
+        {"line-2:0123456789abcdef", "line-N"},
+        {"key-0123456789abcdef:0123456789abcdef", "16 hexadecimal digits"},
     };
     srv_keys *keys = srv_keys_new();
     bool admin;
@@ -164,7 +207,7 @@ static void test_a_held_key_outlives_its_line(void **state) {
     assert_null(find(keys, "0123456789abcdef", &admin));
     assert_string_equal(srv_key_name(held), "old");
     /* Back again, with other rights: the same entry, its count kept. */
-    assert_true(load(keys, "again:0123456789abcdef admin concurrency=1\n"));
+    assert_true(load(keys, "old:0123456789abcdef admin concurrency=1\n"));
     srv_key *same = find(keys, "0123456789abcdef", &admin);
     assert_ptr_equal(same, held);
     assert_true(admin);
@@ -198,6 +241,8 @@ static void test_digests(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_a_key_without_a_name_is_named_by_itself),
+        cmocka_unit_test(test_names_that_change_places),
         cmocka_unit_test(test_bad_files_change_nothing),
         cmocka_unit_test(test_a_thousand_keys_and_no_more),
         cmocka_unit_test(test_running_requests_are_counted),
