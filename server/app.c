@@ -12,6 +12,7 @@
 #include "api/route.h"
 #include "http/daemon.h"
 #include "http/health.h"
+#include "http/library.h"
 #include "http/repeats.h"
 #include "http/tls.h"
 #include "jobs/jobs.h"
@@ -295,11 +296,9 @@ int srv_app_open(srv_app *app, const srv_config *config) {
         app->trace_key[0] = (uint64_t)attn_now_ns(); /* ids of traces need not be secret */
     if (attn_isa_choose(strcmp(config->isa, "auto") ? config->isa : NULL, &err))
         return complain(SRV_EXIT_ISA, "cannot use the kernels", config->isa, err.text);
-    const char *version = srv_daemon_unknown_version();
-    if (version)
-        return complain(SRV_EXIT_LIBRARY, "cannot use libmicrohttpd", version,
-                        "requests are checked in its buffers, and this program knows those of "
-                        "version " SRV_DAEMON_VERSION " alone (Debian 12 has it)");
+    const char *version, *unfit = srv_library_unfit(&version);
+    if (unfit)
+        return complain(SRV_EXIT_LIBRARY, "cannot use libmicrohttpd", version, unfit);
     srv_budget_start((size_t)config->memory_bytes);
     attn_block_limit((size_t)config->memory_bytes + KEPT_BEYOND);
     app->log = srv_log_new(config->log == SRV_LOG_JSON, (srv_log_level)config->log_level);

@@ -65,7 +65,7 @@ static void print_help(void) {
          "  4  the processor lacks the requested instruction set\n"
          "  5  there is not enough memory, or too few threads, to start\n"
          "  6  a second signal cut the shutdown short\n"
-         "  7  the version of libmicrohttpd is not 0.9.75");
+         "  7  libmicrohttpd is older than 0.9.75, or than the version 1.0 of its headers");
 }
 
 static bool say(const srv_config_error *err) {

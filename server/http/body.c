@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "http/before_1_0.h"
 #include "http/exchange.h"
 #include "load/budget.h"
 #include "request/intake.h"
@@ -398,7 +399,7 @@ bool srv_body_take(srv_exchange *x, const char *data, size_t size) {
     x->body.incoming.received += size;
     if (x->body.state == SRV_BODY_READING) {
         srv_link_credit(x->link, (double)size, now);
-        if (x->head.chunked && !srv_body_line_is_clean(x->head.body_from, data))
+        if (x->head.chunked && !srv_old_line_is_clean(x->head.body_from, data))
             refuse_chunk(x);
         else if (x->req.intake)
             pass_to_intake(x, data, size);
@@ -437,20 +438,4 @@ void srv_body_replace(srv_exchange *x, char *block, size_t size) {
     x->body.shift = shift;
     x->req.body = block + shift;
     x->req.body_size = size;
-}
-
-/* Returns whether CR LF stands directly before p. */
-static bool ends_before(const char *from, const char *p) {
-    return p - from >= 2 && p[-1] == '\n' && p[-2] == '\r';
-}
-
-bool srv_body_line_is_clean(const char *from, const char *data) {
-    if (data <= from)
-        return true;
-    if (!ends_before(from, data))
-        return false;
-    const char *p = data - 2; /* the end of the line without its CR LF */
-    while (p > from && p[-1] != '\n' && p[-1] != '\r')
-        p--;
-    return p == from || ends_before(from, p); /* the CR LF at the end of the previous chunk */
 }

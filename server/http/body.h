@@ -108,16 +108,4 @@ bool srv_body_order_next(srv_body_order *order, srv_app *app);
  */
 void srv_body_order_end(srv_body_order *order);
 
-/* Checks the line with the size of a chunk (RFC 9112, 7.1), which stands directly before the
- * chunk's data at `data` in libmicrohttpd's buffer. Returns false if this line, or the data of the
- * chunk before it, ends in something other than CR LF. `from` is the start of the part of the
- * buffer into which bodies are read. If the line does not lie between `from` and `data`, it cannot
- * be checked, and the function returns true.
- *
- * Why: libmicrohttpd 0.9.75 accepts a bare LF as the end of such a line. Other servers do not, so a
- * proxy and this service could disagree on where a request ends. The check cannot see all lines: a
- * line that arrived without its data is overwritten before the data arrives, and the last line of a
- * body is never visible. Therefore the service also closes the connection after a chunked body. */
-bool srv_body_line_is_clean(const char *from, const char *data);
-
 #endif

@@ -2,8 +2,8 @@
  * peer address, deadline and stage.
  *
  * The stage decides who may write to the socket. Normally that is libmicrohttpd. But libmicrohttpd
- * 0.9.75 cannot answer a request that does not arrive completely, or whose body is refused after a
- * part of it has arrived. Such a link is cut: this service writes the reply directly to the socket
+ * cannot answer a request that does not arrive completely, or whose body is refused after a part of
+ * it has arrived. Such a link is cut: this service writes the reply directly to the socket
  * and shuts the socket down. Two threads may want to write at the same time: the HTTP thread, which
  * sets the stage to ANSWERING before it answers ("claims" the link), and the thread that cuts the
  * link, which sets it to CUT. The thread that sets the stage first may write.

@@ -16,9 +16,10 @@
 #include <unistd.h>
 
 #include "http/auth.h"
+#include "http/before_1_0.h"
 #include "http/exchange.h"
 #include "http/head.h"
-#include "http/refusals.h"
+#include "http/library.h"
 #include "http/tls.h"
 #include "http/watch.h"
 
@@ -45,8 +46,7 @@ static void refuse_line(srv_exchange *x) {
     srv_body_cut(x);
 }
 
-static srv_exchange *begin_exchange(srv_link *link, const char *uri,
-                                    struct MHD_Connection *connection) {
+srv_exchange *srv_daemon_begin(srv_link *link, const char *uri, struct MHD_Connection *connection) {
     srv_daemon *d = link->daemon;
     srv_exchange *x = srv_exchange_new(d, link, uri);
     if (!x)
@@ -62,16 +62,9 @@ static srv_exchange *begin_exchange(srv_link *link, const char *uri,
     return x;
 }
 
-srv_exchange *srv_daemon_exchange(struct MHD_Connection *connection) {
-    srv_link *link = srv_link_of(connection);
-    if (!link)
-        return NULL;
-    return link->exchange ? link->exchange : begin_exchange(link, "", connection);
-}
-
 static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *connection) {
     srv_link *link = srv_link_of(connection);
-    srv_exchange *x = link ? begin_exchange(link, uri, connection) : NULL;
+    srv_exchange *x = link ? srv_daemon_begin(link, uri, connection) : NULL;
     if (x && !has_room(cls, uri))
         refuse_line(x);
     return x;
@@ -94,7 +87,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     srv_exchange *x = *context;
     srv_daemon *d = cls;
     if (!x)
-        return srv_queue_response(connection, MHD_HTTP_SERVICE_UNAVAILABLE, d->shortage);
+        return MHD_queue_response(connection, MHD_HTTP_SERVICE_UNAVAILABLE, d->shortage);
     if (x->phase == SRV_AT_HEAD)
         return begin(x, url, method, version);
     if (*size) {
@@ -184,8 +177,10 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     srv_exchange *x = *context;
     (void)cls, (void)connection;
     *context = NULL;
-    if (x)
-        finish(x, how);
+    if (!x)
+        return;
+    srv_library_note_refusal(x);
+    finish(x, how);
 }
 
 /* Opens the link of a new connection and closes the link of a closed one. Also ends an exchange
@@ -224,20 +219,16 @@ static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *con
         (unsigned)config->idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)config->connection_bytes, MHD_OPTION_CONNECTION_MEMORY_INCREMENT,
         (size_t)config->connection_bytes, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
-        MHD_OPTION_URI_LOG_CALLBACK, on_request_line, d, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        d, MHD_OPTION_NOTIFY_CONNECTION, on_connection, d,
-        plain ? MHD_OPTION_END : MHD_OPTION_ARRAY, srv_tls_options(), MHD_OPTION_END);
-}
-
-const char *srv_daemon_unknown_version(void) {
-    const char *version = MHD_get_version();
-    return strcmp(version, SRV_DAEMON_VERSION) != 0 ? version : NULL;
+        MHD_OPTION_STRICT_FOR_CLIENT, srv_library_strictness(), MHD_OPTION_URI_LOG_CALLBACK,
+        on_request_line, d, MHD_OPTION_NOTIFY_COMPLETED, on_completed, d,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, d, plain ? MHD_OPTION_END : MHD_OPTION_ARRAY,
+        srv_tls_options(), MHD_OPTION_END);
 }
 
 int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, srv_address *address,
                     bool is_ops) {
     int fd = -1;
-    int failed = srv_refusals_begin() ? srv_address_listen(address, &fd) : ENOSYS;
+    int failed = srv_old_begin() ? srv_address_listen(address, &fd) : ENOSYS;
     if (failed)
         return failed;
     srv_daemon *d = calloc(1, sizeof *d);

@@ -7,11 +7,6 @@
 #include "http/router.h"
 #include "request/shared.h"
 
-/* Returns the version of the loaded libmicrohttpd if it is not SRV_DAEMON_VERSION, whose layout of
- * buffers server/http relies on (head.c). NULL: it has this version. */
-const char *srv_daemon_unknown_version(void);
-#define SRV_DAEMON_VERSION "0.9.75"
-
 /* Starts serving the routes of `router` on `address`, and sets *address to the address that the
  * kernel has bound. `is_ops`: this is the operations port. Returns 0, an errno value of the
  * listening socket, or ENOMEM if threads or memory are missing. */

@@ -67,7 +67,7 @@ struct srv_exchange {
     srv_match match;
     srv_body body;
     bool close;      /* the connection is closed after the reply */
-    bool by_library; /* libmicrohttpd has refused the request (refusals.h) */
+    bool by_library; /* libmicrohttpd has refused the request (library.h) */
     srv_key *key;    /* the API key, held until the exchange ends; NULL: none */
     bool key_runs;   /* the request is counted among the running requests of `key` */
     atomic_int gone; /* 1: the client has left while x was suspended or its stream was being sent */
@@ -84,9 +84,9 @@ struct srv_exchange {
     char text[];                         /* the query string, then the bytes of `params` */
 };
 
-/* Returns the exchange of the connection's present request, and makes one if there is none. NULL:
- * out of memory. Runs on the HTTP thread. */
-srv_exchange *srv_daemon_exchange(struct MHD_Connection *connection);
+/* Begins a request on the link: makes its exchange. `uri` is the raw request target. NULL: out of
+ * memory. Runs on the HTTP thread. */
+srv_exchange *srv_daemon_begin(srv_link *link, const char *uri, struct MHD_Connection *connection);
 /* Makes an exchange with one reference. `uri` is the raw request target. NULL: out of memory. */
 srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *uri);
 /* Drops one reference, and frees the exchange with the last one. */

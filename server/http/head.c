@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "http/auth.h"
+#include "http/before_1_0.h"
 #include "http/exchange.h"
 #include "http/negotiate.h"
 #include "http/repeats.h"
@@ -46,21 +47,6 @@ static bool is_host(const char *value) {
     return value[n + strspn(value + n, " \t")] == 0;
 }
 
-/* libmicrohttpd 0.9.75 does not report everything that it received: it ends a header line at a NUL,
- * loses folded lines, and takes an empty name for the end of the header. To notice such bytes, this
- * file uses that the returned strings point into the buffer of received bytes, in which
- * libmicrohttpd has replaced each CR and LF by a zero byte. Every line must begin two bytes after
- * the end of the previous line, and four zero bytes must follow the last line: its line end and an
- * empty line. Otherwise srv_head.hidden is set.
- *
- * libmicrohttpd does not guarantee this layout, so the service does not start with another version
- * (daemon.h). */
-static const char empty_line[4];
-
-static bool ends_cleanly(const char *line_end) {
-    return !memcmp(line_end, empty_line, sizeof empty_line);
-}
-
 /* Stores a value of X-Forwarded-For. If there are more than SRV_FORWARDED values, the earliest is
  * dropped, because the latest ones were written by the nearest proxies, which are trusted. */
 static void take_forwarded(srv_head *h, const char *value) {
@@ -76,8 +62,6 @@ static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *k
     (void)kind;
     if (!value)
         value = "";
-    h->hidden = h->hidden || key - h->line_end != 2;
-    h->line_end = value + value_size;
     h->bad_value = h->bad_value || has_controls(value, value_size);
     if (!is_token(key, key_size))
         h->bad_name = true;
@@ -153,12 +137,14 @@ static void refuse_framing(srv_exchange *x, srv_code code, const char *why) {
 static void check_framing(srv_exchange *x, const char *version) {
     srv_head *h = &x->head;
     bool http10 = !strcmp(version, "HTTP/1.0");
-    if (h->bad_uri)
+    if (h->target == h->target_end) /* two spaces and nothing between them */
+        refuse_framing(x, SRV_BAD_REQUEST, "the request line has no target");
+    else if (h->bad_uri)
         refuse_framing(x, SRV_BAD_REQUEST, "the request target holds control characters");
     else if (h->hidden)
         refuse_framing(x, SRV_BAD_REQUEST,
-                       "the request line or a header holds a NUL, an empty name or a folded line, "
-                       "or ends in something else than CR LF");
+                       "the request line or a header holds a NUL, an empty name, a folded line or "
+                       "spaces beyond one, or ends in something else than CR LF");
     else if (h->bad_name)
         refuse_framing(x, SRV_BAD_REQUEST, "a header name holds characters that no name may hold");
     else if (h->bad_value)
@@ -184,25 +170,15 @@ static void check_framing(srv_exchange *x, const char *version) {
     h->chunked = h->transfers == 1;
 }
 
-/* Called by libmicrohttpd for each header line: empties the value of Expect. */
-static enum MHD_Result hide_value(void *cls, enum MHD_ValueKind kind, const char *key,
-                                  size_t key_size, const char *value, size_t value_size) {
-    (void)cls, (void)kind;
-    if (value_size && is(key, key_size, "Expect"))
-        *(char *)(uintptr_t)value = 0; /* writes into the buffer of libmicrohttpd */
-    return MHD_YES;
-}
-
-/* Hides "Expect: 100-continue" from libmicrohttpd if the request has no body. Without a body there
- * must be no "100 Continue" (RFC 9110, 10.1.1), but libmicrohttpd 0.9.75 would send it, and would
- * take the next request on the connection for the body of this one. */
-static void hide_expectation(srv_exchange *x) {
+/* Drops "Expect: 100-continue" of a request without a body, after which there must be no "100
+ * Continue" (RFC 9110, 10.1.1). */
+static void drop_expectation(srv_exchange *x) {
     srv_head *h = &x->head;
     if (!h->expect || h->chunked || h->length)
         return;
     if (!strcasecmp(h->expect, "100-continue"))
         h->expect = NULL;
-    MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, hide_value, NULL);
+    srv_old_hide_expectation(x->connection);
 }
 
 static bool safe_id(const char *id) {
@@ -430,6 +406,7 @@ static bool has_bad_bytes(const char *uri) {
 
 void srv_head_begin(srv_head *h, const char *target) {
     h->bad_uri = has_bad_bytes(target);
+    h->target = target;
     h->target_end = target + strlen(target);
 }
 
@@ -446,11 +423,8 @@ void srv_head_unread(srv_exchange *x) {
 static void read_lines(srv_exchange *x, const char *version) {
     srv_head *h = &x->head;
     srv_request *req = &x->req;
-    h->line_end = version + strlen(version);
     MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, look_at, h);
-    bool hidden = h->hidden || version - h->target_end != 1;
-    h->hidden = hidden || !ends_cleanly(h->line_end);
-    h->body_from = h->line_end + sizeof empty_line;
+    h->hidden = srv_old_hides(x, version);
     take_client(x);
     take_id(x);
     take_trace(x);
@@ -491,7 +465,7 @@ void srv_head_read(srv_exchange *x, const char *target, const char *method, cons
     check_framing(x, version);
     if (srv_body_is_refused(x))
         return;
-    hide_expectation(x);
+    drop_expectation(x);
     if (!is_served(x)) {
         srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
         srv_body_refuse(x);

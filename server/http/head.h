@@ -2,9 +2,9 @@
  * long the body is), who sends the request, and the route. Invalid requests are refused before
  * their body is read.
  *
- * libmicrohttpd 0.9.75 accepts requests whose end is ambiguous: with two Content-Length headers,
- * with Content-Length and Transfer-Encoding, or with an unknown transfer coding. A proxy may
- * understand such a request differently, so the framing is checked again here. */
+ * libmicrohttpd accepts requests whose end is ambiguous: with two Content-Length headers, before
+ * version 1.0 also with Content-Length and Transfer-Encoding, or with an unknown transfer coding. A
+ * proxy may understand such a request differently, so the framing is checked again here. */
 #ifndef SRV_HEAD_H
 #define SRV_HEAD_H
 
@@ -39,11 +39,10 @@ typedef struct srv_head {
     bool bad_name;  /* a header name has characters that are not allowed in a name */
     bool bad_value; /* a header value has control characters */
     bool bad_host;  /* the Host header has characters that a host and port cannot have */
-    /* Places in libmicrohttpd's buffer, which has the received bytes (head.c). */
-    const char *target_end; /* end of the request target */
-    const char *line_end;   /* end of the last header line */
-    const char *body_from;  /* where the area begins into which bodies are read */
-    bool hidden; /* the head has bytes that libmicrohttpd does not report, or a bare LF */
+    /* Places in the buffer of libmicrohttpd before 1.0 (before_1_0.h). */
+    const char *target, *target_end; /* the request target as received */
+    const char *body_from; /* where the area begins into which bodies are read; NULL: not known */
+    bool hidden;           /* the head has bytes that libmicrohttpd does not report, or a bare LF */
     bool has_length, chunked;
     uint64_t length; /* Content-Length; 0: none */
 } srv_head;

@@ -9,7 +9,6 @@
 
 #include "http/auth.h"
 #include "http/exchange.h"
-#include "http/refusals.h"
 #include "number/print_small.h"
 #include "request/stream.h"
 
@@ -326,7 +325,7 @@ enum MHD_Result srv_exchange_send(srv_exchange *x) {
     if (response)
         hold_back(x, 1);
     x->phase = SRV_SENT;
-    enum MHD_Result queued = srv_queue_response(x->connection, (unsigned)x->req.reply.status,
+    enum MHD_Result queued = MHD_queue_response(x->connection, (unsigned)x->req.reply.status,
                                                 response ? response : shortage);
     if (response)
         MHD_destroy_response(response);

@@ -21,8 +21,11 @@ BOOFUZZ = faults.ROOT / "build/boofuzz/bin/python"
 @pytest.mark.parametrize("script", sorted(HERE.glob("wire/*.vtc")), ids=lambda path: path.stem)
 def test_wire(start, script):
     daemon = start("--ops-listen", "", "--log", "off")
-    done = subprocess.run(["varnishtest", "-t", "60", f"-Dattnd={daemon.host} {daemon.port}", str(script)], text=True,
-                          capture_output=True)
+    strict = service.STRICT_LIBRARY
+    macros = {"attnd": f"{daemon.host} {daemon.port}", "refusal_type": "<undef>" if strict else "application/problem+json",
+              "unknown_coding": 400 if strict else 501, "extension": ";x=y" if service.READS_EXTENSIONS else ""}
+    done = subprocess.run(["varnishtest", "-t", "60", *(f"-D{name}={value}" for name, value in macros.items()), str(script)],
+                          text=True, capture_output=True)
     assert done.returncode == 0, done.stdout[-3000:]
     assert daemon.get("/healthz").status_code == 200
     faults.note("P10 wire", script=script.name, clients=script.read_text().count("\nclient c"))

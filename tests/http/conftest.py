@@ -3,6 +3,7 @@
 ATTND names the binary (default build/attnd), so that sanitizer builds run the same tests.
 """
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -21,6 +22,19 @@ ROOT = Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("ATTND", str(ROOT / "build" / "attnd"))
 READY = re.compile(r"^attnd (\S+) listening on (\S+) \(kernels (\w+), (\d+) workers?(?:, operations on (\S+))?\)$")
 PATIENCE = float(os.environ.get("ATTND_TEST_PATIENCE", "60"))  # sanitizers are slow
+
+
+def library_version():
+    """The version of the libmicrohttpd that the daemon loads."""
+    library = ctypes.CDLL("libmicrohttpd.so.12")
+    library.MHD_get_version.restype = ctypes.c_char_p
+    return tuple(int(part) for part in library.MHD_get_version().decode().split("."))
+
+
+# From 1.0 on libmicrohttpd checks the framing of requests itself, and answers what it refuses with a page of its own.
+STRICT_LIBRARY = library_version() >= (1, 0)
+# Version 1.0.1 takes the LF behind a chunk extension for data, and then misses the end of the chunk.
+READS_EXTENSIONS = not (1, 0) <= library_version() <= (1, 0, 1)
 
 
 def clean_environment(extra=None):

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from conftest import PATIENCE
+from conftest import PATIENCE, STRICT_LIBRARY
 
 TINY = '{"query":[[1,0],[0,1]]}'
 
@@ -20,6 +20,19 @@ def status(reply):
 def head(reply):
     lines = reply.split(b"\r\n\r\n", 1)[0].decode().split("\r\n")[1:]
     return {name.lower(): value.strip() for name, value in (line.split(":", 1) for line in lines)}
+
+
+def is_refusal(reply, expected, by_library=False):
+    """Is it a refusal, after which the connection is closed? `by_library`: libmicrohttpd refuses by itself from 1.0 on,
+    with a page of its own, and says 400 where the service says 501."""
+    page = by_library and STRICT_LIBRARY
+    assert status(reply) == (400 if page and expected == 501 else expected), reply[:300]
+    assert head(reply)["connection"] == "close" and len(re.findall(rb"HTTP/1\.1 \d{3} ", reply)) == 1
+    if page:
+        assert b"\r\n\r\n<html>" in reply and "x-request-id" not in head(reply)
+    else:
+        assert head(reply)["content-type"] == "application/problem+json"
+    return True
 
 
 def post(body, *headers, path="/v1/attention", host="Host: localhost"):
@@ -45,26 +58,24 @@ def read_one(sock):
 
 # --- framing ---
 
-@pytest.mark.parametrize("request_bytes, expected", [
-    (post(b"0\r\n\r\n", "Content-Length: 3", "Transfer-Encoding: chunked"), 400),
-    (post(b"0\r\n\r\n", "Transfer-Encoding: xchunked"), 501),
-    (post(b"0\r\n\r\n", "Transfer-Encoding: gzip, chunked"), 501),
-    (post(b"abc", "Content-Length: 3", "Content-Length: 4"), 400),
-    (post(b"abc", "Content-Length: 3", "Content-Length: 3"), 400),
-    (post(b"{}", "Content-Length: 2", host=""), 400),
-    (post(b"{}", "Content-Length: 2", "Host: localhost"), 400),
-    (post(b"{}", "Content-Length : 2"), 400),
-    (b"GET /v1/examples%00evil HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-    (b"GET /v1/%0d%0aX: HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-    (b"GET /v1/\x01 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-    (b"GET /%7f HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+@pytest.mark.parametrize("request_bytes, expected, by_library", [
+    (post(b"0\r\n\r\n", "Content-Length: 3", "Transfer-Encoding: chunked"), 400, True),
+    (post(b"0\r\n\r\n", "Transfer-Encoding: xchunked"), 501, True),
+    (post(b"0\r\n\r\n", "Transfer-Encoding: gzip, chunked"), 501, True),
+    (post(b"abc", "Content-Length: 3", "Content-Length: 4"), 400, False),
+    (post(b"abc", "Content-Length: 3", "Content-Length: 3"), 400, False),
+    (post(b"{}", "Content-Length: 2", host=""), 400, True),
+    (post(b"{}", "Content-Length: 2", "Host: localhost"), 400, False),
+    (post(b"{}", "Content-Length : 2"), 400, True),
+    (b"GET  /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, True),
+    (b"GET  HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, False),
+    (b"GET /v1/examples%00evil HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, False),
+    (b"GET /v1/%0d%0aX: HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, False),
+    (b"GET /v1/\x01 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, False),
+    (b"GET /%7f HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, False),
 ])
-def test_ambiguous_framing_is_refused_and_closed(daemon, request_bytes, expected):
-    reply = daemon.raw(request_bytes)
-    assert status(reply) == expected
-    assert head(reply)["connection"] == "close"
-    assert head(reply)["content-type"] == "application/problem+json"
-    assert reply.count(b"HTTP/1.1") == 1
+def test_ambiguous_framing_is_refused_and_closed(daemon, request_bytes, expected, by_library):
+    assert is_refusal(daemon.raw(request_bytes), expected, by_library)
 
 
 @pytest.mark.parametrize("length", ["-1", "+2", "0x2", "2,2", "99999999999999999999999", "two", ""])

@@ -16,7 +16,7 @@ import pytest
 import requests
 
 import tables
-from conftest import BINARY, PATIENCE, ROOT, Daemon, clean_environment, run_attnd, write_keys
+from conftest import BINARY, PATIENCE, ROOT, STRICT_LIBRARY, Daemon, clean_environment, run_attnd, write_keys
 from test_daemon_load import eventually
 
 
@@ -37,15 +37,20 @@ def test_version_and_help():
         assert f"\n  {code}  " in text.stdout
 
 
-def test_another_version_of_the_http_library_is_refused(tmp_path):
-    """Requests are checked in its buffers, which it promises to nobody."""
-    for version in ("0.9.74", "0.9.76", "1.0.1", ""):
-        source, library = tmp_path / "version.c", tmp_path / f"version{version}.so"
-        source.write_text(f'const char *MHD_get_version(void) {{ return "{version}"; }}\n')
-        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
-        asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
-        done = run_attnd("--port", "0", env={"LD_PRELOAD": str(library), "ASAN_OPTIONS": asan.lstrip(":")})
-        assert done.returncode == 7 and "0.9.75" in done.stderr and version in done.stderr, done.stderr
+@pytest.mark.parametrize("version, refused", [("0.9.74", True), ("", True), ("two", True), ("0.9.75", STRICT_LIBRARY),
+                                              ("0.9.77", STRICT_LIBRARY), ("1.0.1", False), ("1.1.0", False)])
+def test_versions_of_the_http_library(tmp_path, version, refused):
+    """From 0.9.75 on; a build for 1.0 leaves checks to the library, and needs 1.0. This build and library are of one version."""
+    source, library = tmp_path / "version.c", tmp_path / "version.so"
+    source.write_text(f'const char *MHD_get_version(void) {{ return "{version}"; }}\n')
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    done = run_attnd("--listen", "192.0.2.1:1", env={"LD_PRELOAD": str(library), "ASAN_OPTIONS": asan.lstrip(":")})
+    if refused:
+        assert done.returncode == 7 and f"cannot use libmicrohttpd{' ' * bool(version)}{version}: " in done.stderr, done.stderr
+        assert ("headers of version 1.0" if version.startswith("0.9.7") and version > "0.9.74" else "0.9.75") in done.stderr
+    else:
+        assert done.returncode == 3, "it goes on to listen: " + done.stderr
 
 
 def test_short_help_is_help():

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "http/before_1_0.h"
 #include "http/exchange.h"
 #include "load/budget.h"
 #include "request/intake.h"
@@ -99,7 +100,6 @@ static void read_piece(size_t i, bool more_behind) {
     if (more_behind)
         arrive(i);
     static const char piece[PIECE];
-    clients[i].head.body_from = piece;
     if (clients[i].body.state == SRV_BODY_NONE)
         assert_true(srv_body_begin(&clients[i]));
     assert_true(srv_body_take(&clients[i], piece, PIECE));
@@ -107,7 +107,6 @@ static void read_piece(size_t i, bool more_behind) {
 
 static void finish_body(size_t i) {
     static const char rest[BODY];
-    clients[i].head.body_from = rest;
     assert_true(srv_body_take(&clients[i], rest, BODY - clients[i].body.incoming.received));
     assert_true(srv_body_end(&clients[i]));
     srv_body_pass_on(&clients[i]);
@@ -341,9 +340,11 @@ static void test_an_intake_refuses(void **state) {
 
 /* --- lines between chunks --- */
 
+#if MHD_VERSION < SRV_LIBRARY_STRICT /* a newer library checks these lines itself */
+
 /* Is what came in before the data clean? */
 static bool clean(const char *before) {
-    return srv_body_line_is_clean(before, before + strlen(before));
+    return srv_old_line_is_clean(before, before + strlen(before));
 }
 
 static void test_lines(void **state) {
@@ -370,6 +371,8 @@ static void test_data_before(void **state) {
     assert_false(clean("4\r\na\nb\n5\r\n"));
 }
 
+#endif
+
 #define UNIT(test) cmocka_unit_test_setup_teardown(test, open_all, close_all)
 
 int main(void) {
@@ -385,8 +388,10 @@ int main(void) {
         UNIT(test_an_intake_gets_the_pieces),
         UNIT(test_an_intake_suspends_and_the_end_waits_for_it),
         UNIT(test_an_intake_refuses),
+#if MHD_VERSION < SRV_LIBRARY_STRICT
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_data_before),
+#endif
     };
     srv_budget_start(64 << 20);
     return cmocka_run_group_tests(tests, NULL, NULL);
