@@ -90,16 +90,13 @@ static void put_shapes(srv_json *j, const attn_attention_dims *d) {
     srv_json_array_end(j);
 }
 
+/* Writes when the run expires, in milliseconds of Unix time. */
 static void put_expiry(srv_json *j, int64_t ends_ns) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     const int64_t wall_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    const time_t seconds = (time_t)((wall_ns + ends_ns - attn_now_ns()) / 1000000000);
-    char text[32] = "";
-    struct tm utc;
-    if (gmtime_r(&seconds, &utc))
-        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    put_text(j, "expires", text);
+    srv_json_key(j, "expires_ms");
+    srv_json_int(j, (wall_ns + ends_ns - attn_now_ns()) / 1000000);
 }
 
 static void put_list(srv_json *j, const char *name, const int64_t *values, size_t n) {

@@ -35,7 +35,7 @@ typedef struct srv_config {
     double max_cells;           /* limit of one request: batch * heads * queries * keys */
     double max_operations;      /* limit of one request: floating-point operations */
     int64_t runs_bytes;         /* limit of all stored runs together */
-    int64_t runs_ttl_s;         /* a stored run is removed this long after its last use */
+    int64_t runs_ttl_ms;        /* a stored run is removed this long after its last use */
     char *runs_dir;             /* directory of stored runs; "": in memory */
     int64_t max_capture_bytes;  /* largest file that is imported into runs_dir */
     int64_t max_capture_sites;  /* most attention sites of a stored run */
@@ -46,11 +46,11 @@ typedef struct srv_config {
     char *models_dir;               /* directory of model files; "": none */
     int64_t jobs_count, jobs_running; /* most jobs kept; most jobs running at a time */
     int64_t jobs_bytes;               /* limit of the memory of all running jobs together */
-    int64_t jobs_steps, jobs_time_s;  /* most steps and seconds of one job */
+    int64_t jobs_steps, jobs_time_ms; /* most steps and time of one job */
     int64_t jobs_nice;                /* nice value of the threads that run jobs */
     char *jobs_dir;                   /* directory of jobs; "": in memory */
     int64_t async_ms;                 /* see settings.c */
-    int64_t async_idle_s;
+    int64_t async_idle_ms;
     int64_t heartbeat_ms;          /* an idle event stream sends a comment after this time */
     int64_t max_json_depth;        /* deepest nesting of a JSON body */
     int64_t max_envelope_bytes;    /* largest JSON of a body, without its tensors */

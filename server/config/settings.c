@@ -50,8 +50,8 @@ const srv_setting srv_settings[] = {
     {"runs_bytes", SRV_SET_BYTES, AT(runs_bytes), "0", 0, MOST, NULL, true,
      "Size of all stored runs together. The least recently used is removed first, with API "
      "keys one of the key whose runs are largest. 0: a quarter of memory_bytes."},
-    {"runs_ttl_s", SRV_SET_INT, AT(runs_ttl_s), "3600", 1, 31536000, NULL, true,
-     "Seconds for which a stored run is kept after its last use."},
+    {"runs_ttl_ms", SRV_SET_INT, AT(runs_ttl_ms), "3600000", 1, 31536e6, NULL, true,
+     "Milliseconds for which a stored run is kept after its last use."},
     {"runs_dir", SRV_SET_STRING, AT(runs_dir), "", 0, 0, NULL, false,
      "Directory of stored runs, one safetensors file each; several daemons may share it. "
      "Empty: runs are kept in memory."},
@@ -85,8 +85,8 @@ const srv_setting srv_settings[] = {
      "fit yet waits. 0: a quarter of memory_bytes."},
     {"jobs_steps", SRV_SET_INT, AT(jobs_steps), "1000000", 1, 1e9, NULL, true,
      "Most training steps of one job."},
-    {"jobs_time_s", SRV_SET_INT, AT(jobs_time_s), "86400", 1, 31536000, NULL, true,
-     "Seconds that a job may run; then it ends with its best model."},
+    {"jobs_time_ms", SRV_SET_INT, AT(jobs_time_ms), "86400000", 1, 31536e6, NULL, true,
+     "Milliseconds that a job may run; then it ends with its best model."},
     {"jobs_nice", SRV_SET_INT, AT(jobs_nice), "15", 0, 19, NULL, true,
      "Priority of jobs as of nice(1): 19 is the lowest, and 0 is that of requests."},
     {"jobs_dir", SRV_SET_STRING, AT(jobs_dir), "", 0, 0, NULL, false,
@@ -95,7 +95,7 @@ const srv_setting srv_settings[] = {
     {"async_ms", SRV_SET_INT, AT(async_ms), "2000", 0, 86400e3, NULL, true,
      "With \"Prefer: respond-async\" a look at a run, or storing one, that is predicted to take "
      "longer than this is answered with a job; \"wait=N\" asks for another time, N seconds."},
-    {"async_idle_s", SRV_SET_INT, AT(async_idle_s), "30", 1, 86400, NULL, true,
+    {"async_idle_ms", SRV_SET_INT, AT(async_idle_ms), "30000", 1, 86400e3, NULL, true,
      "Such a job is cancelled when for so long nobody has followed its events or asked for it."},
     {"heartbeat_ms", SRV_SET_INT, AT(heartbeat_ms), "15000", 10, 86400e3, NULL, true,
      "An event stream without news sends a comment after this time."},

@@ -70,7 +70,8 @@ typedef struct srv_job_facts {
     double progress;                          /* completed share, 0 … 1 */
     int64_t step, steps, epoch;               /* steps: the number of training steps in all */
     double loss, rate, words_per_second;      /* rate: the learning rate */
-    double seconds, remaining_seconds;        /* since the job started; estimated until it ends */
+    int64_t elapsed_ms, remaining_ms;         /* since the job started; estimated until it ends */
+    double seconds, remaining_seconds;        /* what files of earlier versions have instead */
     srv_job_validation validation;
     srv_job_best best;
     srv_job_scores scores;
@@ -185,6 +186,8 @@ void srv_job_cancel(srv_job_entry *e);
 
 /* job_threads.c. The caller has the lock for the functions that change a job. */
 int64_t srv_job_now_ms(void); /* the present Unix time */
+/* Estimates how long a job goes on of which the share `done` took elapsed_ms. -1: unknown. */
+int64_t srv_job_remaining_ms(int64_t elapsed_ms, double done);
 /* Sets the state, the facts that follow from it, and tells the readers. */
 void srv_job_set_state(srv_job_entry *e, srv_job_state state);
 /* Adds the event "state", or "done" if the job has ended. */

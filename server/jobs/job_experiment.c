@@ -61,8 +61,8 @@ static void on_progress(void *ctx, double done, const char *line) {
     const int64_t now = attn_now_ns();
     pthread_mutex_lock(&w->jobs->lock);
     f->progress = done;
-    f->seconds = 1e-9 * (double)(now - w->began);
-    f->remaining_seconds = done > 0 ? f->seconds * (1 - done) / done : (double)NAN;
+    f->elapsed_ms = (now - w->began) / 1000000;
+    f->remaining_ms = srv_job_remaining_ms(f->elapsed_ms, done);
     if (line)
         tell_line(w, line);
     if (now - w->job->told_ns >= TELL_NS) {
@@ -235,7 +235,7 @@ attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_erro
               .experiment = attn_experiment_at((size_t)e->body.experiment),
               .control = {.cancel = &e->cancel},
               .began = attn_now_ns()};
-    w.control.deadline_ns = w.began + e->jobs->config->jobs_time_s * 1000000000;
+    w.control.deadline_ns = w.began + e->jobs->config->jobs_time_ms * 1000000;
     attn_status status = srv_job_values(&e->body, values, err);
     if (status)
         return status;

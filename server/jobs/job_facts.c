@@ -96,6 +96,8 @@ const srv_field *srv_job_stored_fields(void) {
     return stored_fields;
 }
 
+static void make_stored_facts(void);
+
 void srv_job_fields_make(void) {
     size_t n = 0;
     memset(setting_fields, 0, sizeof setting_fields);
@@ -142,6 +144,7 @@ void srv_job_fields_make(void) {
                                       .doc = "Settings of the experiment."};
     srv_job_fields[n] = (srv_field){0};
     make_stored();
+    make_stored_facts();
 }
 
 void srv_job_defaults(srv_job_body *body) {
@@ -266,8 +269,8 @@ const srv_field srv_job_facts_fields[] = {
     REAL(srv_job_facts, loss),
     REAL(srv_job_facts, rate),
     REAL(srv_job_facts, words_per_second),
-    REAL(srv_job_facts, seconds),
-    REAL(srv_job_facts, remaining_seconds),
+    WHOLE(srv_job_facts, elapsed_ms),
+    WHOLE(srv_job_facts, remaining_ms),
     GROUP(validation, validation_fields),
     GROUP(best, best_fields),
     GROUP(scores, score_fields),
@@ -281,6 +284,21 @@ const srv_field srv_job_facts_fields[] = {
     {0},
 };
 
+static srv_field stored_facts[sizeof srv_job_facts_fields / sizeof *srv_job_facts_fields + 2];
+
+/* Makes the table of facts in jobs_dir, with the rows of earlier versions. */
+static void make_stored_facts(void) {
+    srv_field *to = stored_facts;
+    for (const srv_field *f = srv_job_facts_fields; f->name; f++)
+        *to++ = *f;
+    *to++ = (srv_field)REAL(srv_job_facts, seconds);
+    *to++ = (srv_field)REAL(srv_job_facts, remaining_seconds);
+}
+
+const srv_field *srv_job_stored_facts(void) {
+    return stored_facts;
+}
+
 srv_job_facts srv_job_no_facts(void) {
     const double no = (double)NAN;
     return (srv_job_facts){
@@ -293,8 +311,9 @@ srv_job_facts srv_job_no_facts(void) {
         .loss = no,
         .rate = no,
         .words_per_second = no,
+        .elapsed_ms = -1,
+        .remaining_ms = -1,
         .seconds = no,
-        .remaining_seconds = no,
         .progress = 0,
         .validation = {0, no, no, no},
         .best = {0, -1, no},

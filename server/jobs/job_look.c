@@ -90,14 +90,14 @@ static bool is_ended(const srv_job_entry *e) {
 }
 
 static void say_unwanted(srv_job_entry *e) {
-    srv_job_set_error(e, "async_idle_s", "nobody asked for the job any more");
+    srv_job_set_error(e, "async_idle_ms", "nobody asked for the job any more");
 }
 
-/* Cancels a look for which nobody has asked for the time async_idle_s. */
+/* Cancels a look for which nobody has asked for the time async_idle_ms. */
 static void drop_unwanted(srv_job_entry *e, int64_t now_ns) {
     if (e->readers)
         e->look->asked_ns = now_ns;
-    if (now_ns - e->look->asked_ns <= e->jobs->config->async_idle_s * 1000000000)
+    if (now_ns - e->look->asked_ns <= e->jobs->config->async_idle_ms * 1000000)
         return;
     e->look->unwanted = true;
     if (e->facts.state == SRV_JOB_QUEUED)
@@ -132,12 +132,12 @@ static void tell(void *ctx, double done) {
     pthread_mutex_lock(&e->jobs->lock);
     if (done > f->progress) { /* threads may tell in another order */
         f->progress = done;
-        f->seconds = 1e-3 * (double)(srv_job_now_ms() - f->started_ms);
-        f->remaining_seconds = f->seconds * (1 - done) / done;
+        f->elapsed_ms = srv_job_now_ms() - f->started_ms;
+        f->remaining_ms = srv_job_remaining_ms(f->elapsed_ms, done);
         if (now - e->told_ns >= TELL_NS) {
             e->told_ns = now;
-            srv_job_tell(e, "progress", "{\"progress\":%.4f,\"remaining_seconds\":%.3g}", done,
-                         f->remaining_seconds);
+            srv_job_tell(e, "progress", "{\"progress\":%.4f,\"remaining_ms\":%lld}", done,
+                         (long long)f->remaining_ms);
         }
     }
     pthread_mutex_unlock(&e->jobs->lock);
@@ -197,7 +197,7 @@ static attn_status run(srv_job_entry *e, bool *again, attn_error *err) {
         .owner = *e->owner ? e->owner : NULL,
         .accept = look->accept,
         .wait_s = -1,
-        .control = {.deadline_ns = attn_now_ns() + app->config->jobs_time_s * 1000000000,
+        .control = {.deadline_ns = attn_now_ns() + app->config->jobs_time_ms * 1000000,
                     .cancel = &e->cancel,
                     .progress = &progress},
         .is_job = true,

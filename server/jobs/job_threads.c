@@ -48,6 +48,10 @@ void srv_job_tell_state(srv_job_entry *e) {
                  *e->run_id ? "\"" : "");
 }
 
+int64_t srv_job_remaining_ms(int64_t elapsed_ms, double done) {
+    return done > 0 ? (int64_t)((double)elapsed_ms * (1 - done) / done) : -1;
+}
+
 void srv_job_set_state(srv_job_entry *e, srv_job_state state) {
     e->facts.state = (int)state;
     if (state == SRV_JOB_RUNNING)
@@ -55,7 +59,7 @@ void srv_job_set_state(srv_job_entry *e, srv_job_state state) {
     if (state > SRV_JOB_RUNNING) {
         e->facts.ended_ms = srv_job_now_ms();
         srv_look_drop_body(e);
-        e->facts.remaining_seconds = (double)NAN;
+        e->facts.remaining_ms = -1;
         e->facts.progress = state == SRV_JOB_DONE ? 1 : e->facts.progress;
     }
     srv_job_tell_state(e);
@@ -120,7 +124,7 @@ void srv_job_settle(srv_job_entry *e, attn_status status, const attn_error *err)
     if (status == ATTN_ECANCELED) {
         srv_job_set_state(e, SRV_JOB_CANCELLED);
     } else if (status == ATTN_EDEADLINE) {
-        srv_job_set_error(e, "jobs_time_s", "the time for a job was over");
+        srv_job_set_error(e, "jobs_time_ms", "the time for a job was over");
         srv_job_set_state(e, SRV_JOB_CANCELLED);
     } else if (status) {
         srv_job_set_error(e, err->where, err->text);

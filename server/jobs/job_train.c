@@ -43,8 +43,8 @@ static void take_facts(srv_job_facts *f, const attn_training_progress *now,
     f->loss = now->loss;
     f->rate = now->rate;
     f->words_per_second = now->words_per_second;
-    f->seconds = now->seconds;
-    f->remaining_seconds = now->seconds_left;
+    f->elapsed_ms = (int64_t)(1e3 * now->seconds);
+    f->remaining_ms = isfinite(now->seconds_left) ? (int64_t)(1e3 * now->seconds_left) : -1;
     f->validation =
         (srv_job_validation){0, now->validation_loss, now->validation_right, now->similarity};
     f->best = (srv_job_best){0, (int64_t)state->best_step, state->best_loss};
@@ -60,11 +60,11 @@ static void tell_progress(work *w, const attn_training_progress *now) {
     srv_job_tell(e, "progress",
                  "{\"step\":%llu,\"steps\":%llu,\"loss\":%s,\"evaluated\":%s,"
                  "\"validation\":{\"loss\":%s,\"right\":%s,\"head_similarity\":%s},"
-                 "\"remaining_seconds\":%s}",
+                 "\"remaining_ms\":%s}",
                  (unsigned long long)now->step, (unsigned long long)now->steps,
                  number(loss, now->loss), now->evaluated ? "true" : "false",
                  number(validation, now->validation_loss), number(right, now->validation_right),
-                 number(alike, now->similarity), number(left, now->seconds_left));
+                 number(alike, now->similarity), number(left, floor(1e3 * now->seconds_left)));
 }
 
 static void on_progress(void *ctx, const attn_training_progress *now) {
@@ -227,7 +227,7 @@ attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *er
               .reserve = reserve,
               .run = {.options = e->body.train, .init = "", .out = out, .checkpoint = checkpoint},
               .control = {.cancel = &e->cancel}};
-    w.control.deadline_ns = attn_now_ns() + e->jobs->config->jobs_time_s * 1000000000;
+    w.control.deadline_ns = attn_now_ns() + e->jobs->config->jobs_time_ms * 1000000;
     srv_jobs_dir_path(e->jobs, e->id, ".safetensors", out);
     srv_jobs_dir_path(e->jobs, e->id, ".checkpoint", checkpoint);
     name_model(&w);

@@ -75,6 +75,7 @@ void srv_job_fields_make(void);
 /* Returns the table of the bodies that jobs_dir holds. It has the same rows, and those of names
  * that older versions used. */
 const srv_field *srv_job_stored_fields(void);
+const srv_field *srv_job_stored_facts(void); /* the same for the facts */
 void srv_job_defaults(srv_job_body *body);
 /* Checks that no field of a training job is given for an experiment, and no field of an experiment
  * for a training job. false: a problem is set. */

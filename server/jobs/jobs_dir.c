@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,13 +218,17 @@ static bool decode(srv_request *req, description *out) {
         {.name = "facts",
          .kind = SRV_OBJECT,
          .offset = offsetof(description, facts),
-         .fields = srv_job_facts_fields,
+         .fields = srv_job_stored_facts(),
          .init = facts_init,
          .required = true},
         {.name = "files", .kind = SRV_STRINGS, .offset = offsetof(description, files)},
         {0},
     };
-    return srv_decode(req, fields, out);
+    if (!srv_decode(req, fields, out))
+        return false;
+    if (isfinite(out->facts.seconds))
+        out->facts.elapsed_ms = (int64_t)(1e3 * out->facts.seconds);
+    return true;
 }
 
 /* Reads a file of jobs_dir into the arena and adds a NUL at its end. NULL: errno has the reason. */

@@ -29,7 +29,7 @@ void srv_runs_tick(srv_runs *s) {
 }
 
 static void keep_alive(const srv_runs *s, srv_runs_entry *e, int64_t now) {
-    const int64_t ttl = s->config->runs_ttl_s * 1000000000;
+    const int64_t ttl = s->config->runs_ttl_ms * 1000000;
     if (!srv_runs_is_due(e->moved_ns, ttl, now))
         return;
     e->moved_ns = now;
@@ -319,10 +319,10 @@ static bool is_id(const char *id) {
 static const srv_run *missing(srv_request *req, const char *id, bool gone) {
     if (gone)
         srv_problem(req, SRV_GONE, NULL,
-                    "the run %s is no longer kept: it was not used for runs_ttl_s (%lld s), was "
+                    "the run %s is no longer kept: it was not used for runs_ttl_ms (%lld), was "
                     "deleted, made room for others (runs_bytes), or the generation that added to "
                     "it did not end; store it again",
-                    id, (long long)req->app->config->runs_ttl_s);
+                    id, (long long)req->app->config->runs_ttl_ms);
     else
         srv_problem(req, SRV_NOT_FOUND, NULL,
                     "there is no stored run \"%.64s\"; POST /v1/attention with \"store\": true "

@@ -27,7 +27,7 @@ int srv_runs_dir_open(srv_runs_dir *dir, const srv_config *config) {
     *dir = (srv_runs_dir){
         .fd = open(config->runs_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
         .has_owners = *config->keys_file != 0,
-        .ttl_ns = config->runs_ttl_s * 1000000000,
+        .ttl_ns = config->runs_ttl_ms * 1000000,
         .most = (size_t)config->runs_bytes,
         .captures = -1,
     };

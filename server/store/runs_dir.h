@@ -33,7 +33,7 @@ typedef struct srv_runs_dir {
     int fd;          /* of the directory */
     int captures;    /* of captures_dir; -1: there is none */
     bool has_owners; /* API keys are in use: read the owner of a run that another process stored */
-    int64_t ttl_ns;  /* how long a run is kept after its last use: the setting runs_ttl_s */
+    int64_t ttl_ns;  /* how long a run is kept after its last use: the setting runs_ttl_ms */
     size_t most;     /* limit of all runs in bytes: the setting runs_bytes */
     pthread_mutex_t lock; /* protects the members below */
     srv_runs_index index;
@@ -78,7 +78,7 @@ bool srv_runs_dir_remove(srv_runs_dir *dir, const char *id);
 /* Returns whether the run is in the index, without a look at the disk. */
 bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id);
 /* Reads the whole directory and replaces the index by what it finds. Removes
- *   runs that were not used for runs_ttl_s,
+ *   runs that were not used for runs_ttl_ms,
  *   the least recently used runs beyond runs_bytes,
  *   unfinished files of ended processes, checksums and kept answers of runs that are gone,
  *   and the oldest of the <id>.gone files if there are more than 8192. */

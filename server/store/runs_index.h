@@ -42,7 +42,7 @@ typedef struct srv_runs_item {
     srv_owner owner;
     size_t bytes;
     int64_t access_ns;  /* access time of the file, in ns of its wall clock */
-    int64_t since_ns;   /* when this process noticed access_ns; the run expires runs_ttl_s later */
+    int64_t since_ns;   /* when this process noticed access_ns; the run expires runs_ttl_ms later */
     int64_t used_ns;    /* the last known use; the run with the smallest is evicted first */
     int64_t touched_ns; /* when this process last set the file's access time; 0: never */
     bool doomed;        /* srv_runs_index_choose has chosen it */

@@ -74,7 +74,7 @@ static srv_runs_entry *look(const srv_config *config, srv_open_run *run) {
     e->run.open = true;
     e->run.read_token = attn_run_metadata(found, SRV_RUN_TOKEN);
     e->run.bytes = run->bytes + attn_arena_used(e->arena);
-    e->run.ends_ns = attn_now_ns() + config->runs_ttl_s * 1000000000;
+    e->run.ends_ns = attn_now_ns() + config->runs_ttl_ms * 1000000;
     return e;
 }
 

@@ -204,17 +204,17 @@ def test_a_passed_deadline_says_how_to_ask(start, tmp_path):
 # --- interest ---
 
 def test_what_nobody_asks_for_is_cancelled(start):
-    daemon = start("--async-idle-s", "1")
+    daemon = start("--async-idle-ms", "1000")
     runs = [store(daemon, LONG) for _ in range(2)]
     job, queued = (begin(daemon, run + "/metrics") for run in runs)
     time.sleep(2)
     for one in look(daemon, job), look(daemon, queued):
-        assert one["state"] == "cancelled" and "async_idle_s" in one["error"], one
+        assert one["state"] == "cancelled" and "async_idle_ms" in one["error"], one
 
 
 @pytest.mark.parametrize("how", ["polled", "followed", "ordered"])
 def test_what_somebody_asks_for_goes_on(start, how):
-    daemon = start("--async-idle-s", "1")
+    daemon = start("--async-idle-ms", "1000")
     path = store(daemon, LONG | {"query": {"shape": [1, 8, 6144, 16], "random": "normal", "seed": 1}}) + "/metrics"
     job = begin(daemon, path)
     reader = Events(daemon, job) if how == "followed" else None

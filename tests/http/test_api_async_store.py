@@ -144,9 +144,9 @@ def test_a_passed_deadline_says_how_to_ask(start):
 
 
 def test_the_time_of_a_job_bounds_it(start):
-    daemon = start("--jobs-time-s", "1")
+    daemon = start("--jobs-time-ms", "1000")
     failed = ended(daemon, begin(daemon, LONGER))
-    assert failed["state"] == "cancelled" and failed["error"].startswith("jobs_time_s") and "run" not in failed
+    assert failed["state"] == "cancelled" and failed["error"].startswith("jobs_time_ms") and "run" not in failed
 
 
 def test_requests_do_not_share_a_job(daemon):
@@ -168,12 +168,12 @@ def test_a_job_is_deleted_while_it_runs(start, tmp_path):
 
 
 def test_what_nobody_asks_for_is_cancelled(start, tmp_path):
-    daemon = start("--async-idle-s", "1", "--runs-dir", str(tmp_path))
+    daemon = start("--async-idle-ms", "1000", "--runs-dir", str(tmp_path))
     jobs = [begin(daemon, LONGER) for _ in range(2)]
     time.sleep(2)
     for job in jobs:
         job = look(daemon, job)
-        assert job["state"] == "cancelled" and "async_idle_s" in job["error"], job
+        assert job["state"] == "cancelled" and "async_idle_ms" in job["error"], job
     assert not list(tmp_path.glob("*.safetensors"))
 
 

@@ -106,7 +106,7 @@ def test_a_model_is_trained_and_served(daemon, document):  # noqa: F811
     assert [e[2]["state"] for e in events if e[1] in ("state", "done")] == ["queued", "running", "done"]
     told = [e[2] for e in events if e[1] == "progress"]
     assert [t["step"] for t in told if t["evaluated"]] == [20, 40, 60]
-    assert told[-1]["remaining_seconds"] == 0 and told[-1]["validation"]["loss"] > 0
+    assert told[-1]["remaining_ms"] == 0 and told[-1]["validation"]["loss"] > 0
     done = look(daemon, job)
     schema(document, "Job").validate(done)
     alike = [t["validation"]["head_similarity"] for t in told if t["evaluated"]]
@@ -211,9 +211,9 @@ def test_a_result_that_is_not_there_yet(daemon):
 
 
 def test_time_is_bounded(start):
-    daemon = start(*PROMPT, "--jobs-time-s", "1", "--ops-listen", "")
+    daemon = start(*PROMPT, "--jobs-time-ms", "1000", "--ops-listen", "")
     job = ended(daemon, post(daemon, ENDLESS))
-    assert job["state"] == "cancelled" and "jobs_time_s" in job["error"]
+    assert job["state"] == "cancelled" and "jobs_time_ms" in job["error"]
 
 
 # --- events ---

@@ -407,7 +407,7 @@ def test_budget_and_use(start, tmp_path, files):
 
 @pytest.mark.parametrize("files", [False, True], ids=["memory", "directory"])
 def test_time_to_live(start, tmp_path, files):
-    daemon = start("--runs-ttl-s", "1", *(("--runs-dir", str(tmp_path)) if files else ()))
+    daemon = start("--runs-ttl-ms", "1000", *(("--runs-dir", str(tmp_path)) if files else ()))
     path = "/v1/runs/" + daemon.post("/v1/attention", SMALL).json()["run"]["id"]
     assert eventually(lambda: daemon.metric("attnd_runs_expired_total") == 1)
     assert daemon.get(path).status_code == 410

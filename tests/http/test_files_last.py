@@ -351,6 +351,8 @@ def test_jobs_of_each_version_are_restored(start, tmp_path, version):
     assert [(job["id"], job["state"], "error" in job) for job in jobs] == [(TRAINED, "done", False), (FOUND, "done", False)]
     assert daemon.get(f"/v1/models/{jobs[0]['model']}").status_code == 200
     about, *parts = found(daemon, FOUND)
+    stored = json.loads((folder / f"{FOUND}.json").read_text())["facts"]
+    assert jobs[1]["elapsed_ms"] == int(1000 * stored["seconds"]) and "seconds" not in jobs[1]
     names = [f"{FOUND}{end}" for end in (".findings", ".txt", ".parameters.svg")]
     assert parts == [(200, (folder / name).read_text()) for name in names]
 

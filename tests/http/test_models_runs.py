@@ -45,7 +45,7 @@ def test_built_in_models(daemon, document, name):  # noqa: F811
         schema(document, "ModelAttention").validate(answer)
         same_bits(daemon, answer, run, 2)
         assert run["model"] == name and len(run["texts"]) == 4
-        assert daemon.get(f"/v1/runs/{run['id']}").json() | {"expires": run["expires"]} == run
+        assert daemon.get(f"/v1/runs/{run['id']}").json() | {"expires_ms": run["expires_ms"]} == run
 
 
 @pytest.mark.parametrize("name", [*CASES, *TRANSFORMERS])

@@ -175,7 +175,7 @@ def test_a_name_is_the_same_run(place, original, data, copy):
 
 
 def test_an_adopted_run_expires_and_its_file_stays(place, data):
-    daemon = place.daemon("--runs_ttl_s", "1")
+    daemon = place.daemon("--runs_ttl_ms", "1000")
     (place.captures / "x").write_bytes(data)
     path = accepted(daemon.post("/v1/runs", {"file": "x"}))
     time.sleep(1.2)

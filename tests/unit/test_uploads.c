@@ -20,7 +20,7 @@ enum { PIECE = 8192 };
 static char folder[] = "/tmp/attnd-uploads-XXXXXX";
 static srv_config config = {.runs_dir = folder,
                             .keys_file = "",
-                            .runs_ttl_s = 60,
+                            .runs_ttl_ms = 60000,
                             .runs_bytes = 64 << 20,
                             .max_capture_bytes = 64 << 20,
                             .connection_bytes = PIECE};

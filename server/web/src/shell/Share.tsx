@@ -103,12 +103,12 @@ function timeOf(when: Date): string {
 
 // What a link without a request is worth, and the file that the run was made of, if this page has it.
 function Kept() {
-  const [until, setUntil] = useState('');
+  const [until, setUntil] = useState(0);
   const [says, setSays] = useState('');
   const id = look.value.run;
   const file = ownFile.value?.run === id ? ownFile.value : null;
   useEffect(() => {
-    describe(id).then((of) => setUntil(of.expires), () => setUntil(run.value?.expires ?? ''));
+    describe(id).then((of) => setUntil(of.expires_ms), () => setUntil(run.value?.expires_ms ?? 0));
   }, [id]);
   const keep = (of: NonNullable<typeof file>): void => {
     of.make().then((blob) => {
@@ -118,7 +118,7 @@ function Kept() {
   };
   return (
     <>
-      <p>The link shows the run as long as the service keeps it{until && <> (until <time dateTime={until}>{timeOf(new Date(until))}</time>, and longer if someone looks at it)</>}
+      <p>The link shows the run as long as the service keeps it{until > 0 && <> (until <time dateTime={new Date(until).toISOString()}>{timeOf(new Date(until))}</time>, and longer if someone looks at it)</>}
         {file ? '; save the file to keep it.' : '.'}</p>
       {file && <p class="buttons"><button type="button" onClick={() => keep(file)}>Save <bdi>{file.name}</bdi></button> <span role="status">{says}</span></p>}
     </>
