@@ -291,6 +291,7 @@ static int64_t keep_house(void *of) {
 int srv_app_open(srv_app *app, const srv_config *config) {
     attn_error err;
     app->config = config;
+    app->reloaded = (int64_t)time(NULL);
     const uint64_t files = srv_host_raise_files();
     if (getrandom(app->trace_key, sizeof app->trace_key, 0) != sizeof app->trace_key)
         app->trace_key[0] = (uint64_t)attn_now_ns(); /* ids of traces need not be secret */
@@ -338,9 +339,21 @@ int srv_app_open(srv_app *app, const srv_config *config) {
                                                                                   : no_resources();
 }
 
+/* Notes whether a part could be read again. */
+static void note_part(srv_app *app, srv_app_part part, bool read) {
+    if (read)
+        atomic_fetch_and(&app->stale, ~(1U << part));
+    else
+        atomic_fetch_or(&app->stale, 1U << part);
+    if (!atomic_load(&app->stale))
+        atomic_store(&app->reloaded, (int64_t)time(NULL));
+}
+
 static void reload_keys(srv_app *app) {
     srv_config_error err;
-    if (srv_keys_load(app->keys, app->config->keys_file, &err))
+    const bool read = srv_keys_load(app->keys, app->config->keys_file, &err);
+    note_part(app, SRV_PART_KEYS, read);
+    if (read)
         srv_log_event(app->log, SRV_LOG_INFO, "%zu API keys read", srv_keys_count(app->keys));
     else
         srv_log_event(app->log, SRV_LOG_ERROR, "API keys unchanged: %s", err.text);
@@ -348,7 +361,9 @@ static void reload_keys(srv_app *app) {
 
 static void reload_tls(srv_app *app) {
     srv_config_error err;
-    if (!load_tls(app, &err)) {
+    const bool read = load_tls(app, &err);
+    note_part(app, SRV_PART_TLS, read);
+    if (!read) {
         srv_log_event(app->log, SRV_LOG_ERROR, "certificate unchanged: %s", err.text);
         return;
     }
@@ -360,7 +375,9 @@ static void reload_tls(srv_app *app) {
 }
 
 static void reload_models(srv_app *app) {
-    const int failed = srv_models_scan(app->models);
+    bool whole;
+    const int failed = srv_models_scan(app->models, &whole);
+    note_part(app, SRV_PART_MODELS, whole);
     if (failed)
         srv_log_event(app->log, SRV_LOG_ERROR, "models unchanged: cannot read %.200s: %s",
                       app->config->models_dir, strerror(failed));
@@ -373,7 +390,10 @@ void srv_app_reload(srv_app *app) {
     if (app->tls)
         reload_tls(app);
     reload_models(app);
-    srv_log_named(app->log, "reloaded", (srv_log_field[]){{NULL}});
+    if (atomic_load(&app->stale))
+        srv_log_event(app->log, SRV_LOG_ERROR, "reload failed: not all files could be used");
+    else
+        srv_log_named(app->log, "reloaded", (srv_log_field[]){{NULL}});
 }
 
 void srv_app_look(srv_app *app) {

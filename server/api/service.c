@@ -141,6 +141,8 @@ srv_outcome srv_metrics(srv_request *req) {
         .most_files = srv_host_most_files(),
         .isa = attn_isa_name(attn_isa_current()),
         .log_dropped = srv_log_dropped(app->log),
+        .stale = atomic_load(&app->stale) != 0,
+        .reloaded = atomic_load(&app->reloaded),
         .certificate_until = atomic_load(&app->certificate_until),
     };
     _Static_assert(SRV_GAUGE_JOBS == (int)SRV_JOB_STATES, "a gauge a state");

@@ -198,7 +198,7 @@ static attn_status open_model(const command_options *w, srv_model_file *file,
     const srv_file *f = srv_embedded;
     while (!*w->model && f->name && strcmp(f->name, "models/en-fr.safetensors"))
         f++;
-    status = *w->model ? srv_model_open(w->model, false, file, err)
+    status = *w->model ? srv_model_open(w->model, false, file, NULL, err)
              : f->name ? srv_model_read(f->data, f->size, false, file, err)
                        : attn_fail(err, ATTN_EARG, "model", "none is built in");
     if (status)

@@ -147,7 +147,7 @@ int srv_command_score(int argc, char **argv) {
         return code - 1;
     srv_model_file file;
     attn_error err;
-    if (srv_model_open(w.model, false, &file, &err))
+    if (srv_model_open(w.model, false, &file, NULL, &err))
         return srv_command_fail("score", &err);
     code = score(&w, &file);
     srv_model_close(&file);

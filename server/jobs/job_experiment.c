@@ -255,7 +255,7 @@ attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_erro
  * file was damaged. */
 static void say_none(srv_request *req, const srv_job_entry *e, int state, bool lost) {
     if (lost)
-        srv_problem(req, SRV_NOT_FOUND, NULL,
+        srv_problem(req, SRV_DAMAGED, NULL,
                     "the file of this part of the job \"%s\" is not as the job wrote it: %s", e->id,
                     e->facts.error);
     else if (e->look)

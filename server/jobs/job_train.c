@@ -246,7 +246,7 @@ void srv_job_restore_model(srv_job_entry *e) {
     attn_error err = {0};
     work w = {.job = e, .jobs = e->jobs};
     attn_status status = srv_jobs_dir_path(e->jobs, e->id, ".safetensors", path)
-                             ? srv_model_open(path, false, &w.run.file, &err)
+                             ? srv_model_open(path, false, &w.run.file, NULL, &err)
                              : attn_fail(&err, ATTN_EARG, "jobs_dir", "its name is too long");
     if (!status)
         status = attn_model_bytes(attn_model_configuration(w.run.file.model), false, &w.made_bytes,

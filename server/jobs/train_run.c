@@ -125,7 +125,7 @@ static attn_status resume_run(srv_train_run *run, attn_error *err) {
     attn_training_state *s = &run->state;
     uint64_t waited = 0, *places[COUNTERS] = {&s->step,  &s->settled,   &s->epoch,
                                               &s->batch, &s->best_step, &waited};
-    attn_status status = srv_model_open(run->checkpoint, true, &run->file, err);
+    attn_status status = srv_model_open(run->checkpoint, true, &run->file, NULL, err);
     if (!status)
         status = check_options(run, err);
     if (!status)
@@ -140,8 +140,8 @@ static attn_status resume_run(srv_train_run *run, attn_error *err) {
         status = read_block(run, "training.best", s->best, s->size, err);
     const char *best = srv_model_text(&run->file, "training.best_loss");
     s->best_loss = best ? strtod(best, NULL) : (double)INFINITY;
-    if (!status && srv_mapped_check(run->file.mapped))
-        status = attn_fail(err, ATTN_EARG, run->checkpoint, "was cut short while it was read");
+    if (!status && srv_model_recheck(&run->file, err))
+        status = attn_fail(err, ATTN_EARG, run->checkpoint, "was changed while it was read");
     if (!status) /* everything that is needed of the file has been copied */
         srv_model_forget(&run->file);
     s->waited = waited;
@@ -208,7 +208,7 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
 /* Starts with the model of the file run->init. The sizes of this model apply, not those of the
  * options. */
 static attn_status start_from_file(srv_train_run *run, attn_error *err) {
-    attn_status status = srv_model_open(run->init, true, &run->file, err);
+    attn_status status = srv_model_open(run->init, true, &run->file, NULL, err);
     if (!status && (!run->file.source || !run->file.target))
         status = attn_fail(err, ATTN_EARG, run->init, "has no words, which training needs");
     return status ? status : attn_training_start(run->file.model, run->arena, &run->state, err);

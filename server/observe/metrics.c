@@ -333,6 +333,11 @@ void srv_meters_print(srv_meters *meters, const srv_gauges *now, attn_text *out)
     single(out, "attnd_log_lines_dropped_total", "counter",
            "Lines of the log that were dropped because nobody read it in time.",
            (double)now->log_dropped);
+    single(out, "attnd_config_last_reload_successful", "gauge",
+           "1 if the keys, the certificate and all models of models_dir could be read last.",
+           now->stale ? 0 : 1);
+    single(out, "attnd_config_last_reload_success_timestamp_seconds", "gauge",
+           "When they were last all read, since the epoch.", (double)now->reloaded);
     if (now->certificate_until)
         single(out, "attnd_tls_certificate_expiry_timestamp_seconds", "gauge",
                "End of the certificate's validity since the epoch.",

@@ -65,6 +65,8 @@ typedef struct srv_gauges {
     uint64_t runs_stored, runs_evicted, runs_expired;
     uint64_t resident_bytes, open_files, most_files; /* of this process */
     uint64_t log_dropped;                            /* lines of the log */
+    bool stale;                                      /* a file could not be read again */
+    int64_t reloaded;              /* when all were last read, seconds since 1970 */
     int64_t certificate_until;     /* end of its validity, seconds since 1970; 0: no TLS */
     size_t jobs[SRV_GAUGE_JOBS];   /* number of jobs in each state */
     size_t jobs_bytes;             /* memory reserved for running jobs */

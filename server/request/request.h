@@ -193,6 +193,7 @@ typedef enum srv_code {
     SRV_QUOTA,           /* 429 */
     SRV_HEADER_LONG,     /* 431 */
     SRV_INTERNAL,        /* 500 an error of the program */
+    SRV_DAMAGED,         /* 500 a file of the service has wrong contents */
     SRV_UNSUPPORTED,     /* 501 */
     SRV_QUEUE_FULL,      /* 503 + Retry-After */
     SRV_MEMORY_BUDGET,   /* 503 + Retry-After */

@@ -41,6 +41,9 @@ enum {
  * tls_cert and tls_key. */
 enum { SRV_APP_KEYS, SRV_APP_CERT, SRV_APP_KEY, SRV_APP_FILES };
 
+/* What is read again while the service runs. */
+typedef enum srv_app_part { SRV_PART_KEYS, SRV_PART_TLS, SRV_PART_MODELS } srv_app_part;
+
 /* The steps of a shutdown, in this order. */
 typedef enum srv_draining {
     SRV_SERVING,
@@ -79,7 +82,9 @@ struct srv_app {
     uint64_t trace_key[2];       /* random numbers from which ids of traces and spans are made */
     atomic_uint_fast64_t traces; /* number of ids made so far */
     atomic_int draining;         /* a srv_draining */
-    _Atomic int64_t certificate_until;             /* end of validity, s since 1970; 0: no TLS */
+    _Atomic int64_t certificate_until; /* end of validity, s since 1970; 0: no TLS */
+    atomic_uint stale;                 /* bit srv_app_part: this part could not be read again */
+    _Atomic int64_t reloaded; /* when all parts were last read without failure, s since 1970 */
     const char *problem_names[SRV_METER_PROBLEMS]; /* in the order of srv_code, then NULL */
     srv_file_state seen[SRV_APP_FILES];            /* each file's state when it was last read */
 };

@@ -31,28 +31,35 @@ srv_refused *srv_refused_find(const srv_models *m, const char *id) {
     return r;
 }
 
-bool srv_models_why(srv_models *m, const char *id, char why[SRV_REFUSED_TEXT]) {
+bool srv_models_why(srv_models *m, const char *id, srv_refusal *out) {
     pthread_mutex_lock(&m->lock);
     const srv_refused *r = srv_refused_find(m, id);
     if (r)
-        memcpy(why, r->why, SRV_REFUSED_TEXT);
+        *out = r->why;
     pthread_mutex_unlock(&m->lock);
     return r != NULL;
 }
 
-/* Returns whether the file was refused before and is unchanged. */
+/* Returns whether the file was refused for its contents before and is unchanged. */
 static bool is_refused(srv_models *m, const char *id, const srv_file_state *now) {
     srv_refused *r = srv_refused_find(m, id);
     if (r)
         r->seen = true;
-    return r && srv_file_same(&r->file, now);
+    return r && !r->why.failed && srv_file_same(&r->file, now);
 }
 
-/* Remembers the file as refused, and logs why. If memory runs out it is only logged. An embedded
- * model of the same name is no longer served, for it is not what the file should be. */
-static void refuse(srv_models *m, const char *id, const srv_file_state *now, const char *why) {
+static bool has_file(const srv_entry *e) {
+    return e->model.origin == SRV_MODEL_FILE || e->model.durable;
+}
+
+/* Remembers the file as refused, and logs why, the same trouble once. If memory runs out it is only
+ * logged. An embedded model of the same name is no longer served, for it is not what the file should
+ * be. An older version of the file is served only after trouble. */
+static void refuse(srv_models *m, const char *id, const srv_file_state *now, int failed,
+                   const char *why) {
     pthread_mutex_lock(&m->lock);
     srv_refused *r = srv_refused_find(m, id);
+    const bool known = r && failed && r->why.failed == failed;
     if (!r && (r = calloc(1, sizeof *r))) {
         snprintf(r->id, sizeof r->id, "%s", id);
         r->next = m->refused;
@@ -61,15 +68,17 @@ static void refuse(srv_models *m, const char *id, const srv_file_state *now, con
     if (r) {
         r->file = *now;
         r->seen = true;
-        snprintf(r->why, sizeof r->why, "%s", why);
+        r->why.failed = failed;
+        snprintf(r->why.text, sizeof r->why.text, "%s", why);
     }
     srv_entry *same = srv_entry_find(m, id);
-    if (same && same->model.origin == SRV_MODEL_EMBEDDED)
+    if (same && (same->model.origin == SRV_MODEL_EMBEDDED || (has_file(same) && !failed)))
         srv_entry_drop(m, same);
     pthread_mutex_unlock(&m->lock);
-    srv_log_event(m->log, SRV_LOG_ERROR,
-                  "models_dir: %.200s/%.64s.safetensors is not served: %.250s",
-                  m->config->models_dir, id, why);
+    if (!known)
+        srv_log_event(m->log, SRV_LOG_ERROR,
+                      "models_dir: %.200s/%.64s.safetensors is not %s: %.250s",
+                      m->config->models_dir, id, failed ? "read now" : "served", why);
 }
 
 /* Forgets the refused files that the scan has not found. The caller has `lock`, too. */
@@ -106,9 +115,8 @@ typedef enum need { READ, KNOWN, TAKEN } need;
 static need need_of(srv_models *m, const char *id, const srv_file_state *now) {
     pthread_mutex_lock(&m->lock);
     srv_entry *e = srv_entry_find(m, id);
-    const bool has_file = e && (e->model.origin == SRV_MODEL_FILE || e->model.durable);
     const need found = e && e->model.origin == SRV_MODEL_MADE && !e->model.durable ? TAKEN
-                       : has_file && srv_file_same(&e->file, now)                  ? KNOWN
+                       : e && has_file(e) && srv_file_same(&e->file, now)          ? KNOWN
                                                                                    : READ;
     if (e)
         e->seen = true;
@@ -131,33 +139,36 @@ static void put_in_place(srv_models *m, srv_entry *e) {
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Reads one file of models_dir into the list, unless it is unchanged. An unreadable file is logged;
- * the version of this file that was read earlier stays in the list. */
-static void add_file(srv_models *m, const char *id, const char *path, const srv_file_state *now) {
+/* Reads one file of models_dir into the list, unless it is unchanged. A file that cannot be used is
+ * logged. Returns 0, or the errno value of trouble, after which the file is to be read again. */
+static int add_file(srv_models *m, const char *id, const char *path, const srv_file_state *now) {
     srv_model_file file;
     attn_error err = {0};
+    int failed = ENOMEM;
     const need what = need_of(m, id, now);
     if (what == KNOWN || is_refused(m, id, now))
-        return;
+        return 0;
     if (what == TAKEN) {
-        refuse(m, id, now, "a model of this id was made over HTTP");
-        return;
+        refuse(m, id, now, 0, "a model of this id was made over HTTP");
+        return 0;
     }
     srv_entry *e = calloc(1, sizeof *e);
-    attn_status status = e ? srv_model_open(path, false, &file, &err)
+    attn_status status = e ? srv_model_open(path, false, &file, &failed, &err)
                            : attn_fail(&err, ATTN_ENOMEM, path, "not enough memory");
     if (!status) {
         *e = (srv_entry){.model = {.origin = SRV_MODEL_FILE}, .file = *now, .seen = true};
         snprintf(e->model.id, sizeof e->model.id, "%s", id);
         status = srv_entry_take(&e->model, &file, &err);
+        failed = status == ATTN_ENOMEM ? ENOMEM : 0;
     }
     if (!status) {
         put_in_place(m, e);
-        return;
+        return 0;
     }
-    refuse(m, id, now, err.text);
+    refuse(m, id, now, failed, err.text);
     if (e)
         srv_entry_free(e);
+    return failed;
 }
 
 /* Removes the models and forgets the refused files that the scan has not found, and adds the
@@ -166,7 +177,7 @@ static void drop_unseen(srv_models *m) {
     pthread_mutex_lock(&m->lock);
     for (srv_entry *e = m->first, *next; e; e = next) {
         next = e->next;
-        if ((e->model.origin == SRV_MODEL_FILE || e->model.durable) && !e->seen)
+        if (has_file(e) && !e->seen)
             srv_entry_drop(m, e);
         else
             e->seen = false;
@@ -190,20 +201,24 @@ static bool is_young(const srv_file_state *file) {
 static int scan(srv_models *m) {
     const srv_file_state before = srv_file_look(m->config->models_dir);
     DIR *dir = opendir(m->config->models_dir);
-    const int failed = dir ? 0 : errno;
+    int failed = dir ? 0 : errno;
     bool young = is_young(&before);
-    for (const struct dirent *d; dir && (d = readdir(dir));) {
+    while (!failed) {
+        errno = 0;
+        const struct dirent *d = readdir(dir);
+        failed = errno;
+        if (!d)
+            break;
         char id[SRV_MODEL_ID + 1], path[PATH_MAX];
         if (!srv_entry_id(d->d_name, id) || !path_of(m, id, path))
             continue;
         const srv_file_state now = srv_file_look(path);
-        add_file(m, id, path, &now);
-        young |= is_young(&now);
+        young |= add_file(m, id, path, &now) || is_young(&now);
     }
-    if (dir) {
+    if (dir)
         closedir(dir);
+    if (!failed)
         drop_unseen(m);
-    }
     pthread_mutex_lock(&m->lock);
     m->dir = before;
     m->settled = !young && !failed;
@@ -213,12 +228,14 @@ static int scan(srv_models *m) {
     return failed;
 }
 
-int srv_models_scan(srv_models *m) {
+int srv_models_scan(srv_models *m, bool *whole) {
+    *whole = true;
     if (!*m->config->models_dir)
         return 0;
     pthread_mutex_lock(&m->files);
     srv_models_forgive(m); /* so that refused files are read and logged again */
     const int failed = scan(m);
+    *whole = !failed && !m->refused;
     pthread_mutex_unlock(&m->files);
     return failed;
 }

@@ -26,13 +26,20 @@ struct srv_entry {
 
 enum { SRV_REFUSED_TEXT = 320 }; /* buffer size of the reason why a file is not served */
 
-/* A file of models_dir that is not served. It is read again when it has changed. */
+/* Why a file is not served. */
+typedef struct srv_refusal {
+    int failed; /* errno value of trouble that says nothing about the file; 0: its contents */
+    char text[SRV_REFUSED_TEXT];
+} srv_refusal;
+
+/* A file of models_dir that is not served. It is read again when it has changed, or when a request
+ * comes after trouble. */
 typedef struct srv_refused {
     struct srv_refused *next;
     srv_file_state file;
     bool seen;
     char id[SRV_MODEL_ID + 1];
-    char why[SRV_REFUSED_TEXT];
+    srv_refusal why;
 } srv_refused;
 
 struct srv_models {
@@ -45,7 +52,9 @@ struct srv_models {
     srv_refused *refused; /* changed with both locks, read with either */
     /* guarded by `lock` */
     srv_file_state dir; /* the state of models_dir before the last scan */
-    bool settled; /* false: files were so young at the last scan that they may change unnoticed */
+    /* false: some files were so young at the last scan that they may change unnoticed, or there was
+     * trouble with them */
+    bool settled;
     int64_t scanned_ns;
     int failed; /* errno value of the last scan that could not read models_dir; 0: none */
 };
@@ -83,6 +92,6 @@ void srv_models_forgive(srv_models *m);
 /* Returns the refused file of this model. NULL: there is none. The caller has one of the locks. */
 srv_refused *srv_refused_find(const srv_models *m, const char *id);
 /* Returns whether the file of this model is refused, and copies the reason. */
-bool srv_models_why(srv_models *m, const char *id, char why[SRV_REFUSED_TEXT]);
+bool srv_models_why(srv_models *m, const char *id, srv_refusal *out);
 
 #endif

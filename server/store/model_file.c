@@ -294,12 +294,32 @@ attn_status srv_model_read(const void *bytes, size_t size, bool gradients, srv_m
     return status;
 }
 
-static attn_status read_mapped(srv_model_file *file, bool gradients, attn_error *err) {
+static bool was_written(srv_mapped *m) {
+    srv_mapped_times seen;
+    const srv_mapped_state state = srv_mapped_check(m, &seen);
+    return state == SRV_MAPPED_WRITTEN || state == SRV_MAPPED_HURT;
+}
+
+/* Checksums that are right after the last read tell that the file was not changed meanwhile, or was
+ * changed back. */
+attn_status srv_model_recheck(srv_model_file *file, attn_error *err) {
+    srv_mapped *m = file->mapped;
+    attn_error why;
+    if (was_written(m) || check_seal(file, srv_mapped_data(m), srv_mapped_size(m), &why))
+        return attn_fail(err, ATTN_EARG, "", "was changed while it was read");
+    return ATTN_OK;
+}
+
+static attn_status read_mapped(srv_model_file *file, bool gradients, int *failed, attn_error *err) {
     srv_mapped *m = file->mapped;
     const attn_status status =
         read_into(file, srv_mapped_data(m), srv_mapped_size(m), gradients, err);
-    return srv_mapped_check(m) ? attn_fail(err, ATTN_EARG, "", "was cut short while it was read")
-                               : status;
+    *failed = status == ATTN_ENOMEM ? ENOMEM : 0;
+    if (status && !was_written(m))
+        return status;
+    const attn_status changed = srv_model_recheck(file, err);
+    *failed = changed ? EAGAIN : *failed;
+    return changed ? changed : status;
 }
 
 /* Moves the error's place to the front of its text and sets err->where to the path of the file. A
@@ -312,15 +332,20 @@ static attn_status at_path(const char *path, attn_error *err) {
 
 /* Maps the file: its pages are loaded on first access, so a large file that is not a model costs
  * little memory. */
-attn_status srv_model_open(const char *path, bool gradients, srv_model_file *out, attn_error *err) {
+attn_status srv_model_open(const char *path, bool gradients, srv_model_file *out, int *failed,
+                           attn_error *err) {
     srv_model_file file = {.arena = attn_arena_new(MOST_HEADER)};
-    const int failed = file.arena ? srv_mapped_open(AT_FDCWD, path, true, &file.mapped) : ENOMEM;
+    int why = file.arena ? srv_mapped_open(AT_FDCWD, path, true, &file.mapped) : ENOMEM;
     attn_status status = ATTN_OK;
-    if (failed)
-        status = attn_fail(err, failed == ENOMEM ? ATTN_ENOMEM : ATTN_EARG, path,
-                           "cannot be read: %s", strerror(failed));
-    else if (read_mapped(&file, gradients, err))
+    if (why) {
+        status = attn_fail(err, why == ENOMEM ? ATTN_ENOMEM : ATTN_EARG, path, "cannot be read: %s",
+                           strerror(why));
+        why = srv_file_judge(why) == SRV_FILE_TROUBLE ? why : 0;
+    } else if (read_mapped(&file, gradients, &why, err)) {
         status = at_path(path, err);
+    }
+    if (failed)
+        *failed = why;
     if (status)
         srv_model_close(&file);
     else

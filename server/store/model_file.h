@@ -41,10 +41,16 @@ bool srv_model_corpus(const srv_model_file *file, attn_corpus_options *out);
  * file cannot be read, or is not a model), ATTN_EVALUE (it has changed since it was written),
  * ATTN_EUNSUPPORTED (a newer program wrote it), and the errors of attn_safetensors_read,
  * attn_vocabulary_read, attn_model_new and attn_parameters_load. srv_model_open sets err->where to
- * the path, and returns ATTN_EARG instead of ATTN_EVALUE. */
-attn_status srv_model_open(const char *path, bool gradients, srv_model_file *out, attn_error *err);
+ * the path, and returns ATTN_EARG instead of ATTN_EVALUE. Its *failed (may be NULL) becomes an
+ * errno value if there was trouble that says nothing about the file (SRV_FILE_TROUBLE), such as
+ * EAGAIN, it was changed while it was read; else 0. */
+attn_status srv_model_open(const char *path, bool gradients, srv_model_file *out, int *failed,
+                           attn_error *err);
 attn_status srv_model_read(const void *bytes, size_t size, bool gradients, srv_model_file *out,
                            attn_error *err);
+/* Checks that the bytes of the mapped file are still those that srv_model_open has checked. Call it
+ * after the last read of `contents`. ATTN_EARG: they are not. */
+attn_status srv_model_recheck(srv_model_file *file, attn_error *err);
 void srv_model_close(srv_model_file *file);
 /* Frees `contents` and unmaps the file. The model and the vocabularies stay valid, because they are
  * copies; the caller frees them. */

@@ -177,7 +177,8 @@ int srv_models_open(srv_models **out, const srv_config *config, srv_log *log) {
     if (!srv_entries_embedded(m))
         return no_memory();
     srv_models_sweep(m);
-    const int failed = srv_models_scan(m);
+    bool whole;
+    const int failed = srv_models_scan(m, &whole);
     if (!failed)
         return 0;
     fprintf(stderr, "attnd: cannot use models_dir %s: %s\n", config->models_dir, strerror(failed));
@@ -217,10 +218,13 @@ static void let_go(srv_models *m, srv_entry *e) {
 }
 
 static void not_found(srv_request *req, const char *id) {
-    char why[SRV_REFUSED_TEXT];
-    if (srv_models_why(req->app->models, id, why))
-        srv_problem(req, SRV_NOT_FOUND, NULL, "the file of model \"%.64s\" is not a model: %s", id,
-                    why);
+    srv_refusal why;
+    const bool refused = srv_models_why(req->app->models, id, &why);
+    if (refused && why.failed)
+        srv_problem_file(req, NULL, "the model cannot be read from models_dir", why.failed);
+    else if (refused)
+        srv_problem(req, SRV_DAMAGED, NULL, "the file of model \"%.64s\" is not a model: %s", id,
+                    why.text);
     else
         srv_problem(req, SRV_NOT_FOUND, NULL,
                     "there is no model \"%.64s\"; GET /v1/models lists those that there are", id);

@@ -45,8 +45,9 @@ typedef struct srv_model {
  * (SRV_EXIT_*). */
 int srv_models_open(srv_models **out, const srv_config *config, srv_log *log);
 /* Scans models_dir again: loads new and changed files and removes the models of deleted files.
- * Returns 0, or an errno value if the directory cannot be opened; then all models stay. */
-int srv_models_scan(srv_models *models);
+ * Returns 0, or an errno value if the directory cannot be read; then all models stay. *whole: it was
+ * read, and all of its models are served. */
+int srv_models_scan(srv_models *models, bool *whole);
 void srv_models_free(srv_models *models); /* no model may be held; NULL is fine */
 
 /* Finds the model with this id and holds it until srv_models_release. If models_dir has changed, it

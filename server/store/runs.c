@@ -340,9 +340,9 @@ static void refuse_file(srv_request *req, const char *id, int failed) {
     if (failed == ENOENT)
         missing(req, id, true); /* the file was removed after srv_runs_dir_use found it */
     else if (failed == ENODATA)
-        srv_problem(req, SRV_NOT_FOUND, NULL, "the file of run %s is empty", id);
+        srv_problem(req, SRV_DAMAGED, NULL, "the file of run %s is empty", id);
     else if (failed == EBADMSG)
-        srv_problem(req, SRV_NOT_FOUND, NULL, "the checksums of run %s are damaged", id);
+        srv_problem(req, SRV_DAMAGED, NULL, "the checksums of run %s are damaged", id);
     else if (failed == ESTALE)
         srv_runs_changed(req, id, "it is not the file that was adopted");
     else if (failed == ENOLINK)
@@ -367,7 +367,7 @@ static bool open_mapped(srv_request *req, srv_runs_entry *e) {
     if (err.code == ATTN_ENOMEM)
         srv_problem_error(req, &err);
     else
-        srv_problem(req, SRV_NOT_FOUND, NULL, "the file of run %s is not a stored run: %s%s%s",
+        srv_problem(req, SRV_DAMAGED, NULL, "the file of run %s is not a stored run: %s%s%s",
                     e->run.id, err.where, *err.where ? ": " : "", err.text);
     return false;
 }
@@ -494,9 +494,10 @@ bool srv_run_is_whole(srv_request *req, const srv_run *run) {
         return true;
     if (!srv_runs_is_same(req, e))
         return false;
-    if (!srv_mapped_check(e->mapped))
+    srv_mapped_times seen;
+    if (srv_mapped_check(e->mapped, &seen) != SRV_MAPPED_HURT)
         return true;
-    srv_problem(req, SRV_NOT_FOUND, NULL,
+    srv_problem(req, SRV_DAMAGED, NULL,
                 "the file of run %s was cut short, or cannot be read to its end", run->id);
     return false;
 }

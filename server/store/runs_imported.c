@@ -31,7 +31,7 @@ static bool refuse_block(srv_request *req, const srv_runs_entry *e, size_t block
     if (e->side.path)
         srv_runs_changed(req, e->run.id, "its checksum is another one");
     else
-        srv_problem(req, SRV_NOT_FOUND, NULL,
+        srv_problem(req, SRV_DAMAGED, NULL,
                     "the file of run %s is damaged: the bytes from %zu on are not those that were "
                     "stored",
                     e->run.id, block * ATTN_CHECKSUM_BLOCK);

@@ -29,6 +29,25 @@ int srv_file_open(int dir, const char *name, bool follow, struct stat *about) {
     return -failed;
 }
 
+srv_verdict srv_file_judge(int failed) {
+    switch (failed) {
+    case ENOENT:
+    case ENOTDIR:
+        return SRV_FILE_ABSENT;
+    case EISDIR:
+    case ESPIPE:
+    case ELOOP:
+    case ENXIO:
+    case EINVAL:
+    case EFBIG:
+    case ENODATA:
+    case EBADMSG:
+        return SRV_FILE_WRONG;
+    default:
+        return SRV_FILE_TROUBLE;
+    }
+}
+
 /* Locks a .part file. Returns 0, EBUSY if another process has the lock, or another errno value.
  * Also returns 0 on file systems without locks, where two writers of the same name are not
  * detected. */

@@ -19,6 +19,15 @@
  * or a device. */
 int srv_file_open(int dir, const char *name, bool follow, struct stat *about);
 
+/* What the errno value says of a file that could not be used. */
+typedef enum srv_verdict {
+    SRV_FILE_ABSENT,  /* there is none of this name */
+    SRV_FILE_WRONG,   /* it is not what it should be: no regular file, empty, too large, damaged */
+    SRV_FILE_TROUBLE, /* the machine has failed, and a later try may succeed: too few descriptors, a
+                         failing disk, no memory, a missing right, … */
+} srv_verdict;
+srv_verdict srv_file_judge(int failed);
+
 /* A new file of mode 0600 that gets its name only when it is complete on disk. Until then it is
  * called <name>.part, and the writing process holds a lock (flock) on it. A .part file without a
  * lock was left behind by a process that has ended. The descriptor can be read and mapped too. */

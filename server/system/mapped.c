@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "system/files.h"
@@ -29,6 +30,7 @@ struct srv_mapped {
     char *name;           /* the file's name when it was mapped, from malloc */
     dev_t device;         /* these two tell whether the name still means the same file */
     ino_t inode;
+    _Atomic int64_t written, changed; /* srv_mapped_times that were accepted last */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -91,6 +93,27 @@ static void leave_place(srv_mapped *m) {
     pthread_mutex_unlock(&lock);
 }
 
+static int64_t ns_of(const struct timespec *t) {
+    return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
+}
+
+/* A file that has just changed may change again without another time: within a tick of the kernel's
+ * clock, or a second on file systems that count in seconds. */
+static srv_mapped_times times_of(const struct stat *about) {
+    const int64_t changed = ns_of(&about->st_ctim),
+                  tick = changed % 1000000000 ? 20000000 : 2000000000;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (srv_mapped_times){ns_of(&about->st_mtim), ns_of(&now) - changed < tick ? 0 : changed};
+}
+
+static void note(srv_mapped *m, const struct stat *about) {
+    const srv_mapped_times times = times_of(about);
+    m->device = about->st_dev;
+    m->inode = about->st_ino;
+    srv_mapped_accept(m, &times);
+}
+
 /* Maps the open file, of which `about` tells. `name` NULL: it is not known. */
 static int map(int fd, const struct stat *about, int dir, const char *name, srv_mapped **out) {
     const size_t size = (size_t)about->st_size;
@@ -108,8 +131,7 @@ static int map(int fd, const struct stat *about, int dir, const char *name, srv_
         return failed;
     }
     m->dir = dir;
-    m->device = about->st_dev;
-    m->inode = about->st_ino;
+    note(m, about);
     atomic_store(&m->hurt, false);
     atomic_store(&m->at, (uintptr_t)at);
     atomic_store(&m->size, size);
@@ -132,6 +154,15 @@ int srv_mapped_open_fd(int fd, srv_mapped **out) {
     return fstat(fd, &about) ? errno : map(fd, &about, -1, NULL, out);
 }
 
+bool srv_mapped_name(srv_mapped *m, int dir, const char *name) {
+    struct stat about;
+    m->dir = dir;
+    m->name = strdup(name);
+    if (m->name && !fstatat(dir, name, &about, AT_SYMLINK_NOFOLLOW))
+        note(m, &about);
+    return m->name;
+}
+
 void srv_mapped_close(srv_mapped *m) {
     if (!m)
         return;
@@ -149,12 +180,25 @@ const void *srv_mapped_data(const srv_mapped *m) {
 size_t srv_mapped_size(const srv_mapped *m) {
     return atomic_load(&m->size);
 }
-bool srv_mapped_check(srv_mapped *m) {
+srv_mapped_state srv_mapped_check(srv_mapped *m, srv_mapped_times *seen) {
     struct stat now;
-    if (m->name && !fstatat(m->dir, m->name, &now, 0) && now.st_dev == m->device &&
-        now.st_ino == m->inode && (size_t)now.st_size < atomic_load(&m->size))
+    const bool found = m->name && !fstatat(m->dir, m->name, &now, 0),
+               same = found && now.st_dev == m->device && now.st_ino == m->inode;
+    *seen = same ? times_of(&now) : (srv_mapped_times){0};
+    if (same && (size_t)now.st_size < atomic_load(&m->size))
         atomic_store(&m->hurt, true);
-    return atomic_load(&m->hurt);
+    if (atomic_load(&m->hurt))
+        return SRV_MAPPED_HURT;
+    if (!same)
+        return found ? SRV_MAPPED_OTHER : SRV_MAPPED_SAME;
+    if ((size_t)now.st_size > atomic_load(&m->size) ||
+        ns_of(&now.st_mtim) != atomic_load(&m->written))
+        return SRV_MAPPED_WRITTEN;
+    return ns_of(&now.st_ctim) == atomic_load(&m->changed) ? SRV_MAPPED_SAME : SRV_MAPPED_TOUCHED;
+}
+void srv_mapped_accept(srv_mapped *m, const srv_mapped_times *seen) {
+    atomic_store(&m->written, seen->written);
+    atomic_store(&m->changed, seen->changed);
 }
 bool srv_mapped_is_hurt(const srv_mapped *m) {
     return atomic_load(&m->hurt);

@@ -69,6 +69,7 @@ static const problem_row problems[SRV_CODE_COUNT] = {
     [SRV_QUOTA] = ROW(429, "quota_exceeded", "Quota used up"),
     [SRV_HEADER_LONG] = ROW(431, "header_too_long", "The header is too long"),
     [SRV_INTERNAL] = ROW(500, "internal_error", "Internal error"),
+    [SRV_DAMAGED] = ROW(500, "damaged", "A file of the service has wrong contents"),
     [SRV_UNSUPPORTED] = ROW(501, "not_supported", "Not supported by this server"),
     [SRV_QUEUE_FULL] = ROW(503, "queue_full", "The queue is full"),
     [SRV_MEMORY_BUDGET] = ROW(503, "memory_budget", "The memory budget is in use"),

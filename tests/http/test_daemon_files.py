@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import stat
+import time
 
 import pytest
 
@@ -36,7 +37,8 @@ def test_models_that_are_none_do_not_stop_the_start(start, tmp_path):
     daemon = start("--models-dir", str(tmp_path), "--ops-listen", "")
     assert daemon.get("/v1/models/good").status_code == 200
     for name in [f"bad{i}" for i in range(6)] + ["sparse"]:
-        assert daemon.get(f"/v1/models/{name}").status_code == 404
+        refused = daemon.get(f"/v1/models/{name}")
+        assert (refused.status_code, refused.json()["code"]) == (500, "damaged")
         assert events(daemon, f"/{name}.safetensors is not served")
     with open(f"/proc/{daemon.pid}/status") as status:
         peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
@@ -60,10 +62,10 @@ def test_the_models_of_a_directory_are_read_again_on_sighup(start, tmp_path):
     embedded = daemon.get("/v1/models/en-fr").json()
     assert embedded["origin"] == "embedded"
 
-    def reload():
-        before = len(daemon.log(0, event="reloaded"))
+    def reload(event="reloaded"):
+        before = len(daemon.log(0, event=event))
         daemon.signal(signal.SIGHUP)
-        assert len(daemon.log(before + 1, event="reloaded")) == before + 1
+        assert len(daemon.log(before + 1, event=event)) == before + 1
 
     for name in ("new", "en-fr"):
         (tmp_path / f"{name}.safetensors").write_bytes(SMALL.read_bytes())
@@ -71,8 +73,8 @@ def test_the_models_of_a_directory_are_read_again_on_sighup(start, tmp_path):
     assert daemon.get("/v1/models/new").json()["origin"] == "file"
     assert daemon.get("/v1/models/en-fr").json()["origin"] == "file"
     (tmp_path / "new.safetensors").write_bytes(b"\x02")
-    reload()
-    assert daemon.get("/v1/models/new").status_code == 200  # what was read before stays
+    reload("reload failed: not all files could be used")
+    assert daemon.get("/v1/models/new").json()["code"] == "damaged"  # as after a restart
     for name in ("new", "en-fr"):
         (tmp_path / f"{name}.safetensors").unlink()
     reload()
@@ -80,6 +82,43 @@ def test_the_models_of_a_directory_are_read_again_on_sighup(start, tmp_path):
     assert daemon.get("/v1/models/en-fr").json() == embedded
     listed = [m["id"] for m in daemon.get("/v1/models").json()["models"]]
     assert len(listed) == len(set(listed))
+
+
+def test_a_failed_reload_is_a_metric(start, tmp_path):
+    """As Prometheus has it: the last result, and the time of the last success."""
+    file = tmp_path / "mine.safetensors"
+    file.write_bytes(SMALL.read_bytes())
+    daemon = start("--models-dir", str(tmp_path))
+
+    def last():
+        return daemon.metric("attnd_config_last_reload_successful"), daemon.metric("attnd_config_last_reload_success_timestamp_seconds")
+
+    good, began = last()
+    assert good == 1 and abs(began - time.time()) < 60
+    time.sleep(1.1)
+    file.write_bytes(file.read_bytes()[:-1])
+    daemon.signal(signal.SIGHUP)
+    assert eventually(lambda: last() == (0, began))
+    file.write_bytes(SMALL.read_bytes())
+    daemon.signal(signal.SIGHUP)
+    assert eventually(lambda: last()[0] == 1) and last()[1] > began
+
+
+def test_a_file_that_cannot_be_opened_for_a_moment(start, tmp_path):
+    """Trouble of the machine is no verdict on a file: 503, and the next request tries again."""
+    daemon = start("--models-dir", str(tmp_path), "--ops-listen", "")
+    assert daemon.get("/v1/models/en-fr").json()["origin"] == "embedded"
+    (tmp_path / "en-fr.safetensors").write_bytes(SMALL.read_bytes())
+    (tmp_path / "bad.safetensors").write_bytes(b"no model")
+    open_now, before = len(os.listdir(f"/proc/{daemon.pid}/fd")), resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (open_now + 1, before[1]))  # the folder can be read, and no file
+    none = daemon.get("/v1/models/en-fr")
+    assert (none.status_code, none.json()["code"]) == (503, "storage_failed") and "Too many open files" in none.json()["detail"]
+    assert int(none.headers["Retry-After"]) >= 1
+    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, before)
+    assert eventually(lambda: daemon.get("/v1/models/en-fr").status_code == 200)
+    assert daemon.get("/v1/models/en-fr").json()["origin"] == "file"
+    assert daemon.get("/v1/models/bad").json()["code"] == "damaged"
 
 
 def test_jobs_that_are_none_are_set_aside(start, tmp_path):

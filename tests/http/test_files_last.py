@@ -68,7 +68,8 @@ def rest_of(data):
 def answers(daemon, model):
     """What there is to know of a model; None: its file is refused."""
     about = daemon.get(f"/v1/models/{model}")
-    if about.status_code == 404:
+    if about.status_code == 500:
+        assert about.json()["code"] == "damaged"
         detail = about.json()["detail"]
         assert f'the file of model "{model}" is not a model: ' in detail, detail
         return None
@@ -108,7 +109,7 @@ def test_an_embedded_model_does_not_stand_for_a_damaged_file(start, tmp_path):
     (tmp_path / "en-fr.safetensors").write_bytes(data)
     daemon = start("--models-dir", str(tmp_path))
     refused = daemon.get("/v1/models/en-fr")
-    assert refused.status_code == 404 and "not those that were written" in refused.json()["detail"]
+    assert refused.status_code == 500 and "not those that were written" in refused.json()["detail"]
     assert {m["id"] for m in daemon.get("/v1/models").json()["models"]} == {"en-fr-text"}
     (tmp_path / "en-fr.safetensors").unlink()
     assert daemon.get("/v1/models/en-fr").json()["origin"] == "embedded"
@@ -161,7 +162,7 @@ def test_a_model_of_a_newer_program_is_refused(start, tmp_path, metadata, words)
     (tmp_path / "whole.safetensors").write_bytes(data)
     daemon = start("--models-dir", str(tmp_path))
     reply = daemon.get("/v1/models/newer")
-    assert reply.status_code == 404 and reply.json()["code"] == "not_found"
+    assert reply.status_code == 500 and reply.json()["code"] == "damaged"
     for word in ['the file of model "newer" is not a model: ', *words]:
         assert word in reply.json()["detail"]
     assert answers(daemon, "whole") == answers(daemon, "remark") is not None
@@ -258,7 +259,7 @@ def wrong_results(folder, source, count, seed):
                 if part[0] == 200 and part[1] != want[1]:
                     wrong[name] = part[1]
                 elif part[0] != 200:
-                    assert part[0] == 404 and "is not as the job wrote it" in part[1], part
+                    assert part[0] == 500 and "is not as the job wrote it" in part[1], part
             about = json.loads(got[0][1])
             if got[0][0] == 200 and {k: v for k, v in about.items() if k != "error"} != json.loads(whole[0][1]):
                 wrong[name] = about
@@ -283,7 +284,7 @@ def test_a_cut_result_without_a_checksum_is_refused(start, tmp_path):
         data = file.read_bytes()
         (tmp_path / file.name).write_bytes(data if file.suffix in (".json", ".txt") else data[:len(data) // 2])
     daemon = start("--jobs-dir", str(tmp_path))
-    assert [status for status, _ in found(daemon, FOUND)] == [200, 404, 200, 404]
+    assert [status for status, _ in found(daemon, FOUND)] == [200, 500, 200, 500]
 
 
 def test_the_model_of_a_job_is_refused(start, tmp_path):

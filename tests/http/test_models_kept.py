@@ -145,7 +145,7 @@ def test_a_file_that_is_still_being_copied(start, tmp_path):
         file.write(data[:100000])
         file.flush()
         for _ in range(5):
-            assert service.get("/v1/models/new").status_code == 404
+            assert service.get("/v1/models/new").json()["code"] == "damaged"
         file.write(data[100000:])
     eventually(lambda: service.get("/v1/models/new").status_code == 200)
     told = [e for e in service.log(0) if "new.safetensors is not served" in e.get("event", "")]

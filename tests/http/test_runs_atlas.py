@@ -272,6 +272,6 @@ def test_damage_is_seen(start, tmp_path):
     assert end - first > 8 << 20
     data[8 + size + first + (end - first) * 9 // 16] ^= 64
     (tmp_path / ("a" * 32 + ".safetensors")).write_bytes(data)
-    assert "damaged" in get(daemon, "a" * 32, "", 404).json()["detail"]
-    get(daemon, "a" * 32, "heads=4", 404)
+    assert "damaged" in get(daemon, "a" * 32, "", 500).json()["detail"]
+    get(daemon, "a" * 32, "heads=4", 500)
     assert np.array_equal(Atlas(daemon, "a" * 32, "heads=0,7").planes, want)

@@ -348,10 +348,10 @@ def test_a_sent_file_that_is_damaged(place, data):
     with place.side(path, ".safetensors").open("r+b") as content:
         content.seek(100)
         content.write(b"\x00")
-    refused(place.daemon().get(path), 404, "not_found", path[9:], "damaged")
+    refused(place.daemon().get(path), 500, "damaged", path[9:], "damaged")
     place.side(beside, ".checks").write_text("attnd-run 1\nsums crc32c:1048576:00\n")
     other = place.daemon()
-    refused(other.get(beside), 404, "not_found", beside[9:])
+    refused(other.get(beside), 500, "damaged", beside[9:])
     assert other.request("DELETE", beside).status_code == 204
 
 

@@ -1,4 +1,4 @@
-/* Mapped files that are cut while they are mapped. */
+/* Mapped files that are cut or changed while they are mapped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "system/mapped.h"
@@ -56,6 +57,11 @@ static int end(void **state) {
     return rmdir(folder);
 }
 
+static srv_mapped_state state_of(srv_mapped *m) {
+    srv_mapped_times seen;
+    return srv_mapped_check(m, &seen);
+}
+
 static srv_mapped *open_whole(void) {
     srv_mapped *m = NULL;
     srv_mapped_start(); /* in each test, because cmocka has its own handler of SIGBUS at its begin */
@@ -63,7 +69,7 @@ static srv_mapped *open_whole(void) {
     assert_int_equal(srv_mapped_open(dir, "a", false, &m), 0);
     assert_int_equal(srv_mapped_size(m), SIZE);
     assert_int_equal(sum(m), SIZE);
-    assert_false(srv_mapped_check(m));
+    assert_true(state_of(m) <= SRV_MAPPED_TOUCHED);
     return m;
 }
 
@@ -74,10 +80,10 @@ static void test_a_cut_of_any_size_is_noticed(void **state) {
         srv_mapped *m = open_whole();
         cut("a", SIZE - lost[i]);
         assert_true(sum(m) < SIZE);
-        assert_true(srv_mapped_check(m));
+        assert_int_equal(state_of(m), SRV_MAPPED_HURT);
         assert_true(srv_mapped_is_hurt(m));
         cut("a", SIZE); /* what was read in between stays lost */
-        assert_true(srv_mapped_check(m));
+        assert_int_equal(state_of(m), SRV_MAPPED_HURT);
         srv_mapped_close(m);
     }
 }
@@ -98,12 +104,12 @@ static void test_another_file_of_the_name_does_no_harm(void **state) {
     put_file("b", 5);
     assert_int_equal(renameat(dir, "b", dir, "a"), 0);
     assert_int_equal(sum(m), SIZE);
-    assert_false(srv_mapped_check(m));
+    assert_int_equal(state_of(m), SRV_MAPPED_OTHER);
     srv_mapped_close(m);
     m = open_whole();
     assert_int_equal(unlinkat(dir, "a", 0), 0);
     assert_int_equal(sum(m), SIZE);
-    assert_false(srv_mapped_check(m));
+    assert_int_equal(state_of(m), SRV_MAPPED_SAME);
     srv_mapped_close(m);
 }
 
@@ -112,8 +118,67 @@ static void test_a_longer_file_does_no_harm(void **state) {
     srv_mapped *m = open_whole();
     cut("a", 2 * SIZE);
     assert_int_equal(sum(m), SIZE);
-    assert_false(srv_mapped_check(m));
+    assert_int_equal(state_of(m), SRV_MAPPED_WRITTEN);
     srv_mapped_close(m);
+}
+
+static void set_mtime(time_t seconds) {
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = seconds}};
+    assert_int_equal(utimensat(dir, "a", times, 0), 0);
+}
+
+/* Waits until the file's time of change is not so near that a later change may have it too. */
+static srv_mapped_times settle(srv_mapped *m) {
+    srv_mapped_times seen;
+    do
+        srv_mapped_check(m, &seen);
+    while (!seen.changed);
+    srv_mapped_accept(m, &seen);
+    return seen;
+}
+
+static void test_a_change_in_place_is_noticed(void **state) {
+    (void)state;
+    srv_mapped *m = open_whole();
+    set_mtime(1000);
+    assert_int_equal(state_of(m), SRV_MAPPED_WRITTEN);
+    settle(m);
+    assert_int_equal(state_of(m), SRV_MAPPED_SAME);
+    set_mtime(2000);
+    assert_int_equal(state_of(m), SRV_MAPPED_WRITTEN);
+    set_mtime(1000); /* as cp -p and rsync -t do */
+    assert_int_equal(state_of(m), SRV_MAPPED_TOUCHED);
+    settle(m);
+    assert_int_equal(state_of(m), SRV_MAPPED_SAME);
+    srv_mapped_close(m);
+}
+
+/* A file that has just been written may change again within the tick of its time. */
+static void test_a_young_file_is_never_called_the_same(void **state) {
+    (void)state;
+    srv_mapped_times seen;
+    srv_mapped *m = open_whole();
+    set_mtime(1000);
+    srv_mapped_check(m, &seen);
+    srv_mapped_accept(m, &seen);
+    if (!seen.changed)
+        assert_int_equal(state_of(m), SRV_MAPPED_TOUCHED);
+    srv_mapped_close(m);
+}
+
+static void test_a_file_gets_a_name_later(void **state) {
+    (void)state;
+    srv_mapped *m;
+    put_file("b", SIZE);
+    const int fd = openat(dir, "b", O_RDONLY);
+    assert_int_equal(srv_mapped_open_fd(fd, &m), 0);
+    close(fd);
+    cut("b", SIZE + 1);
+    assert_int_equal(state_of(m), SRV_MAPPED_SAME);
+    assert_true(srv_mapped_name(m, dir, "b"));
+    assert_int_equal(state_of(m), SRV_MAPPED_WRITTEN);
+    srv_mapped_close(m);
+    assert_int_equal(unlinkat(dir, "b", 0), 0);
 }
 
 static void test_what_cannot_be_mapped(void **state) {
@@ -138,6 +203,9 @@ int main(void) {
         cmocka_unit_test(test_a_lost_page_needs_no_look),
         cmocka_unit_test(test_another_file_of_the_name_does_no_harm),
         cmocka_unit_test(test_a_longer_file_does_no_harm),
+        cmocka_unit_test(test_a_change_in_place_is_noticed),
+        cmocka_unit_test(test_a_young_file_is_never_called_the_same),
+        cmocka_unit_test(test_a_file_gets_a_name_later),
         cmocka_unit_test(test_what_cannot_be_mapped),
     };
     return cmocka_run_group_tests(tests, begin, end);
