@@ -4,17 +4,40 @@
 #include <string.h>
 #include <strings.h>
 
-#define WHOLE        "operands have their whole names"
-#define BIASES       "a mask may also be a bias or mark padding, which have fields of their own"
-#define COUNTS       "num_heads counts heads, and heads selects them"
-#define SELECTS      "heads selects heads, and num_heads counts them"
-#define WIDTHS       "every vector has this width"
-#define PADDINGS     "it is the id of a token in token_ids"
-#define STEPS        "training is counted in steps, each of a batch of batch_tokens words"
-#define COLOURS      "it names the map from values to colours"
-#define SINGULAR     "names are in the singular"
-#define STATED       "\"is_causal\": true makes a causal mask, and a mask of your own is attn_mask"
-#define LISTED       "return lists the parts of the answer"
+#define WHOLE       "operands have their whole names"
+#define BIASES      "a mask may also be a bias or mark padding, which have fields of their own"
+#define COUNTS      "num_heads counts heads, and heads selects them"
+#define SELECTS     "heads selects heads, and num_heads counts them"
+#define WIDTHS      "every vector has this width"
+#define PADDINGS    "it is the id of a token in token_ids"
+#define STEPS       "training is counted in steps, each of a batch of batch_tokens words"
+#define COLOURS     "it names the map from values to colours"
+#define SINGULAR    "names are in the singular"
+#define STATED      "\"is_causal\": true makes a causal mask, and a mask of your own is attn_mask"
+#define LISTED      "return lists the parts of the answer"
+#define LOGSUMEXP   "return lists the parts of the answer: \"return\": [\"output\", \"logsumexp\"]"
+#define WEIGHTS     "they are a part of the answer: \"return\": [\"output\", \"weights\"]"
+#define ONLY_SCALED "scores are the only thing that is scaled"
+#define ONLY_CAPPED "scores are the only thing that has a limit"
+#define SIDES       "it has two numbers, the keys before and the keys after the position of a query"
+#define SINKS       "a head may have a sink, one more logit without a value"
+#define KEY_LENGTHS "it holds the number of keys of each batch entry"
+#define QUERIES                                                                                    \
+    "padding queries need no mask: key_lengths hides the padding keys of each batch entry, and "   \
+    "the output rows of padding queries can be ignored"
+#define KEY_POSITIONS                                                                              \
+    "query_offset is the position of the first query, one for all batch entries or one for each; " \
+    "key j always has position j"
+#define ROTARY                                                                                     \
+    "rotary has base, dims and layout: for other frequencies or positions rotate query and key "   \
+    "yourself and leave position out"
+#define DOCUMENTS                                                                                  \
+    "documents in one sequence need a boolean attn_mask [B, 1, L, S], true where query and key "   \
+    "are of one document; as batch entries they need padding and key_lengths"
+#define CACHE "cached keys and values are two fields, past_key and past_value"
+#define PAGES                                                                                      \
+    "keys and values lie in one piece: gather the pages of the cache into key and value, and "     \
+    "send key_lengths"
 #define BESIDE(name) "it is a member of figure: \"figure\": {\"" name "\": ..}"
 #define IN_MASKS                                                                                   \
     "masks are a list of objects, one for each mask: \"masks\": [{\"kind\": \"causal\"}]"
@@ -56,15 +79,35 @@ static const alias of_fields[] = {
     {"causal", "is_causal", "it is a statement, true or false"},
     {"dropout", "dropout_p", "it is a probability"},
     {"dropout_rate", "dropout_p", "it is a probability"},
-    {"sm_scale", "scale", "scores are the only thing that is scaled"},
+    {"sm_scale", "scale", ONLY_SCALED},
+    {"softmax_scale", "scale", ONLY_SCALED},
     {"logit_cap", "softcap", "it is a soft limit"},
-    {"attn_logits_soft_cap", "softcap", "scores are the only thing that has a limit"},
+    {"attn_logits_soft_cap", "softcap", ONLY_CAPPED},
+    {"logits_soft_cap", "softcap", ONLY_CAPPED},
+    {"attn_logit_softcapping", "softcap", ONLY_CAPPED},
+    {"sliding_window", "window", SIDES "; W keys up to the query itself are [W - 1, 0]"},
+    {"window_size", "window", SIDES},
+    {"local_window_size", "window", SIDES},
+    {"s_aux", "sinks", SINKS},
+    {"learnable_sink", "sinks", SINKS},
+    {"head_sink", "sinks", SINKS},
+    {"attn_sink", "sinks", SINKS},
+    {"alibi_slopes", "slopes", "it is a parameter of the position alibi"},
+    {"rope_theta", "base", "it is a parameter of the position rotary"},
+    {"q_offset", "query_offset", WHOLE},
+    {"mask_value", "mask_fill", "it is the number in place of -infinity in hidden cells"},
+    {"rotary", "position", "rotary is a kind of position"},
+    {"rope", "position", "rotary is a kind of position"},
+    {"alibi", "position", "alibi is a kind of position"},
     {"need_weights", "return", LISTED},
     {"return_weights", "return", LISTED},
     {"return_attention_weights", "return", LISTED},
     {"return_attention_scores", "return", LISTED},
     {"return_scores", "return", LISTED},
     {"output_attentions", "return", LISTED},
+    {"return_lse", "return", LOGSUMEXP},
+    {"return_softmax_lse", "return", LOGSUMEXP},
+    {"attn_weights", "weights", "the answer of attention calls them so"},
     {"attentions", "weights", "the answer of attention calls them so"},
     {"attention_weights", "weights", "the answer of attention calls them so"},
     {"pad_idx", "pad_id", PADDINGS},
@@ -75,6 +118,10 @@ static const alias of_fields[] = {
     {"decoder_input_ids", "target_ids", "they are the ids of the target's tokens"},
     {"seq_lens", "key_lengths", "they bound the keys, and queries have no lengths"},
     {"valid_lens", "key_lengths", "they bound the keys, and queries have no lengths"},
+    {"cache_seqlens", "key_lengths", KEY_LENGTHS},
+    {"seqlens_k", "key_lengths", KEY_LENGTHS "; in ONNX Runtime that number minus 1"},
+    {"nonpad_kv_seqlen", "key_lengths", KEY_LENGTHS},
+    {"key_value_seq_lengths", "key_lengths", KEY_LENGTHS},
     {"W1", "w_k",
      "it multiplies the keys, and w_q multiplies the query; programs number the two "
      "differently"},
@@ -93,6 +140,7 @@ static const alias of_fields[] = {
     {"nhead", "num_heads", COUNTS},
     {"num_attention_heads", "num_heads", COUNTS},
     {"num_key_value_heads", "num_kv_heads", COUNTS},
+    {"kv_heads", "num_kv_heads", COUNTS},
     {"num_heads", "heads", SELECTS},
     {"head", "heads", "it selects any number of heads"},
     {"n_layers", "layers", "it is the number of layers of each side"},
@@ -148,6 +196,36 @@ static const alias advice_of_fields[] = {
     {"training", "dropout_p",
      "only dropout differs in training, and it takes place if dropout_p is above 0"},
     {"dtype", "precision", DTYPE},
+    {"attn_weights", "return", WEIGHTS},
+    {"attention_weights", "return", WEIGHTS},
+    {"attentions", "return", WEIGHTS},
+    {"weights", "return", WEIGHTS},
+    {"softmax", "softcap",
+     "the weights are always the softmax over the keys: \"return\": [\"weights\"] answers them"},
+    {"query_lengths", "key_lengths", QUERIES},
+    {"query_seq_lengths", "key_lengths", QUERIES},
+    {"seqlens_q", "key_lengths", QUERIES},
+    {"query_padding_mask", "key_lengths", QUERIES},
+    {"past_key_value", "past_key", CACHE},
+    {"past_key_values", "past_key", CACHE},
+    {"alibi_slopes", "position",
+     "it belongs to position: \"position\": {\"kind\": \"alibi\", \"slopes\": ..}"},
+    {"rope_theta", "position",
+     "it belongs to position: \"position\": {\"kind\": \"rotary\", \"layout\": .., \"base\": ..}"},
+    {"rope_scaling", "position", ROTARY},
+    {"rope_scaling", "base", ROTARY},
+    {"inv_freq", "base", ROTARY},
+    {"mrope_section", "base", ROTARY},
+    {"position_ids", "query_offset", KEY_POSITIONS},
+    {"position_ids", "base", ROTARY},
+    {"cache_position", "query_offset", KEY_POSITIONS},
+    {"cu_seqlens", "key_lengths", DOCUMENTS},
+    {"cu_seqlens_q", "key_lengths", DOCUMENTS},
+    {"cu_seqlens_k", "key_lengths", DOCUMENTS},
+    {"document_ids", "key_lengths", DOCUMENTS},
+    {"segment_ids", "key_lengths", DOCUMENTS},
+    {"block_table", "key_lengths", PAGES},
+    {"block_tables", "key_lengths", PAGES},
     {"cmap", "figure", BESIDE("colormap")},
     {"colorbar", "figure", BESIDE("colour_bar")},
     {"figsize", "height", "width and height of a picture are two fields"},

@@ -566,7 +566,14 @@ def test_average_needs_weights(daemon):
     ("causal", "is_causal"), ("dropout", "dropout_p"), ("pad_idx", "pad_id"), ("heads", "num_heads"),
     ("need_weights", "return"), ("values", "value"), ("queries", "query"), ("keys", "key"), ("m", "attn_mask"),
     ("M", "attn_mask"), ("return_attention_weights", "return"), ("return_scores", "return"), ("encoder_outputs", "key"),
-    ("decoder_hidden", "query"), ("xticklabels", "labels"), ("yticklabels", "labels"),
+    ("decoder_hidden", "query"), ("xticklabels", "labels"), ("yticklabels", "labels"), ("softmax_scale", "scale"),
+    ("sliding_window", "window"), ("window_size", "window"), ("local_window_size", "window"),
+    ("logits_soft_cap", "softcap"), ("attn_logit_softcapping", "softcap"), ("s_aux", "sinks"),
+    ("learnable_sink", "sinks"), ("head_sink", "sinks"), ("attn_sink", "sinks"), ("return_lse", "return"),
+    ("return_softmax_lse", "return"), ("q_offset", "query_offset"), ("cache_seqlens", "key_lengths"),
+    ("seqlens_k", "key_lengths"), ("nonpad_kv_seqlen", "key_lengths"), ("key_value_seq_lengths", "key_lengths"),
+    ("kv_heads", "num_kv_heads"), ("mask_value", "mask_fill"), ("rope", "position"), ("rotary", "position"),
+    ("alibi", "position"),
 ])
 def test_other_names_of_fields(daemon, name, here):
     refused(daemon, WORKED | {name: 1}, "unknown_field", f"/{name}", f'here it is called "{here}", because')
@@ -593,9 +600,38 @@ def test_other_names_elsewhere(daemon, path, name, here):
     ("/v1/positions", "dropout", "position of /v1/attention takes dropout_p"),
     ("/v1/masks", "kind", '"masks": [{"kind": "causal"}]'), ("/v1/masks", "is_causal", '"masks": [{"kind": "causal"}]'),
     ("/v1/masks", "attn_mask", '"masks": [{"kind": "values", "attn_mask": ..}]'),
+    ("/v1/attention", "alibi_slopes", '"position": {"kind": "alibi", "slopes": ..}'),
+    ("/v1/attention", "rope_theta", '"position": {"kind": "rotary", "layout": .., "base": ..}'),
+    ("/v1/attention", "rope_scaling", "rotate query and key yourself"),
+    ("/v1/attention", "position_ids", "key j always has position j"),
+    ("/v1/attention", "cache_position", "query_offset is the position of the first query"),
+    ("/v1/attention", "cu_seqlens", "boolean attn_mask [B, 1, L, S]"),
+    ("/v1/attention", "document_ids", "boolean attn_mask [B, 1, L, S]"),
+    ("/v1/attention", "segment_ids", "boolean attn_mask [B, 1, L, S]"),
+    ("/v1/attention", "block_table", "gather the pages"), ("/v1/attention", "past_key_values", "past_key and past_value"),
 ])
 def test_names_without_a_field_of_the_same_meaning(daemon, path, name, advice):
     refused(daemon, {name: 1}, "unknown_field", f"/{name}", f'"{name}" is not a field here; ', advice, path=path)
+
+
+@pytest.mark.parametrize("name, advice", [
+    ("attn_weights", '"return": ["output", "weights"]'), ("attention_weights", '"return": ["output", "weights"]'),
+    ("softmax", "always the softmax over the keys"), ("query_lengths", "padding queries need no mask"),
+    ("query_padding_mask", "padding queries need no mask"), ("past_key_value", "past_key and past_value"),
+])
+def test_no_field_of_another_meaning_is_suggested(daemon, name, advice):
+    answer = refused(daemon, WORKED | {name: 1}, "unknown_field", f"/{name}", advice)
+    assert "did you mean" not in answer["detail"]
+
+
+@pytest.mark.parametrize("kind, name, advice", [
+    ({"kind": "rotary", "layout": "halves"}, "rope_theta", 'here it is called "base"'),
+    ({"kind": "rotary", "layout": "halves"}, "inv_freq", "rotate query and key yourself"),
+    ({"kind": "rotary", "layout": "halves"}, "rope_scaling", "rotate query and key yourself"),
+    ({"kind": "alibi"}, "alibi_slopes", 'here it is called "slopes"'),
+])
+def test_other_names_of_positions(daemon, kind, name, advice):
+    refused(daemon, WORKED | {"position": kind | {name: 1}}, "unknown_field", f"/position/{name}", advice)
 
 
 @pytest.mark.parametrize("masks, pointer", [(["causal"], "/masks/0"), ("causal", "/masks"), ({"kind": "causal"}, "/masks")])
