@@ -5,7 +5,7 @@ from urllib.parse import quote
 import numpy as np
 from safetensors.numpy import load
 
-from oracle import captures
+from oracle import captures, measures
 from serving import FLOAT32, FLOAT64
 
 TYPE = {"Content-Type": "application/vnd.safetensors"}
@@ -52,6 +52,8 @@ class Site:
         self.site = n if n % 2 else quote(described["name"], safe="")
         self.want = captures.attention(file, n)
         self.B, self.H, self.L, self.S = self.want["weights"].shape
+        lead = described["weights_shape"][:-3]
+        self.no_rows, self.no_keys = captures.padding(file, n, lead, self.L, self.S)
         double = captures.is_double(file, n)
         self.bound, self.pooled_bound = (FLOAT64, 1e-7) if double else (FLOAT32, FLOAT32)
 
@@ -124,8 +126,36 @@ class Site:
                         got = np.frombuffer(self.get(what).content, "<f4").reshape(2, *box[0].shape)
                         close(got, np.stack(box), self.pooled_bound, what)
 
+    def measures(self):
+        """Rows of padding count in no measure, receive nothing on a key and are no rows that look at it."""
+        if self.B * self.H > 24 or self.L * self.S > 4096:
+            return
+        heads = self.get("/metrics?analysis=all").json()["heads"]
+        maps = self.get("/heatmap").json()["heads"]
+        for got, drawn in zip(heads, maps, strict=True):
+            b, h = got["batch"], got["head"]
+            visible = self.want["visible"][b, h] & ~self.no_rows[b][:, None]
+            weights = np.where(visible, self.want["weights"][b, h], 0)
+            head = measures.Head(weights, visible, real=int((~self.no_keys[b]).sum()))
+            assert got["rows"] == len(head.rows), f"rows of head {b}, {h}"
+            close(np.sum(drawn["received"]), weights.sum(), 1e-5, f"received of head {b}, {h}")
+            wants = {"entropy": head.measures()["entropy"]} if not head.rows else head.measures()
+            for name in ("entropy", "confidence", "top_share", "gini"):
+                if head.rows:
+                    close(got["measures"][name], wants[name], 1e-4, f"{name} of head {b}, {h}")
+
+    def lookers(self):
+        at, want = self.head()
+        j = int(self.r.integers(self.S))
+        b = int(at.split("&")[0].removeprefix("batch="))
+        got = load(self.get(f"/top-k?{at}&axis=key&cols={j}&k=1000", headers=TENSORS).content)
+        rows = np.flatnonzero(want["visible"][:, j] & ~self.no_rows[b])
+        assert sorted(got["row"].tolist()) == rows.tolist(), f"who looks at key {j} of {at}"
+
     def check(self):
         if self.want["weights"].size:
+            self.measures()
+            self.lookers()
             self.cells()
             self.weights()
             self.rows()

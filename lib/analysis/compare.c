@@ -163,6 +163,12 @@ static attn_status load_side(const plan *p, const side *s, lane *l, size_t lane_
     return ATTN_OK;
 }
 
+/* Returns whether a row is padding in one of the sources. */
+static bool is_padding(const plan *p, size_t row) {
+    return attn_row_is_padding(p->a.source, p->a.batch, row) ||
+           (p->b.source && attn_row_is_padding(p->b.source, p->b.batch, row));
+}
+
 /* Reads row r of the piece of head h. */
 static void take_row(const plan *p, const lane *l, size_t h, size_t r) {
     const size_t S = p->S, at = (h * rows_of(p) + r) * S;
@@ -242,7 +248,8 @@ static attn_status piece(void *ctx, size_t index, size_t lane_index, attn_error 
     if (!status && p->b.source)
         status = load_side(p, &p->b, l, lane_index, p->a.heads, row, rows, err);
     for (size_t r = 0; !status && r < rows; r++)
-        add_row(p, l, r, &sums[r / p->block]);
+        if (!is_padding(p, row + r))
+            add_row(p, l, r, &sums[r / p->block]);
     return status;
 }
 

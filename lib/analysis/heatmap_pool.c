@@ -184,6 +184,17 @@ static void pool_row(const attn_heatmap_plan *p, const attn_heatmap_line *line,
     }
 }
 
+/* Adds the visible weights of a row to what the keys of each cell receive. */
+static void add_received(const attn_heatmap_plan *p, const attn_heatmap_line *line,
+                         attn_heatmap_cell *cells) {
+    for (size_t j = 0; j < p->cols; j++) {
+        const size_t key = p->col0 + j;
+        const bool hidden = line->logits && line->logits[key] == -INFINITY;
+        if (!hidden && !isnan(line->weights[key]))
+            cells[j / p->step[1]].received += (double)line->weights[key];
+    }
+}
+
 /* Writes a finished row of cells to the heatmap, lists its hidden cells, and adds it to the piece's
  * results. The cells are empty afterwards. */
 static void flush_cells(attn_heatmap_work *w, size_t map, size_t r, attn_heatmap_cell *cells,
@@ -202,7 +213,7 @@ static void flush_cells(attn_heatmap_work *w, size_t map, size_t r, attn_heatmap
             m->max[r * C + c] = max;
         if (m->mean)
             m->mean[r * C + c] = mean;
-        part->received[c] += cell->sum;
+        part->received[c] += w->source->padding ? cell->received : cell->sum;
         const float shown = m->max ? max : mean;
         if (!hidden && isfinite(shown))
             attn_analysis_widen(part->range, shown, shown);
@@ -238,6 +249,8 @@ static attn_status take_row(attn_heatmap_work *w, size_t map, size_t i, size_t i
         entropy->rows++;
     }
     pool_row(p, &line, lane->cells);
+    if (w->source->padding && !attn_row_is_padding(w->source, w->maps[map].batch, line.row))
+        add_received(p, &line, lane->cells);
     if (!p->edge_room)
         return ATTN_OK;
     size_t at = map * p->rows + i;

@@ -36,7 +36,8 @@ size_t attn_analysis_map_head(const attn_heatmap_plan *plan, size_t map);
 /* A cell while it is filled. */
 typedef struct attn_heatmap_cell {
     double sum;
-    size_t count; /* visible weights that are not NaN */
+    double received; /* the sum without rows of padding; only of sources with padding */
+    size_t count;    /* visible weights that are not NaN */
     float max;
     bool nan; /* some visible weight is NaN */
 } attn_heatmap_cell;

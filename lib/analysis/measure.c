@@ -61,9 +61,10 @@ static void finish_sink(const attn_measure_plan *plan, const attn_measure_sums *
     }
 }
 
+/* `keys` is the number of keys that are no padding. */
 static void finish_received(const attn_measure_plan *plan, const attn_measure_sums *sums,
-                            double *sorted, double *values) {
-    size_t n = 0, heavy = plan->S / 5 + (plan->S % 5 != 0);
+                            size_t keys, double *sorted, double *values) {
+    size_t n = 0, heavy = keys / 5 + (keys % 5 != 0);
     double top = 0, ranked = 0, all;
     for (size_t j = 0; j < plan->S; j++)
         if (sums->seen_by[j] > 0)
@@ -79,8 +80,9 @@ static void finish_received(const attn_measure_plan *plan, const attn_measure_su
     values[ATTN_GINI] = share(ranked, all * (double)n);
 }
 
-/* Computes the measures from the sums. `sorted` [S] is working memory. */
-static void finish_sums(const attn_measure_plan *plan, const attn_measure_sums *sums,
+/* Computes the measures from the sums over a batch entry with so many keys. `sorted` [S] is working
+ * memory. */
+static void finish_sums(const attn_measure_plan *plan, const attn_measure_sums *sums, size_t keys,
                         double *sorted, double values[ATTN_MEASURES]) {
     for (size_t m = 0; m < ATTN_MEASURES; m++)
         values[m] = NAN;
@@ -108,7 +110,7 @@ static void finish_sums(const attn_measure_plan *plan, const attn_measure_sums *
     values[ATTN_VALUE_FIRST_TOKEN] = mean(&sums->value_first);
     finish_offsets(sums, values);
     finish_sink(plan, sums, values);
-    finish_received(plan, sums, sorted, values);
+    finish_received(plan, sums, keys, sorted, values);
 }
 
 /* Stores the keys with most mass in out [options->top_keys] and returns their number. */
@@ -189,7 +191,7 @@ static attn_status count_bytes(attn_measure_plan *p, size_t slots, attn_error *e
     attn_add_array(&work, p->wave + 1, 1, 1, part.bytes);
     attn_add_array(&work, p->L, 1, 1, sizeof(size_t));
     attn_add_array(&work, S, 1, 1, sizeof(double));
-    attn_add_array(&work, o->query_tokens ? o->token_batches : 1, 1, 1, sizeof(bool));
+    attn_add_array(&work, p->B, 1, 1, sizeof(attn_measure_entry));
     size_t sets = (o->query_tokens ? o->token_batches : 0) +
                   (o->query_kinds ? attn_measure_batches(o->kind_batches) : 0);
     attn_add_array(&work, sets, 1, 1, (p->L + 3 * S) * sizeof(size_t) + sizeof(attn_equals));
@@ -246,7 +248,8 @@ size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t
     if (o->value_norms || (!mask && w->source->has_logits))
         return batch * w->plan->H + head;
     size_t entries = mask ? attn_mask_batches(mask) : 1;
-    const bool batches = repeats(o->query_tokens ? o->token_batches : 1, entries) &&
+    const bool batches = !w->source->padding &&
+                         repeats(o->query_tokens ? o->token_batches : 1, entries) &&
                          repeats(o->kind_batches, entries) && repeats(o->class_batches, entries);
     return (batches ? attn_repeated_entry(batch, entries) : batch) * w->plan->H +
            (!mask || attn_mask_same_heads(mask) ? 0 : head);
@@ -325,35 +328,64 @@ static bool take_tokens(attn_measure_work *w, attn_arena *arena) {
     return true;
 }
 
-/* Returns whether queries and keys are different sequences in the batch entries with these tokens
- * (attn_measure_options.across). */
-static bool is_across(const attn_measure_plan *p, size_t tokens) {
-    const attn_measure_options *o = p->options;
-    const size_t entries = o->mask ? attn_mask_batches(o->mask) : 0;
-    const int64_t offset = attn_mask_repeated_offset(o->mask, tokens);
-    if (o->across || !p->L || !p->S)
-        return o->across;
-    for (size_t i = 0; o->query_tokens && i < p->L; i++) {
-        const int64_t at = (int64_t)i + offset;
-        if (at < 0 || (uint64_t)at >= p->S ||
-            o->query_tokens[tokens * p->L + i] != o->key_tokens[tokens * p->S + (size_t)at])
-            return true;
-    }
-    size_t lo[2] = {0, 0}, hi[2] = {0, 0};
-    for (size_t end = 0; entries && end < 2; end++)
-        attn_mask_interval(o->mask, attn_repeated_entry(tokens, entries), end * (p->L - 1),
-                           &lo[end], &hi[end]);
-    return !o->query_tokens && p->L != p->S && offset == 0 && lo[0] == lo[1] && hi[0] == hi[1];
+/* Finds where the parts that are no padding begin and end, and sets *count to their number. */
+static void find_real(const uint8_t *padding, size_t n, size_t *from, size_t *to, size_t *count) {
+    *from = *count = 0;
+    *to = n;
+    for (size_t i = 0; i < n; i++)
+        *count += !(padding && padding[i]);
+    while (padding && *to > 0 && padding[*to - 1])
+        --*to;
+    while (padding && *from < *to && padding[*from])
+        ++*from;
 }
 
-static bool take_across(attn_measure_work *w, attn_arena *arena) {
+/* Returns whether a query that is no padding has another token than key t_i. */
+static bool tokens_differ(const attn_measure_work *w, size_t batch, int64_t offset) {
+    const attn_measure_plan *p = w->plan;
+    const attn_measure_options *o = p->options;
+    const size_t set = o->query_tokens ? attn_repeated_entry(batch, o->token_batches) : 0;
+    for (size_t i = 0; o->query_tokens && i < p->L; i++) {
+        const int64_t at = (int64_t)i + offset;
+        if (!attn_row_is_padding(w->source, batch, i) &&
+            (at < 0 || (uint64_t)at >= p->S ||
+             o->query_tokens[set * p->L + i] != o->key_tokens[set * p->S + (size_t)at]))
+            return true;
+    }
+    return false;
+}
+
+/* Returns whether queries and keys are different sequences (attn_measure_options.across). */
+static bool is_across(const attn_measure_work *w, size_t batch, const attn_measure_entry *e) {
     const attn_measure_options *o = w->plan->options;
-    const size_t n = o->query_tokens ? o->token_batches : 1;
-    bool *across = attn_arena_zeroed(arena, n, sizeof *across);
-    for (size_t t = 0; across && t < n; t++)
-        across[t] = is_across(w->plan, t);
-    w->across = across;
-    return across != NULL;
+    const size_t entries = o->mask ? attn_mask_batches(o->mask) : 0;
+    const int64_t offset = attn_mask_repeated_offset(o->mask, batch);
+    size_t lo[2] = {0, 0}, hi[2] = {0, 0};
+    if (o->across || e->row == e->row_end || e->key == e->key_end)
+        return o->across;
+    if (o->query_tokens)
+        return tokens_differ(w, batch, offset);
+    for (size_t end = 0; entries && end < 2; end++)
+        attn_mask_interval(o->mask, attn_repeated_entry(batch, entries),
+                           end ? e->row_end - 1 : e->row, &lo[end], &hi[end]);
+    return e->row_end - e->row != e->key_end - e->key && offset == 0 && lo[0] == lo[1] &&
+           hi[0] == hi[1];
+}
+
+static bool take_entries(attn_measure_work *w, attn_arena *arena) {
+    const attn_measure_plan *p = w->plan;
+    attn_measure_entry *all = attn_arena_zeroed(arena, p->B, sizeof *all);
+    for (size_t b = 0; all && b < p->B; b++) {
+        const attn_padding none = {0},
+                           *padding = w->source->padding ? &w->source->padding[b] : &none;
+        attn_measure_entry *e = &all[b];
+        size_t rows;
+        find_real(padding->rows, p->L, &e->row, &e->row_end, &rows);
+        find_real(padding->cols, p->S, &e->key, &e->key_end, &e->keys);
+        e->across = is_across(w, b, e);
+    }
+    w->entries = all;
+    return all != NULL;
 }
 
 static bool take_work(attn_measure_work *w, size_t slots, attn_arena *arena) {
@@ -363,7 +395,7 @@ static bool take_work(attn_measure_work *w, size_t slots, attn_arena *arena) {
         if (!take_part(p, i < p->wave ? p->block : p->L, arena, &w->parts[i]))
             return false;
     return w->parts && take_lanes(w, slots, arena) && take_tokens(w, arena) &&
-           take_across(w, arena);
+           take_entries(w, arena);
 }
 
 static bool take_result(const attn_measure_plan *p, attn_arena *arena, attn_measures *out) {
@@ -458,16 +490,18 @@ static void find_order(const attn_measure_plan *p, const attn_measure_part *all,
 
 /* Computes the measures of a head from its sums. `base` is the head whose uniform attention is the
  * same (attn_analysis_uniform_of), or `out` itself. */
-static void finish_head(const attn_measure_plan *p, const attn_measure_part *all, double *scratch,
-                        const attn_head_measures *base, attn_head_measures *out) {
+static void finish_head(const attn_measure_work *work, const attn_measure_part *all,
+                        double *scratch, const attn_head_measures *base, attn_head_measures *out) {
+    const attn_measure_plan *p = work->plan;
+    const size_t keys = work->entries[out->batch].keys;
     const attn_measure_sums *w = &all->weights, *u = &all->uniform;
     const size_t C = p->options->class_count, G = p->options->segment_count;
     out->rows = w->rows;
     out->blind = all->blind;
     out->hidden_mass = p->L ? all->hidden / (double)p->L : 0;
-    finish_sums(p, w, scratch, out->values);
+    finish_sums(p, w, keys, scratch, out->values);
     if (base == out)
-        finish_sums(p, u, scratch, out->uniform);
+        finish_sums(p, u, keys, scratch, out->uniform);
     else
         memcpy(out->uniform, base->uniform, sizeof out->uniform);
     out->values[ATTN_RELATIVE_DISTANCE] =
@@ -504,7 +538,7 @@ static void merge_wave(const attn_measure_work *w, size_t count, double *scratch
         if ((piece + 1) % p->pieces)
             continue;
         size_t base = attn_analysis_uniform_of(w, map / p->H, map % p->H);
-        finish_head(p, all, scratch, &out->items[base], &out->items[map]);
+        finish_head(w, all, scratch, &out->items[base], &out->items[map]);
         clear_part(all, p->S);
     }
 }
@@ -530,7 +564,7 @@ attn_status attn_measure_heads(const attn_weight_source *source,
     for (size_t i = 0; i <= plan.wave; i++)
         clear_part(&work.parts[i], plan.S);
     for (size_t i = 0; i < result.count; i++)
-        result.items[i].across = attn_analysis_is_across(&work, result.items[i].batch);
+        result.items[i].across = work.entries[result.items[i].batch].across;
     const size_t total = result.count * plan.pieces;
     for (; !status && work.first < total; work.first += plan.wave) {
         size_t count = total - work.first < plan.wave ? total - work.first : plan.wave;
@@ -540,7 +574,7 @@ attn_status attn_measure_heads(const attn_weight_source *source,
         attn_control_tell(control, work.first + count, total);
     }
     for (size_t i = 0; !status && plan.pieces == 0 && i < result.count; i++)
-        finish_head(&plan, &work.parts[plan.wave], scratch, &result.items[i], &result.items[i]);
+        finish_head(&work, &work.parts[plan.wave], scratch, &result.items[i], &result.items[i]);
     if (!status)
         *out = result;
     return status;

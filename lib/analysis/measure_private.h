@@ -36,6 +36,14 @@ typedef struct attn_measure_plan {
     size_t lane_bytes, part_bytes, work_bytes, result_bytes;
 } attn_measure_plan;
 
+/* What is no padding in a batch entry: the first row and key of it, and how far the last ones reach,
+ * and whether queries and keys are different sequences (attn_measure_options.across). */
+typedef struct attn_measure_entry {
+    size_t row, row_end, key, key_end;
+    size_t keys; /* number of keys that are no padding */
+    bool across;
+} attn_measure_entry;
+
 /* A mean while it is summed. */
 typedef struct attn_mean {
     double sum;
@@ -74,6 +82,8 @@ typedef struct attn_measure_part {
 typedef struct attn_measure_line {
     const double *p;
     const uint8_t *visible;
+    const uint8_t *padding; /* [S] keys that are padding; NULL: none is */
+    size_t first;           /* the first key that is no padding */
     size_t index, seen;     /* index i of the query; number n_i of visible keys */
     size_t from, to;        /* all visible keys are in [from, to) */
     int64_t at;             /* key position t_i of the query */
@@ -93,10 +103,9 @@ static inline size_t attn_measure_batches(size_t batches) {
 typedef struct attn_measure_work {
     const attn_measure_plan *plan;
     const attn_weight_source *source;
-    const attn_equals *equals; /* [token_batches]; NULL: no tokens */
-    const attn_kin *kin;       /* [kind_batches]; NULL: no kinds */
-    /* [token_batches, or 1 without tokens]: queries and keys are different sequences */
-    const bool *across;
+    const attn_equals *equals;         /* [token_batches]; NULL: no tokens */
+    const attn_kin *kin;               /* [kind_batches]; NULL: no kinds */
+    const attn_measure_entry *entries; /* [B] */
     struct attn_measure_lane *lanes;
     attn_measure_part *parts; /* [wave + 1]; the last one sums up a whole head */
     size_t first;             /* index of the wave's first piece */
@@ -115,12 +124,6 @@ size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t
 
 /* Computes piece w->first + index; called by attn_pool_run. ctx is the attn_measure_work. */
 attn_status attn_analysis_measure_piece(void *ctx, size_t index, size_t lane, attn_error *err);
-
-/* Returns whether queries and keys of a batch entry are different sequences. */
-static inline bool attn_analysis_is_across(const attn_measure_work *w, size_t batch) {
-    const attn_measure_options *o = w->plan->options;
-    return w->across[o->query_tokens ? attn_repeated_entry(batch, o->token_batches) : 0];
-}
 
 /* Link equal tokens of one batch entry, or tokens of equal kind, in the arena. `offset` is t_i - i.
  * Return false if memory runs out. */

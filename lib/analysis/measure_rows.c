@@ -100,7 +100,8 @@ static void add_offsets(const attn_measure_line *line, size_t S, size_t best,
                         attn_measure_sums *sums) {
     int64_t from = line->at - ATTN_OFFSETS;
     for (int64_t k = from < 0 ? -from : 0; k < ATTN_DIAGONALS && from + k < (int64_t)S; k++)
-        add(&sums->diagonal[k], line->p[from + k]);
+        if (!line->padding || !line->padding[from + k])
+            add(&sums->diagonal[k], line->p[from + k]);
     int64_t diagonal = (int64_t)best - from;
     if (line->peaks && diagonal >= 0 && diagonal < ATTN_DIAGONALS)
         sums->peak[diagonal]++;
@@ -115,15 +116,16 @@ static void add_local(const attn_measure_line *line, size_t S, size_t radius,
 
 /* Adds the mass near the line from the first query and key to the last
  * (attn_head_measures.aligned). */
-static void add_alignment(const attn_measure_plan *plan, const attn_measure_line *line,
+static void add_alignment(const attn_measure_entry *e, const attn_measure_line *line,
                           attn_measure_sums *sums) {
-    const double S = (double)plan->S, reach = fmax(1, S / 8);
-    if (plan->L < 2)
+    const size_t keys = e->key_end - e->key;
+    const double S = (double)keys, reach = fmax(1, S / 8);
+    if (e->row_end - e->row < 2)
         return;
-    const double at = (double)line->index * (S - 1) / (double)(plan->L - 1);
-    const size_t from = clamp((int64_t)ceil(at - reach), plan->S);
-    const size_t to = clamp((int64_t)floor(at + reach) + 1, plan->S);
-    add(&sums->aligned, attn_sum(line->p + from, to - from));
+    const double at = (double)(line->index - e->row) * (S - 1) / (double)(e->row_end - e->row - 1);
+    const size_t from = clamp((int64_t)ceil(at - reach), keys);
+    const size_t to = clamp((int64_t)floor(at + reach) + 1, keys);
+    add(&sums->aligned, attn_sum(line->p + e->key + from, to - from));
 }
 
 static void add_tokens(const attn_measure_work *w, size_t batch, const attn_measure_line *line,
@@ -146,7 +148,7 @@ static void add_tokens(const attn_measure_work *w, size_t batch, const attn_meas
         size_t first = kin->entry[line->index], j = first, others = 0;
         double mass = 0;
         do {
-            bool other = (int64_t)j != line->at;
+            bool other = (int64_t)j != line->at && !(line->padding && line->padding[j]);
             others += other;
             mass += other ? line->p[j] : 0;
             j = kin->next[j];
@@ -189,8 +191,9 @@ static void add_values(const attn_measure_line *line, attn_measure_sums *sums) {
     if (!(sum > 0) || isinf(sum))
         return;
     add(&sums->value_entropy, fmax(0, log(sum) - logs / sum));
-    if (line->at > 0)
-        add(&sums->value_first, line->p[0] > 0 ? line->p[0] * line->norms[0] / sum : 0);
+    if (line->at > (int64_t)line->first)
+        add(&sums->value_first,
+            line->p[line->first] > 0 ? line->p[line->first] * line->norms[line->first] / sum : 0);
 }
 
 /* Adds a row to the sums of its head, and returns the key of its largest weight. */
@@ -215,13 +218,13 @@ static size_t add_line(const attn_measure_work *w, size_t batch, const attn_meas
         add(&sums->normalized, line->entropy / log((double)line->seen));
         add(&sums->saturated, share >= SATURATED);
     }
-    if (line->at > 0)
-        add(&sums->first, line->p[0]);
+    if (line->at > (int64_t)line->first && line->first < S)
+        add(&sums->first, line->p[line->first]);
     add_offsets(line, S, best, sums);
     add_local(line, S, plan->options->radius, sums);
     add_tokens(w, batch, line, sums);
-    if (attn_analysis_is_across(w, batch))
-        add_alignment(plan, line, sums);
+    if (w->entries[batch].across)
+        add_alignment(&w->entries[batch], line, sums);
     add_classes(plan, batch, line, sums);
     if (line->norms)
         add_values(line, sums);
@@ -333,10 +336,19 @@ static void take_row(const attn_measure_work *w, attn_measure_part *part,
                      const attn_measure_lane *lane, const attn_range *at, size_t r) {
     const attn_mask *mask = w->plan->options->mask;
     const size_t S = w->plan->S, i = at->row + r;
+    part->peaks[r] = SIZE_MAX;
+    if (attn_row_is_padding(w->source, at->batch, i))
+        return;
     const float *weights = lane->weights + r * S;
     const float *logits = w->source->has_logits ? lane->logits + r * S : NULL;
-    attn_measure_line line = {
-        .p = lane->p, .visible = lane->visible, .index = i, .at = (int64_t)i, .peaks = true};
+    attn_measure_line line = {.p = lane->p,
+                              .visible = lane->visible,
+                              .index = i,
+                              .at = (int64_t)i,
+                              .first = w->entries[at->batch].key,
+                              .peaks = true};
+    if (w->source->padding)
+        line.padding = w->source->padding[at->batch].cols;
     if (w->plan->options->value_norms)
         line.norms = w->plan->options->value_norms + (at->batch * w->plan->H + at->head) * S;
     line.seen = find_visible(w, lane, logits, at->batch, at->head, i, &line.scores);
@@ -346,7 +358,6 @@ static void take_row(const attn_measure_work *w, attn_measure_part *part,
     if (scan_weights(lane, weights, S, &line))
         for (size_t j = 0; j < S; j++)
             part->hidden += lane->visible[j] ? 0 : (double)weights[j];
-    part->peaks[r] = SIZE_MAX;
     if (!take_weights(w, part, at->batch, weights, logits, &line, &part->peaks[r]))
         part->blind++;
     if (line.seen > 0 &&

@@ -176,6 +176,25 @@ static attn_status fetch_difference(void *ctx, size_t lane, const attn_range *at
     return status;
 }
 
+/* Sets *out to the padding of either source; NULL: neither has any. false: out of memory. */
+static bool join_padding(const attn_weight_source *a, const attn_weight_source *b,
+                         attn_arena *arena, const attn_padding **out) {
+    *out = a->padding ? a->padding : b->padding;
+    if (!a->padding || !b->padding)
+        return true;
+    attn_padding *all = attn_arena_zeroed(arena, a->batches, sizeof *all);
+    for (size_t i = 0; all && i < a->batches; i++) {
+        uint8_t *rows = attn_arena_zeroed(arena, a->rows, 1);
+        for (size_t r = 0; rows && r < a->rows; r++)
+            rows[r] = attn_row_is_padding(a, i, r) || attn_row_is_padding(b, i, r);
+        all[i] = (attn_padding){rows, a->padding[i].cols};
+        if (!rows)
+            return false;
+    }
+    *out = all;
+    return all != NULL;
+}
+
 attn_status attn_difference_source(const attn_weight_source *a, const attn_weight_source *b,
                                    size_t lanes, attn_arena *arena, attn_weight_source *out,
                                    attn_error *err) {
@@ -197,10 +216,12 @@ attn_status attn_difference_source(const attn_weight_source *a, const attn_weigh
     }
     for (size_t i = 0; ok && i < lanes; i++)
         ok = (d->weights[i] = attn_arena_zeroed(arena, d->room, 2 * sizeof(float))) != NULL;
-    if (!ok)
+    const attn_padding *padding = NULL;
+    if (!ok || !join_padding(a, b, arena, &padding))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows of the second operand");
     *out = *a;
     out->has_logits = a->has_logits && b->has_logits;
+    out->padding = padding;
     out->fetch = fetch_difference;
     out->ctx = d;
     return ATTN_OK;
@@ -468,7 +489,8 @@ attn_status attn_rollout_source(const attn_weight_source *source, size_t layers,
                                 .rows = source->rows,
                                 .cols = source->cols,
                                 .fetch = fetch_rollout,
-                                .ctx = r};
+                                .ctx = r,
+                                .padding = source->padding};
     return ATTN_OK;
 }
 
@@ -480,6 +502,14 @@ typedef struct summing {
     float **rows; /* [lanes] weights of a block, then its logits */
     attn_head_sum *heads;
 } summing;
+
+static void add_row(const float *w, size_t n, attn_head_sum *out) {
+    for (size_t j = 0; j < n; j++) {
+        out->sum += (double)w[j];
+        out->magnitude += fabs((double)w[j]);
+    }
+    out->rows++;
+}
 
 /* Sums the cells of one head, row by row. */
 static attn_status sum_head(void *ctx, size_t index, size_t lane, attn_error *err) {
@@ -496,10 +526,9 @@ static attn_status sum_head(void *ctx, size_t index, size_t lane, attn_error *er
                          .rows = n,
                          .cols = from->cols};
         status = from->fetch(from->ctx, lane, &at, w, w + s->block * from->cols, err);
-        for (size_t k = 0; !status && k < n * from->cols; k++) {
-            out->sum += (double)w[k];
-            out->magnitude += fabs((double)w[k]);
-        }
+        for (size_t r = 0; !status && r < n; r++)
+            if (!attn_row_is_padding(from, at.batch, row + r))
+                add_row(w + r * from->cols, from->cols, out);
     }
     return status;
 }

@@ -182,7 +182,8 @@ static void add_head(survey *s, head *h, const attn_head_measures *m, const floa
 static void survey_site(attn_lab *lab, survey *s, const attn_model_outputs *out, size_t at) {
     attn_tensor weights = out->sites[at].weights;
     const size_t H = weights.dims[1], L = weights.dims[2], S = weights.dims[3];
-    const attn_weight_source source = {1, H, L, S, false, fetch, &weights};
+    const attn_weight_source source = {
+        .batches = 1, .heads = H, .rows = L, .cols = S, .fetch = fetch, .ctx = &weights};
     attn_measure_options options = attn_measure_defaults();
     attn_measures measures;
     options.across = out->sites[at].kind == ATTN_SITE_CROSS;

@@ -70,9 +70,12 @@ static attn_status find_in_range(const finder *f, const lane *l, const attn_rang
                                           l->cells, keys, l->scratch, err);
         if (status != ATTN_OK)
             return status;
+        const attn_padding *padding = f->site->padding ? &f->site->padding[tile.batch] : NULL;
+        const uint8_t *pads = padding ? padding->rows : NULL;
         for (size_t i = 0; i < tile.rows; i++)
-            add_row(f, attn_mask_fills(mask) ? NULL : mask, &tile, tile.row + i,
-                    (const char *)l->cells + i * keys * elem, l->keep);
+            if (!pads || !pads[tile.row + i])
+                add_row(f, attn_mask_fills(mask) ? NULL : mask, &tile, tile.row + i,
+                        (const char *)l->cells + i * keys * elem, l->keep);
     }
     return ATTN_OK;
 }

@@ -176,18 +176,28 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
                                    attn_weight_source *out, attn_error *err) {
     stack *s = attn_arena_small(arena, sizeof *s);
     attn_run_lane **all = attn_arena_zeroed(arena, lanes, sizeof *all);
-    bool ok = s && all;
+    const size_t batches = layers->count * layers->batches;
+    attn_padding *padding = attn_arena_zeroed(arena, batches + 1, sizeof *padding);
+    bool ok = s && all && padding, pads = false;
     for (size_t i = 0; i < lanes && ok; i++)
         ok = (all[i] = attn_run_lane_new(layers, arena)) != NULL;
     if (!ok)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the layers");
     *s = (stack){layers, all};
-    *out = (attn_weight_source){.batches = layers->count * layers->batches,
+    for (size_t b = 0; b < batches; b++) {
+        const attn_run_layer *layer = &layers->items[b / layers->batches];
+        const attn_padding *of = layer->site->padding;
+        if (of)
+            padding[b] = of[layer->first + b % layers->batches];
+        pads = pads || of;
+    }
+    *out = (attn_weight_source){.batches = batches,
                                 .heads = layers->heads,
                                 .rows = layers->rows,
                                 .cols = layers->cols,
                                 .has_logits = true,
                                 .fetch = fetch_layer,
-                                .ctx = s};
+                                .ctx = s,
+                                .padding = pads ? padding : NULL};
     return ATTN_OK;
 }

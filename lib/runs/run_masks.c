@@ -293,6 +293,7 @@ attn_status attn_run_read_masks(const attn_run_reader *r, attn_json *object) {
     attn_json *all = attn_json_member(object, "masks");
     attn_json *fill = attn_json_member(object, "mask_fill");
     attn_status status = read_offset(r, object);
+    r->site->captured = !all;
     if (!status && fill)
         status = read_fill(r, fill);
     if (status || !all)

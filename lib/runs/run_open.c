@@ -208,6 +208,8 @@ static attn_status open_site(attn_run_site *site, attn_error *err) {
     if (status == ATTN_OK)
         status = site->run->version == 1 ? attn_run_labels_format1(site, err)
                                          : attn_run_labels_format2(site, err);
+    if (!status)
+        status = attn_run_padding_new(site, err);
     return status ? status : read_overview(site, err);
 }
 
@@ -235,6 +237,7 @@ attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run
                 attn_arena_rewind(run->arena, &mark);
                 site->words = words;
                 site->query_labels = site->key_labels = NULL;
+                site->padding = NULL;
             } else {
                 atomic_store(&site->opened, true);
             }

@@ -54,6 +54,7 @@ struct attn_run_site {
     attn_attention_dims shape; /* sizes, known before the site is opened */
     const char *kernel;        /* the kernel table that computed the statistics; NULL: none did */
     const char *words;         /* the mask in words; NULL: made when the site is opened */
+    bool captured;             /* its masks are those of a capture; attnd writes a list `masks` */
     _Atomic bool opened;
     /* the rest is set when the site is opened */
     attn_attention *op;
@@ -64,6 +65,7 @@ struct attn_run_site {
     float *ranges; /* of attn_run_ranges, with the lock of the run; NULL: nobody has asked */
     /* [L] and [S], or [B, L] and [B, S] if batch entries have labels of their own; or NULL */
     const char **query_labels, **key_labels;
+    const attn_padding *padding; /* [B]; NULL: there is none */
     bool exact; /* the kernel table that computed the run is in use, so weights have its bits */
     bool own_labels; /* batch entries have labels of their own */
 };
@@ -93,6 +95,8 @@ void attn_run_at_site(const attn_run_site *site, attn_error *err);
 /* Sets the usual names of the axes if the site has none (run_axes.c). */
 void attn_run_axes_usual(const attn_attention_dims *d, attn_run_site_info *info);
 
+/* Finds the padding of an opened site (run_padding.c). ATTN_ENOMEM. */
+attn_status attn_run_padding_new(attn_run_site *site, attn_error *err);
 /* Makes statistics that are computed when rows are looked at (run_stats.c). */
 attn_status attn_run_stats_new(attn_run_site *site, attn_error *err);
 

@@ -201,7 +201,7 @@ static void write_compared(srv_json *j, const srv_analyses_call *call, size_t b,
         write_number(j, "cosine", d->cosine[h * d->cols + h]);
         write_number(j, "centered_cosine", d->centered[h * d->cols + h]);
         write_number(j, "total_variation",
-                     call->dims.L ? sum->magnitude / (2 * (double)call->dims.L) : NAN);
+                     sum->rows ? sum->magnitude / (2 * (double)sum->rows) : NAN);
     }
     if (d->cols > 0) {
         size_t best = nearest(d, h);

@@ -468,6 +468,8 @@ static bool count(srv_analyses_call *call) {
         srv_problem_error(call->req, &err);
         return false;
     }
+    if (call->compares) /* the padding of both, and that of either */
+        between.work_bytes += d->B * (d->L + 3 * sizeof(attn_padding) + ATTN_ALIGN);
     call->cost.operations += between.operations;
     call->cost.work_bytes += between.work_bytes;
     call->cost.result_bytes += between.result_bytes;

@@ -46,8 +46,7 @@ attn_status srv_analyses_run_source(const srv_analyses_call *call, bool second, 
     if (second ? call->other_stacked : call->stacked)
         return attn_run_layers_source(second ? &call->other_layers : &call->layers, lanes, arena,
                                       out, err);
-    return attn_attention_source(attn_run_attention(site), attn_run_stats(site), ATTN_STAGE_PROBS,
-                                 lanes, arena, out, err);
+    return attn_run_source_of(site, lanes, arena, out, err);
 }
 
 bool srv_analyses_may_roll(const srv_analyses_call *call, const srv_scope *scope) {

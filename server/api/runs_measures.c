@@ -192,15 +192,14 @@ static attn_status measure(const heads_call *c, group *g, size_t first, attn_err
     if (!srv_run_labels(req, site, &labels))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the labels of the run");
     srv_analysis an = analysis_of(c, g, &labels, &own);
-    attn_status status =
-        attn_attention_source(attn_run_attention(site), attn_run_stats(site), ATTN_STAGE_PROBS,
-                              attn_pool_slots(pool), req->arena, &g->site, err);
+    attn_status status = attn_run_source_of(site, attn_pool_slots(pool), req->arena, &g->site, err);
     an.source = g->site;
     if (!g->whole) {
         an.source.batches = 1;
         an.source.heads = g->count;
         an.source.fetch = fetch_heads;
         an.source.ctx = g;
+        an.source.padding = g->site.padding ? g->site.padding + g->items->entry : NULL;
     }
     if (!status)
         status = srv_analysis_run(&an, pool, err);

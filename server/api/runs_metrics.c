@@ -75,11 +75,10 @@ static bool count_analysis(const srv_analysis *an, const srv_run_view *run, srv_
 static bool run_analysis(srv_analysis *an, const srv_run_view *run) {
     srv_request *req = an->req;
     attn_pool *pool = srv_request_pool(req);
-    const size_t slots = attn_pool_slots(pool);
     attn_error err = {0};
     const int64_t start = attn_now_ns();
-    attn_status status = attn_attention_source(an->run, attn_run_stats(run->site), ATTN_STAGE_PROBS,
-                                               slots, req->arena, &an->source, &err);
+    attn_status status =
+        attn_run_source_of(run->site, attn_pool_slots(pool), req->arena, &an->source, &err);
     if (!status)
         status = srv_analysis_run(an, pool, &err);
     req->compute_ns = attn_now_ns() - start;

@@ -79,8 +79,7 @@ static bool build_heatmaps(const map_build *m, const attn_heatmap_options *optio
     attn_error err = {0};
     const int64_t start = attn_now_ns();
     attn_status status =
-        attn_attention_source(attn_run_attention(m->run->site), attn_run_stats(m->run->site),
-                              ATTN_STAGE_PROBS, attn_pool_slots(pool), req->arena, &weights, &err);
+        attn_run_source_of(m->run->site, attn_pool_slots(pool), req->arena, &weights, &err);
     if (!status && m->norms)
         status = weigh_values(req, m->run, &weights, &weighed, &err);
     if (!status)

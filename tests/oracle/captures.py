@@ -147,6 +147,32 @@ def attention(file, n):
     return flat | {"logsumexp": whole["logsumexp"].reshape(B, *whole["logsumexp"].shape[-2:])}
 
 
+def of_keys(file, n):
+    """The masks of site n with one value for all heads and queries, as [..., S] of what is hidden."""
+    masks = [x for name in ("attn_mask", "attn_bias") for x in layers(file, n, name)]
+    masks = [x.reshape((1,) * (3 - x.ndim) + x.shape) for x in masks]
+    return [~x[..., 0, 0, :] if x.dtype == bool else np.isneginf(x[..., 0, 0, :])
+            for x in masks if x.shape[-3:-1] == (1, 1)]
+
+
+def padding(file, n, lead, L, S):
+    """Queries [B, L] and keys [B, S] of site n that are padding; `lead` are the axes in front of the heads."""
+    site, B = file.sites[n], int(np.prod(lead))
+    keys = np.arange(S) >= np.reshape(site.get("key_lengths", [S] * B), (B, 1))
+    for hidden in of_keys(file, n):
+        keys = keys | np.broadcast_to(hidden, (*lead, S)).reshape(B, S)
+    if "query_lengths" in site:
+        return np.arange(L) >= np.reshape(site["query_lengths"], (B, 1)), keys
+    shift = site.get("query_start", 0) - site.get("key_start", 0)
+    rows = np.zeros((B, L), bool)
+    for b in range(B if site.get("kind") != "cross" else 0):
+        query, key = (text[b] if isinstance(text, list) else text
+                      for text in (site.get("query_text"), site.get("key_text")))
+        if query == key and (query is not None or (L == S and shift == 0)):
+            rows[b] = [0 <= i + shift < S and keys[b, i + shift] for i in range(L)]
+    return rows, keys
+
+
 def is_double(file, n):
     """Whether the service computes the site in double precision: query, key or value is F64."""
     site = file.sites[n]

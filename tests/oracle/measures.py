@@ -2,7 +2,8 @@
 
 A head is p [L, S] (0 where hidden) with visible [L, S]; query i sits at key t = i + offset. Rows that see
 nothing or hold no weight do not count. `extra` holds what some measures need: scores [L, S], tokens
-(queries, keys), kinds (queries, keys), segments (queries, keys, count), radius, classes {name: keys}.
+(queries, keys), kinds (queries, keys), segments (queries, keys, count), radius, classes {name: keys}, and
+real, how many keys are no padding. A row of padding is one that sees nothing.
 """
 import numpy as np
 
@@ -82,7 +83,7 @@ class Head:
     def received(self):
         _, seen = self.alpha()
         c = np.sort(self.p[self.rows].sum(0)[seen > 0])
-        heavy = -(-self.S // 5)
+        heavy = -(-self.extra.get("real", self.S) // 5)
         gaps = np.abs(c[:, None] - c[None, :]).sum()  # Gini: mean difference over twice the mean
         return ratio(c[-heavy:].sum(), c.sum()), ratio(gaps, 2 * len(c) * c.sum())
 

@@ -236,6 +236,30 @@ class Draw:
             site, n = self.site(d, name=f"h.{n}.attn", layer=n, **shared)
             self.forms(site, d, n)
 
+    def padded(self):
+        """Self-attention of padded texts, whose masks of keys name their rows, too, unless lengths do."""
+        d = self.dims(0)
+        d.S = d.L
+        lengths = self.r.integers(1, d.L + 1, d.B)
+        keep = np.arange(d.L) < lengths[:, None]
+        keep = (keep if self.chance(0.6) else keep[:, ::-1])[:, None, None]
+        members = {"kind": self.choice(("self", "encoder", "decoder", "cross"))}
+        if self.chance(0.6):
+            text = self.text_numbers(d, [d.L] * d.B)
+            members |= {"query_text": text, "key_text": self.text(d.L) if self.chance(0.2) else text}
+        if self.chance(0.2):
+            members["query_lengths"] = lengths.tolist()
+        if self.chance(0.4):
+            members["is_causal"] = True
+        site, n = self.site(d, **members)
+        how = self.choice(("BOOL", "F32", "lengths", "rows"))
+        if how == "lengths":
+            site["key_lengths"] = lengths.tolist()
+        elif how == "F32":
+            self.tensor(f"sites.{n}.attn_mask", np.where(keep, 0.0, -np.inf))
+        else:
+            self.tensor(f"sites.{n}.attn_mask", keep if how == "BOOL" else keep.repeat(d.L, 2), "BOOL")
+
     def translation(self):
         """An encoder and a decoder over padded batches."""
         source, target = self.dims(0.05), self.dims(0.02)
@@ -282,7 +306,7 @@ class Draw:
 
     def file(self):
         self.choice((self.plain, self.plain, self.plain, self.layers, self.layers, self.translation, self.generation,
-                     self.stacked))()
+                     self.stacked, self.padded, self.padded))()
         run = {"version": 2, "sites": self.sites}
         if self.texts or self.chance(0.2):
             run["texts"] = self.texts

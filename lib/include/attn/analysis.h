@@ -6,8 +6,8 @@
  *   s_i       sum_j p_ij
  *   q_ij      p_ij / s_i
  *   t_i       key position of query i: i + query_offset
- *   rows      queries that see a key and have s_i > 0; means are over these rows unless they state
- *             others
+ *   rows      queries that see a key, have s_i > 0 and are no padding (attn_weight_source); means
+ *             are over these rows unless they state others. S and L leave padding out, too
  *   mass      a sum of weights p_ij
  *   uniform   p_ij = 1/n_i on V_i: attention under the same mask without any preference
  *
@@ -338,6 +338,7 @@ attn_status attn_value_norm_source(const attn_weight_source *source, const doubl
  * and those of the source. */
 typedef struct attn_head_sum {
     double sum, magnitude; /* sum of the cells; sum of their absolute values */
+    size_t rows;           /* number of rows that are no padding, which alone count */
 } attn_head_sum;
 attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
                            const attn_control *control, attn_arena *arena, attn_head_sum **out,

@@ -12,6 +12,12 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/* The padding of a batch entry: 1 for each query [L] and each key [S] that is padding; NULL: none is.
+ * A row of padding has weights as any other row, but no measure counts it. */
+typedef struct attn_padding {
+    const uint8_t *rows, *cols;
+} attn_padding;
+
 /* A source of weights. fetch() stores the rows rows->row … rows->row + rows->rows - 1 of one head:
  * weights [rows, cols] and logits [rows, cols] (-infinity: hidden). If has_logits is false, it does
  * not write `logits`. Several threads may call it at the same time, each with another `lane`
@@ -22,7 +28,14 @@ typedef struct attn_weight_source {
     attn_status (*fetch)(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err);
     void *ctx;
+    const attn_padding *padding; /* [batches]; NULL: no batch entry has padding */
 } attn_weight_source;
+
+/* Returns whether a row is padding. */
+static inline bool attn_row_is_padding(const attn_weight_source *source, size_t batch, size_t row) {
+    const uint8_t *rows = source->padding ? source->padding[batch].rows : NULL;
+    return rows && rows[row];
+}
 
 /* Makes a source of the weights of an operation that has run (ATTN_STAGE_PROBS), or of its scores
  * of another stage, with scratch memory for `lanes` threads in the arena. All scores of the stages
@@ -90,7 +103,8 @@ typedef struct attn_heatmap {
     /* [R], nats: entropy of a row of weights over all keys, averaged over the rows of a cell; NaN
      * if none of these rows sees a key. */
     float *row_entropy;
-    float *received; /* [C] sum of the weights on the keys of a cell, over the chosen rows */
+    /* [C] sum of the weights on the keys of a cell, over the chosen rows that are no padding */
+    float *received;
     /* [edge_count] ordered by row, then by falling weight, then by key. Only visible keys from
      * col_from to col_to - 1. */
     attn_edge *edges;

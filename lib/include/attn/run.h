@@ -56,8 +56,8 @@ typedef struct attn_run_site_info {
      * NULL. */
     const size_t *query_texts, *key_texts;
     size_t query_text_count, key_text_count;
-    /* [B] how many queries and keys of each batch entry are real; the others are padding; or
-     * NULL */
+    /* [B] how many queries and keys of each batch entry are real; the others are padding, which
+     * no measure counts; or NULL */
     const int64_t *query_lengths, *key_lengths;
     /* [axis_count] names of the axes of the weights in front of L and S. NULL where a site is to be
      * stored: every axis is "batch", and the last one "head" if the weights have heads. */
@@ -196,6 +196,15 @@ const attn_attention *attn_run_attention(const attn_run_site *site);
 const attn_attention_dims *attn_run_dims(const attn_run_site *site);
 const attn_inputs *attn_run_inputs(const attn_run_site *site);
 const attn_stats *attn_run_stats(const attn_run_site *site);
+/* Returns the padding of each batch entry [B]; NULL: there is none. Keys are padding from the key
+ * length of their entry on, and in a capture also where a mask with one value for all heads and
+ * queries hides them. Queries are padding from the query length of their entry on. A capture
+ * without query lengths has rows of padding in self-attention of one text: those of the tokens whose
+ * keys are padding. */
+const attn_padding *attn_run_padding(const attn_run_site *site);
+/* Makes a source of the weights of the site, with its padding, for `lanes` threads. ATTN_ENOMEM. */
+attn_status attn_run_source_of(const attn_run_site *site, size_t lanes, attn_arena *arena,
+                               attn_weight_source *out, attn_error *err);
 /* The labels of a batch entry: [L] and [S], or NULL. */
 const char *const *attn_run_query_labels(const attn_run_site *site, size_t batch);
 const char *const *attn_run_key_labels(const attn_run_site *site, size_t batch);
@@ -437,7 +446,8 @@ attn_status attn_run_thumbnail_cost(const attn_run_site *site, size_t slots, att
 /* --- who looks at a key --- */
 
 /* Finds for each key the at most k rows with the largest weights on it. The rows are those of the
- * `count` ranges, which are of one head and have the same keys, col … col + cols - 1. The edges are
+ * `count` ranges, which are of one head and have the same keys, col … col + cols - 1; rows of
+ * padding are left out. The edges are
  * in the arena, ordered by key, then by falling weight, then by row. Only visible cells count, and
  * NaN weights are left out. Weights of float64 runs are rounded to float32. Memory is that of cols
  * * k edges; no part of the matrix is stored. Errors: ATTN_EARG (a range is outside of the matrix),
