@@ -29,6 +29,7 @@ srv_outcome srv_metrics(srv_request *req);        /* GET /metrics */
 /* Stored runs, under /v1/runs/{id}. */
 srv_outcome srv_runs_create(srv_request *req);           /* POST /v1/runs */
 bool srv_runs_intake(srv_request *req, uint64_t length); /* the intake of POST /v1/runs */
+srv_outcome srv_runs_all(srv_request *req);              /* GET /v1/runs */
 srv_outcome srv_runs_describe(srv_request *req);         /* GET */
 srv_outcome srv_runs_delete(srv_request *req);           /* DELETE */
 srv_outcome srv_runs_weights(srv_request *req);          /* GET …/weights */

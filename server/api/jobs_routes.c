@@ -7,6 +7,7 @@
 #include "api/handlers.h"
 #include "api/heatmap_object.h"
 #include "api/later.h"
+#include "api/listing.h"
 #include "jobs/jobs.h"
 #include "request/shared.h"
 #include "wire/json_out.h"
@@ -39,18 +40,20 @@ srv_outcome srv_jobs_create(srv_request *req) {
 }
 
 srv_outcome srv_jobs_list(srv_request *req) {
+    srv_listing listing;
     srv_json j;
+    char next[SRV_JOB_ID + 1];
     if (req->in_place && srv_jobs_is_writing(req->app->jobs))
         return SRV_DEFER;
-    srv_json_begin(&j, req);
-    srv_json_object(&j);
-    srv_json_key(&j, "jobs");
-    srv_json_array(&j);
-    srv_jobs_put_all(&j, req);
-    srv_json_array_end(&j);
-    srv_json_object_end(&j);
-    if (srv_json_end(&j))
-        srv_reply_header(req, "Cache-Control", "no-store");
+    if (!srv_listing_read(req, &listing))
+        return SRV_DONE;
+    srv_listing_begin(&j, req, "jobs");
+    if (!srv_jobs_put_page(&j, req, listing.after, (size_t)listing.limit, next))
+        srv_problem(req, SRV_VALUE, "/after",
+                    "the list has no job \"%.64s\" any longer: begin again without after",
+                    listing.after);
+    else
+        srv_listing_end(&j, *next ? next : NULL);
     return SRV_DONE;
 }
 

@@ -2,9 +2,11 @@
  * description, creation and deletion of models. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/handlers.h"
+#include "api/listing.h"
 #include "api/models_call.h"
 #include "api/route_fields.h"
 #include "jobs/jobs.h"
@@ -208,26 +210,31 @@ static void put_model(srv_json *j, const srv_model *m) {
     srv_json_object_end(j);
 }
 
+static int by_id(const void *a, const void *b) {
+    const srv_model *const *x = a, *const *y = b;
+    return strcmp((*x)->id, (*y)->id);
+}
+
 srv_outcome srv_models_list(srv_request *req) {
-    size_t count;
+    size_t count, first = 0;
+    srv_listing listing;
     srv_json j;
     if (req->in_place && !srv_models_is_read(req, NULL))
         return SRV_DEFER;
-    const srv_model **all = srv_models_all(req, &count);
+    const srv_model **all = srv_listing_read(req, &listing) ? srv_models_all(req, &count) : NULL;
     if (!all)
         return SRV_DONE;
-    srv_json_begin(&j, req);
-    srv_json_object(&j);
-    srv_json_key(&j, "models");
-    srv_json_array(&j);
-    for (size_t i = 0; i < count; i++) {
+    qsort(all, count, sizeof *all, by_id);
+    while (listing.after && first < count && strcmp(all[first]->id, listing.after) <= 0)
+        first++;
+    const size_t left = count - first, limit = (size_t)listing.limit,
+                 end = first + (left < limit ? left : limit);
+    srv_listing_begin(&j, req, "models");
+    for (size_t i = first; i < end; i++)
         put_model(&j, all[i]);
+    srv_listing_end(&j, end < count ? all[end - 1]->id : NULL);
+    for (size_t i = 0; i < count; i++)
         srv_models_release(req, all[i]);
-    }
-    srv_json_array_end(&j);
-    srv_json_object_end(&j);
-    if (srv_json_end(&j))
-        srv_reply_header(req, "Cache-Control", "no-store");
     return SRV_DONE;
 }
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api/handlers.h"
+#include "api/listing.h"
 #include "api/route.h"
 #include "api/route_fields.h"
 #include "jobs/jobs.h"
@@ -49,6 +50,8 @@ const srv_route srv_routes[] = {
     {"POST", "/v1/runs", SRV_KEYED, SRV_POOL, srv_runs_create, srv_runs_fields,
      "Import a run: a file in the safetensors format, or the name of one", SRV_ACCEPT_JSON, "Run",
      .intake = srv_runs_intake},
+    {"GET", "/v1/runs", SRV_OWNER, SRV_POOL, srv_runs_all, srv_listing_query,
+     "The stored runs of the API key", SRV_ACCEPT_JSON, "Runs"},
     RUN_GET("", srv_runs_describe, NULL, "A stored run: shapes, mask, labels, tile levels",
             SRV_ACCEPT_JSON, "Run"),
     {"DELETE", "/v1/runs/{id}", SRV_KEYED, SRV_POOL, srv_runs_delete, NULL, "Delete a stored run",
@@ -82,7 +85,7 @@ const srv_route srv_routes[] = {
             "Attention flow of some queries through the layers of a run", TENSORS, "RunFlow"),
     {"POST", "/v1/runs/{id}/what-if", SRV_KEYED, SRV_POOL, srv_runs_what_if, srv_run_what_if_fields,
      "Exact rows with some keys hidden", SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunWhatIf"},
-    {"GET", "/v1/models", SRV_KEYED, SRV_SMALL, srv_models_list, NULL,
+    {"GET", "/v1/models", SRV_KEYED, SRV_SMALL, srv_models_list, srv_listing_query,
      "The models that are visible to the API key", SRV_ACCEPT_JSON, "Models"},
     {"POST", "/v1/models", SRV_ADMIN, SRV_POOL, srv_models_create, srv_models_fields,
      "Create a model from an architecture, sizes and a seed", SRV_ACCEPT_JSON, "Model"},
@@ -100,7 +103,7 @@ const srv_route srv_routes[] = {
     {"POST", "/v1/models/{id}/generate", SRV_KEYED, SRV_SMALL, srv_models_generate,
      srv_models_generate_fields, "Generate by greedy or beam search, with the cross attention",
      BOTH | SRV_ACCEPT_DRAWN | SRV_ACCEPT_EVENTS, "ModelGeneration"},
-    {"GET", "/v1/jobs", SRV_KEYED, SRV_SMALL, srv_jobs_list, NULL,
+    {"GET", "/v1/jobs", SRV_KEYED, SRV_SMALL, srv_jobs_list, srv_listing_query,
      "The jobs that are visible to the API key", SRV_ACCEPT_JSON, "Jobs"},
     {"POST", "/v1/jobs", SRV_ADMIN, SRV_POOL, srv_jobs_create, srv_job_fields,
      "Train a model or run an experiment in the background", SRV_ACCEPT_JSON, "Job"},

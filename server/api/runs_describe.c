@@ -1,8 +1,9 @@
-/* Descriptions of a stored run: GET and DELETE /v1/runs/{id}. */
+/* Descriptions of stored runs: GET /v1/runs, GET and DELETE /v1/runs/{id}. */
 #include <time.h>
 
 #include "api/form_input.h"
 #include "api/handlers.h"
+#include "api/listing.h"
 #include "api/runs_call.h"
 #include "request/shared.h"
 
@@ -273,5 +274,32 @@ srv_outcome srv_runs_describe(srv_request *req) {
 srv_outcome srv_runs_delete(srv_request *req) {
     if (srv_run_delete(req, req->params[0]))
         srv_reply_set(req, 204, NULL, "", 0);
+    return SRV_DONE;
+}
+
+static void put_listed(srv_json *j, const srv_run_listed *run) {
+    srv_json_object(j);
+    put_text(j, "id", run->id);
+    put_size(j, "bytes", run->bytes);
+    put_expiry(j, run->ends_ns);
+    srv_json_object_end(j);
+}
+
+srv_outcome srv_runs_all(srv_request *req) {
+    srv_listing listing;
+    srv_json j;
+    if (!srv_listing_read(req, &listing))
+        return SRV_DONE;
+    const size_t limit = (size_t)listing.limit;
+    srv_run_listed *page = attn_arena_zeroed(req->arena, limit + 1, sizeof *page);
+    if (!page) {
+        srv_problem_memory(req, NULL, "no memory is left for the list");
+        return SRV_DONE;
+    }
+    const size_t found = srv_runs_list_page(req, listing.after, page, limit + 1);
+    srv_listing_begin(&j, req, "runs");
+    for (size_t i = 0; i < found && i < limit; i++)
+        put_listed(&j, &page[i]);
+    srv_listing_end(&j, found > limit ? page[limit - 1].id : NULL);
     return SRV_DONE;
 }

@@ -400,13 +400,29 @@ void srv_job_put(srv_json *j, srv_job_entry *e) {
     pthread_mutex_unlock(&e->jobs->lock);
 }
 
-void srv_jobs_put_all(srv_json *j, const srv_request *req) {
+bool srv_jobs_put_page(srv_json *j, const srv_request *req, const char *after, size_t limit,
+                       char next[SRV_JOB_ID + 1]) {
     srv_jobs *jobs = req->app->jobs;
+    const srv_job_entry *last = NULL;
+    bool found = !after;
+    *next = 0;
     pthread_mutex_lock(&jobs->lock);
-    for (const srv_job_entry *e = jobs->first; e; e = e->next)
-        if (srv_request_sees(req, e->facts.owner))
-            put_job(j, e);
+    for (const srv_job_entry *e = jobs->first; e; e = e->next) {
+        if (!srv_request_sees(req, e->facts.owner))
+            continue;
+        if (!found) {
+            found = strcmp(e->id, after) == 0;
+            continue;
+        }
+        if (!limit) {
+            memcpy(next, last->id, sizeof last->id);
+            break;
+        }
+        put_job(j, last = e);
+        limit--;
+    }
     pthread_mutex_unlock(&jobs->lock);
+    return found;
 }
 
 void srv_jobs_look(srv_jobs *jobs, srv_jobs_now *out) {

@@ -132,9 +132,12 @@ void srv_jobs_forget_model(srv_jobs *jobs, const char *model);
 
 /* Writes a job as a JSON object. */
 void srv_job_put(srv_json *j, srv_job_entry *job);
-/* Writes all jobs that the request may see, as elements of a JSON array that the caller has begun.
- */
-void srv_jobs_put_all(srv_json *j, const srv_request *req);
+/* Writes at most `limit` jobs that the request may see, in the order in which they were made,
+ * behind the job `after` (NULL: from the first on), as elements of a JSON array that the caller has
+ * begun. `next` becomes the id of the last of them if more follow, else "". false: the request sees
+ * no job `after`. */
+bool srv_jobs_put_page(srv_json *j, const srv_request *req, const char *after, size_t limit,
+                       char next[SRV_JOB_ID + 1]);
 /* Return copies in the request's arena: srv_job_findings of the result of an experiment, as text or
  * as JSON, and srv_job_picture of the SVG of one of its pictures. NULL: a problem is set. */
 const srv_piece *srv_job_findings(srv_request *req, srv_job_entry *job, bool text);

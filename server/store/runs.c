@@ -109,6 +109,42 @@ void srv_runs_look(srv_runs *s, srv_runs_state *out) {
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Puts a run into the sorted page of at most `most` runs, of which the last one gives way. */
+static size_t put_in_order(srv_run_listed *page, size_t count, size_t most, const srv_run *run) {
+    size_t at = count;
+    while (at && memcmp(page[at - 1].id, run->id, SRV_RUN_ID) > 0)
+        at--;
+    if (at == most)
+        return count;
+    count -= count == most;
+    memmove(page + at + 1, page + at, (count - at) * sizeof *page);
+    page[at] = (srv_run_listed){.bytes = run->bytes, .ends_ns = run->ends_ns};
+    memcpy(page[at].id, run->id, sizeof run->id);
+    return count + 1;
+}
+
+static size_t page_of_memory(srv_runs *s, const srv_owner *owner, const char *after,
+                             srv_run_listed *out, size_t most) {
+    const int64_t now = attn_now_ns();
+    size_t count = 0;
+    pthread_mutex_lock(&s->lock);
+    for (const srv_runs_entry *e = s->first; e; e = e->next)
+        if ((!owner || e->owner == *owner) && e->run.ends_ns > now &&
+            (!after || strcmp(e->run.id, after) > 0))
+            count = put_in_order(out, count, most, &e->run);
+    pthread_mutex_unlock(&s->lock);
+    return count;
+}
+
+size_t srv_runs_list_page(const srv_request *req, const char *after, srv_run_listed *out,
+                          size_t most) {
+    srv_runs *s = req->app->runs;
+    const srv_owner mine = srv_owner_of(req->owner), *owner = req->admin ? NULL : &mine;
+    srv_runs_tick(s);
+    return s->has_dir ? srv_runs_dir_page(&s->dir, owner, after, out, most)
+                      : page_of_memory(s, owner, after, out, most);
+}
+
 /* Returns the name of the API key that owns the run; NULL: nobody does. */
 static const char *owner_name(const srv_runs_entry *e) {
     return e->imported ? e->side.owner : attn_run_metadata(e->run.run, SRV_RUN_OWNER);

@@ -131,6 +131,19 @@ bool srv_run_metadata_of(const char *owner, attn_arena *arena, attn_metadata to[
  */
 bool srv_run_metadata(srv_request *req, attn_metadata to[2], size_t *count);
 
+/* What a list tells of a run. */
+typedef struct srv_run_listed {
+    char id[SRV_RUN_ID + 1];
+    size_t bytes;
+    int64_t ends_ns;
+} srv_run_listed;
+
+/* Lists closed runs in the order of their ids, those behind `after` (NULL: all): the runs of the
+ * request's API key, for an admin those of all. Stores at most `most` of them in `out` and returns
+ * their number. Listing a run is no use of it. */
+size_t srv_runs_list_page(const srv_request *req, const char *after, srv_run_listed *out,
+                          size_t most);
+
 typedef struct srv_runs_state {
     size_t count, bytes;               /* of the runs that exist now */
     uint64_t stored, evicted, expired; /* events since this process started */

@@ -116,6 +116,24 @@ bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id) {
     return known;
 }
 
+size_t srv_runs_dir_page(srv_runs_dir *dir, const srv_owner *owner, const char *after,
+                         srv_run_listed *out, size_t most) {
+    size_t count = 0;
+    pthread_mutex_lock(&dir->lock);
+    const srv_runs_index *x = &dir->index;
+    for (size_t i = 0; i < x->count && count < most; i++) {
+        const srv_runs_item *item = &x->items[i];
+        if ((owner && item->owner != *owner) ||
+            (after && strncmp(item->id, after, SRV_RUN_ID) <= 0))
+            continue;
+        out[count] =
+            (srv_run_listed){.bytes = item->bytes, .ends_ns = item->since_ns + dir->ttl_ns};
+        memcpy(out[count++].id, item->id, SRV_RUN_ID);
+    }
+    pthread_mutex_unlock(&dir->lock);
+    return count;
+}
+
 void srv_runs_dir_look(srv_runs_dir *dir, srv_runs_state *out) {
     pthread_mutex_lock(&dir->lock);
     *out = dir->state;

@@ -75,6 +75,9 @@ typedef enum srv_run_presence { SRV_RUN_NEVER, SRV_RUN_GONE, SRV_RUN_THERE } srv
 srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *ends_ns);
 /* Removes the file of a run and leaves <id>.gone. false: there was no such run. */
 bool srv_runs_dir_remove(srv_runs_dir *dir, const char *id);
+/* Lists runs as srv_runs_list_page does, without a look at the disk; `owner` NULL: of all owners. */
+size_t srv_runs_dir_page(srv_runs_dir *dir, const srv_owner *owner, const char *after,
+                         srv_run_listed *out, size_t most);
 /* Returns whether the run is in the index, without a look at the disk. */
 bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id);
 /* Reads the whole directory and replaces the index by what it finds. Removes

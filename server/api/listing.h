@@ -1,0 +1,26 @@
+/* Lists of objects in pages: GET /v1/runs, /v1/models and /v1/jobs. A page has at most `limit`
+ * objects and begins behind the object `after`; `next` of the answer, if there are more, is the
+ * value of `after` for the next page. */
+#ifndef SRV_LISTING_H
+#define SRV_LISTING_H
+
+#include "wire/decode.h"
+#include "wire/json_out.h"
+
+typedef struct srv_listing {
+    uint64_t given;
+    int64_t limit;
+    const char *after; /* NULL: from the first object on */
+} srv_listing;
+
+extern const srv_field srv_listing_query[];
+
+/* Reads the query string. false: a problem is set. */
+bool srv_listing_read(srv_request *req, srv_listing *out);
+/* Begins the answer with the list "name". */
+void srv_listing_begin(srv_json *j, srv_request *req, const char *name);
+/* Ends the list and the answer. `next`: the id of the last object of the page if more follow, else
+ * NULL. */
+void srv_listing_end(srv_json *j, const char *next);
+
+#endif
