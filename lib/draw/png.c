@@ -9,6 +9,7 @@
  * does not allocate from the arena, so the same number of bytes is reserved there to count its
  * memory. */
 #include <dlfcn.h>
+#include <fontconfig/fontconfig.h>
 #include <librsvg/rsvg.h>
 #include <math.h>
 #include <stdio.h>
@@ -201,6 +202,15 @@ static attn_status load(renderer *r, attn_error *err) {
                      "image/png is drawn by librsvg 2.52 or later, which cannot be loaded here "
                      "(%.200s); image/svg+xml needs no library",
                      why ? why : LIBRARY);
+}
+
+bool attn_figure_has_fonts(void) {
+    __typeof__(FcConfigGetFonts) *fonts;
+    const attn_symbol symbol = {"FcConfigGetFonts", &fonts}; /* librsvg depends on fontconfig */
+    if (!attn_library_load(LIBRARY, &symbol, 1))
+        return true;
+    const FcFontSet *system = fonts(NULL, FcSetSystem), *program = fonts(NULL, FcSetApplication);
+    return (system && system->nfont) || (program && program->nfont);
 }
 
 /* Called by cairo for each part of the PNG: appends the bytes to the text `closure`. */

@@ -5,11 +5,13 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "load/admission.h"
+#include "request/shared.h"
 
 #define AT(member) offsetof(srv_figure_input, member)
 
@@ -167,6 +169,19 @@ void srv_figure_problem(srv_request *req, const attn_error *err) {
     srv_problem_error(req, &inside);
 }
 
+#define NO_FONTS "no font is installed, so every letter of this picture is a box"
+
+/* Warns of a picture without letters: in its header, and once in the log. */
+static void warn_of_fonts(srv_request *req) {
+    if (attn_figure_has_fonts())
+        return;
+    srv_reply_header(req, "X-Warning", NO_FONTS);
+    if (!atomic_exchange(&req->app->fonts_missed, true))
+        srv_log_event(req->app->log, SRV_LOG_WARN,
+                      "pictures: " NO_FONTS "; fontconfig finds none (Debian: fonts-dejavu-core, "
+                      "fonts-wqy-microhei, fonts-noto-color-emoji)");
+}
+
 void srv_figure_reply(srv_request *req, const srv_figure_input *figure, attn_text *svg) {
     const double scale = (double)figure->scale;
     const void *png;
@@ -187,6 +202,8 @@ void srv_figure_reply(srv_request *req, const srv_figure_input *figure, attn_tex
         srv_problem_error(req, &err);
     else if (attn_figure_png(svg, scale, req->arena, &png, &size, &err))
         srv_figure_problem(req, &err);
-    else
+    else {
         srv_reply_set(req, 200, "image/png", png, size);
+        warn_of_fonts(req);
+    }
 }

@@ -192,6 +192,21 @@ static bool stores(const srv_route *route) {
     return f && f->name;
 }
 
+static void put_headers(srv_json *j, const srv_route *route, bool infer) {
+    const char *headers[] = {"Server-Timing", "Cache-Control", "Vary", NULL, NULL, NULL};
+    size_t count = 3;
+    const char *own = strcmp(route->method, "GET") == 0 ? "ETag"
+                      : srv_route_creates(route)        ? "Location"
+                      : infer                           ? "Inference-Header-Content-Length"
+                      : stores(route)                   ? "X-Run-Id"
+                                                        : NULL;
+    if (own)
+        headers[count++] = own;
+    if (route->produces & SRV_ACCEPT_PNG)
+        headers[count] = "X-Warning";
+    srv_api_headers(j, headers);
+}
+
 static void put_answer(srv_json *j, const srv_route *route) {
     const bool later = srv_route_goes_on(route);
     if (strcmp(route->method, "DELETE") == 0) {
@@ -202,17 +217,11 @@ static void put_answer(srv_json *j, const srv_route *route) {
     srv_json_key(j, later ? "202" : srv_route_creates(route) ? "201" : "200");
     srv_json_object(j);
     srv_api_text(j, "description", route->summary);
-    bool get = strcmp(route->method, "GET") == 0, infer = srv_api_infers(route);
+    const bool infer = srv_api_infers(route);
     if (route->produces & SRV_ACCEPT_OCTETS)
         srv_api_headers(j, tile_headers);
     else
-        srv_api_headers(j, (const char *const[]){"Server-Timing", "Cache-Control", "Vary",
-                                                 get                        ? "ETag"
-                                                 : srv_route_creates(route) ? "Location"
-                                                 : infer         ? "Inference-Header-Content-Length"
-                                                 : stores(route) ? "X-Run-Id"
-                                                                 : NULL,
-                                                 NULL});
+        put_headers(j, route, infer);
     srv_json_key(j, "content");
     srv_json_object(j);
     if (route->produces & SRV_ACCEPT_JSON)

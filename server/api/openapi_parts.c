@@ -116,6 +116,8 @@ static const struct {
      "string"},
     {"X-Tile-Pooling", "The planes in their order.", "string"},
     {"X-Tile-Encoding", "u8 or png and the transform, or f32.", "string"},
+    {"X-Warning", "What is wrong with a PNG, such as that no font is installed for its letters.",
+     "string"},
     {"Retry-After", "Seconds to wait before trying again.", "integer"},
     {"Inference-Header-Content-Length",
      "Bytes of JSON before the binary tensors; without it there are no binary tensors.", "integer"},

@@ -53,6 +53,9 @@ static attn_status write_picture(const place *p, const attn_picture *picture, bo
     status = attn_figure_png(&svg, scale, arena, &png, &bytes, p->err);
     if (status == ATTN_EUNSUPPORTED)
         return ATTN_OK;
+    if (!status && first && !attn_figure_has_fonts())
+        fputs("attnd experiment: no font is installed, so every letter of a PNG is a box\n",
+              stderr);
     return status ? status : write_file(p, name, "png", png, bytes);
 }
 

@@ -403,7 +403,8 @@ bool srv_auth_headers(srv_exchange *x, struct MHD_Response *response) {
     return ok && add(response, "Access-Control-Expose-Headers",
                      "Idempotent-Replayed, Inference-Header-Content-Length, Location, "
                      "Preference-Applied, Retry-After, "
-                     "X-Request-Id, X-Run-Id, Server-Timing, ETag, WWW-Authenticate, traceparent, "
+                     "X-Request-Id, X-Run-Id, X-Warning, Server-Timing, ETag, WWW-Authenticate, "
+                     "traceparent, "
                      "X-Tile-Shape, "
                      "X-Tile-Max-Range, X-Tile-Mean-Range, X-Tile-Encoding, X-Tile-Hidden, "
                      "X-Tile-Pooling");

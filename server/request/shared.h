@@ -76,6 +76,7 @@ struct srv_app {
     srv_ticker housekeeping;
     /* the text of /openapi.json, also as gzip; NULL before the first request */
     _Atomic(srv_text *) openapi, openapi_gzip;
+    atomic_bool fonts_missed;    /* the log says already that pictures have no letters */
     bool started;                /* the start has been logged, so that the end is logged too */
     srv_daemon *data;            /* the port of the service */
     srv_daemon *ops;             /* the operations port; NULL: there is none */

@@ -314,3 +314,11 @@ def test_help_has_the_profile():
     assert re.search(r"--keys +keys \(64\)", experiment("scale", "--help"))
     assert "--model" in experiment("heads", "--help") and "--model" not in experiment("scale", "--help")
     assert re.search(r"--keys +keys \(256\)", experiment("scale", "--full", "--help"))
+
+
+def test_a_machine_without_fonts_is_warned_of_once(tmp_path):
+    fonts = tmp_path / "fonts.conf"
+    fonts.write_text(f"<fontconfig><dir>{tmp_path}/none</dir><cachedir>{tmp_path}/cache</cachedir></fontconfig>")
+    done = subprocess.run([BINARY, "experiment", "parameters", "--quiet", "--out", tmp_path / "found"], env={"FONTCONFIG_FILE": str(fonts)},
+                          capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr.count("no font is installed") == 1, done.stderr

@@ -51,6 +51,23 @@ def test_pictures_at_the_same_time(daemon):
     assert all(png == want[n % 3] for n, png in enumerate(got))
 
 
+def test_a_machine_without_fonts_says_so(start, tmp_path):
+    """In each PNG's header, and once in the log; a picture with fonts and an SVG say nothing."""
+    fonts = tmp_path / "fonts.conf"
+    fonts.write_text(f"<fontconfig><dir>{tmp_path}/none</dir><cachedir>{tmp_path}/cache</cachedir></fontconfig>")
+    daemon, other = start(env={"FONTCONFIG_FILE": str(fonts)}), start()
+    body = {"weights": [[0.2, 0.8], [0.5, 0.5]]}
+    for _ in range(2):
+        reply = daemon.post(HEATMAPS, body, headers=PNG)
+        assert (reply.status_code, reply.headers["X-Warning"]) == (200, "no font is installed, so every letter of this picture is a box")
+    assert "X-Warning" not in daemon.post(HEATMAPS, body, headers={"Accept": "image/svg+xml"}).headers
+    assert "X-Warning" not in other.post(HEATMAPS, body, headers=PNG).headers
+    daemon.stop()
+    line, = daemon.log(level="warn")
+    assert line["event"].startswith("pictures: no font is installed") and "fonts-dejavu-core" in line["event"]
+    assert not other.log(0, level="warn")
+
+
 # --- beside Chromium ---
 
 @pytest.fixture(scope="module")

@@ -145,6 +145,9 @@ attn_status attn_figure_png_cost(const attn_text *svg, double scale, size_t *byt
                                  attn_error *err);
 attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *arena, const void **png,
                             size_t *bytes, attn_error *err);
+/* Returns false if the system has no fonts: every letter of a PNG is then a box. Any thread may
+ * call it. */
+bool attn_figure_has_fonts(void);
 
 /* Makes a PNG of cells, a pixel each, codes [rows, cols]. The colour of code c is at places[c] in
  * [0, 1] of the colour map (AUTO is Blues); if that is NaN, the pixel is transparent. *png (*bytes
