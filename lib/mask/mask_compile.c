@@ -123,6 +123,7 @@ static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const att
     part->layer = layer;
     part->bits = false;
     part->lowest = s->lowest;
+    part->only_bits = s->only_bits && s->ones;
     c->m->bias_count++;
     return ATTN_OK;
 }

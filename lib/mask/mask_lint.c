@@ -356,6 +356,21 @@ static void check_layer(linter *l, size_t i) {
     }
 }
 
+attn_status attn_mask_lint_numbers(const attn_mask *m, attn_arena *arena, attn_warnings *out,
+                                   attn_error *err) {
+    linter l = {.m = m, .arena = arena};
+    for (size_t i = 0; i < m->bias_count; i++) {
+        const attn_mask_part *part = &m->bias[i];
+        check_lowest(&l, part->layer, part);
+        if (part->only_bits && part->layer->kind == ATTN_LAYER_VALUES)
+            warn(&l, (attn_warning){.code = ATTN_WARN_ONLY_BITS, .layer = part->layer});
+    }
+    *out = l.found;
+    return l.failed
+               ? attn_fail(err, ATTN_ENOMEM, "", "no memory left for the warnings about the mask")
+               : ATTN_OK;
+}
+
 attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings *out,
                            attn_error *err) {
     const attn_mask_shape *s = &m->shape;

@@ -16,7 +16,8 @@ typedef struct attn_mask_part {
     const attn_mask_layer *layer; /* the layer in attn_mask.layers */
     bool bits; /* one bit for each key: attn_view_at gives the byte of key 0 of a row, and bit j % 8
                 * of byte j / 8 from there on belongs to key j */
-    double lowest; /* of numbers to add: the smallest finite one, or 0 if all are above 0 */
+    double lowest;  /* of numbers to add: the smallest finite one, or 0 if all are above 0 */
+    bool only_bits; /* of numbers to add: all are 0 or 1, and some are 1 */
 } attn_mask_part;
 
 struct attn_mask {

@@ -41,6 +41,7 @@ attn_survey attn_survey_of(const attn_tensor *t) {
                     s.only_bits = false;
                     s.other_row = r, s.other_col = j + k, s.other = x[k];
                 }
+                s.ones = s.ones || x[k] == 1;
                 if (x[k] < s.lowest && !isinf(x[k]))
                     s.lowest = x[k];
                 if (!s.bad && !(x[k] < INFINITY)) {

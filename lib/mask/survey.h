@@ -8,6 +8,7 @@ enum { ATTN_SURVEY_STEP = 64 }; /* elements that are converted at a time */
 
 /* The kinds of values in a tensor, and where they were first found. */
 typedef struct attn_survey {
+    bool ones;      /* a value is 1 */
     bool only_bits; /* all values are 0 or 1; else `other` is the first one that is neither */
     bool bad;       /* a value is NaN or +infinity; `worst` is the first such value */
     size_t other_row, other_col, bad_row, bad_col;

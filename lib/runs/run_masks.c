@@ -98,18 +98,42 @@ static attn_status check_broadcast(const attn_run_reader *r, const char *member,
     const attn_attention_dims *d = &r->site->shape;
     char found[128], expected[128];
     bool fits = t->rank <= d->weights_rank || !d->has_heads;
+    const bool padding = t->rank == 2 && d->has_heads && t->dims[0] == d->B && t->dims[1] == d->S;
     for (int i = 1; fits && d->has_heads && i <= t->rank; i++)
         fits = t->dims[t->rank - i] == 1 || t->dims[t->rank - i] == d->weights[d->weights_rank - i];
     return fits ? ATTN_OK
                 : attn_run_refuse(
-                      r, ATTN_ESHAPE, member, "expected a shape that broadcasts to %s, found %s",
+                      r, ATTN_ESHAPE, member, "expected a shape that broadcasts to %s, found %s%s",
                       attn_shape_text(d->weights, d->weights_rank, expected, sizeof expected),
-                      attn_shape_text(t->dims, t->rank, found, sizeof found));
+                      attn_shape_text(t->dims, t->rank, found, sizeof found),
+                      padding ? "; write a padding mask [B, S] as [B, 1, 1, S], in NumPy "
+                                "mask[:, None, None]"
+                              : "");
 }
 
-/* Adds the tensor with this name as a layer of this kind. */
+static bool is_real(attn_dtype dtype) {
+    return dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16 || dtype == ATTN_F64;
+}
+
+/* Checks the type of a mask. Integers have no meaning that is usual, as in requests. */
+static attn_status check_type(const attn_run_reader *r, const char *member, attn_layer_kind kind,
+                              attn_semantics said, attn_dtype dtype) {
+    const bool bias = kind == ATTN_LAYER_BIAS;
+    if (is_real(dtype) || (!bias && (dtype == ATTN_BOOL || said)))
+        return ATTN_OK;
+    if (bias)
+        return attn_run_refuse(r, ATTN_EDTYPE, member, "expected floats, found %s",
+                               attn_dtype_name(dtype));
+    return attn_run_refuse(r, ATTN_EDTYPE, member,
+                           "expected booleans or floats, found %s. If 1 means attend, as in the "
+                           "masks of tokenizers, say \"mask_semantics\": \"keep\"; if 1 means "
+                           "hidden, \"hide\"",
+                           attn_dtype_name(dtype));
+}
+
+/* Adds the tensor with this name as a layer of this kind. `said` is the meaning of its numbers. */
 static attn_status add_named(const attn_run_reader *r, const char *member, const char *name,
-                             attn_layer_kind kind) {
+                             attn_layer_kind kind, attn_semantics said) {
     const attn_tensor *t = attn_run_find_tensor(r->run, name);
     attn_mask_layer layer = {.kind = kind,
                              .where = kind == ATTN_LAYER_BIAS ? "attn_bias" : "attn_mask"};
@@ -118,36 +142,37 @@ static attn_status add_named(const attn_run_reader *r, const char *member, const
                                "the file has no tensor with the name "
                                "\"%.64s\"",
                                name);
-    const bool real = t->dtype == ATTN_F32 || t->dtype == ATTN_F16 || t->dtype == ATTN_BF16 ||
-                      t->dtype == ATTN_F64;
-    if (!real && (t->dtype != ATTN_BOOL || kind == ATTN_LAYER_BIAS))
-        return attn_run_refuse(r, ATTN_EDTYPE, member, "expected %s, found %s",
-                               kind == ATTN_LAYER_BIAS ? "floats" : "booleans or floats",
-                               attn_dtype_name(t->dtype));
+    attn_status status = check_type(r, member, kind, said, t->dtype);
+    if (status)
+        return status;
     if (!attn_tensor_is_aligned(t))
         return attn_run_refuse(r, ATTN_EARG, member, "its data is not aligned to its elements");
-    layer.semantics = real ? ATTN_SEM_ADDITIVE : ATTN_SEM_KEEP;
+    layer.semantics = kind == ATTN_LAYER_BIAS ? ATTN_SEM_ADDITIVE
+                      : t->dtype != ATTN_BOOL ? said ? said : ATTN_SEM_ADDITIVE
+                      : said == ATTN_SEM_HIDE ? ATTN_SEM_HIDE
+                                              : ATTN_SEM_KEEP;
     layer.values = *t;
-    attn_status status = check_broadcast(r, member, t);
+    status = check_broadcast(r, member, t);
     return status ? status : add_layer(r, member, &layer);
 }
 
 /* Reads attn_mask or attn_bias: the name of a tensor or a list of names; without the member, the
  * tensor that has the usual name. */
 static attn_status read_named(const attn_run_reader *r, attn_json *object, const char *member,
-                              attn_layer_kind kind) {
+                              attn_layer_kind kind, attn_semantics said) {
     const attn_json *value = attn_json_member(object, member);
     char name[64];
     attn_status status = ATTN_OK;
     if (!value) {
         snprintf(name, sizeof name, "sites.%zu.%s", r->index, member);
-        return attn_run_find_tensor(r->run, name) ? add_named(r, member, name, kind) : ATTN_OK;
+        return attn_run_find_tensor(r->run, name) ? add_named(r, member, name, kind, said)
+                                                  : ATTN_OK;
     }
     if (value->kind == ATTN_JSON_STRING)
-        return add_named(r, member, value->text, kind);
+        return add_named(r, member, value->text, kind, said);
     for (const attn_json *v = value->first; v && !status; v = v->next)
         status = v->kind == ATTN_JSON_STRING
-                     ? add_named(r, member, v->text, kind)
+                     ? add_named(r, member, v->text, kind, said)
                      : attn_run_refuse(r, ATTN_EARG, member, "expected names of tensors");
     return value->kind == ATTN_JSON_LIST
                ? status
@@ -165,12 +190,25 @@ static attn_status add_lengths(const attn_run_reader *r, const int64_t *lengths)
     return add_layer(r, "key_lengths", &layer);
 }
 
+/* Reads mask_semantics, what the numbers of attn_mask mean. */
+static attn_status read_meaning(const attn_run_reader *r, attn_json *object, attn_semantics *out) {
+    const attn_json *value = attn_json_member(object, "mask_semantics");
+    const int word = find_word(value, semantics);
+    if (value && word <= ATTN_SEM_UNSTATED)
+        return attn_run_refuse(r, ATTN_EARG, "mask_semantics",
+                               "expected keep, hide, additive, finite_min or nonzero");
+    *out = value ? (attn_semantics)word : ATTN_SEM_UNSTATED;
+    r->site->stated = value != NULL;
+    return ATTN_OK;
+}
+
 /* Reads the members of a capture. The lengths are members of the site already. */
 static attn_status read_plain(const attn_run_reader *r, attn_json *object) {
     const attn_json *causal = attn_json_member(object, "is_causal");
     const attn_json *window = attn_json_member(object, "window");
     attn_json *pattern = attn_json_member(object, "pattern");
     attn_mask_layer layer = {.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
+    attn_semantics said = ATTN_SEM_UNSTATED;
     attn_status status = ATTN_OK;
     if (causal && causal->kind != ATTN_JSON_BOOL)
         return attn_run_refuse(r, ATTN_EARG, "is_causal", "expected true or false, found %s",
@@ -188,9 +226,11 @@ static attn_status read_plain(const attn_run_reader *r, attn_json *object) {
         status = status ? status : add_layer(r, "pattern", &layer);
     }
     if (!status)
-        status = read_named(r, object, "attn_mask", ATTN_LAYER_VALUES);
+        status = read_meaning(r, object, &said);
     if (!status)
-        status = read_named(r, object, "attn_bias", ATTN_LAYER_BIAS);
+        status = read_named(r, object, "attn_mask", ATTN_LAYER_VALUES, said);
+    if (!status)
+        status = read_named(r, object, "attn_bias", ATTN_LAYER_BIAS, said);
     if (!status && r->site->info.key_lengths)
         status = add_lengths(r, r->site->info.key_lengths);
     return status;

@@ -97,6 +97,13 @@ attn_status attn_run_padding_new(attn_run_site *site, attn_error *err) {
               : attn_fail(err, ATTN_ENOMEM, "", "no memory left for the padding of a site");
 }
 
+attn_status attn_run_lint(const attn_run_site *site, attn_arena *arena, attn_warnings *out,
+                          attn_error *err) {
+    *out = (attn_warnings){0};
+    return site->captured && !site->stated ? attn_mask_lint_numbers(site->op->mask, arena, out, err)
+                                           : ATTN_OK;
+}
+
 const attn_padding *attn_run_padding(const attn_run_site *site) {
     return site->padding;
 }

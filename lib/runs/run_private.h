@@ -54,6 +54,7 @@ struct attn_run_site {
     attn_attention_dims shape; /* sizes, known before the site is opened */
     const char *kernel;        /* the kernel table that computed the statistics; NULL: none did */
     const char *words;         /* the mask in words; NULL: made when the site is opened */
+    bool stated;               /* it says what the numbers of its masks mean */
     bool captured;             /* its masks are those of a capture; attnd writes a list `masks` */
     _Atomic bool opened;
     /* the rest is set when the site is opened */

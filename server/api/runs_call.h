@@ -7,6 +7,7 @@
 
 #include "api/route_fields.h"
 #include "api/scope.h"
+#include "api/warnings.h"
 #include "store/runs.h"
 #include "wire/decode.h"
 #include "wire/json_out.h"
@@ -147,6 +148,8 @@ bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind)
 
 /* Writes the description of a run, which GET /v1/runs/{id} answers. */
 void srv_run_write(srv_json *j, const srv_run *run);
+/* The same with the member `warnings`, if there are any. */
+void srv_run_write_warned(srv_json *j, const srv_run *run, const srv_warnings *warnings);
 /* Prints the id of a run that the request has stored; NULL: nothing. */
 void srv_run_print(attn_text *t, const srv_run *run);
 /* Releases a run that the request has stored, and tells the client its id in the header X-Run-Id.

@@ -219,6 +219,10 @@ static void put_run_text(srv_json *j, const attn_run_text *text) {
 }
 
 void srv_run_write(srv_json *j, const srv_run *run) {
+    srv_run_write_warned(j, run, &(srv_warnings){0});
+}
+
+void srv_run_write_warned(srv_json *j, const srv_run *run, const srv_warnings *warnings) {
     const size_t sites = attn_run_site_count(run->run);
     const bool ranges = has_few_heads(run->run);
     size_t texts;
@@ -245,6 +249,7 @@ void srv_run_write(srv_json *j, const srv_run *run) {
     for (size_t i = 0; i < sites; i++)
         put_site(j, run, i, ranges);
     srv_json_array_end(j);
+    srv_warnings_write(j, warnings);
     srv_json_object_end(j);
 }
 

@@ -31,12 +31,54 @@ bool srv_runs_intake(srv_request *req, uint64_t length) {
     return srv_type_is_json(req->content_type) || srv_run_receive(req, length);
 }
 
+enum { WARNINGS_MOST = 16 }; /* of a run; a mask that layers share is named once */
+
+/* Adds the warnings about the masks of a site. *last is the tensor that was named last. */
+static attn_status warn_of_site(srv_warnings *to, attn_arena *arena, const attn_run_site *site,
+                                const void **last, attn_error *err) {
+    attn_warnings found;
+    attn_status status = attn_run_lint(site, arena, &found, err);
+    for (size_t i = 0; i < found.count && !status && to->count < WARNINGS_MOST; i++) {
+        const attn_mask_layer *layer = found.items[i].layer;
+        const attn_warnings one = {.items = &found.items[i], .count = 1};
+        attn_text where = {.arena = arena};
+        if (layer->values.data == *last)
+            continue;
+        *last = layer->values.data;
+        attn_text_add(&where, "sites/%zu/%s", attn_run_site_index(site), layer->where);
+        status = where.failed ? attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings")
+                              : srv_warnings_word(to, arena, &one, err);
+        if (!status)
+            to->items[to->count - 1].where = where.data;
+    }
+    return status;
+}
+
+/* Collects the warnings about the masks of all sites. A site that cannot be opened is described
+ * with its problem. */
+static bool warn(srv_request *req, const attn_run *run, srv_warnings *to) {
+    const void *last = NULL;
+    attn_error err = {0};
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; i < attn_run_site_count(run) && !status; i++) {
+        const attn_run_site *site;
+        if (!attn_run_site_open(run, i, &site, &err))
+            status = warn_of_site(to, req->arena, site, &last, &err);
+    }
+    if (status)
+        srv_problem_error(req, &err);
+    return !status;
+}
+
 static void describe(srv_request *req, const srv_run *run) {
+    srv_warnings warnings = {0};
     srv_json j;
     attn_text location = {.arena = req->arena};
     attn_text_add(&location, "/v1/runs/%s", run->id);
+    if (!warn(req, run->run, &warnings))
+        return;
     srv_json_begin(&j, req);
-    srv_run_write(&j, run);
+    srv_run_write_warned(&j, run, &warnings);
     if (!srv_json_end(&j))
         return;
     req->reply.status = 201;

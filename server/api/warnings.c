@@ -136,6 +136,13 @@ static void low_numbers(sentence *s) {
                          : "send null for -infinity");
 }
 
+static void only_bits(sentence *s) {
+    attn_text_add(&s->text,
+                  "all numbers are 0 or 1 and are added to the scores, so no key is hidden. If 1 "
+                  "means attend, say mask_semantics \"keep\" or send booleans; \"additive\" "
+                  "confirms the sum");
+}
+
 static void hidden_rows(sentence *s) {
     const attn_warning *w = s->w;
     const bool one = w->queries == 1;
@@ -174,6 +181,7 @@ static const struct {
     [ATTN_WARN_FILL_LEAKS] = {"fill_leaks", "mask_fill", fill_leaks},
     [ATTN_WARN_FILL_UNUSED] = {"fill_unused", "mask_fill", fill_unused},
     [ATTN_WARN_LOW_NUMBERS] = {"low_numbers", NULL, low_numbers},
+    [ATTN_WARN_ONLY_BITS] = {"only_bits", NULL, only_bits},
     [ATTN_WARN_HIDDEN_ROWS] = {"hidden_rows", "", hidden_rows},
 };
 

@@ -154,3 +154,56 @@ def test_what_the_schema_refuses_the_service_refuses(daemon, path, name):
         assert name in problem.get("pointer", "") + problem["detail"], (value, problem)
         refused += 1
     assert refused >= 5
+
+
+# --- what the numbers of a mask mean ---
+
+LOWEST = {"F32": np.finfo(np.float32).min, "F16": -65504.0, "BF16": -3.3895314e38}
+SEEN = np.tril(np.ones((8, 8), bool)) & (np.arange(8) >= 2)  # causal, and two keys of padding in front
+
+
+def masked(daemon, mask, dtype, **members):
+    r = np.random.default_rng(4)
+    tensors = {f"sites.0.{part}": ("F32", r.standard_normal((1, 2, 8, 4)).astype(np.float32)) for part in ("query", "key")}
+    tensors["sites.0.attn_mask"] = (dtype, mask)
+    return store(daemon, captures.write(captures.File({"version": 2, "sites": [members]}, tensors)))
+
+
+def seen_by(daemon, run):
+    """Weights and measures of a run."""
+    get = lambda what: daemon.get(f"/v1/runs/{run['id']}/{what}").json()  # noqa: E731
+    return get("weights?heads=all")["weights"], get("metrics")["heads"]
+
+
+@pytest.mark.parametrize(("dtype", "members", "one"), [
+    ("F32", {"mask_semantics": "finite_min"}, LOWEST["F32"]), ("F16", {"mask_semantics": "finite_min"}, LOWEST["F16"]),
+    ("BF16", {"mask_semantics": "finite_min"}, LOWEST["BF16"]), ("F32", {"mask_semantics": "finite_min"}, -1e4),
+    ("F32", {}, -np.inf), ("I64", {"mask_semantics": "keep"}, None), ("U8", {"mask_semantics": "hide"}, None),
+    ("F32", {"mask_semantics": "keep"}, None), ("F32", {"mask_semantics": "nonzero"}, None)])
+def test_masks_mean_what_they_say(daemon, dtype, members, one):
+    """Each way to hide a key has the weights and the measures of booleans."""
+    hides = members.get("mask_semantics") == "hide"
+    numbers = np.where(SEEN, 0, one) if one else (~SEEN if hides else SEEN).astype(np.int64)
+    run = masked(daemon, numbers, dtype, **members)
+    assert "warnings" not in run
+    assert seen_by(daemon, run) == seen_by(daemon, masked(daemon, SEEN, "BOOL"))
+
+
+@pytest.mark.parametrize(("mask", "members", "code", "says"), [
+    (np.where(SEEN, 0, LOWEST["F32"]), {}, "low_numbers", "finite_min"), (np.where(SEEN, 0, -1e4), {}, "low_numbers", "finite_min"),
+    (SEEN.astype(float), {}, "only_bits", "keep"), (SEEN.astype(float), {"mask_semantics": "additive"}, None, ""),
+    (np.zeros((8, 8)), {}, None, ""), (SEEN * 0.5, {}, None, "")])
+def test_numbers_that_hide_nothing_are_told(daemon, mask, members, code, says):
+    run = masked(daemon, mask, "F32", **members)
+    found = [(w["code"], w["where"]) for w in run.get("warnings", [])]
+    assert found == ([(code, "sites/0/attn_mask")] if code else [])
+    assert not code or says in run["warnings"][0]["text"]
+    assert "warnings" not in daemon.get(f"/v1/runs/{run['id']}").json()
+
+
+def test_a_mask_that_layers_share_is_told_once(daemon):
+    part = ("F32", np.ones((1, 2, 8, 4), np.float32))
+    tensors = {"q": part, "m": ("F32", np.where(SEEN, 0, LOWEST["F32"])), "n": ("F32", SEEN.astype(float))}
+    sites = [{"query": "q", "key": "q", "attn_mask": name} for name in "mmmn"]
+    run = store(daemon, captures.write(captures.File({"version": 2, "sites": sites}, tensors)))
+    assert [w["where"] for w in run["warnings"]] == ["sites/0/attn_mask", "sites/3/attn_mask"]

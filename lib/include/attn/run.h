@@ -202,6 +202,10 @@ const attn_stats *attn_run_stats(const attn_run_site *site);
  * without query lengths has rows of padding in self-attention of one text: those of the tokens whose
  * keys are padding. */
 const attn_padding *attn_run_padding(const attn_run_site *site);
+/* Warns about numbers of the masks of a capture that does not say what they mean
+ * (attn_mask_lint_numbers). ATTN_ENOMEM. */
+attn_status attn_run_lint(const attn_run_site *site, attn_arena *arena, attn_warnings *out,
+                          attn_error *err);
 /* Makes a source of the weights of the site, with its padding, for `lanes` threads. ATTN_ENOMEM. */
 attn_status attn_run_source_of(const attn_run_site *site, size_t lanes, attn_arena *arena,
                                attn_weight_source *out, attn_error *err);

@@ -21,6 +21,7 @@ extern "C" {
  *   FILL_LEAKS                value (the fill)
  *   FILL_UNUSED               layer (whose numbers are added)
  *   LOW_NUMBERS               layer, value (the smallest number)
+ *   ONLY_BITS                 layer
  *   HIDDEN_ROWS               queries (rows that see no key), rows, row_count, rows_read,
  *                             partial, all_batches, all_heads */
 #define ATTN_WARNINGS(W)                                                                           \
@@ -41,6 +42,7 @@ extern "C" {
       "the fill has no effect, since nothing is hidden: the mask's numbers are added")             \
     W(LOW_NUMBERS, "numbers of an additive mask hide keys in practice, but the keys count as "     \
                    "visible")                                                                      \
+    W(ONLY_BITS, "all numbers of an additive mask are 0 or 1, so no key is hidden")                \
     W(HIDDEN_ROWS, "some rows see no key, so their output and weights are 0")
 
 #define ATTN_WARNING_NUMBER(name, text) ATTN_WARN_##name,

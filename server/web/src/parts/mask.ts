@@ -56,7 +56,7 @@ function sentence(text: string, batch: number): string {
     return hidden === null ? SOME : padding(hidden, Number(found[2]), false);
   }
   found = /, hides (\d+) of its (\d+) cells$/.exec(text);
-  if (found) return `a mask hides ${position(Number(found[1]))} of ${position(Number(found[2]))} pairs of a query and a key`;
+  if (found) return `a mask hides ${position(Number(found[1]))} of its ${position(Number(found[2]))} cells`; // which may stand for many pairs
   if (/: numbers .*, added to the scores$/.test(text)) return 'numbers are added to the scores';
   return text;
 }
