@@ -1,14 +1,17 @@
 // The types of attn.js: custom elements that show attention. src/elements/declared.ts compares them
 // with the code.
 
-/** Weights that a page has itself. */
+/** Numbers, all rows one after another. */
+export type Flat = Float32Array | Float64Array | readonly number[];
+
+/** Weights that a page has itself, of one head. */
 export interface Weights {
-  /** Nested lists [queries][keys], or all rows one after another. */
-  weights: readonly (readonly number[])[] | Float32Array;
-  /** The words of the rows. */
-  queries: readonly string[];
-  /** The words of the columns. */
-  keys: readonly string[];
+  /** Nested lists [queries][keys], in which null is a hidden key; or all rows one after another. */
+  weights: readonly (readonly (number | null)[])[] | Flat;
+  /** The words of the rows. Nested weights need none. */
+  queries?: readonly string[];
+  /** The words of the columns. Nested weights need none. */
+  keys?: readonly string[];
   /** Keys [from, to) of a row that a mask hides. */
   hidden?: readonly (readonly [row: number, from: number, to: number])[];
 }
@@ -18,6 +21,9 @@ export interface Selection { query: number; key: number; weight: number | null }
 
 /** The detail of `attn-head`: attributes with which the other elements show this head. `batch` counts the entries of all layers. */
 export interface Head { site: number; batch: number; head: number }
+
+/** The detail of `attn-error`: why an element shows no numbers. */
+export interface Fault { message: string }
 
 /** The attributes of the elements, as HTML has them: texts. */
 export interface Attributes {
@@ -78,10 +84,12 @@ declare global {
     'attn-select': CustomEvent<Selection>;
     'attn-hover': CustomEvent<Selection>;
     'attn-head': CustomEvent<Head>;
+    'attn-error': CustomEvent<Fault>;
   }
   interface DocumentEventMap {
     'attn-select': CustomEvent<Selection>;
     'attn-hover': CustomEvent<Selection>;
     'attn-head': CustomEvent<Head>;
+    'attn-error': CustomEvent<Fault>;
   }
 }

@@ -135,7 +135,7 @@ export function finish(metafile) {
   dropStyles(metafile);
   names['icon.svg'] = `web/${write('icon.svg', fs.readFileSync(path.join(here, 'icon.svg')))}`;
   for (const name of ['index.html', 'docs.html']) document(name, names);
-  fs.copyFileSync(path.join(here, 'attn.d.ts'), path.join(out, 'attn.d.ts'));
+  for (const types of ['attn.d.ts', 'attn-react.d.ts']) fs.copyFileSync(path.join(here, types), path.join(out, types));
 }
 
 export function empty() {

@@ -111,6 +111,133 @@ def test_a_fault_is_said(site, open_page):
     page.wait_for_selector("attn-heads p:has-text('run')")
 
 
+DATA = """{weights: [[1, 0, 0], [0.25, 0.75, null]], queries: ["the", "cat"], keys: ["le", "chat", "dort"]}"""
+
+
+def element(site, open_page, name, markup, script=""):
+    """A page with the markup that tells errors and selections in window.faults and window.cell."""
+    folder, origin, daemon = site
+    (folder / f"{name}.html").write_text(f"""<!doctype html><meta charset=utf-8><script type=module src='{daemon.url}/web/attn.js'></script>{markup}
+        <script type=module>
+        window.faults = [];
+        document.addEventListener('attn-error', (e) => window.faults.push(e.detail.message));
+        document.addEventListener('attn-select', (e) => {{ window.cell = e.detail; }});
+        await import('{daemon.url}/web/attn.js');
+        window.one = document.querySelector('attn-heatmap, attn-words');
+        {script}</script>""")
+    return open_page(f"{origin}/{name}.html", allow=["asks " + daemon.url, "404", "422"])
+
+
+def test_the_text_for_screen_readers_takes_no_place(site, open_page):
+    page = element(site, open_page, "reader", "<attn-heatmap></attn-heatmap>", f"one.data = {DATA};")
+    page.wait_for_selector("attn-heatmap .matrix-cells")
+    page.focus("attn-heatmap [role=grid]")
+    for key in ("ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    until(page, "window.cell?.key === 1")
+    box = page.eval_on_selector("attn-heatmap .hidden", "e => { const b = e.getBoundingClientRect(); return [b.width, b.height]; }")
+    assert page.inner_text("attn-heatmap .attn-says") and box == [1, 1]
+
+
+FORMS = {
+    "nested": DATA,
+    "no words": "{weights: [[1, 0, 0], [0.25, 0.75, null]]}",
+    "doubles": "{weights: Float64Array.of(1, 0, 0, 0.25, 0.75, 0), queries: ['a', 'b'], keys: ['x', 'y', 'z'], hidden: [[1, 2, 3]]}",
+    "a flat list": "{weights: [1, 0, 0, 0.25, 0.75, 0], queries: ['a', 'b'], keys: ['x', 'y', 'z'], hidden: [[1, 2, 3]]}",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_data(site, open_page, form):
+    page = element(site, open_page, "forms", "<attn-heatmap></attn-heatmap>", f"one.data = {FORMS[form]};")
+    page.wait_for_selector("attn-heatmap .matrix-cells")
+    page.focus("attn-heatmap [role=grid]")
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    until(page, "window.cell?.query === 1 && window.cell.key === 1 && window.cell.weight === 0.75")
+    page.keyboard.press("ArrowRight")
+    until(page, "window.cell.key === 2 && window.cell.weight === null")
+    assert "hidden" in page.inner_text("attn-heatmap .attn-says") and page.evaluate("window.faults") == []
+
+
+WRONG = {
+    "{weights: [[[1, 0], [0, 1]]], queries: ['a', 'b'], keys: ['a', 'b']}": "3 axes, [1, 2, 2], expected [queries, keys]",
+    "{weights: [1, 0, 0, 1]}": "data.queries and data.keys",
+    "{weights: [1, 0, 0], queries: ['a', 'b'], keys: ['a', 'b']}": "need 4 weights, found 3",
+    "{weights: [[1, 0], [1]]}": "data.weights[1] has 1 numbers",
+    "{weights: [[1, 0], [1, NaN]]}": "data.weights[1][1] is NaN",
+    "{weights: [[1, '2']]}": "data.weights[0][1] is 2, expected a number",
+    "{weights: [[1, 0]], queries: ['a', 'b']}": "data.queries has 2 words",
+    "{queries: ['a']}": "data must be {weights, queries, keys}",
+    "3": "data must be {weights, queries, keys}",
+}
+
+
+@pytest.mark.parametrize("name", ["attn-heatmap", "attn-words"])
+def test_wrong_data_is_said(site, open_page, name):
+    page = element(site, open_page, "wrong", f"<{name}></{name}>")
+    until(page, "window.one")
+    for data, message in WRONG.items():
+        page.evaluate(f"window.faults = []; window.one.data = {data};")
+        until(page, "window.faults.length === 1")
+        assert message in page.evaluate("window.faults[0]"), data
+        assert message in page.inner_text(f"{name} p[part=message]")
+    page.evaluate(f"window.faults = []; window.one.data = {DATA};")
+    page.wait_for_selector(f"{name} [part={'map' if 'map' in name else 'words'}]")
+    assert page.evaluate("window.faults") == []
+
+
+def test_heads_and_entries_that_a_run_lacks(site, open_page):
+    run = site[2].post("/v1/attention", {"query": {"shape": [2, 3, 5, 8], "random": "normal", "seed": 7}, "store": True, "return": []}).json()["run"]["id"]
+    for name in ("attn-heatmap", "attn-words"):
+        for attribute, message in (("head=99", "has 3 heads, and head 99"), ("batch=2", "has 2 batch entries, and entry 2"), ("site=1", "no site 1")):
+            page = element(site, open_page, "lacks", f"<{name} run={run} {attribute}></{name}>")
+            page.wait_for_selector(f"{name} p[part=message]:has-text('{message}')")
+
+
+def test_columns_of_too_many_words(site, open_page):
+    run = site[2].post("/v1/attention", {"query": {"shape": [257, 8], "random": "normal", "seed": 7}, "store": True, "return": []}).json()["run"]["id"]
+    page = element(site, open_page, "many", f"<attn-words run={run}></attn-words>")
+    page.wait_for_selector("attn-words p:has-text('257 x 257 weights, too many for columns of words: <attn-heatmap> shows it')")
+
+
+def test_new_data_has_no_old_text(site, open_page):
+    page = element(site, open_page, "stale", "<attn-heatmap></attn-heatmap>", f"one.data = {DATA};")
+    page.wait_for_selector("attn-heatmap .matrix-cells")
+    page.focus("attn-heatmap [role=grid]")
+    page.keyboard.press("ArrowDown")
+    until(page, "window.one.shadowRoot.querySelector('.attn-says').textContent.includes('query the')")
+    page.evaluate("window.one.data = {weights: [[0.5, 0.5]], queries: ['new'], keys: ['x', 'y']}")
+    until(page, "window.one.shadowRoot.querySelector('.attn-says').textContent === ''")
+
+
+def test_parts_can_be_styled(site, open_page):
+    page = element(site, open_page, "parts", "<style>attn-heatmap::part(says), attn-heatmap::part(axes) { display: none }</style><attn-heatmap></attn-heatmap>",
+                   f"one.data = {DATA};")
+    page.wait_for_selector("attn-heatmap .matrix-cells")
+    assert [page.locator(f"attn-heatmap [part={part}]").is_visible() for part in ("map", "axes", "says")] == [True, False, False]
+
+
+def test_jsx_compiles_against_the_types(site, tmp_path):
+    """In the strict mode of a project of its own, with the React types beside it."""
+    for name in ("attn.d.ts", "attn-react.d.ts"):
+        (tmp_path / name).write_text(site[2].get(f"/web/{name}").text)
+    (tmp_path / "node_modules").symlink_to(WEB / "node_modules")
+
+    def compiled(text):
+        (tmp_path / "page.tsx").write_text("import './attn-react';\nimport type { Weights } from './attn';\n" + text)
+        return subprocess.run([WEB / "node_modules/.bin/tsc", "--noEmit", "--strict", "--jsx", "react-jsx", "--target", "es2022", "--module", "esnext",
+                               "--moduleResolution", "bundler", "page.tsx"], cwd=tmp_path, capture_output=True, text=True)
+
+    page = """export const map = (data: Weights) => <attn-heatmap data={data} colours="viridis" head={3} style={{ height: 300 }}
+        onattn-select={(e) => console.log(e.detail.query)} onattn-error={(e) => console.log(e.detail.message)} />;"""
+    done = compiled(page)
+    assert done.returncode == 0, done.stdout
+    for wrong in ("e.detail.row", "e.detail.code"):
+        done = compiled(page.replace("e.detail.query" if "row" in wrong else "e.detail.message", wrong))
+        assert done.returncode != 0 and wrong.split(".")[-1] in done.stdout
+
+
 def test_heads(site, open_page):
     folder, origin, daemon = site
     run = daemon.post("/v1/models/en-fr-text/attention", {"text": "the red car", "store": True, "return": []}).json()["run"]["id"]
@@ -177,7 +304,9 @@ map.data = weights;
 document.addEventListener('attn-select', (event) => { const { weight }: Selection = event.detail; console.log(weight?.toFixed(3)); });
 """
 FAULTS = {
-    "map.data = { weights: [[1]], queries: ['a'] };": "keys",
+    "map.data = { queries: ['a'] };": "weights",
+    "map.data = { weights: [[[1]]] };": "number",
+    "map.addEventListener('attn-error', ({ detail }) => { console.log(detail.code); });": "code",
     "heads?.addEventListener('attn-head', ({ detail }) => { console.log(detail.layer); });": "layer",
     "document.createElement('attn-words').data = 3;": "number",
 }

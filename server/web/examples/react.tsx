@@ -2,8 +2,8 @@
 // The elements in React 19, which sets properties and listens to events of custom elements itself.
 import { useState } from 'react';
 import { createRoot } from 'react-dom/client';
+import type {} from '../attn-react'; // the types of the elements
 
-interface Selection { query: number; key: number; weight: number | null }
 const words = ['le', 'chat', 'dort'];
 const weights = [[0.8, 0.15, 0.05], [0.1, 0.85, 0.05], [0.05, 0.3, 0.65]];
 
@@ -12,7 +12,7 @@ function Page() {
   const data = { weights, queries: words, keys: ['the', 'cat', 'sleeps'] };
   return (
     <>
-      <attn-words data={data} onattn-select={(event: CustomEvent<Selection>) => setSaid(`${event.detail.query}, ${event.detail.key}`)} />
+      <attn-words data={data} onattn-select={(event) => setSaid(`${event.detail.query}, ${event.detail.key}`)} />
       <attn-heatmap data={data} colours="viridis" />
       <p id="said">{said}</p>
     </>

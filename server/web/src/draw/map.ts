@@ -106,6 +106,7 @@ export class MatrixMap {
     const picture = make('div', 'matrix-picture', host);
     picture.setAttribute('aria-hidden', 'true');
     const corner = make('div', 'matrix-corner', picture);
+    corner.setAttribute('part', 'axes');
     make('span', 'matrix-key-side', corner).textContent = 'key →';
     make('span', 'matrix-query-side', corner).textContent = 'query ↓';
     this.cols = new Axis(make('div', 'matrix-cols', picture), false);

@@ -10,8 +10,8 @@ define('attn-words', AttnWords);
 define('attn-heatmap', AttnHeatmap);
 define('attn-heads', AttnHeads);
 
-export type { Head, Selection } from './element';
-export type { Weights } from './source';
+export type { Fault, Head, Selection } from './element';
+export type { Flat, Weights } from './source';
 export { AttnHeads, AttnHeatmap, AttnWords };
 
 // The part of an anywidget's model that is used: traits `kind`, `data` and the attributes of the

@@ -1,6 +1,7 @@
 // What the elements share: attributes, loading, a shadow root with its own styles, typed events.
 import { render, type VNode } from 'preact';
 import columns from '../parts/columns.css';
+import hidden from '../parts/hidden.css';
 import matrix from '../views/matrix.css';
 import style from './elements.css';
 import { load, take, type Loaded, type Weights, type Where } from './source';
@@ -8,11 +9,13 @@ import { load, take, type Loaded, type Weights, type Where } from './source';
 // The attributes of the other elements that show this head. `batch` counts the entries of all layers.
 export interface Head { site: number; batch: number; head: number }
 
+export interface Fault { message: string }
+
 export interface Selection { query: number; key: number; weight: number | null }
 
 const sheet = (): CSSStyleSheet => {
   const made = new CSSStyleSheet();
-  made.replaceSync(style + columns + matrix);
+  made.replaceSync(style + columns + matrix + hidden);
   return made;
 };
 let shared: CSSStyleSheet | null = null;
@@ -45,7 +48,6 @@ export abstract class AttnElement extends HTMLElement {
   get data(): Weights | null { return this.given; }
   set data(value: Weights | null) {
     this.given = value;
-    this.changedData();
     this.refresh(true);
   }
 
@@ -105,12 +107,13 @@ export abstract class AttnElement extends HTMLElement {
     const mine = new AbortController();
     this.loading = mine;
     this.problem = '';
+    this.begin();
     try {
       this.loaded = this.given ? take(this.given) : this.where.run ? await this.read(this.where, mine.signal) : null;
     } catch (error) {
       if (mine.signal.aborted) return;
       this.loaded = null;
-      this.problem = error instanceof Error ? error.message : String(error);
+      this.fail(error instanceof Error ? error.message : String(error));
     }
     if (!mine.signal.aborted) this.show();
   }
@@ -125,7 +128,14 @@ export abstract class AttnElement extends HTMLElement {
   // What the element draws; those that draw without Preact have a `show` of their own.
   protected draw(): VNode | null { return null; }
 
-  protected changedData(): void { /* of interest to some elements */ }
+  // Other numbers are loaded from now on.
+  protected begin(): void { /* of interest to some elements */ }
+
+  // Shows the message in place of numbers, and tells the page of it.
+  protected fail(message: string): void {
+    this.problem = message;
+    this.dispatchEvent(new CustomEvent<Fault>('attn-error', { detail: { message }, bubbles: true, composed: true }));
+  }
 
   protected tell(type: 'attn-select' | 'attn-hover', detail: Selection): void {
     this.dispatchEvent(new CustomEvent<Selection>(type, { detail, bubbles: true, composed: true }));

@@ -33,13 +33,13 @@ export class AttnHeads extends AttnElement {
   }
 
   protected draw() {
-    if (this.problem || !this.thumbs.length) return <p>{this.problem || 'no heads yet'}</p>;
+    if (this.problem || !this.thumbs.length) return <p part="message">{this.problem || 'no heads yet'}</p>;
     const { map, dark } = scaleOf(this, this.isDark);
     const colours = palette(map, dark);
     return (
-      <div class="attn-atlas">
+      <div class="attn-atlas" part="heads">
         {this.thumbs.map((thumb, i) => (
-          <button type="button" key={thumb.name} aria-pressed={i === this.chosen} onClick={() => this.choose(i)}>
+          <button type="button" part="head" key={thumb.name} aria-pressed={i === this.chosen} onClick={() => this.choose(i)}>
             <canvas aria-hidden="true" style={sizeOf(thumb, 96)} ref={(canvas) => { if (canvas) paint(canvas, thumb, colours, 96); }} />
             <span>{thumb.name}</span>
           </button>

@@ -7,7 +7,7 @@ import { digits } from '../parts/digits';
 import { AttnElement } from './element';
 import { isHidden, localSource } from './local';
 import { scaleOf } from './look';
-import { describe, get, sized, wordsOf, type Loaded, type Where } from './source';
+import { checkHead, describe, get, sized, wordsOf, type Loaded, type Where } from './source';
 
 const REST = 60; // ms for which the pointer rests before a value is asked for
 
@@ -26,6 +26,7 @@ export class AttnHeatmap extends AttnElement {
   protected override async read(where: Where, signal: AbortSignal): Promise<Loaded | null> {
     const run = await describe(where, signal);
     const site = sized(run, where.site);
+    checkHead(site, where);
     this.sized = {
       run: where.run, levels: site.tiles.levels.length,
       queries: wordsOf(run, site, 'query', where.batch).names,
@@ -41,9 +42,12 @@ export class AttnHeatmap extends AttnElement {
     this.root.replaceChildren();
   }
 
-  protected override changedData(): void {
+  protected override begin(): void {
     this.version++;
-    if (this.data) this.sized = null;
+    this.sized = null;
+    this.selected = this.pointed = { q: -1, k: -1 };
+    this.says = '';
+    if (this.tip) this.tip.textContent = '';
   }
 
   private source(): Source | null {
@@ -89,11 +93,13 @@ export class AttnHeatmap extends AttnElement {
 
   private tip: HTMLElement | null = null;
 
-  private begin(): MatrixMap {
+  private make(): MatrixMap {
     const host = document.createElement('div');
     host.className = 'matrix-map';
+    host.setAttribute('part', 'map');
     this.tip = document.createElement('output');
     this.tip.className = 'attn-says';
+    this.tip.setAttribute('part', 'says');
     this.root.replaceChildren(host, this.tip);
     const map = new MatrixMap(host, {
       hover: (spot) => {
@@ -136,10 +142,12 @@ export class AttnHeatmap extends AttnElement {
     if (!source) {
       this.map?.end();
       this.map = null;
-      this.root.replaceChildren(Object.assign(document.createElement('p'), { textContent: this.problem || 'no weights yet' }));
+      const message = Object.assign(document.createElement('p'), { textContent: this.problem || 'no weights yet' });
+      message.setAttribute('part', 'message');
+      this.root.replaceChildren(message);
       return;
     }
-    this.map ??= this.begin();
+    this.map ??= this.make();
     const names = this.loaded ?? (this.sized as Sized);
     const labels = (list: string[]) => ({ name: (i: number): string => list[i] ?? String(i), hasNames: list.some((name, i) => name !== String(i)) });
     this.map.show(source, labels(names.queries), labels(names.keys), `weights, ${source.queries} queries and ${source.keys} keys`);

@@ -12,7 +12,7 @@ export class AttnWords extends AttnElement {
 
   protected draw() {
     const { loaded } = this;
-    if (!loaded) return <p>{this.problem || 'no weights yet'}</p>;
+    if (!loaded) return <p part="message">{this.problem || 'no weights yet'}</p>;
     const groups = (names: string[], special: Set<number>): Groups => (this.getAttribute('pieces') === 'apart' ? single(names) : join(names, special));
     const queries = groups(loaded.queries, loaded.special.queries);
     const keys = groups(loaded.keys, loaded.special.keys);
@@ -34,9 +34,9 @@ export class AttnWords extends AttnElement {
       tell('attn-select', this.kept);
     };
     return (
-      <Columns queries={queries} keys={keys} weights={weights} edges={edgesOf(weights, cols, { p: 0.7 }, 400)}
+      <div part="words"><Columns queries={queries} keys={keys} weights={weights} edges={edgesOf(weights, cols, { p: 0.7 }, 400)}
         more={(q) => edgesOfRow(weights.subarray(q * cols, (q + 1) * cols), q, { p: 1 }, 20)}
-        q={shown.q} k={shown.k} pins={[]} scale={scaleOf(this, this.isDark)} digits={digits} point={point} choose={choose} />
+        q={shown.q} k={shown.k} pins={[]} scale={scaleOf(this, this.isDark)} digits={digits} point={point} choose={choose} /></div>
     );
   }
 }
