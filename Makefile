@@ -4,6 +4,16 @@
 BUILD    ?= build
 PREFIX   ?= /usr/local
 DESTDIR  ?=
+BINDIR   ?= $(PREFIX)/bin
+LIBDIR   ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR   ?= $(PREFIX)/share/man
+DOCDIR   ?= $(PREFIX)/share/doc/attnd
+# Of the system, not of PREFIX, if PREFIX is /usr.
+SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
+# systemd looks here below /usr and /usr/local.
+UNITDIR  ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 VERSION  := 0.1.0
 SOMAJOR  := 0
 ifeq ($(origin CC),default)
@@ -265,20 +275,30 @@ $(BUILD)/tests/%: tests/%.c $(BUILD)/libserver.a $(BUILD)/libattn.a
 	@$(CC) $(filter-out -Wconversion -Wshadow,$(CFLAGS)) -Ilib/include -Ilib -Iserver -Itests $(DEPS) $< $(BUILD)/libserver.a \
 	  $(BUILD)/libattn.a $(LDFLAGS) $(SERVER_LIBS) $(LIB_LIBS) $(call PKGL,cmocka) -o $@
 
-install: all ## install daemon, libraries, headers, pkg-config file under PREFIX
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/attn
-	install -m 755 $(BUILD)/attnd $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 $(BUILD)/libattn.a $(DESTDIR)$(PREFIX)/lib/
-	install -m 755 $(BUILD)/libattn.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/
-	ln -sf libattn.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libattn.so.$(SOMAJOR)
-	ln -sf libattn.so.$(SOMAJOR) $(DESTDIR)$(PREFIX)/lib/libattn.so
-	install -m 644 lib/include/attn/*.h $(DESTDIR)$(PREFIX)/include/attn/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' lib/attn.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/attn.pc
+install: all ## install daemon, libraries, headers, manual page, unit of systemd under PREFIX
+	install -d $(addprefix $(DESTDIR),$(BINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR)/attn $(MANDIR)/man1 $(DOCDIR)/examples $(UNITDIR) $(SYSUSERSDIR) $(SYSCONFDIR)/attnd)
+	install -m 755 $(BUILD)/attnd $(DESTDIR)$(BINDIR)/
+	install -m 644 $(BUILD)/libattn.a $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(BUILD)/libattn.so.$(VERSION) $(DESTDIR)$(LIBDIR)/
+	ln -sf libattn.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libattn.so.$(SOMAJOR)
+	ln -sf libattn.so.$(SOMAJOR) $(DESTDIR)$(LIBDIR)/libattn.so
+	install -m 644 lib/include/attn/*.h $(DESTDIR)$(INCLUDEDIR)/attn/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+	  lib/attn.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/attn.pc
+	$(BUILD)/attnd --help > $(BUILD)/help.txt
+	LC_ALL=C awk -v version=$(VERSION) -v date=$$(date -u -d "@$${SOURCE_DATE_EPOCH:-$$(date +%s)}" +%Y-%m-%d) \
+	  -v config=$(SYSCONFDIR)/attnd/attnd.json -f server/command/man.awk $(BUILD)/help.txt > $(DESTDIR)$(MANDIR)/man1/attnd.1
+	sed -e 's|@BINDIR@|$(BINDIR)|' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|' config/systemd/attnd.service.in > $(DESTDIR)$(UNITDIR)/attnd.service
+	install -m 644 config/systemd/attnd.sysusers $(DESTDIR)$(SYSUSERSDIR)/attnd.conf
+	install -m 644 config/systemd/attnd.json $(DESTDIR)$(DOCDIR)/examples/
+	test -e $(DESTDIR)$(SYSCONFDIR)/attnd/attnd.json || install -m 644 config/systemd/attnd.json $(DESTDIR)$(SYSCONFDIR)/attnd/
 
-uninstall: ## remove what install put there
-	rm -f $(DESTDIR)$(PREFIX)/bin/attnd $(DESTDIR)$(PREFIX)/lib/libattn.* $(DESTDIR)$(PREFIX)/lib/pkgconfig/attn.pc
-	rm -f $(patsubst lib/include/attn/%,$(DESTDIR)$(PREFIX)/include/attn/%,$(wildcard lib/include/attn/*.h))
-	-rmdir $(DESTDIR)$(PREFIX)/include/attn 2>/dev/null
+uninstall: ## remove what install put there; settings that were changed stay
+	rm -f $(addprefix $(DESTDIR),$(BINDIR)/attnd $(LIBDIR)/libattn.a $(LIBDIR)/libattn.so* $(LIBDIR)/pkgconfig/attn.pc)
+	rm -f $(patsubst lib/include/attn/%,$(DESTDIR)$(INCLUDEDIR)/attn/%,$(wildcard lib/include/attn/*.h))
+	rm -f $(addprefix $(DESTDIR),$(MANDIR)/man1/attnd.1 $(UNITDIR)/attnd.service $(SYSUSERSDIR)/attnd.conf $(DOCDIR)/examples/attnd.json)
+	cmp -s config/systemd/attnd.json $(DESTDIR)$(SYSCONFDIR)/attnd/attnd.json && rm $(DESTDIR)$(SYSCONFDIR)/attnd/attnd.json || :
+	rmdir $(addprefix $(DESTDIR),$(INCLUDEDIR)/attn $(DOCDIR)/examples $(DOCDIR) $(SYSCONFDIR)/attnd) 2>/dev/null || :
 
 clean: ## remove build/
 	rm -rf $(BUILD)

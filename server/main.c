@@ -16,6 +16,7 @@
 #include "http/health.h"
 #include "system/embedded.h"
 #include "system/mapped.h"
+#include "system/notify.h"
 #include "wire/decode.h"
 
 typedef enum command {
@@ -264,10 +265,13 @@ static void wait_for_end(srv_app *app, const sigset_t *set) {
         int number = sigtimedwait(set, NULL, &look);
         if (number == SIGTERM || number == SIGINT)
             return;
-        if (number == SIGHUP)
+        if (number == SIGHUP) {
+            srv_notify_reloading();
             srv_app_reload(app);
-        else
+            srv_notify("READY=1");
+        } else {
             srv_app_look(app);
+        }
     }
 }
 
@@ -285,7 +289,9 @@ static int serve(const srv_config *config, bool hello) {
     if (!code) {
         srv_app_started(&app);
         print_ready(&app, hello);
+        srv_notify("READY=1");
         wait_for_end(&app, &set);
+        srv_notify("STOPPING=1");
         sigdelset(&set, SIGHUP);
         struct sigaction force = {.sa_handler = force_exit};
         sigaction(SIGTERM, &force, NULL);
