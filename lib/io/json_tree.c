@@ -52,7 +52,8 @@ static attn_status read_value(attn_io_cursor *c, int depth, attn_json *out);
 /* Reads the text of a string, and says where in the text it is wrong. */
 static attn_status read_string(attn_io_cursor *c, const char **out) {
     const attn_status status = attn_io_string(c, out);
-    return status == ATTN_EARG ? fail_at(c, "a string of UTF-8 in double quotes") : status;
+    return status == ATTN_EARG ? fail_at(c, "a string of UTF-8 in double quotes, without U+0000")
+                               : status;
 }
 
 static attn_status read_children(attn_io_cursor *c, int depth, attn_json *out) {
@@ -127,7 +128,7 @@ attn_json *attn_json_member(attn_json *object, const char *key) {
     for (attn_json *m = object->first; m; m = m->next)
         if (strcmp(m->key, key) == 0) {
             m->known = true;
-            return m;
+            return m->kind == ATTN_JSON_NULL ? NULL : m;
         }
     return NULL;
 }

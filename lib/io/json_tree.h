@@ -33,7 +33,7 @@ struct attn_json {
  * that occurs twice is one), ATTN_ENOMEM. */
 attn_status attn_json_read(const char *text, size_t n, attn_arena *arena, attn_json **out,
                            attn_error *err);
-/* Returns the member of an object and marks it as known; NULL: there is none. */
+/* Returns the member of an object and marks it as known; NULL: there is none, or it is null. */
 attn_json *attn_json_member(attn_json *object, const char *key);
 /* Returns the first member that nobody has asked for and whose key does not begin with "x-"; NULL:
  * there is none. */

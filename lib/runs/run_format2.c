@@ -255,6 +255,26 @@ static attn_status read_axes(const attn_run_reader *r, attn_json *object) {
     return ATTN_OK;
 }
 
+/* Refuses a call without its layer, and layers of a call that an earlier site has. */
+static attn_status check_place(const attn_run_reader *r, attn_json *object) {
+    const attn_run_site_info *info = &r->site->info;
+    const size_t own = attn_run_site_layers(r->run, r->index);
+    if (info->call && !attn_json_member(object, "layer"))
+        return attn_run_refuse(r, ATTN_EARG, "call", "a call needs the number of its layer");
+    for (size_t i = 0; i < r->index; i++) {
+        const attn_run_site_info *other = &r->run->sites[i].info;
+        const size_t axis = attn_run_site_layers(r->run, i);
+        if (other->kind == info->kind && other->call == info->call &&
+            info->layer < other->layer + (axis ? axis : 1) &&
+            other->layer < info->layer + (own ? own : 1))
+            return attn_run_refuse(r, ATTN_EARG, "layer",
+                                   "site %zu has this kind, layer and call, too: give one of them "
+                                   "another layer or call",
+                                   i);
+    }
+    return ATTN_OK;
+}
+
 /* Checks that the text has the tokens from `start` on that `length` queries or keys need. */
 static attn_status check_text(const attn_run_text *text, size_t start, size_t length, size_t index,
                               const char *member, attn_error *err) {
@@ -263,8 +283,10 @@ static attn_status check_text(const attn_run_text *text, size_t start, size_t le
         return ATTN_OK;
     snprintf(where, sizeof where, "sites/%zu/%s", index, member);
     return attn_fail(err, ATTN_ESHAPE, where,
-                     "expected a text of at least %zu tokens, found one of %zu", start + length,
-                     text->count);
+                     "expected a text of at least %zu tokens, found one of %zu; if the others are "
+                     "padding, say %s",
+                     start + length, text->count,
+                     member[0] == 'q' ? "query_lengths" : "key_lengths");
 }
 
 /* Checks the texts of one side. */
@@ -328,6 +350,8 @@ static attn_status read_rest(const attn_run_reader *r, attn_json *object) {
                                      r->index, r->err);
     if (!status)
         status = read_axes(r, object);
+    if (!status)
+        status = check_place(r, object);
     if (!status)
         status = read_own(r, object);
     if (!status)

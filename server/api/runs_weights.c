@@ -65,9 +65,9 @@ static bool is_asked_for(const srv_scope *scope, const srv_run_part *part) {
     return cells <= SRV_WEIGHTS_UNASKED || srv_given(scope, "rows") ||
            (scope->fields == srv_run_weights_query && srv_given(scope, "cols")) ||
            srv_refuse(scope, SRV_VALUE, "rows",
-                      "all rows are %.0f weights: say which are wanted, rows=from:to (at most %d "
-                      "weights are sent unasked)",
-                      cells, SRV_WEIGHTS_UNASKED);
+                      "all rows are %.0f weights: say which are wanted, rows=from:to, or all with "
+                      "rows=0:%zu (at most %d weights are sent unasked)",
+                      cells, part->rows, SRV_WEIGHTS_UNASKED);
 }
 
 /* Refuses the mean of what is not a weight: scores of hidden cells are -infinity. */

@@ -154,7 +154,14 @@ static bool refuse(const import *m, int failed) {
 
 /* Sets the problem that the library does not take the file. */
 static bool refuse_run(const import *m, const attn_error *err) {
-    if (m->pointer && err->code != ATTN_ENOMEM && err->code != ATTN_ELIMIT)
+    const srv_config *config = m->runs->config;
+    const bool sites = strcmp(err->where, "sites") == 0;
+    if (err->code == ATTN_ELIMIT && (sites || strcmp(err->where, "run") == 0))
+        srv_problem_limit(
+            m->req, SRV_TOO_LARGE, sites ? "/sites" : "/run",
+            (double)(sites ? config->max_capture_sites : config->max_capture_text_bytes),
+            sites ? "max_capture_sites" : "max_capture_text_bytes", "%s", err->text);
+    else if (m->pointer && err->code != ATTN_ENOMEM && err->code != ATTN_ELIMIT)
         srv_problem(m->req, SRV_VALUE, m->pointer, "%s%s%s", err->where, *err->where ? ": " : "",
                     err->text);
     else

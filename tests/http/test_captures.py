@@ -156,6 +156,20 @@ def test_what_the_schema_refuses_the_service_refuses(daemon, path, name):
     assert refused >= 5
 
 
+def test_null_is_absent(daemon):
+    """What json.dumps of a dataclass writes: every member that has no value as null."""
+    r = np.random.default_rng(1)
+    tensors = {f"sites.0.{part}": ("F32", r.standard_normal((1, 2, 3, 4)).astype(np.float32)) for part in ("query", "key")}
+    nulls = {name: None for name in SCHEMA["$defs"]["site"]["properties"] if name not in PLAIN["sites"][0]}
+    run = copy.deepcopy(PLAIN) | {"model": None}
+    run["sites"][0] |= nulls
+    run["texts"][0] |= {name: None for name in ("ids", "text", "offsets", "special")}
+    VALIDATOR.validate(run)
+    answers = [store(daemon, captures.write(captures.File(x, tensors))) for x in (run, PLAIN)]
+    assert [{k: v for k, v in a.items() if k not in ("id", "bytes", "expires_ms")} for a in answers[:1]] == \
+        [{k: v for k, v in a.items() if k not in ("id", "bytes", "expires_ms")} for a in answers[1:]]
+
+
 # --- what the numbers of a mask mean ---
 
 LOWEST = {"F32": np.finfo(np.float32).min, "F16": -65504.0, "BF16": -3.3895314e38}

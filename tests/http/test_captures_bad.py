@@ -32,8 +32,8 @@ def boolean(*shape):
     return ("BOOL", np.ones(shape, bool))
 
 
-def run(**members):
-    return write(File({"version": 2, "sites": [{}], **members}, TENSORS))
+def run(tensors=TENSORS, **members):
+    return write(File({"version": 2, "sites": [{}], **members}, tensors))
 
 
 def text(raw):
@@ -124,7 +124,7 @@ CASES = {
     "NaN": (text('{"version":2,"sites":[{"scale":NaN}]}'), "byte|number|scale"),
     "a number beyond a double": (text('{"version":2,"sites":[{"scale":1e999}]}'), "byte 31"),
     "a lone surrogate": (text('{"version":2,"sites":[{"name":"\\ud800"}]}'), "name|byte|surrogate|escape"),
-    "NUL in a name": (text('{"version":2,"sites":[{"name":"a\\u0000b"}]}'), "name|byte|NUL"),
+    "NUL in a name": (text('{"version":2,"sites":[{"name":"a\\u0000b"}]}'), "U.0000"),
     "a member twice": (text('{"version":2,"version":2,"sites":[{}]}'), "version.*(twice|two|once)|(twice|two|once)"),
     "100,000 brackets": (text("[" * 100000), "deep|nest|depth|level"),
     "100,000 objects in one another": (text('{"version":2,"sites":[{"x-a":' + '{"a":' * 100000), "deep|nest|depth|level"),
@@ -174,6 +174,11 @@ CASES = {
     "query_offset of another batch": (site(query_offset=[0, 1, 2]), "query_offset"),
     "a name twice": (run(sites=[{"name": "a"}, {"name": "a", "query": "sites.0.query", "key": "sites.0.key"}]), "name"),
     "a name of another site": (run(sites=[{"name": "sites.1"}, {"query": "sites.0.query", "key": "sites.0.key"}]), "sites.1|name"),
+    "two sites of one layer": (run(sites=[{"layer": 1}, {"layer": 1, "query": "sites.0.query", "key": "sites.0.key"}]), "sites/1/layer.*site 0"),
+    "a layer of another site's axis": (run(sites=[{"query": "q", "key": "q", "layer": 4, "axes": ["layer", "batch", "head"]},
+                                                  {"layer": 6, "query": "q", "key": "q", "axes": ["layer", "batch", "head"]}],
+                                           tensors={"q": f32(3, 1, 1, 2, 4)}), "sites/1/layer"),
+    "a call without a layer": (run(sites=[{"call": 1}]), "sites/0/call.*layer"),
     "axes of another number": (site(axes=["head"]), "axes"),
     "axes of other names": (site(axes=["rows", "head"]), "axes"),
     "rope": (site(position={"kind": "rope"}), "position.*(alibi|t5)"),
@@ -235,13 +240,23 @@ CASES = {
     "cross-attention to a short text": (site(**pair({"key_text": 1})), "key_text.*5.*3"),
     "cross-attention to a missing text": (site(**pair({"key_text": 5})), "key_text"),
     "a text too short for query_start": (site(query_text=1, query_start=1), "query_text.*4.*3"),
-    "a text too short for one of the lengths": (site(query_text=0, key_text=[0, 1], key_lengths=[5, 4]), "key_text.*4.*3"),
+    "a text too short for one of the lengths": (site(query_text=0, key_text=[0, 1], key_lengths=[5, 4]), "key_text.*4.*3.*key_lengths"),
+    "queries of a short text": (site(query_text=1, key_text=[0, 1], key_lengths=[5, 3], query_start=1), "query_text.*query_lengths"),
 }
 
 
 def memory(daemon):
     with open(f"/proc/{daemon.pid}/status") as status:
         return int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1)) / 1024
+
+
+@pytest.mark.parametrize(("flag", "name", "most", "what"), [
+    ("--max-capture-sites", "max_capture_sites", 2, {"sites": [{}] * 3}),
+    ("--max-capture-text-bytes", "max_capture_text_bytes", 4096, {"texts": [{"tokens": ["a" * 5000]}]})])
+def test_limits_are_named(start, flag, name, most, what):
+    reply = start("--log", "off", flag, str(most)).post("/v1/runs", run(**what), headers=TYPE)
+    problem = reply.json()
+    assert reply.status_code == 413 and problem["limit"] == {"value": most, "setting": name}, problem
 
 
 def test_there_are_many():

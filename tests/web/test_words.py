@@ -234,7 +234,8 @@ MASKS = [
     ({"is_causal": True, "key_lengths": [7]}, "causal: each query sees the keys up to itself; the last of 8 keys is padding"),
     ({"window": [3, 1]}, "window: each query sees itself, the 3 keys before it and the key after it"),
     ({"key_padding_mask": [[False] * 6 + [True] * 2], "key_padding_semantics": "hide"}, "2 of 8 keys are padding"),
-    ({"attn_mask": [[True] * 8] * 7 + [[False] * 8]}, "a mask hides 8 of 64 pairs of a query and a key"),
+    ({"attn_mask": [[True] * 8] * 7 + [[False] * 8]}, "a mask hides 8 of its 64 cells"),
+    ({"attn_mask": [[[[True] * 5 + [False] * 3]]]}, "a mask hides 3 of its 8 cells"),
 ]
 
 
