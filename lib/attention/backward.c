@@ -203,7 +203,7 @@ static bool has_biases(const attn_attention *a) {
     if (a->in.score_gradients)
         return true;
     for (size_t p = 0; p < m->bias_count; p++)
-        if (m->bias[p].layer->kind == ATTN_LAYER_BIAS)
+        if (attn_layer_is_added(m->bias[p].layer))
             return true;
     return false;
 }

@@ -145,7 +145,7 @@ static void count_conversion(attn_area *area, const attn_backward_plan *p, size_
     if (d->encoded)
         attn_area_take(area, d->positions, sizeof(double));
     attn_area_take(area, d->B, (ATTN_MASK_LAYERS + 8) * sizeof(ptrdiff_t));
-    attn_area_take(area, 8, ATTN_ALIGN);
+    attn_area_take(area, ATTN_MASK_LAYERS + 8, ATTN_ALIGN);
 }
 
 /* Counts an upper bound of the memory of the gradients themselves. */

@@ -8,6 +8,7 @@
 #include "attention/backward.h"
 #include "attention/encodings.h"
 #include "kernels/gemm.h"
+#include "mask/layer_view.h"
 
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
@@ -90,34 +91,10 @@ static attn_status finish_tables(const attn_backward *g, size_t pieces, attn_are
 /* The computation of the gradient of one bias tensor. */
 typedef struct biases {
     const attn_backward *g;
-    const attn_tensor *bias;     /* the bias, of which only the shape is read */
     double *sums;                /* the gradient, dense, in the shape of the bias */
-    const ptrdiff_t *batch;      /* offset of each batch entry in `sums` */
-    ptrdiff_t head, row, col;    /* strides in `sums`; 0 where the bias is broadcast */
+    attn_view at;                /* strides in `sums`; 0 where the bias is broadcast */
     size_t row_parts, key_parts; /* the tasks are numbered [row_parts, key_parts] */
 } biases;
-
-/* Sets batch, head, row and col of *s. The axes of the bias are aligned with the last axes of
- * [batch.., H, L, S] (or [batch.., L, S], if the weights have no head axis). Axes of size 1 and
- * missing axes get stride 0. Returns false if there is not enough memory. */
-static bool set_strides(biases *s, attn_arena *arena) {
-    const attn_attention_dims *d = &s->g->a->dims;
-    const attn_tensor *t = s->bias;
-    const attn_tensor dense = attn_tensor_dense(NULL, ATTN_F64, t->rank, t->dims);
-    ptrdiff_t batch[ATTN_MAX_RANK] = {0}, *const inner[3] = {&s->col, &s->row, &s->head};
-    const int axes = d->has_heads ? 3 : 2, batch_rank = d->batch_rank;
-    s->col = s->row = s->head = 0;
-    for (int a = 0; a < t->rank; a++) {
-        const int at = t->rank - 1 - a;
-        const ptrdiff_t stride = t->dims[at] == 1 ? 0 : dense.strides[at];
-        if (a < axes)
-            *inner[a] = stride;
-        else if (a - axes < batch_rank) /* further axes in front have the length 1 */
-            batch[batch_rank - 1 - (a - axes)] = stride;
-    }
-    s->batch = attn_view_batches(arena, d->batch, batch_rank, batch);
-    return s->batch != NULL;
-}
 
 /* Adds the tile dZ in l->grad to the sums. */
 static void add_tile(const biases *s, const attn_block *block, size_t j0, size_t n,
@@ -125,12 +102,12 @@ static void add_tile(const biases *s, const attn_block *block, size_t j0, size_t
     const attn_kernels *k = s->g->k;
     for (size_t r = 0; r < block->rows; r++) {
         const char *dz = (const char *)l->grad + r * k->keys * k->elem;
-        double *to = s->sums + s->batch[block->b] + (ptrdiff_t)block->h * s->head +
-                     (ptrdiff_t)(block->i + r) * s->row;
+        double *to = s->sums + s->at.batch[block->b] + (ptrdiff_t)block->h * s->at.head +
+                     (ptrdiff_t)(block->i + r) * s->at.row;
         for (size_t j = 0; j < n; j++)
-            to[(ptrdiff_t)(j0 + j) * s->col] += k->elem == sizeof(float)
-                                                    ? (double)((const float *)(const void *)dz)[j]
-                                                    : ((const double *)(const void *)dz)[j];
+            to[(ptrdiff_t)(j0 + j) * s->at.col] +=
+                k->elem == sizeof(float) ? (double)((const float *)(const void *)dz)[j]
+                                         : ((const double *)(const void *)dz)[j];
     }
 }
 
@@ -171,18 +148,26 @@ static attn_status bias_piece(void *ctx, size_t index, size_t lane, attn_error *
     return status;
 }
 
-static attn_status back_bias(const attn_backward *g, const attn_tensor *bias, attn_pool *pool,
+/* Computes the gradient of the tensor of a layer, which broadcasts to the scores as in the forward
+ * pass. Of the layer's tensor only the shape is read. */
+static attn_status back_bias(const attn_backward *g, const attn_mask_layer *layer, attn_pool *pool,
                              attn_arena *arena, attn_tensor *out, attn_error *err) {
-    biases s = {.g = g, .bias = bias};
+    biases s = {.g = g};
+    attn_mask mask = *g->a->mask; /* the view clears two of its members */
+    attn_mask_layer sums = *layer;
     size_t count;
-    attn_status status = attn_dense_zeros(bias, g->a->dims.result, arena, out, err);
+    attn_status status = attn_dense_zeros(&layer->values, g->a->dims.result, arena, out, err);
     if (status != ATTN_OK)
         return status;
-    if (!attn_tensor_count(out, &count) || !set_strides(&s, arena) ||
+    if (!attn_tensor_count(out, &count) ||
         !(s.sums = attn_arena_zeroed(arena, count, sizeof *s.sums)))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
-    s.row_parts = s.row && g->plan.blocks ? g->plan.blocks : 1;
-    s.key_parts = s.col && g->plan.tiles ? g->plan.tiles : 1;
+        return no_memory(err);
+    sums.values = attn_tensor_dense(s.sums, ATTN_F64, layer->values.rank, layer->values.dims);
+    status = attn_weights_view(&mask, &sums, arena, &s.at, err);
+    if (status != ATTN_OK)
+        return status;
+    s.row_parts = s.at.row && g->plan.blocks ? g->plan.blocks : 1;
+    s.key_parts = s.at.col && g->plan.tiles ? g->plan.tiles : 1;
     status = attn_pool_run(pool, s.row_parts * s.key_parts, bias_piece, &s, g->control, err);
     if (status == ATTN_OK)
         attn_dense_store(out, 0, s.sums, count);
@@ -193,15 +178,17 @@ static attn_status finish_biases(const attn_backward *g, attn_pool *pool, attn_a
                                  attn_gradients *out, attn_error *err) {
     const attn_mask *m = g->a->mask;
     const attn_attention_dims *d = &g->a->dims;
-    const attn_tensor scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
+    const attn_mask_layer scores = {
+        .kind = ATTN_LAYER_BIAS,
+        .values = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights)};
     attn_status status = ATTN_OK;
     if (g->a->in.score_gradients)
         status = back_bias(g, &scores, pool, arena, &out->scores, err);
     for (size_t p = 0; p < m->bias_count && status == ATTN_OK; p++) {
         const attn_mask_part *part = &m->bias[p];
-        if (part->layer->kind == ATTN_LAYER_BIAS)
-            status = back_bias(g, &part->layer->values, pool, arena,
-                               &out->bias[part->layer - m->layers], err);
+        if (attn_layer_is_added(part->layer))
+            status =
+                back_bias(g, part->layer, pool, arena, &out->bias[part->layer - m->layers], err);
     }
     return status;
 }

@@ -171,6 +171,14 @@ static attn_status add_nonzero(compiler *c, const attn_mask_layer *layer, const 
                      isnan(s->worst) ? "NaN" : "infinity");
 }
 
+bool attn_layer_is_added(const attn_mask_layer *layer) {
+    const bool values =
+        layer->kind == ATTN_LAYER_VALUES &&
+        (layer->semantics == ATTN_SEM_UNSTATED || layer->semantics == ATTN_SEM_ADDITIVE ||
+         layer->semantics == ATTN_SEM_FINITE_MIN);
+    return layer->kind == ATTN_LAYER_BIAS || (values && layer->values.dtype <= ATTN_F64);
+}
+
 static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
     if ((unsigned)layer->semantics > ATTN_SEM_NONZERO)
         return attn_fail(c->err, ATTN_EARG, layer->where, "a mask has no meaning of the number %d",

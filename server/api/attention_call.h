@@ -71,18 +71,18 @@ typedef struct srv_attention_call {
     srv_attention_body body;
     attn_inputs *shaped; /* with projections: the projected inputs, which have no data before the
                             run; without: &body.in */
-    attn_attention_dims dims; /* of `shaped` */
-    size_t parameters;        /* number of elements of all parameters */
-    unsigned want;            /* tensors in the answer: bits of SRV_WANT_TENSORS */
-    bool heatmap;             /* the answer has heatmaps */
-    bool weights_omitted;     /* `return` was not sent, and the weights are too large to answer */
-    bool backward;            /* a backward pass is needed */
-    unsigned gradient_items;  /* the gradients in the answer: bits SRV_WANT_*GRADIENTS */
-    bool valueless;           /* keys were sent without values, so there is no output */
-    bool seeded;              /* the projections are drawn from a seed before they are used */
-    bool one_query;           /* the query was sent without its axis L, of one row */
-    bool bias_axis;           /* one_query: attn_bias was sent without it, too */
-    int extra_axes;           /* of length 1, which a mask of higher rank gives the results */
+    attn_attention_dims dims;  /* of `shaped` */
+    size_t parameters;         /* number of elements of all parameters */
+    unsigned want;             /* tensors in the answer: bits of SRV_WANT_TENSORS */
+    bool heatmap;              /* the answer has heatmaps */
+    bool weights_omitted;      /* `return` was not sent, and the weights are too large to answer */
+    bool backward;             /* a backward pass is needed */
+    unsigned gradient_items;   /* the gradients in the answer: bits SRV_WANT_*GRADIENTS */
+    bool valueless;            /* keys were sent without values, so there is no output */
+    bool seeded;               /* the projections are drawn from a seed before they are used */
+    bool one_query;            /* the query was sent without its axis L, of one row */
+    bool bias_axis, mask_axis; /* one_query: attn_bias or attn_mask was sent without it, too */
+    int extra_axes;            /* of length 1, which a mask of higher rank gives the results */
     attn_tensor scores[SRV_STAGES]; /* of the wanted stages */
     attn_tensor query, key, value;  /* the operands, for SRV_WANT_INPUTS */
     attn_tensor weighted_values, row_sums;

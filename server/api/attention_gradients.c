@@ -5,16 +5,20 @@
 
 #include "api/attention_call.h"
 
-/* Returns the number of elements of attn_bias, and of the scores if their gradient is wanted. */
+/* Returns the number of elements of the tensors that are added to the scores, and of the scores if
+ * their gradient is wanted. */
 static size_t bias_elements(const srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;
     const attn_tensor scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
+    const attn_mask_spec *mask = &call->body.in.mask;
     size_t n = 0, more = 0;
-    if (call->body.attn_bias.rank && !attn_tensor_count(&call->body.attn_bias, &n))
+    if ((call->gradient_items & SRV_WANT_SCORE_GRADIENTS) && !attn_tensor_count(&scores, &n))
         return SIZE_MAX;
-    if ((call->gradient_items & SRV_WANT_SCORE_GRADIENTS) && !attn_tensor_count(&scores, &more))
-        return SIZE_MAX;
-    return attn_size_add(n, more, &n) ? n : SIZE_MAX;
+    for (size_t i = 0; i < mask->count; i++)
+        if (attn_layer_is_added(&mask->layers[i]) &&
+            (!attn_tensor_count(&mask->layers[i].values, &more) || !attn_size_add(n, more, &n)))
+            return SIZE_MAX;
+    return n;
 }
 
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
@@ -82,7 +86,7 @@ typedef struct named {
     const attn_tensor *t;
 } named;
 
-enum { NAMED = 32 }; /* most gradients: 19, and those of the parameters of one score form */
+enum { NAMED = 32 }; /* most gradients: 20, and those of the parameters of one score form */
 
 typedef struct list {
     named rows[NAMED];
@@ -111,8 +115,8 @@ static list list_all(const srv_attention_call *call, const srv_gradients *all) {
     add(&l, NULL, "past_value", &g->past_value);
     add(&l, NULL, "sinks", &g->sinks);
     for (size_t i = 0; i < mask->count; i++)
-        if (mask->layers[i].kind == ATTN_LAYER_BIAS)
-            add(&l, NULL, "attn_bias", &g->bias[i]);
+        if (attn_layer_is_added(&mask->layers[i]))
+            add(&l, NULL, mask->layers[i].where, &g->bias[i]);
     for (const srv_field *f = srv_score_fields; f->name; f++)
         if (f->kind == SRV_TENSOR)
             add(&l, "score", f->name, (const void *)((const char *)&g->score + f->offset));
@@ -141,7 +145,7 @@ static void reshape(const srv_attention_call *call, srv_gradients *g) {
     srv_drop_axis(&g->inputs.query, 2);
     srv_drop_axis(&g->inputs.scores, 2);
     for (size_t i = 0; i < mask->count; i++)
-        if (mask->layers[i].kind == ATTN_LAYER_BIAS && call->bias_axis)
+        if (mask->layers[i].kind == ATTN_LAYER_BIAS ? call->bias_axis : call->mask_axis)
             srv_drop_axis(&g->inputs.bias[i], 2);
 }
 

@@ -90,7 +90,8 @@ const srv_field srv_attention_fields[] = {
     SRV_TENSOR_ROW(
         srv_attention_body, grad_output, SRV_T_REAL,
         "The gradient of a loss with respect to the output, with the shape of the output. The "
-        "answer then holds the gradients with respect to every floating-point input."),
+        "answer then holds the gradients with respect to every floating-point input, attn_mask "
+        "included if its numbers are added to the scores."),
     {INPUT(layout), .kind = SRV_ENUM, .choices = layouts,
      .doc = "Order of the axes of query, key, value and output: BHLE (default), BLHE, or BLD "
             "(heads side by side in the last axis, with num_heads)."},
@@ -357,7 +358,12 @@ static void add_axis(attn_tensor *t) {
 static void read_one_query(srv_attention_call *call) {
     srv_attention_body *body = &call->body;
     attn_inputs *in = &body->in;
-    attn_tensor *const others[] = {&body->grad_output, &body->attn_bias, &body->mask.attn_mask};
+    const struct {
+        attn_tensor *t;
+        bool *lacks; /* set to whether the tensor was sent without the axis */
+    } others[] = {{&body->grad_output, NULL},
+                  {&body->attn_bias, &call->bias_axis},
+                  {&body->mask.attn_mask, &call->mask_axis}};
     bool leading = in->score.kind != ATTN_SCORE_scaled_dot && in->layout == ATTN_BHLE &&
                    in->key.rank >= 3 && in->query.rank == in->key.rank - 1;
     for (int a = 0; leading && a < in->query.rank - 1; a++)
@@ -365,10 +371,13 @@ static void read_one_query(srv_attention_call *call) {
     call->one_query = leading;
     if (!leading)
         return;
-    call->bias_axis = body->attn_bias.rank >= 2 && body->attn_bias.rank <= in->query.rank;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (others[i]->rank >= 2 && others[i]->rank <= in->query.rank)
-            add_axis(others[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const bool lacks = others[i].t->rank >= 2 && others[i].t->rank <= in->query.rank;
+        if (others[i].lacks)
+            *others[i].lacks = lacks;
+        if (lacks)
+            add_axis(others[i].t);
+    }
     add_axis(&in->query);
 }
 

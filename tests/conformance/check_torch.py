@@ -210,8 +210,9 @@ def test_parameter_counts():
     assert count(modules.SinusoidalPositionalEncoding(512, 1000)) == 0
 
 
-@pytest.mark.parametrize("name", ["plain", "causal", "grouped", "float mask", "values of another width"])
-def test_gradients(table, name):
+@pytest.mark.parametrize("name, field", [("plain", None), ("causal", None), ("grouped", None), ("float mask", "attn_bias"),
+                                         ("float mask", "attn_mask"), ("values of another width", None)])
+def test_gradients(table, name, field):
     """Autograd through scaled_dot_product_attention, in float64."""
     case = dict(CASES[name])
     r = np.random.default_rng(len(name))
@@ -220,11 +221,11 @@ def test_gradients(table, name):
     bias = case.pop("mask", None)
     arrays = {"query": (B, H, L, E), "key": (B, Hkv, S, E), "value": (B, Hkv, S, Ev)}
     if bias:
-        arrays["attn_bias"] = (H, L, S)
+        arrays[field] = (H, L, S)
     arrays = {k: r.standard_normal(s).astype(np.float32) for k, s in arrays.items()}
     leaves = {k: torch.tensor(v, dtype=torch.float64, requires_grad=True) for k, v in arrays.items()}
     output = F.scaled_dot_product_attention(leaves["query"], leaves["key"], leaves["value"],
-                                            attn_mask=leaves.get("attn_bias"), enable_gqa=Hkv != H, **case)
+                                            attn_mask=leaves.get(field), enable_gqa=Hkv != H, **case)
     grad = r.standard_normal(tuple(output.shape)).astype(np.float32)
     output.backward(torch.from_numpy(grad.astype(np.float64)))
     body = {**{k: tensors.write(v) for k, v in arrays.items()}, **case, "grad_output": tensors.write(grad)}

@@ -35,6 +35,11 @@ CASES = {
     "self-attention": lambda r: {"query": draw(r, 9, 4)},
     "bias": lambda r: {**base(r), "attn_bias": draw(r, 4, 5, 7)},
     "bias of keys": lambda r: {**base(r), "attn_bias": draw(r, 2, 1, 1, 7), "window": [2, 1]},
+    "mask": lambda r: {**base(r), "attn_mask": draw(r, 5, 7)},
+    "mask of keys, bias": lambda r: {**base(r), "attn_mask": draw(r, 2, 1, 1, 7), "attn_bias": draw(r, 4, 5, 1),
+                                     "mask_semantics": "finite_min", "is_causal": True, "query_offset": 2},
+    "mask and replaced scores": lambda r: {**base(r), "attn_mask": draw(r, 1, 4, 1, 7), "softcap": 2,
+                                           "is_causal": True, "mask_fill": {"value": -2, "mode": "replace"}},
     "softcap, scale, sinks": lambda r: {**base(r), "softcap": 1.5, "scale": 0.8, "sinks": draw(r, 4)},
     "dropout": lambda r: {**base(r), "dropout_p": 0.4, "seed": 5},
     "cache": lambda r: {**base(r), "past_key": draw(r, 2, 2, 3, 6), "past_value": draw(r, 2, 2, 3, 3)},
@@ -104,7 +109,8 @@ def test_differences(table, name):
     answer = ask(table, {**body, "grad_output": grad.tolist(), "return": ["gradients"]})
     assert set(answer) <= {"gradients", "warnings"}
     found = dict(gradients_of(answer["gradients"]))
-    floats = {("query",), ("key",), ("value",), ("past_key",), ("past_value",), ("sinks",), ("attn_bias",)}
+    floats = {("query",), ("key",), ("value",), ("past_key",), ("past_value",), ("sinks",), ("attn_bias",),
+              ("attn_mask",)}
     wanted = {p for p in floats if p[0] in body}
     for name in ("score", "position", "projections"):
         wanted |= {(name, k) for k, v in body.get(name, {}).items() if isinstance(v, list)}
@@ -122,6 +128,40 @@ def test_differences(table, name):
         difference = (ends[0] - ends[1]) / (2 * STEP)
         scale = 1 + np.abs(gradient * direction).sum()
         assert abs((gradient * direction).sum() - difference) <= BOUND * scale, path
+
+
+def test_hidden_cells_of_a_mask_have_no_gradient(table):
+    """A number that hides its key moves nothing. Boolean masks and masks of 0 and 1 have no gradient."""
+    body = {"query": [[1, 0], [0, 1]], "grad_output": [[1, 0], [0, 1]], "return": ["gradients"], "decimals": 4}
+
+    def of_mask(**mask):
+        return ask(table, {**body, **mask})["gradients"].get("attn_mask")
+
+    assert of_mask(attn_mask=[[0.5, 0], [0, 0.25]]) == [[0.1772, -0.1772], [-0.2005, 0.2005]]
+    assert of_mask(attn_mask=[[0.5, None], [0, 0.25]]) == [[0, 0], [-0.2005, 0.2005]]
+    assert of_mask(attn_mask=[[0.5, -1e9], [0, 0.25]], mask_semantics="finite_min") == [[0, 0], [-0.2005, 0.2005]]
+    assert of_mask(attn_mask=[[True, False], [True, True]]) is None
+    assert of_mask(attn_mask=[[1, 0], [1, 1]], mask_semantics="keep") is None
+    assert of_mask(attn_mask=[[2, 0], [1, 1]], mask_semantics="nonzero") is None
+
+
+@pytest.mark.parametrize("sent, read, request_of", [
+    ((2, 5, 5), (2, 1, 5, 5), lambda r: {"query": draw(r, 2, 5, 8), "projections": {"num_heads": 1, "w_q": draw(r, 8, 8)}}),
+    ((2, 1, 1, 5), (2, 1, 5), lambda r: {"query": draw(r, 2, 5, 8)}),
+    ((1, 5, 5), (5, 5), lambda r: {"query": draw(r, 5, 8)}),
+    ((2, 3), (2, 1, 3), lambda r: {"query": draw(r, 2, 4), "key": draw(r, 2, 3, 4), "value": draw(r, 2, 3, 4), "score": "dot"}),
+], ids=["without the axis of one head", "with an axis of heads", "with an axis more", "without the axis of one query"])
+def test_the_gradient_of_a_mask_has_the_shape_that_was_sent(table, sent, read, request_of):
+    r = np.random.default_rng(6)
+    body = request_of(r) | {"attn_mask": draw(r, *sent), "return": ["gradients"]}
+    body["grad_output"] = draw(r, *np.shape(body["query"]))
+    long = body | {"attn_mask": np.reshape(body["attn_mask"], read).tolist()}
+    if len(sent) == 2:
+        long |= {k: np.array(body[k])[:, None].tolist() for k in ("query", "grad_output")}
+    found, want = (ask(table, b)["gradients"]["attn_mask"] for b in (body, long))
+    assert np.shape(found) == sent and np.abs(found).max() > 0.01
+    assert np.array_equal(found, np.reshape(want, sent))
+    assert tuple(ask(table, body | {"dry_run": True})["dry_run"]["shapes"]["gradients/attn_mask"]) == sent
 
 
 def test_what_is_beside_gradients_does_not_change(table):

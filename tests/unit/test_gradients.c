@@ -85,7 +85,7 @@ static slots slots_of(attn_inputs *in, const attn_gradients *g) {
     add_slot(&s, "key_table", &in->position.key_table, &g->key_table);
     add_slot(&s, "value_table", &in->position.value_table, &g->value_table);
     for (size_t l = 0; l < in->mask.count; l++)
-        if (in->mask.layers[l].kind == ATTN_LAYER_BIAS)
+        if (attn_layer_is_added(&in->mask.layers[l]))
             add_slot(&s, "bias", &in->mask.layers[l].values, &g->bias[l]);
     return s;
 }
@@ -221,6 +221,12 @@ static void add_edits(trial *t, size_t B, size_t H, size_t L, size_t S) {
         add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_BIAS,
                                        .where = "attn_bias",
                                        .values = normal(t, 1, 4 - skip, shape + skip)});
+    }
+    if (pick(s, 26, 3) == 0) {
+        const size_t *shape = shapes[pick(s, 27, 6)];
+        add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_VALUES,
+                                       .where = "attn_mask",
+                                       .values = normal(t, 2, 4, shape)});
     }
     t->in.mask.offset = pick(s, 15, 2) ? ATTN_OFFSET_END : ATTN_OFFSET_DEFAULT;
     if (pick(s, 16, 3) == 0)

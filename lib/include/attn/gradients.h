@@ -27,7 +27,7 @@ typedef struct attn_gradients {
     attn_tensor query, key, value, past_key, past_value;
     attn_tensor sinks;
     attn_tensor scores; /* dZ, with the shape of the weights; only with inputs.score_gradients */
-    /* [mask layer] gradients of the tensors of ATTN_LAYER_BIAS layers */
+    /* [mask layer] gradients of the tensors that are added to the scores (attn_layer_is_added) */
     attn_tensor bias[ATTN_MASK_LAYERS];
     attn_score score; /* gradients of w_q, w_k, b, v, w */
     /* gradients of the position's tensors; of slopes only if they are given */
@@ -36,7 +36,7 @@ typedef struct attn_gradients {
 
 /* Computes the cost of attn_attention_backward on `slots` threads from shapes alone. For
  * attn_attention_run_backward, add the cost of its run with `want`. bias_elements is the number of
- * elements of all bias layers together, and of the weights if the gradients of scores are wanted.
+ * elements of all layers together that are added to the scores, and of the weights if the gradients of scores are wanted.
  * fallback_bytes are those of a second attempt in double. ATTN_ELIMIT: a size overflows. */
 attn_status attn_gradients_cost(const attn_attention_dims *dims, unsigned want,
                                 size_t bias_elements, size_t slots, attn_cost *out,
@@ -48,7 +48,7 @@ attn_status attn_gradients_cost(const attn_attention_dims *dims, unsigned want,
  * bytes. Only one thread at a time may call it for an operation.
  *
  * - Dropout: the gradients are those of the computed output.
- * - Finite fill: a score that a fill replaces has no gradient for query, key and bias.
+ * - Finite fill: a score that a fill replaces has no gradient for query, key and mask layers.
  * - Small numbers: in float32, products of dZ and the scale below 1.2e-38, the smallest normal
  *   number, become 0. If grad_output or the scale is that small, gradients of queries and keys are
  *   too small or 0, without an error, even if large keys would make them normal again. Multiply

@@ -84,6 +84,10 @@ typedef struct attn_mask_layer {
     attn_pattern pattern; /* PATTERN: which keys are visible */
 } attn_mask_layer;
 
+/* Returns whether the layer is a floating-point tensor that is added to the scores, and so has a
+ * gradient: BIAS, and VALUES whose meaning is UNSTATED, ADDITIVE or FINITE_MIN. */
+bool attn_layer_is_added(const attn_mask_layer *layer);
+
 /* What a hidden score becomes: -infinity (HIDE), score + fill_value (ADD), or fill_value
  * (REPLACE). */
 typedef enum attn_fill { ATTN_FILL_HIDE = 0, ATTN_FILL_ADD, ATTN_FILL_REPLACE } attn_fill;
