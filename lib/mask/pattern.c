@@ -52,6 +52,12 @@ attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, a
     return ATTN_OK;
 }
 
+/* Returns whether position p is one of the first `keys` of a GLOBAL pattern. Positions before key 0,
+ * which padding rows may have, are not. */
+static bool is_global(const attn_pattern *pattern, int64_t p) {
+    return p >= 0 && p < pattern->keys;
+}
+
 bool attn_pattern_sees(const attn_pattern *pattern, int64_t p, int64_t j) {
     switch (pattern->kind) {
     case ATTN_PATTERN_LOCAL:
@@ -61,7 +67,7 @@ bool attn_pattern_sees(const attn_pattern *pattern, int64_t p, int64_t j) {
     case ATTN_PATTERN_BLOCK:
         return floor_div(p, pattern->size) == floor_div(j, pattern->size);
     case ATTN_PATTERN_GLOBAL:
-        return j < pattern->keys || p < pattern->keys || distance(p, j) <= pattern->local;
+        return j < pattern->keys || is_global(pattern, p) || distance(p, j) <= pattern->local;
     }
     return false;
 }
@@ -103,7 +109,7 @@ void attn_pattern_hide(const attn_pattern *pattern, int64_t p, int64_t j0, int64
         hide(&k, (floor_div(p, size) + 1) * size, end);
         return;
     case ATTN_PATTERN_GLOBAL:
-        if (p >= pattern->keys)
+        if (!is_global(pattern, p))
             hide_far(&k, p, pattern->local, pattern->keys, end);
         return;
     }
@@ -153,7 +159,7 @@ void attn_pattern_narrow(const attn_pattern *pattern, int64_t p0, int64_t p1, in
         break;
     }
     case ATTN_PATTERN_GLOBAL:
-        if (p0 >= pattern->keys)
+        if (p0 >= pattern->keys || p1 < 0)
             seen = hull(intersection(all, first), intersection(all, near));
         break;
     }
@@ -175,7 +181,7 @@ void attn_pattern_common(const attn_pattern *pattern, int64_t p0, int64_t p1, in
         seen = (interval){floor_div(p1, size) * size, (floor_div(p0, size) + 1) * size};
         break;
     case ATTN_PATTERN_GLOBAL:
-        if (p1 < keys)
+        if (is_global(pattern, p0) && is_global(pattern, p1))
             return;
         if (seen.from >= seen.to)
             seen = (interval){0, keys};
@@ -196,7 +202,8 @@ bool attn_pattern_sees_between(const attn_pattern *pattern, int64_t p, int64_t f
     case ATTN_PATTERN_STRIDED:
         return pattern->stride == 1 || (from >= near && to - 1 <= p + pattern->local);
     case ATTN_PATTERN_GLOBAL:
-        return p < pattern->keys || to <= pattern->keys || from >= near || near <= pattern->keys;
+        return is_global(pattern, p) || to <= pattern->keys || from >= near ||
+               near <= pattern->keys;
     }
     return false;
 }

@@ -95,7 +95,7 @@ const srv_field srv_pattern_fields[] = {
     SRV_KIND_ROW(
         attn_pattern, pattern_kinds,
         "local (keys within radius), strided (every stride-th key, and keys within local), block "
-        "(keys in the same block of `size` positions) or global (the first `keys` positions see "
+        "(keys in the same block of `size` positions) or global (the positions 0 to `keys` - 1 see "
         "every key and every query sees them; the others see keys within local)."),
     SRV_INT_ROW(attn_pattern, radius, 0, FARTHEST, "local: number of keys on either side."),
     SRV_INT_ROW(attn_pattern, stride, 1, FARTHEST, "strided: the distance between keys."),

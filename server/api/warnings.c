@@ -129,8 +129,9 @@ static void fill_unused(sentence *s) {
 static void low_numbers(sentence *s) {
     const bool values = s->w->layer->kind == ATTN_LAYER_VALUES;
     attn_text_add(&s->text,
-                  "numbers such as %g are added to the scores, so their keys get no weight but "
-                  "count as visible in heatmaps and measures. To hide them %s",
+                  "numbers such as %g are added to the scores. Their keys get no weight in a row "
+                  "that has far higher numbers, but a row of such numbers alone spreads its weight "
+                  "over them, and heatmaps and measures count them as visible. To hide them %s",
                   s->w->value,
                   values ? "say mask_semantics \"finite_min\", or send null for -infinity"
                          : "send null for -infinity");

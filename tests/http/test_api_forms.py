@@ -237,6 +237,13 @@ def test_mask_patterns(daemon):
     assert "global" in answer["words"]
 
 
+def test_queries_before_key_0_are_not_global(daemon):
+    """Rows of padding have such positions, with query_offset "end" and short key_lengths."""
+    body = {"masks": [{"kind": "pattern", "pattern": {"kind": "global", "keys": 1, "local": 0}}], "shape": [4, 3]}
+    assert ask(daemon, body | {"query_offset": -2}, "/v1/masks")["keep"] == [
+        [True, False, False], [True, False, False], [True, True, True], [True, True, False]]
+
+
 @pytest.mark.parametrize("item, pointer", [
     ({"kind": "pattern"}, "/masks/0/kind"), ({"kind": "causal", "pattern": {"kind": "block", "size": 2}}, "/masks/0/pattern"),
     ({"kind": "pattern", "pattern": {"kind": "block"}}, "/masks/0/pattern/kind"),

@@ -76,7 +76,7 @@ def pattern_keep(pattern, p, j):
     if kind == "block":
         return p // pattern["size"] == j // pattern["size"]
     if kind == "global":  # Beltagy, Peters and Cohan (2020)
-        return (j < pattern["keys"]) | (p < pattern["keys"]) | (np.abs(j - p) <= pattern["local"])
+        return (j < pattern["keys"]) | ((p >= 0) & (p < pattern["keys"])) | (np.abs(j - p) <= pattern["local"])
     raise ValueError(f"no pattern {kind}")
 
 

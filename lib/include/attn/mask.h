@@ -48,7 +48,7 @@ typedef enum attn_pattern_kind {
     /* (p - j) mod stride = 0, or |j - p| <= local. Child et al. 2019, section 4.2. */
     ATTN_PATTERN_STRIDED,
     ATTN_PATTERN_BLOCK, /* floor(p / size) = floor(j / size) */
-    /* j < keys, p < keys, or |j - p| <= local. Beltagy, Peters and Cohan 2020. */
+    /* j < keys, 0 <= p < keys, or |j - p| <= local. Beltagy, Peters and Cohan 2020. */
     ATTN_PATTERN_GLOBAL,
 } attn_pattern_kind;
 

@@ -40,8 +40,8 @@ extern "C" {
     W(FILL_LEAKS, "masked keys still receive weight, since the fill is not far below the scores")  \
     W(FILL_UNUSED,                                                                                 \
       "the fill has no effect, since nothing is hidden: the mask's numbers are added")             \
-    W(LOW_NUMBERS, "numbers of an additive mask hide keys in practice, but the keys count as "     \
-                   "visible")                                                                      \
+    W(LOW_NUMBERS, "low numbers of an additive mask take the weight of keys in rows that have "    \
+                   "higher ones, but the keys count as visible")                                   \
     W(ONLY_BITS, "all numbers of an additive mask are 0 or 1, so no key is hidden")                \
     W(HIDDEN_ROWS, "some rows see no key, so their output and weights are 0")
 
