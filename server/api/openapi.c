@@ -244,13 +244,15 @@ static void put_answer(srv_json *j, const srv_route *route) {
 }
 
 /* Writes the security of an operation. If API keys are configured, it names the right that the
- * operation needs. Otherwise a key is optional. */
+ * operation needs, and the read token of a run if that will do. Otherwise a key is optional. */
 static void put_security(srv_json *j, const srv_route *route, bool keys) {
-    static const char any[] = "[{\"key\":[]}]", admin[] = "[{\"key\":[\"admin\"]}]",
-                      optional[] = "[{},{\"key\":[]}]", none[] = "[]";
+    static const char any[] = "[{\"key\":[]}]", token[] = "[{\"key\":[]},{\"read_token\":[]}]",
+                      admin[] = "[{\"key\":[\"admin\"]}]", optional[] = "[{},{\"key\":[]}]",
+                      none[] = "[]";
     const char *text = route->access == SRV_OPEN    ? none
                        : !keys                      ? optional
                        : route->access == SRV_ADMIN ? admin
+                       : route->takes_token         ? token
                                                     : any;
     srv_api_raw(j, "security", text);
 }

@@ -353,5 +353,7 @@ void srv_api_shared(srv_json *j) {
     srv_api_raw(
         j, "securitySchemes",
         "{\"key\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":\"An API key of the "
-        "service's keys_file.\"}}");
+        "service's keys_file.\"},\"read_token\":{\"type\":\"apiKey\",\"in\":\"query\",\"name\":"
+        "\"token\",\"description\":\"The read_token of a run. It opens the run and the looks at "
+        "it.\"}}");
 }

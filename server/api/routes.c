@@ -24,7 +24,10 @@
     }
 
 #define RUN_GET(path, run, fields, summary, produces, answer)                                      \
-    { "GET", "/v1/runs/{id}" path, SRV_KEYED, SRV_POOL, run, fields, summary, produces, answer }
+    {                                                                                              \
+        "GET", "/v1/runs/{id}" path, SRV_KEYED, SRV_POOL, run, fields, summary, produces, answer,  \
+            .takes_token = true                                                                    \
+    }
 
 /* The last columns are written only where they are set. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
@@ -76,7 +79,7 @@ const srv_route srv_routes[] = {
             BOTH | SRV_ACCEPT_NPY | SRV_ACCEPT_DRAWN, "Heatmaps"),
     {"GET", "/v1/runs/{id}/atlas", SRV_KEYED, SRV_POOL, srv_runs_atlas, srv_run_atlas_query,
      "Thumbnails of all heads of a run", SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunAtlas",
-     .shrinks = true},
+     .takes_token = true, .shrinks = true},
     RUN_GET("/heads", srv_runs_heads, srv_run_heads_query,
             "Patterns and main measures of all heads of a run", BOTH, "RunHeads"),
     RUN_GET("/rollout", srv_runs_rollout, srv_run_rollout_query,
@@ -108,12 +111,13 @@ const srv_route srv_routes[] = {
     {"POST", "/v1/jobs", SRV_ADMIN, SRV_POOL, srv_jobs_create, srv_job_fields,
      "Train a model or run an experiment in the background", SRV_ACCEPT_JSON, "Job"},
     {"GET", "/v1/jobs/{id}", SRV_KEYED, SRV_SMALL, srv_jobs_describe, NULL,
-     "A job: state, progress, scores, its model", SRV_ACCEPT_JSON, "Job"},
+     "A job: state, progress, scores, its model", SRV_ACCEPT_JSON, "Job", .takes_token = true},
     {"DELETE", "/v1/jobs/{id}", SRV_OWNER, SRV_POOL, srv_jobs_remove, NULL,
      "Stop a running job, which keeps its best model, or delete an ended job with its model",
      SRV_ACCEPT_JSON, "Job"},
     {"GET", "/v1/jobs/{id}/events", SRV_KEYED, SRV_POOL, srv_jobs_events, NULL,
-     "Server-sent events of a job: progress, log, end", SRV_ACCEPT_EVENTS, "JobEvents"},
+     "Server-sent events of a job: progress, log, end", SRV_ACCEPT_EVENTS, "JobEvents",
+     .takes_token = true},
     {"GET", "/v1/jobs/{id}/result", SRV_KEYED, SRV_POOL, srv_jobs_result, NULL,
      "Result of an experiment: tables, data of pictures, a summary", BOTH, "Findings"},
     {"GET", "/v1/jobs/{id}/pictures/{name}", SRV_KEYED, SRV_POOL, srv_jobs_picture, NULL,

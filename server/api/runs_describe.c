@@ -234,7 +234,7 @@ void srv_run_write_warned(srv_json *j, const srv_run *run, const srv_warnings *w
         put_size(j, "rows", run->rows);
     put_size(j, "bytes", run->bytes);
     put_expiry(j, run->ends_ns);
-    if (run->read_token && j->req->owner)
+    if (run->read_token && j->req->owner && !j->req->read_token)
         put_text(j, "read_token", run->read_token);
     put_size(j, "format", (size_t)attn_run_version(run->run));
     if (attn_run_model(run->run))

@@ -34,6 +34,8 @@ bool srv_look_answered(srv_look *look, srv_request *req) {
     const srv_run *run = srv_run_hold(req, req->params[0]);
     if (!run)
         return true;
+    look->token =
+        run->read_token ? attn_arena_text(req->arena, run->read_token, SRV_READ_TOKEN) : NULL;
     const bool found = srv_run_recall(req, run, look->key, &kept);
     if (found) {
         srv_reply_set(req, 200, kept.type, kept.body, kept.size);
@@ -105,9 +107,11 @@ bool srv_look_later(const srv_look *look, srv_outcome (*handler)(srv_request *))
     if (!srv_later_is_due(req, look->operations) || !look->key ||
         look->cells > req->app->config->max_cells)
         return false;
-    srv_later_reply(
-        req, &(srv_job_order){
-                 .run = handler, .query = look->query, .key = look->key, .bytes = look->bytes});
+    srv_later_reply(req, &(srv_job_order){.run = handler,
+                                          .query = look->query,
+                                          .key = look->key,
+                                          .token = look->token,
+                                          .bytes = look->bytes});
     return true;
 }
 

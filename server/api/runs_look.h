@@ -19,6 +19,7 @@ typedef struct srv_look {
     const char
         *query;      /* the query string, in which only characters of RFC 3986 stand as they are */
     const char *key; /* of the answer; NULL: it cannot be kept */
+    const char *token; /* read token of the run; NULL: none */
     double operations, bytes;
     double cells;
 } srv_look;

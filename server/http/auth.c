@@ -204,8 +204,6 @@ static void judge_page(srv_exchange *x) {
 
 /* --- keys --- */
 
-#define CHALLENGE "Bearer realm=\"attnd\""
-
 static void refuse(srv_exchange *x, srv_code code, const char *challenge, const char *why) {
     srv_problem(&x->req, code, NULL, "%s", why);
     if (challenge)
@@ -257,7 +255,7 @@ static void judge_key(srv_exchange *x, srv_access access) {
         return;
     }
     if (!token) {
-        refuse(x, SRV_UNAUTHORIZED, CHALLENGE,
+        refuse(x, SRV_UNAUTHORIZED, SRV_CHALLENGE,
                h->authorization
                    ? "an API key is needed, as \"Authorization: Bearer KEY\"; found another scheme"
                    : "an API key is needed, as \"Authorization: Bearer KEY\"; found none");
@@ -265,10 +263,10 @@ static void judge_key(srv_exchange *x, srv_access access) {
     }
     x->key = srv_keys_find(x->req.app->keys, token, strlen(token), &admin);
     if (!x->key)
-        refuse(x, SRV_UNAUTHORIZED, CHALLENGE ", error=\"invalid_token\"",
+        refuse(x, SRV_UNAUTHORIZED, SRV_CHALLENGE ", error=\"invalid_token\"",
                "the API key is not one of those that this service knows");
     else if (access == SRV_ADMIN && !admin)
-        refuse(x, SRV_FORBIDDEN, CHALLENGE ", error=\"insufficient_scope\", scope=\"admin\"",
+        refuse(x, SRV_FORBIDDEN, SRV_CHALLENGE ", error=\"insufficient_scope\", scope=\"admin\"",
                "the API key has not the right \"admin\", which this needs");
     else
         start(x);
@@ -279,36 +277,43 @@ static void judge_key(srv_exchange *x, srv_access access) {
     x->req.admin = admin;
 }
 
-/* Takes "token=…" out of the query string of a request for a run, so that neither the handler nor
- * the log sees it. Returns the token; NULL: there is none. */
-static const char *take_token(srv_exchange *x) {
-    static const char runs[] = "/v1/runs/", name[] = "token=";
+/* Takes "token=…" out of the query string, so that neither the handler nor the log sees it. Returns
+ * false if there is none. A token of the wrong form is ""; it opens nothing. */
+static bool take_token(srv_exchange *x) {
+    static const char name[] = "token=";
     char *query = x->text, *at = query;
     const size_t n = sizeof name - 1;
-    if (!is_get(x) || strncmp(x->req.path, runs, sizeof runs - 1) != 0)
-        return NULL;
     while (at && strncmp(at, name, n) != 0) {
         at = strchr(at, '&');
         at = at ? at + 1 : NULL;
     }
-    if (!at || strspn(at + n, "0123456789abcdef") != SRV_READ_TOKEN ||
-        (at[n + SRV_READ_TOKEN] && at[n + SRV_READ_TOKEN] != '&'))
-        return NULL;
-    memcpy(x->read_token, at + n, SRV_READ_TOKEN);
-    x->read_token[SRV_READ_TOKEN] = 0;
-    const char *rest = at + n + SRV_READ_TOKEN;
+    if (!at)
+        return false;
+    const size_t size = strcspn(at + n, "&");
+    const bool right =
+        size == SRV_READ_TOKEN && strspn(at + n, "0123456789abcdef") == SRV_READ_TOKEN;
+    memcpy(x->read_token, at + n, right ? size : 0);
+    x->read_token[right ? size : 0] = 0;
+    const char *rest = at + n + size;
     if (*rest)
         memmove(at, rest + 1, strlen(rest));
     else
         *(at > query ? at - 1 : at) = 0;
-    return x->read_token;
+    return true;
 }
 
-/* Lets a request read a run by the run's token instead of a key. Whether it is that run's token is
- * checked when the run is found (srv_run_hold). */
+/* Lets a request read a run, or a look at it, by the run's token instead of a key. Whether it is that
+ * run's token is checked when the run is found (srv_run_hold, srv_jobs_hold). */
 static bool has_token(srv_exchange *x) {
-    x->req.read_token = x->head.authorizations ? NULL : take_token(x);
-    return x->req.read_token != NULL;
+    const srv_route *route = x->match.route;
+    if (!route || !route->takes_token || x->head.authorizations || !take_token(x))
+        return false;
+    x->req.read_token = x->read_token;
+    if (!*x->read_token)
+        refuse(x, SRV_UNAUTHORIZED, SRV_CHALLENGE,
+               "the token of the query string is none: expected the 32 digits of 0-9 a-f that are "
+               "the read_token of a run");
+    return true;
 }
 
 /* Returns whether a browser asks for the page, which is public as its files are: it asks for the

@@ -121,13 +121,12 @@ struct srv_jobs {
     const srv_config *config;
     srv_models *models;
     srv_log *log;
-    srv_job_entry *first;            /* the list of jobs */
-    size_t count;                    /* of jobs but looks and stores */
-    char looked[SRV_OWNER_NAME + 1]; /* the owner of the last look that has begun to run */
-    size_t running_bytes;            /* memory reserved by running jobs */
-    bool stopping;                   /* the service ends */
-    int dir;            /* descriptor of jobs_dir, which is locked by flock; -1: no jobs_dir */
-    atomic_int writing; /* not 0: a thread that has the lock is writing a description to disk */
+    srv_job_entry *first; /* the list of jobs */
+    size_t count;         /* of jobs but looks and stores */
+    size_t running_bytes; /* memory reserved by running jobs */
+    bool stopping;        /* the service ends */
+    int dir;              /* descriptor of jobs_dir, which is locked by flock; -1: no jobs_dir */
+    atomic_int writing;   /* not 0: a thread that has the lock is writing a description to disk */
     /* A running job must leave processors to others, so it may only compute while its thread has a
      * "turn". At most `slots` threads have a turn at a time; the others wait in the order in which
      * they asked. Turns are numbered: turn number i may begin when i < turns_ended + slots. */
@@ -247,6 +246,8 @@ void *srv_look_thread(void *jobs);
 void srv_look_free(srv_job_entry *e);
 void srv_look_drop_body(srv_job_entry *e); /* frees the body that a job of the kind store keeps */
 void srv_look_ask(srv_job_entry *e);       /* notes that somebody has asked for the job now */
+/* Returns whether the request may read the job: by a key, or by the read token of a look's run. */
+bool srv_look_opens(const srv_job_entry *e, const srv_request *req);
 /* Cancels looks for which nobody asks, and forgets those that ended a while ago. */
 void srv_looks_tick(srv_jobs *jobs, int64_t now_ns);
 /* Writes the request of a look as a JSON object. */

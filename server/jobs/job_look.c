@@ -26,12 +26,14 @@ struct srv_job_look {
     srv_outcome (*run)(srv_request *); /* the handler */
     char *path, *query, *type, *param; /* of the request, in `text` */
     char *key;                         /* in `text`; NULL: the job is not shared */
+    char *token;                       /* in `text`: read token of the run; "": none */
     srv_kept_body body;                /* of the request, of a job of the kind store */
     unsigned accept;                   /* the media type of the answer */
     size_t route;                      /* index of the route, of srv_request.route */
     double bytes;                      /* memory that the handler will take */
     bool unwanted;                     /* it was cancelled because nobody had asked for it */
     int64_t asked_ns;                  /* when somebody last asked for it */
+    int64_t turn;                      /* when it began to run, in ns; -1: it has not */
     char text[];
 };
 
@@ -50,6 +52,10 @@ void srv_look_free(srv_job_entry *e) {
 void srv_look_ask(srv_job_entry *e) {
     if (e->look)
         e->look->asked_ns = attn_now_ns();
+}
+
+bool srv_look_opens(const srv_job_entry *e, const srv_request *req) {
+    return srv_request_opens(req, e->look ? e->look->token : NULL);
 }
 
 static bool stores(const srv_job_entry *e) {
@@ -221,12 +227,22 @@ static void settle(srv_job_entry *e, attn_status status, bool again, const attn_
     srv_job_settle(e, status, err);
 }
 
-/* Returns the queued look to run next: the oldest, but one of another owner than the last one if
- * there is one, so that no owner keeps the others waiting. A look whose memory is not free now is
- * passed over: it may wait for the memory of the bodies that those behind it keep. NULL: there is
- * none; *waits: there is one that is passed over. The caller has the lock. */
+/* Returns when the last look of the owner has begun to run, as far as it is remembered; -1: never. */
+static int64_t last_turn(const srv_jobs *jobs, const char *owner) {
+    int64_t last = -1;
+    for (const srv_job_entry *e = jobs->first; e; e = e->next)
+        if (e->look && e->look->turn > last && strcmp(e->owner, owner) == 0)
+            last = e->look->turn;
+    return last;
+}
+
+/* Returns the queued look to run next: the oldest of the owner whose turn was longest ago, so that
+ * no owner keeps the others waiting. A look whose memory is not free now is passed over: it may wait
+ * for the memory of the bodies that those behind it keep. NULL: there is none; *waits: there is one
+ * that is passed over. The caller has the lock. */
 static srv_job_entry *next_look(srv_jobs *jobs, bool *waits) {
     srv_job_entry *first = NULL;
+    int64_t longest = INT64_MAX;
     *waits = false;
     srv_budget_leave(srv_admission_spare(jobs->app->admission));
     for (srv_job_entry *e = jobs->first; e; e = e->next) {
@@ -236,9 +252,11 @@ static srv_job_entry *next_look(srv_jobs *jobs, bool *waits) {
         *waits |= !fits;
         if (!fits)
             continue;
-        if (strcmp(e->owner, jobs->looked) != 0)
-            return e;
-        first = first ? first : e;
+        const int64_t turn = last_turn(jobs, e->owner);
+        if (turn >= longest)
+            continue;
+        longest = turn;
+        first = e;
     }
     return first;
 }
@@ -247,7 +265,7 @@ static void run_look(srv_jobs *jobs, srv_job_entry *e) {
     bool again;
     attn_error err = {0};
     e->holds++;
-    memcpy(jobs->looked, e->owner, sizeof jobs->looked);
+    e->look->turn = attn_now_ns();
     srv_job_set_state(e, SRV_JOB_RUNNING);
     pthread_mutex_unlock(&jobs->lock);
     const attn_status status = run(e, &again, &err);
@@ -289,9 +307,10 @@ static char *put(char **to, const char *text) {
 }
 
 static struct srv_job_look *look_of(const srv_request *req, const srv_job_order *order) {
-    const char *param = req->params[0] ? req->params[0] : "", *key = order->key ? order->key : "";
+    const char *param = req->params[0] ? req->params[0] : "", *key = order->key ? order->key : "",
+               *token = order->token ? order->token : "";
     const size_t bytes = strlen(req->path) + strlen(order->query) + strlen(req->content_type) +
-                         strlen(param) + strlen(key) + 5;
+                         strlen(param) + strlen(key) + strlen(token) + 6;
     struct srv_job_look *look = calloc(1, sizeof *look + bytes);
     if (!look || (order->stores && !srv_admission_keep(req->app->admission, req->body,
                                                        req->body_size, &look->body))) {
@@ -305,44 +324,63 @@ static struct srv_job_look *look_of(const srv_request *req, const srv_job_order 
     look->type = put(&to, req->content_type);
     look->param = put(&to, param);
     look->key = order->key ? put(&to, key) : NULL;
+    look->token = put(&to, token);
     look->accept = req->accept;
     look->route = req->route;
     look->bytes = order->bytes + (double)attn_arena_used(req->arena);
     look->asked_ns = attn_now_ns();
+    look->turn = -1;
     return look;
 }
 
-/* Returns the look with this key, which may be NULL, that the owner has ordered before, if it waits or runs. Sets
- * *count to the number of looks that do. The caller has the lock. */
-static srv_job_entry *find(const srv_jobs *jobs, const char *owner, const char *key,
-                           size_t *count) {
+/* Returns the look with this key, which may be NULL, that the owner has ordered before, if it waits
+ * or runs. Sets *count to the number of looks that do, and *own to those of the owner. The caller has
+ * the lock. */
+static srv_job_entry *find(const srv_jobs *jobs, const char *owner, const char *key, size_t *count,
+                           size_t *own) {
     srv_job_entry *found = NULL;
-    *count = 0;
+    *count = *own = 0;
     for (srv_job_entry *e = jobs->first; e; e = e->next) {
         if (!e->look || is_ended(e))
             continue;
         ++*count;
-        if (key && e->look->key && strcmp(e->look->key, key) == 0 && strcmp(e->owner, owner) == 0 &&
+        if (strcmp(e->owner, owner) != 0)
+            continue;
+        ++*own;
+        if (key && e->look->key && strcmp(e->look->key, key) == 0 &&
             atomic_load(&e->stop) == JOB_GO_ON)
             found = e;
     }
     return found;
 }
 
+/* Refuses a new look if there are too many. With API keys an owner may have as many as there are
+ * places left, so that a place is left for whoever comes next. */
+static bool has_place(srv_request *req, const srv_job_entry *fresh, size_t count, size_t own) {
+    if (count < LOOKS_MOST && (!*fresh->owner || own < LOOKS_MOST - count))
+        return true;
+    if (count < LOOKS_MOST)
+        srv_problem(req, SRV_QUEUE_FULL, NULL,
+                    "%zu jobs for requests of this API key run or wait already, and a key may have "
+                    "as many as there are places left: %zu of %d; try again a little later",
+                    own, LOOKS_MOST - count, LOOKS_MOST);
+    else
+        srv_problem(req, SRV_QUEUE_FULL, NULL,
+                    "%d jobs for requests run or wait already; try again a little later",
+                    LOOKS_MOST);
+    return false;
+}
+
 /* The caller has the lock. NULL: a problem is set. */
 static srv_job_entry *find_or_add(srv_request *req, srv_jobs *jobs, srv_job_entry *fresh) {
-    size_t count;
-    srv_job_entry *e = find(jobs, fresh->owner, fresh->look->key, &count);
+    size_t count, own;
+    srv_job_entry *e = find(jobs, fresh->owner, fresh->look->key, &count, &own);
     if (!e && jobs->stopping) {
         srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
         return NULL;
     }
-    if (!e && count >= LOOKS_MOST) {
-        srv_problem(req, SRV_QUEUE_FULL, NULL,
-                    "%d jobs for requests run or wait already; try again a little later",
-                    LOOKS_MOST);
+    if (!e && !has_place(req, fresh, count, own))
         return NULL;
-    }
     if (!e) {
         e = fresh;
         srv_job_list_in(jobs, e);

@@ -287,14 +287,20 @@ srv_job_entry *srv_jobs_hold(srv_request *req, const char *id) {
     srv_job_entry *e = jobs->first;
     while (e && strcmp(e->id, id) != 0)
         e = e->next;
+    if (e && !srv_look_opens(e, req))
+        e = NULL;
     if (e) {
         e->holds++;
         srv_look_ask(e);
     }
     pthread_mutex_unlock(&jobs->lock);
-    if (!e)
+    if (!e && req->read_token)
+        srv_request_refuse_token(req);
+    else if (!e)
         srv_problem(req, SRV_NOT_FOUND, NULL,
-                    "there is no job \"%.64s\"; GET /v1/jobs lists those that there are", id);
+                    "there is no job \"%.64s\"; GET /v1/jobs lists those that there are. Jobs are "
+                    "in one process: where there are several, another one may have it",
+                    id);
     return e;
 }
 

@@ -107,6 +107,7 @@ typedef struct srv_job_order {
     const char *query; /* query string, at most SRV_JOB_QUERY bytes, in which nothing needs an
                           escape in JSON */
     const char *key;   /* equal keys have equal answers; NULL: the job is not shared */
+    const char *token; /* read token of the run of a look; NULL: none */
     double bytes;      /* memory that the handler will reserve beside what the arena holds now */
     bool stores;       /* the handler stores a run; the job keeps the body of the request */
 } srv_job_order;
@@ -117,7 +118,8 @@ srv_job_entry *srv_jobs_order(srv_request *req, const srv_job_order *order);
 /* Returns whether a thread holds the store's lock while it writes to jobs_dir. The HTTP thread must
  * not wait for the disk, so requests for jobs then go to a request thread. */
 bool srv_jobs_is_writing(srv_jobs *jobs);
-/* Finds the job with this id and holds it until srv_jobs_release. NULL: a problem is set. */
+/* Finds the job with this id and holds it until srv_jobs_release. A read token opens the looks at its
+ * run. NULL: a problem is set. */
 srv_job_entry *srv_jobs_hold(srv_request *req, const char *id);
 void srv_jobs_release(srv_job_entry *job);
 const char *srv_job_id(const srv_job_entry *job);

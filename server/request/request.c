@@ -34,6 +34,24 @@ bool srv_request_sees(const srv_request *req, const char *owner) {
     return !owner || req->admin || (req->owner && !strcmp(req->owner, owner));
 }
 
+bool srv_request_opens(const srv_request *req, const char *token) {
+    unsigned different = 0;
+    if (!req->read_token)
+        return true;
+    if (!token || strlen(token) != SRV_READ_TOKEN)
+        return false;
+    for (size_t i = 0; i < SRV_READ_TOKEN; i++)
+        different |= (unsigned)(token[i] ^ req->read_token[i]);
+    return !different;
+}
+
+void srv_request_refuse_token(srv_request *req) {
+    srv_problem(req, SRV_UNAUTHORIZED, NULL,
+                "the token of the query string does not open this: it is the token of another run, "
+                "or what it opened is no longer kept");
+    srv_reply_header(req, "WWW-Authenticate", SRV_CHALLENGE);
+}
+
 void srv_request_finish_by(srv_request *req, int64_t by_ns) {
     if (req->control.deadline_ns != 0 && by_ns >= req->control.deadline_ns)
         return;

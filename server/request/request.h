@@ -64,6 +64,8 @@ typedef struct srv_reply {
     size_t header_count;
 } srv_reply;
 
+#define SRV_CHALLENGE "Bearer realm=\"attnd\"" /* value of WWW-Authenticate */
+
 #define SRV_READ_TOKEN 32 /* hexadecimal digits of a token that takes the place of an API key */
 
 typedef struct srv_request srv_request;
@@ -82,12 +84,14 @@ struct srv_request {
     int64_t wait_s;            /* Prefer: wait, in seconds; -1: none */
     const char *host;          /* header Host; NULL: none */
     bool secure;               /* received over TLS */
-    const char *owner;         /* name of the client's API key; NULL: the service has no keys */
-    const char *read_token;    /* token=… of the query, in place of a key; NULL: there is none */
-    bool admin;                /* an admin key, or a service without keys on a local address */
-    const char *infer_header;  /* header Inference-Header-Content-Length; NULL: none */
-    unsigned accept;           /* SRV_ACCEPT_* bits of the media types that the client accepts */
-    const char *body;          /* body_size bytes, followed by a NUL */
+    /* Name of the client's API key, or of the key whose run the read token opens; NULL: the service
+     * has no keys. */
+    const char *owner;
+    const char *read_token;   /* token=… of the query, in place of a key; NULL: there is none */
+    bool admin;               /* an admin key, or a service without keys on a local address */
+    const char *infer_header; /* header Inference-Header-Content-Length; NULL: none */
+    unsigned accept;          /* SRV_ACCEPT_* bits of the media types that the client accepts */
+    const char *body;         /* body_size bytes, followed by a NUL */
     size_t body_size;
     srv_intake *intake;   /* what the body goes to instead of `body`; NULL: the body is in `body` */
     attn_control control; /* the deadline, and a pointer to `cancel`; for the library */
@@ -144,6 +148,14 @@ bool srv_request_owns(srv_request *req, const char *owner);
 /* Returns whether the request may see an object of `owner` (as above). All clients see shared
  * objects, owners see their own, and admins see all. */
 bool srv_request_sees(const srv_request *req, const char *owner);
+
+/* Returns whether the request may read what the read token `token` (NULL: none) opens: it has that
+ * token, or it has none and may read by its key. The comparison takes the same time wherever the
+ * tokens differ. */
+bool srv_request_opens(const srv_request *req, const char *token);
+/* Sets the problem 401 that the token of the request does not open what it asks for. It is the same
+ * whether that exists or not. */
+void srv_request_refuse_token(srv_request *req);
 
 /* Sets the deadline of the request to the time that the client asks for, on the clock of
  * attn_now_ns. Does nothing if the present deadline is earlier. */

@@ -145,11 +145,6 @@ size_t srv_runs_list_page(const srv_request *req, const char *after, srv_run_lis
                       : page_of_memory(s, owner, after, out, most);
 }
 
-/* Returns the name of the API key that owns the run; NULL: nobody does. */
-static const char *owner_name(const srv_runs_entry *e) {
-    return e->imported ? e->side.owner : attn_run_metadata(e->run.run, SRV_RUN_OWNER);
-}
-
 static int map_file(srv_runs *s, srv_runs_entry *e, const char *id) {
     const int failed = srv_runs_dir_map(&s->dir, id, &e->mapped, &e->side);
     if (!failed) {
@@ -176,7 +171,7 @@ attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, att
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
     }
     e->run.read_token = e->imported ? e->side.token : attn_run_metadata(run, SRV_RUN_TOKEN);
-    e->owner = srv_owner_of(owner_name(e));
+    e->owner = srv_owner_of(srv_runs_owner(e));
     const char *rows = e->imported ? NULL : attn_run_metadata(run, SRV_RUN_ROWS);
     e->run.rows = rows ? strtoull(rows, NULL, 10) : 0;
     e->counted = attn_arena_used(e->arena) + (e->side.path ? 0 : e->image_size);
@@ -191,28 +186,6 @@ bool srv_runs_new_id(char id[SRV_RUN_ID + 1]) {
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(id + 2 * i, 3, "%02x", bytes[i]);
     return true;
-}
-
-const char *srv_runs_new_token(attn_arena *arena) {
-    char token[SRV_RUN_ID + 1];
-    _Static_assert(SRV_RUN_ID == SRV_READ_TOKEN, "both are 128 random bits");
-    return srv_runs_new_id(token) ? attn_arena_text(arena, token, SRV_RUN_ID) : NULL;
-}
-
-bool srv_run_metadata_of(const char *owner, attn_arena *arena, attn_metadata to[2], size_t *count) {
-    *count = 0;
-    if (!owner)
-        return true;
-    to[(*count)++] = (attn_metadata){SRV_RUN_OWNER, owner};
-    to[*count] = (attn_metadata){SRV_RUN_TOKEN, srv_runs_new_token(arena)};
-    return to[(*count)++].text;
-}
-
-bool srv_run_metadata(srv_request *req, attn_metadata to[2], size_t *count) {
-    if (srv_run_metadata_of(req->owner, req->arena, to, count))
-        return true;
-    srv_problem(req, SRV_MEMORY_BUDGET, "/store", "no memory for the stored run is left");
-    return false;
 }
 
 const srv_run *srv_runs_too_large(srv_request *req, const char *pointer, size_t bytes) {
@@ -348,7 +321,7 @@ const srv_run *srv_runs_store_as(srv_request *req, const char *id, const attn_ru
 
 /* --- holding --- */
 
-static bool is_id(const char *id) {
+bool srv_runs_is_id(const char *id) {
     return strlen(id) == SRV_RUN_ID && strspn(id, "0123456789abcdef") == SRV_RUN_ID;
 }
 
@@ -408,8 +381,7 @@ static bool open_mapped(srv_request *req, srv_runs_entry *e) {
     return false;
 }
 
-/* Opens the file of a run that another process stored, or that this process has closed. */
-static const srv_run *hold_file(srv_request *req, const char *id) {
+const srv_run *srv_runs_hold_file(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     srv_runs_entry *e = srv_runs_entry_new(s->config);
     const int failed = e ? map_file(s, e, id) : ENOMEM;
@@ -490,38 +462,28 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
         srv_run_release(req, &e->run);
         return NULL;
     }
-    const srv_run *run = e ? &e->run : hold_file(req, id);
+    const srv_run *run = e ? &e->run : srv_runs_hold_file(req, id);
     if (run)
         ((srv_run *)(uintptr_t)run)->ends_ns = ends;
     return run;
 }
 
-/* Returns whether the client has a key, or the token of this run. The comparison takes the same
- * time wherever the tokens differ. */
-static bool may_read(const srv_request *req, const srv_run *run) {
-    unsigned different = 0;
-    if (!req->read_token)
-        return true;
-    if (!run->read_token || strlen(run->read_token) != SRV_READ_TOKEN)
-        return false;
-    for (size_t i = 0; i < SRV_READ_TOKEN; i++)
-        different |= (unsigned)(run->read_token[i] ^ req->read_token[i]);
-    return !different;
-}
-
 const srv_run *srv_run_hold(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
-    if (!is_id(id))
-        return missing(req, id, false);
     srv_runs_tick(s);
+    if (req->read_token && !(srv_runs_is_id(id) && srv_runs_may_read(req, id))) {
+        if (req->reply.status < 500) /* a file that cannot be opened now tells nothing */
+            srv_request_refuse_token(req);
+        return NULL;
+    }
+    if (!srv_runs_is_id(id))
+        return missing(req, id, false);
     const srv_run *run;
     if (!srv_runs_hold_growing(req, id, &run))
         run = s->has_dir ? hold_in_dir(req, id) : hold_in_memory(req, id);
-    if (!run || may_read(req, run))
-        return run;
-    srv_problem(req, SRV_UNAUTHORIZED, NULL, "the token is not that of the run %s", id);
-    srv_run_release(req, run);
-    return NULL;
+    if (run && req->read_token)
+        srv_runs_act_for_owner(req, run);
+    return run;
 }
 
 bool srv_run_is_whole(srv_request *req, const srv_run *run) {
@@ -570,27 +532,4 @@ void srv_run_discard(srv_request *req, const srv_run *run) {
     }
     pthread_mutex_unlock(&s->lock);
     srv_runs_entry_free(prefix);
-}
-
-/* Deletes a run whose file cannot be used any longer. The problem that says so is set, and stays if
- * the run has no side file. */
-static bool delete_broken(srv_request *req, const char *id) {
-    srv_runs *s = req->app->runs;
-    srv_runs_side side;
-    if (!s->has_dir || !is_id(id) || srv_runs_dir_side(&s->dir, id, &side))
-        return false;
-    const bool may = srv_request_owns(req, side.owner);
-    srv_runs_side_free(&side);
-    return may && srv_runs_dir_remove(&s->dir, id);
-}
-
-bool srv_run_delete(srv_request *req, const char *id) {
-    const srv_run *run = srv_run_hold(req, id);
-    if (!run)
-        return delete_broken(req, id);
-    const bool may = srv_request_owns(req, owner_name((const srv_runs_entry *)(const void *)run));
-    if (may)
-        srv_run_discard(req, run);
-    srv_run_release(req, run);
-    return may;
 }

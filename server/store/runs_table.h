@@ -129,10 +129,24 @@ void srv_runs_refuse(srv_request *req, const char *pointer, int failed);
 /* Sets the problem that `bytes` are more than runs_bytes, and returns NULL. */
 const srv_run *srv_runs_too_large(srv_request *req, const char *pointer, size_t bytes);
 
-/* --- runs_imported.c --- */
+/* Opens the file of a run that another process stored, or that this process has closed, and holds it.
+ * NULL: a problem is set. */
+const srv_run *srv_runs_hold_file(srv_request *req, const char *id);
+bool srv_runs_is_id(const char *id); /* whether the text has the form of an id */
 
+/* --- runs_rights.c --- */
+
+/* Returns the name of the API key that owns the run; NULL: nobody does. */
+const char *srv_runs_owner(const srv_runs_entry *e);
 /* Makes a random read token in the arena. NULL: out of memory, or no random numbers. */
 const char *srv_runs_new_token(attn_arena *arena);
+/* Returns whether the request has a key or the token of the run. This is no use of the run. */
+bool srv_runs_may_read(srv_request *req, const char *id);
+/* Makes the owner of the run that of the request, so that the jobs it orders are his. */
+void srv_runs_act_for_owner(srv_request *req, const srv_run *run);
+
+/* --- runs_imported.c --- */
+
 /* Says that e->sums are the checksums of the bytes from `summed` on, none of which is checked yet.
  * false: out of memory. */
 bool srv_runs_sum_from(srv_runs_entry *e, const void *summed);

@@ -1,11 +1,12 @@
 """Where API keys are set, a run has a token that lets its GETs go without a key: for that run alone, never for another
 method, and it is in no log."""
 import json
+import time
 
 import pytest
 from test_api_runs import MASKED, literal
 from test_daemon_load import eventually
-from test_owners import CHIEF, MAKER, bearer, key_file
+from test_owners import CHIEF, MAKER, PLAIN, bearer, key_file
 
 VIEWS = ("", "/weights?rows=0:3", "/rows?rows=1", "/top-k?k=2", "/cells?row=1&col=2", "/tiles?encoding=f32", "/heatmap",
          "/metrics?analysis=entropy")
@@ -84,3 +85,80 @@ def test_a_growing_run_has_its_token_from_the_beginning(start, tmp_path):
     path = f"/v1/runs/{run['id']}"
     assert service.get(f"{path}?token={run['read_token']}").json()["state"] == "closed"
     assert service.get(path, headers=bearer(MAKER)).json()["read_token"] == run["read_token"]
+
+
+NOW = {"Prefer": "respond-async, wait=0"}
+BIG = {"query": {"shape": [1, 8, 2048, 16], "random": "normal", "seed": 1}, "is_causal": True, "store": True, "return": []}
+
+
+def big(service, key=MAKER):
+    return service.post("/v1/attention", BIG, headers=bearer(key)).json()["run"]
+
+
+def test_a_look_is_the_owners_and_the_token_opens_it(start, tmp_path):
+    service = start("--keys-file", key_file(tmp_path, ""))
+    run, other = big(service), store(service, CHIEF)
+    token = f"?token={run['read_token']}"
+    reply = service.get(f"/v1/runs/{run['id']}/metrics{token}", headers=NOW)
+    assert reply.status_code == 202 and reply.json()["owner"] == "maker", reply.text
+    job = reply.headers["Location"]
+    assert run["read_token"] not in reply.text
+    for path in (job, job + "/events"):
+        assert service.get(path + token).status_code == 200
+        refusals = [service.get(path + f"?token={wrong}") for wrong in (other["read_token"], "0" * 32)]
+        missing = service.get("/v1/jobs/job-0000000000000000" + token)
+        assert [reply.status_code for reply in [*refusals, missing]] == [401] * 3
+        assert len({reply.json()["detail"] for reply in [*refusals, missing]}) == 1
+    assert service.request("DELETE", job + token).status_code == 401
+    assert service.get("/v1/jobs" + token).status_code == 401
+
+    def seen(key):
+        return [job["id"] for job in service.get("/v1/jobs", headers=bearer(key)).json()["jobs"]]
+    assert seen(MAKER) == [reply.json()["id"]] and seen(PLAIN) == []
+    assert eventually(lambda: service.get(job + token).json()["state"] == "done")
+    assert service.get(service.get(job + token).json()["result"] + token, headers=NOW).status_code == 200
+
+
+def test_the_looks_of_one_key_leave_places_for_others(start, tmp_path):
+    """Whether a key or a token orders them."""
+    service = start("--keys-file", key_file(tmp_path, ""))
+    run, other = big(service), big(service, PLAIN)
+    slow = service.post("/v1/attention", BIG | {"query": BIG["query"] | {"shape": [1, 8, 16384, 16]}}, headers=bearer(MAKER)).json()["run"]
+    service.get(f"/v1/runs/{slow['id']}/metrics?token={slow['read_token']}", headers=NOW)  # the others wait for this one
+    replies = [service.get(f"/v1/runs/{run['id']}/metrics?top_keys={i + 1}&token={run['read_token']}", headers=NOW)
+               for i in range(50)]
+    codes = [reply.status_code for reply in replies]
+    assert codes == [202] * 31 + [503] * 19 and "places left" in replies[-1].json()["detail"], codes
+    reply = service.get(f"/v1/runs/{other['id']}/metrics", headers=NOW | bearer(PLAIN))
+    assert (reply.status_code, reply.json()["owner"]) == (202, "plain"), reply.text
+    service.request("DELETE", f"/v1/jobs/{service.get('/v1/jobs', headers=bearer(MAKER)).json()['jobs'][0]['id']}", headers=bearer(MAKER))
+    job = reply.headers["Location"]
+    assert eventually(lambda: service.get(job, headers=bearer(PLAIN)).json()["state"] == "done")
+    waiting = [job["state"] for job in service.get("/v1/jobs", headers=bearer(MAKER)).json()["jobs"]]
+    assert waiting.count("queued") >= 25, "the other key had the next turn"
+
+
+def test_a_wrong_token_tells_nothing_and_is_no_use_of_the_run(start, tmp_path):
+    for place in (), ("--runs-dir", str(tmp_path)):
+        service = start("--keys-file", key_file(tmp_path), "--runs-ttl-ms", "2000", *place)
+        run = store(service)
+        paths = [f"/v1/runs/{id}{view}" for id in (run["id"], "0" * 32, "none") for view in ("", "/metrics", "/tiles")]
+        wrong = [service.get(path + "?token=" + "0" * 32) for path in paths]
+        assert {(reply.status_code, reply.json()["detail"], reply.headers["WWW-Authenticate"]) for reply in wrong} == {
+            (401, wrong[0].json()["detail"], 'Bearer realm="attnd"')}
+        bad = service.get(paths[0] + "?token=bad")
+        assert bad.status_code == 401 and "token" in bad.json()["detail"] and "32 digits" in bad.json()["detail"]
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            assert service.get(paths[0] + "?token=" + "0" * 32).status_code == 401
+            time.sleep(0.2)
+        assert service.get(paths[0], headers=bearer(MAKER)).status_code == 410
+
+
+def test_the_interface_describes_the_token(start, tmp_path):
+    spec = start("--keys-file", key_file(tmp_path)).get("/openapi.json", headers=bearer(MAKER)).json()
+    assert spec["components"]["securitySchemes"]["read_token"]["in"] == "query"
+    takes = {path for path, operations in spec["paths"].items() for operation in operations.values()
+             if {"read_token": []} in operation["security"]}
+    assert takes == {path for path, operations in spec["paths"].items()
+                     if path.startswith("/v1/runs/{id}") and "get" in operations} | {"/v1/jobs/{id}", "/v1/jobs/{id}/events"}
