@@ -438,9 +438,21 @@ attn_status attn_run_read_format2(attn_run *run, const char *text, const attn_ru
 
 /* --- labels --- */
 
-/* Makes the labels of one side, [entries, each]: padding behind a shorter text is "". */
+/* Copies the marks of special tokens to the labels, which begin with token `start`. NULL: out of
+ * memory. */
+static const uint8_t *copy_special(const attn_run_text *text, size_t start, size_t each,
+                                   attn_arena *arena) {
+    uint8_t *marks = attn_arena_zeroed(arena, each + 1, 1);
+    for (size_t i = 0; marks && i < each && start + i < text->count; i++)
+        marks[i] = text->special[start + i];
+    return marks;
+}
+
+/* Makes the labels of one side, [entries, each], and what their texts say of special tokens. Padding
+ * behind a shorter text is "". */
 static attn_status make_labels(attn_run_site *site, const size_t *numbers, size_t count,
-                               size_t start, size_t each, const char ***out, attn_error *err) {
+                               size_t start, size_t each, const char ***out,
+                               const uint8_t ***special, attn_error *err) {
     const size_t entries = site->own_labels ? site->shape.B : 1;
     size_t all;
     if (!numbers)
@@ -448,23 +460,28 @@ static attn_status make_labels(attn_run_site *site, const size_t *numbers, size_
     const char **labels = attn_size_mul(entries, each, &all)
                               ? attn_arena_zeroed(site->run->arena, all + 1, sizeof *labels)
                               : NULL;
-    if (!labels)
+    const uint8_t **marks = attn_arena_zeroed(site->run->arena, entries + 1, sizeof *marks);
+    if (!labels || !marks)
         return no_memory(err);
     for (size_t b = 0; b < entries; b++) {
         const attn_run_text *text = &site->run->texts[numbers[count == 1 ? 0 : b]];
         for (size_t i = 0; i < each; i++)
             labels[b * each + i] = start + i < text->count ? text->tokens[start + i] : "";
+        if (text->special && !(marks[b] = copy_special(text, start, each, site->run->arena)))
+            return no_memory(err);
     }
     *out = labels;
+    *special = marks;
     return ATTN_OK;
 }
 
 attn_status attn_run_labels_format2(attn_run_site *site, attn_error *err) {
     const attn_run_site_info *info = &site->info;
     site->own_labels = info->query_text_count > 1 || info->key_text_count > 1;
-    attn_status status = make_labels(site, info->query_texts, info->query_text_count,
-                                     info->query_start, site->shape.L, &site->query_labels, err);
+    attn_status status =
+        make_labels(site, info->query_texts, info->query_text_count, info->query_start,
+                    site->shape.L, &site->query_labels, &site->query_special, err);
     return status ? status
                   : make_labels(site, info->key_texts, info->key_text_count, info->key_start,
-                                site->shape.S, &site->key_labels, err);
+                                site->shape.S, &site->key_labels, &site->key_special, err);
 }

@@ -237,6 +237,7 @@ attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run
                 attn_arena_rewind(run->arena, &mark);
                 site->words = words;
                 site->query_labels = site->key_labels = NULL;
+                site->query_special = site->key_special = NULL;
                 site->padding = NULL;
             } else {
                 atomic_store(&site->opened, true);
@@ -304,6 +305,12 @@ const char *const *attn_run_query_labels(const attn_run_site *site, size_t batch
 const char *const *attn_run_key_labels(const attn_run_site *site, size_t batch) {
     const size_t own = site->own_labels ? batch * site->dims->S : 0;
     return site->key_labels ? site->key_labels + own : NULL;
+}
+const uint8_t *attn_run_query_special(const attn_run_site *site, size_t batch) {
+    return site->query_special ? site->query_special[site->own_labels ? batch : 0] : NULL;
+}
+const uint8_t *attn_run_key_special(const attn_run_site *site, size_t batch) {
+    return site->key_special ? site->key_special[site->own_labels ? batch : 0] : NULL;
 }
 size_t attn_run_label_entries(const attn_run_site *site) {
     const bool any = site->query_labels || site->key_labels;

@@ -66,6 +66,8 @@ struct attn_run_site {
     float *ranges; /* of attn_run_ranges, with the lock of the run; NULL: nobody has asked */
     /* [L] and [S], or [B, L] and [B, S] if batch entries have labels of their own; or NULL */
     const char **query_labels, **key_labels;
+    /* [1] or [B] special tokens of the labels of each entry, as the text says; NULL where it does not */
+    const uint8_t **query_special, **key_special;
     const attn_padding *padding; /* [B]; NULL: there is none */
     bool exact; /* the kernel table that computed the run is in use, so weights have its bits */
     bool own_labels; /* batch entries have labels of their own */

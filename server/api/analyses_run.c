@@ -73,12 +73,18 @@ static bool is_special(const char *label) {
 /* The classes that labels make, behind those of the caller. */
 static const struct label_class {
     const char *name;
-    bool (*holds)(const char *label);
-} label_classes[] = {{"punctuation", is_punctuation}, {"special tokens", is_special}};
+    bool (*holds)(const char *label); /* NULL: special tokens */
+} label_classes[] = {{"punctuation", is_punctuation}, {"special tokens", NULL}};
 enum { LABEL_CLASSES = sizeof label_classes / sizeof label_classes[0] };
 
-static bool belongs(const struct label_class *class, const char *label) {
-    return class->holds(label) && (class->holds == is_special || !is_special(label));
+/* Returns whether label i is a special token: as its text says, or else by its spelling. */
+static bool is_marked(const srv_strings *labels, const uint8_t *special, size_t i) {
+    return special ? special[i] : is_special(labels->values[i]);
+}
+
+static bool belongs(const struct label_class *class, const srv_names *names, size_t key) {
+    const bool special = is_marked(&names->key, names->key_special, key);
+    return class->holds ? !special && class->holds(names->key.values[key]) : special;
 }
 
 /* Returns the number of batch entries with labels of their own, 1 if all have the same. */
@@ -89,9 +95,9 @@ static size_t entries_of(const srv_analysis *an) {
 /* Returns whether a label of any entry belongs to the class. */
 static bool occurs(const srv_analysis *an, const struct label_class *class) {
     for (size_t b = 0; b < entries_of(an); b++) {
-        const srv_strings *labels = &srv_labels_of(an->labels, b)->key;
-        for (size_t j = 0; j < labels->count; j++)
-            if (belongs(class, labels->values[j]))
+        const srv_names *names = srv_labels_of(an->labels, b);
+        for (size_t j = 0; j < names->key.count; j++)
+            if (belongs(class, names, j))
                 return true;
     }
     return false;
@@ -100,10 +106,10 @@ static bool occurs(const srv_analysis *an, const struct label_class *class) {
 /* Sets *out to the keys of a batch entry that belong to the class. */
 static bool fill_class(const srv_analysis *an, size_t entry, const struct label_class *class,
                        attn_key_class *out) {
-    const srv_strings *labels = &srv_labels_of(an->labels, entry)->key;
-    size_t *keys = attn_arena_zeroed(an->req->arena, labels->count, sizeof *keys), n = 0;
-    for (size_t j = 0; keys && j < labels->count; j++)
-        if (belongs(class, labels->values[j]))
+    const srv_names *names = srv_labels_of(an->labels, entry);
+    size_t *keys = attn_arena_zeroed(an->req->arena, names->key.count, sizeof *keys), n = 0;
+    for (size_t j = 0; keys && j < names->key.count; j++)
+        if (belongs(class, names, j))
             keys[n++] = j;
     *out = (attn_key_class){class->name, keys, n};
     return keys != NULL;
@@ -246,9 +252,9 @@ static bool mark_queries(srv_analysis *an) {
     const size_t entries = entries_of(an);
     uint8_t *special = attn_arena_zeroed(an->req->arena, entries, an->L);
     for (size_t b = 0; special && b < entries; b++) {
-        const srv_strings *labels = &srv_labels_of(an->labels, b)->query;
-        for (size_t i = 0; i < labels->count && i < an->L; i++)
-            special[b * an->L + i] = is_special(labels->values[i]);
+        const srv_names *names = srv_labels_of(an->labels, b);
+        for (size_t i = 0; i < names->query.count && i < an->L; i++)
+            special[b * an->L + i] = is_marked(&names->query, names->query_special, i);
     }
     an->options.query_special = special;
     an->options.special_batches = entries;

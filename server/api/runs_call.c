@@ -54,7 +54,9 @@ bool srv_run_labels(srv_request *req, const attn_run_site *site, srv_labels *out
         const char *const *cols = attn_run_key_labels(site, b);
         names[b] = (srv_names){.given = rows || cols,
                                .query = {(const char **)rows, rows ? d->L : 0},
-                               .key = {(const char **)cols, cols ? d->S : 0}};
+                               .key = {(const char **)cols, cols ? d->S : 0},
+                               .query_special = attn_run_query_special(site, b),
+                               .key_special = attn_run_key_special(site, b)};
     }
     *out = (srv_labels){names, entries, entries == 1};
     if (!names)

@@ -57,6 +57,8 @@ bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
 typedef struct srv_names {
     uint64_t given;
     srv_strings query, key; /* both the same list if one list names queries and keys */
+    /* which of them are special tokens; NULL: those that are spelled so */
+    const uint8_t *query_special, *key_special;
 } srv_names;
 /* Labels are a list of srv_names, one for each batch entry, or a single one for all entries. */
 typedef srv_objects srv_labels;

@@ -221,3 +221,23 @@ def test_a_mask_that_layers_share_is_told_once(daemon):
     sites = [{"query": "q", "key": "q", "attn_mask": name} for name in "mmmn"]
     run = store(daemon, captures.write(captures.File({"version": 2, "sites": sites}, tensors)))
     assert [w["where"] for w in run["warnings"]] == ["sites/0/attn_mask", "sites/3/attn_mask"]
+
+
+# --- special tokens ---
+
+@pytest.mark.parametrize(("tokens", "special", "named"), [
+    (["aa", "xx", "bb", "cc"], [1], True), (["aa", "[CLS]", "bb", "cc"], None, True), (["aa", "[CLS]", "bb", "cc"], [], False),
+    (["aa", "[CLS]", "bb", "cc"], [0], False), (["aa", ",", "bb", "cc"], [1], True)])
+@pytest.mark.parametrize("start", [0, 2])
+def test_special_tokens_are_those_of_the_text(daemon, tokens, special, named, start):
+    """A head that puts everything on token 1: it looks at special tokens if the text says that this is one."""
+    q, k = np.zeros((1, 1, 4, 4), np.float32), np.eye(4, dtype=np.float32).reshape(1, 1, 4, 4)
+    q[..., 1] = 300
+    text = {"tokens": ["before"] * start + tokens}
+    text |= {} if special is None else {"special": [start + n for n in special]}
+    run = {"version": 2, "texts": [text], "sites": [{"query_text": 0, "key_text": 0, "query_start": start, "key_start": start}]}
+    answer = store(daemon, captures.write(captures.File(run, {"sites.0.query": ("F32", q), "sites.0.key": ("F32", k)})))
+    [head] = daemon.get(f"/v1/runs/{answer['id']}/metrics").json()["heads"]
+    mass = {c["name"]: c["mass"] for c in head.get("classes", [])}
+    assert mass.get("special tokens") == (1 if named else 0 if special else None)
+    assert (head["pattern"]["name"] == "special tokens") == named

@@ -212,6 +212,9 @@ attn_status attn_run_source_of(const attn_run_site *site, size_t lanes, attn_are
 /* The labels of a batch entry: [L] and [S], or NULL. */
 const char *const *attn_run_query_labels(const attn_run_site *site, size_t batch);
 const char *const *attn_run_key_labels(const attn_run_site *site, size_t batch);
+/* Which of these labels are special tokens by their text: [L] and [S]; NULL: it does not say. */
+const uint8_t *attn_run_query_special(const attn_run_site *site, size_t batch);
+const uint8_t *attn_run_key_special(const attn_run_site *site, size_t batch);
 /* Returns the number of batch entries with labels of their own: 1 if all have the same labels, 0
  * if there are none. */
 size_t attn_run_label_entries(const attn_run_site *site);
