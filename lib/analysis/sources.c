@@ -304,7 +304,8 @@ attn_status attn_gradient_source(const attn_weight_source *source, const attn_te
                          source->batches, source->heads, source->rows,
                          attn_found_text(grad_output, shape, sizeof shape));
     size_t kv = value->rank == 4 ? value->dims[1] : 0;
-    if (kv == 0 || source->heads % kv || !dims_fit(value, source->batches, kv, source->cols) ||
+    const bool divides = kv ? source->heads % kv == 0 : source->heads == 0;
+    if (!divides || !dims_fit(value, source->batches, kv, source->cols) ||
         value->dims[3] != grad_output->dims[3])
         return attn_fail(err, ATTN_ESHAPE, "value",
                          "expected [%zu, Hkv, %zu, %zu] with Hkv a divisor of %zu, found %s",
@@ -313,9 +314,12 @@ attn_status attn_gradient_source(const attn_weight_source *source, const attn_te
     gradient *g = attn_arena_small(arena, sizeof *g);
     bool ok = g != NULL;
     if (ok) {
-        *g = (gradient){
-            source, *grad_output,       *value,
-            kind,   source->heads / kv, attn_arena_zeroed(arena, lanes, sizeof *g->rows)};
+        *g = (gradient){source,
+                        *grad_output,
+                        *value,
+                        kind,
+                        kv ? source->heads / kv : 1,
+                        attn_arena_zeroed(arena, lanes, sizeof *g->rows)};
         ok = g->rows != NULL;
     }
     for (size_t i = 0; ok && i < lanes; i++)
@@ -466,7 +470,9 @@ attn_status attn_rollout_source(const attn_weight_source *source, size_t layers,
                          "rollout multiplies layers: expected as many queries as keys, found %zu "
                          "and %zu",
                          source->rows, source->cols);
-    if (layers == 0 || source->batches % layers || source->heads == 0)
+    if (source->heads == 0)
+        return attn_fail(err, ATTN_ESHAPE, "weights", "a rollout needs at least one head");
+    if (layers == 0 || source->batches % layers)
         return attn_fail(err, ATTN_ESHAPE, "weights",
                          "%zu batch entries are not those of %zu layers", source->batches, layers);
     rollout *r = attn_arena_small(arena, sizeof *r);

@@ -44,8 +44,8 @@ static attn_status draw(srv_analyses_call *call, srv_view view, const attn_weigh
     attn_heatmap_options o = srv_analyses_view(call, view);
     attn_status status =
         attn_heatmap_build(source, &o, pool, &req->control, req->arena, &call->maps[view], err);
-    if (call->analysis.layered && call->analysis.layers > 0 && view != SRV_VIEW_ROLLOUT)
-        call->maps[view].layer_batches = call->dims.B / call->analysis.layers;
+    if (call->analysis.layered && view != SRV_VIEW_ROLLOUT)
+        call->maps[view].layer_batches = call->entries;
     return status;
 }
 

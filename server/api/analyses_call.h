@@ -146,6 +146,7 @@ typedef enum srv_view {
 typedef struct srv_analyses_call {
     srv_request *req;
     srv_analyses_body body;
+    size_t entries; /* batch entries of each layer: dims.B = layers * entries */
     attn_attention_dims dims, other_dims; /* of both operands; only B, Hq, L and S are set */
     attn_mask_spec spec;
     const attn_mask *mask, *other_mask; /* NULL: no mask was sent */

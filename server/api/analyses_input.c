@@ -136,7 +136,7 @@ const srv_field srv_analyses_fields[] = {
 #define TEXT_OF_PAIR 64.0              /* bytes of text for a pair of heads */
 
 static bool read_dims(const srv_scope *scope, const char *name, const attn_tensor *w,
-                      attn_attention_dims *d, size_t *layers) {
+                      attn_attention_dims *d, size_t *layers, size_t *entries) {
     if (w->rank < 2 || w->rank > 5)
         return srv_refuse(
             scope, SRV_SHAPE, name,
@@ -146,10 +146,10 @@ static bool read_dims(const srv_scope *scope, const char *name, const attn_tenso
     d->S = w->dims[w->rank - 1];
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
     *layers = w->rank == 5 ? w->dims[0] : 1;
-    d->B = w->rank > 3 ? w->dims[w->rank - 4] : 1;
-    /* B * layers cannot overflow, because the number of elements did not when the tensor was
+    *entries = w->rank > 3 ? w->dims[w->rank - 4] : 1;
+    /* The product cannot overflow, because the number of elements did not when the tensor was
      * decoded. (An axis of 0 counts as 1 there.) */
-    d->B *= *layers;
+    d->B = *layers * *entries;
     return true;
 }
 
@@ -184,7 +184,7 @@ static bool read_mask(srv_analyses_call *call, const srv_scope *scope) {
         return true;
     attn_mask_shape shape = {
         .batch_rank = rank > 3, .has_heads = rank > 2, .H = d->Hq, .L = d->L, .S = d->S};
-    shape.batch[0] = call->analysis.layers ? d->B / call->analysis.layers : 0;
+    shape.batch[0] = call->entries;
     attn_mask *mask;
     if (!attn_mask_new(&call->spec, &shape, call->req->arena, &mask, &err)) {
         call->mask = call->other_mask = mask;
@@ -259,8 +259,7 @@ static bool ids_fit(const srv_scope *scope, const char *name, const attn_tensor 
 static bool read_ids(srv_analyses_call *call, const srv_scope *scope) {
     const srv_ids_input *in = &call->body.ids;
     attn_measure_options *o = &call->analysis.options;
-    const size_t L = call->dims.L, S = call->dims.S, layers = call->analysis.layers;
-    const size_t B = layers ? call->dims.B / layers : 0;
+    const size_t L = call->dims.L, S = call->dims.S, B = call->entries;
     const srv_scope inside = {scope->req, NULL, &in->given, "/ids"};
     if (!srv_given(scope, "ids"))
         return true;
@@ -339,7 +338,7 @@ static bool read_segments(srv_analyses_call *call, const srv_scope *scope) {
  * heads. */
 static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
     const attn_attention_dims *a = &call->dims, *b = &call->other_dims;
-    size_t layers = 1, count = 0;
+    size_t layers = 1, entries, count = 0;
     const char *name = srv_given(scope, "other_run") ? "other_run" : "other";
     call->compares = srv_given(scope, "other") || srv_given(scope, "other_run");
     if (!call->compares)
@@ -354,7 +353,8 @@ static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
                                ? NULL
                                : attn_attention_mask(attn_run_attention(call->other_run->site));
     } else if (!srv_parameter_check(scope, "other", &call->body.other, false, &count) ||
-               !read_dims(scope, "other", &call->body.other, &call->other_dims, &layers)) {
+               !read_dims(scope, "other", &call->body.other, &call->other_dims, &layers,
+                          &entries)) {
         return false;
     }
     if (a->B != b->B || layers != call->analysis.layers || a->L != b->L || a->S != b->S)
@@ -436,8 +436,8 @@ static bool count_views(srv_analyses_call *call, size_t slots) {
         attn_cost one;
         if (!call->views[v])
             continue;
-        if (attn_heatmap_cost(&o, rollout && d->B ? d->B / call->analysis.layers : d->B,
-                              rollout ? 1 : d->Hq, d->L, d->S, slots, &one, &err)) {
+        if (attn_heatmap_cost(&o, rollout ? call->entries : d->B, rollout ? 1 : d->Hq, d->L, d->S,
+                              slots, &one, &err)) {
             srv_heat_problem(call->req, &err);
             return false;
         }
@@ -492,11 +492,13 @@ static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
         return false;
     if (!srv_given(scope, "run"))
         return srv_parameter_check(scope, "weights", &body->weights, false, &numbers) &&
-               read_dims(scope, "weights", &body->weights, &call->dims, &call->analysis.layers) &&
+               read_dims(scope, "weights", &body->weights, &call->dims, &call->analysis.layers,
+                         &call->entries) &&
                read_mask(call, scope);
     if (!srv_analyses_run(call, scope, "run", body->run))
         return false;
     call->analysis.layers = call->layers.count;
+    call->entries = call->layers.batches;
     if (!call->stacked) {
         call->analysis.run = attn_run_attention(call->run->site);
         call->analysis.valued = srv_run_valued(call->run->site);
@@ -517,11 +519,6 @@ static bool check_sites(const srv_scope *scope) {
     return true;
 }
 
-/* Returns the number of batch entries of a layer. */
-static size_t entries(const srv_analyses_call *call) {
-    return call->analysis.layers ? call->dims.B / call->analysis.layers : 0;
-}
-
 bool srv_analyses_prepare(srv_analyses_call *call) {
     const srv_analyses_body *body = &call->body;
     const srv_scope scope = {call->req, srv_analyses_fields, &body->given, ""};
@@ -529,7 +526,7 @@ bool srv_analyses_prepare(srv_analyses_call *call) {
     const attn_attention_dims *d = &call->dims;
     call->defer = call->req->in_place && (body->run || body->other_run);
     if (call->defer || !check_sites(&scope) || !read_first(call, &scope) ||
-        !srv_labels_check(call->req, &body->labels, entries(call), d->L, d->S))
+        !srv_labels_check(call->req, &body->labels, call->entries, d->L, d->S))
         return false;
     an->req = call->req;
     an->layered =

@@ -57,10 +57,13 @@ const srv_field srv_heatmaps_fields[] = {
     {0},
 };
 
-/* Returns the number of layers, which is at least 1. */
-static size_t layers_of(const heatmaps_body *body) {
-    const attn_tensor *w = &body->weights;
-    return w->rank > 4 && w->dims[0] > 0 ? w->dims[0] : 1;
+/* Returns the number of batch entries of each layer. They cannot overflow, because the number of
+ * elements did not when the tensor was decoded. (An axis of 0 counts as 1 there.) */
+static size_t entries_of(const attn_tensor *w) {
+    size_t entries = 1;
+    for (int axis = w->rank > 4; axis < w->rank - 3; axis++)
+        entries *= w->dims[axis];
+    return entries;
 }
 
 static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
@@ -74,11 +77,7 @@ static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
     d->L = w->dims[w->rank - 2];
     d->S = w->dims[w->rank - 1];
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
-    d->B = 1;
-    /* The product cannot overflow, because the number of elements did not when the tensor was
-     * decoded. (An axis of 0 counts as 1 there.) */
-    for (int axis = 0; axis < w->rank - 3; axis++)
-        d->B *= w->dims[axis];
+    d->B = entries_of(w) * (w->rank > 4 ? w->dims[0] : 1);
     return true;
 }
 
@@ -91,7 +90,7 @@ static bool prepare(heatmaps_call *call) {
     attn_error err = {0};
     if (!srv_parameter_check(&scope, "weights", &body->weights, false, &count) ||
         !read_dims(call, &scope) ||
-        !srv_labels_check(call->req, &body->labels, d->B / layers_of(body), d->L, d->S))
+        !srv_labels_check(call->req, &body->labels, entries_of(&body->weights), d->L, d->S))
         return false;
     if (srv_given(&scope, "titles") && body->titles.count != d->Hq)
         return srv_refuse(&scope, SRV_SHAPE, "titles",
@@ -148,8 +147,8 @@ static bool draw(heatmaps_call *call) {
                                     req->arena, &call->maps, &err);
     if (status)
         srv_heat_problem(req, &err);
-    if (call->body.weights.rank > 4 && call->body.weights.dims[0] > 0)
-        call->maps.layer_batches = d->B / layers_of(&call->body);
+    if (call->body.weights.rank > 4)
+        call->maps.layer_batches = entries_of(&call->body.weights);
     return !status;
 }
 

@@ -22,6 +22,14 @@ def drawn(daemon, weights, **fields):
 
 # --- heatmaps ---
 
+def test_layers_of_length_0_have_batch_entries(daemon):
+    """[0, 3, 1, 2, 2]: each layer has three batch entries, with names, lengths and ids of their own."""
+    weights, names = {"shape": [0, 3, 1, 2, 2], "data": []}, [{"query": ["a", "b"]}] * 3
+    assert drawn(daemon, weights, labels=names)["heads"] == []
+    more = {"key_lengths": [1, 2, 2], "query_offset": [0, 1, 2], "ids": {"key": [[1, 2]] * 3}}
+    assert ask(daemon, {"weights": weights, "labels": names} | more, "/v1/analyses")["heads"] == []
+
+
 @pytest.mark.parametrize("options", [
     {}, {"max_cells": 30}, {"max_cells": 40, "pool": "both"}, {"heads": [1]}, {"heads": "mean"}, {"batch": [1]},
     {"rows": [2, 9], "cols": [1, 5], "pool": "mean"}, {"encoding": "u8", "transform": "sqrt"}, {"encoding": "f16"},
