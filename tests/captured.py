@@ -1,11 +1,13 @@
 """A stored capture (lib/runs/FORMAT.md) beside its oracle: what the service says of each site is compared with float64."""
+import base64
 import io
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import numpy as np
 from safetensors.numpy import load
 
 from oracle import captures, measures
+from oracle.masks import runs
 from serving import FLOAT32, FLOAT64
 
 TYPE = {"Content-Type": "application/vnd.safetensors"}
@@ -31,6 +33,13 @@ def close(got, want, bound, what):
         assert error <= bound * unit, f"{what}: off by {error}, allowed {bound * unit}"
 
 
+def same(got, want, what):
+    """Equal arrays, bit by bit."""
+    got, want = np.asarray(got), np.asarray(want)
+    assert got.shape == want.shape and got.dtype == want.dtype, f"{what}: {got.dtype}{got.shape}, not {want.dtype}{want.shape}"
+    assert (got == want).all(), f"{what}: {np.abs(got.astype(float) - want).max()} from the exact weights"
+
+
 def pooled(weights, visible, level):
     """Max and mean of the visible weights of each 2^level square, -infinity where there are none."""
     side = 1 << level
@@ -46,26 +55,38 @@ def pooled(weights, visible, level):
 class Site:
     """A site of a stored run beside its oracle."""
 
-    def __init__(self, daemon, run, described, file, n, seed):
+    def __init__(self, daemon, run, n, described, want, double, seed, padding=None):
+        """`want`: weights, visible and the stages of the scores as [B, H, L, S], and logsumexp as [B, H, L]; `padding`: rows
+        [B, L] and keys [B, S] that are padding; None: measures, which leave them out, are not compared."""
         self.daemon, self.path, self.described = daemon, f"/v1/runs/{run}", described
         self.r = np.random.default_rng([seed, n])
+        self.number = n
         self.site = n if n % 2 else quote(described["name"], safe="")
-        self.want = captures.attention(file, n)
+        self.want, self.entries = want, {}
         self.B, self.H, self.L, self.S = self.want["weights"].shape
-        lead = described["weights_shape"][:-3]
-        self.no_rows, self.no_keys = captures.padding(file, n, lead, self.L, self.S)
-        double = captures.is_double(file, n)
+        self.padding = padding
+        self.no_rows, self.no_keys = padding or (None, None)
         self.bound, self.pooled_bound = (FLOAT64, 1e-7) if double else (FLOAT32, FLOAT32)
 
     def get(self, what, status=200, **kwargs):
-        what += ("&" if "?" in what else "?") + f"site={self.site}"
+        what += "" if "sites=" in what else ("&" if "?" in what else "?") + f"site={self.site}"
         reply = self.daemon.get(self.path + what, **kwargs)
         assert reply.status_code == status, f"{what}: {reply.status_code}: {reply.text[:400]}"
         return reply
 
     def head(self):
+        """The query of a head, what the oracle says of it, and its weights as /weights answers them, which all looks share
+        to the bit."""
         b, h = int(self.r.integers(self.B)), int(self.r.integers(self.H))
-        return f"batch={b}&head={h}", {name: x[b, h] for name, x in self.want.items()}
+        return f"batch={b}&head={h}", {name: x[b, h] for name, x in self.want.items()} | {"exact": self.entry(b)[h]}
+
+    def entry(self, b):
+        """All weights of a batch entry, [H, L, S]."""
+        if b not in self.entries:
+            what = f"/weights?batch={b}&heads=all&rows=0:{self.L}"
+            self.entries[b] = np.load(io.BytesIO(self.get(what, headers=NPY).content))
+            close(self.entries[b], self.want["weights"][b], self.bound, what)
+        return self.entries[b]
 
     def cells(self):
         for _ in range(3):
@@ -74,7 +95,7 @@ class Site:
             cell = self.get(f"/cells?{at}&row={i}&col={j}").json()
             what = f"cell {at}&row={i}&col={j}"
             assert cell["visible"] == bool(want["visible"][i, j]), what
-            close(cell["weight"], want["weights"][i, j], self.bound, what)
+            same(np.array(cell["weight"], want["exact"].dtype), want["exact"][i, j], what)
             for stage in ("raw", "scaled", "softcapped", "biased"):
                 if cell["visible"]:
                     close(cell[stage], want[stage][i, j], self.bound, f"{stage} of {what}")
@@ -90,7 +111,7 @@ class Site:
         i, j = self.span(self.L), self.span(self.S)
         what = f"/weights?{at}&rows={i[0]}:{i[1]}&cols={j[0]}:{j[1]}"
         got = np.load(io.BytesIO(self.get(what, headers=NPY).content))
-        close(got, want["weights"][slice(*i), slice(*j)], self.bound, what)
+        same(got, want["exact"][slice(*i), slice(*j)], what)
 
     def rows(self):
         at, want = self.head()
@@ -98,7 +119,7 @@ class Site:
         last = min(self.L, first + 3)
         what = f"/rows?{at}&rows={first}:{last}"
         got = load(self.get(what, headers=TENSORS).content)
-        close(got["weights"], want["weights"][first:last], self.bound, what)
+        same(got["weights"], want["exact"][first:last], what)
         close(got["logsumexp"], want["logsumexp"][first:last], self.bound, f"logsumexp of {what}")
 
     def strongest(self):
@@ -108,7 +129,7 @@ class Site:
         got = load(self.get(what, headers=TENSORS).content)
         seen = want["weights"][i][want["visible"][i]]
         assert len(got["key"]) == min(k, seen.size) == len(set(got["key"].tolist())), what
-        close(got["weight"], want["weights"][i, got["key"]], self.pooled_bound, what)
+        same(got["weight"], want["exact"][i, got["key"]].astype(np.float32), what)
         close(got["weight"], np.sort(seen)[::-1][:k], self.pooled_bound, f"order of {what}")
 
     def tiles(self):
@@ -152,15 +173,62 @@ class Site:
         rows = np.flatnonzero(want["visible"][:, j] & ~self.no_rows[b])
         assert sorted(got["row"].tolist()) == rows.tolist(), f"who looks at key {j} of {at}"
 
+    def what_if(self):
+        """Nothing hidden: the weights as they are; a key hidden: no weight there, and the others in proportion."""
+        b, h = int(self.r.integers(self.B)), int(self.r.integers(self.H))
+        first, hide = int(self.r.integers(self.L)), [int(self.r.integers(self.S))]
+        last = min(self.L, first + 3)
+        body = {"hide": hide, "site": unquote(str(self.site)), "batch": b, "head": h, "rows": [first, last], "return": [
+            "weights_before", "weights", "removed"]}
+        reply = self.daemon.post(self.path + "/what-if", body, headers=TENSORS)
+        if reply.status_code == 422 and "mask_fill" in reply.text:
+            return
+        assert reply.status_code == 200, f"{body}: {reply.text}"
+        got, exact = load(reply.content), self.entry(b)[h][first:last]
+        if "strided" in self.described["mask"]:  # a few rows are computed in one pass, many in two
+            close(got["weights_before"], exact, self.bound, f"what-if {body}")
+        else:
+            same(got["weights_before"], exact, f"what-if {body}")
+        close(got["removed"], exact[:, hide[0]].astype(np.float64), 1e-6, f"removed of {body}")
+        assert (got["weights"][:, hide] == 0).all(), body
+
+    def heatmap(self):
+        """Each cell is a weight where the map is small enough; a cell without a visible weight is 0."""
+        at, want = self.head()
+        what = f"/heatmap?{at.replace('head=', 'heads=')}&max_cells={self.L * self.S}"
+        (got,) = self.get(what).json()["heads"]
+        if got["step"] == [1, 1]:
+            want_cells = np.where(want["visible"], want["exact"], 0).astype(np.float32)
+            same(np.array(got["max"], np.float32).reshape(self.L, self.S), want_cells, what)
+            assert got["hidden"] == runs(~want["visible"]), what
+
+    def every_head(self):
+        """Looks at all heads together."""
+        every = self.get(f"/heads?sites={self.number}").json()["heads"]
+        what = f"/atlas?sites={self.number}&cells=64&transform=linear"
+        thumbnails = self.get(what).json()["thumbnails"]
+        assert len(every) == len(thumbnails) == self.B * self.H
+        for (b, h), t in zip(np.ndindex(self.B, self.H), thumbnails):
+            seen, exact = self.want["visible"][b, h], self.entry(b)[h].astype(np.float32)
+            codes = np.frombuffer(base64.b64decode(t["max"]), np.uint8).reshape(exact.shape)
+            assert ((codes > 0) == seen).all(), f"{what}: {t}"
+            if seen.any():
+                same(np.array(t["range"], np.float32), np.array([exact[seen].min(), exact[seen].max()]), f"{what}: {t}")
+
     def check(self):
         if self.want["weights"].size:
-            self.measures()
-            self.lookers()
+            if self.padding:
+                self.measures()
+                self.lookers()
             self.cells()
             self.weights()
             self.rows()
             self.strongest()
             self.tiles()
+            self.what_if()
+            self.heatmap()
+            if max(self.L, self.S) <= 64:
+                self.every_head()
 
 
 def labels(file, n, side, b):
@@ -189,7 +257,9 @@ def check(daemon, data, seed=0):
     described(answer, file)
     for n, site in enumerate(answer["sites"]):
         try:
-            Site(daemon, answer["id"], site, file, n, seed).check()
+            *_, L, S = (want := captures.attention(file, n))["weights"].shape
+            padding = captures.padding(file, n, site["weights_shape"][:-3], L, S)
+            Site(daemon, answer["id"], n, site, want, captures.is_double(file, n), seed, padding).check()
         except AssertionError as fault:
             raise AssertionError(f"site {n} {file.sites[n]}: {fault}") from None
     return answer

@@ -130,6 +130,7 @@ attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *ro
     c.in.num_heads = c.in.num_kv_heads = 0;
     c.in.forbid_gqa = false;
     c.in.dropout_p = 0;
+    c.in.kernel = a->kernels->name; /* not the one of small operations */
     c.in.query = cut_view(&a->query, b, rows->head, rows->row, rows->rows, d->E);
     c.in.key = cut_view(&a->key, b, hkv, 0, d->S - d->past, d->Ek);
     c.in.value = cut_view(&a->value, b, hkv, 0, d->S - d->past, d->Ev);

@@ -55,7 +55,6 @@ static attn_status compute(lazy *z, const attn_range *rows, _Atomic uint8_t *kno
     if (!arena)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the statistics of rows");
     attn_status status = attn_run_rows_inputs(z->site, rows, NULL, 0, arena, &in, err);
-    in.kernel = z->site->op->kernels->name;
     if (!status)
         status = attn_attention_new(&in, arena, &op, err);
     if (!status)

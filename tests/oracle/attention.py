@@ -181,6 +181,14 @@ def attention(request):
     return answer
 
 
+def axes_in_front(request):
+    """Axes of length 1 that a mask [1, L, S] gives the results of a query [L, E]."""
+    if "projections" in request or tensors.shape_of(request["query"])[:-2] or request.get("layout", "BHLE") != "BHLE":
+        return ()
+    masks = [tensors.shape_of(request[name]) for name in ("attn_mask", "attn_bias") if request.get(name) is not None]
+    return (1,) * max([0, *(len(shape) - 2 for shape in masks)])
+
+
 def served(request):
     """The tensors that the service sends for `request`, by name, in the order of the answer."""
     whole = attention(request)
@@ -194,4 +202,4 @@ def served(request):
     if "present" in wanted:
         answer["present_key"] = whole["present_key"]
         answer["present_value"] = whole["present_value"]
-    return answer
+    return {name: x.reshape(axes_in_front(request) + x.shape) for name, x in answer.items()}

@@ -28,9 +28,30 @@ class Places:
         return x.reshape(lead + ones + tail)
 
 
+def without_ones(x, rank):
+    """x without further axes of length 1 in front."""
+    while x.ndim > rank and x.shape[0] == 1:
+        x = x[0]
+    return x
+
+
+def with_heads_of(places, x):
+    """A mask [batch.., 1, L, S] of weights without heads, or [batch.., L, S] of weights with one head, with their axes."""
+    n = len(places.batch)
+    if places.heads is None and x.ndim == n + 3 and x.shape[-3] == 1:
+        return x[..., 0, :, :]
+    if places.heads == 1 and n > 0 and x.ndim == n + 2 and x.shape[-3] != 1:
+        return x[..., None, :, :]
+    return x
+
+
 def read_padding(places, x):
-    """A [S] or [B, S] (or batch axes.., S) tensor aligned to the weights."""
-    return places.per_batch(np.asarray(x).reshape(-1, places.S)) if places.S else np.ones(1, x.dtype)
+    """A padding tensor aligned to the weights: [S], [B, S] for all batch axes together, or [batch.., S]."""
+    whole = places.batch + (places.S,)
+    if x.ndim == 2 and len(places.batch) != 1:
+        x = np.broadcast_to(x, (np.prod(places.batch, dtype=int), places.S)).reshape(whole)
+    x = np.broadcast_to(without_ones(x, len(whole)), whole)
+    return x.reshape(places.batch + (1,) * (1 if places.heads is None else 2) + (places.S,))
 
 
 def lengths_of(places, request):
@@ -99,12 +120,11 @@ def resolve(places, request):
         keep &= pattern_keep(request["pattern"], i, j)
     if request.get("attn_mask") is not None:
         kept, bias = read_values(request["attn_mask"], request.get("mask_semantics"))
-        keep &= kept
-        added += bias
+        keep &= without_ones(with_heads_of(places, kept), keep.ndim)
+        added += without_ones(with_heads_of(places, bias), keep.ndim)
     if request.get("attn_bias") is not None:
-        kept, bias = read_values(request["attn_bias"], "additive")
-        keep &= kept
-        added += bias
+        _, bias = read_values(request["attn_bias"], "additive")
+        added += without_ones(bias, keep.ndim)
     if request.get("key_padding_mask") is not None:
         mask = tensors.read(request["key_padding_mask"]).astype(bool)
         real = mask if request["key_padding_semantics"] == "keep" else ~mask

@@ -16,7 +16,9 @@ def alibi_slopes(H):
     """Press, Smith and Lewis (2022), section 3 and its reference code: a geometric sequence that starts at
     its own ratio 2^(-8/n) for n a power of two; else that of the power below, then every other slope of
     the power above."""
-    n = 1 << (H.bit_length() - 1)
+    n = 1 << max(0, H.bit_length() - 1)
+    if H == 0:
+        return np.zeros(0)
     if n == H:
         return np.array([2.0 ** (-8 * (h + 1) / H) for h in range(H)])
     return np.concatenate((alibi_slopes(n), alibi_slopes(2 * n)[0::2][: H - n]))

@@ -95,7 +95,7 @@ def position_tables(request):
     L, S, offset = request["length"], request.get("keys", request["length"]), request.get("query_offset", 0)
     table = by_distance(request, np.arange(S) - np.arange(L)[:, None] - offset)
     first = 1 - L - offset
-    row = by_distance(request, np.arange(first, first + L + S - 1)[None])
+    row = by_distance(request, np.arange(first, first + (L + S - 1 if L else 0))[None])
     return {"table": table}, row[0].T if request["kind"] == "shaw" else row[:, 0], first
 
 
@@ -112,7 +112,7 @@ def position_answer(request):
     tables, columns, first = position_tables(request)
     answer = {name: tensors.nested(x) for name, x in tables.items()}
     if "dims" in request:
-        span = {} if first is None else {"distances": [first, first + columns.shape[1] - 1]}
+        span = {} if first is None or columns.shape[1] == 0 else {"distances": [first, first + columns.shape[1] - 1]}
         answer["curves"] = [{"dim": d, **span, "values": tensors.nested(columns[d])} for d in request["dims"]]
     return {**answer, "parameters": position_parameters(request)}
 

@@ -509,9 +509,10 @@ attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t hea
 /* --- what if --- */
 
 /* Makes the inputs of an operation that computes only the given rows of one head, with batch and
- * head axes of length 1. Without `hide`, its results have the bits of these rows of the run. `hide`
- * lists hide_count more keys to hide, or is NULL. Dropout is left out. The tensors are views of the
- * run or are in the arena. Errors: ATTN_EARG (rows or a key out of range, or the run has a mask
+ * head axes of length 1. Without `hide`, its results have the bits of these rows of the run; under a
+ * strided pattern a row is summed in another order if the rows are few. `hide` lists hide_count
+ * more keys to hide, or is NULL. Dropout is left out. The tensors are views of the run or are in the
+ * arena. Errors: ATTN_EARG (rows or a key out of range, or the run has a mask
  * fill), ATTN_ELIMIT (too many masks), ATTN_ENOMEM. */
 attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *rows,
                                  const int64_t *hide, size_t hide_count, attn_arena *arena,
