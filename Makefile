@@ -146,7 +146,7 @@ check-emulated: ## kernels and conformance on emulated older processors, and on 
 fuzz: ## every parser fuzzed for twenty minutes or 50 million inputs
 	@tests/run fuzz
 
-check-faults: ## faults, abuse and overload at full size (half an hour of both cores)
+check-faults: ## faults, abuse, overload and random axes at full size (three hours)
 	@tests/run faults
 
 check-mutants: ## ten seeded faults, each of which must turn the suite red

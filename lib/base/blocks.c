@@ -24,6 +24,7 @@
 
 #include "attn/memory.h"
 #include "attn/pool.h"
+#include "base/fill.h"
 #include "base/sanitizers.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -75,13 +76,26 @@ static struct {
           .most = KEPT_MOST,
           .limit = SIZE_MAX};
 
-static void read_most(void) {
-    const char *text = getenv("ATTN_KEEP_BYTES");
+int attn_fill_byte = -1;
+
+/* Returns the number in an environment variable, or `otherwise` if it holds none. */
+static unsigned long long environment_number(const char *name, unsigned long long otherwise) {
+    const char *text = getenv(name);
     char *end;
     if (!text || *text < '0' || *text > '9')
-        return;
-    const unsigned long long bytes = strtoull(text, &end, 10);
-    if (!*end && bytes < kept.most)
+        return otherwise;
+    const unsigned long long number = strtoull(text, &end, 10);
+    return *end ? otherwise : number;
+}
+
+__attribute__((constructor)) static void read_fill(void) {
+    const unsigned long long byte = environment_number("ATTN_FILL", UINT8_MAX + 1);
+    attn_fill_byte = byte <= UINT8_MAX ? (int)byte : -1;
+}
+
+static void read_most(void) {
+    const unsigned long long bytes = environment_number("ATTN_KEEP_BYTES", kept.most);
+    if (bytes < kept.most)
         kept.most = (size_t)bytes;
 }
 
@@ -286,14 +300,17 @@ void *attn_block_take(size_t size) {
         return NULL;
     const size_t rounded = round_up(size, &class);
     block *b = reuse(class, rounded);
-    if (b)
-        return (char *)b + ATTN_ALIGN;
-    if (rounded >= BLOCK_LEAST)
-        count(rounded);
-    b = block_new(rounded, class);
-    if (!b)
-        forget(rounded);
-    return b ? (char *)b + ATTN_ALIGN : NULL;
+    if (!b) {
+        if (rounded >= BLOCK_LEAST)
+            count(rounded);
+        b = block_new(rounded, class);
+        if (!b) {
+            forget(rounded);
+            return NULL;
+        }
+    }
+    attn_fill_new((char *)b + ATTN_ALIGN, rounded);
+    return (char *)b + ATTN_ALIGN;
 }
 
 static size_t whole_pages(size_t size) {
@@ -321,6 +338,7 @@ void *attn_block_grow(void *p, size_t size) {
     b->size = rounded;
     b->class = class;
     count(rounded - old);
+    attn_fill_new((char *)b + ATTN_ALIGN + old, rounded - old);
     return (char *)b + ATTN_ALIGN;
 }
 

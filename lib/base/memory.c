@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/area.h"
+#include "base/fill.h"
 #include "base/sanitizers.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -184,6 +185,7 @@ static void *arena_place(attn_arena *arena, size_t size, size_t align) {
     c->last = at;
     arena->used = total;
     UNPOISON(p, size);
+    attn_fill_new(p, size);
     return p;
 }
 

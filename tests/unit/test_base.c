@@ -16,6 +16,8 @@
 
 #include <attn/attn.h>
 
+#include "base/fill.h"
+
 static void test_fail(void **state) {
     attn_error err;
     (void)state;
@@ -252,8 +254,29 @@ static void test_widen(void **state) {
     assert_true(f[2] == 1);
 }
 
+/* With ATTN_FILL, memory that an arena hands out again is new as well. */
+static void test_new_memory_is_filled(void **state) {
+    (void)state;
+    const int before = attn_fill_byte;
+    attn_arena *arena = attn_arena_new(1 << 20);
+    const attn_arena_mark mark = attn_arena_here(arena);
+    for (attn_fill_byte = 7; attn_fill_byte < 9; attn_fill_byte++) {
+        unsigned char *p = attn_arena_take(arena, 100), *block = attn_alloc(5000);
+        for (size_t i = 0; i < 100; i++)
+            assert_int_equal(p[i], attn_fill_byte);
+        for (size_t i = 0; i < 5000; i++)
+            assert_int_equal(block[i], attn_fill_byte);
+        memset(p, 1, 100);
+        attn_free(block);
+        attn_arena_rewind(arena, &mark);
+    }
+    attn_fill_byte = before;
+    attn_arena_free(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_new_memory_is_filled),
         cmocka_unit_test(test_arena_reset),
         cmocka_unit_test(test_arena_rewind),
         cmocka_unit_test(test_arena_reserve_aligned),
