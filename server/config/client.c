@@ -85,6 +85,14 @@ bool srv_client_is_proxy(const srv_texts *proxies, const char *address) {
     return false;
 }
 
+bool srv_client_is_local(const char *address) {
+    unsigned char bytes[BYTES];
+    if (!read_address(address, bytes))
+        return !strcmp(address, UNIX);
+    return is_four(bytes) ? bytes[FOUR_AT] == 127
+                          : IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)bytes);
+}
+
 /* Reads one entry of X-Forwarded-For, `size` bytes: "192.0.2.1", "2001:db8::1", or as some proxies
  * write it "192.0.2.1:80", "[2001:db8::1]" or "[2001:db8::1]:80". false: it is not an address. */
 static bool read_entry(const char *text, size_t size, unsigned char bytes[BYTES]) {

@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <grp.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
@@ -342,6 +343,8 @@ bool srv_config_init(srv_config *c) {
 void srv_config_close(srv_config *c) {
     free(c->listen);
     free(c->ops_listen);
+    free(c->socket_mode);
+    free(c->socket_group);
     free(c->keys_file);
     free(c->tls_cert);
     free(c->tls_key);
@@ -368,7 +371,24 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* Reads socket_mode and socket_group. */
+static bool resolve_socket(srv_config *c, srv_config_error *err) {
+    const char *mode = c->socket_mode, *group = c->socket_group;
+    const size_t digits = strspn(mode, "01234567");
+    const bool is_number = *group && !group[strspn(group, "0123456789")] && strlen(group) < 10;
+    c->socket_bits = *mode ? (int)strtol(mode, NULL, 8) : -1;
+    if (*mode && (mode[digits] || digits < 3 || digits > 4 || c->socket_bits > 0777))
+        return srv_config_refuse(
+            err, "\"socket_mode\" is \"%.40s\": expected three octal digits, such as 660", mode);
+    const struct group *found = *group && !is_number ? getgrnam(group) : NULL;
+    c->socket_gid = found ? (int)found->gr_gid : is_number ? atoi(group) : -1;
+    return !*group || c->socket_gid >= 0 ||
+           srv_config_refuse(err, "\"socket_group\": this machine has no group \"%.80s\"", group);
+}
+
 bool srv_config_resolve(srv_config *c, srv_config_error *err) {
+    if (!resolve_socket(c, err))
+        return false;
     if (!*c->tls_cert != !*c->tls_key)
         return srv_config_refuse(err, "\"%s\" is set and \"%s\" is not: set both or neither",
                                  *c->tls_cert ? "tls_cert" : "tls_key",

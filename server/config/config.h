@@ -20,10 +20,12 @@ typedef struct srv_texts {
 
 /* The values of all settings. settings.c has the full meaning and the range of each. */
 typedef struct srv_config {
-    char *listen;               /* such as "127.0.0.1:8080", "[::1]:8080" or "unix:/path" */
-    char *ops_listen;           /* address of the operations port; "": there is none */
-    int64_t workers;            /* threads of the worker pool */
-    int64_t requests_running;   /* most requests that run at a time */
+    char *listen;                     /* such as "127.0.0.1:8080", "[::1]:8080" or "unix:/path" */
+    char *ops_listen;                 /* address of the operations port; "": there is none */
+    char *socket_mode, *socket_group; /* of unix sockets; "": as the process makes them */
+    int socket_bits, socket_gid;      /* the same, as srv_config_resolve has read them; -1: none */
+    int64_t workers;                  /* threads of the worker pool */
+    int64_t requests_running;         /* most requests that run at a time */
     int64_t long_ms;            /* a request that computes for longer than this is a long one */
     double long_share;          /* share of requests_running that long requests may have, 0 … 1 */
     int64_t queue_length;       /* most requests that wait for a request thread */

@@ -18,6 +18,11 @@ const srv_setting srv_settings[] = {
     {"ops_listen", SRV_SET_STRING, AT(ops_listen), "127.0.0.1:8081", 0, 0, NULL, false,
      "Address of the operations port (/healthz, /readyz, /metrics, /version). Empty: there is "
      "none."},
+    {"socket_mode", SRV_SET_STRING, AT(socket_mode), "", 0, 0, NULL, false,
+     "Mode of the unix sockets of listen and ops_listen as octal digits, such as 660: who may "
+     "write may connect. Empty: as the umask of the process leaves it."},
+    {"socket_group", SRV_SET_STRING, AT(socket_group), "", 0, 0, NULL, false,
+     "Group of these sockets, a name or a number. Empty: that of the process."},
     {"workers", SRV_SET_INT, AT(workers), "0", 0, 1024, NULL, true,
      "Threads that compute. 0: as many as the affinity mask and the cgroup quota allow."},
     {"requests_running", SRV_SET_INT, AT(requests_running), "0", 0, 1024, NULL, true,

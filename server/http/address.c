@@ -121,7 +121,18 @@ static void leave_unpaced(int fd) {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof "reno" - 1);
 }
 
-static int listen_on(srv_address *a, int *out) {
+/* Lets those connect whom the settings name. Nobody can before listen(). */
+static int open_to(const char *path, const srv_config *config) {
+    if ((config->socket_gid >= 0 && chown(path, (uid_t)-1, (gid_t)config->socket_gid)) ||
+        (config->socket_bits >= 0 && chmod(path, (mode_t)config->socket_bits))) {
+        const int failed = errno;
+        unlink(path);
+        return failed;
+    }
+    return 0;
+}
+
+static int listen_on(srv_address *a, const srv_config *config, int *out) {
     int yes = 1, only = !a->every;
     int fd = socket(a->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -132,8 +143,13 @@ static int listen_on(srv_address *a, int *out) {
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     if (a->storage.ss_family != AF_UNIX && srv_address_is_local(a))
         leave_unpaced(fd);
-    if (bind(fd, (struct sockaddr *)&a->storage, a->size) || listen(fd, SOMAXCONN)) {
-        int failed = errno;
+    const char *path = srv_address_path(a);
+    int failed = bind(fd, (struct sockaddr *)&a->storage, a->size) ? errno : 0;
+    if (!failed && path)
+        failed = open_to(path, config);
+    if (!failed && listen(fd, SOMAXCONN))
+        failed = errno;
+    if (failed) {
         close(fd);
         return failed;
     }
@@ -146,16 +162,16 @@ static int listen_on(srv_address *a, int *out) {
     return 0;
 }
 
-int srv_address_listen(srv_address *a, int *out) {
+int srv_address_listen(srv_address *a, const srv_config *config, int *out) {
     const srv_address asked = *a;
     remove_stale(a);
     if (a->every)
         widen(a);
-    int failed = listen_on(a, out);
+    int failed = listen_on(a, config, out);
     if (!asked.every || (failed != EAFNOSUPPORT && failed != EADDRNOTAVAIL))
         return failed;
     *a = asked; /* the machine or container has no IPv6 */
-    return listen_on(a, out);
+    return listen_on(a, config, out);
 }
 
 bool srv_address_is_local(const srv_address *a) {

@@ -221,10 +221,12 @@ static const char *bearer(const char *value) {
 }
 
 /* Checks access in a service without API keys. Routes of SRV_OWNER and SRV_ADMIN answer only if the
- * service listens on a local address; all other routes answer everybody. */
+ * service listens on a local address, and a trusted proxy names no other client; all other routes
+ * answer everybody. */
 static void judge_place(srv_exchange *x, srv_access access) {
-    x->req.admin = x->daemon->is_local;
-    if (access >= SRV_OWNER && !x->daemon->is_local)
+    const bool local = x->daemon->is_local && (!x->link->proxied || srv_client_is_local(x->client));
+    x->req.admin = local;
+    if (access >= SRV_OWNER && !local)
         refuse(
             x, SRV_FORBIDDEN, NULL,
             "beyond loopback this needs an API key with the right \"admin\", and the service has "

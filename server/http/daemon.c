@@ -228,7 +228,7 @@ static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *con
 int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, srv_address *address,
                     bool is_ops) {
     int fd = -1;
-    int failed = srv_old_begin() ? srv_address_listen(address, &fd) : ENOSYS;
+    int failed = srv_old_begin() ? srv_address_listen(address, app->config, &fd) : ENOSYS;
     if (failed)
         return failed;
     srv_daemon *d = calloc(1, sizeof *d);

@@ -20,7 +20,8 @@ typedef enum srv_place {
  *   SRV_OPEN    everybody                                   everybody
  *   SRV_KEYED   clients with a key                          everybody
  *   SRV_OWNER   clients with a key that owns the object,    everybody, if the service listens on a
- *               and admins (srv_request_owns)               local address
+ *               and admins (srv_request_owns)               local address and no trusted proxy
+ *                                                           names a client that is not local
  *   SRV_ADMIN   clients with an admin key                   as SRV_OWNER
  *
  * SRV_CLOSED is 0, so a row that sets no access is closed. */

@@ -477,6 +477,22 @@ def test_beyond_loopback_a_key_is_needed(start):
     assert daemon.session.get(url + "/v1/jobs", timeout=PATIENCE).json() == {"jobs": []}
 
 
+def test_beyond_a_trusted_proxy_a_key_is_needed(start):
+    """Without keys a client that is not on this machine may not make what all share, whatever address the proxy uses."""
+    daemon = start(*PROMPT, "--ops-listen", "", "--trusted-proxies", "127.0.0.1,10.0.0.0/8")
+    cases = {"203.0.113.5": 403, "2001:db8::1": 403, "127.0.0.1, 203.0.113.5": 403, "203.0.113.5, 10.1.1.1": 403, "10.1.1.1": 403,
+             "127.0.0.1": 202, "::1": 202, "127.9.9.9": 202}
+    for client, status in cases.items():
+        headers = {"X-Forwarded-For": client}
+        reply = daemon.post("/v1/jobs", TASK | {"steps": 1}, headers=headers)
+        assert reply.status_code == status, (client, reply.text)
+        model = daemon.post("/v1/models", {"attention": "dot", "width": 8}, headers=headers)
+        assert (model.status_code == 403) == (status == 403), (client, model.text)
+        deleted = daemon.request("DELETE", "/v1/jobs/job-0", headers=headers)
+        assert deleted.status_code == (403 if status == 403 else 404)
+    assert daemon.post("/v1/jobs", TASK | {"steps": 1}).status_code == 202, "the proxy names nobody"
+
+
 def test_two_at_once_take_turns(start):
     daemon = start(*PROMPT, "--workers", "2", "--jobs-running", "2", "--ops-listen", "")
     jobs = [post(daemon, ENDLESS) for _ in range(2)]

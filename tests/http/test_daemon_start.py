@@ -1,5 +1,6 @@
 """Starting, settings, exit codes: everything that happens before the first request."""
 import contextlib
+import grp
 import json
 import os
 import shutil
@@ -359,6 +360,20 @@ def test_unix_socket(start, tmp_path):
     assert result.returncode == 3, "a socket that is served must not be taken over"
     assert daemon.stop() == 0
     assert not path.exists()
+
+
+def test_who_may_connect_to_a_unix_socket(start, tmp_path):
+    path = tmp_path / "attnd.sock"
+    group = os.getgroups()[0] if os.getgroups() else os.getgid()
+    for name in (str(group), grp.getgrgid(group).gr_name):
+        daemon = start("--listen", f"unix:{path}", "--socket-mode", "660", "--socket-group", name)
+        found = path.stat()
+        assert (stat.S_IMODE(found.st_mode), found.st_gid) == (0o660, group)
+        daemon.stop()
+    for option, value in (("mode", "0999"), ("mode", "66"), ("mode", "7777"), ("mode", "rw"), ("group", "no such group")):
+        result = run_attnd("--listen", f"unix:{path}", f"--socket-{option}", value)
+        assert result.returncode == 2 and f'"socket_{option}"' in result.stderr and value in result.stderr, result.stderr
+        assert not path.exists()
 
 
 def test_stale_unix_socket_is_replaced(start, tmp_path):

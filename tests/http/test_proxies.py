@@ -1,7 +1,9 @@
 """The examples of docker/proxies, run with Debian's haproxy and nginx before real daemons: what passes
 through them, what they refuse, and a rolling restart under load in which no request fails."""
 import json
+import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -14,11 +16,12 @@ import numpy as np
 import pytest
 import requests
 
-from conftest import PATIENCE, ROOT, Daemon
+from conftest import PATIENCE, ROOT, Daemon, write_keys
 from test_daemon_load import eventually, ops_metric, work
 from test_daemon_protocol import head, post, read_one, status
 from test_tls import Pair
 
+KEY = "keykeykeykeykeykeykey"
 TINY = '{"query":[[1,0],[0,1]]}'
 PATHS = "/usr/sbin:/usr/local/sbin:/usr/bin:/bin"
 
@@ -87,6 +90,7 @@ def haproxy(folder, pair, ports, daemons):
     pem = folder / "attnd.pem"
     pem.write_text(pair.cert.read_text() + pair.key.read_text())
     proxy = Proxy(folder, "haproxy.cfg", {
+        "log /dev/log local0": "log stderr format raw local0",
         "timeout connect 2s\n": "timeout connect 2s\n    timeout check 60s\n",  # a busy machine is no daemon that is down
         "0.0.0.0:80\n": f"127.0.0.1:{ports[0]}\n", "0.0.0.0:443": f"127.0.0.1:{ports[1]}",
         "/etc/haproxy/attnd.pem": pem, "one 127.0.0.1:8080 port 8081": f"one 127.0.0.1:{one} port {one_ops}",
@@ -102,7 +106,8 @@ def nginx(folder, pair, ports, first, second):
         "listen 80;": f"listen 127.0.0.1:{ports[0]};", "listen 443 ssl": f"listen 127.0.0.1:{ports[1]} ssl",
         "/etc/nginx/attnd.crt": pair.cert, "/etc/nginx/attnd.key": pair.key,
         "server 127.0.0.1:8080 ": f"server {first} ", "server unix:/run/attnd/attnd.sock ": f"server {second} ",
-        "http {\n": "http {\naccess_log off;\n" + "\n".join(where.values()) + "\n"})
+        "user www-data; # the socket_group\n": "", "/var/log/nginx/attnd.log": f"{folder}/access",
+        "http {\n": "http {\n" + "\n".join(where.values()) + "\n"})
     proxy.run([find("nginx"), "-p", str(folder), "-c", str(proxy.config), "-e", str(folder / "errors"), "-g",
                f"daemon off; pid {folder}/pid; {'user root;' if Path('/root').owner() == 'root' else ''}"], ports[0])
     return proxy
@@ -304,3 +309,86 @@ def test_rolling_restart_under_load_fails_no_request(kind, start, tmp_path):
         proxy.stop()
     assert load.failures == []
     assert load.answers > 50, f"only {load.answers} requests in {took:.0f} s"
+
+
+# --- two daemons as the comments start them ---
+
+def commands(name):
+    """The arguments of both daemons, as the comment at the top has them."""
+    text = (ROOT / "docker" / "proxies" / name).read_text()
+    return [line.split()[2:] for line in text.splitlines() if line.startswith("#   attnd ")]
+
+
+@pytest.fixture(params=["haproxy", "nginx"])
+def pair_of_daemons(request, start, tmp_path):
+    """(proxy, both daemons, where the access log is); keys, files and addresses of this test in place of those shipped."""
+    ports = free_ports(6)
+    (tmp_path / "runs").mkdir()
+    keys = write_keys(tmp_path, f"one:{KEY} admin")
+    changes = {"/etc/attnd/keys": keys, "/var/lib/attnd/runs": str(tmp_path / "runs"), "127.0.0.1:8080": f"127.0.0.1:{ports[2]}",
+               "127.0.0.1:8081": f"127.0.0.1:{ports[3]}", "127.0.0.1:8090": f"127.0.0.1:{ports[4]}",
+               "127.0.0.1:8091": f"127.0.0.1:{ports[5]}", "/run/attnd/attnd.sock": f"{tmp_path}/attnd.sock",
+               "www-data": str(os.getgid())}
+
+    def change(argument):
+        for old, new in changes.items():
+            argument = argument.replace(old, new)
+        return argument
+    rows = [[change(argument) for argument in row] for row in commands(request.param + (".cfg" if request.param == "haproxy" else ".conf"))]
+    assert len(rows) == 2 and all("--keys-file" in row and "--runs-dir" in row for row in rows)
+    rows = [row + (["--ops-listen", f"127.0.0.1:{ports[3]}"] if "--ops-listen" not in row else []) for row in rows]
+    daemons = [start(*row, "--max-capture-bytes", "400M", "--runs-bytes", "800M") for row in rows]
+    pair = Pair(tmp_path, "localhost")
+    if request.param == "haproxy":
+        proxy = haproxy(tmp_path, pair, ports, [(ports[2], ports[3]), (ports[4], ports[5])])
+        log = Path(proxy.log.name)
+    else:
+        assert (tmp_path / "attnd.sock").stat().st_mode & 0o777 == 0o660
+        proxy = nginx(tmp_path, pair, ports, f"127.0.0.1:{ports[2]}", f"unix:{tmp_path}/attnd.sock")
+        log = tmp_path / "access"
+    yield proxy, daemons, log, tmp_path
+    proxy.stop()
+
+
+def test_two_daemons_answer_as_one(pair_of_daemons):
+    """Runs at each of them, jobs at one, which the other says; ids in all logs."""
+    proxy, daemons, log, _ = pair_of_daemons
+    headers = {"Authorization": "Bearer " + KEY}
+    run = ask(proxy, '{"query":[[1,0],[0,1]],"store":true}', headers=headers).json()["run"]["id"]
+
+    def get(path, **more):
+        return requests.get(proxy.url + path, headers=headers | more, timeout=PATIENCE)
+    assert {get(f"/v1/runs/{run}").status_code for _ in range(8)} == {200}
+    job = get(f"/v1/runs/{run}/metrics", Prefer="respond-async, wait=0").headers["Location"]
+    replies = [get(job) for _ in range(8)]
+    assert {reply.status_code for reply in replies} == {200, 404}, "both daemons are asked"
+    assert all("in one process" in reply.json()["detail"] for reply in replies if reply.status_code == 404)
+    assert get("/healthz", **{"X-Request-Id": "told-by-the-client"}).status_code == 200
+    made = get(f"/v1/runs/{run}").headers["X-Request-Id"]
+    for name in ("told-by-the-client", made):
+        assert eventually(lambda name=name: name in log.read_text()), log.read_text()
+        assert eventually(lambda name=name: any(name in daemon.stderr() for daemon in daemons))
+
+
+def test_large_captures_go_through_as_they_arrive(pair_of_daemons):
+    """Longer than max_body_bytes, and not collected by the proxy first."""
+    proxy, _, _, folder = pair_of_daemons
+    size = 300 << 20
+    with proxy.connect() as sock:
+        sock.sendall((f"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\nConnection: close\r\n"
+                      f"Content-Type: application/vnd.safetensors\r\nContent-Length: {size}\r\n\r\n").encode())
+        sock.sendall(bytes(8 << 20))
+        assert eventually(lambda: any(part.stat().st_size > 1 << 20 for part in (folder / "runs").glob("*.part")))
+    assert not (folder / "client_body").exists() or not any(f.stat().st_size for f in (folder / "client_body").rglob("*") if f.is_file())
+    reply = requests.post(proxy.url + "/v1/runs", data=b"x" * 100, timeout=PATIENCE,
+                          headers={"Authorization": "Bearer " + KEY, "Content-Type": "application/vnd.safetensors"})
+    assert reply.status_code == 422, reply.text
+
+
+def test_what_makes_something_is_not_repeated(tmp_path):
+    text = (ROOT / "docker" / "proxies" / "nginx.conf").read_text()
+    pattern = re.search(r"location ~ (\S+) \{[^}]*non_idempotent", text)[1]
+    assert text.count("non_idempotent;") == 1
+    again = ["/v1/attention", "/v1/analyses", "/v1/models/x/generate", "/v1/runs/x/what-if", "/v2/models/attention/infer"]
+    once = ["/v1/jobs", "/v1/models", "/v1/runs", "/v1/runs/x/attention", "/v2/repository/index"]
+    assert [bool(re.search(pattern, path)) for path in again + once] == [True] * len(again) + [False] * len(once)
