@@ -114,7 +114,7 @@ def instructions():
 
 def test_image_says_how_it_runs(container, pod):
     lines = instructions()
-    assert lines[0] == "ARG BASE=debian:12-slim" and sum(line.startswith("FROM ${BASE}") for line in lines) == 2
+    assert lines[0] == "ARG BASE=debian:13-slim" and sum(line.startswith("FROM ${BASE}") for line in lines) == 2
     final = lines[max(i for i, line in enumerate(lines) if line.startswith("FROM")):]
     said = dict(line.split(" ", 1) for line in final if not line.startswith(("RUN", "COPY", "ARG")))
     uid, gid = (int(n) for n in said["USER"].split(":"))
