@@ -51,20 +51,96 @@ static attn_status read_ids(const text_reader *r, const attn_json *list, attn_ru
     return ATTN_OK;
 }
 
-/* Reads [from, to] of a token; both lie within the text, if there is one. */
-static bool read_span(const attn_json *pair, size_t length, size_t span[2]) {
-    int64_t from, to;
-    if (pair->kind != ATTN_JSON_LIST || pair->count != 2 ||
-        !attn_json_integer(pair->first, 0, (int64_t)length, &from) ||
-        !attn_json_integer(pair->first->next, from, (int64_t)length, &to))
-        return false;
-    span[0] = (size_t)from;
-    span[1] = (size_t)to;
-    return true;
+/* Units of offsets; those of requests about models. */
+static const char *const offset_units[] = {"bytes", "codepoints", "utf16"};
+enum { BYTES, CODEPOINTS, UTF16, UNITS, MARK = 64 };
+
+/* Where in a text its units are: each MARK units, the first character from there on. */
+typedef struct offset_map {
+    const char *text; /* NULL: there is none */
+    size_t unit, length;
+    struct offset_mark {
+        size_t at, byte; /* in units and in bytes */
+    } * marks;
+} offset_map;
+
+static bool begins_character(char c) {
+    return ((unsigned char)c & 0xC0) != 0x80;
 }
 
-static attn_status read_offsets(const text_reader *r, const attn_json *list, attn_run_text *out) {
-    const size_t length = out->text ? strlen(out->text) : (size_t)1 << 52;
+static size_t units_of(char first, size_t unit) {
+    return unit == UTF16 && (unsigned char)first >= 0xF0 ? 2 : 1;
+}
+
+/* Fills marks, of which there is one for each MARK bytes of the text and one more. */
+static void mark_units(offset_map *m) {
+    const size_t bytes = strlen(m->text);
+    size_t at = 0, marks = 0;
+    for (size_t byte = 0; byte < bytes; byte++) {
+        if (!begins_character(m->text[byte]))
+            continue;
+        if (at >= marks * MARK)
+            m->marks[marks++] = (struct offset_mark){at, byte};
+        at += units_of(m->text[byte], m->unit);
+    }
+    if (at >= marks * MARK)
+        m->marks[marks] = (struct offset_mark){at, bytes};
+    m->length = at;
+}
+
+/* Converts an offset to bytes. Returns false if it is outside of the text or within a character. */
+static bool find_byte(const offset_map *m, int64_t offset, size_t *byte) {
+    const size_t wanted = (size_t)offset;
+    *byte = wanted;
+    if (wanted > m->length)
+        return false;
+    if (!m->text || m->unit == BYTES)
+        return !m->text || begins_character(m->text[wanted]);
+    struct offset_mark at = m->marks[wanted / MARK];
+    while (at.at < wanted) {
+        at.at += units_of(m->text[at.byte++], m->unit);
+        while (!begins_character(m->text[at.byte]))
+            at.byte++;
+    }
+    *byte = at.byte;
+    return at.at == wanted;
+}
+
+/* Reads [from, to] of a token; both lie within the text, if there is one. */
+static bool read_span(const attn_json *pair, const offset_map *map, size_t span[2]) {
+    int64_t from, to;
+    return pair->kind == ATTN_JSON_LIST && pair->count == 2 &&
+           attn_json_integer(pair->first, 0, (int64_t)map->length, &from) &&
+           attn_json_integer(pair->first->next, from, (int64_t)map->length, &to) &&
+           find_byte(map, from, &span[0]) && find_byte(map, to, &span[1]);
+}
+
+/* Reads offset_unit and prepares the conversion of offsets. */
+static attn_status read_unit(const text_reader *r, const attn_json *unit, const char *text,
+                             offset_map *out) {
+    *out = (offset_map){.text = text, .length = text ? strlen(text) : (size_t)1 << 52};
+    while (unit && out->unit < UNITS &&
+           (unit->kind != ATTN_JSON_STRING || strcmp(unit->text, offset_units[out->unit]) != 0))
+        out->unit++;
+    if (out->unit == UNITS)
+        return refuse_text(r, "offset_unit", "expected bytes, codepoints or utf16");
+    if (out->unit == BYTES)
+        return ATTN_OK;
+    if (!text)
+        return refuse_text(r, "offset_unit", "it needs text, from which bytes are counted");
+    out->marks = attn_arena_zeroed(r->run->arena, out->length / MARK + 1, sizeof *out->marks);
+    if (!out->marks)
+        return no_memory(r->err);
+    mark_units(out);
+    return ATTN_OK;
+}
+
+static attn_status read_offsets(const text_reader *r, const attn_json *list, const attn_json *unit,
+                                attn_run_text *out) {
+    offset_map map;
+    attn_status status = read_unit(r, unit, out->text, &map);
+    if (status || !list)
+        return status;
     if (list->kind != ATTN_JSON_LIST || list->count != out->count)
         return refuse_text(r, "offsets", "expected a list with [from, to] for each token");
     size_t(*spans)[2] = attn_arena_zeroed(r->run->arena, out->count + 1, sizeof *spans);
@@ -72,9 +148,11 @@ static attn_status read_offsets(const text_reader *r, const attn_json *list, att
     if (!spans)
         return no_memory(r->err);
     for (const attn_json *v = list->first; v; v = v->next)
-        if (!read_span(v, length, spans[n++]))
+        if (!read_span(v, &map, spans[n++]))
             return refuse_text(r, "offsets",
-                               "expected [from, to] with 0 <= from <= to <= the bytes of text");
+                               "expected [from, to] with 0 <= from <= to <= the length of text, "
+                               "and neither within a character; say offset_unit if they count "
+                               "codepoints or utf16 and not bytes");
     out->offsets = (const size_t(*)[2])spans;
     return ATTN_OK;
 }
@@ -101,6 +179,7 @@ static attn_status read_text(const text_reader *r, attn_json *object) {
     const attn_json *text = attn_json_member(object, "text");
     const attn_json *ids = attn_json_member(object, "ids");
     const attn_json *offsets = attn_json_member(object, "offsets");
+    const attn_json *unit = attn_json_member(object, "offset_unit");
     const attn_json *special = attn_json_member(object, "special");
     if (text && text->kind != ATTN_JSON_STRING)
         return refuse_text(r, "text", "expected a string");
@@ -108,8 +187,8 @@ static attn_status read_text(const text_reader *r, attn_json *object) {
     attn_status status = read_tokens(r, attn_json_member(object, "tokens"), out);
     if (!status && ids)
         status = read_ids(r, ids, out);
-    if (!status && offsets)
-        status = read_offsets(r, offsets, out);
+    if (!status && (offsets || unit))
+        status = read_offsets(r, offsets, unit, out);
     if (!status && special)
         status = read_special(r, special, out);
     const attn_json *unknown = attn_json_unknown(object);

@@ -241,3 +241,34 @@ def test_special_tokens_are_those_of_the_text(daemon, tokens, special, named, st
     mass = {c["name"]: c["mass"] for c in head.get("classes", [])}
     assert mass.get("special tokens") == (1 if named else 0 if special else None)
     assert (head["pattern"]["name"] == "special tokens") == named
+
+
+# --- offsets ---
+
+SPOKEN = "é🙂 ab 中" + "xé🙂" * 40
+PLACES = [0, 1, 2, 3, 5, 6, 7, 60, 61, 62, 63, 64, 65, 66, 100, len(SPOKEN)]
+COUNTS = {"bytes": lambda text: len(text.encode()), "codepoints": len, "utf16": lambda text: len(text.encode("utf-16-le")) // 2}
+
+
+def spoken(offsets, **members):
+    tokens = ["x"] * len(offsets)
+    run = {"version": 2, "texts": [{"tokens": tokens, "offsets": offsets} | members], "sites": [{}]}
+    part = ("F32", np.ones((1, 1, 2, 2), np.float32))
+    return captures.write(captures.File(run, {"sites.0.query": part, "sites.0.key": part}))
+
+
+@pytest.mark.parametrize("unit", COUNTS)
+def test_offsets_count_in_their_unit(daemon, unit):
+    pairs = [(a, b) for a in PLACES for b in PLACES if a <= b]
+    answer = store(daemon, spoken([[COUNTS[unit](SPOKEN[:n]) for n in pair] for pair in pairs], text=SPOKEN, offset_unit=unit))
+    assert answer["texts"][0]["offsets"] == [[COUNTS["bytes"](SPOKEN[:n]) for n in pair] for pair in pairs]
+
+
+@pytest.mark.parametrize(("offsets", "members", "where"), [
+    ([[0, 1]], {"text": "é"}, "offsets"), ([[1, 2]], {"text": "é"}, "offsets"), ([[0, 1]], {"text": "🙂", "offset_unit": "utf16"}, "offsets"),
+    ([[0, 2]], {"text": "é", "offset_unit": "codepoints"}, "offsets"), ([[0, 65]], {"text": "a" * 63 + "🙂", "offset_unit": "codepoints"}, "offsets"),
+    ([[0, 64]], {"text": "a" * 63 + "🙂", "offset_unit": "utf16"}, "offsets"), ([[0, 1]], {"offset_unit": "utf16"}, "offset_unit"),
+    ([[0, 1]], {"text": "a", "offset_unit": "chars"}, "offset_unit")])
+def test_offsets_that_cut_a_character(daemon, offsets, members, where):
+    problem = store(daemon, spoken(offsets, **members), status=422)
+    assert problem["pointer"] == f"/texts/0/{where}", problem
