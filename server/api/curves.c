@@ -189,8 +189,8 @@ static void answer_csv(const curves_call *call) {
 static void write_range(srv_json *j, const double *values, size_t n) {
     double low = INFINITY, high = -INFINITY;
     for (size_t i = 0; i < n; i++) {
-        low = fmin(low, values[i]);
-        high = fmax(high, values[i]);
+        low = fmin(low, values[i] + 0.0); /* 0 for -0 */
+        high = fmax(high, values[i] + 0.0);
     }
     srv_json_key(j, "range");
     srv_json_array(j);

@@ -40,6 +40,11 @@ def test_quality_against_length(daemon):
         "name": "without attention", "range": [12, 35], "values": QUALITY["values"][0]}
 
 
+def test_the_range_has_no_negative_zero(daemon):
+    reply = daemon.post("/v1/curves", {"values": [[-0.0, -0.0], [-1, -0.0], [-0.0, 1]]})
+    assert [curve["range"] for curve in reply.json()["curves"]] == [[0, 0], [-1, 0], [0, 1]] and '"range":[-0' not in reply.text
+
+
 def test_curves_with_gaps_and_many_points(daemon):
     page = picture(daemon, {"values": [1, 2, None, 4, 5]}, CURVES)
     path = curves_of(page.root)[0][0].get("d")
