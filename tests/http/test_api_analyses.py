@@ -64,8 +64,10 @@ def test_nothing_to_analyse(daemon, shape):
 
 
 @pytest.mark.parametrize("shape", [(0, 1, 2, 2), (1, 0, 1, 2, 2), (0, 1, 1, 2, 2)])
-@pytest.mark.parametrize("mask", [{"is_causal": True}, {"key_lengths": []}])
-def test_nothing_to_analyse_by_tokens(daemon, shape, mask):
+@pytest.mark.parametrize("lengths", [False, True])
+def test_nothing_to_analyse_by_tokens(daemon, shape, lengths):
+    """One length a batch entry, also where there is no layer."""
+    mask = {"key_lengths": [2] * shape[-4]} if lengths else {"is_causal": True}
     body = {"weights": {"shape": list(shape), "data": []}, "labels": {"query": ["a", "b"], "key": ["a", "b"]}}
     assert ask(daemon, {**body, **mask}, PATH)["heads"] == []
 
