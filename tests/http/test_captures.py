@@ -2,6 +2,7 @@
 tables, and the schema."""
 import copy
 import json
+import os
 import re
 import subprocess
 import sys
@@ -75,24 +76,55 @@ def test_the_numpy_example_holds_one_layer(tmp_path):
 # --- the page ---
 
 def test_the_program_on_the_page(daemon, tmp_path, monkeypatch):
-    [program] = [text for kind, text in FENCE.findall(read(FORMAT)) if kind == "python"]
+    program, reading = [text for kind, text in FENCE.findall(read(FORMAT)) if kind == "python"]
     monkeypatch.chdir(tmp_path)
-    exec(program, {})
+    scope = {}
+    exec(program, scope)
     data = (tmp_path / "capture.safetensors").read_bytes()
     VALIDATOR.validate(captures.read(data).run)
     answer = check(daemon, data)
     tokens = "The cat sat on the mat , and slept .".split()
     site = answer["sites"][0]
+    exec(reading, scope)
+    got = scope["weights"](answer["id"], 0, 0, 10, url=daemon.url)
+    assert np.abs(got - captures.attention(captures.read(data), 0)["weights"][0]).max() < 1e-6
     assert answer["texts"][site["query_text"]]["tokens"] == answer["texts"][site["key_text"]]["tokens"] == tokens
 
 
 def test_the_command_on_the_page(daemon, tmp_path):
-    [command] = re.findall(r"`(curl [^`]*)`", read(FORMAT))
+    command, reading = re.findall(r"`(curl [^`]*)`", read(FORMAT))
     assert "localhost:8080" in command
-    (tmp_path / "capture.safetensors").write_bytes(captures.write(capture(1)))
-    done = subprocess.run(["bash", "-c", command.replace("localhost:8080", daemon.url)], cwd=tmp_path, text=True,
-                          capture_output=True, timeout=PATIENCE)
-    assert re.fullmatch("[0-9a-f]{32}", json.loads(done.stdout)["id"]), done.stdout + done.stderr
+    part = ("F32", np.ones((2, 4, 10, 8), np.float32))
+    file = captures.File({"version": 2, "sites": [{}]}, {"sites.0.query": part, "sites.0.key": part})
+    (tmp_path / "capture.safetensors").write_bytes(captures.write(file))
+
+    def shell(line, **env):
+        return json.loads(subprocess.run(["bash", "-c", line.replace("localhost:8080", daemon.url)], cwd=tmp_path, text=True,
+                                         capture_output=True, timeout=PATIENCE, env=os.environ | env).stdout)
+    run = shell(command)["id"]
+    assert re.fullmatch("[0-9a-f]{32}", run)
+    assert np.array(shell(reading, ID=run)["weights"]).shape == (4, 10, 10)
+
+
+def test_steps_of_a_generation_are_one_site(daemon):
+    """The queries of all steps and the keys of the last one have the weights of the steps; so has a window's cache."""
+    r = np.random.default_rng(2)
+    q, k = (r.standard_normal((1, 2, 9, 4)).astype(np.float32) for _ in range(2))
+    for kept, members in ((9, {}), (4, {"window": [3, 0]})):
+        steps, tensors = [], {"q": ("F32", q), "k": ("F32", k)}
+        for call, (start, end) in enumerate(((0, 6), (6, 7), (7, 8), (8, 9))):
+            first = max(0, end - kept) if call else 0
+            tensors |= {f"q{call}": ("F32", q[:, :, start:end]), f"k{call}": ("F32", k[:, :, first:end])}
+            steps.append({"query": f"q{call}", "key": f"k{call}", "layer": 0, "call": call, "is_causal": True,
+                          "query_start": start, "key_start": first} | members)
+        joined = {"query": "q", "key": "k", "layer": 1, "is_causal": True} | members
+        run = store(daemon, captures.write(captures.File({"version": 2, "sites": [joined, *steps]}, tensors)))["id"]
+        read_site = lambda n: np.array(daemon.get(f"/v1/runs/{run}/weights?site={n}&heads=all").json()["weights"])  # noqa: E731
+        whole = read_site(0)
+        for call, step in enumerate(steps):
+            part = read_site(call + 1)
+            at, first = step["query_start"], step["key_start"]
+            assert np.abs(whole[:, at:at + part.shape[1], first:first + part.shape[2]] - part).max() < 1e-6
 
 
 def members(heading):
