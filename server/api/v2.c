@@ -95,8 +95,7 @@ static srv_outcome end(srv_json *j) {
 
 srv_outcome srv_v2_server(srv_request *req) {
     static const char *const extensions[] = {"binary_tensor_data", "model_configuration",
-                                             "model_repository",   "parameters",
-                                             "schedule_policy",    "statistics"};
+                                             "parameters", "schedule_policy", "statistics"};
     srv_json j;
     begin(&j, req);
     put(&j, "name", "attnd");

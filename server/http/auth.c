@@ -243,7 +243,8 @@ static void start(srv_exchange *x) {
     bool by_setting = limit == (size_t)app->config->key_requests;
     srv_problem_limit(
         &x->req, SRV_QUOTA, NULL, (double)limit, by_setting ? "key_requests" : "keys_file",
-        "%zu requests of this API key are under way, as many as it may have at a time", limit);
+        "%zu request%s of this API key %s under way, as many as it may have at a time", limit,
+        limit == 1 ? "" : "s", limit == 1 ? "is" : "are");
     srv_body_refuse(x);
 }
 

@@ -185,15 +185,21 @@ static void go_out(srv_request *req) {
 void srv_exchange_give_up(srv_exchange *x, srv_code code) {
     static const char *const why[] = {
         [SRV_DEADLINE] = "the time for the request ran out while it waited in the queue",
-        [SRV_QUEUE_FULL] =
-            "the queue is standing, and the request would not have been done in time",
         [SRV_TIMEOUT] = "the client closed the connection",
         [SRV_DRAINING] = "the server is shutting down",
     };
     x->req.queued_ns = attn_now_ns() - x->enqueued_ns;
     srv_body_order_next(&x->daemon->order, x->req.app);
     srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes);
-    srv_problem(&x->req, code, NULL, "%s", why[code]);
+    const double target = (double)x->req.app->config->queue_target_ms;
+    if (code == SRV_QUEUE_FULL)
+        srv_problem_limit(
+            &x->req, code, NULL, target, "queue_target_ms",
+            "requests wait for more than queue_target_ms (%.0f ms), and this one would "
+            "not have been done in time; try again a little later",
+            target);
+    else
+        srv_problem(&x->req, code, NULL, "%s", why[code]);
     if (code == SRV_DEADLINE || code == SRV_QUEUE_FULL)
         srv_meter_add(x->req.app->meters, SRV_EXPIRED_IN_QUEUE, 1);
     come_back(x);

@@ -229,8 +229,10 @@ static void refuse_path(srv_exchange *x) {
             srv_problem(req, SRV_NOT_FOUND, NULL,
                         "there is no such path; GET / lists what there is");
     } else {
-        srv_problem(req, SRV_METHOD, NULL, "%s is not answered here; allowed: %s",
-                    srv_method_name(req->method), x->match.allow);
+        const bool posts = !strcmp(req->method, "GET") && strstr(x->match.allow, "POST");
+        srv_problem(req, SRV_METHOD, NULL, "%s is not answered here; allowed: %s%s",
+                    srv_method_name(req->method), x->match.allow,
+                    posts ? "; send a body (curl: -d '{…}')" : "");
         srv_reply_header(req, "Allow", x->match.allow);
     }
     srv_body_refuse(x);

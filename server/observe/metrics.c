@@ -220,7 +220,7 @@ static void print_problems(srv_meters *meters, attn_text *out) {
            "Requests that ended with a problem, by the code in its body.");
     for (size_t i = 0; i < SRV_METER_PROBLEMS && meters->problem_names[i]; i++) {
         uint64_t n = atomic_load_explicit(&meters->problems[i], memory_order_relaxed);
-        attn_text_add(out, "attnd_problems_total{code=\"%s\"} %llu\n", meters->problem_names[i],
+        attn_text_add(out, "attnd_problems_total{problem=\"%s\"} %llu\n", meters->problem_names[i],
                       (unsigned long long)n);
     }
 }

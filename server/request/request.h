@@ -176,44 +176,43 @@ const char *srv_query(srv_request *req, const char *name);
 /* The codes of problems. Their names do not change between versions of the service. The table in
  * wire/problem.c has the name, HTTP status and title of each. */
 typedef enum srv_code {
-    SRV_MALFORMED,       /* 400 the body is not valid JSON, or a malformed container */
-    SRV_BAD_REQUEST,     /* 400 another malformed part: framing, header, query parameter */
-    SRV_UNAUTHORIZED,    /* 401 */
-    SRV_FORBIDDEN,       /* 403 */
-    SRV_NOT_FOUND,       /* 404 */
-    SRV_METHOD,          /* 405, with the header Allow */
-    SRV_NOT_ACCEPTABLE,  /* 406 */
-    SRV_TIMEOUT,         /* 408 */
-    SRV_GONE,            /* 410 */
-    SRV_RUN_CHANGED,     /* 410 the file of an adopted run is another one now */
-    SRV_KEY_BUSY,        /* 409 the first request with this Idempotency-Key still runs */
-    SRV_LENGTH_REQUIRED, /* 411 */
-    SRV_PRECONDITION,    /* 412 If-Match */
-    SRV_TOO_LARGE,       /* 413 a body or a request that can never fit */
-    SRV_TARGET_LONG,     /* 414 */
-    SRV_MEDIA_TYPE,      /* 415 */
-    SRV_EXPECTATION,     /* 417 */
-    SRV_MISDIRECTED,     /* 421 a Host that the service is not known by */
-    SRV_KEY_REUSED,      /* 422 the Idempotency-Key of another request */
-    SRV_UNKNOWN_FIELD,   /* 422 */
-    SRV_TYPE,            /* 422 a value of the wrong JSON type */
-    SRV_VALUE,           /* 422 a value outside its range or set */
-    SRV_SHAPE,           /* 422 shapes that do not fit */
-    SRV_DTYPE,           /* 422 */
-    SRV_MASK_SEMANTICS,  /* 422 a 0/1 mask without a declared meaning */
-    SRV_NONFINITE,       /* 422 NaN, infinity, beyond float32 */
-    SRV_QUOTA,           /* 429 */
-    SRV_HEADER_LONG,     /* 431 */
-    SRV_INTERNAL,        /* 500 an error of the program */
-    SRV_DAMAGED,         /* 500 a file of the service has wrong contents */
-    SRV_UNSUPPORTED,     /* 501 */
-    SRV_QUEUE_FULL,      /* 503 + Retry-After */
-    SRV_MEMORY_BUDGET,   /* 503 + Retry-After */
-    SRV_DRAINING,        /* 503 + Retry-After */
-    SRV_STORAGE,         /* 503 + Retry-After: a file of the service cannot be opened or written */
-    SRV_DEADLINE,        /* 504 */
-    SRV_VERSION,         /* 505 */
-    SRV_STORAGE_FULL,    /* 507 */
+    SRV_MALFORMED,      /* 400 the body is not valid JSON, or a malformed container */
+    SRV_BAD_REQUEST,    /* 400 another malformed part: framing, header, query parameter */
+    SRV_UNAUTHORIZED,   /* 401 */
+    SRV_FORBIDDEN,      /* 403 */
+    SRV_NOT_FOUND,      /* 404 */
+    SRV_METHOD,         /* 405, with the header Allow */
+    SRV_NOT_ACCEPTABLE, /* 406 */
+    SRV_TIMEOUT,        /* 408 */
+    SRV_GONE,           /* 410 */
+    SRV_RUN_CHANGED,    /* 410 the file of an adopted run is another one now */
+    SRV_KEY_BUSY,       /* 409 the first request with this Idempotency-Key still runs */
+    SRV_PRECONDITION,   /* 412 If-Match */
+    SRV_TOO_LARGE,      /* 413 a body or a request that can never fit */
+    SRV_TARGET_LONG,    /* 414 */
+    SRV_MEDIA_TYPE,     /* 415 */
+    SRV_EXPECTATION,    /* 417 */
+    SRV_MISDIRECTED,    /* 421 a Host that the service is not known by */
+    SRV_KEY_REUSED,     /* 422 the Idempotency-Key of another request */
+    SRV_UNKNOWN_FIELD,  /* 422 */
+    SRV_TYPE,           /* 422 a value of the wrong JSON type */
+    SRV_VALUE,          /* 422 a value outside its range or set */
+    SRV_SHAPE,          /* 422 shapes that do not fit */
+    SRV_DTYPE,          /* 422 */
+    SRV_MASK_SEMANTICS, /* 422 a 0/1 mask without a declared meaning */
+    SRV_NONFINITE,      /* 422 NaN, infinity, beyond float32 */
+    SRV_QUOTA,          /* 429 */
+    SRV_HEADER_LONG,    /* 431 */
+    SRV_INTERNAL,       /* 500 an error of the program */
+    SRV_DAMAGED,        /* 500 a file of the service has wrong contents */
+    SRV_UNSUPPORTED,    /* 501 */
+    SRV_QUEUE_FULL,     /* 503 + Retry-After */
+    SRV_MEMORY_BUDGET,  /* 503 + Retry-After */
+    SRV_DRAINING,       /* 503 + Retry-After */
+    SRV_STORAGE,        /* 503 + Retry-After: a file of the service cannot be opened or written */
+    SRV_DEADLINE,       /* 504 */
+    SRV_VERSION,        /* 505 */
+    SRV_STORAGE_FULL,   /* 507 */
     SRV_CODE_COUNT
 } srv_code;
 

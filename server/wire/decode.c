@@ -449,7 +449,9 @@ bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out) {
     char found[SRV_FOUND_ROOM];
     const char *nul = memchr(s->p, 0, (size_t)(s->end - s->p));
     if (nul)
-        return srv_scan_malformed(s, nul, "a NUL byte is not JSON");
+        return srv_scan_malformed(s, nul,
+                                  "a NUL byte is not JSON; a body in another format needs its "
+                                  "Content-Type, such as application/vnd.safetensors");
     if (strncmp(s->p, "\xEF\xBB\xBF", 3) == 0)
         return srv_scan_malformed(s, s->p, "a byte order mark is not JSON: leave it out");
     srv_scan_space(s);

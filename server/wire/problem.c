@@ -51,7 +51,6 @@ static const problem_row problems[SRV_CODE_COUNT] = {
     [SRV_KEY_BUSY] = ROW(409, "request_in_progress", "The first request still runs"),
     [SRV_GONE] = ROW(410, "gone", "No longer kept"),
     [SRV_RUN_CHANGED] = ROW(410, "run_changed", "The file of the run has changed"),
-    [SRV_LENGTH_REQUIRED] = ROW(411, "length_required", "Content-Length is needed"),
     [SRV_PRECONDITION] = ROW(412, "precondition_failed", "The precondition does not hold"),
     [SRV_TOO_LARGE] = ROW(413, "too_large", "Larger than a limit allows"),
     [SRV_TARGET_LONG] = ROW(414, "target_too_long", "The request target is too long"),
@@ -173,13 +172,13 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     size_t lead = 0;
     problem_limit of_time = {0, NULL};
     pointer = place_in_query(req, pointer);
-    if (code == SRV_DEADLINE && !pointer && !limit) {
-        pointer = place_of_deadline(req, &of_time);
-        limit = of_time.setting ? &of_time : NULL;
-    }
     if (pointer && req->decoded_body && req->decoded_body->place) {
         req->decoded_body->place(req->decoded_body, pointer, &place);
         pointer = place.pointer;
+    }
+    if (code == SRV_DEADLINE && !pointer && !limit) {
+        pointer = place_of_deadline(req, &of_time);
+        limit = of_time.setting ? &of_time : NULL;
     }
     if (req->only_400 && pointer && *pointer) /* Open Inference clients show only this text */
         lead = (size_t)snprintf(detail, sizeof detail,

@@ -49,35 +49,6 @@ static bool check_object(srv_request *req, const srv_field *fields, const char *
     return true;
 }
 
-/* Splits the query string into pairs and returns their number. SIZE_MAX: a problem is set. */
-static size_t split(srv_request *req, const srv_field *fields, pair pairs[MOST_PAIRS]) {
-    size_t n = 0;
-    for (const char *p = req->query; *p;) {
-        const size_t size = strcspn(p, "&"), length = strcspn(p, "=&");
-        char *name = attn_arena_text(req->arena, p, length);
-        p += size + (p[size] == '&');
-        if (!length)
-            continue;
-        if (n == MOST_PAIRS || !name) {
-            srv_problem(req, SRV_BAD_REQUEST, NULL, "at most %d query parameters, found more",
-                        MOST_PAIRS);
-            return SIZE_MAX;
-        }
-        for (size_t i = 0; i < n; i++)
-            if (strcmp(pairs[i].name, name) == 0) {
-                srv_problem(req, SRV_BAD_REQUEST, NULL,
-                            "the query parameter \"%.64s\" is there twice", name);
-                return SIZE_MAX;
-            }
-        if (!check_object(req, fields, name))
-            return SIZE_MAX;
-        pairs[n] = (pair){.name = name, .value = srv_query(req, name)};
-        pairs[n].field = find(fields, name, &pairs[n].object);
-        n += pairs[n].value != NULL;
-    }
-    return n;
-}
-
 /* Returns whether the whole text is a JSON number. */
 static bool is_number(const char *text) {
     const char *digits = text + (*text == '-');
@@ -88,6 +59,58 @@ static bool is_number(const char *text) {
         return false;
     strtod(text, &end);
     return !*end && end[-1] != '.';
+}
+
+static bool may_be_list(const srv_field *f, const char *text) {
+    if (f->kind == SRV_INTS || f->kind == SRV_FLAGS || f->kind == SRV_STRINGS)
+        return true;
+    return f->kind == SRV_UNION && (f->accepts & SRV_U_INTS) &&
+           (strpbrk(text, ",:") || is_number(text));
+}
+
+/* Refuses a parameter that is there twice. */
+static void refuse_twice(srv_request *req, const pair *first, const char *second) {
+    const srv_field *f = first->field;
+    char pointer[72];
+    snprintf(pointer, sizeof pointer, "/%.64s", first->name);
+    if (f && (may_be_list(f, first->value) || f->kind == SRV_RANGES))
+        srv_problem(
+            req, SRV_BAD_REQUEST, pointer,
+            "the query parameter \"%.64s\" is there twice; write a list as %.64s=%.64s,%.64s",
+            first->name, first->name, first->value, second);
+    else
+        srv_problem(req, SRV_BAD_REQUEST, pointer, "the query parameter \"%.64s\" is there twice",
+                    first->name);
+}
+
+/* Splits the query string into pairs and returns their number. SIZE_MAX: a problem is set. */
+static size_t split(srv_request *req, const srv_field *fields, pair pairs[MOST_PAIRS]) {
+    size_t n = 0;
+    for (const char *p = req->query; *p;) {
+        const size_t size = strcspn(p, "&"), length = strcspn(p, "=&");
+        char *name = attn_arena_text(req->arena, p, length);
+        const char *value = attn_arena_text(req->arena, p + length + (size > length),
+                                            size - length - (size > length));
+        p += size + (p[size] == '&');
+        if (!length)
+            continue;
+        if (n == MOST_PAIRS || !name) {
+            srv_problem(req, SRV_BAD_REQUEST, NULL, "at most %d query parameters, found more",
+                        MOST_PAIRS);
+            return SIZE_MAX;
+        }
+        for (size_t i = 0; i < n; i++)
+            if (strcmp(pairs[i].name, name) == 0) {
+                refuse_twice(req, &pairs[i], value ? value : "");
+                return SIZE_MAX;
+            }
+        if (!check_object(req, fields, name))
+            return SIZE_MAX;
+        pairs[n] = (pair){.name = name, .value = srv_query(req, name)};
+        pairs[n].field = find(fields, name, &pairs[n].object);
+        n += pairs[n].value != NULL;
+    }
+    return n;
 }
 
 static void put_string(attn_text *t, const char *text) {
@@ -119,13 +142,6 @@ static void put_list(attn_text *t, const srv_request *req, const srv_field *f, c
         text += n + (text[n] != 0);
     }
     attn_text_add(t, "]");
-}
-
-static bool may_be_list(const srv_field *f, const char *text) {
-    if (f->kind == SRV_INTS || f->kind == SRV_FLAGS || f->kind == SRV_STRINGS)
-        return true;
-    return f->kind == SRV_UNION && (f->accepts & SRV_U_INTS) &&
-           (strpbrk(text, ",:") || is_number(text));
 }
 
 static void put_value(attn_text *t, const srv_request *req, const pair *p) {

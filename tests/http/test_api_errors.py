@@ -216,3 +216,24 @@ def test_one_odd_row_is_worded_like_one(daemon):
     assert texts[1].startswith("2 weights are negative or above 1"), texts
     single = ask(daemon, {"weights": [[1.5, 0.0], [0.5, 0.5]]}, path="/v1/heatmaps")
     assert single["warnings"][1]["text"].startswith("1 weight is negative or above 1")
+
+
+def test_a_deadline_of_the_inference_protocol_is_named_where_it_stands(daemon):
+    tensor = {"datatype": "FP32", "shape": [600, 64], "data": [1] * (600 * 64)}
+    body = {"inputs": [tensor | {"name": name} for name in ("query", "key", "value")], "parameters": {"timeout": 1}}
+    problem = daemon.post("/v2/models/scaled_dot_product_attention/infer", body).json()
+    assert (problem["code"], problem["pointer"]) == ("deadline_exceeded", "/parameters/timeout"), problem
+
+
+@pytest.mark.parametrize("method, path, body, words", [
+    ("GET", "/v1/attention", None, "send a body (curl: -d"),
+    ("POST", "/v1/attention", b"\x10" + bytes(7) + b"{}", "Content-Type, such as application/vnd.safetensors"),
+])
+def test_the_next_step_is_told(daemon, method, path, body, words):
+    assert words in daemon.request(method, path, data=body).json()["detail"]
+
+
+def test_only_what_there_is_is_promised(daemon):
+    paths = daemon.get("/openapi.json").json()["paths"]
+    assert any("repository/models" in path for path in paths) == ("model_repository" in daemon.get("/v2").json()["extensions"])
+    assert "length_required" not in daemon.get("/metrics").text

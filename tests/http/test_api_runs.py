@@ -325,7 +325,7 @@ def test_what_if_refuses(daemon):
     ("/weights?cols=0:301", 422, "/cols", "<= 300"), ("/weights?head=4", 422, "/head", "4 heads"),
     ("/weights?batch=2", 422, "/batch", "2 batch"), ("/weights?layer=1", 422, "/layer", "no such site"),
     ("/weights?site=decoder", 422, "/site", "attention"), ("/weights?rwos=1:2", 422, "/rwos", "rows"),
-    ("/weights?head=1&head=2", 400, None, "twice"), ("/weights?head=one", 422, "/head", "integer"),
+    ("/weights?head=1&head=2", 400, "/head", "twice"), ("/weights?rows=0:1&rows=3", 400, "/rows", "rows=0:1,3"), ("/weights?head=one", 422, "/head", "integer"),
     ("/tiles?level=9", 422, "/level", "2 levels"), ("/tiles?y=1", 422, "/y", "1 rows of tiles"),
     ("/tiles?encoding=f16", 422, "/encoding", "u8"), ("/cells?row=1", 422, "", "\"col\" is required"),
     ("/cells?row=60&col=0", 422, "/row", "60"), ("/cells?row=0&col=300", 422, "/col", "300"),

@@ -124,7 +124,7 @@ def test_what_the_library_refuses(start, request, data, code, route, setting):
         if name not in ("target", "version", "request line"):
             logged, = daemon.log(1, code=code)
             assert (logged["status"], logged["route"]) == (status(reply), route) and len(logged["id"]) == 16
-            assert eventually(lambda: ops_metric(daemon, f'attnd_problems_total{{code="{code}"}}') == 1)
+            assert eventually(lambda: ops_metric(daemon, f'attnd_problems_total{{problem="{code}"}}') == 1)
         assert ended(daemon)
         return
     lines = head(reply)
@@ -133,7 +133,7 @@ def test_what_the_library_refuses(start, request, data, code, route, setting):
     assert problem["code"] == code and problem["status"] == statuses(reply)[0] < 506 and problem["status"] != 500
     assert problem["instance"] == "urn:request:" + lines["x-request-id"]
     assert problem.get("limit", {}).get("setting") == setting
-    assert eventually(lambda: ops_metric(daemon, f'attnd_problems_total{{code="{code}"}}') == 1)
+    assert eventually(lambda: ops_metric(daemon, f'attnd_problems_total{{problem="{code}"}}') == 1)
     assert eventually(lambda: lines["x-request-id"] in daemon.stderr())
     logged = json.loads(next(line for line in daemon.stderr().splitlines() if lines["x-request-id"] in line))
     assert (logged["status"], logged["code"], logged["route"]) == (problem["status"], code, route)

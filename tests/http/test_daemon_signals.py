@@ -139,9 +139,9 @@ def test_lines_and_metrics_have_the_problem_code(start):
     assert daemon.get("/nowhere").status_code == 404
     [line] = daemon.log(1, status=503)
     assert (line["code"], line["level"]) == ("queue_full", "warn")
-    assert daemon.metric("attnd_problems_total", code="queue_full") == 1
-    assert daemon.metric("attnd_problems_total", code="not_found") == 1
-    assert daemon.metric("attnd_problems_total", code="memory_budget") == 0
+    assert daemon.metric("attnd_problems_total", problem="queue_full") == 1
+    assert daemon.metric("attnd_problems_total", problem="not_found") == 1
+    assert daemon.metric("attnd_problems_total", problem="memory_budget") == 0
     assert not daemon.log(0, status=404), "below log_level"
     for sock in held:
         sock.close()

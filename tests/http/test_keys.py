@@ -197,6 +197,7 @@ def test_requests_of_a_key_at_a_time(daemon):
             assert (reply.status_code, problem["code"]) == (429, "quota_exceeded")
             assert int(reply.headers["Retry-After"]) >= 1
             assert problem["limit"] == {"value": 1, "setting": "keys_file"}
+            assert problem["detail"].startswith("1 request of this API key is under way")
         assert daemon.post("/v1/attention", TINY, headers=bearer(PLAIN)).status_code == 200
         assert daemon.get("/healthz", headers=bearer(ALONE)).status_code == 200
     finally:

@@ -179,3 +179,19 @@ def test_one_key_never_has_all_threads(keyed):
         assert eventually(lambda: metric(daemon, "attnd_queue_waiting", ONE) > 0)
         assert max(metric(daemon, "attnd_queue_running", ONE) for _ in range(20)) <= 3
         answers.closed = True
+
+
+def test_a_standing_queue_is_told_from_a_full_one(start):
+    """Which setting it was, and how much that allows."""
+    daemon = start("--workers", "1", "--requests-running", "1", "--queue-target-ms", "100", "--request-timeout-ms", "3000",
+                   "--in-place-bytes", "1")
+    refused = []
+
+    def ask_at_once():
+        with concurrent.futures.ThreadPoolExecutor(12) as pool:
+            replies = list(pool.map(lambda _: post(daemon, work(20000)), range(12)))
+        refused.extend(reply.json() for reply in replies if reply.status_code == 503)
+        return refused
+    assert eventually(ask_at_once)  # however fast the machine is, and whatever it does beside
+    assert {problem["code"] for problem in refused} == {"queue_full"}
+    assert all(problem["limit"] == {"value": 100, "setting": "queue_target_ms"} for problem in refused), refused
