@@ -477,8 +477,6 @@ void srv_app_close(srv_app *app) {
     srv_meters_free(app->meters);
     if (app->router)
         srv_router_close(app->router);
-    free(app->openapi);
-    free(app->openapi_gzip);
     free(app->router);
     srv_log_free(app->log);
 }

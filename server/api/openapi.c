@@ -2,7 +2,6 @@
  * and the field tables, so it agrees with what the router and the decoder do. */
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/examples.h"
@@ -10,7 +9,7 @@
 #include "api/openapi_parts.h"
 #include "api/route_fields.h"
 #include "api/schema.h"
-#include "http/coding.h"
+#include "api/text_reply.h"
 #include "request/shared.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -66,11 +65,10 @@ static const struct {
     {SRV_ACCEPT_TEXT, "text/plain", NULL, true},
     {SRV_ACCEPT_SAFETENSORS, SRV_SAFETENSORS, "SafetensorsAnswer", false},
     {SRV_ACCEPT_NPY, SRV_NPY, "NpyAnswer", false},
-    {SRV_ACCEPT_PNG, "image/png", NULL, false},
+    {SRV_ACCEPT_PNG, "image/png", "Picture", false},
     {SRV_ACCEPT_SVG, "image/svg+xml", NULL, true},
     {SRV_ACCEPT_CSV, "text/csv", NULL, true},
     {SRV_ACCEPT_OCTETS, SRV_OCTETS, NULL, false},
-    {SRV_ACCEPT_EVENTS, "text/event-stream", NULL, false},
     {SRV_ACCEPT_HTML, "text/html", NULL, true},
 };
 
@@ -79,15 +77,61 @@ static void put_text(srv_json *j, const char *type) {
 }
 
 static void put_binary(srv_json *j, const char *type) {
-    srv_api_raw(j, type, "{}");
+    srv_api_raw(j, type, "{\"schema\":{\"type\":\"string\",\"format\":\"binary\"}}");
 }
 
-static void put_media(srv_json *j, size_t i) {
-    if (media[i].schema)
+/* Writes the schema of the events: that of the answer, or beside JSON its name with "Events". */
+static void put_events(srv_json *j, const srv_route *route) {
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", route->answer,
+             route->produces & SRV_ACCEPT_JSON ? "Events" : "");
+    srv_api_schema(j, "text/event-stream", name);
+}
+
+static void put_media(srv_json *j, const srv_route *route, size_t i) {
+    if (route->produces == media[i].accept && media[i].text) /* the answer itself is text */
+        srv_api_schema(j, media[i].type, route->answer);
+    else if (media[i].schema)
         srv_api_schema(j, media[i].type, media[i].schema);
     else
         (media[i].text ? put_text : put_binary)(j, media[i].type);
 }
+
+/* --- tags --- */
+
+/* The parts of the document. The first prefix that fits decides. */
+static const struct tag {
+    const char *prefix, *name, *what;
+} tags[] = {
+    {"/v1/runs", "runs", "Stored runs: exact parts of matrices that are too large for one answer."},
+    {"/v1/models", "models", "Models with attention: their weights, generation, vocabularies."},
+    {"/v1/jobs", "jobs", "Training, experiments, and answers that take long."},
+    {"/v1/examples", "examples", "Worked examples, which tests compare with the service."},
+    {"/v1/", "tensors", "Attention, masks, positions and measures of tensors in the request."},
+    {"/v2", "Open Inference Protocol", "The protocol of KServe and Triton, version 2."},
+    {"/", "service", "The service itself: its index, state, limits and metrics."},
+};
+
+static const struct tag *tag_of(const srv_route *route) {
+    const struct tag *tag = tags;
+    while (strncmp(route->path, tag->prefix, strlen(tag->prefix)) != 0)
+        tag++;
+    return tag;
+}
+
+static void put_tags(srv_json *j) {
+    srv_json_key(j, "tags");
+    srv_json_array(j);
+    for (size_t i = 0; i < COUNT(tags); i++) {
+        srv_json_object(j);
+        srv_api_text(j, "name", tags[i].name);
+        srv_api_text(j, "description", tags[i].what);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+}
+
+/* --- operations --- */
 
 /* Returns the method of a route in lower case. */
 static const char *verb(const srv_route *route) {
@@ -228,7 +272,9 @@ static void put_answer(srv_json *j, const srv_route *route) {
         srv_api_schema(j, "application/json", route->answer);
     for (size_t i = 0; i < COUNT(media); i++)
         if (route->produces & media[i].accept)
-            put_media(j, i);
+            put_media(j, route, i);
+    if (route->produces & SRV_ACCEPT_EVENTS)
+        put_events(j, route);
     if (infer)
         put_binary(j, "application/octet-stream");
     srv_json_object_end(j);
@@ -248,11 +294,11 @@ static void put_answer(srv_json *j, const srv_route *route) {
 static void put_security(srv_json *j, const srv_route *route, bool keys) {
     static const char any[] = "[{\"key\":[]}]", token[] = "[{\"key\":[]},{\"read_token\":[]}]",
                       admin[] = "[{\"key\":[\"admin\"]}]", optional[] = "[{},{\"key\":[]}]",
-                      none[] = "[]";
+                      open_token[] = "[{},{\"key\":[]},{\"read_token\":[]}]", none[] = "[]";
     const char *text = route->access == SRV_OPEN    ? none
+                       : route->takes_token         ? keys ? token : open_token
                        : !keys                      ? optional
                        : route->access == SRV_ADMIN ? admin
-                       : route->takes_token         ? token
                                                     : any;
     srv_api_raw(j, "security", text);
 }
@@ -261,7 +307,12 @@ static void put_operation(srv_json *j, const srv_route *route, bool keys) {
     srv_json_key(j, verb(route));
     srv_json_object(j);
     put_id(j, route);
+    srv_json_key(j, "tags");
+    srv_json_array(j);
+    srv_json_string(j, tag_of(route)->name);
+    srv_json_array_end(j);
     srv_api_text(j, "summary", route->summary);
+    srv_api_text(j, "description", route->description);
     put_security(j, route, keys);
     srv_api_parameters(j, route);
     put_body(j, route);
@@ -312,7 +363,26 @@ static void put_components(srv_json *j) {
     srv_json_object_end(j);
 }
 
-static bool write_document(srv_request *req) {
+/* Writes the address of the service as the client sees it: the host of the request, because
+ * generated clients take it as it is. Behind a proxy the path may have a prefix that the service
+ * does not know, so there the address is relative to that of the document. */
+static void put_servers(srv_json *j) {
+    const srv_request *req = j->req;
+    char address[300] = ".";
+    const char *host = srv_text_host(req);
+    if (!req->forwarded && strlen(host) < sizeof address - 10)
+        snprintf(address, sizeof address, "http%s://%s", req->secure ? "s" : "", host);
+    srv_json_key(j, "servers");
+    srv_json_array(j);
+    srv_json_object(j);
+    srv_api_text(j, "url", address);
+    srv_json_object_end(j);
+    srv_json_array_end(j);
+}
+
+/* Runs on a request thread, because writing and compressing the document takes some ten
+ * milliseconds. */
+srv_outcome srv_openapi(srv_request *req) {
     srv_json j;
     srv_json_begin(&j, req);
     srv_json_object(&j);
@@ -326,43 +396,13 @@ static bool write_document(srv_request *req) {
         &j, "description",
         "Dot-product attention over tensors that the caller sends. Every error is an "
         "application/problem+json; a null field counts as absent. Equal requests have equal "
-        "answers.");
+        "answers. Each path with GET answers HEAD too, and OPTIONS with its methods in Allow.");
     srv_json_object_end(&j);
-    srv_api_raw(&j, "servers", "[{\"url\":\".\"}]");
+    put_servers(&j);
+    put_tags(&j);
     put_paths(&j, req->app->keys != NULL);
     put_components(&j);
     srv_json_object_end(&j);
-    return srv_json_end(&j);
-}
-
-/* Keeps the document and its gzip form for later requests, because writing them takes the HTTP
- * thread ten milliseconds. */
-static void keep(srv_app *app, const srv_reply *reply) {
-    srv_text *none = NULL, *text = malloc(sizeof *text + reply->size);
-    srv_text *gzip = srv_coding_gzip(reply->body, reply->size);
-    if (text) {
-        text->size = reply->size;
-        memcpy(text->data, reply->body, reply->size);
-        if (!atomic_compare_exchange_strong(&app->openapi, &none, text))
-            free(text);
-    }
-    none = NULL;
-    if (gzip && !atomic_compare_exchange_strong(&app->openapi_gzip, &none, gzip))
-        free(gzip);
-}
-
-static void take_gzip(srv_request *req, const srv_text *gzip) {
-    if (gzip)
-        req->reply.gzip = (srv_piece){gzip->data, gzip->size};
-}
-
-srv_outcome srv_openapi(srv_request *req) {
-    const srv_text *text = atomic_load(&req->app->openapi);
-    if (text)
-        srv_reply_set(req, 200, "application/json", text->data, text->size);
-    else if (write_document(req))
-        keep(req->app, &req->reply);
-    if (req->reply.status == 200)
-        take_gzip(req, atomic_load(&req->app->openapi_gzip));
+    srv_json_end(&j);
     return SRV_DONE;
 }

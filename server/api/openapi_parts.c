@@ -126,21 +126,22 @@ static const struct {
 static const struct {
     unsigned when;
     const char *name, *what, *type;
+    int longest; /* most characters of a text that must have one; 0: any text */
 } parameters[] = {
-    {ALWAYS, "X-Request-Id", "An id that the client chooses for this request.", "string"},
+    {ALWAYS, "X-Request-Id", "An id that the client chooses for this request.", "string", 0},
     {INFERRING, "Inference-Header-Content-Length",
-     "Bytes of JSON before the binary tensors; without it the body is only JSON.", "integer"},
+     "Bytes of JSON before the binary tensors; without it the body is only JSON.", "integer", 0},
     {STREAMING, "Last-Event-ID",
-     "The id of the last event that was received; the stream continues after it.", "string"},
+     "The id of the last event that was received; the stream continues after it.", "string", 0},
     {LOOKING | STORING, "Prefer",
      "respond-async: an answer, or a run that store keeps, that is predicted to take longer than "
      "async_ms is computed by a job; wait=N: longer than N seconds (RFC 7240).",
-     "string"},
+     "string", 0},
     {MAKING, "Idempotency-Key",
      "A repeated request with the same key makes nothing again and gets the first answer.",
-     "string"},
+     "string", 128},
     {READING, "If-None-Match", "The ETag of the stored copy; the answer is 304 if it is current.",
-     "string"},
+     "string", 0},
 };
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -314,11 +315,17 @@ static void put_refusal(srv_json *j, const refusal *row) {
     srv_json_object_end(j);
 }
 
-/* Writes "schema": {"type": type}. */
-static void put_type(srv_json *j, const char *type) {
+/* Writes "schema": {"type": type} and, if `longest` is not 0, the bounds of the length. */
+static void put_type(srv_json *j, const char *type, int longest) {
     srv_json_key(j, "schema");
     srv_json_object(j);
     srv_api_text(j, "type", type);
+    if (longest) {
+        srv_json_key(j, "minLength");
+        srv_json_int(j, 1);
+        srv_json_key(j, "maxLength");
+        srv_json_int(j, longest);
+    }
     srv_json_object_end(j);
 }
 
@@ -334,7 +341,7 @@ void srv_api_shared(srv_json *j) {
         srv_json_key(j, shared_headers[i].name);
         srv_json_object(j);
         srv_api_text(j, "description", shared_headers[i].what);
-        put_type(j, shared_headers[i].type);
+        put_type(j, shared_headers[i].type, 0);
         srv_json_object_end(j);
     }
     srv_json_object_end(j);
@@ -346,7 +353,7 @@ void srv_api_shared(srv_json *j) {
         srv_api_text(j, "name", parameters[i].name);
         srv_api_text(j, "in", "header");
         srv_api_text(j, "description", parameters[i].what);
-        put_type(j, parameters[i].type);
+        put_type(j, parameters[i].type, parameters[i].longest);
         srv_json_object_end(j);
     }
     srv_json_object_end(j);

@@ -10,148 +10,239 @@
 #define BOTH    (SRV_ACCEPT_JSON | SRV_ACCEPT_TEXT)
 #define TENSORS (BOTH | SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY)
 
-#define V2_GET(path, run, summary, answer)                                                         \
-    { "GET", path, SRV_KEYED, SRV_HERE, run, NULL, summary, SRV_ACCEPT_JSON, answer, true }
+#define V2_GET(path, run, summary, answer, text)                                                   \
+    {                                                                                              \
+        "GET", path, SRV_KEYED, SRV_HERE, run, NULL, summary, SRV_ACCEPT_JSON, answer, true,       \
+            .description = text                                                                    \
+    }
 
 /* The rows of a model of /v2. They are needed twice: for paths with and without a version. */
 #define V2_MODEL(path)                                                                             \
-    V2_GET(path, srv_v2_model, "A model's inputs and outputs", "V2Model"),                         \
-        V2_GET(path "/ready", srv_v2_model_ready, "Readiness of a model", "V2ModelReady"),         \
-        V2_GET(path "/config", srv_v2_config, "A model's configuration", "V2Config"),              \
-        V2_GET(path "/stats", srv_v2_stats, "Statistics of a model", "V2Statistics"), {            \
+    V2_GET(path, srv_v2_model, "A model's inputs and outputs", "V2Model",                          \
+           "Answers names, element types and shapes of the tensors."),                             \
+        V2_GET(path "/ready", srv_v2_model_ready, "Readiness of a model", "V2ModelReady",          \
+               "Answers true, since models are part of the program."),                             \
+        V2_GET(path "/config", srv_v2_config, "A model's configuration", "V2Config",               \
+               "Answers the configuration in the form that clients of Triton read."),              \
+        V2_GET(path "/stats", srv_v2_stats, "Statistics of a model", "V2Statistics",               \
+               "Answers counts and durations of the infer requests since the start."),             \
+    {                                                                                              \
         "POST", path "/infer", SRV_KEYED, SRV_SMALL, srv_v2_infer, NULL,                           \
-            "Run the model, JSON or binary tensors", SRV_ACCEPT_JSON, "V2Inference", true          \
+            "Run the model, JSON or binary tensors", SRV_ACCEPT_JSON, "V2Inference", true,         \
+            .description = "Computes attention of the named tensors. The parameters are the "      \
+                           "other fields of POST /v1/attention."                                   \
     }
 
-#define RUN_GET(path, run, fields, summary, produces, answer)                                      \
+#define RUN_GET(path, run, fields, summary, produces, answer, text)                                \
     {                                                                                              \
         "GET", "/v1/runs/{id}" path, SRV_KEYED, SRV_POOL, run, fields, summary, produces, answer,  \
-            .takes_token = true                                                                    \
+            .takes_token = true, .description = text                                               \
     }
 
 /* The last columns are written only where they are set. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 const srv_route srv_routes[] = {
     {"GET", "/", SRV_KEYED, SRV_HERE, srv_page, NULL,
-     "This index: routes and examples; for browsers the page", BOTH | SRV_ACCEPT_HTML, "Index"},
+     "This index: routes and examples; for browsers the page", BOTH | SRV_ACCEPT_HTML, "Index",
+     .description = "Programs get JSON or text: the routes, the worked examples and a first "
+                    "request. A browser gets the page."},
     {"GET", "/docs", SRV_OPEN, SRV_HERE, srv_page_reference, NULL, "The reference for browsers"},
     {"GET", "/web/{file}", SRV_OPEN, SRV_HERE, srv_page_file, NULL, "A file of the page"},
     {"POST", "/v1/attention", SRV_KEYED, SRV_SMALL, srv_attention, srv_attention_fields,
-     "Attention: output, exact weights, scores, heatmap", TENSORS | SRV_ACCEPT_DRAWN, "Attention"},
+     "Attention: output, exact weights, scores, heatmap", TENSORS | SRV_ACCEPT_DRAWN, "Attention",
+     .description =
+         "Computes softmax(Q K^T scale + bias) V with masks, positions and projections. The answer "
+         "has the tensors that `return` names; `store` keeps the run under /v1/runs."},
     {"POST", "/v1/masks", SRV_KEYED, SRV_SMALL, srv_masks, srv_masks_fields,
-     "Masks: build, combine, explain and check", TENSORS | SRV_ACCEPT_DRAWN, "Mask"},
+     "Masks: build, combine, explain and check", TENSORS | SRV_ACCEPT_DRAWN, "Mask",
+     .description =
+         "Combines masks of several kinds and answers the visible cells, their share and the mask "
+         "in words. It warns of rows without keys and of numbers that do not hide."},
     {"POST", "/v1/positions", SRV_KEYED, SRV_SMALL, srv_positions, srv_positions_fields,
      "Positions: encodings and biases as tables and curves", TENSORS | SRV_ACCEPT_DRAWN,
-     "Positions"},
+     "Positions",
+     .description = "Answers the table of a position encoding or bias, and its curves over "
+                    "positions or distances."},
     {"POST", "/v1/heatmaps", SRV_KEYED, SRV_SMALL, srv_heatmaps, srv_heatmaps_fields,
-     "Heatmaps of weights from the request", BOTH | SRV_ACCEPT_NPY | SRV_ACCEPT_DRAWN, "Heatmaps"},
+     "Heatmaps of weights from the request", BOTH | SRV_ACCEPT_NPY | SRV_ACCEPT_DRAWN, "Heatmaps",
+     .description = "Draws or pools weights that the caller has, without computing attention."},
     {"POST", "/v1/analyses", SRV_KEYED, SRV_SMALL, srv_analyses, srv_analyses_fields,
      "Analyses: measures and descriptions of heads, comparison of two sets of weights",
-     TENSORS | SRV_ACCEPT_DRAWN, "Analyses"},
+     TENSORS | SRV_ACCEPT_DRAWN, "Analyses",
+     .description = "Measures heads: entropy, distance, patterns, similarity of pairs, rollout. "
+                    "The weights are sent or those of a stored run."},
     {"POST", "/v1/curves", SRV_KEYED, SRV_SMALL, srv_curves, srv_curves_fields,
-     "Curves of numbers from the request", BOTH | SRV_ACCEPT_DRAWN, "Curves"},
+     "Curves of numbers from the request", BOTH | SRV_ACCEPT_DRAWN, "Curves",
+     .description =
+         "Draws lines of numbers, such as losses, in panels. As JSON it answers their ranges."},
     {"POST", "/v1/runs", SRV_KEYED, SRV_POOL, srv_runs_create, srv_runs_fields,
      "Import a run: a file in the safetensors format, or the name of one", SRV_ACCEPT_JSON, "Run",
-     .intake = srv_runs_intake},
+     .intake = srv_runs_intake,
+     .description = "Keeps a run that another program has captured. The body is the file, or JSON "
+                    "that names a file of the service's captures_dir."},
     {"GET", "/v1/runs", SRV_OWNER, SRV_POOL, srv_runs_all, srv_listing_query,
-     "The stored runs of the API key", SRV_ACCEPT_JSON, "Runs"},
+     "The stored runs of the API key", SRV_ACCEPT_JSON, "Runs",
+     .description =
+         "Lists the runs that this API key has stored, and to an admin key all of them."},
     RUN_GET("", srv_runs_describe, NULL, "A stored run: shapes, mask, labels, tile levels",
-            SRV_ACCEPT_JSON, "Run"),
+            SRV_ACCEPT_JSON, "Run",
+            "Tells the sites of the run with their shapes and masks, the tokens and when the run "
+            "expires."),
     {"DELETE", "/v1/runs/{id}", SRV_KEYED, SRV_POOL, srv_runs_delete, NULL, "Delete a stored run",
-     SRV_ACCEPT_JSON, "Run"},
+     SRV_ACCEPT_JSON, "Run",
+     .description = "Frees the memory and the file of the run. Later requests for it are 410."},
     RUN_GET("/weights", srv_runs_weights, srv_run_weights_query,
-            "Exact weights or scores of some queries and keys", TENSORS, "RunWeights"),
+            "Exact weights or scores of some queries and keys", TENSORS, "RunWeights",
+            "Computes the part again from the stored queries and keys, so every number is exact."),
     RUN_GET("/tiles", srv_runs_tiles, srv_run_tiles_query,
             "A tile of 256 x 256 cells: the max plane, then the mean plane; 204 if all cells are "
             "hidden",
-            SRV_ACCEPT_OCTETS | SRV_ACCEPT_PNG, "Run"),
+            SRV_ACCEPT_OCTETS | SRV_ACCEPT_PNG, "Run",
+            "Tiles of level 0 have a cell for each weight. Each level above pools 2 x 2 cells, so "
+            "that maps of any size can be zoomed."),
     RUN_GET("/rows", srv_runs_rows, srv_run_rows_query,
             "Complete rows, with logsumexp and hidden keys",
-            SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunRows"),
+            SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunRows",
+            "Answers the weights of all keys for some queries."),
     RUN_GET("/top-k", srv_runs_top, srv_run_top_query, "The strongest edges of rows",
-            SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunEdges"),
+            SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunEdges",
+            "Answers the largest weights of each row, or of each key with axis=key, as columns of "
+            "equal length."),
     RUN_GET("/cells", srv_runs_cells, srv_run_cells_query,
-            "The computation of one weight, step by step", BOTH | SRV_ACCEPT_SAFETENSORS,
-            "RunCell"),
+            "The computation of one weight, step by step", BOTH | SRV_ACCEPT_SAFETENSORS, "RunCell",
+            "Lists each step from the two vectors to the weight: products, scale, biases, mask and "
+            "softmax."),
     RUN_GET("/metrics", srv_runs_metrics, srv_run_metrics_query,
-            "Measures and diagnoses of a stored run", BOTH, "Analysis"),
+            "Measures and diagnoses of a stored run", BOTH, "Analysis",
+            "Computes the measures of POST /v1/analyses for each head of a site."),
     RUN_GET("/heatmap", srv_runs_heatmap, srv_run_heatmap_query, "Heatmaps of a stored run",
-            BOTH | SRV_ACCEPT_NPY | SRV_ACCEPT_DRAWN, "Heatmaps"),
+            BOTH | SRV_ACCEPT_NPY | SRV_ACCEPT_DRAWN, "Heatmaps",
+            "Pools the weights of a site to at most max_cells cells, or draws them as a picture."),
     {"GET", "/v1/runs/{id}/atlas", SRV_KEYED, SRV_POOL, srv_runs_atlas, srv_run_atlas_query,
      "Thumbnails of all heads of a run", SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunAtlas",
-     .takes_token = true, .shrinks = true},
-    RUN_GET("/heads", srv_runs_heads, srv_run_heads_query,
-            "Patterns and main measures of all heads of a run", BOTH, "RunHeads"),
+     .takes_token = true, .shrinks = true,
+     .description = "Answers a small map of each head, to choose heads by sight."},
+    RUN_GET(
+        "/heads", srv_runs_heads, srv_run_heads_query,
+        "Patterns and main measures of all heads of a run", BOTH, "RunHeads",
+        "Names the pattern of each head with the measures that tell it, to find heads of a kind."),
     RUN_GET("/rollout", srv_runs_rollout, srv_run_rollout_query,
-            "Attention rollout of some queries through the layers of a run", TENSORS, "RunRollout"),
+            "Attention rollout of some queries through the layers of a run", TENSORS, "RunRollout",
+            "Multiplies the weights of the layers with their residual connections (Abnar and "
+            "Zuidema 2020)."),
     RUN_GET("/flow", srv_runs_flow, srv_run_rollout_query,
-            "Attention flow of some queries through the layers of a run", TENSORS, "RunFlow"),
+            "Attention flow of some queries through the layers of a run", TENSORS, "RunFlow",
+            "Computes the maximum flow from the queries to the tokens through all layers (Abnar "
+            "and Zuidema 2020)."),
     {"POST", "/v1/runs/{id}/what-if", SRV_KEYED, SRV_POOL, srv_runs_what_if, srv_run_what_if_fields,
-     "Exact rows with some keys hidden", SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunWhatIf"},
+     "Exact rows with some keys hidden", SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunWhatIf",
+     .description =
+         "Hides keys and computes the softmax of the rows again; the output changes with them."},
     {"GET", "/v1/models", SRV_KEYED, SRV_SMALL, srv_models_list, srv_listing_query,
-     "The models that are visible to the API key", SRV_ACCEPT_JSON, "Models"},
+     "The models that are visible to the API key", SRV_ACCEPT_JSON, "Models",
+     .description = "Lists models that are built in, those of models_dir, and those that were "
+                    "created over HTTP."},
     {"POST", "/v1/models", SRV_ADMIN, SRV_POOL, srv_models_create, srv_models_fields,
-     "Create a model from an architecture, sizes and a seed", SRV_ACCEPT_JSON, "Model"},
+     "Create a model from an architecture, sizes and a seed", SRV_ACCEPT_JSON, "Model",
+     .description = "Makes a model with random initial values, to look at untrained attention or "
+                    "to be trained by a job."},
     {"GET", "/v1/models/{id}", SRV_KEYED, SRV_SMALL, srv_models_describe, NULL,
-     "A model: architecture, sizes, parameters by part", SRV_ACCEPT_JSON, "Model"},
+     "A model: architecture, sizes, parameters by part", SRV_ACCEPT_JSON, "Model",
+     .description = "Tells the architecture, the sizes, the attention sites and the number of "
+                    "parameters of each part."},
     {"DELETE", "/v1/models/{id}", SRV_OWNER, SRV_POOL, srv_models_remove, NULL,
-     "Delete a model that was created over HTTP", SRV_ACCEPT_JSON, "Model"},
+     "Delete a model that was created over HTTP", SRV_ACCEPT_JSON, "Model",
+     .description = "Removes the model and its file. Models that are built in or that are files of "
+                    "models_dir cannot be deleted."},
     {"GET", "/v1/models/{id}/vocabulary", SRV_KEYED, SRV_SMALL, srv_models_vocabulary,
      srv_models_vocabulary_query, "The words of a model in the order of their ids", BOTH,
-     "ModelVocabulary"},
+     "ModelVocabulary",
+     .description = "Answers the words by their ids, and the ids of the special tokens."},
     {"POST", "/v1/models/{id}/attention", SRV_KEYED, SRV_SMALL, srv_models_attention,
      srv_models_attention_fields,
      "Attention of a model: weights or heatmaps of each site, logits, states",
-     BOTH | SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_DRAWN, "ModelAttention"},
+     BOTH | SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_DRAWN, "ModelAttention",
+     .description =
+         "Runs the model on given sentences and answers the weights of each attention site."},
     {"POST", "/v1/models/{id}/generate", SRV_KEYED, SRV_SMALL, srv_models_generate,
      srv_models_generate_fields, "Generate by greedy or beam search, with the cross attention",
-     BOTH | SRV_ACCEPT_DRAWN | SRV_ACCEPT_EVENTS, "ModelGeneration"},
+     BOTH | SRV_ACCEPT_DRAWN | SRV_ACCEPT_EVENTS, "ModelGeneration",
+     .description = "Translates or continues the source. With `stream`, or Accept: "
+                    "text/event-stream, each step is an event."},
     {"GET", "/v1/jobs", SRV_KEYED, SRV_SMALL, srv_jobs_list, srv_listing_query,
-     "The jobs that are visible to the API key", SRV_ACCEPT_JSON, "Jobs"},
+     "The jobs that are visible to the API key", SRV_ACCEPT_JSON, "Jobs",
+     .description = "Lists queued, running and ended jobs."},
     {"POST", "/v1/jobs", SRV_ADMIN, SRV_POOL, srv_jobs_create, srv_job_fields,
-     "Train a model or run an experiment in the background", SRV_ACCEPT_JSON, "Job"},
+     "Train a model or run an experiment in the background", SRV_ACCEPT_JSON, "Job",
+     .description = "Queues the job and answers at once. Its state is at /v1/jobs/{id}, its "
+                    "progress at /v1/jobs/{id}/events."},
     {"GET", "/v1/jobs/{id}", SRV_KEYED, SRV_SMALL, srv_jobs_describe, NULL,
-     "A job: state, progress, scores, its model", SRV_ACCEPT_JSON, "Job", .takes_token = true},
+     "A job: state, progress, scores, its model", SRV_ACCEPT_JSON, "Job", .takes_token = true,
+     .description =
+         "Tells how far the job is, and where its model, run or result is once it is done."},
     {"DELETE", "/v1/jobs/{id}", SRV_OWNER, SRV_POOL, srv_jobs_remove, NULL,
      "Stop a running job, which keeps its best model, or delete an ended job with its model",
-     SRV_ACCEPT_JSON, "Job"},
+     SRV_ACCEPT_JSON, "Job",
+     .description =
+         "A job that runs is told to stop (202). A job that has ended is removed (204)."},
     {"GET", "/v1/jobs/{id}/events", SRV_KEYED, SRV_POOL, srv_jobs_events, NULL,
      "Server-sent events of a job: progress, log, end", SRV_ACCEPT_EVENTS, "JobEvents",
-     .takes_token = true},
+     .takes_token = true,
+     .description = "Streams the events from the first one that is kept, or from the one after "
+                    "Last-Event-ID, until the job ends."},
     {"GET", "/v1/jobs/{id}/result", SRV_KEYED, SRV_POOL, srv_jobs_result, NULL,
-     "Result of an experiment: tables, data of pictures, a summary", BOTH, "Findings"},
+     "Result of an experiment: tables, data of pictures, a summary", BOTH, "Findings",
+     .description = "Answers the tables of the experiment once the job is done."},
     {"GET", "/v1/jobs/{id}/pictures/{name}", SRV_KEYED, SRV_POOL, srv_jobs_picture, NULL,
-     "A picture of an experiment", SRV_ACCEPT_PNG | SRV_ACCEPT_SVG, "JobPicture"},
+     "A picture of an experiment", SRV_ACCEPT_PNG | SRV_ACCEPT_SVG, "Picture",
+     .description = "Answers one of the pictures that the job names in `pictures`."},
     {"GET", "/v1/examples", SRV_KEYED, SRV_HERE, srv_examples_list, NULL, "Worked examples", BOTH,
-     "Examples"},
+     "Examples", .description = "Lists small requests with known answers, each with its topic."},
     {"GET", "/v1/examples/{id}", SRV_KEYED, SRV_HERE, srv_examples_one, NULL,
-     "One example: requests and their answers", SRV_ACCEPT_JSON, "Example"},
+     "One example: requests and their answers", SRV_ACCEPT_JSON, "Example",
+     .description = "Answers the requests of the example and what they return, which tests compare "
+                    "with the service."},
     {"GET", "/v2", SRV_KEYED, SRV_HERE, srv_v2_server, NULL, "Open Inference Protocol: the server",
-     SRV_ACCEPT_JSON, "V2Server", true},
+     SRV_ACCEPT_JSON, "V2Server", true,
+     .description =
+         "Answers the name, the version and the extensions of the protocol that the server has."},
     {"GET", "/v2/", SRV_KEYED, SRV_HERE, srv_v2_server, NULL, "Open Inference Protocol: the server",
-     SRV_ACCEPT_JSON, "V2Server", true},
+     SRV_ACCEPT_JSON, "V2Server", true, .description = "Answers the same as /v2."},
     {"GET", "/v2/health/live", SRV_OPEN, SRV_HERE, srv_v2_live, NULL, "Liveness of the process",
-     SRV_ACCEPT_JSON, "V2Live", true},
+     SRV_ACCEPT_JSON, "V2Live", true,
+     .description = "Answers 200 as long as the process answers at all."},
     {"GET", "/v2/health/ready", SRV_OPEN, SRV_HERE, srv_v2_ready, NULL, "Readiness for requests",
-     SRV_ACCEPT_JSON, "V2Ready", true},
+     SRV_ACCEPT_JSON, "V2Ready", true,
+     .description = "Answers 503 from the moment at which the service begins to shut down."},
     {"GET", "/v2/models", SRV_KEYED, SRV_HERE, srv_v2_models, NULL, "The models of /v2",
-     SRV_ACCEPT_JSON, "V2Models", true},
+     SRV_ACCEPT_JSON, "V2Models", true,
+     .description = "Lists the names of the models that infer requests can name."},
     {"GET", "/v2/models/stats", SRV_KEYED, SRV_HERE, srv_v2_stats, NULL, "Statistics of all models",
-     SRV_ACCEPT_JSON, "V2Statistics", true},
+     SRV_ACCEPT_JSON, "V2Statistics", true,
+     .description = "Answers counts and durations of the infer requests of each model."},
     V2_MODEL("/v2/models/{model}"),
     V2_MODEL("/v2/models/{model}/versions/{version}"),
     {"POST", "/v2/repository/index", SRV_KEYED, SRV_HERE, srv_v2_index, NULL,
-     "The models and their state", SRV_ACCEPT_JSON, "V2Index", true},
+     "The models and their state", SRV_ACCEPT_JSON, "V2Index", true,
+     .description = "Answers the models with their versions. All of them are always ready."},
     {"GET", "/healthz", SRV_OPEN, SRV_HERE, srv_healthz, NULL, "Liveness of the process",
-     SRV_ACCEPT_JSON, "Health"},
+     SRV_ACCEPT_JSON, "Health",
+     .description = "Answers 200 as long as the process answers at all. It needs no API key."},
     {"GET", "/readyz", SRV_OPEN, SRV_HERE, srv_readyz, NULL, "Readiness for requests",
-     SRV_ACCEPT_JSON, "Health"},
+     SRV_ACCEPT_JSON, "Health",
+     .description = "Answers 503 from the moment at which the service begins to shut down, so that "
+                    "balancers stop sending requests."},
     {"GET", "/version", SRV_KEYED, SRV_HERE, srv_version, NULL, "Version, kernels and limits",
-     SRV_ACCEPT_JSON, "Version"},
+     SRV_ACCEPT_JSON, "Version",
+     .description = "Tells the version, the chosen kernel table, the limits and the features that "
+                    "are switched on."},
     {"GET", "/metrics", SRV_KEYED, SRV_HERE, srv_metrics, NULL, "Metrics for Prometheus",
-     SRV_ACCEPT_TEXT, "Metrics"},
-    {"GET", "/openapi.json", SRV_KEYED, SRV_HERE, srv_openapi, NULL,
-     "This interface as OpenAPI 3.1", SRV_ACCEPT_JSON, "OpenApi"},
+     SRV_ACCEPT_TEXT, "Metrics",
+     .description = "Answers counters and gauges of the process in the text format of Prometheus."},
+    {"GET", "/openapi.json", SRV_KEYED, SRV_POOL, srv_openapi, NULL,
+     "This interface as OpenAPI 3.1", SRV_ACCEPT_JSON, "OpenApi",
+     .description = "Is made from the tables that route and decode requests. Its server is the "
+                    "address of the request."},
     {0},
 };
 

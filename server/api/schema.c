@@ -26,6 +26,7 @@ static void put_type(srv_json *j, const char *type, bool nullable) {
 }
 
 static void put_choices(srv_json *j, const char *const *choices, bool nullable) {
+    put_type(j, "string", nullable);
     srv_json_key(j, "enum");
     srv_json_array(j);
     for (size_t i = 0; choices[i]; i++)
@@ -81,10 +82,8 @@ static void put_union(srv_json *j, const srv_field *f, bool nullable) {
         put_alternative(j, "number");
     else if (f->accepts & SRV_U_INT)
         put_alternative(j, "integer");
-    if (f->accepts & SRV_U_TRUE)
-        srv_json_raw(j, "{\"const\":true}", 14);
-    if (f->accepts & SRV_U_FALSE)
-        srv_json_raw(j, "{\"const\":false}", 15);
+    if (f->accepts & (SRV_U_TRUE | SRV_U_FALSE)) /* generators of clients have no type for one */
+        put_alternative(j, "boolean");
     if (f->accepts & SRV_U_INTS)
         put_alternative(j, "array");
     if (f->accepts & SRV_U_STRING) {
@@ -147,12 +146,16 @@ static const char *tensor_schema(unsigned accepts) {
 }
 
 static void put_tensor(srv_json *j, const srv_field *f, bool nullable) {
+    if (!nullable) {
+        put(j, "$ref", tensor_schema(f->accepts));
+        return;
+    }
     srv_json_key(j, "anyOf");
     srv_json_array(j);
     srv_json_object(j);
     put(j, "$ref", tensor_schema(f->accepts));
     srv_json_object_end(j);
-    put_null(j, nullable);
+    put_null(j, true);
     srv_json_array_end(j);
 }
 
@@ -410,7 +413,80 @@ static char *value_end(char *at) {
     return at;
 }
 
+/* --- nested lists --- */
+
+/* The schemas of tensors as nested lists. A schema that refers to itself would say the same for any
+ * depth, but generators of clients have no type for it. */
+static const struct {
+    const char *name, *what;
+    const char *leaves[2]; /* the types of the elements, as JSON; lists do not mix them */
+} lists[] = {
+    {"TensorList", "Numbers, nested by axis.", {"\"number\""}},
+    {"BiasTensorList", "Numbers, null = -infinity, nested by axis.", {"[\"number\",\"null\"]"}},
+    {"MaskTensorList",
+     "Numbers, null = -infinity, or booleans, nested by axis.",
+     {"[\"number\",\"null\"]", "\"boolean\""}},
+    {"FlagTensorList", "Numbers or booleans, nested by axis.", {"\"number\"", "\"boolean\""}},
+    {"IntegerTensorList", "Integers, nested by axis.", {"\"integer\""}},
+    {"Numbers",
+     "Nested by axis; null stands for a number that is not finite.",
+     {"[\"number\",\"null\"]"}},
+    {"Flags", "Booleans, nested by axis.", {"\"boolean\""}},
+    {"V2Data",
+     "Numbers or booleans, flat or nested by axis.",
+     {"[\"number\",\"null\"]", "\"boolean\""}},
+};
+
+/* Writes the schema of lists in lists, `axes` deep. Each list has exactly one depth: only the
+ * innermost lists may be empty, and of two types of elements the first one has the empty list. */
+static void put_nested(srv_json *j, const char *leaf, int axes, bool empty) {
+    srv_json_object(j);
+    put(j, "type", "array");
+    if (axes > 1 || !empty) {
+        srv_json_key(j, "minItems");
+        srv_json_int(j, 1);
+    }
+    srv_json_key(j, "items");
+    if (axes > 1) {
+        put_nested(j, leaf, axes - 1, empty);
+    } else {
+        srv_json_object(j);
+        srv_json_key(j, "type");
+        srv_json_raw(j, leaf, strlen(leaf));
+        srv_json_object_end(j);
+    }
+    srv_json_object_end(j);
+}
+
+static void put_lists(srv_json *j) {
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        srv_json_key(j, lists[i].name);
+        srv_json_object(j);
+        put(j, "description", lists[i].what);
+        srv_json_key(j, "oneOf");
+        srv_json_array(j);
+        for (int leaf = 0; leaf < 2 && lists[i].leaves[leaf]; leaf++)
+            for (int axes = 1; axes <= ATTN_MAX_RANK; axes++)
+                put_nested(j, lists[i].leaves[leaf], axes, leaf == 0);
+        srv_json_array_end(j);
+        srv_json_object_end(j);
+    }
+}
+
+static void put_codes(srv_json *j) {
+    const char *names[SRV_CODE_COUNT + 1] = {NULL};
+    for (size_t i = 0; i < SRV_CODE_COUNT; i++)
+        names[i] = srv_code_name((srv_code)i);
+    srv_json_key(j, "ProblemCode");
+    srv_json_object(j);
+    put(j, "description", "The kind of the error.");
+    put_choices(j, names, false);
+    srv_json_object_end(j);
+}
+
 void srv_schema_components(srv_json *j) {
+    put_lists(j);
+    put_codes(j);
     char *at = compact(file_text(), j->req->arena);
     if (!at) {
         j->failed = true;

@@ -159,21 +159,13 @@ srv_outcome srv_metrics(srv_request *req) {
 
 /* --- GET /: the routes and the examples, as JSON or as text for a terminal --- */
 
-/* Returns the Host header for a line that users copy into a shell. If it has characters for which a
- * shell needs quotes, returns the default address instead. */
-static const char *address_of(const srv_request *req) {
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:";
-    const char *host = req->host;
-    return host && *host && !host[strspn(host, safe)] ? host : "localhost:8080";
-}
-
 static const char *first_request(const srv_request *req) {
     attn_text t = {.arena = req->arena};
     attn_text_add(
         &t,
         "curl %s%s/v1/attention -d '{\"query\":[[1,0,0],[0,1,0]],\"key\":[[1,2,3],[4,5,6]],"
         "\"value\":[[0,1,0],[1,0,1]],\"is_causal\":true}'",
-        req->secure ? "https://" : "", address_of(req));
+        req->secure ? "https://" : "", srv_text_host(req));
     return t.failed ? "" : t.data;
 }
 

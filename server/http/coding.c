@@ -2,7 +2,6 @@
  * kilobytes can decode to megabytes. The memory for the decoded body grows as bytes are decoded. */
 #include "http/coding.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -149,25 +148,6 @@ static void take_encoded(srv_request *req, const char *body, size_t size, const 
     req->reply.size = size;
     srv_reply_header(req, "Content-Encoding", coding);
     weaken_tag(req);
-}
-
-srv_text *srv_coding_gzip(const char *data, size_t size) {
-    z_stream z = {0};
-    srv_text *text = NULL;
-    if (size > UINT32_MAX ||
-        deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-        return NULL;
-    const size_t room = deflateBound(&z, (uLong)size);
-    if (room <= UINT32_MAX && (text = malloc(sizeof *text + room))) {
-        z.next_in = (Bytef *)(uintptr_t)data;
-        z.avail_in = (uInt)size;
-        z.next_out = (Bytef *)text->data;
-        z.avail_out = (uInt)room;
-        deflate(&z, Z_FINISH); /* the room suffices for one call */
-        text->size = room - z.avail_out;
-    }
-    deflateEnd(&z);
-    return text;
 }
 
 void srv_coding_encode(srv_exchange *x, size_t most) {

@@ -4,7 +4,6 @@
 #define SRV_CODING_H
 
 #include "http/exchange.h"
-#include "request/shared.h"
 
 /* Decodes the body of the request. The decoded body may have at most max_body_bytes bytes and at
  * most max_inflate_ratio times the size of the compressed one. A gzip body may have several
@@ -23,8 +22,5 @@ bool srv_coding_decode(srv_exchange *x);
  * that, whatever `most` is.
  */
 void srv_coding_encode(srv_exchange *x, size_t most);
-/* Encodes a text that is answered again and again, for srv_reply.gzip. The caller frees it by free.
- * NULL: memory ran out. */
-srv_text *srv_coding_gzip(const char *data, size_t size);
 
 #endif

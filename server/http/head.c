@@ -438,6 +438,7 @@ static void read_lines(srv_exchange *x, const char *version) {
     req->wait_s = h->prefer.has_wait ? h->prefer.wait_s : -1;
     req->host = h->host;
     req->secure = !x->link->plain;
+    req->forwarded = h->forwards > 0;
 }
 
 /* Finds the route. On the operations port only the status paths have a route. */

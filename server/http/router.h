@@ -42,8 +42,9 @@ typedef struct srv_route {
      * body belongs into memory. Runs on the HTTP thread and must not wait. false: a problem is set.
      * NULL: all bodies of the route go into memory. */
     bool (*intake)(srv_request *req, uint64_t length);
-    bool takes_token; /* the read token of a run may take the place of a key */
-    bool shrinks;     /* binary answers are worth compressing, as texts and octets are */
+    bool takes_token;        /* the read token of a run may take the place of a key */
+    bool shrinks;            /* binary answers are worth compressing, as texts and octets are */
+    const char *description; /* sentences for openapi.json: what the summary leaves out */
 } srv_route;
 
 typedef struct srv_router {

@@ -84,6 +84,7 @@ struct srv_request {
     int64_t wait_s;            /* Prefer: wait, in seconds; -1: none */
     const char *host;          /* header Host; NULL: none */
     bool secure;               /* received over TLS */
+    bool forwarded;            /* a proxy has passed it on: it has X-Forwarded-For */
     /* Name of the client's API key, or of the key whose run the read token opens; NULL: the service
      * has no keys. */
     const char *owner;

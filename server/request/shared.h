@@ -51,12 +51,6 @@ typedef enum srv_draining {
     SRV_REFUSING, /* after drain_delay_ms: new requests are refused */
 } srv_draining;
 
-/* An answer that is computed once and then kept. */
-typedef struct srv_text {
-    size_t size;
-    char data[];
-} srv_text;
-
 struct srv_app {
     const srv_config *config; /* settings after srv_config_resolve: no automatic values are left */
     attn_pool *pool;          /* the workers, threads of the library that compute */
@@ -74,8 +68,6 @@ struct srv_app {
     struct srv_jobs *jobs;
     struct srv_repeats *repeats; /* requests with an Idempotency-Key */
     srv_ticker housekeeping;
-    /* the text of /openapi.json, also as gzip; NULL before the first request */
-    _Atomic(srv_text *) openapi, openapi_gzip;
     atomic_bool fonts_missed;    /* the log says already that pictures have no letters */
     bool started;                /* the start has been logged, so that the end is logged too */
     srv_daemon *data;            /* the port of the service */

@@ -138,9 +138,41 @@ def test_the_document_is_compressed_when_asked(daemon):
     assert "Content-Encoding" not in plain.headers
 
 
-def test_the_server_of_the_document_is_relative(document):
-    """Behind a proxy the service may be below a path, so the paths stand beside the document."""
-    assert document["servers"] == [{"url": "."}]
+def test_the_server_of_the_document_is_the_address_of_the_request(daemon):
+    """Behind a proxy the service may be below a path, so there the paths stand beside the document."""
+    for headers, url in (({}, daemon.url), ({"Host": "localhost:1"}, "http://localhost:1"),
+                         ({"X-Forwarded-For": "192.0.2.1"}, ".")):
+        assert daemon.get("/openapi.json", headers=headers).json()["servers"] == [{"url": url}]
+
+
+def test_every_operation_has_a_tag_and_sentences(document):
+    tags = {tag["name"]: tag["description"] for tag in document["tags"]}
+    used = set()
+    for item in document["paths"].values():
+        for operation in item.values():
+            used.update(operation["tags"])
+            assert operation["description"].endswith(".") and operation["description"] != operation["summary"]
+    assert used == set(tags)
+
+
+def nested(leaf, axes):
+    return nested([leaf], axes - 1) if axes else leaf
+
+
+@pytest.mark.parametrize("name, leaves", [
+    ("TensorList", [1]), ("BiasTensorList", [1, None]), ("MaskTensorList", [0.5, None, True]), ("FlagTensorList", [0, False]),
+    ("IntegerTensorList", [2]), ("Numbers", [1.5, None]), ("Flags", [True]), ("V2Data", [1, None, False])])
+def test_lists_of_lists_have_as_many_axes_as_tensors(document, name, leaves):
+    lists = schema(document, name)
+    for axes in range(1, 9):
+        assert all(lists.is_valid(nested(leaf, axes)) for leaf in leaves) and lists.is_valid(nested([], axes - 1))
+    for wrong in (nested(leaves[0], 9), [leaves[0], [leaves[0]]], [[leaves[0]], []], "x", ["x"], {}):
+        assert not lists.is_valid(wrong) or wrong == [[leaves[0]], []]
+    assert not (True in leaves or False in leaves) or len(leaves) == 1 or not lists.is_valid([1, True])
+
+
+def test_nine_axes_are_refused(daemon):
+    assert daemon.post("/v1/attention", {"query": nested(1, 9)}).status_code == 422
 
 
 def test_the_document_is_valid(document):

@@ -67,7 +67,7 @@ def test_the_reference_lists_all_routes(daemon, open_page):
     shown = page.eval_on_selector_all("[data-path]", "list => list.map((x) => x.dataset.path)")
     assert set(shown) == paths
     parts = page.eval_on_selector_all("[data-tag]", "list => list.map((x) => x.dataset.tag)")
-    assert "attention" in parts and "runs" in parts and parts[-1] == "service" and "default" not in parts
+    assert "tensors" in parts and "runs" in parts and parts[-1] == "service" and "default" not in parts
     assert page.locator("header a").get_attribute("href") == "./"
 
 
