@@ -296,6 +296,7 @@ bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind)
         return false;
     uint64_t hash = attn_hash(ATTN_HASH_START, run->held->id, strlen(run->held->id));
     attn_text t = {.arena = req->arena};
+    hash = attn_hash(hash, &run->held->print, sizeof run->held->print);
     hash = attn_hash(hash, kind, strlen(kind));
     hash = attn_hash(hash, req->query, strlen(req->query));
     attn_text_add(&t, "W/\"%s-%016" PRIx64 "\"", kind, hash);

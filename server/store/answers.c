@@ -5,7 +5,7 @@
 
 static const char MAGIC[8] = {'a', 't', 't', 'n', 'k', 'e', 'p', 't'};
 
-enum { VERSION = 1, SIZES = 3 };
+enum { VERSION = 2, SIZES = 3 };
 
 /* An answer in an image. */
 typedef struct entry {
@@ -36,7 +36,12 @@ static bool has_key(const entry *e, const char *key) {
     return strlen(key) == e->sizes[0] && !memcmp(e->key, key, e->sizes[0]);
 }
 
-bool srv_answers_are_whole(const void *image, size_t size) {
+/* Returns the checksum of the answers, which begin at `at`. */
+static uint32_t sum_of(uint64_t print, const char *at, size_t size) {
+    return attn_crc32c(attn_crc32c(0, &print, sizeof print), at, size);
+}
+
+bool srv_answers_are_whole(const void *image, size_t size, uint64_t print) {
     const char *at = image;
     uint32_t head[2];
     entry e;
@@ -44,7 +49,7 @@ bool srv_answers_are_whole(const void *image, size_t size) {
         return false;
     memcpy(head, at + sizeof MAGIC, sizeof head);
     if (head[0] != VERSION ||
-        head[1] != attn_crc32c(0, at + SRV_ANSWERS_HEAD, size - SRV_ANSWERS_HEAD))
+        head[1] != sum_of(print, at + SRV_ANSWERS_HEAD, size - SRV_ANSWERS_HEAD))
         return false;
     for (size_t i = SRV_ANSWERS_HEAD; i < size; i += e.bytes)
         if (!read_entry(at + i, size - i, &e))
@@ -112,8 +117,8 @@ static size_t copy_others(const char *image, size_t size, const char *key, size_
     return used;
 }
 
-void *srv_answers_add(const void *image, size_t size, const char *key, const srv_run_answer *answer,
-                      size_t *out_size) {
+void *srv_answers_add(const void *image, size_t size, uint64_t print, const char *key,
+                      const srv_run_answer *answer, size_t *out_size) {
     const size_t own = entry_bytes(key, answer);
     if (!own)
         return NULL;
@@ -124,7 +129,7 @@ void *srv_answers_add(const void *image, size_t size, const char *key, const srv
         return NULL;
     char *rest = put_entry(made + SRV_ANSWERS_HEAD, key, answer);
     copy_others(image, size, key, room, rest);
-    const uint32_t head[2] = {VERSION, attn_crc32c(0, made + SRV_ANSWERS_HEAD, own + others)};
+    const uint32_t head[2] = {VERSION, sum_of(print, made + SRV_ANSWERS_HEAD, own + others)};
     put(put(made, MAGIC, sizeof MAGIC), head, sizeof head);
     *out_size = SRV_ANSWERS_HEAD + own + others;
     return made;

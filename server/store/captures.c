@@ -37,11 +37,13 @@ static srv_file_mark mark_of(const struct stat *st) {
         .inode = st->st_ino,
         .size = (uint64_t)st->st_size,
         .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
+        .ctime_ns = (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec,
     };
 }
 
 bool srv_file_mark_equal(const srv_file_mark *a, const srv_file_mark *b) {
-    return a->inode == b->inode && a->size == b->size && a->mtime_ns == b->mtime_ns;
+    return a->inode == b->inode && a->size == b->size && a->mtime_ns == b->mtime_ns &&
+           (!b->ctime_ns || a->ctime_ns == b->ctime_ns);
 }
 
 static bool is_own(const struct stat *st) {

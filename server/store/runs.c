@@ -155,6 +155,15 @@ static int map_file(srv_runs *s, srv_runs_entry *e, const char *id) {
     return failed;
 }
 
+/* The file's own checksums are in its header. */
+static uint64_t print_of(const srv_runs_entry *e) {
+    uint32_t sum = attn_crc32c(0, e->image, srv_runs_header_size(e));
+    if (e->imported && e->sums.size)
+        sum = attn_crc32c(sum, e->sums.sums,
+                          attn_checksums_count(e->sums.size) * sizeof *e->sums.sums);
+    return (uint64_t)1 << 32 | sum;
+}
+
 attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, attn_error *err) {
     const attn_run_limits limits = {(size_t)config->max_capture_sites,
                                     (size_t)config->max_capture_text_bytes};
@@ -170,6 +179,7 @@ attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, att
         if (!srv_runs_sum_from(e, bytes))
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
     }
+    e->run.print = print_of(e);
     e->run.read_token = e->imported ? e->side.token : attn_run_metadata(run, SRV_RUN_TOKEN);
     e->owner = srv_owner_of(srv_runs_owner(e));
     const char *rows = e->imported ? NULL : attn_run_metadata(run, SRV_RUN_ROWS);
@@ -268,6 +278,8 @@ const srv_run *srv_runs_admit(srv_request *req, const char *pointer, srv_runs_en
     srv_runs *s = req->app->runs;
     e->holds = 1;
     keep_alive(s, e, attn_now_ns());
+    if (s->has_dir)
+        srv_runs_dir_is_same(&s->dir, e->run.id, e->run.print);
     pthread_mutex_lock(&s->lock);
     const bool listed = srv_runs_list(s, e);
     s->state.stored += listed;
@@ -351,9 +363,10 @@ static void refuse_file(srv_request *req, const char *id, int failed) {
     else if (failed == ENODATA)
         srv_problem(req, SRV_DAMAGED, NULL, "the file of run %s is empty", id);
     else if (failed == EBADMSG)
-        srv_problem(req, SRV_DAMAGED, NULL, "the checksums of run %s are damaged", id);
+        srv_problem(req, SRV_DAMAGED, NULL,
+                    "the file with owner and checksums of run %s is damaged", id);
     else if (failed == ESTALE)
-        srv_runs_changed(req, id, "it is not the file that was adopted");
+        srv_runs_adopt_again(req, id, "it is not the file that was adopted");
     else if (failed == ENOLINK)
         srv_problem(req, SRV_NOT_FOUND, NULL,
                     "the file of run %s lies in captures_dir, which this service does not have",
@@ -381,6 +394,15 @@ static bool open_mapped(srv_request *req, srv_runs_entry *e) {
     return false;
 }
 
+/* Runs never change. This process has seen what the run holds, if it has opened it before. */
+static bool is_known(srv_request *req, const srv_runs_entry *e) {
+    if (srv_runs_dir_is_same(&req->app->runs->dir, e->run.id, e->run.print))
+        return true;
+    srv_problem(req, SRV_RUN_CHANGED, NULL, "the file of run %s holds another run than before",
+                e->run.id);
+    return false;
+}
+
 const srv_run *srv_runs_hold_file(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     srv_runs_entry *e = srv_runs_entry_new(s->config);
@@ -391,7 +413,7 @@ const srv_run *srv_runs_hold_file(srv_request *req, const char *id) {
         return NULL;
     }
     memcpy(e->run.id, id, SRV_RUN_ID);
-    if (!open_mapped(req, e)) {
+    if (!open_mapped(req, e) || !is_known(req, e)) {
         srv_runs_entry_free(e);
         return NULL;
     }
@@ -447,6 +469,10 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     int64_t ends;
     const srv_run_presence there = srv_runs_dir_use(&s->dir, id, &ends);
+    if (there == SRV_RUN_UNKNOWN) {
+        srv_problem_file(req, NULL, "the run cannot be read from runs_dir", errno);
+        return NULL;
+    }
     if (there != SRV_RUN_THERE) {
         drop_open(s, id);
         pthread_mutex_lock(&s->lock); /* open runs leave no mark in the directory */
@@ -461,6 +487,11 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
         drop_open(s, id);
         srv_run_release(req, &e->run);
         return NULL;
+    }
+    if (e && srv_runs_look_at(e) != SRV_MAPPED_SAME) { /* open what the file is now */
+        drop_open(s, id);
+        srv_run_release(req, &e->run);
+        e = NULL;
     }
     const srv_run *run = e ? &e->run : srv_runs_hold_file(req, id);
     if (run)
@@ -492,9 +523,14 @@ bool srv_run_is_whole(srv_request *req, const srv_run *run) {
         return true;
     if (!srv_runs_is_same(req, e))
         return false;
-    srv_mapped_times seen;
-    if (srv_mapped_check(e->mapped, &seen) != SRV_MAPPED_HURT)
+    const srv_mapped_state state = srv_runs_look_at(e);
+    if (state == SRV_MAPPED_SAME || state == SRV_MAPPED_OTHER)
         return true;
+    if (state == SRV_MAPPED_WRITTEN) {
+        srv_problem(req, SRV_STORAGE, NULL, "the file of run %s was changed while it was read",
+                    run->id);
+        return false;
+    }
     srv_problem(req, SRV_DAMAGED, NULL,
                 "the file of run %s was cut short, or cannot be read to its end", run->id);
     return false;

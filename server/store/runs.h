@@ -33,6 +33,9 @@ typedef struct srv_run {
      * of them. */
     bool open;
     size_t rows; /* steps of the generation so far, or of all; 0: no generation made the run */
+    /* A checksum of the header of the run's file, which has checksums of the rest, and of those beside
+     * the file. It tells the run from another one that somebody gives the same id. 0: an open run */
+    uint64_t print;
 } srv_run;
 
 /* Opens the store. Returns 0. If memory runs out or runs_dir cannot be used, prints one line to
@@ -84,9 +87,9 @@ bool srv_run_is_right(const srv_run *run, const void *from, size_t bytes);
 /* Finds the run with this id and holds it until srv_run_release. NULL: a problem is set: 404 (no
  * such run), 410 (the run was removed), or the file cannot be read. */
 const srv_run *srv_run_hold(srv_request *req, const char *id);
-/* Checks that the file of the run was intact while it was read. If another program truncates a
- * mapped file, its lost part reads as zeros. Call this after the last read and before the answer is
- * sent. false: a problem is set. `run` NULL: returns true. */
+/* Checks that the file of the run was as it was checked while it was read: other programs may cut
+ * or change it in place. Call this after the last read and before the answer is sent. false: a
+ * problem is set. `run` NULL: returns true. */
 bool srv_run_is_whole(srv_request *req, const srv_run *run);
 void srv_run_release(srv_request *req, const srv_run *run); /* NULL is fine */
 /* Removes a held run from the store, whoever owns it. Holders can use it until they release it. */

@@ -17,7 +17,7 @@ bool srv_run_recall(srv_request *req, const srv_run *run, const char *key, srv_r
         return false;
     if (s->has_dir) {
         size_t size;
-        void *image = srv_runs_dir_answers(&s->dir, run->id, &size);
+        void *image = srv_runs_dir_answers(&s->dir, run->id, run->print, &size);
         const bool found = srv_answers_find(image, size, key, out) && copy_answer(req, out);
         attn_free(image);
         return found;
@@ -30,15 +30,15 @@ bool srv_run_recall(srv_request *req, const srv_run *run, const char *key, srv_r
 }
 
 /* The file is written while the thread is out of the worker pool, as that of a run is. */
-static bool remember_in_dir(srv_request *req, const char *id, const char *key,
+static bool remember_in_dir(srv_request *req, const srv_run *run, const char *key,
                             const srv_run_answer *answer) {
     attn_pool *pool = srv_request_pool(req);
     srv_runs_dir *dir = &req->app->runs->dir;
     size_t old_size, size;
     attn_pool_leave(pool);
-    void *old = srv_runs_dir_answers(dir, id, &old_size);
-    void *image = srv_answers_add(old, old_size, key, answer, &size);
-    const bool kept = image && !srv_runs_dir_put_answers(dir, id, image, size);
+    void *old = srv_runs_dir_answers(dir, run->id, run->print, &old_size);
+    void *image = srv_answers_add(old, old_size, run->print, key, answer, &size);
+    const bool kept = image && !srv_runs_dir_put_answers(dir, run->id, image, size);
     attn_pool_enter(pool);
     attn_free(old);
     attn_free(image);
@@ -49,7 +49,7 @@ static bool remember_in_memory(srv_runs *s, srv_runs_entry *e, const char *key,
                                const srv_run_answer *answer) {
     size_t size;
     pthread_mutex_lock(&s->lock);
-    void *image = srv_answers_add(e->answers, e->answers_size, key, answer, &size);
+    void *image = srv_answers_add(e->answers, e->answers_size, e->run.print, key, answer, &size);
     const bool kept = image && srv_runs_swap_answers(s, e, &image, size);
     pthread_mutex_unlock(&s->lock);
     attn_free(image);
@@ -62,6 +62,6 @@ bool srv_run_remember(srv_request *req, const srv_run *run, const char *key,
     if (run->open)
         return false;
     return s->has_dir
-               ? remember_in_dir(req, run->id, key, answer)
+               ? remember_in_dir(req, run, key, answer)
                : remember_in_memory(s, (srv_runs_entry *)(void *)(uintptr_t)run, key, answer);
 }

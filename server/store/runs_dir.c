@@ -71,7 +71,10 @@ const char *srv_runs_dir_look_at(const srv_runs_dir *dir, const char *id, struct
         srv_runs_dir_name(name, id, suffixes[i]);
         if (!fstatat(dir->fd, name, st, AT_SYMLINK_NOFOLLOW))
             return suffixes[i];
+        if (srv_file_judge(errno) == SRV_FILE_TROUBLE)
+            return NULL;
     }
+    errno = ENOENT;
     return NULL;
 }
 
@@ -107,6 +110,16 @@ static void forget(srv_runs_dir *dir, const char *id) {
 bool srv_runs_dir_remove(srv_runs_dir *dir, const char *id) {
     forget(dir, id);
     return remove_file(dir, id);
+}
+
+bool srv_runs_dir_is_same(srv_runs_dir *dir, const char *id, uint64_t print) {
+    pthread_mutex_lock(&dir->lock);
+    srv_runs_item *item = srv_runs_index_find(&dir->index, id);
+    const bool same = !item || !item->print || item->print == print;
+    if (item && same)
+        item->print = print;
+    pthread_mutex_unlock(&dir->lock);
+    return same;
 }
 
 bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id) {
@@ -187,23 +200,12 @@ int srv_runs_dir_open_adopted(const srv_runs_dir *dir, const srv_runs_side *side
                               srv_capture *out) {
     const int failed =
         dir->captures < 0 ? ENOLINK : srv_capture_open(dir->captures, side->path, out);
-    switch (failed) {
-    case 0:
-        if (srv_file_mark_equal(&out->mark, &side->mark))
-            return 0;
-        srv_capture_close(out);
-        return ESTALE;
-    case ENOENT:
-    case ENOTDIR:
-    case EISDIR:
-    case ESPIPE:
-    case ELOOP:
-    case ENXIO:
-    case EINVAL:
-        return ESTALE;
-    default:
-        return failed;
-    }
+    if (failed)
+        return srv_file_judge(failed) == SRV_FILE_TROUBLE ? failed : ESTALE;
+    if (srv_file_mark_equal(&out->mark, &side->mark))
+        return 0;
+    srv_capture_close(out);
+    return ESTALE;
 }
 
 static int map_adopted(srv_runs_dir *dir, const char *id, srv_mapped **out, srv_runs_side *side) {
@@ -349,6 +351,8 @@ srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *en
     const int64_t now = attn_now_ns();
     struct stat st;
     const char *suffix = srv_runs_dir_look_at(dir, id, &st);
+    if (!suffix && errno != ENOENT)
+        return SRV_RUN_UNKNOWN;
     if (!suffix) {
         forget(dir, id);
         return exists(dir, id, GONE) ? SRV_RUN_GONE : SRV_RUN_NEVER;

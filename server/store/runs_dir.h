@@ -57,7 +57,8 @@ void srv_runs_dir_add(srv_runs_dir *dir, const char *id, srv_owner owner);
 /* Writes a run, with room as of srv_runs_dir_reserve. Returns 0 or an errno value. */
 int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
                        const attn_run_image *image);
-/* Looks for the file that makes the run exist. Returns its suffix; NULL: there is none. */
+/* Looks for the file that makes the run exist. Returns its suffix. NULL: there is none (errno is
+ * ENOENT), or it cannot be seen. */
 const char *srv_runs_dir_look_at(const srv_runs_dir *dir, const char *id, struct stat *st);
 /* Maps the file of a run for reading, and reads its side file; side->text NULL: it has none. Returns
  * 0 or an errno value. ENOENT: there is no such file. ENODATA: the file is empty or not a regular
@@ -69,7 +70,12 @@ int srv_runs_dir_open_adopted(const srv_runs_dir *dir, const srv_runs_side *side
 /* Reads the side file of a run alone. Returns 0 or an errno value; ENOENT: it has none. */
 int srv_runs_dir_side(const srv_runs_dir *dir, const char *id, srv_runs_side *out);
 
-typedef enum srv_run_presence { SRV_RUN_NEVER, SRV_RUN_GONE, SRV_RUN_THERE } srv_run_presence;
+typedef enum srv_run_presence {
+    SRV_RUN_NEVER,
+    SRV_RUN_GONE,
+    SRV_RUN_THERE,
+    SRV_RUN_UNKNOWN, /* the directory cannot be read; errno has the reason */
+} srv_run_presence;
 /* Looks for the run and records that it is used now. For SRV_RUN_THERE, *ends_ns is the time at
  * which the run will expire, on the clock of attn_now_ns. */
 srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *ends_ns);
@@ -78,6 +84,9 @@ bool srv_runs_dir_remove(srv_runs_dir *dir, const char *id);
 /* Lists runs as srv_runs_list_page does, without a look at the disk; `owner` NULL: of all owners. */
 size_t srv_runs_dir_page(srv_runs_dir *dir, const srv_owner *owner, const char *after,
                          srv_run_listed *out, size_t most);
+/* Returns whether the run has the `print` (runs.h) that it had when this process opened it before. The
+ * first call notes it. */
+bool srv_runs_dir_is_same(srv_runs_dir *dir, const char *id, uint64_t print);
 /* Returns whether the run is in the index, without a look at the disk. */
 bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id);
 /* Reads the whole directory and replaces the index by what it finds. Removes
@@ -116,9 +125,10 @@ void srv_runs_dir_trim(srv_runs_dir *dir);
 
 /* Returns the bytes of the run's file, which has this `st`, and of its kept answers. */
 size_t srv_runs_dir_bytes(const srv_runs_dir *dir, const char *id, const struct stat *st);
-/* Reads the kept answers of a run as a whole image, which the caller frees with attn_free. NULL:
- * there are none, or their file cannot be read or is damaged. */
-void *srv_runs_dir_answers(const srv_runs_dir *dir, const char *id, size_t *size);
+/* Reads the kept answers of a run with this `print` as a whole image, which the caller frees with
+ * attn_free. NULL: there are none, or their file cannot be read, is damaged or is that of another
+ * run. */
+void *srv_runs_dir_answers(const srv_runs_dir *dir, const char *id, uint64_t print, size_t *size);
 /* Replaces the kept answers of a run by an image. Other runs give way while all do not fit into
  * runs_bytes. Returns 0 or an errno value; ENOENT: there is no such run. */
 int srv_runs_dir_put_answers(srv_runs_dir *dir, const char *id, const void *image, size_t size);

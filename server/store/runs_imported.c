@@ -22,14 +22,14 @@ attn_status srv_runs_take_sums(srv_runs_entry *e, attn_error *err) {
     return status;
 }
 
-void srv_runs_changed(srv_request *req, const char *id, const char *how) {
+void srv_runs_adopt_again(srv_request *req, const char *id, const char *how) {
     srv_problem(req, SRV_RUN_CHANGED, NULL,
                 "the file of run %s in captures_dir has changed: %s; adopt it again", id, how);
 }
 
 static bool refuse_block(srv_request *req, const srv_runs_entry *e, size_t block) {
     if (e->side.path)
-        srv_runs_changed(req, e->run.id, "its checksum is another one");
+        srv_runs_adopt_again(req, e->run.id, "its checksum is another one");
     else
         srv_problem(req, SRV_DAMAGED, NULL,
                     "the file of run %s is damaged: the bytes from %zu on are not those that were "
@@ -90,18 +90,36 @@ bool srv_run_is_right(const srv_run *run, const void *from, size_t bytes) {
     return right;
 }
 
-bool srv_runs_check_header(srv_request *req, const srv_runs_entry *e) {
+/* A file without checksums is as it was if nobody has written to it. */
+srv_mapped_state srv_runs_look_at(const srv_runs_entry *e) {
+    srv_mapped_times seen;
+    const srv_mapped_state state = srv_mapped_check(e->mapped, &seen);
+    if (state == SRV_MAPPED_SAME || state == SRV_MAPPED_HURT)
+        return state;
+    bool right = state != SRV_MAPPED_WRITTEN || e->sums.size;
+    for (size_t i = 0; right && i < attn_checksums_count(e->sums.size); i++)
+        right = !is_checked(e, i) || attn_checksums_block_is_right(&e->sums, e->summed, i);
+    if (!right || state == SRV_MAPPED_OTHER)
+        return right ? SRV_MAPPED_OTHER : SRV_MAPPED_WRITTEN;
+    srv_mapped_accept(e->mapped, &seen);
+    return SRV_MAPPED_SAME;
+}
+
+size_t srv_runs_header_size(const srv_runs_entry *e) {
     unsigned char lead[8]; /* the length of the header, little-endian */
     uint64_t size = 0;
     if (e->image_size < sizeof lead)
-        return true; /* attn_run_open refuses the file */
-    if (!srv_run_check(req, &e->run, e->image, sizeof lead))
-        return false;
+        return e->image_size;
     memcpy(lead, e->image, sizeof lead);
     for (size_t i = sizeof lead; i-- > 0;)
         size = size << 8 | lead[i];
     const size_t rest = e->image_size - sizeof lead;
-    return srv_run_check(req, &e->run, e->image, sizeof lead + (size < rest ? (size_t)size : rest));
+    return sizeof lead + (size < rest ? (size_t)size : rest);
+}
+
+bool srv_runs_check_header(srv_request *req, const srv_runs_entry *e) {
+    return srv_run_check(req, &e->run, e->image, 1) &&
+           srv_run_check(req, &e->run, e->image, srv_runs_header_size(e));
 }
 
 bool srv_runs_is_same(srv_request *req, const srv_runs_entry *e) {
@@ -112,7 +130,7 @@ bool srv_runs_is_same(srv_request *req, const srv_runs_entry *e) {
     if (!failed)
         srv_capture_close(&file);
     else if (failed == ESTALE)
-        srv_runs_changed(req, e->run.id, "it is not the file that was adopted");
+        srv_runs_adopt_again(req, e->run.id, "it is not the file that was adopted");
     else
         srv_problem_file(req, NULL, "the file of the run cannot be opened in captures_dir", failed);
     return !failed;
@@ -233,6 +251,8 @@ static const srv_run *admit(const import *m) {
 static int keep_file(const import *m, srv_new_file *file) {
     srv_runs_dir *dir = &m->runs->dir;
     const size_t size = m->entry->sums.size;
+    char name[SRV_RUNS_NAME];
+    srv_runs_dir_name(name, m->entry->run.id, SRV_RUNS_FILE);
     int failed = srv_runs_dir_reserve(dir, m->entry->owner, size);
     if (failed) {
         srv_new_file_drop(file);
@@ -243,6 +263,8 @@ static int keep_file(const import *m, srv_new_file *file) {
         srv_new_file_drop(file);
     else
         failed = srv_new_file_close(file);
+    if (!failed && !srv_mapped_name(m->entry->mapped, dir->fd, name))
+        failed = ENOMEM;
     if (failed)
         remove_names(m);
     srv_runs_dir_unreserve(dir, m->entry->owner, size);

@@ -45,6 +45,7 @@ typedef struct srv_runs_item {
     int64_t since_ns;   /* when this process noticed access_ns; the run expires runs_ttl_ms later */
     int64_t used_ns;    /* the last known use; the run with the smallest is evicted first */
     int64_t touched_ns; /* when this process last set the file's access time; 0: never */
+    uint64_t print;     /* `print` of srv_run when this process opened the run; 0: it never has */
     bool doomed;        /* srv_runs_index_choose has chosen it */
 } srv_runs_item;
 

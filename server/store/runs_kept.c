@@ -15,7 +15,7 @@ size_t srv_runs_dir_bytes(const srv_runs_dir *dir, const char *id, const struct 
     return (size_t)st->st_size + (has_kept ? (size_t)kept.st_size : 0);
 }
 
-void *srv_runs_dir_answers(const srv_runs_dir *dir, const char *id, size_t *size) {
+void *srv_runs_dir_answers(const srv_runs_dir *dir, const char *id, uint64_t print, size_t *size) {
     char name[SRV_RUNS_NAME];
     struct stat st;
     srv_runs_dir_name(name, id, SRV_RUNS_KEPT);
@@ -31,7 +31,7 @@ void *srv_runs_dir_answers(const srv_runs_dir *dir, const char *id, size_t *size
         *size += n > 0 ? (size_t)n : 0;
     }
     close(fd);
-    if (image && srv_answers_are_whole(image, *size))
+    if (image && srv_answers_are_whole(image, *size, print))
         return image;
     attn_free(image);
     *size = 0;

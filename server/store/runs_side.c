@@ -7,12 +7,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <attn/checksum.h>
+
 #include "system/files.h"
 
 /* The largest side file in bytes: checksums of 8 TiB take 64 MiB of text. */
 #define SIDE_MOST ((off_t)128 << 20)
 
-static const char first_line[] = "attnd-run 1";
+static const char first_line[] = "attnd-run 2", first_line_1[] = "attnd-run 1";
+
+#define CHECK "check "
+enum { CHECK_SIZE = sizeof CHECK - 1 + 8 + 1 }; /* of the last line: 8 digits and the line end */
 
 /* Reads the whole file into `text`, which has room for size + 1 bytes. Returns 0 or an errno
  * value. */
@@ -38,17 +43,31 @@ static const char *value_of(const char *line, const char *name) {
 
 static bool read_mark(const char *text, srv_file_mark *m) {
     int end = 0;
-    return sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNd64 "%n", &m->inode, &m->size, &m->mtime_ns,
-                  &end) == 3 &&
-           !text[end];
+    const int count = sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNd64 "%n %" SCNd64 "%n", &m->inode,
+                             &m->size, &m->mtime_ns, &end, &m->ctime_ns, &end);
+    return count >= 3 && !text[end];
+}
+
+static void write_check(char line[CHECK_SIZE + 1], uint32_t sum) {
+    snprintf(line, CHECK_SIZE + 1, CHECK "%08x\n", (unsigned)sum);
+}
+
+/* Returns whether the text ends with the line of its checksum. */
+static bool is_whole(const char *text, size_t size) {
+    char line[CHECK_SIZE + 1];
+    if (size < CHECK_SIZE)
+        return false;
+    write_check(line, attn_crc32c(0, text, size - CHECK_SIZE));
+    return !memcmp(text + size - CHECK_SIZE, line, CHECK_SIZE);
 }
 
 /* Parses the text, in which line ends become NULs. Returns 0 or EBADMSG. */
-static int parse(char *text, srv_runs_side *out) {
+static int parse(char *text, size_t size, srv_runs_side *out) {
+    const bool whole = is_whole(text, size);
     char *rest = text, *line = strsep(&rest, "\n");
     const char *value;
     bool marked = false;
-    if (strcmp(line, first_line) != 0)
+    if (strcmp(line, whole ? first_line : first_line_1) != 0)
         return EBADMSG;
     while ((line = strsep(&rest, "\n")) && rest) {
         if ((value = value_of(line, "owner")))
@@ -77,41 +96,54 @@ int srv_runs_side_read(int dir, const char *name, srv_runs_side *out) {
         failed = text ? read_all(fd, text, (size_t)st.st_size) : ENOMEM;
     close(fd);
     if (!failed)
-        failed = parse(text, out);
+        failed = parse(text, (size_t)st.st_size, out);
     out->text = text;
     if (failed)
         srv_runs_side_free(out);
     return failed;
 }
 
-static void put(srv_new_file *file, const char *name, const char *value) {
-    srv_new_file_write(file, name, strlen(name));
-    srv_new_file_write(file, " ", 1);
-    srv_new_file_write(file, value, strlen(value));
-    srv_new_file_write(file, "\n", 1);
+/* A side file that is being written, and the checksum of what was written. */
+typedef struct writer {
+    srv_new_file file;
+    uint32_t sum;
+} writer;
+
+static void put(writer *w, const char *text) {
+    srv_new_file_write(&w->file, text, strlen(text));
+    w->sum = attn_crc32c(w->sum, text, strlen(text));
+}
+
+static void put_line(writer *w, const char *name, const char *value) {
+    put(w, name);
+    put(w, " ");
+    put(w, value);
+    put(w, "\n");
 }
 
 int srv_runs_side_write(int dir, const char *name, const srv_runs_side *side) {
     const srv_file_mark *m = &side->mark;
-    srv_new_file file;
-    char mark[128];
-    const int failed = srv_new_file_open(&file, dir, name);
+    writer w = {.sum = 0};
+    char mark[128], check[CHECK_SIZE + 1];
+    const int failed = srv_new_file_open(&w.file, dir, name);
     if (failed)
         return failed;
-    srv_new_file_write(&file, first_line, strlen(first_line));
-    srv_new_file_write(&file, "\n", 1);
+    put(&w, first_line);
+    put(&w, "\n");
     if (side->owner)
-        put(&file, "owner", side->owner);
+        put_line(&w, "owner", side->owner);
     if (side->token)
-        put(&file, "token", side->token);
+        put_line(&w, "token", side->token);
     if (side->path) {
-        snprintf(mark, sizeof mark, "%" PRIu64 " %" PRIu64 " %" PRId64, m->inode, m->size,
-                 m->mtime_ns);
-        put(&file, "path", side->path);
-        put(&file, "mark", mark);
+        snprintf(mark, sizeof mark, "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64, m->inode,
+                 m->size, m->mtime_ns, m->ctime_ns);
+        put_line(&w, "path", side->path);
+        put_line(&w, "mark", mark);
     }
-    put(&file, "sums", side->sums);
-    return srv_new_file_close(&file);
+    put_line(&w, "sums", side->sums);
+    write_check(check, w.sum);
+    put(&w, check);
+    return srv_new_file_close(&w.file);
 }
 
 void srv_runs_side_free(srv_runs_side *side) {

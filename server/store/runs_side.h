@@ -4,7 +4,8 @@
  *   <id>.checks    beside <id>.safetensors: owner and checksums
  *   <id>.adopted   instead of it: the same, and where in captures_dir the file lies
  *
- * A side file is text with a line for each member, "name value". */
+ * A side file is text with a line for each member, "name value". The last line is "check" with the
+ * CRC32C of all before it; files of version 1 have none. */
 #ifndef SRV_RUNS_SIDE_H
 #define SRV_RUNS_SIDE_H
 
@@ -14,7 +15,7 @@
  * is no part of that: it differs between machines that share a directory, and after a restart. */
 typedef struct srv_file_mark {
     uint64_t inode, size;
-    int64_t mtime_ns;
+    int64_t mtime_ns, ctime_ns; /* ctime_ns 0: not known, from a side file of version 1 */
 } srv_file_mark;
 
 typedef struct srv_runs_side {
@@ -27,7 +28,7 @@ typedef struct srv_runs_side {
 } srv_runs_side;
 
 /* Reads the file `name` of a directory. Returns 0 or an errno value; ENOENT: there is none, EBADMSG:
- * it is not a side file. */
+ * it is not a side file, or not as it was written. */
 int srv_runs_side_read(int dir, const char *name, srv_runs_side *out);
 /* Writes it, durably. Returns 0 or an errno value. */
 int srv_runs_side_write(int dir, const char *name, const srv_runs_side *side);

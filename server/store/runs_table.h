@@ -153,12 +153,17 @@ bool srv_runs_sum_from(srv_runs_entry *e, const void *summed);
 /* Reads the checksums of an imported run, whose side file is e->side, for its mapped image.
  * ATTN_EVALUE: they are those of a file of another size. */
 attn_status srv_runs_take_sums(srv_runs_entry *e, attn_error *err);
+/* Returns the bytes of the header of a safetensors file, with its length; at most all of the file. */
+size_t srv_runs_header_size(const srv_runs_entry *e);
 /* Checks the header of the run's file. false: a problem is set. */
 bool srv_runs_check_header(srv_request *req, const srv_runs_entry *e);
 /* Checks that the file of an adopted run is the one that was adopted. Other runs need no check.
  * false: a problem is set. */
 bool srv_runs_is_same(srv_request *req, const srv_runs_entry *e);
+/* Looks whether the mapped bytes that were checked are still right, after the file has changed.
+ * SRV_MAPPED_SAME or SRV_MAPPED_OTHER: they are. */
+srv_mapped_state srv_runs_look_at(const srv_runs_entry *e);
 /* Sets the problem that the file of an adopted run is another one than before. */
-void srv_runs_changed(srv_request *req, const char *id, const char *how);
+void srv_runs_adopt_again(srv_request *req, const char *id, const char *how);
 
 #endif

@@ -12,13 +12,15 @@
 
 #include "store/answers.h"
 
+static const uint64_t print = 0x100c0ffee; /* of the run */
+
 static srv_run_answer answer(const char *body, size_t size) {
     return (srv_run_answer){"text/plain", strlen("text/plain"), body, size};
 }
 
 /* Adds an answer and frees the image before. */
 static void *add(void *image, size_t *size, const char *key, const srv_run_answer *a) {
-    void *next = srv_answers_add(image, *size, key, a, size);
+    void *next = srv_answers_add(image, *size, print, key, a, size);
     attn_free(image);
     return next;
 }
@@ -30,7 +32,8 @@ static void test_answers_are_found(void **state) {
     size_t size = 0;
     void *image = add(NULL, &size, "a", &a);
     image = add(image, &size, "b", &b);
-    assert_true(srv_answers_are_whole(image, size));
+    assert_true(srv_answers_are_whole(image, size, print));
+    assert_false(srv_answers_are_whole(image, size, print + 1)); /* another run with the same id */
     assert_true(srv_answers_find(image, size, "a", &found));
     assert_int_equal(found.size, 5);
     assert_memory_equal(found.body, "first", 5);
@@ -60,13 +63,13 @@ static void test_the_oldest_give_way(void **state) {
     for (int i = 0; i < 6; i++) {
         snprintf(key, sizeof key, "%d", i);
         image = add(image, &size, key, &each);
-        assert_true(size <= SRV_RUN_ANSWERS && srv_answers_are_whole(image, size));
+        assert_true(size <= SRV_RUN_ANSWERS && srv_answers_are_whole(image, size, print));
     }
     for (int i = 0; i < 6; i++) {
         snprintf(key, sizeof key, "%d", i);
         assert_int_equal(srv_answers_find(image, size, key, &found), i >= 3);
     }
-    assert_null(srv_answers_add(image, size, "all", &all, &other));
+    assert_null(srv_answers_add(image, size, print, "all", &all, &other));
     attn_free(image);
     free(body);
 }
@@ -80,12 +83,12 @@ static void test_damage_is_noticed(void **state) {
     for (size_t i = 0; i < size; i++)
         for (int bit = 0; bit < 8; bit++) {
             image[i] ^= (unsigned char)(1 << bit);
-            assert_false(srv_answers_are_whole(image, size));
+            assert_false(srv_answers_are_whole(image, size, print));
             image[i] ^= (unsigned char)(1 << bit);
         }
     for (size_t n = 0; n < size; n++)
-        assert_false(srv_answers_are_whole(image, n));
-    assert_true(srv_answers_are_whole(image, size));
+        assert_false(srv_answers_are_whole(image, n, print));
+    assert_true(srv_answers_are_whole(image, size, print));
     attn_free(image);
 }
 
@@ -103,9 +106,10 @@ static void test_sizes_are_checked(void **state) {
             memcpy(&value, copy + SRV_ANSWERS_HEAD + 4 * field, sizeof value);
             value += step;
             memcpy(copy + SRV_ANSWERS_HEAD + 4 * field, &value, sizeof value);
-            sum = attn_crc32c(0, copy + SRV_ANSWERS_HEAD, size - SRV_ANSWERS_HEAD);
+            sum = attn_crc32c(attn_crc32c(0, &print, sizeof print), copy + SRV_ANSWERS_HEAD,
+                              size - SRV_ANSWERS_HEAD);
             memcpy(copy + 12, &sum, sizeof sum);
-            assert_false(srv_answers_are_whole(copy, size));
+            assert_false(srv_answers_are_whole(copy, size, print));
         }
     attn_free(image);
 }
