@@ -137,15 +137,15 @@ def test_a_replica_dies_while_it_stores(start, proxy, tmp_path):
                 time.sleep(0.0005)
             os.kill(one.pid, signal.SIGSTOP)  # so that it does not get done between the look and the end
             os.waitid(os.P_PID, one.pid, os.WSTOPPED)
-            caught = bool(list(runs.glob("*.part")))
+            left = list(runs.glob("*.part"))  # the other daemon may sweep it as soon as its writer is gone
+            caught = bool(left)
             os.kill(one.pid, signal.SIGKILL if caught else signal.SIGCONT)
             sender.join()
             if caught:
                 one.process.wait()
                 break
         assert caught
-        left = list(runs.glob("*.part"))
-        assert left and answers[-1] is None  # the client of that store got no answer
+        assert answers[-1] is None  # the client of that store got no answer
         more = [store(url) for _ in range(4)]
         assert {server for _, server in more} == {"two"}
         for name in names + [name for name, _ in more]:
