@@ -139,7 +139,74 @@ def test_a_generation(table, tmp_path):
     answer, file = same(table, watched, tmp_path, source=[list("abcde")])
     assert [(s["name"], s["layer"], s["call"]) for s in answer["sites"]] == [("0", 0, 0), ("0@1", 0, 1), ("0@2", 0, 2)]
     assert [site.get("query_start", 0) for site in file.sites] == [0, 3, 4]
-    assert answer["sites"][2]["labels"] == {"query": ["e"], "key": list("abcde")}
+    assert answer["texts"][0]["tokens"] == list("abcde")
+
+
+def test_a_module_that_is_several_layers(table, tmp_path):
+    """ALBERT calls one module for each layer: its calls in a pass are layers, those of other passes are calls."""
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = Attend()
+
+        def forward(self, x):
+            return self.layer(self.layer(self.layer(x)))
+
+    class Attend(nn.Module):
+        def forward(self, x):
+            return nn.functional.scaled_dot_product_attention(x, x, x)
+
+    torch.manual_seed(4)
+    model = Shared()
+    with Watched(model) as watched:
+        for _ in range(2):
+            model(torch.randn(1, 2, 5, 8))
+    answer, _ = same(table, watched, tmp_path)
+    assert [(s["name"], s["layer"], s["call"]) for s in answer["sites"]] == [
+        ("layer", 0, 0), ("layer#1", 1, 0), ("layer#2", 2, 0), ("layer@1", 0, 1), ("layer#1@1", 1, 1), ("layer#2@1", 2, 1)]
+
+
+def test_nothing_was_recorded(tmp_path):
+    with example.Capture(nn.Linear(2, 2)) as capture:
+        capture.model(torch.ones(1, 2))
+    with pytest.raises(ValueError, match="sdpa"):
+        capture.save(tmp_path / "capture.safetensors")
+
+
+def test_packed_heads(tmp_path):
+    """transformers passes the query heads of one key head as rows, if there is one query and a mask."""
+    class Packs(nn.Module):
+        def forward(self, x, keys):
+            mask = None if x.size(-2) > 1 else torch.ones(1, 1, 1, keys.size(-2), dtype=torch.bool)
+            query = x if mask is None else x.reshape(1, 2, 2, 8)
+            return nn.functional.scaled_dot_product_attention(query, keys, keys, attn_mask=mask, enable_gqa=mask is None)
+
+    with example.Capture(Packs()) as capture:
+        x, keys = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 6, 8)
+        capture.model(x, keys[:, :, :3])
+        for n in (4, 5):
+            capture.model(x[:, :, :1], keys[:, :, :n])
+    assert [tuple(capture.tensors[f"sites.{n}.query"].shape) for n in range(3)] == [(1, 4, 3, 8), (1, 4, 1, 8), (1, 4, 1, 8)]
+    assert torch.equal(capture.tensors["sites.1.query"], x[:, :, :1])
+    assert [site.get("query_start", 0) for site in capture.sites] == [0, 3, 4]
+
+
+@pytest.mark.parametrize("kind", [torch.bool, torch.float32], ids=str)
+def test_a_static_cache(table, tmp_path, kind):
+    """Keys that are not written yet are hidden: queries stand where the mask ends, then behind those before."""
+    class Cached(nn.Module):
+        def forward(self, x, keys, at):
+            mask = torch.arange(12) <= torch.arange(at, at + x.size(-2))[:, None]
+            mask = mask if kind == torch.bool else torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(kind).min)
+            return nn.functional.scaled_dot_product_attention(x, keys, keys, attn_mask=mask[None, None])
+
+    torch.manual_seed(5)
+    model, keys = Cached(), torch.randn(1, 2, 12, 8)
+    with Watched(model) as watched:
+        for at, L in ((0, 4), (4, 1), (5, 1)):
+            model(torch.randn(1, 2, L, 8), keys, at)
+    _, file = same(table, watched, tmp_path)
+    assert [(site.get("query_start", 0), site.get("key_start", 0)) for site in file.sites] == [(0, 0), (4, 0), (5, 0)]
 
 
 # --- single calls ---

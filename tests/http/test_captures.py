@@ -1,5 +1,6 @@
 """Captures as people write them: the programs in lib/runs/examples and the one on the page of the format, the page's
 tables, and the schema."""
+import ast
 import copy
 import json
 import os
@@ -33,10 +34,43 @@ def run_numpy(folder, *args):
 
 # --- examples ---
 
-@pytest.mark.parametrize("name", ["capture_numpy.py", "capture_torch.py"])
-def test_examples_are_short(name):
+@pytest.mark.parametrize(("name", "most"), [("capture_numpy.py", 100), ("capture_torch.py", 150)])
+def test_examples_are_short(name, most):
     lines = (EXAMPLES / name).read_text().splitlines()
-    assert len(lines) < 100 and max(map(len, lines)) <= 120
+    assert len(lines) < most and max(map(len, lines)) <= 120
+
+
+def function_of(name, function):
+    """A function of an example whose other parts need packages that are not here."""
+    tree = ast.parse((EXAMPLES / name).read_text())
+    [found] = [part for part in tree.body if isinstance(part, ast.FunctionDef) and part.name == function]
+    scope = {}
+    exec(compile(ast.Module([found], []), name, "exec"), scope)
+    return scope[function]
+
+
+# (queries, keys, last key of the mask) of each call, and its (query_start, key_start).
+CACHES = {
+    "none": [((9, 9, None), (0, 0))],
+    "dynamic": [((9, 9, None), (0, 0)), ((1, 10, None), (9, 0)), ((1, 11, None), (10, 0))],
+    "dynamic, prompt before": [((1, 10, None), (9, 0)), ((1, 11, None), (10, 0))],
+    "static": [((9, 46, 8), (0, 0)), ((1, 46, 9), (9, 0)), ((1, 46, 10), (10, 0))],
+    "static, as long as the prompt": [((9, 9, 8), (0, 0)), ((1, 12, 9), (9, 0))],
+    "sliding": [((9, 9, None), (0, 0)), ((1, 10, None), (9, 0)), ((1, 11, None), (10, 0)), ((1, 12, None), (11, 0)),
+                ((1, 12, None), (12, 1)), ((1, 12, None), (13, 2))],
+    "sliding, static": [((9, 12, 8), (0, 0)), ((1, 12, 9), (9, 0)), ((1, 12, 10), (10, 0)), ((1, 12, 11), (11, 0)),
+                        ((1, 12, 11), (12, 1))],
+    "a new text": [((9, 9, None), (0, 0)), ((1, 10, None), (9, 0)), ((4, 4, None), (0, 0)), ((1, 5, None), (4, 0))],
+}
+
+
+@pytest.mark.parametrize("cache", CACHES)
+def test_where_the_torch_example_puts_its_queries(cache):
+    starts, seen = function_of("capture_torch.py", "starts"), None
+    for (queries, keys, last), want in CACHES[cache]:
+        got = starts(queries, keys, seen, last)
+        assert got == want
+        seen = got[0] + queries
 
 
 @pytest.mark.parametrize("dtype", ["F32", "F16", "BF16", "F64"])

@@ -95,13 +95,20 @@ def operand(file, n, name):
     return None if given is None else file.array(given)
 
 
+def meant(x, semantics):
+    """Booleans, true: visible, or numbers that are added, by mask_semantics."""
+    if x.dtype == bool:
+        return ~x if semantics == "hide" else x
+    numbers = {"keep": x == 1, "hide": x != 1, "nonzero": x != 0, "finite_min": np.where(x <= -1e4, -np.inf, x)}
+    return numbers.get(semantics, x)
+
+
 def layers(file, n, name):
     """The arrays of attn_mask or attn_bias, which may be one or several."""
     given = file.sites[n].get(name)
-    if isinstance(given, list):
-        return [file.array(x) for x in given]
-    x = operand(file, n, name)
-    return [] if x is None else [x]
+    x = [file.array(part) for part in given] if isinstance(given, list) else [operand(file, n, name)]
+    semantics = file.sites[n].get("mask_semantics") if name == "attn_mask" else None
+    return [meant(part, semantics) for part in x if part is not None]
 
 
 def added(file, n, name):

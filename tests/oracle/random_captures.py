@@ -252,9 +252,14 @@ class Draw:
         if self.chance(0.4):
             members["is_causal"] = True
         site, n = self.site(d, **members)
-        how = self.choice(("BOOL", "F32", "lengths", "rows"))
+        how = self.choice(("BOOL", "F32", "lengths", "rows", "keep", "hide", "nonzero", "finite_min"))
         if how == "lengths":
             site["key_lengths"] = lengths.tolist()
+        elif how in ("keep", "hide", "nonzero", "finite_min"):
+            site["mask_semantics"] = how
+            self.tensor(f"sites.{n}.attn_mask", {"keep": keep, "hide": ~keep, "nonzero": keep * 7,
+                                                 "finite_min": np.where(keep, 0.5, -1e9)}[how] * 1.0,
+                        "F32" if how == "finite_min" else self.choice(("F32", "F16", "I64", "U8")))
         elif how == "F32":
             self.tensor(f"sites.{n}.attn_mask", np.where(keep, 0.0, -np.inf))
         else:
