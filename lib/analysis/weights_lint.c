@@ -13,10 +13,11 @@ static double beyond(double w) {
 }
 
 void attn_weights_check(attn_weights_faults *f, size_t row, const double *weights, size_t S) {
-    double sum = 0, largest = 0;
+    double sum = 0, largest = 0, least = 0;
     for (size_t j = 0; j < S; j++) {
         sum += weights[j];
         largest = fmax(largest, fabs(weights[j]));
+        least = fmin(least, weights[j]);
         if (beyond(weights[j]) <= RANGE_SLACK)
             continue;
         if (f->outside++ == 0 || beyond(weights[j]) > beyond(f->value)) {
@@ -25,6 +26,7 @@ void attn_weights_check(attn_weights_faults *f, size_t row, const double *weight
             f->at_key = j;
         }
     }
+    f->unshared += least < -RANGE_SLACK || sum > 1 + SUM_SLACK;
     if (largest == 0 || fabs(sum - 1) <= SUM_SLACK)
         return;
     if (f->sums++ == 0 || fabs(sum - 1) > fabs(f->sum - 1)) {

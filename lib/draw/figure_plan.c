@@ -293,8 +293,9 @@ static attn_status make_scale(const attn_figure_options *o, double low, double h
 static attn_status make_scales(attn_heat_plan *plan, attn_error *err) {
     const attn_figure_options *o = plan->options;
     attn_status status = make_scale(o, plan->low, plan->high, &plan->scale, err);
-    plan->below = plan->low < plan->scale.low;
-    plan->above = plan->high > plan->scale.high;
+    /* Weights are float32, and a bound of 0.1 in decimal is not above the float32 nearest to it. */
+    plan->below = (float)plan->low < (float)plan->scale.low;
+    plan->above = (float)plan->high > (float)plan->scale.high;
     for (size_t p = 0; p < plan->count && status == ATTN_OK; p++) {
         attn_panel *panel = &plan->panels[p];
         panel->scale = plan->scale;

@@ -84,11 +84,8 @@ static attn_status attribute(srv_analyses_call *call, const attn_weight_source *
     bool mean = call->heat.heads == ATTN_HEADS_MEAN;
     if (!status)
         status = draw(call, SRV_VIEW_GRADIENT, mean ? &positive : &product, pool, err);
-    const attn_heatmaps *maps = &call->maps[SRV_VIEW_GRADIENT];
-    /* Rows of gradient x attention are not distributions, so they have no entropy. */
-    for (size_t i = 0; !status && i < maps->count; i++)
-        for (size_t r = 0; r < maps->items[i].shape[0]; r++)
-            maps->items[i].row_entropy[r] = NAN;
+    if (!status)
+        srv_heat_without_entropy(&call->maps[SRV_VIEW_GRADIENT]);
     return status;
 }
 
@@ -134,8 +131,13 @@ static attn_status warn_of_weights(srv_analyses_call *call, attn_error *err) {
                                     &call->dims, NULL,      &call->warnings};
     const srv_weights_lint second = {call->req,         "other", &call->body.other,
                                      &call->other_dims, NULL,    &call->warnings};
-    attn_status status = call->run ? ATTN_OK : srv_weights_warn(&first, err);
-    return status || !call->compares || call->other_run ? status : srv_weights_warn(&second, err);
+    bool other = false;
+    attn_status status =
+        call->run ? ATTN_OK : srv_weights_warn(&first, &call->analysis.unshared, err);
+    if (!status && call->compares && !call->other_run)
+        status = srv_weights_warn(&second, &other, err);
+    call->incomparable = call->analysis.unshared || other;
+    return status;
 }
 
 /* Opens the operands as sources and computes all requested results. */
@@ -161,6 +163,9 @@ static attn_status compute(srv_analyses_call *call, attn_error *err) {
         status = seen(call, &an->source, lanes, &first, err);
     if (!status && call->views[SRV_VIEW_WEIGHTS])
         status = draw(call, SRV_VIEW_WEIGHTS, &first, pool, err);
+    if (!status && call->views[SRV_VIEW_WEIGHTS] && an->unshared)
+        srv_heat_without_entropy(&call->maps[SRV_VIEW_WEIGHTS]);
+    call->views[SRV_VIEW_ROLLOUT] &= !an->unshared;
     if (!status && call->views[SRV_VIEW_ROLLOUT])
         status = roll(call, &first, pool, lanes, err);
     if (!status && call->views[SRV_VIEW_GRADIENT])
@@ -197,13 +202,13 @@ static void write_compared(srv_json *j, const srv_analyses_call *call, size_t b,
     srv_analysis_place(j, &call->analysis, b, h);
     if (same) {
         const attn_head_sum *sum = &call->difference[b * d->rows + h];
-        write_number(j, "js", d->js[h * d->cols + h]);
+        write_number(j, "js", call->incomparable ? NAN : d->js[h * d->cols + h]);
         write_number(j, "cosine", d->cosine[h * d->cols + h]);
         write_number(j, "centered_cosine", d->centered[h * d->cols + h]);
         write_number(j, "total_variation",
                      sum->rows ? sum->magnitude / (2 * (double)sum->rows) : NAN);
     }
-    if (d->cols > 0) {
+    if (d->cols > 0 && !call->incomparable) {
         size_t best = nearest(d, h);
         srv_json_key(j, "nearest");
         srv_json_object(j);
@@ -237,7 +242,8 @@ static void write_comparison(srv_json *j, const srv_analyses_call *call) {
         write_view(j, call, SRV_VIEW_DIFFERENCE, "difference");
     srv_json_key(j, "legend");
     srv_json_string(j,
-                    "js: mean over rows of the Jensen-Shannon distance, 0 to ln 2; "
+                    "js: mean over rows of the Jensen-Shannon distance, 0 to ln 2 (null where a "
+                    "weight is negative or a row sums to more than 1); "
                     "total_variation: mean over rows of half the sum of |a - b|, 0 to 1; nearest: "
                     "the other operand's head with the smallest js; difference: weights - other, "
                     "of several cells the one of largest magnitude, so that the range is -m to m");

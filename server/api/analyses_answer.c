@@ -43,9 +43,14 @@ static unsigned item_of(attn_measure m) {
     return items[m];
 }
 
+/* Items that measure something else than shares of attention. */
+#define UNSHARED (SRV_AN_SCORES | SRV_AN_VALUE_NORM)
+
 /* Returns a description of the input that the item needs and that the request lacks. NULL: the item
  * can be computed. */
 static const char *lacks(const srv_analysis *an, unsigned item) {
+    if (an->unshared && !(item & UNSHARED))
+        return "shares of attention: weights that are not negative, in rows that sum to at most 1";
     switch (item) {
     case SRV_AN_DUPLICATE:
     case SRV_AN_INDUCTION:
@@ -72,7 +77,8 @@ static const char *lacks(const srv_analysis *an, unsigned item) {
 
 /* Returns whether the request names the item although the item cannot be computed. */
 static bool left_out(const srv_analysis *an, unsigned item) {
-    const bool named = !(an->items & SRV_AN_ALL) || item == SRV_AN_VALUE_NORM;
+    const bool named =
+        !(an->items & SRV_AN_ALL) || item > SRV_AN_ALL || (an->unshared && !(item & UNSHARED));
     return named && (an->items & item) && lacks(an, item);
 }
 
@@ -325,8 +331,8 @@ static void write_legend(srv_json *j, const srv_analysis *an) {
 
 static void write_left_out(srv_json *j, const srv_analysis *an) {
     bool any = false;
-    for (unsigned i = 0; 1u << i <= SRV_AN_VALUE_NORM; i++) {
-        if (!left_out(an, 1u << i))
+    for (unsigned i = 0; 1u << i <= SRV_AN_ROLLOUT; i++) {
+        if (1u << i == SRV_AN_ALL || !left_out(an, 1u << i))
             continue;
         if (!any) {
             srv_json_key(j, "left_out");
@@ -421,8 +427,8 @@ void srv_analysis_text(attn_text *t, const srv_analysis *an) {
         text_of_pairs(t, b, &an->pairs[b]);
     for (size_t i = 0; srv_analysis_has(an, SRV_AN_DIAGNOSES) && i < an->diagnoses.count; i++)
         attn_text_add(t, "\n%s: %s\n", an->diagnoses.items[i].code, an->diagnoses.items[i].text);
-    for (unsigned i = 0; 1u << i <= SRV_AN_VALUE_NORM; i++)
-        if (left_out(an, 1u << i))
+    for (unsigned i = 0; 1u << i <= SRV_AN_ROLLOUT; i++)
+        if (1u << i != SRV_AN_ALL && left_out(an, 1u << i))
             attn_text_add(t, "\n%s is left out: it needs %s\n", srv_analysis_items[i],
                           lacks(an, 1u << i));
     attn_text_add(t, "\n%s\n", attn_analysis_caveat());

@@ -57,6 +57,7 @@ typedef struct srv_analysis {
     const srv_warnings *warnings;      /* they are added to the diagnoses */
     const srv_labels *labels;          /* no items: no labels; not NULL */
     attn_measure_options options;
+    bool unshared; /* the caller's weights are no shares (srv_weights_warn): nothing is measured */
     attn_measures measures;
     attn_pattern_name *patterns;
     attn_head_distances *pairs; /* [B]: distances between the heads of each batch entry */
@@ -160,6 +161,7 @@ typedef struct srv_analyses_call {
     srv_analysis analysis;
     attn_weight_source second; /* source of the second operand */
     bool compares;
+    bool incomparable; /* an operand is unshared, so that rows have no distance in nats */
     attn_heatmap_options heat;
     bool views[SRV_VIEWS];
     attn_heatmaps maps[SRV_VIEWS];

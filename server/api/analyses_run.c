@@ -428,13 +428,13 @@ attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err)
     if (!status)
         status = attn_measure_heads(&an->source, &an->options, pool, &req->control, req->arena,
                                     &an->measures, err);
-    if (!status && (an->items & SRV_AN_PATTERNS))
+    if (!status && srv_analysis_has(an, SRV_AN_PATTERNS))
         status = name_patterns(an, err);
     divide_progress(an, true);
     if (!status && wants_pairs(an))
         status = attn_head_distances_measure(&an->source, an->mask, NULL, NULL, pool, &req->control,
                                              req->arena, &an->pairs, err);
-    if (!status && (an->items & SRV_AN_DIAGNOSES))
+    if (!status && srv_analysis_has(an, SRV_AN_DIAGNOSES))
         status = diagnose(an, err);
     return status;
 }

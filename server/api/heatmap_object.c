@@ -585,3 +585,9 @@ void srv_heat_reply(srv_request *req, const srv_heat_answer *answer) {
     else
         reply_json(req, answer);
 }
+
+void srv_heat_without_entropy(const attn_heatmaps *maps) {
+    for (size_t i = 0; i < maps->count; i++)
+        for (size_t r = 0; r < maps->items[i].shape[0]; r++)
+            maps->items[i].row_entropy[r] = NAN;
+}

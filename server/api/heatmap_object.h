@@ -91,4 +91,7 @@ void srv_heat_reply(srv_request *req, const srv_heat_answer *answer);
 /* Sets the reply of any route if srv_draws returns true: a picture or a CSV of the heatmaps. */
 void srv_heat_draw(srv_request *req, const srv_heat_answer *answer);
 
+/* Sets the entropies of all rows to NaN, for cells that are no distributions. */
+void srv_heat_without_entropy(const attn_heatmaps *maps);
+
 #endif

@@ -139,12 +139,15 @@ static bool draw(heatmaps_call *call) {
     attn_error err = {0};
     const srv_weights_lint lint = {req, "weights",          &call->body.weights,
                                    d,   &call->body.labels, &call->warnings};
-    attn_status status = srv_weights_warn(&lint, &err);
+    bool unshared = false;
+    attn_status status = srv_weights_warn(&lint, &unshared, &err);
     if (!status)
         status = srv_weights_source(&call->body.weights, d, req->arena, &source, &err);
     if (!status)
         status = attn_heatmap_build(&source, &call->options, req->app->pool, &req->control,
                                     req->arena, &call->maps, &err);
+    if (!status && unshared)
+        srv_heat_without_entropy(&call->maps);
     if (status)
         srv_heat_problem(req, &err);
     if (call->body.weights.rank > 4)

@@ -159,7 +159,7 @@ static bool tell_rest(const srv_weights_lint *l, const size_t told[2]) {
     return ok;
 }
 
-attn_status srv_weights_warn(const srv_weights_lint *l, attn_error *err) {
+attn_status srv_weights_warn(const srv_weights_lint *l, bool *unshared, attn_error *err) {
     static const srv_labels none;
     const attn_attention_dims *d = l->dims;
     const attn_tensor *w = l->weights;
@@ -187,6 +187,7 @@ attn_status srv_weights_warn(const srv_weights_lint *l, attn_error *err) {
             if (p.key_count > 0 && srv_padding_counts(&p, i))
                 srv_padding_row(&p, i, padded);
         }
+        *unshared |= f.unshared > 0;
         ok = tell(l, &f, n / d->Hq, n % d->Hq, told) && srv_padding_head(&p, n % d->Hq);
     }
     if (ok && tell_rest(l, told) && srv_padding_end(&p))

@@ -20,9 +20,10 @@ typedef struct srv_weights_lint {
     srv_warnings *warnings;
 } srv_weights_lint;
 
-/* Adds warnings about the weights. Fails with ATTN_ENOMEM or with an error of
- * attn_control_check. */
-attn_status srv_weights_warn(const srv_weights_lint *lint, attn_error *err);
+/* Adds warnings about the weights. Sets *unshared to true if a weight is negative or the sum of a row
+ * is above 1, so that rows are no shares and measures of them mean nothing. Fails with ATTN_ENOMEM
+ * or with an error of attn_control_check. */
+attn_status srv_weights_warn(const srv_weights_lint *lint, bool *unshared, attn_error *err);
 
 /* The state of a check for weights on padding. A key whose label is a padding token ("<pad>",
  * "[PAD]") should get no weight. Queries that are padding themselves are not checked. The caller

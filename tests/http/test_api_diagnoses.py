@@ -179,7 +179,7 @@ def test_what_the_mask_linter_says(daemon):
     answer = analysed(daemon, p, attn_mask=upper.tolist())
     assert "causal" in found(answer, "mask_not_causal")["text"]
     assert [w["code"] for w in answer["warnings"]] == ["mask_not_causal"]
-    assert "mask_not_causal" not in codes(analysed(daemon, p.T, attn_mask=upper.T.tolist()))
+    assert "mask_not_causal" not in {w["code"] for w in analysed(daemon, p.T, attn_mask=upper.T.tolist())["warnings"]}
 
 
 def test_weights_that_look_causal(daemon):
@@ -406,3 +406,36 @@ def test_shares_say_over_which_rows_they_are_means(daemon):
     assert "need not add to 1" in answer["legend"]["previous_token"]["formula"]
     before = analysed(daemon, np.eye(12, k=-1) + np.diag([1] + [0] * 11))
     assert before["heads"][0]["pattern"]["text"].endswith("rows that have this key give it 100 % of their weight")
+
+
+@pytest.mark.parametrize("odd", [[[0.5, 0.6, -0.1]], [[1, -0.999]], [[20, 80], [70, 30]], [[0.4, -0.4]]])
+def test_measures_need_shares(daemon, odd):
+    """Entropy of a negative number and "5500 % of the weight" are left out, with the reason."""
+    answer = ask(daemon, {"weights": odd, "heatmap": {}}, "/v1/analyses")
+    reason = "shares of attention: weights that are not negative, in rows that sum to at most 1"
+    assert set(answer["left_out"].values()) == {reason} and {"entropy", "patterns", "diagnoses"} <= set(answer["left_out"])
+    assert [set(h) for h in answer["heads"]] == [{"batch", "head", "rows", "measures", "uniform"}]
+    assert answer["heads"][0]["measures"] == {} and "diagnoses" not in answer
+    assert answer["heatmap"]["heads"][0]["row_entropy"] == [None] * len(odd)
+    assert {w["code"] for w in answer["warnings"]} <= {"row_sums", "weight_range"}
+    drawn = ask(daemon, {"weights": odd}, "/v1/heatmaps")
+    assert drawn["heads"][0]["row_entropy"] == [None] * len(odd)
+    named = ask(daemon, {"weights": odd, "analysis": ["entropy"]}, "/v1/analyses")
+    assert named["left_out"] == {"entropy": reason}
+    text = daemon.post("/v1/analyses", {"weights": odd}, headers={"Accept": "text/plain"}).text
+    assert f"entropy is left out: it needs {reason}" in text and "%" not in text.split("weight_range")[0].split("row_sums")[0]
+
+
+def test_a_sink_leaves_shares(daemon):
+    """A row that sums to less than 1 is measured: a sink has the rest."""
+    answer = ask(daemon, {"weights": [[0.5, 0.2]], "analysis": ["entropy"]}, "/v1/analyses")
+    assert "left_out" not in answer and answer["heads"][0]["measures"]["entropy"] > 0
+
+
+def test_distances_need_shares(daemon):
+    answer = ask(daemon, {"weights": [[0.5, 0.5]], "other": [[-1, 2]]}, "/v1/analyses")
+    (head,) = answer["comparison"]["heads"]
+    assert head["js"] is None and "nearest" not in head and head["total_variation"] == 1.5
+    assert answer["heads"][0]["measures"]["entropy"] > 0
+    rolled = {"weights": [[[[[2, -1], [0, 1]]]]], "analysis": ["rollout"]}
+    assert ask(daemon, rolled, "/v1/analyses")["left_out"].keys() == {"rollout"}

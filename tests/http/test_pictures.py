@@ -202,6 +202,16 @@ def test_range_and_transform(daemon):
     assert "≤ 0.25" in cut.says() and "≥ 0.5" in cut.says()
 
 
+@pytest.mark.parametrize("weights, bounds, outside", [
+    ([[0.1, 0.05]], {"vmin": 0, "vmax": 0.1}, False), ([[0.6, 0.4]], {"vmin": 0.4, "vmax": 0.6}, False),
+    ([[0.2, 0.8]], {"vmin": 0.2, "vmax": 0.8}, False), ([[0.601095259, 0.2]], {"vmin": 0, "vmax": 0.601095259}, False),
+    ([[0.1, 0.05]], {"vmin": 0, "vmax": 0.0999999}, True), ([[0.1, 0.05]], {"vmin": 0.050001, "vmax": 1}, True)])
+def test_bounds_of_the_scale_are_compared_as_float32(daemon, weights, bounds, outside):
+    """The float32 of 0.1 is above 0.1, and yet nothing is outside of a scale that ends there."""
+    picture = daemon.post("/v1/heatmaps", {"weights": weights, "figure": bounds}, headers={"Accept": "image/svg+xml"}).text
+    assert ("≥" in picture or "≤" in picture) == outside
+
+
 def test_annotations(daemon):
     def values(weights, **figure):
         shape = np.shape(weights)

@@ -381,6 +381,7 @@ typedef struct attn_weights_faults {
     size_t outside;        /* number of weights outside of 0 … 1 (by more than 1e-6) */
     size_t at_row, at_key; /* where the weight is that is farthest outside */
     double value;          /* this weight */
+    size_t unshared;       /* number of rows with a negative weight, or a sum above 1 */
 } attn_weights_faults;
 
 /* Checks the weights [S] of a row. A row of zeros belongs to a query that sees no key, so its sum
