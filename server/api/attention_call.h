@@ -143,7 +143,7 @@ const char *srv_result_path(const srv_attention_call *call, const srv_result *ro
  * false: a problem is set. */
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
                          srv_attention_bill *out);
-/* Returns whether the mask has a pattern. Then *computed is the number of cells that the pass
+/* Returns whether the mask has a pattern or a window. Then *computed is the number of cells that the pass
  * computes; it skips the others. */
 bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, double *computed);
 /* Returns the operations of the bill without those of cells that the pass skips by the positions of

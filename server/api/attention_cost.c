@@ -378,7 +378,8 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
 bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, double *computed) {
     const attn_mask_spec *spec = &call->shaped->mask;
     for (size_t i = 0; i < spec->count; i++)
-        if (spec->layers[i].kind == ATTN_LAYER_PATTERN) {
+        if (spec->layers[i].kind == ATTN_LAYER_PATTERN ||
+            spec->layers[i].kind == ATTN_LAYER_WINDOW) {
             *computed = attn_attention_visited(&call->dims, mask).cells;
             return true;
         }
@@ -391,44 +392,50 @@ double srv_attention_operations(const srv_attention_call *call, const srv_attent
     return bill->operations - skipped * attn_attention_cell_operations(&call->dims);
 }
 
-double srv_attention_needed(const srv_attention_call *call, const srv_attention_bill *bill) {
-    const attn_mask_spec *spec = &call->shaped->mask;
-    attn_mask_spec *positions = attn_arena_zeroed(call->req->arena, 1, sizeof *positions);
+/* Returns how many cells of the bill the pass computes after those that it skips by the positions
+ * of queries and keys. If they cannot be counted, it returns all cells. */
+static double computed_cells(const srv_attention_call *call, const srv_attention_bill *bill) {
+    attn_mask_spec positions = call->shaped->mask;
     attn_mask *mask;
-    attn_error err;
-    if (!positions)
-        return bill->operations;
-    *positions = *spec;
-    positions->count = 0;
-    for (size_t i = 0; i < spec->count; i++) {
-        const attn_layer_kind kind = spec->layers[i].kind;
+    positions.count = 0;
+    for (size_t i = 0; i < call->shaped->mask.count; i++) {
+        const attn_layer_kind kind = positions.layers[i].kind;
         if (kind == ATTN_LAYER_CAUSAL || kind == ATTN_LAYER_WINDOW || kind == ATTN_LAYER_PATTERN ||
             kind == ATTN_LAYER_LENGTHS)
-            positions->layers[positions->count++] = spec->layers[i];
+            positions.layers[positions.count++] = positions.layers[i];
     }
-    if (!positions->count ||
-        attn_attention_mask_new(positions, &call->dims, call->req->arena, &mask, &err) != ATTN_OK)
-        return bill->operations;
-    return srv_attention_operations(call, bill, attn_attention_visited(&call->dims, mask).cells);
+    if (!positions.count ||
+        attn_attention_mask_new(&positions, &call->dims, call->req->arena, &mask, NULL) != ATTN_OK)
+        return bill->cells;
+    return attn_attention_visited(&call->dims, mask).cells;
+}
+
+double srv_attention_needed(const srv_attention_call *call, const srv_attention_bill *bill) {
+    return srv_attention_operations(call, bill, computed_cells(call, bill));
 }
 
 bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
-    double most = req->app->config->max_cells;
-    if (bill->cells > most) {
+    double most = req->app->config->max_cells, cells = bill->cells, operations = bill->operations;
+    if ((cells > most || operations > req->app->config->max_operations) && !call->heatmap &&
+        !call->analyses) { /* these two read all cells */
+        cells = computed_cells(call, bill);
+        operations = srv_attention_operations(call, bill, cells);
+    }
+    if (cells > most) {
         srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_cells",
-                          "B * Hq * L * S = %zu * %zu * %zu * %zu = %.4g score cells; at most %.4g "
-                          "are allowed",
-                          d->B, d->Hq, d->L, d->S, bill->cells, most);
+                          "B * Hq * L * S = %zu * %zu * %zu * %zu = %.4g score cells, of which "
+                          "%.4g are computed; at most %.4g are allowed",
+                          d->B, d->Hq, d->L, d->S, bill->cells, cells, most);
         return false;
     }
-    if (bill->operations > req->app->config->max_operations) {
+    if (operations > req->app->config->max_operations) {
         most = req->app->config->max_operations;
         srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_operations",
-                          "%.4g score cells and what belongs to them need %.4g floating-point "
-                          "operations; at most %.4g are allowed",
-                          bill->cells, bill->operations, most);
+                          "%.4g score cells need %.4g floating-point operations in all; at most "
+                          "%.4g are allowed",
+                          cells, operations, most);
         return false;
     }
     double limit = (double)attn_arena_limit(req->arena);
@@ -505,7 +512,7 @@ static srv_load load_of(const srv_attention_call *call, const srv_attention_bill
         .operations = wide ? 0 : cells + row_operations(d),
         .tanh = share * bill->tanh,
         .plain = bill->plain + (wide ? cells : 0),
-        .alone = (has_values(&call->body.in.mask) ? SRV_MASK_WEIGHT * bill->cells : 0) +
+        .alone = (has_values(&call->body.in.mask) ? SRV_MASK_WEIGHT * visits->cells : 0) +
                  SRV_VERIFY_WEIGHT * verify_operations(call),
         .text = bill->text / 2,
         .memory = (double)bill->result_bytes + (double)bill->work_bytes,

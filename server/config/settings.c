@@ -49,7 +49,9 @@ const srv_setting srv_settings[] = {
      "the answer is 503 memory_budget. 0: half of RAM or of the cgroup limit, whichever is "
      "smaller."},
     {"max_cells", SRV_SET_REAL, AT(max_cells), "4e10", 1, 1e18, NULL, true,
-     "Most attention cells of one request (batch x heads x queries x keys)."},
+     "Most attention cells that one request computes (batch x heads x queries x keys, without "
+     "those "
+     "that a causal mask, a window, a pattern or key_lengths lets it skip)."},
     {"max_operations", SRV_SET_REAL, AT(max_operations), "2e13", 1, 1e24, NULL, true,
      "Most floating-point operations of one request; a multiply-add counts as two."},
     {"runs_bytes", SRV_SET_BYTES, AT(runs_bytes), "0", 0, MOST, NULL, true,

@@ -125,6 +125,28 @@ def test_skipped_cells_are_counted(daemon, name):
     assert re.search(r"cost: 8.38861e\+06 cells, of which [\d.e+]+ are computed", text), text
 
 
+def test_skipped_cells_of_a_window_are_counted(daemon):
+    body = {"query": numbers(1, 2, 2048, 16), "return": "output", "explain": True}
+    windowed = body | {"is_causal": True, "window": [127, 0]}
+    full, said, run = dry(daemon, body), dry(daemon, windowed), ask(daemon, windowed)
+    assert 2 * 2048 * 128 * 0.9 < said["computed_cells"] < 2 * 2048 * (2 * 128 + 128)
+    assert full["operations"] - said["operations"] == (said["cells"] - said["computed_cells"]) * 2 * (16 + 16)
+    for field in ("cells", "computed_cells", "operations"):
+        assert said[field] == run["diagnostics"][field]
+
+
+def test_a_mask_beside_a_window_counts_where_the_window_is(daemon):
+    """Of a mask of 4,096 x 4,096 cells the window leaves 1 in 30 to read; the rest of its time is that of decoding it."""
+    body = {"query": {"shape": [1, 4, 4096, 16], "fill": "zeros"}, "return": "output"}
+    mask = {"attn_mask": {"shape": [4096, 4096], "dtype": "bool", "fill": "ones"}}
+
+    def time_of_mask(**more):
+        with_mask, without = (min(dry(daemon, body | m | more)["predicted_ms"] for _ in range(3)) for m in (mask, {}))
+        return with_mask - without
+
+    assert time_of_mask(window=[63, 63]) < 0.6 * time_of_mask()
+
+
 def test_predicted_times_follow_the_computed_cells(daemon):
     """The more cells a pattern shows, the longer the predicted time; the time for the rows themselves is part of it."""
     body = {"query": {"shape": [1, 8, 4096, 64], "fill": "zeros"}, "return": "logsumexp"}

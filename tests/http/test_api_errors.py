@@ -172,6 +172,19 @@ def test_too_many_cells_are_told_in_numbers(start):
     refused(daemon, {"shape": [32, 32]}, "too_large", None, "1024", path="/v1/masks", status=413)
 
 
+def test_skipped_cells_are_within_the_limit(start):
+    """A window leaves 128 of 2,048 keys: what the pass computes counts, and not the whole matrix."""
+    daemon = start(env={"ATTND_MAX_CELLS": "1e6"})
+    body = {"query": {"shape": [2048, 2], "random": "normal"}, "return": ["output"]}
+    window = body | {"window": [127, 0], "is_causal": True}
+    assert len(ask(daemon, window)["output"]) == 2048
+    assert ask(daemon, window | {"dry_run": True})["dry_run"]["fits"]
+    refused(daemon, body, "too_large", None, "4.194e+06", status=413)
+    assert not ask(daemon, body | {"dry_run": True})["dry_run"]["fits"]
+    refused(daemon, window | {"window": [1900, 0]}, "too_large", None, "are computed", status=413)
+    refused(daemon, window | {"heatmap": {}}, "too_large", None, "4.194e+06", status=413)
+
+
 def test_too_many_bytes_are_told_in_numbers(start):
     daemon = start(env={"ATTND_MAX_REQUEST_BYTES": "16MiB"})
     body = {"query": {"shape": [4096, 2], "fill": "ones"}}
