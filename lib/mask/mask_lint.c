@@ -371,24 +371,138 @@ attn_status attn_mask_lint_numbers(const attn_mask *m, attn_arena *arena, attn_w
                : ATTN_OK;
 }
 
+/* --- encodings of positions --- */
+
+/* Warns about queries that are encoded from position 0 on because no offset is stated. With a
+ * causal layer check_causal has said so. */
+static void check_start(linter *l) {
+    const attn_mask_shape *s = &l->m->shape;
+    if (l->m->stated_offset != ATTN_OFFSET_DEFAULT || s->past || s->L == s->S)
+        return;
+    for (size_t i = 0; s->S > s->L && i < l->m->layer_count; i++)
+        if (l->m->layers[i].kind == ATTN_LAYER_CAUSAL)
+            return;
+    warn(l, (attn_warning){.code = ATTN_WARN_POSITION_START});
+}
+
+/* Warns about an offset beside a cache that differs from the number of cached keys: the new keys,
+ * one for each query, stay at the positions behind the cache. */
+static void check_offset(linter *l) {
+    const attn_mask_shape *s = &l->m->shape;
+    if (l->m->stated_offset != ATTN_OFFSET_GIVEN || !s->past || s->S - s->past != s->L)
+        return;
+    for (size_t b = 0; b < l->m->B; b++)
+        if (l->m->offset[b] != (int64_t)s->past) {
+            warn(l, (attn_warning){.code = ATTN_WARN_POSITION_OFFSET,
+                                   .batch = b,
+                                   .value = (double)l->m->offset[b],
+                                   .keys = s->past});
+            return;
+        }
+}
+
+/* Warns about an absolute encoding of keys behind padding. `part` hides the same keys from every
+ * query. */
+static void check_left(linter *l, const attn_mask_part *part) {
+    const size_t S = l->m->shape.S;
+    size_t looked = 0;
+    for (size_t b = 0; b < l->m->B && looked < MOST_LAYER_CELLS; b++, looked++) {
+        size_t first = 0;
+        while (first < S && attn_mask_part_hides(part, FILL_FLOOR, b, 0, 0, first))
+            first++;
+        looked += first;
+        if (first == 0 || first == S)
+            continue;
+        warn(l, (attn_warning){.code = ATTN_WARN_POSITION_PADDING,
+                               .layer = part->layer,
+                               .batch = b,
+                               .key = first});
+        return;
+    }
+}
+
+/* Returns whether new token i, beside a cache that it sees whole, sees itself and does not see the
+ * token before it: both are children of a token of the tree, or of the cache. */
+static bool is_sibling(const attn_mask *m, const attn_mask_part *part, size_t i) {
+    const size_t past = m->shape.past;
+    if (!attn_mask_part_hides(part, FILL_FLOOR, 0, 0, i, past + i - 1) ||
+        attn_mask_part_hides(part, FILL_FLOOR, 0, 0, i, past + i))
+        return false;
+    for (size_t j = 0; j < past; j++)
+        if (attn_mask_part_hides(part, FILL_FLOOR, 0, 0, i, j))
+            return false;
+    return true;
+}
+
+static void check_tree(linter *l, const attn_mask_part *part) {
+    const attn_mask_shape *s = &l->m->shape;
+    if (!s->past || s->S - s->past != s->L || s->S > MOST_LAYER_CELLS)
+        return;
+    for (size_t i = 1, looked = 0; i < s->L && looked <= MOST_LAYER_CELLS; i++, looked += s->S)
+        if (is_sibling(l->m, part, i)) {
+            warn(l, (attn_warning){.code = ATTN_WARN_POSITION_TREE,
+                                   .layer = part->layer,
+                                   .query = i,
+                                   .key = s->past + i - 1});
+            return;
+        }
+}
+
+static void check_positions(linter *l, bool absolute) {
+    check_start(l);
+    check_offset(l);
+    for (size_t i = 0; i < l->m->layer_count; i++) {
+        const attn_mask_part *part = attn_mask_part_of(l->m, i);
+        const attn_layer_kind kind = l->m->layers[i].kind;
+        const bool values = kind == ATTN_LAYER_VALUES;
+        if (!part || !(values || kind == ATTN_LAYER_PADDING || kind == ATTN_LAYER_TOKENS))
+            continue;
+        if (values && part->view.row && part->view.col)
+            check_tree(l, part);
+        if (absolute && part->view.col && !part->view.row && !part->view.head)
+            check_left(l, part);
+    }
+}
+
+/* --- the two checks --- */
+
+static linter begin(const attn_mask *m, attn_arena *arena) {
+    const attn_mask_shape *s = &m->shape;
+    return (linter){
+        .m = m,
+        .arena = arena,
+        .found = {.B = m->B, .H = s->H, .L = s->L, .S = s->S, .has_heads = s->has_heads}};
+}
+
+static bool has_cells(const attn_mask *m) {
+    return m->B && m->shape.H && m->shape.L && m->shape.S;
+}
+
+static attn_status end(const linter *l, attn_warnings *out, attn_error *err) {
+    if (l->failed)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the warnings about the mask");
+    *out = l->found;
+    return ATTN_OK;
+}
+
 attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings *out,
                            attn_error *err) {
-    const attn_mask_shape *s = &m->shape;
-    linter l = {.m = m,
-                .arena = arena,
-                .found = {.B = m->B, .H = s->H, .L = s->L, .S = s->S, .has_heads = s->has_heads}};
-    if (!m->B || !s->H || !s->L || !s->S || !m->layer_count) {
-        *out = l.found;
-        return ATTN_OK;
-    }
+    linter l = begin(m, arena);
+    if (!has_cells(m) || !m->layer_count)
+        return end(&l, out, err);
     for (size_t i = 0; i < m->layer_count && !l.failed; i++)
         check_layer(&l, i);
     if (!l.failed)
         check_fill(&l);
     if (!l.failed)
         check_rows(&l);
-    if (l.failed)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the warnings about the mask");
-    *out = l.found;
-    return ATTN_OK;
+    return end(&l, out, err);
+}
+
+attn_status attn_mask_lint_position(const attn_mask *m, bool absolute, attn_arena *arena,
+                                    attn_warnings *out, attn_error *err) {
+    linter l = begin(m, arena);
+    if (has_cells(m))
+        check_positions(&l, absolute);
+    return end(&l, out, err);
 }

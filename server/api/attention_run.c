@@ -409,6 +409,10 @@ static bool compute(srv_attention_call *call) {
         status =
             srv_warnings_of_mask(&call->warnings, req->arena, attn_attention_mask(call->op), &err);
     if (!status)
+        status =
+            srv_warnings_of_position(&call->warnings, req->arena, attn_attention_mask(call->op),
+                                     call->body.in.position.kind, &err);
+    if (!status)
         status = run(call, &err);
     if (status)
         return refuse(call, &err);

@@ -164,6 +164,41 @@ static void hidden_rows(sentence *s) {
                   w->partial ? " (the rows behind these were not looked at)" : "");
 }
 
+static void position_start(sentence *s) {
+    attn_text_add(
+        &s->text,
+        "%zu quer%s and %zu keys: query 0 is encoded at position 0, as key 0 is. When the "
+        "queries are the last tokens, say query_offset \"end\"; query_offset 0 confirms "
+        "the start",
+        s->all->L, s->all->L == 1 ? "y" : "ies", s->all->S);
+}
+
+static void position_offset(sentence *s) {
+    const attn_warning *w = s->w;
+    attn_text_add(&s->text,
+                  "batch entry %zu: query_offset %.0f moves the queries alone, and their own keys "
+                  "are encoded from position %zu on, behind %zu cached key%s. If the cache lacks "
+                  "its first tokens, encode query and key yourself",
+                  w->batch, w->value, w->keys, w->keys, w->keys == 1 ? "" : "s");
+}
+
+static void position_padding(sentence *s) {
+    attn_text_add(&s->text,
+                  "batch entry %zu: padding on the left has positions, so its first real key is "
+                  "encoded at position %zu and not 0. Pad on the right, or add the encoding "
+                  "yourself",
+                  s->w->batch, s->w->key);
+}
+
+static void position_tree(sentence *s) {
+    attn_text_add(
+        &s->text,
+        "query %zu does not see key %zu, the token before it, as in a tree of drafts, and "
+        "yet they are encoded at two successive positions. If both have one position, "
+        "encode query and key yourself",
+        s->w->query, s->w->key);
+}
+
 /* code: as the answer names it. where: the field; NULL takes the name of the mask's layer. */
 static const struct {
     const char *code, *where;
@@ -183,6 +218,10 @@ static const struct {
     [ATTN_WARN_FILL_UNUSED] = {"fill_unused", "mask_fill", fill_unused},
     [ATTN_WARN_LOW_NUMBERS] = {"low_numbers", NULL, low_numbers},
     [ATTN_WARN_ONLY_BITS] = {"only_bits", NULL, only_bits},
+    [ATTN_WARN_POSITION_START] = {"position_start", "position", position_start},
+    [ATTN_WARN_POSITION_OFFSET] = {"position_offset", "position", position_offset},
+    [ATTN_WARN_POSITION_PADDING] = {"position_padding", "position", position_padding},
+    [ATTN_WARN_POSITION_TREE] = {"position_tree", "position", position_tree},
     [ATTN_WARN_HIDDEN_ROWS] = {"hidden_rows", "", hidden_rows},
 };
 
@@ -228,6 +267,16 @@ attn_status srv_warnings_of_mask(srv_warnings *to, attn_arena *arena, const attn
                                  attn_error *err) {
     attn_warnings found;
     attn_status status = attn_mask_lint(mask, arena, &found, err);
+    return status ? status : srv_warnings_word(to, arena, &found, err);
+}
+
+attn_status srv_warnings_of_position(srv_warnings *to, attn_arena *arena, const attn_mask *mask,
+                                     attn_position_kind position, attn_error *err) {
+    const bool absolute = position == ATTN_POSITION_SINUSOIDAL || position == ATTN_POSITION_LEARNED;
+    attn_warnings found;
+    if (position == ATTN_POSITION_NONE)
+        return ATTN_OK;
+    attn_status status = attn_mask_lint_position(mask, absolute, arena, &found, err);
     return status ? status : srv_warnings_word(to, arena, &found, err);
 }
 

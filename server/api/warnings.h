@@ -26,6 +26,9 @@ attn_status srv_warnings_word(srv_warnings *to, attn_arena *arena, const attn_wa
 /* Checks a mask with attn_mask_lint and adds its warnings. */
 attn_status srv_warnings_of_mask(srv_warnings *to, attn_arena *arena, const attn_mask *mask,
                                  attn_error *err);
+/* Checks with attn_mask_lint_position how a mask goes with an encoding, and adds its warnings. */
+attn_status srv_warnings_of_position(srv_warnings *to, attn_arena *arena, const attn_mask *mask,
+                                     attn_position_kind position, attn_error *err);
 
 /* srv_warnings_write writes the member `warnings`, and srv_warnings_text prints a line for each
  * warning. Without warnings both write nothing. */

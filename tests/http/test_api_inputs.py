@@ -227,7 +227,7 @@ def test_encodings(daemon, fields):
 
 
 def test_encodings_of_projections_are_add_positions(daemon):
-    body = CROSS | {"projections": {"num_heads": 2, "seed": 3}}
+    body = CROSS | {"projections": {"num_heads": 2, "seed": 3}, "query_offset": 0}
     added = body | {"projections": body["projections"] | {"add_positions": True}}
     assert ask(daemon, body | {"position": "sinusoidal"}) == ask(daemon, added)
 

@@ -13,6 +13,8 @@ def query(*shape):
 
 STRICT = triangle(3, lambda i, j: j > i)
 PADDED = [[[True] * 4] * 4, [[j < 3 or i == 3 for j in range(4)] for i in range(4)]]
+CACHE = {"key": [[1, 0]], "value": [[3]], "past_key": [[1, 0]] * 2, "past_value": [[1], [2]],
+         "position": {"kind": "rotary", "layout": "halves"}}
 # name: request, code, where, what the text says
 CASES = {
     "padding or mask": (query(3, 4, 3, 2) | {"attn_mask": [[True] * 3] * 3}, "mask_rank", "attn_mask",
@@ -37,6 +39,22 @@ CASES = {
     "more keys": (query(2, 2) | {"key": [[1, 2]] * 4, "value": [[1]] * 4, "attn_mask": [[j <= i for j in range(4)]
                                                                                         for i in range(2)]},
                   "causal_not_square", "attn_mask", "no query sees keys from 2 on"),
+    "fewer queries": (query(1, 1, 1, 2) | {"key": [[[[1, 0]] * 3]], "value": [[[[1]] * 3]], "position": "alibi"},
+                      "position_start", "position", "1 query and 3 keys: query 0 is encoded at position 0, as key 0 is. When "
+                      "the queries are the last tokens, say query_offset \"end\"; query_offset 0 confirms the start"),
+    "a cut cache": (query(1, 2) | CACHE | {"query_offset": 10}, "position_offset", "position",
+                    "query_offset 10 moves the queries alone, and their own keys are encoded from position 2 on, behind 2 "
+                    "cached keys. If the cache lacks its first tokens, encode query and key yourself"),
+    "padding on the left": ({"query": [[[1, 0], [0, 1], [1, 1]]] * 2, "position": {"kind": "learned", "table": [[1, 0]] * 3},
+                             "key_padding_mask": [[0, 1, 1], [1, 1, 1]], "key_padding_semantics": "keep"},
+                            "position_padding", "position", "batch entry 0: padding on the left has positions, so its first "
+                            "real key is encoded at position 1 and not 0"),
+    "padding on the left as a mask": ({"query": [[[1, 0], [0, 1]]] * 2, "position": "sinusoidal",
+                                       "attn_mask": [[[True, True]], [[False, True]]]},
+                                      "position_padding", "position", "batch entry 1"),
+    "a tree of drafts": (query(2, 2) | CACHE | {"key": [[1, 0]] * 2, "value": [[2]] * 2,
+                                                "attn_mask": [[True, True, True, False], [True, True, False, True]]},
+                         "position_tree", "position", "query 1 does not see key 2, the token before it, as in a tree of drafts"),
     "is_causal": (query(2, 2) | {"key": [[1, 2]] * 4, "value": [[1]] * 4, "is_causal": True}, "causal_not_square", "is_causal",
                   "2 queries, 4 keys, and query 0 stands at key 0"),
     "whole queries": (query(4, 2) | {"attn_mask": [[True], [True], [False], [False]]}, "padding_by_query", "attn_mask",
@@ -63,3 +81,22 @@ def test_words(daemon, name):
     found = [w for w in ask(daemon, body)["warnings"] if w["code"] == code]
     assert [(w["where"]) for w in found] == [where]
     assert text in found[0]["text"] and len(found[0]["text"]) < 400
+
+
+@pytest.mark.parametrize("request_", [
+    query(1, 2) | CACHE,
+    query(1, 2) | CACHE | {"is_causal": True},
+    query(1, 2) | CACHE | {"query_offset": 2},
+    query(2, 2) | CACHE | {"key": [[1, 0]] * 2, "value": [[2]] * 2, "attn_mask": [[True] * 3 + [False], [True] * 4]},
+    query(1, 2) | {"key": [[1, 0]] * 3, "value": [[1]] * 3, "position": {"kind": "rotary", "layout": "halves"},
+                   "query_offset": "end", "is_causal": True},
+    query(1, 1, 1, 2) | {"key": [[[[1, 0]] * 3]], "value": [[[[1]] * 3]], "position": "alibi", "query_offset": 0},
+    query(1, 2) | {"key": [[1, 0]] * 3, "value": [[1]] * 3},
+    {"query": [[[1, 0], [0, 1], [1, 1]]], "position": "sinusoidal", "key_padding_mask": [[1, 1, 0]],
+     "key_padding_semantics": "keep"},
+    {"query": [[[1, 0], [0, 1], [1, 1]]], "position": {"kind": "rotary", "layout": "halves"},
+     "key_padding_mask": [[0, 1, 1]], "key_padding_semantics": "keep"},
+], ids=["cache", "causal cache", "the offset of the cache", "causal mask beside a cache", "end", "start", "no encoding",
+        "padding on the right", "padding on the left and distances"])
+def test_positions_that_are_right_are_not_warned_of(daemon, request_):
+    assert "warnings" not in ask(daemon, request_)

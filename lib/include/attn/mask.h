@@ -185,6 +185,12 @@ attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings 
 attn_status attn_mask_lint_numbers(const attn_mask *m, attn_arena *arena, attn_warnings *out,
                                    attn_error *err);
 
+/* Checks how the mask goes with an encoding that gives query i the position i + offset and key j the
+ * position j. `absolute`: the encoding depends on positions and not on distances alone. As
+ * attn_mask_lint otherwise. */
+attn_status attn_mask_lint_position(const attn_mask *m, bool absolute, attn_arena *arena,
+                                    attn_warnings *out, attn_error *err);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

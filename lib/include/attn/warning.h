@@ -22,6 +22,10 @@ extern "C" {
  *   FILL_UNUSED               layer (whose numbers are added)
  *   LOW_NUMBERS               layer, value (the smallest number)
  *   ONLY_BITS                 layer
+ *   POSITION_OFFSET           batch, value (the offset), keys (number of cached keys)
+ *   POSITION_PADDING          layer, batch, key (the first one that is not padding)
+ *   POSITION_TREE             layer, query (its row), key (the sibling before it, which it does not
+ *                             see)
  *   HIDDEN_ROWS               queries (rows that see no key), rows, row_count, rows_read,
  *                             partial, all_batches, all_heads */
 #define ATTN_WARNINGS(W)                                                                           \
@@ -43,6 +47,11 @@ extern "C" {
     W(LOW_NUMBERS, "low numbers of an additive mask take the weight of keys in rows that have "    \
                    "higher ones, but the keys count as visible")                                   \
     W(ONLY_BITS, "all numbers of an additive mask are 0 or 1, so no key is hidden")                \
+    W(POSITION_START, "queries are encoded from position 0 on, though there are not as many keys") \
+    W(POSITION_OFFSET,                                                                             \
+      "the offset moves the positions of queries, but not of the keys beside them")                \
+    W(POSITION_PADDING, "padding on the left has positions, so real tokens do not begin at 0")     \
+    W(POSITION_TREE, "siblings of a tree are encoded at successive positions")                     \
     W(HIDDEN_ROWS, "some rows see no key, so their output and weights are 0")
 
 #define ATTN_WARNING_NUMBER(name, text) ATTN_WARN_##name,
