@@ -71,6 +71,11 @@ static attn_status check_table(const attn_tensor *t, const char *where, int rank
         return attn_fail(err, ATTN_EARG, where,
                          "this kind of position needs this table, of shape %s", want);
     attn_found_text(t, have, sizeof have);
+    if (rank == 2 && t->rank == 3 && axis == 1 && t->dims[2] == expected)
+        return attn_fail(err, ATTN_ESHAPE, where,
+                         "expected a table of shape %s, found %s: all heads share one table, so a "
+                         "table of each head needs a request of each head",
+                         want, have);
     if (t->rank != rank || t->dims[axis] != expected)
         return attn_fail(err, ATTN_ESHAPE, where, "expected a table of shape %s, found %s", want,
                          have);

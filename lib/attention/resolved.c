@@ -28,6 +28,11 @@ attn_inputs attn_attention_defaults(void) {
 
 static attn_status check_tensor(const char *name, const attn_tensor *t, attn_error *err) {
     size_t count;
+    if (t->rank == 1 && t->dims[0] == 0)
+        return attn_fail(
+            err, ATTN_ESHAPE, name,
+            "expected a tensor of rank 2 or more, found an empty list: to send no "
+            "rows, name the shape, {\"shape\": [0, E], \"data\": []} with the width E");
     if (t->rank < 2 || t->rank > ATTN_MAX_RANK - 1)
         return attn_fail(err, ATTN_ESHAPE, name,
                          "expected a tensor of rank 2 ([L, E]), 3 ([B, L, E]), 4 ([B, H, L, E]) or "

@@ -49,6 +49,34 @@ static void say_missing_axes(const attn_mask_shape *s, const size_t *want, int w
              attn_shape_text(dims, want_rank, shape, sizeof shape));
 }
 
+/* Completes the error of a mask whose shape is a common one of other programs by the shape to send:
+ *   - beside a cache [.., L, L] for the new keys alone;
+ *   - [B * H, L, S] of nn.MultiheadAttention;
+ *   - [W, L, S] with the last of several batch axes, such as the windows of Swin. */
+static void say_known_shape(const attn_mask_shape *s, const attn_tensor *t, attn_error *err) {
+    const int n = s->batch_rank;
+    const size_t used = err ? strlen(err->text) : 0, room = err ? sizeof err->text - used : 0;
+    const size_t rows = t->rank > 1 ? t->dims[t->rank - 2] : 1, cols = t->dims[t->rank - 1];
+    size_t B = 1;
+    for (int a = 0; a < n; a++)
+        B *= s->batch[a]; /* attn_mask_new has checked it */
+    if (!err)
+        return;
+    if (s->past && cols == s->S - s->past && (rows == 1 || rows == s->L))
+        snprintf(err->text + used, room,
+                 ". The last axis has all keys, the %zu cached ones first: send [.., %zu, %zu]",
+                 s->past, rows, s->S);
+    else if (t->rank == 3 && s->has_heads && n == 1 && rows == s->L && cols == s->S && s->H > 1 &&
+             t->dims[0] == B * s->H)
+        snprintf(err->text + used, room,
+                 ". If its axes are [B * H, L, S], send [B, H, L, S], here [%zu, %zu, %zu, %zu]", B,
+                 s->H, rows, cols);
+    else if (t->rank == 3 && s->has_heads && n > 1 && t->dims[0] == s->batch[n - 1])
+        snprintf(err->text + used, room,
+                 ". If its first axis is the last batch axis, send [%zu, 1, %zu, %zu]", t->dims[0],
+                 rows, cols);
+}
+
 /* --- views --- */
 
 /* Computes the strides with which the layer's tensor broadcasts to the shape `want`, by NumPy's
@@ -114,6 +142,7 @@ attn_status attn_weights_view(attn_mask *m, const attn_mask_layer *layer, attn_a
     attn_status status = broadcast(&fitted, want, rank, strides, err);
     if (status != ATTN_OK) {
         say_missing_axes(s, want, rank, &layer->values, err);
+        say_known_shape(s, &layer->values, err);
         return status;
     }
     *view = (attn_view){.data = fitted.values.data, .dtype = fitted.values.dtype};

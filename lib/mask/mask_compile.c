@@ -1,6 +1,7 @@
 /* Compiles a mask specification to the struct of mask_private.h. It checks the shapes and values of
  * all layers, and turns each layer into bounds of an interval of keys, visibility bytes, bits,
  * numbers to add, or a pattern. */
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -372,6 +373,17 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
     return attn_fail(c->err, ATTN_EARG, layer->where, "unknown kind of mask");
 }
 
+/* Sets sums_hide. A float table adds in float32, where a sum below its range is -infinity. */
+static void find_sums(attn_mask *m) {
+    double lowest = 0;
+    bool wide = false;
+    for (size_t l = 0; l < m->bias_count; l++) {
+        lowest += fmin(m->bias[l].lowest, 0);
+        wide |= m->bias[l].view.dtype == ATTN_F64;
+    }
+    m->sums_hide = m->bias_count > 1 && !wide && lowest < -FLT_MAX;
+}
+
 /* --- offsets --- */
 
 static attn_status set_offsets(compiler *c, const attn_mask_spec *spec) {
@@ -456,6 +468,7 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
         if (status != ATTN_OK)
             return status;
     }
+    find_sums(c.m);
     attn_status status = set_offsets(&c, spec);
     if (status == ATTN_OK)
         *out = c.m;

@@ -328,6 +328,15 @@ static void check_lowest(linter *l, const attn_mask_layer *layer, const attn_mas
              (attn_warning){.code = ATTN_WARN_LOW_NUMBERS, .layer = layer, .value = part->lowest});
 }
 
+/* Warns about finite numbers of several layers that add up to less than float32 can hold. */
+static void check_sums(linter *l) {
+    double lowest = 0;
+    for (size_t p = 0; p < l->m->bias_count; p++)
+        lowest += fmin(l->m->bias[p].lowest, 0);
+    if (l->m->sums_hide)
+        warn(l, (attn_warning){.code = ATTN_WARN_SUMS_HIDE, .value = lowest});
+}
+
 static void check_layer(linter *l, size_t i) {
     const attn_mask_layer *layer = &l->m->layers[i];
     const attn_mask_part *part = attn_mask_part_of(l->m, i);
@@ -492,6 +501,8 @@ attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings 
         return end(&l, out, err);
     for (size_t i = 0; i < m->layer_count && !l.failed; i++)
         check_layer(&l, i);
+    if (!l.failed)
+        check_sums(&l);
     if (!l.failed)
         check_fill(&l);
     if (!l.failed)

@@ -40,6 +40,9 @@ struct attn_mask {
                              * INT64_MAX: no limit */
     bool same_heads;        /* all heads see the same keys, since no layer has a head axis */
     bool same_batches;      /* all batch entries see the same keys */
+    /* Sums of the numbers of several layers, none of them float64, may be below float32's range.
+     * Such a sum hides its key. */
+    bool sums_hide;
 };
 
 /* ATTN_MASK_LAYER_BYTES is the size of the entries of one layer in layers, keep, bias and patterns.

@@ -1,4 +1,5 @@
 /* Reads a compiled mask: the interval, the visible keys and the added numbers of a row. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -102,6 +103,9 @@ static void sum_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0
                     ((double *)to)[k] += next.f64[k];
         }
     }
+    for (size_t j = 0; m->sums_hide && elem == sizeof(double) && j < n; j++)
+        if (((double *)out)[j] < -FLT_MAX)
+            ((double *)out)[j] = -(double)INFINITY;
 }
 
 static const void *edit_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
@@ -237,11 +241,17 @@ static void keep_of_layers(const attn_mask *m, size_t b, size_t h, size_t i, siz
 }
 
 /* Returns a bit set of the n <= 64 keys from j on: bit k is set if a bias of -infinity hides key
- * j + k. */
+ * j + k, or with sums_hide the sum of all. */
 static uint64_t hidden_by_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j,
                                size_t n) {
     uint64_t hidden = 0;
     double values[64]; /* not float, which would turn numbers below -FLT_MAX into -infinity */
+    if (m->sums_hide) {
+        sum_bias(m, b, h, i, j, n, sizeof *values, values);
+        for (size_t k = 0; k < n; k++)
+            hidden |= (uint64_t)(values[k] == -INFINITY) << k;
+        return hidden;
+    }
     for (size_t l = 0; l < m->bias_count; l++) {
         const attn_view *v = &m->bias[l].view;
         attn_widen_f64(values, attn_view_at(v, b, h, i, j), v->dtype, v->col, n);

@@ -164,6 +164,14 @@ static void hidden_rows(sentence *s) {
                   w->partial ? " (the rows behind these were not looked at)" : "");
 }
 
+static void sums_hide(sentence *s) {
+    attn_text_add(&s->text,
+                  "numbers of several masks are added to one score, and a sum such as %g is below "
+                  "the range of float32: it hides its key as -infinity does. Send null for "
+                  "-infinity in one of the masks to say so",
+                  s->w->value);
+}
+
 static void position_start(sentence *s) {
     attn_text_add(
         &s->text,
@@ -218,6 +226,7 @@ static const struct {
     [ATTN_WARN_FILL_UNUSED] = {"fill_unused", "mask_fill", fill_unused},
     [ATTN_WARN_LOW_NUMBERS] = {"low_numbers", NULL, low_numbers},
     [ATTN_WARN_ONLY_BITS] = {"only_bits", NULL, only_bits},
+    [ATTN_WARN_SUMS_HIDE] = {"mask_sums", "", sums_hide},
     [ATTN_WARN_POSITION_START] = {"position_start", "position", position_start},
     [ATTN_WARN_POSITION_OFFSET] = {"position_offset", "position", position_offset},
     [ATTN_WARN_POSITION_PADDING] = {"position_padding", "position", position_padding},

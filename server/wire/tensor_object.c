@@ -11,10 +11,10 @@
 #include "number/number.h"
 #include "wire/tensor_read.h"
 
-enum { SHAPE, DTYPE, DATA, BASE64, RANDOM, INIT, FILL, SEED, STD, SLOPE, FAN_IN, KEYS };
+enum { SHAPE, DTYPE, DATA, BASE64, RANDOM, INIT, FILL, RUNS, SEED, STD, SLOPE, FAN_IN, KEYS };
 
 static const char *const keys[KEYS] = {"shape", "dtype", "data", "base64", "random", "init",
-                                       "fill",  "seed",  "std",  "a",      "fan_in"};
+                                       "fill",  "runs",  "seed", "std",    "a",      "fan_in"};
 
 /* What the members of the object say. */
 typedef struct description {
@@ -25,6 +25,7 @@ typedef struct description {
     const char *data, *data_end; /* where the list of the member data has its '[' and its ']' */
     bool nested;                 /* it holds lists */
     const char *from, *to;       /* the text of base64 between its quotes */
+    const char *runs;            /* where the list of the member runs has its '[' */
     bool escaped;                /* this text has JSON escapes */
     srv_literal literal;         /* what random, init and fill say */
 } description;
@@ -173,6 +174,9 @@ static bool read_member(srv_scan *s, int key, unsigned accepts, description *d) 
         return skip_data(s, d);
     case BASE64:
         return read_base64(s, d);
+    case RUNS:
+        d->runs = s->p;
+        return srv_tensor_skip_runs(s);
     case SEED:
         return read_seed(s, d);
     case STD:
@@ -197,7 +201,7 @@ static bool find_key(srv_scan *s, const srv_name *name, int *key) {
     srv_problem(
         s->req, SRV_UNKNOWN_FIELD, s->path.text,
         "\"%s\" is no field of a tensor%s%s%s: it has shape, dtype and one of data, base64, "
-        "random (with seed and std), init (with seed, a and fan_in), fill",
+        "random (with seed and std), init (with seed, a and fan_in), fill, runs (of booleans)",
         name->text, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
     return false;
 }
@@ -229,13 +233,14 @@ static bool read_members(srv_scan *s, unsigned accepts, description *d) {
 
 /* Checks that the object has exactly one source of elements, and a shape if the source has none. */
 static bool check_members(srv_scan *s, const description *d) {
-    int sources = has(d, DATA) + has(d, BASE64) + has(d, RANDOM) + has(d, INIT) + has(d, FILL);
+    int sources =
+        has(d, DATA) + has(d, BASE64) + has(d, RANDOM) + has(d, INIT) + has(d, FILL) + has(d, RUNS);
     if (!has(d, SHAPE) && !has(d, DATA))
         srv_problem(s->req, SRV_SHAPE, s->path.text,
                     "expected \"shape\" in a tensor written as an object without \"data\"");
     else if (sources != 1)
         srv_problem(s->req, SRV_VALUE, s->path.text,
-                    "expected one of data, base64, random, init and fill%s, found %d",
+                    "expected one of data, base64, random, init, fill and runs%s, found %d",
                     has(d, SHAPE) ? " beside shape" : "", sources);
     else if (has(d, SEED) && !has(d, RANDOM) && !has(d, INIT))
         srv_problem(s->req, SRV_VALUE, s->path.text, "\"seed\" belongs to \"random\" and \"init\"");
@@ -375,8 +380,16 @@ bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out) {
     size_t mark = s->path.size, count;
     if (!read_members(s, accepts, &d) || !check_members(s, &d))
         return false;
-    attn_dtype dtype = has(&d, DTYPE) ? d.dtype : srv_tensor_dtype(d.data ? d.data : "", accepts);
+    attn_dtype dtype = has(&d, DTYPE)  ? d.dtype
+                       : has(&d, RUNS) ? ATTN_BOOL
+                                       : srv_tensor_dtype(d.data ? d.data : "", accepts);
     attn_tensor t = {.dtype = dtype};
+    if (has(&d, RUNS) && (dtype != ATTN_BOOL || !(accepts & SRV_T_BOOL))) {
+        srv_path_key(&s->path, "runs", 4);
+        srv_problem(s->req, SRV_DTYPE, s->path.text, "runs are booleans, expected %s",
+                    accepts & SRV_T_BOOL ? "the dtype bool" : "a tensor of numbers");
+        return false;
+    }
     if (!has(&d, SHAPE))
         return load_lists(s, accepts, &d, dtype, out);
     if (!count_elements(s, &d, dtype, &count))
@@ -391,6 +404,8 @@ bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out) {
         ok = srv_tensor_random(s, &d.literal, &t);
     if (ok && has(&d, INIT))
         ok = srv_tensor_init(s, &d.literal, &t);
+    if (ok && has(&d, RUNS))
+        ok = srv_tensor_runs(s, d.runs, &t);
     if (ok && has(&d, FILL))
         ok = srv_tensor_fill(s, &d.literal, &t);
     if (!ok)

@@ -16,6 +16,7 @@
  *            "kaiming_normal" with std sqrt(2 / ((1 + a^2) fan_in)). The default of the member a is
  *            sqrt(5), as torch.nn.Linear calls kaiming_uniform, so the bound is 1/sqrt(fan_in).
  *            A bias [fan_out] needs the member fan_in: torch.nn.Linear's bias has this bound, too
+ *   runs     runs of true in a tensor of booleans (tensor_runs.c)
  *   fill     "zeros", "ones", "eye" (a 1 on the diagonal of the last two axes), or
  *            "arange" (0, 1, 2, … in row-major order) */
 #ifndef SRV_TENSOR_READ_H
@@ -36,7 +37,7 @@ bool srv_tensor_as_numbers(srv_request *req, unsigned accepts, attn_tensor *t);
  * numbers for the others. false: a problem is set. */
 bool srv_tensor_list(srv_scan *s, attn_dtype dtype, attn_tensor *out);
 
-/* --- only for tensor_list.c, tensor_pieces.c, tensor_object.c and tensor_literal.c --- */
+/* --- only for tensor_list.c, tensor_pieces.c, tensor_object.c, tensor_literal.c and tensor_runs.c --- */
 
 /* Reads the tensor at the cursor, which is written as an object. false: a problem is set. */
 bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out);
@@ -53,6 +54,11 @@ typedef struct srv_literal {
 bool srv_tensor_random(srv_scan *s, const srv_literal *l, attn_tensor *t);
 bool srv_tensor_init(srv_scan *s, const srv_literal *l, attn_tensor *t);
 bool srv_tensor_fill(srv_scan *s, const srv_literal *l, attn_tensor *t);
+/* Moves the cursor behind the list of runs at the cursor, whose content is not checked. */
+bool srv_tensor_skip_runs(srv_scan *s);
+/* Writes the elements of a dense tensor of booleans by the list of runs that begins at `list`. The
+ * cursor is left where it is. false: a problem is set. */
+bool srv_tensor_runs(srv_scan *s, const char *list, attn_tensor *t);
 /* Reads the nested lists at the cursor as a tensor of this element type. false: a problem is set.
  * */
 bool srv_tensor_nested(srv_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out);

@@ -264,3 +264,92 @@ def test_values_are_pointed_to_attn_mask(daemon):
             'here it is called "attn_mask", because', path="/v1/masks")
     item["attn_mask"] = item.pop("values")
     assert ask(daemon, {"masks": [item], "shape": [2, 2]}, "/v1/masks")["keep"] == item["attn_mask"]
+
+
+@pytest.mark.parametrize("repeat", [1, 200])
+def test_two_finite_masks_that_overflow_together_hide(daemon, repeat):
+    """Padding and a causal mask of finfo.min, added: as -infinity, on the table `ref` and beyond its size."""
+    low = -3.4028235e38
+    body = {"query": {"shape": [1, 8], "random": "normal"}, "key": {"shape": [3 * repeat, 8], "random": "normal"},
+            "value": {"shape": [3 * repeat, 8], "random": "normal"}, "return": ["output", "weights", "heatmap"]}
+    once = [[low, 0, 0] * repeat]
+    both = ask(daemon, body | {"attn_mask": once, "attn_bias": once})
+    null = ask(daemon, body | {"attn_mask": [[None, 0, 0] * repeat]})
+    assert {w["code"] for w in both.pop("warnings")} == {"low_numbers", "mask_sums"}
+    assert both == null
+    blind = ask(daemon, body | {"attn_mask": [[low] * 3 * repeat], "attn_bias": [[low] * 3 * repeat]})
+    assert not np.any(blind["weights"]) and "hidden_rows" in {w["code"] for w in blind["warnings"]}
+    dry = {"grad_output": {"shape": [1, 8], "fill": "ones"}, "return": ["gradients"]}
+    found = ask(daemon, body | dry | {"attn_mask": once, "attn_bias": once})["gradients"]
+    assert found["attn_mask"] == found["attn_bias"] and found["attn_mask"][0][0] == 0 != found["attn_mask"][0][1]
+
+
+@pytest.mark.parametrize("body, mask, words", [
+    ({"query": {"shape": [2, 2, 3, 3], "fill": "ones"}}, (4, 3, 3), "send [B, H, L, S], here [2, 2, 3, 3]"),
+    ({"query": {"shape": [2, 3, 4, 5, 2], "fill": "ones"}}, (3, 5, 5), "send [3, 1, 5, 5]"),
+    ({"query": {"shape": [2, 4], "fill": "ones"}, "past_key": {"shape": [3, 4], "fill": "ones"},
+      "past_value": {"shape": [3, 4], "fill": "ones"}}, (2, 2), "the 3 cached ones first: send [.., 2, 5]"),
+])
+def test_refused_shapes_say_what_to_send(daemon, body, mask, words):
+    refused(daemon, body | {"attn_mask": {"shape": mask, "dtype": "bool", "fill": "ones"}}, "shape_mismatch", "/attn_mask",
+            words)
+
+
+def test_runs_are_booleans(daemon):
+    runs_ = {"shape": [1, 1], "runs": [{"runs": [[0, 0, 1]]}]}
+    refused(daemon, {"query": runs_}, "unsupported_dtype", "/query/runs", "a tensor of numbers")
+    refused(daemon, {"query": [[1]], "attn_mask": runs_ | {"dtype": "float32"}}, "unsupported_dtype", "/attn_mask/runs", "dtype bool")
+
+
+def test_no_keys_need_a_shape(daemon):
+    body = {"query": [[1, 0], [0, 1]]}
+    refused(daemon, body | {"key": [], "value": []}, "shape_mismatch", "/key", '{"shape": [0, E], "data": []}')
+    empty = {"shape": [0, 2], "data": []}
+    assert ask(daemon, body | {"key": empty, "value": empty})["output"] == [[0, 0], [0, 0]]
+
+
+# --- runs, as attn_mask reads them ---
+
+@pytest.mark.parametrize("masks", [
+    [CAUSAL], [CAUSAL, {"kind": "values", "attn_mask": {"shape": [1, 3, 200, 300], "dtype": "bool", "fill": "eye"}}],
+    [{"kind": "window", "window": [3, 3]}, {"kind": "padding", "key_lengths": [300, 7]}]], ids=["causal", "heads", "lengths"])
+def test_the_runs_of_an_answer_are_a_mask(daemon, masks):
+    shape = [2, 3, 200, 300]
+    answer = build(daemon, masks=masks, shape=shape)
+    mask = {"shape": answer["shape"], "runs": answer["keep"]["runs"]}
+    again = build(daemon, masks=[{"kind": "values", "attn_mask": mask}], shape=shape)
+    def spread(keep):
+        return {(b, h): part["runs"] for part in keep["runs"] for b in ([part["batch"]] if part["batch"] is not None else range(2))
+                for h in ([part["head"]] if part["head"] is not None else range(3))}
+    assert again["kept"] == answer["kept"] and spread(again["keep"]) == spread(answer["keep"])
+
+
+@pytest.mark.parametrize("shape, tensor, want", [
+    ([2, 3], [{"runs": [[0, 0, 2], [0, 2, 3], [1, 1, 2]]}], [[1, 1, 1], [0, 1, 0]]),
+    ([2, 1, 2], [{"runs": [[0, 1, 2]], "batch": 1}, {"batch": 0, "runs": []}], [[[0, 0]], [[0, 1]]]),
+    ([1, 2, 1, 2], [{"head": 1, "batch": None, "runs": [[0, 0, 1]]}], [[[[0, 0]], [[1, 0]]]]),
+    ([2, 2], [], [[0, 0], [0, 0]])])
+def test_runs_are_a_tensor(daemon, shape, tensor, want):
+    asked = [1] * (4 - len(shape)) + shape if len(shape) != 3 else [shape[0], 1, *shape[1:]]
+    mask = {"shape": shape if len(shape) != 3 else asked, "runs": tensor}
+    answer = build(daemon, masks=[{"kind": "values", "attn_mask": mask}], shape=asked)
+    assert np.array_equal(np.reshape(answer["keep"], np.shape(want)), np.array(want, bool))
+
+
+@pytest.mark.parametrize("runs_, pointer, words", [
+    ([{"runs": [[0, 1, 4]]}], "/runs/0/runs/0", "an index from 1 to 3"), ([{"runs": [[2, 0, 1]]}], "/runs/0/runs/0", "from 0 to 1"),
+    ([{"runs": [[1, 0, 1], [0, 0, 1]]}], "/runs/0/runs/1", "from 1 to 1"),
+    ([{"runs": [[0, 0, 2], [0, 1, 2]]}], "/runs/0/runs/1", "from 2 to 3"), ([{"runs": []}, {"runs": []}], "/runs/1", "once"),
+    ([{"batch": 1, "runs": []}], "/runs/0/batch", "from 0 to 0"), ([{"rows": []}], "/runs/0/rows", "batch, head and runs"),
+    ([{"head": None}], "/runs/0", "the member runs"), ([[0, 0, 1]], "/runs/0", "an object such as"), ("", "/runs", "a list of runs")])
+def test_refused_runs(daemon, runs_, pointer, words):
+    problem = daemon.post("/v1/attention", {"query": [[1], [2]], "key": [[1]] * 3, "value": [[1]] * 3,
+                                            "attn_mask": {"shape": [2, 3], "runs": runs_}}).json()
+    assert problem["status"] == 422 and problem["pointer"] == "/attn_mask" + pointer and words in problem["detail"], problem
+
+
+def test_a_table_of_each_head_is_refused_in_words(daemon):
+    body = {"query": {"shape": [1, 2, 3, 2], "fill": "ones"}}
+    table = {"shape": [2, 3, 2], "fill": "ones"}
+    refused(daemon, body | {"position": {"kind": "shaw", "key_table": table}}, "shape_mismatch", "/position/key_table",
+            "all heads share one table")

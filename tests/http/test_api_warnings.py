@@ -39,6 +39,10 @@ CASES = {
     "more keys": (query(2, 2) | {"key": [[1, 2]] * 4, "value": [[1]] * 4, "attn_mask": [[j <= i for j in range(4)]
                                                                                         for i in range(2)]},
                   "causal_not_square", "attn_mask", "no query sees keys from 2 on"),
+    "numbers of two masks": ({"query": [[1, 0]], "key": [[1, 0], [0, 1]], "value": [[1], [3]],
+                              "attn_mask": [[-3.4028235e38, 0]], "attn_bias": [[-3.4028235e38, 0]]}, "mask_sums", "",
+                             "numbers of several masks are added to one score, and a sum such as -6.80565e+38 is below the "
+                             "range of float32: it hides its key as -infinity does"),
     "fewer queries": (query(1, 1, 1, 2) | {"key": [[[[1, 0]] * 3]], "value": [[[[1]] * 3]], "position": "alibi"},
                       "position_start", "position", "1 query and 3 keys: query 0 is encoded at position 0, as key 0 is. When "
                       "the queries are the last tokens, say query_offset \"end\"; query_offset 0 confirms the start"),

@@ -26,6 +26,7 @@ extern "C" {
  *   POSITION_PADDING          layer, batch, key (the first one that is not padding)
  *   POSITION_TREE             layer, query (its row), key (the sibling before it, which it does not
  *                             see)
+ *   SUMS_HIDE                 value (the lowest sum)
  *   HIDDEN_ROWS               queries (rows that see no key), rows, row_count, rows_read,
  *                             partial, all_batches, all_heads */
 #define ATTN_WARNINGS(W)                                                                           \
@@ -47,6 +48,7 @@ extern "C" {
     W(LOW_NUMBERS, "low numbers of an additive mask take the weight of keys in rows that have "    \
                    "higher ones, but the keys count as visible")                                   \
     W(ONLY_BITS, "all numbers of an additive mask are 0 or 1, so no key is hidden")                \
+    W(SUMS_HIDE, "sums of several additive masks are below the range of float32 and hide the key") \
     W(POSITION_START, "queries are encoded from position 0 on, though there are not as many keys") \
     W(POSITION_OFFSET,                                                                             \
       "the offset moves the positions of queries, but not of the keys beside them")                \
