@@ -105,7 +105,7 @@ $(foreach file,$(filter-out $(WITH_FLAGS),$(wildcard lib/*/x86/*.c)),$(error $(f
 $(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the Makefile has flags for $(file), which is not there))
 
 .PHONY: all help run web-watch test deps unit fuzz check-web check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery walk layers format format-check install uninstall clean
+        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery walk layers format format-check install uninstall deb clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 	@test -e $(WEB)/dist/index.html || echo "make: attnd has no page: Node 18 was missing, or its packages could not be had; \`make deps\` installs nodejs and npm"
@@ -197,7 +197,7 @@ bench-zoom: all ## a stored run of 32,768 tokens looked at: time, memory, exactn
 docker-test: ## build the container image with buildah and ask it (root)
 	@tests/tools/docker-test
 
-check-fresh: ## both commands of the README on a bare Debian in a chroot (root); SUITE=bookworm: Debian 12, not 13
+check-fresh: ## both commands of the README, and its package, on a bare Debian in a chroot (root); SUITE=bookworm: Debian 12, not 13
 	@SUITE='$(SUITE)' tests/tools/check-fresh
 
 gallery: all ## draw the figures of attention papers into build/gallery/; SCALE=1: smaller PNGs
@@ -299,6 +299,15 @@ uninstall: ## remove what install put there; settings that were changed stay
 	rm -f $(addprefix $(DESTDIR),$(MANDIR)/man1/attnd.1 $(UNITDIR)/attnd.service $(SYSUSERSDIR)/attnd.conf $(DOCDIR)/examples/attnd.json)
 	cmp -s config/systemd/attnd.json $(DESTDIR)$(SYSCONFDIR)/attnd/attnd.json && rm $(DESTDIR)$(SYSCONFDIR)/attnd/attnd.json || :
 	rmdir $(addprefix $(DESTDIR),$(INCLUDEDIR)/attn $(DOCDIR)/examples $(DOCDIR) $(SYSCONFDIR)/attnd) 2>/dev/null || :
+
+# A package is built without a network, with the page that was built before; without one the daemon has none.
+deb: $(PAGE) ## build packages of Debian into build/deb (tests/tools/deps deb installs what that needs)
+	@rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb/attnd/build/web
+	@tar -c --exclude=node_modules --exclude=__pycache__ Makefile README.md config docker lib server tests | tar -x -C $(BUILD)/deb/attnd
+	@cp -r docker/debian $(BUILD)/deb/attnd/debian
+	@if [ -e $(WEB)/dist ]; then cp -r $(WEB)/dist $(BUILD)/deb/attnd/build/web/; fi
+	@cd $(BUILD)/deb/attnd && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL dpkg-buildpackage -b -us -uc >../build.log 2>&1 || { tail -n 30 ../build.log; exit 1; }
+	@ls $(BUILD)/deb/*.deb
 
 clean: ## remove build/
 	rm -rf $(BUILD)

@@ -132,3 +132,15 @@ def test_a_service_manager_is_told_of_each_state(tmp_path, abstract):
 @pytest.mark.parametrize("name", ["/nobody/receives/here", "@", "relative", "", "/" + 200 * "x"])
 def test_a_service_manager_that_is_not_there_is_no_fault(start, name):
     assert start(env={"NOTIFY_SOCKET": name}).get("/healthz").status_code == 200
+
+
+def test_the_package_has_the_version_of_the_program():
+    """And depends on what building it needs, as tests/tools/deps lists it."""
+    debian = ROOT / "docker" / "debian"
+    version = re.match(r"attnd \(([0-9.]+)\) ", (debian / "changelog").read_text())[1]
+    assert run_attnd("--version").stdout == f"attnd {version}\n"
+    needed = re.search(r'^build="(.*)"$', (ROOT / "tests/tools/deps").read_text(), re.M)[1].split()
+    control = (debian / "control").read_text()
+    wanted = re.search(r"^Build-Depends:(.*?)\n\n", control, re.M | re.S)[1]
+    assert {name for name in needed if name not in ("gcc", "libc6-dev", "make")} <= set(re.findall(r"[a-z][a-z0-9.+-]+", wanted))
+    assert "chosen no licence" in (debian / "copyright").read_text()
