@@ -104,7 +104,7 @@ WITH_FLAGS := $(patsubst FLAGS_%,%,$(filter FLAGS_%,$(.VARIABLES)))
 $(foreach file,$(filter-out $(WITH_FLAGS),$(wildcard lib/*/x86/*.c)),$(error $(file) has no entry among the flags of the Makefile))
 $(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the Makefile has flags for $(file), which is not there))
 
-.PHONY: all help run web-watch test deps unit fuzz check-web check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
+.PHONY: all help run web-watch test quick deps unit fuzz check-web check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
         bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery walk layers format format-check install uninstall deb clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
@@ -120,8 +120,11 @@ run: deps ## install what is missing, build, start on the embedded default; ARGS
 web-watch: all ## serve the page from its sources while one works on it, in front of attnd
 	@node server/web/watch.mjs $(BUILD)/attnd
 
-test: ## all tests, as .ci/run calls them; ends with "N passed, N failed"
-	@tests/run
+test: ## all tests, as .ci/run calls them; ends with "N passed, N failed"; ONLY=file TIMES=20: that file so often, under load
+	@ONLY='$(ONLY)' TIMES='$(TIMES)' tests/run
+
+quick: ## tests of what has changed since main, for at most 90 seconds
+	@tests/run quick
 
 deps: ## install the packages that building needs (root or sudo), if they are missing
 	@tests/tools/deps build
