@@ -32,7 +32,7 @@ def test_body_beyond_the_share_of_bodies(start):
     assert status(never) == 413 and b'"setting":"memory_bytes"' in never and b"35000000 bytes" in never
     assert b"100 Continue" not in never
     with daemon.connect() as fits:
-        fits.sendall(post(b"{", "Content-Length: 33000000", "Expect: 100-continue"))
+        fits.sendall(post(b"", "Content-Length: 33000000", "Expect: 100-continue"))
         assert fits.recv(100).startswith(b"HTTP/1.1 100")
 
 

@@ -211,4 +211,4 @@ def test_a_layer_axis_in_a_file(files):
     assert np.abs(np.array(got) - w[1, 1]).max() < 1e-6
     for number, axes in ((6, ["batch", "layer", "head"]), (7, ["layer", "batch"])):
         run = save(folder, file_of([{"axes": axes, "shape": [3, 1, 2, 16, 16]}], np.random.default_rng(6)), number)
-        assert "sites/0/axes" in get(service, f"/v1/runs/{run}", 404)["detail"]
+        assert "sites/0/axes" in get(service, f"/v1/runs/{run}", 500)["detail"]

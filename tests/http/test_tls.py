@@ -26,7 +26,8 @@ class Pair:
         self.cert, self.key = folder / f"{name}.crt", folder / f"{name}.key"
         subprocess.run(["openssl", "req", "-x509", *(kind or ("-newkey", "rsa:2048")), "-nodes", "-days", "30",
                         "-keyout", str(self.key), "-out", str(self.cert), "-subj", f"/CN={name}",
-                        "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
+                        "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+                        "-addext", "keyUsage=digitalSignature,keyCertSign"],
                        check=True, capture_output=True, timeout=PATIENCE)
         self.key.chmod(0o600)
         self.settings = ("--tls-cert", str(self.cert), "--tls-key", str(self.key))
