@@ -186,7 +186,7 @@ typedef enum srv_code {
     SRV_NOT_ACCEPTABLE, /* 406 */
     SRV_TIMEOUT,        /* 408 */
     SRV_GONE,           /* 410 */
-    SRV_RUN_CHANGED,    /* 410 the file of an adopted run is another one now */
+    SRV_RUN_CHANGED,    /* 410 the file of a run is another one now */
     SRV_KEY_BUSY,       /* 409 the first request with this Idempotency-Key still runs */
     SRV_PRECONDITION,   /* 412 If-Match */
     SRV_TOO_LARGE,      /* 413 a body or a request that can never fit */

@@ -1,10 +1,13 @@
 """Stored runs whose files were changed: every bit that an answer is computed from is checked before the answer goes
 out. A damaged file is a problem for that run alone, and never an answer with other numbers."""
 import json
+import os
+import shutil
 
 import numpy as np
 import pytest
 from test_api_runs import FORMS, MASKED, NPY, Stored, literal, npy
+from test_daemon_load import eventually
 
 LONG = {"query": literal(2, 1100, 8, seed=1), "is_causal": True}
 VIEWS = ("", "/weights?rows=0:60&head={h}", "/rows?rows=3&head={h}", "/top-k?k=2&heads=all", "/cells?row=5&col=4&head={h}",
@@ -74,3 +77,84 @@ def test_an_imported_run_is_checked_in_every_view(start, tmp_path):
     for view in (f"{name}/tiles?head=mean", f"{run.id}/tiles?head=3&against={name}", f"{run.id}/tiles?head=mean&against={name}"):
         assert other.get(f"/v1/runs/{view}").status_code == 500, view
     assert other.get(f"/v1/runs/{run.id}/tiles?head=mean").status_code == 200
+
+
+# --- files that are changed in place while a daemon has them open ---
+
+def kept_times(file, change):
+    """As cp -p, rsync -t and writers that restore the times leave it."""
+    was = file.stat()
+    change()
+    os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))
+
+
+def emptied(file, other):
+    size = file.stat().st_size
+    os.truncate(file, 0)
+    os.truncate(file, size)
+
+
+def zeroed(file, other):
+    with file.open("r+b") as content:
+        content.seek(-4096, os.SEEK_END)
+        content.write(bytes(4096))
+
+
+def one_bit(file, other):
+    with file.open("r+b") as content:
+        content.seek(-1000, os.SEEK_END)
+        byte = content.read(1)[0]
+        content.seek(-1000, os.SEEK_END)
+        content.write(bytes([byte ^ 1]))
+
+
+def overwritten(file, other):
+    shutil.copyfile(other, file)
+
+
+@pytest.mark.parametrize("times", [False, True])
+@pytest.mark.parametrize("change, code", [(emptied, "damaged"), (zeroed, "damaged"), (one_bit, "damaged"), (overwritten, "run_changed")])
+def test_a_file_that_changes_while_it_is_open(start, tmp_path, change, code, times):
+    daemon = start("--runs_dir", str(tmp_path))
+    run, other = (Stored(daemon, {"query": literal(1, 4, 90, 16, seed=s), "is_causal": True}) for s in (1, 2))
+    file, second = (tmp_path / f"{r.id}.safetensors" for r in (run, other))
+    good = file.read_bytes()
+    before = [daemon.get(f"/v1/runs/{run.id}" + view.format(h=3)).content for view in VIEWS[1:6]]
+    if times:
+        kept_times(file, lambda: change(file, second))
+    else:
+        change(file, second)
+    for _ in range(2):  # not once: for as long as the file is so
+        for view in VIEWS[1:6]:
+            reply = daemon.get(f"/v1/runs/{run.id}" + view.format(h=3))
+            assert (reply.status_code, reply.json()["code"]) == ({"damaged": 500, "run_changed": 410}[code], code), view
+    file.write_bytes(good)
+    assert [daemon.get(f"/v1/runs/{run.id}" + view.format(h=3)).content for view in VIEWS[1:6]] == before
+
+
+def test_a_file_that_is_only_touched(start, tmp_path):
+    daemon = start("--runs_dir", str(tmp_path))
+    run = Stored(daemon, LONG)
+    file = tmp_path / f"{run.id}.safetensors"
+    before = answers(daemon, run.id, 0)
+    for touch in (lambda: file.chmod(0o640), lambda: os.utime(file), lambda: os.link(file, tmp_path / "link"),
+                  lambda: shutil.copyfile(tmp_path / "link", tmp_path / "new") and os.replace(tmp_path / "new", file)):
+        touch()
+        assert answers(daemon, run.id, 0) == before
+
+
+def test_answers_that_were_kept_belong_to_the_file(start, tmp_path):
+    """Another whole run under the same id, and the answers of the one before beside it."""
+    daemon = start("--runs_dir", str(tmp_path))
+    run, other = (Stored(daemon, {"query": literal(1, 4, 90, 16, seed=s)}) for s in (1, 2))
+    view = "/metrics", "/weights?rows=0:4"
+    job = daemon.get(f"/v1/runs/{run.id}/metrics", headers={"Prefer": "respond-async, wait=0"})
+    assert job.status_code == 202 and eventually(lambda: daemon.get(job.headers["Location"]).json()["state"] == "done")
+    old, new = ([daemon.get(f"/v1/runs/{r.id}{v}") for v in view] for r in (run, other))
+    assert (tmp_path / f"{run.id}.kept").exists()
+    assert daemon.stop() == 0
+    shutil.copyfile(tmp_path / f"{other.id}.safetensors", tmp_path / f"{run.id}.safetensors")
+    daemon = start("--runs_dir", str(tmp_path))
+    for v, was, want in zip(view, old, new, strict=True):
+        got = daemon.get(f"/v1/runs/{run.id}{v}", headers={"If-None-Match": was.headers["ETag"]})
+        assert got.status_code == 200 and got.content == want.content != was.content
