@@ -11,7 +11,7 @@
     {"width", width, 2 * width, 4, 1024, true, "of the models; a multiple of 4"},                  \
         {"steps", steps, full_steps, 1, 1e6, true, "batches that each model learns from"},         \
         {"rate", rate, rate, 1e-6, 1, false, "learning rate"},                                     \
-        {"batch-tokens", 1024, 2048, 64, 65536, true, "words of a batch"},                         \
+        {"batch_tokens", 1024, 2048, 64, 65536, true, "words of a batch"},                         \
         {"pairs", pairs, 5 * pairs, 10, 1e6, true, "training pairs"},                              \
         {"shortest", 3, 3, 1, 60, true, "source words at least"},                                  \
         {"longest", longest, full_longest, 3, 60, true, "source words at most"},                   \
