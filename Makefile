@@ -104,7 +104,7 @@ WITH_FLAGS := $(patsubst FLAGS_%,%,$(filter FLAGS_%,$(.VARIABLES)))
 $(foreach file,$(filter-out $(WITH_FLAGS),$(wildcard lib/*/x86/*.c)),$(error $(file) has no entry among the flags of the Makefile))
 $(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the Makefile has flags for $(file), which is not there))
 
-.PHONY: all help run web-watch test quick deps unit fuzz check-web check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
+.PHONY: all help run web-watch test quick deps unit fuzz check-web check-clients check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
         bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery walk layers format format-check install uninstall deb clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
@@ -133,6 +133,9 @@ unit: $(UNIT_BIN) ## build the C tests
 
 check-web: ## every test of the page in Chromium; make test has a tour of its views
 	@tests/run web
+
+check-clients: all ## clients that generators make of openapi.json, compiled and run, and two linters (Node 20, Java from PyPI)
+	@tests/run clients
 
 check-asan: ## the C and HTTP tests under AddressSanitizer and UBSan
 	@tests/run asan

@@ -1,5 +1,6 @@
 """GET /, /v1/examples and /openapi.json: what the service says of itself."""
 import json
+import re
 
 import pytest
 from api_client import ask, qkv
@@ -169,6 +170,33 @@ def test_lists_of_lists_have_as_many_axes_as_tensors(document, name, leaves):
     for wrong in (nested(leaves[0], 9), [leaves[0], [leaves[0]]], [[leaves[0]], []], "x", ["x"], {}):
         assert not lists.is_valid(wrong) or wrong == [[leaves[0]], []]
     assert not (True in leaves or False in leaves) or len(leaves) == 1 or not lists.is_valid([1, True])
+
+
+def test_the_document_has_what_generators_of_clients_need(document):
+    """Found with the generators of tests/clients: each of these made a client that did not compile or did not run."""
+    def walk(node, place, names):
+        if isinstance(node, list):
+            for part in node:
+                walk(part, place, names)
+        if not isinstance(node, dict):
+            return
+        assert node.get("$ref") not in names, f"{place} refers to itself"
+        assert node.get("type") != "array" or "items" in node, f"{place} has no items"
+        assert not isinstance(node.get("enum"), list) or "type" in node, f"{place} has an enum without a type"
+        assert not isinstance(node.get("type"), list) or len(set(node["type"]) - {"null"}) == 1, f"{place} has several types"
+        assert "const" not in node and not (node.keys() == {"required"}), place
+        fields = list(node["properties"]) if isinstance(node.get("properties"), dict) else []
+        assert len({re.sub(r"\W", "_", name) for name in fields}) == len(fields), f"{place}: names that differ in a sign"
+        assert not any("default" in field for field in node.get("properties", {}).values() if isinstance(field, dict)), place
+        for key, value in node.items():
+            walk(value, f"{place}/{key}", names)
+
+    for name, node in document["components"]["schemas"].items():
+        walk(node, name, {f"#/components/schemas/{name}"})
+        for field, inner in node.get("properties", {}).items():
+            if "$ref" not in inner and (inner.get("properties") or inner.get("enum")):
+                made = name + (inner.get("title") or field.title().replace("_", ""))
+                assert made not in document["components"]["schemas"], f"{name}.{field} would be named like {made}"
 
 
 def test_nine_axes_are_refused(daemon):
