@@ -466,7 +466,7 @@ static void test_patterns(void **state) {
                     keep[i * t.S + j] = n == 0   ? d <= 5
                                         : n == 1 ? d % 150 == 0 || d <= 2
                                         : n == 2 ? floor((double)pos / 33) == floor((double)j / 33)
-                                                 : j < 3 || pos < 3 || d <= 4;
+                                                 : j < 3 || (pos >= 0 && pos < 3) || d <= 4;
                 }
             masked.in.mask.layers[masked.in.mask.count++] =
                 (attn_mask_layer){.kind = ATTN_LAYER_VALUES,
