@@ -126,7 +126,7 @@ def test_what_is_answered_at_once(daemon, request_, headers):
 def test_refusals_come_at_once(daemon):
     for more, status in (({"window": "x"}, 422), ({"axes": ["head"]}, 422), ({"return": ["gradients"]}, 422), ({"nothing": 1}, 422)):
         assert daemon.post("/v1/attention", SHORT | more, headers=NOW).status_code == status
-    assert daemon.post("/v1/attention", body(1 << 18, heads=1), headers=NOW).status_code == 413
+    assert daemon.post("/v1/attention", body(1 << 18, heads=1, is_causal=False), headers=NOW).status_code == 413
     assert daemon.post("/v1/models/en-fr-text/attention", MODEL | {"text": ""}, headers=NOW).status_code == 422
     assert daemon.post("/v1/models/nothing/attention", MODEL, headers=NOW).status_code == 404
 

