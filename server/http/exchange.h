@@ -98,6 +98,8 @@ void srv_exchange_spare(srv_exchange *x);
  * memory ran out. */
 bool srv_exchange_arena(srv_exchange *x, size_t limit);
 
+/* Returns the value of a header of the reply; NULL: it has none of this name. */
+const char *srv_reply_find(const srv_reply *reply, const char *name);
 /* Makes the response for srv_daemon.shortage. NULL: out of memory. */
 struct MHD_Response *srv_reply_shortage(void);
 /* Passes the reply of x to libmicrohttpd, which sends it. */

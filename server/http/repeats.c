@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "config/secret.h"
 #include "http/exchange.h"
@@ -120,16 +119,9 @@ static entry *free_place(srv_repeats *r) {
 
 /* --- answers --- */
 
-static const char *header_of(const srv_reply *reply, const char *name) {
-    for (size_t i = 0; i < reply->header_count; i++)
-        if (!strcasecmp(reply->headers[i].name, name))
-            return reply->headers[i].value;
-    return NULL;
-}
-
 static bool made_something(const srv_reply *reply) {
     return reply->status == 201 || reply->status == 202 ||
-           (reply->status == 200 && header_of(reply, "X-Run-Id"));
+           (reply->status == 200 && srv_reply_find(reply, "X-Run-Id"));
 }
 
 static size_t text_bytes(const char *text) {
@@ -177,7 +169,7 @@ static bool keep(srv_repeats *r, entry *e, const srv_reply *reply) {
     srv_reply other = {.status = 303, .body = ""};
     char address[64];
     if (reply->size > SRV_REPEAT_ANSWER) {
-        const char *run = header_of(reply, "X-Run-Id");
+        const char *run = srv_reply_find(reply, "X-Run-Id");
         snprintf(address, sizeof address, "/v1/runs/%s", run ? run : "");
         other.headers[other.header_count++] = (srv_header){"Location", address};
         reply = &other;

@@ -80,7 +80,7 @@ static bool tag_matches(const char *list, const char *tag, bool weak) {
     return false;
 }
 
-static const char *header_of(const srv_reply *reply, const char *name) {
+const char *srv_reply_find(const srv_reply *reply, const char *name) {
     for (size_t i = 0; i < reply->header_count; i++)
         if (!strcasecmp(reply->headers[i].name, name))
             return reply->headers[i].value;
@@ -114,7 +114,7 @@ static void judge(srv_exchange *x, const char *tag) {
  * `tag` becomes the computed ETag; "": none was computed. */
 static void decide_caching(srv_exchange *x, char tag[20]) {
     srv_reply *reply = &x->req.reply;
-    const char *kept = header_of(reply, "Cache-Control"), *own = header_of(reply, "ETag");
+    const char *kept = srv_reply_find(reply, "Cache-Control"), *own = srv_reply_find(reply, "ETag");
     bool get = !strcmp(x->req.method, "GET") || !strcmp(x->req.method, "HEAD");
     tag[0] = 0;
     if (!get || reply->status != 200) {
