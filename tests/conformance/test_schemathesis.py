@@ -37,8 +37,10 @@ def daemon():
 
 
 def test_what_the_document_allows_and_forbids(daemon, tmp_path):
-    """Both parts run at once and take about equally long. One run alone would leave a second processor idle for minutes."""
-    listed = sum(len(item) for item in daemon.get("/openapi.json").json()["paths"].values())
+    """Both parts run at once and take about equally long. One run alone would leave a second processor idle for minutes.
+    schemathesis leaves out the address that it reads the document from."""
+    paths = daemon.get("/openapi.json").json()["paths"]
+    listed = sum(len(item) for path, item in paths.items() if path != "/openapi.json")
 
     def part(which):
         folder = tmp_path / which
