@@ -82,7 +82,7 @@ void attn_lesson_close(attn_lesson *lesson) {
 attn_model_config attn_lesson_config(const attn_lab *lab, const attn_lesson *lesson) {
     attn_model_config config = attn_model_defaults();
     config.width = attn_lab_size(lab, "width");
-    config.dropout = 0;
+    config.dropout_p = 0;
     config.source_vocabulary = attn_vocabulary_size(lesson->source);
     config.target_vocabulary = attn_vocabulary_size(lesson->target);
     return config;

@@ -47,7 +47,7 @@ static void add_feed(const place *p, const char *norm) {
     const attn_model_config *c = &p->model->config;
     char name[NAME];
     model_feed *feed = &add(p, &attn_models_feed, norm)->feed;
-    feed->dropout = c->dropout;
+    feed->dropout = c->dropout_p;
     full_name(name, p, "linear1");
     attn_linear_declare(&feed->linear1, p->model->set, name, c->width, c->feed_forward, true);
     full_name(name, p, "linear2");
@@ -99,7 +99,7 @@ static void add_lstm(model_stack *stack, attn_model *m, const char *name, size_t
                      bool bidirectional) {
     const attn_model_config *c = &m->config;
     attn_lstm_declare(&add_block(stack, &attn_models_lstm, WRAP_NONE)->lstm, m->set, name, c->width,
-                      hidden, c->layers, bidirectional, c->dropout);
+                      hidden, c->layers, bidirectional, c->dropout_p);
 }
 
 static void add_wrapped_attention(model_stack *stack, attn_model *m, const char *name,

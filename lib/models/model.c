@@ -42,8 +42,8 @@ static attn_status declare_model(const attn_model_config *config, attn_model **o
     m->config = *config;
     if (!m->config.feed_forward)
         m->config.feed_forward = 4 * config->width;
-    if (m->config.attention_dropout < 0)
-        m->config.attention_dropout = config->dropout;
+    if (m->config.attention_dropout_p < 0)
+        m->config.attention_dropout_p = config->dropout_p;
     m->set = set;
     declare[config->architecture](m);
     *out = m;
@@ -185,11 +185,11 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
                     .pass = {.arena = arena,
                              .pool = pool,
                              .control = control,
-                             .dropout = options->dropout > 0 ? &options->dropout : NULL,
+                             .dropout = options->dropout_p > 0 ? &options->dropout_p : NULL,
                              .seed = options->seed},
                     .keep_states = (keep & ATTN_KEEP_STATES) != 0};
-    if (!(options->dropout >= 0 && options->dropout < 1))
-        return attn_fail(err, ATTN_EVALUE, "dropout", "expected 0 <= dropout < 1");
+    if (!(options->dropout_p >= 0 && options->dropout_p < 1))
+        return attn_fail(err, ATTN_EVALUE, "dropout_p", "expected 0 <= dropout_p < 1");
     attn_status status = check_batch(model, batch, err);
     if (status || (status = walk_forward(&w, batch, (keep & ATTN_KEEP_WEIGHTS) != 0, err)))
         return status;

@@ -68,8 +68,8 @@ attn_model_config attn_model_defaults(void) {
                                .reach = 16,
                                .block_size = 8,
                                .global_keys = 1,
-                               .dropout = 0.1,
-                               .attention_dropout = -1,
+                               .dropout_p = 0.1,
+                               .attention_dropout_p = -1,
                                .pad = 0,
                                .begin = 1,
                                .end = 2};
@@ -103,11 +103,12 @@ static attn_status check_relations(const attn_model_config *c, attn_error *err) 
         return attn_fail(err, ATTN_EARG, "attention",
                          "a transformer's decoder sees the source by attention alone: expected "
                          "another than \"none\"");
-    if (!(c->dropout >= 0 && c->dropout < 1))
-        return attn_fail(err, ATTN_EARG, "dropout", "expected 0 <= dropout < 1");
-    if (c->attention_dropout != -1 && !(c->attention_dropout >= 0 && c->attention_dropout < 1))
-        return attn_fail(err, ATTN_EARG, "attention_dropout",
-                         "expected 0 <= attention_dropout < 1, or -1: as dropout");
+    if (!(c->dropout_p >= 0 && c->dropout_p < 1))
+        return attn_fail(err, ATTN_EARG, "dropout_p", "expected 0 <= dropout_p < 1");
+    if (c->attention_dropout_p != -1 &&
+        !(c->attention_dropout_p >= 0 && c->attention_dropout_p < 1))
+        return attn_fail(err, ATTN_EARG, "attention_dropout_p",
+                         "expected 0 <= attention_dropout_p < 1, or -1: as dropout_p");
     if (!(c->embedding_std >= 0 && c->embedding_std <= MOST_STD))
         return attn_fail(err, ATTN_EARG, "embedding_std", "expected 0 to %g", MOST_STD);
     if ((status = check_id(c->pad, c, "pad", err)) ||

@@ -50,7 +50,7 @@ attn_attend attn_models_attend(const attn_model_config *c, bool across) {
                      .heads = kind == ATTN_SCORE_scaled_dot ? c->num_heads : 1,
                      .score_width = c->width,
                      .max_distance = c->reach,
-                     .dropout = c->attention_dropout};
+                     .dropout = c->attention_dropout_p};
     a.has_pattern = attn_model_pattern(c, &a.pattern);
     return a;
 }

@@ -10,7 +10,7 @@ static size_t numbers(const model_walk *w, const model_half *half) {
 }
 
 static void drop(const model_walk *w, const model_half *half, float *x, uint64_t seed) {
-    attn_dropout(x, numbers(w, half), attn_dropout_of(&w->pass, w->model->config.dropout), seed);
+    attn_dropout(x, numbers(w, half), attn_dropout_of(&w->pass, w->model->config.dropout_p), seed);
 }
 
 static attn_status take(model_walk *w, const model_half *half, const model_block *block,

@@ -373,7 +373,7 @@ static bool compute(srv_sites_pass *c) {
                 (c->body.returns & SRV_SITES_STATES ? (unsigned)ATTN_KEEP_STATES : 0u) |
                 (c->body.returns & SRV_SITES_INPUTS ? (unsigned)ATTN_KEEP_INPUTS : 0u) |
                 (c->body.store ? (unsigned)ATTN_KEEP_OPERATIONS : 0u),
-        .dropout = c->body.dropout_p,
+        .dropout_p = c->body.dropout_p,
         .seed = (uint64_t)c->body.seed};
     attn_status status = c->target.count ? ATTN_OK : generate(c, source, lengths, keep, &err);
     c->T = c->target.longest + c->body.target_end;

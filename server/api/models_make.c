@@ -18,7 +18,7 @@ typedef struct body {
     int architecture, attention, positions, padding, norm, source_language, target_language;
     int64_t source_vocabulary, target_vocabulary, width, num_heads, layers, feed_forward,
         max_length, radius, stride, reach, block_size, global_keys, seed;
-    double dropout, embedding_std;
+    double dropout_p, embedding_std;
     bool shared;
     srv_strings source_words, target_words;
 } body;
@@ -84,9 +84,9 @@ const srv_field srv_models_fields[] = {
                 "For global: first positions that see and are seen by all; default 1."),
     SRV_INT_ROW(body, reach, 1, 65536,
                 "For relative and shaw: distances are clipped to -reach to reach; default 16."),
-    SRV_REAL_ROW(body, dropout, 0, 0.99,
-                 "Dropout rate for training, default 0.1. It is stored with the model and has no "
-                 "effect here; dropout_p of its attention drops in a pass."),
+    SRV_REAL_ROW(body, dropout_p, 0, 0.99,
+                 "Probability of dropout in training, default 0.1. It is stored with the model and "
+                 "has no effect here; dropout_p of its attention drops in a pass."),
     SRV_REAL_ROW(body, embedding_std, 1e-6, 1000,
                  "Standard deviation of the initial embeddings, which are normal. Default "
                  "1 / sqrt(width): the model multiplies embeddings by sqrt(width), so that they "
@@ -198,11 +198,11 @@ static void put_model(srv_json *j, const srv_model *m) {
         put_size(j, "block_size", c->block_size);
     if (c->attention == ATTN_MODEL_GLOBAL)
         put_size(j, "global_keys", c->global_keys);
-    srv_json_key(j, "dropout");
-    srv_json_real(j, c->dropout);
-    if (c->attention_dropout < c->dropout || c->attention_dropout > c->dropout) {
-        srv_json_key(j, "attention_dropout");
-        srv_json_real(j, c->attention_dropout);
+    srv_json_key(j, "dropout_p");
+    srv_json_real(j, c->dropout_p);
+    if (c->attention_dropout_p < c->dropout_p || c->attention_dropout_p > c->dropout_p) {
+        srv_json_key(j, "attention_dropout_p");
+        srv_json_real(j, c->attention_dropout_p);
     }
     put_sites(j, m->model);
     put_size(j, "bytes", m->bytes);
@@ -348,7 +348,7 @@ static void configure(const body *b, attn_model_config *c) {
     c->reach = (size_t)b->reach;
     c->block_size = (size_t)b->block_size;
     c->global_keys = (size_t)b->global_keys;
-    c->dropout = b->dropout;
+    c->dropout_p = b->dropout_p;
     c->embedding_std = b->embedding_std;
 }
 
@@ -378,7 +378,7 @@ srv_outcome srv_models_create(srv_request *req) {
               .reach = (int64_t)d.reach,
               .block_size = (int64_t)d.block_size,
               .global_keys = (int64_t)d.global_keys,
-              .dropout = d.dropout};
+              .dropout_p = d.dropout_p};
     const srv_scope scope = {req, srv_models_fields, &b.given, ""};
     if (!srv_decode(req, srv_models_fields, &b))
         return SRV_DONE;

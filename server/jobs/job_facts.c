@@ -61,9 +61,14 @@ static void settings_init(void *settings) {
 /* Names of fields in files that earlier versions wrote. */
 static const struct {
     const char *now, *before;
-} old_names[] = {{"num_heads", "heads"},           {"batch_tokens", "batch-tokens"},
-                 {"model_width", "model-width"},   {"score_width", "score-width"},
-                 {"source_words", "source-words"}, {"target_words", "target-words"}};
+} old_names[] = {{"num_heads", "heads"},
+                 {"dropout_p", "dropout"},
+                 {"attention_dropout_p", "attention_dropout"},
+                 {"batch_tokens", "batch-tokens"},
+                 {"model_width", "model-width"},
+                 {"score_width", "score-width"},
+                 {"source_words", "source-words"},
+                 {"target_words", "target-words"}};
 
 enum { OLD_NAMES = sizeof old_names / sizeof *old_names };
 

@@ -54,10 +54,10 @@ const srv_field srv_train_fields[] = {
         "For a transformer: width of the hidden feed-forward layer; 0: 4 x width."),
     CHOICE(norm, srv_model_norms,
            "For a transformer: layer norms before (default) or after attention and feed-forward."),
-    ROW(dropout, SRV_REAL, 0, 0.99, "Dropout rate during training."),
-    ROW(attention_dropout, SRV_REAL, 0, 0.99,
-        "Dropout rate of attention weights, without those of dot, additive, general and concat "
-        "cross attention, which are never dropped; by default that of dropout."),
+    ROW(dropout_p, SRV_REAL, 0, 0.99, "Probability of dropout during training."),
+    ROW(attention_dropout_p, SRV_REAL, 0, 0.99,
+        "Probability of dropout of attention weights, without those of dot, additive, general and "
+        "concat cross attention, which are never dropped; by default dropout_p."),
     ROW(seed, SRV_INT, 0, MOST_SEED, "Seed of initial values, batches and dropout."),
     ROW(steps, SRV_INT, 1, 1e9, "Number of batches to train on."),
     ROW(batch_tokens, SRV_INT, 1, 1e6, "Words in a batch, padding included."),
@@ -103,8 +103,8 @@ void srv_train_defaults(srv_train_options *w) {
         .stride = (int64_t)config.stride,
         .block_size = (int64_t)config.block_size,
         .global_keys = (int64_t)config.global_keys,
-        .dropout = config.dropout,
-        .attention_dropout = (double)NAN,
+        .dropout_p = config.dropout_p,
+        .attention_dropout_p = (double)NAN,
         .steps = (int64_t)training.steps,
         .batch_tokens = (int64_t)training.batch_tokens,
         .rate = training.rate,
@@ -145,8 +145,8 @@ attn_model_config srv_train_config(const srv_train_options *w) {
     c.block_size = (size_t)w->block_size;
     c.global_keys = (size_t)w->global_keys;
     c.norm_after = w->norm == 1;
-    c.dropout = w->dropout;
-    c.attention_dropout = isnan(w->attention_dropout) ? -1 : w->attention_dropout;
+    c.dropout_p = w->dropout_p;
+    c.attention_dropout_p = isnan(w->attention_dropout_p) ? -1 : w->attention_dropout_p;
     return c;
 }
 
@@ -184,7 +184,7 @@ static void value_text(const srv_field *f, const void *place, char *text, size_t
  * have, with its default. */
 static bool is_unsaid(const srv_train_options *w, const srv_field *f) {
     static const char *const newer[] = {"radius",      "stride",   "block_size",
-                                        "global_keys", "subwords", "attention_dropout"};
+                                        "global_keys", "subwords", "attention_dropout_p"};
     srv_train_options defaults;
     srv_train_defaults(&defaults);
     for (size_t i = 0; i < sizeof newer / sizeof *newer; i++)
@@ -192,6 +192,13 @@ static bool is_unsaid(const srv_train_options *w, const srv_field *f) {
             return !memcmp((const char *)w + f->offset, (const char *)&defaults + f->offset,
                            sizeof(int64_t)); /* a double is as long */
     return false;
+}
+
+/* Returns the name by which checkpoints know the option: the rates of dropout kept theirs. */
+static const char *name_in_checkpoints(const srv_field *f) {
+    return strcmp(f->name, "dropout_p") == 0             ? "dropout"
+           : strcmp(f->name, "attention_dropout_p") == 0 ? "attention_dropout"
+                                                         : f->name;
 }
 
 void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
@@ -203,7 +210,7 @@ void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
         value_text(f, (const char *)w + f->offset, value, sizeof value);
         if (at < SRV_TRAIN_TEXT)
             at += (size_t)snprintf(said + at, SRV_TRAIN_TEXT - at, "%s%s=%s", at ? " " : "",
-                                   f->name, value);
+                                   name_in_checkpoints(f), value);
     }
 }
 

@@ -18,8 +18,8 @@ typedef struct srv_train_options {
     int64_t width, num_heads, layers, feed_forward;                           /* of the model */
     int64_t radius, stride, block_size, global_keys; /* of its attention's pattern */
     int64_t seed, steps, batch_tokens, warmup, evaluate_every, patience, checkpoint_every, scored;
-    double attention_dropout; /* NaN: as dropout */
-    double skew, dropout, rate, decay, clip, smoothing, guidance, diversity;
+    double attention_dropout_p; /* NaN: as dropout_p */
+    double skew, dropout_p, rate, decay, clip, smoothing, guidance, diversity;
 } srv_train_options;
 
 /* The meaning of each option. The rows before "checkpoint_every" affect the trained model; the rows

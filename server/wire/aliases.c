@@ -79,6 +79,7 @@ static const alias of_fields[] = {
     {"causal", "is_causal", "it is a statement, true or false"},
     {"dropout", "dropout_p", "it is a probability"},
     {"dropout_rate", "dropout_p", "it is a probability"},
+    {"attention_dropout", "attention_dropout_p", "it is a probability"},
     {"sm_scale", "scale", ONLY_SCALED},
     {"softmax_scale", "scale", ONLY_SCALED},
     {"logit_cap", "softcap", "it is a soft limit"},

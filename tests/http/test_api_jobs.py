@@ -402,8 +402,8 @@ def test_findings_come_back(start, tmp_path):
     ({"shortest": 9}, "invalid_value", "/shortest", ["at most longest"]),
     ({"steps": 0}, "invalid_value", "/steps", ["from 1"]),
     ({"rate": "fast"}, "wrong_type", "/rate", ["number"]),
-    ({"dropout": 1}, "invalid_value", "/dropout", ["0.99"]),
-    ({"attention_dropout": 1}, "invalid_value", "/attention_dropout", ["0.99"]),
+    ({"dropout_p": 1}, "invalid_value", "/dropout_p", ["0.99"]),
+    ({"attention_dropout_p": 1}, "invalid_value", "/attention_dropout_p", ["0.99"]),
     ({"full": True}, "unknown_field", "/full", ["train"]),
     ({"kind": "experiment", "experiment": "parameters"}, "unknown_field", "/task", ["experiment"]),
 ])

@@ -79,7 +79,7 @@ def test_dropout_of_weights_apart(tmp_path):
     def equal(one, two):
         return all((one[0][name] == values).all() for name, values in two[0].items())
     plain, same, none, lone = (trained(str(i), *more) for i, more in enumerate((
-        [], ["--attention-dropout", "0.1"], ["--attention-dropout", "0"], ["--attention", "none", "--attention-dropout", "0.5"])))
+        [], ["--attention-dropout-p", "0.1"], ["--attention-dropout-p", "0"], ["--attention", "none", "--attention-dropout-p", "0.5"])))
     assert equal(plain, same) and plain[1] == same[1] and float(plain[1]) == 0.1
     assert not equal(none, plain) and float(none[1]) == 0
     assert equal(lone, trained("4", "--attention", "none"))

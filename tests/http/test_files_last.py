@@ -358,6 +358,17 @@ def test_jobs_of_each_version_are_restored(start, tmp_path, version):
     assert parts == [(200, (folder / name).read_text()) for name in names]
 
 
+def test_old_names_of_training_fields_in_files_are_read(start, tmp_path):
+    """Version 1 wrote "dropout"; requests and answers say "dropout_p" alone."""
+    shutil.copytree(FORMATS / "1" / "jobs", tmp_path / "jobs")
+    path = tmp_path / "jobs" / f"{TRAINED}.json"
+    stored = json.loads(path.read_text())
+    stored["request"] |= {"dropout": 0.25, "attention_dropout": 0.5}
+    path.write_text(json.dumps(stored, separators=(",", ":")))
+    request = start("--jobs-dir", str(tmp_path / "jobs")).get(f"/v1/jobs/{TRAINED}").json()["request"]
+    assert (request["dropout_p"], request["attention_dropout_p"]) == (0.25, 0.5) and "dropout" not in request
+
+
 def test_old_names_of_settings_in_files_are_read(start, tmp_path):
     """Version 1 wrote "score-width"; requests say "score_width" alone."""
     stored = json.loads((FORMATS / "1" / "jobs" / f"{FOUND}.json").read_text())

@@ -102,7 +102,7 @@ static attn_model_config config_of(const model_case *c, double dropout) {
     config.reach = 3;
     config.block_size = 3;
     config.global_keys = 1;
-    config.dropout = dropout;
+    config.dropout_p = dropout;
     return config;
 }
 

@@ -53,12 +53,12 @@ static void test_defaults_are_within_their_ranges(void **state) {
         const double x = f->kind == SRV_INT    ? (double)*(const int64_t *)place
                          : f->kind == SRV_REAL ? *(const double *)place
                                                : f->min;
-        if (f->offset == offsetof(srv_train_options, attention_dropout))
-            assert_true(isnan(x)); /* that of dropout */
+        if (f->offset == offsetof(srv_train_options, attention_dropout_p))
+            assert_true(isnan(x)); /* that of dropout_p */
         else
             assert_true(x >= f->min && x <= f->max);
     }
-    assert_true(srv_train_config(&w).attention_dropout == -1);
+    assert_true(srv_train_config(&w).attention_dropout_p == -1);
     const attn_training_options got = srv_train_loop(&w), want = attn_training_defaults();
     assert_int_equal(got.steps, want.steps);
     assert_int_equal(got.batch_tokens, want.batch_tokens);
@@ -77,9 +77,9 @@ static void test_what_decides_is_said(void **state) {
     assert_string_equal(one, two);
     assert_non_null(strstr(one, "task=en-fr large=false"));
     assert_null(strstr(one, "attention_dropout")); /* older checkpoints do not have it */
-    w.attention_dropout = 0;
+    w.attention_dropout_p = 0;
     srv_train_say(&w, two);
-    assert_non_null(strstr(two, "attention_dropout=0"));
+    assert_non_null(strstr(two, " attention_dropout=0 "));
     w.rate *= 1 + 1e-15;
     srv_train_say(&w, two);
     assert_string_not_equal(one, two);

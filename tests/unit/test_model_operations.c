@@ -29,7 +29,7 @@ static void test_pass(void **state) {
             attn_arena *arena = attn_arena_new(LIMIT);
             attn_model *model = open_model(&cases[i], 0);
             const attn_forward_options options = {.keep = ATTN_KEEP_WEIGHTS | ATTN_KEEP_OPERATIONS,
-                                                  .dropout = hides ? 0.3 : 0,
+                                                  .dropout_p = hides ? 0.3 : 0,
                                                   .seed = 4};
             attn_model_outputs out;
             attn_error err = {0};

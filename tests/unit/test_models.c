@@ -266,7 +266,7 @@ static double loss_of(const model_case *c, double dropout, double attention_drop
     attn_model *model = NULL;
     attn_cross_entropy_loss loss;
     attn_arena *arena = attn_arena_new(LIMIT);
-    config.attention_dropout = attention_dropout;
+    config.attention_dropout_p = attention_dropout;
     assert_int_equal(attn_model_new(&config, 1, true, &model, NULL), ATTN_OK);
     attn_parameters *set = attn_model_parameters(model);
     for (size_t i = 0; silent && i < attn_parameters_length(set); i++) {
@@ -281,7 +281,7 @@ static double loss_of(const model_case *c, double dropout, double attention_drop
     return loss.loss;
 }
 
-/* attention_dropout drops attention weights and nothing else; -1 is the rate of dropout. */
+/* attention_dropout_p drops attention weights and nothing else; -1 is the rate of dropout_p. */
 static void test_attention_dropout(void **state) {
     for (size_t i = 0; i < CASES; i++) {
         const model_case *c = &cases[i];
@@ -341,9 +341,9 @@ static void test_refusals(void **state) {
     REFUSES(num_heads, 3);
     REFUSES(num_heads, 0);
     REFUSES(layers, 9);
-    REFUSES(dropout, 1);
-    REFUSES(attention_dropout, 1);
-    REFUSES(attention_dropout, -0.5);
+    REFUSES(dropout_p, 1);
+    REFUSES(attention_dropout_p, 1);
+    REFUSES(attention_dropout_p, -0.5);
     REFUSES(embedding_std, -1);
     REFUSES(embedding_std, (double)NAN);
     REFUSES(pad, 1);

@@ -104,9 +104,9 @@ typedef struct attn_model_config {
     size_t radius, stride, reach;
     size_t block_size;  /* ATTN_MODEL_BLOCK: positions of a block, default 8 */
     size_t global_keys; /* ATTN_MODEL_GLOBAL: first positions that see and are seen, default 1 */
-    double dropout;     /* probability, default 0.1 */
-    /* of attention weights; -1 (default): as dropout. Those of DOT to CONCAT are never dropped. */
-    double attention_dropout;
+    double dropout_p;   /* probability, default 0.1 */
+    /* of attention weights; -1 (default): as dropout_p. Those of DOT to CONCAT are never dropped. */
+    double attention_dropout_p;
     /* standard deviation of the initial embeddings; 0 (default): 1 / sqrt(D), so that embedding x
      * sqrt(D) is N(0, 1) */
     double embedding_std;
@@ -284,7 +284,7 @@ typedef struct attn_forward_options {
      * the configuration says: embeddings with their positions, the outputs between layers of an
      * LSTM, attention weights (not those of DOT to CONCAT), the hidden layer of feed-forward, and
      * what a sublayer adds to a residual sum. Weights that are kept are those before dropout. */
-    double dropout;
+    double dropout_p;
     uint64_t seed; /* of dropout: equal seeds and batches give equal bytes */
 } attn_forward_options;
 
@@ -412,7 +412,7 @@ typedef struct attn_model_pass {
     bool hides;          /* source_keep is given */
     bool keeps_states;   /* attn_model_forward keeps ATTN_KEEP_STATES */
     bool keeps_inputs;   /* attn_model_forward keeps ATTN_KEEP_INPUTS */
-    bool drops;          /* attn_forward_options.dropout is above 0 */
+    bool drops;          /* attn_forward_options.dropout_p is above 0 */
     double alternatives; /* attn_generate_options.alternatives */
 } attn_model_pass;
 
