@@ -21,6 +21,8 @@ srv_outcome srv_page_reference(srv_request *req); /* GET /docs */
 srv_outcome srv_page_file(srv_request *req);      /* GET /web/{file} */
 srv_outcome srv_index(srv_request *req);          /* GET / for clients that do not ask for HTML */
 srv_outcome srv_openapi(srv_request *req);        /* GET /openapi.json */
+srv_outcome srv_problems_list(srv_request *req);  /* GET /problems */
+srv_outcome srv_problems_one(srv_request *req);   /* GET /problems/{code} */
 srv_outcome srv_healthz(srv_request *req);        /* GET /healthz */
 srv_outcome srv_readyz(srv_request *req);         /* GET /readyz */
 srv_outcome srv_version(srv_request *req);        /* GET /version */

@@ -108,6 +108,7 @@ static const struct tag {
     {"/v1/jobs", "jobs", "Training, experiments, and answers that take long."},
     {"/v1/examples", "examples", "Worked examples, which tests compare with the service."},
     {"/v1/", "tensors", "Attention, masks, positions and measures of tensors in the request."},
+    {"/problems", "problems", "The codes of errors, with their meaning and a remedy."},
     {"/v2", "Open Inference Protocol", "The protocol of KServe and Triton, version 2."},
     {"/", "service", "The service itself: its index, state, limits and metrics."},
 };

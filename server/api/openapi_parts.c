@@ -235,6 +235,10 @@ void srv_api_refusals(srv_json *j, const srv_route *route) {
 static void put_path_schema(srv_json *j, const srv_route *route, const char *name) {
     bool model = strcmp(name, "model") == 0, version = strcmp(name, "version") == 0;
     bool example = strcmp(name, "id") == 0 && strncmp(route->path, "/v1/examples/", 13) == 0;
+    if (strcmp(name, "code") == 0) {
+        srv_api_ref(j, "schemas", "ProblemCode", "");
+        return;
+    }
     srv_json_object(j);
     srv_api_text(j, "type", "string");
     if (model || version || example) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/handlers.h"
+#include "api/page.h"
 #include "system/embedded.h"
 
 /* The page loads nothing from other hosts, and neither code nor styles out of texts. */
@@ -79,6 +80,33 @@ static srv_outcome answer_document(srv_request *req, const char *name) {
         srv_reply_header(req, "Cache-Control", "no-store");
     }
     return SRV_DONE;
+}
+
+void srv_page_document(srv_request *req, const char *name, const char *root, const char *content) {
+    static const char no_file[] = "<!doctype html><meta charset=\"utf-8\">%content%";
+    static const char at_root[] = "%root%", at_content[] = "%content%";
+    const srv_file *file = find(name, "");
+    attn_text t = {.arena = req->arena};
+    for (const char *p = file ? file->data : no_file; *p;) {
+        if (!strncmp(p, at_root, sizeof at_root - 1)) {
+            attn_text_add(&t, "%s", root);
+            p += sizeof at_root - 1;
+        } else if (!strncmp(p, at_content, sizeof at_content - 1)) {
+            attn_text_add(&t, "%s", content);
+            p += sizeof at_content - 1;
+        } else {
+            const size_t n = 1 + strcspn(p + 1, "%");
+            attn_text_add(&t, "%.*s", (int)n, p);
+            p += n;
+        }
+    }
+    if (t.failed) {
+        srv_problem_memory(req, NULL, "no memory is left for the document");
+        return;
+    }
+    srv_reply_set(req, 200, "text/html; charset=utf-8", t.data, t.size);
+    srv_reply_header(req, "Cache-Control", "no-cache");
+    srv_reply_header(req, "Content-Security-Policy", POLICY);
 }
 
 srv_outcome srv_page(srv_request *req) {

@@ -175,7 +175,7 @@ const char *srv_query(srv_request *req, const char *name);
 /* --- problems: replies that report an error, as application/problem+json (RFC 9457) --- */
 
 /* The codes of problems. Their names do not change between versions of the service. The table in
- * wire/problem.c has the name, HTTP status and title of each. */
+ * wire/problem_codes.c has the name, HTTP status, title and meaning of each. */
 typedef enum srv_code {
     SRV_MALFORMED,      /* 400 the body is not valid JSON, or a malformed container */
     SRV_BAD_REQUEST,    /* 400 another malformed part: framing, header, query parameter */
@@ -185,9 +185,9 @@ typedef enum srv_code {
     SRV_METHOD,         /* 405, with the header Allow */
     SRV_NOT_ACCEPTABLE, /* 406 */
     SRV_TIMEOUT,        /* 408 */
+    SRV_KEY_BUSY,       /* 409 the first request with this Idempotency-Key still runs */
     SRV_GONE,           /* 410 */
     SRV_RUN_CHANGED,    /* 410 the file of a run is another one now */
-    SRV_KEY_BUSY,       /* 409 the first request with this Idempotency-Key still runs */
     SRV_PRECONDITION,   /* 412 If-Match */
     SRV_TOO_LARGE,      /* 413 a body or a request that can never fit */
     SRV_TARGET_LONG,    /* 414 */

@@ -38,7 +38,7 @@ const common = {
 
 export const page = {
   ...common,
-  entryPoints: { main: 'src/main.tsx', docs: 'src/docs.ts', worker: 'src/draw/worker.ts' },
+  entryPoints: { main: 'src/main.tsx', docs: 'src/docs.ts', problems: 'src/problems.ts', worker: 'src/draw/worker.ts' },
   splitting: true,
   outdir: out,
   entryNames: '[name]-[hash]',
@@ -127,14 +127,14 @@ function compress() {
   }
 }
 
-// Writes what stands beside the code: the reference, the icon, the types of the elements, and the two
+// Writes what stands beside the code: the reference, the icon, the types of the elements, and the
 // documents, which name the files that were built.
 export function finish(metafile) {
   const reference = referenceFiles();
   const names = { ...namesOf(metafile), 'swagger.css': `web/${reference.css}`, 'swagger.js': `web/${reference.script}`, 'first view': firstView(metafile) };
   dropStyles(metafile);
   names['icon.svg'] = `web/${write('icon.svg', fs.readFileSync(path.join(here, 'icon.svg')))}`;
-  for (const name of ['index.html', 'docs.html']) document(name, names);
+  for (const name of ['index.html', 'docs.html', 'problems.html']) document(name, names);
   for (const types of ['attn.d.ts', 'attn-react.d.ts']) fs.copyFileSync(path.join(here, types), path.join(out, types));
 }
 

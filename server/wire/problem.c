@@ -1,15 +1,15 @@
-/* Problems: the table of their codes, and the body that reports them, application/problem+json (RFC
- * 9457).
+/* Problems: the body that reports them, application/problem+json (RFC 9457). problem_codes.c has the
+ * table of their codes.
  *
  *   {"type":"/problems/unknown_field","title":"Unknown field","status":422,"detail":"…",
  *    "instance":"urn:request:<X-Request-Id>","code":"unknown_field","pointer":"/qery",
- *    "limit":{"value":268435456,"setting":"max_body_bytes"},"error":"…"}
+ *    "limit":{"value":268435456,"setting":"max_body_bytes"}}
  *
  *   type       a relative URI that names the code
  *   instance   the request's id, or its path before it has an id
  *   pointer    JSON pointer to the faulty value (RFC 6901), if known
  *   limit      the limit that was hit and the setting that raises it, if any
- *   error      the same text as detail, for clients of the Open Inference Protocol
+ *   error      below /v2 only: the same text as detail, as the Open Inference Protocol has it
  *
  * The body is made on the stack and copied into the arena. If the arena is used up, the body is a
  * constant text of the same form, so that this problem can be reported too. */
@@ -23,73 +23,9 @@
 #include "request/request.h"
 #include "request/shared.h"
 #include "wire/container.h"
+#include "wire/problem_codes.h"
 
 #define TYPE "application/problem+json"
-
-typedef struct problem_row {
-    int status;
-    const char *name, *title;
-    const char *bare; /* the constant body for a used-up arena */
-} problem_row;
-
-#define ROW(status, name, title)                                                                   \
-    {                                                                                              \
-        status, name, title,                                                                       \
-            "{\"type\":\"/problems/" name "\",\"title\":\"" title "\",\"status\":" #status         \
-            ",\"detail\":\"" title "\",\"code\":\"" name "\",\"error\":\"" title "\"}\n"           \
-    }
-
-static const problem_row problems[SRV_CODE_COUNT] = {
-    [SRV_MALFORMED] = ROW(400, "malformed_json", "The body is not valid JSON"),
-    [SRV_BAD_REQUEST] = ROW(400, "bad_request", "The request is malformed"),
-    [SRV_UNAUTHORIZED] = ROW(401, "unauthorized", "Credentials are needed"),
-    [SRV_FORBIDDEN] = ROW(403, "forbidden", "Not allowed"),
-    [SRV_NOT_FOUND] = ROW(404, "not_found", "Not found"),
-    [SRV_METHOD] = ROW(405, "method_not_allowed", "Method not allowed"),
-    [SRV_NOT_ACCEPTABLE] = ROW(406, "not_acceptable", "No acceptable media type"),
-    [SRV_TIMEOUT] = ROW(408, "request_timeout", "The request took too long to arrive"),
-    [SRV_KEY_BUSY] = ROW(409, "request_in_progress", "The first request still runs"),
-    [SRV_GONE] = ROW(410, "gone", "No longer kept"),
-    [SRV_RUN_CHANGED] = ROW(410, "run_changed", "The file of the run has changed"),
-    [SRV_PRECONDITION] = ROW(412, "precondition_failed", "The precondition does not hold"),
-    [SRV_TOO_LARGE] = ROW(413, "too_large", "Larger than a limit allows"),
-    [SRV_TARGET_LONG] = ROW(414, "target_too_long", "The request target is too long"),
-    [SRV_MEDIA_TYPE] = ROW(415, "unsupported_media_type", "Media type not supported"),
-    [SRV_EXPECTATION] = ROW(417, "expectation_failed", "Expectation not supported"),
-    [SRV_MISDIRECTED] = ROW(421, "misdirected_request", "Not a host of this service"),
-    [SRV_KEY_REUSED] = ROW(422, "key_reused", "The Idempotency-Key of another request"),
-    [SRV_UNKNOWN_FIELD] = ROW(422, "unknown_field", "Unknown field"),
-    [SRV_TYPE] = ROW(422, "wrong_type", "A value of the wrong type"),
-    [SRV_VALUE] = ROW(422, "invalid_value", "A value outside its range"),
-    [SRV_SHAPE] = ROW(422, "shape_mismatch", "Shapes do not fit"),
-    [SRV_DTYPE] = ROW(422, "unsupported_dtype", "Element type not accepted here"),
-    [SRV_MASK_SEMANTICS] = ROW(422, "mask_semantics", "The meaning of a mask is not declared"),
-    [SRV_NONFINITE] = ROW(422, "nonfinite_value", "NaN, infinity or beyond the number format"),
-    [SRV_QUOTA] = ROW(429, "quota_exceeded", "Quota used up"),
-    [SRV_HEADER_LONG] = ROW(431, "header_too_long", "The header is too long"),
-    [SRV_INTERNAL] = ROW(500, "internal_error", "Internal error"),
-    [SRV_DAMAGED] = ROW(500, "damaged", "A file of the service has wrong contents"),
-    [SRV_UNSUPPORTED] = ROW(501, "not_supported", "Not supported by this server"),
-    [SRV_QUEUE_FULL] = ROW(503, "queue_full", "The queue is full"),
-    [SRV_MEMORY_BUDGET] = ROW(503, "memory_budget", "The memory budget is in use"),
-    [SRV_DRAINING] = ROW(503, "draining", "The server is shutting down"),
-    [SRV_STORAGE] = ROW(503, "storage_failed", "A file of the service cannot be used"),
-    [SRV_DEADLINE] = ROW(504, "deadline_exceeded", "The deadline passed"),
-    [SRV_VERSION] = ROW(505, "version_not_supported", "Not this version of HTTP"),
-    [SRV_STORAGE_FULL] = ROW(507, "storage_full", "No space for files is left"),
-};
-
-static const problem_row *row_of(srv_code code) {
-    return &problems[(unsigned)code < SRV_CODE_COUNT ? code : SRV_INTERNAL];
-}
-
-int srv_code_status(srv_code code) {
-    return row_of(code)->status;
-}
-
-const char *srv_code_name(srv_code code) {
-    return row_of(code)->name;
-}
 
 enum { TEXT_MOST = 1024, POINTER_MOST = 512, INSTANCE_MOST = 160 }; /* bounds in bytes */
 
@@ -127,6 +63,54 @@ typedef struct problem_limit {
     const char *setting;
 } problem_limit;
 
+/* What the body of a problem says. */
+typedef struct said {
+    const srv_problem_row *row;
+    int status;
+    const char *detail;
+    const char *id;             /* of the request; NULL or "": `path` takes its place */
+    const char *path;           /* NULL: none */
+    const char *pointer;        /* NULL: none */
+    const problem_limit *limit; /* NULL: none */
+    bool infers;                /* with `error` */
+} said;
+
+static void write_body(body *b, const said *s) {
+    b->p = b->text;
+    put_member(b, "type", "/problems/", s->row->name, TEXT_MOST);
+    put_member(b, "title", "", s->row->title, TEXT_MOST);
+    put_number(b, ",\"status\":", s->status);
+    put_member(b, "detail", "", s->detail, TEXT_MOST);
+    if (s->id && *s->id)
+        put_member(b, "instance", "urn:request:", s->id, INSTANCE_MOST);
+    else if (s->path)
+        put_member(b, "instance", "", s->path, INSTANCE_MOST);
+    put_member(b, "code", "", s->row->name, TEXT_MOST);
+    if (s->pointer)
+        put_member(b, "pointer", "", s->pointer, POINTER_MOST);
+    if (s->limit) {
+        put_number(b, ",\"limit\":{\"value\":", s->limit->value);
+        put_member(b, "setting", "", s->limit->setting, 64);
+        put(b, "}");
+    }
+    if (s->infers)
+        put_member(b, "error", "", s->detail, TEXT_MOST);
+    put(b, "}\n");
+}
+
+const char *srv_problem_example(attn_arena *arena, srv_code code) {
+    const srv_problem_row *row = srv_problem_row_of(code);
+    const problem_limit limit = {row->limit, row->setting};
+    body b;
+    write_body(&b, &(said){.row = row,
+                           .status = row->status,
+                           .detail = row->detail,
+                           .id = "7164e53bd15c3f28",
+                           .pointer = row->pointer,
+                           .limit = row->setting ? &limit : NULL});
+    return attn_arena_text(arena, b.text, (size_t)(b.p - b.text) - 1);
+}
+
 /* Returns the pointer for a request with a query string, whose parameters are the fields of objects
  * without the objects' names (query.c): "/columns" for "/axes/columns". Other requests keep the
  * pointer. */
@@ -162,10 +146,15 @@ static void name_deadline(const srv_request *req, const problem_limit *limit, ch
                  req->only_400 ? "the parameter timeout" : "timeout_ms");
 }
 
+/* Returns whether the path belongs to the Open Inference Protocol, whether or not it exists. */
+static bool infers(const srv_request *req) {
+    return req->path && !strncmp(req->path, "/v2", 3) && (!req->path[3] || req->path[3] == '/');
+}
+
 /* Makes the body of the problem and sets it as the reply. */
 static void reply_problem(srv_request *req, srv_code code, const char *pointer,
                           const problem_limit *limit, const char *format, va_list args) {
-    const problem_row *row = row_of(code);
+    const srv_problem_row *row = srv_problem_row_of(code);
     int status = req->only_400 && row->status == 422 ? 400 : row->status;
     char detail[TEXT_MOST];
     srv_origin place = {.name = NULL};
@@ -192,29 +181,11 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     if (place.type && code == SRV_DTYPE)
         snprintf(detail + lead, sizeof detail - lead, ", sent as %s", place.type);
     body b;
-    b.p = b.text;
-    put_member(&b, "type", "/problems/", row->name, TEXT_MOST);
-    put_member(&b, "title", "", row->title, TEXT_MOST);
-    put_number(&b, ",\"status\":", status);
-    put_member(&b, "detail", "", detail, TEXT_MOST);
-    if (req->id && *req->id)
-        put_member(&b, "instance", "urn:request:", req->id, INSTANCE_MOST);
-    else if (req->path)
-        put_member(&b, "instance", "", req->path, INSTANCE_MOST);
-    put_member(&b, "code", "", row->name, TEXT_MOST);
-    if (pointer)
-        put_member(&b, "pointer", "", pointer, POINTER_MOST);
-    if (limit) {
-        put_number(&b, ",\"limit\":{\"value\":", limit->value);
-        put_member(&b, "setting", "", limit->setting, 64);
-        put(&b, "}");
-    }
-    put_member(&b, "error", "", detail, TEXT_MOST);
-    put(&b, "}\n");
+    write_body(&b, &(said){row, status, detail, req->id, req->path, pointer, limit, infers(req)});
     size_t size = (size_t)(b.p - b.text);
     const char *text = req->arena ? attn_arena_text(req->arena, b.text, size) : NULL;
     srv_reply_set(req, status, TYPE, text ? text : row->bare, text ? size : strlen(row->bare));
-    req->reply.problem = 1 + (unsigned)(row - problems);
+    req->reply.problem = 1 + (unsigned)(row - srv_problem_row_of((srv_code)0));
     req->reply.setting = limit ? limit->setting : NULL;
     req->reply.detail = req->is_job ? attn_arena_text(req->arena, detail, strlen(detail)) : NULL;
     if (row->status == 503 || row->status == 429 || code == SRV_KEY_BUSY)

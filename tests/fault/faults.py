@@ -104,7 +104,7 @@ def plainly_refused(answer):
     if status != 503 or int(headers.get("retry-after", 0)) < 1:
         return False
     problem = json.loads(body)
-    return problem["status"] == 503 and problem["code"] == "memory_budget" and bool(problem["error"])
+    return problem["status"] == 503 and problem["code"] == "memory_budget" and bool(problem["detail"])
 
 
 def eventually(condition, patience=service.PATIENCE):

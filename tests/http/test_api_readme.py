@@ -91,7 +91,7 @@ def test_every_route_has_a_line(daemon):
         if path.startswith("/v1/runs/"):
             assert f"{path.removeprefix('/v1/runs/{id}')}`" in runs, path
             continue
-        pattern = re.sub(r"\\{\w+\\}", "[a-z-]+", re.escape(path))
+        pattern = re.sub(r"\\{\w+\\}", "[a-z_-]+", re.escape(path))
         assert any(re.fullmatch(pattern, a) for a in asked), path
 
 

@@ -43,6 +43,17 @@ def prefixed(daemon, prefix="/prefix"):
     server.server_close()
 
 
+def test_problems_behind_a_prefix(daemon, open_page):
+    """Their style sheet is loaded."""
+    with prefixed(daemon) as url:
+        page = open_page(url + "/problems")
+        page.get_by_role("link", name="unknown_field").click()
+        page.get_by_role("heading", name="Unknown field").wait_for()
+        assert page.evaluate("getComputedStyle(document.querySelector('main')).maxWidth") == "900px"
+        page.get_by_role("link", name="All problems").click()
+        page.get_by_role("heading", name="Problems").wait_for()
+
+
 def open_docs(open_page, url, **options):
     page = open_page(url + "/docs", **options)
     page.wait_for_selector(".opblock")

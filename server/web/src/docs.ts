@@ -1,16 +1,14 @@
 // The reference: Swagger UI over openapi.json. Its requests go where the page came from, below the
 // prefix of a proxy, too.
-import { effect } from '@preact/signals';
 import { address, base } from './api/client';
-import { isDark, keepTheme } from './shell/theme';
+import { keepPlainTheme } from './plain';
 import './docs.css';
 
 interface Swagger { (options: Record<string, unknown>): unknown }
 interface OpenApi { servers?: { url: string }[] }
 
 async function open(): Promise<void> {
-  keepTheme();
-  effect(() => { document.documentElement.classList.toggle('dark-mode', isDark.value); });
+  keepPlainTheme();
   const reply = await fetch(address('openapi.json'));
   if (!reply.ok) throw new Error(`HTTP ${reply.status}`);
   const spec = (await reply.json()) as OpenApi;

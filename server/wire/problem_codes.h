@@ -1,0 +1,26 @@
+/* The table of the codes of problems. Problems (problem.c), the routes /problems and
+ * /problems/{code}, openapi.json and the README of server/api say what this table says. */
+#ifndef SRV_PROBLEM_CODES_H
+#define SRV_PROBLEM_CODES_H
+
+#include "request/request.h"
+
+typedef struct srv_problem_row {
+    int status;
+    const char *name, *title;
+    const char *bare;    /* a constant body, for when the arena of a request is used up */
+    const char *meaning; /* a sentence: when the problem occurs */
+    const char *remedy;  /* a sentence: what the client, or who runs the service, can do */
+    /* An example: its detail, the pointer and the setting with its limit; NULL: none */
+    const char *detail, *pointer, *setting;
+    double limit;
+} srv_problem_row;
+
+/* Returns the row of a code; that of SRV_INTERNAL for a number that is no code. */
+const srv_problem_row *srv_problem_row_of(srv_code code);
+
+/* Returns the example of a code as the JSON object that such a problem has as its body. NULL: memory
+ * ran out. */
+const char *srv_problem_example(attn_arena *arena, srv_code code);
+
+#endif
