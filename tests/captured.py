@@ -128,8 +128,8 @@ class Site:
         what = f"/top-k?{at}&rows={i}&k={k}"
         got = load(self.get(what, headers=TENSORS).content)
         seen = want["weights"][i][want["visible"][i]]
-        assert len(got["key"]) == min(k, seen.size) == len(set(got["key"].tolist())), what
-        same(got["weight"], want["exact"][i, got["key"]].astype(np.float32), what)
+        assert len(got["col"]) == min(k, seen.size) == len(set(got["col"].tolist())), what
+        same(got["weight"], want["exact"][i, got["col"]].astype(np.float32), what)
         close(got["weight"], np.sort(seen)[::-1][:k], self.pooled_bound, f"order of {what}")
 
     def tiles(self):

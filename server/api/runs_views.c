@@ -229,7 +229,7 @@ static bool refuse_memory(srv_request *req) {
     return false;
 }
 
-/* Replies with columns of equal length: head (if several are asked for), row, key and weight. */
+/* Replies with columns of equal length: head (if several are asked for), row, col and weight. */
 static void answer_edges(const top_call *c) {
     srv_request *req = c->req;
     size_t n = 0, at = 0;
@@ -237,22 +237,22 @@ static void answer_edges(const top_call *c) {
         n += c->lists[l].count;
     int64_t *head = attn_arena_zeroed(req->arena, n, sizeof *head);
     int64_t *row = attn_arena_zeroed(req->arena, n, sizeof *row);
-    int64_t *key = attn_arena_zeroed(req->arena, n, sizeof *key);
+    int64_t *col = attn_arena_zeroed(req->arena, n, sizeof *col);
     float *weight = attn_arena_zeroed(req->arena, n, sizeof *weight);
     srv_json j;
     srv_json_begin(&j, req);
-    j.failed = !head || !row || !key || !weight;
+    j.failed = !head || !row || !col || !weight;
     for (size_t l = 0; l < c->list_count && !j.failed; l++)
         for (size_t i = 0; i < c->lists[l].count; i++, at++) {
             head[at] = (int64_t)c->lists[l].head;
             row[at] = (int64_t)c->lists[l].edges[i].row;
-            key[at] = (int64_t)c->lists[l].edges[i].col;
+            col[at] = (int64_t)c->lists[l].edges[i].col;
             weight[at] = c->lists[l].edges[i].weight;
         }
     const attn_tensor columns[] = {
         attn_tensor_dense(head, ATTN_I64, 1, &n), attn_tensor_dense(row, ATTN_I64, 1, &n),
-        attn_tensor_dense(key, ATTN_I64, 1, &n), attn_tensor_dense(weight, ATTN_F32, 1, &n)};
-    static const char *const names[] = {"head", "row", "key", "weight"};
+        attn_tensor_dense(col, ATTN_I64, 1, &n), attn_tensor_dense(weight, ATTN_F32, 1, &n)};
+    static const char *const names[] = {"head", "row", "col", "weight"};
     j.decimals = (int)c->q.decimals;
     srv_json_object(&j);
     for (size_t i = c->part.many ? 0 : 1; i < 4 && !j.failed; i++) {

@@ -16,8 +16,8 @@ export interface Weights {
   hidden?: readonly (readonly [row: number, from: number, to: number])[];
 }
 
-/** The detail of `attn-select` and `attn-hover`. A query or key of -1: none. A weight of null: the mask hides it, or there is no cell. */
-export interface Selection { query: number; key: number; weight: number | null }
+/** The detail of `attn-select` and `attn-hover`. A row or col of -1: none. A weight of null: the mask hides it, or there is no cell. */
+export interface Selection { row: number; col: number; weight: number | null }
 
 /** The detail of `attn-head`: attributes with which the other elements show this head. `batch` counts the entries of all layers. */
 export interface Head { site: number; batch: number; head: number }

@@ -34,6 +34,7 @@
 #define DOCUMENTS                                                                                  \
     "documents in one sequence need a boolean attn_mask [B, 1, L, S], true where query and key "   \
     "are of one document; as batch entries they need padding and key_lengths"
+#define CELL  "row and col name a cell: a query and a key"
 #define CACHE "cached keys and values are two fields, past_key and past_value"
 #define PAGES                                                                                      \
     "keys and values lie in one piece: gather the pages of the cache into key and value, and "     \
@@ -55,9 +56,11 @@ typedef struct alias {
  * used. Therefore an alias for one route stands before that for more. */
 static const alias of_fields[] = {
     {"q", "query", WHOLE},
-    {"q", "row", "row and col name a cell, and k is the k of top-k"},
+    {"q", "row", CELL},
+    {"query", "row", CELL},
     {"k", "key", WHOLE},
-    {"k", "col", "row and col name a cell, and k is the k of top-k"},
+    {"k", "col", CELL},
+    {"key", "col", CELL},
     {"v", "value", WHOLE},
     {"values", "value", SINGULAR},
     {"values", "attn_mask", "the kind is called values"},

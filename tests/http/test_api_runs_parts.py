@@ -107,7 +107,7 @@ def test_who_looks_at_a_key(daemon, form):
                 best = sorted(seen, key=lambda r: (-weights[head, r, key], r))[:7]  # noqa: B023
                 part = slice(at, at + len(best))
                 assert top["row"][part].tolist() == best
-                assert top["key"][part].tolist() == [key] * len(best) and set(top["head"][part]) <= {head}
+                assert top["col"][part].tolist() == [key] * len(best) and set(top["head"][part]) <= {head}
                 assert np.array_equal(top["weight"][part], weights[head, best, key])
                 at += len(best)
         assert at == len(top["row"]) == len(top["weight"])
@@ -116,12 +116,12 @@ def test_who_looks_at_a_key(daemon, form):
 def test_strongest_keys_of_several_heads_and_rows(run):
     got = run.json(f"/top-k?heads=2,1&{LIST}&k=3")
     parts = [run.json(f"/top-k?head={h}&rows={r}:{r + 1}&k=3") for h in (2, 1) for r in ROWS]
-    for name in ("row", "key", "weight"):
+    for name in ("row", "col", "weight"):
         assert got[name] == [x for part in parts for x in part[name]]
     assert got["head"] == [2] * 18 + [1] * 18
     assert "head" not in run.json(f"/top-k?{LIST}&k=3")
     mass = run.json(f"/top-k?{LIST}&p=0.5")
-    assert mass["key"] == [k for r in ROWS for k in run.json(f"/top-k?rows={r}:{r + 1}&p=0.5")["key"]]
+    assert mass["col"] == [k for r in ROWS for k in run.json(f"/top-k?rows={r}:{r + 1}&p=0.5")["col"]]
 
 
 def test_edges_of_a_key_are_bounded(daemon):

@@ -129,7 +129,7 @@ def is_prefix(view, reply, whole, description, site, loose):
         got = np.where(np.isneginf(got), 0, got)  # hidden
     elif view.startswith("/top-k"):
         edges = reply.json()
-        assert equal(np.array(edges["weight"]), head[edges["row"], edges["key"]], loose)
+        assert equal(np.array(edges["weight"]), head[edges["row"], edges["col"]], loose)
         return max(edges["row"]) + 1
     elif view.startswith("/cells"):
         assert reply.json()["weight"] == pytest.approx(head[0, 0], rel=1e-5)

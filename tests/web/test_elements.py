@@ -96,10 +96,10 @@ def test_notebook(site, open_page):
     for key in ("ArrowDown", "ArrowDown", "End"):
         page.keyboard.press(key)
     until(page, "document.getElementById('said').textContent !== ''")
-    assert page.inner_text("#said") == '{"query":1,"key":1,"weight":0.75}'
+    assert page.inner_text("#said") == '{"row":1,"col":1,"weight":0.75}'
     page.click("attn-words .words-query li:has-text('y')")
     until(page, "window.saved !== undefined")
-    assert page.evaluate("window.saved") == {"query": 1, "key": -1, "weight": None}
+    assert page.evaluate("window.saved") == {"row": 1, "col": -1, "weight": None}
 
 
 def test_a_fault_is_said(site, open_page):
@@ -134,7 +134,7 @@ def test_the_text_for_screen_readers_takes_no_place(site, open_page):
     page.focus("attn-heatmap [role=grid]")
     for key in ("ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
-    until(page, "window.cell?.key === 1")
+    until(page, "window.cell?.col === 1")
     box = page.eval_on_selector("attn-heatmap .hidden", "e => { const b = e.getBoundingClientRect(); return [b.width, b.height]; }")
     assert page.inner_text("attn-heatmap .attn-says") and box == [1, 1]
 
@@ -154,9 +154,9 @@ def test_forms_of_data(site, open_page, form):
     page.focus("attn-heatmap [role=grid]")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
-    until(page, "window.cell?.query === 1 && window.cell.key === 1 && window.cell.weight === 0.75")
+    until(page, "window.cell?.row === 1 && window.cell.col === 1 && window.cell.weight === 0.75")
     page.keyboard.press("ArrowRight")
-    until(page, "window.cell.key === 2 && window.cell.weight === null")
+    until(page, "window.cell.col === 2 && window.cell.weight === null")
     assert "hidden" in page.inner_text("attn-heatmap .attn-says") and page.evaluate("window.faults") == []
 
 
@@ -230,11 +230,11 @@ def test_jsx_compiles_against_the_types(site, tmp_path):
                                "--moduleResolution", "bundler", "page.tsx"], cwd=tmp_path, capture_output=True, text=True)
 
     page = """export const map = (data: Weights) => <attn-heatmap data={data} colours="viridis" head={3} style={{ height: 300 }}
-        onattn-select={(e) => console.log(e.detail.query)} onattn-error={(e) => console.log(e.detail.message)} />;"""
+        onattn-select={(e) => console.log(e.detail.row)} onattn-error={(e) => console.log(e.detail.message)} />;"""
     done = compiled(page)
     assert done.returncode == 0, done.stdout
-    for wrong in ("e.detail.row", "e.detail.code"):
-        done = compiled(page.replace("e.detail.query" if "row" in wrong else "e.detail.message", wrong))
+    for wrong in ("e.detail.query", "e.detail.code"):
+        done = compiled(page.replace("e.detail.row" if "query" in wrong else "e.detail.message", wrong))
         assert done.returncode != 0 and wrong.split(".")[-1] in done.stdout
 
 
@@ -278,7 +278,7 @@ def test_a_head_that_is_told_is_a_head_that_others_show(site, open_page):
         page.keyboard.press("Control+Home")
         for key in ("Home", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowDown", "End"):
             page.keyboard.press(key)
-        until(page, "window.cell?.query === 1 && window.cell?.key === 4")
+        until(page, "window.cell?.row === 1 && window.cell?.col === 4")
         until(page, f"Math.abs(window.cell.weight - {want[1][4]}) < 1e-6")
 
 

@@ -68,11 +68,11 @@ def test_the_html_file_stands_alone(daemon, run, open_page, tmp_path):
     alone.focus("attn-heatmap [role=grid]")
     for key in ["ArrowDown"] * 6 + ["ArrowRight"] * 3:
         alone.keyboard.press(key)
-    until(alone, "window.said?.query === 5 && window.said?.key === 3 && window.said.weight !== null")
+    until(alone, "window.said?.row === 5 && window.said?.col === 3 && window.said.weight !== null")
     cell = daemon.get(f"/v1/runs/{run}/cells?head=1&row=5&col=3").json()
     assert alone.evaluate("window.said.weight") == pytest.approx(cell["weight"], rel=1e-6)
     alone.keyboard.press("End")
-    until(alone, "window.said?.key === 39")
+    until(alone, "window.said?.col === 39")
     assert alone.evaluate("window.said.weight") is None, "the mask hides it"
     assert not faults
 

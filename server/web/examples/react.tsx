@@ -12,7 +12,7 @@ function Page() {
   const data = { weights, queries: words, keys: ['the', 'cat', 'sleeps'] };
   return (
     <>
-      <attn-words data={data} onattn-select={(event) => setSaid(`${event.detail.query}, ${event.detail.key}`)} />
+      <attn-words data={data} onattn-select={(event) => setSaid(`${event.detail.row}, ${event.detail.col}`)} />
       <attn-heatmap data={data} colours="viridis" />
       <p id="said">{said}</p>
     </>

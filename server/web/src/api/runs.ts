@@ -116,7 +116,7 @@ export const cell = (head: Head, q: number, k: number): Promise<Cell> => {
   return once(path, () => askJson<Cell>(path));
 };
 
-export interface Edges { row: number[]; key: number[]; weight: number[] }
+export interface Edges { row: number[]; col: number[]; weight: number[] }
 
 export const strongest = (head: Head, more: Fields): Promise<Edges> => {
   const path = `v1/runs/${head.run}/top-k?${query(head, more)}`;

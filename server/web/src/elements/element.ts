@@ -11,7 +11,7 @@ export interface Head { site: number; batch: number; head: number }
 
 export interface Fault { message: string }
 
-export interface Selection { query: number; key: number; weight: number | null }
+export interface Selection { row: number; col: number; weight: number | null }
 
 const sheet = (): CSSStyleSheet => {
   const made = new CSSStyleSheet();

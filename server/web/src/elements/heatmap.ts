@@ -88,7 +88,7 @@ export class AttnHeatmap extends AttnElement {
     this.says = spot.q < 0 ? '' : weight === null ? `${names}, hidden` : `${names}, weight ${digits(weight)}`;
     if (this.tip) this.tip.textContent = this.says;
     this.mark();
-    this.tell(type, { query: spot.q, key: spot.k, weight });
+    this.tell(type, { row: spot.q, col: spot.k, weight });
   }
 
   private tip: HTMLElement | null = null;

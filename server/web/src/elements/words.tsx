@@ -20,7 +20,7 @@ export class AttnWords extends AttnElement {
     const cols = keys.names.length;
     const shown = { q: this.at.q >= 0 ? this.at.q : this.kept.q, k: this.at.k >= 0 ? this.at.k : this.kept.k };
     const tell = (type: 'attn-select' | 'attn-hover', { q, k }: { q: number; k: number }): void => this.tell(type, {
-      query: queries.first[q] ?? -1, key: keys.first[k] ?? -1, weight: q >= 0 && k >= 0 ? (weights[q * cols + k] as number) : null,
+      row: queries.first[q] ?? -1, col: keys.first[k] ?? -1, weight: q >= 0 && k >= 0 ? (weights[q * cols + k] as number) : null,
     });
     const point = (side: Side, group: number): void => {
       this.at = side === 'query' ? { q: group, k: -1 } : { q: -1, k: group };

@@ -59,8 +59,8 @@ async function show(d: Diagnosis, site: number, batch: number, head: number): Pr
     const edges = await strongest(at, d.code.includes('sink') ? { axis: 'key', cols: '0', k: 1 } : { k: 1 });
     let best = 0;
     edges.weight.forEach((w, i) => { if ((w ?? 0) > (edges.weight[best] ?? 0)) best = i; });
-    change({ site, batch, head, q: edges.row[best] ?? 0, k: edges.key[best] ?? 0 });
-    announce(`query ${edges.row[best]}, key ${edges.key[best]}, weight ${digits(edges.weight[best] ?? 0)}`);
+    change({ site, batch, head, q: edges.row[best] ?? 0, k: edges.col[best] ?? 0 });
+    announce(`query ${edges.row[best]}, key ${edges.col[best]}, weight ${digits(edges.weight[best] ?? 0)}`);
   } catch (error) {
     if (error instanceof Problem) announce(error.message);
   }
