@@ -46,6 +46,7 @@ const srv_field srv_figure_fields[] = {
     {.name = "annotate",
      .kind = SRV_STRING,
      .offset = AT(annotate),
+     .standard = "\"auto\"",
      .doc = "Values in cells: \"auto\" (default, where they fit), \"none\", or a format: a dot, a "
             "digit 0 to 6 and one of f, e, g, %, such as \".2f\". With a format the cells of "
             "heatmaps of up to 64 x 64 cells are enlarged."},
@@ -53,6 +54,7 @@ const srv_field srv_figure_fields[] = {
      .kind = SRV_ENUM,
      .offset = AT(colormap),
      .choices = srv_colormaps,
+     .standard = "\"auto\"",
      .doc = "auto (default) is Blues, or RdBu (centred on zero) if a value is negative."},
     {.name = "vmin",
      .kind = SRV_REAL,
@@ -67,6 +69,7 @@ const srv_field srv_figure_fields[] = {
     {.name = "colour_bar",
      .kind = SRV_BOOL,
      .offset = AT(colour_bar),
+     .standard = "true",
      .doc = "Draw the colour bar; default true."},
     SRV_INT_ROW(
         srv_figure_input, tick_rotation, 0, 90,
@@ -94,9 +97,10 @@ const srv_field srv_figure_fields[] = {
      .doc = "Cells of heatmaps: \"equal\" (squares) or \"auto\" (stretched to width and height, or "
             "without these to the largest panel). By default they are squares, but wider or higher "
             "if they are few and no size is given."},
-    SRV_ENUM_ROW(srv_figure_input, theme, themes, "light (default) or dark."),
+    SRV_ENUM_ROW(srv_figure_input, theme, themes, "light (default) or dark.",
+                 .standard = "\"light\""),
     SRV_INT_ROW(srv_figure_input, scale, 1, 4,
-                "image/png: pixels per unit of length, 1, 2 (default) or 4."),
+                "image/png: pixels per unit of length, 1, 2 (default) or 4.", .standard = "2"),
     {0},
 };
 

@@ -32,6 +32,7 @@ const srv_field srv_heat_fields[] = {
      .offset = offsetof(srv_heat_input, heads),
      .accepts = SRV_U_STRING | SRV_U_INTS,
      .choices = head_words,
+     .standard = "\"all\"",
      .doc = "\"all\" (default), \"mean\" (one heatmap, the mean over the heads) or a list of head "
             "numbers."},
     {.name = "batch",
@@ -54,20 +55,24 @@ const srv_field srv_heat_fields[] = {
                 "other encodings, half of that with pool \"both\"."),
     SRV_ENUM_ROW(srv_heat_input, pool, pools,
                  "The value of a cell that covers several weights: their max (default; for signed "
-                 "values the value of largest magnitude), their mean, or both."),
+                 "values the value of largest magnitude), their mean, or both.",
+                 .standard = "\"max\""),
     SRV_ENUM_ROW(srv_heat_input, encoding, encodings,
                  "Cells as nested JSON numbers (default), or as base64 of row-major u8, f16 or f32 "
-                 "(little-endian)."),
+                 "(little-endian).",
+                 .standard = "\"json\""),
     SRV_ENUM_ROW(
         srv_heat_input, transform, srv_transforms,
         "The transform that quantises u8 cells over `range` and colours values in pictures: linear "
-        "(default), sqrt, or log (ln(1 + 255 t) / ln 256)."),
+        "(default), sqrt, or log (ln(1 + 255 t) / ln 256).",
+        .standard = "\"linear\""),
     SRV_INT_ROW(srv_heat_input, top_k, 1, 1048576, "Also list the k largest weights of each row."),
     SRV_REAL_ROW(srv_heat_input, top_p, 0, 1,
                  "Also list, for each row, the fewest keys whose weights sum to at least p."),
     SRV_ENUM_ROW(srv_heat_input, of, subjects,
                  "What the cells are: weights (default), or value_norm, the norm of weight times "
-                 "value, with projections after w_o (Kobayashi et al. 2020)."),
+                 "value, with projections after w_o (Kobayashi et al. 2020).",
+                 .standard = "\"weights\""),
     {0},
 };
 

@@ -4,10 +4,10 @@
 
 #include "api/route_fields.h"
 
-enum { LIMIT = 100, LIMIT_MOST = 1000 };
+enum { LIMIT_MOST = 1000 };
 
 const srv_field srv_listing_query[] = {
-    SRV_INT_ROW(srv_listing, limit, 1, LIMIT_MOST, "Most objects of a page; default 100."),
+    SRV_INT_ROW(srv_listing, limit, 1, LIMIT_MOST, "Most objects of a page.", .standard = "100"),
     {.name = "after",
      .kind = SRV_STRING,
      .offset = offsetof(srv_listing, after),
@@ -16,7 +16,7 @@ const srv_field srv_listing_query[] = {
 };
 
 bool srv_listing_read(srv_request *req, srv_listing *out) {
-    *out = (srv_listing){.limit = LIMIT};
+    *out = (srv_listing){0};
     return srv_decode_query(req, srv_listing_query, out);
 }
 

@@ -1,5 +1,6 @@
 /* The field tables of bodies and query strings, and macros for rows of field tables. The macros are
- * for fields that have the name of a member of the decoded struct T. Fields that many routes share
+ * for fields that have the name of a member of the decoded struct T; further initialisers of the row
+ * may follow their arguments. Fields that many routes share
  * are defined here once. */
 #ifndef SRV_ROUTE_FIELDS_H
 #define SRV_ROUTE_FIELDS_H
@@ -21,22 +22,22 @@ extern const srv_field srv_runs_fields[], srv_run_weights_query[], srv_run_rows_
     srv_run_heatmap_query[], srv_run_metrics_query[], srv_run_rollout_query[],
     srv_run_atlas_query[], srv_run_heads_query[];
 
-#define SRV_BOOL_ROW(T, member, text)                                                              \
-    { .name = #member, .kind = SRV_BOOL, .offset = offsetof(T, member), .doc = text }
-#define SRV_INT_ROW(T, member, least, most, text)                                                  \
+#define SRV_BOOL_ROW(T, member, text, ...)                                                         \
+    { .name = #member, .kind = SRV_BOOL, .offset = offsetof(T, member), .doc = text, __VA_ARGS__ }
+#define SRV_INT_ROW(T, member, least, most, text, ...)                                             \
     {                                                                                              \
         .name = #member, .kind = SRV_INT, .offset = offsetof(T, member), .min = least,             \
-        .max = most, .doc = text                                                                   \
+        .max = most, .doc = text, __VA_ARGS__                                                      \
     }
-#define SRV_REAL_ROW(T, member, least, most, text)                                                 \
+#define SRV_REAL_ROW(T, member, least, most, text, ...)                                            \
     {                                                                                              \
         .name = #member, .kind = SRV_REAL, .offset = offsetof(T, member), .min = least,            \
-        .max = most, .doc = text                                                                   \
+        .max = most, .doc = text, __VA_ARGS__                                                      \
     }
-#define SRV_ENUM_ROW(T, member, names, text)                                                       \
+#define SRV_ENUM_ROW(T, member, names, text, ...)                                                  \
     {                                                                                              \
         .name = #member, .kind = SRV_ENUM, .offset = offsetof(T, member), .choices = names,        \
-        .doc = text                                                                                \
+        .doc = text, __VA_ARGS__                                                                   \
     }
 #define SRV_TENSOR_ROW(T, member, what, text)                                                      \
     {                                                                                              \

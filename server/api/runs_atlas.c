@@ -13,7 +13,7 @@
 static const char *const plane_names[] = {"max", "mean", NULL};
 enum { MAX = 1 << 0, MEAN = 1 << 1 };
 
-enum { CELLS = 64, CELLS_MOST = 128 };
+enum { CELLS_MOST = 128 };
 #define TEXT_OF_HEAD 256.0 /* most bytes of a head's description */
 
 typedef struct atlas_query {
@@ -27,9 +27,10 @@ typedef struct atlas_query {
 const srv_field srv_run_atlas_query[] = {
     SRV_RUN_MANY_HEADS_ROWS(atlas_query),
     SRV_INT_ROW(atlas_query, cells, 8, CELLS_MOST,
-                "Most rows and columns of cells of a thumbnail; default 64. Larger matrices are "
+                "Most rows and columns of cells of a thumbnail. Larger matrices are "
                 "pooled to the first level that has at most so many; smaller ones stay as they "
-                "are."),
+                "are.",
+                .standard = "64"),
     {.name = "planes",
      .kind = SRV_FLAGS,
      .offset = offsetof(atlas_query, planes),
@@ -38,7 +39,8 @@ const srv_field srv_run_atlas_query[] = {
      .doc = "What a cell says of its visible weights: max (default), mean, or both."},
     SRV_ENUM_ROW(atlas_query, transform, srv_transforms,
                  "The transform that quantises cells: linear, sqrt (default), or log (ln(1 + 255 "
-                 "t) / ln 256)."),
+                 "t) / ln 256).",
+                 .standard = "\"sqrt\""),
     {0},
 };
 
@@ -345,7 +347,7 @@ static bool read_query(atlas_call *c) {
 }
 
 srv_outcome srv_runs_atlas(srv_request *req) {
-    atlas_call c = {.req = req, .q = {.cells = CELLS, .transform = ATTN_SQRT}};
+    atlas_call c = {.req = req};
     srv_look look;
     if (srv_look_answered(&look, req))
         return SRV_DONE;

@@ -38,12 +38,13 @@ extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
         .choices = srv_run_kinds, .doc = "Selects sites by their kind, beside layer."              \
     }
 #define SRV_RUN_SPOT_ROWS(T)                                                                       \
-    SRV_RUN_SITE_ROWS(T), SRV_RUN_PLACE_ROW(T, batch, 4294967296, "Batch entry; default 0."),      \
+    SRV_RUN_SITE_ROWS(T),                                                                          \
+        SRV_RUN_PLACE_ROW(T, batch, 4294967296, "Batch entry.", .standard = "0"),                  \
         SRV_RUN_PLACE_ROW(T, head, 4294967296, "Query head; default 0.")
-#define SRV_RUN_PLACE_ROW(T, member, most, text)                                                   \
+#define SRV_RUN_PLACE_ROW(T, member, most, text, ...)                                              \
     {                                                                                              \
         .name = #member, .kind = SRV_INT, .offset = offsetof(T, spot.member), .min = 0,            \
-        .max = most, .doc = text                                                                   \
+        .max = most, .doc = text, __VA_ARGS__                                                      \
     }
 /* The field `heads`, which replaces `head` and adds an axis of heads to the answer. */
 #define SRV_RUN_HEADS_ROW(T)                                                                       \

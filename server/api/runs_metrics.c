@@ -24,12 +24,14 @@ const srv_field srv_run_metrics_query[] = {
      .kind = SRV_INT,
      .offset = offsetof(metrics_query, radius),
      .max = 1048576,
-     .doc = "For local_mass: largest distance between key and query; default 2."},
+     .doc = "For local_mass: largest distance between key and query.",
+     .standard = "2"},
     {.name = "top_keys",
      .kind = SRV_INT,
      .offset = offsetof(metrics_query, top_keys),
      .max = 1024,
-     .doc = "Number of most attended keys to list; default 5."},
+     .doc = "Number of most attended keys to list.",
+     .standard = "5"},
     SRV_DECIMALS_ROW(metrics_query, "."),
     {0},
 };
@@ -104,7 +106,7 @@ static void answer_metrics(srv_request *req, const srv_analysis *an, const metri
 }
 
 srv_outcome srv_runs_metrics(srv_request *req) {
-    metrics_query q = {.decimals = -1, .radius = 2, .top_keys = 5};
+    metrics_query q = {.decimals = -1};
     srv_look look;
     if (srv_look_answered(&look, req))
         return SRV_DONE;

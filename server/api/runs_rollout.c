@@ -35,7 +35,8 @@ const srv_field srv_run_rollout_query[] = {
      .choices = srv_run_kinds,
      .doc = "The kind of the sites that are the layers: self, encoder or decoder. Not needed if "
             "the run has one of them."},
-    SRV_RUN_PLACE_ROW(rollout_query, batch, 4294967296, "Batch entry of each layer; default 0."),
+    SRV_RUN_PLACE_ROW(rollout_query, batch, 4294967296, "Batch entry of each layer.",
+                      .standard = "0"),
     SRV_INT_ROW(rollout_query, call, 0, 1099511627776,
                 "Goes through the sites of this call, if layers were called several times."),
     SRV_INT_ROW(rollout_query, from_layer, 0, 1099511627776,
@@ -49,11 +50,13 @@ const srv_field srv_run_rollout_query[] = {
      .accepts = SRV_U_STRING | SRV_U_INTS,
      .choices = mean_words,
      .example = "\"mean\"",
+     .standard = "\"mean\"",
      .doc = "mean (default): the mean of all heads of a layer; a list of numbers: that of these "
             "heads."},
     SRV_REAL_ROW(rollout_query, residual, 0, 1,
                  "The share r of the residual connection: a layer is (1 - r) A + r I, with rows "
-                 "divided by their sums; default 0.5, as in the paper."),
+                 "divided by their sums; 0.5 as in the paper.",
+                 .standard = "0.5"),
     SRV_DECIMALS_ROW(rollout_query, "."),
     SRV_FULL_ROW(rollout_query),
     {0},
@@ -366,7 +369,7 @@ static bool read_query(rollout_call *c) {
 
 static srv_outcome look_through(srv_request *req, const method *how,
                                 srv_outcome (*handler)(srv_request *)) {
-    rollout_call c = {.req = req, .method = how, .q = {.decimals = -1, .residual = 0.5}};
+    rollout_call c = {.req = req, .method = how, .q = {.decimals = -1}};
     srv_look look;
     if (srv_look_answered(&look, req))
         return SRV_DONE;

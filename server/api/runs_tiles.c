@@ -34,7 +34,7 @@ typedef struct tile_query {
 
 const srv_field srv_run_tiles_query[] = {
     SRV_RUN_SITE_ROWS(tile_query),
-    SRV_RUN_PLACE_ROW(tile_query, batch, 4294967296, "Batch entry; default 0."),
+    SRV_RUN_PLACE_ROW(tile_query, batch, 4294967296, "Batch entry.", .standard = "0"),
     {.name = "head",
      .kind = SRV_UNION,
      .offset = offsetof(tile_query, head),
@@ -42,11 +42,13 @@ const srv_field srv_run_tiles_query[] = {
      .choices = head_words,
      .max = 4294967296,
      .doc = "Query head (default 0), or mean: the mean of the weights over all heads."},
-    SRV_INT_ROW(
-        tile_query, level, 0, 63,
-        "A cell covers 2^level x 2^level weights; the default 0 gives the weights themselves."),
-    SRV_INT_ROW(tile_query, y, 0, 4294967296, "Row of tiles, from the first query; default 0."),
-    SRV_INT_ROW(tile_query, x, 0, 4294967296, "Column of tiles, from the first key; default 0."),
+    SRV_INT_ROW(tile_query, level, 0, 63,
+                "A cell covers 2^level x 2^level weights; 0 gives the weights themselves.",
+                .standard = "0"),
+    SRV_INT_ROW(tile_query, y, 0, 4294967296, "Row of tiles, from the first query.",
+                .standard = "0"),
+    SRV_INT_ROW(tile_query, x, 0, 4294967296, "Column of tiles, from the first key.",
+                .standard = "0"),
     {.name = "planes",
      .kind = SRV_FLAGS,
      .offset = offsetof(tile_query, planes),
@@ -60,7 +62,8 @@ const srv_field srv_run_tiles_query[] = {
     SRV_ENUM_ROW(tile_query, transform, srv_tile_transforms,
                  "How u8 and png go from 0 to 255: linear (default), sqrt, log (ln(1 + 255 t) / "
                  "ln 256), or decades: the last six powers of ten below the range's end in equal "
-                 "steps of 5.6 %."),
+                 "steps of 5.6 %.",
+                 .standard = "\"linear\""),
     {.name = "range",
      .kind = SRV_STRING,
      .offset = offsetof(tile_query, range),

@@ -196,7 +196,8 @@ const srv_field srv_run_top_query[] = {
     SRV_ENUM_ROW(top_query, axis, top_axes,
                  "query (default): the strongest keys of each row. key: the rows with the largest "
                  "weights on each key, which tells who looks at a token; the answer is ordered by "
-                 "key."),
+                 "key.",
+                 .standard = "\"query\""),
     SRV_INT_ROW(top_query, k, 1, 1048576,
                 "The k largest weights of each row, or of each key; default 10, without p."),
     SRV_REAL_ROW(top_query, p, 0, 1,

@@ -34,7 +34,8 @@ const srv_field srv_run_weights_query[] = {
     SRV_RUN_COLS_ROW(part_query),
     SRV_ENUM_ROW(part_query, stage, srv_stage_names,
                  "probs (default): the weights; else scores: raw (q . k), scaled, softcapped or "
-                 "biased (the input of softmax, null where hidden)."),
+                 "biased (the input of softmax, null where hidden).",
+                 .standard = "\"probs\""),
     SRV_BOOL_ROW(part_query, hidden,
                  "Also list the hidden cells of the part, as [row, from, to] of keys."),
     SRV_DECIMALS_ROW(part_query, "."),

@@ -366,6 +366,11 @@ void srv_schema_parameter(srv_json *j, const srv_field *f) {
     default:
         put_type(j, "string", false);
     }
+    const char *standard = f->kind == SRV_BOOL && !f->standard ? "false" : f->standard;
+    if (standard) {
+        srv_json_key(j, "default");
+        srv_json_raw(j, standard, strlen(standard));
+    }
     srv_json_object_end(j);
 }
 

@@ -503,6 +503,23 @@ bool srv_decode_required(srv_decoder *d, const srv_field *fields, void *out) {
     return check_required(d, fields, out, *(uint64_t *)out);
 }
 
+bool srv_decode_standards(srv_request *req, const srv_field *fields, void *out) {
+    for (const srv_field *f = fields; f->name; f++) {
+        void *member = (char *)out + f->offset;
+        srv_decoder d;
+        if (f->kind == SRV_OBJECT && !srv_decode_standards(req, f->fields, member))
+            return false;
+        if (!f->standard)
+            continue;
+        srv_decode_begin(&d, req);
+        d.s.start = d.s.p = f->standard;
+        d.s.end = f->standard + strlen(f->standard);
+        if (!reader_of(f)(&d, f, member))
+            return false;
+    }
+    return true;
+}
+
 static bool is_empty(const srv_request *req) {
     size_t i = 0;
     while (i < req->body_size && strchr(" \n\r\t", req->body[i]) && req->body[i])

@@ -136,7 +136,11 @@ typedef struct srv_field {
     const char *doc; /* one sentence for openapi.json and the README */
     /* For TENSOR: what to do about sequences of different lengths, in problems; NULL: nothing */
     const char *ragged;
-    const char *example;        /* a value as JSON, for openapi.json and problems; NULL: none */
+    const char *example; /* a value as JSON, for openapi.json and problems; NULL: none */
+    /* The default as JSON, which is stored before a query string is decoded; NULL: the handler has
+     * it, or what is absent means something that no value does. For rows of query strings, and only
+     * if sending it means the same as leaving the parameter out, whatever else is sent. */
+    const char *standard;
     unsigned accepts;           /* SRV_T_*, SRV_O_*, SRV_F_*, SRV_B_*, SRV_R_* or SRV_U_* bits */
     const char *const *choices; /* for ENUM, FLAGS and UNION: the names, ended by NULL */
     int first;                  /* for ENUM: the value of the first choice */
@@ -174,9 +178,12 @@ static inline uint64_t *srv_given_word(const srv_field *f, void *object) {
 bool srv_decode(srv_request *req, const srv_field *fields, void *out);
 
 /* Decodes the query string of the request into *out, with the same bounds and problems as for
- * bodies. Lists are written as 1,2,3 and ranges as 0:256 or 5,9,100:104. The fields of a nested
+ * bodies. Absent parameters get the defaults of their rows. Lists are written as 1,2,3 and ranges as 0:256 or 5,9,100:104. The fields of a nested
  * object are parameters like the others, without the object's name. false: a problem is set. */
 bool srv_decode_query(srv_request *req, const srv_field *fields, void *out);
+
+/* Stores the defaults of the rows, those in objects too. false: a problem is set. */
+bool srv_decode_standards(srv_request *req, const srv_field *fields, void *out);
 
 /* Turns the query string into the JSON object that srv_decode_query reads, *size bytes and a NUL in
  * the arena. false: a problem is set. */
