@@ -245,10 +245,11 @@ def described(answer, file):
     """The answer names the sites as the file does."""
     counts = {}
     for n, (got, site) in enumerate(zip(answer["sites"], file.sites, strict=True)):
-        kind = site.get("kind", "self")
-        assert got["name"] == site.get("name", f"sites.{n}") and got.get("kind", "self") == kind
-        assert got["layer"] == site.get("layer", counts.get(kind, 0)) and got.get("call", 0) == site.get("call", 0)
-        counts[kind] = counts.get(kind, 0) + 1
+        kind, stack = site.get("kind", "self"), site.get("stack")
+        assert got["name"] == site.get("name", f"sites.{n}") and got.get("kind", "self") == kind and got.get("stack") == stack
+        layer = counts.get((kind, stack), 0)
+        assert got["layer"] == site.get("layer", layer) and got.get("call", 0) == site.get("call", 0)
+        counts[kind, stack] = layer + 1
 
 
 def check(daemon, data, seed=0):

@@ -247,6 +247,10 @@ static void put_info(attn_run_builder *b, const attn_run_site_info *info,
     }
     attn_json_key(t, "kind");
     attn_json_put_string(t, attn_run_kind_name(info->kind));
+    if (info->stack) {
+        attn_json_key(t, "stack");
+        attn_json_put_string(t, info->stack);
+    }
     attn_json_key(t, "layer");
     attn_json_put_integer(t, (int64_t)info->layer);
     put_count(b, "call", info->call, 0);

@@ -100,6 +100,7 @@ bool attn_run_copy_info(attn_run_site_info *info, size_t B, attn_arena *arena) {
     const void *lists[5];
     const bool ok =
         attn_run_copy_string(info->name, arena, &info->name) &&
+        attn_run_copy_string(info->stack, arena, &info->stack) &&
         attn_run_copy_list(info->query_texts, info->query_text_count, sizeof(size_t), arena,
                            &lists[0]) &&
         attn_run_copy_list(info->key_texts, info->key_text_count, sizeof(size_t), arena,

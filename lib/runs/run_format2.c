@@ -241,21 +241,33 @@ static attn_status read_kind(const attn_run_reader *r, attn_json *object, attn_r
                  : ATTN_OK;
 }
 
-/* Reads name, kind, layer and call. The default of the layer counts those before it of the kind. */
+/* Reads a name, which may be absent: *out is then what it was. */
+static attn_status read_name(const attn_run_reader *r, attn_json *object, const char *member,
+                             const char **out) {
+    const attn_json *value = attn_json_member(object, member);
+    if (value && (value->kind != ATTN_JSON_STRING || !*value->text))
+        return attn_run_refuse(r, ATTN_EARG, member, "expected a string that is not empty");
+    *out = value ? value->text : *out;
+    return ATTN_OK;
+}
+
+/* Reads name, kind, stack, layer and call. The default of the layer counts those before it of its
+ * kind and stack. */
 static attn_status read_place(const attn_run_reader *r, attn_json *object) {
     attn_run_site_info *info = &r->site->info;
-    const attn_json *name = attn_json_member(object, "name");
     char usual[32];
-    if (name && (name->kind != ATTN_JSON_STRING || !*name->text))
-        return attn_run_refuse(r, ATTN_EARG, "name", "expected a string that is not empty");
     snprintf(usual, sizeof usual, "sites.%zu", r->index);
-    info->name = name ? name->text : attn_arena_text(r->run->arena, usual, strlen(usual));
+    info->name = attn_arena_text(r->run->arena, usual, strlen(usual));
     if (!info->name)
         return no_memory(r->err);
-    attn_status status = read_kind(r, object, &info->kind);
+    attn_status status = read_name(r, object, "name", &info->name);
+    if (!status)
+        status = read_kind(r, object, &info->kind);
+    if (!status)
+        status = read_name(r, object, "stack", &info->stack);
     for (size_t i = 0; i < r->index && !status; i++) {
         const size_t axis = attn_run_site_layers(r->run, i);
-        if (r->run->sites[i].info.kind == info->kind)
+        if (attn_run_same_stack(&r->run->sites[i].info, info))
             info->layer += axis ? axis : 1;
         if (strcmp(r->run->sites[i].info.name, info->name) == 0)
             status = attn_run_refuse(r, ATTN_EARG, "name", "site %zu has this name, too", i);
@@ -343,13 +355,14 @@ static attn_status check_place(const attn_run_reader *r, attn_json *object) {
     for (size_t i = 0; i < r->index; i++) {
         const attn_run_site_info *other = &r->run->sites[i].info;
         const size_t axis = attn_run_site_layers(r->run, i);
-        if (other->kind == info->kind && other->call == info->call &&
+        if (attn_run_same_stack(other, info) && other->call == info->call &&
             info->layer < other->layer + (axis ? axis : 1) &&
             other->layer < info->layer + (own ? own : 1))
-            return attn_run_refuse(r, ATTN_EARG, "layer",
-                                   "site %zu has this kind, layer and call, too: give one of them "
-                                   "another layer or call",
-                                   i);
+            return attn_run_refuse(
+                r, ATTN_EARG, "layer",
+                "site %zu has this kind, stack, layer and call, too: give one of them "
+                "another layer, call or stack",
+                i);
     }
     return ATTN_OK;
 }

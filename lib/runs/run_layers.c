@@ -1,4 +1,4 @@
-/* The layers of a model in a run: sites of one kind, or the axis of layers of a site; and all of
+/* The layers of a model in a run: sites of one kind and stack, or the axis of layers of a site; and all of
  * them together as one source of weights. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,10 @@
 #include "runs/run_private.h"
 
 /* --- which layers there are --- */
+
+bool attn_run_same_stack(const attn_run_site_info *a, const attn_run_site_info *b) {
+    return a->kind == b->kind && strcmp(a->stack ? a->stack : "", b->stack ? b->stack : "") == 0;
+}
 
 static int by_number(const void *a, const void *b) {
     const attn_run_layer *x = a, *y = b;

@@ -119,7 +119,7 @@ typedef struct srv_analyses_body {
     uint64_t given;
     attn_tensor weights, other, grad_output, value;
     const char *run, *other_run; /* ids of stored runs that replace weights */
-    srv_run_spot spot;           /* the sites of the runs; only site, layer and kind */
+    srv_run_spot spot;           /* the sites of the runs; only site, layer, kind and stack */
     srv_mask_input mask;
     bool is_causal;
     srv_union query_offset;

@@ -14,8 +14,9 @@
 
 /* Selects a site of a run and one head of it. */
 typedef struct srv_run_spot {
-    const char *site; /* its name or its number; NULL: not given */
-    int kind;         /* index into srv_run_kinds; not read unless it is given */
+    const char *site;  /* its name or its number; NULL: not given */
+    int kind;          /* index into srv_run_kinds; not read unless it is given */
+    const char *stack; /* NULL: not given */
     int64_t batch, layer, head;
     bool all_heads; /* all heads of the batch entry, and `head` is not read */
 } srv_run_spot;
@@ -33,9 +34,17 @@ extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
             T, layer, 1048576,                                                                     \
             "Selects sites by their layer, instead of site. In a site with an axis of layers it "  \
             "selects the layer, and batch counts the entries of that layer."),                     \
+        {.name = "kind",                                                                           \
+         .kind = SRV_ENUM,                                                                         \
+         .offset = offsetof(T, spot.kind),                                                         \
+         .choices = srv_run_kinds,                                                                 \
+         .doc = "Selects sites by their kind, beside layer."},                                     \
+        SRV_RUN_STACK_ROW(T, spot.stack)
+/* The field that tells stacks of layers apart. */
+#define SRV_RUN_STACK_ROW(T, member)                                                               \
     {                                                                                              \
-        .name = "kind", .kind = SRV_ENUM, .offset = offsetof(T, spot.kind),                        \
-        .choices = srv_run_kinds, .doc = "Selects sites by their kind, beside layer."              \
+        .name = "stack", .kind = SRV_STRING, .offset = offsetof(T, member), .example = "\"text\"", \
+        .doc = "Selects sites by their stack, if the model has several stacks of one kind."        \
     }
 #define SRV_RUN_SPOT_ROWS(T)                                                                       \
     SRV_RUN_SITE_ROWS(T),                                                                          \

@@ -124,6 +124,8 @@ static void put_info(srv_json *j, const attn_run_site_info *info, const attn_att
     put_size(j, "site", index);
     put_text(j, "name", info->name);
     put_text(j, "kind", attn_run_kind_name(info->kind));
+    if (info->stack)
+        put_text(j, "stack", info->stack);
     put_size(j, "layer", info->layer);
     put_size(j, "call", info->call);
     put_size(j, "query_start", info->query_start);

@@ -14,7 +14,7 @@ typedef struct finder {
     srv_run_heads all;
 } finder;
 
-/* Lists the sites that are named, or all that kind and layer select. false: a problem is set. */
+/* Lists the sites that are named, or all that kind, stack and layer select. false: a problem is set. */
 static bool find_sites(finder *f) {
     const attn_run *run = f->run->held->run;
     const srv_strings *names = &f->query->sites;
@@ -33,10 +33,7 @@ static bool find_sites(finder *f) {
             f->sites[f->count++] = site;
     }
     return f->count > 0 ||
-           srv_refuse(f->scope, SRV_VALUE,
-                      named                          ? "sites"
-                      : srv_given(f->scope, "layer") ? "layer"
-                                                     : "kind",
+           srv_refuse(f->scope, SRV_VALUE, named ? "sites" : srv_run_selector(f->scope),
                       "no site of the run is selected; GET /v1/runs/{id} lists them");
 }
 

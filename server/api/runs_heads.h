@@ -7,7 +7,7 @@
 /* The fields of such a request. */
 typedef struct srv_heads_query {
     srv_strings sites;
-    srv_run_spot spot; /* only kind, layer and batch */
+    srv_run_spot spot; /* only kind, stack, layer and batch */
     srv_union heads;
 } srv_heads_query;
 
@@ -22,6 +22,7 @@ typedef struct srv_heads_query {
          .offset = offsetof(T, heads.spot.kind),                                                   \
          .choices = srv_run_kinds,                                                                 \
          .doc = "Only sites of this kind."},                                                       \
+        SRV_RUN_STACK_ROW(T, heads.spot.stack),                                                    \
         {.name = "layer",                                                                          \
          .kind = SRV_INT,                                                                          \
          .offset = offsetof(T, heads.spot.layer),                                                  \

@@ -1,4 +1,5 @@
-/* Selects sites of a run by number or name, kind and layer, and the layers that they are. */
+/* Selects sites of a run by number or name, or by kind, stack and layer, and the layers that they
+ * are. */
 #include "api/runs_layers.h"
 
 #include <stdlib.h>
@@ -22,7 +23,8 @@ bool srv_run_site_selected(const srv_scope *scope, const attn_run *run, size_t i
     const size_t axis = attn_run_site_layers(run, index), layers = axis ? axis : 1;
     const size_t layer = (size_t)spot->layer;
     return (!srv_given(scope, "layer") || (layer >= info->layer && layer - info->layer < layers)) &&
-           (!srv_given(scope, "kind") || spot->kind == (int)info->kind);
+           (!srv_given(scope, "kind") || spot->kind == (int)info->kind) &&
+           (!spot->stack || (info->stack && strcmp(spot->stack, info->stack) == 0));
 }
 
 bool srv_run_no_site(const srv_scope *scope, const attn_run *run, const char *name,
@@ -51,24 +53,31 @@ bool srv_run_sites(const srv_scope *scope, const attn_run *run, const srv_run_sp
             sites[found++] = i;
     *out = sites;
     *count = found;
-    return found > 0 || srv_refuse(scope, SRV_VALUE, srv_given(scope, "layer") ? "layer" : "kind",
+    return found > 0 || srv_refuse(scope, SRV_VALUE, srv_run_selector(scope),
                                    "the run has no such site; its %zu sites are listed by GET "
                                    "/v1/runs/{id}",
                                    n);
 }
 
-/* Refuses sites of different kinds: their layers do not follow each other. */
-static bool check_kinds(const srv_scope *scope, const attn_run *run, const size_t *sites,
-                        size_t count) {
+const char *srv_run_selector(const srv_scope *scope) {
+    return srv_given(scope, "layer") ? "layer" : srv_given(scope, "stack") ? "stack" : "kind";
+}
+
+bool srv_run_one_stack(const srv_scope *scope, const attn_run *run, const size_t *sites,
+                       size_t count) {
     const attn_run_site_info *first = attn_run_site_info_of(run, sites[0]);
     for (size_t i = 1; i < count; i++) {
         const attn_run_site_info *info = attn_run_site_info_of(run, sites[i]);
-        if (info->kind != first->kind)
-            return srv_refuse(scope, SRV_VALUE, "kind",
-                              "the run has sites of several kinds, such as \"%.48s\" (%s) and "
-                              "\"%.48s\" (%s): choose one by kind, or a site",
-                              first->name, attn_run_kind_name(first->kind), info->name,
-                              attn_run_kind_name(info->kind));
+        if (attn_run_same_stack(info, first))
+            continue;
+        const char *by = info->kind == first->kind ? "stack" : "kind";
+        return srv_refuse(
+            scope, SRV_VALUE, by,
+            "layers of one kind and stack follow each other, and \"%.48s\" (%s%s%.48s) "
+            "and \"%.48s\" (%s%s%.48s) are of several: choose one by %s, or a site",
+            first->name, attn_run_kind_name(first->kind), first->stack ? ", " : "",
+            first->stack ? first->stack : "", info->name, attn_run_kind_name(info->kind),
+            info->stack ? ", " : "", info->stack ? info->stack : "", by);
     }
     return true;
 }
@@ -77,7 +86,8 @@ bool srv_run_layers(const srv_scope *scope, const attn_run *run, const srv_run_s
                     attn_run_layers *out) {
     size_t *sites, count, kept = 0;
     attn_error err = {0};
-    if (!srv_run_sites(scope, run, spot, &sites, &count) || !check_kinds(scope, run, sites, count))
+    if (!srv_run_sites(scope, run, spot, &sites, &count) ||
+        !srv_run_one_stack(scope, run, sites, count))
         return false;
     if (attn_run_layers_of(run, sites, count, scope->req->arena, out, &err)) {
         srv_problem_error(scope->req, &err);

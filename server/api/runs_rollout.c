@@ -13,7 +13,7 @@ static const char *const mean_words[] = {"mean", NULL};
 
 typedef struct rollout_query {
     uint64_t given;
-    srv_run_spot spot; /* only site, kind and batch */
+    srv_run_spot spot; /* only site, kind, stack and batch */
     srv_union heads;
     srv_ranges rows;
     int64_t from_layer, to_layer, call, decimals;
@@ -35,6 +35,7 @@ const srv_field srv_run_rollout_query[] = {
      .choices = srv_run_kinds,
      .doc = "The kind of the sites that are the layers: self, encoder or decoder. Not needed if "
             "the run has one of them."},
+    SRV_RUN_STACK_ROW(rollout_query, spot.stack),
     SRV_RUN_PLACE_ROW(rollout_query, batch, 4294967296, "Batch entry of each layer.",
                       .standard = "0"),
     SRV_INT_ROW(rollout_query, call, 0, 1099511627776,
@@ -86,31 +87,6 @@ typedef struct rollout_call {
 
 /* --- the layers --- */
 
-/* Sets *kind to the kind of self-attention that the run has. false: a problem is set. */
-static bool find_kind(const rollout_call *c, attn_run_kind *kind) {
-    const attn_run *run = c->run->held->run;
-    size_t seen[ATTN_RUN_KINDS] = {0}, kinds = 0;
-    for (size_t i = 0; i < attn_run_site_count(run); i++)
-        seen[attn_run_site_info_of(run, i)->kind]++;
-    for (int k = 0; k < ATTN_RUN_KINDS; k++)
-        if (seen[k] && k != ATTN_RUN_CROSS) {
-            *kind = (attn_run_kind)k;
-            kinds++;
-        }
-    if (srv_given(&c->scope, "kind"))
-        *kind = (attn_run_kind)c->q.spot.kind;
-    else if (kinds > 1)
-        return srv_refuse(&c->scope, SRV_VALUE, "kind",
-                          "the run has layers of self-attention of %zu kinds: choose one by kind",
-                          kinds);
-    if (*kind == ATTN_RUN_CROSS || !seen[*kind])
-        return srv_refuse(&c->scope, SRV_VALUE, "kind",
-                          "%s goes through layers of self-attention, and the run has none of the "
-                          "kind \"%s\"",
-                          c->method->name, attn_run_kind_name(*kind));
-    return true;
-}
-
 static bool is_wanted(const rollout_call *c, size_t number) {
     return (!srv_given(&c->scope, "from_layer") || number >= (size_t)c->q.from_layer) &&
            (!srv_given(&c->scope, "to_layer") || number < (size_t)c->q.to_layer);
@@ -127,20 +103,30 @@ static bool has_wanted(const rollout_call *c, size_t index) {
     return wanted && (!srv_given(&c->scope, "call") || info->call == (size_t)c->q.call);
 }
 
-/* Lists the sites of the kind that have wanted layers, or the one that the request names. */
+/* Lists the sites of self-attention that the request selects, by name or by kind and stack, without
+ * those whose layers are not wanted. */
 static bool list_sites(const rollout_call *c, size_t *sites, size_t *count) {
     const attn_run *run = c->run->held->run;
-    attn_run_kind kind = ATTN_RUN_SELF;
+    size_t wanted = 0;
     *count = 0;
     if (c->q.spot.site) {
         sites[(*count)++] = srv_run_site_named(run, c->q.spot.site);
         return sites[0] != SIZE_MAX || srv_run_no_site(&c->scope, run, "site", c->q.spot.site);
     }
-    if (!find_kind(c, &kind))
-        return false;
     for (size_t i = 0; i < attn_run_site_count(run); i++)
-        if (attn_run_site_info_of(run, i)->kind == kind && has_wanted(c, i))
+        if (attn_run_site_info_of(run, i)->kind != ATTN_RUN_CROSS &&
+            srv_run_site_selected(&c->scope, run, i, &c->q.spot))
             sites[(*count)++] = i;
+    if (*count == 0)
+        return srv_refuse(&c->scope, SRV_VALUE, srv_run_selector(&c->scope),
+                          "%s goes through layers of self-attention, and the run has no such layer",
+                          c->method->name);
+    if (!srv_run_one_stack(&c->scope, run, sites, *count))
+        return false;
+    for (size_t i = 0; i < *count; i++)
+        if (has_wanted(c, sites[i]))
+            sites[wanted++] = sites[i];
+    *count = wanted;
     return true;
 }
 

@@ -44,7 +44,7 @@ def function_of(name, function):
     """A function of an example whose other parts need packages that are not here."""
     tree = ast.parse((EXAMPLES / name).read_text())
     [found] = [part for part in tree.body if isinstance(part, ast.FunctionDef) and part.name == function]
-    scope = {}
+    scope = {"re": re}
     exec(compile(ast.Module([found], []), name, "exec"), scope)
     return scope[function]
 
@@ -138,6 +138,43 @@ def test_the_command_on_the_page(daemon, tmp_path):
     run = shell(command)["id"]
     assert re.fullmatch("[0-9a-f]{32}", run)
     assert np.array(shell(reading, ID=run)["weights"]).shape == (4, 10, 10)
+
+
+def two_towers(**other):
+    """Two layers of a vision stack, then two of a text stack, by a number that counts in its stack."""
+    r = np.random.default_rng(5)
+    sites, tensors = [], {}
+    for n, (stack, size) in enumerate((("vision", 6), ("text", 4), ("vision", 6), ("text", 4))):
+        sites.append({"kind": "encoder", "stack": stack} | (other if n == 3 else {}))
+        for part in ("query", "key"):
+            tensors[f"sites.{n}.{part}"] = ("F32", r.standard_normal((1, 2, size, 4)).astype(np.float32))
+    return captures.write(captures.File({"version": 2, "sites": sites}, tensors))
+
+
+def test_stacks_of_one_kind_count_their_own_layers(daemon):
+    answer = store(daemon, two_towers())
+    assert [(site["stack"], site["layer"]) for site in answer["sites"]] == [
+        ("vision", 0), ("text", 0), ("vision", 1), ("text", 1)]
+    run = f"/v1/runs/{answer['id']}"
+    read = lambda what: daemon.get(run + what).json()  # noqa: E731
+    assert read("/weights?stack=text&layer=1") == read("/weights?site=3")
+    assert np.shape(read("/rollout?stack=vision")["rollout"]) == (6, 6)
+    assert {head["site"] for head in read("/heads?stack=text")["heads"]} == {1, 3}
+    for what, pointer, says in (("/rollout", "/stack", "choose one by stack"), ("/weights?layer=1", "/site", "2 of the run's 4"),
+                                ("/weights?stack=audio", "/stack", "no such site")):
+        problem = read(what)
+        assert problem["status"] == 422 and problem["pointer"] == pointer and says in problem["detail"], problem
+    refused = store(daemon, two_towers(layer=0), 422)
+    assert refused["pointer"] == "/sites/3/layer" and "layer, call or stack" in refused["detail"]
+
+
+def test_the_torch_example_names_stacks():
+    place_of = function_of("capture_torch.py", "place_of")
+    assert [place_of(name) for name in (
+        "text_model.encoder.layers.0.self_attn", "vision_model.encoder.layers.11.self_attn", "model.visual.blocks.3.attn",
+        "decoder.layers.1.encoder_attn", "attention")] == [
+        ("encoder", "text_model.encoder.layers"), ("encoder", "vision_model.encoder.layers"), ("self", "model.visual.blocks"),
+        ("cross", "decoder.layers"), ("self", None)]
 
 
 def test_steps_of_a_generation_are_one_site(daemon):

@@ -244,6 +244,8 @@ class Draw:
         keep = np.arange(d.L) < lengths[:, None]
         keep = (keep if self.chance(0.6) else keep[:, ::-1])[:, None, None]
         members = {"kind": self.choice(("self", "encoder", "decoder", "cross"))}
+        if self.chance(0.3):
+            members["stack"] = self.choice(("text", "vision"))
         if self.chance(0.6):
             text = self.text_numbers(d, [d.L] * d.B)
             members |= {"query_text": text, "key_text": self.text(d.L) if self.chance(0.2) else text}

@@ -48,7 +48,10 @@ const char *attn_run_kind_name(attn_run_kind kind); /* NULL: no such kind */
 typedef struct attn_run_site_info {
     const char *name; /* UTF-8, unique in the run */
     attn_run_kind kind;
-    size_t layer; /* among the sites of its kind, from 0 */
+    /* UTF-8, which stack of layers it is in, if the model has several of this kind: one for texts
+     * and one for images; or NULL */
+    const char *stack;
+    size_t layer; /* among the sites of its kind and stack, from 0 */
     size_t call;  /* which call of the layer it is, from 0 */
     /* numbers of the tokens in their texts that query 0 and key 0 are */
     size_t query_start, key_start;
@@ -64,6 +67,9 @@ typedef struct attn_run_site_info {
     const char *const *axes;
     size_t axis_count;
 } attn_run_site_info;
+
+/* Returns whether the layers of both sites are counted together: kind and stack are the same. */
+bool attn_run_same_stack(const attn_run_site_info *a, const attn_run_site_info *b);
 
 /* Checks names of axes against the shape of the weights: one for each axis in front of L and S,
  * "layer" (the first one only), "batch" or "head" (the last one, if the weights have heads). Errors

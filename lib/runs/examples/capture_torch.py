@@ -8,6 +8,7 @@ It sees what calls torch.nn.functional.scaled_dot_product_attention: torch.nn, a
 attn_implementation="sdpa". Weights are those before dropout. A Capture holds one batch of texts and its generation."""
 import hashlib
 import json
+import re
 import sys
 
 import torch
@@ -15,11 +16,12 @@ from safetensors.torch import save_file
 from torch import nn
 
 
-def kind_of(module):
-    """Where a module stands in its model, by its name; change it for names of your own."""
+def place_of(module):
+    """A module's kind of attention and its stack of layers, by its name; change it for names of your own."""
     kinds = {"cross": "cross", "multihead_attn": "cross", "encoder_attn": "cross", "EncDec": "cross",
              "encoder": "encoder", "decoder": "decoder"}
-    return next((kind for part, kind in kinds.items() if part in module), "self")
+    stack = re.match(r"(\D+)\.\d", module)
+    return next((kind for part, kind in kinds.items() if part in module), "self"), stack and stack[1]
 
 
 def starts(queries, keys, seen, last):
@@ -88,14 +90,14 @@ class Capture:
         for part, x in (("query", query), ("key", key)):  # [B, H, L, E]; 3 axes are without heads
             x = (x if x.dim() > 3 else x.unsqueeze(-3)).detach().to(output.dtype)  # autocast changes the type
             self.tensors[f"sites.{len(self.sites)}.{part}"] = x.reshape(-1, *x.shape[-3:]).cpu().clone().contiguous()
-        kind = kind_of(module)
-        calls = self.calls.setdefault(kind, {})
+        kind, stack = place_of(module)
+        calls = self.calls.setdefault((kind, stack), {})
         calls[name] = call = calls.get(name, -1) + 1
         start, first = (0, 0) if kind == "cross" else starts(query.shape[-2], key.shape[-2], self.seen.get(name),
                                                              last_seen(attn_mask))
         self.seen[name] = start + query.shape[-2]
-        site = {"name": f"{name}@{call}" if call else name, "kind": kind, "layer": list(calls).index(name),
-                "call": call, "scale": scale, "is_causal": is_causal,
+        site = {"name": f"{name}@{call}" if call else name, "kind": kind, "stack": stack,
+                "layer": list(calls).index(name), "call": call, "scale": scale, "is_causal": is_causal,
                 "attn_mask": None if attn_mask is None else self.mask(attn_mask, query.dim()),
                 "mask_semantics": meaning_of(attn_mask),
                 "query_offset": 0 if is_causal else None,  # its queries see the keys j <= i, wherever they stand
