@@ -259,10 +259,8 @@ srv_outcome srv_models_describe(srv_request *req) {
 }
 
 srv_outcome srv_models_remove(srv_request *req) {
-    if (!srv_models_delete(req, req->params[0]))
-        return SRV_DONE;
-    srv_jobs_forget_model(req->app->jobs, req->params[0]);
-    srv_reply_set(req, 204, NULL, "", 0);
+    if (srv_models_delete(req, req->params[0], srv_jobs_forget_model))
+        srv_reply_set(req, 204, NULL, "", 0);
     return SRV_DONE;
 }
 

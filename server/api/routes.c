@@ -90,7 +90,9 @@ const srv_route srv_routes[] = {
             "expires."),
     {"DELETE", "/v1/runs/{id}", SRV_KEYED, SRV_POOL, srv_runs_delete, NULL, "Delete a stored run",
      SRV_ACCEPT_JSON, "Run",
-     .description = "Frees the memory and the file of the run. Later requests for it are 410."},
+     .description =
+         "Frees the memory and the file of the run. Later requests for it are 410. A file "
+         "that cannot be removed is 503, and the run is still there."},
     RUN_GET("/weights", srv_runs_weights, srv_run_weights_query,
             "Exact weights or scores of some queries and keys", TENSORS, "RunWeights",
             "Computes the part again from the stored queries and keys, so every number is exact."),
@@ -153,7 +155,8 @@ const srv_route srv_routes[] = {
     {"DELETE", "/v1/models/{id}", SRV_OWNER, SRV_POOL, srv_models_remove, NULL,
      "Delete a model that was created over HTTP", SRV_ACCEPT_JSON, "Model",
      .description = "Removes the model and its file. Models that are built in or that are files of "
-                    "models_dir cannot be deleted."},
+                    "models_dir cannot be deleted. A file that cannot be removed is 503, and the "
+                    "model is still there."},
     {"GET", "/v1/models/{id}/vocabulary", SRV_KEYED, SRV_SMALL, srv_models_vocabulary,
      srv_models_vocabulary_query, "The words of a model in the order of their ids", BOTH,
      "ModelVocabulary",
@@ -183,8 +186,9 @@ const srv_route srv_routes[] = {
     {"DELETE", "/v1/jobs/{id}", SRV_OWNER, SRV_POOL, srv_jobs_remove, NULL,
      "Stop a running job, which keeps its best model, or delete an ended job with its model",
      SRV_ACCEPT_JSON, "Job",
-     .description =
-         "A job that runs is told to stop (202). A job that has ended is removed (204)."},
+     .description = "A job that runs is told to stop (202). A job that has ended is removed (204), "
+                    "or is still "
+                    "there if its files cannot be (503)."},
     {"GET", "/v1/jobs/{id}/events", SRV_KEYED, SRV_POOL, srv_jobs_events, NULL,
      "Server-sent events of a job: progress, log, end", SRV_ACCEPT_EVENTS, "JobEvents",
      .takes_token = true,

@@ -23,9 +23,13 @@ enum {
     JOB_PATH = 4096,   /* buffer size of a path, in bytes */
 };
 
-/* Suffixes of the files that hold the result of an experiment, besides those of pictures. */
-#define SRV_JOB_FINDINGS ".findings"
-#define SRV_JOB_TEXT     ".txt"
+/* Suffixes of the files of a job beside its description: of training, and of the result of an
+ * experiment, where srv_job_picture_suffix makes those of pictures. */
+#define SRV_JOB_CHECKPOINT ".checkpoint"
+#define SRV_JOB_MODEL      ".safetensors"
+#define SRV_JOB_FINDINGS   ".findings"
+#define SRV_JOB_TEXT       ".txt"
+#define SRV_JOB_PICTURE    ".svg"
 
 typedef struct srv_job_event {
     char *text; /* the server-sent event as it is sent, from malloc */
@@ -108,10 +112,20 @@ struct srv_job_entry {
     srv_job_event events[EVENTS_KEPT]; /* a ring: event number i is at i % EVENTS_KEPT */
     uint64_t first_event, next_event;  /* number of the oldest kept event; of the next one */
     int64_t told_ns;                   /* when the last progress event was added */
-    struct srv_job_reader *readers;    /* the streams that follow the job (job_events.c) */
+    int failed;       /* errno value of trouble with the checkpoint that ended the run; 0: none */
+    int64_t again_ns; /* a job that waits does not run before; after such trouble */
+    struct srv_job_reader *readers; /* the streams that follow the job (job_events.c) */
     srv_job_result result;
     struct srv_job_look *look; /* of a job of the kind look or store; NULL: another kind */
 };
+
+/* A job of jobs_dir of which some file cannot be read for now, because of trouble that says nothing
+ * about the file. It is not in the list of jobs. */
+typedef struct srv_job_unread {
+    struct srv_job_unread *next;
+    char id[SRV_JOB_ID + 1];
+    int failed; /* errno value */
+} srv_job_unread;
 
 /* The store of jobs. The lock protects everything below it. */
 struct srv_jobs {
@@ -122,11 +136,14 @@ struct srv_jobs {
     srv_models *models;
     srv_log *log;
     srv_job_entry *first; /* the list of jobs */
-    size_t count;         /* of jobs but looks and stores */
-    size_t running_bytes; /* memory reserved by running jobs */
-    bool stopping;        /* the service ends */
-    int dir;              /* descriptor of jobs_dir, which is locked by flock; -1: no jobs_dir */
-    atomic_int writing;   /* not 0: a thread that has the lock is writing a description to disk */
+    size_t count;         /* of jobs but looks and stores; unread ones count */
+    srv_job_unread *unread;
+    int64_t tried_ns;         /* when the unread jobs were tried last */
+    srv_job_entry *restoring; /* the job that is being restored, before it is in the list */
+    size_t running_bytes;     /* memory reserved by running jobs */
+    bool stopping;            /* the service ends */
+    int dir;            /* descriptor of jobs_dir, which is locked by flock; -1: no jobs_dir */
+    atomic_int writing; /* not 0: a thread that has the lock is writing a description to disk */
     /* A running job must leave processors to others, so it may only compute while its thread has a
      * "turn". At most `slots` threads have a turn at a time; the others wait in the order in which
      * they asked. Turns are numbered: turn number i may begin when i < turns_ended + slots. */
@@ -159,20 +176,34 @@ bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix
                       const srv_piece *data);
 /* Reads a file of an experiment's result into the arena. `files` are the checksums of the job's
  * description, of which one must be that of the file. NULL: the description is of version 1, which
- * has none; then JSON and SVG must at least not be cut. Returns NULL, or the reason why the file
- * cannot be used; then *data is unchanged. */
-const char *srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
-                             const srv_strings *files, attn_arena *arena, srv_piece *data);
-/* Removes all files of the job. */
-void srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e);
-/* Opens and locks the directory and restores the jobs in it. Returns 0. If the directory cannot be
- * used, prints one line to standard error and returns an exit code (SRV_EXIT_*). */
+ * has none; then JSON and SVG must at least not be cut. Returns 0, or an errno value, after which
+ * *data is unchanged. EBADMSG: the file is not as it was written. */
+int srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
+                     const srv_strings *files, attn_arena *arena, srv_piece *data);
+/* Removes all files of the job, its description first: without that there is no job. Returns 0, or
+ * the errno value of the first file that could not be removed, which is also logged. The caller has
+ * the lock. */
+int srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e);
+/* Removes the file <id><suffix> durably, if there is one. Returns 0 or an errno value. */
+int srv_jobs_dir_drop(srv_jobs *jobs, const srv_job_entry *e, const char *suffix);
+/* Opens and locks the directory, restores the jobs in it, and removes files that were left of deleted
+ * jobs. Returns 0. If the directory cannot be used, prints one line to standard error and returns an
+ * exit code (SRV_EXIT_*). */
 int srv_jobs_dir_open(srv_jobs *jobs);
+/* Returns the errno value for which the files of the job with this id cannot be read now; 0: there is
+ * no such job. The caller has the lock. */
+int srv_jobs_dir_unread(const srv_jobs *jobs, const char *id);
+/* Tries from time to time to restore the jobs that could not be read. Called by one thread alone,
+ * without the lock. */
+void srv_jobs_dir_tick(srv_jobs *jobs, int64_t now_ns);
+void srv_jobs_dir_forget_unread(srv_jobs *jobs); /* frees the list of these jobs */
 
 /* jobs.c: adds a job with a body and facts that were read from its description. `files` is as for
- * srv_jobs_dir_get. A job that had not ended is queued again. NULL: out of memory. */
-srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_body *body,
-                                const srv_job_facts *facts, const srv_strings *files);
+ * srv_jobs_dir_get. A job that had not ended is queued again. Returns 0, or the errno value of
+ * trouble for which a file of the job cannot be read now; then there is no such job. The caller does
+ * not have the lock. */
+int srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_body *body,
+                     const srv_job_facts *facts, const srv_strings *files);
 /* Makes a job of the request's owner, with a new id. NULL: out of memory. */
 srv_job_entry *srv_job_new(const srv_request *req, const srv_job_body *body);
 void srv_job_free(srv_job_entry *e);
@@ -223,9 +254,13 @@ attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *er
 struct srv_train_run;
 void srv_job_store(srv_job_entry *e, const attn_model *model, const struct srv_train_run *run,
                    const char *name, srv_reserve *reserve);
-/* Loads the model of an ended job from its file into the registry. A failure is logged, and becomes
- * the error of the job if it has none. */
-void srv_job_restore_model(srv_job_entry *e);
+/* Loads the model of an ended job from its file into the registry. If the file is not a model, or there
+ * is no room for it, this is logged, and becomes the error of the job if it has none. Returns 0, or
+ * the errno value of trouble for which the file cannot be read now. */
+int srv_job_restore_model(srv_job_entry *e);
+/* Tells the registry that the model of the job with this id, if it has one, cannot be read now, for the
+ * errno value `failed`; 0: it can be, or there is none. */
+void srv_job_await_model(srv_jobs *jobs, const char *id, int failed);
 
 /* job_experiment.c: runs an experiment to its end on a job thread, within the memory of `reserve`.
  * Stores the result in the job. ATTN_ECANCELED: the job was stopped. */
@@ -235,10 +270,10 @@ size_t srv_job_experiment_bytes(const srv_job_body *body, const double *values);
 enum { SRV_JOB_SUFFIX = 64 }; /* buffer size of the suffix of a picture's file */
 void srv_job_picture_suffix(const char *picture, char suffix[SRV_JOB_SUFFIX]);
 /* Reads the result of an ended experiment from its files. `pictures` names its pictures; `files` is
- * as for srv_jobs_dir_get. The error of the job names the files that cannot be used, whose parts of
- * the result are then lost; the other parts are served. */
-void srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures,
-                            const srv_strings *files);
+ * as for srv_jobs_dir_get. The error of the job names the files with wrong contents, whose parts of
+ * the result are then lost; the other parts are served. Returns 0, or the errno value of trouble for
+ * which a file cannot be read now. */
+int srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures, const srv_strings *files);
 
 /* job_look.c. The caller has the lock, except of srv_look_thread. */
 enum { SRV_LOOK_RESULT = 2304 }; /* buffer size of the path of a result */

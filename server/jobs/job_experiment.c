@@ -1,6 +1,7 @@
 /* Jobs that run an experiment of the library. The result is the findings as JSON and as text for
  * terminals, and an SVG for each picture. */
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "jobs/job.h"
 #include "store/model_file.h"
 #include "system/embedded.h"
+#include "system/files.h"
 
 enum {
     RESULT_BYTES = 8 << 20,   /* arena limit of a result: all texts and pictures together */
@@ -124,7 +126,7 @@ static attn_status write_result(const attn_findings *found, srv_job_result *r,
 }
 
 void srv_job_picture_suffix(const char *picture, char suffix[SRV_JOB_SUFFIX]) {
-    snprintf(suffix, SRV_JOB_SUFFIX, ".%.50s.svg", picture);
+    snprintf(suffix, SRV_JOB_SUFFIX, ".%.50s" SRV_JOB_PICTURE, picture);
 }
 
 static void save_result(work *w, const srv_job_result *r, const srv_strings *pictures) {
@@ -160,14 +162,15 @@ static attn_status report(work *w, const attn_findings *found, attn_error *err) 
     return ATTN_OK;
 }
 
-/* Reads a file of the result. If it cannot be used, *data stays empty, and the error of the job
- * says so, after what it says already. */
-static void restore_file(srv_job_entry *e, const char *suffix, const srv_strings *files,
-                         attn_arena *arena, srv_piece *data) {
+/* Reads a file of the result. If its contents are wrong, *data stays empty, and the error of the job
+ * says so, after what it says already. Returns 0 or the errno value of trouble. */
+static int restore_file(srv_job_entry *e, const char *suffix, const srv_strings *files,
+                        attn_arena *arena, srv_piece *data) {
     char said[ERROR_TEXT], text[ERROR_TEXT];
-    const char *why = srv_jobs_dir_get(e->jobs, e, suffix, files, arena, data);
-    if (!why)
-        return;
+    const int failed = srv_jobs_dir_get(e->jobs, e, suffix, files, arena, data);
+    if (!failed || srv_file_judge(failed) == SRV_FILE_TROUBLE)
+        return failed;
+    const char *why = failed == EBADMSG ? "it is not as it was written" : strerror(failed);
     srv_log_event(e->jobs->log, SRV_LOG_ERROR, "jobs_dir: %s%s cannot be used: %.200s", e->id,
                   suffix, why);
     snprintf(text, sizeof text, "%s%s cannot be used: %.200s", e->id, suffix, why);
@@ -175,10 +178,11 @@ static void restore_file(srv_job_entry *e, const char *suffix, const srv_strings
              e->facts.error ? "; " : ": ");
     snprintf(e->error_text, sizeof e->error_text, "%.300s%.330s", said, text);
     e->facts.error = e->error_text;
+    return 0;
 }
 
-void srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures,
-                            const srv_strings *files) {
+int srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures,
+                           const srv_strings *files) {
     srv_job_result r = {.arena = attn_arena_new(2 * RESULT_BYTES)};
     work w = {.job = e, .jobs = e->jobs};
     const size_t n = pictures->count;
@@ -188,19 +192,19 @@ void srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures,
     for (size_t i = 0; i < n && ok; i++)
         ok = (names[i] = attn_arena_text(r.arena, pictures->values[i],
                                          strlen(pictures->values[i]))) != NULL;
-    if (!ok) {
-        attn_arena_free(r.arena);
-        srv_job_set_error(e, "jobs_dir", "no memory for what the experiment found");
-        return;
-    }
-    restore_file(e, SRV_JOB_FINDINGS, files, r.arena, &r.json);
-    restore_file(e, SRV_JOB_TEXT, files, r.arena, &r.text);
-    for (size_t i = 0; i < n; i++) {
+    int failed = ok ? restore_file(e, SRV_JOB_FINDINGS, files, r.arena, &r.json) : ENOMEM;
+    if (!failed)
+        failed = restore_file(e, SRV_JOB_TEXT, files, r.arena, &r.text);
+    for (size_t i = 0; i < n && !failed; i++) {
         char suffix[SRV_JOB_SUFFIX];
         srv_job_picture_suffix(names[i], suffix);
-        restore_file(e, suffix, files, r.arena, &r.svgs[i]);
+        failed = restore_file(e, suffix, files, r.arena, &r.svgs[i]);
     }
-    take_result(&w, &r, &(srv_strings){names, n});
+    if (failed)
+        attn_arena_free(r.arena);
+    else
+        take_result(&w, &r, &(srv_strings){names, n});
+    return failed;
 }
 
 /* --- running the experiment --- */

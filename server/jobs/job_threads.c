@@ -12,6 +12,7 @@
 
 enum {
     LOOK_AGAIN_NS = 200000000, /* how often a thread checks whether memory for its job is free */
+    TRY_AGAIN_NS = 1000000000, /* until a job begins again whose checkpoint could not be read */
     STACK_BYTES = 4 << 20,
 };
 
@@ -106,13 +107,18 @@ void srv_jobs_offer_turn(srv_jobs *jobs) {
 /* --- running jobs --- */
 
 /* Returns the oldest queued job after reserving its memory in `reserve`. NULL: no job is queued, or
- * its memory is not free now (*waits is true); later jobs do not overtake it. The caller has the
- * lock. */
+ * its memory is not free now (*waits is true); later jobs do not overtake it. They overtake a job whose
+ * checkpoint could not be read. The caller has the lock. */
 static srv_job_entry *next_job(srv_jobs *jobs, srv_reserve *reserve, bool *waits) {
+    const int64_t now = attn_now_ns();
     srv_job_entry *e = jobs->first;
-    while (e && (e->look || e->facts.state != SRV_JOB_QUEUED))
-        e = e->next;
-    *waits = e != NULL;
+    *waits = false;
+    for (; e; e = e->next) {
+        const bool queued = !e->look && e->facts.state == SRV_JOB_QUEUED;
+        *waits |= queued;
+        if (queued && e->again_ns <= now)
+            break;
+    }
     const size_t most = (size_t)jobs->config->jobs_bytes;
     if (!e || e->bytes > most - jobs->running_bytes || !srv_budget_reserve(reserve, e->bytes))
         return NULL;
@@ -134,6 +140,16 @@ void srv_job_settle(srv_job_entry *e, attn_status status, const attn_error *err)
     }
 }
 
+/* Queues a job again whose checkpoint cannot be read now. */
+static void wait_for_checkpoint(srv_job_entry *e, const attn_error *err) {
+    if (!e->again_ns)
+        srv_log_event(e->jobs->log, SRV_LOG_WARN, "%s waits: its checkpoint %.250s", e->id,
+                      err->text);
+    srv_job_set_error(e, "its checkpoint", err->text);
+    srv_job_set_state(e, SRV_JOB_QUEUED);
+    e->again_ns = attn_now_ns() + TRY_AGAIN_NS;
+}
+
 static void run_job(srv_jobs *jobs, srv_job_entry *e, srv_reserve *reserve) {
     attn_error err = {0};
     take_turn(jobs);
@@ -147,6 +163,8 @@ static void run_job(srv_jobs *jobs, srv_job_entry *e, srv_reserve *reserve) {
     e->facts.peak_bytes = (int64_t)peak;
     if (atomic_load(&e->stop) == JOB_DRAIN && status == ATTN_ECANCELED) {
         e->facts.state = SRV_JOB_QUEUED; /* the next start of the service resumes it */
+    } else if (status && e->failed && atomic_load(&e->stop) != JOB_CANCEL) {
+        wait_for_checkpoint(e, &err);
     } else {
         srv_job_settle(e, status, &err);
         srv_jobs_dir_save(jobs, e);
@@ -184,6 +202,7 @@ static void *job_thread(void *argument) {
             continue;
         }
         e->holds++;
+        e->facts.error = NULL;
         srv_job_set_state(e, SRV_JOB_RUNNING);
         pthread_mutex_unlock(&jobs->lock);
         run_job(jobs, e, &reserve);

@@ -1,5 +1,6 @@
 /* Jobs that train a model. The training calls hooks of this file, which update the facts of the
  * job, add events and write checkpoints. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -153,13 +154,22 @@ static void take_best(work *w) {
            attn_parameters_values(attn_model_parameters(from)), n * sizeof(float));
 }
 
-static void name_model(work *w) {
-    snprintf(w->name, sizeof w->name, "trained-%s", w->job->id + 4); /* without "job-" */
+static void name_model(char name[SRV_MODEL_ID + 1], const char *id) {
+    snprintf(name, SRV_MODEL_ID + 1, "trained-%s", id + 4); /* without "job-" */
 }
 
-/* Adds w->made and the vocabularies to the registry, which then owns them. If memory runs out, the
- * model is not served. */
-static void publish(work *w) {
+/* Sets the model of the job; "": it has none. */
+static void set_model(srv_job_entry *e, const char *id) {
+    pthread_mutex_lock(&e->jobs->lock);
+    snprintf(e->model_id, sizeof e->model_id, "%s", id);
+    e->facts.model = *id ? e->model_id : NULL;
+    pthread_mutex_unlock(&e->jobs->lock);
+}
+
+/* Adds w->made and the vocabularies to the registry, which then owns them. The job names the model
+ * before, so that whoever deletes it finds the job. false: out of memory, and the model is not
+ * served. */
+static bool publish(work *w) {
     srv_job_entry *e = w->job;
     srv_model model = {.origin = SRV_MODEL_MADE,
                        .model = w->made,
@@ -170,15 +180,15 @@ static void publish(work *w) {
     memcpy(model.id, w->name, sizeof model.id);
     memcpy(model.owner, e->owner, sizeof model.owner);
     const bool keep = !*w->jobs->config->jobs_dir; /* there the job has a file of its model */
-    if (!srv_models_adopt(w->jobs->models, &model, keep))
-        return;
+    set_model(e, w->name);
+    if (!srv_models_adopt(w->jobs->models, &model, keep)) {
+        set_model(e, "");
+        return false;
+    }
     w->made = NULL;
     w->run.file.source = w->run.file.target = NULL;
     w->counted = false;
-    pthread_mutex_lock(&w->jobs->lock);
-    snprintf(e->model_id, sizeof e->model_id, "%s", model.id);
-    e->facts.model = e->model_id;
-    pthread_mutex_unlock(&w->jobs->lock);
+    return true;
 }
 
 /* --- the run --- */
@@ -228,11 +238,12 @@ attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *er
               .run = {.options = e->body.train, .init = "", .out = out, .checkpoint = checkpoint},
               .control = {.cancel = &e->cancel}};
     w.control.deadline_ns = attn_now_ns() + e->jobs->config->jobs_time_ms * 1000000;
-    srv_jobs_dir_path(e->jobs, e->id, ".safetensors", out);
-    srv_jobs_dir_path(e->jobs, e->id, ".checkpoint", checkpoint);
-    name_model(&w);
+    srv_jobs_dir_path(e->jobs, e->id, SRV_JOB_MODEL, out);
+    srv_jobs_dir_path(e->jobs, e->id, SRV_JOB_CHECKPOINT, checkpoint);
+    name_model(w.name, e->id);
     srv_budget_enter(reserve);
     const attn_status status = run(&w, err);
+    e->failed = w.run.failed;
     if (w.counted)
         srv_models_uncount(e->jobs->models, w.made_bytes);
     attn_model_free(w.made);
@@ -241,12 +252,13 @@ attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *er
     return status;
 }
 
-void srv_job_restore_model(srv_job_entry *e) {
+int srv_job_restore_model(srv_job_entry *e) {
     char path[JOB_PATH];
     attn_error err = {0};
     work w = {.job = e, .jobs = e->jobs};
-    attn_status status = srv_jobs_dir_path(e->jobs, e->id, ".safetensors", path)
-                             ? srv_model_open(path, false, &w.run.file, NULL, &err)
+    int failed = 0;
+    attn_status status = srv_jobs_dir_path(e->jobs, e->id, SRV_JOB_MODEL, path)
+                             ? srv_model_open(path, false, &w.run.file, &failed, &err)
                              : attn_fail(&err, ATTN_EARG, "jobs_dir", "its name is too long");
     if (!status)
         status = attn_model_bytes(attn_model_configuration(w.run.file.model), false, &w.made_bytes,
@@ -254,12 +266,12 @@ void srv_job_restore_model(srv_job_entry *e) {
     if (!status)
         status = srv_models_count(e->jobs->models, w.made_bytes, &err);
     if (!status) {
-        name_model(&w);
+        name_model(w.name, e->id);
         w.counted = true;
         w.made = w.run.file.model;
         w.run.file.model = NULL;
-        publish(&w);
-    } else {
+        failed = publish(&w) ? 0 : ENOMEM;
+    } else if (!failed) {
         srv_log_event(e->jobs->log, SRV_LOG_WARN, "the model of %s is not served: %.120s: %.250s",
                       e->id, err.where, err.text);
         if (!e->facts.error)
@@ -269,4 +281,11 @@ void srv_job_restore_model(srv_job_entry *e) {
         srv_models_uncount(e->jobs->models, w.made_bytes);
     attn_model_free(w.made);
     srv_model_close(&w.run.file);
+    return failed;
+}
+
+void srv_job_await_model(srv_jobs *jobs, const char *id, int failed) {
+    char name[SRV_MODEL_ID + 1];
+    name_model(name, id);
+    srv_models_await(jobs->models, name, failed);
 }

@@ -2,6 +2,7 @@
  * are in job_threads.c, and the files of the jobs in jobs_dir.c. */
 #include "jobs/jobs.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,12 +64,31 @@ static attn_status bytes_of(const srv_job_body *body, size_t *bytes, attn_error 
     return status;
 }
 
-srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_body *body,
-                                const srv_job_facts *facts, const srv_strings *files) {
+/* Restores what an ended job has made. Returns 0 or the errno value of trouble. */
+static int restore_made(srv_job_entry *e, const srv_job_facts *facts, const srv_strings *files) {
+    int failed = 0;
+    if (facts->model)
+        failed = srv_job_restore_model(e);
+    if (!failed && e->body.kind == SRV_JOB_EXPERIMENT && facts->state == SRV_JOB_DONE)
+        failed = srv_job_restore_result(e, &facts->pictures, files);
+    srv_job_tell_state(e);
+    return failed;
+}
+
+/* Sets the job that is being restored. */
+static void set_restoring(srv_jobs *jobs, srv_job_entry *e) {
+    pthread_mutex_lock(&jobs->lock);
+    jobs->restoring = e;
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+int srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_body *body,
+                     const srv_job_facts *facts, const srv_strings *files) {
     srv_job_entry *e = entry_new(jobs, body);
     attn_error err = {0};
+    int failed = 0;
     if (!e)
-        return NULL;
+        return ENOMEM;
     snprintf(e->id, sizeof e->id, "%s", id);
     e->facts = *facts;
     set_owner(e, facts->owner);
@@ -78,20 +98,24 @@ srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_bo
     if (facts->run)
         srv_job_set_run(e, facts->run);
     e->facts.pictures = (srv_strings){0};
+    set_restoring(jobs, e);
     if (facts->state > SRV_JOB_RUNNING) {
-        if (facts->model)
-            srv_job_restore_model(e);
-        if (body->kind == SRV_JOB_EXPERIMENT && facts->state == SRV_JOB_DONE)
-            srv_job_restore_result(e, &facts->pictures, files);
-        srv_job_tell_state(e);
+        failed = restore_made(e, facts, files);
     } else if (bytes_of(body, &e->bytes, &err)) {
         srv_job_set_error(e, err.where, err.text);
         srv_job_set_state(e, SRV_JOB_FAILED);
     } else {
         srv_job_set_state(e, SRV_JOB_QUEUED);
     }
-    srv_job_list_in(jobs, e);
-    return e;
+    pthread_mutex_lock(&jobs->lock);
+    jobs->restoring = NULL;
+    if (!failed)
+        srv_job_list_in(jobs, e);
+    pthread_cond_broadcast(&jobs->changed);
+    pthread_mutex_unlock(&jobs->lock);
+    if (failed)
+        srv_job_free(e);
+    return failed;
 }
 
 void srv_job_list_out(srv_jobs *jobs, srv_job_entry *e) {
@@ -164,6 +188,7 @@ void srv_jobs_free(srv_jobs *jobs) {
         jobs->first = e->next;
         srv_job_free(e);
     }
+    srv_jobs_dir_forget_unread(jobs);
     if (jobs->dir >= 0)
         close(jobs->dir);
     pthread_cond_destroy(&jobs->changed);
@@ -176,6 +201,7 @@ void srv_jobs_tick(srv_jobs *jobs) {
     if (!jobs)
         return;
     const int64_t now = attn_now_ns();
+    srv_jobs_dir_tick(jobs, now);
     pthread_mutex_lock(&jobs->lock);
     for (srv_job_entry *e = jobs->first; e; e = e->next)
         srv_job_beat(e, now);
@@ -293,9 +319,12 @@ srv_job_entry *srv_jobs_hold(srv_request *req, const char *id) {
         e->holds++;
         srv_look_ask(e);
     }
+    const int unread = e ? 0 : srv_jobs_dir_unread(jobs, id);
     pthread_mutex_unlock(&jobs->lock);
     if (!e && req->read_token)
         srv_request_refuse_token(req);
+    else if (unread)
+        srv_problem_file(req, NULL, "the job cannot be read from jobs_dir", unread);
     else if (!e)
         srv_problem(req, SRV_NOT_FOUND, NULL,
                     "there is no job \"%.64s\"; GET /v1/jobs lists those that there are. Jobs are "
@@ -329,39 +358,66 @@ void srv_job_cancel(srv_job_entry *e) {
     atomic_store(&e->cancel, 1);
 }
 
+/* Deletes an ended job, which has this model ("": none). Without jobs_dir the model may have a file in
+ * models_dir, which is then removed first. Returns 0, or an errno value, after which the job is still
+ * there. */
+static int delete_ended(srv_jobs *jobs, srv_job_entry *e, const char *model) {
+    int failed = *model && jobs->dir < 0 ? srv_models_drop(jobs->models, model) : 0;
+    pthread_mutex_lock(&jobs->lock);
+    if (!failed && e->listed && !(failed = srv_jobs_dir_remove(jobs, e)))
+        srv_job_list_out(jobs, e);
+    pthread_mutex_unlock(&jobs->lock);
+    if (!failed && *model && jobs->dir >= 0)
+        failed = srv_models_drop(jobs->models, model);
+    return failed;
+}
+
 bool srv_jobs_delete(srv_request *req, srv_job_entry *e, bool *ended) {
     srv_jobs *jobs = e->jobs;
     if (!srv_request_owns(req, e->facts.owner))
         return false;
-    char model[SRV_MODEL_ID + 1] = "";
+    char model[SRV_MODEL_ID + 1];
     pthread_mutex_lock(&jobs->lock);
     *ended = e->facts.state > SRV_JOB_RUNNING;
-    if (*ended && e->listed) {
-        srv_job_list_out(jobs, e);
-        srv_jobs_dir_remove(jobs, e);
-        memcpy(model, e->model_id, sizeof model);
-    } else if (!*ended) {
+    memcpy(model, e->model_id, sizeof model);
+    if (!*ended)
         srv_job_cancel(e);
-    }
     pthread_mutex_unlock(&jobs->lock);
-    if (*model)
-        srv_models_drop(req->app->models, model);
-    return true;
+    const int failed = *ended ? delete_ended(jobs, e, model) : 0;
+    if (failed)
+        srv_problem_file(req, NULL, "the job cannot be deleted", failed);
+    return !failed;
 }
 
-void srv_jobs_forget_model(srv_jobs *jobs, const char *model) {
-    pthread_mutex_lock(&jobs->lock);
-    for (srv_job_entry *e = jobs->first; e; e = e->next) {
-        if (!*e->model_id || strcmp(e->model_id, model) != 0)
-            continue;
-        char path[JOB_PATH];
-        if (srv_jobs_dir_path(jobs, e->id, ".safetensors", path))
-            unlink(path);
+/* Takes the model from the job, which says so before its file is removed. On a full disk the file is
+ * removed all the same. Returns 0, or an errno value, after which the job still has the model. */
+static int take_model(srv_jobs *jobs, srv_job_entry *e) {
+    e->facts.model = NULL;
+    const int unsaved = srv_jobs_dir_save(jobs, e);
+    const bool full = unsaved == ENOSPC || unsaved == EDQUOT;
+    const int failed = unsaved && !full ? unsaved : srv_jobs_dir_drop(jobs, e, SRV_JOB_MODEL);
+    if (failed)
+        e->facts.model = e->model_id;
+    else
         e->model_id[0] = 0;
-        e->facts.model = NULL;
+    if (full || (failed && !unsaved))
         srv_jobs_dir_save(jobs, e);
-    }
+    return failed;
+}
+
+int srv_jobs_forget_model(srv_app *app, const char *model) {
+    srv_jobs *jobs = app->jobs;
+    int failed = 0;
+    pthread_mutex_lock(&jobs->lock);
+    srv_job_entry *e = jobs->first;
+    while (e && strcmp(e->model_id, model) != 0)
+        e = e->next;
+    if (!e && jobs->restoring && !strcmp(jobs->restoring->model_id, model))
+        e = jobs->restoring;
+    if (e)
+        failed = take_model(jobs, e);
     pthread_mutex_unlock(&jobs->lock);
+    return failed;
 }
 
 /* --- descriptions --- */

@@ -125,12 +125,13 @@ void srv_jobs_release(srv_job_entry *job);
 const char *srv_job_id(const srv_job_entry *job);
 
 /* If the job is queued or running, cancels it and sets *ended to false. If it has ended, deletes it
- * with its model and files and sets *ended to true. false: the job belongs to another owner, and a
- * problem is set. */
+ * with its model and files and sets *ended to true. false: the job belongs to another owner, or cannot
+ * be deleted now, and a problem is set. */
 bool srv_jobs_delete(srv_request *req, srv_job_entry *job, bool *ended);
-/* Tells the store that the model with this id was deleted. If a job made the model, the model's
- * file in jobs_dir is deleted too. */
-void srv_jobs_forget_model(srv_jobs *jobs, const char *model);
+/* Tells the store that the model with this id is being deleted. If a job made the model, the job is
+ * without it from now on, and the model's file in jobs_dir is deleted. Returns 0, or an errno value,
+ * after which nothing has changed. */
+int srv_jobs_forget_model(srv_app *app, const char *model);
 
 /* Writes a job as a JSON object. */
 void srv_job_put(srv_json *j, srv_job_entry *job);

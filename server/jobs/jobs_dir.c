@@ -30,10 +30,11 @@
 #define ZEROS       "00000000" /* stands for the digits of the checksum while it is computed */
 
 enum {
-    MOST_FILE = 1 << 23, /* largest file that is read, in bytes */
-    ARENA = 1 << 24,     /* arena limit for reading or writing a description, in bytes */
-    NAME = 128,          /* buffer size of a file name */
-    NEWEST = 2,          /* the version of descriptions that are written */
+    MOST_FILE = 1 << 23,   /* largest file that is read, in bytes */
+    ARENA = 1 << 24,       /* arena limit for reading or writing a description, in bytes */
+    NAME = 128,            /* buffer size of a file name */
+    NEWEST = 2,            /* the version of descriptions that are written */
+    PAUSE_NS = 1000000000, /* between two tries to read what could not be read for trouble */
     DIGITS = sizeof ZEROS - 1,
 };
 
@@ -165,24 +166,51 @@ int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e) {
     return failed;
 }
 
-static void remove_file(srv_jobs *jobs, const char *id, const char *suffix) {
+/* --- removing --- */
+
+/* The files of a job beside its description and its pictures. */
+static const char *const suffixes[] = {SRV_JOB_CHECKPOINT, SRV_JOB_MODEL, SRV_JOB_FINDINGS,
+                                       SRV_JOB_TEXT};
+enum { SUFFIXES = sizeof suffixes / sizeof *suffixes };
+
+/* Removes a file of the job, if there is one. Returns 0 or an errno value. */
+static int remove_file(const srv_jobs *jobs, const char *id, const char *suffix) {
     char name[NAME];
     snprintf(name, sizeof name, "%s%s", id, suffix);
-    unlinkat(jobs->dir, name, 0);
+    return unlinkat(jobs->dir, name, 0) && errno != ENOENT ? errno : 0;
 }
 
-void srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e) {
-    static const char *const suffixes[] = {DESCRIPTION, ".checkpoint", ".safetensors",
-                                           SRV_JOB_FINDINGS, SRV_JOB_TEXT};
-    if (jobs->dir < 0 || e->look)
-        return;
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        remove_file(jobs, e->id, suffixes[i]);
-    for (size_t i = 0; i < e->facts.pictures.count; i++) {
+int srv_jobs_dir_drop(srv_jobs *jobs, const srv_job_entry *e, const char *suffix) {
+    if (jobs->dir < 0)
+        return 0;
+    const int failed = remove_file(jobs, e->id, suffix);
+    return failed ? failed : srv_dir_sync(jobs->dir);
+}
+
+static int remove_files(const srv_jobs *jobs, const srv_job_entry *e) {
+    int failed = 0;
+    for (size_t i = 0; i < SUFFIXES && !failed; i++)
+        failed = remove_file(jobs, e->id, suffixes[i]);
+    for (size_t i = 0; i < e->facts.pictures.count && !failed; i++) {
         char suffix[SRV_JOB_SUFFIX];
         srv_job_picture_suffix(e->facts.pictures.values[i], suffix);
-        remove_file(jobs, e->id, suffix);
+        failed = remove_file(jobs, e->id, suffix);
     }
+    return failed;
+}
+
+int srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e) {
+    if (jobs->dir < 0 || e->look)
+        return 0;
+    atomic_fetch_add(&jobs->writing, 1);
+    int failed = srv_jobs_dir_drop(jobs, e, DESCRIPTION);
+    if (!failed)
+        failed = remove_files(jobs, e);
+    atomic_fetch_sub(&jobs->writing, 1);
+    if (failed)
+        srv_log_event(jobs->log, SRV_LOG_ERROR, "jobs_dir: %s cannot be deleted: %s", e->id,
+                      strerror(failed));
+    return failed;
 }
 
 /* --- reading --- */
@@ -237,7 +265,8 @@ static char *read_file(const srv_jobs *jobs, const char *name, attn_arena *arena
     char *data = NULL;
     const int fd = srv_file_open(jobs->dir, name, false, &about);
     *size = 0;
-    errno = fd < 0 ? -fd : about.st_size >= MOST_FILE ? EFBIG : 0;
+    const size_t left = attn_arena_limit(arena) - attn_arena_used(arena);
+    errno = fd < 0 ? -fd : about.st_size >= MOST_FILE || (size_t)about.st_size > left ? EFBIG : 0;
     if (!errno && !(data = attn_arena_take(arena, (size_t)about.st_size + 1)))
         errno = ENOMEM;
     while (data && *size < (size_t)about.st_size) {
@@ -300,18 +329,18 @@ static bool is_listed(const srv_strings *files, const char *suffix, const srv_pi
     return false;
 }
 
-const char *srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
-                             const srv_strings *files, attn_arena *arena, srv_piece *data) {
+int srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
+                     const srv_strings *files, attn_arena *arena, srv_piece *data) {
     char name[NAME];
     srv_piece found;
     snprintf(name, sizeof name, "%s%s", e->id, suffix);
     found.data = read_file(jobs, name, arena, &found.size);
     if (!found.data)
-        return strerror(errno);
+        return errno;
     if (files ? !is_listed(files, suffix, &found) : !ends_well(suffix, &found))
-        return "it is not as it was written";
+        return EBADMSG;
     *data = found;
-    return NULL;
+    return 0;
 }
 
 static int cannot(const srv_jobs *jobs, const char *why) {
@@ -319,7 +348,7 @@ static int cannot(const srv_jobs *jobs, const char *why) {
     return SRV_EXIT_USAGE;
 }
 
-/* Renames a description that cannot be read, so that later starts ignore it and nothing is lost. */
+/* Renames a description with wrong contents, so that later starts ignore it and nothing is lost. */
 static void set_aside(srv_jobs *jobs, const char *name, const char *why) {
     char aside[NAME];
     snprintf(aside, sizeof aside, "%s" ASIDE, name);
@@ -345,63 +374,180 @@ static const char *check_description(const char *text, size_t size, unsigned lon
     return NULL;
 }
 
-/* Reads and checks the description `name`. Returns NULL, or the reason why it is not one. Sets
- * *version if a newer program wrote it; then nothing else of it is read. */
-static const char *read_description(const srv_jobs *jobs, const char *name, attn_arena *arena,
-                                    description *out, unsigned long *version) {
+/* Reads and checks the description `name`. Returns 0 or an errno value; EBADMSG: it is not one, and
+ * *why has the reason. Sets *version if a newer program wrote it; then nothing else of it is read. */
+static int read_description(const srv_jobs *jobs, const char *name, attn_arena *arena,
+                            description *out, unsigned long *version, const char **why) {
     srv_request req = {.arena = arena};
     req.body = read_file(jobs, name, arena, &req.body_size);
     if (!req.body)
-        return strerror(errno);
-    const char *why = check_description(req.body, req.body_size, version);
-    if (why || *version > NEWEST)
-        return why;
-    const bool fits = decode(&req, out) && out->version == (int64_t)*version &&
-                      (*version > 1) == (out->checksum != NULL);
-    return fits ? NULL : "its text does not describe one";
+        return errno;
+    *why = check_description(req.body, req.body_size, version);
+    if (*why)
+        return EBADMSG;
+    if (*version > NEWEST)
+        return 0;
+    const bool read = decode(&req, out);
+    if (!read && srv_problem_is_memory(&req))
+        return ENOMEM;
+    if (read && out->version == (int64_t)*version && (*version > 1) == (out->checksum != NULL))
+        return 0;
+    *why = "its text does not describe one";
+    return EBADMSG;
 }
 
-/* Restores the job whose description is the file `name`. A description that cannot be read is
- * renamed and logged, one of a newer program is only logged, and the other jobs are restored.
- * Returns 0 or an exit code. */
-static int add_job(srv_jobs *jobs, const char *name, attn_arena *arena) {
+/* Restores the job whose description is the file `name`. A description with wrong contents is renamed
+ * and logged, one of a newer program is only logged. Returns 0, or the errno value of trouble, after
+ * which the job is to be read again. */
+static int restore(srv_jobs *jobs, const char *name, attn_arena *arena) {
     description d = {.version = 1};
     unsigned long version = 1;
-    const char *why = read_description(jobs, name, arena, &d, &version);
-    if (why)
-        set_aside(jobs, name, why);
+    char id[SRV_JOB_ID + 1];
+    const char *why = NULL;
+    const int failed = read_description(jobs, name, arena, &d, &version, &why);
+    const srv_verdict verdict = srv_file_judge(failed);
+    if (failed && verdict == SRV_FILE_TROUBLE)
+        return failed;
+    if (failed && verdict == SRV_FILE_WRONG)
+        set_aside(jobs, name, why ? why : strerror(failed));
     else if (version > NEWEST)
         srv_log_event(
             jobs->log, SRV_LOG_ERROR,
             "jobs_dir: %s is left out: a newer program wrote it, of version %lu, and this "
             "one reads versions up to %d",
             name, version, NEWEST);
-    if (why || version > NEWEST)
+    if (failed || version > NEWEST)
         return 0;
-    char id[SRV_JOB_ID + 1];
     snprintf(id, sizeof id, "%s", name);
-    return srv_jobs_restore(jobs, id, &d.body, &d.facts, version > 1 ? &d.files : NULL)
-               ? 0
-               : SRV_EXIT_RESOURCES;
+    return srv_jobs_restore(jobs, id, &d.body, &d.facts, version > 1 ? &d.files : NULL);
 }
 
-static bool is_description(const char *name) {
-    return strlen(name) == SRV_JOB_ID + sizeof DESCRIPTION - 1 &&
-           strncmp(name, LEAD, sizeof LEAD - 1) == 0 &&
-           strspn(name + 4, "0123456789abcdef") == SRV_JOB_ID - 4 &&
-           strcmp(name + SRV_JOB_ID, DESCRIPTION) == 0;
+static int add_job(srv_jobs *jobs, const char *name) {
+    attn_arena *arena = attn_arena_new(ARENA);
+    const int failed = arena ? restore(jobs, name, arena) : ENOMEM;
+    attn_arena_free(arena);
+    return failed;
+}
+
+/* --- jobs that cannot be read for now --- */
+
+/* Notes the job as one to be read again. It counts as a job meanwhile. false: out of memory. */
+static bool note_unread(srv_jobs *jobs, const char *name, int failed) {
+    srv_job_unread *u = calloc(1, sizeof *u);
+    if (!u)
+        return false;
+    memcpy(u->id, name, SRV_JOB_ID);
+    u->failed = failed;
+    u->next = jobs->unread;
+    jobs->unread = u;
+    jobs->count++;
+    srv_job_await_model(jobs, u->id, failed);
+    srv_log_event(jobs->log, SRV_LOG_ERROR,
+                  "jobs_dir: %s cannot be read now: %s; it is tried again every second", u->id,
+                  strerror(failed));
+    return true;
+}
+
+int srv_jobs_dir_unread(const srv_jobs *jobs, const char *id) {
+    const srv_job_unread *u = jobs->unread;
+    while (u && strcmp(u->id, id) != 0)
+        u = u->next;
+    return u ? u->failed : 0;
+}
+
+void srv_jobs_dir_forget_unread(srv_jobs *jobs) {
+    while (jobs->unread) {
+        srv_job_unread *u = jobs->unread;
+        jobs->unread = u->next;
+        free(u);
+    }
+}
+
+/* Only one thread changes the list of jobs that could not be read, so this one reads it without the
+ * lock. */
+void srv_jobs_dir_tick(srv_jobs *jobs, int64_t now_ns) {
+    if (!jobs->unread || now_ns - jobs->tried_ns < PAUSE_NS)
+        return;
+    for (srv_job_unread **at = &jobs->unread; *at;) {
+        srv_job_unread *u = *at;
+        char name[NAME];
+        snprintf(name, sizeof name, "%s" DESCRIPTION, u->id);
+        const int failed = add_job(jobs, name);
+        srv_job_await_model(jobs, u->id, failed);
+        pthread_mutex_lock(&jobs->lock);
+        u->failed = failed;
+        if (failed) {
+            at = &u->next;
+        } else {
+            *at = u->next;
+            jobs->count--;
+        }
+        pthread_mutex_unlock(&jobs->lock);
+        if (failed)
+            continue;
+        srv_log_event(jobs->log, SRV_LOG_INFO, "jobs_dir: %s was read at a later try", u->id);
+        free(u);
+    }
+    jobs->tried_ns = attn_now_ns();
+}
+
+/* --- the start --- */
+
+/* Returns whether the name begins with the id of a job. */
+static bool begins_with_id(const char *name) {
+    return strncmp(name, LEAD, sizeof LEAD - 1) == 0 &&
+           strspn(name + sizeof LEAD - 1, "0123456789abcdef") == SRV_JOB_ID - (sizeof LEAD - 1);
+}
+
+/* Returns whether there is certainly no file <id><suffix> of the job to which the file belongs. */
+static bool lacks(const srv_jobs *jobs, const char *file, const char *suffix) {
+    char name[NAME];
+    snprintf(name, sizeof name, "%.*s%s", SRV_JOB_ID, file, suffix);
+    return faccessat(jobs->dir, name, F_OK, AT_SYMLINK_NOFOLLOW) && errno == ENOENT;
+}
+
+/* Removes a file whose job has no description. A deletion of the job has removed that first, and was
+ * broken off. */
+static void sweep(srv_jobs *jobs, const char *name) {
+    const char *suffix = name + SRV_JOB_ID, *end = strrchr(suffix, '.');
+    bool is_file = *suffix == '.' && strcmp(end, SRV_JOB_PICTURE) == 0;
+    for (size_t i = 0; i < SUFFIXES; i++)
+        is_file |= strcmp(suffix, suffixes[i]) == 0;
+    if (!is_file || !lacks(jobs, name, DESCRIPTION) || !lacks(jobs, name, DESCRIPTION ASIDE))
+        return;
+    if (unlinkat(jobs->dir, name, 0) && errno != ENOENT)
+        srv_log_event(jobs->log, SRV_LOG_ERROR,
+                      "jobs_dir: %.100s, whose job was deleted, cannot be deleted: %s", name,
+                      strerror(errno));
+}
+
+/* Restores the job, or removes the file if it is left of one. Returns 0 or an exit code. */
+static int look_at(srv_jobs *jobs, const char *name) {
+    if (!begins_with_id(name))
+        return 0;
+    if (srv_is_part(name)) {
+        srv_part_sweep(jobs->dir, name);
+        return 0;
+    }
+    if (strcmp(name + SRV_JOB_ID, DESCRIPTION) != 0) {
+        sweep(jobs, name);
+        return 0;
+    }
+    const int failed = add_job(jobs, name);
+    return !failed || note_unread(jobs, name, failed) ? 0 : SRV_EXIT_RESOURCES;
 }
 
 static int read_all(srv_jobs *jobs) {
     DIR *dir = opendir(jobs->config->jobs_dir);
     int code = dir ? 0 : cannot(jobs, strerror(errno));
-    for (const struct dirent *d; !code && (d = readdir(dir));) {
-        if (srv_is_part(d->d_name) && strncmp(d->d_name, LEAD, sizeof LEAD - 1) == 0)
-            srv_part_sweep(jobs->dir, d->d_name);
-        attn_arena *arena = is_description(d->d_name) ? attn_arena_new(ARENA) : NULL;
-        if (arena)
-            code = add_job(jobs, d->d_name, arena);
-        attn_arena_free(arena);
+    while (!code) {
+        errno = 0;
+        const struct dirent *d = readdir(dir);
+        if (!d && errno)
+            code = cannot(jobs, strerror(errno));
+        if (!d)
+            break;
+        code = look_at(jobs, d->d_name);
     }
     if (dir)
         closedir(dir);

@@ -1,6 +1,7 @@
 /* Prepares a training run, and writes and reads its checkpoints. A checkpoint is a model file
  * (store/model_file.h) with additional tensors, the optimizer's moments and the best parameters so
  * far, and additional metadata, the counters of the training state. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "jobs/train_run.h"
+#include "system/files.h"
 
 enum {
     COUNTERS = 6,     /* counters of the training state in a checkpoint */
@@ -125,7 +127,7 @@ static attn_status resume_run(srv_train_run *run, attn_error *err) {
     attn_training_state *s = &run->state;
     uint64_t waited = 0, *places[COUNTERS] = {&s->step,  &s->settled,   &s->epoch,
                                               &s->batch, &s->best_step, &waited};
-    attn_status status = srv_model_open(run->checkpoint, true, &run->file, NULL, err);
+    attn_status status = srv_model_open(run->checkpoint, true, &run->file, &run->failed, err);
     if (!status)
         status = check_options(run, err);
     if (!status)
@@ -232,6 +234,18 @@ static attn_status read_pairs(srv_train_run *run, attn_split split, int64_t coun
                             run->file.target, run->arena, out, err);
 }
 
+/* Sets *found to whether there is a checkpoint with which to go on. */
+static attn_status find_checkpoint(srv_train_run *run, bool resume, bool *found, attn_error *err) {
+    *found = false;
+    if (!resume || !*run->checkpoint)
+        return ATTN_OK;
+    *found = !access(run->checkpoint, F_OK);
+    if (*found || srv_file_judge(errno) != SRV_FILE_TROUBLE)
+        return ATTN_OK;
+    run->failed = errno;
+    return attn_fail(err, ATTN_EARG, run->checkpoint, "cannot be read: %s", strerror(run->failed));
+}
+
 attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_control *control,
                               bool *resumed, attn_error *err) {
     const attn_corpus_options corpus = srv_train_corpus(&run->options);
@@ -246,7 +260,9 @@ attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_contro
     attn_status status = attn_corpus_new(&corpus, run->arena, &run->corpus, err);
     if (status)
         return status;
-    *resumed = resume && *run->checkpoint && !access(run->checkpoint, F_OK);
+    status = find_checkpoint(run, resume, resumed, err);
+    if (status)
+        return status;
     status = *resumed     ? resume_run(run, err)
              : *run->init ? start_from_file(run, err)
                           : start_anew(run, control, err);

@@ -19,6 +19,7 @@ typedef struct srv_train_run {
     attn_training_options loop;
     attn_training_state state;
     attn_dataset train, validation; /* the sentence pairs as word ids */
+    int failed; /* errno value of trouble for which the checkpoint cannot be read now; 0: none */
 } srv_train_run;
 
 /* Prepares the run. The caller has set options, init, out and checkpoint, and the other members to

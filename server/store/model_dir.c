@@ -305,11 +305,15 @@ int srv_models_write(srv_models *m, srv_entry *e) {
     return 0;
 }
 
-void srv_models_unlink(srv_models *m, const char *id) {
+int srv_models_unlink(srv_models *m, const char *id) {
     char path[PATH_MAX];
-    if (path_of(m, id, path) && unlink(path) && errno != ENOENT)
+    if (!path_of(m, id, path))
+        return ENAMETOOLONG;
+    const int failed = unlink(path) && errno != ENOENT ? errno : sync_dir(m->config->models_dir);
+    if (failed)
         srv_log_event(m->log, SRV_LOG_ERROR, "models_dir: %.200s cannot be deleted: %s", path,
-                      strerror(errno));
+                      strerror(failed));
+    return failed;
 }
 
 void srv_models_sweep(srv_models *m) {

@@ -42,6 +42,13 @@ typedef struct srv_refused {
     srv_refusal why;
 } srv_refused;
 
+/* A model of which srv_models_await has said that it cannot be read now. */
+typedef struct srv_awaited {
+    struct srv_awaited *next;
+    char id[SRV_MODEL_ID + 1];
+    int failed; /* errno value */
+} srv_awaited;
+
 struct srv_models {
     pthread_mutex_t lock, files;
     const srv_config *config;
@@ -51,6 +58,7 @@ struct srv_models {
 
     srv_refused *refused; /* changed with both locks, read with either */
     /* guarded by `lock` */
+    srv_awaited *awaited;
     srv_file_state dir; /* the state of models_dir before the last scan */
     /* false: some files were so young at the last scan that they may change unnoticed, or there was
      * trouble with them */
@@ -83,8 +91,9 @@ bool srv_models_is_stale(srv_models *m);
 /* Writes a new model of origin "made" to models_dir, if there is one and it can be written, and
  * sets model.durable and `file`. The caller has `files`. Returns 0 or an errno value. */
 int srv_models_write(srv_models *m, srv_entry *e);
-/* Deletes the file of a durable model. The caller has `files`. */
-void srv_models_unlink(srv_models *m, const char *id);
+/* Deletes the file of a durable model durably. The caller has `files`. Returns 0, or an errno value,
+ * which is also logged. */
+int srv_models_unlink(srv_models *m, const char *id);
 /* Removes files that processes which have ended left half-written. */
 void srv_models_sweep(srv_models *m);
 /* Frees the list of refused files. The caller has `files`. */

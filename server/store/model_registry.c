@@ -194,6 +194,8 @@ void srv_models_free(srv_models *m) {
         srv_entry_free(e);
     }
     srv_models_forgive(m);
+    while (m->awaited)
+        srv_models_await(m, m->awaited->id, 0);
     pthread_mutex_destroy(&m->files);
     pthread_mutex_destroy(&m->lock);
     free(m);
@@ -217,10 +219,47 @@ static void let_go(srv_models *m, srv_entry *e) {
         srv_entry_free(e);
 }
 
+/* Returns the place in the list where the model is awaited, or the end of the list. The caller has the
+ * lock. */
+static srv_awaited **find_awaited(srv_models *m, const char *id) {
+    srv_awaited **at = &m->awaited;
+    while (*at && strcmp((*at)->id, id) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+void srv_models_await(srv_models *m, const char *id, int failed) {
+    pthread_mutex_lock(&m->lock);
+    srv_awaited **at = find_awaited(m, id), *a = *at;
+    if (!a && failed && (a = calloc(1, sizeof *a))) {
+        snprintf(a->id, sizeof a->id, "%s", id);
+        *at = a;
+    }
+    if (a && failed) {
+        a->failed = failed;
+    } else if (a) {
+        *at = a->next;
+        free(a);
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+static int awaited(srv_models *m, const char *id) {
+    pthread_mutex_lock(&m->lock);
+    const srv_awaited *a = *find_awaited(m, id);
+    const int failed = a ? a->failed : 0;
+    pthread_mutex_unlock(&m->lock);
+    return failed;
+}
+
 static void not_found(srv_request *req, const char *id) {
+    srv_models *m = req->app->models;
     srv_refusal why;
-    const bool refused = srv_models_why(req->app->models, id, &why);
-    if (refused && why.failed)
+    const bool refused = srv_models_why(m, id, &why);
+    const int failed = awaited(m, id);
+    if (failed)
+        srv_problem_file(req, NULL, "the model cannot be read from jobs_dir", failed);
+    else if (refused && why.failed)
         srv_problem_file(req, NULL, "the model cannot be read from models_dir", why.failed);
     else if (refused)
         srv_problem(req, SRV_DAMAGED, NULL, "the file of model \"%.64s\" is not a model: %s", id,
@@ -418,17 +457,20 @@ bool srv_models_adopt(srv_models *m, const srv_model *model, bool keep) {
     return true;
 }
 
-/* Removes a model of origin "made" from the list and deletes its file. The caller has `files`, so
- * that the entry stays in the list meanwhile. */
-static void remove_made(srv_models *m, srv_entry *e) {
-    char id[SRV_MODEL_ID + 1];
-    const bool durable = e->model.durable;
-    memcpy(id, e->model.id, sizeof id);
+static void drop_settled(srv_models *m, srv_entry *e) {
     pthread_mutex_lock(&m->lock);
     srv_entry_drop(m, e);
     pthread_mutex_unlock(&m->lock);
-    if (durable)
-        srv_models_unlink(m, id);
+}
+
+/* Deletes the file of a model of origin "made" and removes the model from the list. The caller has
+ * `files`, so that the entry stays in the list meanwhile. Returns 0, or an errno value, after which the
+ * model is still there. */
+static int remove_made(srv_models *m, srv_entry *e) {
+    const int failed = e->model.durable ? srv_models_unlink(m, e->model.id) : 0;
+    if (!failed)
+        drop_settled(m, e);
+    return failed;
 }
 
 void srv_models_discard(srv_request *req, const srv_model *model) {
@@ -448,30 +490,35 @@ static srv_entry *find_settled(srv_models *m, const char *id) {
     return e;
 }
 
-void srv_models_drop(srv_models *m, const char *id) {
+int srv_models_drop(srv_models *m, const char *id) {
     pthread_mutex_lock(&m->files);
     srv_entry *e = find_settled(m, id);
-    if (e && e->model.origin == SRV_MODEL_MADE)
-        remove_made(m, e);
+    const int failed = e && e->model.origin == SRV_MODEL_MADE ? remove_made(m, e) : 0;
     pthread_mutex_unlock(&m->files);
+    return failed;
 }
 
-bool srv_models_delete(srv_request *req, const char *id) {
+bool srv_models_delete(srv_request *req, const char *id, int (*forget)(srv_app *, const char *id)) {
     srv_models *m = req->app->models;
     srv_models_refresh(m);
     pthread_mutex_lock(&m->files);
     srv_entry *e = find_settled(m, id);
     const bool made = e && e->model.origin == SRV_MODEL_MADE,
-               goes = made && srv_request_owns(req, owner_of(e));
-    if (goes)
-        remove_made(m, e);
+               may = made && srv_request_owns(req, owner_of(e));
+    int failed = may && e->model.durable ? srv_models_unlink(m, id) : 0;
+    if (may && !failed)
+        failed = forget(req->app, id);
+    if (may && !failed)
+        drop_settled(m, e);
     pthread_mutex_unlock(&m->files);
-    if (!goes && e && !made)
+    if (failed)
+        srv_problem_file(req, NULL, "the model cannot be deleted", failed);
+    else if (e && !made)
         srv_problem(req, SRV_FORBIDDEN, NULL,
                     "the model \"%.64s\" came with the service: only those made by POST "
                     "/v1/models can be deleted",
                     id);
     else if (!e)
         not_found(req, id);
-    return goes;
+    return may && !failed;
 }

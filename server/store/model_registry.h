@@ -72,11 +72,12 @@ const srv_model *srv_models_make(srv_request *req, const attn_model_config *conf
 /* Removes a model of origin "made" that the caller holds. Holders can use it until they release
  * it. */
 void srv_models_discard(srv_request *req, const srv_model *model);
-/* Deletes the model with this id. false: a problem is set. 403: the model is embedded, comes from
- * models_dir, or has another owner. */
-bool srv_models_delete(srv_request *req, const char *id);
+/* Deletes the model with this id. Calls `forget` after it has removed the model's file and before the
+ * model is gone; an errno value that it returns stops the deletion. false: a problem is set, and the
+ * model is still there. 403: the model is embedded, comes from models_dir, or has another owner. */
+bool srv_models_delete(srv_request *req, const char *id, int (*forget)(srv_app *, const char *id));
 
-/* The next four functions are for training jobs, which make models without a request.
+/* The next functions are for training jobs, which make models without a request.
  *
  * srv_models_count reserves room for a model that will be made later: one model of the limit
  * models_count, and `bytes` bytes of the limit models_bytes. ATTN_ELIMIT: err->where names the
@@ -87,8 +88,12 @@ void srv_models_uncount(srv_models *models, size_t bytes);
  * its vocabularies. `keep`: also writes it to models_dir; a failure is logged. false: out of
  * memory; the caller keeps both. */
 bool srv_models_adopt(srv_models *models, const srv_model *model, bool keep);
-/* Removes the model with this id, which must be of origin "made", if it exists. */
-void srv_models_drop(srv_models *models, const char *id);
+/* Removes the model with this id, which must be of origin "made", if it exists. Returns 0, or an errno
+ * value, after which the model is still there. */
+int srv_models_drop(srv_models *models, const char *id);
+/* Notes that the model with this id cannot be read now, for the errno value `failed`, so that requests
+ * for it are refused with that reason. 0: it can be, or there is none. */
+void srv_models_await(srv_models *models, const char *id, int failed);
 extern const char *const srv_model_languages[]; /* names of attn_language, ended by NULL */
 /* Sets model->languages from the task of the training corpus, such as "en-fr"; NULL: unknown task,
  * both languages are English. */

@@ -554,11 +554,12 @@ void srv_run_release(srv_request *req, const srv_run *run) {
     srv_runs_entry_free(gone);
 }
 
-void srv_run_discard(srv_request *req, const srv_run *run) {
+int srv_run_discard(srv_request *req, const srv_run *run) {
     srv_runs *s = req->app->runs;
     bool was_open;
-    if (s->has_dir && !run->open)
-        srv_runs_dir_remove(&s->dir, run->id);
+    const int failed = s->has_dir && !run->open ? srv_runs_dir_delete(&s->dir, run->id) : 0;
+    if (failed && failed != ENOENT)
+        return failed;
     pthread_mutex_lock(&s->lock);
     srv_runs_entry *prefix = srv_runs_end_growing(s, run->id, true, &was_open);
     srv_runs_entry *e = srv_runs_find(s, run->id);
@@ -568,4 +569,5 @@ void srv_run_discard(srv_request *req, const srv_run *run) {
     }
     pthread_mutex_unlock(&s->lock);
     srv_runs_entry_free(prefix);
+    return 0;
 }

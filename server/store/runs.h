@@ -92,8 +92,9 @@ const srv_run *srv_run_hold(srv_request *req, const char *id);
  * problem is set. `run` NULL: returns true. */
 bool srv_run_is_whole(srv_request *req, const srv_run *run);
 void srv_run_release(srv_request *req, const srv_run *run); /* NULL is fine */
-/* Removes a held run from the store, whoever owns it. Holders can use it until they release it. */
-void srv_run_discard(srv_request *req, const srv_run *run);
+/* Removes a held run from the store, whoever owns it. Holders can use it until they release it. Returns
+ * 0, or an errno value, after which the run is still there. */
+int srv_run_discard(srv_request *req, const srv_run *run);
 /* Deletes the run with this id if the request is from its owner or an admin. false: a problem is
  * set. */
 bool srv_run_delete(srv_request *req, const char *id);

@@ -78,25 +78,34 @@ const char *srv_runs_dir_look_at(const srv_runs_dir *dir, const char *id, struct
     return NULL;
 }
 
-/* Creates <id>.gone before it deletes the run, so that other daemons always find one of both. The
- * checksums are deleted last, so that no file without them is found that should have them. */
-static bool remove_file(const srv_runs_dir *dir, const char *id) {
+/* Deletes a file of the run. Returns 0 or an errno value. */
+static int unlink_file(const srv_runs_dir *dir, const char *id, const char *suffix) {
+    char name[NAME];
+    srv_runs_dir_name(name, id, suffix);
+    return unlinkat(dir->fd, name, 0) ? errno : 0;
+}
+
+/* Creates <id>.gone before it deletes the run, so that other daemons always find one of both. On a
+ * full disk the run is deleted without it. The checksums are deleted last, so that no file without them
+ * is found that should have them. Returns 0 or an errno value; ENOENT: there was no such run. */
+static int remove_file(const srv_runs_dir *dir, const char *id) {
     struct stat st;
     char name[NAME];
     const char *suffix = srv_runs_dir_look_at(dir, id, &st);
     if (!suffix)
-        return false;
+        return errno;
     srv_runs_dir_name(name, id, GONE);
     int fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0)
         close(fd);
-    srv_runs_dir_name(name, id, SRV_RUNS_KEPT);
-    unlinkat(dir->fd, name, 0);
-    srv_runs_dir_name(name, id, suffix);
-    const bool removed = !unlinkat(dir->fd, name, 0);
-    srv_runs_dir_name(name, id, SRV_RUNS_CHECKS);
-    unlinkat(dir->fd, name, 0);
-    return removed;
+    const int failed = unlink_file(dir, id, suffix);
+    if (failed && failed != ENOENT)
+        unlink_file(dir, id, GONE);
+    if (failed)
+        return failed;
+    unlink_file(dir, id, SRV_RUNS_KEPT);
+    unlink_file(dir, id, SRV_RUNS_CHECKS);
+    return 0;
 }
 
 static void forget(srv_runs_dir *dir, const char *id) {
@@ -107,9 +116,16 @@ static void forget(srv_runs_dir *dir, const char *id) {
     pthread_mutex_unlock(&dir->lock);
 }
 
-bool srv_runs_dir_remove(srv_runs_dir *dir, const char *id) {
-    forget(dir, id);
-    return remove_file(dir, id);
+int srv_runs_dir_remove(srv_runs_dir *dir, const char *id) {
+    const int failed = remove_file(dir, id);
+    if (!failed || failed == ENOENT)
+        forget(dir, id);
+    return failed;
+}
+
+int srv_runs_dir_delete(srv_runs_dir *dir, const char *id) {
+    const int failed = srv_runs_dir_remove(dir, id);
+    return failed ? failed : srv_dir_sync(dir->fd);
 }
 
 bool srv_runs_dir_is_same(srv_runs_dir *dir, const char *id, uint64_t print) {
@@ -340,11 +356,13 @@ static void put_back(srv_runs_dir *dir, const srv_runs_item *item) {
     pthread_mutex_unlock(&dir->lock);
 }
 
-static void expire(srv_runs_dir *dir, const char *id) {
-    const bool removed = remove_file(dir, id);
+/* Removes a run that has expired. false: it cannot be removed, and stays expired. */
+static bool expire(srv_runs_dir *dir, const char *id) {
+    const int failed = srv_runs_dir_remove(dir, id);
     pthread_mutex_lock(&dir->lock);
-    dir->state.expired += removed;
+    dir->state.expired += !failed;
     pthread_mutex_unlock(&dir->lock);
+    return !failed || failed == ENOENT;
 }
 
 srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *ends_ns) {
@@ -359,7 +377,6 @@ srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *en
     }
     srv_runs_item item = item_of(dir, id, &st);
     if (has_expired(dir, &item, now)) {
-        forget(dir, id);
         expire(dir, id);
         return SRV_RUN_GONE;
     }
@@ -457,9 +474,7 @@ static void look_at_run(sweep *s, const char *name) {
         return;
     srv_runs_item item = item_of(s->dir, name, &st);
     item.bytes = srv_runs_dir_bytes(s->dir, name, &st);
-    if (has_expired(s->dir, &item, s->start_ns))
-        expire(s->dir, name);
-    else
+    if (!has_expired(s->dir, &item, s->start_ns) || !expire(s->dir, name))
         append(s, &item);
 }
 

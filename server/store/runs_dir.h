@@ -79,8 +79,11 @@ typedef enum srv_run_presence {
 /* Looks for the run and records that it is used now. For SRV_RUN_THERE, *ends_ns is the time at
  * which the run will expire, on the clock of attn_now_ns. */
 srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *ends_ns);
-/* Removes the file of a run and leaves <id>.gone. false: there was no such run. */
-bool srv_runs_dir_remove(srv_runs_dir *dir, const char *id);
+/* Removes the file of a run and leaves <id>.gone. Returns 0, or an errno value, after which the run is
+ * still there; ENOENT: there was no such run. */
+int srv_runs_dir_remove(srv_runs_dir *dir, const char *id);
+/* The same, durably, for a client that is told so. */
+int srv_runs_dir_delete(srv_runs_dir *dir, const char *id);
 /* Lists runs as srv_runs_list_page does, without a look at the disk; `owner` NULL: of all owners. */
 size_t srv_runs_dir_page(srv_runs_dir *dir, const srv_owner *owner, const char *after,
                          srv_run_listed *out, size_t most);

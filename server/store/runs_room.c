@@ -44,7 +44,7 @@ static int make_room(srv_runs_dir *dir, srv_owner owner, size_t bytes, size_t ov
     }
     pthread_mutex_unlock(&dir->lock);
     for (size_t i = 0; ids && i < count; i++)
-        removed += srv_runs_dir_remove(dir, ids[i]);
+        removed += !srv_runs_dir_remove(dir, ids[i]);
     free(ids);
     if (!removed)
         return failed;
