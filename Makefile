@@ -245,7 +245,7 @@ $(WEB)/dist/index.html: $(WEB_SRC) lib/draw/colour.c | $(WEB)/modules
 	@if [ -e $(WEB)/modules ]; then node server/web/build.mjs $(@D); fi
 
 # Configuration, examples, schemas and the page, embedded in the daemon so that it starts from any folder.
-$(BUILD)/gen/embedded.S: server/system/embed.sh $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/schemas.json)) $(PAGE)
+$(BUILD)/gen/embedded.S: server/system/embed.sh $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/answers.json server/api/schemas.json)) $(PAGE)
 	@mkdir -p $(@D)
 	@sh server/system/embed.sh $(filter config/% server/api/%,$^) $$(find $(WEB)/dist -type f 2>/dev/null | LC_ALL=C sort) > $@
 

@@ -14,19 +14,8 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-/* The example of an infer request. The service answers it with 200. */
-static const char v2_example[] =
-    "{\"inputs\":[{\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[2,2],\"data\":[1,0,0,1]},"
-    "{\"name\":\"key\",\"datatype\":\"FP32\",\"shape\":[2,2],\"data\":[[1,2],[3,4]]},"
-    "{\"name\":\"value\",\"datatype\":\"FP32\",\"shape\":[2,2],\"data\":[1,0,0,1]}],"
-    "\"parameters\":{\"is_causal\":true},\"outputs\":[{\"name\":\"output\"},{\"name\":"
-    "\"weights\"}]}";
-
+/* Writes examples of the body: worked examples, or the one of answers.json. */
 static void put_examples(srv_json *j, const srv_route *route) {
-    if (srv_api_infers(route)) {
-        srv_api_raw(j, "example", v2_example);
-        return;
-    }
     enum { MOST_EXAMPLES = 3, MOST_BYTES = 1000 };
     int count = 0;
     for (const srv_file *f = srv_example_next(NULL); f && count < MOST_EXAMPLES;
@@ -51,6 +40,8 @@ static void put_examples(srv_json *j, const srv_route *route) {
     }
     if (count)
         srv_json_object_end(j);
+    else
+        srv_api_example(j, route, "request of");
 }
 
 /* --- the document --- */
@@ -80,17 +71,31 @@ static void put_binary(srv_json *j, const char *type) {
     srv_api_raw(j, type, "{\"schema\":{\"type\":\"string\",\"format\":\"binary\"}}");
 }
 
+/* Writes the schema and the example of the answer as `type`. */
+static void put_answered(srv_json *j, const srv_route *route, const char *type,
+                         const char *schema) {
+    srv_json_key(j, type);
+    srv_json_object(j);
+    srv_json_key(j, "schema");
+    srv_api_ref(j, "schemas", schema, "");
+    srv_api_example(j, route, "answer of");
+    srv_json_object_end(j);
+}
+
 /* Writes the schema of the events: that of the answer, or beside JSON its name with "Events". */
 static void put_events(srv_json *j, const srv_route *route) {
     char name[64];
     snprintf(name, sizeof name, "%s%s", route->answer,
              route->produces & SRV_ACCEPT_JSON ? "Events" : "");
-    srv_api_schema(j, "text/event-stream", name);
+    if (route->produces & SRV_ACCEPT_JSON)
+        srv_api_schema(j, "text/event-stream", name);
+    else
+        put_answered(j, route, "text/event-stream", name);
 }
 
 static void put_media(srv_json *j, const srv_route *route, size_t i) {
     if (route->produces == media[i].accept && media[i].text) /* the answer itself is text */
-        srv_api_schema(j, media[i].type, route->answer);
+        put_answered(j, route, media[i].type, route->answer);
     else if (media[i].schema)
         srv_api_schema(j, media[i].type, media[i].schema);
     else
@@ -270,7 +275,7 @@ static void put_answer(srv_json *j, const srv_route *route) {
     srv_json_key(j, "content");
     srv_json_object(j);
     if (route->produces & SRV_ACCEPT_JSON)
-        srv_api_schema(j, "application/json", route->answer);
+        put_answered(j, route, "application/json", route->answer);
     for (size_t i = 0; i < COUNT(media); i++)
         if (route->produces & media[i].accept)
             put_media(j, route, i);

@@ -185,6 +185,23 @@ void srv_api_schema(srv_json *j, const char *type, const char *schema) {
     srv_json_object_end(j);
 }
 
+void srv_api_example(srv_json *j, const srv_route *route, const char *what) {
+    static const char version[] = "/versions/{version}";
+    const char *rest = strstr(route->path, version);
+    const int lead = rest ? (int)(rest - route->path) : (int)strlen(route->path);
+    const srv_file *file = srv_embedded;
+    char name[128];
+    while (file->name && strcmp(file->name, "server/api/answers.json") != 0)
+        file++;
+    snprintf(name, sizeof name, "%s %s %.*s%s", what, route->method, lead, route->path,
+             rest ? rest + sizeof version - 1 : "");
+    const srv_span value = srv_example_field(file, name);
+    if (value.size == 4 && memcmp(value.data, "null", 4) == 0)
+        return;
+    srv_json_key(j, "example");
+    srv_json_raw(j, value.data, value.size);
+}
+
 bool srv_api_infers(const srv_route *route) {
     return strcmp(route->answer, "V2Inference") == 0;
 }

@@ -13,6 +13,9 @@ void srv_api_raw(srv_json *j, const char *key, const char *text);
 void srv_api_ref(srv_json *j, const char *kind, const char *name, const char *suffix);
 /* Writes "<type>": {"schema": {"$ref": …}}. */
 void srv_api_schema(srv_json *j, const char *type, const char *schema);
+/* Writes the member `example` with what answers.json has as `what`, "request of" or "answer of", of the
+ * route, whatever the version in its path; nothing, if it has none. */
+void srv_api_example(srv_json *j, const srv_route *route, const char *what);
 /* Writes the member `headers`: X-Request-Id and those of `names`, which ends with NULL. */
 void srv_api_headers(srv_json *j, const char *const *names);
 /* Returns whether the route computes a model of the Open Inference Protocol. */

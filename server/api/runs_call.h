@@ -48,7 +48,7 @@ extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
     }
 #define SRV_RUN_SPOT_ROWS(T)                                                                       \
     SRV_RUN_SITE_ROWS(T),                                                                          \
-        SRV_RUN_PLACE_ROW(T, batch, 4294967296, "Batch entry.", .standard = "0"),                  \
+        SRV_RUN_PLACE_ROW(T, batch, 4294967296, "The batch entry, from 0.", .standard = "0"),      \
         SRV_RUN_PLACE_ROW(T, head, 4294967296, "Query head; default 0.")
 #define SRV_RUN_PLACE_ROW(T, member, most, text, ...)                                              \
     {                                                                                              \

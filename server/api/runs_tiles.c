@@ -34,7 +34,7 @@ typedef struct tile_query {
 
 const srv_field srv_run_tiles_query[] = {
     SRV_RUN_SITE_ROWS(tile_query),
-    SRV_RUN_PLACE_ROW(tile_query, batch, 4294967296, "Batch entry.", .standard = "0"),
+    SRV_RUN_PLACE_ROW(tile_query, batch, 4294967296, "The batch entry, from 0.", .standard = "0"),
     {.name = "head",
      .kind = SRV_UNION,
      .offset = offsetof(tile_query, head),
