@@ -176,6 +176,10 @@ static void put_model(srv_json *j, const srv_model *m) {
         srv_json_key(j, "durable");
         srv_json_bool(j, true);
     }
+    if (m->version) {
+        srv_json_key(j, "checksums");
+        srv_json_bool(j, m->version > 1);
+    }
     put_text(j, "architecture", attn_model_architecture_name(c->architecture));
     put_text(j, "attention", attn_model_attention_name(c->attention));
     put_text(j, "positions", attn_model_positions_name(c->positions));

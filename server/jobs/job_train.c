@@ -24,6 +24,7 @@ typedef struct work {
     attn_control control;
     attn_model *made;  /* the model for the registry: a copy of the best one, without gradients */
     size_t made_bytes; /* memory of `made` */
+    size_t version;    /* of the file of the model in jobs_dir; 0: there is none */
     bool counted;      /* srv_models_count has counted made_bytes */
 } work;
 
@@ -175,11 +176,12 @@ static bool publish(work *w) {
                        .model = w->made,
                        .source = w->run.file.source,
                        .target = w->run.file.target,
-                       .bytes = w->made_bytes};
+                       .bytes = w->made_bytes,
+                       .version = w->version};
     srv_model_speaks(&model, attn_task_name((attn_task)e->body.train.task));
     memcpy(model.id, w->name, sizeof model.id);
     memcpy(model.owner, e->owner, sizeof model.owner);
-    const bool keep = !*w->jobs->config->jobs_dir; /* there the job has a file of its model */
+    const bool keep = w->jobs->dir < 0; /* in jobs_dir the job has a file of its model */
     set_model(e, w->name);
     if (!srv_models_adopt(w->jobs->models, &model, keep)) {
         set_model(e, "");
@@ -235,6 +237,7 @@ attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *er
     work w = {.job = e,
               .jobs = e->jobs,
               .reserve = reserve,
+              .version = e->jobs->dir >= 0 ? SRV_MODEL_VERSION : 0,
               .run = {.options = e->body.train, .init = "", .out = out, .checkpoint = checkpoint},
               .control = {.cancel = &e->cancel}};
     w.control.deadline_ns = attn_now_ns() + e->jobs->config->jobs_time_ms * 1000000;
@@ -268,6 +271,7 @@ int srv_job_restore_model(srv_job_entry *e) {
     if (!status) {
         name_model(w.name, e->id);
         w.counted = true;
+        w.version = w.run.file.version;
         w.made = w.run.file.model;
         w.run.file.model = NULL;
         failed = publish(&w) ? 0 : ENOMEM;

@@ -301,6 +301,7 @@ int srv_models_write(srv_models *m, srv_entry *e) {
         return failed;
     }
     model->durable = true;
+    model->version = SRV_MODEL_VERSION;
     e->file = srv_file_look(path);
     return 0;
 }

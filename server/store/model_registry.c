@@ -126,6 +126,7 @@ static attn_status read_facts(srv_model *to, const srv_model_file *file, attn_er
 attn_status srv_entry_take(srv_model *to, srv_model_file *file, attn_error *err) {
     const attn_status status = read_facts(to, file, err);
     to->model = file->model;
+    to->version = file->version;
     to->source = file->source;
     to->target = file->target;
     srv_model_forget(file);

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BINARY, Daemon
+from conftest import BINARY, ROOT, Daemon
 from test_daemon_load import eventually
 
 FORMATS = Path(__file__).parent / "formats"
 VERSIONS = [1, 2]
 NEW = FORMATS / "2"
+SHIPPED = ROOT / "config" / "models"
 OPTIONS = {"task": "copy", "symbols": 8, "shortest": 1, "longest": 5, "pairs": 100, "validation": 20, "scored": 10, "width": 8,
            "num_heads": 2, "evaluate_every": 10, "checkpoint_every": 5, "batch_tokens": 100, "warmup": 10, "rate": 0.01, "seed": 5}
 TRAIN = {"kind": "train", "steps": 100} | OPTIONS  # what the checkpoints belong to
@@ -74,7 +75,7 @@ def answers(daemon, model):
         assert f'the file of model "{model}" is not a model: ' in detail, detail
         return None
     assert about.status_code == 200, about.text
-    found = [{k: v for k, v in about.json().items() if k != "id"}]
+    found = [{k: v for k, v in about.json().items() if k not in ("id", "checksums")}]
     for path, body in ASKED:
         reply = daemon.post(f"/v1/models/{model}/{path}", body)
         found.append((reply.status_code, {k: v for k, v in reply.json().items() if k not in ("model", "instance")}))
@@ -101,6 +102,26 @@ def wrong_models(folder, source, count, seed):
 def test_a_changed_model_file_is_refused(tmp_path):
     wrong, refused = wrong_models(tmp_path, NEW / "model.safetensors", 600, 1)
     assert wrong == [] and len(refused) == 600
+
+
+@pytest.mark.parametrize("name", sorted(file.name for file in SHIPPED.glob("*.safetensors")))
+def test_a_changed_copy_of_a_shipped_model_is_refused(tmp_path, name):
+    wrong, refused = wrong_models(tmp_path, SHIPPED / name, 45, 4)
+    assert wrong == [] and len(refused) == 45
+
+
+def test_models_say_whether_their_file_has_checksums(start, tmp_path):
+    for version in VERSIONS:
+        shutil.copy(FORMATS / str(version) / "model.safetensors", tmp_path / f"v{version}.safetensors")
+    shutil.copytree(NEW / "jobs", tmp_path / "jobs")
+    daemon = start("--models-dir", str(tmp_path), "--jobs-dir", str(tmp_path / "jobs"))
+    made = daemon.post("/v1/models", {"source_vocabulary": 9, "target_vocabulary": 9, "width": 8, "num_heads": 2}).json()
+    said = {m["id"]: m["checksums"] for m in daemon.get("/v1/models").json()["models"]}
+    shipped = [file.stem for file in SHIPPED.glob("*.safetensors")]
+    assert said == {"v1": False, "v2": True, made["id"]: True, TRAINED.replace("job-", "trained-"): True} | dict.fromkeys(shipped, True)
+    assert all(daemon.get(f"/v1/models/{name}").json()["checksums"] == has for name, has in said.items())
+    in_memory = start().post("/v1/models", {"source_vocabulary": 9, "target_vocabulary": 9, "width": 8, "num_heads": 2}).json()
+    assert "checksums" not in in_memory
 
 
 def test_an_embedded_model_does_not_stand_for_a_damaged_file(start, tmp_path):

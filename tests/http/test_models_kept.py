@@ -188,7 +188,7 @@ def test_an_old_model_file_loads(start, tmp_path):
     assert service.stop() == 0
     rename(tmp_path / f"{made['id']}.safetensors", b'"num_heads":', b'"heads":')
     service = start("--models-dir", str(tmp_path))
-    assert service.get(path(made)).json() == made and made["num_heads"] == 4
+    assert service.get(path(made)).json() == made | {"checksums": False} and made["num_heads"] == 4
     assert ask(service, BODY, path(made, "/attention")) == answer
 
 
