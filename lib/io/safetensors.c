@@ -13,6 +13,8 @@
 
 #define MOST_METADATA 64
 #define METADATA      "__metadata__"
+#define EXPECTED_AXES "expected 1 to 8 axes, found "
+_Static_assert(ATTN_MAX_RANK == 8, "the text says so");
 
 static const struct {
     const char *name;
@@ -28,10 +30,22 @@ typedef struct entry {
     int rank;
     size_t dims[ATTN_MAX_RANK], begin, end;
     size_t order; /* its position in the header, counted from 0 */
+    /* why no attn_tensor can be a view of it, or ATTN_OK */
+    attn_status code;
+    const char *reason;
 } entry;
 
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory for the header of the tensors is left");
+}
+
+/* Notes that no attn_tensor can be a view of the tensor. The first reason stays. */
+static attn_status unusable(attn_io_cursor *c, entry *e, attn_status code, const char *reason) {
+    if (!e->code) {
+        e->reason = attn_arena_text(c->arena, reason, strlen(reason));
+        e->code = code;
+    }
+    return e->reason ? ATTN_OK : no_memory(c->err);
 }
 
 static attn_status read_dtype(attn_io_cursor *c, entry *e) {
@@ -44,8 +58,10 @@ static attn_status read_dtype(attn_io_cursor *c, entry *e) {
             e->dtype = types[i].dtype;
             return ATTN_OK;
         }
-    return attn_fail(c->err, ATTN_EDTYPE, e->name,
-                     "expected F32, F16, BF16, F64, I32, I64, U8 or BOOL, found \"%.32s\"", name);
+    char reason[128];
+    snprintf(reason, sizeof reason,
+             "expected F32, F16, BF16, F64, I32, I64, U8 or BOOL, found \"%.32s\"", name);
+    return unusable(c, e, ATTN_EDTYPE, reason);
 }
 
 static attn_status read_shape(attn_io_cursor *c, entry *e) {
@@ -53,13 +69,12 @@ static attn_status read_shape(attn_io_cursor *c, entry *e) {
     if (status)
         return status;
     if (attn_io_take(c, ']'))
-        return attn_fail(c->err, ATTN_ESHAPE, e->name, "expected 1 to %d axes, found none",
-                         ATTN_MAX_RANK);
+        return unusable(c, e, ATTN_ESHAPE, EXPECTED_AXES "none");
     do {
-        if (e->rank == ATTN_MAX_RANK)
-            return attn_fail(c->err, ATTN_ESHAPE, e->name, "expected 1 to %d axes, found more",
-                             ATTN_MAX_RANK);
-        status = attn_io_count(c, &e->dims[e->rank++]);
+        size_t beyond, *to = e->rank < ATTN_MAX_RANK ? &e->dims[e->rank++] : &beyond;
+        status = attn_io_count(c, to);
+        if (!status && to == &beyond)
+            status = unusable(c, e, ATTN_ESHAPE, EXPECTED_AXES "more");
         if (status)
             return status;
     } while (attn_io_take(c, ','));
@@ -163,6 +178,11 @@ static int by_place(const void *a, const void *b) {
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
+static int by_order(const void *a, const void *b) {
+    const entry *x = a, *y = b;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
 static int by_name(const void *a, const void *b) {
     return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
 }
@@ -185,6 +205,12 @@ static attn_status check_sizes(const entry *e, size_t count, attn_error *err) {
     char shape[128];
     for (size_t i = 0; i < count; i++, e++) {
         size_t need;
+        if (e->code) {
+            if (e->end < e->begin)
+                return attn_fail(err, ATTN_EARG, e->name, "data_offsets [%zu, %zu] go backwards",
+                                 e->begin, e->end);
+            continue;
+        }
         if (!count_bytes(e->dtype, e->rank, e->dims, &need))
             return attn_fail(err, ATTN_ESHAPE, e->name, "shape %s is beyond what can be counted",
                              attn_shape_text(e->dims, e->rank, shape, sizeof shape));
@@ -222,22 +248,39 @@ static attn_status check_places(entry *e, size_t count, size_t bytes, attn_error
                                    "the tensors end at byte %zu of %zu", at, bytes);
 }
 
-static attn_status make_views(const entry *e, size_t count, const char *bytes, attn_arena *arena,
+static attn_status make_views(entry *e, size_t count, const char *bytes, attn_arena *arena,
                               attn_safetensors *out, attn_error *err) {
     out->tensors = attn_arena_zeroed(arena, count ? count : 1, sizeof *out->tensors);
-    if (!out->tensors)
+    out->unusable = attn_arena_zeroed(arena, count ? count : 1, sizeof *out->unusable);
+    if (!out->tensors || !out->unusable)
         return no_memory(err);
-    out->count = count;
+    qsort(e, count, sizeof *e, by_order);
     for (size_t i = 0; i < count; i++) {
         void *data = (void *)(uintptr_t)(bytes + e[i].begin);
-        out->tensors[e[i].order] = (attn_named_tensor){
-            e[i].name, attn_tensor_dense(data, e[i].dtype, e[i].rank, e[i].dims)};
+        if (e[i].code)
+            out->unusable[out->unusable_count++] =
+                (attn_unusable_tensor){e[i].name, e[i].code, e[i].reason};
+        else
+            out->tensors[out->count++] = (attn_named_tensor){
+                e[i].name, attn_tensor_dense(data, e[i].dtype, e[i].rank, e[i].dims)};
     }
     return ATTN_OK;
 }
 
 attn_status attn_safetensors_read(const void *data, size_t size, attn_arena *arena,
                                   attn_safetensors *out, attn_error *err) {
+    attn_safetensors found;
+    attn_status status = attn_safetensors_read_usable(data, size, arena, &found, err);
+    if (!status && found.unusable_count)
+        status = attn_fail(err, found.unusable->code, found.unusable->name, "%s",
+                           found.unusable->reason);
+    if (!status)
+        *out = found;
+    return status;
+}
+
+attn_status attn_safetensors_read_usable(const void *data, size_t size, attn_arena *arena,
+                                         attn_safetensors *out, attn_error *err) {
     const unsigned char *bytes = data;
     uint64_t length = 0;
     attn_error ignored;

@@ -85,7 +85,10 @@ static attn_status make_header(attn_safetensors *what, size_t version, size_t by
     texts[2] = (attn_metadata){ATTN_SEAL_CHECKSUMS, zeros};
     if (what->metadata_count)
         memcpy(texts + TEXTS, what->metadata, what->metadata_count * sizeof *texts);
-    attn_safetensors sealed = {what->tensors, what->count, texts, TEXTS + what->metadata_count};
+    attn_safetensors sealed = {.tensors = what->tensors,
+                               .count = what->count,
+                               .metadata = texts,
+                               .metadata_count = TEXTS + what->metadata_count};
     return attn_io_header(&sealed, room, arena, header, size, err);
 }
 

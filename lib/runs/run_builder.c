@@ -395,7 +395,10 @@ void attn_run_builder_end(attn_run_builder *b, const attn_metadata *metadata, si
     all[0] = (attn_metadata){"run", t->data};
     for (size_t i = 0; i < count; i++)
         all[i + 1] = metadata[i];
-    *out = (attn_safetensors){b->tensors.items, b->tensors.count, all, count + 1};
+    *out = (attn_safetensors){.tensors = b->tensors.items,
+                              .count = b->tensors.count,
+                              .metadata = all,
+                              .metadata_count = count + 1};
 }
 
 attn_status attn_run_check_metadata(const attn_metadata *metadata, size_t count, attn_error *err) {

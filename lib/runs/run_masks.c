@@ -138,10 +138,7 @@ static attn_status add_named(const attn_run_reader *r, const char *member, const
     attn_mask_layer layer = {.kind = kind,
                              .where = kind == ATTN_LAYER_BIAS ? "attn_bias" : "attn_mask"};
     if (!t)
-        return attn_run_refuse(r, ATTN_EARG, member,
-                               "the file has no tensor with the name "
-                               "\"%.64s\"",
-                               name);
+        return attn_run_no_tensor(r, member, name);
     attn_status status = check_type(r, member, kind, said, t->dtype);
     if (status)
         return status;

@@ -35,8 +35,18 @@ const char *attn_run_metadata(const attn_run *run, const char *key) {
     return NULL;
 }
 
+/* Refuses tensors of a site that are unusable. Other tensors of a capture may be anything. */
+static attn_status check_unusable(const attn_run *run, attn_error *err) {
+    for (size_t i = 0; i < run->file.unusable_count; i++) {
+        const attn_unusable_tensor *t = &run->file.unusable[i];
+        if (run->version == 1 || strncmp(t->name, "sites.", 6) == 0)
+            return attn_fail(err, t->code, t->name, "%s", t->reason);
+    }
+    return ATTN_OK;
+}
+
 static attn_status read_file(attn_run *run, const void *data, size_t size, attn_error *err) {
-    attn_status status = attn_safetensors_read(data, size, run->arena, &run->file, err);
+    attn_status status = attn_safetensors_read_usable(data, size, run->arena, &run->file, err);
     if (status)
         return status;
     status =
@@ -78,7 +88,10 @@ attn_status attn_run_open(const void *data, size_t size, const attn_run_limits *
                          "a run%s%.32s",
                          old ? "; found run.version " : "", old ? old : "");
     run->version = text ? 2 : 1;
-    status = text ? attn_run_read_format2(run, text, &most, err) : attn_run_read_format1(run, err);
+    status = check_unusable(run, err);
+    if (!status)
+        status =
+            text ? attn_run_read_format2(run, text, &most, err) : attn_run_read_format1(run, err);
     if (!status)
         *out = run;
     return status;

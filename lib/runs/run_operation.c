@@ -108,6 +108,16 @@ static const char *join(char to[96], const char *where, const char *member) {
     return to;
 }
 
+attn_status attn_run_no_tensor(const attn_run_reader *r, const char *place, const char *name) {
+    for (size_t i = 0; i < r->run->file.unusable_count; i++) {
+        const attn_unusable_tensor *t = &r->run->file.unusable[i];
+        if (strcmp(t->name, name) == 0)
+            return attn_run_refuse(r, t->code, place, "tensor \"%.64s\": %s", name, t->reason);
+    }
+    return attn_run_refuse(r, ATTN_EARG, place, "the file has no tensor with the name \"%.64s\"",
+                           name);
+}
+
 attn_status attn_run_read_tensor(const attn_run_reader *r, attn_json *object, const char *where,
                                  const char *member, attn_tensor *out) {
     const attn_json *named = attn_json_member(object, member);
@@ -121,10 +131,7 @@ attn_status attn_run_read_tensor(const attn_run_reader *r, attn_json *object, co
         *p = *p == '/' ? '.' : *p;
     const attn_tensor *found = attn_run_find_tensor(r->run, named ? named->text : name);
     if (!found)
-        return named
-                   ? attn_run_refuse(r, ATTN_EARG, place,
-                                     "the file has no tensor with the name \"%.64s\"", named->text)
-                   : ATTN_OK;
+        return named ? attn_run_no_tensor(r, place, named->text) : ATTN_OK;
     if (!attn_tensor_is_aligned(found))
         return attn_run_refuse(r, ATTN_EARG, place,
                                "the data of tensor \"%.64s\" does not begin at a multiple of its "

@@ -28,6 +28,9 @@ attn_status attn_run_refuse(const attn_run_reader *r, attn_status status, const 
  * site, or "". */
 attn_status attn_run_refuse_unknown(const attn_run_reader *r, const attn_json *object,
                                     const char *where);
+/* Refuses the name of a tensor, given by the member at `place`: the file has none, or one that no
+ * attn_tensor can be a view of. */
+attn_status attn_run_no_tensor(const attn_run_reader *r, const char *place, const char *name);
 /* Finds the tensor that the member names. If the member is absent, the tensor sites.N.MEMBER; if
  * there is none either, *out stays as it is. */
 attn_status attn_run_read_tensor(const attn_run_reader *r, attn_json *object, const char *where,

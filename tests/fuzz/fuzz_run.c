@@ -65,7 +65,10 @@ static void fill(attn_dtype dtype, size_t index, void *to) {
 static void *image_of_text(const char *text, attn_arena *arena, size_t *size) {
     attn_named_tensor named[TENSORS];
     const attn_metadata run = {"run", text};
-    attn_safetensors file = {named, TENSORS, (attn_metadata *)(uintptr_t)&run, 1};
+    attn_safetensors file = {.tensors = named,
+                             .count = TENSORS,
+                             .metadata = (attn_metadata *)(uintptr_t)&run,
+                             .metadata_count = 1};
     const void *header;
     size_t lead, count;
     for (size_t i = 0; i < TENSORS; i++)

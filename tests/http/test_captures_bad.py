@@ -55,6 +55,13 @@ def entry(**changes):
     return header(lambda head: head["sites.0.query"].update(changes))
 
 
+def unread(name, members=None, dtype="I16", shape=(4,), **entry):
+    """A capture with one more tensor of 8 bytes, which no attn_tensor can show."""
+    head, data = header_of(File({"version": 2, "sites": [members or {}]}, TENSORS))
+    head[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [len(data), len(data) + 8]} | entry
+    return container(head, data + bytes(8))
+
+
 def length(n, rest=b"{}"):
     return struct.pack("<Q", n) + rest
 
@@ -99,10 +106,15 @@ CASES = {
                        "sites.0.query.*(two|twice)|(two|twice).*sites.0.query"),
     "unknown type": (entry(dtype="F8_E4M3"), "sites.0.query.*F16|F16.*sites.0.query"),
     "type that is a number": (entry(dtype=32), "string|'\"'|F32"),
+    "mask of an unknown type": (unread("mask", {"attn_mask": "mask"}), "/sites/0/attn_mask.*F16.*I16"),
+    "mask of an unknown type, by its usual name": (unread("sites.0.attn_mask"), "sites.0.attn_mask.*F16.*I16"),
+    "query without axes, by name": (unread("scalar", {"query": "scalar"}, dtype="I64", shape=[]), "/sites/0/query.*found none"),
+    "another tensor whose bytes overlap": (unread("other", data_offsets=[0, 8]), "begin at 8, behind"),
+    "another tensor that ends before it begins": (unread("other", data_offsets=[8, 0]), "other.*backwards"),
     "shape that is negative": (entry(shape=[2, -4, 3, 8]), "integer of 0 or more"),
     "shape with a fraction": (entry(shape=[2, 4, 3.5, 8]), "'\\]'|','|number"),
     "shape beyond 2^64": (entry(shape=[2**40, 2**40, 3, 8]), "sites.0.query"),
-    "shape of rank 0": (entry(shape=[], data_offsets=[0, 4]), "sites.0.query"),
+    "shape of rank 0": (entry(shape=[]), "sites.0.query.*found none"),
     "shape of 100 axes": (entry(shape=[1] * 100), "sites.0.query"),
     "offsets shorter than the shape": (entry(data_offsets=[0, 4]), "sites.0.query.*(bytes|needs)|needs.*bytes"),
     "offsets backwards": (entry(data_offsets=[768, 0]), "sites.0.query"),
@@ -248,6 +260,12 @@ CASES = {
 def memory(daemon):
     with open(f"/proc/{daemon.pid}/status") as status:
         return int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1)) / 1024
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("I16", (4,)), ("F8_E4M3", (8,)), ("C64", (1,)), ("I64", ()), ("U8", (1,) * 7 + (8,)),
+                                              ("U8", (1,) * 9)], ids=str)
+def test_tensors_that_no_site_reads_may_be_anything(daemon, dtype, shape):
+    store(daemon, unread("other", dtype=dtype, shape=shape))
 
 
 @pytest.mark.parametrize(("flag", "name", "most", "what"), [

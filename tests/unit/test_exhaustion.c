@@ -175,7 +175,11 @@ static attn_status run_files(attn_arena *arena, attn_pool *pool, double *sum, at
     attn_inputs in = inputs();
     attn_named_tensor tensors[] = {{"query", in.query}, {"a.b", in.key}};
     attn_metadata metadata[] = {{"request", "{\"is_causal\":true}"}};
-    attn_safetensors whole = {tensors, 2, metadata, 1}, back;
+    attn_safetensors whole = {.tensors = tensors,
+                              .count = 2,
+                              .metadata = metadata,
+                              .metadata_count = 1},
+                     back;
     const void *header;
     size_t size, bytes = sizeof q + sizeof k;
     (void)pool;

@@ -24,7 +24,11 @@ static attn_tensor dense(attn_dtype dtype, int rank) {
 static attn_status write_and_read(attn_named_tensor *tensors, size_t count, attn_metadata *metadata,
                                   size_t metadata_count, attn_error *err) {
     attn_arena *arena = attn_arena_new(LIMIT);
-    attn_safetensors file = {tensors, count, metadata, metadata_count}, back;
+    attn_safetensors file = {.tensors = tensors,
+                             .count = count,
+                             .metadata = metadata,
+                             .metadata_count = metadata_count},
+                     back;
     const void *header;
     size_t size, bytes = 0;
     attn_status status = attn_safetensors_header(&file, arena, &header, &size, err);
@@ -122,7 +126,8 @@ static char *sealed_file(size_t version, attn_arena *arena, size_t *size) {
                                    {"wide", dense(ATTN_F64, 2)},
                                    {"empty", attn_tensor_dense(NULL, ATTN_F64, 1, none)}};
     attn_metadata metadata[] = {{"format", "pt"}, {"x\"seal.header", "11111111"}};
-    attn_safetensors what = {tensors, 4, metadata, 2};
+    attn_safetensors what = {
+        .tensors = tensors, .count = 4, .metadata = metadata, .metadata_count = 2};
     const void *header;
     attn_error err;
     for (size_t i = 0; i < SEALED / 4; i++)

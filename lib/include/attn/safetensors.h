@@ -29,10 +29,19 @@ typedef struct attn_metadata {
     const char *key, *text;
 } attn_metadata;
 
+/* A tensor of a container that no attn_tensor can be a view of. */
+typedef struct attn_unusable_tensor {
+    const char *name;
+    attn_status code;   /* ATTN_EDTYPE: another element type; ATTN_ESHAPE: no axes, or too many */
+    const char *reason; /* what was expected, and what was found */
+} attn_unusable_tensor;
+
 /* The contents of a container. */
 typedef struct attn_safetensors {
     attn_named_tensor *tensors; /* [count], in the order of the header */
     size_t count;
+    attn_unusable_tensor *unusable; /* [unusable_count], in the order of the header */
+    size_t unusable_count;
     attn_metadata *metadata; /* [metadata_count] */
     size_t metadata_count;
 } attn_safetensors;
@@ -49,6 +58,12 @@ typedef struct attn_safetensors {
  *   ATTN_ENOMEM  the arena is full */
 attn_status attn_safetensors_read(const void *data, size_t size, attn_arena *arena,
                                   attn_safetensors *out, attn_error *err);
+
+/* The same for a container of which not every tensor is needed: those with an element type that
+ * attn_dtype lacks, or with another number of axes, are listed in out->unusable. Only their place
+ * is checked. */
+attn_status attn_safetensors_read_usable(const void *data, size_t size, attn_arena *arena,
+                                         attn_safetensors *out, attn_error *err);
 
 /* Makes the length and the header of a container in the arena. Blanks pad them to a multiple of 64
  * bytes. The caller writes the bytes of the tensors behind them. To align each tensor to its
