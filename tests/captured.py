@@ -125,7 +125,7 @@ class Site:
     def strongest(self):
         at, want = self.head()
         i, k = int(self.r.integers(self.L)), int(self.r.integers(1, 8))
-        what = f"/top-k?{at}&rows={i}&k={k}"
+        what = f"/top-k?{at}&rows={i}&top_k={k}"
         got = load(self.get(what, headers=TENSORS).content)
         seen = want["weights"][i][want["visible"][i]]
         assert len(got["col"]) == min(k, seen.size) == len(set(got["col"].tolist())), what
@@ -169,7 +169,7 @@ class Site:
         at, want = self.head()
         j = int(self.r.integers(self.S))
         b = int(at.split("&")[0].removeprefix("batch="))
-        got = load(self.get(f"/top-k?{at}&axis=key&cols={j}&k=1000", headers=TENSORS).content)
+        got = load(self.get(f"/top-k?{at}&axis=key&cols={j}&top_k=1000", headers=TENSORS).content)
         rows = np.flatnonzero(want["visible"][:, j] & ~self.no_rows[b])
         assert sorted(got["row"].tolist()) == rows.tolist(), f"who looks at key {j} of {at}"
 
@@ -205,7 +205,7 @@ class Site:
     def every_head(self):
         """Looks at all heads together."""
         every = self.get(f"/heads?sites={self.number}").json()["heads"]
-        what = f"/atlas?sites={self.number}&cells=64&transform=linear"
+        what = f"/atlas?sites={self.number}&max_side=64&transform=linear"
         thumbnails = self.get(what).json()["thumbnails"]
         assert len(every) == len(thumbnails) == self.B * self.H
         for (b, h), t in zip(np.ndindex(self.B, self.H), thumbnails):

@@ -131,12 +131,13 @@ static attn_status plan(const attn_run_site *site, const attn_range *ranges, siz
                                              : fit};
     *counted = (attn_area){0};
     if ((double)f->keys * (double)f->k > MOST_EDGES)
-        return attn_fail(err, ATTN_ELIMIT, "k",
+        return attn_fail(err, ATTN_ELIMIT, "top_k",
                          "%zu keys with %zu rows each are %.0f edges; at "
                          "most %.0f can be listed",
                          f->keys, f->k, (double)f->keys * (double)f->k, MOST_EDGES);
     place(f, counted, slots);
-    return counted->overflow ? attn_fail(err, ATTN_ELIMIT, "k", "the edges are too many") : ATTN_OK;
+    return counted->overflow ? attn_fail(err, ATTN_ELIMIT, "top_k", "the edges are too many")
+                             : ATTN_OK;
 }
 
 attn_status attn_run_columns_cost(const attn_run_site *site, const attn_range *ranges, size_t count,

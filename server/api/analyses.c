@@ -441,7 +441,7 @@ static srv_outcome analyse(srv_analyses_call *call) {
 srv_outcome srv_analyses(srv_request *req) {
     srv_analyses_call call = {
         .req = req,
-        .body = {.decimals = -1, .radius = 2, .top_keys = 5, .figure = SRV_FIGURE_DEFAULTS}};
+        .body = {.decimals = -1, .radius = 2, .top_k = 5, .figure = SRV_FIGURE_DEFAULTS}};
     srv_outcome outcome = analyse(&call);
     if (srv_run_is_whole(req, call.run ? call.run->held : NULL))
         srv_run_is_whole(req, call.other_run ? call.other_run->held : NULL);

@@ -128,7 +128,7 @@ typedef struct srv_analyses_body {
     srv_objects classes; /* array of srv_class_input */
     srv_segments_input segments;
     unsigned items;
-    int64_t radius, top_keys;
+    int64_t radius, top_k;
     srv_heat_input heatmap;
     srv_figure_input figure;
     int64_t decimals, timeout_ms;

@@ -106,11 +106,11 @@ const srv_field srv_analyses_fields[] = {
      .offset = AT(radius),
      .max = 1048576,
      .doc = "For local_mass: largest distance between key and query; default 2."},
-    {.name = "top_keys",
+    {.name = "top_k",
      .kind = SRV_INT,
-     .offset = AT(top_keys),
+     .offset = AT(top_k),
      .max = 1024,
-     .doc = "Number of most attended keys to list; default 5."},
+     .doc = "Number of most attended keys in top_keys; default 5."},
     SRV_TENSOR_ROW(srv_analyses_body, grad_output, SRV_T_REAL,
                    "[.., H, L, Ev]: the gradient of a loss with respect to the outputs of the "
                    "heads. With value it requests gradient x attention."),
@@ -543,7 +543,7 @@ bool srv_analyses_prepare(srv_analyses_call *call) {
     an->options = attn_measure_defaults();
     an->options.mask = call->mask;
     an->options.radius = (size_t)body->radius;
-    an->options.top_keys = (size_t)body->top_keys;
+    an->options.top_keys = (size_t)body->top_k;
     return srv_figure_check(call->req, &body->figure) && read_classes(call) &&
            read_ids(call, &scope) && read_segments(call, &scope) && read_other(call, &scope) &&
            read_gradient(call, &scope) && read_views(call, &scope) && count(call);

@@ -136,7 +136,7 @@ static void describe_cells(srv_json *j, const srv_analyses_call *call, const cha
         srv_heat_pair(j, "step", maps->items->step);
     }
     srv_json_key(j, "pool");
-    srv_json_string(j, srv_heat_pool(&call->body.heatmap));
+    srv_json_string(j, srv_pools[call->body.heatmap.pool]);
     srv_json_object_end(j);
 }
 

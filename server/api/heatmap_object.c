@@ -21,9 +21,9 @@
 #define BOTH_MAPS  512   /* for more heatmaps than this the library's default applies */
 
 static const char *const head_words[] = {"all", "mean", NULL};
-static const char *const pools[] = {"max", "mean", "both", NULL};
 static const char *const subjects[] = {"weights", "value_norm", NULL};
 static const char *const encodings[] = {"json", "u8", "f16", "f32", NULL};
+const char *const srv_pools[] = {"max", "mean", "both", NULL};
 const char *const srv_transforms[] = {"linear", "sqrt", "log", NULL};
 
 const srv_field srv_heat_fields[] = {
@@ -53,7 +53,7 @@ const srv_field srv_heat_fields[] = {
                 "Largest number of cells of all heatmaps together. Above it a cell pools several "
                 "weights. The default keeps the answer under 1 MB: 40,960 as JSON, 65,536 in the "
                 "other encodings, half of that with pool \"both\"."),
-    SRV_ENUM_ROW(srv_heat_input, pool, pools,
+    SRV_ENUM_ROW(srv_heat_input, pool, srv_pools,
                  "The value of a cell that covers several weights: their max (default; for signed "
                  "values the value of largest magnitude), their mean, or both.",
                  .standard = "\"max\""),
@@ -240,10 +240,6 @@ void srv_heat_place(srv_json *j, const attn_heatmap *map, size_t layer_batches) 
         srv_json_size(j, map->head);
 }
 
-const char *srv_heat_pool(const srv_heat_input *in) {
-    return pools[in->pool];
-}
-
 /* Returns the title that the caller gave to the head of a heatmap. NULL: there is none. */
 static const char *called(const srv_strings *titles, const attn_heatmap *map) {
     return titles && map->head < titles->count ? titles->values[map->head] : NULL;
@@ -287,7 +283,7 @@ void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_inp
         srv_labels_write(j, labels);
     }
     srv_json_key(j, "pool");
-    srv_json_string(j, srv_heat_pool(in));
+    srv_json_string(j, srv_pools[in->pool]);
     srv_json_key(j, "transform");
     srv_json_string(j, srv_transforms[in->transform]);
     srv_json_key(j, "encoding");

@@ -34,6 +34,7 @@ typedef struct srv_heat_input {
     double top_p;
 } srv_heat_input;
 
+extern const char *const srv_pools[];      /* indexed by attn_pooling: "max", "mean", "both" */
 extern const char *const srv_transforms[]; /* indexed by attn_transform: "linear", "sqrt", "log" */
 extern const srv_field srv_heat_fields[];
 #define SRV_HEATMAP_ROW(T, text)                                                                   \
@@ -59,7 +60,6 @@ void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input
 void srv_heat_pair(srv_json *j, const char *name, const size_t pair[2]);
 /* Writes the members layer (if layer_batches is not 0), batch and head of a heatmap. */
 void srv_heat_place(srv_json *j, const attn_heatmap *map, size_t layer_batches);
-const char *srv_heat_pool(const srv_heat_input *in); /* the name of the pooling */
 /* Writes the members of `heatmap` into an object that is already open. `titles` holds one title for
  * each head; it may be NULL, here and below. */
 void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,

@@ -114,7 +114,7 @@ static const struct {
     {"X-Tile-Mean-Range", "The scale of the mean plane.", "string"},
     {"X-Tile-Hidden", "The value of a hidden cell, 0 or -Infinity; all: every cell is hidden.",
      "string"},
-    {"X-Tile-Pooling", "The planes in their order.", "string"},
+    {"X-Tile-Pooling", "max, mean, or both, in this order.", "string"},
     {"X-Tile-Encoding", "u8 or png and the transform, or f32.", "string"},
     {"X-Warning", "What is wrong with a PNG, such as that no font is installed for its letters.",
      "string"},

@@ -10,33 +10,26 @@
 #include "api/runs_map.h"
 #include "request/shared.h"
 
-static const char *const plane_names[] = {"max", "mean", NULL};
-enum { MAX = 1 << 0, MEAN = 1 << 1 };
-
-enum { CELLS_MOST = 128 };
+enum { MAX_SIDE_MOST = 128 };
 #define TEXT_OF_HEAD 256.0 /* most bytes of a head's description */
 
 typedef struct atlas_query {
     uint64_t given;
     srv_heads_query heads;
-    int64_t cells;
-    unsigned planes;
-    int transform;
+    int64_t max_side;
+    int pool, transform;
 } atlas_query;
 
 const srv_field srv_run_atlas_query[] = {
     SRV_RUN_MANY_HEADS_ROWS(atlas_query),
-    SRV_INT_ROW(atlas_query, cells, 8, CELLS_MOST,
+    SRV_INT_ROW(atlas_query, max_side, 8, MAX_SIDE_MOST,
                 "Most rows and columns of cells of a thumbnail. Larger matrices are "
                 "pooled to the first level that has at most so many; smaller ones stay as they "
                 "are.",
                 .standard = "64"),
-    {.name = "planes",
-     .kind = SRV_FLAGS,
-     .offset = offsetof(atlas_query, planes),
-     .choices = plane_names,
-     .example = "\"max,mean\"",
-     .doc = "What a cell says of its visible weights: max (default), mean, or both."},
+    SRV_ENUM_ROW(atlas_query, pool, srv_pools,
+                 "What a cell says of its visible weights: max (default), mean, or both.",
+                 .standard = "\"max\""),
     SRV_ENUM_ROW(atlas_query, transform, srv_transforms,
                  "The transform that quantises cells: linear, sqrt (default), or log (ln(1 + 255 "
                  "t) / ln 256).",
@@ -50,16 +43,16 @@ typedef struct atlas_call {
     atlas_query q;
     srv_scope scope;
     srv_run_heads heads;
-    size_t cells, planes; /* planes: number of them */
-    uint8_t *bytes;       /* [heads, planes, cells, cells] */
-    float *ranges;        /* [heads, planes, 2] */
-    size_t (*shapes)[3];  /* [heads] rows, columns and level */
+    size_t side, planes; /* planes: number of them */
+    uint8_t *bytes;      /* [heads, planes, side, side] */
+    float *ranges;       /* [heads, planes, 2] */
+    size_t (*shapes)[3]; /* [heads] rows, columns and level */
 } atlas_call;
 
 /* --- cost --- */
 
-static bool takes(const atlas_call *c, unsigned plane) {
-    return (c->q.planes & plane) != 0;
+static bool takes(const atlas_call *c, attn_pooling plane) {
+    return c->q.pool == ATTN_POOL_BOTH || c->q.pool == (int)plane;
 }
 
 /* Refuses more cells than are allowed. */
@@ -114,7 +107,7 @@ static bool count_head(const atlas_call *c, const srv_run_head *head, attn_cost 
 
 /* Computes the cost. false: a problem is set. */
 static bool count(const atlas_call *c, srv_look *look) {
-    const double n = (double)c->heads.count, cells = (double)c->cells * (double)c->cells;
+    const double n = (double)c->heads.count, cells = (double)c->side * (double)c->side;
     double all = 0, operations = 0, work = 0;
     attn_cost one = {0};
     for (size_t i = 0; i < c->heads.count; i++) {
@@ -142,14 +135,14 @@ static bool count(const atlas_call *c, srv_look *look) {
 /* --- the thumbnails --- */
 
 /* Quantises visible cells to 1 … 255 and hidden cells to 0, as tiles do, and leaves the rest of the
- * [cells, cells] bytes hidden. */
+ * [side, side] bytes hidden. */
 static void put_plane(const atlas_call *c, size_t head, size_t plane, const float *cells,
                       const size_t shape[2], const float range[2]) {
-    uint8_t *to = c->bytes + (head * c->planes + plane) * c->cells * c->cells;
+    uint8_t *to = c->bytes + (head * c->planes + plane) * c->side * c->side;
     memcpy(c->ranges + 2 * (head * c->planes + plane), range, 2 * sizeof *range);
     for (size_t r = 0; r < shape[0]; r++) {
         const float *from = cells + r * shape[1];
-        uint8_t *line = to + r * c->cells;
+        uint8_t *line = to + r * c->side;
         attn_heatmap_quantise(line, from, shape[1], range, (attn_transform)c->q.transform, false);
         for (size_t i = 0; i < shape[1]; i++)
             line[i] = from[i] == -INFINITY ? 0 : line[i] ? line[i] : 1;
@@ -158,9 +151,9 @@ static void put_plane(const atlas_call *c, size_t head, size_t plane, const floa
 
 static void keep_thumbnail(const atlas_call *c, size_t i, const attn_run_thumbnail *t) {
     size_t plane = 0;
-    if (takes(c, MAX))
+    if (takes(c, ATTN_POOL_MAX))
         put_plane(c, i, plane++, t->max, t->shape, t->range);
-    if (takes(c, MEAN))
+    if (takes(c, ATTN_POOL_MEAN))
         put_plane(c, i, plane, t->mean, t->shape, t->mean_range);
     c->shapes[i][0] = t->shape[0];
     c->shapes[i][1] = t->shape[1];
@@ -204,7 +197,7 @@ static bool make_head(atlas_call *c, size_t i, attn_run_counts *counts) {
     attn_error err = {0};
     bool made = !is_mapped(h) || hold_map(c, i, &map);
     at.map = made && map ? srv_map_cells(map) : NULL;
-    if (made && attn_run_thumbnail_make(h->site, &at, c->cells, counts, srv_request_pool(req),
+    if (made && attn_run_thumbnail_make(h->site, &at, c->side, counts, srv_request_pool(req),
                                         &req->control, req->arena, &t, &err)) {
         srv_problem_error(req, &err);
         made = false;
@@ -221,9 +214,10 @@ static bool make_site(atlas_call *c, size_t first, size_t end) {
     attn_progress *p = req->control.progress;
     const attn_run_site *site = c->heads.items[first].site;
     const attn_arena_mark before = attn_arena_here(req->arena);
-    attn_run_counts *counts = takes(c, MEAN) ? attn_run_counts_new(site, req->arena) : NULL;
+    attn_run_counts *counts =
+        takes(c, ATTN_POOL_MEAN) ? attn_run_counts_new(site, req->arena) : NULL;
     const attn_arena_mark mark = attn_arena_here(req->arena);
-    bool made = counts || !takes(c, MEAN);
+    bool made = counts || !takes(c, ATTN_POOL_MEAN);
     if (!made)
         srv_problem_memory(req, NULL, "no memory is left for the thumbnails");
     for (size_t i = first; i < end && made; i++) {
@@ -240,7 +234,7 @@ static bool make_site(atlas_call *c, size_t first, size_t end) {
 static bool take_planes(atlas_call *c) {
     attn_arena *arena = c->req->arena;
     const size_t n = c->heads.count * c->planes;
-    c->bytes = attn_arena_zeroed(arena, n + 1, c->cells * c->cells);
+    c->bytes = attn_arena_zeroed(arena, n + 1, c->side * c->side);
     c->ranges = attn_arena_zeroed(arena, 2 * n + 1, sizeof *c->ranges);
     c->shapes = attn_arena_zeroed(arena, c->heads.count + 1, sizeof *c->shapes);
     return c->bytes && c->ranges && c->shapes;
@@ -272,10 +266,10 @@ static void put_size(srv_json *j, const char *name, size_t value) {
 static void put_cells(srv_json *j, const atlas_call *c, size_t i, size_t plane, const char *name,
                       const char *range) {
     const size_t rows = c->shapes[i][0], cols = c->shapes[i][1], at = i * c->planes + plane;
-    const uint8_t *from = c->bytes + at * c->cells * c->cells;
-    uint8_t cells[CELLS_MOST * CELLS_MOST];
+    const uint8_t *from = c->bytes + at * c->side * c->side;
+    uint8_t cells[MAX_SIDE_MOST * MAX_SIDE_MOST];
     for (size_t r = 0; r < rows; r++)
-        memcpy(cells + r * cols, from + r * c->cells, cols);
+        memcpy(cells + r * cols, from + r * c->side, cols);
     srv_json_key(j, range);
     srv_json_floats(j, c->ranges + 2 * at, 2);
     srv_json_key(j, name);
@@ -292,26 +286,26 @@ static void put_thumbnail(srv_json *j, const atlas_call *c, size_t i) {
     srv_json_size(j, c->shapes[i][1]);
     srv_json_array_end(j);
     put_size(j, "level", c->shapes[i][2]);
-    if (!j->parts && takes(c, MAX))
+    if (!j->parts && takes(c, ATTN_POOL_MAX))
         put_cells(j, c, i, plane++, "max", "range");
-    if (!j->parts && takes(c, MEAN))
-        put_cells(j, c, i, plane, "mean", takes(c, MAX) ? "mean_range" : "range");
+    if (!j->parts && takes(c, ATTN_POOL_MEAN))
+        put_cells(j, c, i, plane, "mean", takes(c, ATTN_POOL_MAX) ? "mean_range" : "range");
     srv_json_object_end(j);
 }
 
-/* Writes `planes` [heads, cells, cells] and `ranges` [heads, 2]; of two planes they have one more
+/* Writes `cells` [heads, side, side] and `ranges` [heads, 2]; of two planes they have one more
  * axis behind the heads. */
 static void put_tensors(srv_json *j, const atlas_call *c) {
-    const size_t n = c->heads.count, cells = c->cells;
+    const size_t n = c->heads.count, side = c->side;
     const int rank = c->planes > 1;
-    const size_t one[] = {n, cells, cells}, two[] = {n, c->planes, cells, cells};
+    const size_t one[] = {n, side, side}, two[] = {n, c->planes, side, side};
     const size_t range[] = {n, 2}, ranges[] = {n, c->planes, 2};
-    const attn_tensor planes =
+    const attn_tensor cells =
         attn_tensor_dense(c->bytes, ATTN_U8, 3 + rank, c->planes > 1 ? two : one);
     const attn_tensor limits =
         attn_tensor_dense(c->ranges, ATTN_F32, 2 + rank, c->planes > 1 ? ranges : range);
-    srv_json_key(j, "planes");
-    srv_json_tensor(j, &planes);
+    srv_json_key(j, "cells");
+    srv_json_tensor(j, &cells);
     srv_json_key(j, "ranges");
     srv_json_tensor(j, &limits);
 }
@@ -320,9 +314,9 @@ static void answer(const atlas_call *c) {
     srv_json j;
     srv_json_begin(&j, c->req);
     srv_json_object(&j);
-    put_size(&j, "cells", c->cells);
+    put_size(&j, "max_side", c->side);
     srv_json_key(&j, "pool");
-    srv_json_string(&j, c->planes > 1 ? "both" : takes(c, MAX) ? "max" : "mean");
+    srv_json_string(&j, srv_pools[c->q.pool]);
     srv_json_key(&j, "transform");
     srv_json_string(&j, srv_transforms[c->q.transform]);
     if (j.parts)
@@ -340,9 +334,8 @@ static bool read_query(atlas_call *c) {
     if (!srv_decode_query(c->req, srv_run_atlas_query, &c->q) ||
         !srv_run_find_heads(&c->scope, c->run, &c->q.heads, &c->heads))
         return false;
-    c->q.planes = c->q.planes ? c->q.planes : MAX;
-    c->planes = (size_t)takes(c, MAX) + takes(c, MEAN);
-    c->cells = (size_t)c->q.cells;
+    c->planes = c->q.pool == ATTN_POOL_BOTH ? 2 : 1;
+    c->side = (size_t)c->q.max_side;
     return true;
 }
 

@@ -10,7 +10,7 @@ typedef struct metrics_query {
     uint64_t given;
     srv_run_spot spot;
     unsigned items;
-    int64_t radius, top_keys, decimals;
+    int64_t radius, top_k, decimals;
 } metrics_query;
 
 const srv_field srv_run_metrics_query[] = {
@@ -26,11 +26,11 @@ const srv_field srv_run_metrics_query[] = {
      .max = 1048576,
      .doc = "For local_mass: largest distance between key and query.",
      .standard = "2"},
-    {.name = "top_keys",
+    {.name = "top_k",
      .kind = SRV_INT,
-     .offset = offsetof(metrics_query, top_keys),
+     .offset = offsetof(metrics_query, top_k),
      .max = 1024,
-     .doc = "Number of most attended keys to list.",
+     .doc = "Number of most attended keys in top_keys.",
      .standard = "5"},
     SRV_DECIMALS_ROW(metrics_query, "."),
     {0},
@@ -58,7 +58,7 @@ static srv_analysis analysis_of(srv_request *req, const attn_run_site *site, con
     if (an.items == 0 || (an.items & SRV_AN_ALL))
         an.items |= SRV_AN_ALL | SRV_AN_EVERY;
     an.options.radius = (size_t)q->radius;
-    an.options.top_keys = (size_t)q->top_keys;
+    an.options.top_keys = (size_t)q->top_k;
     return an;
 }
 

@@ -1,11 +1,11 @@
 /* GET /v1/runs/{id}/tiles: 256 x 256 pooled cells of a stored run as binary data or as a PNG. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/figure_input.h"
 #include "api/handlers.h"
+#include "api/heatmap_object.h"
 #include "api/route_fields.h"
 #include "api/runs_map.h"
 #include "api/tile_codes.h"
@@ -13,22 +13,22 @@
 #include "request/shared.h"
 
 static const char *const encodings[] = {"u8", "f32", "png", NULL};
-static const char *const planes[] = {"max", "mean", NULL};
+static const char *const tile_or_head[] = {"tile", "head", NULL};
 static const char *const head_words[] = {"mean", NULL};
 static const char *const normalizations[] = {"row_max", "uniform", NULL};
 static const char *const plane_headers[] = {"X-Tile-Max-Range", "X-Tile-Mean-Range"};
 
 enum { U8, F32, PNG };
-enum { MAX, MEAN, PLANES };
+enum { MAX = ATTN_POOL_MAX, MEAN = ATTN_POOL_MEAN, PLANES };
+enum { OF_TILE, OF_HEAD };
 
 typedef struct tile_query {
     uint64_t given;
     srv_run_spot spot; /* its head is set from `head` */
     srv_union head;
     int64_t level, y, x;
-    int encoding, transform, normalize, colormap;
-    unsigned planes;   /* bits of `planes` */
-    const char *range; /* "a,b" or "head" */
+    int pool, encoding, transform, normalize, colormap, range_of;
+    double vmin, vmax;
     const char *against;
 } tile_query;
 
@@ -49,12 +49,9 @@ const srv_field srv_run_tiles_query[] = {
                 .standard = "0"),
     SRV_INT_ROW(tile_query, x, 0, 4294967296, "Column of tiles, from the first key.",
                 .standard = "0"),
-    {.name = "planes",
-     .kind = SRV_FLAGS,
-     .offset = offsetof(tile_query, planes),
-     .choices = planes,
-     .doc = "The planes of the answer: max, mean, or both (default; for a PNG max). The max plane "
-            "comes first."},
+    SRV_ENUM_ROW(tile_query, pool, srv_pools,
+                 "The planes of the answer: max, mean, or both (default; for a PNG max). The max "
+                 "plane comes first."),
     SRV_ENUM_ROW(tile_query, encoding, encodings,
                  "u8 (default): a byte a cell, 0 = hidden, else 1 to 255 over the range. f32: the "
                  "values, little-endian, -infinity = hidden. png (default if Accept asks for it): "
@@ -64,12 +61,14 @@ const srv_field srv_run_tiles_query[] = {
                  "ln 256), or decades: the last six powers of ten below the range's end in equal "
                  "steps of 5.6 %.",
                  .standard = "\"linear\""),
-    {.name = "range",
-     .kind = SRV_STRING,
-     .offset = offsetof(tile_query, range),
-     .example = "\"0,0.5\"",
-     .doc = "The scale of u8 and png: two numbers, or head: that of the head's topmost tile, plane "
-            "by plane. Values outside count as its ends. The default is the tile's own range."},
+    SRV_REAL_ROW(tile_query, vmin, 0, 0,
+                 "The start of the scale of u8 and png, with vmax. Values below count as vmin."),
+    SRV_REAL_ROW(tile_query, vmax, 0, 0,
+                 "The end of the scale of u8 and png, with vmin. Values above count as vmax."),
+    SRV_ENUM_ROW(tile_query, range_of, tile_or_head,
+                 "The scale of u8 and png without vmin and vmax, plane by plane: the range of the "
+                 "tile, or that of the head's topmost tile.",
+                 .standard = "\"tile\""),
     SRV_ENUM_ROW(tile_query, normalize, normalizations,
                  "row_max: each weight divided by the largest of its row. uniform: each weight "
                  "times the number of keys that its row sees, so that 1 is uniform attention. "
@@ -94,47 +93,51 @@ typedef struct tile_call {
     srv_run_view *against; /* NULL: none */
     tile_query q;
     attn_run_place at;
-    double given[2]; /* of range=a,b */
-    srv_map *map;    /* held; NULL: none */
+    srv_map *map; /* held; NULL: none */
 } tile_call;
 
 /* --- what is asked for --- */
 
-/* Reads "a,b" with a < b into c->given. false: a problem is set. */
-static bool read_range(const srv_scope *scope, tile_call *c) {
-    const char *text = c->q.range;
-    char *comma, *end = NULL;
-    const double a = strtod(text, &comma);
-    const double b = *comma == ',' ? strtod(comma + 1, &end) : NAN;
-    if (comma == text || !end || end == comma + 1 || *end || !(a < b) || isinf((float)a) ||
-        isinf((float)b) || !((float)a < (float)b))
-        return srv_refuse(scope, SRV_VALUE, "range",
-                          "expected \"head\" or two float32 numbers a,b with a < b, found "
-                          "\"%.64s\"",
-                          text);
-    if (c->q.against && a != -b)
-        return srv_refuse(scope, SRV_VALUE, "range",
-                          "differences have a range -m,m around 0, found \"%.64s\"", text);
-    if (!c->q.against && b <= 0)
-        return srv_refuse(scope, SRV_VALUE, "range",
-                          "weights are 0 or more: expected an end above 0, found \"%.64s\"", text);
-    c->given[0] = a, c->given[1] = b;
-    return true;
+/* Checks vmin, vmax and range_of. false: a problem is set. */
+static bool check_scale(const srv_scope *scope, const tile_query *q) {
+    const float low = (float)q->vmin, high = (float)q->vmax;
+    const char *given = srv_given(scope, "vmin")   ? "vmin"
+                        : srv_given(scope, "vmax") ? "vmax"
+                                                   : "range_of";
+    if (!srv_given(scope, given))
+        return true;
+    if (q->encoding == F32)
+        return srv_refuse(scope, SRV_VALUE, given,
+                          "f32 has the values themselves: a range is for u8 and png");
+    if (!srv_needs(scope, "vmin", "vmax", "a range has two ends") ||
+        !srv_needs(scope, "vmax", "vmin", "a range has two ends") ||
+        !srv_excludes(scope, "range_of", "vmin", "a scale has one range"))
+        return false;
+    if (!srv_given(scope, "vmin"))
+        return true;
+    if (isinf(low) || isinf(high) || !(low < high))
+        return srv_refuse(scope, SRV_VALUE, "vmin",
+                          "expected float32 numbers, vmin below vmax, found %g and %g", q->vmin,
+                          q->vmax);
+    if (q->against && (low < -high || low > -high))
+        return srv_refuse(scope, SRV_VALUE, "vmin",
+                          "differences have a range around 0: expected vmin = -vmax, found %g and "
+                          "%g",
+                          q->vmin, q->vmax);
+    return q->against || high > 0 ||
+           srv_refuse(scope, SRV_VALUE, "vmax",
+                      "weights are 0 or more: expected vmax above 0, found %g", q->vmax);
 }
 
 /* Checks the fields that exclude each other. false: a problem is set. */
-static bool check_fields(const srv_scope *scope, tile_call *c) {
-    const tile_query *q = &c->q;
+static bool check_fields(const srv_scope *scope, const tile_query *q) {
     const char *encoding = encodings[q->encoding];
     if (q->encoding != PNG && srv_given(scope, "colormap"))
         return srv_refuse(scope, SRV_VALUE, "colormap", "colours are for png, not for %s",
                           encoding);
-    if (q->encoding == PNG && q->planes == ((1u << MAX) | (1u << MEAN)))
-        return srv_refuse(scope, SRV_VALUE, "planes",
+    if (q->encoding == PNG && q->pool == ATTN_POOL_BOTH)
+        return srv_refuse(scope, SRV_VALUE, "pool",
                           "a PNG has one plane: expected max or mean, found both");
-    if (q->encoding == F32 && q->range)
-        return srv_refuse(scope, SRV_VALUE, "range",
-                          "f32 has the values themselves: a range is for u8 and png");
     if (q->encoding == F32 && q->transform == SRV_TILE_DECADES)
         return srv_refuse(scope, SRV_VALUE, "transform",
                           "f32 has the values themselves: decades are for u8 and png");
@@ -142,7 +145,7 @@ static bool check_fields(const srv_scope *scope, tile_call *c) {
         return srv_refuse(scope, SRV_VALUE, "transform",
                           "differences can be 0 and negative, which has no logarithm: expected "
                           "linear, sqrt or log with against");
-    return !q->range || strcmp(q->range, "head") == 0 || read_range(scope, c);
+    return check_scale(scope, q);
 }
 
 /* Holds the runs of the request and finds their sites. false: a problem is set. */
@@ -165,8 +168,8 @@ static bool find_runs(const srv_scope *scope, tile_call *c) {
                       c->against->first_entry, c->run->first_entry);
 }
 
-/* Holds the run and reads the query into `c`. The bits of planes have no default: which one depends
- * on the encoding. false: a problem is set. */
+/* Holds the run and reads the query into `c`. Which pool is the default depends on the
+ * encoding. false: a problem is set. */
 static bool read_query(tile_call *c) {
     tile_query *q = &c->q;
     const srv_scope scope = {c->req, srv_run_tiles_query, &q->given, ""};
@@ -174,9 +177,9 @@ static bool read_query(tile_call *c) {
         return false;
     if (!srv_given(&scope, "encoding") && (c->req->accept & SRV_ACCEPT_PNG))
         q->encoding = PNG;
-    if (!q->planes)
-        q->planes = q->encoding == PNG ? 1u << MAX : (1u << MAX) | (1u << MEAN);
-    if (!check_fields(&scope, c) || !find_runs(&scope, c))
+    if (!srv_given(&scope, "pool"))
+        q->pool = q->encoding == PNG ? ATTN_POOL_MAX : ATTN_POOL_BOTH;
+    if (!check_fields(&scope, q) || !find_runs(&scope, c))
         return false;
     c->at = (attn_run_place){.batch = (size_t)q->spot.batch,
                              .head = (size_t)q->spot.head,
@@ -248,7 +251,7 @@ static bool make_tile(tile_call *c, attn_run_place at, attn_run_tile *tile) {
 /* Makes the tile and the one whose range is the scale: itself, or the topmost one of the head, which
  * comes first because it may have to wait. false: as find_map. */
 static bool make_tiles(tile_call *c, attn_run_tile *tile, attn_run_tile *of) {
-    const bool head = c->q.range && strcmp(c->q.range, "head") == 0;
+    const bool head = c->q.range_of == OF_HEAD;
     attn_run_place top = c->at;
     top.level = attn_run_levels(c->run->site) - 1, top.y = top.x = 0;
     if ((head && !make_tile(c, top, of)) || !make_tile(c, c->at, tile))
@@ -260,7 +263,7 @@ static bool make_tiles(tile_call *c, attn_run_tile *tile, attn_run_tile *of) {
 /* Sets the scales of both planes: the ranges of a tile, or of the request. */
 static void set_scales(const tile_call *c, const attn_run_tile *of, srv_tile_scale scales[PLANES]) {
     const tile_query *q = &c->q;
-    const bool given = q->range && strcmp(q->range, "head") != 0;
+    const bool given = q->vmin < q->vmax; /* both are 0 if they are absent */
     for (size_t p = 0; p < PLANES; p++) {
         const float *range = p == MAX ? of->range : of->mean_range;
         const float most = fmaxf(fabsf(range[0]), fabsf(range[1]));
@@ -268,7 +271,7 @@ static void set_scales(const tile_call *c, const attn_run_tile *of, srv_tile_sca
                                      .transform = (srv_tile_transform)q->transform,
                                      .differs = c->against != NULL};
         if (given)
-            scales[p].range[0] = (float)c->given[0], scales[p].range[1] = (float)c->given[1];
+            scales[p].range[0] = (float)q->vmin, scales[p].range[1] = (float)q->vmax;
         else if (c->against && q->encoding != F32)
             scales[p].range[0] = -most, scales[p].range[1] = most;
     }
@@ -277,7 +280,7 @@ static void set_scales(const tile_call *c, const attn_run_tile *of, srv_tile_sca
 /* --- answers --- */
 
 static bool has(const tile_call *c, size_t plane) {
-    return c->q.planes >> plane & 1;
+    return c->q.pool == ATTN_POOL_BOTH || c->q.pool == (int)plane;
 }
 
 static const float *cells_of(const attn_run_tile *tile, size_t plane) {
@@ -335,8 +338,7 @@ static void describe(const tile_call *c, const attn_run_tile *tile,
                   encoding == F32 ? "" : srv_tile_transforms[c->q.transform]);
     put_header(req, "X-Tile-Shape", &shape);
     put_header(req, "X-Tile-Encoding", &how);
-    srv_reply_header(req, "X-Tile-Pooling",
-                     has(c, MAX) && has(c, MEAN) ? "max,mean" : planes[has(c, MAX) ? MAX : MEAN]);
+    srv_reply_header(req, "X-Tile-Pooling", srv_pools[c->q.pool]);
     srv_reply_header(req, "X-Tile-Hidden",
                      tile->hidden      ? "all"
                      : encoding == F32 ? "-Infinity"

@@ -184,8 +184,8 @@ typedef struct top_query {
     srv_union heads;
     srv_ranges rows, cols;
     int axis;
-    int64_t k, decimals;
-    double p;
+    int64_t top_k, decimals;
+    double top_p;
 } top_query;
 
 const srv_field srv_run_top_query[] = {
@@ -198,10 +198,11 @@ const srv_field srv_run_top_query[] = {
                  "weights on each key, which tells who looks at a token; the answer is ordered by "
                  "key.",
                  .standard = "\"query\""),
-    SRV_INT_ROW(top_query, k, 1, 1048576,
-                "The k largest weights of each row, or of each key; default 10, without p."),
-    SRV_REAL_ROW(top_query, p, 0, 1,
-                 "The fewest keys of each row whose weights sum to at least p; not with axis=key."),
+    SRV_INT_ROW(top_query, top_k, 1, 1048576,
+                "So many largest weights of each row, or of each key; default 10, without top_p."),
+    SRV_REAL_ROW(top_query, top_p, 0, 1,
+                 "The fewest keys of each row whose weights sum to at least top_p; not with "
+                 "axis=key."),
     SRV_DECIMALS_ROW(top_query, "."),
     {0},
 };
@@ -264,15 +265,6 @@ static void answer_edges(const top_call *c) {
     srv_json_end(&j);
 }
 
-/* Sets the problem for an error of the library about the options of heatmaps, whose names here are
- * those of query parameters. */
-static void edges_problem(srv_request *req, const attn_error *err) {
-    attn_error here = *err;
-    if (strcmp(err->where, "top_k") == 0 || strcmp(err->where, "top_p") == 0)
-        snprintf(here.where, sizeof here.where, "%c", err->where[4]);
-    srv_problem_error(req, &here);
-}
-
 /* Reserves memory for `times` computations of this cost, which keep their results. */
 static bool admit_edges(top_call *c, const attn_cost *cost, double times) {
     return srv_run_admit(c->req, times * cost->cells,
@@ -292,8 +284,8 @@ static attn_heatmap_options options_of(const srv_scope *scope, const top_call *c
     o.col_from = part->col;
     o.col_to = part->col + part->cols;
     o.max_cells = part->head_count;
-    o.top_p = c->q.p;
-    o.top_k = c->q.k ? (size_t)c->q.k : srv_given(scope, "p") ? 0 : DEFAULT_K;
+    o.top_p = c->q.top_p;
+    o.top_k = c->q.top_k ? (size_t)c->q.top_k : srv_given(scope, "top_p") ? 0 : DEFAULT_K;
     return o;
 }
 
@@ -345,7 +337,7 @@ static bool admit_ranges(top_call *c, const map_build *m, attn_heatmap_options o
 /* Finds the strongest keys of each row as the edges of heatmaps: a heatmap for each head and each
  * range of rows. */
 static bool find_of_queries(top_call *c, const srv_scope *scope) {
-    const map_build m = {c->req, c->run, false, edges_problem};
+    const map_build m = {c->req, c->run, false, srv_problem_error};
     const srv_run_part *part = &c->part;
     const size_t n = part->range_count;
     attn_arena *arena = c->req->arena;
@@ -379,7 +371,7 @@ static bool find_of_keys(top_call *c) {
     srv_request *req = c->req;
     const srv_run_part *part = &c->part;
     attn_pool *pool = srv_request_pool(req);
-    const size_t n = part->range_count, k = c->q.k ? (size_t)c->q.k : DEFAULT_K;
+    const size_t n = part->range_count, k = c->q.top_k ? (size_t)c->q.top_k : DEFAULT_K;
     attn_range *ranges = attn_arena_zeroed(req->arena, n, sizeof *ranges);
     attn_cost cost;
     attn_error err = {0};
@@ -422,10 +414,10 @@ static bool find_edges(top_call *c) {
         return refuse_memory(c->req);
     if (c->q.axis == OF_QUERIES)
         return find_of_queries(c, &scope);
-    return srv_given(&scope, "p")
-               ? srv_refuse(&scope, SRV_VALUE, "p",
-                            "the weights on a key do not sum to 1, so p has no meaning with "
-                            "axis=key: give k")
+    return srv_given(&scope, "top_p")
+               ? srv_refuse(&scope, SRV_VALUE, "top_p",
+                            "the weights on a key do not sum to 1, so top_p has no meaning with "
+                            "axis=key: give top_k")
                : find_of_keys(c);
 }
 

@@ -34,8 +34,10 @@
 #define DOCUMENTS                                                                                  \
     "documents in one sequence need a boolean attn_mask [B, 1, L, S], true where query and key "   \
     "are of one document; as batch entries they need padding and key_lengths"
-#define CELL  "row and col name a cell: a query and a key"
-#define CACHE "cached keys and values are two fields, past_key and past_value"
+#define CELL      "row and col name a cell: a query and a key"
+#define POOLED    "it says how weights become a cell: max, mean or both"
+#define STRONGEST "it is a number of strongest keys on every route"
+#define CACHE     "cached keys and values are two fields, past_key and past_value"
 #define PAGES                                                                                      \
     "keys and values lie in one piece: gather the pages of the cache into key and value, and "     \
     "send key_lengths"
@@ -55,6 +57,15 @@ typedef struct alias {
 /* An alias may stand for fields of several routes. The first one whose field the table has is
  * used. Therefore an alias for one route stands before that for more. */
 static const alias of_fields[] = {
+    {"planes", "pool", POOLED},
+    {"pooling", "pool", POOLED},
+    {"cells", "max_side", "it bounds the rows and the columns of a thumbnail"},
+    {"range", "range_of", "it says whose range is taken, and vmin and vmax are two numbers"},
+    {"range", "vmin", "vmin and vmax are two numbers"},
+    {"clim", "vmin", "vmin and vmax are two numbers"},
+    {"k", "top_k", STRONGEST},
+    {"p", "top_p", "they are the fewest keys that hold this mass"},
+    {"top_keys", "top_k", STRONGEST},
     {"q", "query", WHOLE},
     {"q", "row", CELL},
     {"query", "row", CELL},

@@ -175,9 +175,9 @@ def whole_model(folder, options):
         print(f"  cells over all sites: largest difference from float64 {worst:.1e} of the row's largest weight (at most "
               f"{CELL_ERROR:.0e}); memory besides mapped pages {service.anonymous():.0f} MB (at most 200)")
         good &= overview <= 1000 and max(first, *spans) <= 100 and worst <= CELL_ERROR and service.anonymous() <= 200
-        atlas = service.session.get(service.url + f"{run}/atlas?cells=64")
+        atlas = service.session.get(service.url + f"{run}/atlas?max_side=64")
         if atlas.status_code == 200:
-            spans = [service.timed(f"{run}/atlas?cells=64") for _ in range(3)]
+            spans = [service.timed(f"{run}/atlas?max_side=64") for _ in range(3)]
             print(f"  atlas of 144 heads: first {atlas.elapsed.total_seconds():.1f} s, again {min(spans):.0f} ms, "
                   f"{len(atlas.content) / 1000:.0f} KB")
         rolled = service.session.get(service.url + f"{run}/rollout?rows={tokens - 1}")

@@ -188,7 +188,7 @@ def atlas(daemon):
     heads = {"query": {"shape": [12, 1, 12, 512, 16], "random": "normal", "seed": 5}, "axes": ["layer", "batch", "head"], "is_causal": True, "store": True, "return": []}
     run = daemon.post("/v1/attention", heads).json()["run"]["id"]
     begin = time.perf_counter()
-    reply = daemon.get(f"/v1/runs/{run}/atlas?cells=64", headers={"Accept": "application/vnd.safetensors", "Accept-Encoding": "gzip"}, stream=True)
+    reply = daemon.get(f"/v1/runs/{run}/atlas?max_side=64", headers={"Accept": "application/vnd.safetensors", "Accept-Encoding": "gzip"}, stream=True)
     size = len(reply.raw.read(decode_content=False))
     say("atlas of 12 x 12 heads of 512 tokens, first time", 1000 * (time.perf_counter() - begin), "ms", 300)
     say("its bytes, gzipped", size / 1000, "KB", 600)

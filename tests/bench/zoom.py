@@ -87,7 +87,7 @@ def exact(service, looks):
         assert np.array_equal(most, got[0] if got is not None else 0 * most)
         row = random.randrange(n)
         assert np.array_equal(service.array(f"{run}/weights?rows={row}:{row + 1}")[0], whole[row])
-        top = service.get(f"{run}/top-k?rows={row}:{row + 1}&k=9").json()
+        top = service.get(f"{run}/top-k?rows={row}:{row + 1}&top_k=9").json()
         best = np.argsort(-whole[row], kind="stable")[:min(9, row + 1)]
         assert top["col"] == best.tolist() and np.array_equal(np.float32(top["weight"]), whole[row][best])
     print(f"{n} tokens: {looks} tiles, rows and lists equal the matrix in every bit")
@@ -108,7 +108,7 @@ def accurate(service, run, n, looks):
         got = service.array(f"{run}/weights?rows={row}:{row + 1}")[0]
         assert not got[row + 1:].any()
         worst = max(worst, np.abs(got[:row + 1] - want).max() / want.max())
-        top = service.get(f"{run}/top-k?rows={row}:{row + 1}&k=5").json()
+        top = service.get(f"{run}/top-k?rows={row}:{row + 1}&top_k=5").json()
         assert np.array_equal(np.float32(top["weight"]), got[top["col"]])
         y, x = row // 256, random.randrange(row // 256 + 1)
         cells = tile(service, run, 0, y, x)[0, row % 256]

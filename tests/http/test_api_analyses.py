@@ -79,7 +79,7 @@ BODIES = [
     {"weights": weights(2, 2, 3, 6, 6).tolist(), "other": weights(2, 2, 3, 6, 6, seed=1).tolist(), "is_causal": True,
      "analysis": ["all", "rollout"], "heatmap": {"pool": "both"}, "decimals": 3},
     {"weights": weights(3, 4, 8).tolist(), "other": weights(2, 4, 8).tolist(), "analysis": "pairs"},
-    {"weights": weights(4, 5, 8).tolist(), "grad_output": weights(4, 5, 3).tolist(), "top_keys": 0,
+    {"weights": weights(4, 5, 8).tolist(), "grad_output": weights(4, 5, 3).tolist(), "top_k": 0,
      "value": weights(2, 8, 3).tolist(), "labels": {"key": list("ab.cdab,")}, "classes": [{"name": "c", "keys": []}]},
     {"weights": np.full((2, 5, 5), 0.2).tolist(), "segments": {"key": [0, 0, 1, 1, 1]}, "dry_run": True},
 ]
@@ -173,7 +173,7 @@ def test_metrics_of_a_run(daemon, document):  # noqa: F811
     assert "immutable" in reply.headers["Cache-Control"]
     again = daemon.get(f"/v1/runs/{run}/metrics", headers={"If-None-Match": reply.headers["ETag"]})
     assert again.status_code == 304
-    part = daemon.get(f"/v1/runs/{run}/metrics?analysis=entropy,sink&top_keys=2&decimals=2").json()
+    part = daemon.get(f"/v1/runs/{run}/metrics?analysis=entropy,sink&top_k=2&decimals=2").json()
     assert set(part) == {"heads", "legend", "caveat"} and "entropy" in part["legend"]
     assert "patterns" not in part and "head 0" in daemon.get(f"/v1/runs/{run}/metrics", headers=TEXT).text
 

@@ -99,7 +99,7 @@ def test_layers_share_the_names_of_their_entries(daemon):
     body = {"weights": weights(3, 2, 1), "labels": BOTH}
     page = Picture(daemon.post(HEATMAPS, body, headers=SVG).content, (4, 4))
     assert [[t.says for t in p.rows] for p in page.panels] == [ONE, OTHER] * 3
-    heads = ask(daemon, body | {"analysis": ["received"], "top_keys": 4}, ANALYSES)["heads"]
+    heads = ask(daemon, body | {"analysis": ["received"], "top_k": 4}, ANALYSES)["heads"]
     assert [sorted(k["label"] for k in h["top_keys"]) for h in heads] == [sorted(ONE), sorted(OTHER)] * 3
 
 

@@ -110,7 +110,7 @@ def test_every_form_bit_for_bit(daemon, form):
         assert np.array_equal(rows["weights"], whole[b, h, 11:13])
         lse = run.tensors["logsumexp"].reshape(B, H, L)[b, h, 11:13]
         assert np.allclose(rows["logsumexp"], lse, rtol=2e-7, atol=1e-6)
-        top = load_tensors(run.get(f"/top-k?{at}&rows=4:6&k=5", headers=SAFETENSORS).content)
+        top = load_tensors(run.get(f"/top-k?{at}&rows=4:6&top_k=5", headers=SAFETENSORS).content)
         assert np.array_equal(top["weight"], whole[b, h].astype(np.float32)[top["row"], top["col"]])
         for tile in range(2):
             reply = run.get(f"/tiles?{at}&level=0&y=0&x={tile}&encoding=f32")
@@ -253,7 +253,7 @@ def test_heatmap_is_that_of_attention(daemon):
 
 def test_top_p(daemon):
     run = Stored(daemon, {"query": literal(20, 8, seed=3), "key": literal(50, 8, seed=4), "value": literal(50, 2, seed=5)})
-    got = run.json("/top-k?p=0.8")
+    got = run.json("/top-k?top_p=0.8")
     for r in range(20):
         keys = [k for i, k in zip(got["row"], got["col"], strict=True) if i == r]
         order = np.argsort(-run.weights[0, 0, r], kind="stable")
@@ -331,7 +331,8 @@ def test_what_if_refuses(daemon):
     ("/cells?row=60&col=0", 422, "/row", "60"), ("/cells?row=0&col=300", 422, "/col", "300"),
     ("/cells?q=1&col=0", 422, "/q", "called \"row\""), ("/cells?row=1&k=0", 422, "/k", "called \"col\""),
     ("/cells?query=1&col=0", 422, "/query", "called \"row\""), ("/cells?row=1&key=0", 422, "/key", "called \"col\""),
-    ("/top-k?k=0", 422, "/k", "1"), ("/heatmap?heads=9", 422, "/heads/0", "9"), ("/heatmap?figure=x", 422, "/figure", "title="),
+    ("/top-k?top_k=0", 422, "/top_k", "1"), ("/top-k?k=3", 422, "/k", "called \"top_k\""),
+    ("/top-k?p=0.5", 422, "/p", "called \"top_p\""), ("/metrics?top_keys=3", 422, "/top_keys", "called \"top_k\""), ("/heatmap?heads=9", 422, "/heads/0", "9"), ("/heatmap?figure=x", 422, "/figure", "title="),
 ], ids=str)
 def test_refusals(daemon, what, status, pointer, words):
     run = Stored(daemon, MASKED)

@@ -56,7 +56,7 @@ def test_heads_as_text_and_json(run):
     ("/weights?rows=5,9:7", "/rows", "found 5,9:7"), ("/weights?rows=5,", "/rows", "5,9,100:104"),
     ("/weights?rows=5:9:11", "/rows", "5,9,100:104"), ("/weights?rows=a", "/rows", "found \"a\""),
     ("/weights?cols=1,2", "/cols", "\"5:9\""), ("/weights?rows=60", "/rows", "<= 60"),
-    ("/top-k?axis=key&p=0.5", "/p", "axis=key"), ("/top-k?axis=head", "/axis", "\"key\""),
+    ("/top-k?axis=key&top_p=0.5", "/top_p", "axis=key"), ("/top-k?axis=head", "/axis", "\"key\""),
     ("/cells?row=0&col=0&fields=wieght", "/fields/0", "did you mean \"weight\"?"),
 ], ids=str)
 def test_refusals(run, what, pointer, words):
@@ -99,7 +99,7 @@ def test_who_looks_at_a_key(daemon, form):
     if form == "booleans":
         keep = np.array(FORMS[form]["attn_mask"])
     for query, rows in (("", list(range(60))), ("&" + LIST, ROWS)):
-        top = tensors(run.get(f"/top-k?batch=1&heads=3,0&k=7&axis=key{query}", headers=SAFETENSORS))
+        top = tensors(run.get(f"/top-k?batch=1&heads=3,0&top_k=7&axis=key{query}", headers=SAFETENSORS))
         at = 0
         for head in (3, 0):
             for key in range(S):
@@ -114,31 +114,31 @@ def test_who_looks_at_a_key(daemon, form):
 
 
 def test_strongest_keys_of_several_heads_and_rows(run):
-    got = run.json(f"/top-k?heads=2,1&{LIST}&k=3")
-    parts = [run.json(f"/top-k?head={h}&rows={r}:{r + 1}&k=3") for h in (2, 1) for r in ROWS]
+    got = run.json(f"/top-k?heads=2,1&{LIST}&top_k=3")
+    parts = [run.json(f"/top-k?head={h}&rows={r}:{r + 1}&top_k=3") for h in (2, 1) for r in ROWS]
     for name in ("row", "col", "weight"):
         assert got[name] == [x for part in parts for x in part[name]]
     assert got["head"] == [2] * 18 + [1] * 18
-    assert "head" not in run.json(f"/top-k?{LIST}&k=3")
-    mass = run.json(f"/top-k?{LIST}&p=0.5")
-    assert mass["col"] == [k for r in ROWS for k in run.json(f"/top-k?rows={r}:{r + 1}&p=0.5")["col"]]
+    assert "head" not in run.json(f"/top-k?{LIST}&top_k=3")
+    mass = run.json(f"/top-k?{LIST}&top_p=0.5")
+    assert mass["col"] == [k for r in ROWS for k in run.json(f"/top-k?rows={r}:{r + 1}&top_p=0.5")["col"]]
 
 
 def test_edges_of_a_key_are_bounded(daemon):
     run = Stored(daemon, {"query": literal(1500, 4, seed=1)})
-    problem = run.get("/top-k?axis=key&k=1000").json()
-    assert problem["status"] == 413 and problem["pointer"] == "/k" and "1500000" in problem["detail"]
-    top = run.json("/top-k?axis=key&k=1500&cols=0:3")
+    problem = run.get("/top-k?axis=key&top_k=1000").json()
+    assert problem["status"] == 413 and problem["pointer"] == "/top_k" and "1500000" in problem["detail"]
+    top = run.json("/top-k?axis=key&top_k=1500&cols=0:3")
     assert sorted(top["row"]) == sorted(list(range(1500)) * 3)
 
 
 def test_edges_of_a_query_are_bounded(daemon):
     run = Stored(daemon, {"query": literal(1500, 4, seed=1)})
-    problem = run.get("/top-k?k=1000").json()
-    assert (problem["status"], problem["pointer"]) == (413, "/k") and "room for 699 edges a row" in problem["detail"]
+    problem = run.get("/top-k?top_k=1000").json()
+    assert (problem["status"], problem["pointer"]) == (413, "/top_k") and "room for 699 edges a row" in problem["detail"]
     equal = Stored(daemon, {"query": {"shape": [1500, 4], "fill": "ones"}})
-    problem = equal.get("/top-k?p=0.9").json()
-    assert (problem["status"], problem["pointer"]) == (413, "/p") and "more than the 699 edges" in problem["detail"]
+    problem = equal.get("/top-k?top_p=0.9").json()
+    assert (problem["status"], problem["pointer"]) == (413, "/top_p") and "more than the 699 edges" in problem["detail"]
     drawn = run.get("/heatmap?top_k=1000").json()
     assert (drawn["status"], drawn["pointer"]) == (413, "/top_k")
 
@@ -240,7 +240,7 @@ def test_openapi_has_examples_of_ranges(document):  # noqa: F811
 
 def test_answers_have_their_schemas(run, daemon, document):  # noqa: F811
     for what, name in (("weights?heads=all&rows=0:2&hidden=true", "RunWeights"), ("rows?heads=0,1&rows=1,3", "RunRows"),
-                       ("top-k?heads=all&axis=key&k=2", "RunEdges"), ("cells?row=1&col=3&fields=rank,of", "RunCell")):
+                       ("top-k?heads=all&axis=key&top_k=2", "RunEdges"), ("cells?row=1&col=3&fields=rank,of", "RunCell")):
         schema(document, name).validate(run.json("/" + what))
     body = {"hide": [1], "heads": "all", "rows": "0,2"}
     schema(document, "RunWhatIfRequest").validate(body)

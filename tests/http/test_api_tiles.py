@@ -252,13 +252,13 @@ def test_planes(forms):
     run = forms("causal")
     for encoding in ("u8", "f32"):
         both = run.get(f"/tiles?level=1&encoding={encoding}")
-        assert both.headers["X-Tile-Pooling"] == "max,mean"
+        assert both.headers["X-Tile-Pooling"] == "both"
         half = len(both.content) // 2
-        most, mean = (run.get(f"/tiles?level=1&encoding={encoding}&planes={plane}") for plane in ("max", "mean"))
+        most, mean = (run.get(f"/tiles?level=1&encoding={encoding}&pool={plane}") for plane in ("max", "mean"))
         assert most.content == both.content[:half] and mean.content == both.content[half:]
         assert most.headers["X-Tile-Pooling"] == "max" and "X-Tile-Mean-Range" not in most.headers
         assert mean.headers["X-Tile-Pooling"] == "mean" and "X-Tile-Max-Range" not in mean.headers
-        assert run.get(f"/tiles?level=1&encoding={encoding}&planes=mean,max").content == both.content
+        assert run.get(f"/tiles?level=1&encoding={encoding}&pool=both").content == both.content
 
 
 def bend(t, transform):
@@ -282,14 +282,14 @@ def test_codes(long, transform):
     top = run.get("/tiles?level=4&encoding=f32")
     for query in ("level=1&y=1&x=1", "level=3&y=0&x=0&normalize=uniform", "level=2&head=1"):
         values = planes_of(run.get(f"/tiles?{query}&encoding=f32"))
-        for scale in (None, "0.001,0.25", "head"):
-            reply = run.get(f"/tiles?{query}&transform={transform}" + (f"&range={scale}" if scale else ""))
+        for scale in ("", "&vmin=0.001&vmax=0.25", "&range_of=head"):
+            reply = run.get(f"/tiles?{query}&transform={transform}{scale}")
             assert reply.headers["X-Tile-Encoding"] == f"u8, {transform}"
             for plane, name in enumerate(("Max", "Mean")):
                 low, high = numbers(reply, name)
-                if scale == "0.001,0.25":
+                if "vmin" in scale:
                     assert (low, high) == (pytest.approx(0.001), 0.25)
-                elif scale is None:
+                elif not scale:
                     seen = values[plane][np.isfinite(values[plane])]
                     assert (np.float32(low), np.float32(high)) == (seen.min(), seen.max())
                 elif query.startswith("level=1"):
@@ -302,7 +302,7 @@ def test_codes(long, transform):
 
 def test_decades_decode_to_three_percent(long):
     run = long[0]
-    reply = run.get("/tiles?level=0&y=2&x=3&planes=max&transform=decades")
+    reply = run.get("/tiles?level=0&y=2&x=3&pool=max&transform=decades")
     values, got = planes_of(run.get("/tiles?level=0&y=2&x=3&encoding=f32"))[0], planes_of(reply, "u1")[0].astype(float)
     high = numbers(reply, "Max")[1]
     within = (got > 1)
@@ -314,9 +314,9 @@ def test_decades_decode_to_three_percent(long):
 def test_tiles_of_a_shared_scale_join_without_seams(long):
     """Equal weights have equal codes in all tiles, which their own ranges do not give."""
     run = long[0]
-    replies = [run.get(f"/tiles?level=1&y=1&x={x}&range=head&planes=max") for x in range(3)]
+    replies = [run.get(f"/tiles?level=1&y=1&x={x}&range_of=head&pool=max") for x in range(3)]
     assert len({r.headers["X-Tile-Max-Range"] for r in replies}) == 1
-    own = [run.get(f"/tiles?level=1&y=1&x={x}&planes=max") for x in range(3)]
+    own = [run.get(f"/tiles?level=1&y=1&x={x}&pool=max") for x in range(3)]
     assert len({r.headers["X-Tile-Max-Range"] for r in own}) == 3
 
 
@@ -326,11 +326,11 @@ def test_codes_of_differences(long, transform):
     for level in (1, 4):
         query = f"level={level}&against={other.id}"
         values = planes_of(run.get(f"/tiles?{query}&encoding=f32"))
-        for scale in (None, "-0.25,0.25", "head"):
-            reply = run.get(f"/tiles?{query}&transform={transform}" + (f"&range={scale}" if scale else ""))
+        for scale in ("", "&vmin=-0.25&vmax=0.25", "&range_of=head"):
+            reply = run.get(f"/tiles?{query}&transform={transform}{scale}")
             for plane, name in enumerate(("Max", "Mean")):
                 low, high = numbers(reply, name)
-                assert low == -high and (scale is not None or high == np.abs(values[plane][np.isfinite(values[plane])]).max())
+                assert low == -high and (scale or high == np.abs(values[plane][np.isfinite(values[plane])]).max())
                 v = values[plane].astype(np.float64)
                 size = bend(np.clip(np.abs(np.where(np.isfinite(v), v, 0)) / np.float32(high), 0, 1), transform)
                 want = np.where(np.isneginf(v), 0, 128 + np.sign(v) * np.floor(127 * size + 0.5))
@@ -363,9 +363,9 @@ def png(reply):
 
 def test_png(long):
     run = long[0]
-    for query in ("level=1&y=1&x=1", "level=2&transform=decades", f"level=2&against={long[1].id}", "level=3&planes=mean&range=head"):
+    for query in ("level=1&y=1&x=1", "level=2&transform=decades", f"level=2&against={long[1].id}", "level=3&pool=mean&range_of=head"):
         pixels = png(run.get(f"/tiles?{query}&encoding=png"))
-        plane = "" if "planes" in query else "&planes=max"
+        plane = "" if "pool" in query else "&pool=max"
         got = planes_of(run.get(f"/tiles?{query}{plane}"), "u1")[0]
         assert pixels.shape[:2] == got.shape
         assert np.array_equal(pixels[..., 3], np.where(got == 0, 0, 255))
@@ -394,16 +394,17 @@ def test_png_by_accept(long):
 # --- refusals ---
 
 @pytest.mark.parametrize(("query", "pointer", "words"), [
-    ("planes=min", "/planes/0", "mean"), ("planes=max,mean&encoding=png", "/planes", "one plane"),
-    ("range=1", "/range", "a < b"), ("range=2,1", "/range", "a < b"), ("range=1,1", "/range", "2"), ("range=a,b", "/range", "head"),
-    ("range=0,1,2", "/range", "0,1,2"), ("range=-2,-1", "/range", "above 0"), ("range=-1,0", "/range", "above 0"), ("range=0,nan", "/range", "nan"), ("range=0,inf", "/range", "inf"),
-    ("range=0,1e300", "/range", "float32"), ("range=0,1&encoding=f32", "/range", "f32"), ("range=head&encoding=f32", "/range", "f32"),
-    ("range=tile", "/range", "\"head\""), ("normalize=max", "/normalize", "row_max"), ("head=4", "/head", "4 heads"),
+    ("pool=min", "/pool", "mean"), ("pool=both&encoding=png", "/pool", "one plane"), ("planes=max", "/planes", "called \"pool\""),
+    ("vmin=1", "/vmin", "needs vmax"), ("vmax=1", "/vmax", "needs vmin"), ("vmin=2&vmax=1", "/vmin", "vmin below vmax"), ("vmin=1&vmax=1", "/vmin", "vmin below vmax"),
+    ("vmin=-2&vmax=-1", "/vmax", "above 0"), ("vmin=-1&vmax=0", "/vmax", "above 0"), ("vmin=0&vmax=1e300", "/vmin", "float32"), ("vmin=a&vmax=1", "/vmin", "number"),
+    ("vmin=0&vmax=1e-60", "/vmin", "float32"), ("vmin=0&vmax=1&range_of=head", "/range_of", "vmin"),
+    ("vmin=0&vmax=1&encoding=f32", "/vmin", "f32"), ("range_of=head&encoding=f32", "/range_of", "f32"),
+    ("range_of=run", "/range_of", "\"head\""), ("range=0,1", "/range", "vmin and vmax are two numbers"), ("range=head", "/range", "called \"range_of\""), ("normalize=max", "/normalize", "row_max"), ("head=4", "/head", "4 heads"),
     ("head=max", "/head", "mean"), ("head=-1", "/head", "0"), ("encoding=jpg", "/encoding", "png"),
     ("transform=cube", "/transform", "decades"), ("transform=decades&encoding=f32", "/transform", "f32"),
     ("colormap=viridis", "/colormap", "png"), ("colormap=jet&encoding=png", "/colormap", "viridis"),
     ("against=OTHER", "/against", "[2, 4, 60, 300]"), ("against=SELF&transform=decades", "/transform", "logarithm"),
-    ("against=SELF&range=0,1", "/range", "-m,m"), ("level=2", "/level", "2 levels"), ("y=1&normalize=row_max", "/y", "1 rows"),
+    ("against=SELF&vmin=0&vmax=1", "/vmin", "vmin = -vmax"), ("level=2", "/level", "2 levels"), ("y=1&normalize=row_max", "/y", "1 rows"),
     ("normalise=row_max", "/normalise", "normalize"),
 ], ids=str)
 def test_refusals(daemon, forms, query, pointer, words):

@@ -8,7 +8,7 @@ from test_api_runs import MASKED, literal
 from test_daemon_load import eventually
 from test_owners import CHIEF, MAKER, PLAIN, bearer, key_file
 
-VIEWS = ("", "/weights?rows=0:3", "/rows?rows=1", "/top-k?k=2", "/cells?row=1&col=2", "/tiles?encoding=f32", "/heatmap",
+VIEWS = ("", "/weights?rows=0:3", "/rows?rows=1", "/top-k?top_k=2", "/cells?row=1&col=2", "/tiles?encoding=f32", "/heatmap",
          "/metrics?analysis=entropy")
 
 
@@ -60,7 +60,7 @@ def test_a_token_lives_as_long_as_the_run_and_is_not_logged(start, tmp_path):
     reply = first.post("/v1/runs", data=next(tmp_path.glob("*.safetensors")).read_bytes(),
                        headers=bearer(MAKER) | {"Content-Type": "application/vnd.safetensors"})
     for one in (run, reply.json()):
-        place = f"/v1/runs/{one['id']}/top-k?k=1&token={one['read_token']}"
+        place = f"/v1/runs/{one['id']}/top-k?top_k=1&token={one['read_token']}"
         looks = [second.get(place), second.get(place.replace("&token", "&oken"))]
         assert [reply.status_code for reply in looks] == [200, 401]
         assert all(eventually(lambda seen=reply.headers["X-Request-Id"]: seen in second.stderr()) for reply in looks)
@@ -125,7 +125,7 @@ def test_the_looks_of_one_key_leave_places_for_others(start, tmp_path):
     run, other = big(service), big(service, PLAIN)
     slow = service.post("/v1/attention", BIG | {"query": BIG["query"] | {"shape": [1, 8, 16384, 16]}}, headers=bearer(MAKER)).json()["run"]
     service.get(f"/v1/runs/{slow['id']}/metrics?token={slow['read_token']}", headers=NOW)  # the others wait for this one
-    replies = [service.get(f"/v1/runs/{run['id']}/metrics?top_keys={i + 1}&token={run['read_token']}", headers=NOW)
+    replies = [service.get(f"/v1/runs/{run['id']}/metrics?top_k={i + 1}&token={run['read_token']}", headers=NOW)
                for i in range(50)]
     codes = [reply.status_code for reply in replies]
     assert codes == [202] * 31 + [503] * 19 and "places left" in replies[-1].json()["detail"], codes

@@ -39,8 +39,8 @@ class Atlas:
         header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
         tensors = load(data)
         self.about = json.loads(header["__metadata__"]["response"])
-        self.planes, self.ranges, self.heads = tensors["planes"], tensors["ranges"], self.about["thumbnails"]
-        assert len(self.planes) == len(self.ranges) == len(self.heads)
+        self.cells, self.ranges, self.heads = tensors["cells"], tensors["ranges"], self.about["thumbnails"]
+        assert len(self.cells) == len(self.ranges) == len(self.heads)
 
     def places(self):
         return [(h["site"], h["layer"], h["batch"], h["head"]) for h in self.heads]
@@ -94,9 +94,9 @@ def test_octets_of_all_heads(files, name, cells, transform):
     service, folder = files
     file = file_of(SITES[name], np.random.default_rng(3), spread=1.5)
     run = save(folder, file, 10 + list(SITES).index(name))
-    atlas = Atlas(service, run, f"cells={cells}&transform={transform}&planes=max,mean")
+    atlas = Atlas(service, run, f"max_side={cells}&transform={transform}&pool=both")
     count = 0
-    assert atlas.planes.dtype == np.uint8 and atlas.planes.shape[1:] == (2, cells, cells)
+    assert atlas.cells.dtype == np.uint8 and atlas.cells.shape[1:] == (2, cells, cells)
     assert atlas.ranges.dtype == np.float32 and atlas.ranges.shape[1:] == (2, 2)
     for n in range(len(file.sites)):
         whole = captures.attention(file, n)
@@ -108,7 +108,7 @@ def test_octets_of_all_heads(files, name, cells, transform):
                 assert (head["site"], head["batch"], head["head"], head["level"]) == (n, b, h, level)
                 visible = np.broadcast_to(whole["visible"], (B, H, L, S))[b, h]
                 for plane, want in enumerate(pyramid(whole["weights"][b, h], visible, level)):
-                    same(atlas.planes[count, plane], atlas.ranges[count, plane], head["shape"], want, transform)
+                    same(atlas.cells[count, plane], atlas.ranges[count, plane], head["shape"], want, transform)
                 count += 1
     assert count == len(atlas.heads)
 
@@ -123,11 +123,11 @@ def long(files):
 def test_of_an_overview(files, long):
     i, j = np.indices((2100, 2100))
     visible = (j <= i) & ((j < 3) | (i < 3) | (abs(i - j) <= 700))
-    atlas = Atlas(files[0], long.id, "planes=max,mean&cells=80")
+    atlas = Atlas(files[0], long.id, "pool=both&max_side=80")
     assert [h["level"] for h in atlas.heads] == [5, 5] and atlas.heads[0]["shape"] == [66, 66]
     for h in range(2):
         for plane, want in enumerate(pyramid(long.weights.reshape(2, 2100, 2100)[h], visible, 5)):
-            same(atlas.planes[h, plane], atlas.ranges[h, plane], [66, 66], want, "sqrt")
+            same(atlas.cells[h, plane], atlas.ranges[h, plane], [66, 66], want, "sqrt")
 
 
 def test_an_overview_has_no_cells_to_compute(files, long):
@@ -135,7 +135,7 @@ def test_an_overview_has_no_cells_to_compute(files, long):
     service, folder = files
     small = Daemon("--runs-dir", str(folder), "--max-cells", "2e6")
     try:
-        assert np.array_equal(Atlas(small, long.id).planes, Atlas(service, long.id).planes)
+        assert np.array_equal(Atlas(small, long.id).cells, Atlas(service, long.id).cells)
         file = file_of([{"is_causal": True}], np.random.default_rng(4), L=800, B=1, H=4)
         run = save(folder, file, 30)
         problem = get(small, run, "", 413).json()
@@ -150,15 +150,15 @@ def test_levels_are_kept_for_tiles_and_thumbnails(files):
     """Four heads have 4.8 million weights, and 2.5 million are allowed: what is kept does not count."""
     service, folder = files
     run = save(folder, file_of([{"is_causal": True}], np.random.default_rng(9), L=1100, B=1, H=4), 36)
-    want = Atlas(service, run, "planes=max,mean").planes
+    want = Atlas(service, run, "pool=both").cells
     small = Daemon("--runs-dir", str(folder), "--max-cells", "2.5e6")
     try:
         assert get(small, run, "", 413).json()["limit"]["setting"] == "max_cells"
         first = [small.get(f"/v1/runs/{run}/tiles?head={h}&level=3&encoding=f32") for h in (0, 1)]
         assert [tile.status_code for tile in first] == [200, 200]
-        get(small, run, "cells=32", 200)  # heads 2 and 3 are computed
-        assert np.array_equal(Atlas(small, run, "planes=max,mean").planes, want)
-        ranges = Atlas(small, run, "planes=max,mean&cells=128").ranges[:, 0]
+        get(small, run, "max_side=32", 200)  # heads 2 and 3 are computed
+        assert np.array_equal(Atlas(small, run, "pool=both").cells, want)
+        ranges = Atlas(small, run, "pool=both&max_side=128").ranges[:, 0]
         for h in range(4):
             tile = small.get(f"/v1/runs/{run}/tiles?head={h}&level=3&encoding=f32")
             assert np.float32(tile.headers["X-Tile-Max-Range"].split(",")[1]) == ranges[h, 1]
@@ -169,27 +169,27 @@ def test_levels_are_kept_for_tiles_and_thumbnails(files):
 def test_one_plane(files):
     service, folder = files
     run = save(folder, file_of([{"shape": [1, 2, 200, 200]}], np.random.default_rng(5)), 31)
-    both = Atlas(service, run, "planes=max,mean")
+    both = Atlas(service, run, "pool=both")
     for n, plane in enumerate(("max", "mean")):
-        one = Atlas(service, run, f"planes={plane}")
-        assert one.planes.shape == (2, 64, 64) and one.ranges.shape == (2, 2) and one.about["pool"] == plane
-        assert np.array_equal(one.planes, both.planes[:, n]) and np.array_equal(one.ranges, both.ranges[:, n])
-    assert np.array_equal(Atlas(service, run).planes, both.planes[:, 0])
+        one = Atlas(service, run, f"pool={plane}")
+        assert one.cells.shape == (2, 64, 64) and one.ranges.shape == (2, 2) and one.about["pool"] == plane
+        assert np.array_equal(one.cells, both.cells[:, n]) and np.array_equal(one.ranges, both.ranges[:, n])
+    assert np.array_equal(Atlas(service, run).cells, both.cells[:, 0])
 
 
 def test_json_has_the_same_octets(files, document):  # noqa: F811
     service, folder = files
     run = save(folder, file_of([{"shape": [1, 2, 70, 200], "is_causal": True}, {"shape": [1, 1, 9, 5]}], np.random.default_rng(6)), 32)
-    for planes in ("max", "mean", "max,mean"):
-        answer = get(service, run, f"planes={planes}&cells=32").json()
+    for pool in ("max", "mean", "both"):
+        answer = get(service, run, f"pool={pool}&max_side=32").json()
         schema(document, "RunAtlas").validate(answer)
-        binary = Atlas(service, run, f"planes={planes}&cells=32")
-        assert answer["cells"] == 32 and answer["transform"] == "sqrt"
+        binary = Atlas(service, run, f"pool={pool}&max_side=32")
+        assert answer["max_side"] == 32 and answer["pool"] == pool and answer["transform"] == "sqrt"
         for i, head in enumerate(answer["thumbnails"]):
             rows, cols = head["shape"]
-            each = binary.planes[i].reshape(-1, 32, 32)
+            each = binary.cells[i].reshape(-1, 32, 32)
             limits = binary.ranges[i].reshape(-1, 2)
-            for n, name in enumerate(planes.split(",")):
+            for n, name in enumerate(("max", "mean") if pool == "both" else [pool]):
                 cells = np.frombuffer(base64.b64decode(head[name]), np.uint8).reshape(rows, cols)
                 assert np.array_equal(cells, each[n, :rows, :cols])
                 assert np.allclose(head["range" if n == 0 else "mean_range"], limits[n])
@@ -219,13 +219,14 @@ def test_selection(files, mixed):
         part = Atlas(service, mixed, query)
         chosen = [i for i, place in enumerate(want) if keep(*place)]
         assert part.places() == [want[i] for i in chosen], query
-        assert np.array_equal(part.planes, whole.planes[chosen]) and np.array_equal(part.ranges, whole.ranges[chosen])
+        assert np.array_equal(part.cells, whole.cells[chosen]) and np.array_equal(part.ranges, whole.ranges[chosen])
     assert [p[3] for p in Atlas(service, mixed, "sites=1,0&heads=2,0&batch=0").places()] == [2, 0, 2, 0]
     assert [p[0] for p in Atlas(service, mixed, "sites=1,0&heads=2,0&batch=0").places()] == [1, 1, 0, 0]
 
 
 @pytest.mark.parametrize("query, pointer, word", [
-    ("cells=7", "/cells", "8"), ("cells=129", "/cells", "128"), ("planes=min", "/planes", "max"), ("transform=exp", "/transform", "sqrt"),
+    ("max_side=7", "/max_side", "8"), ("max_side=129", "/max_side", "128"), ("pool=min", "/pool", "max"), ("cells=64", "/cells", "called \"max_side\""), ("planes=max", "/planes", "called \"pool\""),
+    ("transform=exp", "/transform", "sqrt"),
     ("sites=nine", "/sites", "nine"), ("sites=4", "/sites", "4"), ("kind=self", "/kind", "no site"), ("layer=9", "/layer", "no site"),
     ("heads=2", "/heads", "2 heads"), ("sites=3&heads=4", "/heads", "4 heads"), ("batch=2", "/batch", "2 batch"), ("heads=", "/heads", ""),
     ("heads=mean", "/heads", "all"), ("site=0", "", "site"),
@@ -241,7 +242,7 @@ def test_clients_keep_the_answer(files, mixed):
     assert first.headers["Cache-Control"].endswith("immutable")
     again = get(service, mixed, status=304, headers={"If-None-Match": first.headers["ETag"]})
     assert not again.content
-    assert get(service, mixed, "cells=32").headers["ETag"] != first.headers["ETag"]
+    assert get(service, mixed, "max_side=32").headers["ETag"] != first.headers["ETag"]
     packed = get(service, mixed, headers=SAFETENSORS)
     plain = get(service, mixed, headers=SAFETENSORS | {"Accept-Encoding": "identity"})
     assert packed.headers["Content-Encoding"] == "gzip" and "Content-Encoding" not in plain.headers
@@ -251,13 +252,13 @@ def test_clients_keep_the_answer(files, mixed):
 def test_a_long_one_is_a_job(files):
     service, folder = files
     run = save(folder, file_of([{"is_causal": True, "layer": n} for n in range(3)], np.random.default_rng(8), L=500, B=1), 34)
-    path = f"/v1/runs/{run}/atlas?cells=50"
+    path = f"/v1/runs/{run}/atlas?max_side=50"
     done = ended(service, begin(service, path, {"Prefer": "respond-async, wait=0"} | SAFETENSORS))
     assert (done["state"], done["progress"], done["result"]) == ("done", 1, path)
     kept = service.get(path, headers=SAFETENSORS | {"Prefer": "respond-async, wait=0"})
-    assert kept.status_code == 200 and load(kept.content)["planes"].shape == (9, 50, 50)
+    assert kept.status_code == 200 and load(kept.content)["cells"].shape == (9, 50, 50)
     again = save(folder, file_of([{"is_causal": True, "layer": n} for n in range(3)], np.random.default_rng(8), L=500, B=1), 35)
-    assert get(service, again, "cells=50", headers=SAFETENSORS).content == kept.content
+    assert get(service, again, "max_side=50", headers=SAFETENSORS).content == kept.content
 
 
 def test_damage_is_seen(start, tmp_path):
@@ -265,7 +266,7 @@ def test_damage_is_seen(start, tmp_path):
     daemon = start("--runs-dir", str(tmp_path))
     run = ask(daemon, {"query": {"shape": [1, 8, 1100, 256], "random": "normal", "seed": 1}, "is_causal": True, "store": True,
                        "return": []})["run"]["id"]
-    want = Atlas(daemon, run, "heads=0,7").planes
+    want = Atlas(daemon, run, "heads=0,7").cells
     data = bytearray((tmp_path / f"{run}.safetensors").read_bytes())
     size = int.from_bytes(data[:8], "little")
     first, end = json.loads(data[8:8 + size])["sites.0.query"]["data_offsets"]
@@ -274,4 +275,4 @@ def test_damage_is_seen(start, tmp_path):
     (tmp_path / ("a" * 32 + ".safetensors")).write_bytes(data)
     assert "damaged" in get(daemon, "a" * 32, "", 500).json()["detail"]
     get(daemon, "a" * 32, "heads=4", 500)
-    assert np.array_equal(Atlas(daemon, "a" * 32, "heads=0,7").planes, want)
+    assert np.array_equal(Atlas(daemon, "a" * 32, "heads=0,7").cells, want)

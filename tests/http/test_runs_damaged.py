@@ -10,7 +10,7 @@ from test_api_runs import FORMS, MASKED, NPY, Stored, literal, npy
 from test_daemon_load import eventually
 
 LONG = {"query": literal(2, 1100, 8, seed=1), "is_causal": True}
-VIEWS = ("", "/weights?rows=0:60&head={h}", "/rows?rows=3&head={h}", "/top-k?k=2&heads=all", "/cells?row=5&col=4&head={h}",
+VIEWS = ("", "/weights?rows=0:60&head={h}", "/rows?rows=3&head={h}", "/top-k?top_k=2&heads=all", "/cells?row=5&col=4&head={h}",
          "/tiles?level=0&encoding=f32&head={h}", "/tiles?level=1&encoding=f32&normalize=row_max&head=mean",
          "/tiles?level=0&encoding=f32&head={h}&against={good}", "/heatmap", "/metrics", "/atlas?heads={h}", "/heads?heads={h}")
 

@@ -138,7 +138,7 @@ def test_what_padding_receives_and_gives(daemon):
     assert of_heads["rows"] == 3 and of_heads["measures"]["previous_token"] == 1
     [drawn] = get(daemon, run, "heatmap")["heads"]
     assert drawn["received"] == [2, 1, 0, 0, 0, 0] and drawn["max"][3:] == [[1, 0, 0, 0, 0, 0]] * 3
-    edges = get(daemon, run, "top-k?axis=key&cols=0&k=6")
+    edges = get(daemon, run, "top-k?axis=key&cols=0&top_k=6")
     assert sorted(edges["row"]) == [0, 1, 2] and edges["weight"][:2] == [1, 1]
     assert get(daemon, run, "weights?rows=3:6")["weights"] == [[1, 0, 0, 0, 0, 0]] * 3
 

@@ -39,7 +39,7 @@ def test_the_range_of_each_head(daemon, document, name):  # noqa: F811
     assert got.shape == (B * H, 2)
     level = len(site(answer)["tiles"]["levels"]) - 1
     for n, head in enumerate(run.weights.reshape(B * H, *visible.shape)):
-        tile = run.get(f"/tiles?batch={n // H}&head={n % H}&level=0&range=head")
+        tile = run.get(f"/tiles?batch={n // H}&head={n % H}&level=0&range_of=head")
         assert tile.status_code in (200, 204)
         header = tile.headers["X-Tile-Max-Range"].split(",")
         assert got[n].tolist() == [np.float32(x) for x in header]

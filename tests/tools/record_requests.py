@@ -136,12 +136,12 @@ def look_at(run, r, looks):
     at = f"batch={r.integers(2)}&head={r.integers(4)}"
     stage = one_of(r, ["raw", "scaled", "softcapped", "biased"])
     what_if = {"hide": [0, 5, 17], "batch": 1, "head": 2, "rows": [20, 24]}
-    for look, accept in ((f"weights?{at}&rows=7:12&cols=3:40", ""), (f"cells?{at}&q=30&k=20", ""),
+    for look, accept in ((f"weights?{at}&rows=7:12&cols=3:40", ""), (f"cells?{at}&row=30&col=20", ""),
                          (f"tiles?{at}&level=1&encoding=f32", "octets"), (f"rows?{at}&rows=11:13", ""),
-                         (f"top-k?{at}&rows=4:9&k=5", ""), ("", ""), ("what-if", what_if), ("metrics?analysis=all&decimals=6", ""),
+                         (f"top-k?{at}&rows=4:9&top_k=5", ""), ("", ""), ("what-if", what_if), ("metrics?analysis=all&decimals=6", ""),
                          ("heatmap?heads=0,2&batch=1&max_cells=60&pool=both", ""), (f"weights?{at}&rows=0:9", "npy"),
-                         (f"cells?{at}&q=3&k=1&decimals=2", "text"), (f"tiles?{at}&level=0&x=1&transform=log", "octets"),
-                         (f"rows?{at}&rows=0:3", "tensors"), (f"top-k?{at}&p=0.7&rows=0:4", "tensors"),
+                         (f"cells?{at}&row=3&col=1&decimals=2", "text"), (f"tiles?{at}&level=0&x=1&transform=log", "octets"),
+                         (f"rows?{at}&rows=0:3", "tensors"), (f"top-k?{at}&top_p=0.7&rows=0:4", "tensors"),
                          ("metrics?analysis=entropy,sink", "text"), ("heatmap?heads=mean&title=The+mean&theme=dark", "svg"),
                          (f"weights?{at}&stage={stage}&rows=2:5&cols=0:30", ""),
                          ("what-if", {"hide": [1], "rows": [0, 2], "return": ["weights_before", "output_before"]}))[:looks]:
@@ -271,7 +271,7 @@ def analyses_of_weights(r):
         body = {"weights": analyses.weights(*shape, seed=n).tolist(), "decimals": 7}
         body["analysis"] = one_of(r, ["all", ["rollout"], *([one_of(r, ANALYSIS), one_of(r, ANALYSIS)] for _ in range(6))])
         body |= some(r, {"is_causal": [True], "labels": [labels(8, 8)], "ids": [{"key": [1, 2, 3, 4, 1, 2, 3, 4]}], "radius": [1],
-                         "segments": [{"key": [0, 0, 0, 1, 1, 1, 2, 2]}], "top_keys": [0, 2], "key_lengths": [[7]],
+                         "segments": [{"key": [0, 0, 0, 1, 1, 1, 2, 2]}], "top_k": [0, 2], "key_lengths": [[7]],
                          "other": [analyses.weights(*shape, seed=n + 1).tolist()]}, 0.25)
         if len(shape) == 4 and r.random() < 0.5:
             body |= {"grad_output": normal(*shape[:-1], 3, seed=n), "value": normal(*shape[:-2], 8, 3, seed=n), "analysis": ["gradient"]}

@@ -18,12 +18,12 @@ def stored(daemon, body, path="/v1/attention"):
 
 
 def atlas(daemon, run):
-    reply = daemon.get(f"/v1/runs/{run}/atlas?cells=64&planes=max&transform=sqrt", headers={"Accept": "application/vnd.safetensors"})
+    reply = daemon.get(f"/v1/runs/{run}/atlas?max_side=64&pool=max&transform=sqrt", headers={"Accept": "application/vnd.safetensors"})
     length = struct.unpack("<Q", reply.content[:8])[0]
     header = json.loads(reply.content[8:8 + length])
-    start, end = header["planes"]["data_offsets"]
-    planes = np.frombuffer(reply.content[8 + length + start:8 + length + end], np.uint8).reshape(header["planes"]["shape"])
-    return json.loads(header["__metadata__"]["response"])["thumbnails"], planes
+    start, end = header["cells"]["data_offsets"]
+    cells = np.frombuffer(reply.content[8 + length + start:8 + length + end], np.uint8).reshape(header["cells"]["shape"])
+    return json.loads(header["__metadata__"]["response"])["thumbnails"], cells
 
 
 def number(text):

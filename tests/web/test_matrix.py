@@ -132,7 +132,7 @@ def matrix(open_page):
 # --- colours ---
 
 def tile(daemon, run, encoding, **fields):
-    params = {"planes": "max", "range": "head", "encoding": encoding, **fields}
+    params = {"pool": "max", "encoding": encoding, **({} if "vmin" in fields else {"range_of": "head"}), **fields}
     answer = daemon.get(f"/v1/runs/{run}/tiles", params=params)
     assert answer.status_code == 200, answer.text
     if encoding == "png":
@@ -198,7 +198,7 @@ def test_pooled_cells_have_the_colours_of_their_level(daemon, large, matrix, the
     view.page.wait_for_function("() => document.querySelector('.matrix-map').dataset.level === '2'")
     view.settle()
     assert "mean of 4 × 4" in view.page.locator(".matrix-legend").inner_text()
-    png = tile(daemon, large, "png", head=0, level=2, y=0, x=0, transform="sqrt", colormap="cividis", planes="mean")
+    png = tile(daemon, large, "png", head=0, level=2, y=0, x=0, transform="sqrt", colormap="cividis", pool="mean")
     pixels = view.picture()
     geometry = view.geometry()
     draw = random.Random(6)
@@ -297,7 +297,7 @@ def test_a_range_by_hand(daemon, causal, matrix):
     view.page.keyboard.press("Enter")
     view.settle()
     assert "g=0,0.1" in wait_for_address(view.page, "g=")
-    png = tile(daemon, causal, "png", head=0, transform="linear", range="0,0.1", colormap="viridis")
+    png = tile(daemon, causal, "png", head=0, transform="linear", vmin=0, vmax=0.1, colormap="viridis")
     pixels = view.picture()
     for q, k in [(2, 1), (50, 10), (200, 111)]:
         x, y = view.place(q, k)

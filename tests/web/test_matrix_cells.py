@@ -14,7 +14,7 @@ LARGE = 24  # of a weight
 ROWS, COLS = 25, 4  # points of a view
 RATIO = 2
 CODINGS = {"linear": {"transform": "linear"}, "sqrt": {"transform": "sqrt"}, "log": {"transform": "decades"},
-           "row": {"transform": "linear", "normalize": "row_max", "range": "0,1"}}
+           "row": {"transform": "linear", "normalize": "row_max", "vmin": 0, "vmax": 1}}
 
 # Waits for the cell that the panel shows, without a question of Python in between.
 PANEL = """async ([q, k]) => {

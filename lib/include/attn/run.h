@@ -464,7 +464,7 @@ attn_status attn_run_thumbnail_cost(const attn_run_site *site, size_t slots, att
  * in the arena, ordered by key, then by falling weight, then by row. Only visible cells count, and
  * NaN weights are left out. Weights of float64 runs are rounded to float32. Memory is that of cols
  * * k edges; no part of the matrix is stored. Errors: ATTN_EARG (a range is outside of the matrix),
- * ATTN_ELIMIT at "k" (more than 1,048,576 edges), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+ * ATTN_ELIMIT at "top_k" (more than 1,048,576 edges), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_run_columns(const attn_run_site *site, const attn_range *ranges, size_t count,
                              size_t k, attn_pool *pool, const attn_control *control,
                              attn_arena *arena, attn_edge **edges, size_t *edge_count,

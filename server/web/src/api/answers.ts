@@ -56,16 +56,16 @@ export async function readWeights(reply: Response): Promise<Weights> {
 
 export async function readAtlas(reply: Response): Promise<(Thumbnail & Codes)[]> {
   const { metadata, tensors } = readTensors(await reply.arrayBuffer());
-  const planes = tensors.get('planes');
+  const cells = tensors.get('cells');
   const ranges = tensors.get('ranges');
-  if (!planes || !ranges) throw new Error('the answer has no thumbnails');
+  if (!cells || !ranges) throw new Error('the answer has no thumbnails');
   const { thumbnails } = JSON.parse(metadata['response'] ?? '{}') as components['schemas']['RunAtlas'];
-  const stride = planes.shape[2] ?? 0;
+  const stride = cells.shape[2] ?? 0;
   const limits = floats(ranges);
   return thumbnails.map((thumbnail, i) => {
     const [rows = 0, cols = 0] = thumbnail.shape;
     return {
-      ...thumbnail, rows, cols, stride, codes: planes.data.subarray(i * stride * stride, (i + 1) * stride * stride),
+      ...thumbnail, rows, cols, stride, codes: cells.data.subarray(i * stride * stride, (i + 1) * stride * stride),
       low: limits[2 * i] ?? 0, high: limits[2 * i + 1] ?? 0,
     };
   });

@@ -16,7 +16,7 @@ export class AttnHeads extends AttnElement {
     const sites = this.hasAttribute('site') ? `&sites=${where.site}` : '';
     const [run, reply] = await Promise.all([
       describe(where, signal),
-      get(where, `/atlas?cells=64&planes=max&transform=sqrt${sites}`, 'application/vnd.safetensors', signal),
+      get(where, `/atlas?max_side=64&pool=max&transform=sqrt${sites}`, 'application/vnd.safetensors', signal),
     ]);
     this.thumbs = (await readAtlas(reply)).map((thumbnail) => {
       const { site, layer, batch: entry, head } = thumbnail;

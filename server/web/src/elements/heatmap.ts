@@ -55,7 +55,7 @@ export class AttnHeatmap extends AttnElement {
     if (this.loaded) return localSource(`data ${this.version}`, this.loaded, bend);
     const { where, sized: of } = this;
     if (!of || of.run !== where.run) return null;
-    const query = `site=${where.site}&batch=${where.batch}&head=${where.head}&planes=max&encoding=u8&transform=${bend}&range=head`;
+    const query = `site=${where.site}&batch=${where.batch}&head=${where.head}&pool=max&encoding=u8&transform=${bend}&range_of=head`;
     return {
       name: `${where.src} ${where.run} ${query}`, queries: of.queries.length, keys: of.keys.length, levels: of.levels, mean: false,
       async tile({ level, y, x }, stop): Promise<Codes> {

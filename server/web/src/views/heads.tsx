@@ -30,7 +30,7 @@ export function Component() {
   const at = run.value;
   const sites = at?.sites ?? [];
   const closed = at?.state === 'closed';
-  const atlas = useLook<Thumb[]>(at ? `v1/runs/${at.id}/atlas?cells=64&planes=max&transform=sqrt` : null, 'application/vnd.safetensors', (reply) => readThumbs(reply, sites), closed);
+  const atlas = useLook<Thumb[]>(at ? `v1/runs/${at.id}/atlas?max_side=64&pool=max&transform=sqrt` : null, 'application/vnd.safetensors', (reply) => readThumbs(reply, sites), closed);
   const measured = useLook<Measured>(at && atlas.value ? `v1/runs/${at.id}/heads` : null, 'application/json', json<Measured>, closed);
   const colours = useMemo(() => palette(look.value.colours, isDark.value), [look.value.colours, isDark.value]);
   const thumbs = atlas.value ?? [];

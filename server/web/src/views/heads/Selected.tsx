@@ -56,7 +56,7 @@ function Chosen({ checked, colours, sites, onClear }: Props) {
 async function show(d: Diagnosis, site: number, batch: number, head: number): Promise<void> {
   try {
     const at = { run: look.value.run, site, batch, head };
-    const edges = await strongest(at, d.code.includes('sink') ? { axis: 'key', cols: '0', k: 1 } : { k: 1 });
+    const edges = await strongest(at, d.code.includes('sink') ? { axis: 'key', cols: '0', top_k: 1 } : { top_k: 1 });
     let best = 0;
     edges.weight.forEach((w, i) => { if ((w ?? 0) > (edges.weight[best] ?? 0)) best = i; });
     change({ site, batch, head, q: edges.row[best] ?? 0, k: edges.col[best] ?? 0 });

@@ -20,8 +20,9 @@ export interface Shown { head: Head; plane: Plane; transform: Transform; range: 
 export function sourceOf({ head, plane, transform, range }: Shown, site: Site): Source {
   const coding = codingOf(transform);
   const byRow = transform === 'row';
-  const scale: Record<string, string> = byRow ? { normalize: 'row_max', range: '0,1' } : { range: range ? range.join(',') : 'head' };
-  const name = [head.run, head.site, head.batch, head.head, plane, coding, byRow, scale['range'], head.size?.queries, head.size?.keys].join(' ');
+  const scale: Record<string, string> = byRow ? { normalize: 'row_max', vmin: '0', vmax: '1' }
+    : range ? { vmin: String(range[0]), vmax: String(range[1]) } : { range_of: 'head' };
+  const name = [head.run, head.site, head.batch, head.head, plane, coding, byRow, scale['vmin'], scale['vmax'], head.size?.queries, head.size?.keys].join(' ');
   return {
     name,
     queries: site.queries,
@@ -30,7 +31,7 @@ export function sourceOf({ head, plane, transform, range }: Shown, site: Site): 
     mean: plane === 'mean',
     grows: head.size !== undefined,
     async tile({ level, y, x }, stop): Promise<Codes> {
-      const reply = await tile(head, { level, y, x, planes: plane, encoding: 'u8', transform: coding, ...scale }, stop);
+      const reply = await tile(head, { level, y, x, pool: plane, encoding: 'u8', transform: coding, ...scale }, stop);
       const found = pair(reply.headers.get(plane === 'max' ? 'X-Tile-Max-Range' : 'X-Tile-Mean-Range'));
       const shape = pair(reply.headers.get('X-Tile-Shape')) ?? [0, 0];
       if (found && rangeOf.peek().of !== name) rangeOf.value = { of: name, range: found };
