@@ -213,7 +213,18 @@ static void write_rnn(srv_json *j, const srv_dry *dry) {
     put(j, "path_length", 1);
 }
 
+/* Writes the limit that is exceeded, as a problem does. */
+static void write_limit(srv_json *j, const srv_reply *refusal) {
+    srv_json_key(j, "limit");
+    srv_json_object(j);
+    put(j, "value", refusal->limit);
+    srv_json_key(j, "setting");
+    srv_json_string(j, refusal->setting);
+    srv_json_object_end(j);
+}
+
 static void dry_json(srv_request *req, const srv_dry *dry, double ms) {
+    const srv_reply refusal = req->reply;
     srv_json j;
     srv_json_begin(&j, req);
     srv_json_object(&j);
@@ -231,6 +242,8 @@ static void dry_json(srv_request *req, const srv_dry *dry, double ms) {
     write_bytes(&j, dry);
     srv_json_key(&j, "fits");
     srv_json_bool(&j, dry->fits);
+    if (!dry->fits)
+        write_limit(&j, &refusal);
     if (dry->learns) {
         srv_json_key(&j, "parameters");
         srv_json_size(&j, dry->parameters);
@@ -256,8 +269,10 @@ static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
     if (dry->has_computed)
         attn_text_add(&t, ", of which %.6g are computed", dry->computed);
     attn_text_add(&t, ", %.6g operations, about %.3g ms\n", dry->operations, ms);
-    attn_text_add(&t, "bytes: %.0f of results, %.0f of scratch%s\n", dry->result, dry->work,
-                  dry->fits ? "" : "; more than this service allows");
+    attn_text_add(&t, "bytes: %.0f of results, %.0f of scratch\n", dry->result, dry->work);
+    if (!dry->fits)
+        attn_text_add(&t, "more than this service allows: the limit is %.17g, the setting %s\n",
+                      req->reply.limit, req->reply.setting);
     if (dry->with_weights > 0)
         attn_text_add(&t, "results: %.0f bytes with weights, %.0f without\n", dry->with_weights,
                       dry->without_weights);

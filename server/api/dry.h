@@ -55,8 +55,9 @@ typedef struct srv_dry {
     double computed;
     double result, work;                  /* bytes of the answer's tensors; bytes of scratch */
     double with_weights, without_weights; /* bytes of the answer; both 0: no weights */
-    bool fits;                            /* the run is within the limits of this service */
-    bool learns;                          /* the answer states the number of parameters */
+    /* The run is within the limits of this service. If not, the reply is the problem that says so. */
+    bool fits;
+    bool learns; /* the answer states the number of parameters */
     size_t parameters;
     double rnn_steps, rnn_operations; /* of a recurrent layer of the same width; 0: no comparison */
     double rnn_products;              /* multiply-adds of all scores, to compare with it */

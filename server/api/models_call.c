@@ -43,14 +43,10 @@ attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *ext
     return attn_model_pass_cost(pass->model->model, extent, attn_pool_slots(pass->req->app->pool));
 }
 
-bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result, bool quiet) {
+bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result) {
     const srv_config *config = req->app->config;
     const double need = (double)attn_arena_used(req->arena) + cost->bytes + result;
     const double limit = (double)attn_arena_limit(req->arena);
-    const bool fits = cost->cells <= config->max_cells &&
-                      cost->operations <= config->max_operations && need <= limit;
-    if (fits || quiet)
-        return fits;
     if (cost->cells > config->max_cells)
         srv_problem_limit(req, SRV_TOO_LARGE, NULL, config->max_cells, "max_cells",
                           "%.4g attention cells; at most %.4g are allowed", cost->cells,
@@ -59,10 +55,12 @@ bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double resul
         srv_problem_limit(req, SRV_TOO_LARGE, NULL, config->max_operations, "max_operations",
                           "%.4g operations; at most %.4g are allowed", cost->operations,
                           config->max_operations);
-    else
+    else if (need > limit)
         srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
                           "the pass and its answer need up to %.0f bytes; a request may use %.0f",
                           need, limit);
+    else
+        return true;
     return false;
 }
 
@@ -72,7 +70,7 @@ srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const attn_model_cost
     dry->operations = cost->operations;
     dry->work = cost->bytes;
     dry->result = result;
-    dry->fits = srv_models_fits(req, cost, result, true);
+    dry->fits = srv_models_fits(req, cost, result);
     dry->load.operations = cost->operations + SRV_CELL_OPERATIONS * cost->cells;
     dry->load.text = result;
     dry->load.memory = cost->bytes;
@@ -103,7 +101,7 @@ static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
         (pass->streams || pass->stores || cost.operations > IN_PLACE_OPERATIONS || srv_draws(req)))
         return SRV_DEFER;
     const double result = steps->result(pass);
-    if (!srv_models_fits(req, &cost, result, false) ||
+    if (!srv_models_fits(req, &cost, result) ||
         store_later(pass, cost.operations, cost.bytes + result) ||
         !srv_admission_work(req, cost.operations, cost.bytes + result))
         return SRV_DONE;

@@ -22,8 +22,8 @@
         SRV_TIMEOUT_ROW(T)
 
 /* Checks the cost of a request against the limits of the service. false: a limit is exceeded, and a
- * problem is set unless `quiet`. */
-bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result, bool quiet);
+ * problem is set. */
+bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result);
 srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const attn_model_cost *cost,
                            double result);
 

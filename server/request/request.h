@@ -53,6 +53,7 @@ typedef struct srv_reply {
     unsigned problem;        /* for a problem: its srv_code + 1; 0: the reply is no problem */
     const char *detail;      /* for a problem: its detail; NULL: none, or memory ran out */
     const char *setting;     /* for a problem: the setting whose limit was hit; NULL: none */
+    double limit;            /* for a problem with `setting`: that limit */
     const char *type;        /* media type */
     const char *body;        /* in arena or static memory */
     size_t size;             /* bytes of the body; of a stream: the bytes sent so far */

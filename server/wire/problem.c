@@ -187,6 +187,7 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     srv_reply_set(req, status, TYPE, text ? text : row->bare, text ? size : strlen(row->bare));
     req->reply.problem = 1 + (unsigned)(row - srv_problem_row_of((srv_code)0));
     req->reply.setting = limit ? limit->setting : NULL;
+    req->reply.limit = limit ? limit->value : 0;
     req->reply.detail = req->is_job ? attn_arena_text(req->arena, detail, strlen(detail)) : NULL;
     if (row->status == 503 || row->status == 429 || code == SRV_KEY_BUSY)
         srv_reply_header(req, "Retry-After", req->retry_after ? req->retry_after(req) : "1");

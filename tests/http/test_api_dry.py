@@ -217,6 +217,30 @@ def test_what_does_not_fit_is_told_not_refused(start):
     refused(daemon, body, "too_large", None, "400", status=413)
 
 
+@pytest.mark.parametrize(("options", "body", "path"), [
+    (["--max-cells", "100"], {"query": numbers(20, 4)}, "/v1/attention"),
+    (["--max-operations", "1e6"], {"query": numbers(400, 4)}, "/v1/attention"),
+    (["--max-request-bytes", "4194304"], {"query": numbers(1500, 4), "return": ["weights"]}, "/v1/attention"),
+    (["--max-cells", "100"], {"weights": numbers(20, 20)}, "/v1/heatmaps"),
+    (["--max-cells", "100"], {"weights": numbers(20, 20)}, "/v1/analyses"),
+    (["--max-cells", "100"], {"kind": "sinusoidal", "length": 20, "width": 20}, "/v1/positions"),
+    (["--max-cells", "20"], {"text": "the cat sleeps .", "target_text": "le chat dort ."}, "/v1/models/en-fr/attention"),
+    (["--max-operations", "1e5"], {"text": "the cat sleeps ."}, "/v1/models/en-fr/generate"),
+])
+def test_a_dry_run_names_the_limit_of_the_request(start, document, options, body, path):  # noqa: F811
+    daemon = start(*options)
+    problem = daemon.post(path, body).json()
+    assert problem["status"] == 413 and problem["code"] == "too_large"
+    limit = problem["limit"]
+    assert "--" + limit["setting"].replace("_", "-") == options[0]
+    said = dry(daemon, body, path)
+    assert said["fits"] is False and said["limit"] == limit
+    assert "limit" not in dry(start(), body, path)
+    schema(document, "DryRun").validate(said)
+    text = daemon.post(path, body | {"dry_run": True}, headers={"Accept": "text/plain"}).text
+    assert f"the limit is {limit['value']:.17g}, the setting {limit['setting']}\n" in text
+
+
 @pytest.mark.parametrize("shape", [[1, 1500000000, 0, 1], [2, 700000000, 0, 1]])
 def test_rows_without_numbers_are_text(daemon, shape):
     """What is empty has brackets all the same, gigabytes of them."""
