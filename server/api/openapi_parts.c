@@ -14,7 +14,7 @@ enum {
     ALWAYS = 1,
     WITH_BODY = 2,
     WITH_ID = 4,
-    WITH_FIELDS = 8,
+    STRICT = 8, /* what the route does not know is 422 */
     KEYED = 16,
     READING = 32,
     INFERRING = 64,
@@ -74,7 +74,7 @@ static const refusal refusals[] = {
     {417, ALWAYS, "Expectation", "The expectation cannot be met.", {0}},
     {421, ALWAYS, "Misdirected", "The host is not a name of this service (setting hosts).", {0}},
     {422,
-     WITH_FIELDS,
+     STRICT,
      "Meaningless",
      "The request is well-formed but invalid; pointer names the place.",
      {0}},
@@ -224,7 +224,7 @@ static bool makes(const srv_route *route) {
 
 static unsigned conditions(const srv_route *route) {
     bool get = strcmp(route->method, "GET") == 0, run = names_run(route);
-    return ALWAYS | (route->fields ? (unsigned)WITH_FIELDS : 0) |
+    return ALWAYS | (route->open_inference ? 0 : (unsigned)STRICT) |
            (strcmp(route->method, "POST") == 0 ? (unsigned)WITH_BODY : 0) |
            (run || strchr(route->path, '{') ? (unsigned)WITH_ID : 0) |
            (route->place != SRV_HERE ? (unsigned)WITH_WORK : 0) | (run ? (unsigned)WITH_RUN : 0) |

@@ -10,6 +10,7 @@
 #include "http/negotiate.h"
 #include "http/repeats.h"
 #include "request/intake.h"
+#include "wire/container.h"
 
 /* Returns whether the name is a token (RFC 9110, 5.6.2). Bit c % 32 of token[c / 32] says whether
  * the character c may stand in a token. */
@@ -305,6 +306,18 @@ static void check_idempotency_key(srv_exchange *x) {
     srv_body_refuse(x);
 }
 
+/* Query strings that the decoder reads are checked there. Documents for browsers, and their files,
+ * ignore theirs, since links to a page often get parameters on their way. */
+static void check_query(srv_exchange *x) {
+    const srv_request *req = &x->req;
+    const srv_route *route = x->match.route;
+    const bool post = !strcmp(route->method, "POST");
+    const bool read = route->fields && (!post || !strcmp(req->content_type, SRV_NPY));
+    const bool ignored = !route->produces || req->accept == SRV_ACCEPT_HTML;
+    if (!read && !ignored && !srv_query_refuse(&x->req, route->fields))
+        srv_body_refuse(x);
+}
+
 static void check_request(srv_exchange *x) {
     const char *expect = x->head.expect;
     if (!x->match.route) {
@@ -322,6 +335,8 @@ static void check_request(srv_exchange *x) {
         check_body_type(x);
     if (!srv_body_is_refused(x))
         check_accept(x);
+    if (!srv_body_is_refused(x))
+        check_query(x);
 }
 
 /* Lets the route decide whether the body goes to an intake, and checks that it may. */

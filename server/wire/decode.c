@@ -566,13 +566,6 @@ static bool find_body(srv_request *req, const srv_field *fields, srv_decoded_bod
     }
     if (has_type(req, SRV_NPY))
         return srv_npy_body(req, fields, out);
-    if (req->query && *req->query) { /* ignoring it would hide the client's mistake */
-        srv_problem(req, SRV_BAD_REQUEST, NULL,
-                    "the fields of a POST stand in its body; its query string, \"%.64s\", is not "
-                    "read",
-                    req->query);
-        return false;
-    }
     if (has_type(req, SRV_SAFETENSORS))
         return req->body ? srv_safetensors_body(req, out) : refuse_empty(req, fields);
     if (has_type(req, SRV_NPZ))

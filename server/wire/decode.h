@@ -185,6 +185,10 @@ bool srv_decode_query(srv_request *req, const srv_field *fields, void *out);
 /* Stores the defaults of the rows, those in objects too. false: a problem is set. */
 bool srv_decode_standards(srv_request *req, const srv_field *fields, void *out);
 
+/* Refuses any query parameter of a request whose route reads none from there. `body` is the field
+ * table of its body; NULL: it has none. false: a problem is set. */
+bool srv_query_refuse(srv_request *req, const srv_field *body);
+
 /* Turns the query string into the JSON object that srv_decode_query reads, *size bytes and a NUL in
  * the arena. false: a problem is set. */
 bool srv_query_text(srv_request *req, const srv_field *fields, const char **text, size_t *size);

@@ -113,6 +113,20 @@ static size_t split(srv_request *req, const srv_field *fields, pair pairs[MOST_P
     return n;
 }
 
+bool srv_query_refuse(srv_request *req, const srv_field *body) {
+    static const srv_field none[] = {{0}};
+    pair pairs[MOST_PAIRS];
+    char pointer[72];
+    const size_t n = split(req, none, pairs);
+    if (n == 0 || n == SIZE_MAX)
+        return n == 0;
+    snprintf(pointer, sizeof pointer, "/%.64s", pairs->name);
+    srv_problem(req, SRV_UNKNOWN_FIELD, pointer, "\"%.64s\" is no query parameter here: %s",
+                pairs->name,
+                body ? "the fields of a POST stand in its body" : "this path takes none");
+    return false;
+}
+
 static void put_string(attn_text *t, const char *text) {
     const size_t n = strlen(text);
     char *escaped = attn_arena_small(t->arena, n * ATTN_ESCAPE_MOST + 1);

@@ -460,7 +460,7 @@ def test_connection_reset_mid_request_does_no_harm(daemon):
 
 
 @pytest.mark.parametrize("target, code", [
-    (b"http://localhost/healthz", 200), (b"HTTPS://localhost:1/v1/examples?x=/", 200), (b"http://localhost", 200),
+    (b"http://localhost/healthz", 200), (b"HTTPS://localhost:1/v1/examples?x=/", 422), (b"http://localhost", 200),
     (b"http://localhost/none", 404), (b"ftp://host/healthz", 404), (b"//host/healthz", 404),
 ])
 def test_absolute_targets(daemon, target, code):

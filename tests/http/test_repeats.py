@@ -49,7 +49,7 @@ def test_imported_files(start, tmp_path, stored):
 
 
 @pytest.mark.parametrize("change", [
-    {"json": RUN | {"is_causal": True}}, {"path": "/v1/attention?x=1"}, {"headers": {"Accept": "text/plain"}}])
+    {"json": RUN | {"is_causal": True}}, {"path": "/v1/analyses"}, {"headers": {"Accept": "text/plain"}}])
 def test_another_request_with_the_key(daemon, change):
     key = "reused" + "".join(change)
     assert daemon.post("/v1/attention", RUN, headers=keyed(key)).status_code == 200
