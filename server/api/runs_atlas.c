@@ -31,9 +31,9 @@ const srv_field srv_run_atlas_query[] = {
                  "What a cell says of its visible weights: max (default), mean, or both.",
                  .standard = "\"max\""),
     SRV_ENUM_ROW(atlas_query, transform, srv_transforms,
-                 "The transform that quantises cells: linear, sqrt (default), or log (ln(1 + 255 "
+                 "The transform that quantises cells: linear, sqrt, or log (ln(1 + 255 "
                  "t) / ln 256).",
-                 .standard = "\"sqrt\""),
+                 .standard = "\"linear\""),
     {0},
 };
 

@@ -39,6 +39,7 @@ export interface Attributes {
   /** The `read_token` of the run. */
   token?: string;
   colours?: 'Blues' | 'viridis' | 'cividis' | 'RdBu';
+  /** `linear` if absent. */
   transform?: 'linear' | 'sqrt' | 'log';
   /** That of the system if absent. */
   theme?: 'light' | 'dark';

@@ -88,7 +88,7 @@ def unlike(want, got, at=""):
 
 
 # The queries of the examples, where the routes need some.
-QUERIES = {"/v1/runs/{id}/cells": {"row": 1, "col": 0}, "/v1/runs/{id}/top-k": {"k": 1}, "/v1/runs/{id}/heatmap": {"heads": "0"},
+QUERIES = {"/v1/runs/{id}/cells": {"row": 1, "col": 0}, "/v1/runs/{id}/top-k": {"top_k": 1}, "/v1/runs/{id}/heatmap": {"heads": "0"},
            "/v1/runs/{id}/metrics": {"analysis": "entropy"}, "/v1/models/{id}/vocabulary": {"ids": "0:6"}}
 
 

@@ -127,7 +127,7 @@ def test_of_an_overview(files, long):
     assert [h["level"] for h in atlas.heads] == [5, 5] and atlas.heads[0]["shape"] == [66, 66]
     for h in range(2):
         for plane, want in enumerate(pyramid(long.weights.reshape(2, 2100, 2100)[h], visible, 5)):
-            same(atlas.cells[h, plane], atlas.ranges[h, plane], [66, 66], want, "sqrt")
+            same(atlas.cells[h, plane], atlas.ranges[h, plane], [66, 66], want, "linear")
 
 
 def test_an_overview_has_no_cells_to_compute(files, long):
@@ -184,7 +184,7 @@ def test_json_has_the_same_octets(files, document):  # noqa: F811
         answer = get(service, run, f"pool={pool}&max_side=32").json()
         schema(document, "RunAtlas").validate(answer)
         binary = Atlas(service, run, f"pool={pool}&max_side=32")
-        assert answer["max_side"] == 32 and answer["pool"] == pool and answer["transform"] == "sqrt"
+        assert answer["max_side"] == 32 and answer["pool"] == pool and answer["transform"] == "linear"
         for i, head in enumerate(answer["thumbnails"]):
             rows, cols = head["shape"]
             each = binary.cells[i].reshape(-1, 32, 32)

@@ -7,5 +7,5 @@ const bends: readonly Bend[] = ['linear', 'sqrt', 'log'];
 export function scaleOf(element: Element, dark: boolean): Scale {
   const map = element.getAttribute('colours') as Map;
   const bend = element.getAttribute('transform') as Bend;
-  return { low: 0, high: 1, bend: bends.includes(bend) ? bend : 'sqrt', map: maps.includes(map) ? map : 'Blues', dark };
+  return { low: 0, high: 1, bend: bends.includes(bend) ? bend : 'linear', map: maps.includes(map) ? map : 'Blues', dark };
 }
