@@ -289,6 +289,11 @@ attn_status attn_safetensors_read_usable(const void *data, size_t size, attn_are
         return attn_fail(err, ATTN_EARG, "", "expected 8 bytes of header length, found %zu", size);
     for (int i = 7; i >= 0; i--)
         length = length << 8 | bytes[i];
+    if ((length > ATTN_IO_HEADER_MOST || length > size - 8) && (size == 8 || bytes[8] != '{'))
+        return attn_fail(
+            err, ATTN_EARG, "",
+            "expected the length of the header in 8 bytes, and then the header, a JSON "
+            "object: this is no safetensors file");
     if (length > ATTN_IO_HEADER_MOST || length > size - 8)
         return attn_fail(err, ATTN_EARG, "",
                          "the header is said to have %llu bytes; %zu follow its length, and more "

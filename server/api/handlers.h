@@ -25,6 +25,7 @@ srv_outcome srv_problems_list(srv_request *req);  /* GET /problems */
 srv_outcome srv_problems_one(srv_request *req);   /* GET /problems/{code} */
 srv_outcome srv_healthz(srv_request *req);        /* GET /healthz */
 srv_outcome srv_readyz(srv_request *req);         /* GET /readyz */
+bool srv_is_ready(srv_request *req);              /* as /readyz says; false: a problem is set */
 srv_outcome srv_version(srv_request *req);        /* GET /version */
 srv_outcome srv_metrics(srv_request *req);        /* GET /metrics */
 

@@ -243,7 +243,8 @@ const srv_route srv_routes[] = {
     {"GET", "/readyz", SRV_OPEN, SRV_HERE, srv_readyz, NULL, "Readiness for requests",
      SRV_ACCEPT_JSON, "Health",
      .description = "Answers 503 from the moment at which the service begins to shut down, so that "
-                    "balancers stop sending requests."},
+                    "balancers stop sending requests, and if a directory that it uses was "
+                    "removed."},
     {"GET", "/version", SRV_KEYED, SRV_HERE, srv_version, NULL, "Version, kernels and limits",
      SRV_ACCEPT_JSON, "Version",
      .description = "Tells the version, the chosen kernel table, the limits and the features that "

@@ -13,6 +13,7 @@
 #include "load/budget.h"
 #include "load/queue.h"
 #include "request/shared.h"
+#include "store/model_registry.h"
 #include "store/runs.h"
 #include "system/host.h"
 #include "wire/json_out.h"
@@ -30,11 +31,31 @@ srv_outcome srv_healthz(srv_request *req) {
     return say(req, "{\"status\":\"ok\"}\n", "ok\n");
 }
 
+/* Returns the setting whose directory was removed while the service uses it; NULL: none was. */
+static const char *lost_directory(const srv_app *app) {
+    const char *lost = srv_runs_lost(app->runs);
+    return lost                           ? lost
+           : srv_jobs_lost(app->jobs)     ? "jobs_dir"
+           : srv_models_lost(app->models) ? "models_dir"
+                                          : NULL;
+}
+
+bool srv_is_ready(srv_request *req) {
+    if (atomic_load_explicit(&req->app->draining, memory_order_relaxed)) {
+        srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
+        return false;
+    }
+    const char *lost = lost_directory(req->app);
+    if (lost)
+        srv_problem(req, SRV_STORAGE, NULL,
+                    "the directory of the setting \"%s\" was removed: make it again, and start the "
+                    "service anew",
+                    lost);
+    return !lost;
+}
+
 srv_outcome srv_readyz(srv_request *req) {
-    if (!atomic_load_explicit(&req->app->draining, memory_order_relaxed))
-        return say(req, "{\"status\":\"ready\"}\n", "ready\n");
-    srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
-    return SRV_DONE;
+    return srv_is_ready(req) ? say(req, "{\"status\":\"ready\"}\n", "ready\n") : SRV_DONE;
 }
 
 static void put_kernels(srv_json *j) {

@@ -61,20 +61,12 @@ static srv_outcome say(srv_request *req, const char *json) {
     return SRV_DONE;
 }
 
-/* Returns whether the service is shutting down; if so, sets a problem. */
-static bool is_draining(srv_request *req) {
-    if (!atomic_load_explicit(&req->app->draining, memory_order_relaxed))
-        return false;
-    srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
-    return true;
-}
-
 srv_outcome srv_v2_live(srv_request *req) {
     return say(req, "{\"live\":true}\n");
 }
 
 srv_outcome srv_v2_ready(srv_request *req) {
-    return is_draining(req) ? SRV_DONE : say(req, "{\"live\":true,\"ready\":true}\n");
+    return srv_is_ready(req) ? say(req, "{\"live\":true,\"ready\":true}\n") : SRV_DONE;
 }
 
 static void put(srv_json *j, const char *key, const char *text) {
@@ -118,7 +110,7 @@ static srv_outcome end_now(srv_json *j) {
 srv_outcome srv_v2_model_ready(srv_request *req) {
     const srv_infer_model *model = srv_v2_find(req);
     srv_json j;
-    if (!model || is_draining(req))
+    if (!model || !srv_is_ready(req))
         return SRV_DONE;
     begin(&j, req);
     put(&j, "name", model->name);

@@ -168,6 +168,8 @@ void srv_job_write_facts(srv_json *j, const srv_job_facts *facts);
  * jobs_dir; then `path` is "" or incomplete. */
 bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
                        char path[JOB_PATH]);
+/* Returns the place of an error without the path of jobs_dir, which is not for clients. */
+const char *srv_jobs_dir_place(const srv_jobs *jobs, const char *where);
 /* Writes the job's description, body and facts, to <id>.json. The caller has the lock. Returns 0,
  * or an errno value, which is also logged. */
 int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e);

@@ -133,7 +133,7 @@ void srv_job_settle(srv_job_entry *e, attn_status status, const attn_error *err)
         srv_job_set_error(e, "jobs_time_ms", "the time for a job was over");
         srv_job_set_state(e, SRV_JOB_CANCELLED);
     } else if (status) {
-        srv_job_set_error(e, err->where, err->text);
+        srv_job_set_error(e, srv_jobs_dir_place(e->jobs, err->where), err->text);
         srv_job_set_state(e, SRV_JOB_FAILED);
     } else {
         srv_job_set_state(e, SRV_JOB_DONE);

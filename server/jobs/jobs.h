@@ -150,6 +150,9 @@ const srv_piece *srv_job_picture(srv_request *req, srv_job_entry *job, const cha
  * problem is set, or, without a problem, the job has ended and there are no such events. */
 srv_stream *srv_job_follow(srv_request *req, srv_job_entry *job, uint64_t after);
 
+/* Returns whether jobs_dir was removed while the store uses it. */
+bool srv_jobs_lost(const srv_jobs *jobs);
+
 typedef struct srv_jobs_now {
     size_t states[SRV_JOB_STATES]; /* number of jobs in each state */
     size_t reserved;               /* memory reserved by running jobs, in bytes */

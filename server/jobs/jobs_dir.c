@@ -45,6 +45,19 @@ bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
            snprintf(path, JOB_PATH, "%s/%s%s", jobs->config->jobs_dir, id, suffix) < JOB_PATH;
 }
 
+bool srv_jobs_lost(const srv_jobs *jobs) {
+    return srv_dir_is_gone(jobs->dir);
+}
+
+const char *srv_jobs_dir_place(const srv_jobs *jobs, const char *where) {
+    const attn_error *err = NULL;
+    const size_t most = sizeof err->where - 1, size = strlen(jobs->config->jobs_dir),
+                 n = size < most ? size : most;
+    if (!n || strncmp(where, jobs->config->jobs_dir, n) != 0 || (where[n] && where[n] != '/'))
+        return where;
+    return where + n + (where[n] == '/');
+}
+
 /* --- writing --- */
 
 /* Writes the file <id><suffix>. Returns 0 or an errno value. */

@@ -228,6 +228,11 @@ static int scan(srv_models *m) {
     return failed;
 }
 
+bool srv_models_lost(const srv_models *m) {
+    return *m->config->models_dir && access(m->config->models_dir, F_OK) &&
+           srv_file_judge(errno) == SRV_FILE_ABSENT;
+}
+
 int srv_models_scan(srv_models *m, bool *whole) {
     *whole = true;
     if (!*m->config->models_dir)

@@ -49,6 +49,8 @@ int srv_models_open(srv_models **out, const srv_config *config, srv_log *log);
  * Returns 0, or an errno value if the directory cannot be read; then all models stay. *whole: it was
  * read, and all of its models are served. */
 int srv_models_scan(srv_models *models, bool *whole);
+/* Returns whether models_dir is no longer there. */
+bool srv_models_lost(const srv_models *models);
 void srv_models_free(srv_models *models); /* no model may be held; NULL is fine */
 
 /* Finds the model with this id and holds it until srv_models_release. If models_dir has changed, it

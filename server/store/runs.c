@@ -96,6 +96,14 @@ void srv_runs_free(srv_runs *s) {
     free(s);
 }
 
+const char *srv_runs_lost(const srv_runs *s) {
+    if (!s->has_dir)
+        return NULL;
+    return srv_dir_is_gone(s->dir.fd)         ? "runs_dir"
+           : srv_dir_is_gone(s->dir.captures) ? "captures_dir"
+                                              : NULL;
+}
+
 void srv_runs_look(srv_runs *s, srv_runs_state *out) {
     srv_runs_state files = {0};
     if (s->has_dir)

@@ -44,6 +44,8 @@ int srv_runs_open(srv_runs **out, const srv_config *config);
 /* Removes expired runs if the last check is more than 5 s ago. Housekeeping calls this regularly.
  */
 void srv_runs_tick(srv_runs *runs);
+/* Returns the setting whose directory was removed while the store uses it; NULL: none was. */
+const char *srv_runs_lost(const srv_runs *runs);
 void srv_runs_free(srv_runs *runs); /* no run may be held; NULL is fine */
 
 /* Copies the image (attn/run.h) into the store as a new run and holds the run. NULL: a problem is

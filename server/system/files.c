@@ -110,6 +110,11 @@ int srv_dir_sync(int dir) {
     return dir != AT_FDCWD && fsync(dir) && errno != EINVAL && errno != EBADF ? errno : 0;
 }
 
+bool srv_dir_is_gone(int dir) {
+    struct stat about;
+    return dir >= 0 && (fstat(dir, &about) || !about.st_nlink);
+}
+
 int srv_new_file_close(srv_new_file *f) {
     if (!f->failed && fsync(f->fd))
         f->failed = errno;

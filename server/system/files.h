@@ -56,6 +56,10 @@ void srv_new_file_drop(srv_new_file *f);
  * EINVAL and EBADF, by which a file system says that it cannot sync directories, count as 0. */
 int srv_dir_sync(int dir);
 
+/* Returns whether the directory that is open as `dir` was removed; another one may have its name.
+ * `dir` < 0: no. */
+bool srv_dir_is_gone(int dir);
+
 /* Returns whether the name ends in SRV_PART. */
 bool srv_is_part(const char *name);
 /* Removes a .part file whose writer has ended. Returns 0 if the file is gone, or an errno value:

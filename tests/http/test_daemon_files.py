@@ -121,6 +121,30 @@ def test_a_file_that_cannot_be_opened_for_a_moment(start, tmp_path):
     assert daemon.get("/v1/models/bad").json()["code"] == "damaged"
 
 
+@pytest.mark.parametrize("setting", ["runs_dir", "captures_dir", "jobs_dir", "models_dir"])
+def test_a_removed_directory_is_not_ready(start, tmp_path, setting):
+    """Removed and made again: the service has the old one open, and could not say why requests fail."""
+    folders = {name: tmp_path / name for name in ("runs_dir", "captures_dir", "jobs_dir", "models_dir")}
+    for folder in folders.values():
+        folder.mkdir()
+    args = [word for name, folder in folders.items() for word in ("--" + name.replace("_", "-"), str(folder))]
+    daemon = start(*args)
+    paths = daemon.url + "/readyz", daemon.ops_url + "/readyz", daemon.url + "/v2/health/ready", daemon.url + "/v2/models/scaled_dot_product_attention/ready"
+    assert [daemon.session.get(path).status_code for path in paths] == [200] * 4
+    folders[setting].rmdir()
+    for again in False, True:
+        if again:
+            folders[setting].mkdir()
+        fine = again and setting == "models_dir"  # which the service finds by its name
+        for path in paths:
+            reply = daemon.session.get(path)
+            assert reply.status_code == (200 if fine else 503), path
+            assert fine or f'the directory of the setting "{setting}" was removed' in reply.json()["detail"]
+        assert daemon.get("/healthz").status_code == 200
+    assert daemon.stop() == 0
+    assert start(*args).get("/readyz").status_code == 200
+
+
 def test_jobs_that_are_none_are_set_aside(start, tmp_path):
     args = ("--jobs-dir", str(tmp_path), "--ops-listen", "")
     daemon = start(*args)

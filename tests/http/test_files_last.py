@@ -242,6 +242,23 @@ def test_a_changed_checkpoint_is_refused(tmp_path):
     assert wrong == [] and len(refused) == 400
 
 
+@pytest.mark.parametrize("depth", [1, 60])
+def test_errors_of_jobs_do_not_name_folders_of_the_server(start, tmp_path, depth):
+    """The place of an error has room for 95 characters."""
+    folder = tmp_path / ("d" * depth) / ("e" * depth)
+    folder.mkdir(parents=True)
+    job = "job-0000000000000003"
+    (folder / f"{job}.json").write_text(waiting(TRAIN))
+    data = bytearray((NEW / "train.checkpoint").read_bytes())
+    data[-100] ^= 4
+    (folder / f"{job}.checkpoint").write_bytes(data)
+    daemon = start("--jobs-dir", str(folder))
+    assert eventually(lambda: daemon.get(f"/v1/jobs/{job}").json()["state"] == "failed")
+    error = daemon.get(f"/v1/jobs/{job}").json()["error"]
+    assert "not those that were written" in error and "/" not in error.partition(":")[0]
+    assert str(tmp_path)[:20] not in error and error.startswith(f"{job}.checkpoint: ") == (len(str(folder)) < 70)
+
+
 def found(daemon, job):
     """What the service says of an experiment: status and text of the job and of each part of its result."""
     parts = [daemon.get(f"/v1/jobs/{job}")]

@@ -253,6 +253,14 @@ def test_names_that_lead_nowhere(tricks, name):
     assert problem["pointer"] == "/file" and problem["detail"] and tricks.files() == []
 
 
+@pytest.mark.parametrize("data", [b"ssh-rsa AAAAB3NzaC1yc2E", b"password", b"\x89PNG\r\n\x1a\n" + bytes(40)])
+def test_a_file_that_is_no_capture_does_not_show(place, data):
+    """The first eight bytes of a safetensors file are a number, and those of another file are not told as one."""
+    (place.captures / "x").write_bytes(data)
+    detail = refused(place.daemon().post("/v1/runs", {"file": "x"}), 422, "invalid_value", "no safetensors file")["detail"]
+    assert str(int.from_bytes(data[:8], "little")) not in detail and not set("0123456789") & set(detail.replace("in 8 bytes", ""))
+
+
 def test_absolute_names_are_refused(tricks):
     daemon = tricks.daemon()
     for name in (str(tricks.captures / "x"), "/etc/passwd", "/dev/zero", "/proc/self/mem"):

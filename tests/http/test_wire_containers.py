@@ -158,6 +158,7 @@ HEADER = '{"query":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}'
     (b"\1\0\0", 400, "8 bytes"),
     (struct.pack("<Q", 2**63) + b"{}", 400, "said to have"),
     (struct.pack("<Q", 3) + b"{}", 400, "said to have"),
+    (b"PK\3\4\0\0\0\0\0\0", 400, "no safetensors file"),
     (frame(b"[]"), 400, "expected '{'"),
     (frame(b"{} x"), 400, "end of the header"),
     (frame(b"{}\0"), 400, "end of the header"),
