@@ -306,10 +306,11 @@ static bool take_token(srv_exchange *x) {
 }
 
 /* Lets a request read a run, or a look at it, by the run's token instead of a key. Whether it is that
- * run's token is checked when the run is found (srv_run_hold, srv_jobs_hold). */
+ * run's token is checked when the run is found (srv_run_hold, srv_jobs_hold). Beside a key the token
+ * has no effect: the key decides. */
 static bool has_token(srv_exchange *x) {
     const srv_route *route = x->match.route;
-    if (!route || !route->takes_token || x->head.authorizations || !take_token(x))
+    if (!route || !route->takes_token || !take_token(x) || x->head.authorizations)
         return false;
     x->req.read_token = x->read_token;
     if (!*x->read_token)

@@ -40,6 +40,21 @@ def test_a_token_reads_one_run(service):
     assert "read_token" not in service.get(f"{path}?token={token}").json()  # who has a token cannot pass on more
 
 
+def test_beside_a_key_the_key_decides(service):
+    """A page that adds the token to its links may send a key as well."""
+    run, other = store(service), store(service, CHIEF)
+    path = f"/v1/runs/{run['id']}"
+    for view in VIEWS:
+        alone = service.get(path + view, headers=bearer(PLAIN))
+        for token in (run["read_token"], other["read_token"], "none"):
+            both = service.get(path + with_token(view, token), headers=bearer(PLAIN))
+            assert (both.status_code, both.headers.get("ETag")) == (200, alone.headers.get("ETag"))
+            assert view == "" or both.content == alone.content
+        assert service.get(path + with_token(view, run["read_token"]), headers=bearer("x" * 20)).status_code == 401
+    assert service.get(f"{path}?token={run['read_token']}", headers=bearer(MAKER)).json()["read_token"] == run["read_token"]
+    assert service.get(f"/v1/models?token={run['read_token']}", headers=bearer(PLAIN)).status_code == 422
+
+
 def test_a_token_does_nothing_else(service):
     run = store(service)
     token, path = run["read_token"], f"/v1/runs/{run['id']}"
