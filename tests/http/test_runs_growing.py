@@ -20,6 +20,7 @@ LONG = " and ".join(["the red cat watches the small dog in the big house"] * 6) 
 SIXTY = {"text": LONG, "max_length": 60, "return": []}
 SLOW = PATIENCE > 60  # under a sanitizer
 HEAVY = {"architecture": "transformer", "width": 128 if SLOW else 512, "num_heads": 8, "layers": 6, "seed": 3}  # some ms for a step
+ONE_SUM = ("avx2", "avx512")  # tables whose sums do not depend on the number of rows
 WORK = {"text": "the red car .", "max_length": 80, "return": []}
 FOLLOWS = ("weights?site={site}", "rows?site={site}&rows=0", "top-k?site={site}&top_k=2", "cells?site={site}&row=0&col=0", "metrics?site={site}",
            "tiles?site={site}&level=0&y=0&x=0&encoding=f32", "heatmap?site={site}", "atlas?sites={site}", "heads?sites={site}")
@@ -79,7 +80,7 @@ def same_bits(daemon, run, other):
     for a, b in zip(run["sites"], other["sites"], strict=True):
         x, y = (np.stack([cells(daemon, r, s["name"], i) for i in range(s["batches"])]) for r, s in ((run, a), (other, b)))
         assert x.shape == y.shape
-        assert np.abs(x - y).max() < 2e-6 if daemon.kernels == "ref" else np.array_equal(x, y), a["name"]
+        assert np.abs(x - y).max() < 2e-6 if daemon.kernels not in ONE_SUM else np.array_equal(x, y), a["name"]
         for key in ("mask", "scale", "score", "position", "query_start", "key_start", "query_text", "key_text", "kernel"):
             assert a[key] == b[key], (a["name"], key)
     for a, b in zip(run["texts"], other["texts"], strict=True):
@@ -157,7 +158,7 @@ def watch(daemon, body, where, site):
     assert description["id"] == stream.id and description["state"] == "closed"
     assert description["rows"] == len(answer["sequences"][0]["target"]["tokens"]) == len(stream.events) - 2
     whole = cells(daemon, description, site, 0)
-    rows = [n for n in (is_prefix(view, reply, whole, description, site, daemon.kernels == "ref") for view, reply in seen) if n]
+    rows = [n for n in (is_prefix(view, reply, whole, description, site, daemon.kernels not in ONE_SUM) for view, reply in seen) if n]
     assert rows == sorted(rows)
     return answer, rows
 
