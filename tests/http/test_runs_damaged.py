@@ -6,6 +6,8 @@ import shutil
 
 import numpy as np
 import pytest
+from captured import TYPE
+from safetensors.numpy import save
 from test_api_runs import FORMS, MASKED, NPY, Stored, literal, npy
 from test_daemon_load import eventually
 
@@ -94,42 +96,72 @@ def emptied(file, other):
     os.truncate(file, size)
 
 
-def zeroed(file, other):
+def write(file, at, change):
+    """Replaces 4096 bytes from `at` on, of the end if that is negative."""
     with file.open("r+b") as content:
-        content.seek(-4096, os.SEEK_END)
-        content.write(bytes(4096))
+        content.seek(at, os.SEEK_END if at < 0 else os.SEEK_SET)
+        old = content.read(4096)
+        content.seek(-len(old), os.SEEK_CUR)
+        content.write(change(old))
+
+
+def flipped(data):
+    return bytes([data[0] ^ 4]) + data[1:]
+
+
+def zeroed(file, other):
+    write(file, -4096, lambda data: bytes(len(data)))
+
+
+def zeroed_header(file, other):
+    write(file, 0, lambda data: bytes(len(data)))
 
 
 def one_bit(file, other):
-    with file.open("r+b") as content:
-        content.seek(-1000, os.SEEK_END)
-        byte = content.read(1)[0]
-        content.seek(-1000, os.SEEK_END)
-        content.write(bytes([byte ^ 1]))
+    write(file, -1000, flipped)
+
+
+def one_bit_of_the_header(file, other):
+    write(file, 40, flipped)
 
 
 def overwritten(file, other):
+    inode = file.stat().st_ino
     shutil.copyfile(other, file)
+    assert file.stat().st_ino == inode
+
+
+def replaced(file, other):
+    shutil.copyfile(other, file.with_suffix(".new"))
+    os.replace(file.with_suffix(".new"), file)
+
+
+LOOKS = (*VIEWS[1:6], "/metrics")
 
 
 @pytest.mark.parametrize("times", [False, True])
-@pytest.mark.parametrize("change, code", [(emptied, "damaged"), (zeroed, "damaged"), (one_bit, "damaged"), (overwritten, "run_changed")])
+@pytest.mark.parametrize("change, code", [(emptied, "damaged"), (zeroed, "damaged"), (zeroed_header, "damaged"), (one_bit, "damaged"),
+                                          (one_bit_of_the_header, None), (overwritten, "run_changed"), (replaced, "run_changed")])
 def test_a_file_that_changes_while_it_is_open(start, tmp_path, change, code, times):
+    """None: what was read and checked of it before is what is answered."""
     daemon = start("--runs_dir", str(tmp_path))
     run, other = (Stored(daemon, {"query": literal(1, 4, 90, 16, seed=s), "is_causal": True}) for s in (1, 2))
     file, second = (tmp_path / f"{r.id}.safetensors" for r in (run, other))
     good = file.read_bytes()
-    before = [daemon.get(f"/v1/runs/{run.id}" + view.format(h=3)).content for view in VIEWS[1:6]]
+    before = [daemon.get(f"/v1/runs/{run.id}" + view.format(h=3)).content for view in LOOKS]
     if times:
         kept_times(file, lambda: change(file, second))
     else:
         change(file, second)
     for _ in range(2):  # not once: for as long as the file is so
-        for view in VIEWS[1:6]:
+        for view in LOOKS:
             reply = daemon.get(f"/v1/runs/{run.id}" + view.format(h=3))
-            assert (reply.status_code, reply.json()["code"]) == ({"damaged": 500, "run_changed": 410}[code], code), view
+            if code is None:
+                assert reply.content == before[LOOKS.index(view)], view
+            else:
+                assert (reply.status_code, reply.json()["code"]) == ({"damaged": 500, "run_changed": 410}[code], code), view
     file.write_bytes(good)
-    assert [daemon.get(f"/v1/runs/{run.id}" + view.format(h=3)).content for view in VIEWS[1:6]] == before
+    assert [daemon.get(f"/v1/runs/{run.id}" + view.format(h=3)).content for view in LOOKS] == before
 
 
 def test_a_file_that_is_only_touched(start, tmp_path):
@@ -158,3 +190,20 @@ def test_answers_that_were_kept_belong_to_the_file(start, tmp_path):
     for v, was, want in zip(view, old, new, strict=True):
         got = daemon.get(f"/v1/runs/{run.id}{v}", headers={"If-None-Match": was.headers["ETag"]})
         assert got.status_code == 200 and got.content == want.content != was.content
+
+
+def test_bits_of_the_file_beside_an_imported_run(start, tmp_path):
+    """The owner, the read token, and the checksums of the run."""
+    daemon = start("--runs_dir", str(tmp_path))
+    q = np.arange(8, dtype=np.float32).reshape(1, 1, 4, 2)
+    data = save({"sites.0.query": q, "sites.0.key": q}, {"run": '{"version": 2, "sites": [{}]}'})
+    run = daemon.post("/v1/runs", data, headers=TYPE).json()["id"]
+    daemon.stop()
+    [side] = tmp_path.glob("*.checks")
+    text = side.read_bytes()
+    for at in (None, *range(0, min(len(text), 62), 3)):
+        side.write_bytes(text if at is None else text[:at] + bytes([text[at] ^ 1]) + text[at + 1:])
+        once = start("--runs_dir", str(tmp_path))
+        reply = once.get(f"/v1/runs/{run}/weights")
+        assert reply.status_code == 200 if at is None else reply.json()["code"] == "damaged", at
+        once.stop()
