@@ -374,7 +374,7 @@ static bool repeat_warnings(const srv_warnings *from, attn_arena *arena, attn_di
         memcpy(items, to->items, to->count * sizeof *items);
     for (size_t i = 0; i < from->count; i++) {
         attn_text t = {.arena = arena};
-        attn_text_add(&t, "%s.", from->items[i].text);
+        attn_text_add(&t, "%s.", from->items[i].detail);
         if (t.failed)
             return false;
         items[to->count++] = (attn_diagnosis){.code = from->items[i].code, .text = t.data};

@@ -463,7 +463,7 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
 static const char *note_of(const srv_masks_call *call) {
     for (size_t i = 0; i < call->warnings.count; i++)
         if (strcmp(call->warnings.items[i].code, "low_numbers") == 0)
-            return call->warnings.items[i].text;
+            return call->warnings.items[i].detail;
     return NULL;
 }
 

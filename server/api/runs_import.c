@@ -41,15 +41,15 @@ static attn_status warn_of_site(srv_warnings *to, attn_arena *arena, const attn_
     for (size_t i = 0; i < found.count && !status && to->count < WARNINGS_MOST; i++) {
         const attn_mask_layer *layer = found.items[i].layer;
         const attn_warnings one = {.items = &found.items[i], .count = 1};
-        attn_text where = {.arena = arena};
+        attn_text pointer = {.arena = arena};
         if (layer->values.data == *last)
             continue;
         *last = layer->values.data;
-        attn_text_add(&where, "sites/%zu/%s", attn_run_site_index(site), layer->where);
-        status = where.failed ? attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings")
-                              : srv_warnings_word(to, arena, &one, err);
+        attn_text_add(&pointer, "/sites/%zu/%s", attn_run_site_index(site), layer->where);
+        status = pointer.failed ? attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings")
+                                : srv_warnings_word(to, arena, &one, err);
         if (!status)
-            to->items[to->count - 1].where = where.data;
+            to->items[to->count - 1].pointer = pointer.data;
     }
     return status;
 }

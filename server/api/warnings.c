@@ -236,13 +236,17 @@ static const struct {
 
 /* --- the list --- */
 
-static bool append(srv_warnings *to, attn_arena *arena, srv_warning w) {
+/* Adds a warning about the field at the path `where` ("labels/key"). false: memory ran out. */
+static bool append(srv_warnings *to, attn_arena *arena, const char *code, const char *where,
+                   const char *detail) {
     srv_warning *items = attn_arena_small(arena, (to->count + 1) * sizeof *items);
-    if (!items)
+    attn_text pointer = {.arena = arena};
+    attn_text_add(&pointer, "%s%s", where[0] ? "/" : "", where);
+    if (!items || pointer.failed)
         return false;
     if (to->count > 0)
         memcpy(items, to->items, to->count * sizeof *items);
-    items[to->count++] = w;
+    items[to->count++] = (srv_warning){code, pointer.data, detail};
     to->items = items;
     return true;
 }
@@ -255,7 +259,7 @@ bool srv_warnings_add(srv_warnings *to, attn_arena *arena, const char *code, con
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     const char *copy = attn_arena_text(arena, text, strlen(text));
-    return copy && append(to, arena, (srv_warning){code, where, copy});
+    return copy && append(to, arena, code, where, copy);
 }
 
 attn_status srv_warnings_word(srv_warnings *to, attn_arena *arena, const attn_warnings *found,
@@ -264,9 +268,8 @@ attn_status srv_warnings_word(srv_warnings *to, attn_arena *arena, const attn_wa
         sentence s = {.text = {.arena = arena}, .all = found, .w = &found->items[i]};
         const char *where = words[s.w->code].where;
         words[s.w->code].say(&s);
-        if (s.text.failed || !append(to, arena,
-                                     (srv_warning){words[s.w->code].code,
-                                                   where ? where : s.w->layer->where, s.text.data}))
+        if (s.text.failed || !append(to, arena, words[s.w->code].code,
+                                     where ? where : s.w->layer->where, s.text.data))
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
     }
     return ATTN_OK;
@@ -299,10 +302,10 @@ void srv_warnings_write(srv_json *j, const srv_warnings *warnings) {
         srv_json_object(j);
         srv_json_key(j, "code");
         srv_json_string(j, w->code);
-        srv_json_key(j, "where");
-        srv_json_string(j, w->where);
-        srv_json_key(j, "text");
-        srv_json_string(j, w->text);
+        srv_json_key(j, "pointer");
+        srv_json_string(j, w->pointer);
+        srv_json_key(j, "detail");
+        srv_json_string(j, w->detail);
         srv_json_object_end(j);
     }
     srv_json_array_end(j);
@@ -311,8 +314,8 @@ void srv_warnings_write(srv_json *j, const srv_warnings *warnings) {
 void srv_warnings_text(attn_text *t, const srv_warnings *warnings) {
     for (size_t i = 0; i < warnings->count; i++) {
         const srv_warning *w = &warnings->items[i];
-        attn_text_add(t, "warning (%s%s%s): %s\n", w->code, w->where[0] ? ", " : "", w->where,
-                      w->text);
+        attn_text_add(t, "warning (%s%s%s): %s\n", w->code, w->pointer[0] ? ", " : "", w->pointer,
+                      w->detail);
     }
 }
 

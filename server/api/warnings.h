@@ -7,9 +7,9 @@
 #include "wire/json_out.h"
 
 typedef struct srv_warning {
-    const char *code;  /* as the answer names it; codes do not change */
-    const char *where; /* the field, or "" */
-    const char *text;
+    const char *code;    /* as the answer names it; codes do not change */
+    const char *pointer; /* JSON pointer to the field, or "" */
+    const char *detail;
 } srv_warning;
 
 typedef struct srv_warnings {
@@ -17,7 +17,8 @@ typedef struct srv_warnings {
     size_t count;
 } srv_warnings;
 
-/* Adds a warning. `where` and `code` must outlive the request. false: memory ran out. */
+/* Adds a warning. `where` is the path of the field without a slash in front, or "". `code` must
+ * outlive the request. false: memory ran out. */
 bool srv_warnings_add(srv_warnings *to, attn_arena *arena, const char *code, const char *where,
                       const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* Adds the warnings of the library in the words of the API. ATTN_ENOMEM. */

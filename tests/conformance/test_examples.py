@@ -12,7 +12,7 @@ from serving import compare
 FOLDER = Path(__file__).resolve().parents[2] / "config" / "examples"
 EXAMPLES = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
 TOLERANCE = 1.2e-7
-WORDS_OF_A_WARNING = ("code", "where")
+WORDS_OF_A_WARNING = ("code", "pointer")
 
 
 def difference(got, want, tolerance, partial=False, at=""):

@@ -183,13 +183,13 @@ def test_hidden_rows_are_zeros_and_a_warning(daemon):
     assert answer["output"][0] == [0, 0, 0, 0] and answer["weights"][2] == [0] * 5
     assert answer["logsumexp"][0] is None and answer["scores"][0] == [None] * 5
     warning = [w for w in answer["warnings"] if w["code"] == "hidden_rows"]
-    assert len(warning) == 1 and warning[0].keys() == {"code", "where", "text"}
-    assert "0" in warning[0]["text"] and "2" in warning[0]["text"]
+    assert len(warning) == 1 and warning[0].keys() == {"code", "pointer", "detail"}
+    assert "0" in warning[0]["detail"] and "2" in warning[0]["detail"]
 
 
 def test_the_list_of_hidden_rows_is_bounded(daemon):
     body = {"query": {"shape": [5000, 2], "fill": "ones"}, "key_lengths": [0], "return": "output"}
-    text = [w["text"] for w in ask(daemon, body)["warnings"] if w["code"] == "hidden_rows"]
+    text = [w["detail"] for w in ask(daemon, body)["warnings"] if w["code"] == "hidden_rows"]
     assert len(text) == 1 and len(text[0]) < 1000
 
 

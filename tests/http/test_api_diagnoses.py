@@ -195,14 +195,14 @@ def test_weights_that_are_none(daemon):
     """As /v1/heatmaps says of the same."""
     odd, fine = [[-1, 2], [2, 3]], [[0.5, 0.5], [0.2, 0.8]]
     answer = ask(daemon, {"weights": fine, "other": odd}, "/v1/analyses")
-    assert {(w["code"], w["where"]) for w in answer["warnings"]} == {("weight_range", "other"), ("row_sums", "other")}
+    assert {(w["code"], w["pointer"]) for w in answer["warnings"]} == {("weight_range", "/other"), ("row_sums", "/other")}
     assert [w["code"] for w in analysed(daemon, odd)["warnings"]] == ["row_sums", "weight_range"]
 
 
 def test_a_triangle_that_should_be_kept(daemon):
     body = {"query": [[1, 0], [0, 1]], "attn_mask": [[1, 0], [1, 1]]}
     (found_in,) = [w for w in ask(daemon, body | {"mask_semantics": "hide"})["warnings"] if w["code"] == "mask_not_causal"]
-    assert found_in["text"].endswith('say mask_semantics "keep"')
+    assert found_in["detail"].endswith('say mask_semantics "keep"')
     assert "warnings" not in ask(daemon, body | {"mask_semantics": "keep"})
 
 

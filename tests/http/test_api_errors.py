@@ -217,18 +217,18 @@ def test_counts_and_choices_are_worded(daemon, path, extra, pointer, text):
 def test_one_hidden_row_is_worded_like_one(daemon):
     one = ask(daemon, {"query": [[1, 0], [0, 1]], "attn_mask": [[True, False], [False, False]]})
     two = ask(daemon, {"query": [[1, 0], [0, 1]], "attn_mask": [[False, False], [False, False]]})
-    texts = [w["text"] for answer in (one, two) for w in answer["warnings"] if w["code"] == "hidden_rows"]
+    texts = [w["detail"] for answer in (one, two) for w in answer["warnings"] if w["code"] == "hidden_rows"]
     assert texts == ["1 row of 2 sees no key: query 1. Its output and weights are zeros unless mask_fill is set",
                      "2 rows of 2 see no key: query 0, query 1. Their output and weights are zeros unless mask_fill is set"]
 
 
 def test_one_odd_row_is_worded_like_one(daemon):
     one = ask(daemon, {"weights": [[1.5, -0.5], [0.5, 0.6]]}, path="/v1/heatmaps")
-    texts = [w["text"] for w in one["warnings"]]
+    texts = [w["detail"] for w in one["warnings"]]
     assert texts[0].startswith("1 row of 2 does not sum to 1"), texts
     assert texts[1].startswith("2 weights are negative or above 1"), texts
     single = ask(daemon, {"weights": [[1.5, 0.0], [0.5, 0.5]]}, path="/v1/heatmaps")
-    assert single["warnings"][1]["text"].startswith("1 weight is negative or above 1")
+    assert single["warnings"][1]["detail"].startswith("1 weight is negative or above 1")
 
 
 def test_a_deadline_of_the_inference_protocol_is_named_where_it_stands(daemon):

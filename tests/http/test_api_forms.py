@@ -197,10 +197,10 @@ LABELS = {"query": ["the", "cat", "<pad>"], "key": ["the", "cat", "<pad>"]}
 def test_weight_on_padding_is_told(daemon, name):
     answer = ask(daemon, X | {"labels": {"key": ["the", name, "cat"]}})
     (warning,) = answer["warnings"]
-    assert (warning["code"], warning["where"]) == ("padding_mass", "labels/key")
+    assert (warning["code"], warning["pointer"]) == ("padding_mass", "/labels/key")
     mass = array(answer["weights"])[:, 1]
-    assert f"{100 * mass.mean():.3g} %" in warning["text"] and f"({mass.max():.3g})" in warning["text"]
-    assert f'query {mass.argmax()} to key 1, "{name}"' in warning["text"]
+    assert f"{100 * mass.mean():.3g} %" in warning["detail"] and f"({mass.max():.3g})" in warning["detail"]
+    assert f'query {mass.argmax()} to key 1, "{name}"' in warning["detail"]
 
 
 def test_hidden_padding_is_not_told(daemon):
@@ -214,7 +214,7 @@ def test_hidden_padding_is_not_told(daemon):
 def test_heads_that_look_at_padding_are_named(daemon):
     warnings = ask(daemon, qkv(2, 6, 3, 3, 4) | {"labels": LABELS})["warnings"]
     assert [w["code"] for w in warnings] == ["padding_mass"] * 9
-    assert "batch entry 1, head 1" in warnings[7]["text"] and warnings[8]["text"].startswith("4 more heads")
+    assert "batch entry 1, head 1" in warnings[7]["detail"] and warnings[8]["detail"].startswith("4 more heads")
 
 
 # --- text ---

@@ -82,7 +82,7 @@ def test_labels_and_decimals(daemon):
 # --- warnings ---
 
 def warned(answer):
-    return [(w["code"], w["where"]) for w in answer.get("warnings", [])]
+    return [(w["code"], w["pointer"]) for w in answer.get("warnings", [])]
 
 
 def test_fine_weights_are_not_warned_about(daemon):
@@ -92,15 +92,15 @@ def test_fine_weights_are_not_warned_about(daemon):
 
 def test_rows_that_do_not_sum_to_one(daemon):
     answer = drawn(daemon, [[[0.5, 0.5], [0.5, 0.6]], [[0.2, 0.2], [0.9, 0.9]]])
-    assert warned(answer) == [("row_sums", "weights")] * 2
-    assert "head 0: 1 row of 2 does not sum to 1; row 1 sums to 1.1" in answer["warnings"][0]["text"]
-    assert "head 1: 2 rows of 2 do not sum to 1; row 1 sums to 1.8" in answer["warnings"][1]["text"]
+    assert warned(answer) == [("row_sums", "/weights")] * 2
+    assert "head 0: 1 row of 2 does not sum to 1; row 1 sums to 1.1" in answer["warnings"][0]["detail"]
+    assert "head 1: 2 rows of 2 do not sum to 1; row 1 sums to 1.8" in answer["warnings"][1]["detail"]
 
 
 def test_weights_that_are_none(daemon):
     answer = drawn(daemon, [[1.5, -0.5], [2, -1]])
-    assert warned(answer) == [("weight_range", "weights")]
-    assert "4 weights are negative or above 1, such as 2 at [1, 0]" in answer["warnings"][0]["text"]
+    assert warned(answer) == [("weight_range", "/weights")]
+    assert "4 weights are negative or above 1, such as 2 at [1, 0]" in answer["warnings"][0]["detail"]
 
 
 LABELS = {"query": ["the", "cat", "<pad>"], "key": ["the", "cat", "[PAD]"]}
@@ -109,8 +109,8 @@ LABELS = {"query": ["the", "cat", "<pad>"], "key": ["the", "cat", "[PAD]"]}
 def test_weight_on_padding(daemon):
     fine, bad = [[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]], [[0.5, 0.3, 0.2], [0.6, 0.3, 0.1], [0, 0, 1]]
     answer = drawn(daemon, [fine, bad], labels=LABELS)
-    assert warned(answer) == [("padding_mass", "labels/key")]
-    text = answer["warnings"][0]["text"]
+    assert warned(answer) == [("padding_mass", "/labels/key")]
+    text = answer["warnings"][0]["detail"]
     assert "head 1: 15 %" in text and '(0.2) from query 0 to key 2, "[PAD]"' in text
     assert warned(drawn(daemon, fine, labels=LABELS)) == []
     assert warned(drawn(daemon, bad)) == []
@@ -118,8 +118,8 @@ def test_weight_on_padding(daemon):
 
 def test_many_heads_are_counted(daemon):
     answer = drawn(daemon, [[[0.5, 0.2]]] * 12)
-    assert warned(answer) == [("row_sums", "weights")] * 9
-    assert answer["warnings"][8]["text"] == "so it is in 4 more heads"
+    assert warned(answer) == [("row_sums", "/weights")] * 9
+    assert answer["warnings"][8]["detail"] == "so it is in 4 more heads"
 
 
 # --- text ---
@@ -141,7 +141,7 @@ def test_text_has_titles(daemon):
     text = daemon.post(PATH, body, headers=TEXT).text
     assert text.startswith("All of them\n\nheatmap, batch 0, head 0: First\n")
     assert "head 1: Second\n" in text and "head 2: Third\n" in text and "rows: queries, columns: keys\n" in text
-    assert "warning (row_sums, weights): batch entry 0, head 2" in text
+    assert "warning (row_sums, /weights): batch entry 0, head 2" in text
     chosen = daemon.post(PATH, body | {"heatmap": {"heads": [2]}}, headers=TEXT).text
     assert "Third" in chosen and "Second" not in chosen
     assert "head mean:\n" in daemon.post(PATH, body | {"heatmap": {"heads": "mean"}}, headers=TEXT).text

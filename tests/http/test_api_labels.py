@@ -155,10 +155,10 @@ def test_classes_of_the_caller_stay(daemon):
 
 def test_padding_is_found_in_its_entry(daemon):
     answer = ask(daemon, batch(heatmap={}))
-    assert [(w["code"], w["where"]) for w in answer["warnings"]] == [("padding_mass", "labels/1/key")]
-    assert answer["warnings"][0]["text"].startswith("batch entry 1, head 0: ") and '"<pad>"' in answer["warnings"][0]["text"]
+    assert [(w["code"], w["pointer"]) for w in answer["warnings"]] == [("padding_mass", "/labels/1/key")]
+    assert answer["warnings"][0]["detail"].startswith("batch entry 1, head 0: ") and '"<pad>"' in answer["warnings"][0]["detail"]
     answer = ask(daemon, {"weights": weights(2, 1), "labels": BOTH}, HEATMAPS)
-    assert [w["where"] for w in answer["warnings"]] == ["labels/1/key"]
+    assert [w["pointer"] for w in answer["warnings"]] == ["/labels/1/key"]
     hidden = ask(daemon, batch(heatmap={}, key_lengths=[4, 3]))
     assert not [w for w in hidden.get("warnings", []) if w["code"] == "padding_mass"]
 

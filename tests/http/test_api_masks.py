@@ -213,8 +213,8 @@ def test_warnings(daemon):
     answer = build(daemon, masks=[{"kind": "values", "attn_mask": (~lower).tolist()}], shape=[3, 3])
     codes = {w["code"] for w in answer["warnings"]}
     assert "hidden_rows" in codes and "mask_not_causal" in codes
-    where = {w["where"] for w in answer["warnings"]}
-    assert any("masks/0" in w for w in where)
+    pointers = {w["pointer"] for w in answer["warnings"]}
+    assert any("/masks/0" in p for p in pointers)
 
 
 @pytest.mark.parametrize("body, code, pointer, words", [

@@ -182,13 +182,13 @@ def test_a_fill_beyond_float32(daemon):
 def test_low_numbers_are_warned_of(daemon, form):
     body = {"masks": [CAUSAL, LOW], "shape": [3, 3], "as": form}
     (warning,) = ask(daemon, body, MASKS)["warnings"]
-    assert (warning["code"], warning["where"]) == ("low_numbers", "masks/1/attn_mask") and "finite_min" in warning["text"]
+    assert (warning["code"], warning["pointer"]) == ("low_numbers", "/masks/1/attn_mask") and "finite_min" in warning["detail"]
     text = daemon.post(MASKS, body, headers={"Accept": "text/plain"}).text
-    assert text.endswith(f"warning (low_numbers, masks/1/attn_mask): {warning['text']}\n")
+    assert text.endswith(f"warning (low_numbers, /masks/1/attn_mask): {warning['detail']}\n")
     page = picture(daemon, body, (3, 3))
-    assert warning["text"] in " ".join(page.says())
+    assert warning["detail"] in " ".join(page.says())
     attention = ask(daemon, {"query": normal(3, 2), "is_causal": True} | {"attn_mask": LOW["attn_mask"]})
-    assert [w["text"] for w in attention["warnings"]] == [warning["text"]]
+    assert [w["detail"] for w in attention["warnings"]] == [warning["detail"]]
 
 
 @pytest.mark.parametrize("body", [{"masks": [CAUSAL], "shape": [3, 3]}, {"masks": [LOW | {"mask_semantics": "finite_min"}],

@@ -416,8 +416,8 @@ def test_models_without_words_read_ids(daemon):
 def test_unknown_words_are_said(daemon, model):
     answer = ask(daemon, {"text": "the blue car", "target_text": "la"}, path(model, "/attention"))
     assert answer["source"][0]["ids"] == [4, 3, 6] and answer["source"][0]["tokens"][1] == "blue"
-    assert answer["warnings"] == [{"code": "unknown_word", "where": "text",
-                                   "text": '"blue" is not in the model\'s vocabulary: read as <unk>'}]
+    assert answer["warnings"] == [{"code": "unknown_word", "pointer": "/text",
+                                   "detail": '"blue" is not in the model\'s vocabulary: read as <unk>'}]
 
 
 def test_many_weights_are_not_answered_unasked(daemon, model):

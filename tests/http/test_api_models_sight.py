@@ -89,7 +89,7 @@ def test_hiding_the_noun_changes_the_translation(daemon):
 
 def test_a_source_that_is_hidden_whole(daemon, model):
     answer = ask(daemon, {"text": "the red", "target_text": "la", "hide": [0, 1]}, path(model, "/attention"))
-    assert answer["warnings"] == [{"code": "nothing_visible", "where": "hide", "text": "all tokens of source 0 are hidden: its weights are 0"}]
+    assert answer["warnings"] == [{"code": "nothing_visible", "pointer": "/hide", "detail": "all tokens of source 0 are hidden: its weights are 0"}]
     assert all((array(s["weights"]) == 0).all() for s in answer["sites"])
 
 
@@ -161,10 +161,10 @@ def test_a_second_begin_is_warned_of(daemon, model):
     for target in ({"target_ids": [1, 4]}, {"target_tokens": ["<bos>", "la"]}):
         answer = ask(daemon, {"text": "the"} | target, path(model, "/attention"))
         warning, = answer["warnings"]
-        assert warning["code"] == "begin_given" and warning["where"] == next(iter(target)) and "<bos>" in warning["text"]
+        assert warning["code"] == "begin_given" and warning["pointer"] == "/" + next(iter(target)) and "<bos>" in warning["detail"]
         assert answer["target"][0]["tokens"] == ["<bos>", "la", "<eos>"]
     many = ask(daemon, {"text": ["the", "the"], "target_ids": [[4, 0], [4, 1]]}, path(model, "/attention"))
-    assert [w["where"] for w in many["warnings"]] == ["target_ids/1"]
+    assert [w["pointer"] for w in many["warnings"]] == ["/target_ids/1"]
     assert "warnings" not in ask(daemon, {"text": "the", "target_tokens": ["la"]}, path(model, "/attention"))
 
 

@@ -410,7 +410,7 @@ def test_a_row_of_low_numbers_alone_has_weights(daemon):
     body = {"query": [[1, 0], [0, 1]], "return": ["weights"], "decimals": 2}
     answer = ask(daemon, body | {"attn_mask": [[-10000, -10000], [0, -10000]]})
     assert answer["weights"] == [[0.67, 0.33], [1, 0]]
-    (warning,) = [w["text"] for w in answer["warnings"] if w["code"] == "low_numbers"]
+    (warning,) = [w["detail"] for w in answer["warnings"] if w["code"] == "low_numbers"]
     assert "in a row that has far higher numbers" in warning
     assert "a row of such numbers alone spreads its weight over them" in warning
 

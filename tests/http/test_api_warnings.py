@@ -15,7 +15,7 @@ STRICT = triangle(3, lambda i, j: j > i)
 PADDED = [[[True] * 4] * 4, [[j < 3 or i == 3 for j in range(4)] for i in range(4)]]
 CACHE = {"key": [[1, 0]], "value": [[3]], "past_key": [[1, 0]] * 2, "past_value": [[1], [2]],
          "position": {"kind": "rotary", "layout": "halves"}}
-# name: request, code, where, what the text says
+# name: request, code, field, what the detail says
 CASES = {
     "padding or mask": (query(3, 4, 3, 2) | {"attn_mask": [[True] * 3] * 3}, "mask_rank", "attn_mask",
                         "[3, 3] is read as [L, S], the same for every batch entry. B and L are both 3: if [B, S] was meant, "
@@ -83,8 +83,8 @@ CASES = {
 def test_words(daemon, name):
     body, code, where, text = CASES[name]
     found = [w for w in ask(daemon, body)["warnings"] if w["code"] == code]
-    assert [(w["where"]) for w in found] == [where]
-    assert text in found[0]["text"] and len(found[0]["text"]) < 400
+    assert [w["pointer"] for w in found] == [where and "/" + where]
+    assert text in found[0]["detail"] and len(found[0]["detail"]) < 400
 
 
 @pytest.mark.parametrize("request_", [

@@ -312,9 +312,9 @@ def test_masks_mean_what_they_say(daemon, dtype, members, one):
     (np.zeros((8, 8)), {}, None, ""), (SEEN * 0.5, {}, None, "")])
 def test_numbers_that_hide_nothing_are_told(daemon, mask, members, code, says):
     run = masked(daemon, mask, "F32", **members)
-    found = [(w["code"], w["where"]) for w in run.get("warnings", [])]
-    assert found == ([(code, "sites/0/attn_mask")] if code else [])
-    assert not code or says in run["warnings"][0]["text"]
+    found = [(w["code"], w["pointer"]) for w in run.get("warnings", [])]
+    assert found == ([(code, "/sites/0/attn_mask")] if code else [])
+    assert not code or says in run["warnings"][0]["detail"]
     assert "warnings" not in daemon.get(f"/v1/runs/{run['id']}").json()
 
 
@@ -323,7 +323,7 @@ def test_a_mask_that_layers_share_is_told_once(daemon):
     tensors = {"q": part, "m": ("F32", np.where(SEEN, 0, LOWEST["F32"])), "n": ("F32", SEEN.astype(float))}
     sites = [{"query": "q", "key": "q", "attn_mask": name} for name in "mmmn"]
     run = store(daemon, captures.write(captures.File({"version": 2, "sites": sites}, tensors)))
-    assert [w["where"] for w in run["warnings"]] == ["sites/0/attn_mask", "sites/3/attn_mask"]
+    assert [w["pointer"] for w in run["warnings"]] == ["/sites/0/attn_mask", "/sites/3/attn_mask"]
 
 
 # --- special tokens ---

@@ -47,7 +47,7 @@ def attention_json(request):
     if "heatmap" in request:
         raise ValueError("examples with heatmaps are checked by tests/conformance/test_heatmap.py")
     if attention(request)["hidden_rows"]:
-        answer["warnings"] = [{"code": "hidden_rows", "where": ""}]
+        answer["warnings"] = [{"code": "hidden_rows", "pointer": ""}]
     return answer
 
 

@@ -127,7 +127,7 @@ def heatmap_answer(request):
         title = {"title": request["titles"][h]} if "titles" in request else {}
         heads.append({"batch": b, "head": h, **title, **one_head(grid[b, h])})
         if padding_mass(grid[b, h], labels) > 0:
-            warnings.append({"code": "padding_mass", "where": "labels/key"})
+            warnings.append({"code": "padding_mass", "pointer": "/labels/key"})
     answer = {"heads": heads, **({"labels": labels} if labels else {}),
               "pool": "max", "transform": "linear", "encoding": "json"}
     return {**answer, **({"warnings": warnings} if warnings else {})}

@@ -119,7 +119,7 @@ export async function draw(set: Weights, one: OneHead, signal: AbortSignal): Pro
   const [rows = 0, cols = 0] = first.shape;
   return {
     cells: floats(first.max), rows, cols, step: first.step, range: [first.range[0] ?? 0, first.range[1] ?? 1],
-    hidden: first.hidden, top: (first.top ?? []) as number[][], warnings: (answer.warnings ?? []).map((w) => w.text),
+    hidden: first.hidden, top: (first.top ?? []) as number[][], warnings: (answer.warnings ?? []).map((w) => w.detail),
   };
 }
 
