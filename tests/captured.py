@@ -158,7 +158,7 @@ class Site:
             visible = self.want["visible"][b, h] & ~self.no_rows[b][:, None]
             weights = np.where(visible, self.want["weights"][b, h], 0)
             head = measures.Head(weights, visible, real=int((~self.no_keys[b]).sum()))
-            assert got["rows"] == len(head.rows), f"rows of head {b}, {h}"
+            assert got["num_rows"] == len(head.rows), f"rows of head {b}, {h}"
             close(np.sum(drawn["received"]), weights.sum(), 1e-5, f"received of head {b}, {h}")
             wants = {"entropy": head.measures()["entropy"]} if not head.rows else head.measures()
             for name in ("entropy", "confidence", "top_share", "gini"):

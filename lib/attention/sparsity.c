@@ -63,9 +63,9 @@ static void resolve_reach(const attn_inputs *in, attn_attention_dims *d) {
             first = 0;
         }
         if (pattern && p->kind == ATTN_PATTERN_GLOBAL && p->local < none / 2 &&
-            p->keys < (int64_t)d->S && 2 * p->local + 1 < reach) {
+            p->num_keys < (int64_t)d->S && 2 * p->local + 1 < reach) {
             reach = 2 * p->local + 1;
-            first = p->keys;
+            first = p->num_keys;
         }
     }
     if (left < none && right < none && left + right + 1 <= reach) {

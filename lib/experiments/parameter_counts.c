@@ -33,7 +33,7 @@ static size_t model_bytes(const attn_experiment *about, const double *values,
     *config = attn_model_defaults();
     config->width = (size_t)attn_setting_value(about, values, "model_width");
     config->num_heads = (size_t)attn_setting_value(about, values, "num_heads");
-    config->layers = (size_t)attn_setting_value(about, values, "layers");
+    config->num_layers = (size_t)attn_setting_value(about, values, "layers");
     config->source_vocabulary = (size_t)attn_setting_value(about, values, "source_words");
     config->target_vocabulary = (size_t)attn_setting_value(about, values, "target_words");
     return attn_model_bytes(config, false, &bytes, NULL) ? 0 : bytes;
@@ -146,7 +146,7 @@ static double count_parts(attn_lab *lab) {
     attn_table *t = attn_lab_table(
         lab,
         attn_lab_say(lab, "AttentionSeq2Seq: d %zu, %zu heads, %zu layers, %zu and %zu words",
-                     config.width, config.num_heads, config.layers, config.source_vocabulary,
+                     config.width, config.num_heads, config.num_layers, config.source_vocabulary,
                      config.target_vocabulary),
         part_columns, 3, PARTS + 2);
     double said = 0;

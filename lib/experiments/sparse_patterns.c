@@ -48,7 +48,7 @@ static const struct {
     {"local, 64 on either side", {.kind = ATTN_PATTERN_LOCAL, .radius = 64}},
     {"strided, every 64th and 16 near", {.kind = ATTN_PATTERN_STRIDED, .stride = 64, .local = 16}},
     {"blocks of 128", {.kind = ATTN_PATTERN_BLOCK, .size = 128}},
-    {"global, 16 keys and 64 near", {.kind = ATTN_PATTERN_GLOBAL, .keys = 16, .local = 64}},
+    {"global, 16 keys and 64 near", {.kind = ATTN_PATTERN_GLOBAL, .num_keys = 16, .local = 64}},
 };
 
 static const struct {

@@ -164,7 +164,7 @@ static void say_pattern(mask_text *t, const attn_pattern *p) {
         say(t,
             "global: the first %" PRId64 " positions see and are seen by all, others see "
             "keys within a distance of %" PRId64,
-            p->keys, p->local);
+            p->num_keys, p->local);
         break;
     }
 }

@@ -36,7 +36,7 @@ attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, a
         {"radius", pattern->radius, 0, pattern->kind == ATTN_PATTERN_LOCAL},
         {"stride", pattern->stride, 1, pattern->kind == ATTN_PATTERN_STRIDED},
         {"size", pattern->size, 1, pattern->kind == ATTN_PATTERN_BLOCK},
-        {"keys", pattern->keys, 0, pattern->kind == ATTN_PATTERN_GLOBAL},
+        {"num_keys", pattern->num_keys, 0, pattern->kind == ATTN_PATTERN_GLOBAL},
         {"local", pattern->local, 0,
          pattern->kind == ATTN_PATTERN_STRIDED || pattern->kind == ATTN_PATTERN_GLOBAL},
     };
@@ -55,7 +55,7 @@ attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, a
 /* Returns whether position p is one of the first `keys` of a GLOBAL pattern. Positions before key 0,
  * which padding rows may have, are not. */
 static bool is_global(const attn_pattern *pattern, int64_t p) {
-    return p >= 0 && p < pattern->keys;
+    return p >= 0 && p < pattern->num_keys;
 }
 
 bool attn_pattern_sees(const attn_pattern *pattern, int64_t p, int64_t j) {
@@ -67,7 +67,7 @@ bool attn_pattern_sees(const attn_pattern *pattern, int64_t p, int64_t j) {
     case ATTN_PATTERN_BLOCK:
         return floor_div(p, pattern->size) == floor_div(j, pattern->size);
     case ATTN_PATTERN_GLOBAL:
-        return j < pattern->keys || is_global(pattern, p) || distance(p, j) <= pattern->local;
+        return j < pattern->num_keys || is_global(pattern, p) || distance(p, j) <= pattern->local;
     }
     return false;
 }
@@ -110,7 +110,7 @@ void attn_pattern_hide(const attn_pattern *pattern, int64_t p, int64_t j0, int64
         return;
     case ATTN_PATTERN_GLOBAL:
         if (!is_global(pattern, p))
-            hide_far(&k, p, pattern->local, pattern->keys, end);
+            hide_far(&k, p, pattern->local, pattern->num_keys, end);
         return;
     }
 }
@@ -140,7 +140,7 @@ static interval strided(interval keys, int64_t stride, int64_t p0, int64_t p1) {
 void attn_pattern_narrow(const attn_pattern *pattern, int64_t p0, int64_t p1, int64_t *from,
                          int64_t *to) {
     const int64_t size = pattern->size;
-    const interval all = {*from, *to}, first = {*from, pattern->keys};
+    const interval all = {*from, *to}, first = {*from, pattern->num_keys};
     const interval near = {p0 - pattern->local, p1 + pattern->local + 1};
     interval seen = all;
     if (*from >= *to)
@@ -159,7 +159,7 @@ void attn_pattern_narrow(const attn_pattern *pattern, int64_t p0, int64_t p1, in
         break;
     }
     case ATTN_PATTERN_GLOBAL:
-        if (p0 >= pattern->keys || p1 < 0)
+        if (p0 >= pattern->num_keys || p1 < 0)
             seen = hull(intersection(all, first), intersection(all, near));
         break;
     }
@@ -169,7 +169,7 @@ void attn_pattern_narrow(const attn_pattern *pattern, int64_t p0, int64_t p1, in
 
 void attn_pattern_common(const attn_pattern *pattern, int64_t p0, int64_t p1, int64_t *from,
                          int64_t *to) {
-    const int64_t size = pattern->size, keys = pattern->keys;
+    const int64_t size = pattern->size, keys = pattern->num_keys;
     interval seen = {p1 - pattern->local, p0 + pattern->local + 1};
     switch (pattern->kind) {
     case ATTN_PATTERN_LOCAL:
@@ -202,8 +202,8 @@ bool attn_pattern_sees_between(const attn_pattern *pattern, int64_t p, int64_t f
     case ATTN_PATTERN_STRIDED:
         return pattern->stride == 1 || (from >= near && to - 1 <= p + pattern->local);
     case ATTN_PATTERN_GLOBAL:
-        return is_global(pattern, p) || to <= pattern->keys || from >= near ||
-               near <= pattern->keys;
+        return is_global(pattern, p) || to <= pattern->num_keys || from >= near ||
+               near <= pattern->num_keys;
     }
     return false;
 }

@@ -70,13 +70,13 @@ void attn_models_declare_transformer(attn_model *m) {
     if (c->positions == ATTN_MODEL_LEARNED)
         attn_positions_declare(&m->positions, m->set, "pos_encoding.position_embeddings",
                                c->max_length, c->width);
-    for (size_t l = 0; l < c->layers; l++) {
+    for (size_t l = 0; l < c->num_layers; l++) {
         const place p = {m, &m->encoder, "encoder", l};
         add_attention(&p, &attn_models_self, "self_attn", "norm1");
         add_feed(&p, "norm2");
     }
     add_last_norm(m, &m->encoder, "encoder.norm");
-    for (size_t l = 0; l < c->layers; l++) {
+    for (size_t l = 0; l < c->num_layers; l++) {
         const place p = {m, &m->decoder, "decoder", l};
         add_attention(&p, &attn_models_causal, "self_attn", "norm1");
         add_attention(&p, &attn_models_cross, "multihead_attn", "norm2");
@@ -99,7 +99,7 @@ static void add_lstm(model_stack *stack, attn_model *m, const char *name, size_t
                      bool bidirectional) {
     const attn_model_config *c = &m->config;
     attn_lstm_declare(&add_block(stack, &attn_models_lstm, WRAP_NONE)->lstm, m->set, name, c->width,
-                      hidden, c->layers, bidirectional, c->dropout_p);
+                      hidden, c->num_layers, bidirectional, c->dropout_p);
 }
 
 static void add_wrapped_attention(model_stack *stack, attn_model *m, const char *name,

@@ -61,13 +61,13 @@ bool attn_model_positions_parse(const char *name, attn_model_positions *out) {
 attn_model_config attn_model_defaults(void) {
     return (attn_model_config){.width = 128,
                                .num_heads = 4,
-                               .layers = 1,
+                               .num_layers = 1,
                                .max_length = 512,
                                .radius = 4,
                                .stride = 4,
                                .reach = 16,
                                .block_size = 8,
-                               .global_keys = 1,
+                               .num_global_keys = 1,
                                .dropout_p = 0.1,
                                .attention_dropout_p = -1,
                                .pad = 0,
@@ -132,13 +132,13 @@ attn_status attn_models_check_config(const attn_model_config *c, attn_error *err
         (status = within(c->target_vocabulary, 4, MOST_VOCABULARY, "target_vocabulary", err)) ||
         (status = within(c->width, 2, MODEL_WIDTH_MOST, "width", err)) ||
         (status = within(c->num_heads, 1, c->width, "num_heads", err)) ||
-        (status = within(c->layers, 1, ATTN_MODEL_LAYERS, "layers", err)) ||
+        (status = within(c->num_layers, 1, ATTN_MODEL_LAYERS, "num_layers", err)) ||
         (status = within(c->max_length, 1, MOST_LENGTH, "max_length", err)) ||
         (status = within(c->radius, 0, MOST_LENGTH, "radius", err)) ||
         (status = within(c->stride, 1, MOST_LENGTH, "stride", err)) ||
         (status = within(c->reach, 1, MOST_LENGTH, "reach", err)) ||
         (status = within(c->block_size, 1, MOST_LENGTH, "block_size", err)) ||
-        (status = within(c->global_keys, 0, MOST_LENGTH, "global_keys", err)) ||
+        (status = within(c->num_global_keys, 0, MOST_LENGTH, "num_global_keys", err)) ||
         (status = within(c->feed_forward, 0, MOST_FEED, "feed_forward", err)))
         return status;
     return check_relations(c, err);

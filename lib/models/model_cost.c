@@ -64,7 +64,7 @@ static attn_model_cost attention_cost(const attn_model *model, const attn_model_
 /* Returns the floats of a pass for each token, as a multiple of the width. */
 static double token_widths(const attn_model *model) {
     const attn_model_config *c = &model->config;
-    const double layers = (double)c->layers;
+    const double layers = (double)c->num_layers;
     if (is_transformer(model))
         return TOKEN_WIDTHS +
                layers * (SUBLAYER_WIDTHS + (double)c->feed_forward / (double)c->width);
@@ -83,7 +83,7 @@ static double packed(const model_stack *stack, double sequences) {
 attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_pass *p,
                                      size_t slots) {
     const attn_model_config *c = &model->config;
-    const double D = (double)c->width, layers = is_transformer(model) ? (double)c->layers : 1;
+    const double D = (double)c->width, layers = is_transformer(model) ? (double)c->num_layers : 1;
     const double once = parameters(model, "encoder_lstm") + parameters(model, "encoder_attention") +
                         parameters(model, "encoder");
     const double step = parameters(model, "decoder_lstm") + parameters(model, "cross_attention") +
@@ -112,7 +112,8 @@ attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_p
         cost.bytes += sizeof(float) * D * (encodes ? p->B : p->rows) * (L + 2 * S);
     }
     if (p->drops) /* the inputs of the layers of LSTMs, after dropout */
-        cost.bytes += sizeof(float) * D * ((double)c->layers - 1) * (p->B * p->S + p->rows * p->T);
+        cost.bytes +=
+            sizeof(float) * D * ((double)c->num_layers - 1) * (p->B * p->S + p->rows * p->T);
     if (p->hides) /* which tokens are visible: copied for each beam, and compiled for each layer */
         cost.bytes += p->rows * p->S * (2 + layers) + p->B * p->S * layers;
     if (p->alternatives > 0)

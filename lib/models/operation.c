@@ -36,7 +36,7 @@ bool attn_model_pattern(const attn_model_config *c, attn_pattern *out) {
         return true;
     case ATTN_MODEL_GLOBAL:
         *out = (attn_pattern){
-            .kind = ATTN_PATTERN_GLOBAL, .keys = (int64_t)c->global_keys, .local = radius};
+            .kind = ATTN_PATTERN_GLOBAL, .num_keys = (int64_t)c->num_global_keys, .local = radius};
         return true;
     default:
         return false;

@@ -38,7 +38,7 @@ static void add_start(listing *l) {
     const size_t n = l->half ? l->half->B * c->width : 0;
     if (!l->model->hands)
         return;
-    for (size_t k = 0; k < c->layers; k++) {
+    for (size_t k = 0; k < c->num_layers; k++) {
         const float *h = l->half ? l->half->initial.h + k * n : NULL;
         const float *cell = l->half ? l->half->initial.c + k * n : NULL;
         add_of_layer(l, ATTN_STATE_START_HIDDEN, k, h)->single = true;

@@ -156,7 +156,7 @@ static void embed_back(const model_walk *w, const model_half *half, float *dembe
  * [layers, B, D]. With `back` it copies from `joined` to `apart`, for gradients. */
 static void join_states(float *joined, float *apart, const attn_model *m, size_t B, bool back) {
     const size_t half = m->config.width / 2;
-    for (size_t i = 0; i < 2 * m->config.layers; i++)
+    for (size_t i = 0; i < 2 * m->config.num_layers; i++)
         for (size_t b = 0; b < B; b++) {
             float *one = apart + (i * B + b) * half;
             float *two = joined + ((i / 2 * B + b) * 2 + i % 2) * half;
@@ -165,7 +165,7 @@ static void join_states(float *joined, float *apart, const attn_model *m, size_t
 }
 
 static attn_status take_states(model_walk *w, attn_lstm_state *state, size_t B, attn_error *err) {
-    const size_t n = w->model->config.layers * B, D = w->model->config.width;
+    const size_t n = w->model->config.num_layers * B, D = w->model->config.width;
     state->h = attn_layers_zeroed(&w->pass, n, D, err);
     state->c = attn_layers_zeroed(&w->pass, n, D, err);
     return state->h && state->c ? ATTN_OK : ATTN_ENOMEM;

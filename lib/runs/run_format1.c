@@ -114,7 +114,7 @@ static bool read_line(const char *line, attn_mask_layer *layer) {
     attn_mask_layer l = {.kind = ATTN_LAYER_CAUSAL};
     attn_pattern *p = &l.pattern;
     if (sscanf(line, LAYER_IN, &kind, &semantics, &l.window[0], &l.window[1], &l.pad_id, &pattern,
-               &p->radius, &p->stride, &p->size, &p->keys, &p->local, &used) != 11 ||
+               &p->radius, &p->stride, &p->size, &p->num_keys, &p->local, &used) != 11 ||
         kind < 0 || kind > ATTN_LAYER_BITS || semantics < 0 || semantics > ATTN_SEM_NONZERO ||
         pattern < 0 || pattern > ATTN_PATTERN_GLOBAL)
         return false;

@@ -195,7 +195,7 @@ static void write_head(srv_json *j, const srv_analysis *an, size_t i) {
     srv_json_object(j);
     srv_analysis_place(j, an, h->batch, h->head);
     if (!an->as_tensors) {
-        srv_json_key(j, "rows");
+        srv_json_key(j, "num_rows");
         srv_json_size(j, h->rows);
     }
     if (an->patterns)
@@ -280,7 +280,8 @@ static bool any_across(const srv_analysis *an) {
 
 static void write_legend(srv_json *j, const srv_analysis *an) {
     static const attn_measure_info others[] = {
-        {"rows", "rows that see a key and have weight; means are over these rows", "0 to L", ""},
+        {"num_rows", "rows that see a key and have weight; means are over these rows", "0 to L",
+         ""},
         {"uniform",
          "the same measure if every row spreads its weight evenly over its visible keys, which "
          "shows the effect of the mask alone",

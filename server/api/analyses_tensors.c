@@ -68,7 +68,7 @@ static void put_rows(srv_json *j, const srv_analysis *an) {
     const attn_tensor t = take(j, &a, ATTN_I64);
     for (size_t i = 0; t.data && i < an->measures.count; i++)
         ((int64_t *)t.data)[i] = (int64_t)an->measures.items[i].rows;
-    put(j, "rows", &t);
+    put(j, "num_rows", &t);
 }
 
 static void put_blocks(srv_json *j, const srv_analysis *an) {

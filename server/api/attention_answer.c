@@ -60,8 +60,8 @@ static void write_dims(srv_json *j, const attn_attention_dims *d) {
     const struct {
         const char *name;
         size_t value;
-    } rows[] = {{"B", d->B}, {"Hq", d->Hq},     {"Hkv", d->Hkv}, {"L", d->L},
-                {"S", d->S}, {"past", d->past}, {"E", d->E},     {"Ev", d->Ev}};
+    } rows[] = {{"B", d->B}, {"Hq", d->Hq},  {"Hkv", d->Hkv}, {"L", d->L},
+                {"S", d->S}, {"P", d->past}, {"E", d->E},     {"Ev", d->Ev}};
     srv_json_key(j, "dims");
     srv_json_object(j);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -92,7 +92,7 @@ static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     write_dims(j, &call->dims);
     srv_json_key(j, "score");
     srv_json_string(j, attn_score_name(call->body.in.score.kind));
-    srv_json_key(j, "parameters");
+    srv_json_key(j, "num_parameters");
     srv_json_size(j, call->parameters);
     srv_json_key(j, "scale");
     srv_json_real(j, attn_attention_scale(call->op));
@@ -108,13 +108,13 @@ static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     }
     srv_json_key(j, "precision");
     srv_json_string(j, attn_precision_name(call->dims.precision));
-    srv_json_key(j, "cells");
+    srv_json_key(j, "num_cells");
     srv_json_real(j, bill.cells);
     if (skips) {
-        srv_json_key(j, "computed_cells");
+        srv_json_key(j, "num_computed_cells");
         srv_json_real(j, computed);
     }
-    srv_json_key(j, "operations");
+    srv_json_key(j, "num_operations");
     srv_json_real(j, skips ? srv_attention_operations(call, &bill, computed) : bill.operations);
     srv_json_key(j, "bytes");
     srv_json_object(j);
@@ -129,7 +129,7 @@ static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
 static void write_verification(srv_json *j, const attn_verification *v) {
     srv_json_key(j, "verification");
     srv_json_object(j);
-    srv_json_key(j, "rows");
+    srv_json_key(j, "num_rows");
     srv_json_size(j, v->rows);
     srv_json_key(j, "output_error");
     srv_json_real(j, v->output_error);

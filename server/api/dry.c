@@ -206,8 +206,8 @@ static void write_bytes(srv_json *j, const srv_dry *dry) {
 static void write_rnn(srv_json *j, const srv_dry *dry) {
     srv_json_key(j, "rnn");
     srv_json_object(j);
-    put(j, "operations", dry->rnn_operations);
-    put(j, "score_operations", dry->rnn_products);
+    put(j, "num_operations", dry->rnn_operations);
+    put(j, "num_score_operations", dry->rnn_products);
     put(j, "path_length", dry->rnn_steps);
     srv_json_object_end(j);
     put(j, "path_length", 1);
@@ -235,17 +235,17 @@ static void dry_json(srv_request *req, const srv_dry *dry, double ms) {
         srv_json_key(&j, "mask");
         srv_json_string(&j, dry->mask);
     }
-    put(&j, "cells", dry->cells);
+    put(&j, "num_cells", dry->cells);
     if (dry->has_computed)
-        put(&j, "computed_cells", dry->computed);
-    put(&j, "operations", dry->operations);
+        put(&j, "num_computed_cells", dry->computed);
+    put(&j, "num_operations", dry->operations);
     write_bytes(&j, dry);
     srv_json_key(&j, "fits");
     srv_json_bool(&j, dry->fits);
     if (!dry->fits)
         write_limit(&j, &refusal);
     if (dry->learns) {
-        srv_json_key(&j, "parameters");
+        srv_json_key(&j, "num_parameters");
         srv_json_size(&j, dry->parameters);
     }
     if (dry->rnn_steps > 0)

@@ -95,12 +95,13 @@ const srv_field srv_pattern_fields[] = {
     SRV_KIND_ROW(
         attn_pattern, pattern_kinds,
         "local (keys within radius), strided (every stride-th key, and keys within local), block "
-        "(keys in the same block of `size` positions) or global (the positions 0 to `keys` - 1 see "
+        "(keys in the same block of `size` positions) or global (the positions 0 to `num_keys` - 1 "
+        "see "
         "every key and every query sees them; the others see keys within local)."),
     SRV_INT_ROW(attn_pattern, radius, 0, FARTHEST, "local: number of keys on either side."),
     SRV_INT_ROW(attn_pattern, stride, 1, FARTHEST, "strided: the distance between keys."),
     SRV_INT_ROW(attn_pattern, size, 1, FARTHEST, "block: number of positions in a block."),
-    SRV_INT_ROW(attn_pattern, keys, 0, FARTHEST,
+    SRV_INT_ROW(attn_pattern, num_keys, 0, FARTHEST,
                 "global: number of leading positions that are global."),
     SRV_INT_ROW(attn_pattern, local, 0, FARTHEST,
                 "strided and global: number of keys on either side."),
@@ -165,7 +166,7 @@ static const char *const pattern_parameters[] = {
     [ATTN_PATTERN_LOCAL] = " radius ",
     [ATTN_PATTERN_STRIDED] = " stride local ",
     [ATTN_PATTERN_BLOCK] = " size ",
-    [ATTN_PATTERN_GLOBAL] = " keys local ",
+    [ATTN_PATTERN_GLOBAL] = " num_keys local ",
 };
 
 /* Refuses fields that belong to other kinds. If `all` is true, every field of the kind is required.

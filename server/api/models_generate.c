@@ -24,7 +24,7 @@ typedef struct body {
     srv_side source;
     srv_sight_input sight;
     int offset_unit;
-    int64_t beams, max_length, alternatives, decimals, timeout_ms;
+    int64_t num_beams, max_length, num_alternatives, decimals, timeout_ms;
     double length_penalty;
     unsigned returns;
     srv_heat_input heatmap;
@@ -58,14 +58,14 @@ const srv_field srv_models_generate_fields[] = {
     SRV_SIDE_ROWS(body, source, "", "token_ids", "The source"),
     SRV_SIGHT_ROWS(body, sight),
     SRV_OFFSET_UNIT_ROW(body),
-    SRV_INT_ROW(body, beams, 1, 64, "Number of beams; 1 (default) is greedy search."),
+    SRV_INT_ROW(body, num_beams, 1, 64, "Number of beams; 1 (default) is greedy search."),
     SRV_INT_ROW(body, max_length, 1, 65536,
                 "Most tokens to generate, the end included; default 2 x source length + 10, at "
                 "most the max_length of the model."),
     SRV_REAL_ROW(
         body, length_penalty, -10, 10,
         "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."),
-    SRV_INT_ROW(body, alternatives, 1, ATTN_ALTERNATIVES_MOST,
+    SRV_INT_ROW(body, num_alternatives, 1, ATTN_ALTERNATIVES_MOST,
                 "For each step also answer this many of its most probable tokens, with their "
                 "probabilities."),
     {.name = "return",
@@ -96,7 +96,8 @@ static bool decode(call *c) {
                           .names = {"text", "tokens", "token_ids"},
                           .most = longest,
                           .warnings = &c->warnings};
-    *b = (body){.beams = 1, .decimals = -1, .length_penalty = 0.6, .figure = SRV_FIGURE_DEFAULTS};
+    *b = (body){
+        .num_beams = 1, .decimals = -1, .length_penalty = 0.6, .figure = SRV_FIGURE_DEFAULTS};
     if (!srv_read_body(req, srv_models_generate_fields, b, &b->timeout_ms) ||
         !srv_figure_check(req, &b->figure))
         return false;
@@ -130,11 +131,11 @@ static bool check_stream(call *c) {
     if (accept != SRV_ACCEPT_EVENTS && accept != SRV_ACCEPT_JSON)
         return srv_refuse(&scope, SRV_VALUE, "stream",
                           "a stream is text/event-stream, which Accept does not prefer");
-    if (b->beams > 1)
-        return srv_refuse(&scope, SRV_VALUE, "beams",
+    if (b->num_beams > 1)
+        return srv_refuse(&scope, SRV_VALUE, "num_beams",
                           "only a greedy search (1) is streamed: which tokens the best of several "
                           "hypotheses has is known at the end, found %lld",
-                          (long long)b->beams);
+                          (long long)b->num_beams);
     if (c->source.count > 1)
         return srv_refuse(&scope, SRV_VALUE, "stream", "one sequence is streamed, found %zu",
                           c->source.count);
@@ -146,11 +147,11 @@ static bool check_store(call *c) {
     const body *b = &c->body;
     const srv_scope scope = {c->pass.req, srv_models_generate_fields, &b->given, ""};
     c->pass.stores = b->store;
-    if (b->store && b->beams > 1)
+    if (b->store && b->num_beams > 1)
         return srv_refuse(&scope, SRV_VALUE, "store",
-                          "only a greedy search (\"beams\": 1) is stored: hypotheses of a beam "
+                          "only a greedy search (\"num_beams\": 1) is stored: hypotheses of a beam "
                           "search have no common rows, found %lld beams",
-                          (long long)b->beams);
+                          (long long)b->num_beams);
     return srv_model_run_check(&scope, c->pass.model, b->store);
 }
 
@@ -161,7 +162,7 @@ static double result_bytes(const call *c) {
     double numbers = 3 * weights; /* the rows of weights, and a heatmap of them */
     numbers += c->body.returns & WEIGHTS ? weights : 0;
     numbers += c->pass.streams ? weights : 0; /* the rows in the events */
-    const double choices = c->body.alternatives ? 1 + (double)c->body.alternatives : 0;
+    const double choices = c->body.num_alternatives ? 1 + (double)c->body.num_alternatives : 0;
     const double step = c->pass.streams ? EVENT + CHOICE * choices : 0;
     return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most) +
            CHOICE * choices * B * most + step * most + c->run_text;
@@ -172,11 +173,11 @@ static attn_model_cost cost_of(const call *c) {
     const double B = (double)c->source.count;
     const attn_model_pass extent = {.B = B,
                                     .S = (double)c->source.longest,
-                                    .rows = B * (double)c->body.beams,
+                                    .rows = B * (double)c->body.num_beams,
                                     .T = (double)c->most,
                                     .searches = true,
                                     .hides = srv_models_hides(&c->source),
-                                    .alternatives = (double)c->body.alternatives};
+                                    .alternatives = (double)c->body.num_alternatives};
     return srv_models_cost(&c->pass, &extent);
 }
 
@@ -263,10 +264,10 @@ static bool compute(call *c) {
     }
     c->out = attn_arena_zeroed(req->arena, B, sizeof *c->out);
     c->made = attn_arena_zeroed(req->arena, B, sizeof *c->made);
-    options.beams = (size_t)c->body.beams;
+    options.beams = (size_t)c->body.num_beams;
     options.most = c->most;
     options.length_penalty = c->body.length_penalty;
-    options.alternatives = (size_t)c->body.alternatives;
+    options.alternatives = (size_t)c->body.num_alternatives;
     options.want_weights = c->body.returns || srv_draws(req) || srv_reads_text(req);
     attn_status status =
         c->out && c->made

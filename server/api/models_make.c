@@ -16,8 +16,8 @@
 typedef struct body {
     uint64_t given;
     int architecture, attention, positions, padding, norm, source_language, target_language;
-    int64_t source_vocabulary, target_vocabulary, width, num_heads, layers, feed_forward,
-        max_length, radius, stride, reach, block_size, global_keys, seed;
+    int64_t source_vocabulary, target_vocabulary, width, num_heads, num_layers, feed_forward,
+        max_length, radius, stride, reach, block_size, num_global_keys, seed;
     double dropout_p, embedding_std;
     bool shared;
     srv_strings source_words, target_words;
@@ -36,7 +36,7 @@ const srv_field srv_models_fields[] = {
         "The attention of the model: multihead (default), dot, additive, general, concat, "
         "local (keys within radius, at all sites), strided (every stride-th key and keys "
         "within radius), block (keys of the same block_size positions), global (the first "
-        "global_keys positions see and are seen by all, others keys within radius) or none "
+        "num_global_keys positions see and are seen by all, others keys within radius) or none "
         "(not for a transformer)."),
     SRV_ENUM_ROW(body, positions, srv_model_positions,
                  "sinusoidal (default), learned, relative, shaw, alibi or none."),
@@ -71,7 +71,7 @@ const srv_field srv_models_fields[] = {
     SRV_INT_ROW(body, num_heads, 1, 4096,
                 "Heads of multi-head attention; the number divides the width; default 4."),
     SRV_INT_ROW(
-        body, layers, 1, ATTN_MODEL_LAYERS,
+        body, num_layers, 1, ATTN_MODEL_LAYERS,
         "Layers of each LSTM, or of the encoder and of the decoder of a transformer; default 1."),
     SRV_INT_ROW(body, feed_forward, 1, 16384,
                 "For a transformer: width of the hidden feed-forward layer; default 4 x width."),
@@ -80,7 +80,7 @@ const srv_field srv_models_fields[] = {
                 "For local, strided and global: visible keys on either side; default 4."),
     SRV_INT_ROW(body, stride, 1, 65536, "For strided: every stride-th key is visible; default 4."),
     SRV_INT_ROW(body, block_size, 1, 65536, "For block: positions of a block; default 8."),
-    SRV_INT_ROW(body, global_keys, 0, 65536,
+    SRV_INT_ROW(body, num_global_keys, 0, 65536,
                 "For global: first positions that see and are seen by all; default 1."),
     SRV_INT_ROW(body, reach, 1, 65536,
                 "For relative and shaw: distances are clipped to -reach to reach; default 16."),
@@ -114,7 +114,7 @@ static void put_text(srv_json *j, const char *name, const char *value) {
 static void put_parameters(srv_json *j, const srv_model *m) {
     const attn_parameters *set = attn_model_parameters(m->model);
     char last[ATTN_PARAMETER_NAME] = "";
-    srv_json_key(j, "parameters");
+    srv_json_key(j, "num_parameters");
     srv_json_object(j);
     put_size(j, "total", attn_parameters_count(set, ""));
     srv_json_key(j, "parts");
@@ -158,7 +158,7 @@ static void put_sites(srv_json *j, const attn_model *model) {
             continue;
         srv_json_object(j);
         put_text(j, "kind", srv_model_site_kinds[sites[i].kind]);
-        put_size(j, "layers", sites[i].layer + 1);
+        put_size(j, "num_layers", sites[i].layer + 1);
         put_size(j, "num_heads", sites[i].heads);
         srv_json_object_end(j);
     }
@@ -193,7 +193,7 @@ static void put_model(srv_json *j, const srv_model *m) {
     put_side(j, "target", c->target_vocabulary, m->target, m->languages[1]);
     put_size(j, "width", c->width);
     put_size(j, "num_heads", c->num_heads);
-    put_size(j, "layers", c->layers);
+    put_size(j, "num_layers", c->num_layers);
     put_size(j, "max_length", c->max_length);
     put_size(j, "radius", c->radius);
     put_size(j, "stride", c->stride);
@@ -201,7 +201,7 @@ static void put_model(srv_json *j, const srv_model *m) {
     if (c->attention == ATTN_MODEL_BLOCK)
         put_size(j, "block_size", c->block_size);
     if (c->attention == ATTN_MODEL_GLOBAL)
-        put_size(j, "global_keys", c->global_keys);
+        put_size(j, "num_global_keys", c->num_global_keys);
     srv_json_key(j, "dropout_p");
     srv_json_real(j, c->dropout_p);
     if (c->attention_dropout_p < c->dropout_p || c->attention_dropout_p > c->dropout_p) {
@@ -343,13 +343,13 @@ static void configure(const body *b, attn_model_config *c) {
     c->feed_forward = (size_t)b->feed_forward;
     c->width = (size_t)b->width;
     c->num_heads = (size_t)b->num_heads;
-    c->layers = (size_t)b->layers;
+    c->num_layers = (size_t)b->num_layers;
     c->max_length = (size_t)b->max_length;
     c->radius = (size_t)b->radius;
     c->stride = (size_t)b->stride;
     c->reach = (size_t)b->reach;
     c->block_size = (size_t)b->block_size;
-    c->global_keys = (size_t)b->global_keys;
+    c->num_global_keys = (size_t)b->num_global_keys;
     c->dropout_p = b->dropout_p;
     c->embedding_std = b->embedding_std;
 }
@@ -373,13 +373,13 @@ srv_outcome srv_models_create(srv_request *req) {
     attn_vocabulary *words[2] = {NULL, NULL};
     body b = {.width = (int64_t)d.width,
               .num_heads = (int64_t)d.num_heads,
-              .layers = (int64_t)d.layers,
+              .num_layers = (int64_t)d.num_layers,
               .max_length = (int64_t)d.max_length,
               .radius = (int64_t)d.radius,
               .stride = (int64_t)d.stride,
               .reach = (int64_t)d.reach,
               .block_size = (int64_t)d.block_size,
-              .global_keys = (int64_t)d.global_keys,
+              .num_global_keys = (int64_t)d.num_global_keys,
               .dropout_p = d.dropout_p};
     const srv_scope scope = {req, srv_models_fields, &b.given, ""};
     if (!srv_decode(req, srv_models_fields, &b))

@@ -35,7 +35,7 @@ static bool is_wanted(const srv_sites_pass *c, const attn_model_state *s) {
 }
 
 static bool check_layers(const srv_sites_pass *c, const srv_scope *scope) {
-    const size_t most = attn_model_configuration(c->pass.model->model)->layers;
+    const size_t most = attn_model_configuration(c->pass.model->model)->num_layers;
     const srv_ints *layers = &c->body.layers;
     for (size_t i = 0; i < layers->count; i++) {
         char at[32];

@@ -289,7 +289,7 @@ static void answer_json(srv_positions_call *call) {
     if (!(call->req->accept & SRV_ACCEPT_NPY)) { /* an npy file holds only one table */
         if (call->curve_count > 0)
             write_curves(&j, call);
-        srv_json_key(&j, "parameters");
+        srv_json_key(&j, "num_parameters");
         srv_json_size(&j, call->parameters);
     }
     srv_json_object_end(&j);

@@ -21,10 +21,10 @@ static const char *const kinds[] = {"sinusoidal", "learned", "alibi",  "t5",
 static const char *const own[] = {
     " length width layout dims ",
     " length width seed std dims ",
-    " length keys query_offset num_heads slopes dims ",
-    " length keys query_offset table max_distance bidirectional dims ",
-    " length keys query_offset table dims ",
-    " length keys query_offset key_table dims ",
+    " length num_keys query_offset num_heads slopes dims ",
+    " length num_keys query_offset table max_distance bidirectional dims ",
+    " length num_keys query_offset table dims ",
+    " length num_keys query_offset key_table dims ",
     " length width base dims "};
 static const char *const needed[] = {" length width ", " length width ", " length ",
                                      " length table ", " length table ", " length key_table ",
@@ -58,7 +58,7 @@ const srv_field srv_positions_fields[] = {
                  "learned: the standard deviation of the initial table; default 0.02."),
     SRV_INT_ROW(srv_positions_body, num_heads, 1, LONGEST,
                 "alibi: number of heads; default the number of slopes."),
-    SRV_INT_ROW(srv_positions_body, keys, 0, LONGEST,
+    SRV_INT_ROW(srv_positions_body, num_keys, 0, LONGEST,
                 "Biases and shaw: number of keys; default length."),
     SRV_INT_ROW(srv_positions_body, query_offset, -LONGEST, LONGEST,
                 "Biases and shaw: query i has key position i + query_offset; default 0."),
@@ -174,7 +174,7 @@ static bool relative_shape(srv_positions_call *call, const srv_scope *scope) {
     const srv_positions_body *body = &call->body;
     const bool shaw = body->kind == SRV_POSITIONS_SHAW;
     const attn_tensor *t = &body->position.key_table;
-    call->keys = (size_t)(srv_given(scope, "keys") ? body->keys : body->length);
+    call->keys = (size_t)(srv_given(scope, "num_keys") ? body->num_keys : body->length);
     size_t dims[3] = {(size_t)body->length, call->keys, 0};
     if (shaw && (t->rank != 2 || t->dims[0] % 2 == 0))
         return srv_refuse(scope, SRV_SHAPE, "key_table",

@@ -76,12 +76,12 @@ static void put_ranges(srv_json *j, const srv_run *run, const attn_run_site *sit
 }
 
 static void put_shapes(srv_json *j, const attn_attention_dims *d) {
-    put_size(j, "batches", d->B);
-    put_size(j, "heads", d->Hq);
-    put_size(j, "kv_heads", d->Hkv);
-    put_size(j, "queries", d->L);
-    put_size(j, "keys", d->S);
-    put_size(j, "past", d->past);
+    put_size(j, "num_batches", d->B);
+    put_size(j, "num_heads", d->Hq);
+    put_size(j, "num_kv_heads", d->Hkv);
+    put_size(j, "num_queries", d->L);
+    put_size(j, "num_keys", d->S);
+    put_size(j, "num_past_keys", d->past);
     put_size(j, "width", d->E);
     put_size(j, "value_width", d->Ev);
     srv_json_key(j, "weights_shape");
@@ -233,7 +233,7 @@ void srv_run_write_warned(srv_json *j, const srv_run *run, const srv_warnings *w
     put_text(j, "id", run->id);
     put_text(j, "state", run->open ? "open" : "closed");
     if (run->rows)
-        put_size(j, "rows", run->rows);
+        put_size(j, "num_rows", run->rows);
     put_size(j, "bytes", run->bytes);
     put_expiry(j, run->ends_ns);
     if (run->read_token && j->req->owner && !j->req->read_token)

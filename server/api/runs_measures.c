@@ -253,7 +253,7 @@ static void put_head(srv_json *j, const srv_run_head *head, const finding *f) {
     const attn_pattern_name pattern = {f->name, f->shape, f->text};
     srv_json_object(j);
     srv_run_head_write(j, head);
-    srv_json_key(j, "rows");
+    srv_json_key(j, "num_rows");
     srv_json_size(j, f->rows);
     srv_analysis_pattern(j, &pattern);
     srv_json_key(j, "measures");

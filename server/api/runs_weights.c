@@ -262,7 +262,7 @@ static void answer_rows(srv_request *req, const srv_run_view *run, const part_qu
             srv_json_key(&j, "logsumexp");
             srv_json_tensor(&j, &lse);
         }
-        srv_json_key(&j, "visible");
+        srv_json_key(&j, "num_visible_keys");
         srv_json_tensor(&j, &seen);
     }
     srv_json_object_end(&j);
@@ -291,10 +291,12 @@ typedef struct cell_query {
 
 /* The members of the answer; `fields` selects some. */
 static const char *const cell_members[] = {
-    "row",           "col",       "query_label", "key_label", "query",   "key",        "products",
-    "relative",      "raw",       "scale",       "scaled",    "softcap", "softcapped", "distance",
-    "position_bias", "mask_bias", "visible",     "hidden_by", "filled",  "biased",     "row_max",
-    "logsumexp",     "weight",    "rank",        "of",        "words",   NULL};
+    "row",       "col",       "query_label", "key_label", "query",
+    "key",       "products",  "relative",    "raw",       "scale",
+    "scaled",    "softcap",   "softcapped",  "distance",  "position_bias",
+    "mask_bias", "visible",   "hidden_by",   "filled",    "biased",
+    "row_max",   "logsumexp", "weight",      "rank",      "num_visible_keys",
+    "words",     NULL};
 
 const srv_field srv_run_cells_query[] = {
     SRV_RUN_SPOT_ROWS(cell_query),
@@ -442,7 +444,7 @@ static void put_steps(cell_writer *w, const attn_run_cell *c, const attn_inputs 
     put_double(w, "logsumexp", c->logsumexp);
     put_number(w, "weight", c->weight);
     put_size(w, "rank", c->rank);
-    put_size(w, "of", c->of);
+    put_size(w, "num_visible_keys", c->of);
 }
 
 static void answer_cell(srv_request *req, const srv_run_view *run, const cell_query *q,

@@ -322,7 +322,7 @@ void srv_warnings_text(attn_text *t, const srv_warnings *warnings) {
 void srv_omitted_write(srv_json *j, const char *name, double values, const char *how) {
     srv_json_key(j, name);
     srv_json_object(j);
-    srv_json_key(j, "values");
+    srv_json_key(j, "num_values");
     srv_json_real(j, values);
     srv_json_key(j, "how");
     srv_json_string(j, how);

@@ -58,34 +58,21 @@ static void settings_init(void *settings) {
         values[i] = (double)NAN;
 }
 
-/* Names of fields in files that earlier versions wrote. */
-static const struct {
-    const char *now, *before;
-} old_names[] = {{"num_heads", "heads"},
-                 {"dropout_p", "dropout"},
-                 {"attention_dropout_p", "attention_dropout"},
-                 {"batch_tokens", "batch-tokens"},
-                 {"model_width", "model-width"},
-                 {"score_width", "score-width"},
-                 {"source_words", "source-words"},
-                 {"target_words", "target-words"}};
+static srv_field stored_fields[SRV_JOB_FIELDS + SRV_TRAIN_OLD_NAMES + 1];
+static srv_field stored_settings[SRV_JOB_SETTINGS + SRV_TRAIN_OLD_NAMES + 1];
 
-enum { OLD_NAMES = sizeof old_names / sizeof *old_names };
-
-static srv_field stored_fields[SRV_JOB_FIELDS + OLD_NAMES + 1];
-static srv_field stored_settings[SRV_JOB_SETTINGS + OLD_NAMES + 1];
-
-/* Copies a table and adds a row for each old name of its fields. */
-static void copy_with_old(const srv_field *from, srv_field *to) {
+/* Copies a table and adds a row for each old name of its fields. Returns its end. */
+static srv_field *copy_with_old(const srv_field *from, srv_field *to) {
     for (; from->name; from++) {
         *to++ = *from;
-        for (size_t i = 0; i < OLD_NAMES; i++)
-            if (strcmp(from->name, old_names[i].now) == 0) {
+        for (const srv_old_name *old = srv_train_old_names; old->now; old++)
+            if (strcmp(from->name, old->now) == 0) {
                 *to = *from;
-                to++->name = old_names[i].before;
+                to++->name = old->before;
             }
     }
     *to = (srv_field){0};
+    return to;
 }
 
 /* Makes the tables of bodies in jobs_dir. */
@@ -289,13 +276,12 @@ const srv_field srv_job_facts_fields[] = {
     {0},
 };
 
-static srv_field stored_facts[sizeof srv_job_facts_fields / sizeof *srv_job_facts_fields + 2];
+static srv_field stored_facts[sizeof srv_job_facts_fields / sizeof *srv_job_facts_fields +
+                              SRV_TRAIN_OLD_NAMES + 2];
 
 /* Makes the table of facts in jobs_dir, with the rows of earlier versions. */
 static void make_stored_facts(void) {
-    srv_field *to = stored_facts;
-    for (const srv_field *f = srv_job_facts_fields; f->name; f++)
-        *to++ = *f;
+    srv_field *to = copy_with_old(srv_job_facts_fields, stored_facts);
     *to++ = (srv_field)REAL(srv_job_facts, seconds);
     *to++ = (srv_field)REAL(srv_job_facts, remaining_seconds);
 }

@@ -439,7 +439,7 @@ static void put_job(srv_json *j, const srv_job_entry *e) {
     srv_json_string(j, e->id);
     srv_job_write_facts(j, &e->facts);
     if (e->facts.state == SRV_JOB_QUEUED) {
-        srv_json_key(j, "ahead");
+        srv_json_key(j, "num_ahead");
         srv_json_size(j, jobs_ahead(e));
     }
     if (e->look && e->facts.state == SRV_JOB_DONE) {

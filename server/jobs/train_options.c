@@ -44,12 +44,12 @@ const srv_field srv_train_fields[] = {
         "For local, strided and global attention: visible keys on either side."),
     ROW(stride, SRV_INT, 1, 65536, "For strided attention: every stride-th key is visible."),
     ROW(block_size, SRV_INT, 1, 65536, "For block attention: positions of a block."),
-    ROW(global_keys, SRV_INT, 0, 65536,
+    ROW(num_global_keys, SRV_INT, 0, 65536,
         "For global attention: first positions that see and are seen by all."),
     CHOICE(positions, srv_model_positions, "Positional encoding of the model."),
     ROW(width, SRV_INT, 2, 4096, "Width of the model, an even number."),
     ROW(num_heads, SRV_INT, 1, 4096, "Number of attention heads; it divides the width."),
-    ROW(layers, SRV_INT, 1, ATTN_MODEL_LAYERS, "Layers of the encoder and of the decoder."),
+    ROW(num_layers, SRV_INT, 1, ATTN_MODEL_LAYERS, "Layers of the encoder and of the decoder."),
     ROW(feed_forward, SRV_INT, 0, 16384,
         "For a transformer: width of the hidden feed-forward layer; 0: 4 x width."),
     CHOICE(norm, srv_model_norms,
@@ -81,6 +81,18 @@ const srv_field srv_train_fields[] = {
     {0},
 };
 
+const srv_old_name srv_train_old_names[SRV_TRAIN_OLD_NAMES + 1] = {
+    {"num_heads", "heads"},
+    {"num_layers", "layers"},
+    {"num_global_keys", "global_keys"},
+    {"dropout_p", "dropout"},
+    {"attention_dropout_p", "attention_dropout"},
+    {"batch_tokens", "batch-tokens"},
+    {"model_width", "model-width"},
+    {"score_width", "score-width"},
+    {"source_words", "source-words"},
+    {"target_words", "target-words"}};
+
 void srv_train_defaults(srv_train_options *w) {
     const attn_corpus_options corpus = attn_corpus_defaults();
     const attn_model_config config = attn_model_defaults();
@@ -97,12 +109,12 @@ void srv_train_defaults(srv_train_options *w) {
         .minimum = 1,
         .width = (int64_t)config.width,
         .num_heads = (int64_t)config.num_heads,
-        .layers = (int64_t)config.layers,
+        .num_layers = (int64_t)config.num_layers,
         .feed_forward = (int64_t)config.feed_forward,
         .radius = (int64_t)config.radius,
         .stride = (int64_t)config.stride,
         .block_size = (int64_t)config.block_size,
-        .global_keys = (int64_t)config.global_keys,
+        .num_global_keys = (int64_t)config.num_global_keys,
         .dropout_p = config.dropout_p,
         .attention_dropout_p = (double)NAN,
         .steps = (int64_t)training.steps,
@@ -138,12 +150,12 @@ attn_model_config srv_train_config(const srv_train_options *w) {
     c.positions = (attn_model_positions)w->positions;
     c.width = (size_t)w->width;
     c.num_heads = (size_t)w->num_heads;
-    c.layers = (size_t)w->layers;
+    c.num_layers = (size_t)w->num_layers;
     c.feed_forward = (size_t)w->feed_forward;
     c.radius = (size_t)w->radius;
     c.stride = (size_t)w->stride;
     c.block_size = (size_t)w->block_size;
-    c.global_keys = (size_t)w->global_keys;
+    c.num_global_keys = (size_t)w->num_global_keys;
     c.norm_after = w->norm == 1;
     c.dropout_p = w->dropout_p;
     c.attention_dropout_p = isnan(w->attention_dropout_p) ? -1 : w->attention_dropout_p;
@@ -183,8 +195,8 @@ static void value_text(const srv_field *f, const void *place, char *text, size_t
 /* Returns whether a checkpoint leaves the option out: one that checkpoints of older versions do not
  * have, with its default. */
 static bool is_unsaid(const srv_train_options *w, const srv_field *f) {
-    static const char *const newer[] = {"radius",      "stride",   "block_size",
-                                        "global_keys", "subwords", "attention_dropout_p"};
+    static const char *const newer[] = {"radius",          "stride",   "block_size",
+                                        "num_global_keys", "subwords", "attention_dropout_p"};
     srv_train_options defaults;
     srv_train_defaults(&defaults);
     for (size_t i = 0; i < sizeof newer / sizeof *newer; i++)
@@ -192,13 +204,6 @@ static bool is_unsaid(const srv_train_options *w, const srv_field *f) {
             return !memcmp((const char *)w + f->offset, (const char *)&defaults + f->offset,
                            sizeof(int64_t)); /* a double is as long */
     return false;
-}
-
-/* Returns the name by which checkpoints know the option: the rates of dropout kept theirs. */
-static const char *name_in_checkpoints(const srv_field *f) {
-    return strcmp(f->name, "dropout_p") == 0             ? "dropout"
-           : strcmp(f->name, "attention_dropout_p") == 0 ? "attention_dropout"
-                                                         : f->name;
 }
 
 void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
@@ -210,7 +215,7 @@ void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
         value_text(f, (const char *)w + f->offset, value, sizeof value);
         if (at < SRV_TRAIN_TEXT)
             at += (size_t)snprintf(said + at, SRV_TRAIN_TEXT - at, "%s%s=%s", at ? " " : "",
-                                   name_in_checkpoints(f), value);
+                                   f->name, value);
     }
 }
 
@@ -287,7 +292,7 @@ static attn_status head_bytes(const srv_train_options *w, double n, double *byte
  */
 static attn_status blocks_bytes(const srv_train_options *w, double tokens, double *bytes,
                                 attn_error *err) {
-    const double layers = w->architecture == ATTN_MODEL_TRANSFORMER ? (double)w->layers : 1;
+    const double layers = w->architecture == ATTN_MODEL_TRANSFORMER ? (double)w->num_layers : 1;
     const double attentions =
         w->attention == ATTN_MODEL_NONE ? 0 : attentions_of[w->architecture] * layers;
     const double ends[] = {(double)w->shortest, longest_source(w)};
@@ -310,9 +315,9 @@ static attn_status bytes_of(const srv_train_options *w, double parameters, doubl
     const double D = (double)w->width, longest = longest_target(w);
     const double pair = longest_source(w) + longest;
     const double tokens = (double)w->batch_tokens > pair ? (double)w->batch_tokens : pair;
-    const double widths = TOKEN_WIDTHS + layer_widths[w->architecture] * (double)w->layers;
+    const double widths = TOKEN_WIDTHS + layer_widths[w->architecture] * (double)w->num_layers;
     const double pass = tokens * (widths * D + words(w, true) +
-                                  SCORES * (double)w->num_heads * longest * (double)w->layers);
+                                  SCORES * (double)w->num_heads * longest * (double)w->num_layers);
     const double learning = w->subwords ? LEARNING_BYTES : 0;
     const double data = (double)(w->pairs + w->validation) * (4 * pair + PAIR_BYTES);
     double blocks;

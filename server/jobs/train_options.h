@@ -15,8 +15,8 @@ typedef struct srv_train_options {
     int task, architecture, attention, positions, norm, schedule;
     bool large;
     int64_t shortest, longest, symbols, pairs, validation, minimum, subwords; /* of the corpus */
-    int64_t width, num_heads, layers, feed_forward;                           /* of the model */
-    int64_t radius, stride, block_size, global_keys; /* of its attention's pattern */
+    int64_t width, num_heads, num_layers, feed_forward;                       /* of the model */
+    int64_t radius, stride, block_size, num_global_keys; /* of its attention's pattern */
     int64_t seed, steps, batch_tokens, warmup, evaluate_every, patience, checkpoint_every, scored;
     double attention_dropout_p; /* NaN: as dropout_p */
     double skew, dropout_p, rate, decay, clip, smoothing, guidance, diversity;
@@ -25,6 +25,14 @@ typedef struct srv_train_options {
 /* The meaning of each option. The rows before "checkpoint_every" affect the trained model; the rows
  * from there on do not. */
 extern const srv_field srv_train_fields[];
+
+/* Names that these options and the settings of experiments had in files of earlier versions. A row
+ * without names ends the table. */
+enum { SRV_TRAIN_OLD_NAMES = 10 };
+typedef struct srv_old_name {
+    const char *now, *before;
+} srv_old_name;
+extern const srv_old_name srv_train_old_names[SRV_TRAIN_OLD_NAMES + 1];
 
 void srv_train_defaults(srv_train_options *options);
 

@@ -102,15 +102,31 @@ static attn_status read_block(const srv_train_run *run, const char *name, float 
     return ATTN_OK;
 }
 
-/* Returns whether a checkpoint was made with the options of this run. Older versions called the
- * option num_heads heads. */
+/* Returns whether two words "name=value" say the same. The first one may have an old name. */
+static bool is_same_option(const char *said, size_t size, const char *own, size_t own_size) {
+    const size_t name = strcspn(own, "="), was = strcspn(said, "=");
+    if (name >= own_size || was >= size)
+        return size == own_size && memcmp(said, own, size) == 0;
+    if (size - was != own_size - name || memcmp(said + was, own + name, size - was) != 0)
+        return false;
+    for (const srv_old_name *old = srv_train_old_names; old->now; old++)
+        if (strlen(old->now) == name && memcmp(own, old->now, name) == 0 &&
+            strlen(old->before) == was && memcmp(said, old->before, was) == 0)
+            return true;
+    return was == name && memcmp(said, own, was) == 0;
+}
+
+/* Returns whether a checkpoint was made with the options of this run. */
 static bool same_options(const char *said, const char *own) {
-    static const char name[] = " num_heads=", old[] = " heads=";
-    const char *at = strstr(own, name), *was = strstr(said, old);
-    if (!at || !was)
-        return strcmp(said, own) == 0;
-    return at - own == was - said && strncmp(said, own, (size_t)(at - own)) == 0 &&
-           strcmp(was + sizeof old - 1, at + sizeof name - 1) == 0;
+    for (;;) {
+        const size_t size = strcspn(said, " "), own_size = strcspn(own, " ");
+        if (!is_same_option(said, size, own, own_size))
+            return false;
+        if (!said[size] || !own[own_size])
+            return said[size] == own[own_size];
+        said += size + 1;
+        own += own_size + 1;
+    }
 }
 
 static attn_status check_options(const srv_train_run *run, attn_error *err) {

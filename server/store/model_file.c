@@ -46,7 +46,8 @@ static const config_key config_keys[] = {
     MEMBER(width, KEY_SIZE),
     {"num_heads", offsetof(attn_model_config, num_heads), KEY_SIZE, false, ATTN_MODEL_MULTIHEAD,
      "heads"},
-    MEMBER(layers, KEY_SIZE),
+    {"num_layers", offsetof(attn_model_config, num_layers), KEY_SIZE, false, ATTN_MODEL_MULTIHEAD,
+     "layers"},
     MEMBER(max_length, KEY_SIZE),
     MEMBER(radius, KEY_SIZE),
     MEMBER(stride, KEY_SIZE),
@@ -59,7 +60,8 @@ static const config_key config_keys[] = {
     OPTIONAL(feed_forward, KEY_SIZE),
     OPTIONAL(norm_after, KEY_BOOL),
     ONLY_OF(ATTN_MODEL_BLOCK, block_size, KEY_SIZE),
-    ONLY_OF(ATTN_MODEL_GLOBAL, global_keys, KEY_SIZE),
+    {"num_global_keys", offsetof(attn_model_config, num_global_keys), KEY_SIZE, true,
+     ATTN_MODEL_GLOBAL, "global_keys"},
     {0},
 };
 enum { KEY_COUNT = sizeof config_keys / sizeof *config_keys };
@@ -146,7 +148,7 @@ static attn_status check_keys(const srv_model_file *file, attn_error *err) {
         const char *name = file->contents.metadata[i].key;
         const config_key *key = config_keys;
         size_t other = 0;
-        while (key->name && strcmp(key->name, name))
+        while (key->name && strcmp(key->name, name) && (!key->old || strcmp(key->old, name)))
             key++;
         while (others[other] && strcmp(others[other], name))
             other++;

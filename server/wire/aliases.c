@@ -7,6 +7,7 @@
 #define WHOLE       "operands have their whole names"
 #define BIASES      "a mask may also be a bias or mark padding, which have fields of their own"
 #define COUNTS      "num_heads counts heads, and heads selects them"
+#define NUMBERS     "numbers of things are called num_.."
 #define SELECTS     "heads selects heads, and num_heads counts them"
 #define WIDTHS      "every vector has this width"
 #define PADDINGS    "it is the id of a token in token_ids"
@@ -76,6 +77,7 @@ static const alias of_fields[] = {
     {"values", "value", SINGULAR},
     {"values", "attn_mask", "the kind is called values"},
     {"queries", "query", SINGULAR},
+    {"keys", "num_keys", NUMBERS},
     {"keys", "key", SINGULAR},
     {"encoder_outputs", "key", "attention reads them as key and as value"},
     {"encoder_output", "key", "attention reads it as key and as value"},
@@ -158,8 +160,10 @@ static const alias of_fields[] = {
     {"kv_heads", "num_kv_heads", COUNTS},
     {"num_heads", "heads", SELECTS},
     {"head", "heads", "it selects any number of heads"},
-    {"n_layers", "layers", "it is the number of layers of each side"},
-    {"num_layers", "layers", "it is the number of layers of each side"},
+    {"layers", "num_layers", NUMBERS},
+    {"n_layers", "num_layers", NUMBERS},
+    {"num_layers", "layers", "layers selects layers, and num_layers counts them"},
+    {"global_keys", "num_global_keys", NUMBERS},
     {"src_vocab_size", "source_vocabulary", "it is the number of ids of the source"},
     {"tgt_vocab_size", "target_vocabulary", "it is the number of ids of the target"},
     {"max_len", "max_length", "names are not shortened"},
@@ -177,8 +181,9 @@ static const alias of_fields[] = {
     {"label_smoothing", "smoothing", "labels are the only thing that is smoothed"},
     {"prompt", "text", "a translation has no prompt: it is the text of the source"},
     {"input", "text", "it is the text of the source"},
-    {"num_beams", "beams", "a beam search has no other beams"},
-    {"beam_width", "beams", "a beam search has no other beams"},
+    {"beams", "num_beams", NUMBERS},
+    {"beam_width", "num_beams", NUMBERS},
+    {"alternatives", "num_alternatives", NUMBERS},
     {"xticklabels", "labels", "labels.key names the columns, and labels.query the rows"},
     {"yticklabels", "labels", "labels.query names the rows, and labels.key the columns"},
     {"label", "names", "names has one name for each curve"},
@@ -269,6 +274,7 @@ static const alias of_choices[] = {
     {"attentions", "weights", "they are the weights of attention"},
     {"attention_weights", "weights", "they are the weights of attention"},
     {"result", "output", "it is what attention puts out"},
+    {"of", "num_visible_keys", NUMBERS},
     {"logits", "scores", "logits are the outputs of a model"},
     {"lse", "logsumexp", "names are not shortened"},
     {"bfloat16", "bf16", "it is a precision of products and not an element type"},

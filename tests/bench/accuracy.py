@@ -69,7 +69,7 @@ MASKS = {
     "local": lambda r: {"pattern": {"kind": "local", "radius": 11}, "query_offset": 100},
     "strided": lambda r: {"pattern": {"kind": "strided", "stride": 7, "local": 3}, "is_causal": True},
     "blocks": lambda r: {"pattern": {"kind": "block", "size": 16}},
-    "global": lambda r: {"pattern": {"kind": "global", "keys": 2, "local": 9}, "key_lengths": [S - 30]},
+    "global": lambda r: {"pattern": {"kind": "global", "num_keys": 2, "local": 9}, "key_lengths": [S - 30]},
     "all at once": lambda r: {"is_causal": True, "query_offset": "end", "window": [150, -1],
                               "attn_mask": tensors.write(some(r, S), "bool"), "key_lengths": [S - 20],
                               "attn_bias": tensors.write(values(r, L, S))},

@@ -36,7 +36,7 @@ static int parse_pattern(const char *text, attn_pattern *p) {
     else if (strcmp(kind, "block") == 0)
         *p = (attn_pattern){.kind = ATTN_PATTERN_BLOCK, .size = a};
     else if (strcmp(kind, "global") == 0)
-        *p = (attn_pattern){.kind = ATTN_PATTERN_GLOBAL, .keys = a, .local = b};
+        *p = (attn_pattern){.kind = ATTN_PATTERN_GLOBAL, .num_keys = a, .local = b};
     else
         return 0;
     return 1;

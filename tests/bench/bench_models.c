@@ -114,7 +114,7 @@ int main(int argc, char **argv) {
     }
     attn_model_config config = attn_model_defaults();
     config.width = z.width;
-    config.layers = z.layers;
+    config.num_layers = z.layers;
     config.num_heads = 8;
     config.source_vocabulary = z.source;
     config.target_vocabulary = z.target;

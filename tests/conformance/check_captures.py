@@ -82,7 +82,7 @@ def test_the_program(table, tmp_path):
     assert done.returncode == 0, done.stderr
     answer = captured.check(table, path.read_bytes())
     assert [site["name"] for site in answer["sites"]] == ["encoder.layers.0.self_attn", "encoder.layers.1.self_attn", "Model"]
-    assert answer["sites"][2]["heads"] == 4 and answer["sites"][2]["kv_heads"] == 2
+    assert answer["sites"][2]["num_heads"] == 4 and answer["sites"][2]["num_kv_heads"] == 2
     file = captures.read(path.read_bytes())
     assert file.sites[0]["attn_mask"] == file.sites[1]["attn_mask"]  # stored once
 

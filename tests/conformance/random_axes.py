@@ -179,7 +179,7 @@ class AxesDraw(FormDraw):
             body |= {"width": 2 * columns} | ({"seed": 3} if kind == "learned" else {})
             columns *= 1 if kind == "rotary" else 2
         else:
-            body |= {"keys": self.S} | ({"query_offset": int(self.r.integers(-3, 6))} if self.chance(0.4) else {})
+            body |= {"num_keys": self.S} | ({"query_offset": int(self.r.integers(-3, 6))} if self.chance(0.4) else {})
             reach = int(self.r.choice((0, 1, 3)))
             if kind == "alibi":
                 body["num_heads"] = columns

@@ -78,7 +78,7 @@ class FormDraw(Draw):
         kind = str(self.r.choice(["local", "strided", "block", "global"]))
         n = int(self.r.choice((0, 1, 3, 10)))
         return {"kind": kind, **{"local": {"radius": n}, "strided": {"stride": n + 1, "local": n // 2},
-                                 "block": {"size": n + 1}, "global": {"keys": n, "local": n // 2}}[kind]}
+                                 "block": {"size": n + 1}, "global": {"num_keys": n, "local": n // 2}}[kind]}
 
     def operands(self, body):
         body["query"] = self.operand(self.Hq, self.L, self.E)

@@ -109,7 +109,7 @@ def check_positions(daemon, seed):
     body = AxesDraw(seed + SEED).positions()
     answer, want = answered(daemon, "/v1/positions", body, seed), tour.position_answer(body)
     assert set(answer) == set(want), (set(answer), set(want))
-    assert answer["parameters"] == want["parameters"]
+    assert answer["num_parameters"] == want["num_parameters"]
     for name, table in tour.position_tables(body)[0].items():
         close(answer[name], table, 1e-6, name)
     for got, curve in zip(answer.get("curves", ()), want.get("curves", ()), strict=True):
@@ -146,7 +146,7 @@ def check_analyses(daemon, seed):
     assert len(heads) == int(np.prod(grid.shape[:3], dtype=int))
     for (layer, b, h), got in zip(np.ndindex(grid.shape[:3]), heads):
         head = Head(grid[layer, b, h], keep[b, h])
-        assert got["rows"] == len(head.rows), got
+        assert got["num_rows"] == len(head.rows), got
         if head.rows:
             close(got["measures"]["entropy"], mean(entropy(head.share(i)) for i in head.rows), 2e-6, "entropy")
 

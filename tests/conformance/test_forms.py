@@ -24,8 +24,8 @@ def is_double(body):
 def verification_fault(found, wanted, rows, double):
     finite = np.abs(wanted["logsumexp"][np.isfinite(wanted["logsumexp"])]).max(initial=1.0)
     bound = FLOAT64 if double else VERIFIED
-    if found["rows"] != (rows if wanted["logsumexp"].size else 0):
-        return f"verified {found['rows']} rows, not {rows}"
+    if found["num_rows"] != (rows if wanted["logsumexp"].size else 0):
+        return f"verified {found['num_rows']} rows, not {rows}"
     if not (found["output_error"] <= bound and found["logsumexp_error"] <= bound * finite):
         return f"verification found {found}"
     return None
@@ -143,7 +143,7 @@ PATTERNS = [
     ({"kind": "local", "radius": 30}, lambda i, j: abs(i - j) <= 30),
     ({"kind": "strided", "stride": 64, "local": 3}, lambda i, j: ((i - j) % 64 == 0) | (abs(i - j) <= 3)),
     ({"kind": "block", "size": 50}, lambda i, j: i // 50 == j // 50),
-    ({"kind": "global", "keys": 4, "local": 20}, lambda i, j: (i >= 0) & (i < 4) | (j < 4) | (abs(i - j) <= 20)),
+    ({"kind": "global", "num_keys": 4, "local": 20}, lambda i, j: (i >= 0) & (i < 4) | (j < 4) | (abs(i - j) <= 20)),
 ]
 
 
@@ -222,14 +222,14 @@ def test_dry_runs(table):
         wanted, planned = served(body), dry_run(body)["dry_run"]
         assert {n: said["shapes"][n] for n in wanted} == {n: list(x.shape) for n, x in wanted.items()}, seed
         recurrent = ("rnn", "path_length") if wanted["logsumexp"].size else ()  # no rows, no counterpart
-        computed = said.get("computed_cells", said["cells"])  # a pattern skips cells, but no visible one
+        computed = said.get("num_computed_cells", said["num_cells"])  # a pattern skips cells, but no visible one
         if wanted["weights"].size:
-            assert np.count_nonzero(wanted["weights"]) <= computed <= said["cells"], seed
-        for name in ("cells", "parameters", *recurrent):
+            assert np.count_nonzero(wanted["weights"]) <= computed <= said["num_cells"], seed
+        for name in ("num_cells", "num_parameters", *recurrent):
             assert said[name] == planned[name], (seed, name)
-        assert "pattern" in body or "window" in body or computed == said["cells"], seed
-        per_cell = (planned["operations"] - said["operations"]) / max(said["cells"] - computed, 1)
-        assert per_cell == 0 if computed == said["cells"] else per_cell > 0 and per_cell == int(per_cell), seed
+        assert "pattern" in body or "window" in body or computed == said["num_cells"], seed
+        per_cell = (planned["num_operations"] - said["num_operations"]) / max(said["num_cells"] - computed, 1)
+        assert per_cell == 0 if computed == said["num_cells"] else per_cell > 0 and per_cell == int(per_cell), seed
         size = 8 if is_double(body) else 4
         said_bytes = {"with_weights": 0, "without_weights": 0, **said["bytes"]}  # an empty answer names neither
         if not any(tensors.dtype_of(x) == "float64" for x in body.get("projections", {}).values() if is_tensor(x)):

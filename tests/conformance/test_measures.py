@@ -97,7 +97,7 @@ def check_head(got, head):
     own, even = head.all()
     for name in ("positional_offset", "positional_share", "positional_mass", "sink_logit_mass"):
         even.pop(name)
-    assert got["rows"] == len(head.rows)
+    assert got["num_rows"] == len(head.rows)
     close(got["measures"], own)
     close(got["uniform"], even)
     if "classes" in head.extra:

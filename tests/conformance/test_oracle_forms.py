@@ -134,8 +134,8 @@ def test_projections_by_hand():
     ({"kind": "strided", "stride": 3, "local": 0}, [0, 0, 1, 0, 0, 1, 0]),
     ({"kind": "strided", "stride": 2, "local": 1}, [1, 1, 1, 1, 1, 0, 1]),
     ({"kind": "block", "size": 2}, [0, 0, 1, 1, 0, 0, 0]),
-    ({"kind": "global", "keys": 1, "local": 0}, [1, 0, 1, 0, 0, 0, 0]),
-    ({"kind": "global", "keys": 3, "local": 0}, [1] * 7)])
+    ({"kind": "global", "num_keys": 1, "local": 0}, [1, 0, 1, 0, 0, 0, 0]),
+    ({"kind": "global", "num_keys": 3, "local": 0}, [1] * 7)])
 def test_patterns(pattern, row):
     """The row at place 2 of seven keys."""
     assert pattern_keep(pattern, 2, np.arange(7)).astype(int).tolist() == row

@@ -18,13 +18,13 @@ REQUESTS = {
     "learned": {"kind": "learned", "length": 30, "width": 7, "seed": 3, "dims": [6]},
     "learned, of another deviation": {"kind": "learned", "length": 5, "width": 3, "seed": 3, "std": 1.5},
     "alibi": {"kind": "alibi", "num_heads": 8, "length": 9, "dims": [0, 7]},
-    "alibi of twelve heads": {"kind": "alibi", "num_heads": 12, "length": 4, "keys": 11, "query_offset": 7},
+    "alibi of twelve heads": {"kind": "alibi", "num_heads": 12, "length": 4, "num_keys": 11, "query_offset": 7},
     "alibi, own slopes": {"kind": "alibi", "slopes": [0.5, 0.25, 3], "length": 5},
-    "t5": {"kind": "t5", "table": numbers(1, 32, 3), "length": 150, "keys": 160, "dims": [2]},
+    "t5": {"kind": "t5", "table": numbers(1, 32, 3), "length": 150, "num_keys": 160, "dims": [2]},
     "t5 of the past": {"kind": "t5", "table": numbers(1, 16, 2), "length": 8, "bidirectional": False,
-                       "max_distance": 20, "query_offset": 30, "keys": 40, "dims": [0, 1]},
+                       "max_distance": 20, "query_offset": 30, "num_keys": 40, "dims": [0, 1]},
     "relative": {"kind": "relative", "table": numbers(1, 4, 11), "length": 13, "query_offset": -2, "dims": [3]},
-    "shaw": {"kind": "shaw", "key_table": numbers(1, 7, 5), "length": 6, "keys": 9, "dims": [0, 4]},
+    "shaw": {"kind": "shaw", "key_table": numbers(1, 7, 5), "length": 6, "num_keys": 9, "dims": [0, 4]},
     "rotary": {"kind": "rotary", "length": 40, "width": 16, "dims": [0, 7]},
     "rotary of another base": {"kind": "rotary", "length": 3, "width": 2, "base": 100},
     "no positions": {"kind": "sinusoidal", "length": 0, "width": 4},
@@ -66,7 +66,7 @@ def test_tables(daemon, name):
 def test_dry_run(daemon, name):
     request = REQUESTS[name]
     said = ask(daemon, {**request, "dry_run": True}, path="/v1/positions")["dry_run"]
-    assert said["parameters"] == tour.position_parameters(request)
+    assert said["num_parameters"] == tour.position_parameters(request)
     tables, _, _ = tour.position_tables(request)
     assert {n: said["shapes"][n] for n in tables} == {n: list(x.shape) for n, x in tables.items()}
 
@@ -77,7 +77,7 @@ def test_parameters(daemon, length, width, kind, parameters):
     request = {"kind": kind, "length": length, "width": width, "dry_run": True}
     if kind == "learned":
         request["seed"] = 1
-    assert ask(daemon, request, path="/v1/positions")["dry_run"]["parameters"] == parameters
+    assert ask(daemon, request, path="/v1/positions")["dry_run"]["num_parameters"] == parameters
 
 
 @pytest.mark.parametrize("position, fields", [
@@ -88,7 +88,7 @@ def test_biases_of_attention(table, position, fields):
     """A zero query makes the scores the biases."""
     request = {"query": {"shape": [1, 6, 30, 4], "fill": "zeros"}, "key": numbers(3, 1, 6, 50, 4),
                "value": numbers(4, 1, 6, 50, 2), "position": position, "query_offset": 11, "return": ["scores"]}
-    biases = ask(table, {**position, **fields, "length": 30, "keys": 50, "query_offset": 11},
+    biases = ask(table, {**position, **fields, "length": 30, "num_keys": 50, "query_offset": 11},
                  path="/v1/positions")["table"]
     assert np.abs(np.array(ask(table, request)["scores"])[0] - np.array(biases)).max() <= 1e-6
 

@@ -59,7 +59,7 @@ def test_nothing_to_analyse(daemon, shape):
     answer = ask(daemon, {"weights": {"shape": list(shape), "data": []}, "heatmap": {}}, PATH)
     rank3 = (1, 1, 1) + shape
     assert len(answer["heads"]) == np.prod(rank3[-5:-2])
-    assert all(h["rows"] == 0 and h["measures"]["entropy"] is None and h["pattern"]["name"] == "none"
+    assert all(h["num_rows"] == 0 and h["measures"]["entropy"] is None and h["pattern"]["name"] == "none"
                for h in answer["heads"])
 
 

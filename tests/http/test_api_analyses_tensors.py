@@ -53,7 +53,7 @@ def test_numbers_are_those_of_the_json(daemon, tmp_path, shape):
     tensors, rest = binary(daemon, body, tmp_path)
     lead = (1,) * (4 - len(shape)) + shape[:-2] if len(shape) < 5 else shape[:-2]
     layered = len(shape) == 5
-    assert tensors["rows"].shape == lead and tensors["rows"].dtype == np.int64
+    assert tensors["num_rows"].shape == lead and tensors["num_rows"].dtype == np.int64
     for i, head in enumerate(answer["heads"]):
         place = tuple(np.unravel_index(i, lead))
         assert place == ((head["layer"],) if layered else ()) + (head["batch"], head["head"])
@@ -62,8 +62,8 @@ def test_numbers_are_those_of_the_json(daemon, tmp_path, shape):
                 got = tensors[f"{kind}.{name}"][place]
                 assert np.isnan(got) if value is None else np.isclose(got, value, rtol=1e-6, atol=1e-9), name
         assert np.allclose(tensors["blocks"][place], np.array(head["blocks"], float), rtol=1e-6)
-        assert tensors["rows"][place] == head["rows"]
-        assert rest["heads"][i] == {k: v for k, v in head.items() if k not in ("measures", "uniform", "rows", "blocks")}
+        assert tensors["num_rows"][place] == head["num_rows"]
+        assert rest["heads"][i] == {k: v for k, v in head.items() if k not in ("measures", "uniform", "num_rows", "blocks")}
     assert {n.split(".", 1)[1] for n in tensors if n.startswith("measures.")} == set(answer["heads"][0]["measures"])
     if "pairs" in answer:
         for name in ("js", "cosine", "centered_cosine"):

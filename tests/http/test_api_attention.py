@@ -281,7 +281,7 @@ def test_large_weights_come_only_when_named(daemon):
     body = {"query": {"shape": [1, 257, 2], "random": "normal", "seed": 1}}
     answer = ask(daemon, body)
     assert list(answer) == ["output", "omitted"]
-    assert answer["omitted"]["weights"]["values"] == 257 * 257
+    assert answer["omitted"]["weights"]["num_values"] == 257 * 257
     assert "return" in answer["omitted"]["weights"]["how"]
     assert "weights" in ask(daemon, body | {"query": {"shape": [1, 256, 2], "random": "normal", "seed": 1}})
     named = ask(daemon, body | {"return": ["weights"]})
@@ -333,11 +333,11 @@ def test_explain(daemon):
     body = qkv(B=2, H=4, Hkv=2, L=3, S=5, E=64, Ev=80) | {
         "is_causal": True, "query_offset": [0, 2], "softcap": 5, "explain": True}
     d = ask(daemon, body)["diagnostics"]
-    assert d["dims"] == {"B": 2, "Hq": 4, "Hkv": 2, "L": 3, "S": 5, "past": 0, "E": 64, "Ev": 80}
+    assert d["dims"] == {"B": 2, "Hq": 4, "Hkv": 2, "L": 3, "S": 5, "P": 0, "E": 64, "Ev": 80}
     assert d["offsets"] == [0, 2] and d["scale"] == 0.125 and d["softcap"] == 5
     kernels = ("avx512", "amx") if daemon.kernels == "amx" else daemon.kernels  # three queries fill no tile
     assert d["kernel"].startswith(kernels) and d["dtype"] == "float32"
-    assert d["cells"] == 2 * 4 * 3 * 5 and d["operations"] > 0
+    assert d["num_cells"] == 2 * 4 * 3 * 5 and d["num_operations"] > 0
     assert d["kept"] == pytest.approx(float(attention(body)["visible"].mean()), abs=1e-12)
     assert "causal" in d["mask"]
     assert d["bytes"]["result"] >= 4 * (2 * 4 * 3 * 80 + 2 * 4 * 3 * 5)
@@ -407,7 +407,7 @@ FAR = {"query": numbers(2048, 4096), "scale": 1e30}  # rows that are computed in
 
 
 @pytest.mark.parametrize("path, accept, body", [
-    ("/v1/attention", "*/*", {"query": numbers(100000, 1), "pattern": {"kind": "global", "keys": 1, "local": 1},
+    ("/v1/attention", "*/*", {"query": numbers(100000, 1), "pattern": {"kind": "global", "num_keys": 1, "local": 1},
                               "return": ["output"], "explain": True}),
     ("/v1/attention", "*/*", FAR | {"return": ["output"]}), ("/v1/attention", "*/*", FAR | {"return": [], "heatmap": {}}),
     ("/v1/attention", "*/*", FAR | {"return": ["gradients"], "grad_output": numbers(2048, 4096)}),
@@ -456,7 +456,7 @@ def test_no_heads(daemon, L, kv_heads):
     answer = ask(daemon, body)
     assert (answer["output"], answer["weights"], answer["logsumexp"]) == ([[]], [[]], [[]])
     assert answer["gradients"]["key"] == [[[[0] * 4] * 3] * kv_heads]
-    assert ask(daemon, {**body, "dry_run": True})["dry_run"]["cells"] == 0
+    assert ask(daemon, {**body, "dry_run": True})["dry_run"]["num_cells"] == 0
 
 
 def test_projected_outputs_beyond_float32(daemon):

@@ -414,7 +414,7 @@ def test_measures_need_shares(daemon, odd):
     answer = ask(daemon, {"weights": odd, "heatmap": {}}, "/v1/analyses")
     reason = "shares of attention: weights that are not negative, in rows that sum to at most 1"
     assert set(answer["left_out"].values()) == {reason} and {"entropy", "patterns", "diagnoses"} <= set(answer["left_out"])
-    assert [set(h) for h in answer["heads"]] == [{"batch", "head", "rows", "measures", "uniform"}]
+    assert [set(h) for h in answer["heads"]] == [{"batch", "head", "num_rows", "measures", "uniform"}]
     assert answer["heads"][0]["measures"] == {} and "diagnoses" not in answer
     assert answer["heatmap"]["heads"][0]["row_entropy"] == [None] * len(odd)
     assert {w["code"] for w in answer["warnings"]} <= {"row_sums", "weight_range"}

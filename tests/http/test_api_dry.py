@@ -94,7 +94,7 @@ def test_shapes_and_bytes_are_those_of_the_run(start, name):
     assert said["bytes"]["result"] == size * sum(x.size for x in tensors.values())
     assert said["bytes"]["result"] == run["diagnostics"]["bytes"]["result"]
     assert said["bytes"]["work"] == run["diagnostics"]["bytes"]["work"]
-    for field in ("cells", "operations", "parameters"):
+    for field in ("num_cells", "num_operations", "num_parameters"):
         assert said[field] == run["diagnostics"][field]
     assert said["mask"] == run["diagnostics"]["mask"]
     if "with_weights" in said["bytes"]:
@@ -104,7 +104,7 @@ def test_shapes_and_bytes_are_those_of_the_run(start, name):
 PATTERNS = {  # in 2,048 positions: the visible cells of a row of the middle
     "strided": ({"kind": "strided", "stride": 64, "local": 8}, 32 + 16),
     "block": ({"kind": "block", "size": 128}, 128),
-    "global": ({"kind": "global", "keys": 16, "local": 64}, 16 + 129),
+    "global": ({"kind": "global", "num_keys": 16, "local": 64}, 16 + 129),
     "local": ({"kind": "local", "radius": 64}, 129),
 }
 
@@ -116,10 +116,10 @@ def test_skipped_cells_are_counted(daemon, name):
     pattern, visible = PATTERNS[name]
     body = {"query": numbers(1, 2, 2048, 16), "return": "output", "explain": True}
     full, said, run = dry(daemon, body), dry(daemon, body | {"pattern": pattern}), ask(daemon, body | {"pattern": pattern})
-    assert "computed_cells" not in full and full["cells"] == said["cells"] == 2 * 2048 * 2048
-    assert 2 * 2048 * visible * 0.9 < said["computed_cells"] < 2 * 2048 * (2 * visible + 128)
-    assert full["operations"] - said["operations"] == (said["cells"] - said["computed_cells"]) * 2 * (16 + 16)
-    for field in ("cells", "computed_cells", "operations"):
+    assert "num_computed_cells" not in full and full["num_cells"] == said["num_cells"] == 2 * 2048 * 2048
+    assert 2 * 2048 * visible * 0.9 < said["num_computed_cells"] < 2 * 2048 * (2 * visible + 128)
+    assert full["num_operations"] - said["num_operations"] == (said["num_cells"] - said["num_computed_cells"]) * 2 * (16 + 16)
+    for field in ("num_cells", "num_computed_cells", "num_operations"):
         assert said[field] == run["diagnostics"][field]
     text = daemon.post("/v1/attention", body | {"pattern": pattern, "dry_run": True}, headers={"Accept": "text/plain"}).text
     assert re.search(r"cost: 8.38861e\+06 cells, of which [\d.e+]+ are computed", text), text
@@ -129,9 +129,9 @@ def test_skipped_cells_of_a_window_are_counted(daemon):
     body = {"query": numbers(1, 2, 2048, 16), "return": "output", "explain": True}
     windowed = body | {"is_causal": True, "window": [127, 0]}
     full, said, run = dry(daemon, body), dry(daemon, windowed), ask(daemon, windowed)
-    assert 2 * 2048 * 128 * 0.9 < said["computed_cells"] < 2 * 2048 * (2 * 128 + 128)
-    assert full["operations"] - said["operations"] == (said["cells"] - said["computed_cells"]) * 2 * (16 + 16)
-    for field in ("cells", "computed_cells", "operations"):
+    assert 2 * 2048 * 128 * 0.9 < said["num_computed_cells"] < 2 * 2048 * (2 * 128 + 128)
+    assert full["num_operations"] - said["num_operations"] == (said["num_cells"] - said["num_computed_cells"]) * 2 * (16 + 16)
+    for field in ("num_cells", "num_computed_cells", "num_operations"):
         assert said[field] == run["diagnostics"][field]
 
 
@@ -154,12 +154,12 @@ def test_predicted_times_follow_the_computed_cells(daemon):
     full = dry(daemon, body)
     for family in ([{"kind": "block", "size": 64 << 2 * n} for n in range(3)],
                    [{"kind": "local", "radius": 64 << 2 * n} for n in range(3)],
-                   [{"kind": "global", "keys": 16 << 2 * n, "local": 64 << 2 * n} for n in range(3)],
+                   [{"kind": "global", "num_keys": 16 << 2 * n, "local": 64 << 2 * n} for n in range(3)],
                    [{"kind": "strided", "stride": 64 >> 2 * n, "local": 16} for n in range(3)]):
         said = [min((dry(daemon, body | {"pattern": p}) for _ in range(3)), key=lambda d: d["predicted_ms"]) for p in family]
-        said.append(full | {"computed_cells": full["cells"]})
+        said.append(full | {"num_computed_cells": full["num_cells"]})
         for some, more in zip(said, said[1:]):
-            assert some["computed_cells"] < more["computed_cells"]
+            assert some["num_computed_cells"] < more["num_computed_cells"]
             assert some["predicted_ms"] < more["predicted_ms"], (family, [d["predicted_ms"] for d in said])
         assert said[0]["predicted_ms"] < 0.4 * full["predicted_ms"]
 
@@ -176,7 +176,7 @@ def test_heatmaps_have_shapes_too(daemon):
 def test_the_recurrent_layer(daemon):
     """n = 1000, d = 512: 262,144,000 multiply-adds in 1000 steps, where the scores take 512,000,000 in one."""
     said = dry(daemon, {"query": {"shape": [1, 1000, 512], "fill": "zeros"}})
-    assert said["rnn"] == {"operations": 262144000, "score_operations": 512000000, "path_length": 1000}
+    assert said["rnn"] == {"num_operations": 262144000, "num_score_operations": 512000000, "path_length": 1000}
     assert said["path_length"] == 1
 
 
@@ -187,7 +187,7 @@ def test_score_forms_cost_their_maps_and_tanh(daemon):
              "additive": {"kind": "additive", **weights},
              "concat": {"kind": "concat", "w": numbers(8, 32), "v": numbers(8)}}
     body = {"query": numbers(3, 16), "key": numbers(3, 20, 16), "value": numbers(3, 20, 16)}
-    said = {name: dry(daemon, body | {"score": form})["operations"] for name, form in forms.items()}
+    said = {name: dry(daemon, body | {"score": form})["num_operations"] for name, form in forms.items()}
     assert said["dot"] == 3 * 20 * 2 * (16 + 16)
     assert said["general"] == said["dot"] + 2 * 3 * 16 * 16
     # W_q q once a query, W_k k once a key; then for each pair a sum, a tanh and a multiply-add of A elements
@@ -198,7 +198,7 @@ def test_score_forms_cost_their_maps_and_tanh(daemon):
 def test_eight_heads_cost_what_one_does(daemon):
     said = [dry(daemon, {"query": numbers(1, 10, 64), "projections": {"num_heads": h, "w_q": numbers(64, 64)}})
             for h in (1, 8)]
-    assert said[0]["operations"] == said[1]["operations"] and said[1]["cells"] == 8 * said[0]["cells"]
+    assert said[0]["num_operations"] == said[1]["num_operations"] and said[1]["num_cells"] == 8 * said[0]["num_cells"]
 
 
 def test_errors_come_all_the_same(daemon):

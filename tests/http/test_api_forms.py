@@ -59,7 +59,7 @@ def test_null_is_absent(daemon):
 
 def test_explain_names_the_form(daemon):
     told = ask(daemon, X | {"score": {"kind": "general", "w": ONES}, "sinks": [1], "explain": True})["diagnostics"]
-    assert (told["score"], told["parameters"], told["scale"]) == ("general", 17, 1)
+    assert (told["score"], told["num_parameters"], told["scale"]) == ("general", 17, 1)
 
 
 @pytest.mark.parametrize("scale", [{}, {"scale": 0.3}, {"scale": False}], ids=["own", "given", "false"])
@@ -111,7 +111,7 @@ def test_output_before_and_after_the_last_map(daemon):
     """Verification looks at the heads, the answer at what w_o makes of them."""
     body = HEADS | {"projections": PROJECTED}
     checked = ask(daemon, body | {"verify": 20, "return": []})
-    assert set(checked) == {"verification"} and checked["verification"]["rows"] == 20
+    assert set(checked) == {"verification"} and checked["verification"]["num_rows"] == 20
     assert checked["verification"]["output_error"] < 1e-5
     whole = ask(daemon, body | {"verify": 20})
     assert whole["verification"] == checked["verification"]
@@ -127,7 +127,7 @@ def test_verify_looks_at_the_rows_of_the_seed(daemon):
     assert ask(daemon, body | {"seed": 0})["verification"] == first
     assert any(ask(daemon, body | {"seed": s})["verification"] != first for s in range(1, 5))
     more = ask(daemon, body | {"verify": 1000})["verification"]
-    assert more["rows"] == 1000 and more["output_error"] >= first["output_error"]
+    assert more["num_rows"] == 1000 and more["output_error"] >= first["output_error"]
 
 
 # --- what is refused ---
@@ -229,7 +229,7 @@ def test_text(daemon):
 # --- the same pattern on /v1/masks ---
 
 def test_mask_patterns(daemon):
-    pattern = {"kind": "global", "keys": 1, "local": 1}
+    pattern = {"kind": "global", "num_keys": 1, "local": 1}
     answer = ask(daemon, {"shape": [5, 6], "masks": [{"kind": "pattern", "pattern": pattern}, {"kind": "causal"}],
                           "query_offset": 1}, "/v1/masks")
     i, j = np.arange(5)[:, None] + 1, np.arange(6)
@@ -239,7 +239,7 @@ def test_mask_patterns(daemon):
 
 def test_queries_before_key_0_are_not_global(daemon):
     """Rows of padding have such positions, with query_offset "end" and short key_lengths."""
-    body = {"masks": [{"kind": "pattern", "pattern": {"kind": "global", "keys": 1, "local": 0}}], "shape": [4, 3]}
+    body = {"masks": [{"kind": "pattern", "pattern": {"kind": "global", "num_keys": 1, "local": 0}}], "shape": [4, 3]}
     assert ask(daemon, body | {"query_offset": -2}, "/v1/masks")["keep"] == [
         [True, False, False], [True, False, False], [True, True, True], [True, True, False]]
 

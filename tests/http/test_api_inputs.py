@@ -141,14 +141,14 @@ def test_matrices_of_a_seed(daemon, fields):
     assert like_oracle(daemon, fields) == ask(daemon, sent)
     assert ask(daemon, fields | grad) == ask(daemon, sent | grad)
     mine, theirs = (ask(daemon, f | {"dry_run": True})["dry_run"] for f in (fields, sent))
-    assert mine["parameters"] == theirs["parameters"] == forms.count_parameters(sent)
+    assert mine["num_parameters"] == theirs["num_parameters"] == forms.count_parameters(sent)
     assert mine["bytes"]["work"] > theirs["bytes"]["work"]  # the matrices that are yet to be made
 
 
 def test_parameters_of_a_seed(daemon):
     """Those of torch.nn.MultiheadAttention(512, 8): 4 * 512 * 512 + 4 * 512."""
     dry = ask(daemon, {"query": EMBEDDING, "projections": {"num_heads": 8, "seed": 7}, "dry_run": True})["dry_run"]
-    assert dry["parameters"] == 1050624
+    assert dry["num_parameters"] == 1050624
 
 
 def test_seed_of_v2_is_that_of_dropout(daemon):

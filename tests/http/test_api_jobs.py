@@ -145,7 +145,7 @@ def test_one_head_has_no_similarity(daemon):
 
 
 @pytest.mark.parametrize("architecture", ["seq2seq", "transformer"])
-@pytest.mark.parametrize("sizes", [{"attention": "block", "block_size": 3}, {"attention": "global", "global_keys": 2, "radius": 1}])
+@pytest.mark.parametrize("sizes", [{"attention": "block", "block_size": 3}, {"attention": "global", "num_global_keys": 2, "radius": 1}])
 def test_sparse_patterns_are_trained(daemon, architecture, sizes):
     job = ended(daemon, post(daemon, TASK | sizes | {"architecture": architecture, "steps": 20, "scored": 5}))
     assert job["state"] == "done" and job["validation"]["loss"] > 0
@@ -182,13 +182,13 @@ def test_others_wait_and_can_be_stopped_meanwhile(daemon):
     first, second, third = (post(daemon, ENDLESS) for _ in range(3))
     Events(daemon, first).until("progress")
     assert [look(daemon, j)["state"] for j in (first, second, third)] == ["running", "queued", "queued"]
-    assert [look(daemon, j).get("ahead") for j in (first, second, third)] == [None, 1, 2]
-    assert [j["ahead"] for j in daemon.get("/v1/jobs").json()["jobs"] if j["state"] == "queued"] == [1, 2]
+    assert [look(daemon, j).get("num_ahead") for j in (first, second, third)] == [None, 1, 2]
+    assert [j["num_ahead"] for j in daemon.get("/v1/jobs").json()["jobs"] if j["state"] == "queued"] == [1, 2]
     assert daemon.metric("attnd_jobs", state="queued") == 2 and daemon.metric("attnd_jobs_reserved_bytes") == first["reserved_bytes"]
     assert delete(daemon, second) == 202
-    assert look(daemon, third)["ahead"] == 1
+    assert look(daemon, third)["num_ahead"] == 1
     cancelled = look(daemon, second)
-    assert cancelled["state"] == "cancelled" and "ahead" not in cancelled and "model" not in cancelled
+    assert cancelled["state"] == "cancelled" and "num_ahead" not in cancelled and "model" not in cancelled
     assert delete(daemon, first) == 202  # the third is next
     Events(daemon, third).until("progress")
     for job in (first, second, third):
@@ -418,7 +418,7 @@ def test_jobs_that_cannot_be(daemon, fields, code, pointer, words):
     ({"experiment": "parameters", "settings": {"score-width": 24}}, "unknown_field", "/settings/score-width", ['"score_width"']),
     ({"experiment": "sparse", "width": 32}, "unknown_field", "/width", ['send it in "settings"']),
     ({"experiment": "sparse", "tokens": 512}, "unknown_field", "/tokens", ['it is one of "settings"']),
-    ({"experiment": "scale", "layers": 2}, "unknown_field", "/layers", ["no such setting", '"settings"']),
+    ({"experiment": "scale", "num_layers": 2}, "unknown_field", "/num_layers", ["no such setting", '"settings"']),
     ({"experiment": "scale", "settings": {"seed": 0.5}}, "invalid_value", "/settings/seed", []),
 ])
 def test_experiments_that_cannot_be(daemon, fields, code, pointer, words):
@@ -460,7 +460,7 @@ def test_jobs_wait_for_memory_and_never_take_more(daemon, start):
 
 @pytest.mark.parametrize("fields", [
     {"architecture": architecture} | more for architecture in ("seq2seq", "transformer")
-    for more in ({"layers": 3}, {"attention": "local", "layers": 1}, {"num_heads": 16, "longest": 40, "layers": 1, "batch_tokens": 400})
+    for more in ({"num_layers": 3}, {"attention": "local", "num_layers": 1}, {"num_heads": 16, "longest": 40, "num_layers": 1, "batch_tokens": 400})
 ] + [{"attention": a, "positions": p} for a, p in (("additive", "shaw"), ("concat", "relative"), ("none", "learned"))])
 def test_what_a_job_takes_is_bounded_before_it_starts(daemon, fields):
     job = ended(daemon, post(daemon, TASK | {"pairs": 800, "width": 64, "batch_tokens": 1500, "steps": 2, "scored": 1} | fields))

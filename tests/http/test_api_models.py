@@ -19,7 +19,7 @@ CASES = {"textbook": ("multihead", "sinusoidal", 2, False), "reads": ("multihead
          "local": ("local", "none", 1, False), "strided": ("strided", "sinusoidal", 1, False),
          "block": ("block", "sinusoidal", 1, False), "global": ("global", "learned", 1, False),
          "none": ("none", "sinusoidal", 2, False)}
-SIZES = {"block": {"block_size": 3}, "global": {"global_keys": 1}}  # keys that only files of this attention have
+SIZES = {"block": {"block_size": 3}, "global": {"num_global_keys": 1}}  # keys that only files of this attention have
 TRANSFORMERS = {"before": "sinusoidal", "after": "learned"}
 SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]
 SOURCE, TARGET = [f"s{i}" for i in range(4, 11)], [f"t{i}" for i in range(4, 13)]
@@ -82,9 +82,9 @@ def test_made_described_listed_deleted(daemon, document):  # noqa: F811
     schema(document, "Models").validate(listed)
     assert made in listed["models"]
     assert made["origin"] == "made" and made["target"] == {"vocabulary": 10, "words": True, "language": "french"}
-    assert sum(made["parameters"]["parts"].values()) == made["parameters"]["total"]
-    assert made["parameters"]["parts"]["src_embedding"] == 8 * 16
-    assert made["parameters"]["parts"]["output_projection"] == 17 * 10
+    assert sum(made["num_parameters"]["parts"].values()) == made["num_parameters"]["total"]
+    assert made["num_parameters"]["parts"]["src_embedding"] == 8 * 16
+    assert made["num_parameters"]["parts"]["output_projection"] == 17 * 10
     assert daemon.request("DELETE", path(made)).status_code == 204
     assert daemon.get(path(made)).status_code == 404
     assert daemon.request("DELETE", path(made)).status_code == 404
@@ -110,12 +110,12 @@ def seen(kind, T, S):
 
 
 @pytest.mark.parametrize("architecture", ["seq2seq", "transformer"])
-@pytest.mark.parametrize("kind, sizes", [("block", {"block_size": 2}), ("global", {"global_keys": 1, "radius": 1})])
+@pytest.mark.parametrize("kind, sizes", [("block", {"block_size": 2}), ("global", {"num_global_keys": 1, "radius": 1})])
 def test_patterns_hide_keys(daemon, document, architecture, kind, sizes):  # noqa: F811
     """Weights are 0 where the pattern hides a key, at every site, and only the pattern's own sizes are listed."""
     made = make(daemon, architecture=architecture, attention=kind, **sizes)
     schema(document, "Model").validate(made)
-    assert {k: made[k] for k in sizes} == sizes and ("block_size" in made) == (kind == "block") == ("global_keys" not in made)
+    assert {k: made[k] for k in sizes} == sizes and ("block_size" in made) == (kind == "block") == ("num_global_keys" not in made)
     answer = ask(daemon, {"text": "the red car .", "target_text": "la voiture rouge ."}, path(made, "/attention"))
     for site in answer["sites"]:
         weights = array(site["weights"])
@@ -129,28 +129,28 @@ def test_patterns_hide_keys(daemon, document, architecture, kind, sizes):  # noq
 
 
 @pytest.mark.parametrize("fields", [{}, {"positions": "relative", "norm": "after"}, {"attention": "local", "positions": "shaw"},
-                                    {"attention": "additive", "positions": "alibi", "layers": 1, "feed_forward": 24}])
+                                    {"attention": "additive", "positions": "alibi", "num_layers": 1, "feed_forward": 24}])
 def test_transformers_are_made_and_look(daemon, document, fields):  # noqa: F811
-    made = make(daemon, **({"architecture": "transformer", "layers": 2} | fields))
+    made = make(daemon, **({"architecture": "transformer", "num_layers": 2} | fields))
     schema(document, "Model").validate(made)
-    layers, cross = made["layers"], 1 if fields.get("attention") == "additive" else 2
+    layers, cross = made["num_layers"], 1 if fields.get("attention") == "additive" else 2
     assert made["norm"] == fields.get("norm", "before") and made["feed_forward"] == fields.get("feed_forward", 64)
-    assert made["sites"] == [{"kind": kind, "layers": layers, "num_heads": heads}
+    assert made["sites"] == [{"kind": kind, "num_layers": layers, "num_heads": heads}
                              for kind, heads in (("encoder", 2), ("decoder", 2), ("cross", cross))]
-    assert list(made["parameters"]["parts"])[-3:] == ["encoder", "decoder", "output_projection"]
+    assert list(made["num_parameters"]["parts"])[-3:] == ["encoder", "decoder", "output_projection"]
     answer = ask(daemon, {"text": "the red car", "target_text": "la voiture", "return": ["weights", "heatmap"]}, path(made, "/attention"))
     schema(document, "ModelAttention").validate(answer)
     assert [(s["kind"], s["layer"]) for s in answer["sites"]] == [(k["kind"], i) for k in made["sites"] for i in range(layers)]
     decoder = answer["sites"][layers]
     assert (np.triu(array(decoder["weights"]), 1) == 0).all()
     assert decoder["heatmaps"][0]["labels"] == {"query": ["la", "voiture", "<eos>"], "key": ["<bos>", "la", "voiture"]}
-    written = ask(daemon, {"text": "the red car", "max_length": 4, "beams": 3, "return": "weights"}, path(made, "/generate"))["sequences"][0]
+    written = ask(daemon, {"text": "the red car", "max_length": 4, "num_beams": 3, "return": "weights"}, path(made, "/generate"))["sequences"][0]
     assert len(written["weights"]) == cross
     daemon.request("DELETE", path(made))
 
 
 def test_layers_of_a_transformer(daemon):
-    made = make(daemon, architecture="transformer", layers=3)
+    made = make(daemon, architecture="transformer", num_layers=3)
     body = {"text": "the red car", "target_text": "la"}
     whole = ask(daemon, body, path(made, "/attention"))
     part = ask(daemon, body | {"sites": ["decoder", "cross"], "layers": [2, 0], "heads": [1]}, path(made, "/attention"))
@@ -423,7 +423,7 @@ def test_unknown_words_are_said(daemon, model):
 def test_many_weights_are_not_answered_unasked(daemon, model):
     body = {"token_ids": [4] * 200, "target_ids": [4]}
     answer = ask(daemon, body, path(model, "/attention"))
-    assert answer["omitted"]["weights"]["values"] == 2 * 200 * 200 + 2 * 2 * 200 and "weights" not in answer["sites"][0]
+    assert answer["omitted"]["weights"]["num_values"] == 2 * 200 * 200 + 2 * 2 * 200 and "weights" not in answer["sites"][0]
     assert "weights" in ask(daemon, body | {"return": "weights"}, path(model, "/attention"))["sites"][0]
 
 
@@ -450,10 +450,10 @@ def test_generation(daemon, model, document):  # noqa: F811
 
 def test_beams_are_no_worse(daemon, model):
     body = {"text": "the red car .", "max_length": 6, "length_penalty": 0, "return": []}
-    greedy, wide = (ask(daemon, body | {"beams": n}, path(model, "/generate"))["sequences"][0] for n in (1, 8))
+    greedy, wide = (ask(daemon, body | {"num_beams": n}, path(model, "/generate"))["sequences"][0] for n in (1, 8))
     assert wide["score"] >= greedy["score"] - 1e-5 and "heatmap" not in wide
-    assert ask(daemon, body | {"beams": 8}, path(model, "/generate"))["sequences"][0] == wide
-    refused(daemon, body | {"beams": 65}, "invalid_value", "/beams", "64", path=path(model, "/generate"))
+    assert ask(daemon, body | {"num_beams": 8}, path(model, "/generate"))["sequences"][0] == wide
+    refused(daemon, body | {"num_beams": 65}, "invalid_value", "/num_beams", "64", path=path(model, "/generate"))
     refused(daemon, body | {"max_length": 513}, "invalid_value", "/max_length", "512", path=path(model, "/generate"))
 
 
@@ -474,7 +474,7 @@ def test_pictures_and_text(daemon, model, what):
 
 def test_a_model_without_attention_draws_nothing(daemon):
     made = make(daemon, attention="none")
-    assert made["sites"] == [] and "encoder_attention" not in made["parameters"]["parts"]
+    assert made["sites"] == [] and "encoder_attention" not in made["num_parameters"]["parts"]
     assert ask(daemon, {"text": "the"}, path(made, "/attention"))["sites"] == []
     assert "heatmap" not in ask(daemon, {"text": "the"}, path(made, "/generate"))["sequences"][0]
     for what in ("/attention", "/generate"):
@@ -490,16 +490,16 @@ def test_dry_runs(daemon, model, document):  # noqa: F811
     schema(document, "ModelAttention").validate(said)
     said = said["dry_run"]
     assert said["shapes"] == {"encoder": [1, 2, 3, 3], "cross": [1, 2, 2, 3], "logits": [1, 2, 10]}
-    assert said["fits"] and said["cells"] == 2 * 9 + 2 * 6 and said["parameters"] == model["parameters"]["total"]
-    more = ask(daemon, {"text": "the red car", "beams": 4, "dry_run": True}, path(model, "/generate"))
+    assert said["fits"] and said["num_cells"] == 2 * 9 + 2 * 6 and said["num_parameters"] == model["num_parameters"]["total"]
+    more = ask(daemon, {"text": "the red car", "num_beams": 4, "dry_run": True}, path(model, "/generate"))
     schema(document, "ModelGeneration").validate(more)
-    assert more["dry_run"]["operations"] > said["operations"]
+    assert more["dry_run"]["num_operations"] > said["num_operations"]
 
 
 def test_limits_before_work(start):
     service = start("--max-operations", "1e6", "--max-cells", "1e5")
     made = make(service)
-    body = {"token_ids": [4] * 100, "beams": 64}
+    body = {"token_ids": [4] * 100, "num_beams": 64}
     problem = refused(service, body, "too_large", None, path=path(made, "/generate"), status=413)
     assert problem["limit"]["setting"] in ("max_operations", "max_cells")
     assert not ask(service, body | {"dry_run": True}, path(made, "/generate"))["dry_run"]["fits"]
@@ -507,7 +507,7 @@ def test_limits_before_work(start):
 
 def test_deadline(daemon):
     made = make(daemon, width=256)
-    body = {"token_ids": [4] * 100, "beams": 64, "max_length": 200, "timeout_ms": 1, "return": []}
+    body = {"token_ids": [4] * 100, "num_beams": 64, "max_length": 200, "timeout_ms": 1, "return": []}
     reply = daemon.post(path(made, "/generate"), body)
     assert reply.status_code == 504 and reply.json()["code"].startswith("deadline")
     daemon.request("DELETE", path(made))
@@ -516,9 +516,9 @@ def test_deadline(daemon):
 @pytest.mark.parametrize("architecture", ["seq2seq", "transformer"])
 def test_memory_that_was_reserved_suffices(daemon, architecture):
     """Every size is refused before its work, or done: never stopped for memory on the way."""
-    made = make(daemon, width=64, layers=2, architecture=architecture)
+    made = make(daemon, width=64, num_layers=2, architecture=architecture)
     for size in ({"token_ids": [[4] * 300] * 2, "target_ids": [[4] * 300] * 2}, {"token_ids": [[4] * 3] * 50, "target_ids": [[4]] * 50}):
         assert daemon.post(path(made, "/attention"), size | {"return": "heatmap"}).status_code == 200
-    reply = daemon.post(path(made, "/generate"), {"token_ids": [[4] * 60] * 2, "beams": 16, "max_length": 60})
+    reply = daemon.post(path(made, "/generate"), {"token_ids": [[4] * 60] * 2, "num_beams": 16, "max_length": 60})
     assert reply.status_code == 200
     daemon.request("DELETE", path(made))

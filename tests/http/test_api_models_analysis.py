@@ -7,11 +7,11 @@ from test_api_index import document, schema  # noqa: F401, a fixture
 from test_api_models import make, path
 
 TEXTS, TARGETS = ["the red car .", "the car"], ["la voiture rouge .", "la voiture"]
-KINDS = [{}, {"architecture": "transformer", "layers": 3}, {"architecture": "transformer", "layers": 2, "attention": "local", "radius": 1},
+KINDS = [{}, {"architecture": "transformer", "num_layers": 3}, {"architecture": "transformer", "num_layers": 2, "attention": "local", "radius": 1},
          {"attention": "strided", "radius": 0, "stride": 2}, {"attention": "block", "block_size": 2},
-         {"architecture": "transformer", "layers": 1, "attention": "global", "global_keys": 1, "radius": 1}]
+         {"architecture": "transformer", "num_layers": 1, "attention": "global", "num_global_keys": 1, "radius": 1}]
 PATTERNS = {"local": {"kind": "local", "radius": 1}, "strided": {"kind": "strided", "stride": 2, "local": 0},
-            "block": {"kind": "block", "size": 2}, "global": {"kind": "global", "keys": 1, "local": 1}}
+            "block": {"kind": "block", "size": 2}, "global": {"kind": "global", "num_keys": 1, "local": 1}}
 
 
 def same(analysis, other):
@@ -38,7 +38,7 @@ def test_one_call_is_the_analysis_of_the_weights(daemon, document, fields, hide)
     answer = ask(daemon, body | {"analysis": "all"}, path(made, "/attention"))
     schema(document, "ModelAttention").validate(answer)
     assert all("weights" not in site for site in answer["sites"])
-    layers = made["layers"] if fields.get("architecture") else 1
+    layers = made["num_layers"] if fields.get("architecture") else 1
     kinds = [site["kind"] for site in made["sites"]]
     assert [(a["kind"], a["sequence"]) for a in answer["analyses"]] == [(kind, b) for kind in kinds for b in (0, 1)]
     weights = ask(daemon, body | {"return": "weights"}, path(made, "/attention"))
@@ -79,7 +79,7 @@ def test_sites_narrow_the_analysis(daemon):
 @pytest.mark.parametrize("fields", [{}, {"attention": "local", "radius": 1}, {"attention": "additive", "norm": "after"}])
 def test_rollout_of_the_encoder(daemon, document, fields):  # noqa: F811
     """The layers' weights multiplied in NumPy, for each sequence of a batch over its own tokens, one of them hidden."""
-    made = make(daemon, architecture="transformer", layers=3, **fields)
+    made = make(daemon, architecture="transformer", num_layers=3, **fields)
     body = {"text": TEXTS, "target_text": TARGETS, "hide": [[1], []], "return": "weights", "analysis": ["rollout"]}
     answer = ask(daemon, body, path(made, "/attention"))
     schema(document, "ModelAttention").validate(answer)
@@ -102,13 +102,13 @@ def test_rollout_of_the_encoder(daemon, document, fields):  # noqa: F811
 
 
 def test_memory_and_cost_of_a_rollout(daemon):
-    made = make(daemon, width=64, layers=4, architecture="transformer", num_heads=8)
+    made = make(daemon, width=64, num_layers=4, architecture="transformer", num_heads=8)
     for size in ({"token_ids": [[4] * 150] * 2, "target_ids": [[4]] * 2}, {"token_ids": [[4] * 3] * 60, "target_ids": [[4]] * 60}, {"token_ids": [4] * 400}):
         size |= {"analysis": "rollout"}
         assert daemon.post(path(made, "/attention"), size).status_code == 200
         said, plain = (ask(daemon, size | {"dry_run": True} | more, path(made, "/attention"))["dry_run"] for more in ({}, {"analysis": "entropy", "sites": "encoder"}))
         S, B = np.array(size["token_ids"]).shape[-1], np.array(size["token_ids"]).size // np.array(size["token_ids"]).shape[-1]
-        assert said["operations"] - plain["operations"] >= 4 * B * 2 * S ** 3
+        assert said["num_operations"] - plain["num_operations"] >= 4 * B * 2 * S ** 3
     daemon.request("DELETE", path(made))
 
 
@@ -126,12 +126,12 @@ def test_what_is_refused(daemon):
 
 
 def test_memory_for_analyses_suffices(daemon):
-    made = make(daemon, width=64, layers=4, architecture="transformer", num_heads=8)
+    made = make(daemon, width=64, num_layers=4, architecture="transformer", num_heads=8)
     for size in ({"token_ids": [[4] * 150] * 2, "target_ids": [[4] * 120] * 2}, {"token_ids": [[4] * 5] * 40, "target_ids": [[4]] * 40},
                  {"token_ids": [4] * 40}):
         asked = daemon.post(path(made, "/attention"), size | {"analysis": "all"})
         assert asked.status_code == 200, asked.text[:300]
         said = ask(daemon, size | {"analysis": "all", "dry_run": True}, path(made, "/attention"))["dry_run"]
         plain = ask(daemon, size | {"dry_run": True}, path(made, "/attention"))["dry_run"]
-        assert said["operations"] > plain["operations"]
+        assert said["num_operations"] > plain["num_operations"]
     daemon.request("DELETE", path(made))

@@ -88,7 +88,7 @@ def test_refusals(torch_daemon, fields, pointer, words):  # noqa: F811
     refused(torch_daemon, BODY | fields, "invalid_value", pointer, *words, path="/v1/models/textbook/attention")
 
 
-@pytest.mark.parametrize("fields", [{"layers": 8}, {"layers": 8, "architecture": "transformer"}, {"positions": "shaw"}])
+@pytest.mark.parametrize("fields", [{"num_layers": 8}, {"num_layers": 8, "architecture": "transformer"}, {"positions": "shaw"}])
 def test_memory_suffices(daemon, fields):
     made = make(daemon, width=64, **fields)
     for size in ({"token_ids": [[4] * 300] * 2, "target_ids": [[4] * 300] * 2}, {"token_ids": [4] * 40}, {"token_ids": [[4] * 2] * 90}):

@@ -89,7 +89,7 @@ def test_they_are_counted(torch_daemon):  # noqa: F811
     assert one["bytes"]["result"] - plain["bytes"]["result"] >= 4 * 3 * 4 * (5 + 2 * 6)
 
 
-@pytest.mark.parametrize("fields", [{}, {"architecture": "transformer", "layers": 4}, {"attention": "additive"}, {"attention": "none"}])
+@pytest.mark.parametrize("fields", [{}, {"architecture": "transformer", "num_layers": 4}, {"attention": "additive"}, {"attention": "none"}])
 def test_memory_suffices(daemon, fields):
     made = make(daemon, width=64, **fields)
     for size in ({"token_ids": [[4] * 300] * 2, "target_ids": [[4] * 300] * 2}, {"token_ids": [4] * 40}, {"token_ids": [[4] * 2] * 90}):

@@ -18,7 +18,7 @@ def model(daemon):
 
 @pytest.fixture(scope="module")
 def transformer(daemon):
-    return make(daemon, architecture="transformer", layers=2)
+    return make(daemon, architecture="transformer", num_layers=2)
 
 
 # --- encode(), decode(), src_mask ---
@@ -75,7 +75,7 @@ def test_a_hidden_end_is_a_shorter_text(daemon, transformer):
 @pytest.mark.parametrize("beams", [1, 3])
 def test_generation_without_some_words(daemon, model, transformer, beams):
     for made in (model, transformer):
-        body = {"text": ["the red car", "red"], "hide": [[1], []], "beams": beams, "max_length": 5, "return": "weights"}
+        body = {"text": ["the red car", "red"], "hide": [[1], []], "num_beams": beams, "max_length": 5, "return": "weights"}
         answer = ask(daemon, body, path(made, "/generate"))
         assert (array(answer["sequences"][0]["weights"])[..., 1] == 0).all()
         assert answer["sequences"][0]["source"]["hidden"] == [1] and "hidden" not in answer["sequences"][1]["source"]
@@ -115,10 +115,10 @@ def test_without_attention_nothing_can_be_hidden(daemon):
 
 
 def test_memory_for_hidden_tokens_suffices(daemon):
-    made = make(daemon, width=64, layers=2, architecture="transformer")
+    made = make(daemon, width=64, num_layers=2, architecture="transformer")
     for body in ({"token_ids": [[4] * 300] * 2, "target_ids": [[4] * 300] * 2, "return": ["logits", "encoder_output"]},
-                 {"token_ids": [[4] * 300] * 2, "beams": 8, "max_length": 20}):
-        what = "/generate" if "beams" in body else "/attention"
+                 {"token_ids": [[4] * 300] * 2, "num_beams": 8, "max_length": 20}):
+        what = "/generate" if "num_beams" in body else "/attention"
         body |= {"hide": [[1, 7], list(range(0, 300, 2))]}
         assert daemon.post(path(made, what), body).status_code == 200
     daemon.request("DELETE", path(made))
@@ -210,7 +210,7 @@ def test_a_target_as_it_stands_of_every_length(daemon, model, transformer):
         asked = {"text": ["the red", "the", "red"], "target_ids": [[4, 5, 0], [4, 0, 0], [4, 5, 6]], "return": ["logits", "weights"], "analysis": "entropy"}
         answer = ask(daemon, asked | {"target_end": False}, path(made, "/attention"))
         assert [t["ids"] for t in answer["target"]] == [[4, 5], [4], [4, 5, 6]] and array(answer["logits"]).shape == (3, 3, 10)
-        assert {(a["sequence"], a["heads"][0]["rows"]) for a in answer["analyses"] if a["kind"] == "cross"} == {(0, 2), (1, 1), (2, 3)}
+        assert {(a["sequence"], a["heads"][0]["num_rows"]) for a in answer["analyses"] if a["kind"] == "cross"} == {(0, 2), (1, 1), (2, 3)}
         text = ask(daemon, {"text": "the", "target_text": "la voiture", "target_end": False}, path(made, "/attention"))["target"][0]
         assert text == {"tokens": ["la", "voiture"], "ids": [4, 5], "offsets": [[0, 2], [3, 10]]}
     long = {"text": "the", "target_ids": [4] * 512, "target_end": False, "return": []}
@@ -256,7 +256,7 @@ def test_what_a_target_read_alone_allows(daemon, model):
     refused(daemon, long | {"target_ids": [4] * 513}, "invalid_value", "/target_ids", "512", path=path(model, "/attention"))
     ragged = ask(daemon, {"text": ["the", "red"], "target_text": ["la voiture", "rouge"], "target_begin": False, "analysis": "entropy"},
                  path(model, "/attention"))
-    assert [(a["sequence"], a["heads"][0]["rows"]) for a in ragged["analyses"] if a["kind"] == "cross"] == [(0, 2), (1, 1)]
+    assert [(a["sequence"], a["heads"][0]["num_rows"]) for a in ragged["analyses"] if a["kind"] == "cross"] == [(0, 2), (1, 1)]
 
 
 def test_a_generated_answer_ends_with_the_end(daemon):
@@ -303,7 +303,7 @@ def test_offsets_by_unit(daemon, model, unit, size):
 @pytest.mark.parametrize("which", ["en-fr", "made"])
 def test_alternatives_are_the_softmax_of_the_logits(daemon, model, document, which, beams):  # noqa: F811
     made = ENFR if which == "en-fr" else model
-    body = {"text": ["the red car sleeps .", "the car"], "alternatives": 4, "beams": beams, "max_length": 9, "return": []}
+    body = {"text": ["the red car sleeps .", "the car"], "num_alternatives": 4, "num_beams": beams, "max_length": 9, "return": []}
     answer = ask(daemon, body, path(made, "/generate"))
     schema(document, "ModelGeneration").validate(answer)
     for text, sequence in zip(body["text"], answer["sequences"]):
@@ -323,21 +323,21 @@ def test_alternatives_are_the_softmax_of_the_logits(daemon, model, document, whi
 
 
 def test_alternatives_in_text_and_their_bounds(daemon, model):
-    text = daemon.post(path(ENFR, "/generate"), {"text": "the red car", "alternatives": 2, "return": []}, headers={"Accept": "text/plain"}).text
+    text = daemon.post(path(ENFR, "/generate"), {"text": "the red car", "num_alternatives": 2, "return": []}, headers={"Accept": "text/plain"}).text
     lines = text.splitlines()
     assert lines[0] == "la voiture rouge" and [line.split()[0] for line in lines[1:5]] == ["la", "voiture", "rouge", "<eos>"]
     assert all(line.count(",") == 1 for line in lines[1:5])
-    few, = ask(daemon, {"text": "the", "alternatives": 64, "max_length": 2}, path(model, "/generate"))["sequences"]
+    few, = ask(daemon, {"text": "the", "num_alternatives": 64, "max_length": 2}, path(model, "/generate"))["sequences"]
     assert all(len(s["alternatives"]) == 8 for s in few["steps"])  # 10 ids without pad and begin
-    refused(daemon, {"text": "the", "alternatives": 65}, "invalid_value", "/alternatives", "64", path=path(model, "/generate"))
+    refused(daemon, {"text": "the", "num_alternatives": 65}, "invalid_value", "/num_alternatives", "64", path=path(model, "/generate"))
     plain = ask(daemon, {"text": "the", "max_length": 2}, path(model, "/generate"))["sequences"][0]
     assert plain == {k: v for k, v in few.items() if k != "steps"}
 
 
 def test_memory_for_alternatives_suffices(daemon):
     made = make(daemon, source_words=None, target_words=None, source_vocabulary=100, target_vocabulary=100, width=32)
-    body = {"token_ids": [[4] * 10] * 8, "beams": 8, "max_length": 100, "alternatives": 64, "return": []}
-    for more in ({}, {"beams": 1}, {"beams": 1, "token_ids": [4, 5], "stream": True}):
+    body = {"token_ids": [[4] * 10] * 8, "num_beams": 8, "max_length": 100, "num_alternatives": 64, "return": []}
+    for more in ({}, {"num_beams": 1}, {"num_beams": 1, "token_ids": [4, 5], "stream": True}):
         reply = daemon.post(path(made, "/generate"), body | more)
         assert reply.status_code == 200 and "event: error" not in reply.text
     daemon.request("DELETE", path(made))

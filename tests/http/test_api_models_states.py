@@ -232,7 +232,7 @@ def test_states_are_counted(torch_daemon):  # noqa: F811
 @pytest.mark.parametrize("architecture", ["seq2seq", "transformer"])
 @pytest.mark.parametrize("accept", ["application/json", SAFETENSORS])
 def test_memory_for_states_suffices(daemon, architecture, accept):
-    made = make(daemon, width=64, layers=4, architecture=architecture)
+    made = make(daemon, width=64, num_layers=4, architecture=architecture)
     for size in ({"token_ids": [[4] * 300] * 2, "target_ids": [[4] * 300] * 2}, {"token_ids": [[4] * 3] * 50, "target_ids": [[4]] * 50},
                  {"token_ids": [4] * 40}):
         reply = daemon.post(path(made, "/attention"), size | {"return": ["states", "encoder_output"]}, headers={"Accept": accept})
@@ -242,7 +242,7 @@ def test_memory_for_states_suffices(daemon, architecture, accept):
 
 def test_too_many_states_are_refused_before_work(start):
     body = {"token_ids": [[4] * 40] * 4, "target_ids": [[4] * 40] * 4}
-    sizes = dict(architecture="transformer", layers=8, width=32)
+    sizes = dict(architecture="transformer", num_layers=8, width=32)
 
     def need(service, returned):
         said = ask(service, body | {"return": returned, "dry_run": True}, path(made, "/attention"))["dry_run"]

@@ -17,7 +17,7 @@ def test_sinusoidal(daemon, layout):
     answer = made(daemon, kind="sinusoidal", length=50, width=12, layout=layout, dims=[0, 11, 3])
     table = positions.sinusoidal(50, 12, layout or "interleaved")
     close(answer["table"], table, 1e-14)
-    assert [c["dim"] for c in answer["curves"]] == [0, 11, 3] and answer["parameters"] == 0
+    assert [c["dim"] for c in answer["curves"]] == [0, 11, 3] and answer["num_parameters"] == 0
     for curve in answer["curves"]:
         close(curve["values"], table[:, curve["dim"]], 1e-14)
 
@@ -26,7 +26,7 @@ def test_learned(daemon):
     close(made(daemon, kind="learned", length=5, width=3, seed=9)["table"], positions.learned(5, 3, 9), 1e-14)
     close(made(daemon, kind="learned", length=5, width=3)["table"], positions.learned(5, 3, 0), 1e-14)
     wide = made(daemon, kind="learned", length=300, width=100, seed=4, std=2)
-    assert wide["parameters"] == 30000 and abs(array(wide["table"]).std() - 2) < 0.05
+    assert wide["num_parameters"] == 30000 and abs(array(wide["table"]).std() - 2) < 0.05
     assert made(daemon, kind="learned", length=300, width=100, seed=5, std=2) != wide
 
 
@@ -48,10 +48,10 @@ BIASES = [
 
 
 @pytest.mark.parametrize("kind", BIASES, ids=str)
-@pytest.mark.parametrize("sizes", [{}, {"keys": 9, "query_offset": 4}, {"keys": 3, "query_offset": -5}], ids=str)
+@pytest.mark.parametrize("sizes", [{}, {"num_keys": 9, "query_offset": 4}, {"num_keys": 3, "query_offset": -5}], ids=str)
 def test_biases(daemon, kind, sizes):
     answer = made(daemon, **kind, **sizes, length=5, dims=[0])
-    keys, offset = sizes.get("keys", 5), sizes.get("query_offset", 0)
+    keys, offset = sizes.get("num_keys", 5), sizes.get("query_offset", 0)
     distance = np.arange(keys) - np.arange(5)[:, None] - offset
     close(answer["table"], positions.bias(kind, kind.get("num_heads"), distance[None]), 1e-6)
     (curve,) = answer["curves"]
@@ -72,17 +72,17 @@ def test_a_bias_is_what_attention_adds(daemon):
 
 def test_shaw(daemon):
     table = np.array(normal(5, 3, seed=2))
-    answer = made(daemon, kind="shaw", length=4, keys=6, query_offset=1, key_table=table.tolist(), dims=[2])
+    answer = made(daemon, kind="shaw", length=4, num_keys=6, query_offset=1, key_table=table.tolist(), dims=[2])
     distance = np.arange(6) - np.arange(4)[:, None] - 1
     close(answer["table"], table[np.clip(distance, -2, 2) + 2])
     (curve,) = answer["curves"]
-    assert curve["distances"] == [-4, 4] and answer["parameters"] == 15
+    assert curve["distances"] == [-4, 4] and answer["num_parameters"] == 15
     close(curve["values"], table[np.clip(np.arange(-4, 5), -2, 2) + 2, 2])
 
 
 @pytest.mark.parametrize("body", [
     {"kind": "sinusoidal", "length": 0, "width": 4, "dims": [1]}, {"kind": "alibi", "length": 0, "num_heads": 2, "dims": [1]},
-    {"kind": "alibi", "length": 2, "num_heads": 1, "keys": 0, "dims": [0]}, {"kind": "learned", "length": 1, "width": 1, "seed": 0},
+    {"kind": "alibi", "length": 2, "num_heads": 1, "num_keys": 0, "dims": [0]}, {"kind": "learned", "length": 1, "width": 1, "seed": 0},
 ])
 def test_empty_axes(daemon, document, body):  # noqa: F811
     schema(document, "PositionsRequest").validate(body)
@@ -95,13 +95,13 @@ def test_empty_axes(daemon, document, body):  # noqa: F811
                                   {"kind": "shaw", "key_table": normal(3, 2)}], ids=lambda body: body["kind"])
 def test_curves_without_distances(daemon, kind):
     """One query and no keys have no distance. Two queries have one, though their table is empty, too."""
-    answer = made(daemon, **kind, length=1, keys=0, dims=[0, 1])
+    answer = made(daemon, **kind, length=1, num_keys=0, dims=[0, 1])
     assert answer["curves"] == [{"dim": 0, "values": []}, {"dim": 1, "values": []}]
-    assert made(daemon, **kind, length=0, keys=3, dims=[0])["curves"] == [{"dim": 0, "values": []}]
-    assert made(daemon, **kind, length=1, keys=0, dims=[0, 1], dry_run=True)["dry_run"]["shapes"]["curves"] == [2, 0]
-    assert daemon.post(PATH, kind | {"length": 1, "keys": 0, "dims": [1]}, headers={"Accept": "text/csv"}).text == "distance,1\r\n"
-    longer = made(daemon, **kind, length=2, keys=0, dims=[0])["curves"][0]
-    assert longer == {"dim": 0, "distances": [-1, -1], "values": made(daemon, **kind, length=2, keys=1, dims=[0])["curves"][0]["values"][:1]}
+    assert made(daemon, **kind, length=0, num_keys=3, dims=[0])["curves"] == [{"dim": 0, "values": []}]
+    assert made(daemon, **kind, length=1, num_keys=0, dims=[0, 1], dry_run=True)["dry_run"]["shapes"]["curves"] == [2, 0]
+    assert daemon.post(PATH, kind | {"length": 1, "num_keys": 0, "dims": [1]}, headers={"Accept": "text/csv"}).text == "distance,1\r\n"
+    longer = made(daemon, **kind, length=2, num_keys=0, dims=[0])["curves"][0]
+    assert longer == {"dim": 0, "distances": [-1, -1], "values": made(daemon, **kind, length=2, num_keys=1, dims=[0])["curves"][0]["values"][:1]}
 
 
 def test_decimals_and_text(daemon):
@@ -153,7 +153,7 @@ def test_too_large(start):
 
 @pytest.mark.parametrize("body", [
     {"kind": "sinusoidal", "length": 100000, "width": 64},
-    {"kind": "shaw", "length": 3000, "keys": 3000, "key_table": [[1], [2], [3]]},
+    {"kind": "shaw", "length": 3000, "num_keys": 3000, "key_table": [[1], [2], [3]]},
     {"kind": "learned", "length": 8000, "width": 64, "seed": 1},
     {"kind": "rotary", "length": 100000, "width": 64},
     {"kind": "alibi", "length": 1500, "num_heads": 3},

@@ -147,7 +147,7 @@ def pyramid(weights, visible, level):
 def long(daemon):
     """2,100 queries and keys: levels 0 to 4, of which 3 and 4 come from the overview."""
     return Stored(daemon, {"query": literal(2100, 8, seed=11), "is_causal": True,
-                           "pattern": {"kind": "global", "keys": 3, "local": 700}})
+                           "pattern": {"kind": "global", "num_keys": 3, "local": 700}})
 
 
 def all_tiles(run, level, shape, encoding):
@@ -232,7 +232,7 @@ def test_answers_have_their_schemas(daemon, document):  # noqa: F811
     schema(document, "RunWhatIf").validate(daemon.post(run.path + "/what-if", body).json())
     cell = run.json("/cells?row=1&col=3&head=1")
     assert (cell["row"], cell["query_label"], cell["col"], cell["key_label"]) == (1, "b", 3, "x")
-    assert cell["hidden_by"] == ["is_causal"] and not cell["visible"] and cell["rank"] == 0 and cell["of"] == 2
+    assert cell["hidden_by"] == ["is_causal"] and not cell["visible"] and cell["rank"] == 0 and cell["num_visible_keys"] == 2
     assert cell["biased"] is None and cell["weight"] == 0
     assert sum(cell["products"]) == pytest.approx(cell["raw"], rel=1e-5)
     texts = [run.get(f"/cells?row={row}&col=3", headers={"Accept": "text/plain"}).text.strip() for row in (0, 1)]

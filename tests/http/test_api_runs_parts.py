@@ -35,7 +35,7 @@ def test_heads_and_rows_bit_for_bit(daemon, form):
         assert np.array_equal(rows["weights"], run.weights[1][chosen][:, ROWS])
         lse = run.tensors["logsumexp"].reshape(2, 4, 60)[1][chosen][:, ROWS]
         assert np.allclose(rows["logsumexp"], lse, rtol=1e-6)
-        assert rows["visible"].shape == (len(chosen), len(ROWS))
+        assert rows["num_visible_keys"].shape == (len(chosen), len(ROWS))
     assert np.array_equal(npy(run.get("/weights?rows=5&head=3", headers=NPY)), run.weights[0, 3, 5:6])
     assert np.array_equal(npy(run.get(f"/weights?{LIST}", headers=NPY)), run.weights[0, 0, ROWS])
     assert np.array_equal(npy(run.get("/weights?rows=9,5,5&cols=7", headers=NPY)), run.weights[0, 0, [9, 5, 5], 7:8])
@@ -196,7 +196,7 @@ def test_what_if_of_a_long_run_keeps_no_matrix(start, document):  # noqa: F811
     assert answer.status_code == 200, answer.text
     schema(document, "RunWhatIf").validate(answer.json())
     assert set(answer.json()) == {"output", "removed", "output_before", "omitted"}
-    assert answer.json()["omitted"]["weights"]["values"] == n * n
+    assert answer.json()["omitted"]["weights"]["num_values"] == n * n
     assert np.array(answer.json()["output"]).shape == (n, 8)
     column = daemon.get(f"/v1/runs/{path}/weights?rows=0:{n}&cols={key}").json()["weights"]
     assert np.allclose(answer.json()["removed"], np.array(column)[:, 0], rtol=1e-6, atol=1e-12)
@@ -240,7 +240,7 @@ def test_openapi_has_examples_of_ranges(document):  # noqa: F811
 
 def test_answers_have_their_schemas(run, daemon, document):  # noqa: F811
     for what, name in (("weights?heads=all&rows=0:2&hidden=true", "RunWeights"), ("rows?heads=0,1&rows=1,3", "RunRows"),
-                       ("top-k?heads=all&axis=key&top_k=2", "RunEdges"), ("cells?row=1&col=3&fields=rank,of", "RunCell")):
+                       ("top-k?heads=all&axis=key&top_k=2", "RunEdges"), ("cells?row=1&col=3&fields=rank,num_visible_keys", "RunCell")):
         schema(document, name).validate(run.json("/" + what))
     body = {"hide": [1], "heads": "all", "rows": "0,2"}
     schema(document, "RunWhatIfRequest").validate(body)

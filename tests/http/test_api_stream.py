@@ -28,7 +28,7 @@ def events(reply):
 
 
 @pytest.mark.parametrize("asked", [{}, {"return": []}, {"return": ["weights"], "decimals": 3},
-                                   {"heatmap": {"heads": "mean"}}, {"heatmap": {"heads": [1]}, "decimals": 2}, {"alternatives": 3}])
+                                   {"heatmap": {"heads": "mean"}}, {"heatmap": {"heads": [1]}, "decimals": 2}, {"num_alternatives": 3}])
 @pytest.mark.parametrize("which", ["made", "en-fr", "ids", "none"])
 def test_the_steps_make_the_answer(daemon, model, which, asked):
     body = BODY | asked
@@ -65,7 +65,7 @@ def test_the_steps_make_the_answer(daemon, model, which, asked):
 
 def test_what_cannot_be_streamed(daemon, model):
     where = path(model, "/generate")
-    refused(daemon, BODY | {"stream": True, "beams": 2}, "invalid_value", "/beams", "greedy", "found 2", path=where)
+    refused(daemon, BODY | {"stream": True, "num_beams": 2}, "invalid_value", "/num_beams", "greedy", "found 2", path=where)
     refused(daemon, {"text": ["the", "car"], "stream": True}, "invalid_value", "/stream", "found 2", path=where)
     refused(daemon, BODY | {"stream": True, "heatmap": {"heads": [7]}}, "invalid_value", "/heatmap/heads/0", path=where)
     refused(daemon, BODY | {"stream": 1}, "wrong_type", "/stream", path=where)

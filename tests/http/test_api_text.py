@@ -77,8 +77,8 @@ def test_every_tensor_that_is_left_out_is_named(daemon):
         said = ask(daemon, asked)["omitted"]
         assert list(said) == names
         lines = [line for line in text_of(daemon, asked).splitlines() if line.startswith("omitted")]
-        assert lines == [f"omitted: {name} ({said[name]['values']} values); {said[name]['how']}" for name in names]
-        assert all(said[name]["values"] == 2 * 200 * 200 and f'"{name}" in return' in said[name]["how"] for name in names)
+        assert lines == [f"omitted: {name} ({said[name]['num_values']} values); {said[name]['how']}" for name in names]
+        assert all(said[name]["num_values"] == 2 * 200 * 200 and f'"{name}" in return' in said[name]["how"] for name in names)
     text = text_of(daemon, body | loss | {"return": ["gradients.scores"]})
     assert "omitted" not in text and "gradients/scores (2, 200, 200):\n" in text
 

@@ -322,7 +322,7 @@ def test_a_causal_mask_as_numbers(daemon):
     drawn = daemon.post("/v1/masks", biased, headers={"Accept": "image/svg+xml"}).text
     assert ">0.5<" in drawn and ">-2.0<" in drawn.replace("−", "-")
     large = ask(daemon, {"masks": [{"kind": "causal"}], "shape": [300, 300], "as": "additive"}, "/v1/masks")
-    assert "runs" in large["keep"] and large["omitted"]["additive"]["values"] == 90000
+    assert "runs" in large["keep"] and large["omitted"]["additive"]["num_values"] == 90000
 
 
 @pytest.mark.parametrize("mask", [
@@ -595,7 +595,10 @@ def test_other_names_of_fields(daemon, name, here):
     ("/v1/models", "src_vocab_size", "source_vocabulary"), ("/v1/models", "tgt_vocab_size", "target_vocabulary"),
     ("/v1/positions", "max_len", "length"), ("/v1/positions", "d_model", "width"), ("/v1/curves", "y", "values"),
     ("/v1/curves", "label", "names"), ("/v1/curves", "legend", "names"), ("/v1/heatmaps", "xticklabels", "labels"),
-    ("/v1/masks", "mask", "masks"),
+    ("/v1/masks", "mask", "masks"), ("/v1/positions", "keys", "num_keys"), ("/v1/models", "layers", "num_layers"),
+    ("/v1/models", "global_keys", "num_global_keys"), ("/v1/jobs", "layers", "num_layers"), ("/v1/jobs", "global_keys", "num_global_keys"),
+    ("/v1/models/en-fr/generate", "beams", "num_beams"), ("/v1/models/en-fr/generate", "alternatives", "num_alternatives"),
+    ("/v1/models/en-fr/attention", "num_layers", "layers"),
 ])
 def test_other_names_elsewhere(daemon, path, name, here):
     refused(daemon, {name: 1}, "unknown_field", f"/{name}", f'it is called "{here}"', "because", path=path)

@@ -25,7 +25,7 @@ def files(folder):
     return sorted(file.name for file in folder.iterdir())
 
 
-@pytest.mark.parametrize("fields", [{"target_language": "french"}, {"architecture": "transformer", "layers": 2, "positions": "shaw"},
+@pytest.mark.parametrize("fields", [{"target_language": "french"}, {"architecture": "transformer", "num_layers": 2, "positions": "shaw"},
                                     {"source_words": None, "target_words": None, "source_vocabulary": 9, "target_vocabulary": 9},
                                     {"attention": "local", "radius": 1, "padding": "read"}])
 def test_a_made_model_survives_a_restart(start, tmp_path, fields):

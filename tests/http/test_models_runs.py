@@ -64,8 +64,8 @@ def test_models_of_files(torch_daemon, name):  # noqa: F811
 @pytest.mark.parametrize("architecture", ["seq2seq", "transformer"])
 @pytest.mark.parametrize("attention, positions", [(kind, POSITIONS[i % 6]) for i, kind in enumerate(KINDS)] + [("multihead", p) for p in POSITIONS])
 def test_every_kind_of_model(daemon, architecture, attention, positions):
-    sizes = {"local": {"radius": 1}, "strided": {"radius": 1, "stride": 2}, "block": {"block_size": 2}, "global": {"global_keys": 1, "radius": 1}}
-    made = make(daemon, architecture=architecture, attention=attention, positions=positions, layers=2, reach=2, **sizes.get(attention, {}))
+    sizes = {"local": {"radius": 1}, "strided": {"radius": 1, "stride": 2}, "block": {"block_size": 2}, "global": {"num_global_keys": 1, "radius": 1}}
+    made = make(daemon, architecture=architecture, attention=attention, positions=positions, num_layers=2, reach=2, **sizes.get(attention, {}))
     for extra in ({}, HIDING, {"target_end": False}, {"target_begin": False}):
         answer, run = stored(daemon, RAGGED | {"return": "weights"} | extra, path(made, "/attention"))
         same_bits(daemon, answer, run, 3)
@@ -73,7 +73,7 @@ def test_every_kind_of_model(daemon, architecture, attention, positions):
 
 
 def test_all_sites_are_stored_whatever_is_answered(daemon):
-    made = make(daemon, architecture="transformer", layers=2)
+    made = make(daemon, architecture="transformer", num_layers=2)
     whole, _ = stored(daemon, RAGGED | {"return": "weights"}, path(made, "/attention"))
     for fields in ({"sites": "cross", "layers": [1], "heads": [1], "return": []}, {"analysis": "entropy", "sites": "encoder"}, {"return": "logits"}):
         _, run = stored(daemon, RAGGED | fields, path(made, "/attention"))
@@ -85,7 +85,7 @@ def tokens_of(run, site, side, b):
     """The tokens that the rows (side "query") or columns ("key") of a batch entry are."""
     number, start = site[f"{side}_text"], site[f"{side}_start"]
     tokens = run["texts"][number[b] if isinstance(number, list) else number]["tokens"]
-    return tokens[start:start + site["queries" if side == "query" else "keys"]]
+    return tokens[start:start + site["num_queries" if side == "query" else "num_keys"]]
 
 
 @pytest.mark.parametrize("ends", [{}, {"target_end": False}, {"target_begin": False}])
@@ -157,7 +157,7 @@ def test_a_small_store(start):
 
 def test_memory_suffices(daemon):
     """The bound of a request holds for long sequences and for many, with an overview, too."""
-    made = make(daemon, architecture="transformer", layers=2, width=32, max_length=1200)
+    made = make(daemon, architecture="transformer", num_layers=2, width=32, max_length=1200)
     for size in ({"token_ids": [4] * 1100, "target_ids": [4] * 1100}, {"token_ids": [[4] * 2] * 90, "target_ids": [[4] * 3] * 90}):
         for accept in ("application/json", "text/plain"):
             reply = daemon.post(path(made, "/attention"), size | {"return": [], "store": True}, headers={"Accept": accept})
@@ -170,7 +170,7 @@ def test_memory_suffices(daemon):
 def test_kept_in_a_directory(start, tmp_path):
     """The file outlives the daemon and its model, and has the same bits."""
     daemon = start("--runs-dir", str(tmp_path))
-    made = make(daemon, architecture="transformer", attention="general", positions="shaw", layers=2)
+    made = make(daemon, architecture="transformer", attention="general", positions="shaw", num_layers=2)
     answer, run = stored(daemon, RAGGED | {"return": "weights"}, path(made, "/attention"))
     assert [f.name for f in tmp_path.glob("*.safetensors")] == [f"{run['id']}.safetensors"]
     daemon.stop()

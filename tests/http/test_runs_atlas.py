@@ -117,7 +117,7 @@ def test_octets_of_all_heads(files, name, cells, transform):
 def long(files):
     """2,100 queries and keys: the thumbnails come from the overview."""
     return Stored(files[0], {"query": literal(2, 2100, 8, seed=11), "is_causal": True,
-                             "pattern": {"kind": "global", "keys": 3, "local": 700}})
+                             "pattern": {"kind": "global", "num_keys": 3, "local": 700}})
 
 
 def test_of_an_overview(files, long):

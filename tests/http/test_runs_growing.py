@@ -19,7 +19,7 @@ from test_models_runs import KINDS, POSITIONS, cells, tokens_of
 LONG = " and ".join(["the red cat watches the small dog in the big house"] * 6) + " ."
 SIXTY = {"text": LONG, "max_length": 60, "return": []}
 SLOW = PATIENCE > 60  # under a sanitizer
-HEAVY = {"architecture": "transformer", "width": 128 if SLOW else 512, "num_heads": 8, "layers": 6, "seed": 3}  # some ms for a step
+HEAVY = {"architecture": "transformer", "width": 128 if SLOW else 512, "num_heads": 8, "num_layers": 6, "seed": 3}  # some ms for a step
 ONE_SUM = ("avx2", "avx512")  # tables whose sums do not depend on the number of rows
 WORK = {"text": "the red car .", "max_length": 80, "return": []}
 FOLLOWS = ("weights?site={site}", "rows?site={site}&rows=0", "top-k?site={site}&top_k=2", "cells?site={site}&row=0&col=0", "metrics?site={site}",
@@ -78,7 +78,7 @@ def same_bits(daemon, run, other):
     """Two runs have the same sites and the same bits in every cell; on ref within its accuracy."""
     assert [s["name"] for s in run["sites"]] == [s["name"] for s in other["sites"]]
     for a, b in zip(run["sites"], other["sites"], strict=True):
-        x, y = (np.stack([cells(daemon, r, s["name"], i) for i in range(s["batches"])]) for r, s in ((run, a), (other, b)))
+        x, y = (np.stack([cells(daemon, r, s["name"], i) for i in range(s["num_batches"])]) for r, s in ((run, a), (other, b)))
         assert x.shape == y.shape
         assert np.abs(x - y).max() < 2e-6 if daemon.kernels not in ONE_SUM else np.array_equal(x, y), a["name"]
         for key in ("mask", "scale", "score", "position", "query_start", "key_start", "query_text", "key_text", "kernel"):
@@ -112,12 +112,12 @@ def is_prefix(view, reply, whole, description, site, loose):
     grows = next(s for s in description["sites"] if s["name"] == site)["kind"] == "decoder"
     if not view:
         seen = reply.json()
-        n = seen["rows"]
-        assert seen["state"] == "open" and n <= description["rows"]
+        n = seen["num_rows"]
+        assert seen["state"] == "open" and n <= description["num_rows"]
         for a, b in zip(seen["sites"], description["sites"], strict=True):
-            rows = b["queries"] if a["kind"] == "encoder" else n
-            assert a["queries"] == rows and a["keys"] == (n if a["kind"] == "decoder" else b["keys"])
-            assert all(tokens_of(seen, a, side, 0) == tokens_of(description, b, side, 0)[:a["queries" if side == "query" else "keys"]]
+            rows = b["num_queries"] if a["kind"] == "encoder" else n
+            assert a["num_queries"] == rows and a["num_keys"] == (n if a["kind"] == "decoder" else b["num_keys"])
+            assert all(tokens_of(seen, a, side, 0) == tokens_of(description, b, side, 0)[:a["num_queries" if side == "query" else "num_keys"]]
                        for side in ("query", "key"))
         assert [t["tokens"] for t in seen["texts"]] == [description["texts"][0]["tokens"], description["texts"][1]["tokens"][:n + 1]]
         return n
@@ -156,7 +156,7 @@ def watch(daemon, body, where, site):
     answer = stream.done()
     description = answer["run"]
     assert description["id"] == stream.id and description["state"] == "closed"
-    assert description["rows"] == len(answer["sequences"][0]["target"]["tokens"]) == len(stream.events) - 2
+    assert description["num_rows"] == len(answer["sequences"][0]["target"]["tokens"]) == len(stream.events) - 2
     whole = cells(daemon, description, site, 0)
     rows = [n for n in (is_prefix(view, reply, whole, description, site, daemon.kernels not in ONE_SUM) for view, reply in seen) if n]
     assert rows == sorted(rows)
@@ -173,7 +173,7 @@ def test_sixty_steps_of_en_fr(daemon, document):  # noqa: F811
     assert len(rows) >= 8, rows
     run = answer["run"]
     schema(document, "ModelGeneration").validate(answer)
-    assert run["rows"] == 60 and run["model"] == "en-fr"
+    assert run["num_rows"] == 60 and run["model"] == "en-fr"
     same_bits(daemon, run, pass_over(daemon, SIXTY, answer, f"{where}/attention")["run"])
 
 
@@ -190,8 +190,8 @@ def test_every_view_follows_a_transformer(daemon, document):  # noqa: F811
 @pytest.mark.parametrize("attention, positions", [(kind, POSITIONS[i % 6]) for i, kind in enumerate(KINDS)] + [("multihead", p) for p in POSITIONS])
 def test_every_kind_of_model(daemon, architecture, attention, positions):
     """With a stream and without, the run of a generation is that of the pass."""
-    sizes = {"local": {"radius": 1}, "strided": {"radius": 1, "stride": 2}, "block": {"block_size": 2}, "global": {"global_keys": 1, "radius": 1}}
-    made = make(daemon, architecture=architecture, attention=attention, positions=positions, layers=2, reach=2, **sizes.get(attention, {}))
+    sizes = {"local": {"radius": 1}, "strided": {"radius": 1, "stride": 2}, "block": {"block_size": 2}, "global": {"num_global_keys": 1, "radius": 1}}
+    made = make(daemon, architecture=architecture, attention=attention, positions=positions, num_layers=2, reach=2, **sizes.get(attention, {}))
     for extra in ({}, {"hide": [1]}):
         body = {"text": "the red car .", "max_length": 12} | extra
         plain = ask(daemon, body | {"store": True}, path(made, "/generate"))
@@ -208,7 +208,7 @@ def test_a_batch_has_rows_of_its_own(daemon):
     body = {"text": ["the cat sleeps", "the red cat watches the small dog .", "she sleeps"]}
     answer = ask(daemon, body | {"store": True}, "/v1/models/en-fr/generate")
     run, lengths = answer["run"], [len(s["target"]["tokens"]) for s in answer["sequences"]]
-    assert len(set(lengths)) > 1 and run["rows"] == max(lengths)
+    assert len(set(lengths)) > 1 and run["num_rows"] == max(lengths)
     assert run["sites"][1]["query_lengths"] == lengths and "query_lengths" in run["sites"][0]
     for b, text in enumerate(body["text"]):
         alone = pass_over(daemon, {"text": text}, {"sequences": [answer["sequences"][b]]}, "/v1/models/en-fr/attention")
@@ -225,7 +225,7 @@ def test_forms_of_the_answer(daemon):
         reply = daemon.post("/v1/models/en-fr/generate", body, headers={"Accept": accept})
         assert reply.status_code == 200
         run = daemon.get(f"/v1/runs/{reply.headers['X-Run-Id']}")
-        assert run.json()["rows"] == 4 and run.headers["Cache-Control"].endswith("immutable")
+        assert run.json()["num_rows"] == 4 and run.headers["Cache-Control"].endswith("immutable")
         assert accept != "text/plain" or f"run: {run.json()['id']} (" in reply.text
     by_accept = daemon.post("/v1/models/en-fr/generate", body, headers={"Accept": "text/event-stream"}).text
     assert by_accept.startswith('event: run\ndata: {"id":"') and '"state":"closed"' in by_accept
@@ -233,11 +233,11 @@ def test_forms_of_the_answer(daemon):
 
 def test_what_is_refused(daemon, start):
     where = "/v1/models/en-fr/generate"
-    refused(daemon, {"text": "the cat", "store": True, "beams": 3}, "invalid_value", "/store", "greedy", "3 beams", path=where)
+    refused(daemon, {"text": "the cat", "store": True, "num_beams": 3}, "invalid_value", "/store", "greedy", "3 beams", path=where)
     none = make(daemon, attention="none")
     refused(daemon, {"text": "red", "store": True}, "invalid_value", "/store", "no attention", path=path(none, "/generate"))
     plain, dry = (ask(daemon, SIXTY | {"store": store, "dry_run": True}, where)["dry_run"] for store in (False, True))
-    assert dry["bytes"]["work"] > plain["bytes"]["work"] and dry["cells"] > plain["cells"]
+    assert dry["bytes"]["work"] > plain["bytes"]["work"] and dry["num_cells"] > plain["num_cells"]
     small = start("--runs-bytes", "30000")
     for stream in (False, True):  # before the first event, so with a status of its own
         refused(small, SIXTY | {"store": True, "stream": stream}, "too_large", "/store", "30000", path=where, status=413)
@@ -246,7 +246,7 @@ def test_what_is_refused(daemon, start):
 
 def test_memory_suffices(daemon):
     """The bound of a request holds for searches that are stored."""
-    for fields in ({}, {"architecture": "transformer", "layers": 4}, {"attention": "general", "positions": "shaw"}):
+    for fields in ({}, {"architecture": "transformer", "num_layers": 4}, {"attention": "general", "positions": "shaw"}):
         made = make(daemon, width=128, max_length=300, **fields)
         for body in ({"token_ids": [4] * 250, "max_length": 250}, {"token_ids": [[4] * 2] * 60, "max_length": 5}):
             assert ask(daemon, body | {"return": [], "store": True}, path(made, "/generate"))
@@ -321,7 +321,7 @@ def test_other_daemons_see_closed_runs_only(start, tmp_path):
     assert daemon.get(f"/v1/runs/{stream.id}").json()["state"] == "open"
     run = stream.done()["run"]
     seen = other.get(f"/v1/runs/{stream.id}").json()
-    assert seen["state"] == "closed" and seen["rows"] == 80 and seen["sites"] == run["sites"]
+    assert seen["state"] == "closed" and seen["num_rows"] == 80 and seen["sites"] == run["sites"]
     assert np.array_equal(cells(other, run, "decoder.0", 0), cells(daemon, run, "decoder.0", 0))
 
 
@@ -363,7 +363,7 @@ def test_killed_while_it_grows(tmp_path):
     models.mkdir(), runs.mkdir()
     body = WORK | {"max_length": 30}
     daemon = Daemon("--runs-dir", str(runs), "--models-dir", str(models))
-    where = path(make(daemon, **(HEAVY | {"layers": 4})), "/generate")
+    where = path(make(daemon, **(HEAVY | {"num_layers": 4})), "/generate")
     kept, outcomes, cut_short = [], set(), 0
     for round_ in range(20):
         began = time.monotonic()
@@ -382,8 +382,8 @@ def test_killed_while_it_grows(tmp_path):
         if reply.status_code == 200:
             kept.append(stream.id)
             run = reply.json()
-            assert run["state"] == "closed" and run["rows"] == steps
-            assert all(s["queries"] == steps for s in run["sites"] if s["kind"] != "encoder")
+            assert run["state"] == "closed" and run["num_rows"] == steps
+            assert all(s["num_queries"] == steps for s in run["sites"] if s["kind"] != "encoder")
             rows = cells(daemon, run, "decoder.3", 0).sum(-1)
             assert np.allclose(rows, 1, atol=1e-5)
         assert all(daemon.get(f"/v1/runs/{id}").status_code == 200 for id in kept)

@@ -33,7 +33,7 @@ def same_as_metrics(service, run, heads):
     sites = {n: service.get(f"/v1/runs/{run}/metrics?site={n}").json() for n in {h["site"] for h in heads}}
     for head in heads:
         want = next(h for h in sites[head["site"]]["heads"] if (h["head"], h["batch"]) == (head["head"], head["batch"]))
-        assert head["rows"] == want["rows"] and head["pattern"] == want["pattern"], (head, want["pattern"])
+        assert head["num_rows"] == want["num_rows"] and head["pattern"] == want["pattern"], (head, want["pattern"])
         assert set(head["measures"]) <= set(want["measures"]) and len(head["measures"]) >= 13
         for name, value in head["measures"].items():
             assert value == pytest.approx(want["measures"][name], rel=1e-6, nan_ok=True), name

@@ -63,7 +63,7 @@ def test_rows(case, document):  # noqa: F811
         want = np.ones((L, S), bool)
         for row, start, end in answer["hidden"]:
             want[row, start:end] = False
-        assert np.array_equal(want, seen.any(0)) and answer["visible"] == want.sum(1).tolist()
+        assert np.array_equal(want, seen.any(0)) and answer["num_visible_keys"] == want.sum(1).tolist()
 
 
 def test_all_rows_are_few_enough_together(daemon):

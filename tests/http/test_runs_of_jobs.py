@@ -34,7 +34,7 @@ def same_as_the_model(daemon, job, **kwargs):
     """The cells of the run are those of a pass of the job's model over the same tokens."""
     run = daemon.get(f"/v1/runs/{job['run']}", **kwargs).json()
     source, target = run["texts"]
-    assert run["model"] == job["model"] and run["state"] == "closed" and "rows" not in run
+    assert run["model"] == job["model"] and run["state"] == "closed" and "num_rows" not in run
     assert target["tokens"][0] == "<bos>" and target["tokens"][-1] == "<eos>" and target["special"] == [0, len(target["ids"]) - 1]
     body = {"token_ids": source["ids"], "target_ids": target["ids"][1:], "return": "weights"}
     answer = ask(daemon, body, f"/v1/models/{job['model']}/attention", **kwargs)
@@ -46,7 +46,7 @@ def same_as_the_model(daemon, job, **kwargs):
     return run
 
 
-@pytest.mark.parametrize("fields", [{}, {"architecture": "transformer", "layers": 2}, {"attention": "general", "positions": "shaw"},
+@pytest.mark.parametrize("fields", [{}, {"architecture": "transformer", "num_layers": 2}, {"attention": "general", "positions": "shaw"},
                                     {"task": "en-fr", "longest": 8, "subwords": 40}, {"patience": 1, "rate": 10, "warmup": 0}])
 def test_the_best_model(daemon, document, fields):  # noqa: F811
     job = ended(daemon, STORING | fields)

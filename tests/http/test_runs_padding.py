@@ -91,20 +91,20 @@ def test_a_padded_sequence_measures_what_it_measures_alone(daemon, way, members,
 def test_cross_attention_has_its_lengths(daemon, kind):
     """Without lengths of queries, all rows of cross-attention count."""
     run = post(daemon, tensors=WAYS["booleans"][1], kind=kind)
-    assert {h["rows"] for h in get(daemon, run, "metrics")["heads"]} == {REAL if kind == "self" else LONG}
+    assert {h["num_rows"] for h in get(daemon, run, "metrics")["heads"]} == {REAL if kind == "self" else LONG}
     run = post(daemon, tensors=WAYS["booleans"][1], kind=kind, query_lengths=[5])
-    assert {h["rows"] for h in get(daemon, run, "metrics")["heads"]} == {5}
+    assert {h["num_rows"] for h in get(daemon, run, "metrics")["heads"]} == {5}
 
 
 def test_two_texts_are_no_self_attention(daemon):
     texts = [{"tokens": ["x"] * LONG}] * 2
     run = post(daemon, tensors=WAYS["booleans"][1], texts=texts, query_text=0, key_text=1)
-    assert {h["rows"] for h in get(daemon, run, "metrics")["heads"]} == {LONG}
+    assert {h["num_rows"] for h in get(daemon, run, "metrics")["heads"]} == {LONG}
 
 
 def test_a_mask_by_rows_names_no_rows(daemon):
     mask = np.broadcast_to(KEEP, (1, 1, LONG, LONG)).copy()
-    assert {h["rows"] for h in get(daemon, post(daemon, tensors={"attn_mask": ("BOOL", mask)}), "metrics")["heads"]} == {LONG}
+    assert {h["num_rows"] for h in get(daemon, post(daemon, tensors={"attn_mask": ("BOOL", mask)}), "metrics")["heads"]} == {LONG}
 
 
 def test_padding_in_front(daemon):
@@ -112,7 +112,7 @@ def test_padding_in_front(daemon):
     run = post(daemon, tensors=mask, front=True)
     got, want = get(daemon, run, "heads")["heads"], get(daemon, alone(daemon), "heads")["heads"]
     for a, b in zip(got, want, strict=True):
-        assert a["rows"] == b["rows"] == REAL
+        assert a["num_rows"] == b["num_rows"] == REAL
         for name in ("entropy", "confidence", "distance", "previous_token", "gini", "top_share"):
             assert a["measures"][name] == pytest.approx(b["measures"][name], abs=1e-5), name
 
@@ -133,9 +133,9 @@ def smallest(daemon):
 def test_what_padding_receives_and_gives(daemon):
     run = smallest(daemon)
     [head] = get(daemon, run, "metrics")["heads"]
-    assert head["rows"] == 3 and head["measures"]["previous_token"] == 1
+    assert head["num_rows"] == 3 and head["measures"]["previous_token"] == 1
     [of_heads] = get(daemon, run, "heads")["heads"]
-    assert of_heads["rows"] == 3 and of_heads["measures"]["previous_token"] == 1
+    assert of_heads["num_rows"] == 3 and of_heads["measures"]["previous_token"] == 1
     [drawn] = get(daemon, run, "heatmap")["heads"]
     assert drawn["received"] == [2, 1, 0, 0, 0, 0] and drawn["max"][3:] == [[1, 0, 0, 0, 0, 0]] * 3
     edges = get(daemon, run, "top-k?axis=key&cols=0&top_k=6")
@@ -173,7 +173,7 @@ def test_layers_have_their_own_padding(daemon):
     run = store(daemon, write(File({"version": 2, "sites": [site]}, {"sites.0.query": ("F32", q), "sites.0.key": ("F32", k)})))
     for layer, rows in ((0, 3), (1, 6)):
         [head] = ask(daemon, {"run": run["id"], "layer": layer, "analysis": "all"}, "/v1/analyses")["heads"]
-        assert head["rows"] == rows and head["measures"]["previous_token"] == 1
+        assert head["num_rows"] == rows and head["measures"]["previous_token"] == 1
 
 
 @pytest.mark.parametrize("extra", [{}, {"target_text": ["Le chat était fatigué.", "J'aime la pizza"]}], ids=["text", "pair"])
@@ -191,7 +191,7 @@ def test_a_model_and_its_stored_run_agree(daemon, extra):
                    if h["batch"] == analysis["sequence"]]
             want = [h for h in analysis["heads"] if h["layer"] == site["layer"]]
             for a, b in zip(got, want, strict=True):
-                assert (a["rows"], a["pattern"]["name"]) == (b["rows"], b["pattern"]["name"]), (site["name"], b["head"])
+                assert (a["num_rows"], a["pattern"]["name"]) == (b["num_rows"], b["pattern"]["name"]), (site["name"], b["head"])
                 shared = set(a["measures"]) & set(b["measures"])
                 assert len(shared) > 20
                 for name in shared:

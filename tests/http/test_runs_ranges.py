@@ -12,7 +12,7 @@ from test_api_runs import Stored, literal
 STORE = {"store": True, "return": []}
 I, J = np.indices((2100, 2100))
 CASES = {  # body, and which weights are visible
-    "patterns": ({"query": literal(2, 2, 2100, 8, seed=1), "is_causal": True, "pattern": {"kind": "global", "keys": 3, "local": 700}},
+    "patterns": ({"query": literal(2, 2, 2100, 8, seed=1), "is_causal": True, "pattern": {"kind": "global", "num_keys": 3, "local": 700}},
                  (J <= I) & ((J < 3) | (I < 3) | (abs(I - J) <= 700))),
     "float64": ({"query": literal(1, 2, 1030, 8, seed=2, dtype="float64")}, np.ones((1030, 1030), bool)),
     "cross": ({"query": literal(2, 3, 40, 8, seed=3), "key": literal(2, 3, 1500, 8, seed=4), "value": literal(2, 3, 1500, 8, seed=5),

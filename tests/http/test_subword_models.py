@@ -100,7 +100,7 @@ def test_streams_append_to_the_text(daemon, text):
 
 def test_beams_and_ids(daemon):
     text = TEXTBOOK[0][0]
-    one = daemon.post("/v1/models/en-fr-text/generate", {"text": text, "beams": 4, "return": []}).json()["sequences"][0]
+    one = daemon.post("/v1/models/en-fr-text/generate", {"text": text, "num_beams": 4, "return": []}).json()["sequences"][0]
     assert one["text"] == TEXTBOOK[0][1]
     again = daemon.post("/v1/models/en-fr-text/generate", {"token_ids": one["source"]["ids"], "return": []}).json()["sequences"][0]
     assert again["text"] == one["text"]

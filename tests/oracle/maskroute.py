@@ -52,7 +52,7 @@ def pattern_words(pattern):
     if pattern["kind"] == "block":
         return f"block: a query sees the keys of its own block of {pattern['size']} positions"
     if pattern["kind"] == "global":
-        return (f"global: the first {pattern['keys']} positions see and are seen by all, others see keys within a "
+        return (f"global: the first {pattern['num_keys']} positions see and are seen by all, others see keys within a "
                 f"distance of {pattern['local']}")
     raise ValueError(f"no words for {pattern['kind']}")
 

@@ -97,7 +97,7 @@ def pattern_keep(pattern, p, j):
     if kind == "block":
         return p // pattern["size"] == j // pattern["size"]
     if kind == "global":  # Beltagy, Peters and Cohan (2020)
-        return (j < pattern["keys"]) | ((p >= 0) & (p < pattern["keys"])) | (np.abs(j - p) <= pattern["local"])
+        return (j < pattern["num_keys"]) | ((p >= 0) & (p < pattern["num_keys"])) | (np.abs(j - p) <= pattern["local"])
     raise ValueError(f"no pattern {kind}")
 
 

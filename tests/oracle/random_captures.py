@@ -98,7 +98,7 @@ class Draw:
     def pattern(self):
         n = self.choice((0, 1, 3, 10))
         return self.choice(({"kind": "local", "radius": n}, {"kind": "strided", "stride": n + 1, "local": n // 2},
-                            {"kind": "block", "size": n + 1}, {"kind": "global", "keys": n, "local": n // 2}))
+                            {"kind": "block", "size": n + 1}, {"kind": "global", "num_keys": n, "local": n // 2}))
 
     def masks(self, site, d, n):
         if self.chance(0.2):

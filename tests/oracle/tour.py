@@ -58,12 +58,12 @@ def dry_run(request):
     without = 4 * int(np.prod(output))
     return {"dry_run": {
         "shapes": {"output": output, "weights": list(weights), "logsumexp": list(rows)},
-        "cells": cells,
-        "operations": score_operations(request, x, cells) + 2 * cells * x.v.shape[-1] + projection_operations(request),
+        "num_cells": cells,
+        "num_operations": score_operations(request, x, cells) + 2 * cells * x.v.shape[-1] + projection_operations(request),
         "bytes": {"with_weights": without + 4 * cells, "without_weights": without},
-        "parameters": forms.count_parameters(request),
-        "rnn": {"operations": int(np.prod(x.places.batch, dtype=int)) * L * width * width,
-                "score_operations": cells * E, "path_length": L},
+        "num_parameters": forms.count_parameters(request),
+        "rnn": {"num_operations": int(np.prod(x.places.batch, dtype=int)) * L * width * width,
+                "num_score_operations": cells * E, "path_length": L},
         "path_length": 1,
     }}
 
@@ -92,7 +92,7 @@ def position_tables(request):
     if request["kind"] in ("sinusoidal", "learned", "rotary"):
         tables = absolute_tables(request)
         return tables, next(iter(tables.values())).T, None
-    L, S, offset = request["length"], request.get("keys", request["length"]), request.get("query_offset", 0)
+    L, S, offset = request["length"], request.get("num_keys", request["length"]), request.get("query_offset", 0)
     table = by_distance(request, np.arange(S) - np.arange(L)[:, None] - offset)
     first = 1 - L - offset
     row = by_distance(request, np.arange(first, first + (L + S - 1 if L else 0))[None])
@@ -108,13 +108,13 @@ def position_parameters(request):
 
 def position_answer(request):
     if request.get("dry_run"):
-        return {"dry_run": {"parameters": position_parameters(request)}}
+        return {"dry_run": {"num_parameters": position_parameters(request)}}
     tables, columns, first = position_tables(request)
     answer = {name: tensors.nested(x) for name, x in tables.items()}
     if "dims" in request:
         span = {} if first is None or columns.shape[1] == 0 else {"distances": [first, first + columns.shape[1] - 1]}
         answer["curves"] = [{"dim": d, **span, "values": tensors.nested(columns[d])} for d in request["dims"]]
-    return {**answer, "parameters": position_parameters(request)}
+    return {**answer, "num_parameters": position_parameters(request)}
 
 
 def heatmap_answer(request):

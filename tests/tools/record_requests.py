@@ -166,12 +166,12 @@ def runs(r):
 def models(r):
     yield Ask(f"{MODELS}/en-fr/generate", {"text": "the big red car that she loves did not sleep .", "return": ["weights"]})
     yield Ask(f"{MODELS}/en-fr/attention", {"text": ["a cat will watch us", "the car"], "return": ["weights", "logits"]})
-    yield Ask(f"{MODELS}/en-fr/generate", {"text": "the red car", "beams": 4, "heatmap": {"heads": "mean"}})
+    yield Ask(f"{MODELS}/en-fr/generate", {"text": "the red car", "num_beams": 4, "heatmap": {"heads": "mean"}})
     yield Ask(f"{MODELS}/en-fr/generate", {"text": "the red car", "stream": True, "decimals": 3})
     for name in test_api_models.CASES | test_api_models.TRANSFORMERS:
         yield Ask(f"{MODELS}/{name}/attention", {"token_ids": [[4, 5, 6], [7, 0, 0]], "target_ids": [[4, 5], [6, 7]],
                                                  "return": ["weights", "logits"]})
-        yield Ask(f"{MODELS}/{name}/generate", {"tokens": ["s4", "s9", "s7"], "max_length": 6, "beams": int(r.integers(1, 4))})
+        yield Ask(f"{MODELS}/{name}/generate", {"tokens": ["s4", "s9", "s7"], "max_length": 6, "num_beams": int(r.integers(1, 4))})
 
 
 # --- spread: what the tables have in common ---
@@ -222,7 +222,7 @@ def masks(r):
                  {"kind": "values", "attn_mask": r.integers(0, 2, (L, S)).tolist(), "mask_semantics": one_of(r, ["keep", "hide"])},
                  *({"kind": "pattern", "pattern": pattern} for pattern in (
                      {"kind": "local", "radius": 1}, {"kind": "strided", "stride": 3, "local": 1}, {"kind": "block", "size": 2},
-                     {"kind": "global", "keys": 1, "local": 1}))]
+                     {"kind": "global", "num_keys": 1, "local": 1}))]
         body = {"shape": [L, S] if n % 3 else [1, 2, L, S], "masks": [one_of(r, kinds) for _ in range(r.integers(1, 4))]}
         body |= some(r, {"query_offset": [1, -2, "end"], "labels": [labels(L, S)], "dry_run": [True]}, 0.2)
         accept = one_of(r, ["json", "json", "text", "svg", "png", "csv", "tensors"])
@@ -239,7 +239,7 @@ def positions(r):
         {"kind": "shaw", "key_table": normal(5, 3, seed=2)}]
     for n in range(55):
         body = bases[n % len(bases)] | {"length": int(r.integers(1, 12))}
-        own = {"keys": [3, 9], "query_offset": [4, -5]} if "width" not in body else {}
+        own = {"num_keys": [3, 9], "query_offset": [4, -5]} if "width" not in body else {}
         accept = one_of(r, ["json", "json", "text", "svg", "png", "csv", "npy", "tensors"])
         body |= some(r, own | {"dims": [[0], [1, 0]], "decimals": [2, 9], "dry_run": [True]}, 0.3)
         yield Ask(POSITIONS, body | ({"figure": some(r, FIGURE, 0.15)} if accept in ("svg", "png") else {}), accept)
@@ -393,7 +393,7 @@ def runs_of_every_form(r):
 
 @family("last")
 def made_models(r):
-    kinds = [{}, {"architecture": "transformer", "layers": 2, "norm": "after", "positions": "relative"}, {"padding": "read", "positions": "learned"},
+    kinds = [{}, {"architecture": "transformer", "num_layers": 2, "norm": "after", "positions": "relative"}, {"padding": "read", "positions": "learned"},
              *({"attention": a, "positions": p} for a, p in (("additive", "shaw"), ("general", "alibi"), ("concat", "none"), ("local", "none"), ("none", "learned")))]
     for n, kind in enumerate(kinds):
         made = f"{MODELS}/made-@model {n}@"
@@ -402,11 +402,11 @@ def made_models(r):
         yield Ask(f"{made}/attention", {"text": "the blue car", "target_text": "la voiture"} | some(r, {
             "sites": ["cross", ["encoder", "cross"]], "return": [["weights", "heatmap", "logits"]], "heads": [[0]], "decimals": [4]}))
         yield Ask(f"{made}/attention", {"text": "the red car", "heatmap": {"heads": "mean"}}, one_of(r, ["text", "svg", "csv", "png"]))
-        yield Ask(f"{made}/generate", {"text": "the red car .", "max_length": 5} | some(r, {"beams": [3], "length_penalty": [0.5], "return": [[], "weights"]}),
+        yield Ask(f"{made}/generate", {"text": "the red car .", "max_length": 5} | some(r, {"num_beams": [3], "length_penalty": [0.5], "return": [[], "weights"]}),
                   one_of(r, ["json", "text", "svg", "csv"]))
         yield Ask(f"{made}/generate", {"text": "the red car", "max_length": 4} | some(r, {"heatmap": [{"heads": "mean"}], "return": [[]]}), "events")
         yield Ask(f"{made}/{one_of(r, ['attention', 'generate'])}", {"text": "the red car", "dry_run": True}, one_of(r, ["json", "text"]))
-    for body in ({"text": "the", "stream": True, "beams": 2}, {"text": ["the", "car"], "stream": True}, {"text": "the", "beams": 65},
+    for body in ({"text": "the", "stream": True, "num_beams": 2}, {"text": ["the", "car"], "stream": True}, {"text": "the", "num_beams": 65},
                  {"text": "the", "max_length": 513}, {"texts": "the"}, {"text": "the", "stream": 1}):
         yield Ask(f"{MODELS}/made-@model 0@/generate", body)
     yield Ask(MODELS)

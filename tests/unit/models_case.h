@@ -88,7 +88,7 @@ static attn_model_config config_of(const model_case *c, double dropout) {
     config.architecture = c->architecture;
     config.attention = c->attention;
     config.positions = c->positions;
-    config.layers = c->layers;
+    config.num_layers = c->layers;
     config.read_padding = c->read_padding;
     config.norm_after = c->norm_after;
     config.feed_forward = c->architecture == ATTN_MODEL_TRANSFORMER ? 12 : 0;
@@ -101,7 +101,7 @@ static attn_model_config config_of(const model_case *c, double dropout) {
     config.stride = 3;
     config.reach = 3;
     config.block_size = 3;
-    config.global_keys = 1;
+    config.num_global_keys = 1;
     config.dropout_p = dropout;
     return config;
 }

@@ -83,10 +83,11 @@ static inline attn_tensor integers(trial *t, size_t n, size_t most) {
 }
 
 static inline void add_masks(trial *t) {
-    static const attn_pattern patterns[] = {{.kind = ATTN_PATTERN_STRIDED, .stride = 3, .local = 2},
-                                            {.kind = ATTN_PATTERN_BLOCK, .size = 16},
-                                            {.kind = ATTN_PATTERN_LOCAL, .radius = 9},
-                                            {.kind = ATTN_PATTERN_GLOBAL, .keys = 2, .local = 5}};
+    static const attn_pattern patterns[] = {
+        {.kind = ATTN_PATTERN_STRIDED, .stride = 3, .local = 2},
+        {.kind = ATTN_PATTERN_BLOCK, .size = 16},
+        {.kind = ATTN_PATTERN_LOCAL, .radius = 9},
+        {.kind = ATTN_PATTERN_GLOBAL, .num_keys = 2, .local = 5}};
     static int64_t offsets[2] = {1, -2};
     if (pick(t, 3) == 0)
         add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"});

@@ -448,7 +448,7 @@ static void test_patterns(void **state) {
         {.kind = ATTN_PATTERN_LOCAL, .radius = 5},
         {.kind = ATTN_PATTERN_STRIDED, .stride = 150, .local = 2},
         {.kind = ATTN_PATTERN_BLOCK, .size = 33},
-        {.kind = ATTN_PATTERN_GLOBAL, .keys = 3, .local = 4},
+        {.kind = ATTN_PATTERN_GLOBAL, .num_keys = 3, .local = 4},
     };
     (void)state;
     for (uint64_t seed = 0; seed < trials(TRIALS); seed++)

@@ -79,7 +79,7 @@ static void test_what_decides_is_said(void **state) {
     assert_null(strstr(one, "attention_dropout")); /* older checkpoints do not have it */
     w.attention_dropout_p = 0;
     srv_train_say(&w, two);
-    assert_non_null(strstr(two, " attention_dropout=0 "));
+    assert_non_null(strstr(two, " attention_dropout_p=0 "));
     w.rate *= 1 + 1e-15;
     srv_train_say(&w, two);
     assert_string_not_equal(one, two);

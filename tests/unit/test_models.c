@@ -305,7 +305,7 @@ static void test_counts(void **state) {
     config.target_vocabulary = 8000;
     config.width = 256;
     config.num_heads = 8;
-    config.layers = 2;
+    config.num_layers = 2;
     attn_model *model;
     size_t bytes;
     assert_int_equal(attn_model_new(&config, 1, false, &model, NULL), ATTN_OK);
@@ -340,7 +340,7 @@ static void test_refusals(void **state) {
     REFUSES(width, 1 << 20);
     REFUSES(num_heads, 3);
     REFUSES(num_heads, 0);
-    REFUSES(layers, 9);
+    REFUSES(num_layers, 9);
     REFUSES(dropout_p, 1);
     REFUSES(attention_dropout_p, 1);
     REFUSES(attention_dropout_p, -0.5);

@@ -37,7 +37,7 @@ static void test_what_is_skipped(void **state) {
                                    .pattern = {.kind = ATTN_PATTERN_BLOCK, .size = 256}};
     const attn_mask_layer global = {
         .kind = ATTN_LAYER_PATTERN,
-        .pattern = {.kind = ATTN_PATTERN_GLOBAL, .keys = 16, .local = 64}};
+        .pattern = {.kind = ATTN_PATTERN_GLOBAL, .num_keys = 16, .local = 64}};
     const attn_mask_layer strided = {
         .kind = ATTN_LAYER_PATTERN,
         .pattern = {.kind = ATTN_PATTERN_STRIDED, .stride = 64, .local = 8}};

@@ -233,7 +233,7 @@ static void test_types_and_layouts(void **state) {
 /* A bias by distance, dropout, a second pattern and other layers leave the pass in one piece. */
 static void test_one_pass(void **state) {
     (void)state;
-    const attn_pattern global = {.kind = ATTN_PATTERN_GLOBAL, .keys = 2, .local = 90};
+    const attn_pattern global = {.kind = ATTN_PATTERN_GLOBAL, .num_keys = 2, .local = 90};
     for (int option = 0; option < 3; option++) {
         trial t = square(3000 + (uint64_t)option, 8);
         if (option == 0)

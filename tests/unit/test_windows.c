@@ -45,7 +45,8 @@ static void hide_most(trial *t) {
         add_pattern(t, (attn_pattern){.kind = ATTN_PATTERN_BLOCK, .size = size});
         break;
     case 2:
-        add_pattern(t, (attn_pattern){.kind = ATTN_PATTERN_GLOBAL, .keys = size, .local = small});
+        add_pattern(t,
+                    (attn_pattern){.kind = ATTN_PATTERN_GLOBAL, .num_keys = size, .local = small});
         break;
     case 3:
         add_pattern(t, (attn_pattern){
@@ -57,7 +58,7 @@ static void hide_most(trial *t) {
             (attn_mask_layer){.kind = ATTN_LAYER_WINDOW, .window = {small, -1}};
         break;
     case 5: /* a global pattern whose keys another pattern hides in part */
-        add_pattern(t, (attn_pattern){.kind = ATTN_PATTERN_GLOBAL, .keys = 9, .local = small});
+        add_pattern(t, (attn_pattern){.kind = ATTN_PATTERN_GLOBAL, .num_keys = 9, .local = small});
         add_pattern(
             t, (attn_pattern){.kind = ATTN_PATTERN_STRIDED, .stride = 2 + size % 5, .local = 3});
         break;

@@ -53,7 +53,7 @@ def same_run(daemon, page, body):
     run = run_of(page)
     want = np.array(daemon.post(PATH, {**body, "return": "weights"}).json()["weights"])
     sites = daemon.get(f"/v1/runs/{run}").json()["sites"][0]
-    got = [daemon.get(f"/v1/runs/{run}/weights?batch={b}&head={h}").json()["weights"] for b in range(sites["batches"]) for h in range(sites["heads"])]
+    got = [daemon.get(f"/v1/runs/{run}/weights?batch={b}&head={h}").json()["weights"] for b in range(sites["num_batches"]) for h in range(sites["num_heads"])]
     assert np.array_equal(np.array(got).ravel(), want.ravel())
 
 
@@ -205,7 +205,7 @@ def test_samples_make_runs(daemon, page, sample, heads, length):
     page.get_by_role("button", name=sample).click()
     compute(page)
     site = daemon.get(f"/v1/runs/{run_of(page)}").json()["sites"][0]
-    assert (site["heads"], site["queries"]) == (heads, length)
+    assert (site["num_heads"], site["num_queries"]) == (heads, length)
 
 
 def test_a_refused_request_keeps_what_was_typed(page):
@@ -472,7 +472,7 @@ def test_a_long_request_tells_its_progress_and_can_be_cancelled(start, open_page
     page.fill("#data-query", '{"shape": [64, 8], "random": "normal", "seed": 3}')
     page.get_by_role("button", name="Compute").click()  # a job that is done gives its run
     until(page, "location.hash.startsWith('#1/matrix')")
-    assert daemon.get(f"/v1/runs/{run_of(page)}").json()["sites"][0]["queries"] == 64
+    assert daemon.get(f"/v1/runs/{run_of(page)}").json()["sites"][0]["num_queries"] == 64
 
 
 def test_a_run_of_files_can_be_kept(daemon, page, tmp_path):

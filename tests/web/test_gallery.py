@@ -129,7 +129,7 @@ def test_an_example_beside_the_first_view_opens(daemon, open_page, how):
         found.locator(".gallery-title").focus()
         page.keyboard.press("Enter")
     until(page, f"location.hash.startsWith('#1/matrix') && !location.hash.includes('{before}')")
-    assert daemon.get(f"/v1/runs/{run_of(page)}").json()["sites"][0]["queries"] == 2
+    assert daemon.get(f"/v1/runs/{run_of(page)}").json()["sites"][0]["num_queries"] == 2
     assert page.locator(".gallery-shelf").count() == 0  # what is shown is no sentence
 
 
@@ -154,7 +154,7 @@ def test_the_first_view_is_whole_without_examples(open_page):
 def test_a_card_opens_shown(daemon, page, how):
     ready(page, "Causal attention").locator("h3 button" if how == "title" else ".gallery-picture").click()
     until(page, "location.hash.startsWith('#1/matrix')")
-    assert daemon.get(f"/v1/runs/{run_of(page)}").json()["sites"][0]["queries"] == 2
+    assert daemon.get(f"/v1/runs/{run_of(page)}").json()["sites"][0]["num_queries"] == 2
     page.wait_for_selector(".matrix-map[data-busy=false]")
 
 

@@ -47,7 +47,7 @@ class Generation:
 def model(daemon):
     made = daemon.post("/v1/models", {
         "source_words": WORDS, "target_words": [f"w{i}" for i in range(12)], "architecture": "transformer", "width": 512,
-        "num_heads": 8, "layers": 6, "seed": 3, "max_length": STEPS + 1}).json()["id"]
+        "num_heads": 8, "num_layers": 6, "seed": 3, "max_length": STEPS + 1}).json()["id"]
     yield made
     daemon.request("DELETE", f"/v1/models/{made}")
 

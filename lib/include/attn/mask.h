@@ -48,13 +48,13 @@ typedef enum attn_pattern_kind {
     /* (p - j) mod stride = 0, or |j - p| <= local. Child et al. 2019, section 4.2. */
     ATTN_PATTERN_STRIDED,
     ATTN_PATTERN_BLOCK, /* floor(p / size) = floor(j / size) */
-    /* j < keys, 0 <= p < keys, or |j - p| <= local. Beltagy, Peters and Cohan 2020. */
+    /* j < num_keys, 0 <= p < num_keys, or |j - p| <= local. Beltagy, Peters and Cohan 2020. */
     ATTN_PATTERN_GLOBAL,
 } attn_pattern_kind;
 
 typedef struct attn_pattern {
     attn_pattern_kind kind;
-    int64_t radius, stride, size, keys, local; /* stride and size >= 1, the others >= 0 */
+    int64_t radius, stride, size, num_keys, local; /* stride and size >= 1, the others >= 0 */
 } attn_pattern;
 
 /* The meaning of the elements of a layer. It must be stated for numbers 0 and 1, and for PADDING

@@ -45,7 +45,7 @@ enum { ATTN_MODEL_LAYERS = 8 }; /* most layers of an encoder or a decoder */
  *   BLOCK    MULTIHEAD, but a query sees only keys of its block of `block_size` positions. A target
  *            token beyond the blocks of the source sees no key of it
  *   GLOBAL   MULTIHEAD, but a query sees only keys at a distance of at most `radius`; the first
- *            `global_keys` positions see all keys, and all queries see them
+ *            `num_global_keys` positions see all keys, and all queries see them
  *   NONE     no attention at all, also not in the encoder: the decoder starts from the encoder's
  *            last state. Not for transformers. */
 #define ATTN_MODEL_ATTENTION_LIST(ITEM)                                                            \
@@ -95,16 +95,17 @@ typedef struct attn_model_config {
     size_t source_vocabulary, target_vocabulary;
     size_t width;        /* D: default 128, even */
     size_t num_heads;    /* default 4; divides D */
-    size_t layers;       /* of encoder and of decoder: default 1, at most ATTN_MODEL_LAYERS */
+    size_t num_layers;   /* of encoder and of decoder: default 1, at most ATTN_MODEL_LAYERS */
     size_t feed_forward; /* transformer: hidden width of feed-forward; 0 (default): 4 D */
     size_t max_length;   /* longest source or target in tokens, default 512 */
     /* Defaults 4, 4, 16, in tokens. radius belongs to ATTN_MODEL_LOCAL, _STRIDED and _GLOBAL, and
      * stride to _STRIDED. reach is the largest distance with its own entry in tables of RELATIVE
      * and SHAW positions. */
     size_t radius, stride, reach;
-    size_t block_size;  /* ATTN_MODEL_BLOCK: positions of a block, default 8 */
-    size_t global_keys; /* ATTN_MODEL_GLOBAL: first positions that see and are seen, default 1 */
-    double dropout_p;   /* probability, default 0.1 */
+    size_t block_size; /* ATTN_MODEL_BLOCK: positions of a block, default 8 */
+    size_t
+        num_global_keys; /* ATTN_MODEL_GLOBAL: first positions that see and are seen, default 1 */
+    double dropout_p;    /* probability, default 0.1 */
     /* of attention weights; -1 (default): as dropout_p. Those of DOT to CONCAT are never dropped. */
     double attention_dropout_p;
     /* standard deviation of the initial embeddings; 0 (default): 1 / sqrt(D), so that embedding x

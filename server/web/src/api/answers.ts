@@ -25,7 +25,7 @@ export const isLayered = (site: RunSite | undefined): boolean => site?.axes?.inc
 export function entriesOf(site: RunSite | undefined): number {
   const axis = site?.axes?.indexOf('layer') ?? -1;
   const layers = axis >= 0 ? (site?.weights_shape?.[axis] ?? 1) : 1;
-  return Math.max(1, Math.round((site?.batches ?? 1) / layers));
+  return Math.max(1, Math.round((site?.num_batches ?? 1) / layers));
 }
 
 // The number of a batch entry where no layer is named, which counts those of all layers.

@@ -24,7 +24,7 @@ const pause = (ms: number, stop: AbortSignal): Promise<void> => new Promise((res
 async function follow(reply: Response, stop: AbortSignal, tell: (at: Progress) => void): Promise<Job> {
   let job = (await reply.json()) as Job;
   while (job.state === 'queued' || job.state === 'running') {
-    tell({ share: job.progress, ahead: job.ahead ?? 0, job: job.id });
+    tell({ share: job.progress, ahead: job.num_ahead ?? 0, job: job.id });
     await pause(PAUSE, stop);
     job = await askJson<Job>(`v1/jobs/${job.id}`, { signal: stop });
   }

@@ -9,9 +9,9 @@ type Schemas = components['schemas'];
 export type Run = Schemas['Run'];
 export type RunSite = Schemas['RunSite'];
 // A site that the service could open; any other has `problem` in place of its shapes.
-type Shapes = 'batches' | 'heads' | 'kv_heads' | 'queries' | 'keys' | 'width' | 'mask' | 'tiles';
+type Shapes = 'num_batches' | 'num_heads' | 'num_kv_heads' | 'num_queries' | 'num_keys' | 'width' | 'mask' | 'tiles';
 export type Site = RunSite & Required<Pick<RunSite, Shapes>>;
-export const isOpen = (site: RunSite | undefined): site is Site => site !== undefined && site.queries !== undefined;
+export const isOpen = (site: RunSite | undefined): site is Site => site !== undefined && site.num_queries !== undefined;
 export type Cell = Schemas['RunCell'];
 
 export interface Size { queries: number; keys: number }

@@ -44,7 +44,7 @@ export const describe = async (where: Where, signal: AbortSignal): Promise<Run> 
 // The words along an axis of a site, and which of them are special.
 export function wordsOf(run: Run, site: Sized, side: 'query' | 'key', batch: number): { names: string[]; special: Set<number> } {
   const axis = tokensOf(run, site, side, batch);
-  return { names: Array.from({ length: side === 'query' ? site.queries : site.keys }, (_, i) => nameOf(axis, i)), special: axis.special };
+  return { names: Array.from({ length: side === 'query' ? site.num_queries : site.num_keys }, (_, i) => nameOf(axis, i)), special: axis.special };
 }
 
 // A site of the run with its shapes.
@@ -52,14 +52,14 @@ export type Sized = ReturnType<typeof sized>;
 export function sized(run: Run, index: number) {
   const site = run.sites[index];
   if (!site) throw new Error(`the run has no site ${index}`);
-  const { queries, keys, tiles } = site;
-  if (queries === undefined || keys === undefined || !tiles) throw new Error(site.problem ?? `site ${index} cannot be opened`);
-  return { ...site, queries, keys, tiles };
+  const { num_queries, num_keys, tiles } = site;
+  if (num_queries === undefined || num_keys === undefined || !tiles) throw new Error(site.problem ?? `site ${index} cannot be opened`);
+  return { ...site, num_queries, num_keys, tiles };
 }
 
 // Says so if the site has no such head or batch entry.
 export function checkHead(site: Sized, { head, batch }: Where): void {
-  const { heads = 0, batches = 0 } = site;
+  const { num_heads: heads = 0, num_batches: batches = 0 } = site;
   if (head !== 'mean' && head >= heads) throw new Error(`the site has ${heads} heads, and head ${head} is asked for: they are counted from 0`);
   if (batch >= batches) throw new Error(`the site has ${batches} batch entries, and entry ${batch} is asked for: they are counted from 0`);
 }
@@ -70,7 +70,7 @@ export async function load(where: Where, signal: AbortSignal): Promise<Loaded> {
   const run = await describe(where, signal);
   const site = sized(run, where.site);
   checkHead(site, where);
-  if (site.queries * site.keys > MOST) throw new Error(`this head has ${site.queries} x ${site.keys} weights, too many for columns of words: <attn-heatmap> shows it`);
+  if (site.num_queries * site.num_keys > MOST) throw new Error(`this head has ${site.num_queries} x ${site.num_keys} weights, too many for columns of words: <attn-heatmap> shows it`);
   const { weights, hidden } = await readWeights(await get(where, `/rows?${ofHead(where)}`, 'application/vnd.safetensors', signal));
   const queries = wordsOf(run, site, 'query', where.batch);
   const keys = wordsOf(run, site, 'key', where.batch);

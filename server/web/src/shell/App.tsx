@@ -97,7 +97,7 @@ function Status() {
     <footer class="status">
       {now.state === 'lost' && <span class="bad">The service does not answer. The page tries again.</span>}
       {now.state === 'waiting' && <span class="bad">The service is busy: {now.why} It is asked again in {now.seconds} s.</span>}
-      {at && <span class="shape">{position(at.queries)} {at.queries === 1 ? 'query' : 'queries'} × {position(at.keys)} {at.keys === 1 ? 'key' : 'keys'}, {at.heads} {at.heads === 1 ? 'head' : 'heads'}; {maskInWords(at.mask, look.value.batch)}</span>}
+      {at && <span class="shape">{position(at.num_queries)} {at.num_queries === 1 ? 'query' : 'queries'} × {position(at.num_keys)} {at.num_keys === 1 ? 'key' : 'keys'}, {at.num_heads} {at.num_heads === 1 ? 'head' : 'heads'}; {maskInWords(at.mask, look.value.batch)}</span>}
       {growing.value > 0 && <span class="growing">growing: {position(growing.value)} {growing.value === 1 ? 'row' : 'rows'}</span>}
       <span class="hidden" aria-live="polite">{announcement.value}</span>
     </footer>

@@ -68,15 +68,15 @@ function Heads() {
           </select>
         </label>
       )}
-      {at.batches > 1 && (
+      {at.num_batches > 1 && (
         <label>batch <select value={look.value.batch} onChange={(e) => change({ batch: Number(e.currentTarget.value), q: -1, k: -1, pins: [] })}>
-          {Array.from({ length: at.batches }, (_, i) => <option key={i} value={i}>{i}</option>)}
+          {Array.from({ length: at.num_batches }, (_, i) => <option key={i} value={i}>{i}</option>)}
         </select></label>
       )}
       <label><span class="hidden">Head</span>
         <select value={String(look.value.head)} onChange={(e) => change({ head: e.currentTarget.value === 'mean' ? 'mean' : Number(e.currentTarget.value) })}>
-          {at.heads > 1 && <option value="mean">mean of {at.heads} heads</option>}
-          {Array.from({ length: at.heads }, (_, i) => <option key={i} value={i}>head {i}</option>)}
+          {at.num_heads > 1 && <option value="mean">mean of {at.num_heads} heads</option>}
+          {Array.from({ length: at.num_heads }, (_, i) => <option key={i} value={i}>head {i}</option>)}
         </select>
       </label>
     </div>

@@ -124,12 +124,12 @@ export function Cell() {
   const k = hover.value === inTable ? look.value.k : shown.value.k;
   const cell = cellAt({ q, k });
   const at = site.value;
-  if (!at || q < 0 || q >= at.queries || k >= at.keys)
+  if (!at || q < 0 || q >= at.num_queries || k >= at.num_keys)
     return (
       <aside class="cell" aria-label="Cell">
         {at && q < 0 && <Hint />}
-        {at && q >= at.queries && <p class="hint">This run has queries 0 to {position(at.queries - 1)}, and the address names query {position(q)}.</p>}
-        {at && q >= 0 && k >= at.keys && <p class="hint">This run has keys 0 to {position(at.keys - 1)}, and the address names key {position(k)}.</p>}
+        {at && q >= at.num_queries && <p class="hint">This run has queries 0 to {position(at.num_queries - 1)}, and the address names query {position(q)}.</p>}
+        {at && q >= 0 && k >= at.num_keys && <p class="hint">This run has keys 0 to {position(at.num_keys - 1)}, and the address names key {position(k)}.</p>}
       </aside>
     );
   const here = isShown(row); // else the row is on its way, and that before stays until it comes

@@ -18,7 +18,7 @@ const types: Record<Kind, string> = {
   png: 'image/png', svg: 'image/svg+xml', csv: 'text/csv', npy: 'application/x-npy', html: 'text/html',
 };
 
-export const partOf = (of: Site): Part => inSight.value?.() ?? { rows: [0, of.queries], cols: [0, of.keys], range: look.value.range };
+export const partOf = (of: Site): Part => inSight.value?.() ?? { rows: [0, of.num_queries], cols: [0, of.num_keys], range: look.value.range };
 
 const count = ({ rows, cols }: Part): number => (rows[1] - rows[0]) * (cols[1] - cols[0]);
 

@@ -17,7 +17,7 @@ export const everywhere: readonly (readonly [string, string])[] = [
 ];
 
 export function stepHead(by: number): void {
-  const heads = site.value?.heads ?? 1;
+  const heads = site.value?.num_heads ?? 1;
   const now = look.value.head === 'mean' ? -1 : look.value.head;
   const next = now + by;
   if (next >= -1 && next < heads) change({ head: next < 0 ? 'mean' : next });

@@ -18,7 +18,7 @@ export const site = computed<Site | null>(() => {
 });
 
 // The head that is shown, in words.
-export const headInWords = computed(() => (look.value.head === 'mean' ? `mean of ${site.value?.heads ?? 0} heads` : `head ${look.value.head}`));
+export const headInWords = computed(() => (look.value.head === 'mean' ? `mean of ${site.value?.num_heads ?? 0} heads` : `head ${look.value.head}`));
 
 export type Axis = Tokens;
 export { nameOf };
@@ -35,7 +35,7 @@ export function first(at: Run): { site: number; head: number | 'mean' } {
   let best = sites.length - 1;
   sites.forEach((s, i) => { if (s.kind === 'cross') best = i; });
   const index = best < 0 ? 0 : best;
-  return { site: index, head: (sites[index]?.heads ?? 1) > 1 ? 'mean' : 0 };
+  return { site: index, head: (sites[index]?.num_heads ?? 1) > 1 ? 'mean' : 0 };
 }
 
 interface Answer { run?: Run }
@@ -116,16 +116,16 @@ export function keepRun(): void {
 const PAUSE = 1000; // ms between two questions about a run that grows
 
 // The number of rows so far of a run that grows; 0: it does not.
-export const growing = computed(() => (run.value?.state === 'open' && !trouble.value ? (run.value.rows ?? 0) : 0));
+export const growing = computed(() => (run.value?.state === 'open' && !trouble.value ? (run.value.num_rows ?? 0) : 0));
 
 // Asks for what the views will want of a run that has grown. They show its fewer rows until then.
 async function prepare(found: Run): Promise<void> {
   const at = found.sites[look.value.site] ?? found.sites[0];
   if (!isOpen(at)) return;
   const { run: id, site: s, batch, head } = look.value;
-  const of = { run: id, site: s, batch, head, size: found.state === 'open' ? { queries: at.queries, keys: at.keys } : undefined };
+  const of = { run: id, site: s, batch, head, size: found.state === 'open' ? { queries: at.num_queries, keys: at.num_keys } : undefined };
   const { q } = shown.value;
-  await Promise.allSettled([at.queries * at.keys <= WHOLE_MOST ? whole(of) : null, q >= 0 && q < at.queries ? row(of, q) : null]);
+  await Promise.allSettled([at.num_queries * at.num_keys <= WHOLE_MOST ? whole(of) : null, q >= 0 && q < at.num_queries ? row(of, q) : null]);
 }
 
 // Follows a run that grows: once a second, while the page is seen, until the run is closed or gone.
@@ -137,11 +137,11 @@ export function keepGrowing(): void {
     try {
       const found = await describe(id);
       const isOther = (): boolean => run.value?.id !== id || look.value.run !== id;
-      if (found.state === 'open' && found.rows === run.value?.rows) return;
+      if (found.state === 'open' && found.num_rows === run.value?.num_rows) return;
       await prepare(found);
       if (isOther()) return;
       run.value = found;
-      if (found.state === 'closed') announce(`the run is complete: ${found.rows ?? 0} rows`);
+      if (found.state === 'closed') announce(`the run is complete: ${found.num_rows ?? 0} rows`);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (run.value?.id === id) trouble.value = error;

@@ -57,7 +57,7 @@ export const run = signal<Run | null>(null);
 const size = computed<Size | undefined>(() => {
   const at = run.value;
   const site = at?.state === 'open' && at.id === look.value.run ? at.sites[look.value.site] : undefined;
-  return site?.queries && site.keys ? { queries: site.queries, keys: site.keys } : undefined;
+  return site?.num_queries && site.num_keys ? { queries: site.num_queries, keys: site.num_keys } : undefined;
 });
 
 // The head that is shown. Its `run` is '' while none is, and while another run is opened, whose sites

@@ -76,14 +76,14 @@ export function keepRow(): void {
     clearTimeout(timer);
     const have = shownRow.peek();
     const s = at.run ? site.value : null;
-    if (!s || q < 0 || q >= s.queries || (of && (of.keys.of.length !== s.keys || of.queries.of.length !== s.queries))) {
+    if (!s || q < 0 || q >= s.num_queries || (of && (of.keys.of.length !== s.num_keys || of.queries.of.length !== s.num_queries))) {
       if (have) shownRow.value = null;
       return;
     }
     if (have && have.q === q && have.words === of && have.run === at.run && have.site === at.site && have.batch === at.batch && have.head === at.head
-      && (of !== null || have.weights.length === s.keys)) return;
+      && (of !== null || have.weights.length === s.num_keys)) return;
     timer = window.setTimeout(() => {
-      const found = of ? rows(at, q, q + tokens, s.keys).then((all) => joinRow(all, tokens, of.keys)) : row(at, q);
+      const found = of ? rows(at, q, q + tokens, s.num_keys).then((all) => joinRow(all, tokens, of.keys)) : row(at, q);
       found.then((made) => {
         if (mine !== wanted) return;
         rowTrouble.value = '';

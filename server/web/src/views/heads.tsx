@@ -58,7 +58,7 @@ export function Component() {
     announce(`${place(t)} head ${t.head} ${next.has(t.key) ? 'is in the mean' : 'is out of the mean'}; ${next.size} heads`);
   };
   const level = Math.max(0, ...thumbs.map((t) => t.level));
-  const hides = useMemo(() => sites.some((s) => isOpen(s) && Array.from({ length: s.batches }).some((_, batch) => !seesAll(s.mask, batch))), [at]);
+  const hides = useMemo(() => sites.some((s) => isOpen(s) && Array.from({ length: s.num_batches }).some((_, batch) => !seesAll(s.mask, batch))), [at]);
   return (
     <div class="heads">
       <Options choice={choice} onChange={setChoice} look={measured} left={list.length} all={thumbs.length} />

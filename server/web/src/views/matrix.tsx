@@ -97,13 +97,13 @@ function begin(host: HTMLElement): () => void {
       const at = site.value;
       if (!at || !head.value.run) return;
       const { plane, transform, range } = look.value;
-      const size = `${at.queries} x ${at.keys}`;
+      const size = `${at.num_queries} x ${at.num_keys}`;
       const same = shownOf === nameOfHead(head.value);
       const grown = same && shownSize !== size;
       shownOf = nameOfHead(head.value);
       shownSize = size;
       made.show(sourceOf({ head: head.value, plane, transform, range }, at), labels(queries.value), labels(keyAxis.value),
-        `weights of ${headInWords.value}, ${at.queries} queries and ${at.keys} keys`, same);
+        `weights of ${headInWords.value}, ${at.num_queries} queries and ${at.num_keys} keys`, same);
       if (grown && look.value.port) keepPort(made);
     }),
     effect(() => made.look(palette(host))),
@@ -139,13 +139,13 @@ function begin(host: HTMLElement): () => void {
       }
       marginsOf = nameOfHead(of);
       marginTrouble.value = '';
-      if (!at || !of.run || at.queries > MARGINS_MOST || at.keys > MARGINS_MOST) return;
+      if (!at || !of.run || at.num_queries > MARGINS_MOST || at.num_keys > MARGINS_MOST) return;
       margins(of).then((m) => {
         if (head.value !== of || map !== made) return;
-        const longest = Math.log(at.keys) || 1;
+        const longest = Math.log(at.num_keys) || 1;
         const most = m.received.reduce((a, b) => (b > a ? b : a), 0) || 1;
         made.margins({ values: m.entropy, step: m.rowStep, most: longest }, { values: m.received, step: m.keyStep, most });
-        bars.value = `A full bar is an entropy of ln ${at.keys} = ${digits(longest)} beside a row, a received weight of ${digits(most)} under a key.`;
+        bars.value = `A full bar is an entropy of ln ${at.num_keys} = ${digits(longest)} beside a row, a received weight of ${digits(most)} under a key.`;
       }, (error: Error) => { if (head.value === of) marginTrouble.value = error.message; });
     }),
   ];

@@ -111,7 +111,7 @@ function Copy({ head }: { head: Head & { head: number } }) {
   return (
     <section class="stages-copy">
       <button type="button" disabled={busy} onClick={() => { void copy(); }}>{busy ? 'Reading the numbers…' : 'Edit these numbers'}</button>
-      <p class="hint">This makes a request of this head alone: its {at.queries} queries and {at.keys} keys of {at.width} numbers. You can then change each of them.</p>
+      <p class="hint">This makes a request of this head alone: its {at.num_queries} queries and {at.num_keys} keys of {at.width} numbers. You can then change each of them.</p>
     </section>
   );
 }
@@ -132,7 +132,7 @@ export function Component() {
   const [step, setStep] = useState<number | null>(null);
   const { source } = look.value;
   const { run, site: s, batch, head: h } = shownHead.value;
-  const count = at?.queries ?? 0;
+  const count = at?.num_queries ?? 0;
   const q = look.value.q >= 0 && look.value.q < count ? look.value.q : 0;
   const head = { run, site: s, batch, head: h === 'mean' ? 0 : h };
   const on = [run, s, batch, head.head, q] as const;
@@ -149,7 +149,7 @@ export function Component() {
   const ownValues = own && ((own.isSelf ? own.grids.query : own.grids.value)?.rows as number[][] | undefined);
   const asked = useLatest(of && !fresh ? (stop) => outputOf(of.head, of.q, stop).catch(() => null) : null, [of]);
   const output = fresh ? fresh.output : asked.value;
-  const wants = of && !ownValues && k >= 0 && output && (at?.keys ?? 0) <= VALUES_MOST && (of.probs[k] as number) > 0;
+  const wants = of && !ownValues && k >= 0 && output && (at?.num_keys ?? 0) <= VALUES_MOST && (of.probs[k] as number) > 0;
   const value = useLatest(wants ? (stop) => valueOf(of.head, of.q, k, of.probs.length, stop).catch(() => null) : null, [of, k, Boolean(wants)]);
   const isShown = useCallback((stage: Stage | 'values'): boolean => step === null || ALL.indexOf(stage) <= step, [step]);
   const choose = useCallback((next: number) => change({ q, k: next }), [q]);
@@ -161,7 +161,7 @@ export function Component() {
         <Row q={q} count={count} />
         <Steps step={step} set={setStep} />
       </div>
-      {h === 'mean' && at.heads > 1 && <OneHead heads={at.heads} />}
+      {h === 'mean' && at.num_heads > 1 && <OneHead heads={at.num_heads} />}
       {stages.why && <p class="trouble" role="alert">{stages.why}</p>}
       {of && (
         <div class={isLate ? 'stages-late' : ''}>

@@ -43,7 +43,7 @@ const towards = signal<'keys' | 'queries'>('keys'); // of long texts: what a wor
 const weights = signal<{ of: Head; data: Float32Array } | null>(null);
 const trouble = signal('');
 
-const isLong = (s: Site): boolean => s.queries > COLUMNS_MOST || s.keys > COLUMNS_MOST || s.queries * s.keys > WHOLE_MOST;
+const isLong = (s: Site): boolean => s.num_queries > COLUMNS_MOST || s.num_keys > COLUMNS_MOST || s.num_queries * s.num_keys > WHOLE_MOST;
 
 // Loads all weights of a small head.
 function keepWeights(): () => void {
@@ -69,8 +69,8 @@ const names = (axis: Axis, length: number): string[] => axis.tokens ?? Array.fro
 const groupsOf = (axis: Axis, length: number): Groups =>
   joined.value && axis.tokens ? join(axis.tokens, axis.special) : single(names(axis, length));
 
-const queryGroups = computed(() => groupsOf(queries.value, site.value?.queries ?? 0));
-const keyGroups = computed(() => groupsOf(keyAxis.value, site.value?.keys ?? 0));
+const queryGroups = computed(() => groupsOf(queries.value, site.value?.num_queries ?? 0));
+const keyGroups = computed(() => groupsOf(keyAxis.value, site.value?.num_keys ?? 0));
 const hasPieces = computed(() => [queries.value, keyAxis.value].some((axis) => axis.tokens !== null && marksOf(axis.tokens) !== 'none'));
 
 // The cell beside the view shows the words that the view shows.
@@ -90,7 +90,7 @@ const limit = computed(() => (by.value === 'p' ? { p: share.value } : { least: l
 const small = computed(() => {
   const at = weights.value;
   const s = site.value;
-  if (!at || !s || at.data.length !== s.queries * s.keys) return null;
+  if (!at || !s || at.data.length !== s.num_queries * s.num_keys) return null;
   const data = joinWeights(at.data, queryGroups.value, keyGroups.value);
   const cols = keyGroups.value.names.length;
   const all = queryGroups.value.names.length <= ALL_MOST && cols <= ALL_MOST;
@@ -143,7 +143,7 @@ function Long({ sides }: { sides: Sides }) {
   const looks = towards.value === 'keys';
   const ofKeys = looks && isShown(row) && row.weights.length === keyGroups.value.names.length ? row.weights : null;
   const col = column.value;
-  const of = !looks && col && col.k === k && col.data.length === s?.queries ? col : null;
+  const of = !looks && col && col.k === k && col.data.length === s?.num_queries ? col : null;
   const isHiddenFrom = (word: number): boolean => {
     const [from, to] = spanOf(queryGroups.value, word);
     return of !== null && of.hides.every((queries) => Array.from({ length: to - from }, (_, i) => from + i).every((q) => queries.has(q)));

@@ -14,7 +14,7 @@ const MOST = 20;
 interface Answer { layers: number[]; rollout: number[][] }
 
 export function Rollout() {
-  const sites = (run.value?.sites ?? []).filter(isOpen).filter((s) => s.kind !== 'cross' && s.queries === s.keys);
+  const sites = (run.value?.sites ?? []).filter(isOpen).filter((s) => s.kind !== 'cross' && s.num_queries === s.num_keys);
   const kinds = [...new Set(sites.map((s) => s.kind))];
   const here = run.value?.sites[look.value.site];
   const [picked, setKind] = useState<string>('');
@@ -23,7 +23,7 @@ export function Rollout() {
   const [typed, setQuery] = useState<number | null>(null);
   const [path, setPath] = useState<string | null>(null);
   const own = here?.kind === kind && look.value.q >= 0 ? look.value.q : 0;
-  const q = Math.min(typed ?? own, Math.max(0, (site?.queries ?? 1) - 1));
+  const q = Math.min(typed ?? own, Math.max(0, (site?.num_queries ?? 1) - 1));
   const wanted = site ? `v1/runs/${run.value?.id}/rollout?rows=${q}&kind=${kind}&batch=${look.value.batch % entriesOf(site)}` : null;
   const answer = useLook<Answer>(path !== null && path === wanted ? path : null, 'application/json', (reply) => reply.json() as Promise<Answer>, run.value?.state === 'closed');
   if (!site || !run.value) return null;
@@ -37,7 +37,7 @@ export function Rollout() {
       <h3>Rollout {(kinds.length > 1 || here?.kind !== kind) && `through the ${kind} `}to query <bdi>{names[q] ?? q}</bdi></h3>
       <div class="line">
         {kinds.length > 1 && <label>kind <select value={kind} onChange={(e) => setKind(e.currentTarget.value)}>{kinds.map((k) => <option key={k} value={k}>{k}</option>)}</select></label>}
-        <label>query <input type="number" min={0} max={site.queries - 1} value={q} onInput={(e) => { const n = e.currentTarget.valueAsNumber; if (Number.isInteger(n) && n >= 0) setQuery(n); }} /></label>
+        <label>query <input type="number" min={0} max={site.num_queries - 1} value={q} onInput={(e) => { const n = e.currentTarget.valueAsNumber; if (Number.isInteger(n) && n >= 0) setQuery(n); }} /></label>
         <button type="button" onClick={() => { setPath(wanted); answer.again(); }} disabled={answer.progress !== null || answer.value !== null}>Compute</button>
       </div>
       <Working what="The shares" look={answer} />

@@ -25,16 +25,16 @@ function Position({ go, close }: { go: Go; close: () => void }) {
   const send = async (event: Event): Promise<void> => {
     event.preventDefault();
     const to = (field: HTMLInputElement | null, count: number): number => Math.min(Math.max(Math.round(Number(field?.value) || 0), 0), count - 1);
-    const query = to(first.current, at.queries);
-    const key = second.current?.value ? to(second.current, at.keys) : await row(head.value, query).then((found) => largest(found, 1)[0] ?? 0, () => 0);
+    const query = to(first.current, at.num_queries);
+    const key = second.current?.value ? to(second.current, at.num_keys) : await row(head.value, query).then((found) => largest(found, 1)[0] ?? 0, () => 0);
     go(query, key);
     close();
   };
   const select = (event: FocusEvent): void => (event.currentTarget as HTMLInputElement).select(); // what is typed replaces it
   return (
     <form class="matrix-jump" onSubmit={(e) => { void send(e); }} aria-label="go to a position">
-      <label>query <input ref={first} type="number" min={0} max={at.queries - 1} step={1} required defaultValue={String(Math.max(q, 0))} onFocus={select} /></label>
-      <label>key <input ref={second} type="number" min={0} max={at.keys - 1} step={1} placeholder="largest" title="empty: the key with the largest weight of the row" defaultValue={k < 0 ? '' : String(k)} onFocus={select} /></label>
+      <label>query <input ref={first} type="number" min={0} max={at.num_queries - 1} step={1} required defaultValue={String(Math.max(q, 0))} onFocus={select} /></label>
+      <label>key <input ref={second} type="number" min={0} max={at.num_keys - 1} step={1} placeholder="largest" title="empty: the key with the largest weight of the row" defaultValue={k < 0 ? '' : String(k)} onFocus={select} /></label>
       <button type="submit" class="main">Go</button>
       <button type="button" class="icon" aria-label="close" onClick={close}>×</button>
     </form>

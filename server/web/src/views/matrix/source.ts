@@ -25,8 +25,8 @@ export function sourceOf({ head, plane, transform, range }: Shown, site: Site): 
   const name = [head.run, head.site, head.batch, head.head, plane, coding, byRow, scale['vmin'], scale['vmax'], head.size?.queries, head.size?.keys].join(' ');
   return {
     name,
-    queries: site.queries,
-    keys: site.keys,
+    queries: site.num_queries,
+    keys: site.num_keys,
     levels: site.tiles.levels.length,
     mean: plane === 'mean',
     grows: head.size !== undefined,
@@ -39,9 +39,9 @@ export function sourceOf({ head, plane, transform, range }: Shown, site: Site): 
       return { rows: shape[0], cols: shape[1], codes, range: found ?? [0, 1], coding };
     },
     async values(q, k, rows, cols): Promise<Values> {
-      if (site.queries * site.keys <= WHOLE_MOST) {
+      if (site.num_queries * site.num_keys <= WHOLE_MOST) {
         const { weights } = await whole(head);
-        return { q: 0, k: 0, rows: site.queries, cols: site.keys, values: weights };
+        return { q: 0, k: 0, rows: site.num_queries, cols: site.num_keys, values: weights };
       }
       return { q, k, rows, cols, values: await block(head, q, rows, k, cols) };
     },

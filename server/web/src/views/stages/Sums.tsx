@@ -37,7 +37,7 @@ export function Sums({ cell: c, site, value, isShown }: Props) {
           : position === 0 && mask === 0 ? <li class="idle"><b>biased and masked</b> <span>no bias; the mask lets this key be seen</span></li>
             : <li><b>biased</b> <span>{num(c.softcapped)}{position !== 0 && `${plus(position)} (position)`}{mask !== 0 && `${plus(mask)} (bias)`} = <output>{num(c.biased)}</output></span></li>)}
         {isShown('probs') && <li><b>softmax</b> <span>{hidden && !c.filled ? <>a hidden key has the weight <output data-value={c.weight}>0</output></>
-          : <>e^({exact(c.biased ?? 0)}{minus(c.logsumexp ?? 0)}) = <output data-value={c.weight}>{num(c.weight)}</output>{c.rank !== undefined && c.of !== undefined && `, rank ${c.rank} of ${c.of}`}; {exact(c.logsumexp ?? 0)} is the row’s logsumexp</>}</span></li>}
+          : <>e^({exact(c.biased ?? 0)}{minus(c.logsumexp ?? 0)}) = <output data-value={c.weight}>{num(c.weight)}</output>{c.rank !== undefined && c.num_visible_keys !== undefined && `, rank ${c.rank} of ${c.num_visible_keys}`}; {exact(c.logsumexp ?? 0)} is the row’s logsumexp</>}</span></li>}
         {isShown('values') && value && value.length <= 6 && <li><b>times value</b> <span>{num(c.weight)} × ({value.map(num).join(', ')}) = <output>({value.map((x) => num(x * (c.weight ?? 0))).join(', ')})</output></span></li>}
       </ol>
       {isShown('probs') && (site.dropout_p ?? 0) > 0 && <p class="hint">Dropout of {site.dropout_p} comes after this.</p>}

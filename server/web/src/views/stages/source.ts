@@ -100,14 +100,14 @@ export const withAnswers = (body: Body): Body => ({ ...body, return: ['scores', 
 
 export const canCopy = (site: Site): boolean =>
   (site.score === 'scaled_dot' || site.score === 'dot') && site.position !== 'relative' && site.position !== 'shaw' &&
-  site.queries <= ROWS_MOST && site.keys <= ROWS_MOST && site.width <= WIDTH_MOST;
+  site.num_queries <= ROWS_MOST && site.num_keys <= ROWS_MOST && site.width <= WIDTH_MOST;
 
 const float = (x: number | null | undefined): number => Number(x ?? 0);
 
 // A request of its own for one head: its queries, keys and values, its scale, and what is added to
 // the scores or hidden. The values of keys that no query sees are zeros.
 export async function copyOf(head: Head & { head: number }, site: Site, labels: { query: string[] | null; key: string[] | null }): Promise<Source> {
-  const { queries, keys } = site;
+  const { num_queries: queries, num_keys: keys } = site;
   const [softcapped, biased, probs] = await Promise.all([stageOf(head, 'softcapped', ''), stageOf(head, 'biased', ''), stageOf(head, 'probs', '')]);
   const seen = Array.from({ length: queries }, () => Array.from({ length: keys }, () => true));
   for (const [row, from, to] of probs.hidden) seen[row]?.fill(false, from, to);
