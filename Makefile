@@ -20,6 +20,8 @@ ifeq ($(origin CC),default)
 CC       := gcc
 endif
 PYTHON   ?= python3
+# Versions format differently: the one that the tests pin, once they have installed it.
+CLANG_FORMAT ?= $(firstword $(wildcard build/venv/bin/clang-format) clang-format)
 # Structures of some hundred bytes are cleared and copied by the C library, which is done before the
 # processor has begun with the "rep stos" that gcc would put in place.
 BY_CALL  := -mmemset-strategy=libcall:-1:noalign -mmemcpy-strategy=libcall:-1:noalign
@@ -216,10 +218,10 @@ layers: ## check that rooms only look down
 	@tests/tools/layers
 
 format: ## format the C sources in place
-	@clang-format -i $$(git ls-files '*.c' '*.h')
+	@$(CLANG_FORMAT) -i $$(git ls-files '*.c' '*.h')
 
 format-check: ## fail when a C source is not formatted
-	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+	@$(CLANG_FORMAT) --dry-run -Werror $$(git ls-files '*.c' '*.h')
 
 # Is what building needs here? Said before the compiler says it in its own words.
 $(BUILD)/packages: tests/tools/deps
