@@ -18,7 +18,7 @@ enum { ALL_SITES = 1u << (ATTN_SITE_CROSS + 1) };
 
 const srv_field srv_models_attention_fields[] = {
     SRV_SIDE_ROWS(srv_sites_body, source, "", "token_ids", "The source"),
-    SRV_SIDE_ROWS(srv_sites_body, target, "target_", "target_ids",
+    SRV_SIDE_ROWS(srv_sites_body, target, "target_", "target_token_ids",
                   "The target (default: the sequence that greedy search generates)"),
     {.name = "target_end",
      .kind = SRV_BOOL,
@@ -140,7 +140,7 @@ static bool decode(srv_sites_pass *c) {
                           .model = c->pass.model,
                           .scope = &scope,
                           .which = SRV_TARGET,
-                          .names = {"target_text", "target_tokens", "target_ids"},
+                          .names = {"target_text", "target_tokens", "target_token_ids"},
                           .warnings = &c->warnings};
     *b = (srv_sites_body){
         .decimals = -1, .figure = SRV_FIGURE_DEFAULTS, .target_begin = true, .target_end = true};
@@ -163,7 +163,7 @@ static bool decode(srv_sites_pass *c) {
     if (!b->target_end && !c->target.count)
         return srv_refuse(&scope, SRV_VALUE, b->target_begin ? "target_end" : "target_begin",
                           "false belongs to a target of the request: send target_text, "
-                          "target_tokens or target_ids");
+                          "target_tokens or target_token_ids");
     if (!srv_models_hide(&scope, &b->sight, c->pass.model, &c->source, &c->warnings))
         return false;
     for (int i = 0; c->target.count && c->target.count != c->source.count && i < 3; i++)

@@ -332,6 +332,6 @@ void srv_models_put(srv_json *j, const srv_sequence *s) {
         srv_json_array_end(j);
     }
     put_positions(j, "unknown", s, false);
-    put_positions(j, "hidden", s, true);
+    put_positions(j, "hidden_tokens", s, true);
     srv_json_object_end(j);
 }

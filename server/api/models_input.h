@@ -46,7 +46,7 @@ extern const char *const srv_offset_units[]; /* "bytes", "codepoints", "utf16", 
 /* Which tokens of the source the model may attend to. */
 typedef struct srv_sight_input {
     srv_int_lists hide;
-    attn_tensor source_mask;
+    attn_tensor token_mask;
 } srv_sight_input;
 
 /* Rows of a field table for the fields. `member` of T is a srv_sight_input. */
@@ -57,7 +57,7 @@ typedef struct srv_sight_input {
      .doc = "Positions of source tokens that no attention of the model sees, a list, or for a "    \
             "batch a list of lists. The LSTM of a seq2seq encoder still reads them."},             \
     {                                                                                              \
-        .name = "source_mask", .kind = SRV_TENSOR, .offset = offsetof(T, member.source_mask),      \
+        .name = "token_mask", .kind = SRV_TENSOR, .offset = offsetof(T, member.token_mask),        \
         .accepts = SRV_T_BOOL,                                                                     \
         .doc = "Key padding of the source, [S] or [B, S]: true where the model may attend to the " \
                "token. Axes of 1 between B and S are allowed. hide may hide more."                 \
@@ -111,7 +111,7 @@ bool srv_models_name(srv_request *req, const srv_model *model, int which, const 
  * with this id, and an id that no longer fits is left out. NULL: a problem is set. */
 int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, int32_t before,
                         int64_t **lengths);
-/* Writes the sequence as {"tokens", "ids", "offsets", "unknown", "hidden"}. "unknown" and "hidden"
+/* Writes the sequence as {"tokens", "ids", "offsets", "unknown", "hidden_tokens"}. The last two
  * list positions, and are left out if there are none. */
 void srv_models_put(srv_json *j, const srv_sequence *s);
 /* Sets `keep` of the sequences from the fields, and warns if a source has no visible token. false:

@@ -1,4 +1,4 @@
-/* Reads the fields hide and source_mask. */
+/* Reads the fields hide and token_mask. */
 #include "api/models_input.h"
 
 #include <inttypes.h>
@@ -53,7 +53,7 @@ static bool apply_mask(const srv_scope *scope, const attn_tensor *mask, srv_sequ
     for (int d = 1; d + 1 < rank; d++)
         fits = fits && mask->dims[d] == 1;
     if (!fits)
-        return srv_refuse(scope, SRV_SHAPE, "source_mask",
+        return srv_refuse(scope, SRV_SHAPE, "token_mask",
                           "expected [%zu, %zu], one row a source and one element a token%s",
                           s->count, s->longest, s->count == 1 ? ", or one row alone" : "");
     for (size_t b = 0; b < s->count; b++)
@@ -64,7 +64,7 @@ static bool apply_mask(const srv_scope *scope, const attn_tensor *mask, srv_sequ
 }
 
 static bool warn_of_blind(const srv_scope *scope, const srv_sequences *s, srv_warnings *warnings) {
-    const char *name = srv_given(scope, "hide") ? "hide" : "source_mask";
+    const char *name = srv_given(scope, "hide") ? "hide" : "token_mask";
     for (size_t b = 0; b < s->count; b++) {
         if (memchr(s->items[b].keep, 1, s->items[b].length))
             continue;
@@ -79,15 +79,15 @@ static bool warn_of_blind(const srv_scope *scope, const srv_sequences *s, srv_wa
 
 bool srv_models_hide(const srv_scope *scope, const srv_sight_input *in, const srv_model *model,
                      srv_sequences *source, srv_warnings *warnings) {
-    const bool hides = srv_given(scope, "hide"), masked = srv_given(scope, "source_mask");
+    const bool hides = srv_given(scope, "hide"), masked = srv_given(scope, "token_mask");
     if (!hides && !masked)
         return true;
     if (!srv_models_attends(model))
-        return srv_refuse(scope, SRV_VALUE, hides ? "hide" : "source_mask",
+        return srv_refuse(scope, SRV_VALUE, hides ? "hide" : "token_mask",
                           "the model \"%s\" has no attention from which tokens could be hidden",
                           model->id);
     return take(scope->req, source) && (!hides || hide_positions(scope, &in->hide, source)) &&
-           (!masked || apply_mask(scope, &in->source_mask, source)) &&
+           (!masked || apply_mask(scope, &in->token_mask, source)) &&
            warn_of_blind(scope, source, warnings);
 }
 

@@ -38,6 +38,7 @@
 #define CELL      "row and col name a cell: a query and a key"
 #define POOLED    "it says how weights become a cell: max, mean or both"
 #define STRONGEST "it is a number of strongest keys on every route"
+#define TOKENS    "it is a mask of tokens, and a name without target_ belongs to the source"
 #define CACHE     "cached keys and values are two fields, past_key and past_value"
 #define PAGES                                                                                      \
     "keys and values lie in one piece: gather the pages of the cache into key and value, and "     \
@@ -90,7 +91,10 @@ static const alias of_fields[] = {
     {"mask", "masks", "a mask is combined of any number of them"},
     {"mask", "attn_mask", BIASES},
     {"attention_mask", "attn_mask", BIASES},
-    {"src_mask", "source_mask", "it is a mask of the source's tokens"},
+    {"attention_mask", "token_mask", TOKENS},
+    {"mask", "token_mask", TOKENS},
+    {"source_mask", "token_mask", TOKENS},
+    {"src_mask", "token_mask", TOKENS},
     {"bias", "attn_bias", "it is added to the scores, and projections have biases, too"},
     {"causal", "is_causal", "it is a statement, true or false"},
     {"dropout", "dropout_p", "it is a probability"},
@@ -131,8 +135,9 @@ static const alias of_fields[] = {
     {"padding_idx", "pad_id", PADDINGS},
     {"pad_token_id", "pad_id", PADDINGS},
     {"ids", "token_ids", "they are the ids of tokens"},
+    {"target_ids", "target_token_ids", "the name for the source stands behind target_"},
     {"input_ids", "token_ids", "they are the ids of tokens"},
-    {"decoder_input_ids", "target_ids", "they are the ids of the target's tokens"},
+    {"decoder_input_ids", "target_token_ids", "they are the ids of the target's tokens"},
     {"seq_lens", "key_lengths", "they bound the keys, and queries have no lengths"},
     {"valid_lens", "key_lengths", "they bound the keys, and queries have no lengths"},
     {"cache_seqlens", "key_lengths", KEY_LENGTHS},

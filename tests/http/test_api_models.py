@@ -196,7 +196,7 @@ def test_the_law_of_embeddings(daemon, std):
     """The state `embedding` is the drawn row times sqrt(width); both laws draw from the same numbers."""
     sizes = {"source_vocabulary": 4000, "target_vocabulary": 9, "width": 64, "seed": 3}
     plain, other = (daemon.post("/v1/models", sizes | more).json() for more in ({}, {} if std is None else {"embedding_std": std}))
-    asked = {"token_ids": list(range(500)), "target_ids": [4], "return": "states", "steps": "embedding", "sites": "encoder"}
+    asked = {"token_ids": list(range(500)), "target_token_ids": [4], "return": "states", "steps": "embedding", "sites": "encoder"}
     plain, other = (array(ask(daemon, asked, path(m, "/attention"))["states"][0]["values"]) / 8 for m in (plain, other))
     want = 1 / 8 if std is None else std
     assert abs(other.std() - want) < 0.03 * want and abs(other.mean()) < 0.03 * want
@@ -322,7 +322,7 @@ def tolerant(got, want):
 @pytest.mark.parametrize("name", CASES | TRANSFORMERS)
 def test_logits_and_weights_are_those_of_pytorch(torch_daemon, document, name):  # noqa: F811
     lengths, source, target = (TORCH[key] for key in ("lengths", "source", "target"))
-    body = {"token_ids": source.tolist(), "target_ids": target[:, 1:].tolist(), "return": ["weights", "logits"]}
+    body = {"token_ids": source.tolist(), "target_token_ids": target[:, 1:].tolist(), "return": ["weights", "logits"]}
     answer = ask(torch_daemon, body, f"/v1/models/{name}/attention")
     schema(document, "ModelAttention").validate(answer)
     assert [len(s["ids"]) for s in answer["source"]] == lengths.tolist()
@@ -339,7 +339,7 @@ def test_logits_and_weights_are_those_of_pytorch(torch_daemon, document, name): 
 def test_text_tokens_and_ids_are_one(daemon, model):
     bodies = [{"text": "The red car .", "target_text": "La voiture"},
               {"tokens": ["the", "red", "car", "."], "target_tokens": ["la", "voiture"]},
-              {"token_ids": [4, 5, 6, 7], "target_ids": [4, 5]}]
+              {"token_ids": [4, 5, 6, 7], "target_token_ids": [4, 5]}]
     answers = [ask(daemon, b, path(model, "/attention")) for b in bodies]
     assert answers[0]["source"][0] == {"tokens": ["the", "red", "car", "."], "ids": [4, 5, 6, 7],
                                        "offsets": [[0, 3], [4, 7], [8, 11], [12, 13]]}
@@ -421,7 +421,7 @@ def test_unknown_words_are_said(daemon, model):
 
 
 def test_many_weights_are_not_answered_unasked(daemon, model):
-    body = {"token_ids": [4] * 200, "target_ids": [4]}
+    body = {"token_ids": [4] * 200, "target_token_ids": [4]}
     answer = ask(daemon, body, path(model, "/attention"))
     assert answer["omitted"]["weights"]["num_values"] == 2 * 200 * 200 + 2 * 2 * 200 and "weights" not in answer["sites"][0]
     assert "weights" in ask(daemon, body | {"return": "weights"}, path(model, "/attention"))["sites"][0]
@@ -438,7 +438,7 @@ def test_generation(daemon, model, document):  # noqa: F811
     assert len(rows) <= 9 and (rows[-1] == "<eos>") == made["ended"] and made["heatmap"]["labels"] == {"query": rows, "key": ["the", "red", "car", "."]}
     assert np.allclose(array(made["weights"]).sum(-1), 1, atol=1e-5)
     assert array([h["max"] for h in made["heatmap"]["heads"]]).tolist() == made["weights"]
-    forced = ask(daemon, {"text": body["text"], "target_ids": made["target"]["ids"], "return": ["weights", "logits"]},
+    forced = ask(daemon, {"text": body["text"], "target_token_ids": made["target"]["ids"], "return": ["weights", "logits"]},
                  path(model, "/attention"))
     logits = array(forced["logits"])[0]
     sure = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
@@ -517,7 +517,7 @@ def test_deadline(daemon):
 def test_memory_that_was_reserved_suffices(daemon, architecture):
     """Every size is refused before its work, or done: never stopped for memory on the way."""
     made = make(daemon, width=64, num_layers=2, architecture=architecture)
-    for size in ({"token_ids": [[4] * 300] * 2, "target_ids": [[4] * 300] * 2}, {"token_ids": [[4] * 3] * 50, "target_ids": [[4]] * 50}):
+    for size in ({"token_ids": [[4] * 300] * 2, "target_token_ids": [[4] * 300] * 2}, {"token_ids": [[4] * 3] * 50, "target_token_ids": [[4]] * 50}):
         assert daemon.post(path(made, "/attention"), size | {"return": "heatmap"}).status_code == 200
     reply = daemon.post(path(made, "/generate"), {"token_ids": [[4] * 60] * 2, "num_beams": 16, "max_length": 60})
     assert reply.status_code == 200

@@ -103,7 +103,7 @@ def test_rollout_of_the_encoder(daemon, document, fields):  # noqa: F811
 
 def test_memory_and_cost_of_a_rollout(daemon):
     made = make(daemon, width=64, num_layers=4, architecture="transformer", num_heads=8)
-    for size in ({"token_ids": [[4] * 150] * 2, "target_ids": [[4]] * 2}, {"token_ids": [[4] * 3] * 60, "target_ids": [[4]] * 60}, {"token_ids": [4] * 400}):
+    for size in ({"token_ids": [[4] * 150] * 2, "target_token_ids": [[4]] * 2}, {"token_ids": [[4] * 3] * 60, "target_token_ids": [[4]] * 60}, {"token_ids": [4] * 400}):
         size |= {"analysis": "rollout"}
         assert daemon.post(path(made, "/attention"), size).status_code == 200
         said, plain = (ask(daemon, size | {"dry_run": True} | more, path(made, "/attention"))["dry_run"] for more in ({}, {"analysis": "entropy", "sites": "encoder"}))
@@ -127,7 +127,7 @@ def test_what_is_refused(daemon):
 
 def test_memory_for_analyses_suffices(daemon):
     made = make(daemon, width=64, num_layers=4, architecture="transformer", num_heads=8)
-    for size in ({"token_ids": [[4] * 150] * 2, "target_ids": [[4] * 120] * 2}, {"token_ids": [[4] * 5] * 40, "target_ids": [[4]] * 40},
+    for size in ({"token_ids": [[4] * 150] * 2, "target_token_ids": [[4] * 120] * 2}, {"token_ids": [[4] * 5] * 40, "target_token_ids": [[4]] * 40},
                  {"token_ids": [4] * 40}):
         asked = daemon.post(path(made, "/attention"), size | {"analysis": "all"})
         assert asked.status_code == 200, asked.text[:300]

@@ -43,7 +43,7 @@ def test_the_places_of_dropout(torch_daemon):  # noqa: F811
         want = x + dropped(out, 11, first + 3)
         for b, length in enumerate(lengths if side == "source" else [x.shape[1]] * len(lengths)):
             if side == "target":
-                length = sum(i > 0 for i in BODY["target_ids"][b]) + 1
+                length = sum(i > 0 for i in BODY["target_token_ids"][b]) + 1
             assert np.abs(states[side, 0, step][b, :length] - want[b, :length]).max() < 5e-6, (side, b)
 
 
@@ -91,7 +91,7 @@ def test_refusals(torch_daemon, fields, pointer, words):  # noqa: F811
 @pytest.mark.parametrize("fields", [{"num_layers": 8}, {"num_layers": 8, "architecture": "transformer"}, {"positions": "shaw"}])
 def test_memory_suffices(daemon, fields):
     made = make(daemon, width=64, **fields)
-    for size in ({"token_ids": [[4] * 300] * 2, "target_ids": [[4] * 300] * 2}, {"token_ids": [4] * 40}, {"token_ids": [[4] * 2] * 90}):
+    for size in ({"token_ids": [[4] * 300] * 2, "target_token_ids": [[4] * 300] * 2}, {"token_ids": [4] * 40}, {"token_ids": [[4] * 2] * 90}):
         reply = daemon.post(path(made, "/attention"), size | {"return": ["logits", "states"], "dropout_p": 0.1, "seed": 3})
         assert reply.status_code == 200, reply.text[:300]
     daemon.request("DELETE", path(made))

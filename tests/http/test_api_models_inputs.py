@@ -92,7 +92,7 @@ def test_they_are_counted(torch_daemon):  # noqa: F811
 @pytest.mark.parametrize("fields", [{}, {"architecture": "transformer", "num_layers": 4}, {"attention": "additive"}, {"attention": "none"}])
 def test_memory_suffices(daemon, fields):
     made = make(daemon, width=64, **fields)
-    for size in ({"token_ids": [[4] * 300] * 2, "target_ids": [[4] * 300] * 2}, {"token_ids": [4] * 40}, {"token_ids": [[4] * 2] * 90}):
+    for size in ({"token_ids": [[4] * 300] * 2, "target_token_ids": [[4] * 300] * 2}, {"token_ids": [4] * 40}, {"token_ids": [[4] * 2] * 90}):
         for accept in ("application/json", SAFETENSORS, "text/plain"):
             reply = daemon.post(path(made, "/attention"), size | {"return": ["logits", "inputs"], "decimals": 3}, headers={"Accept": accept})
             assert reply.status_code == 200, reply.text[:300]

@@ -36,24 +36,24 @@ def test_the_encoder_is_the_textbooks(torch_daemon, document, hidden):  # noqa: 
     p = {k.removeprefix("dot/p/"): v.astype(np.float64) for k, v in TORCH.items() if k.startswith("dot/p/")}
     ids = [4, 7, 9, 5]
     keep = np.array([i not in hidden for i in range(len(ids))])
-    body = {"token_ids": ids, "target_ids": [5], "source_mask": keep.tolist(), "return": "encoder_output"}
+    body = {"token_ids": ids, "target_token_ids": [5], "token_mask": keep.tolist(), "return": "encoder_output"}
     answer = ask(torch_daemon, body, "/v1/models/dot/attention")
     schema(document, "ModelAttention").validate(answer)
     want = encode(p, ids, keep, p["pos_encoding.position_embeddings.weight"])
     assert np.abs(array(answer["encoder_output"])[0] - want).max() < 1e-5
-    assert answer["source"][0].get("hidden", []) == hidden
+    assert answer["source"][0].get("hidden_tokens", []) == hidden
 
 
 @pytest.mark.parametrize("kind", ["model", "transformer"])
 def test_decode_sees_the_source_through_the_mask(daemon, request, kind):
-    """hide and source_mask are one; no site looks at a hidden token; what is seen is renormalised."""
+    """hide and token_mask are one; no site looks at a hidden token; what is seen is renormalised."""
     made = request.getfixturevalue(kind)
     body = {"text": ["the red car .", "the car"], "target_text": ["la voiture", "la"], "return": ["weights", "logits", "encoder_output"]}
     hidden = ask(daemon, body | {"hide": [[1, 3], []]}, path(made, "/attention"))
     masks = [[[True, False, True, False], [True, True, False, False]], [[[[True, False, True, False]]], [[[True] * 4]]]]
     for mask in masks:  # [B, S] and the textbook's [B, 1, 1, S]
-        assert ask(daemon, body | {"source_mask": mask}, path(made, "/attention")) == hidden
-    assert [s.get("hidden") for s in hidden["source"]] == [[1, 3], None]
+        assert ask(daemon, body | {"token_mask": mask}, path(made, "/attention")) == hidden
+    assert [s.get("hidden_tokens") for s in hidden["source"]] == [[1, 3], None]
     whole = ask(daemon, body, path(made, "/attention"))
     for some, all_ in zip(hidden["sites"], whole["sites"]):
         w = array(some["weights"])[0]
@@ -61,9 +61,9 @@ def test_decode_sees_the_source_through_the_mask(daemon, request, kind):
             assert (w[..., [1, 3]] == 0).all() and np.allclose(w[..., :3, :].sum(-1), 1, atol=1e-5)
         assert np.abs(array(some["weights"])[1] - array(all_["weights"])[1]).max() < 1e-6  # nothing of the second is hidden
     assert hidden["logits"][0] != whole["logits"][0]
-    rows = ["hide", [[1, 3], []], "source_mask", [[False, True, True, True], [True] * 4]]
+    rows = ["hide", [[1, 3], []], "token_mask", [[False, True, True, True], [True] * 4]]
     both = ask(daemon, body | dict(zip(rows[::2], rows[1::2])), path(made, "/attention"))
-    assert both["source"][0]["hidden"] == [0, 1, 3]
+    assert both["source"][0]["hidden_tokens"] == [0, 1, 3]
 
 
 def test_a_hidden_end_is_a_shorter_text(daemon, transformer):
@@ -78,7 +78,7 @@ def test_generation_without_some_words(daemon, model, transformer, beams):
         body = {"text": ["the red car", "red"], "hide": [[1], []], "num_beams": beams, "max_length": 5, "return": "weights"}
         answer = ask(daemon, body, path(made, "/generate"))
         assert (array(answer["sequences"][0]["weights"])[..., 1] == 0).all()
-        assert answer["sequences"][0]["source"]["hidden"] == [1] and "hidden" not in answer["sequences"][1]["source"]
+        assert answer["sequences"][0]["source"]["hidden_tokens"] == [1] and "hidden_tokens" not in answer["sequences"][1]["source"]
 
 
 def test_hiding_the_noun_changes_the_translation(daemon):
@@ -99,8 +99,8 @@ def test_a_source_that_is_hidden_whole(daemon, model):
     ({"hide": [[0], [1]]}, "shape_mismatch", "/hide", ["1 list", "found 2"]),
     ({"hide": 1}, "wrong_type", "/hide", ["a list of integers"]),
     ({"hide": ["red"]}, "wrong_type", "/hide/0", ["an integer"]),
-    ({"source_mask": [True, False]}, "shape_mismatch", "/source_mask", ["[1, 3]"]),
-    ({"source_mask": [1, 0, 1]}, "wrong_type", "/source_mask/0", ["true or false"]),
+    ({"token_mask": [True, False]}, "shape_mismatch", "/token_mask", ["[1, 3]"]),
+    ({"token_mask": [1, 0, 1]}, "wrong_type", "/token_mask/0", ["true or false"]),
     ({"offset_unit": "utf8"}, "invalid_value", "/offset_unit", ["utf16"]),
 ])
 def test_refusals(daemon, model, fields, code, pointer, words):
@@ -116,7 +116,7 @@ def test_without_attention_nothing_can_be_hidden(daemon):
 
 def test_memory_for_hidden_tokens_suffices(daemon):
     made = make(daemon, width=64, num_layers=2, architecture="transformer")
-    for body in ({"token_ids": [[4] * 300] * 2, "target_ids": [[4] * 300] * 2, "return": ["logits", "encoder_output"]},
+    for body in ({"token_ids": [[4] * 300] * 2, "target_token_ids": [[4] * 300] * 2, "return": ["logits", "encoder_output"]},
                  {"token_ids": [[4] * 300] * 2, "num_beams": 8, "max_length": 20}):
         what = "/generate" if "num_beams" in body else "/attention"
         body |= {"hide": [[1, 7], list(range(0, 300, 2))]}
@@ -158,24 +158,24 @@ def test_text_has_what_return_names(daemon, transformer, fields, tensors, heats)
 # --- tokens that the model adds itself ---
 
 def test_a_second_begin_is_warned_of(daemon, model):
-    for target in ({"target_ids": [1, 4]}, {"target_tokens": ["<bos>", "la"]}):
+    for target in ({"target_token_ids": [1, 4]}, {"target_tokens": ["<bos>", "la"]}):
         answer = ask(daemon, {"text": "the"} | target, path(model, "/attention"))
         warning, = answer["warnings"]
         assert warning["code"] == "begin_given" and warning["pointer"] == "/" + next(iter(target)) and "<bos>" in warning["detail"]
         assert answer["target"][0]["tokens"] == ["<bos>", "la", "<eos>"]
-    many = ask(daemon, {"text": ["the", "the"], "target_ids": [[4, 0], [4, 1]]}, path(model, "/attention"))
-    assert [w["pointer"] for w in many["warnings"]] == ["/target_ids/1"]
+    many = ask(daemon, {"text": ["the", "the"], "target_token_ids": [[4, 0], [4, 1]]}, path(model, "/attention"))
+    assert [w["pointer"] for w in many["warnings"]] == ["/target_token_ids/1"]
     assert "warnings" not in ask(daemon, {"text": "the", "target_tokens": ["la"]}, path(model, "/attention"))
 
 
 def test_the_end_may_be_given(daemon, model):
     body = {"text": "the red", "return": ["weights", "logits"]}
-    plain = ask(daemon, body | {"target_ids": [4, 5]}, path(model, "/attention"))
-    assert ask(daemon, body | {"target_ids": [4, 5, 2]}, path(model, "/attention")) == plain
+    plain = ask(daemon, body | {"target_token_ids": [4, 5]}, path(model, "/attention"))
+    assert ask(daemon, body | {"target_token_ids": [4, 5, 2]}, path(model, "/attention")) == plain
     assert ask(daemon, body | {"target_tokens": ["la", "voiture", "<eos>"]}, path(model, "/attention")) == plain
-    assert ask(daemon, body | {"target_ids": [2]}, path(model, "/attention"))["target"][0] == {"tokens": ["<eos>"], "ids": [2]}
-    assert daemon.post(path(model, "/attention"), body | {"target_ids": [4] * 511 + [2]}).status_code == 200
-    refused(daemon, body | {"target_ids": [4] * 512}, "invalid_value", "/target_ids", "511", path=path(model, "/attention"))
+    assert ask(daemon, body | {"target_token_ids": [2]}, path(model, "/attention"))["target"][0] == {"tokens": ["<eos>"], "ids": [2]}
+    assert daemon.post(path(model, "/attention"), body | {"target_token_ids": [4] * 511 + [2]}).status_code == 200
+    refused(daemon, body | {"target_token_ids": [4] * 512}, "invalid_value", "/target_token_ids", "511", path=path(model, "/attention"))
 
 
 @pytest.mark.parametrize("kind", ["model", "transformer"])
@@ -184,7 +184,7 @@ def test_a_target_as_it_stands(daemon, request, kind):
     made = request.getfixturevalue(kind)
     ids = np.random.default_rng(3).integers(4, 10, (4, 25))
     ids[2, 24] = 2  # a target that brings its end token
-    body = {"token_ids": np.random.default_rng(4).integers(4, 8, (4, 30)).tolist(), "target_ids": ids.tolist(),
+    body = {"token_ids": np.random.default_rng(4).integers(4, 8, (4, 30)).tolist(), "target_token_ids": ids.tolist(),
             "return": ["weights", "logits", "states", "heatmap"]}
     whole, bare = (ask(daemon, body | more, path(made, "/attention")) for more in ({}, {"target_end": False}))
     assert array(whole["logits"]).shape == (4, 26, 10) and array(bare["logits"]).shape == (4, 25, 10)
@@ -207,18 +207,18 @@ def test_a_target_as_it_stands(daemon, request, kind):
 
 def test_a_target_as_it_stands_of_every_length(daemon, model, transformer):
     for made in (model, transformer):
-        asked = {"text": ["the red", "the", "red"], "target_ids": [[4, 5, 0], [4, 0, 0], [4, 5, 6]], "return": ["logits", "weights"], "analysis": "entropy"}
+        asked = {"text": ["the red", "the", "red"], "target_token_ids": [[4, 5, 0], [4, 0, 0], [4, 5, 6]], "return": ["logits", "weights"], "analysis": "entropy"}
         answer = ask(daemon, asked | {"target_end": False}, path(made, "/attention"))
         assert [t["ids"] for t in answer["target"]] == [[4, 5], [4], [4, 5, 6]] and array(answer["logits"]).shape == (3, 3, 10)
         assert {(a["sequence"], a["heads"][0]["num_rows"]) for a in answer["analyses"] if a["kind"] == "cross"} == {(0, 2), (1, 1), (2, 3)}
         text = ask(daemon, {"text": "the", "target_text": "la voiture", "target_end": False}, path(made, "/attention"))["target"][0]
         assert text == {"tokens": ["la", "voiture"], "ids": [4, 5], "offsets": [[0, 2], [3, 10]]}
-    long = {"text": "the", "target_ids": [4] * 512, "target_end": False, "return": []}
+    long = {"text": "the", "target_token_ids": [4] * 512, "target_end": False, "return": []}
     assert ask(daemon, long, path(model, "/attention"))["target"][0]["ids"] == [4] * 512
-    refused(daemon, long | {"target_ids": [4] * 513}, "invalid_value", "/target_ids", "512", "found 513", path=path(model, "/attention"))
+    refused(daemon, long | {"target_token_ids": [4] * 513}, "invalid_value", "/target_token_ids", "512", "found 513", path=path(model, "/attention"))
     refused(daemon, {"text": "the", "target_end": False}, "invalid_value", "/target_end", "target_text", path=path(model, "/attention"))
     refused(daemon, {"text": "the", "target_end": 1}, "wrong_type", "/target_end", path=path(model, "/attention"))
-    shapes = ask(daemon, {"text": "the", "target_ids": [4, 5], "target_end": False, "dry_run": True}, path(model, "/attention"))["dry_run"]["shapes"]
+    shapes = ask(daemon, {"text": "the", "target_token_ids": [4, 5], "target_end": False, "dry_run": True}, path(model, "/attention"))["dry_run"]["shapes"]
     assert shapes["logits"] == [1, 2, 10] and shapes["cross"][2] == 2
 
 
@@ -228,8 +228,8 @@ def test_a_target_that_is_read_alone(daemon, request, kind):
     made = request.getfixturevalue(kind)
     ids = np.random.default_rng(5).integers(4, 10, (2, 6))
     body = {"token_ids": [[4, 5, 6, 7], [5, 6, 0, 0]], "return": ["weights", "logits", "states", "heatmap"]}
-    plain = ask(daemon, body | {"target_ids": ids.tolist()}, path(made, "/attention"))
-    alone = ask(daemon, body | {"target_ids": np.insert(ids, 0, 1, 1).tolist(), "target_begin": False}, path(made, "/attention"))
+    plain = ask(daemon, body | {"target_token_ids": ids.tolist()}, path(made, "/attention"))
+    alone = ask(daemon, body | {"target_token_ids": np.insert(ids, 0, 1, 1).tolist(), "target_begin": False}, path(made, "/attention"))
     assert "warnings" not in alone and alone["logits"] == plain["logits"] and alone["states"] == plain["states"]
     assert [s["weights"] for s in alone["sites"]] == [s["weights"] for s in plain["sites"]]
     assert [t["ids"] for t in alone["target"]] == np.insert(ids, 0, 1, 1).tolist()
@@ -239,21 +239,21 @@ def test_a_target_that_is_read_alone(daemon, request, kind):
             assert labels["query"] == alone["target"][0]["tokens"] and labels["query"][0] == "<bos>"
         if s["kind"] == "decoder":
             assert labels["key"] == labels["query"]
-    without = ask(daemon, body | {"target_ids": ids.tolist(), "target_begin": False}, path(made, "/attention"))
+    without = ask(daemon, body | {"target_token_ids": ids.tolist(), "target_begin": False}, path(made, "/attention"))
     assert array(without["logits"]).shape == (2, 6, 10)
     assert np.abs(array(without["logits"]) - array(plain["logits"])[:, 1:]).max() > 1e-4  # <bos> was not read
 
 
 def test_what_a_target_read_alone_allows(daemon, model):
-    body = {"text": "the red", "target_ids": [1, 4, 2], "target_begin": False}
+    body = {"text": "the red", "target_token_ids": [1, 4, 2], "target_begin": False}
     both = ask(daemon, body | {"return": "logits"}, path(model, "/attention"))
     assert both == ask(daemon, body | {"return": "logits", "target_end": False}, path(model, "/attention"))
     assert both["target"][0]["tokens"] == ["<bos>", "la", "<eos>"] and array(both["logits"]).shape == (1, 3, 10)
     refused(daemon, body | {"target_end": True}, "invalid_value", "/target_end", "target alone", path=path(model, "/attention"))
-    refused(daemon, {"text": "the", "target_begin": False}, "invalid_value", "/target_begin", "target_ids", path=path(model, "/attention"))
+    refused(daemon, {"text": "the", "target_begin": False}, "invalid_value", "/target_begin", "target_token_ids", path=path(model, "/attention"))
     long = {"text": "the", "target_begin": False, "return": []}
-    assert len(ask(daemon, long | {"target_ids": [4] * 512}, path(model, "/attention"))["target"][0]["ids"]) == 512
-    refused(daemon, long | {"target_ids": [4] * 513}, "invalid_value", "/target_ids", "512", path=path(model, "/attention"))
+    assert len(ask(daemon, long | {"target_token_ids": [4] * 512}, path(model, "/attention"))["target"][0]["ids"]) == 512
+    refused(daemon, long | {"target_token_ids": [4] * 513}, "invalid_value", "/target_token_ids", "512", path=path(model, "/attention"))
     ragged = ask(daemon, {"text": ["the", "red"], "target_text": ["la voiture", "rouge"], "target_begin": False, "analysis": "entropy"},
                  path(model, "/attention"))
     assert [(a["sequence"], a["heads"][0]["num_rows"]) for a in ragged["analyses"] if a["kind"] == "cross"] == [(0, 2), (1, 1)]
@@ -263,7 +263,7 @@ def test_a_generated_answer_ends_with_the_end(daemon):
     made, = ask(daemon, {"text": "the red car"}, path(ENFR, "/generate"))["sequences"]
     assert made["ended"] and made["target"]["tokens"] == ["la", "voiture", "rouge", "<eos>"] and made["target"]["ids"][-1] == 2
     assert made["text"] == "la voiture rouge" and made["heatmap"]["labels"]["query"] == made["target"]["tokens"]
-    forced = ask(daemon, {"text": "the red car", "target_ids": made["target"]["ids"]}, path(ENFR, "/attention"))
+    forced = ask(daemon, {"text": "the red car", "target_token_ids": made["target"]["ids"]}, path(ENFR, "/attention"))
     assert forced["target"][0] == made["target"]  # what was generated can be posted back
     cut, = ask(daemon, {"text": "the red car", "max_length": 2}, path(ENFR, "/generate"))["sequences"]
     assert not cut["ended"] and cut["target"]["tokens"] == ["la", "voiture"]
@@ -308,7 +308,7 @@ def test_alternatives_are_the_softmax_of_the_logits(daemon, model, document, whi
     schema(document, "ModelGeneration").validate(answer)
     for text, sequence in zip(body["text"], answer["sequences"]):
         ids = sequence["target"]["ids"]
-        forced = ask(daemon, {"text": text, "target_ids": ids, "return": "logits"}, path(made, "/attention"))
+        forced = ask(daemon, {"text": text, "target_token_ids": ids, "return": "logits"}, path(made, "/attention"))
         logits = array(forced["logits"])[0]
         p = softmax(logits)
         assert [(s["token"], s["id"]) for s in sequence["steps"]] == list(zip(sequence["target"]["tokens"], ids))

@@ -15,7 +15,7 @@ from oracle.layers import attend, linear, lstm, norm, read_both_ways
 SAFETENSORS = "application/vnd.safetensors"
 HEADS = 2  # of the models of TORCH
 SOURCE, TARGET = TORCH["source"].tolist(), TORCH["target"][:, 1:].tolist()  # ids, 0 is padding
-BODY = {"token_ids": SOURCE, "target_ids": TARGET}
+BODY = {"token_ids": SOURCE, "target_token_ids": TARGET}
 
 
 # --- the models in NumPy ---
@@ -233,7 +233,7 @@ def test_states_are_counted(torch_daemon):  # noqa: F811
 @pytest.mark.parametrize("accept", ["application/json", SAFETENSORS])
 def test_memory_for_states_suffices(daemon, architecture, accept):
     made = make(daemon, width=64, num_layers=4, architecture=architecture)
-    for size in ({"token_ids": [[4] * 300] * 2, "target_ids": [[4] * 300] * 2}, {"token_ids": [[4] * 3] * 50, "target_ids": [[4]] * 50},
+    for size in ({"token_ids": [[4] * 300] * 2, "target_token_ids": [[4] * 300] * 2}, {"token_ids": [[4] * 3] * 50, "target_token_ids": [[4]] * 50},
                  {"token_ids": [4] * 40}):
         reply = daemon.post(path(made, "/attention"), size | {"return": ["states", "encoder_output"]}, headers={"Accept": accept})
         assert reply.status_code == 200, reply.text[:300]
@@ -241,7 +241,7 @@ def test_memory_for_states_suffices(daemon, architecture, accept):
 
 
 def test_too_many_states_are_refused_before_work(start):
-    body = {"token_ids": [[4] * 40] * 4, "target_ids": [[4] * 40] * 4}
+    body = {"token_ids": [[4] * 40] * 4, "target_token_ids": [[4] * 40] * 4}
     sizes = dict(architecture="transformer", num_layers=8, width=32)
 
     def need(service, returned):

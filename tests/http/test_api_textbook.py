@@ -599,6 +599,8 @@ def test_other_names_of_fields(daemon, name, here):
     ("/v1/models", "global_keys", "num_global_keys"), ("/v1/jobs", "layers", "num_layers"), ("/v1/jobs", "global_keys", "num_global_keys"),
     ("/v1/models/en-fr/generate", "beams", "num_beams"), ("/v1/models/en-fr/generate", "alternatives", "num_alternatives"),
     ("/v1/models/en-fr/attention", "num_layers", "layers"),
+    ("/v1/models/en-fr/attention", "target_ids", "target_token_ids"),
+    ("/v1/models/en-fr/attention", "source_mask", "token_mask"), ("/v1/models/en-fr/generate", "attention_mask", "token_mask"),
 ])
 def test_other_names_elsewhere(daemon, path, name, here):
     refused(daemon, {name: 1}, "unknown_field", f"/{name}", f'it is called "{here}"', "because", path=path)

@@ -24,7 +24,7 @@ OPTIONS = {"task": "copy", "symbols": 8, "shortest": 1, "longest": 5, "pairs": 1
            "num_heads": 2, "evaluate_every": 10, "checkpoint_every": 5, "batch_tokens": 100, "warmup": 10, "rate": 0.01, "seed": 5}
 TRAIN = {"kind": "train", "steps": 100} | OPTIONS  # what the checkpoints belong to
 TRAINED, FOUND = "job-0000000000000001", "job-0000000000000002"
-ASKED = [("attention", {"token_ids": [4, 5, 6], "target_ids": [4, 5], "return": ["weights", "logits"]}),
+ASKED = [("attention", {"token_ids": [4, 5, 6], "target_token_ids": [4, 5], "return": ["weights", "logits"]}),
          ("generate", {"text": "1 4 2", "return": "weights"})]
 
 

@@ -117,7 +117,7 @@ def test_tokens_stand_beside_their_rows(daemon, ends):
 
 def test_ids_without_words(daemon):
     made = make(daemon, source_words=None, target_words=None, source_vocabulary=9, target_vocabulary=9)
-    answer, run = stored(daemon, {"token_ids": [[4, 5, 6], [7, 0, 0]], "target_ids": [[4, 5], [6, 7]], "return": "weights"}, path(made, "/attention"))
+    answer, run = stored(daemon, {"token_ids": [[4, 5, 6], [7, 0, 0]], "target_token_ids": [[4, 5], [6, 7]], "return": "weights"}, path(made, "/attention"))
     same_bits(daemon, answer, run, 2)
     assert run["texts"][1] == {"tokens": ["7"], "ids": [7], "special": []} and run["texts"][2]["tokens"] == ["1", "4", "5", "2"]
     daemon.request("DELETE", path(made))
@@ -158,7 +158,7 @@ def test_a_small_store(start):
 def test_memory_suffices(daemon):
     """The bound of a request holds for long sequences and for many, with an overview, too."""
     made = make(daemon, architecture="transformer", num_layers=2, width=32, max_length=1200)
-    for size in ({"token_ids": [4] * 1100, "target_ids": [4] * 1100}, {"token_ids": [[4] * 2] * 90, "target_ids": [[4] * 3] * 90}):
+    for size in ({"token_ids": [4] * 1100, "target_token_ids": [4] * 1100}, {"token_ids": [[4] * 2] * 90, "target_token_ids": [[4] * 3] * 90}):
         for accept in ("application/json", "text/plain"):
             reply = daemon.post(path(made, "/attention"), size | {"return": [], "store": True}, headers={"Accept": accept})
             assert reply.status_code == 200, reply.text[:300]

@@ -70,7 +70,7 @@ def pass_over(daemon, body, answer, where):
     """The stored causal pass over what was generated, and its weights."""
     made = answer["sequences"][0]
     ids, ended = made["target"]["ids"], made["ended"]
-    asked = {k: v for k, v in body.items() if k in ("text", "token_ids", "hide")} | {"target_ids": ids, "target_end": ended, "return": "weights", "store": True}
+    asked = {k: v for k, v in body.items() if k in ("text", "token_ids", "hide")} | {"target_token_ids": ids, "target_end": ended, "return": "weights", "store": True}
     return ask(daemon, asked, where)
 
 

@@ -36,7 +36,7 @@ def same_as_the_model(daemon, job, **kwargs):
     source, target = run["texts"]
     assert run["model"] == job["model"] and run["state"] == "closed" and "num_rows" not in run
     assert target["tokens"][0] == "<bos>" and target["tokens"][-1] == "<eos>" and target["special"] == [0, len(target["ids"]) - 1]
-    body = {"token_ids": source["ids"], "target_ids": target["ids"][1:], "return": "weights"}
+    body = {"token_ids": source["ids"], "target_token_ids": target["ids"][1:], "return": "weights"}
     answer = ask(daemon, body, f"/v1/models/{job['model']}/attention", **kwargs)
     assert run["sites"] and len(run["texts"]) == 2
     assert [s["name"] for s in run["sites"]] == [f"{s['kind']}.{s['layer']}" for s in answer["sites"]]

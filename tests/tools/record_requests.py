@@ -169,7 +169,7 @@ def models(r):
     yield Ask(f"{MODELS}/en-fr/generate", {"text": "the red car", "num_beams": 4, "heatmap": {"heads": "mean"}})
     yield Ask(f"{MODELS}/en-fr/generate", {"text": "the red car", "stream": True, "decimals": 3})
     for name in test_api_models.CASES | test_api_models.TRANSFORMERS:
-        yield Ask(f"{MODELS}/{name}/attention", {"token_ids": [[4, 5, 6], [7, 0, 0]], "target_ids": [[4, 5], [6, 7]],
+        yield Ask(f"{MODELS}/{name}/attention", {"token_ids": [[4, 5, 6], [7, 0, 0]], "target_token_ids": [[4, 5], [6, 7]],
                                                  "return": ["weights", "logits"]})
         yield Ask(f"{MODELS}/{name}/generate", {"tokens": ["s4", "s9", "s7"], "max_length": 6, "num_beams": int(r.integers(1, 4))})
 
