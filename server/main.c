@@ -1,5 +1,6 @@
 /* The program attnd: reads the settings, starts the service, waits for a signal and stops it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -331,11 +332,23 @@ static int act(srv_config *config, command what) {
     return srv_app_check(config);
 }
 
+/* Opens /dev/null in the place of closed standard streams, so that no socket or file gets their
+ * numbers, into which the log would then be written. */
+static void open_standard_streams(void) {
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv) {
     srv_config config;
     srv_config_error err = {.memory = false};
     command what = RUN;
     int code;
+    open_standard_streams();
     srv_mapped_start();
     srv_command_run *run = argc > 1 ? srv_command_find(argv[1]) : NULL;
     if (run)

@@ -8,6 +8,7 @@
 
 #include "jobs/job.h"
 #include "request/shared.h"
+#include "system/condition.h"
 #include "system/host.h"
 
 enum {
@@ -178,12 +179,7 @@ static void run_job(srv_jobs *jobs, srv_job_entry *e, srv_reserve *reserve) {
 }
 
 void srv_jobs_wait_a_little(srv_jobs *jobs) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += LOOK_AGAIN_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&jobs->changed, &jobs->lock, &until);
+    srv_condition_wait(&jobs->changed, &jobs->lock, attn_now_ns() + LOOK_AGAIN_NS);
 }
 
 static void *job_thread(void *argument) {

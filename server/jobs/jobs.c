@@ -14,6 +14,7 @@
 #include "jobs/train_options.h"
 #include "load/admission.h"
 #include "request/shared.h"
+#include "system/condition.h"
 
 /* --- jobs and the list: the caller has the lock, or no other thread knows the job yet --- */
 
@@ -129,20 +130,15 @@ void srv_job_list_out(srv_jobs *jobs, srv_job_entry *e) {
 
 /* --- opening and closing the store --- */
 
-static void init_condition(pthread_cond_t *cond) {
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &clock);
-    pthread_condattr_destroy(&clock);
+static int no_resources(void) {
+    fprintf(stderr, "attnd: cannot start: not enough memory or threads\n");
+    return SRV_EXIT_RESOURCES;
 }
 
 int srv_jobs_open(srv_jobs **out, srv_app *app) {
     srv_jobs *jobs = *out = calloc(1, sizeof *jobs);
-    if (!jobs) {
-        fprintf(stderr, "attnd: cannot start: not enough memory\n");
-        return SRV_EXIT_RESOURCES;
-    }
+    if (!jobs)
+        return no_resources();
     const size_t workers = (size_t)app->config->workers;
     *jobs = (srv_jobs){.app = app,
                        .config = app->config,
@@ -151,15 +147,13 @@ int srv_jobs_open(srv_jobs **out, srv_app *app) {
                        .dir = -1,
                        .slots = workers > 1 ? workers - 1 : 1};
     pthread_mutex_init(&jobs->lock, NULL);
-    init_condition(&jobs->changed);
+    if (!srv_condition_init(&jobs->changed))
+        return no_resources();
     srv_job_fields_make();
     const int code = *app->config->jobs_dir ? srv_jobs_dir_open(jobs) : 0;
     if (code)
         return code;
-    if (srv_jobs_start_threads(jobs))
-        return 0;
-    fprintf(stderr, "attnd: cannot start: not enough memory or threads\n");
-    return SRV_EXIT_RESOURCES;
+    return srv_jobs_start_threads(jobs) ? 0 : no_resources();
 }
 
 void srv_jobs_stop(srv_jobs *jobs) {

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "system/condition.h"
+
 /* The stack size of a request thread in bytes. It is this large because request threads draw PNG
  * pictures by librsvg, which recurses over the elements of a picture. Nothing else needs so much.
  */
@@ -90,8 +92,7 @@ static void wait_for_work(srv_queue *queue, int64_t look_ns) {
         pthread_cond_wait(&queue->filled, &queue->lock);
         return;
     }
-    const struct timespec until = {.tv_sec = look_ns / 1000000000, .tv_nsec = look_ns % 1000000000};
-    pthread_cond_timedwait(&queue->filled, &queue->lock, &until);
+    srv_condition_wait(&queue->filled, &queue->lock, look_ns);
 }
 
 /* Runs a task. The caller has the lock, which is released while the task runs. The task is not used
@@ -157,20 +158,9 @@ static bool start_threads(srv_queue *queue, size_t threads) {
     return ok;
 }
 
-/* Makes a condition variable whose timeouts are on the clock of attn_now_ns, CLOCK_MONOTONIC. */
-static bool init_condition(pthread_cond_t *condition) {
-    pthread_condattr_t clock;
-    if (pthread_condattr_init(&clock))
-        return false;
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    const bool ok = !pthread_cond_init(condition, &clock);
-    pthread_condattr_destroy(&clock);
-    return ok;
-}
-
 srv_queue *srv_queue_new(const srv_queue_plan *plan) {
     srv_queue *queue = calloc(1, sizeof *queue);
-    if (!queue || !init_condition(&queue->filled)) {
+    if (!queue || !srv_condition_init(&queue->filled)) {
         free(queue);
         return NULL;
     }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "number/print_small.h"
+#include "system/condition.h"
 
 enum {
     BUFFER = 512 * 1024, /* size of each of the two buffers in bytes */
@@ -90,13 +91,9 @@ static void write_all(srv_log *log, const char *data, size_t size) {
 /* Waits until the buffer is half full, FLUSH_MS have passed or the log closes. The caller has the
  * lock. */
 static void gather(srv_log *log) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += FLUSH_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
+    const int64_t until = attn_now_ns() + FLUSH_MS * 1000000;
     while (!log->closing && log->filled < BUFFER / 2 &&
-           !pthread_cond_timedwait(&log->wake, &log->lock, &until))
+           srv_condition_wait(&log->wake, &log->lock, until))
         ;
 }
 
@@ -138,7 +135,10 @@ srv_log *srv_log_new(bool on, srv_log_level least) {
     if (!log)
         return NULL;
     pthread_mutex_init(&log->lock, NULL);
-    pthread_cond_init(&log->wake, NULL);
+    if (!srv_condition_init(&log->wake)) {
+        free(log);
+        return NULL;
+    }
     log->on = on;
     log->least = least;
     log->filling = malloc(BUFFER);

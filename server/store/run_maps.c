@@ -4,11 +4,11 @@
 
 #include "load/queue.h"
 #include "request/shared.h"
+#include "system/condition.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define LOOK_NS   50000000 /* time between two looks at the request while it waits for a map */
 #define UNUSED_NS INT64_C(600000000000) /* a map that is unused for this long is freed */
@@ -40,11 +40,12 @@ struct srv_maps {
 
 srv_maps *srv_maps_new(size_t bytes) {
     srv_maps *m = calloc(1, sizeof *m);
-    if (m) {
-        m->most = bytes;
-        pthread_mutex_init(&m->lock, NULL);
-        pthread_cond_init(&m->made, NULL);
+    if (!m || !srv_condition_init(&m->made)) {
+        free(m);
+        return NULL;
     }
+    m->most = bytes;
+    pthread_mutex_init(&m->lock, NULL);
     return m;
 }
 
@@ -126,12 +127,7 @@ static bool begin_making(srv_maps *m, const char *key) {
 
 /* Waits until a making ends, or for LOOK_NS. The caller has the lock. */
 static void wait_a_little(srv_maps *m) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += LOOK_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&m->made, &m->lock, &until);
+    srv_condition_wait(&m->made, &m->lock, attn_now_ns() + LOOK_NS);
 }
 
 srv_map *srv_map_find(srv_maps *m, const char *key) {

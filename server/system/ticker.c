@@ -1,16 +1,14 @@
 #include "system/ticker.h"
 
-#include <time.h>
+#include <attn/attn.h>
+
+#include "system/condition.h"
 
 /* Sleeps for the pause. Returns false if the ticker must stop. */
 static bool nap(srv_ticker *t) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += t->pause_ns;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const int64_t until = attn_now_ns() + t->pause_ns;
     pthread_mutex_lock(&t->lock);
-    while (!t->stop && !pthread_cond_timedwait(&t->wake, &t->lock, &until))
+    while (!t->stop && srv_condition_wait(&t->wake, &t->lock, until))
         ;
     const bool go_on = !t->stop;
     pthread_mutex_unlock(&t->lock);
@@ -30,13 +28,10 @@ static void discard(srv_ticker *t) {
 }
 
 bool srv_ticker_start(srv_ticker *t, int64_t (*tick)(void *of), void *of, int64_t pause_ns) {
-    pthread_condattr_t clock;
     *t = (srv_ticker){.tick = tick, .of = of, .pause_ns = pause_ns};
+    if (!srv_condition_init(&t->wake))
+        return false;
     pthread_mutex_init(&t->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&t->wake, &clock);
-    pthread_condattr_destroy(&clock);
     t->started = !pthread_create(&t->thread, NULL, keep_ticking, t);
     if (!t->started)
         discard(t);

@@ -412,3 +412,23 @@ def test_open_files_limit_is_raised(start):
     limits = Path(f"/proc/{daemon.pid}/limits").read_text()
     line = next(row for row in limits.splitlines() if row.startswith("Max open files"))
     assert line.split()[3] == line.split()[4]
+
+
+@pytest.mark.parametrize("closed", ["0<&- 2>&-", "0<&- 1>&- 2>&-"])
+def test_closed_standard_streams_are_nothing_else(tmp_path, closed):
+    """No socket and no directory gets the number to which the log is written."""
+    place = tmp_path / "socket"
+    process = subprocess.Popen(["sh", "-c", f'exec "$@" {closed}', "sh", BINARY, "--listen", f"unix:{place}", "--ops-listen", "",
+                                "--runs-dir", str(tmp_path)], env=clean_environment(), stdout=subprocess.DEVNULL)
+    try:
+        assert eventually(place.exists)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(PATIENCE)
+            client.connect(str(place))
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+        links = [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in (0, 1, 2)]
+        assert links == ["/dev/null"] * 3
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
