@@ -75,10 +75,10 @@ const srv_field srv_models_generate_fields[] = {
      .doc = "The parts of the cross attention to return: heatmap (default), weights [heads, rows, "
             "S]; [] for neither."},
     SRV_BOOL_ROW(body, stream,
-                 "Answer with server-sent events during the greedy search of one sequence: token "
-                 "for each step, then done with the whole answer, or error with a problem. With "
-                 "store the first event is run, with the id of the run, which grows with every "
-                 "step."),
+                 "Answer with server-sent events during the greedy search of one sequence: start "
+                 "with the source, token for each step, then done with the whole answer, or error "
+                 "with a problem. With store the second event is run, with the id of the run, "
+                 "which grows with every step."),
     SRV_MODEL_STORE_ROW(body, "a greedy search"),
     SRV_MODEL_COMMON_ROWS(body),
     {0},
@@ -164,8 +164,9 @@ static double result_bytes(const call *c) {
     numbers += c->pass.streams ? weights : 0; /* the rows in the events */
     const double choices = c->body.num_alternatives ? 1 + (double)c->body.num_alternatives : 0;
     const double step = c->pass.streams ? EVENT + CHOICE * choices : 0;
+    const double start = c->pass.streams ? EVENT + 64 * (double)c->source.longest : 0;
     return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most) +
-           CHOICE * choices * B * most + step * most + c->run_text;
+           CHOICE * choices * B * most + start + step * most + c->run_text;
 }
 
 /* Returns the cost of the search, without that of its run. */
@@ -257,7 +258,7 @@ static bool compute(call *c) {
         return false;
     if (c->body.store) {
         if (!srv_growing_begin(&c->growing, req, c->pass.model, &c->source, c->most,
-                               c->steps.events))
+                               c->steps.events ? &c->steps : NULL))
             return false;
         options.step = srv_growing_step;
         options.step_ctx = &c->growing;

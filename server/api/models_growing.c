@@ -58,8 +58,8 @@ bool srv_growing_cost(srv_request *req, const srv_model *model, size_t B, size_t
 /* --- steps --- */
 
 bool srv_growing_begin(srv_growing *g, srv_request *req, const srv_model *model,
-                       const srv_sequences *source, size_t most, srv_events *events) {
-    *g = (srv_growing){.most = most, .events = events};
+                       const srv_sequences *source, size_t most, srv_told_steps *told) {
+    *g = (srv_growing){.most = most, .told = told};
     if (!srv_model_run_begin(&g->run, req, model, source) ||
         !srv_run_metadata(req, g->metadata, &g->metadata_count))
         return false;
@@ -109,7 +109,7 @@ static bool add(srv_growing *g, const attn_generated_step *step) {
     return false;
 }
 
-/* Opens the run for other requests and tells its id in an event. */
+/* Opens the run for other requests and tells its id in the event after the first one. */
 static bool show(srv_growing *g) {
     srv_request *req = g->run.req;
     attn_text t = {.arena = req->arena};
@@ -123,13 +123,15 @@ static bool show(srv_growing *g) {
     if (g->metadata_count > 0) /* the token is hexadecimal and needs no escapes */
         attn_text_add(&t, ",\"%s\":\"%s\"", SRV_RUN_TOKEN, g->metadata[g->metadata_count - 1].text);
     attn_text_add(&t, "}\n");
-    return (!t.failed && srv_events_add(g->events, "run", t.data, t.size)) || no_memory(req);
+    if (!srv_step_start(g->told))
+        return false;
+    return (!t.failed && srv_events_add(g->told->events, "run", t.data, t.size)) || no_memory(req);
 }
 
 int srv_growing_step(void *ctx, const attn_generated_step *step) {
     srv_growing *g = ctx;
     const bool ok = (step->index > 0 || make(g, step)) && add(g, step) &&
-                    (step->index > 0 || !g->events || show(g));
+                    (step->index > 0 || !g->told || show(g));
     g->failed = !ok;
     return !ok;
 }

@@ -4,14 +4,14 @@
 #define SRV_MODELS_GROWING_H
 
 #include "api/models_run.h"
-#include "request/stream.h"
+#include "api/models_steps.h"
 
 typedef struct srv_growing {
     srv_model_run run;
     attn_metadata metadata[3]; /* owner and read token, then the number of rows at the end */
     size_t metadata_count;     /* of the former */
     size_t most;               /* most steps */
-    srv_events *events;        /* where the id is told; NULL: the run is not seen before its end */
+    srv_told_steps *told;      /* where the id is told; NULL: the run is not seen before its end */
     attn_arena *arena;         /* holds `growth`, until `open` owns both */
     attn_run_growth *growth;
     srv_open_run *open;
@@ -23,7 +23,7 @@ bool srv_growing_cost(srv_request *req, const srv_model *model, size_t B, size_t
                       attn_model_cost *cost, double *text);
 /* Prepares the run of a search over these sources. false: a problem is set. */
 bool srv_growing_begin(srv_growing *g, srv_request *req, const srv_model *model,
-                       const srv_sequences *source, size_t most, srv_events *events);
+                       const srv_sequences *source, size_t most, srv_told_steps *told);
 /* Adds a step. This is the callback attn_generate_options.step; `ctx` is a srv_growing. */
 int srv_growing_step(void *ctx, const attn_generated_step *step);
 /* Stores the run of all steps and holds it in *out; NULL: somebody has deleted it. false: a problem

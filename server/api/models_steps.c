@@ -142,6 +142,30 @@ static bool put_step(srv_json *j, srv_told_steps *s, const attn_generated_token 
     return srv_json_end(j);
 }
 
+static bool refuse_memory(srv_told_steps *s) {
+    srv_request *req = srv_events_request(s->events);
+    if (req->reply.status < 400)
+        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for an event is left");
+    s->failed = true;
+    return false;
+}
+
+bool srv_step_start(srv_told_steps *s) {
+    srv_request *req = srv_events_request(s->events);
+    srv_json j;
+    if (s->started)
+        return true;
+    s->started = true;
+    srv_json_begin(&j, req);
+    srv_json_object(&j);
+    srv_json_key(&j, "source");
+    srv_models_put(&j, s->source);
+    srv_json_object_end(&j);
+    return (srv_json_end(&j) &&
+            srv_events_add(s->events, "start", req->reply.body, req->reply.size)) ||
+           refuse_memory(s);
+}
+
 /* Copies the reply from the arena of the step into the arena of the request. */
 static bool keep_event(srv_request *req) {
     const srv_reply *r = &req->reply;
@@ -169,10 +193,10 @@ int srv_step_say(void *ctx, const attn_generated_token *token) {
     const bool kept = step && keep_event(req);
     attn_arena_free(step);
     s->index++;
-    if (kept && srv_events_add(s->events, "token", req->reply.body, req->reply.size))
+    const srv_reply token_event = req->reply;
+    if (kept && !srv_step_start(s))
+        return 1;
+    if (kept && srv_events_add(s->events, "token", token_event.body, token_event.size))
         return 0;
-    if (req->reply.status < 400)
-        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for a step's event is left");
-    s->failed = true;
-    return 1;
+    return !refuse_memory(s);
 }

@@ -15,10 +15,14 @@ typedef struct srv_told_steps {
     size_t index; /* number of the next step, from 0 */
     int32_t *ids; /* ids of the steps so far; room for all steps */
     size_t told;  /* bytes of their text */
-    bool failed;  /* a step has failed and set a problem */
+    bool started; /* the first event is sent */
+    bool failed;  /* an event has failed and set a problem */
 } srv_told_steps;
 
-/* Sends the event of one step. This is the callback attn_generate_options.token; `ctx` is a
+/* Sends the first event, "start", with the source; does nothing if it is sent. false: a problem is
+ * set. */
+bool srv_step_start(srv_told_steps *s);
+/* Sends the event of one step, after that of the start. This is the callback attn_generate_options.token; `ctx` is a
  * srv_told_steps. */
 int srv_step_say(void *ctx, const attn_generated_token *token);
 

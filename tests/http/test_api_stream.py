@@ -45,7 +45,8 @@ def test_the_steps_make_the_answer(daemon, model, which, asked):
     told = list(events(daemon.post(path(model, "/generate"), body | {"stream": True})))
     assert told == list(events(daemon.post(path(model, "/generate"), body, headers={"Accept": EVENTS})))
     name, done = told.pop()
-    assert name == "done" and done == plain.json() and {name for name, _ in told} == {"token"}
+    assert name == "done" and done == plain.json() and [name for name, _ in told[:2]] == ["start", "token"]
+    assert told.pop(0)[1] == {"source": done["sequences"][0]["source"]} and {name for name, _ in told} == {"token"}
     steps, made = [step for _, step in told], done["sequences"][0]
     rows = made["target"]["tokens"]
     assert [(s["index"], s["token"]) for s in steps] == list(enumerate(rows))
@@ -89,7 +90,7 @@ def slow(start):
 def first_event(service, where, body):
     reply = service.request("POST", where, json=body, stream=True)
     lines = reply.iter_lines(chunk_size=1, decode_unicode=True)
-    assert reply.status_code == 200 and next(lines) == "event: token"
+    assert reply.status_code == 200 and next(lines) == "event: start"
     return reply, lines
 
 

@@ -48,7 +48,7 @@ class Stream:
                     self.events.append((name, json.loads(line[6:])))
                     if name == "run":
                         self.id = self.events[-1][1]["id"]
-                    self.known.set()
+                        self.known.set()
         except (requests.RequestException, AttributeError, ValueError):
             pass  # the connection was closed, by us or by the daemon
         self.known.set()
@@ -57,8 +57,8 @@ class Stream:
     def done(self):
         assert self.ended.wait(PATIENCE)
         self.reader.join()
-        assert [name for name, _ in self.events[:1]] == ["run"] and self.events[-1][0] == "done", self.events[-1]
-        assert {name for name, _ in self.events[1:-1]} == {"token"}
+        assert [name for name, _ in self.events[:2]] == ["start", "run"] and self.events[-1][0] == "done", self.events[-1]
+        assert {name for name, _ in self.events[2:-1]} == {"token"}
         return self.events[-1][1]
 
     def leave(self):
@@ -156,7 +156,7 @@ def watch(daemon, body, where, site):
     answer = stream.done()
     description = answer["run"]
     assert description["id"] == stream.id and description["state"] == "closed"
-    assert description["num_rows"] == len(answer["sequences"][0]["target"]["tokens"]) == len(stream.events) - 2
+    assert description["num_rows"] == len(answer["sequences"][0]["target"]["tokens"]) == len(stream.events) - 3
     whole = cells(daemon, description, site, 0)
     rows = [n for n in (is_prefix(view, reply, whole, description, site, daemon.kernels not in ONE_SUM) for view, reply in seen) if n]
     assert rows == sorted(rows)
@@ -228,7 +228,7 @@ def test_forms_of_the_answer(daemon):
         assert run.json()["num_rows"] == 4 and run.headers["Cache-Control"].endswith("immutable")
         assert accept != "text/plain" or f"run: {run.json()['id']} (" in reply.text
     by_accept = daemon.post("/v1/models/en-fr/generate", body, headers={"Accept": "text/event-stream"}).text
-    assert by_accept.startswith('event: run\ndata: {"id":"') and '"state":"closed"' in by_accept
+    assert by_accept.startswith('event: start\n') and '\n\nevent: run\ndata: {"id":"' in by_accept and '"state":"closed"' in by_accept
 
 
 def test_what_is_refused(daemon, start):
