@@ -67,8 +67,7 @@ const srv_field srv_run_tiles_query[] = {
                  "The end of the scale of u8 and png, with vmin. Values above count as vmax."),
     SRV_ENUM_ROW(tile_query, range_of, tile_or_head,
                  "The scale of u8 and png without vmin and vmax, plane by plane: the range of the "
-                 "tile, or that of the head's topmost tile.",
-                 .standard = "\"tile\""),
+                 "tile (default), or that of the head's topmost tile."),
     SRV_ENUM_ROW(tile_query, normalize, normalizations,
                  "row_max: each weight divided by the largest of its row. uniform: each weight "
                  "times the number of keys that its row sees, so that 1 is uniform attention. "

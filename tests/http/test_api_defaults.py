@@ -76,8 +76,8 @@ def test_parameters_have_defaults_and_bodies_have_them_in_words(daemon, paths):
              for path, item in paths.items() if "get" in item}
     assert set(ROUTES) == {path for path, item in paths.items() if "get" in item and query_of(item["get"])}
     assert found["/v1/jobs"] == {"limit": 100} and found["/v1/runs/{id}/rollout"]["residual"] == 0.5
-    assert found["/v1/runs/{id}/metrics"] == {"radius": 2, "top_keys": 5}
-    assert found["/v1/runs/{id}/atlas"] == {"cells": 64, "transform": "sqrt"}
+    assert found["/v1/runs/{id}/metrics"] == {"radius": 2, "top_k": 5}
+    assert found["/v1/runs/{id}/atlas"] == {"max_side": 64, "pool": "max", "transform": "linear"}
     assert found["/v1/runs/{id}/heatmap"]["colour_bar"] is True and found["/v1/runs/{id}/weights"]["stage"] == "probs"
     bodies = daemon.get("/openapi.json").json()["components"]["schemas"]
     assert '"default"' not in json.dumps({name: body for name, body in bodies.items() if name.endswith("Request")})
