@@ -52,10 +52,12 @@ const srv_field srv_models_attention_fields[] = {
          "have the layers of its LSTMs. With layers, states that belong to no layer are left "
          "out."},
     {.name = "heads",
-     .kind = SRV_INTS,
+     .kind = SRV_UNION,
      .offset = offsetof(srv_sites_body, heads),
-     .max = 256,
-     .doc = "Heads; default all."},
+     .accepts = SRV_U_STRING | SRV_U_INTS,
+     .choices = srv_run_mean_words,
+     .doc = "\"all\" (default), a list of head numbers, or \"mean\": the mean of the weights over "
+            "all heads, [B, L, S] without an axis of heads."},
     {.name = "return",
      .kind = SRV_FLAGS,
      .offset = offsetof(srv_sites_body, returns),
@@ -233,14 +235,17 @@ static bool check_sites(srv_sites_pass *c) {
         if ((b->sites & 1u << k) && !has_kind(c, k))
             return srv_refuse(&scope, SRV_VALUE, "sites", "the model \"%s\" has no site %s",
                               c->pass.model->id, srv_model_site_kinds[k]);
-    if ((srv_given(&scope, "heads") && !b->heads.count) ||
-        (srv_given(&scope, "layers") && !b->layers.count))
-        return srv_refuse(&scope, SRV_VALUE,
-                          srv_given(&scope, "heads") && !b->heads.count ? "heads" : "layers",
+    const bool no_head = b->heads.is == SRV_U_INTS && !b->heads.ints.count;
+    if (no_head || (srv_given(&scope, "layers") && !b->layers.count))
+        return srv_refuse(&scope, SRV_VALUE, no_head ? "heads" : "layers",
                           "expected at least one, found an empty list");
+    if (srv_sites_mean(c) && (b->returns & SRV_SITES_INPUTS))
+        return srv_refuse(&scope, SRV_VALUE, "heads",
+                          "inputs belong to single heads: expected \"all\" or a list, found "
+                          "\"mean\"");
     const bool states = (b->returns & SRV_SITES_STATES) != 0; /* a layer may have no attention */
     if ((!states && !check_numbers(c, &scope, "layers", &b->layers, true)) ||
-        !check_numbers(c, &scope, "heads", &b->heads, false))
+        !check_numbers(c, &scope, "heads", &b->heads.ints, false))
         return false;
     return srv_model_run_check(&scope, c->pass.model, b->store) &&
            srv_sites_states_check(c, &scope) && srv_models_may_draw(&c->pass, c->source.count);
@@ -320,7 +325,11 @@ static srv_outcome predict(const srv_sites_pass *c, const attn_model_cost *cost)
         /* All layers of a kind of site have the same shape, so each kind is listed once. */
         if (!c->wanted[i] || c->sites[i].layer != first_wanted(c, c->sites[i].kind))
             continue;
-        srv_dry_shape(&dry, srv_model_site_kinds[c->sites[i].kind], 4, d);
+        if (srv_sites_mean(c)) /* without the axis of heads */
+            srv_dry_shape(&dry, srv_model_site_kinds[c->sites[i].kind], 3,
+                          (size_t[3]){B, d[2], d[3]});
+        else
+            srv_dry_shape(&dry, srv_model_site_kinds[c->sites[i].kind], 4, d);
         add_inputs(&dry, c, &c->sites[i]);
     }
     srv_dry_shape(&dry, "logits", 3, (size_t[3]){B, c->T, m->target_vocabulary});

@@ -8,9 +8,15 @@
 #include "api/handlers.h"
 #include "api/runs_call.h"
 
+bool srv_sites_mean(const srv_sites_pass *c) {
+    return c->body.heads.is == SRV_U_STRING &&
+           strcmp(srv_run_mean_words[c->body.heads.choice], "mean") == 0;
+}
+
 /* Returns the number of heads of a site that are requested. */
 static size_t heads_of(const srv_sites_pass *c, const attn_site *site) {
-    return c->body.heads.count ? c->body.heads.count : site->heads;
+    const size_t listed = c->body.heads.ints.count;
+    return srv_sites_mean(c) ? 1 : listed ? listed : site->heads;
 }
 
 void srv_sites_dims(const srv_sites_pass *c, const attn_site *site, size_t dims[3]) {
@@ -86,20 +92,35 @@ static bool heatmaps_of(const srv_sites_pass *c, const attn_site *site, size_t b
                                     .batch = b,
                                     .row_names = rows->tokens,
                                     .col_names = cols->tokens};
-    if (!in.heads.is && c->body.heads.count)
-        in.heads = (srv_union){.is = SRV_U_INTS, .ints = c->body.heads};
+    if (!in.heads.is)
+        in.heads = c->body.heads;
     return srv_models_heatmaps(c->pass.req, &what, &in, out);
 }
 
-/* Returns the requested heads of a tensor [B, heads, rows, columns]. If its `data` is NULL, memory
- * ran out. */
+/* Sets `to` [B, rows, columns] to the means over the heads of a tensor [B, heads, rows, columns]. */
+static void mean_heads(const attn_tensor *all, float *to) {
+    const size_t *d = all->dims, matrix = d[2] * d[3];
+    for (size_t i = 0; i < d[0] * matrix; i++) {
+        const float *from = (const float *)all->data + i / matrix * d[1] * matrix + i % matrix;
+        double sum = 0;
+        for (size_t h = 0; h < d[1]; h++)
+            sum += (double)from[h * matrix];
+        to[i] = (float)(sum / (double)d[1]);
+    }
+}
+
+/* Returns the requested heads of a tensor [B, heads, rows, columns], or their mean as one head. If
+ * its `data` is NULL, memory ran out. */
 static attn_tensor choose_heads(const srv_sites_pass *c, const attn_tensor *all) {
-    const size_t *d = all->dims, n = c->body.heads.count, matrix = d[2] * d[3];
+    const bool mean = srv_sites_mean(c);
+    const size_t *d = all->dims, n = mean ? 1 : c->body.heads.ints.count, matrix = d[2] * d[3];
     if (!n)
         return *all;
     float *to = attn_arena_zeroed(c->pass.req->arena, d[0] * n * matrix, sizeof *to);
-    for (size_t i = 0; to && i < d[0] * n; i++) {
-        const size_t head = (size_t)c->body.heads.values[i % n];
+    if (to && mean)
+        mean_heads(all, to);
+    for (size_t i = 0; to && !mean && i < d[0] * n; i++) {
+        const size_t head = (size_t)c->body.heads.ints.values[i % n];
         memcpy(to + i * matrix, (const float *)all->data + (i / n * d[1] + head) * matrix,
                matrix * sizeof *to);
     }
@@ -146,14 +167,22 @@ static bool site_tensor(const srv_sites_pass *c, const attn_site *site, size_t i
     *out = choose_heads(c, (const attn_tensor *)((const char *)site + site_tensors[i].offset));
     if (out->data)
         clear_padding(c, site, site_tensors[i].keys, out);
+    if (srv_sites_mean(c))
+        *out = attn_tensor_dense(out->data, ATTN_F32, 3,
+                                 (size_t[3]){out->dims[0], out->dims[2], out->dims[3]});
     return true;
 }
 
 static void put_heads(srv_json *j, const srv_sites_pass *c, const attn_site *site) {
+    const srv_ints *list = &c->body.heads.ints;
     srv_json_key(j, "heads");
+    if (srv_sites_mean(c)) {
+        srv_json_string(j, "mean");
+        return;
+    }
     srv_json_array(j);
     for (size_t h = 0; h < heads_of(c, site); h++)
-        srv_json_int(j, c->body.heads.count ? c->body.heads.values[h] : (int64_t)h);
+        srv_json_int(j, list->count ? list->values[h] : (int64_t)h);
     srv_json_array_end(j);
 }
 

@@ -27,7 +27,8 @@ typedef struct srv_sites_body {
     unsigned sites;             /* bits by attn_site_kind; 0: all that the model has */
     unsigned returns, analysis; /* analysis: bits SRV_AN_* */
     unsigned steps;             /* bits by attn_state_step; 0: all */
-    srv_ints layers, heads;
+    srv_ints layers;
+    srv_union heads; /* a list; a name of srv_run_mean_words; is 0: all */
     srv_heat_input heatmap;
     srv_figure_input figure;
     double dropout_p;
@@ -70,7 +71,9 @@ typedef struct srv_sites_pass {
     size_t analysis_count;
 } srv_sites_pass;
 
-/* Sets the shape [heads, L, S] that the site has in the answer. */
+/* Returns whether the answer has the mean of the heads in place of them. */
+bool srv_sites_mean(const srv_sites_pass *c);
+/* Sets the shape [heads, L, S] that the site has in the answer; for the mean, heads is 1. */
 void srv_sites_dims(const srv_sites_pass *c, const attn_site *site, size_t dims[3]);
 /* Return the sequence b that is the queries of the site, or its keys. */
 const srv_sequence *srv_sites_queries(const srv_sites_pass *c, const attn_site *site, size_t b);

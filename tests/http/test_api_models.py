@@ -8,7 +8,7 @@ import pytest
 from api_client import array, ask, refused
 from conftest import PATIENCE, ROOT
 from PIL import Image
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load, load_file, save_file
 from test_api_index import document, schema  # noqa: F401, a fixture
 
 TORCH = {key: value for name in ("models", "transformers")  # tests/tools/torch_models and torch_transformers
@@ -383,6 +383,23 @@ def test_sites_and_heads(daemon, model):
     assert part["sites"][0]["weights"] == [[whole["sites"][1]["weights"][0][1]]]
     drawn = ask(daemon, body | {"heads": [1], "return": "heatmap"}, path(model, "/attention"))
     assert [h["head"] for h in drawn["sites"][0]["heatmaps"][0]["heads"]] == [1]
+    assert ask(daemon, body | {"heads": "all"}, path(model, "/attention")) == whole
+
+
+def test_the_mean_of_the_heads(daemon, model):
+    """Without an axis of heads, zeros behind shorter sequences, as a heatmap, a tensor and a shape, too."""
+    body = {"text": ["the red car", "red"], "target_text": ["la", "la voiture rouge"]}
+    whole, mean = (ask(daemon, body | more, path(model, "/attention")) for more in ({}, {"heads": "mean"}))
+    for all_heads, one in zip(whole["sites"], mean["sites"], strict=True):
+        assert one["heads"] == "mean" and array(one["weights"]).ndim == 3
+        assert np.abs(array(one["weights"]) - array(all_heads["weights"]).mean(1)).max() < 1e-7
+    assert not array(mean["sites"][0]["weights"])[1, 1:].any()
+    drawn = ask(daemon, body | {"heads": "mean", "return": "heatmap"}, path(model, "/attention"))
+    assert [h["head"] for h in drawn["sites"][0]["heatmaps"][0]["heads"]] == ["mean"]
+    reply = daemon.post(path(model, "/attention"), body | {"heads": "mean"}, headers={"Accept": "application/vnd.safetensors"})
+    assert np.array_equal(load(reply.content)["weights.encoder.0"], array(mean["sites"][0]["weights"]).astype(np.float32))
+    shapes = ask(daemon, body | {"heads": "mean", "dry_run": True}, path(model, "/attention"))["dry_run"]["shapes"]
+    assert shapes["encoder"] == [2, 3, 3]
 
 
 @pytest.mark.parametrize("body, code, pointer, words", [
@@ -397,6 +414,9 @@ def test_sites_and_heads(daemon, model):
     ({"text": "the", "sites": "decoder"}, "invalid_value", "/sites", ["decoder"]),
     ({"text": "the", "layers": [1]}, "invalid_value", "/layers/0", ["layers 0 to 0", "found 1"]),
     ({"text": "the", "heads": [0, 2]}, "invalid_value", "/heads/1", ["0 to 1"]),
+    ({"text": "the", "heads": []}, "invalid_value", "/heads", ["empty list"]),
+    ({"text": "the", "heads": "max"}, "invalid_value", "/heads", ["mean"]),
+    ({"text": "the", "heads": "mean", "return": ["inputs"]}, "invalid_value", "/heads", ["single heads"]),
     ({"text": 3}, "wrong_type", "/text", ["a string or a list of strings"]),
     ({"tokens": "the"}, "wrong_type", "/tokens", ["list"]),
     ({"texts": "the"}, "unknown_field", "/texts", ["text"]),
