@@ -512,11 +512,11 @@ static bool begins_with_id(const char *name) {
            strspn(name + sizeof LEAD - 1, "0123456789abcdef") == SRV_JOB_ID - (sizeof LEAD - 1);
 }
 
-/* Returns whether there is certainly no file <id><suffix> of the job to which the file belongs. */
+/* Returns whether there is no file <id><suffix> of the job to which the file belongs. */
 static bool lacks(const srv_jobs *jobs, const char *file, const char *suffix) {
     char name[NAME];
     snprintf(name, sizeof name, "%.*s%s", SRV_JOB_ID, file, suffix);
-    return faccessat(jobs->dir, name, F_OK, AT_SYMLINK_NOFOLLOW) && errno == ENOENT;
+    return srv_file_lacks(jobs->dir, name);
 }
 
 /* Removes a file whose job has no description. A deletion of the job has removed that first, and was

@@ -58,10 +58,10 @@ void srv_runs_dir_name(char name[NAME], const char *id, const char *suffix) {
     snprintf(name, NAME, "%.*s%s", SRV_RUN_ID, id, suffix);
 }
 
-static bool exists(const srv_runs_dir *dir, const char *id, const char *suffix) {
+static bool lacks(const srv_runs_dir *dir, const char *id, const char *suffix) {
     char name[NAME];
     srv_runs_dir_name(name, id, suffix);
-    return !faccessat(dir->fd, name, F_OK, AT_SYMLINK_NOFOLLOW);
+    return srv_file_lacks(dir->fd, name);
 }
 
 const char *srv_runs_dir_look_at(const srv_runs_dir *dir, const char *id, struct stat *st) {
@@ -196,7 +196,7 @@ static int read_checks(const srv_runs_dir *dir, const char *id, srv_runs_side *s
     char name[NAME];
     srv_runs_dir_name(name, id, SRV_RUNS_CHECKS);
     const int failed = srv_runs_side_read(dir->fd, name, side);
-    return failed != ENOENT || !exists(dir, id, SRV_RUNS_FILE) ? failed : 0;
+    return failed != ENOENT || lacks(dir, id, SRV_RUNS_FILE) ? failed : 0;
 }
 
 static int map_own(srv_runs_dir *dir, const char *id, srv_mapped **out, srv_runs_side *side) {
@@ -373,7 +373,7 @@ srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *en
         return SRV_RUN_UNKNOWN;
     if (!suffix) {
         forget(dir, id);
-        return exists(dir, id, GONE) ? SRV_RUN_GONE : SRV_RUN_NEVER;
+        return lacks(dir, id, GONE) ? SRV_RUN_NEVER : SRV_RUN_GONE;
     }
     srv_runs_item item = item_of(dir, id, &st);
     if (has_expired(dir, &item, now)) {
@@ -484,14 +484,14 @@ static void look_at_checks(sweep *s, const char *name) {
     char part[NAME + sizeof SRV_PART];
     snprintf(part, sizeof part, "%.*s" SRV_RUNS_FILE SRV_PART, SRV_RUN_ID, name);
     const int unfinished = srv_part_sweep(s->dir->fd, part);
-    if (!unfinished && !exists(s->dir, name, SRV_RUNS_FILE))
+    if (!unfinished && lacks(s->dir, name, SRV_RUNS_FILE))
         unlinkat(s->dir->fd, name, 0);
 }
 
 /* Deletes kept answers whose run was removed while they were written. */
 static void look_at_answers(const sweep *s, const char *name) {
     struct stat st;
-    if (!srv_runs_dir_look_at(s->dir, name, &st))
+    if (!srv_runs_dir_look_at(s->dir, name, &st) && errno == ENOENT)
         unlinkat(s->dir->fd, name, 0);
 }
 

@@ -48,6 +48,10 @@ srv_verdict srv_file_judge(int failed) {
     }
 }
 
+bool srv_file_lacks(int dir, const char *name) {
+    return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) && errno == ENOENT;
+}
+
 /* Locks a .part file. Returns 0, EBUSY if another process has the lock, or another errno value.
  * Also returns 0 on file systems without locks, where two writers of the same name are not
  * detected. */

@@ -28,6 +28,10 @@ typedef enum srv_verdict {
 } srv_verdict;
 srv_verdict srv_file_judge(int failed);
 
+/* Returns whether there is no file of this name in the directory `dir`. false also if nobody can tell
+ * now. */
+bool srv_file_lacks(int dir, const char *name);
+
 /* A new file of mode 0600 that gets its name only when it is complete on disk. Until then it is
  * called <name>.part, and the writing process holds a lock (flock) on it. A .part file without a
  * lock was left behind by a process that has ended. The descriptor can be read and mapped too. */

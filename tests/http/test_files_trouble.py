@@ -2,7 +2,10 @@
 again, and answers are 503 meanwhile."""
 import shutil
 
+import numpy as np
 import pytest
+from captured import TYPE
+from safetensors.numpy import save
 
 from failing import Failing
 from test_daemon_load import eventually
@@ -114,3 +117,19 @@ def test_a_checkpoint_that_cannot_be_opened(start, tmp_path, inject):
     assert eventually(lambda: daemon.get(f"/v1/jobs/{job}").json()["state"] == "done")
     assert "error" not in daemon.get(f"/v1/jobs/{job}").json()
     assert "going on from the checkpoint" in daemon.get(f"/v1/jobs/{job}/events").text
+
+
+@pytest.mark.parametrize("error", ["EIO", "EACCES", "ENOMEM"])
+def test_checksums_of_a_run_that_cannot_be_seen_stay(start, tmp_path, error):
+    """The sweep removes those of runs that are gone."""
+    daemon = start("--runs-dir", str(tmp_path))
+    query = np.arange(8, dtype=np.float32).reshape(1, 1, 4, 2)
+    data = save({"sites.0.query": query, "sites.0.key": query}, {"run": '{"version": 2, "sites": [{}]}'})
+    run = daemon.post("/v1/runs", data, headers=TYPE).json()["id"]
+    assert daemon.stop() == 0
+    before = contents(tmp_path)
+    assert len(before) == 2
+    once = Failing(f"access,faccessat,faccessat2:error={error}:when=1+1", "--runs-dir", tmp_path, paths=[f"{run}.safetensors"])
+    assert once.get("/v1/runs").status_code == 200
+    assert once.stop() == 0
+    assert contents(tmp_path) == before

@@ -176,6 +176,6 @@ def test_a_file_is_cut_short_while_it_is_open(start, tmp_path, what, size):
     os.truncate(file, {"half": whole // 2, "all but ten": whole - 10}.get(size, size))
     for _ in range(2):
         reply = daemon.get(f"/v1/runs/{name}{what}")
-        assert reply.status_code == 500 and name in reply.json()["error"]
+        assert reply.status_code == 500 and name in reply.json()["detail"]
         assert "immutable" not in reply.headers.get("Cache-Control", "")
     assert daemon.get(f"/v1/runs/{other}{what}").content == before.content
