@@ -151,8 +151,8 @@ class Site:
         """Rows of padding count in no measure, receive nothing on a key and are no rows that look at it."""
         if self.B * self.H > 24 or self.L * self.S > 4096:
             return
-        heads = self.get("/metrics?analysis=all").json()["heads"]
-        maps = self.get("/heatmap").json()["heads"]
+        heads = self.get("/analyses?analysis=all").json()["heads"]
+        maps = self.get("/heatmaps").json()["heads"]
         for got, drawn in zip(heads, maps, strict=True):
             b, h = got["batch"], got["head"]
             visible = self.want["visible"][b, h] & ~self.no_rows[b][:, None]
@@ -195,7 +195,7 @@ class Site:
     def heatmap(self):
         """Each cell is a weight where the map is small enough; a cell without a visible weight is 0."""
         at, want = self.head()
-        what = f"/heatmap?{at.replace('head=', 'heads=')}&max_cells={self.L * self.S}"
+        what = f"/heatmaps?{at.replace('head=', 'heads=')}&max_cells={self.L * self.S}"
         (got,) = self.get(what).json()["heads"]
         if got["step"] == [1, 1]:
             want_cells = np.where(want["visible"], want["exact"], 0).astype(np.float32)

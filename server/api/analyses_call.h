@@ -1,5 +1,5 @@
 /* Analyses of weights. srv_analysis and its functions are shared by POST /v1/analyses, by
- * `analysis` of POST /v1/attention and by GET /v1/runs/{id}/metrics and …/heads. The types and functions under
+ * `analysis` of POST /v1/attention and by GET /v1/runs/{id}/analyses and …/heads. The types and functions under
  * the heading "POST /v1/analyses" belong to that route alone. */
 #ifndef SRV_ANALYSES_CALL_H
 #define SRV_ANALYSES_CALL_H

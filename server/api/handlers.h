@@ -41,8 +41,8 @@ srv_outcome srv_runs_top(srv_request *req);              /* GET …/top-k */
 srv_outcome srv_runs_tiles(srv_request *req);            /* GET …/tiles */
 srv_outcome srv_runs_cells(srv_request *req);            /* GET …/cells */
 srv_outcome srv_runs_what_if(srv_request *req);          /* POST …/what-if */
-srv_outcome srv_runs_metrics(srv_request *req);          /* GET …/metrics */
-srv_outcome srv_runs_heatmap(srv_request *req);          /* GET …/heatmap */
+srv_outcome srv_runs_analyses(srv_request *req);         /* GET …/analyses */
+srv_outcome srv_runs_heatmaps(srv_request *req);         /* GET …/heatmaps */
 srv_outcome srv_runs_rollout(srv_request *req);          /* GET …/rollout */
 srv_outcome srv_runs_flow(srv_request *req);             /* GET …/flow */
 srv_outcome srv_runs_atlas(srv_request *req);            /* GET …/atlas */

@@ -19,7 +19,7 @@ extern const srv_field srv_models_fields[], srv_models_attention_fields[],
     srv_models_generate_fields[], srv_models_vocabulary_query[];
 extern const srv_field srv_runs_fields[], srv_run_weights_query[], srv_run_rows_query[],
     srv_run_top_query[], srv_run_tiles_query[], srv_run_cells_query[], srv_run_what_if_fields[],
-    srv_run_heatmap_query[], srv_run_metrics_query[], srv_run_rollout_query[],
+    srv_run_heatmaps_query[], srv_run_analyses_query[], srv_run_rollout_query[],
     srv_run_atlas_query[], srv_run_heads_query[];
 
 #define SRV_BOOL_ROW(T, member, text, ...)                                                         \

@@ -114,10 +114,10 @@ const srv_route srv_routes[] = {
             "The computation of one weight, step by step", BOTH | SRV_ACCEPT_SAFETENSORS, "RunCell",
             "Lists each step from the two vectors to the weight: products, scale, biases, mask and "
             "softmax."),
-    RUN_GET("/metrics", srv_runs_metrics, srv_run_metrics_query,
+    RUN_GET("/analyses", srv_runs_analyses, srv_run_analyses_query,
             "Measures and diagnoses of a stored run", BOTH, "Analysis",
             "Computes the measures of POST /v1/analyses for each head of a site."),
-    RUN_GET("/heatmap", srv_runs_heatmap, srv_run_heatmap_query, "Heatmaps of a stored run",
+    RUN_GET("/heatmaps", srv_runs_heatmaps, srv_run_heatmaps_query, "Heatmaps of a stored run",
             BOTH | SRV_ACCEPT_NPY | SRV_ACCEPT_DRAWN, "Heatmaps",
             "Pools the weights of a site to at most max_cells cells, or draws them as a picture."),
     {"GET", "/v1/runs/{id}/atlas", SRV_KEYED, SRV_POOL, srv_runs_atlas, srv_run_atlas_query,
@@ -281,7 +281,7 @@ bool srv_route_goes_on(const srv_route *route) {
 }
 
 bool srv_route_looks(const srv_route *route) {
-    return route->run == srv_runs_metrics || route->run == srv_runs_heatmap ||
+    return route->run == srv_runs_analyses || route->run == srv_runs_heatmaps ||
            route->run == srv_runs_atlas || route->run == srv_runs_heads ||
            route->run == srv_runs_rollout || route->run == srv_runs_flow;
 }

@@ -1,4 +1,4 @@
-/* Looks at a stored run that may take long: GET …/metrics, …/heatmap, …/atlas, …/heads, …/rollout
+/* Looks at a stored run that may take long: GET …/analyses, …/heatmaps, …/atlas, …/heads, …/rollout
  * and …/flow. Their answers are kept with the run (store/runs.h), and with the header "Prefer:
  * respond-async" (RFC 7240) a long one is computed by a job. The handler of such a route asks in
  * this order:

@@ -28,7 +28,7 @@ enum { MAIN = sizeof main_measures / sizeof main_measures[0], UNLABELLED = MAIN 
 
 #define TEXT_OF_HEAD 2048.0  /* most bytes of a head in the answer */
 #define TEXT_OF_REST 16384.0 /* of the legend */
-/* How many operations of a kernel take the time of an operation of an analysis (runs_metrics.c). */
+/* How many operations of a kernel take the time of an operation of an analysis (runs_analyses.c). */
 #define OPERATION_WEIGHT 2.5
 
 typedef struct heads_query {

@@ -1,6 +1,6 @@
 /* Views of a stored run that do not have every cell:
  *
- *   GET /v1/runs/{id}/heatmap   heatmaps, as those of POST /v1/attention
+ *   GET /v1/runs/{id}/heatmaps   heatmaps, as those of POST /v1/attention
  *   …/top-k                     the largest weights of each row, limited by number or by their sum
  */
 #include <math.h>
@@ -23,7 +23,7 @@ typedef struct heatmap_query {
     int64_t decimals;
 } heatmap_query;
 
-const srv_field srv_run_heatmap_query[] = {
+const srv_field srv_run_heatmaps_query[] = {
     SRV_RUN_SITE_ROWS(heatmap_query),
     SRV_HEATMAP_ROW(heatmap_query, "Content of the heatmap."),
     SRV_FIGURE_ROW(heatmap_query, "Title, labels and style of the picture."),
@@ -105,7 +105,7 @@ static bool admit_heatmaps(const map_build *m, const attn_heatmap_options *optio
     srv_look_needs(look, cost.cells, OPERATION_WEIGHT * cost.operations,
                    (double)cost.work_bytes + (1 + SRV_HEAT_TEXT) * (double)cost.result_bytes +
                        srv_run_cells_work(m->req, m->run));
-    return !srv_look_later(look, srv_runs_heatmap) && srv_look_admit(look) &&
+    return !srv_look_later(look, srv_runs_heatmaps) && srv_look_admit(look) &&
            build_heatmaps(m, options, out);
 }
 
@@ -141,12 +141,12 @@ static void tell_layers(const srv_run_view *run, attn_heatmaps *maps) {
         maps->layer_batches = attn_run_site_entries(run->held->run, run->index);
 }
 
-srv_outcome srv_runs_heatmap(srv_request *req) {
+srv_outcome srv_runs_heatmaps(srv_request *req) {
     heatmap_query q = {.decimals = -1};
     srv_look look;
     if (srv_look_answered(&look, req))
         return SRV_DONE;
-    const srv_run_view *run = srv_run_begin(req, srv_run_heatmap_query, &q, &q.spot);
+    const srv_run_view *run = srv_run_begin(req, srv_run_heatmaps_query, &q, &q.spot);
     attn_heatmap_options o;
     attn_heatmaps maps;
     srv_labels labels;
@@ -154,7 +154,7 @@ srv_outcome srv_runs_heatmap(srv_request *req) {
         return SRV_DONE;
     q.heatmap.values = srv_run_valued(run->site) != NULL;
     const map_build m = {req, run, q.heatmap.of == SRV_OF_VALUE_NORM, srv_heat_problem};
-    const srv_scope scope = {req, srv_run_heatmap_query, &q.given, ""};
+    const srv_scope scope = {req, srv_run_heatmaps_query, &q.given, ""};
     attn_attention_dims dims = *attn_run_dims(run->site);
     dims.B = run->entries;
     const bool ok = srv_figure_check(req, &q.figure) &&

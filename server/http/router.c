@@ -196,9 +196,20 @@ static void fill_template(const char *path, const char *template, char *buf, siz
     }
 }
 
+/* Paths that had another name, which is not near. */
+static const struct {
+    const char *was, *now;
+} renamed[] = {{"/v1/runs/{id}/metrics", "/v1/runs/{id}/analyses"}};
+
 bool srv_router_nearest(const srv_router *router, const char *path, char *buf, size_t size) {
     size_t best = SIZE_MAX;
-    const char *nearest = NULL;
+    const char *nearest = NULL, *from[2];
+    size_t sizes[2];
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed && best; i++)
+        if (misfit(renamed[i].was, path, from, sizes) == FITS) {
+            best = 0;
+            nearest = renamed[i].now;
+        }
     for (size_t i = 0; i < router->label_count; i++) {
         const size_t edits = path_edits(path, router->labels[i]);
         if (edits < best) {

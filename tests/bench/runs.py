@@ -200,13 +200,13 @@ def tiles(name, service, run, levels, looks):
 
 def metrics(name, service, run, stored):
     start = time.perf_counter()
-    reply = service.get(run + "/metrics", Prefer="respond-async")
+    reply = service.get(run + "/analyses", Prefer="respond-async")
     if reply.status_code == 202:
         job = reply.headers["Location"]
         while service.get(job).json()["state"] in ("queued", "running"):
             time.sleep(0.05)
     span = time.perf_counter() - start
-    again = service.timed(run + "/metrics")
+    again = service.timed(run + "/analyses")
     print(f"  {name}: stored in {stored:.1f} s; metrics in {span:.1f} s ({'a job' if reply.status_code == 202 else 'at once'}), "
           f"{span / stored:.2f} times the store; again {again:.0f} ms")
 

@@ -167,22 +167,22 @@ def stored(daemon, seed=1, **fields):
 
 def test_metrics_of_a_run(daemon, document):  # noqa: F811
     run, answer = stored(daemon)
-    reply = daemon.get(f"/v1/runs/{run}/metrics")
+    reply = daemon.get(f"/v1/runs/{run}/analyses")
     assert reply.status_code == 200 and reply.json() == answer["analysis"]
     schema(document, "Analysis").validate(reply.json())
     assert "immutable" in reply.headers["Cache-Control"]
-    again = daemon.get(f"/v1/runs/{run}/metrics", headers={"If-None-Match": reply.headers["ETag"]})
+    again = daemon.get(f"/v1/runs/{run}/analyses", headers={"If-None-Match": reply.headers["ETag"]})
     assert again.status_code == 304
-    part = daemon.get(f"/v1/runs/{run}/metrics?analysis=entropy,sink&top_k=2&decimals=2").json()
+    part = daemon.get(f"/v1/runs/{run}/analyses?analysis=entropy,sink&top_k=2&decimals=2").json()
     assert set(part) == {"heads", "legend", "caveat"} and "entropy" in part["legend"]
-    assert "patterns" not in part and "head 0" in daemon.get(f"/v1/runs/{run}/metrics", headers=TEXT).text
+    assert "patterns" not in part and "head 0" in daemon.get(f"/v1/runs/{run}/analyses", headers=TEXT).text
 
 
 @pytest.mark.parametrize("query, pointer", [("analysis=rollout", "/analysis/0"), ("layer=1", "/layer"),
                                             ("radius=-1", "/radius"), ("analyses=all", "/analyses")])
 def test_metrics_refusals(daemon, query, pointer):
     run, _ = stored(daemon)
-    reply = daemon.get(f"/v1/runs/{run}/metrics?{query}")
+    reply = daemon.get(f"/v1/runs/{run}/analyses?{query}")
     assert reply.status_code in (400, 422) and reply.json()["pointer"] == pointer, reply.text
 
 

@@ -88,8 +88,8 @@ def unlike(want, got, at=""):
 
 
 # The queries of the examples, where the routes need some.
-QUERIES = {"/v1/runs/{id}/cells": {"row": 1, "col": 0}, "/v1/runs/{id}/top-k": {"top_k": 1}, "/v1/runs/{id}/heatmap": {"heads": "0"},
-           "/v1/runs/{id}/metrics": {"analysis": "entropy"}, "/v1/models/{id}/vocabulary": {"ids": "0:6"}}
+QUERIES = {"/v1/runs/{id}/cells": {"row": 1, "col": 0}, "/v1/runs/{id}/top-k": {"top_k": 1}, "/v1/runs/{id}/heatmaps": {"heads": "0"},
+           "/v1/runs/{id}/analyses": {"analysis": "entropy"}, "/v1/models/{id}/vocabulary": {"ids": "0:6"}}
 
 
 def ask(service, document, ids, method, path):

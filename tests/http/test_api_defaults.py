@@ -49,7 +49,7 @@ def said(reply):
 
 
 ROUTES = ["/v1/runs", "/v1/models", "/v1/jobs", "/v1/models/{id}/vocabulary", *(f"/v1/runs/{{id}}/{look}" for look in (
-    "weights", "rows", "top-k", "cells", "metrics", "heatmap", "tiles", "atlas", "heads", "rollout", "flow"))]
+    "weights", "rows", "top-k", "cells", "analyses", "heatmaps", "tiles", "atlas", "heads", "rollout", "flow"))]
 
 
 @pytest.mark.parametrize("path", ROUTES)
@@ -76,8 +76,8 @@ def test_parameters_have_defaults_and_bodies_have_them_in_words(daemon, paths):
              for path, item in paths.items() if "get" in item}
     assert set(ROUTES) == {path for path, item in paths.items() if "get" in item and query_of(item["get"])}
     assert found["/v1/jobs"] == {"limit": 100} and found["/v1/runs/{id}/rollout"]["residual"] == 0.5
-    assert found["/v1/runs/{id}/metrics"] == {"radius": 2, "top_k": 5}
+    assert found["/v1/runs/{id}/analyses"] == {"radius": 2, "top_k": 5}
     assert found["/v1/runs/{id}/atlas"] == {"max_side": 64, "pool": "max", "transform": "linear"}
-    assert found["/v1/runs/{id}/heatmap"]["colour_bar"] is True and found["/v1/runs/{id}/weights"]["stage"] == "probs"
+    assert found["/v1/runs/{id}/heatmaps"]["colour_bar"] is True and found["/v1/runs/{id}/weights"]["stage"] == "probs"
     bodies = daemon.get("/openapi.json").json()["components"]["schemas"]
     assert '"default"' not in json.dumps({name: body for name, body in bodies.items() if name.endswith("Request")})

@@ -177,14 +177,14 @@ def test_stored_runs_keep_the_names_of_each_entry(daemon):
     run = "/v1/runs/" + ask(daemon, batch(store=True))["run"]["id"]
     texts, (site,) = (daemon.get(run).json()[name] for name in ("texts", "sites"))
     assert [[texts[n]["tokens"] for n in site[side]] for side in ("query_text", "key_text")] == [[ONE, OTHER]] * 2
-    assert daemon.get(run + "/heatmap").json()["labels"] == BOTH
-    panels = Picture(daemon.get(run + "/heatmap", headers=SVG).content, (4, 4)).panels
+    assert daemon.get(run + "/heatmaps").json()["labels"] == BOTH
+    panels = Picture(daemon.get(run + "/heatmaps", headers=SVG).content, (4, 4)).panels
     assert [[t.says for t in p.columns] for p in panels] == [ONE, OTHER]
     for b, words in enumerate((ONE, OTHER)):
         cell = daemon.get(run + f"/cells?batch={b}&row=1&col=2").json()
         assert (cell["query_label"], cell["key_label"]) == (words[1], words[2])
     direct = ask(daemon, batch(analysis=["all"]))["analysis"]["heads"]
-    assert [h["top_keys"] for h in daemon.get(run + "/metrics").json()["heads"]] == [h["top_keys"] for h in direct]
+    assert [h["top_keys"] for h in daemon.get(run + "/analyses").json()["heads"]] == [h["top_keys"] for h in direct]
     assert [h["measures"]["same_kind"] for h in ask(daemon, {"run": run.split("/")[-1]}, ANALYSES)["heads"]] == [
         h["measures"]["same_kind"] for h in direct]
     once = "/v1/runs/" + ask(daemon, batch(store=True) | {"labels": ONE})["run"]["id"]

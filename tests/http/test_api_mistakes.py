@@ -10,6 +10,7 @@ ONE = {"query": [[1.0]]}
     ("/v1/attention/", "/v1/attention"), ("/attention", "/v1/attention"), ("/v3/attention", "/v1/attention"),
     ("/v1/atention", "/v1/attention"), ("/v1/run/abc/topk", "/v1/runs/abc/top-k"), ("/v1/runs/", "/v1/runs"),
     ("/v1/heatmap", "/v1/heatmaps"), ("/v1/analyze", "/v1/analyses"), ("/health", "/healthz"), ("/v1/metrics", "/metrics"),
+    ("/v1/runs/abc/metrics", "/v1/runs/abc/analyses"), ("/v1/runs/abc/heatmap", "/v1/runs/abc/heatmaps"),
     ("/v1/models/en-fr/generat", "/v1/models/en-fr/generate"), ("/openapi", "/openapi.json"), ("/V1/MASKS", "/v1/masks"),
     ("/v2/model", "/v2/models"), ("/v1/models/en-fr/attention/x", "/v1/models/en-fr/attention"),
     ("/v1/attn", None), ("/v1", None), ("/v1/softmax", None), ("/swagger", None), ("/favicon.ico", None), ("//", None),

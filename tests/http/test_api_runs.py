@@ -225,7 +225,7 @@ def test_answers_have_their_schemas(daemon, document):  # noqa: F811
     assert described["sites"][0]["mask"] == "causal: query i sees keys 0 to i"
     for what, name in (("weights?rows=0:2", "RunWeights"), ("weights?stage=raw", "RunWeights"), ("rows", "RunRows"),
                        ("top-k", "RunEdges"), ("cells?row=1&col=3", "RunCell"),
-                       ("heatmap?heads=0,1&pool=both", "Heatmaps")):
+                       ("heatmaps?heads=0,1&pool=both", "Heatmaps")):
         schema(document, name).validate(run.json("/" + what))
     body = {"hide": [1]}
     schema(document, "RunWhatIfRequest").validate(body)
@@ -246,8 +246,8 @@ def test_heatmap_is_that_of_attention(daemon):
     want = daemon.post("/v1/attention", body | {"return": [], "heatmap": options}).json()["heatmap"]
     run = Stored(daemon, body)
     query = "heads=1,2&rows=3:20&cols=0:33&max_cells=50&pool=both&top_k=2"
-    assert run.json("/heatmap?" + query) == want
-    one = run.get("/heatmap?heads=mean&batch=0&title=The+mean", headers={"Accept": "image/svg+xml"})
+    assert run.json("/heatmaps?" + query) == want
+    one = run.get("/heatmaps?heads=mean&batch=0&title=The+mean", headers={"Accept": "image/svg+xml"})
     assert one.status_code == 200 and one.text.startswith("<svg") and "The mean" in one.text
 
 
@@ -332,7 +332,7 @@ def test_what_if_refuses(daemon):
     ("/cells?q=1&col=0", 422, "/q", "called \"row\""), ("/cells?row=1&k=0", 422, "/k", "called \"col\""),
     ("/cells?query=1&col=0", 422, "/query", "called \"row\""), ("/cells?row=1&key=0", 422, "/key", "called \"col\""),
     ("/top-k?top_k=0", 422, "/top_k", "1"), ("/top-k?k=3", 422, "/k", "called \"top_k\""),
-    ("/top-k?p=0.5", 422, "/p", "called \"top_p\""), ("/metrics?top_keys=3", 422, "/top_keys", "called \"top_k\""), ("/heatmap?heads=9", 422, "/heads/0", "9"), ("/heatmap?figure=x", 422, "/figure", "title="),
+    ("/top-k?p=0.5", 422, "/p", "called \"top_p\""), ("/analyses?top_keys=3", 422, "/top_keys", "called \"top_k\""), ("/heatmaps?heads=9", 422, "/heads/0", "9"), ("/heatmaps?figure=x", 422, "/figure", "title="),
 ], ids=str)
 def test_refusals(daemon, what, status, pointer, words):
     run = Stored(daemon, MASKED)

@@ -139,7 +139,7 @@ def test_edges_of_a_query_are_bounded(daemon):
     equal = Stored(daemon, {"query": {"shape": [1500, 4], "fill": "ones"}})
     problem = equal.get("/top-k?top_p=0.9").json()
     assert (problem["status"], problem["pointer"]) == (413, "/top_p") and "more than the 699 edges" in problem["detail"]
-    drawn = run.get("/heatmap?top_k=1000").json()
+    drawn = run.get("/heatmaps?top_k=1000").json()
     assert (drawn["status"], drawn["pointer"]) == (413, "/top_k")
 
 
@@ -229,7 +229,7 @@ def test_openapi_has_examples_of_ranges(document):  # noqa: F811
 
     for what in ("weights", "rows", "top-k"):
         assert parameters(what)["rows"]["example"] == "5,9,100:104" and parameters(what)["heads"]["example"] == "all"
-    for what in ("weights", "top-k", "heatmap"):
+    for what in ("weights", "top-k", "heatmaps"):
         assert parameters(what)["cols"]["example"] == "0:256"
     assert parameters("cells")["fields"]["example"] == "weight,logsumexp,words"
     body = document["components"]["schemas"]["RunWhatIfRequest"]["properties"]["rows"]

@@ -384,7 +384,7 @@ def test_a_mask_of_conditions_in_a_stored_run(daemon):
     assert not daemon.get(f"/v1/runs/{run}/cells?row=0&col=1").json()["visible"]
     diagonal = {"query": normal(4, 3), "attn_mask": np.eye(4, dtype=bool).tolist(), "store": True, "return": []}
     same = ask(daemon, diagonal)["run"]["id"]
-    metrics, want = (daemon.get(f"/v1/runs/{r}/metrics?analysis=entropy").json() for r in (run, same))
+    metrics, want = (daemon.get(f"/v1/runs/{r}/analyses?analysis=entropy").json() for r in (run, same))
     assert metrics["heads"] == want["heads"] and metrics["heads"][0]["measures"]["entropy"] == 0
 
 

@@ -105,9 +105,9 @@ def test_stored_runs(daemon):
     run = run["id"] if isinstance(run, dict) else run
     without = {n: x for n, x in forms.drawn(HEADS)["projections"].items() if n not in ("w_o", "b_o")}
     want = expected(HEADS | {"projections": without})
-    answer = daemon.get(f"/v1/runs/{run}/heatmap?of=value_norm").json()
+    answer = daemon.get(f"/v1/runs/{run}/heatmaps?of=value_norm").json()
     close(cells(answer).tolist(), want, 2e-6)
-    for head in (daemon.get(f"/v1/runs/{run}/metrics?analysis=value_norm").json()["heads"][0],
+    for head in (daemon.get(f"/v1/runs/{run}/analyses?analysis=value_norm").json()["heads"][0],
                  ask(daemon, {"run": run, "analysis": ["value_norm"]}, path="/v1/analyses")["heads"][0]):
         close([head["measures"]["value_norm"]], [want[0, 0].sum(-1).mean()], 1e-5)
 
@@ -115,9 +115,9 @@ def test_stored_runs(daemon):
 def test_runs_without_values(daemon):
     run = ask(daemon, {"query": normal(1, 3, 4), "key": normal(2, 5, 4), "store": True, "return": []})["run"]
     run = run["id"] if isinstance(run, dict) else run
-    problem = daemon.get(f"/v1/runs/{run}/heatmap?of=value_norm").json()
+    problem = daemon.get(f"/v1/runs/{run}/heatmaps?of=value_norm").json()
     assert problem["code"] == "invalid_value" and "stored run that has them" in problem["detail"]
-    assert "values" in daemon.get(f"/v1/runs/{run}/metrics?analysis=value_norm").json()["left_out"]["value_norm"]
+    assert "values" in daemon.get(f"/v1/runs/{run}/analyses?analysis=value_norm").json()["left_out"]["value_norm"]
 
 
 def test_given_weights_have_no_values(daemon):

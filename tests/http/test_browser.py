@@ -73,7 +73,7 @@ def test_cross_site_requests_without_an_origin(daemon):
 
 def test_pictures_may_be_shown_elsewhere(daemon):
     run = daemon.post("/v1/attention", {"query": [[1, 0], [0, 1]], "store": True}).json()["run"]
-    path = f"/v1/runs/{run['id'] if isinstance(run, dict) else run}/heatmap"
+    path = f"/v1/runs/{run['id'] if isinstance(run, dict) else run}/heatmaps"
     asks = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image", "Accept": "image/*"}
     reply = daemon.get(path, headers=asks)
     assert reply.status_code == 200 and reply.headers["Content-Type"].startswith("image/")
@@ -315,7 +315,7 @@ def test_a_page_of_an_allowed_origin_asks_as_it_likes(start, site, tmp_path):
 
 def test_a_page_of_another_origin_shows_a_picture(daemon, site, tmp_path):
     run = daemon.post("/v1/attention", {"query": [[1, 0], [0, 1]], "store": True}).json()["run"]
-    picture = f'"{daemon.url}/v1/runs/{run["id"] if isinstance(run, dict) else run}/heatmap"'
+    picture = f'"{daemon.url}/v1/runs/{run["id"] if isinstance(run, dict) else run}/heatmaps"'
     seen = site.open(ALLOWED.replace("SERVICE", daemon.url).replace("PICTURE", picture), tmp_path, RULES)
     assert seen["picture"] > 0 and "Error" in seen["answer"]
 

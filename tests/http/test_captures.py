@@ -289,7 +289,7 @@ def masked(daemon, mask, dtype, **members):
 def seen_by(daemon, run):
     """Weights and measures of a run."""
     get = lambda what: daemon.get(f"/v1/runs/{run['id']}/{what}").json()  # noqa: E731
-    return get("weights?heads=all")["weights"], get("metrics")["heads"]
+    return get("weights?heads=all")["weights"], get("analyses")["heads"]
 
 
 @pytest.mark.parametrize(("dtype", "members", "one"), [
@@ -340,7 +340,7 @@ def test_special_tokens_are_those_of_the_text(daemon, tokens, special, named, st
     text |= {} if special is None else {"special": [start + n for n in special]}
     run = {"version": 2, "texts": [text], "sites": [{"query_text": 0, "key_text": 0, "query_start": start, "key_start": start}]}
     answer = store(daemon, captures.write(captures.File(run, {"sites.0.query": ("F32", q), "sites.0.key": ("F32", k)})))
-    [head] = daemon.get(f"/v1/runs/{answer['id']}/metrics").json()["heads"]
+    [head] = daemon.get(f"/v1/runs/{answer['id']}/analyses").json()["heads"]
     mass = {c["name"]: c["mass"] for c in head.get("classes", [])}
     assert mass.get("special tokens") == (1 if named else 0 if special else None)
     assert (head["pattern"]["name"] == "special tokens") == named

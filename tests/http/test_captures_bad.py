@@ -364,7 +364,7 @@ def test_a_site_that_cannot_be_opened_leaves_the_others(daemon):
     assert "attn_bias" in run["sites"][0]["problem"] and "problem" not in run["sites"][1]
     place = f"/v1/runs/{run['id']}"
     assert daemon.get(place + "/weights?site=1").json()["weights"][3] == [0.25] * 4
-    for view in ("weights", "tiles", "rows", "metrics", "cells?row=0&col=0"):
+    for view in ("weights", "tiles", "rows", "analyses", "cells?row=0&col=0"):
         reply = daemon.get(f"{place}/{view}{'&' if '?' in view else '?'}site=0")
         assert reply.status_code == 422, reply.text
-    assert daemon.get(place + "/metrics?site=1").status_code == 200
+    assert daemon.get(place + "/analyses?site=1").status_code == 200

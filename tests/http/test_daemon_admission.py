@@ -184,7 +184,7 @@ HUNGRY = {  # whose work, or answer, needs more than 12 MiB
     "curves": ("/v1/curves", "*/*", {"values": numbers(4, 60000)}),
     "analyses": ("/v1/analyses", "*/*", {"weights": numbers(8, 512, 512), "heatmap": {"max_cells": 262144}}),
 }
-RUN_PATHS = ["weights?head=0&cols=0:1300", "rows?head=0&rows=0:1300", "heatmap?max_cells=1048576"]
+RUN_PATHS = ["weights?head=0&cols=0:1300", "rows?head=0&rows=0:1300", "heatmaps?max_cells=1048576"]
 
 
 def hungry(daemon, run):

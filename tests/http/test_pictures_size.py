@@ -198,7 +198,7 @@ def test_sizes_refused(daemon, figure, pointer, says):
 def test_pictures_of_stored_runs(daemon):
     """In a query string titles are parted by commas."""
     run = ask(daemon, {"query": {"shape": [1, 2, 4, 4], "random": "normal"}, "store": True, "return": []})["run"]["id"]
-    path = f"/v1/runs/{run}/heatmap?titles=12:30,head%20b&width=700&height=400&transpose=true"
+    path = f"/v1/runs/{run}/heatmaps?titles=12:30,head%20b&width=700&height=400&transpose=true"
     page = Picture(daemon.get(path, headers={"Accept": "image/svg+xml"}).content, (4, 4), sized=True)
     assert [p.title.says for p in page.panels] == ["12:30", "head b"] and (page.width, page.height) == (700, 400)
     assert text_of(page, "query").turn == 0 and text_of(page, "key").turn == -90

@@ -359,7 +359,7 @@ def test_two_daemons_answer_as_one(pair_of_daemons):
     def get(path, **more):
         return requests.get(proxy.url + path, headers=headers | more, timeout=PATIENCE)
     assert {get(f"/v1/runs/{run}").status_code for _ in range(8)} == {200}
-    job = get(f"/v1/runs/{run}/metrics", Prefer="respond-async, wait=0").headers["Location"]
+    job = get(f"/v1/runs/{run}/analyses", Prefer="respond-async, wait=0").headers["Location"]
     replies = [get(job) for _ in range(8)]
     assert {reply.status_code for reply in replies} == {200, 404}, "both daemons are asked"
     assert all("in one process" in reply.json()["detail"] for reply in replies if reply.status_code == 404)

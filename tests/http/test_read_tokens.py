@@ -8,8 +8,8 @@ from test_api_runs import MASKED, literal
 from test_daemon_load import eventually
 from test_owners import CHIEF, MAKER, PLAIN, bearer, key_file
 
-VIEWS = ("", "/weights?rows=0:3", "/rows?rows=1", "/top-k?top_k=2", "/cells?row=1&col=2", "/tiles?encoding=f32", "/heatmap",
-         "/metrics?analysis=entropy")
+VIEWS = ("", "/weights?rows=0:3", "/rows?rows=1", "/top-k?top_k=2", "/cells?row=1&col=2", "/tiles?encoding=f32", "/heatmaps",
+         "/analyses?analysis=entropy")
 
 
 def with_token(view, token):
@@ -114,7 +114,7 @@ def test_a_look_is_the_owners_and_the_token_opens_it(start, tmp_path):
     service = start("--keys-file", key_file(tmp_path, ""))
     run, other = big(service), store(service, CHIEF)
     token = f"?token={run['read_token']}"
-    reply = service.get(f"/v1/runs/{run['id']}/metrics{token}", headers=NOW)
+    reply = service.get(f"/v1/runs/{run['id']}/analyses{token}", headers=NOW)
     assert reply.status_code == 202 and reply.json()["owner"] == "maker", reply.text
     job = reply.headers["Location"]
     assert run["read_token"] not in reply.text
@@ -139,12 +139,12 @@ def test_the_looks_of_one_key_leave_places_for_others(start, tmp_path):
     service = start("--keys-file", key_file(tmp_path, ""))
     run, other = big(service), big(service, PLAIN)
     slow = service.post("/v1/attention", BIG | {"query": BIG["query"] | {"shape": [1, 8, 16384, 16]}}, headers=bearer(MAKER)).json()["run"]
-    service.get(f"/v1/runs/{slow['id']}/metrics?token={slow['read_token']}", headers=NOW)  # the others wait for this one
-    replies = [service.get(f"/v1/runs/{run['id']}/metrics?top_k={i + 1}&token={run['read_token']}", headers=NOW)
+    service.get(f"/v1/runs/{slow['id']}/analyses?token={slow['read_token']}", headers=NOW)  # the others wait for this one
+    replies = [service.get(f"/v1/runs/{run['id']}/analyses?top_k={i + 1}&token={run['read_token']}", headers=NOW)
                for i in range(50)]
     codes = [reply.status_code for reply in replies]
     assert codes == [202] * 31 + [503] * 19 and "places left" in replies[-1].json()["detail"], codes
-    reply = service.get(f"/v1/runs/{other['id']}/metrics", headers=NOW | bearer(PLAIN))
+    reply = service.get(f"/v1/runs/{other['id']}/analyses", headers=NOW | bearer(PLAIN))
     assert (reply.status_code, reply.json()["owner"]) == (202, "plain"), reply.text
     service.request("DELETE", f"/v1/jobs/{service.get('/v1/jobs', headers=bearer(MAKER)).json()['jobs'][0]['id']}", headers=bearer(MAKER))
     job = reply.headers["Location"]
@@ -157,7 +157,7 @@ def test_a_wrong_token_tells_nothing_and_is_no_use_of_the_run(start, tmp_path):
     for place in (), ("--runs-dir", str(tmp_path)):
         service = start("--keys-file", key_file(tmp_path), "--runs-ttl-ms", "2000", *place)
         run = store(service)
-        paths = [f"/v1/runs/{id}{view}" for id in (run["id"], "0" * 32, "none") for view in ("", "/metrics", "/tiles")]
+        paths = [f"/v1/runs/{id}{view}" for id in (run["id"], "0" * 32, "none") for view in ("", "/analyses", "/tiles")]
         wrong = [service.get(path + "?token=" + "0" * 32) for path in paths]
         assert {(reply.status_code, reply.json()["detail"], reply.headers["WWW-Authenticate"]) for reply in wrong} == {
             (401, wrong[0].json()["detail"], 'Bearer realm="attnd"')}

@@ -85,13 +85,13 @@ def test_layer_selects_a_layer(daemon, layered):
 
 def test_heatmaps_of_layers(daemon, layered):
     path, w = layered
-    heads = get(daemon, f"{path}/heatmap?heads=1")["heads"]
+    heads = get(daemon, f"{path}/heatmaps?heads=1")["heads"]
     assert [(m["layer"], m["batch"]) for m in heads] == [(l, b) for l in range(3) for b in range(2)]
-    for m in get(daemon, f"{path}/heatmap?layer=2&batch=1&heads=0,3")["heads"]:
+    for m in get(daemon, f"{path}/heatmaps?layer=2&batch=1&heads=0,3")["heads"]:
         assert (m["layer"], m["batch"]) == (2, 1)
         assert np.abs(np.array(m["max"]) - w[2, 1, m["head"]]).max() < 1e-7
-    assert len(get(daemon, f"{path}/heatmap?layer=2")["heads"]) == 8
-    assert get(daemon, f"{path}/heatmap?layer=2&batch=2", 422)["pointer"] == "/batch"
+    assert len(get(daemon, f"{path}/heatmaps?layer=2")["heads"]) == 8
+    assert get(daemon, f"{path}/heatmaps?layer=2&batch=2", 422)["pointer"] == "/batch"
 
 
 # --- rollout ---
@@ -194,7 +194,7 @@ def test_one_site_of_several_with_batches(files, choice):
         got = get(service, f"/v1/runs/{run}/{route}?batch=1&{query}")
         assert np.abs(np.array(got[route]) - rollout(whole[1][None])).max() < 1e-6, route
     several = choice.replace("site=", "sites=")
-    heads = get(service, f"/v1/runs/{run}/metrics?{choice}")["heads"]
+    heads = get(service, f"/v1/runs/{run}/analyses?{choice}")["heads"]
     places = [(n, b, h) for b in range(2) for h in range(3)]
     assert [(h["batch"], h["head"]) for h in heads] == [place[1:] for place in places]
     for route, name in (("heads", "heads"), ("atlas", "thumbnails")):

@@ -14,7 +14,7 @@ from test_daemon_load import eventually
 LONG = {"query": literal(2, 1100, 8, seed=1), "is_causal": True}
 VIEWS = ("", "/weights?rows=0:60&head={h}", "/rows?rows=3&head={h}", "/top-k?top_k=2&heads=all", "/cells?row=5&col=4&head={h}",
          "/tiles?level=0&encoding=f32&head={h}", "/tiles?level=1&encoding=f32&normalize=row_max&head=mean",
-         "/tiles?level=0&encoding=f32&head={h}&against={good}", "/heatmap", "/metrics", "/atlas?heads={h}", "/heads?heads={h}")
+         "/tiles?level=0&encoding=f32&head={h}&against={good}", "/heatmaps", "/analyses", "/atlas?heads={h}", "/heads?heads={h}")
 
 
 def answers(daemon, run, head, good=None):
@@ -136,7 +136,7 @@ def replaced(file, other):
     os.replace(file.with_suffix(".new"), file)
 
 
-LOOKS = (*VIEWS[1:6], "/metrics")
+LOOKS = (*VIEWS[1:6], "/analyses")
 
 
 @pytest.mark.parametrize("times", [False, True])
@@ -179,8 +179,8 @@ def test_answers_that_were_kept_belong_to_the_file(start, tmp_path):
     """Another whole run under the same id, and the answers of the one before beside it."""
     daemon = start("--runs_dir", str(tmp_path))
     run, other = (Stored(daemon, {"query": literal(1, 4, 90, 16, seed=s)}) for s in (1, 2))
-    view = "/metrics", "/weights?rows=0:4"
-    job = daemon.get(f"/v1/runs/{run.id}/metrics", headers={"Prefer": "respond-async, wait=0"})
+    view = "/analyses", "/weights?rows=0:4"
+    job = daemon.get(f"/v1/runs/{run.id}/analyses", headers={"Prefer": "respond-async, wait=0"})
     assert job.status_code == 202 and eventually(lambda: daemon.get(job.headers["Location"]).json()["state"] == "done")
     old, new = ([daemon.get(f"/v1/runs/{r.id}{v}") for v in view] for r in (run, other))
     assert (tmp_path / f"{run.id}.kept").exists()

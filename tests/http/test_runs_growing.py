@@ -22,8 +22,8 @@ SLOW = PATIENCE > 60  # under a sanitizer
 HEAVY = {"architecture": "transformer", "width": 128 if SLOW else 512, "num_heads": 8, "num_layers": 6, "seed": 3}  # some ms for a step
 ONE_SUM = ("avx2", "avx512")  # tables whose sums do not depend on the number of rows
 WORK = {"text": "the red car .", "max_length": 80, "return": []}
-FOLLOWS = ("weights?site={site}", "rows?site={site}&rows=0", "top-k?site={site}&top_k=2", "cells?site={site}&row=0&col=0", "metrics?site={site}",
-           "tiles?site={site}&level=0&y=0&x=0&encoding=f32", "heatmap?site={site}", "atlas?sites={site}", "heads?sites={site}")
+FOLLOWS = ("weights?site={site}", "rows?site={site}&rows=0", "top-k?site={site}&top_k=2", "cells?site={site}&row=0&col=0", "analyses?site={site}",
+           "tiles?site={site}&level=0&y=0&x=0&encoding=f32", "heatmaps?site={site}", "atlas?sites={site}", "heads?sites={site}")
 
 
 class Stream:

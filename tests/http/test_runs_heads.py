@@ -1,4 +1,4 @@
-"""GET /v1/runs/{id}/heads: patterns and main measures of many heads, against those of /metrics of each site."""
+"""GET /v1/runs/{id}/heads: patterns and main measures of many heads, against those of /analyses of each site."""
 import numpy as np
 import pytest
 from api_client import ask
@@ -29,8 +29,8 @@ def places(heads):
 
 
 def same_as_metrics(service, run, heads):
-    """Each head has the numbers of /metrics of its site, which measures all heads of all entries together."""
-    sites = {n: service.get(f"/v1/runs/{run}/metrics?site={n}").json() for n in {h["site"] for h in heads}}
+    """Each head has the numbers of /analyses of its site, which measures all heads of all entries together."""
+    sites = {n: service.get(f"/v1/runs/{run}/analyses?site={n}").json() for n in {h["site"] for h in heads}}
     for head in heads:
         want = next(h for h in sites[head["site"]]["heads"] if (h["head"], h["batch"]) == (head["head"], head["batch"]))
         assert head["num_rows"] == want["num_rows"] and head["pattern"] == want["pattern"], (head, want["pattern"])
@@ -94,7 +94,7 @@ def test_selection(files):
         assert get(service, run, query).json()["heads"] == [h for h in whole if keep(h)], query
     assert places(get(service, run, "sites=1,0,0&heads=2,0&batch=0").json()["heads"]) == [
         (1, 1, 0, 2), (1, 1, 0, 0), (0, 0, 0, 2), (0, 0, 0, 0), (0, 0, 0, 2), (0, 0, 0, 0)]
-    axis = service.get(f"/v1/runs/{run}/metrics?site=2").json()["heads"]
+    axis = service.get(f"/v1/runs/{run}/analyses?site=2").json()["heads"]
     for head, want in zip(whole[12:], axis, strict=True):
         assert head["pattern"] == want["pattern"] and head["measures"]["entropy"] == want["measures"]["entropy"]
     for query, pointer in (("sites=nine", "/sites"), ("heads=3", "/heads"), ("kind=cross", "/kind"), ("batch=2", "/batch"),

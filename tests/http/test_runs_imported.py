@@ -21,7 +21,7 @@ from conftest import PATIENCE, run_attnd, write_keys
 
 CAPTURE = {"Content-Type": "application/vnd.safetensors"}
 BODY = {"query": {"shape": [1, 4, 700, 16], "random": "normal", "seed": 3}, "is_causal": True, "store": True, "return": []}
-VIEWS = ["/weights?head=1&rows=0:90", "/tiles?level=0&head=2", "/top-k?top_k=3", "/rows?rows=600", "/metrics",
+VIEWS = ["/weights?head=1&rows=0:90", "/tiles?level=0&head=2", "/top-k?top_k=3", "/rows?rows=600", "/analyses",
          "/cells?row=5&col=2"]
 PART = "/weights?site=1&rows=0:2&cols=0:2"
 ADMIN, ONE, OTHER = "adminadminadminadmin", "oneoneoneoneoneone", "otherotherotherother"

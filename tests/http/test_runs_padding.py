@@ -58,7 +58,7 @@ def same(got, want, at=""):
 
 def measures(daemon, run):
     """All that is measured of a run."""
-    metrics, heads = get(daemon, run, "metrics?analysis=all"), get(daemon, run, "heads")
+    metrics, heads = get(daemon, run, "analyses?analysis=all"), get(daemon, run, "heads")
     analysis = ask(daemon, {"run": run["id"], "analysis": "all"}, "/v1/analyses")
     return {"metrics": metrics, "heads": heads["heads"], "analysis": {k: analysis[k] for k in ("heads", "pairs", "diagnoses")}}
 
@@ -91,20 +91,20 @@ def test_a_padded_sequence_measures_what_it_measures_alone(daemon, way, members,
 def test_cross_attention_has_its_lengths(daemon, kind):
     """Without lengths of queries, all rows of cross-attention count."""
     run = post(daemon, tensors=WAYS["booleans"][1], kind=kind)
-    assert {h["num_rows"] for h in get(daemon, run, "metrics")["heads"]} == {REAL if kind == "self" else LONG}
+    assert {h["num_rows"] for h in get(daemon, run, "analyses")["heads"]} == {REAL if kind == "self" else LONG}
     run = post(daemon, tensors=WAYS["booleans"][1], kind=kind, query_lengths=[5])
-    assert {h["num_rows"] for h in get(daemon, run, "metrics")["heads"]} == {5}
+    assert {h["num_rows"] for h in get(daemon, run, "analyses")["heads"]} == {5}
 
 
 def test_two_texts_are_no_self_attention(daemon):
     texts = [{"tokens": ["x"] * LONG}] * 2
     run = post(daemon, tensors=WAYS["booleans"][1], texts=texts, query_text=0, key_text=1)
-    assert {h["num_rows"] for h in get(daemon, run, "metrics")["heads"]} == {LONG}
+    assert {h["num_rows"] for h in get(daemon, run, "analyses")["heads"]} == {LONG}
 
 
 def test_a_mask_by_rows_names_no_rows(daemon):
     mask = np.broadcast_to(KEEP, (1, 1, LONG, LONG)).copy()
-    assert {h["num_rows"] for h in get(daemon, post(daemon, tensors={"attn_mask": ("BOOL", mask)}), "metrics")["heads"]} == {LONG}
+    assert {h["num_rows"] for h in get(daemon, post(daemon, tensors={"attn_mask": ("BOOL", mask)}), "analyses")["heads"]} == {LONG}
 
 
 def test_padding_in_front(daemon):
@@ -132,11 +132,11 @@ def smallest(daemon):
 
 def test_what_padding_receives_and_gives(daemon):
     run = smallest(daemon)
-    [head] = get(daemon, run, "metrics")["heads"]
+    [head] = get(daemon, run, "analyses")["heads"]
     assert head["num_rows"] == 3 and head["measures"]["previous_token"] == 1
     [of_heads] = get(daemon, run, "heads")["heads"]
     assert of_heads["num_rows"] == 3 and of_heads["measures"]["previous_token"] == 1
-    [drawn] = get(daemon, run, "heatmap")["heads"]
+    [drawn] = get(daemon, run, "heatmaps")["heads"]
     assert drawn["received"] == [2, 1, 0, 0, 0, 0] and drawn["max"][3:] == [[1, 0, 0, 0, 0, 0]] * 3
     edges = get(daemon, run, "top-k?axis=key&cols=0&top_k=6")
     assert sorted(edges["row"]) == [0, 1, 2] and edges["weight"][:2] == [1, 1]
@@ -145,7 +145,7 @@ def test_what_padding_receives_and_gives(daemon):
 
 @pytest.mark.parametrize("cells", [1, 4, 9])
 def test_pooled_heatmaps_leave_padding_out(daemon, cells):
-    reply = daemon.get(f"/v1/runs/{smallest(daemon)['id']}/heatmap", params={"max_cells": cells})
+    reply = daemon.get(f"/v1/runs/{smallest(daemon)['id']}/heatmaps", params={"max_cells": cells})
     assert reply.status_code == 200, reply.text
     assert sum(reply.json()["heads"][0]["received"]) == 3
 
@@ -156,7 +156,7 @@ def test_heads_are_compared_without_padding(daemon):
     parts = {name: ("F32", np.concatenate([one[name][1], two[name][1]], 1)) for name in one}
     site = {"key_lengths": [3], "query_lengths": [3], "scale": 1}
     run = store(daemon, write(File({"version": 2, "sites": [site]}, parts)))
-    [pair] = get(daemon, run, "metrics?analysis=pairs")["pairs"]
+    [pair] = get(daemon, run, "analyses?analysis=pairs")["pairs"]
     assert pair["cosine"][0][1] == 1 and pair["js"][0][1] == 0
     other = store(daemon, write(File({"version": 2, "sites": [site]}, one)))
     second = store(daemon, write(File({"version": 2, "sites": [site]}, two)))
@@ -187,7 +187,7 @@ def test_a_model_and_its_stored_run_agree(daemon, extra):
         for site in answer["run"]["sites"]:
             if site["kind"] != analysis["kind"]:
                 continue
-            got = [h for h in get(daemon, answer["run"], f"metrics?site={site['site']}")["heads"]
+            got = [h for h in get(daemon, answer["run"], f"analyses?site={site['site']}")["heads"]
                    if h["batch"] == analysis["sequence"]]
             want = [h for h in analysis["heads"] if h["layer"] == site["layer"]]
             for a, b in zip(got, want, strict=True):

@@ -164,7 +164,7 @@ def test_a_replica_dies_while_it_stores(start, proxy, tmp_path):
 
 
 @pytest.mark.parametrize("size", [0, 100, "half", "all but ten"])
-@pytest.mark.parametrize("what", ["/weights?rows=0:2&cols=0:2", "/tiles?level=0", "/top-k?top_k=3", "/metrics"])
+@pytest.mark.parametrize("what", ["/weights?rows=0:2&cols=0:2", "/tiles?level=0", "/top-k?top_k=3", "/analyses"])
 def test_a_file_is_cut_short_while_it_is_open(start, tmp_path, what, size):
     """Costs its own requests; the daemon, and the other runs, go on."""
     daemon = start("--runs_dir", str(tmp_path), "--log", "off", "--ops_listen", "")

@@ -138,11 +138,11 @@ def look_at(run, r, looks):
     what_if = {"hide": [0, 5, 17], "batch": 1, "head": 2, "rows": [20, 24]}
     for look, accept in ((f"weights?{at}&rows=7:12&cols=3:40", ""), (f"cells?{at}&row=30&col=20", ""),
                          (f"tiles?{at}&level=1&encoding=f32", "octets"), (f"rows?{at}&rows=11:13", ""),
-                         (f"top-k?{at}&rows=4:9&top_k=5", ""), ("", ""), ("what-if", what_if), ("metrics?analysis=all&decimals=6", ""),
-                         ("heatmap?heads=0,2&batch=1&max_cells=60&pool=both", ""), (f"weights?{at}&rows=0:9", "npy"),
+                         (f"top-k?{at}&rows=4:9&top_k=5", ""), ("", ""), ("what-if", what_if), ("analyses?analysis=all&decimals=6", ""),
+                         ("heatmaps?heads=0,2&batch=1&max_cells=60&pool=both", ""), (f"weights?{at}&rows=0:9", "npy"),
                          (f"cells?{at}&row=3&col=1&decimals=2", "text"), (f"tiles?{at}&level=0&x=1&transform=log", "octets"),
                          (f"rows?{at}&rows=0:3", "tensors"), (f"top-k?{at}&top_p=0.7&rows=0:4", "tensors"),
-                         ("metrics?analysis=entropy,sink", "text"), ("heatmap?heads=mean&title=The+mean&theme=dark", "svg"),
+                         ("analyses?analysis=entropy,sink", "text"), ("heatmaps?heads=mean&title=The+mean&theme=dark", "svg"),
                          (f"weights?{at}&stage={stage}&rows=2:5&cols=0:30", ""),
                          ("what-if", {"hide": [1], "rows": [0, 2], "return": ["weights_before", "output_before"]}))[:looks]:
         path = f"/v1/runs/@{run}@/{look}".rstrip("/")
@@ -383,9 +383,9 @@ def runs_of_every_form(r):
         yield Ask(ANALYSES, {"run": "@run plain@", "decimals": 6} | more)
     yield Ask("/v1/runs/@run plain@/tiles?level=1", keep={"run tag": "header ETag"})
     yield Ask("/v1/runs/@run plain@/tiles?level=1", headers={"If-None-Match": "@run tag@"})
-    yield Ask("/v1/runs/@run plain@/heatmap?heads=0&batch=0&scale=2", accept="png")
+    yield Ask("/v1/runs/@run plain@/heatmaps?heads=0&batch=0&scale=2", accept="png")
     yield Ask(ATTENTION, TINY | {"store": True, "heatmap": {}}, "svg", keep={"drawn": "header X-Run-Id"})
-    for path in ("@drawn@", "@drawn@/weights", "@drawn@/heatmap"):
+    for path in ("@drawn@", "@drawn@/weights", "@drawn@/heatmaps"):
         yield Ask("/v1/runs/" + path, accept="*/*")
     for method in ("DELETE", "GET", "DELETE", "PUT"):
         yield Ask("/v1/runs/@drawn@", method=method)

@@ -225,7 +225,7 @@ def test_the_mean_of_some_heads(daemon, run, page):
 
 
 def test_diagnoses_lead_to_a_cell(daemon, run, page):
-    found = daemon.get(f"/v1/runs/{run}/metrics?site=1&analysis=diagnoses").json()["diagnoses"]
+    found = daemon.get(f"/v1/runs/{run}/analyses?site=1&analysis=diagnoses").json()["diagnoses"]
     mine = [d for d in found if any(h["head"] == 1 for h in d["heads"])]
     page.wait_for_selector(".heads-diagnoses li p")
     assert page.eval_on_selector_all(".heads-diagnoses > ul p", "list => list.map((x) => x.textContent)") == [d["text"] for d in mine]

@@ -36,7 +36,7 @@ def test_numbers_equal_the_api(daemon, run, open_page):
     share(page)
     weights = np.array(daemon.get(f"/v1/runs/{run}/weights?head=1").json()["weights"])
     assert np.array_equal(np.load(io.BytesIO(saved(page, ".npy"))).squeeze(), weights.astype(np.float32))
-    assert saved(page, "CSV") == daemon.get(f"/v1/runs/{run}/heatmap?heads=1&max_cells=65536", headers={"Accept": "text/csv"}).content
+    assert saved(page, "CSV") == daemon.get(f"/v1/runs/{run}/heatmaps?heads=1&max_cells=65536", headers={"Accept": "text/csv"}).content
     assert saved(page, "PNG").startswith(b"\x89PNG")
     svg = saved(page, "SVG").decode()
     assert svg.startswith("<svg") and ">w39<" in svg

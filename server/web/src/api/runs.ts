@@ -137,7 +137,7 @@ const MARGIN_CELLS = 262144; // of the heatmap that comes with the margins
 export const margins = (head: Head): Promise<Margins> => {
   const part = head.size ? `&rows=0:${head.size.queries}&cols=0:${head.size.keys}` : '';
   const place = `site=${head.site}&batch=${head.batch}&heads=${head.head}${part}`;
-  const path = `v1/runs/${head.run}/heatmap?${place}&encoding=u8&pool=max&max_cells=${MARGIN_CELLS}`;
+  const path = `v1/runs/${head.run}/heatmaps?${place}&encoding=u8&pool=max&max_cells=${MARGIN_CELLS}`;
   return once(path, async () => {
     const map = (await askJson<Schemas['Heatmap']>(path)).heads[0] as Schemas['HeatmapOfHead'];
     const [rowStep = 1, keyStep = 1] = map.step;

@@ -34,7 +34,7 @@ export function path(kind: Kind, head: Head, part: Part): string {
   if (kind === 'npy' || kind === 'html') return weightsPath(head, part);
   const { transform, colours } = look.value;
   const { range } = part;
-  const place = `v1/runs/${head.run}/heatmap?site=${head.site}&batch=${head.batch}&heads=${head.head}&rows=${span(part.rows)}&cols=${span(part.cols)}&max_cells=${CELLS_MOST}`;
+  const place = `v1/runs/${head.run}/heatmaps?site=${head.site}&batch=${head.batch}&heads=${head.head}&rows=${span(part.rows)}&cols=${span(part.cols)}&max_cells=${CELLS_MOST}`;
   if (kind === 'csv') return place;
   const bend = transform === 'row' ? 'linear' : transform;
   const ends = range && (bend !== 'log' || range[0] > 0) ? `&vmin=${range[0]}&vmax=${range[1]}` : '';

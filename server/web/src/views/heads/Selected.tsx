@@ -89,7 +89,7 @@ function One({ d, site, now }: { d: Diagnosis; site: number; now: { batch: numbe
 function Diagnoses({ ready }: { ready: boolean }) {
   const { site, batch, head } = look.value;
   const id = run.value?.id ?? '';
-  const answer = useLook<Metrics>(ready ? `v1/runs/${id}/metrics?site=${site}&analysis=diagnoses` : null, 'application/json', (reply) => reply.json() as Promise<Metrics>, run.value?.state === 'closed');
+  const answer = useLook<Metrics>(ready ? `v1/runs/${id}/analyses?site=${site}&analysis=diagnoses` : null, 'application/json', (reply) => reply.json() as Promise<Metrics>, run.value?.state === 'closed');
   const all = answer.value?.diagnoses ?? [];
   const mine = head === 'mean' ? all : all.filter((d) => d.heads.length === 0 || d.heads.some((h) => h.head === head && h.batch === batch));
   const others = all.filter((d) => !mine.includes(d));

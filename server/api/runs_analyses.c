@@ -1,4 +1,4 @@
-/* GET /v1/runs/{id}/metrics answers the analysis that POST /v1/attention offers, of a stored run. */
+/* GET /v1/runs/{id}/analyses answers the analysis that POST /v1/attention offers, of a stored run. */
 #include "api/analyses_call.h"
 #include "api/handlers.h"
 #include "api/route_fields.h"
@@ -13,7 +13,7 @@ typedef struct metrics_query {
     int64_t radius, top_k, decimals;
 } metrics_query;
 
-const srv_field srv_run_metrics_query[] = {
+const srv_field srv_run_analyses_query[] = {
     SRV_RUN_SITE_ROWS(metrics_query),
     {.name = "analysis",
      .kind = SRV_FLAGS,
@@ -105,18 +105,18 @@ static void answer_metrics(srv_request *req, const srv_analysis *an, const metri
     srv_json_end(&j);
 }
 
-srv_outcome srv_runs_metrics(srv_request *req) {
+srv_outcome srv_runs_analyses(srv_request *req) {
     metrics_query q = {.decimals = -1};
     srv_look look;
     if (srv_look_answered(&look, req))
         return SRV_DONE;
-    const srv_run_view *run = srv_run_begin(req, srv_run_metrics_query, &q, &q.spot);
+    const srv_run_view *run = srv_run_begin(req, srv_run_analyses_query, &q, &q.spot);
     if (!run)
         return SRV_DONE;
     srv_labels labels;
     bool ok = srv_run_labels(req, run->site, &labels);
     srv_analysis an = analysis_of(req, run->site, &q, &labels);
-    ok = ok && count_analysis(&an, run, &look) && !srv_look_later(&look, srv_runs_metrics) &&
+    ok = ok && count_analysis(&an, run, &look) && !srv_look_later(&look, srv_runs_analyses) &&
          srv_look_admit(&look) && run_analysis(&an, run);
     if (ok)
         answer_metrics(req, &an, &q);
