@@ -76,7 +76,7 @@ static const char *lacks(const srv_analysis *an, unsigned item) {
 }
 
 /* Returns whether the request names the item although the item cannot be computed. */
-static bool left_out(const srv_analysis *an, unsigned item) {
+static bool is_omitted(const srv_analysis *an, unsigned item) {
     const bool named =
         !(an->items & SRV_AN_ALL) || item > SRV_AN_ALL || (an->unshared && !(item & UNSHARED));
     return named && (an->items & item) && lacks(an, item);
@@ -330,13 +330,13 @@ static void write_legend(srv_json *j, const srv_analysis *an) {
     srv_json_object_end(j);
 }
 
-static void write_left_out(srv_json *j, const srv_analysis *an) {
+static void write_omitted(srv_json *j, const srv_analysis *an) {
     bool any = false;
     for (unsigned i = 0; 1u << i <= SRV_AN_ROLLOUT; i++) {
-        if (1u << i == SRV_AN_ALL || !left_out(an, 1u << i))
+        if (1u << i == SRV_AN_ALL || !is_omitted(an, 1u << i))
             continue;
         if (!any) {
-            srv_json_key(j, "left_out");
+            srv_json_key(j, "omitted");
             srv_json_object(j);
         }
         any = true;
@@ -362,7 +362,7 @@ void srv_analysis_members(srv_json *j, const srv_analysis *an) {
             write_diagnosis(j, an, &an->diagnoses.items[i]);
         srv_json_array_end(j);
     }
-    write_left_out(j, an);
+    write_omitted(j, an);
     write_legend(j, an);
     srv_json_key(j, "caveat");
     srv_json_string(j, attn_analysis_caveat());
@@ -429,7 +429,7 @@ void srv_analysis_text(attn_text *t, const srv_analysis *an) {
     for (size_t i = 0; srv_analysis_has(an, SRV_AN_DIAGNOSES) && i < an->diagnoses.count; i++)
         attn_text_add(t, "\n%s: %s\n", an->diagnoses.items[i].code, an->diagnoses.items[i].text);
     for (unsigned i = 0; 1u << i <= SRV_AN_ROLLOUT; i++)
-        if (1u << i != SRV_AN_ALL && left_out(an, 1u << i))
+        if (1u << i != SRV_AN_ALL && is_omitted(an, 1u << i))
             attn_text_add(t, "\n%s is left out: it needs %s\n", srv_analysis_items[i],
                           lacks(an, 1u << i));
     attn_text_add(t, "\n%s\n", attn_analysis_caveat());

@@ -68,7 +68,7 @@ typedef struct srv_analysis {
  * answer's text. false: a problem is set. */
 bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, double *text);
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err);
-/* Writes the members heads, pairs, diagnoses, left_out, legend and caveat into a JSON object that
+/* Writes the members heads, pairs, diagnoses, omitted, legend and caveat into a JSON object that
  * the caller has begun. */
 void srv_analysis_members(srv_json *j, const srv_analysis *an);
 /* Writes the numbers that as_tensors takes out of those members: rows, measures.…, uniform.…,

@@ -126,7 +126,7 @@ def test_items_without_what_they_need(daemon, document, fields, missing):  # noq
     names = ["entropy", "duplicate", "induction", "structure", "blocks", "scores", "classes", "pairs"]
     answer = analysed(daemon, weights(1, 6, 6), analysis=names, **fields)
     schema(document, "Analyses").validate(answer)
-    assert set(answer["left_out"]) == missing and all(answer["left_out"].values())
+    assert set(answer["omitted"]) == missing and all(answer["omitted"].values())
     text = daemon.post(PATH, {"weights": weights(1, 6, 6).tolist(), "analysis": names} | fields, headers=TEXT).text
     assert {line.split()[0] for line in text.splitlines() if "is left out: it needs" in line} == missing
 

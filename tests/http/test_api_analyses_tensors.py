@@ -136,7 +136,7 @@ def test_a_stored_run(daemon, tmp_path):
     run = reply.headers["X-Run-Id"]
     tensors, rest = binary(daemon, {"run": run, "heatmap": {}}, tmp_path)
     assert np.array_equal(tensors["heatmap"], load(reply.content)["weights"])
-    assert tensors["measures.score_max"].shape == (1, 2) and "left_out" not in rest
+    assert tensors["measures.score_max"].shape == (1, 2) and "omitted" not in rest
 
 
 def test_memory_is_counted_first(start):

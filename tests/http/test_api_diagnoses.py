@@ -413,7 +413,7 @@ def test_measures_need_shares(daemon, odd):
     """Entropy of a negative number and "5500 % of the weight" are left out, with the reason."""
     answer = ask(daemon, {"weights": odd, "heatmap": {}}, "/v1/analyses")
     reason = "shares of attention: weights that are not negative, in rows that sum to at most 1"
-    assert set(answer["left_out"].values()) == {reason} and {"entropy", "patterns", "diagnoses"} <= set(answer["left_out"])
+    assert set(answer["omitted"].values()) == {reason} and {"entropy", "patterns", "diagnoses"} <= set(answer["omitted"])
     assert [set(h) for h in answer["heads"]] == [{"batch", "head", "num_rows", "measures", "uniform"}]
     assert answer["heads"][0]["measures"] == {} and "diagnoses" not in answer
     assert answer["heatmap"]["heads"][0]["row_entropy"] == [None] * len(odd)
@@ -421,7 +421,7 @@ def test_measures_need_shares(daemon, odd):
     drawn = ask(daemon, {"weights": odd}, "/v1/heatmaps")
     assert drawn["heads"][0]["row_entropy"] == [None] * len(odd)
     named = ask(daemon, {"weights": odd, "analysis": ["entropy"]}, "/v1/analyses")
-    assert named["left_out"] == {"entropy": reason}
+    assert named["omitted"] == {"entropy": reason}
     text = daemon.post("/v1/analyses", {"weights": odd}, headers={"Accept": "text/plain"}).text
     assert f"entropy is left out: it needs {reason}" in text and "%" not in text.split("weight_range")[0].split("row_sums")[0]
 
@@ -429,7 +429,7 @@ def test_measures_need_shares(daemon, odd):
 def test_a_sink_leaves_shares(daemon):
     """A row that sums to less than 1 is measured: a sink has the rest."""
     answer = ask(daemon, {"weights": [[0.5, 0.2]], "analysis": ["entropy"]}, "/v1/analyses")
-    assert "left_out" not in answer and answer["heads"][0]["measures"]["entropy"] > 0
+    assert "omitted" not in answer and answer["heads"][0]["measures"]["entropy"] > 0
 
 
 def test_distances_need_shares(daemon):
@@ -438,4 +438,4 @@ def test_distances_need_shares(daemon):
     assert head["js"] is None and "nearest" not in head and head["total_variation"] == 1.5
     assert answer["heads"][0]["measures"]["entropy"] > 0
     rolled = {"weights": [[[[[2, -1], [0, 1]]]]], "analysis": ["rollout"]}
-    assert ask(daemon, rolled, "/v1/analyses")["left_out"].keys() == {"rollout"}
+    assert ask(daemon, rolled, "/v1/analyses")["omitted"].keys() == {"rollout"}

@@ -117,12 +117,12 @@ def test_runs_without_values(daemon):
     run = run["id"] if isinstance(run, dict) else run
     problem = daemon.get(f"/v1/runs/{run}/heatmaps?of=value_norm").json()
     assert problem["code"] == "invalid_value" and "stored run that has them" in problem["detail"]
-    assert "values" in daemon.get(f"/v1/runs/{run}/analyses?analysis=value_norm").json()["left_out"]["value_norm"]
+    assert "values" in daemon.get(f"/v1/runs/{run}/analyses?analysis=value_norm").json()["omitted"]["value_norm"]
 
 
 def test_given_weights_have_no_values(daemon):
     answer = ask(daemon, {"weights": [[1, 0], [0.5, 0.5]], "analysis": ["value_norm"]}, path="/v1/analyses")
-    assert "POST /v1/attention" in answer["left_out"]["value_norm"]
+    assert "POST /v1/attention" in answer["omitted"]["value_norm"]
 
 
 def test_picture(daemon):

@@ -47,3 +47,13 @@ def test_a_member_of_a_cell_is_asked_for_by_its_new_name(daemon):
     assert daemon.get(f"/v1/runs/{run}/cells?row=1&col=0&fields=num_visible_keys").json() == {"num_visible_keys": 2}
     problem = daemon.get(f"/v1/runs/{run}/cells?row=1&col=0&fields=of").json()
     assert (problem["status"], problem["pointer"]) == (422, "/fields/0") and 'called "num_visible_keys"' in problem["detail"]
+
+
+def test_what_is_missing_is_omitted_everywhere(daemon, document):
+    """The member that names what an answer lacks has one name."""
+    answer = ask(daemon, {"weights": [[1, 0], [0.5, 0.5]], "analysis": ["scores"]}, "/v1/analyses")
+    assert set(answer["omitted"]) == {"scores"} and "left_out" not in answer
+    large = ask(daemon, {"query": {"shape": [257, 2], "random": "normal"}})
+    assert set(large["omitted"]) == {"weights"}
+    schemas = document["components"]["schemas"]
+    assert not [name for name, schema in schemas.items() if "left_out" in schema.get("properties", {})]
