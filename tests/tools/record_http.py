@@ -90,9 +90,8 @@ def not_json(r):
 @family("spread")
 def http(r):
     """Methods, targets, headers and framing."""
-    for mark in protocol.test_ambiguous_framing_is_refused_and_closed.pytestmark:
-        for request, _ in mark.args[1]:
-            yield Ask("", raw=request)
+    for request, *_ in parameters_of(protocol.test_ambiguous_framing_is_refused_and_closed):
+        yield Ask("", raw=request)
     for length in ("-1", "0x2", "99999999999999999999999", "1000000000"):
         yield Ask("", raw=protocol.post(b"", f"Content-Length: {length}"))
     for request in (protocol.post(b"", "Content-Length: 5", "Expect: miracles"), b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
