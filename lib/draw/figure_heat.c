@@ -212,7 +212,7 @@ static void put_cells(attn_svg *s, const attn_heat_plan *plan, size_t i) {
 #define SWATCH    13.0
 
 static bool has_bar(const attn_heat_plan *plan) {
-    return plan->options->colour_bar && !plan->options->marks && !plan->options->own_scales;
+    return plan->options->colorbar && !plan->options->marks && !plan->options->own_scales;
 }
 
 /* Writes the hatch pattern and the gradient of the colour bar, which other elements refer to by
@@ -435,7 +435,7 @@ double attn_heat_legend(attn_svg *s, const attn_heat_plan *plan, double y, doubl
 /* --- the page --- */
 
 attn_figure_options attn_figure_defaults(void) {
-    return (attn_figure_options){.vmin = NAN, .vmax = NAN, .colour_bar = true, .tick_rotation = -1};
+    return (attn_figure_options){.vmin = NAN, .vmax = NAN, .colorbar = true, .tick_rotation = -1};
 }
 
 attn_status attn_figure_check(const attn_figure_options *o, attn_error *err) {

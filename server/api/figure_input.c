@@ -66,9 +66,9 @@ const srv_field srv_figure_fields[] = {
      .offset = AT(vmax),
      .doc = "The value at the high end of the colours. The default is the largest value; for RdBu "
             "it is the largest magnitude."},
-    {.name = "colour_bar",
+    {.name = "colorbar",
      .kind = SRV_BOOL,
-     .offset = AT(colour_bar),
+     .offset = AT(colorbar),
      .standard = "true",
      .doc = "Draw the colour bar; default true."},
     SRV_INT_ROW(
@@ -155,7 +155,7 @@ attn_figure_options srv_figure_options(const srv_figure_input *in, int transform
     o.transform = (attn_transform)transform;
     o.vmin = in->vmin;
     o.vmax = in->vmax;
-    o.colour_bar = in->colour_bar;
+    o.colorbar = in->colorbar;
     o.tick_rotation = (int)in->tick_rotation;
     o.columns = (size_t)in->columns;
     o.transpose = in->transpose;

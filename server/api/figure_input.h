@@ -18,7 +18,7 @@ typedef struct srv_figure_input {
     const char *annotate;
     int colormap, theme, aspect; /* an attn_colormap, an attn_theme, an attn_aspect */
     double vmin, vmax;
-    bool colour_bar, transpose;
+    bool colorbar, transpose;
     int64_t tick_rotation, columns, per_panel, scale;
     int64_t width, height; /* 0: as the content needs */
 } srv_figure_input;
@@ -27,7 +27,7 @@ extern const srv_field srv_figure_fields[];
 extern const char *const srv_colormaps[]; /* indexed by attn_colormap */
 #define SRV_FIGURE_DEFAULTS                                                                        \
     ((srv_figure_input){                                                                           \
-        .vmin = NAN, .vmax = NAN, .colour_bar = true, .tick_rotation = -1, .scale = 2})
+        .vmin = NAN, .vmax = NAN, .colorbar = true, .tick_rotation = -1, .scale = 2})
 void srv_figure_init(void *input); /* sets a srv_figure_input to the defaults */
 #define SRV_FIGURE_ROW(T, text)                                                                    \
     {                                                                                              \

@@ -38,7 +38,7 @@ export interface Attributes {
   head?: string | number;
   /** The `read_token` of the run. */
   token?: string;
-  colours?: 'Blues' | 'viridis' | 'cividis' | 'RdBu';
+  colormap?: 'Blues' | 'viridis' | 'cividis' | 'RdBu';
   /** `linear` if absent. */
   transform?: 'linear' | 'sqrt' | 'log';
   /** That of the system if absent. */

@@ -78,6 +78,6 @@ def test_parameters_have_defaults_and_bodies_have_them_in_words(daemon, paths):
     assert found["/v1/jobs"] == {"limit": 100} and found["/v1/runs/{id}/rollout"]["residual"] == 0.5
     assert found["/v1/runs/{id}/analyses"] == {"radius": 2, "top_k": 5}
     assert found["/v1/runs/{id}/atlas"] == {"max_side": 64, "pool": "max", "transform": "linear"}
-    assert found["/v1/runs/{id}/heatmaps"]["colour_bar"] is True and found["/v1/runs/{id}/weights"]["stage"] == "probs"
+    assert found["/v1/runs/{id}/heatmaps"]["colorbar"] is True and found["/v1/runs/{id}/weights"]["stage"] == "probs"
     bodies = daemon.get("/openapi.json").json()["components"]["schemas"]
     assert '"default"' not in json.dumps({name: body for name, body in bodies.items() if name.endswith("Request")})

@@ -610,7 +610,7 @@ def test_other_names_elsewhere(daemon, path, name, here):
     ("/v1/attention", "causal_mask", '"is_causal": true'), ("/v1/attention", "look_ahead_mask", "attn_mask"),
     ("/v1/attention", "is_training", "dropout_p is above 0"), ("/v1/attention", "dtype", '"dtype": "float64"'),
     ("/v1/attention", "xlabel", '"figure": {"x_label": ..}'), ("/v1/heatmaps", "ylabel", '"figure": {"y_label": ..}'),
-    ("/v1/heatmaps", "cmap", '"figure": {"colormap": ..}'), ("/v1/curves", "title", '"figure": {"title": ..}'),
+    ("/v1/heatmaps", "cmap", '"figure": {"colormap": ..}'), ("/v1/heatmaps", "colour_bar", '"figure": {"colorbar": ..}'), ("/v1/curves", "title", '"figure": {"title": ..}'),
     ("/v1/positions", "figsize", '"figure": {"width": .., "height": ..}'),
     ("/v1/positions", "dropout", "position of /v1/attention takes dropout_p"),
     ("/v1/masks", "kind", '"masks": [{"kind": "causal"}]'), ("/v1/masks", "is_causal", '"masks": [{"kind": "causal"}]'),
@@ -684,3 +684,4 @@ def test_other_names_of_scores(daemon, name, here):
 
 def test_other_names_of_pictures(daemon):
     refused(daemon, WORKED | {"figure": {"cmap": "Blues"}}, "unknown_field", "/figure/cmap", '"colormap"')
+    refused(daemon, WORKED | {"figure": {"colour_bar": False}}, "unknown_field", "/figure/colour_bar", 'here it is called "colorbar"')

@@ -40,7 +40,7 @@ HEAT = {"heads": [[0], [1], "mean", "all"], "batch": [[0]], "rows": [[0, 3], [1,
 FIGURE = {"title": ["Weights", "Größe <&> \"Zeichen\"", "注意力 😀"], "x_label": ["key"], "y_label": ["query"],
           "value_label": ["weight"], "annotate": ["auto", "none", ".2f", ".1e"],
           "colormap": ["auto", "Blues", "RdBu", "Greys", "viridis", "cividis"], "vmin": [0, -1], "vmax": [1, 2.5],
-          "colour_bar": [True, False], "tick_rotation": [0, 45, 90], "columns": [1, 2], "per_panel": [1, 3],
+          "colorbar": [True, False], "tick_rotation": [0, 45, 90], "columns": [1, 2], "per_panel": [1, 3],
           "transpose": [True, False], "theme": ["light", "dark"], "scale": [1, 2]}
 ANALYSIS = ["entropy", "confidence", "distance", "positional", "local", "sink", "received", "duplicate", "induction",
             "structure", "blocks", "classes", "patterns", "pairs", "diagnoses", "all"]

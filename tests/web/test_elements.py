@@ -229,7 +229,7 @@ def test_jsx_compiles_against_the_types(site, tmp_path):
         return subprocess.run([WEB / "node_modules/.bin/tsc", "--noEmit", "--strict", "--jsx", "react-jsx", "--target", "es2022", "--module", "esnext",
                                "--moduleResolution", "bundler", "page.tsx"], cwd=tmp_path, capture_output=True, text=True)
 
-    page = """export const map = (data: Weights) => <attn-heatmap data={data} colours="viridis" head={3} style={{ height: 300 }}
+    page = """export const map = (data: Weights) => <attn-heatmap data={data} colormap="viridis" head={3} style={{ height: 300 }}
         onattn-select={(e) => console.log(e.detail.row)} onattn-error={(e) => console.log(e.detail.message)} />;"""
     done = compiled(page)
     assert done.returncode == 0, done.stdout

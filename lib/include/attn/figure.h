@@ -61,7 +61,7 @@ typedef struct attn_figure_options {
     /* Each heatmap has a colour scale of its own, from its own values. There is then no colour
      * bar; with 12 columns or more, the title of a heatmap states the range of its values. */
     bool own_scales;
-    bool colour_bar; /* draw a colour bar; default true */
+    bool colorbar; /* draw a colour bar; default true */
     /* Rotation of column labels, 0 … 90 degrees. -1 (default): 0, 45 or 90, by the width of
      * labels. */
     int tick_rotation;

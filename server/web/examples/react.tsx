@@ -13,7 +13,7 @@ function Page() {
   return (
     <>
       <attn-words data={data} onattn-select={(event) => setSaid(`${event.detail.row}, ${event.detail.col}`)} />
-      <attn-heatmap data={data} colours="viridis" />
+      <attn-heatmap data={data} colormap="viridis" />
       <p id="said">{said}</p>
     </>
   );

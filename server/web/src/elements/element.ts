@@ -26,7 +26,7 @@ const home = ((): string => {
 })();
 
 export abstract class AttnElement extends HTMLElement {
-  static readonly observedAttributes = ['src', 'run', 'site', 'batch', 'head', 'token', 'colours', 'transform', 'theme', 'pieces'] as const;
+  static readonly observedAttributes = ['src', 'run', 'site', 'batch', 'head', 'token', 'colormap', 'transform', 'theme', 'pieces'] as const;
   private given: Weights | null = null;
   protected loaded: Loaded | null = null;
   protected problem = '';
@@ -85,7 +85,7 @@ export abstract class AttnElement extends HTMLElement {
   }
 
   attributeChangedCallback(name: string): void {
-    this.refresh(!['colours', 'transform', 'theme', 'pieces'].includes(name));
+    this.refresh(!['colormap', 'transform', 'theme', 'pieces'].includes(name));
   }
 
   // Draws again before the next frame, once for all changes until then.

@@ -65,7 +65,7 @@ async function html(head: Head, part: Part): Promise<Blob> {
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title>
 <style>body { font: 15px system-ui, sans-serif; margin: 16px; } attn-heatmap { --attn-height: 70vh; } @media (prefers-color-scheme: dark) { body { background: #16181c; color: #e8eaed; } }</style></head>
 <body><h1>${title}</h1><p>Made by attnd. Weights show where a head looks; they do not explain by themselves what a model answers.</p>
-<attn-heatmap id="map" zooms colours="${colours}" transform="${bend}"></attn-heatmap>${words}
+<attn-heatmap id="map" zooms colormap="${colours}" transform="${bend}"></attn-heatmap>${words}
 <script type="application/json" id="data">${inScript(data)}</script>
 <script type="module">${code.replace(/<\/script/gi, '<\\/script')}</script>
 <script type="module">
