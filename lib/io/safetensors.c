@@ -254,7 +254,8 @@ static attn_status make_views(entry *e, size_t count, const char *bytes, attn_ar
     out->unusable = attn_arena_zeroed(arena, count ? count : 1, sizeof *out->unusable);
     if (!out->tensors || !out->unusable)
         return no_memory(err);
-    qsort(e, count, sizeof *e, by_order);
+    if (count > 1)
+        qsort(e, count, sizeof *e, by_order);
     for (size_t i = 0; i < count; i++) {
         void *data = (void *)(uintptr_t)(bytes + e[i].begin);
         if (e[i].code)
