@@ -137,8 +137,10 @@ bool srv_scan_expected(srv_scan *s, const char *expected) {
     if (is_nonfinite_word(s->p))
         return srv_scan_malformed(
             s, s->p,
-            "%s is not JSON: write null where a mask or bias is -infinity, or "
-            "send the tensor as \"base64\"",
+            s->req->only_400
+                ? "%s is not JSON, and " SRV_SCAN_INFER_INFINITY
+                : "%s is not JSON: write null where a mask or bias is -infinity, or send the "
+                  "tensor as \"base64\"",
             srv_scan_found(s, s->p, found));
     return srv_scan_malformed(s, s->p, "expected %s, found %s", expected,
                               srv_scan_found(s, s->p, found));

@@ -51,6 +51,11 @@ bool srv_scan_expected(srv_scan *s, const char *expected);
  * Returns false. */
 bool srv_scan_memory(srv_scan *s);
 
+/* What the tensors of the Open Inference Protocol have in place of null and Infinity in JSON. */
+#define SRV_SCAN_INFER_INFINITY                                                                    \
+    "the Open Inference Protocol has none in JSON: send -infinity as binary data, or a mask as "   \
+    "BOOL"
+
 /* Describes what stands at `at` for the text of a problem: "a string", "NaN", "the number 1.5",
  * "the end of the body". Returns a constant or `text`. */
 #define SRV_FOUND_ROOM 64

@@ -209,8 +209,10 @@ static bool refuse_element(reader *l, int level, size_t at) {
                     expected_element(l), level + 1);
     else if (*s->p == 'n')
         srv_problem(s->req, SRV_TYPE, s->path.text,
-                    "expected %s, found null (it stands for -infinity in additive masks and "
-                    "biases only)",
+                    s->req->only_400
+                        ? "expected %s, found null; " SRV_SCAN_INFER_INFINITY
+                        : "expected %s, found null (it stands for -infinity in additive masks and "
+                          "biases only)",
                     expected_element(l));
     else
         srv_problem(s->req, SRV_TYPE, s->path.text, "expected %s, found %s", expected_element(l),

@@ -441,3 +441,18 @@ def test_onnx(client, case):
     got = {name: result.as_numpy(name).astype(np.float64) for name in case.expected}
     assert {n: g.shape for n, g in got.items()} == {n: np.asarray(w).shape for n, w in case.expected.items()}
     case.check(got)
+
+
+@pytest.mark.parametrize(("hidden", "code"), [("null", "wrong_type"), ("-Infinity", "malformed_json")])
+def test_infinity_has_no_form_in_json(daemon, hidden, code):
+    """/v1 reads both in a mask; the protocol has neither, and the answer says what there is instead."""
+    def ask(kind, data):
+        return daemon.post("/v2/models/scaled_dot_product_attention/infer", (
+            '{"inputs":[{"name":"query","datatype":"FP32","shape":[2,2],"data":[1,0,0,1]},'
+            f'{{"name":"attn_mask","datatype":"{kind}","shape":[2,2],"data":{data}}}],"outputs":[{{"name":"weights"}}]}}').encode())
+    reply = ask("FP32", f"[0,{hidden},0,0]")
+    problem = reply.json()
+    assert (reply.status_code, problem["code"], problem["pointer"]) == (400, code, "/inputs/1/data/1"), problem
+    assert "send -infinity as binary data, or a mask as BOOL" in problem["error"]
+    assert ask("BOOL", "[true,false,true,true]").json()["outputs"][0]["data"][:2] == [1, 0]
+    assert daemon.post("/v1/attention", f'{{"query":[[1,0],[0,1]],"attn_mask":[[0,{hidden}],[0,0]]}}'.encode()).status_code == 200
