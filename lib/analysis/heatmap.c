@@ -39,16 +39,20 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-static attn_status choose_list(const char *name, const int64_t *list, size_t count, size_t size,
-                               attn_error *err) {
+/* Checks a list of indices of `size` things, such as "heads". */
+static attn_status choose_list(const char *name, const char *things, const int64_t *list,
+                               size_t count, size_t size, attn_error *err) {
     char where[96];
     if (count == 0)
         return attn_fail(err, ATTN_EARG, name, "an empty list chooses nothing");
     for (size_t i = 0; i < count; i++)
         if (list[i] < 0 || (uint64_t)list[i] >= size) {
             snprintf(where, sizeof where, "%s/%zu", name, i);
-            return attn_fail(err, ATTN_EARG, where, "%lld is outside: there are %zu, from 0",
-                             (long long)list[i], size);
+            return size ? attn_fail(err, ATTN_EARG, where,
+                                    "%lld is outside: there are %zu %s: 0 to %zu",
+                                    (long long)list[i], size, things, size - 1)
+                        : attn_fail(err, ATTN_EARG, where, "%lld is outside: there are no %s",
+                                    (long long)list[i], things);
         }
     return ATTN_OK;
 }
@@ -77,9 +81,9 @@ static attn_status choose_maps(attn_heatmap_plan *p, size_t B, attn_error *err) 
         return attn_fail(err, ATTN_EARG, "pool", "there is no pooling of the number %d",
                          (int)o->pool);
     if (o->batch_list)
-        status = choose_list("batch", o->batch_list, o->batch_count, B, err);
+        status = choose_list("batch", "batch entries", o->batch_list, o->batch_count, B, err);
     if (!status && o->heads == ATTN_HEADS_LIST)
-        status = choose_list("heads", o->head_list, o->head_count, p->H, err);
+        status = choose_list("heads", "heads", o->head_list, o->head_count, p->H, err);
     if (status)
         return status;
     p->merged = 1;

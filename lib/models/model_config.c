@@ -95,7 +95,11 @@ static attn_status check_id(int32_t id, const attn_model_config *c, const char *
 static attn_status check_relations(const attn_model_config *c, attn_error *err) {
     attn_status status;
     if (c->width % 2)
-        return attn_fail(err, ATTN_EARG, "width", "expected an even number, found %zu", c->width);
+        return attn_fail(
+            err, ATTN_EARG, "width",
+            "the two directions of an LSTM, and sine and cosine of positions, have half "
+            "of it each: expected an even number, found %zu",
+            c->width);
     if (c->width % c->num_heads)
         return attn_fail(err, ATTN_EARG, "num_heads", "%zu heads do not divide a width of %zu",
                          c->num_heads, c->width);

@@ -202,8 +202,8 @@ static bool check_dims(srv_positions_call *call, const srv_scope *scope) {
         snprintf(place, sizeof place, "dims/%zu", i);
         if (dims->values[i] < 0 || (uint64_t)dims->values[i] >= call->curve_columns)
             return srv_refuse(scope, SRV_VALUE, place,
-                              "%" PRId64 " is outside: there are %zu, from 0", dims->values[i],
-                              call->curve_columns);
+                              "%" PRId64 " is outside: there are %zu, the first one is 0",
+                              dims->values[i], call->curve_columns);
     }
     call->curve_count = dims->count;
     call->values += (double)dims->count * (double)call->points;

@@ -40,6 +40,9 @@
 #define STRONGEST "it is a number of strongest keys on every route"
 #define TOKENS    "it is a mask of tokens, and a name without target_ belongs to the source"
 #define CACHE     "cached keys and values are two fields, past_key and past_value"
+#define SEARCHED                                                                                   \
+    "nothing is drawn at random: the search is greedy, or a beam search with num_beams above 1; "  \
+    "num_alternatives answers the probabilities of each step"
 #define PAGES                                                                                      \
     "keys and values lie in one piece: gather the pages of the cache into key and value, and "     \
     "send key_lengths"
@@ -173,6 +176,7 @@ static const alias of_fields[] = {
     {"tgt_vocab_size", "target_vocabulary", "it is the number of ids of the target"},
     {"max_len", "max_length", "names are not shortened"},
     {"max_len", "length", "it is the number of positions"},
+    {"max_tokens", "max_length", "it bounds the tokens of the answer, the end included"},
     {"max_new_tokens", "max_length", "it bounds the words of the answer"},
     {"seq_len", "length", "a table of positions has one sequence"},
     {"learning_rate", "rate", "a training job has no other rate"},
@@ -211,6 +215,10 @@ static const alias advice_of_fields[] = {
     {"causal", "masks", IN_MASKS},
     {"attn_mask", "masks",
      "it belongs to a mask in the list: \"masks\": [{\"kind\": \"values\", \"attn_mask\": ..}]"},
+    {"temperature", "num_beams", SEARCHED},
+    {"top_k", "num_beams", SEARCHED},
+    {"top_p", "num_beams", SEARCHED},
+    {"do_sample", "num_beams", SEARCHED},
     {"causal_mask", "is_causal", STATED},
     {"look_ahead_mask", "is_causal", STATED},
     {"dropout", "slopes",

@@ -470,16 +470,25 @@ bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out) {
     return s->p == s->end || srv_scan_expected(s, "the end of the body");
 }
 
+/* The pointer leads to the object that lacks the field. A query string has no object: there it is
+ * the name. */
+static bool refuse_missing(srv_decoder *d, const srv_field *f) {
+    const srv_request *req = d->s.req;
+    const bool query = req->method && strcmp(req->method, "POST") != 0;
+    if (query)
+        srv_path_key(&d->s.path, f->name, strlen(f->name));
+    srv_problem(d->s.req, SRV_VALUE, d->s.path.text, "the %s \"%s\" is required: %s",
+                query ? "query parameter" : "field", f->name, f->doc ? f->doc : "");
+    return false;
+}
+
 static bool check_required(srv_decoder *d, const srv_field *fields, void *body, uint64_t given) {
     srv_path *path = &d->s.path;
     for (const srv_field *f = fields; f->name; f++) {
         char *member = (char *)body + f->offset;
         const bool there = given >> (f - fields) & 1;
-        if (f->required && !there) {
-            srv_problem(d->s.req, SRV_VALUE, path->text, "the field \"%s\" is required: %s",
-                        f->name, f->doc ? f->doc : "");
-            return false;
-        }
+        if (f->required && !there)
+            return refuse_missing(d, f);
         if (!there || (f->kind != SRV_OBJECT && f->kind != SRV_OBJECTS))
             continue;
         const size_t mark = srv_path_key(path, f->name, strlen(f->name));

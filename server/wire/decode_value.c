@@ -100,6 +100,24 @@ size_t srv_count_choices(const char *const *choices) {
     return n;
 }
 
+/* Appends to a text of n bytes what a union may be instead of a name. The example of a list has
+ * `string`, the value, if that is a number in quotes. */
+static void add_types(const srv_field *f, const char *string, char *text, size_t n, size_t room) {
+    const bool ints = f->accepts & SRV_U_INTS;
+    const bool digits = string && *string && strspn(string, "0123456789") == strlen(string);
+    if (f->kind != SRV_UNION || n >= room)
+        return;
+    snprintf(text + n, room - n, "%s%s%.20s%s",
+             f->accepts & SRV_U_NUMBER ? " or a number"
+             : f->accepts & SRV_U_INT  ? " or an integer"
+                                       : "",
+             ints ? " or a list of integers such as [" : "",
+             !ints    ? ""
+             : digits ? string
+                      : "0",
+             ints ? "]" : "");
+}
+
 /* Refuses the value at the cursor, which is none of the names in f->choices. `string` is the value
  * if it is a string; NULL: it is not. */
 static bool refuse_choice(srv_decoder *d, const srv_field *f, const char *string) {
@@ -108,6 +126,7 @@ static bool refuse_choice(srv_decoder *d, const srv_field *f, const char *string
     for (size_t i = 0; f->choices[i] && at < sizeof expected; i++)
         at += (size_t)snprintf(expected + at, sizeof expected - at, "%s\"%s\"", i ? ", " : "",
                                f->choices[i]);
+    add_types(f, string, expected, at, sizeof expected);
     const char *found = found_text(d, text);
     const char *alias =
         string ? srv_alias_of_choice(string, f->choices, advice, sizeof advice) : NULL;

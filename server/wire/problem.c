@@ -112,12 +112,19 @@ const char *srv_problem_example(attn_arena *arena, srv_code code) {
 }
 
 /* Returns the pointer for a request with a query string, whose parameters are the fields of objects
- * without the objects' names (query.c): "/columns" for "/axes/columns". Other requests keep the
- * pointer. */
-static const char *place_in_query(const srv_request *req, const char *pointer) {
-    const char *inner = pointer && *pointer ? strchr(pointer + 1, '/') : NULL;
-    const bool query = inner && req->query && *req->query && strcmp(req->method, "POST") != 0;
-    return query && !(inner[1] >= '0' && inner[1] <= '9') ? inner : pointer;
+ * without the objects' names, and whose lists are texts (query.c): "/columns" for "/axes/columns",
+ * "/heads" for "/heads/0". Other requests keep the pointer. */
+static const char *place_in_query(const srv_request *req, const char *pointer,
+                                  char text[POINTER_MOST]) {
+    const bool query = pointer && *pointer && req->query && *req->query && req->method &&
+                       strcmp(req->method, "POST") != 0;
+    if (!query)
+        return pointer;
+    const char *inner = strchr(pointer + 1, '/');
+    if (inner && !(inner[1] >= '0' && inner[1] <= '9'))
+        pointer = inner;
+    snprintf(text, POINTER_MOST, "%.*s", (int)(1 + strcspn(pointer + 1, "/")), pointer);
+    return text;
 }
 
 /* Returns the JSON pointer to the timeout if the client had set the deadline that has passed.
@@ -160,7 +167,8 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     srv_origin place = {.name = NULL};
     size_t lead = 0;
     problem_limit of_time = {0, NULL};
-    pointer = place_in_query(req, pointer);
+    char parameter[POINTER_MOST];
+    pointer = place_in_query(req, pointer, parameter);
     if (pointer && req->decoded_body && req->decoded_body->place) {
         req->decoded_body->place(req->decoded_body, pointer, &place);
         pointer = place.pointer;

@@ -70,3 +70,57 @@ def test_a_deadline_names_its_limit(start):
     problem = daemon.post("/v1/attention", LONG | {"timeout_ms": 7}).json()
     assert problem["status"] == 504 and problem["pointer"] == "/timeout_ms" and "limit" not in problem
     assert problem["detail"].endswith("; the limit is 7 ms, timeout_ms of the request")
+
+
+def test_a_number_in_quotes_is_no_list_of_heads(daemon):
+    problem = refused(daemon, ONE | {"heatmap": {"heads": "3"}}, "invalid_value", "/heatmap/heads")
+    assert problem["detail"] == 'expected one of "all", "mean" or a list of integers such as [3], found "3"'
+    refused(daemon, ONE | {"heatmap": {"heads": "first"}}, "invalid_value", "/heatmap/heads", "such as [0]")
+    refused(daemon, ONE | {"query_offset": "start"}, "invalid_value", "/query_offset", '"end" or an integer or a list of integers')
+
+
+def test_an_index_says_of_what(daemon):
+    body = {"query": {"shape": [2, 8, 4, 4], "random": "normal"}}
+    problem = refused(daemon, body | {"heatmap": {"heads": [8]}}, "invalid_value", "/heatmap/heads/0")
+    assert problem["detail"] == "8 is outside: there are 8 heads: 0 to 7"
+    refused(daemon, body | {"heatmap": {"batch": [1, 2]}}, "invalid_value", "/heatmap/batch/1", "there are 2 batch entries: 0 to 1")
+
+
+@pytest.fixture(scope="module")
+def run(daemon):
+    return daemon.post("/v1/attention", {"query": {"shape": [2, 4, 3], "random": "normal"}, "store": True}).json()["run"]["id"]
+
+
+@pytest.mark.parametrize("query", ["?row=1", "?row=1&head=0", "?col=1", ""])
+def test_a_missing_query_parameter_is_named(daemon, run, query):
+    problem = daemon.get(f"/v1/runs/{run}/cells{query}").json()
+    name = "row" if "row" not in query else "col"
+    assert problem["status"] == 422 and problem["pointer"] == f"/{name}"
+    assert problem["detail"].startswith(f'the query parameter "{name}" is required: ')
+
+
+@pytest.mark.parametrize(("path", "name"), [
+    ("/v1/models/en-fr/vocabulary?side=src", "side"), ("/v1/runs/RUN/weights?heads=0,9", "heads"), ("/v1/runs/RUN/heatmaps?heads=9", "heads"),
+    ("/v1/runs/RUN/heatmaps?scale=3", "scale"), ("/v1/runs/RUN/analyses?analysis=entropy,nothing", "analysis")])
+def test_the_pointer_of_a_query_is_the_name_of_its_parameter(daemon, run, path, name):
+    problem = daemon.get(path.replace("RUN", run)).json()
+    assert problem["status"] == 422 and problem["pointer"] == f"/{name}", problem
+
+
+def test_an_odd_width_says_why(daemon):
+    body = {"architecture": "transformer", "source_vocabulary": 9, "target_vocabulary": 9, "width": 15, "num_heads": 2}
+    refused(daemon, body, "invalid_value", "/width", "two directions of an LSTM", "sine and cosine", "an even number, found 15", path="/v1/models")
+
+
+def test_get_of_a_route_that_takes_a_body(daemon):
+    reply = daemon.get("/v1/attention")
+    assert reply.status_code == 405 and reply.headers["Allow"] == "POST, OPTIONS"
+    assert reply.json()["detail"] == "GET is not answered here; allowed: POST, OPTIONS; send a body (curl: -d '{…}')"
+    assert "body" not in daemon.request("PUT", "/v1/attention").json()["detail"]
+
+
+@pytest.mark.parametrize(("name", "words"), [
+    ("max_tokens", ['here it is called "max_length"']), ("temperature", ["nothing is drawn at random", "greedy", "num_beams"]),
+    ("top_p", ["greedy"]), ("do_sample", ["greedy"])])
+def test_names_of_services_that_draw_tokens(daemon, name, words):
+    refused(daemon, {"text": "the cat", name: 1}, "unknown_field", f"/{name}", *words, path="/v1/models/en-fr/generate")

@@ -373,7 +373,7 @@ def test_the_vocabulary_of_the_built_in_model(daemon):
 
 
 @pytest.mark.parametrize("query, pointer, words", [
-    ("ids=4:4", "/ids", ["0 <= from < to <= 10"]), ("ids=0:11", "/ids", ["found 0:11"]), ("side=both", "/side/0", ["source"]),
+    ("ids=4:4", "/ids", ["0 <= from < to <= 10"]), ("ids=0:11", "/ids", ["found 0:11"]), ("side=both", "/side", ["source"]),
     ("page=1", "/page", ["ids"])])
 def test_refused_vocabularies(daemon, model, query, pointer, words):
     problem = daemon.get(path(model, f"/vocabulary?{query}"))

@@ -327,12 +327,12 @@ def test_what_if_refuses(daemon):
     ("/weights?site=decoder", 422, "/site", "attention"), ("/weights?rwos=1:2", 422, "/rwos", "rows"),
     ("/weights?head=1&head=2", 400, "/head", "twice"), ("/weights?rows=0:1&rows=3", 400, "/rows", "rows=0:1,3"), ("/weights?head=one", 422, "/head", "integer"),
     ("/tiles?level=9", 422, "/level", "2 levels"), ("/tiles?y=1", 422, "/y", "1 rows of tiles"),
-    ("/tiles?encoding=f16", 422, "/encoding", "u8"), ("/cells?row=1", 422, "", "\"col\" is required"),
+    ("/tiles?encoding=f16", 422, "/encoding", "u8"), ("/cells?row=1", 422, "/col", "\"col\" is required"),
     ("/cells?row=60&col=0", 422, "/row", "60"), ("/cells?row=0&col=300", 422, "/col", "300"),
     ("/cells?q=1&col=0", 422, "/q", "called \"row\""), ("/cells?row=1&k=0", 422, "/k", "called \"col\""),
     ("/cells?query=1&col=0", 422, "/query", "called \"row\""), ("/cells?row=1&key=0", 422, "/key", "called \"col\""),
     ("/top-k?top_k=0", 422, "/top_k", "1"), ("/top-k?k=3", 422, "/k", "called \"top_k\""),
-    ("/top-k?p=0.5", 422, "/p", "called \"top_p\""), ("/analyses?top_keys=3", 422, "/top_keys", "called \"top_k\""), ("/heatmaps?heads=9", 422, "/heads/0", "9"), ("/heatmaps?figure=x", 422, "/figure", "title="),
+    ("/top-k?p=0.5", 422, "/p", "called \"top_p\""), ("/analyses?top_keys=3", 422, "/top_keys", "called \"top_k\""), ("/heatmaps?heads=9", 422, "/heads", "9"), ("/heatmaps?figure=x", 422, "/figure", "title="),
 ], ids=str)
 def test_refusals(daemon, what, status, pointer, words):
     run = Stored(daemon, MASKED)
