@@ -62,6 +62,7 @@ srv_outcome srv_jobs_list(srv_request *req);     /* GET */
 srv_outcome srv_jobs_create(srv_request *req);   /* POST */
 srv_outcome srv_jobs_describe(srv_request *req); /* GET …/{id} */
 srv_outcome srv_jobs_remove(srv_request *req);   /* DELETE …/{id} */
+srv_outcome srv_jobs_cancel(srv_request *req);   /* POST …/{id}/cancel */
 srv_outcome srv_jobs_events(srv_request *req);   /* GET …/{id}/events */
 srv_outcome srv_jobs_result(srv_request *req);   /* GET …/{id}/result */
 srv_outcome srv_jobs_picture(srv_request *req);  /* GET …/{id}/pictures/{name} */

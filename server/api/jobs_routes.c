@@ -67,19 +67,19 @@ srv_outcome srv_jobs_describe(srv_request *req) {
     return SRV_DONE;
 }
 
-srv_outcome srv_jobs_remove(srv_request *req) {
+srv_outcome srv_jobs_cancel(srv_request *req) {
     srv_job_entry *job = srv_jobs_hold(req, req->params[0]);
     bool ended;
-    if (!job)
-        return SRV_DONE;
-    if (!srv_jobs_delete(req, job, &ended)) {
-        srv_jobs_release(job);
-        return SRV_DONE;
-    }
-    if (ended)
+    if (job && srv_jobs_end(req, job, &ended))
+        srv_job_reply(req, job, 200);
+    srv_jobs_release(job);
+    return SRV_DONE;
+}
+
+srv_outcome srv_jobs_remove(srv_request *req) {
+    srv_job_entry *job = srv_jobs_hold(req, req->params[0]);
+    if (job && srv_jobs_delete(req, job))
         srv_reply_set(req, 204, NULL, "", 0);
-    else
-        srv_job_reply(req, job, 202);
     srv_jobs_release(job);
     return SRV_DONE;
 }

@@ -261,8 +261,7 @@ static void put_answer(srv_json *j, const srv_route *route) {
     const bool later = srv_route_goes_on(route);
     if (strcmp(route->method, "DELETE") == 0) {
         put_empty(j, "It is gone.", empty_headers);
-        if (!later)
-            return;
+        return;
     }
     srv_json_key(j, later ? "202" : srv_route_creates(route) ? "201" : "200");
     srv_json_object(j);

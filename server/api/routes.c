@@ -184,11 +184,13 @@ const srv_route srv_routes[] = {
      .description =
          "Tells how far the job is, and where its model, run or result is once it is done."},
     {"DELETE", "/v1/jobs/{id}", SRV_OWNER, SRV_POOL, srv_jobs_remove, NULL,
-     "Stop a running job, which keeps its best model, or delete an ended job with its model",
-     SRV_ACCEPT_JSON, "Job",
-     .description = "A job that runs is told to stop (202). A job that has ended is removed (204), "
-                    "or is still "
-                    "there if its files cannot be (503)."},
+     "Delete a job with its model", SRV_ACCEPT_JSON, "Job",
+     .description = "A job that has not ended is cancelled first. Its run stays. A job whose files "
+                    "cannot be removed is 503 and still there."},
+    {"POST", "/v1/jobs/{id}/cancel", SRV_OWNER, SRV_POOL, srv_jobs_cancel, NULL,
+     "Cancel a job, which keeps its best model", SRV_ACCEPT_JSON, "Job",
+     .description = "A queued job ends at once, a running one soon: until then its state is "
+                    "running. A job that has ended stays as it is."},
     {"GET", "/v1/jobs/{id}/events", SRV_KEYED, SRV_POOL, srv_jobs_events, NULL,
      "Server-sent events of a job: progress, log, end", SRV_ACCEPT_EVENTS, "JobEvents",
      .takes_token = true,
@@ -277,7 +279,7 @@ bool srv_route_creates(const srv_route *route) {
 }
 
 bool srv_route_goes_on(const srv_route *route) {
-    return strcmp(route->answer, "Job") == 0 && strcmp(route->method, "GET") != 0;
+    return route->run == srv_jobs_create;
 }
 
 bool srv_route_looks(const srv_route *route) {

@@ -272,6 +272,7 @@ static void run_look(srv_jobs *jobs, srv_job_entry *e) {
     pthread_mutex_lock(&jobs->lock);
     settle(e, status, again, &err);
     srv_job_wake(e);
+    pthread_cond_broadcast(&jobs->changed);
     if (e->facts.state == SRV_JOB_QUEUED)
         srv_jobs_wait_a_little(jobs);
     if (!--e->holds && !e->listed)

@@ -366,18 +366,48 @@ static int delete_ended(srv_jobs *jobs, srv_job_entry *e, const char *model) {
     return failed;
 }
 
-bool srv_jobs_delete(srv_request *req, srv_job_entry *e, bool *ended) {
-    srv_jobs *jobs = e->jobs;
+static bool has_ended(const srv_job_entry *e) {
+    return e->facts.state > SRV_JOB_RUNNING;
+}
+
+bool srv_jobs_end(srv_request *req, srv_job_entry *e, bool *ended) {
     if (!srv_request_owns(req, e->facts.owner))
         return false;
-    char model[SRV_MODEL_ID + 1];
-    pthread_mutex_lock(&jobs->lock);
-    *ended = e->facts.state > SRV_JOB_RUNNING;
-    memcpy(model, e->model_id, sizeof model);
-    if (!*ended)
+    pthread_mutex_lock(&e->jobs->lock);
+    if (!has_ended(e))
         srv_job_cancel(e);
-    pthread_mutex_unlock(&jobs->lock);
-    const int failed = *ended ? delete_ended(jobs, e, model) : 0;
+    *ended = has_ended(e);
+    pthread_mutex_unlock(&e->jobs->lock);
+    return true;
+}
+
+/* Waits until a job that was cancelled has ended. One that is queued again, because memory was short
+ * or the service ends, is cancelled again. false: the request must not wait any longer, and a problem
+ * is set. */
+static bool wait_for_end(srv_request *req, srv_job_entry *e) {
+    attn_status status = ATTN_OK;
+    attn_error err = {0};
+    pthread_mutex_lock(&e->jobs->lock);
+    while (!has_ended(e) && !(status = attn_control_check(&req->control, &err))) {
+        srv_jobs_wait_a_little(e->jobs);
+        if (e->facts.state == SRV_JOB_QUEUED)
+            srv_job_cancel(e);
+    }
+    pthread_mutex_unlock(&e->jobs->lock);
+    if (status)
+        srv_problem_error(req, &err);
+    return !status;
+}
+
+bool srv_jobs_delete(srv_request *req, srv_job_entry *e) {
+    char model[SRV_MODEL_ID + 1];
+    bool ended;
+    if (!srv_jobs_end(req, e, &ended) || (!ended && !wait_for_end(req, e)))
+        return false;
+    pthread_mutex_lock(&e->jobs->lock);
+    memcpy(model, e->model_id, sizeof model);
+    pthread_mutex_unlock(&e->jobs->lock);
+    const int failed = delete_ended(e->jobs, e, model);
     if (failed)
         srv_problem_file(req, NULL, "the job cannot be deleted", failed);
     return !failed;

@@ -124,10 +124,12 @@ srv_job_entry *srv_jobs_hold(srv_request *req, const char *id);
 void srv_jobs_release(srv_job_entry *job);
 const char *srv_job_id(const srv_job_entry *job);
 
-/* If the job is queued or running, cancels it and sets *ended to false. If it has ended, deletes it
- * with its model and files and sets *ended to true. false: the job belongs to another owner, or cannot
- * be deleted now, and a problem is set. */
-bool srv_jobs_delete(srv_request *req, srv_job_entry *job, bool *ended);
+/* Cancels the job if it is queued or running, and tells whether it has ended. A running one ends soon.
+ * false: the job belongs to another owner, and a problem is set. */
+bool srv_jobs_end(srv_request *req, srv_job_entry *job, bool *ended);
+/* Ends the job, waits until it has ended, and deletes it with its model and files. false: the job
+ * belongs to another owner, or cannot be deleted now, and a problem is set. */
+bool srv_jobs_delete(srv_request *req, srv_job_entry *job);
 /* Tells the store that the model with this id is being deleted. If a job made the model, the job is
  * without it from now on, and the model's file in jobs_dir is deleted. Returns 0, or an errno value,
  * after which nothing has changed. */

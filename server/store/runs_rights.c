@@ -89,8 +89,13 @@ static bool delete_broken(srv_request *req, const char *id) {
 
 bool srv_run_delete(srv_request *req, const char *id) {
     const srv_run *run = srv_run_hold(req, id);
-    if (!run)
-        return delete_broken(req, id);
+    if (!run) {
+        const bool deleted = delete_broken(req, id);
+        if (!deleted && req->reply.problem == 1 + (unsigned)SRV_GONE)
+            srv_problem(req, SRV_NOT_FOUND, NULL,
+                        "the run %s is no longer kept, so there is nothing to delete", id);
+        return deleted;
+    }
     const bool goes =
         srv_request_owns(req, srv_runs_owner((const srv_runs_entry *)(const void *)run)) &&
         !cannot_delete(req, srv_run_discard(req, run));

@@ -102,7 +102,7 @@ def stop(daemon, jobs):
     """Their steps, and whether they kept to their memory."""
     ended = []
     for job in jobs:
-        daemon.ask("DELETE", f"/v1/jobs/{job}")
+        daemon.ask("POST", f"/v1/jobs/{job}/cancel")
         while (now := daemon.ask("GET", f"/v1/jobs/{job}"))["state"] == "running":
             time.sleep(0.05)
         ended.append(now)

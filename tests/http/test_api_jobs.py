@@ -47,11 +47,15 @@ def delete(daemon, job):
     return daemon.request("DELETE", path(job)).status_code
 
 
+def cancel(daemon, job):
+    reply = daemon.post(path(job, "/cancel"))
+    assert reply.status_code == 200 and reply.json()["id"] == job["id"], reply.text
+    return reply.json()
+
+
 def remove(daemon, job):
-    """Stop it if need be, wait for its end, remove it."""
-    if delete(daemon, job) == 202:
-        ended(daemon, job)
-        assert delete(daemon, job) == 204
+    """It need not have ended."""
+    assert delete(daemon, job) == 204
 
 
 class Events:
@@ -165,15 +169,29 @@ def test_deleting_the_model_leaves_the_job(daemon):
 
 # --- stopping ---
 
+def test_a_job_that_runs_is_deleted_at_once(start, tmp_path):
+    """With its files and its model; what ends it does not write them again. The queued one goes, too."""
+    daemon = start(*in_dir(tmp_path))
+    running, queued = post(daemon, ENDLESS), post(daemon, ENDLESS)
+    Events(daemon, running).until("progress")
+    for job in (running, queued):
+        assert delete(daemon, job) == 204
+        assert daemon.get(path(job)).status_code == delete(daemon, job) == 404
+        assert daemon.post(path(job, "/cancel")).status_code == 404
+    assert daemon.get("/v1/jobs").json() == {"jobs": []}
+    assert not [m for m in daemon.get("/v1/models").json()["models"] if m["origin"] == "made"]
+    assert list(tmp_path.iterdir()) == [] and daemon.metric("attnd_jobs_reserved_bytes") == 0
+
+
 def test_stopped_it_keeps_its_best_model(daemon):
     job = post(daemon, ENDLESS)
     stream = Events(daemon, job)
     assert next(e for e in stream if e[1] == "progress" and e[2]["evaluated"])[2]["step"] == 20
-    reply = daemon.request("DELETE", path(job))
-    assert reply.status_code == 202 and reply.json()["id"] == job["id"]
+    assert cancel(daemon, job)["state"] in ("running", "cancelled")
     assert stream.until("done")[2]["state"] == "cancelled"
     stopped = look(daemon, job)
     assert stopped["state"] == "cancelled" and stopped["best"]["step"] >= 20
+    assert cancel(daemon, job) == stopped  # it has ended, and stays as it is
     assert daemon.get(f"/v1/models/{stopped['model']}").json()["width"] == 16
     assert delete(daemon, job) == 204
 
@@ -185,11 +203,11 @@ def test_others_wait_and_can_be_stopped_meanwhile(daemon):
     assert [look(daemon, j).get("num_ahead") for j in (first, second, third)] == [None, 1, 2]
     assert [j["num_ahead"] for j in daemon.get("/v1/jobs").json()["jobs"] if j["state"] == "queued"] == [1, 2]
     assert daemon.metric("attnd_jobs", state="queued") == 2 and daemon.metric("attnd_jobs_reserved_bytes") == first["reserved_bytes"]
-    assert delete(daemon, second) == 202
+    assert cancel(daemon, second)["state"] == "cancelled"
     assert look(daemon, third)["num_ahead"] == 1
     cancelled = look(daemon, second)
     assert cancelled["state"] == "cancelled" and "num_ahead" not in cancelled and "model" not in cancelled
-    assert delete(daemon, first) == 202  # the third is next
+    cancel(daemon, first)  # the third is next
     Events(daemon, third).until("progress")
     for job in (first, second, third):
         remove(daemon, job)
@@ -204,7 +222,7 @@ def test_a_result_that_is_not_there_yet(daemon):
         assert detail.startswith("not yet: the job") and "is queued" in detail
     reply = daemon.get(path(running, "/result"))
     assert reply.status_code == 404 and "only experiments" in reply.json()["detail"]
-    assert delete(daemon, waiting) == 202
+    cancel(daemon, waiting)
     assert "is cancelled" in daemon.get(path(waiting, "/result")).json()["detail"]
     for job in (waiting, running):
         remove(daemon, job)
@@ -312,7 +330,7 @@ def test_draining_ends_streams_and_keeps_the_step(start, tmp_path):
     log = next(e for e in stream if e[1] == "log")
     assert "going on" in log[2]["line"]
     assert stream.until("progress")[2]["step"] > reached - 1
-    assert delete(again, job) == 202
+    cancel(again, job)
     assert ended(again, job)["state"] == "cancelled"
 
 
@@ -451,7 +469,7 @@ def test_jobs_wait_for_memory_and_never_take_more(daemon, start):
     Events(daemon, one).until("progress")
     assert look(daemon, two)["state"] == "queued"
     assert daemon.metric("attnd_memory_reserved_bytes") >= one["reserved_bytes"]
-    assert delete(daemon, one) == 202
+    cancel(daemon, one)
     Events(daemon, two).until("progress")
     for job in (one, two):
         remove(daemon, job)
@@ -488,8 +506,9 @@ def test_beyond_a_trusted_proxy_a_key_is_needed(start):
         assert reply.status_code == status, (client, reply.text)
         model = daemon.post("/v1/models", {"attention": "dot", "width": 8}, headers=headers)
         assert (model.status_code == 403) == (status == 403), (client, model.text)
-        deleted = daemon.request("DELETE", "/v1/jobs/job-0", headers=headers)
-        assert deleted.status_code == (403 if status == 403 else 404)
+        for method, what in (("DELETE", ""), ("POST", "/cancel")):
+            refused_ = daemon.request(method, "/v1/jobs/job-0" + what, headers=headers)
+            assert refused_.status_code == (403 if status == 403 else 404)
     assert daemon.post("/v1/jobs", TASK | {"steps": 1}).status_code == 202, "the proxy names nobody"
 
 

@@ -360,7 +360,7 @@ def test_deleted_is_gone(daemon):
     assert daemon.request("DELETE", run.path).status_code == 204
     for what in ("", "/weights", "/tiles"):
         assert run.get(what).status_code == 410
-    assert daemon.request("DELETE", run.path).status_code == 410
+    assert daemon.request("DELETE", run.path).status_code == 404
     assert daemon.request("PUT", run.path).headers["Allow"] == "GET, HEAD, DELETE, OPTIONS"
 
 

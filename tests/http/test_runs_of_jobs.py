@@ -83,7 +83,7 @@ def test_a_job_that_is_stopped(daemon):
     """It keeps its best model, and the run of that."""
     job = daemon.post("/v1/jobs", ENDLESS | {"store": True}).json()
     eventually(lambda: "best" in daemon.get(path(job)).json(), PATIENCE)
-    assert delete(daemon, job) == 202
+    assert daemon.post(path(job) + "/cancel").status_code == 200
     eventually(lambda: daemon.get(path(job)).json()["state"] == "cancelled", PATIENCE)
     same_as_the_model(daemon, daemon.get(path(job)).json())
 

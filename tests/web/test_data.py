@@ -465,7 +465,7 @@ def test_a_long_request_tells_its_progress_and_can_be_cancelled(start, open_page
     assert sent.value.headers["prefer"] == "respond-async"
     page.wait_for_selector(".data-send progress")
     assert re.fullmatch(r"The service computes: \d+ %", page.inner_text(".data-send [role=status]"))
-    with page.expect_request(lambda r: r.method == "DELETE" and "/v1/jobs/" in r.url):
+    with page.expect_request(lambda r: r.method == "POST" and r.url.endswith("/cancel")):
         page.get_by_role("button", name="Cancel").click()
     page.wait_for_selector(".data-send .main")
     assert "is cancelled" in page.inner_text(".data-send [role=status]")

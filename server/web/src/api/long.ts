@@ -33,7 +33,7 @@ async function follow(reply: Response, stop: AbortSignal, tell: (at: Progress) =
   return job;
 }
 
-const end = (job: string): void => { void ask(`v1/jobs/${job}`, { method: 'DELETE' }).catch(() => undefined); };
+const end = (job: string): void => { void ask(`v1/jobs/${job}/cancel`, { method: 'POST' }).catch(() => undefined); };
 
 export async function longLook(path: string, accept: string, stop: AbortSignal, tell: (at: Progress) => void): Promise<Response> {
   for (;;) {
