@@ -7,8 +7,8 @@ import json
 import pytest
 
 SVG, PNG, TEXT, JSON = "image/svg+xml", "image/png", "text/plain", "application/json"
-TEXTS = {"heads": ("all", "0,1", "mean"), "head": (1, "mean"), "batch": ("0", "1"), "analysis": ("entropy",), "planes": ("max", "max,mean"),
-         "fields": ("weight",), "side": ("source", "target"), "range": ("0,0.5", "head"), "annotate": (".2f", "none"),
+TEXTS = {"heads": ("all", "0,1", "mean"), "head": (1, "mean"), "batch": ("0", "1"), "analysis": ("entropy",),
+         "fields": ("weight",), "side": ("source", "target"), "annotate": (".2f", "none"),
          "titles": ("a,b",), "sites": ("0",), "against": ("RUN",)}
 
 
