@@ -272,25 +272,25 @@ int srv_runs_dir_side(const srv_runs_dir *dir, const char *id, srv_runs_side *ou
     return srv_runs_side_read(dir->fd, name, out);
 }
 
-/* Returns the owner of a run: the one that its side file names, or else the one that the metadata of
- * its file names. 0: no owner, no API keys in use, or the files cannot be read. */
-static srv_owner owner_of_file(srv_runs_dir *dir, const char *id) {
+/* Reads the owner of a run: the one that its side file names, or else the one that the metadata of its
+ * file names. 0: no owner, no API keys in use, or the files are damaged. false: trouble, and nobody can
+ * tell now. */
+static bool read_owner(srv_runs_dir *dir, const char *id, srv_owner *owner) {
     srv_mapped *m;
     srv_runs_side side;
-    srv_owner owner = 0;
+    *owner = 0;
     if (!dir->has_owners)
-        return 0;
-    if (!srv_runs_dir_side(dir, id, &side)) {
-        owner = srv_owner_of(side.owner);
-    } else if (!srv_runs_dir_map(dir, id, &m, &side)) {
-        owner = side.text ? srv_owner_of(side.owner)
-                          : owner_of_image(srv_mapped_data(m), srv_mapped_size(m));
+        return true;
+    int failed = srv_runs_dir_side(dir, id, &side);
+    if (!failed) {
+        *owner = srv_owner_of(side.owner);
+    } else if (!(failed = srv_runs_dir_map(dir, id, &m, &side))) {
+        *owner = side.text ? srv_owner_of(side.owner)
+                           : owner_of_image(srv_mapped_data(m), srv_mapped_size(m));
         srv_mapped_close(m);
-    } else {
-        return 0;
     }
     srv_runs_side_free(&side);
-    return owner;
+    return !failed || srv_file_judge(failed) != SRV_FILE_TROUBLE;
 }
 
 static srv_runs_item new_item(const srv_runs_dir *dir, const char *id, const struct stat *st,
@@ -305,25 +305,30 @@ static srv_runs_item new_item(const srv_runs_dir *dir, const char *id, const str
     return item;
 }
 
-/* Returns a copy of the run's index item, brought up to date with `st`: if the access time differs
- * from the recorded one, another process has used the run now. For a run that is not in the index,
- * returns a new item with the owner read from the file. */
-static srv_runs_item item_of(srv_runs_dir *dir, const char *id, const struct stat *st) {
+/* Copies the run's index item, brought up to date with `st`: if the access time differs from the
+ * recorded one, another process has used the run now. For a run that is not in the index, makes a new
+ * item with the owner read from the file. false: the owner cannot be read now, so that the item must
+ * not get into the index. */
+static bool take_item(srv_runs_dir *dir, const char *id, const struct stat *st,
+                      srv_runs_item *item) {
     pthread_mutex_lock(&dir->lock);
     const srv_runs_item *known = srv_runs_index_find(&dir->index, id);
-    srv_runs_item item = known ? *known : (srv_runs_item){0};
+    if (known)
+        *item = *known;
     pthread_mutex_unlock(&dir->lock);
     if (!known) {
-        const srv_owner owner = owner_of_file(dir, id);
+        srv_owner owner;
+        const bool sure = read_owner(dir, id, &owner);
         struct stat now = *st;
         srv_runs_dir_look_at(dir, id, &now);
-        return new_item(dir, id, &now, owner);
+        *item = new_item(dir, id, &now, owner);
+        return sure;
     }
-    if (item.access_ns != access_of(st)) {
-        item.access_ns = access_of(st);
-        item.since_ns = item.used_ns = attn_now_ns();
+    if (item->access_ns != access_of(st)) {
+        item->access_ns = access_of(st);
+        item->since_ns = item->used_ns = attn_now_ns();
     }
-    return item;
+    return true;
 }
 
 static bool has_expired(const srv_runs_dir *dir, const srv_runs_item *item, int64_t now) {
@@ -375,7 +380,8 @@ srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *en
         forget(dir, id);
         return lacks(dir, id, GONE) ? SRV_RUN_NEVER : SRV_RUN_GONE;
     }
-    srv_runs_item item = item_of(dir, id, &st);
+    srv_runs_item item;
+    const bool sure = take_item(dir, id, &st, &item);
     if (has_expired(dir, &item, now)) {
         expire(dir, id);
         return SRV_RUN_GONE;
@@ -383,7 +389,8 @@ srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *en
     item.used_ns = now;
     if (srv_runs_is_due(item.touched_ns, dir->ttl_ns, now))
         touch(dir, &item, suffix, now);
-    put_back(dir, &item);
+    if (sure)
+        put_back(dir, &item);
     *ends_ns = item.since_ns + dir->ttl_ns;
     return SRV_RUN_THERE;
 }
@@ -470,9 +477,10 @@ static void append(sweep *s, const srv_runs_item *item) {
 
 static void look_at_run(sweep *s, const char *name) {
     struct stat st;
-    if (!srv_runs_dir_look_at(s->dir, name, &st) || !S_ISREG(st.st_mode))
+    srv_runs_item item;
+    if (!srv_runs_dir_look_at(s->dir, name, &st) || !S_ISREG(st.st_mode) ||
+        !take_item(s->dir, name, &st, &item))
         return;
-    srv_runs_item item = item_of(s->dir, name, &st);
     item.bytes = srv_runs_dir_bytes(s->dir, name, &st);
     if (!has_expired(s->dir, &item, s->start_ns) || !expire(s->dir, name))
         append(s, &item);

@@ -1,5 +1,5 @@
-"""Files of jobs_dir that the machine cannot open for now: that says nothing about them. They stay as they are, are asked for
-again, and answers are 503 meanwhile."""
+"""Files of jobs_dir and runs_dir that the machine cannot open for now: that says nothing about them. They stay as they are, are
+asked for again, and answers are 503 meanwhile."""
 import shutil
 
 import numpy as np
@@ -10,6 +10,7 @@ from safetensors.numpy import save
 from failing import Failing
 from test_daemon_load import eventually
 from test_files_last import FORMATS, FOUND, TRAIN, TRAINED, waiting
+from test_owners import MAKER, PLAIN, bearer, key_file
 
 JOBS = FORMATS / "2" / "jobs"
 MODEL = TRAINED.replace("job-", "trained-")
@@ -117,6 +118,23 @@ def test_a_checkpoint_that_cannot_be_opened(start, tmp_path, inject):
     assert eventually(lambda: daemon.get(f"/v1/jobs/{job}").json()["state"] == "done")
     assert "error" not in daemon.get(f"/v1/jobs/{job}").json()
     assert "going on from the checkpoint" in daemon.get(f"/v1/jobs/{job}/events").text
+
+
+def test_a_run_whose_owner_cannot_be_read_for_a_moment_stays_his(start, tmp_path):
+    """The list shows a run to its owner, also if its file could not be opened when it was found."""
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    args = ("--runs-dir", str(runs), "--keys-file", key_file(tmp_path, ""))
+    daemon = start(*args)
+    query = {"shape": [1, 1, 4, 2], "random": "normal"}
+    run = daemon.post("/v1/attention", {"query": query, "store": True, "return": []}, headers=bearer(MAKER)).json()["run"]["id"]
+    assert daemon.stop() == 0
+    daemon = Failing("openat:error=EMFILE:when=1", *args, paths=[f"{run}.safetensors"], threads=False)
+    try:
+        assert eventually(lambda: [r["id"] for r in daemon.get("/v1/runs", headers=bearer(MAKER)).json()["runs"]] == [run])
+        assert daemon.get("/v1/runs", headers=bearer(PLAIN)).json()["runs"] == []
+    finally:
+        assert daemon.stop() == 0
 
 
 @pytest.mark.parametrize("error", ["EIO", "EACCES", "ENOMEM"])

@@ -102,7 +102,7 @@ def test_what_turns_out_to_be_long_keeps_nobody_out(start):
         assert daemon.metric("attnd_queue_running") >= 2, "they still run"
 
 
-@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/en-fr", "/v1/jobs", "/v1/examples", "/openapi.json"])
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/en-fr", "/v1/jobs", "/v1/examples"])
 def test_cheap_requests_need_no_thread(start, path):
     daemon = start("--requests-running", "1", "--workers", "1", "--queue-length", "1")
     want = daemon.get(path).content
