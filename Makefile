@@ -60,6 +60,7 @@ UNIT_SRC   := $(filter-out $(UNUSED),$(sort $(wildcard tests/unit/test_*.c tests
 LIB_OBJ    := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
 SERVER_OBJ := $(SERVER_SRC:%.c=$(BUILD)/obj/%.o)
 SERVER_LIB := $(filter-out $(BUILD)/obj/server/main.o,$(SERVER_OBJ))
+EMBEDDED   := $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/answers.json server/api/schemas.json))
 EMBED_OBJ  := $(BUILD)/gen/embedded.o
 UNIT_BIN   := $(UNIT_SRC:tests/%.c=$(BUILD)/tests/%)
 
@@ -241,15 +242,37 @@ $(WEB)/modules: server/web/package-lock.json
 	@echo "  NPM   server/web"
 	@if npm --prefix server/web ci --omit=dev >$(WEB)/npm.log 2>&1; then touch $@; else tail -n 3 $(WEB)/npm.log >&2; fi
 
+# The page offers the types of the API. They are made of the document that a daemon without a page prints; other builds
+# than this one take it as it is.
+ifeq ($(BUILD),build)
+$(BUILD)/gen/bare.S: server/system/embed.sh $(EMBEDDED)
+	@mkdir -p $(@D)
+	@sh $< $(EMBEDDED) > $@
+
+$(BUILD)/gen/bare.o: $(BUILD)/gen/bare.S | $(BUILD)/packages
+	@$(CC) -c $< -o $@
+
+$(BUILD)/gen/attnd: $(SERVER_OBJ) $(BUILD)/gen/bare.o $(BUILD)/libattn.a
+	@echo "  LINK  $@"
+	@$(CC) -pie $(SERVER_OBJ) $(BUILD)/gen/bare.o $(BUILD)/libattn.a $(LDFLAGS) $(SERVER_LIBS) $(LIB_LIBS) -o $@
+
+$(WEB)/openapi.json: $(BUILD)/gen/attnd
+	@mkdir -p $(@D)
+	@$< --print-openapi > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(WEB)/dist/index.html: $(WEB)/openapi.json
+endif
+
 $(WEB)/dist/index.html: $(WEB_SRC) lib/draw/colour.c | $(WEB)/modules
 	@echo "  NODE  server/web"
 	@rm -rf $(@D)
 	@if [ -e $(WEB)/modules ]; then node server/web/build.mjs $(@D); fi
 
 # Configuration, examples, schemas and the page, embedded in the daemon so that it starts from any folder.
-$(BUILD)/gen/embedded.S: server/system/embed.sh $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/answers.json server/api/schemas.json)) $(PAGE)
+$(BUILD)/gen/embedded.S: server/system/embed.sh $(EMBEDDED) $(PAGE)
 	@mkdir -p $(@D)
-	@sh server/system/embed.sh $(filter config/% server/api/%,$^) $$(find $(WEB)/dist -type f 2>/dev/null | LC_ALL=C sort) > $@
+	@sh $< $(EMBEDDED) $$(find $(WEB)/dist -type f 2>/dev/null | LC_ALL=C sort) > $@
 
 $(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.S | $(BUILD)/packages
 	@$(CC) -c $< -o $@
@@ -313,7 +336,7 @@ deb: $(PAGE) ## build packages of Debian into build/deb (tests/tools/deps deb in
 	@rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb/attnd/build/web
 	@tar -c --exclude=node_modules --exclude=__pycache__ Makefile README.md config docker lib server tests | tar -x -C $(BUILD)/deb/attnd
 	@cp -r docker/debian $(BUILD)/deb/attnd/debian
-	@if [ -e $(WEB)/dist ]; then cp -r $(WEB)/dist $(BUILD)/deb/attnd/build/web/; fi
+	@if [ -e $(WEB)/dist ]; then cp $(WEB)/openapi.json $(BUILD)/deb/attnd/build/web/ && cp -r $(WEB)/dist $(BUILD)/deb/attnd/build/web/; fi
 	@cd $(BUILD)/deb/attnd && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL dpkg-buildpackage -b -us -uc >../build.log 2>&1 || { tail -n 30 ../build.log; exit 1; }
 	@ls $(BUILD)/deb/*.deb
 

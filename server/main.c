@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/handlers.h"
 #include "app.h"
 #include "command/command.h"
 #include "config/document.h"
@@ -15,6 +16,7 @@
 #include "http/address.h"
 #include "http/daemon.h"
 #include "http/health.h"
+#include "jobs/jobs.h"
 #include "system/embedded.h"
 #include "system/mapped.h"
 #include "system/notify.h"
@@ -26,6 +28,7 @@ typedef enum command {
     CHECK_CONFIG,
     PRINT_CONFIG,
     PRINT_REFERENCE,
+    PRINT_OPENAPI,
     HEALTHCHECK,
     HELP,
     VERSION,
@@ -40,6 +43,7 @@ static const struct {
     {"--check-config", CHECK_CONFIG, "check the settings and exit"},
     {"--print-config", PRINT_CONFIG, "print the settings as JSON and exit"},
     {"--print-config-reference", PRINT_REFERENCE, "print the table of all settings and exit"},
+    {"--print-openapi", PRINT_OPENAPI, "print openapi.json and exit"},
     {"--healthcheck", HEALTHCHECK,
      "ask the service at the configured address; exit 0 when it is well"},
     {"--help", HELP, "print this text; also -h"},
@@ -238,6 +242,26 @@ static int check_health(const srv_config *config) {
     return SRV_EXIT_UNHEALTHY;
 }
 
+enum { DOCUMENT_ROOM = 16 << 20 }; /* more bytes than openapi.json needs */
+
+/* Prints what GET /openapi.json answers, for a service at the address of the document. */
+static int print_openapi(const srv_config *config) {
+    srv_app app = {.config = config};
+    srv_request req = {.app = &app, .arena = attn_arena_new(DOCUMENT_ROOM), .forwarded = true};
+    bool ok = req.arena != NULL;
+    srv_job_fields_make();
+    if (ok) {
+        srv_openapi(&req);
+        ok = req.reply.status == 200 &&
+             fwrite(req.reply.body, 1, req.reply.size, stdout) == req.reply.size &&
+             fflush(stdout) == 0;
+    }
+    attn_arena_free(req.arena);
+    if (!ok)
+        fputs("attnd: openapi.json cannot be printed\n", stderr);
+    return ok ? SRV_EXIT_OK : SRV_EXIT_RESOURCES;
+}
+
 static void print_ready(const srv_app *app, bool hello) {
     const char *url = srv_daemon_url(app->data);
     printf("attnd %s listening on %s (kernels %s, %zu worker%s%s%s)\n", attn_version(), url,
@@ -318,6 +342,8 @@ static int act(srv_config *config, command what) {
     case PRINT_CONFIG:
         srv_config_print(config, stdout);
         return SRV_EXIT_OK;
+    case PRINT_OPENAPI:
+        return print_openapi(config);
     case HEALTHCHECK:
         return check_health(config);
     default:

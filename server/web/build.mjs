@@ -127,6 +127,14 @@ function compress() {
   }
 }
 
+// Types of requests and answers, of the document that make puts beside OUT; without it there are none.
+async function apiTypes() {
+  const document = path.join(out, '../openapi.json');
+  if (!fs.existsSync(document)) return;
+  const { default: openapiTS, astToString } = await import('openapi-typescript');
+  fs.writeFileSync(path.join(out, 'api.d.ts'), astToString(await openapiTS(fs.readFileSync(document, 'utf8'))));
+}
+
 // Writes what stands beside the code: the reference, the icon, the types of the elements, and the
 // documents, which name the files that were built.
 export function finish(metafile) {
@@ -148,5 +156,6 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { metafile } = await esbuild.build(page);
   await esbuild.build(elements);
   finish(metafile);
+  await apiTypes();
   compress();
 }

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from api_client import ask, qkv
-from conftest import ROOT
+from conftest import ROOT, run_attnd
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
@@ -144,6 +144,13 @@ def test_the_server_of_the_document_is_the_address_of_the_request(daemon):
     for headers, url in (({}, daemon.url), ({"Host": "localhost:1"}, "http://localhost:1"),
                          ({"X-Forwarded-For": "192.0.2.1"}, ".")):
         assert daemon.get("/openapi.json", headers=headers).json()["servers"] == [{"url": url}]
+
+
+def test_the_document_is_printed_without_a_service(daemon):
+    """The types of the API are made of it when the page is built."""
+    printed = run_attnd("--print-openapi")
+    assert printed.returncode == 0 and not printed.stderr
+    assert printed.stdout == daemon.get("/openapi.json", headers={"X-Forwarded-For": "192.0.2.1"}).text
 
 
 def test_every_operation_has_a_tag_and_sentences(document):
