@@ -153,8 +153,10 @@ class Site:
             return
         heads = self.get("/analyses?analysis=all").json()["heads"]
         maps = self.get("/heatmaps").json()["heads"]
+        first = self.described["layer"]
+        layers = self.described["weights_shape"][0] if self.described["axes"][:1] == ["layer"] else 1
         for got, drawn in zip(heads, maps, strict=True):
-            b, h = got["batch"], got["head"]
+            b, h = got["batch"] + (got.get("layer", first) - first) * (self.B // layers), got["head"]
             visible = self.want["visible"][b, h] & ~self.no_rows[b][:, None]
             weights = np.where(visible, self.want["weights"][b, h], 0)
             head = measures.Head(weights, visible, real=int((~self.no_keys[b]).sum()))
