@@ -191,6 +191,33 @@ class AxesDraw(FormDraw):
             body["dims"] = [int(n) for n in self.r.integers(0, columns, int(self.r.integers(1, 4)))]
         return body
 
+    def texts(self):
+        """Sequences for en-fr, one or a batch, with masks of their tokens; and the mask of each sequence, None if it does
+        not fit."""
+        B = int(self.r.choice((0, 1, 1, 2, 3)))  # 0: one sequence without an axis of the batch
+        draw = lambda words, n: self.r.choice(words, int(self.r.integers(1, n))).tolist()  # noqa: E731
+        source = [draw(["the", "red", "car", "cat", "."], 6) for _ in range(B or 1)]
+        target = [draw(["la", "voiture", "le", "rouge"], 5) for _ in range(B or 1)]
+        body, S = {"tokens": source if B else source[0], "target_tokens": target if B else target[0]}, max(map(len, source))
+        keep = [np.ones(len(x), bool) for x in source]
+        if self.chance(0.7):
+            shape = self.spoilt([S] if not B or self.chance(0.3) else [B, *[1] * int(self.r.integers(3)), S])
+            mask = self.r.random(shape) < 0.7
+            body["token_mask"] = mask.tolist()
+            fits = mask.size == len(source) * S and shape[-1] == S and (len(shape) == 1 or shape[0] == B)
+            keep = [row[:len(x)] for row, x in zip(mask.reshape(-1, S), source)] if fits else None
+        return body, source, target, keep
+
+    def layers_file(self):
+        """A capture of self-attention with an axis of layers, and a mask with as many axes or fewer."""
+        r, n, B, H, L = self.r, *(int(x) for x in (self.r.integers(1, 4), self.r.integers(1, 3), self.r.integers(1, 4), self.r.integers(1, 8)))
+        found = {f"sites.0.{part}": ("F32", r.standard_normal((n, B, H, L, 4)).astype(np.float32)) for part in ("query", "key")}
+        if self.chance(0.6):
+            mask = r.random(self.fewer_or_more([n, B, H, L, L])[-5:]) < 0.7
+            found["sites.0.attn_mask"] = ("BOOL", mask)
+        site = {"axes": ["layer", "batch", "head"]} | ({"is_causal": True} if self.chance(0.3) else {})
+        return captures.write(captures.File({"version": 2, "sites": [site]}, found)), (n, B, H, L)
+
     def curves(self):
         shape = [int(self.r.choice((0, 1, 2, 3))), int(self.r.choice(SIZES))][int(self.r.integers(2)):]
         values = self.r.standard_normal(shape)

@@ -205,7 +205,37 @@ def check_everything(daemon, seed):
             assert np.array(got, dtype=object).shape == want or 0 in want, f"gradient of {name}"
 
 
-CHECKS = [check_attention, check_everything, check_masks, check_positions, check_heatmaps, check_analyses, check_curves, check_infer]
+def check_models(daemon, seed):
+    """Each sequence of a batch has the weights that it has alone."""
+    body, source, target, keep = AxesDraw(seed + SEED).texts()
+    path = "/v1/models/en-fr/attention"
+    answer = answered(daemon, path, body, seed, (200,) if keep is not None else (422,))
+    for b in range(len(source)) if answer else ():
+        alone = daemon.post(path, {"tokens": source[b], "target_tokens": target[b], "token_mask": keep[b].tolist()}).json()
+        for whole, one in zip(answer["sites"], alone["sites"], strict=True):
+            want = np.array(one["weights"][0])
+            got = np.array(whole["weights"][b])[:, :want.shape[1], :want.shape[2]]
+            close(got.tolist(), want, 2e-6, f"sequence {b} at {one['kind']}")
+
+
+def check_layers(daemon, seed):
+    """Rollout and flow through the layers of a stored run, whose weights are those of each layer."""
+    data, (layers, B, _, L) = AxesDraw(seed + SEED).layers_file()
+    run, b = f"/v1/runs/{captured.store(daemon, data)['id']}", seed % B
+    get = lambda what: np.array(daemon.get(run + what).json()[what.split("?")[0][1:]], float)  # noqa: E731
+    weights = np.stack([get(f"/weights?layer={n}&batch={b}&heads=all&rows=0:{L}") for n in range(layers)])
+    seen, tokens = weights.mean(1) + np.eye(L), np.eye(L)
+    for layer in seen / seen.sum(2, keepdims=True):
+        tokens = layer @ tokens
+    close(get(f"/rollout?batch={b}").tolist(), tokens, 2e-6, "rollout")
+    flow = get(f"/flow?batch={b}")
+    assert flow.shape == (L, L) and (flow >= tokens - 2e-6).all() and (flow < 1 + 2e-6).all(), "rollout is one of the flows"
+    if layers == 1:
+        close(flow.tolist(), tokens, 2e-6, "flow of one layer")
+
+
+CHECKS = [check_attention, check_everything, check_masks, check_positions, check_heatmaps, check_analyses, check_curves, check_infer,
+          check_models, check_layers]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
