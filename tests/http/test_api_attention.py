@@ -505,4 +505,5 @@ def test_a_deadline_says_whose_it_was(start):
 
 def test_fields_in_the_query_string(daemon):
     problem = daemon.post("/v1/attention?precision=bf16", {"query": [[1]]})
-    assert problem.status_code == 400 and "precision=bf16" in problem.json()["detail"]
+    assert problem.status_code == 422 and problem.json()["pointer"] == "/precision"
+    assert "in its body" in problem.json()["detail"]
