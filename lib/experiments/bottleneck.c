@@ -126,7 +126,7 @@ static void run(attn_lab *lab) {
     buckets b = lengths(lab);
     attn_table *models =
         attn_lab_table(lab, "Both models, trained alike", model_columns, 5, VARIANTS);
-    attn_lab_part(lab, 0, 0, "a corpus of %zu sentence pairs", attn_lab_size(lab, "pairs"));
+    attn_lab_part(lab, 0, 0, "a corpus of %zu sentence pairs", attn_lab_size(lab, "num_pairs"));
     if (attn_lesson_open(lab, ATTN_EN_FR, &lesson))
         for (size_t v = 0; v < VARIANTS && !lab->status; v++)
             try_variant(lab, &lesson, models, &b, v);

@@ -5,7 +5,7 @@
 
 static const attn_setting settings[] = {
     ATTN_LESSON_SETTINGS(48, 3000, 10000, 0.004, 10000, 30, 60),
-    {"symbols", 20, 50, 2, 1000, true, "different symbols"},
+    {"num_symbols", 20, 50, 2, 1000, true, "different symbols"},
 };
 
 static const attn_column columns[] = {
@@ -26,7 +26,7 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 static size_t bytes(const attn_experiment *about, const double *values) {
     return attn_lesson_bytes(about, values,
-                             2 * (size_t)attn_setting_value(about, values, "symbols"));
+                             2 * (size_t)attn_setting_value(about, values, "num_symbols"));
 }
 
 /* The table and pictures of a run, and the example that the pictures show. */
@@ -77,7 +77,7 @@ static void try_variant(attn_lab *lab, const attn_lesson *lesson, size_t v, shee
 static void run(attn_lab *lab) {
     attn_lesson lesson;
     sheet s = {0};
-    attn_lab_part(lab, 0, 0, "sequences of %zu symbols", attn_lab_size(lab, "symbols"));
+    attn_lab_part(lab, 0, 0, "sequences of %zu symbols", attn_lab_size(lab, "num_symbols"));
     if (attn_lesson_open(lab, ATTN_COPY, &lesson) && open_sheet(lab, &lesson, &s))
         for (size_t v = 0; v < VARIANTS && !lab->status; v++)
             try_variant(lab, &lesson, v, &s);

@@ -17,11 +17,11 @@ enum { TIMES = 5, BATCHES = 8, HEADS = 16 };
 static const attn_setting settings[] = {
     {"trained", 24, 32, 8, 512, true, "longest sequence in training"},
     {"back", 3, 3, 1, 8, true, "places to look back"},
-    {"symbols", 12, 12, 2, 1000, true, "different symbols"},
+    {"num_symbols", 12, 12, 2, 1000, true, "different symbols"},
     {"width", 32, 64, 8, 512, true, "width of the encoder; a multiple of 8"},
     {"num_heads", 4, 4, 1, HEADS, true, "divide the width"},
     {"reach", 16, 16, 1, 512, true, "largest distance of the relative tables"},
-    {"steps", 800, 4000, 1, 1e6, true, "batches that each learns from"},
+    {"num_steps", 800, 4000, 1, 1e6, true, "batches that each learns from"},
     {"rate", 0.002, 0.002, 1e-6, 1, false, "learning rate"},
     {"batch_tokens", 1024, 2048, 64, 65536, true, "symbols of a batch"},
     {"seed", 1, 1, 0, 9e15, true, "of parameters and sequences"},
@@ -53,7 +53,7 @@ typedef struct batch {
 
 static size_t bytes(const attn_experiment *about, const double *values) {
     const double D = attn_setting_value(about, values, "width");
-    const double V = attn_setting_value(about, values, "symbols");
+    const double V = attn_setting_value(about, values, "num_symbols");
     const double longest = 16 * attn_setting_value(about, values, "trained");
     const double tokens = fmax(attn_setting_value(about, values, "batch_tokens"), longest);
     /* For each token: 120 D floats of intermediate results, and its logits. Then the position
@@ -84,7 +84,7 @@ static attn_status check(const attn_experiment *about, const double *values, att
  * back, or 0 if t < back. `stream` and `number` select the random numbers. */
 static bool make_batch(attn_lab *lab, uint64_t stream, uint64_t number, size_t T, batch *b) {
     const size_t tokens = attn_lab_size(lab, "batch_tokens"), back = attn_lab_size(lab, "back"),
-                 symbols = attn_lab_size(lab, "symbols");
+                 symbols = attn_lab_size(lab, "num_symbols");
     const uint64_t seed = attn_rng_bits(attn_rng_bits(attn_lab_seed(lab), stream), number);
     b->T = T, b->B = tokens / T > 0 ? tokens / T : 1;
     b->ids = attn_arena_zeroed(lab->scratch, b->B * T, sizeof *b->ids);
@@ -105,7 +105,7 @@ static size_t draw_length(const attn_lab *lab, uint64_t step) {
 }
 
 static bool train(attn_lab *lab, attn_tagger *t, float *first, float *second, double *last) {
-    const uint64_t steps = attn_lab_size(lab, "steps"),
+    const uint64_t steps = attn_lab_size(lab, "num_steps"),
                    warmup = steps / 10 < 100 ? steps / 10 : 100;
     const size_t n = attn_parameters_size(t->set);
     const attn_adam adam = attn_training_defaults().adam;
@@ -170,7 +170,7 @@ static void add_places(attn_lab *lab, attn_picture *p, const char *name, const d
 
 static void try_positions(attn_lab *lab, attn_tagger_positions positions, attn_table *table,
                           attn_picture *by_length, attn_picture *by_place, score *found) {
-    attn_tagger t = {.symbols = attn_lab_size(lab, "symbols") + 1,
+    attn_tagger t = {.symbols = attn_lab_size(lab, "num_symbols") + 1,
                      .width = attn_lab_size(lab, "width"),
                      .heads = attn_lab_size(lab, "num_heads"),
                      .max_distance = attn_lab_size(lab, "reach"),
@@ -259,7 +259,7 @@ static void run(attn_lab *lab) {
         "carries farthest here: %s.%s",
         found[ATTN_TAGGER_SINUSOIDAL].far, found[ATTN_TAGGER_LEARNED].far,
         found[ATTN_TAGGER_RELATIVE].far, found[ATTN_TAGGER_SHAW].far, found[ATTN_TAGGER_ALIBI].far,
-        found[ATTN_TAGGER_NONE].far, 100 / attn_lab_number(lab, "symbols"), names[best],
+        found[ATTN_TAGGER_NONE].far, 100 / attn_lab_number(lab, "num_symbols"), names[best],
         lab->status ? "" : explain_alibi(lab, &found[ATTN_TAGGER_ALIBI], &found[ATTN_TAGGER_NONE]));
 }
 

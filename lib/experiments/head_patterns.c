@@ -8,7 +8,7 @@
 #include "experiments/lesson.h"
 
 static const attn_setting settings[] = {
-    {"sentences", 200, 2000, 5, 100000, true, "held-out sentences to look at"},
+    {"num_sentences", 200, 2000, 5, 100000, true, "held-out sentences to look at"},
     {"specimen", 10, 10, 3, 40, true, "source words at least of the sentence that is drawn"},
 };
 
@@ -203,7 +203,7 @@ static void survey_site(attn_lab *lab, survey *s, const attn_model_outputs *out,
 }
 
 static void survey_all(attn_lab *lab, survey *s) {
-    const size_t sentences = attn_lab_size(lab, "sentences");
+    const size_t sentences = attn_lab_size(lab, "num_sentences");
     attn_lab_part(lab, 0, 0.95, "%zu held-out sentences", sentences);
     for (size_t i = 0; i < sentences && attn_lab_done(lab, (double)i / (double)sentences); i++) {
         attn_model_outputs out;
@@ -376,7 +376,7 @@ static void close_up(attn_lab *lab, const survey *s) {
         "Previous, current and next are shares of the weight in the rows that have such a key, so "
         "that they need not add to 1. The head that changes most with the kind of sentence is %s "
         "%zu (%s: %.3f nats). %s",
-        s->count, attn_lab_number(lab, "sentences"), aligned, patterned,
+        s->count, attn_lab_number(lab, "num_sentences"), aligned, patterned,
         site_of(lab, &s->heads[far]), s->heads[far].number, kind_names[far_kind], most,
         attn_analysis_caveat());
 }

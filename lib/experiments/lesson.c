@@ -20,7 +20,7 @@ attn_status attn_lesson_check(const attn_experiment *about, const double *values
 }
 
 size_t attn_lesson_bytes(const attn_experiment *about, const double *values, size_t words) {
-    const double pairs = attn_setting_value(about, values, "pairs");
+    const double pairs = attn_setting_value(about, values, "num_pairs");
     const double longest = attn_setting_value(about, values, "longest");
     const double tokens = attn_setting_value(about, values, "batch_tokens");
     const double width = attn_setting_value(about, values, "width"), V = (double)words;
@@ -50,7 +50,7 @@ static bool count_words(attn_lab *lab, attn_lesson *lesson, size_t pairs) {
 }
 
 bool attn_lesson_open(attn_lab *lab, attn_task task, attn_lesson *lesson) {
-    const size_t pairs = attn_lab_size(lab, "pairs");
+    const size_t pairs = attn_lab_size(lab, "num_pairs");
     *lesson = (attn_lesson){.options = attn_corpus_defaults(),
 
                             .made = {attn_vocabulary_new(), attn_vocabulary_new()}};
@@ -58,8 +58,8 @@ bool attn_lesson_open(attn_lab *lab, attn_task task, attn_lesson *lesson) {
     lesson->options.task = task;
     lesson->options.shortest = attn_lab_size(lab, "shortest");
     lesson->options.longest = attn_lab_size(lab, "longest");
-    if (attn_experiment_setting(lab->about, "symbols") < lab->about->setting_count)
-        lesson->options.symbols = attn_lab_size(lab, "symbols");
+    if (attn_experiment_setting(lab->about, "num_symbols") < lab->about->setting_count)
+        lesson->options.symbols = attn_lab_size(lab, "num_symbols");
     if (!lesson->source || !lesson->target)
         attn_lab_no_memory(lab);
     return !lab->status &&
@@ -113,7 +113,7 @@ static void see_progress(void *ctx, const attn_training_progress *now) {
 
 static attn_training_options options_of(const attn_lab *lab) {
     attn_training_options o = attn_training_defaults();
-    o.steps = attn_lab_size(lab, "steps");
+    o.steps = attn_lab_size(lab, "num_steps");
     o.rate = attn_lab_number(lab, "rate");
     o.batch_tokens = attn_lab_size(lab, "batch_tokens");
     o.schedule = ATTN_COSINE;
@@ -174,7 +174,7 @@ bool attn_lesson_score(attn_lab *lab, const attn_lesson *lesson, const attn_mode
     }
     return !lab->status &&
            attn_lab_ok(lab, attn_model_score(model, corpus, ATTN_HELD_OUT, 0,
-                                             attn_lab_size(lab, "scored"), lesson->source,
+                                             attn_lab_size(lab, "num_scored_pairs"), lesson->source,
                                              lesson->target, 1, lab->hooks->pool,
                                              lab->hooks->control, out, lab->err));
 }

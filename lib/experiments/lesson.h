@@ -9,13 +9,13 @@
 /* The settings that every experiment with training has. Each experiment gives its own numbers. */
 #define ATTN_LESSON_SETTINGS(width, steps, full_steps, rate, pairs, longest, full_longest)         \
     {"width", width, 2 * width, 4, 1024, true, "of the models; a multiple of 4"},                  \
-        {"steps", steps, full_steps, 1, 1e6, true, "batches that each model learns from"},         \
+        {"num_steps", steps, full_steps, 1, 1e6, true, "batches that each model learns from"},     \
         {"rate", rate, rate, 1e-6, 1, false, "learning rate"},                                     \
         {"batch_tokens", 1024, 2048, 64, 65536, true, "words of a batch"},                         \
-        {"pairs", pairs, 5 * pairs, 10, 1e6, true, "training pairs"},                              \
+        {"num_pairs", pairs, 5 * pairs, 10, 1e6, true, "training pairs"},                          \
         {"shortest", 3, 3, 1, 60, true, "source words at least"},                                  \
         {"longest", longest, full_longest, 3, 60, true, "source words at most"},                   \
-        {"scored", 200, 500, 1, 1e5, true, "held-out pairs to score"}, {                           \
+        {"num_scored_pairs", 200, 500, 1, 1e5, true, "held-out pairs to score"}, {                 \
         "seed", 1, 1, 0, 9e15, true, "of the models and batches"                                   \
     }
 

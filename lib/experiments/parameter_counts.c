@@ -12,7 +12,7 @@ static const attn_setting settings[] = {
     {"num_heads", 8, 8, 1, 64, true, "of multi-head attention; divides both widths"},
     {"positions", 1000, 1000, 1, 100000, true, "longest sequence of learned positions"},
     {"model_width", 256, 256, 2, 1024, true, "width of self-attention and of the model; even"},
-    {"layers", 2, 2, 1, ATTN_MODEL_LAYERS, true, "of the model's LSTMs"},
+    {"num_layers", 2, 2, 1, ATTN_MODEL_LAYERS, true, "of the model's LSTMs"},
     {"source_words", 10000, 10000, 4, 100000, true, "of the model's vocabulary"},
     {"target_words", 8000, 8000, 4, 100000, true, "of the model's vocabulary"},
 };
@@ -33,7 +33,7 @@ static size_t model_bytes(const attn_experiment *about, const double *values,
     *config = attn_model_defaults();
     config->width = (size_t)attn_setting_value(about, values, "model_width");
     config->num_heads = (size_t)attn_setting_value(about, values, "num_heads");
-    config->num_layers = (size_t)attn_setting_value(about, values, "layers");
+    config->num_layers = (size_t)attn_setting_value(about, values, "num_layers");
     config->source_vocabulary = (size_t)attn_setting_value(about, values, "source_words");
     config->target_vocabulary = (size_t)attn_setting_value(about, values, "target_words");
     return attn_model_bytes(config, false, &bytes, NULL) ? 0 : bytes;

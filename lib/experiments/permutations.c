@@ -13,9 +13,9 @@
 enum { WORDS = 12, MAX_DISTANCE = WORDS };
 
 static const attn_setting settings[] = {
-    {"words", 12, 12, 3, WORDS, true, "words of the sentence"},
+    {"num_words", 12, 12, 3, WORDS, true, "words of the sentence"},
     {"width", 16, 64, 4, 512, true, "width d of words, queries, keys and values; even"},
-    {"permutations", 20, 200, 1, 10000, true, "random orders"},
+    {"num_permutations", 20, 200, 1, 10000, true, "random orders"},
     {"seed", 1, 1, 0, 9e15, true, "of words, projections, tables and orders"},
 };
 
@@ -66,7 +66,7 @@ static double *draw_normal(attn_lab *lab, uint64_t stream, size_t n, double devi
 }
 
 static bool open_setup(attn_lab *lab, setup *s) {
-    const size_t N = attn_lab_size(lab, "words"), D = attn_lab_size(lab, "width");
+    const size_t N = attn_lab_size(lab, "num_words"), D = attn_lab_size(lab, "width");
     s->N = N, s->D = D;
     s->x = draw_normal(lab, 0, N * D, 1);
     for (uint64_t i = 0; i < 3; i++)
@@ -188,7 +188,7 @@ static void follow_score(const setup *s, const view *v, const size_t *at, double
 }
 
 static void try_form(attn_lab *lab, const setup *s, form f, attn_table *table, double *error) {
-    const size_t count = attn_lab_size(lab, "permutations");
+    const size_t count = attn_lab_size(lab, "num_permutations");
     double each = 0, mean = 0, range[2] = {INFINITY, -INFINITY};
     size_t order[WORDS], at[WORDS];
     for (size_t i = 0; i < s->N; i++)

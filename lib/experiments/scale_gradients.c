@@ -12,8 +12,8 @@ enum { VALUE_WIDTH = 64, SHOWN = 512, WIDTHS = 16, ROWS = 24, COLUMNS = 64 };
 
 static const attn_setting settings[] = {
     {"widest", 1024, 8192, 8, 16384, true, "largest width d of a head; from 4 on it doubles"},
-    {"keys", 64, 256, 2, 4096, true, "keys"},
-    {"queries", 256, 1024, 1, 4096, true, "queries"},
+    {"num_keys", 64, 256, 2, 4096, true, "keys"},
+    {"num_queries", 256, 1024, 1, 4096, true, "queries"},
     {"seed", 1, 1, 0, 9e15, true, "of queries, keys, values and the gradient of the output"},
 };
 
@@ -43,8 +43,8 @@ typedef struct inputs {
 } inputs;
 
 static size_t bytes(const attn_experiment *about, const double *values) {
-    const double L = attn_setting_value(about, values, "queries");
-    const double S = attn_setting_value(about, values, "keys");
+    const double L = attn_setting_value(about, values, "num_queries");
+    const double S = attn_setting_value(about, values, "num_keys");
     const double d = attn_setting_value(about, values, "widest");
     /* (L + S) rows: inputs, packed copies and gradients. L x S: scores, weights, bias, its gradient
      * and intermediate results. 32 MiB: the constant part of an operation. */
@@ -120,7 +120,7 @@ static void measure(attn_lab *lab, const inputs *in, size_t d, double scale, rea
 }
 
 static bool open_inputs(attn_lab *lab, size_t d, inputs *in) {
-    in->L = attn_lab_size(lab, "queries"), in->S = attn_lab_size(lab, "keys");
+    in->L = attn_lab_size(lab, "num_queries"), in->S = attn_lab_size(lab, "num_keys");
     in->query = attn_lab_normal(lab, 0, in->L * d);
     in->key = attn_lab_normal(lab, 1, in->S * d);
     in->value = attn_lab_normal(lab, 2, in->S * VALUE_WIDTH);
@@ -146,7 +146,7 @@ static void draw(attn_lab *lab, attn_picture *p, const double *log2d,
             y[panel] = attn_lab_keep(lab, n, sizeof **y);
         for (size_t i = 0; !lab->status && i < n; i++) {
             y[0][i] = found[s][i].largest, y[1][i] = found[s][i].saturated / 100;
-            y[2][i] = found[s][i].effective / attn_lab_number(lab, "keys");
+            y[2][i] = found[s][i].effective / attn_lab_number(lab, "num_keys");
             y[3][i] = found[s][i].median / found[s][0].median;
         }
         for (size_t panel = 0; panel < 4; panel++)

@@ -95,14 +95,14 @@ static void close_up(attn_lab *lab, const sheet *s) {
         "After %zu steps the best BLEU on held-out sentences is %.1f (%s; dot %.1f, additive %.1f, "
         "general %.1f), the smallest alignment error %.1f %% (%s). What each costs in training "
         "stands in the table.",
-        attn_lab_size(lab, "steps"), s->bleu[best], kinds[best].name, s->bleu[0], s->bleu[1],
+        attn_lab_size(lab, "num_steps"), s->bleu[best], kinds[best].name, s->bleu[0], s->bleu[1],
         s->bleu[2], s->error[clear], kinds[clear].name);
 }
 
 static void run(attn_lab *lab) {
     attn_lesson lesson;
     sheet s = {0};
-    attn_lab_part(lab, 0, 0, "a corpus of %zu sentence pairs", attn_lab_size(lab, "pairs"));
+    attn_lab_part(lab, 0, 0, "a corpus of %zu sentence pairs", attn_lab_size(lab, "num_pairs"));
     if (attn_lesson_open(lab, ATTN_EN_FR, &lesson) && open_sheet(lab, &lesson, &s))
         for (size_t k = 0; k < KINDS && !lab->status; k++)
             try_kind(lab, &lesson, k, &s);

@@ -136,8 +136,8 @@ static attn_status check(const attn_corpus_options *o, attn_error *err) {
         return attn_fail(err, ATTN_EVALUE, "skew", "must be above 0, at most 100, found %g",
                          o->skew);
     if (o->symbols < 2 || o->symbols > MOST_SYMBOLS)
-        return attn_fail(err, ATTN_EVALUE, "symbols", "must be 2 to %d, found %zu", MOST_SYMBOLS,
-                         o->symbols);
+        return attn_fail(err, ATTN_EVALUE, "num_symbols", "must be 2 to %d, found %zu",
+                         MOST_SYMBOLS, o->symbols);
     return ATTN_OK;
 }
 
@@ -155,7 +155,7 @@ attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *aren
     else if (options->task == ATTN_EN_FR_TEXT)
         status = attn_lexicon_read_text(&c->words, arena, err);
     else if (make_symbols(c, arena) < options->symbols)
-        status = attn_fail(err, ATTN_ENOMEM, "symbols", "no memory for %zu", options->symbols);
+        status = attn_fail(err, ATTN_ENOMEM, "num_symbols", "no memory for %zu", options->symbols);
     if (!status)
         *out = c;
     return status;

@@ -125,7 +125,7 @@ int srv_command_corpus(int argc, char **argv) {
         {"shortest", SRV_OPTION_SIZE, &w.corpus.shortest, "fewest source words"},
         {"longest", SRV_OPTION_SIZE, &w.corpus.longest, "most source words"},
         {"skew", SRV_OPTION_NUMBER, &w.corpus.skew, "a value above 1 gives more short sentences"},
-        {"symbols", SRV_OPTION_SIZE, &w.corpus.symbols,
+        {"num_symbols", SRV_OPTION_SIZE, &w.corpus.symbols,
          "number of symbols of copy, reverse and sort"},
         {"baselines", SRV_OPTION_FLAG, &w.baselines,
          "print the BLEU of a word-by-word dictionary and of copying instead"},

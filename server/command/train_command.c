@@ -127,10 +127,10 @@ static int print_scores(train_command *command, attn_pool *pool, const attn_cont
     const srv_train_run *run = &command->run;
     attn_model_scores scores = {0};
     attn_error err;
-    if (!run->options.scored)
+    if (!run->options.num_scored_pairs)
         return 0;
     attn_status status = attn_model_score(run->file.model, run->corpus, ATTN_HELD_OUT, 0,
-                                          (size_t)run->options.scored, run->file.source,
+                                          (size_t)run->options.num_scored_pairs, run->file.source,
                                           run->file.target, 1, pool, control, &scores, &err);
     if (status)
         return srv_command_fail("train", &err);

@@ -62,9 +62,9 @@ typedef struct srv_job_alignment {
 } srv_job_alignment;
 typedef struct srv_job_scores {
     uint64_t given;
-    int64_t sentences; /* number of held-out sentences that were scored */
-    double bleu;       /* 0 … 100 */
-    double exact;      /* share of sentences that were translated exactly, 0 … 1 */
+    int64_t num_sentences; /* number of held-out sentences that were scored */
+    double bleu;           /* 0 … 100 */
+    double exact;          /* share of sentences that were translated exactly, 0 … 1 */
     srv_job_alignment alignment_error;
 } srv_job_scores;
 typedef struct srv_job_facts {
@@ -72,7 +72,7 @@ typedef struct srv_job_facts {
     int state;                                /* a srv_job_state */
     int64_t created_ms, started_ms, ended_ms; /* Unix time */
     double progress;                          /* completed share, 0 … 1 */
-    int64_t step, steps, epoch;               /* steps: the number of training steps in all */
+    int64_t step, num_steps, epoch;           /* num_steps: the number of training steps in all */
     double loss, rate, words_per_second;      /* rate: the learning rate */
     int64_t elapsed_ms, remaining_ms;         /* since the job started; estimated until it ends */
     double seconds, remaining_seconds;        /* what files of earlier versions have instead */

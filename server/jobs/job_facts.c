@@ -237,7 +237,7 @@ static const srv_field error_fields[] = {WHOLE(srv_job_alignment, head),
                                          REAL(srv_job_alignment, best),
                                          REAL(srv_job_alignment, mean),
                                          {0}};
-static const srv_field score_fields[] = {WHOLE(srv_job_scores, sentences),
+static const srv_field score_fields[] = {WHOLE(srv_job_scores, num_sentences),
                                          REAL(srv_job_scores, bleu),
                                          REAL(srv_job_scores, exact),
                                          {.name = "alignment_error",
@@ -256,7 +256,7 @@ const srv_field srv_job_facts_fields[] = {
     WHOLE(srv_job_facts, ended_ms),
     REAL(srv_job_facts, progress),
     WHOLE(srv_job_facts, step),
-    WHOLE(srv_job_facts, steps),
+    WHOLE(srv_job_facts, num_steps),
     WHOLE(srv_job_facts, epoch),
     REAL(srv_job_facts, loss),
     REAL(srv_job_facts, rate),
@@ -279,11 +279,17 @@ const srv_field srv_job_facts_fields[] = {
 static srv_field stored_facts[sizeof srv_job_facts_fields / sizeof *srv_job_facts_fields +
                               SRV_TRAIN_OLD_NAMES + 2];
 
+static srv_field stored_scores[sizeof score_fields / sizeof *score_fields + SRV_TRAIN_OLD_NAMES];
+
 /* Makes the table of facts in jobs_dir, with the rows of earlier versions. */
 static void make_stored_facts(void) {
     srv_field *to = copy_with_old(srv_job_facts_fields, stored_facts);
     *to++ = (srv_field)REAL(srv_job_facts, seconds);
     *to++ = (srv_field)REAL(srv_job_facts, remaining_seconds);
+    copy_with_old(score_fields, stored_scores);
+    for (srv_field *f = stored_facts; f->name; f++)
+        if (f->fields == score_fields)
+            f->fields = stored_scores;
 }
 
 const srv_field *srv_job_stored_facts(void) {
@@ -297,7 +303,7 @@ srv_job_facts srv_job_no_facts(void) {
         .started_ms = -1,
         .ended_ms = -1,
         .step = -1,
-        .steps = -1,
+        .num_steps = -1,
         .epoch = -1,
         .loss = no,
         .rate = no,

@@ -39,7 +39,7 @@ static const char *number(char text[NUMBER], double x) {
 static void take_facts(srv_job_facts *f, const attn_training_progress *now,
                        const attn_training_state *state) {
     f->step = (int64_t)now->step;
-    f->steps = (int64_t)now->steps;
+    f->num_steps = (int64_t)now->steps;
     f->epoch = (int64_t)now->epoch;
     f->progress = now->steps ? (double)now->step / (double)now->steps : 1;
     f->loss = now->loss;
@@ -60,7 +60,7 @@ static void tell_progress(work *w, const attn_training_progress *now) {
         return;
     e->told_ns = ns;
     srv_job_tell(e, "progress",
-                 "{\"step\":%llu,\"steps\":%llu,\"loss\":%s,\"evaluated\":%s,"
+                 "{\"step\":%llu,\"num_steps\":%llu,\"loss\":%s,\"evaluated\":%s,"
                  "\"validation\":{\"loss\":%s,\"right\":%s,\"head_similarity\":%s},"
                  "\"remaining_ms\":%s}",
                  (unsigned long long)now->step, (unsigned long long)now->steps,
@@ -94,7 +94,7 @@ static attn_status on_checkpoint(void *ctx, const attn_training_state *state, at
 static void keep_scores(work *w, const attn_model_scores *s) {
     srv_job_scores *to = &w->job->facts.scores;
     pthread_mutex_lock(&w->jobs->lock);
-    to->sentences = (int64_t)s->bleu.sentences;
+    to->num_sentences = (int64_t)s->bleu.sentences;
     to->bleu = attn_bleu_score(&s->bleu, false);
     to->exact = s->bleu.sentences ? (double)s->bleu.exact / (double)s->bleu.sentences : 0;
     for (size_t h = 0; h < s->head_count; h++) {
@@ -117,7 +117,7 @@ static void log_line(work *w, const char *line) {
  * jobs. */
 static attn_status score(work *w, attn_error *err) {
     const srv_train_run *run = &w->run;
-    const uint64_t all = (uint64_t)run->options.scored;
+    const uint64_t all = (uint64_t)run->options.num_scored_pairs;
     attn_model_scores scores = {0};
     attn_status status = ATTN_OK;
     if (all)

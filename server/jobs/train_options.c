@@ -30,9 +30,9 @@ const srv_field srv_train_fields[] = {
     ROW(shortest, SRV_INT, 1, 60, "Fewest source words."),
     ROW(longest, SRV_INT, 1, 60, "Most source words."),
     ROW(skew, SRV_REAL, 0.01, 100, "A value above 1 makes short sentences more frequent."),
-    ROW(symbols, SRV_INT, 2, 1000, "For copy, reverse and sort: number of distinct symbols."),
-    ROW(pairs, SRV_INT, 1, 10e6, "Number of sentence pairs for training."),
-    ROW(validation, SRV_INT, 1, 1e6, "Number of sentence pairs for validation."),
+    ROW(num_symbols, SRV_INT, 2, 1000, "For copy, reverse and sort: number of distinct symbols."),
+    ROW(num_pairs, SRV_INT, 1, 10e6, "Number of sentence pairs for training."),
+    ROW(num_validation_pairs, SRV_INT, 1, 1e6, "Number of sentence pairs for validation."),
     ROW(minimum, SRV_INT, 1, 1e6,
         "Words with fewer occurrences in the training data become <unk>."),
     ROW(subwords, SRV_INT, 0, 100e3,
@@ -59,7 +59,7 @@ const srv_field srv_train_fields[] = {
         "Probability of dropout of attention weights, without those of dot, additive, general and "
         "concat cross attention, which are never dropped; by default dropout_p."),
     ROW(seed, SRV_INT, 0, MOST_SEED, "Seed of initial values, batches and dropout."),
-    ROW(steps, SRV_INT, 1, 1e9, "Number of batches to train on."),
+    ROW(num_steps, SRV_INT, 1, 1e9, "Number of batches to train on."),
     ROW(batch_tokens, SRV_INT, 1, 1e6, "Words in a batch, padding included."),
     ROW(rate, SRV_REAL, 0, 100, "Learning rate."),
     CHOICE(schedule, schedules,
@@ -77,13 +77,23 @@ const srv_field srv_train_fields[] = {
         "Training stops after this many evaluations without a better loss; 0: never."),
     ROW(checkpoint_every, SRV_INT, 0, 1e9,
         "Steps between checkpoints; 0: save one at each evaluation."),
-    ROW(scored, SRV_INT, 0, 1e6, "Number of held-out pairs to score at the end."),
+    ROW(num_scored_pairs, SRV_INT, 0, 1e6, "Number of held-out pairs to score at the end."),
     {0},
 };
 
 const srv_old_name srv_train_old_names[SRV_TRAIN_OLD_NAMES + 1] = {
     {"num_heads", "heads"},
     {"num_layers", "layers"},
+    {"num_steps", "steps"},
+    {"num_pairs", "pairs"},
+    {"num_symbols", "symbols"},
+    {"num_validation_pairs", "validation"},
+    {"num_scored_pairs", "scored"},
+    {"num_queries", "queries"},
+    {"num_keys", "keys"},
+    {"num_sentences", "sentences"},
+    {"num_words", "words"},
+    {"num_permutations", "permutations"},
     {"num_global_keys", "global_keys"},
     {"dropout_p", "dropout"},
     {"attention_dropout_p", "attention_dropout"},
@@ -101,11 +111,11 @@ void srv_train_defaults(srv_train_options *w) {
         .schedule = (int)training.schedule,
         .shortest = (int64_t)corpus.shortest,
         .longest = 20,
-        .symbols = (int64_t)corpus.symbols,
+        .num_symbols = (int64_t)corpus.symbols,
         .skew = corpus.skew,
-        .pairs = 20000,
-        .validation = 500,
-        .scored = 500,
+        .num_pairs = 20000,
+        .num_validation_pairs = 500,
+        .num_scored_pairs = 500,
         .minimum = 1,
         .width = (int64_t)config.width,
         .num_heads = (int64_t)config.num_heads,
@@ -117,7 +127,7 @@ void srv_train_defaults(srv_train_options *w) {
         .num_global_keys = (int64_t)config.num_global_keys,
         .dropout_p = config.dropout_p,
         .attention_dropout_p = (double)NAN,
-        .steps = (int64_t)training.steps,
+        .num_steps = (int64_t)training.steps,
         .batch_tokens = (int64_t)training.batch_tokens,
         .rate = training.rate,
         .warmup = (int64_t)training.warmup,
@@ -139,7 +149,7 @@ attn_corpus_options srv_train_corpus(const srv_train_options *w) {
     o.shortest = (size_t)w->shortest;
     o.longest = (size_t)w->longest;
     o.skew = w->skew;
-    o.symbols = (size_t)w->symbols;
+    o.symbols = (size_t)w->num_symbols;
     return o;
 }
 
@@ -168,7 +178,7 @@ attn_training_options srv_train_loop(const srv_train_options *w) {
     o.rate = w->rate;
     o.adam.decay = w->decay;
     o.warmup = (uint64_t)w->warmup;
-    o.steps = (uint64_t)w->steps;
+    o.steps = (uint64_t)w->num_steps;
     o.clip = w->clip;
     o.smoothing = w->smoothing;
     o.guidance = w->guidance;
@@ -248,7 +258,9 @@ static double words(const srv_train_options *w, bool target) {
         return SYMBOLS + (double)w->subwords;
     if (w->task == ATTN_EN_FR_TEXT)
         return NAMES + 2 * large;
-    return w->task != ATTN_EN_FR ? (double)w->symbols + ATTN_SPECIALS : w->large ? large : small;
+    return w->task != ATTN_EN_FR ? (double)w->num_symbols + ATTN_SPECIALS
+           : w->large            ? large
+                                 : small;
 }
 
 /* Return upper bounds of the tokens in a source and in a target sentence. */
@@ -319,7 +331,7 @@ static attn_status bytes_of(const srv_train_options *w, double parameters, doubl
     const double pass = tokens * (widths * D + words(w, true) +
                                   SCORES * (double)w->num_heads * longest * (double)w->num_layers);
     const double learning = w->subwords ? LEARNING_BYTES : 0;
-    const double data = (double)(w->pairs + w->validation) * (4 * pair + PAIR_BYTES);
+    const double data = (double)(w->num_pairs + w->num_validation_pairs) * (4 * pair + PAIR_BYTES);
     double blocks;
     const attn_status status = blocks_bytes(w, tokens, &blocks, err);
     if (!status)

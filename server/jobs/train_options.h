@@ -14,10 +14,12 @@ typedef struct srv_train_options {
     /* Values of the library's enumerations; norm: an index into srv_model_norms. */
     int task, architecture, attention, positions, norm, schedule;
     bool large;
-    int64_t shortest, longest, symbols, pairs, validation, minimum, subwords; /* of the corpus */
-    int64_t width, num_heads, num_layers, feed_forward;                       /* of the model */
+    int64_t shortest, longest, num_symbols, num_pairs, num_validation_pairs, minimum,
+        subwords;                                        /* of the corpus */
+    int64_t width, num_heads, num_layers, feed_forward;  /* of the model */
     int64_t radius, stride, block_size, num_global_keys; /* of its attention's pattern */
-    int64_t seed, steps, batch_tokens, warmup, evaluate_every, patience, checkpoint_every, scored;
+    int64_t seed, num_steps, batch_tokens, warmup, evaluate_every, patience, checkpoint_every,
+        num_scored_pairs;
     double attention_dropout_p; /* NaN: as dropout_p */
     double skew, dropout_p, rate, decay, clip, smoothing, guidance, diversity;
 } srv_train_options;
@@ -28,7 +30,7 @@ extern const srv_field srv_train_fields[];
 
 /* Names that these options and the settings of experiments had in files of earlier versions. A row
  * without names ends the table. */
-enum { SRV_TRAIN_OLD_NAMES = 10 };
+enum { SRV_TRAIN_OLD_NAMES = 21 };
 typedef struct srv_old_name {
     const char *now, *before;
 } srv_old_name;

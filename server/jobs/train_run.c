@@ -188,7 +188,7 @@ static attn_status add_side(const srv_train_run *run, const attn_pair *pair, boo
 static attn_status count_pairs(srv_train_run *run, const attn_control *control, attn_pair *pair,
                                attn_arena *scratch, attn_error *err) {
     attn_status status = ATTN_OK;
-    for (int64_t i = 0; i < run->options.pairs && !status; i++) {
+    for (int64_t i = 0; i < run->options.num_pairs && !status; i++) {
         attn_arena_reset(scratch);
         status = attn_control_check(control, err);
         if (!status)
@@ -283,9 +283,10 @@ attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_contro
              : *run->init ? start_from_file(run, err)
                           : start_anew(run, control, err);
     if (!status)
-        status = read_pairs(run, ATTN_TRAIN, run->options.pairs, &run->train, err);
+        status = read_pairs(run, ATTN_TRAIN, run->options.num_pairs, &run->train, err);
     if (!status)
-        status = read_pairs(run, ATTN_VALIDATION, run->options.validation, &run->validation, err);
+        status = read_pairs(run, ATTN_VALIDATION, run->options.num_validation_pairs,
+                            &run->validation, err);
     return status;
 }
 

@@ -26,7 +26,7 @@ BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 RATE, CLIENTS, BOUND_MS = 50, 8, 5.0
 SHAPE = [1, 8, 128, 64]
 KIND = "application/vnd.safetensors"
-JOB = {"kind": "train", "pairs": 5000, "validation": 200, "steps": 100000, "evaluate_every": 500, "batch_tokens": 1024, "scored": 0}
+JOB = {"kind": "train", "num_pairs": 5000, "num_validation_pairs": 200, "num_steps": 100000, "evaluate_every": 500, "batch_tokens": 1024, "num_scored_pairs": 0}
 
 
 class Daemon:

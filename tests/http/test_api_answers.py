@@ -9,8 +9,8 @@ from kept_captures import captures, file_of
 import numpy as np
 
 NOT_JSON = {"/v1/runs/{id}/tiles", "/v1/jobs/{id}/pictures/{name}", "/openapi.json"}  # octets, pictures, the document itself
-TRAINED = {"kind": "train", "task": "copy", "symbols": 8, "longest": 5, "pairs": 100, "validation": 10, "width": 16, "num_heads": 2,
-           "steps": 2, "scored": 5, "store": True}
+TRAINED = {"kind": "train", "task": "copy", "num_symbols": 8, "longest": 5, "num_pairs": 100, "num_validation_pairs": 10, "width": 16, "num_heads": 2,
+           "num_steps": 2, "num_scored_pairs": 5, "store": True}
 FILE = "bert/sentence.safetensors"  # of the example of the request
 
 
@@ -98,7 +98,7 @@ def ask(service, document, ids, method, path):
     for name in ("{id}", "{model}", "{code}"):
         where = where.replace(name, ids.get(beginning, ""))
     if path == "/v1/jobs/{id}/cancel":  # of a job that runs
-        job = service.post("/v1/jobs", TRAINED | {"steps": 100000}).json()["id"]
+        job = service.post("/v1/jobs", TRAINED | {"num_steps": 100000}).json()["id"]
         return service.post(f"/v1/jobs/{job}/cancel")
     body = example(document, method, path, "request")
     body = {} if body is None and method == "post" else body

@@ -13,11 +13,11 @@ from test_api_index import document, schema  # noqa: F401, a fixture
 from test_daemon_load import eventually
 
 PROMPT = ("--jobs-nice", "0")  # on a busy machine a job that gives way to everybody may not come to its end
-TASK = {"kind": "train", "task": "copy", "symbols": 8, "shortest": 1, "longest": 5, "pairs": 300, "validation": 40, "scored": 20,
-        "width": 16, "num_heads": 2, "steps": 60, "evaluate_every": 20, "checkpoint_every": 5, "batch_tokens": 200, "warmup": 10,
+TASK = {"kind": "train", "task": "copy", "num_symbols": 8, "shortest": 1, "longest": 5, "num_pairs": 300, "num_validation_pairs": 40, "num_scored_pairs": 20,
+        "width": 16, "num_heads": 2, "num_steps": 60, "evaluate_every": 20, "checkpoint_every": 5, "batch_tokens": 200, "warmup": 10,
         "rate": 0.01, "seed": 5}
-LONGER = TASK | {"steps": 200}
-ENDLESS = TASK | {"steps": 1000000}
+LONGER = TASK | {"num_steps": 200}
+ENDLESS = TASK | {"num_steps": 1000000}
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_a_model_is_trained_and_served(daemon, document):  # noqa: F811
     assert all(0 < s <= 1.0001 for s in alike)
     assert done["validation"] == pytest.approx([t["validation"] for t in told if t["evaluated"]][-1], rel=1e-4)
     assert (done["state"], done["step"], done["progress"]) == ("done", 60, 1)
-    assert done["scores"]["sentences"] == 20 and 0 <= done["scores"]["alignment_error"]["best"] <= 1
+    assert done["scores"]["num_sentences"] == 20 and 0 <= done["scores"]["alignment_error"]["best"] <= 1
     assert done["best"]["loss"] == pytest.approx(events[-1][2]["best_loss"])
     assert 0 < done["peak_bytes"] <= done["reserved_bytes"]
     answer = ask(daemon, {"tokens": ["1", "2"]}, f"/v1/models/{done['model']}/generate")
@@ -133,7 +133,7 @@ def test_a_model_is_trained_and_served(daemon, document):  # noqa: F811
 def test_equal_jobs_are_equal_models_and_another_seed_is_another(daemon):
     answers = []
     for seed in (5, 5, 6):
-        job = ended(daemon, post(daemon, TASK | {"seed": seed, "steps": 5, "scored": 0}))
+        job = ended(daemon, post(daemon, TASK | {"seed": seed, "num_steps": 5, "num_scored_pairs": 0}))
         answers.append(ask(daemon, {"tokens": ["1", "2"], "target_tokens": ["1"], "return": "logits"},
                            f"/v1/models/{job['model']}/attention")["logits"])
         remove(daemon, job)
@@ -141,7 +141,7 @@ def test_equal_jobs_are_equal_models_and_another_seed_is_another(daemon):
 
 
 def test_one_head_has_no_similarity(daemon):
-    job = post(daemon, TASK | {"num_heads": 1, "steps": 20, "scored": 0})
+    job = post(daemon, TASK | {"num_heads": 1, "num_steps": 20, "num_scored_pairs": 0})
     told = [e[2] for e in Events(daemon, job) if e[1] == "progress" and e[2]["evaluated"]]
     assert told and all(t["validation"]["head_similarity"] is None and t["validation"]["loss"] > 0 for t in told)
     assert set(look(daemon, job)["validation"]) == {"loss", "right"}
@@ -151,7 +151,7 @@ def test_one_head_has_no_similarity(daemon):
 @pytest.mark.parametrize("architecture", ["seq2seq", "transformer"])
 @pytest.mark.parametrize("sizes", [{"attention": "block", "block_size": 3}, {"attention": "global", "num_global_keys": 2, "radius": 1}])
 def test_sparse_patterns_are_trained(daemon, architecture, sizes):
-    job = ended(daemon, post(daemon, TASK | sizes | {"architecture": architecture, "steps": 20, "scored": 5}))
+    job = ended(daemon, post(daemon, TASK | sizes | {"architecture": architecture, "num_steps": 20, "num_scored_pairs": 5}))
     assert job["state"] == "done" and job["validation"]["loss"] > 0
     model = daemon.get(f"/v1/models/{job['model']}").json()
     assert {k: model[k] for k in sizes} == sizes
@@ -161,7 +161,7 @@ def test_sparse_patterns_are_trained(daemon, architecture, sizes):
 
 
 def test_deleting_the_model_leaves_the_job(daemon):
-    job = ended(daemon, post(daemon, TASK | {"steps": 5, "scored": 0}))
+    job = ended(daemon, post(daemon, TASK | {"num_steps": 5, "num_scored_pairs": 0}))
     assert daemon.request("DELETE", f"/v1/models/{job['model']}").status_code == 204
     assert "model" not in look(daemon, job)
     assert delete(daemon, job) == 204
@@ -237,7 +237,7 @@ def test_time_is_bounded(start):
 # --- events ---
 
 def test_a_stream_resumes_behind_the_last_event(daemon):
-    job = post(daemon, TASK | {"steps": 20})
+    job = post(daemon, TASK | {"num_steps": 20})
     events = list(Events(daemon, job))
     assert list(Events(daemon, job, **{"Last-Event-ID": "3"})) == events[3:]
     assert list(Events(daemon, job, **{"Last-Event-ID": "none"})) == events
@@ -336,7 +336,7 @@ def test_draining_ends_streams_and_keeps_the_step(start, tmp_path):
 
 def test_ended_jobs_and_their_models_come_back(undisturbed, start, tmp_path):
     first = start(*in_dir(tmp_path))
-    kept, stripped = (ended(first, post(first, TASK | {"steps": 20, "scored": 5})) for _ in range(2))
+    kept, stripped = (ended(first, post(first, TASK | {"num_steps": 20, "num_scored_pairs": 5})) for _ in range(2))
     assert first.request("DELETE", f"/v1/models/{stripped['model']}").status_code == 204
     first.stop()
     second = start(*in_dir(tmp_path))
@@ -391,7 +391,7 @@ def test_an_experiment_is_run_and_its_pictures_are_served(daemon, document):  # 
 
 
 def test_training_has_no_findings(daemon):
-    job = ended(daemon, post(daemon, TASK | {"steps": 5, "scored": 0}))
+    job = ended(daemon, post(daemon, TASK | {"num_steps": 5, "num_scored_pairs": 0}))
     assert daemon.get(path(job, "/result")).status_code == daemon.get(path(job, "/pictures/x")).status_code == 404
     assert delete(daemon, job) == 204
 
@@ -418,7 +418,7 @@ def test_findings_come_back(start, tmp_path):
     ({"width": 15, "num_heads": 1}, "invalid_value", "/width", ["even"]),
     ({"num_heads": 3}, "invalid_value", "/num_heads", ["divide"]),
     ({"shortest": 9}, "invalid_value", "/shortest", ["at most longest"]),
-    ({"steps": 0}, "invalid_value", "/steps", ["from 1"]),
+    ({"num_steps": 0}, "invalid_value", "/num_steps", ["from 1"]),
     ({"rate": "fast"}, "wrong_type", "/rate", ["number"]),
     ({"dropout_p": 1}, "invalid_value", "/dropout_p", ["0.99"]),
     ({"attention_dropout_p": 1}, "invalid_value", "/attention_dropout_p", ["0.99"]),
@@ -444,8 +444,8 @@ def test_experiments_that_cannot_be(daemon, fields, code, pointer, words):
 
 
 def test_limits(daemon, start):
-    for fields, setting in (({"steps": 1000001}, "jobs_steps"), ({"width": 4096, "batch_tokens": 1000000}, "jobs_bytes")):
-        problem = refused(daemon, TASK | fields, "too_large", "/steps" if "steps" in fields else None, path="/v1/jobs", status=413)
+    for fields, setting in (({"num_steps": 1000001}, "jobs_steps"), ({"width": 4096, "batch_tokens": 1000000}, "jobs_bytes")):
+        problem = refused(daemon, TASK | fields, "too_large", "/num_steps" if "num_steps" in fields else None, path="/v1/jobs", status=413)
         assert problem["limit"]["setting"] == setting
     jobs = [post(daemon, ENDLESS) for _ in range(4)]
     assert refused(daemon, TASK, "too_large", None, path="/v1/jobs", status=413)["limit"]["setting"] == "jobs_count"
@@ -481,7 +481,7 @@ def test_jobs_wait_for_memory_and_never_take_more(daemon, start):
     for more in ({"num_layers": 3}, {"attention": "local", "num_layers": 1}, {"num_heads": 16, "longest": 40, "num_layers": 1, "batch_tokens": 400})
 ] + [{"attention": a, "positions": p} for a, p in (("additive", "shaw"), ("concat", "relative"), ("none", "learned"))])
 def test_what_a_job_takes_is_bounded_before_it_starts(daemon, fields):
-    job = ended(daemon, post(daemon, TASK | {"pairs": 800, "width": 64, "batch_tokens": 1500, "steps": 2, "scored": 1} | fields))
+    job = ended(daemon, post(daemon, TASK | {"num_pairs": 800, "width": 64, "batch_tokens": 1500, "num_steps": 2, "num_scored_pairs": 1} | fields))
     assert delete(daemon, job) == 204
     assert job["state"] == "done", job
     assert job["reserved_bytes"] / 30 < job["peak_bytes"] <= 0.9 * job["reserved_bytes"]
@@ -502,14 +502,14 @@ def test_beyond_a_trusted_proxy_a_key_is_needed(start):
              "127.0.0.1": 202, "::1": 202, "127.9.9.9": 202}
     for client, status in cases.items():
         headers = {"X-Forwarded-For": client}
-        reply = daemon.post("/v1/jobs", TASK | {"steps": 1}, headers=headers)
+        reply = daemon.post("/v1/jobs", TASK | {"num_steps": 1}, headers=headers)
         assert reply.status_code == status, (client, reply.text)
         model = daemon.post("/v1/models", {"attention": "dot", "width": 8}, headers=headers)
         assert (model.status_code == 403) == (status == 403), (client, model.text)
         for method, what in (("DELETE", ""), ("POST", "/cancel")):
             refused_ = daemon.request(method, "/v1/jobs/job-0" + what, headers=headers)
             assert refused_.status_code == (403 if status == 403 else 404)
-    assert daemon.post("/v1/jobs", TASK | {"steps": 1}).status_code == 202, "the proxy names nobody"
+    assert daemon.post("/v1/jobs", TASK | {"num_steps": 1}).status_code == 202, "the proxy names nobody"
 
 
 def test_two_at_once_take_turns(start):

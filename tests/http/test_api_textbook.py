@@ -589,7 +589,7 @@ def test_other_names_of_fields(daemon, name, here):
 
 
 @pytest.mark.parametrize("path, name, here", [
-    ("/v1/jobs", "d_model", "width"), ("/v1/jobs", "learning_rate", "rate"), ("/v1/jobs", "epochs", "steps"),
+    ("/v1/jobs", "d_model", "width"), ("/v1/jobs", "learning_rate", "rate"), ("/v1/jobs", "epochs", "num_steps"), ("/v1/jobs", "steps", "num_steps"), ("/v1/jobs", "pairs", "num_pairs"), ("/v1/jobs", "scored", "num_scored_pairs"),
     ("/v1/jobs", "dropout", "dropout_p"), ("/v1/jobs", "attention_dropout", "attention_dropout_p"), ("/v1/models", "dropout", "dropout_p"),
     ("/v1/models/en-fr/generate", "prompt", "text"), ("/v1/models/en-fr/attention", "input", "text"),
     ("/v1/models", "src_vocab_size", "source_vocabulary"), ("/v1/models", "tgt_vocab_size", "target_vocabulary"),

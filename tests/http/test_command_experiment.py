@@ -15,18 +15,18 @@ from picture import Picture
 
 MODELS = "lib/models/README.md"
 SCHEMA = json.loads((ROOT / "server/api/schemas.json").read_text())["Findings"]
-LESSON = ["--width", "8", "--steps", "20", "--pairs", "100", "--scored", "5", "--batch-tokens", "256"]
+LESSON = ["--width", "8", "--num-steps", "20", "--num-pairs", "100", "--num-scored-pairs", "5", "--batch-tokens", "256"]
 SMALL = {
     "copy": [*LESSON, "--longest", "6"],
     "attentions": [*LESSON, "--longest", "6"],
     "bottleneck": [*LESSON, "--longest", "12"],
-    "permutation": ["--width", "8", "--permutations", "5"],
-    "extrapolation": ["--trained", "8", "--width", "8", "--num-heads", "2", "--steps", "20", "--batch-tokens", "128"],
+    "permutation": ["--width", "8", "--num-permutations", "5"],
+    "extrapolation": ["--trained", "8", "--width", "8", "--num-heads", "2", "--num-steps", "20", "--batch-tokens", "128"],
     "sparse": [*LESSON, "--longest", "8", "--tokens", "512"],
     "cost": ["--width", "16", "--longest", "64"],
     "parameters": [],
-    "heads": ["--sentences", "12"],
-    "scale": ["--widest", "64", "--keys", "16", "--queries", "40"],
+    "heads": ["--num-sentences", "12"],
+    "scale": ["--widest", "64", "--num-keys", "16", "--num-queries", "40"],
 }
 
 
@@ -237,13 +237,13 @@ def test_positions_have_their_parameters(found):
 
 def test_memory_is_enough_for_many_heads_and_short_sequences(tmp_path):
     """It was counted without heads, and without the places that kernels pad sequences to."""
-    experiment("extrapolation", "--steps", "1", "--trained", "8", "--batch-tokens", "2048", "--width", "8", "--num-heads", "8", "--quiet",
+    experiment("extrapolation", "--num-steps", "1", "--trained", "8", "--batch-tokens", "2048", "--width", "8", "--num-heads", "8", "--quiet",
                "--out", tmp_path)
 
 
 def test_alibi_finds_the_nearest_place_at_any_length(tmp_path):
     """It is no fault of ALiBi's that it misses the place 3 back: the place next to each is found, farther than by any other."""
-    run = Found(tmp_path, "extrapolation", ["--trained", "16", "--width", "16", "--steps", "300", "--batch-tokens", "512", "--symbols", "4",
+    run = Found(tmp_path, "extrapolation", ["--trained", "16", "--width", "16", "--num-steps", "300", "--batch-tokens", "512", "--num-symbols", "4",
                                             "--back", "1", "--rate", "0.01"])
     table = run.table()
     longest = dict(zip(table["positions"], table["16 times"]))
@@ -273,7 +273,7 @@ def test_heads_have_a_picture_each(found):
 
 
 def test_a_model_of_another_task_is_refused(tmp_path):
-    subprocess.run([BINARY, "train", "--task", "copy", "--steps", "1", "--pairs", "20", "--validation", "5", "--scored", "0", "--width", "8", "--num-heads", "2",
+    subprocess.run([BINARY, "train", "--task", "copy", "--num-steps", "1", "--num-pairs", "20", "--num-validation-pairs", "5", "--num-scored-pairs", "0", "--width", "8", "--num-heads", "2",
                     "--quiet", "--out", tmp_path / "m"], check=True, timeout=120)
     assert "must be trained on the task en-fr" in experiment("heads", "--model", tmp_path / "m", "--out", tmp_path, code=1)
 
@@ -297,7 +297,7 @@ def test_readme_lines(tmp_path, command, answer):
 @pytest.mark.parametrize("options, said", [
     (["none"], 'there is no "none"; there are'),
     (["scale", "--widest", "3"], "--widest must be a whole number from 8 to 16384, found 3"),
-    (["scale", "--keys", "2.5"], "--keys must be a whole number"),
+    (["scale", "--num-keys", "2.5"], "--num-keys must be a whole number"),
     (["scale", "--bogus"], "unknown option --bogus"),
     (["parameters", "--num-heads", "7"], "--width must be even and a multiple of the heads"),
 ])
@@ -311,9 +311,9 @@ def test_a_folder_that_cannot_be_made(tmp_path):
 
 
 def test_help_has_the_profile():
-    assert re.search(r"--keys +keys \(64\)", experiment("scale", "--help"))
+    assert re.search(r"--num-keys +keys \(64\)", experiment("scale", "--help"))
     assert "--model" in experiment("heads", "--help") and "--model" not in experiment("scale", "--help")
-    assert re.search(r"--keys +keys \(256\)", experiment("scale", "--full", "--help"))
+    assert re.search(r"--num-keys +keys \(256\)", experiment("scale", "--full", "--help"))
 
 
 def test_a_machine_without_fonts_is_warned_of_once(tmp_path):

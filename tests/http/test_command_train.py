@@ -14,8 +14,8 @@ from safetensors.numpy import load
 from conftest import BINARY, ROOT
 from test_models_kept import rename
 
-TASK = ["--task", "copy", "--symbols", "8", "--shortest", "1", "--longest", "5", "--pairs", "300", "--validation", "40", "--scored", "40",
-        "--width", "16", "--num-heads", "2", "--steps", "300", "--evaluate-every", "30", "--checkpoint-every", "10", "--batch-tokens", "200",
+TASK = ["--task", "copy", "--num-symbols", "8", "--shortest", "1", "--longest", "5", "--num-pairs", "300", "--num-validation-pairs", "40", "--num-scored-pairs", "40",
+        "--width", "16", "--num-heads", "2", "--num-steps", "300", "--evaluate-every", "30", "--checkpoint-every", "10", "--batch-tokens", "200",
         "--warmup", "10", "--rate", "0.01", "--seed", "5"]
 
 
@@ -59,7 +59,7 @@ def test_log_and_scores(undisturbed):
 
 def test_transformers_are_trained_and_scored(tmp_path):
     model = tmp_path / "m"
-    done = subprocess.run(command(model, "--architecture", "transformer", "--steps", "120", "--log", str(tmp_path / "log"), "--quiet"),
+    done = subprocess.run(command(model, "--architecture", "transformer", "--num-steps", "120", "--log", str(tmp_path / "log"), "--quiet"),
                           capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     *steps, _ = map(json.loads, (tmp_path / "log").read_text().splitlines())
@@ -71,7 +71,7 @@ def test_transformers_are_trained_and_scored(tmp_path):
 def test_dropout_of_weights_apart(tmp_path):
     """By default it is that of dropout; without attention it changes no value."""
     def trained(name, *more):
-        done = subprocess.run(command(tmp_path / name, "--steps", "20", "--quiet", *more), capture_output=True, text=True, timeout=600)
+        done = subprocess.run(command(tmp_path / name, "--num-steps", "20", "--quiet", *more), capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         size = int.from_bytes((whole := (tmp_path / name).read_bytes())[:8], "little")
         return load(whole), json.loads(whole[8:8 + size])["__metadata__"]["attention_dropout"]
@@ -127,7 +127,7 @@ def test_heads_are_counted_by_num_heads(what):
 
 def test_a_terminal_gets_a_bar(tmp_path):
     master, slave = pty.openpty()
-    process = subprocess.Popen(command(tmp_path / "m", "--steps", "20"), stderr=slave, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command(tmp_path / "m", "--num-steps", "20"), stderr=slave, stdout=subprocess.DEVNULL)
     os.close(slave)
     shown = b""
     try:
@@ -140,7 +140,7 @@ def test_a_terminal_gets_a_bar(tmp_path):
     assert re.search(r"\[█+·*\] \d+/20 +loss \d", shown.decode()) and " left" in shown.decode()
 
 
-@pytest.mark.parametrize("options", [["--task", "x"], ["--attention", "x"], ["--steps", "-1"], ["--schedule", "x"], ["--longest", "99"], ["--bogus"]])
+@pytest.mark.parametrize("options", [["--task", "x"], ["--attention", "x"], ["--num-steps", "-1"], ["--schedule", "x"], ["--longest", "99"], ["--bogus"]])
 def test_wrong_options(options, tmp_path):
     done = subprocess.run(command(tmp_path / "m", *options), capture_output=True, text=True, timeout=120)
     assert done.returncode == 2 and done.stderr.startswith("attnd train: ")

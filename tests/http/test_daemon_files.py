@@ -12,7 +12,7 @@ from conftest import ROOT, run_attnd
 from test_daemon_load import eventually
 
 SMALL = ROOT / "config" / "models" / "en-fr.safetensors"
-TRAIN = {"kind": "train", "task": "reverse", "steps": 2}
+TRAIN = {"kind": "train", "task": "reverse", "num_steps": 2}
 
 
 def events(daemon, word):

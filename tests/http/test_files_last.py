@@ -20,9 +20,9 @@ FORMATS = Path(__file__).parent / "formats"
 VERSIONS = [1, 2]
 NEW = FORMATS / "2"
 SHIPPED = ROOT / "config" / "models"
-OPTIONS = {"task": "copy", "symbols": 8, "shortest": 1, "longest": 5, "pairs": 100, "validation": 20, "scored": 10, "width": 8,
+OPTIONS = {"task": "copy", "num_symbols": 8, "shortest": 1, "longest": 5, "num_pairs": 100, "num_validation_pairs": 20, "num_scored_pairs": 10, "width": 8,
            "num_heads": 2, "evaluate_every": 10, "checkpoint_every": 5, "batch_tokens": 100, "warmup": 10, "rate": 0.01, "seed": 5}
-TRAIN = {"kind": "train", "steps": 100} | OPTIONS  # what the checkpoints belong to
+TRAIN = {"kind": "train", "num_steps": 100} | OPTIONS  # what the checkpoints belong to
 TRAINED, FOUND = "job-0000000000000001", "job-0000000000000002"
 ASKED = [("attention", {"token_ids": [4, 5, 6], "target_token_ids": [4, 5], "return": ["weights", "logits"]}),
          ("generate", {"text": "1 4 2", "return": "weights"})]
@@ -367,7 +367,7 @@ def test_checkpoints_of_each_version_are_resumed(tmp_path):
     for version in VERSIONS:
         model = tmp_path / f"v{version}"
         shutil.copy(FORMATS / str(version) / "train.checkpoint", f"{model}.checkpoint")
-        done = subprocess.run(command("--steps", 100, "--out", model, "--resume"), capture_output=True, text=True, timeout=600)
+        done = subprocess.run(command("--num-steps", 100, "--out", model, "--resume"), capture_output=True, text=True, timeout=600)
         assert done.returncode == 0 and "continuing after step 30" in done.stderr, done.stderr
         models.append(model.read_bytes())
     assert models[0] == models[1] and b'"seal.version":"2"' in models[0][:200]
@@ -377,7 +377,7 @@ def test_a_changed_checkpoint_stops_the_command(tmp_path):
     data = bytearray((NEW / "train.checkpoint").read_bytes())
     data[-100] ^= 4
     (tmp_path / "m.checkpoint").write_bytes(data)
-    done = subprocess.run(command("--steps", 100, "--out", tmp_path / "m", "--resume"), capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command("--num-steps", 100, "--out", tmp_path / "m", "--resume"), capture_output=True, text=True, timeout=600)
     assert done.returncode == 1 and "m.checkpoint" in done.stderr and "not those that were written" in done.stderr
 
 

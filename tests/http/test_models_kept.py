@@ -12,7 +12,7 @@ from test_api_models import SMALL, make, path
 from test_daemon_load import eventually
 
 EN_FR = ROOT / "config" / "models" / "en-fr.safetensors"
-SHORT = TASK | {"steps": 4, "checkpoint_every": 2, "evaluate_every": 2}
+SHORT = TASK | {"num_steps": 4, "checkpoint_every": 2, "evaluate_every": 2}
 BODY = {"token_ids": [4, 5, 6], "target_token_ids": [4, 5], "return": ["weights", "logits"]}
 
 

@@ -8,7 +8,7 @@ from test_api_models import SMALL
 from test_daemon_load import eventually
 
 CHIEF, MAKER, PLAIN = "chiefchiefchiefchief", "makermakermakermaker", "plainplainplainplain"
-SHORT = TASK | {"steps": 4, "checkpoint_every": 2, "evaluate_every": 2}
+SHORT = TASK | {"num_steps": 4, "checkpoint_every": 2, "evaluate_every": 2}
 
 
 def bearer(key):

@@ -9,8 +9,8 @@ from safetensors.numpy import save
 from test_api_models import SMALL
 
 RUN = {"query": [[1, 0], [0, 1]], "store": True}
-JOB = {"kind": "train", "task": "copy", "symbols": 8, "longest": 5, "pairs": 100, "validation": 10, "width": 16,
-       "num_heads": 2, "steps": 5, "scored": 5}
+JOB = {"kind": "train", "task": "copy", "num_symbols": 8, "longest": 5, "num_pairs": 100, "num_validation_pairs": 10, "width": 16,
+       "num_heads": 2, "num_steps": 5, "num_scored_pairs": 5}
 
 
 def keyed(key, **more):

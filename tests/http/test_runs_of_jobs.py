@@ -63,7 +63,7 @@ def test_the_best_model(daemon, document, fields):  # noqa: F811
 
 def test_the_same_pair_for_every_model(daemon):
     """The corpus determines it: neither the model, the seed nor how many pairs there are."""
-    jobs = [ended(daemon, STORING | fields) for fields in ({}, {"seed": 6, "architecture": "transformer"}, {"validation": 1, "width": 8})]
+    jobs = [ended(daemon, STORING | fields) for fields in ({}, {"seed": 6, "architecture": "transformer"}, {"num_validation_pairs": 1, "width": 8})]
     texts = [[t["tokens"] for t in daemon.get(f"/v1/runs/{job['run']}").json()["texts"]] for job in jobs]
     assert texts[0] == texts[1] == texts[2] and texts[0][1] == ["<bos>", *texts[0][0], "<eos>"]  # the task is to copy
     for job in jobs:
@@ -150,7 +150,7 @@ def test_a_job_that_goes_on_after_a_restart(start, tmp_path):
     jobs.mkdir(), runs.mkdir()
     options = (*PROMPT, "--jobs-dir", str(jobs), "--runs-dir", str(runs))
     daemon = start(*options)
-    job = daemon.post("/v1/jobs", STORING | {"steps": 2000}).json()
+    job = daemon.post("/v1/jobs", STORING | {"num_steps": 2000}).json()
     eventually(lambda: daemon.get(path(job)).json().get("step", 0) > 20, PATIENCE)
     daemon.stop()
     assert not list(runs.iterdir())

@@ -12,8 +12,8 @@ from test_command_train import interrupted
 from test_daemon_load import eventually
 
 MODEL = ROOT / "config" / "models" / "en-fr-text.safetensors"
-TINY = {"task": "en-fr-text", "subwords": 150, "shortest": 2, "longest": 6, "pairs": 200, "validation": 20, "scored": 5, "width": 16,
-        "num_heads": 2, "steps": 12, "batch_tokens": 200, "evaluate_every": 6}
+TINY = {"task": "en-fr-text", "subwords": 150, "shortest": 2, "longest": 6, "num_pairs": 200, "num_validation_pairs": 20, "num_scored_pairs": 5, "width": 16,
+        "num_heads": 2, "num_steps": 12, "batch_tokens": 200, "evaluate_every": 6}
 # The sentences that textbooks translate, and variants of them. The corpus keeps all of them out of the training data.
 TEXTBOOK = [
     ("The cat sat on the mat.", "Le chat était assis sur le tapis."),
@@ -56,9 +56,11 @@ def test_the_file_says_how_it_was_made():
     page = (ROOT / "config" / "models" / "README.md").read_text()
     command = next(line for line in page.splitlines() if line.startswith("attnd train --task en-fr-text")).split()[2:]
     said = dict(word.split("=", 1) for word in metadata(MODEL)["training.options"].split())
+    before = {"num_pairs": "pairs", "num_validation_pairs": "validation", "num_steps": "steps", "num_layers": "layers", "dropout_p": "dropout"}
     for name, value in zip(command[::2], command[1::2]):
         name = name[2:].replace("-", "_")
-        if name not in ("log", "out", "threads", "scored"):
+        if name not in ("log", "out", "threads", "num_scored_pairs"):
+            name = name if name in said else before[name]  # the file is older than the name
             assert float(said[name]) == float(value) if value[0].isdigit() else said[name] == value, name
 
 
@@ -132,7 +134,7 @@ def test_a_job_trains_sub_words(daemon):
     job = daemon.post("/v1/jobs", {"kind": "train", **TINY}).json()
     eventually(lambda: daemon.get(f"/v1/jobs/{job['id']}").json()["state"] in ("done", "failed"))
     done = daemon.get(f"/v1/jobs/{job['id']}").json()
-    assert done["state"] == "done" and done["scores"]["sentences"] == 5, done
+    assert done["state"] == "done" and done["scores"]["num_sentences"] == 5, done
     assert 0 < done["peak_bytes"] <= done["reserved_bytes"]
     about = daemon.get(f"/v1/models/{done['model']}").json()
     assert about["source"]["subwords"] and about["target"]["language"] == "french"
@@ -185,6 +187,6 @@ def test_files_with_faulty_merges_are_refused(tiny, tmp_path):
 
 
 def test_experiments_look_into_the_model(tmp_path):
-    done = subprocess.run([BINARY, "experiment", "heads", "--model", str(MODEL), "--sentences", "20", "--quiet", "--out", str(tmp_path)],
+    done = subprocess.run([BINARY, "experiment", "heads", "--model", str(MODEL), "--num-sentences", "20", "--quiet", "--out", str(tmp_path)],
                           capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and "align words" in done.stdout, done.stderr

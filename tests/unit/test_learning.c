@@ -72,7 +72,7 @@ static void test_what_decides_is_said(void **state) {
     (void)state;
     srv_train_defaults(&w);
     srv_train_say(&w, one);
-    w.scored = 7, w.checkpoint_every = 9;
+    w.num_scored_pairs = 7, w.checkpoint_every = 9;
     srv_train_say(&w, two);
     assert_string_equal(one, two);
     assert_non_null(strstr(one, "task=en-fr large=false"));
