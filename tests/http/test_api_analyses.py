@@ -178,7 +178,7 @@ def test_metrics_of_a_run(daemon, document):  # noqa: F811
     assert "patterns" not in part and "head 0" in daemon.get(f"/v1/runs/{run}/analyses", headers=TEXT).text
 
 
-@pytest.mark.parametrize("query, pointer", [("analysis=rollout", "/analysis/0"), ("layer=1", "/layer"),
+@pytest.mark.parametrize("query, pointer", [("analysis=rollout", "/analysis"), ("layer=1", "/layer"),
                                             ("radius=-1", "/radius"), ("analyses=all", "/analyses")])
 def test_metrics_refusals(daemon, query, pointer):
     run, _ = stored(daemon)
