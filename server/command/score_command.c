@@ -34,8 +34,10 @@ void srv_scores_print(FILE *to, const char *name, const attn_model_scores *s) {
 }
 
 void srv_scores_json(FILE *to, const attn_model_scores *s) {
-    fprintf(to, "{\"bleu\":%.4f,\"exact\":%zu,\"sentences\":%zu,\"alignment_error\":{\"heads\":[",
-            attn_bleu_score(&s->bleu, false), s->bleu.exact, s->bleu.sentences);
+    fprintf(
+        to,
+        "{\"bleu\":%.4f,\"num_exact\":%zu,\"num_sentences\":%zu,\"alignment_error\":{\"heads\":[",
+        attn_bleu_score(&s->bleu, false), s->bleu.exact, s->bleu.sentences);
     for (size_t h = 0; h < s->head_count; h++)
         fprintf(to, "%s%.4f", h ? "," : "", attn_alignment_error(&s->heads[h]));
     fputs("],\"mean\":", to);

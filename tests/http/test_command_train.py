@@ -53,7 +53,7 @@ def test_log_and_scores(undisturbed):
     assert [line["step"] for line in steps] == list(range(30, 301, 30))
     assert steps[-1]["validation_loss"] < steps[0]["validation_loss"] / 2
     held_out = scores["held_out"]
-    assert held_out["sentences"] == 40 and len(held_out["alignment_error"]["heads"]) == 2
+    assert held_out["num_sentences"] == 40 and len(held_out["alignment_error"]["heads"]) == 2
     assert f"BLEU {held_out['bleu']:.2f}" in printed
 
 
@@ -65,7 +65,7 @@ def test_transformers_are_trained_and_scored(tmp_path):
     *steps, _ = map(json.loads, (tmp_path / "log").read_text().splitlines())
     assert steps[-1]["validation_loss"] < steps[0]["validation_loss"] / 2
     scored = subprocess.run([BINARY, "score", "--model", str(model), "--count", "5", "--format", "json"], capture_output=True, text=True, timeout=120)
-    assert scored.returncode == 0 and json.loads(scored.stdout)["held_out"]["sentences"] == 5
+    assert scored.returncode == 0 and json.loads(scored.stdout)["held_out"]["num_sentences"] == 5
 
 
 def test_dropout_of_weights_apart(tmp_path):
@@ -93,7 +93,7 @@ def test_interrupted_runs_end_with_the_same_weights(undisturbed, tmp_path, how):
     assert checkpoint.exists()
     if how != signal.SIGKILL:
         scored = subprocess.run([BINARY, "score", "--model", str(model), "--count", "5", "--format", "json"], capture_output=True, text=True, timeout=120)
-        assert scored.returncode == 0 and json.loads(scored.stdout)["held_out"]["sentences"] == 5
+        assert scored.returncode == 0 and json.loads(scored.stdout)["held_out"]["num_sentences"] == 5
     done = subprocess.run(command(model, "--resume"), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and "continuing after step" in done.stderr, done.stderr
     assert model.read_bytes() == undisturbed[0]
