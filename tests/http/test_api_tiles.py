@@ -234,7 +234,7 @@ def test_one_map_for_many(daemon):
 def test_work_goes_on_after_a_timeout(start, tmp_path):
     """A map that takes longer than request_timeout_ms is finished by the next requests for it."""
     patient, hasty = start("--runs_dir", str(tmp_path)), start("--runs_dir", str(tmp_path), "--request_timeout_ms", "150")
-    body = {"query": literal(4, 9000, 4, seed=1), "store": True, "return": []}
+    body = {"query": literal(4, 18000, 4, seed=1), "store": True, "return": []}
     path = f"/v1/runs/{patient.post('/v1/attention', body).json()['run']['id']}/tiles?level=6&head=mean&encoding=f32"
     answers = [patient.get(path)]
     ends = time.monotonic() + PATIENCE

@@ -123,7 +123,7 @@ def test_a_layer_axis_in_any_place(files):
                   - (general(upper[:1, 1], 0.5) @ general(lower[1:, 1], 0.5))[9]).max() < 1e-6
     decoder = np.stack([weights(file, 2), weights(file, 3)])
     assert np.abs(rolled(service, run, "kind=decoder") - rollout(decoder[:, 0])).max() < 1e-6
-    for query, pointer, word in (("", "/kind", "2 kinds"), ("kind=cross", "/kind", "self-attention"), ("kind=self", "/kind", "none"),
+    for query, pointer, word in (("", "/kind", "choose one by kind"), ("kind=cross", "/kind", "self-attention"), ("kind=self", "/kind", "no such layer"),
                                  ("site=4", "/site", "same tokens"), ("site=nine", "/site", "nine"),
                                  ("kind=encoder&from_layer=4", "/from_layer", "no layer"),
                                  ("kind=encoder&to_layer=0", "/to_layer", "no layer"), ("kind=encoder&batch=2", "/batch", "2 batch"),
