@@ -28,8 +28,9 @@ class Generation:
             try:
                 for line in self.reply.iter_lines(chunk_size=1):
                     if line.startswith(b"data: ") and not self.run:
-                        self.run = json.loads(line[6:])["id"]
-                        begun.set()
+                        self.run = json.loads(line[6:]).get("id")  # the first event has the source
+                        if self.run:
+                            begun.set()
             except (requests.RequestException, AttributeError, ValueError):
                 pass  # we have closed it
             self.ended.set()
