@@ -116,14 +116,18 @@ const char *srv_problem_example(attn_arena *arena, srv_code code) {
  * "/heads" for "/heads/0". Other requests keep the pointer. */
 static const char *place_in_query(const srv_request *req, const char *pointer,
                                   char text[POINTER_MOST]) {
-    const bool query = pointer && *pointer && req->query && *req->query && req->method &&
-                       strcmp(req->method, "POST") != 0;
+    const char *inner = pointer && *pointer ? strchr(pointer + 1, '/') : NULL;
+    const bool query =
+        inner && req->query && *req->query && req->method && strcmp(req->method, "POST") != 0;
     if (!query)
         return pointer;
-    const char *inner = strchr(pointer + 1, '/');
-    if (inner && !(inner[1] >= '0' && inner[1] <= '9'))
+    if (!(inner[1] >= '0' && inner[1] <= '9')) {
         pointer = inner;
-    snprintf(text, POINTER_MOST, "%.*s", (int)(1 + strcspn(pointer + 1, "/")), pointer);
+        inner = strchr(pointer + 1, '/');
+    }
+    if (!inner || inner[1 + strspn(inner + 1, "0123456789")])
+        return pointer; /* a parameter, or a place in a file, such as "/sites/0/key" */
+    snprintf(text, POINTER_MOST, "%.*s", (int)(inner - pointer), pointer);
     return text;
 }
 
