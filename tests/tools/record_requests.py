@@ -419,7 +419,7 @@ def jobs(r):
     short = {"num_steps": 6, "num_scored_pairs": 4, "num_pairs": 60, "num_validation_pairs": 10, "evaluate_every": 3}
     tasks = [test_api_jobs.TASK | short | more for more in ({}, {"task": "reverse", "architecture": "transformer"}, {
         "task": "sort", "attention": "additive", "positions": "learned", "guidance": 0.5, "schedule": "cosine"}, {"diversity": 0.1, "smoothing": 0.1})]
-    settings = {"scale": {"widest": 16}, "parameters": {"width": 64}, "permutation": {"num_words": 5, "num_permutations": 3}, "heads": {"sentences": 5, "specimen": 4}}
+    settings = {"scale": {"widest": 16}, "parameters": {"width": 64}, "permutation": {"num_words": 5, "num_permutations": 3}, "heads": {"num_sentences": 5, "specimen": 4}}
     tasks += [{"kind": "experiment", "experiment": name, "settings": s} for name, s in settings.items()]
     for n, body in enumerate(tasks):
         job = f"{JOBS}/job-@job {n}@"
