@@ -295,14 +295,15 @@ static void put_answer(srv_json *j, const srv_route *route) {
 }
 
 /* Writes the security of an operation. If API keys are configured, it names the right that the
- * operation needs, and the read token of a run if that will do. Otherwise a key is optional. */
+ * operation needs, and the read token of a run if that will do. Otherwise a key is optional, and
+ * runs have no tokens. */
 static void put_security(srv_json *j, const srv_route *route, bool keys) {
     static const char any[] = "[{\"key\":[]}]", token[] = "[{\"key\":[]},{\"read_token\":[]}]",
                       admin[] = "[{\"key\":[\"admin\"]}]", optional[] = "[{},{\"key\":[]}]",
-                      open_token[] = "[{},{\"key\":[]},{\"read_token\":[]}]", none[] = "[]";
+                      none[] = "[]";
     const char *text = route->access == SRV_OPEN    ? none
-                       : route->takes_token         ? keys ? token : open_token
                        : !keys                      ? optional
+                       : route->takes_token         ? token
                        : route->access == SRV_ADMIN ? admin
                                                     : any;
     srv_api_raw(j, "security", text);

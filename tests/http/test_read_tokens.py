@@ -88,6 +88,8 @@ def test_without_keys_there_is_no_token(daemon):
     run = daemon.post("/v1/attention", {"query": literal(3, 4, seed=1), "store": True}).json()["run"]
     assert "read_token" not in run
     assert daemon.get(f"/v1/runs/{run['id']}/tiles?token={'a' * 32}").status_code == 422
+    paths = daemon.get("/openapi.json").json()["paths"]
+    assert not any({"read_token": []} in operation["security"] for item in paths.values() for operation in item.values())
 
 
 def test_a_growing_run_has_its_token_from_the_beginning(start, tmp_path):
