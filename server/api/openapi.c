@@ -350,7 +350,7 @@ static void put_paths(srv_json *j, bool keys) {
     srv_json_object_end(j);
 }
 
-static void put_components(srv_json *j) {
+static void put_components(srv_json *j, bool keys) {
     srv_json_key(j, "components");
     srv_json_object(j);
     srv_json_key(j, "schemas");
@@ -365,7 +365,7 @@ static void put_components(srv_json *j) {
     }
     srv_schema_components(j);
     srv_json_object_end(j);
-    srv_api_shared(j);
+    srv_api_shared(j, keys);
     srv_json_object_end(j);
 }
 
@@ -389,6 +389,7 @@ static void put_servers(srv_json *j) {
 /* Runs on a request thread, because writing and compressing the document takes some ten
  * milliseconds. */
 srv_outcome srv_openapi(srv_request *req) {
+    const bool keys = req->app->keys != NULL;
     srv_json j;
     srv_json_begin(&j, req);
     srv_json_object(&j);
@@ -406,8 +407,8 @@ srv_outcome srv_openapi(srv_request *req) {
     srv_json_object_end(&j);
     put_servers(&j);
     put_tags(&j);
-    put_paths(&j, req->app->keys != NULL);
-    put_components(&j);
+    put_paths(&j, keys);
+    put_components(&j, keys);
     srv_json_object_end(&j);
     srv_json_end(&j);
     return SRV_DONE;

@@ -350,7 +350,7 @@ static void put_type(srv_json *j, const char *type, int longest) {
     srv_json_object_end(j);
 }
 
-void srv_api_shared(srv_json *j) {
+void srv_api_shared(srv_json *j, bool keys) {
     srv_json_key(j, "responses");
     srv_json_object(j);
     for (size_t i = 0; i < COUNT(refusals); i++)
@@ -378,10 +378,15 @@ void srv_api_shared(srv_json *j) {
         srv_json_object_end(j);
     }
     srv_json_object_end(j);
-    srv_api_raw(
-        j, "securitySchemes",
-        "{\"key\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":\"An API key of the "
-        "service's keys_file.\"},\"read_token\":{\"type\":\"apiKey\",\"in\":\"query\",\"name\":"
-        "\"token\",\"description\":\"The read_token of a run. It opens the run and the looks at "
-        "it.\"}}");
+    srv_json_key(j, "securitySchemes");
+    srv_json_object(j);
+    srv_api_raw(j, "key",
+                "{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":\"An API key of the "
+                "service's keys_file.\"}");
+    if (keys)
+        srv_api_raw(j, "read_token",
+                    "{\"type\":\"apiKey\",\"in\":\"query\",\"name\":\"token\","
+                    "\"description\":\"The read_token of a run. It opens the run and the looks "
+                    "at it.\"}");
+    srv_json_object_end(j);
 }

@@ -24,7 +24,8 @@ bool srv_api_infers(const srv_route *route);
 /* Write the refusals of a route among its responses, and its member `parameters`. */
 void srv_api_refusals(srv_json *j, const srv_route *route);
 void srv_api_parameters(srv_json *j, const srv_route *route);
-/* Writes the members of `components` that the operations refer to, without the schemas. */
-void srv_api_shared(srv_json *j);
+/* Writes the members of `components` that the operations refer to, without the schemas. `keys`: API
+ * keys are configured. */
+void srv_api_shared(srv_json *j, bool keys);
 
 #endif
