@@ -6,33 +6,33 @@
 #include "api/text_reply.h"
 #include "request/shared.h"
 
-typedef struct metrics_query {
+typedef struct analyses_query {
     uint64_t given;
     srv_run_spot spot;
     unsigned items;
     int64_t radius, top_k, decimals;
-} metrics_query;
+} analyses_query;
 
 const srv_field srv_run_analyses_query[] = {
-    SRV_RUN_SITE_ROWS(metrics_query),
+    SRV_RUN_SITE_ROWS(analyses_query),
     {.name = "analysis",
      .kind = SRV_FLAGS,
-     .offset = offsetof(metrics_query, items),
+     .offset = offsetof(analyses_query, items),
      .choices = srv_analysis_items_run,
      .doc = "The parts of the answer, named as in analysis of POST /v1/attention; default all."},
     {.name = "radius",
      .kind = SRV_INT,
-     .offset = offsetof(metrics_query, radius),
+     .offset = offsetof(analyses_query, radius),
      .max = 1048576,
      .doc = "For local_mass: largest distance between key and query.",
      .standard = "2"},
     {.name = "top_k",
      .kind = SRV_INT,
-     .offset = offsetof(metrics_query, top_k),
+     .offset = offsetof(analyses_query, top_k),
      .max = 1024,
      .doc = "Number of most attended keys in top_keys.",
      .standard = "5"},
-    SRV_DECIMALS_ROW(metrics_query, "."),
+    SRV_DECIMALS_ROW(analyses_query, "."),
     {0},
 };
 
@@ -40,8 +40,8 @@ const srv_field srv_run_analyses_query[] = {
  * how long looks take (srv_admission_seconds). */
 #define OPERATION_WEIGHT 2.5
 
-static srv_analysis analysis_of(srv_request *req, const attn_run_site *site, const metrics_query *q,
-                                const srv_labels *labels) {
+static srv_analysis analysis_of(srv_request *req, const attn_run_site *site,
+                                const analyses_query *q, const srv_labels *labels) {
     const attn_attention_dims *d = attn_run_dims(site);
     srv_analysis an = {.req = req,
                        .items = q->items,
@@ -89,7 +89,7 @@ static bool run_analysis(srv_analysis *an, const srv_run_view *run) {
     return !status;
 }
 
-static void answer_metrics(srv_request *req, const srv_analysis *an, const metrics_query *q) {
+static void answer_analyses(srv_request *req, const srv_analysis *an, const analyses_query *q) {
     if (srv_reads_text(req)) {
         attn_text t = srv_text_begin(req);
         srv_analysis_text(&t, an);
@@ -106,7 +106,7 @@ static void answer_metrics(srv_request *req, const srv_analysis *an, const metri
 }
 
 srv_outcome srv_runs_analyses(srv_request *req) {
-    metrics_query q = {.decimals = -1};
+    analyses_query q = {.decimals = -1};
     srv_look look;
     if (srv_look_answered(&look, req))
         return SRV_DONE;
@@ -119,6 +119,6 @@ srv_outcome srv_runs_analyses(srv_request *req) {
     ok = ok && count_analysis(&an, run, &look) && !srv_look_later(&look, srv_runs_analyses) &&
          srv_look_admit(&look) && run_analysis(&an, run);
     if (ok)
-        answer_metrics(req, &an, &q);
+        answer_analyses(req, &an, &q);
     return srv_look_end(&look, run, ok);
 }

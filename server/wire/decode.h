@@ -178,8 +178,9 @@ static inline uint64_t *srv_given_word(const srv_field *f, void *object) {
 bool srv_decode(srv_request *req, const srv_field *fields, void *out);
 
 /* Decodes the query string of the request into *out, with the same bounds and problems as for
- * bodies. Absent parameters get the defaults of their rows. Lists are written as 1,2,3 and ranges as 0:256 or 5,9,100:104. The fields of a nested
- * object are parameters like the others, without the object's name. false: a problem is set. */
+ * bodies. Absent parameters get the defaults of their rows. Lists are written as 1,2,3 and ranges
+ * as 0:256 or 5,9,100:104. The fields of a nested object are parameters like the others, without
+ * the object's name. false: a problem is set. */
 bool srv_decode_query(srv_request *req, const srv_field *fields, void *out);
 
 /* Stores the defaults of the rows, those in objects too. false: a problem is set. */
