@@ -52,7 +52,7 @@ OTHER_SRC := lib/kernels/processor_other.c lib/number/number_lists_other.c lib/i
 UNUSED    := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),$(OTHER_SRC),$(X86_SRC))
 
 # A build of a few tests may name only the rooms that they link.
-ROOMS      ?= lib/* server server/*
+ROOMS      ?= lib/* server server/* server/api/*
 SRC        := $(filter-out $(UNUSED),$(sort $(wildcard $(addsuffix /*.c,$(ROOMS)) $(addsuffix /x86/*.c,$(ROOMS)))))
 LIB_SRC    := $(filter lib/%,$(SRC))
 SERVER_SRC := $(filter server/%,$(SRC))
@@ -60,7 +60,7 @@ UNIT_SRC   := $(filter-out $(UNUSED),$(sort $(wildcard tests/unit/test_*.c tests
 LIB_OBJ    := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
 SERVER_OBJ := $(SERVER_SRC:%.c=$(BUILD)/obj/%.o)
 SERVER_LIB := $(filter-out $(BUILD)/obj/server/main.o,$(SERVER_OBJ))
-EMBEDDED   := $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/answers.json server/api/schemas.json))
+EMBEDDED   := $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/service/answers.json server/api/service/schemas.json))
 EMBED_OBJ  := $(BUILD)/gen/embedded.o
 UNIT_BIN   := $(UNIT_SRC:tests/%.c=$(BUILD)/tests/%)
 

@@ -8,8 +8,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "api/dry.h"
-#include "api/route.h"
+#include "api/common/dry.h"
+#include "api/common/route.h"
 #include "http/daemon.h"
 #include "http/health.h"
 #include "http/library.h"

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/handlers.h"
+#include "api/service/service_api.h"
 #include "app.h"
 #include "command/command.h"
 #include "config/document.h"

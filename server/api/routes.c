@@ -1,10 +1,18 @@
 /* The table of routes. The router, openapi.json and the index page read it. */
 #include <string.h>
 
-#include "api/handlers.h"
-#include "api/listing.h"
-#include "api/route.h"
-#include "api/route_fields.h"
+#include "api/analyses/analyses_api.h"
+#include "api/attention/attention_api.h"
+#include "api/common/listing.h"
+#include "api/common/route.h"
+#include "api/common/route_fields.h"
+#include "api/figures/figures_api.h"
+#include "api/jobs/jobs_api.h"
+#include "api/masks/masks_api.h"
+#include "api/models/models_api.h"
+#include "api/positions/positions_api.h"
+#include "api/runs/runs_api.h"
+#include "api/service/service_api.h"
 #include "jobs/jobs.h"
 
 #define BOTH    (SRV_ACCEPT_JSON | SRV_ACCEPT_TEXT)

@@ -1,6 +1,6 @@
 /* Requests and answers of the Open Inference Protocol, version 2, over HTTP, with the extension for
  * binary tensors. A request has input tensors, parameters, and the names of the wanted outputs.
- * server/api/v2.c makes a decoded body (container.h) from them, and the parts of the answer become
+ * server/api/service/v2.c makes a decoded body (container.h) from them, and the parts of the answer become
  * output tensors.
  *
  * A body is JSON, optionally followed by binary data of tensors. The header

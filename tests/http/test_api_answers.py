@@ -1,4 +1,4 @@
-"""Examples of answers in openapi.json (server/api/answers.json): each has the shape of what the service answers."""
+"""Examples of answers in openapi.json (server/api/service/answers.json): each has the shape of what the service answers."""
 import json
 
 import pytest

@@ -14,7 +14,7 @@ from oracle import rng
 from picture import Picture
 
 MODELS = "lib/models/README.md"
-SCHEMA = json.loads((ROOT / "server/api/schemas.json").read_text())["Findings"]
+SCHEMA = json.loads((ROOT / "server/api/service/schemas.json").read_text())["Findings"]
 LESSON = ["--width", "8", "--num-steps", "20", "--num-pairs", "100", "--num-scored-pairs", "5", "--batch-tokens", "256"]
 SMALL = {
     "copy": [*LESSON, "--longest", "6"],

@@ -12,7 +12,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "api/route.h"
+#include "api/common/route.h"
 #include "http/auth.h"
 #include "load/admission.h"
 

@@ -1,4 +1,4 @@
-/* Maximum flows through a graph of layers (runs/run_max_flow.c), beside augmenting paths in a matrix
+/* Maximum flows through a graph of layers (runs/max_flow.c), beside augmenting paths in a matrix
  * of capacities. */
 #include <math.h>
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include <attn/attn.h>
 
-#include "runs/run_max_flow.h"
+#include "runs/max_flow.h"
 
 enum { LAYERS = 5, TOKENS = 8, NODES = (LAYERS + 1) * TOKENS, TRIALS = 300, LIMIT = 1 << 24 };
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "api/attention_call.h"
+#include "api/attention/attention_call.h"
 #include "unit/normal_tensor.h"
 
 enum { L = 2048, E = 16, LIMIT = 1 << 26 };

@@ -2,7 +2,7 @@
  * and bodies that try to pass something off as a tensor. */
 #include <stdio.h>
 
-#include "api/route.h"
+#include "api/common/route.h"
 #include "config/nearest.h"
 #include "jobs/jobs.h"
 #include "unit/wire_body.h"

@@ -1,0 +1,418 @@
+/* Collects tensors and text of a file (builder.h). The file has
+ *
+ * - the input tensors of each site: dense ones are not copied, others are
+ * - boolean masks, packed to one bit a cell
+ * - row statistics and the overview of sites that have run
+ * - all else as JSON under the key "run" of the metadata
+ *
+ * A tensor that several sites share, and a mask that they share, is in the file once. */
+#include "runs/builder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/resolved.h"
+#include "io/safetensors_layout.h"
+#include "runs/copy.h"
+#include "runs/inputs.h"
+#include "runs/pooling.h"
+
+enum { NAME = 96 }; /* bytes of a tensor's name, with the NUL */
+
+/* A tensor of the caller, or a packed mask, and its name in the file. */
+typedef struct given {
+    attn_tensor tensor;
+    const char *name;
+} given;
+
+/* A mask that was packed for a site with so many keys, and what it was before. */
+typedef struct packed {
+    attn_tensor before;
+    attn_semantics semantics;
+    size_t keys;
+    attn_mask_layer after;
+} packed;
+
+static void no_memory(attn_run_builder *b) {
+    if (!b->status)
+        b->status = attn_fail(b->err, ATTN_ENOMEM, "", "no memory left for the stored run");
+}
+
+/* Appends to one of the lists. NULL: out of memory. */
+static void *append(attn_run_builder *b, attn_io_list *list, size_t each) {
+    list->each = each;
+    void *item = attn_io_append(list, b->arena);
+    if (!item)
+        no_memory(b);
+    return item;
+}
+
+/* --- tensors --- */
+
+static bool is_same(const attn_tensor *a, const attn_tensor *b) {
+    const size_t axes = (size_t)a->rank;
+    return a->data == b->data && a->dtype == b->dtype && a->rank == b->rank &&
+           memcmp(a->dims, b->dims, axes * sizeof *a->dims) == 0 &&
+           memcmp(a->strides, b->strides, axes * sizeof *a->strides) == 0;
+}
+
+static given *find_given(const attn_run_builder *b, const attn_tensor *t) {
+    given *g = b->given.items;
+    for (size_t i = 0; i < b->given.count; i++)
+        if (is_same(&g[i].tensor, t))
+            return &g[i];
+    return NULL;
+}
+
+/* Appends a tensor to the file. Returns its name; NULL: an error. */
+static const char *append_tensor(attn_run_builder *b, const char *name, const attn_tensor *t) {
+    const char *copy = attn_arena_text(b->arena, name, strlen(name));
+    attn_named_tensor *n = copy ? append(b, &b->tensors, sizeof *n) : NULL;
+    if (!n) {
+        no_memory(b);
+        return NULL;
+    }
+    *n = (attn_named_tensor){copy, *t};
+    if (!attn_tensor_is_dense(t) && !attn_run_copy_tensor(&n->tensor, b->work))
+        no_memory(b);
+    return b->status ? NULL : copy;
+}
+
+/* Fills up behind a tensor, so that the next one is aligned. */
+static void pad(attn_run_builder *b, const attn_tensor *t) {
+    static uint8_t zeros[ATTN_ALIGN];
+    char name[NAME];
+    size_t bytes;
+    if (!attn_io_tensor_bytes(t, &bytes) || bytes % ATTN_ALIGN == 0)
+        return;
+    const size_t rest = ATTN_ALIGN - bytes % ATTN_ALIGN;
+    const attn_tensor fill = attn_tensor_dense(zeros, ATTN_U8, 1, &rest);
+    snprintf(name, sizeof name, "pad.%zu", b->pads++);
+    append_tensor(b, name, &fill);
+}
+
+/* Adds the tensor as "sites.N.MEMBER". Returns its name; NULL: an error. */
+static const char *add_tensor(attn_run_builder *b, const char *member, const attn_tensor *t) {
+    char name[NAME];
+    if (b->status)
+        return NULL;
+    snprintf(name, sizeof name, "sites.%zu.%.64s", b->site, member);
+    for (char *p = name; *p; p++)
+        *p = *p == '/' ? '.' : *p;
+    const char *added = append_tensor(b, name, t);
+    if (added && b->padded)
+        pad(b, t);
+    return added;
+}
+
+/* attn_run_naming.tensor */
+static void put_tensor(void *ctx, const char *member, const attn_tensor *t) {
+    attn_run_builder *b = ctx;
+    given *g = find_given(b, t);
+    const char *name = g ? g->name : add_tensor(b, member, t);
+    if (!g && name && (g = append(b, &b->given, sizeof *g)))
+        *g = (given){*t, name};
+    attn_json_put_string(&b->text, name ? name : "");
+}
+
+/* Returns the mask as an earlier site, or an earlier mask of this site, has packed it; NULL: none
+ * has. */
+static const packed *find_packed(const attn_run_builder *b, const attn_mask_layer *layer) {
+    const packed *p = b->masks.items;
+    for (size_t i = 0; i < b->masks.count; i++, p++)
+        if (is_same(&p->before, &layer->values) && p->semantics == layer->semantics &&
+            p->keys == b->keys)
+            return p;
+    return NULL;
+}
+
+/* attn_run_naming.mask */
+static attn_mask_layer put_mask(void *ctx, const char *member, const attn_mask_layer *before) {
+    attn_run_builder *b = ctx;
+    attn_mask_layer layer = *before;
+    (void)member;
+    if (b->status)
+        return layer;
+    if (layer.kind == ATTN_LAYER_VALUES && !attn_run_mask_is_boolean(&layer) &&
+        layer.semantics == ATTN_SEM_UNSTATED)
+        layer.semantics = ATTN_SEM_ADDITIVE;
+    if (!attn_run_mask_is_boolean(&layer))
+        return layer;
+    const packed *known = find_packed(b, before);
+    if (known) {
+        layer.kind = known->after.kind;
+        layer.semantics = known->after.semantics;
+        layer.values = known->after.values;
+        return layer;
+    }
+    b->status = attn_run_mask_pack(&layer, b->keys, b->work, b->err);
+    packed *p = b->status ? NULL : append(b, &b->masks, sizeof *p);
+    if (p)
+        *p = (packed){before->values, before->semantics, b->keys, layer};
+    return layer;
+}
+
+attn_run_builder_mark attn_run_builder_here(const attn_run_builder *b) {
+    return (attn_run_builder_mark){b->given.count, b->masks.count};
+}
+
+void attn_run_builder_release(attn_run_builder *b, const attn_run_builder_mark *mark, bool stays) {
+    if (!stays) {
+        b->given.count = mark->given;
+        b->masks.count = mark->masks;
+        return;
+    }
+    /* The address of a packed mask tells it from others until its memory is freed; from then on the
+     * address of its name does, which stays. */
+    for (size_t i = mark->masks; i < b->masks.count; i++) {
+        attn_tensor *after = &((packed *)b->masks.items + i)->after.values;
+        given *g = find_given(b, after);
+        if (g)
+            after->data = g->tensor.data = (void *)(uintptr_t)g->name;
+    }
+}
+
+/* --- what was computed --- */
+
+static void add_stats(attn_run_builder *b, const attn_attention_dims *d, const attn_stats *stats) {
+    const size_t dims[3] = {d->B, d->Hq, d->L};
+    const attn_tensor max = attn_tensor_dense(stats->max, ATTN_F64, 3, dims);
+    const attn_tensor sum = attn_tensor_dense(stats->sum, ATTN_F64, 3, dims);
+    const attn_tensor kind = attn_tensor_dense(stats->kind, ATTN_U8, 3, dims);
+    add_tensor(b, "stats.max", &max);
+    add_tensor(b, "stats.sum", &sum);
+    add_tensor(b, "stats.kind", &kind);
+}
+
+static void add_plane(attn_run_builder *b, const attn_attention_dims *d, const char *format,
+                      size_t level, float *cells) {
+    const size_t dims[4] = {d->B, d->Hq, attn_run_cells_along(d->L, level),
+                            attn_run_cells_along(d->S, level)};
+    const attn_tensor t = attn_tensor_dense(cells, ATTN_F32, 4, dims);
+    char name[NAME];
+    snprintf(name, sizeof name, format, level);
+    add_tensor(b, name, &t);
+}
+
+static void add_overview(attn_run_builder *b, const attn_attention *op, const attn_stats *stats) {
+    const attn_run_pyramid pyramid = attn_run_pyramid_of(op->dims.L, op->dims.S);
+    const attn_run_matter matter = {.terms = {{op, stats}}, .count = 1};
+    const attn_run_head_span all = {0, op->dims.B * op->dims.Hq};
+    attn_run_planes planes = {{0}, {0}};
+    if (pyramid.overview == SIZE_MAX || b->status)
+        return;
+    b->status = attn_run_planes_new(&pyramid, all.count, b->work, &planes)
+                    ? attn_run_overview_make(&matter, &all, &pyramid, b->pool, b->control, b->work,
+                                             NULL, &planes, b->err)
+                    : attn_fail(b->err, ATTN_ENOMEM, "", "no memory left for the overview");
+    for (size_t level = pyramid.overview; level < pyramid.levels && !b->status; level++) {
+        add_plane(b, &op->dims, ATTN_RUN_OVERVIEW_MAX, level, planes.max[level]);
+        add_plane(b, &op->dims, ATTN_RUN_OVERVIEW_MEAN, level, planes.mean[level]);
+    }
+}
+
+/* --- the text --- */
+
+static void put_count(attn_run_builder *b, const char *key, size_t value, size_t usual) {
+    if (value == usual)
+        return;
+    attn_json_key(&b->text, key);
+    attn_json_put_integer(&b->text, (int64_t)value);
+}
+
+static void put_integers(attn_run_builder *b, const char *key, const int64_t *values, size_t n) {
+    if (!values)
+        return;
+    attn_json_key(&b->text, key);
+    attn_json_begin(&b->text, '[');
+    for (size_t i = 0; i < n; i++)
+        attn_json_put_integer(&b->text, values[i]);
+    attn_json_end(&b->text, ']');
+}
+
+static void put_text_numbers(attn_run_builder *b, const char *key, const size_t *numbers,
+                             size_t n) {
+    if (numbers && n == 1)
+        put_count(b, key, numbers[0], SIZE_MAX);
+    else
+        put_integers(b, key, (const int64_t *)numbers, n);
+}
+
+static void put_info(attn_run_builder *b, const attn_run_site_info *info,
+                     const attn_attention_dims *d) {
+    attn_json_text *t = &b->text;
+    if (info->name) {
+        attn_json_key(t, "name");
+        attn_json_put_string(t, info->name);
+    }
+    attn_json_key(t, "kind");
+    attn_json_put_string(t, attn_run_kind_name(info->kind));
+    if (info->stack) {
+        attn_json_key(t, "stack");
+        attn_json_put_string(t, info->stack);
+    }
+    attn_json_key(t, "layer");
+    attn_json_put_integer(t, (int64_t)info->layer);
+    put_count(b, "call", info->call, 0);
+    put_count(b, "query_start", info->query_start, 0);
+    put_count(b, "key_start", info->key_start, 0);
+    put_integers(b, "query_lengths", info->query_lengths, d->B);
+    put_integers(b, "key_lengths", info->key_lengths, d->B);
+    put_text_numbers(b, "query_text", info->query_texts, info->query_text_count);
+    put_text_numbers(b, "key_text", info->key_texts, info->key_text_count);
+    if (info->axis_count == 0)
+        return;
+    attn_json_key(t, "axes");
+    attn_json_begin(t, '[');
+    for (size_t i = 0; i < info->axis_count; i++)
+        attn_json_put_string(t, info->axes[i]);
+    attn_json_end(t, ']');
+}
+
+/* Writes the operation with all its operands by name, and with the offset that the library uses,
+ * whatever the starts say. */
+static void put_operation(attn_run_builder *b, const attn_run_site_source *site) {
+    const attn_run_naming to = {&b->text, put_tensor, put_mask, b};
+    const attn_attention *op = site->op;
+    attn_inputs in = op->in;
+    static const int64_t zero = 0;
+    if (!in.key.rank) {
+        in.key = in.query;
+        in.value = in.value.rank ? in.value : in.query;
+    }
+    if (in.mask.offset == ATTN_OFFSET_DEFAULT && site->info.query_start != site->info.key_start &&
+        !op->dims.past) {
+        in.mask.offset = ATTN_OFFSET_GIVEN;
+        in.mask.offsets = &zero;
+        in.mask.offset_count = 1;
+    }
+    attn_run_write_operation(&to, &in);
+}
+
+static attn_status check_site(const attn_run_builder *b, const attn_run_site_source *site) {
+    const attn_run_site_info *info = &site->info;
+    const attn_attention_dims *d = &site->op->dims;
+    attn_status status = attn_run_check_info(info, d, b->texts, b->text_count, b->site, b->err);
+    return status || !info->axes ? status
+                                 : attn_run_axes_check(d, info->axes, info->axis_count, b->err);
+}
+
+void attn_run_builder_site(attn_run_builder *b, const attn_run_site_source *site) {
+    const attn_attention *op = site->op;
+    attn_json_text *t = &b->text;
+    if (!b->status)
+        b->status = check_site(b, site);
+    if (b->status)
+        return;
+    b->keys = op->dims.S;
+    attn_json_begin(t, '{');
+    put_info(b, &site->info, &op->dims);
+    put_operation(b, site);
+    if (site->stats && !b->status) {
+        const char *words = attn_mask_words(op->mask, b->work);
+        if (!*words)
+            no_memory(b);
+        attn_json_key(t, "kernel");
+        attn_json_put_string(t, op->kernels->name);
+        attn_json_key(t, "mask_words");
+        attn_json_put_string(t, words);
+        add_stats(b, &op->dims, site->stats);
+        add_overview(b, op, site->stats);
+    }
+    attn_json_end(t, '}');
+    if (t->failed)
+        no_memory(b);
+    b->site++;
+}
+
+static void put_text(attn_run_builder *b, const attn_run_text *text) {
+    attn_json_text *t = &b->text;
+    attn_json_begin(t, '{');
+    attn_json_key(t, "tokens");
+    attn_json_begin(t, '[');
+    for (size_t i = 0; i < text->count; i++)
+        attn_json_put_string(t, text->tokens[i]);
+    attn_json_end(t, ']');
+    put_integers(b, "ids", text->ids, text->count);
+    if (text->text) {
+        attn_json_key(t, "text");
+        attn_json_put_string(t, text->text);
+    }
+    if (text->offsets) {
+        attn_json_key(t, "offsets");
+        attn_json_begin(t, '[');
+        for (size_t i = 0; i < text->count; i++) {
+            attn_json_begin(t, '[');
+            attn_json_put_integer(t, (int64_t)text->offsets[i][0]);
+            attn_json_put_integer(t, (int64_t)text->offsets[i][1]);
+            attn_json_end(t, ']');
+        }
+        attn_json_end(t, ']');
+    }
+    if (text->special) {
+        attn_json_key(t, "special");
+        attn_json_begin(t, '[');
+        for (size_t i = 0; i < text->count; i++)
+            if (text->special[i])
+                attn_json_put_integer(t, (int64_t)i);
+        attn_json_end(t, ']');
+    }
+    attn_json_end(t, '}');
+}
+
+void attn_run_builder_begin(attn_run_builder *b, const char *model) {
+    attn_json_text *t = &b->text;
+    t->arena = b->arena;
+    attn_json_begin(t, '{');
+    attn_json_key(t, "version");
+    attn_json_put_integer(t, 2);
+    if (model) {
+        attn_json_key(t, "model");
+        attn_json_put_string(t, model);
+    }
+    attn_json_key(t, "texts");
+    attn_json_begin(t, '[');
+    for (size_t i = 0; i < b->text_count; i++)
+        put_text(b, &b->texts[i]);
+    attn_json_end(t, ']');
+    attn_json_key(t, "sites");
+    attn_json_begin(t, '[');
+    if (t->failed)
+        no_memory(b);
+}
+
+void attn_run_builder_end(attn_run_builder *b, const attn_metadata *metadata, size_t count,
+                          attn_safetensors *out) {
+    attn_json_text *t = &b->text;
+    attn_metadata *all = attn_arena_zeroed(b->arena, count + 1, sizeof *all);
+    attn_json_end(t, ']');
+    attn_json_end(t, '}');
+    attn_json_put_raw(t, "", 1);
+    if (t->failed || !all)
+        no_memory(b);
+    if (b->status)
+        return;
+    all[0] = (attn_metadata){"run", t->data};
+    for (size_t i = 0; i < count; i++)
+        all[i + 1] = metadata[i];
+    *out = (attn_safetensors){.tensors = b->tensors.items,
+                              .count = b->tensors.count,
+                              .metadata = all,
+                              .metadata_count = count + 1};
+}
+
+attn_status attn_run_check_metadata(const attn_metadata *metadata, size_t count, attn_error *err) {
+    bool wrong = count > ATTN_RUN_METADATA;
+    size_t i = 0;
+    for (; i < count && !wrong; i++) {
+        const char *key = metadata[i].key;
+        wrong = strcmp(key, "run") == 0 || strncmp(key, "run.", 4) == 0;
+        for (size_t k = 0; k < i; k++)
+            wrong = wrong || strcmp(key, metadata[k].key) == 0;
+    }
+    return wrong ? attn_fail(err, ATTN_EARG, "metadata",
+                             "expected at most %d different keys other than \"run\" and those that "
+                             "begin with \"run.\", found \"%.64s\"",
+                             ATTN_RUN_METADATA, metadata[i ? i - 1 : 0].key)
+                 : ATTN_OK;
+}

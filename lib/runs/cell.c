@@ -1,0 +1,180 @@
+/* Explains one weight: the query and key vectors, every step from their product to the weight, and
+ * the masks that hide it. */
+#include <math.h>
+#include <string.h>
+
+#include "attention/operands.h"
+#include "mask/mask_private.h"
+#include "runs/private.h"
+
+/* Keys of a row whose weights are computed together. */
+enum { CHUNK = 2048 };
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the explanation");
+}
+
+/* Copies n doubles. attn_query_rows and attn_key_rows return `to` itself if they had to convert the
+ * row, and then nothing is copied. */
+static void copy_vector(double *to, const void *row, size_t n) {
+    if (row != to)
+        memcpy(to, row, n * sizeof *to);
+}
+
+static attn_status explain_product(const attn_run_site *site, const attn_range *at,
+                                   attn_arena *arena, attn_run_cell *out, attn_error *err) {
+    const attn_attention *a = site->op;
+    const size_t A = a->dims.score_width;
+    double *terms = attn_arena_zeroed(arena, a->dims.relative + 1, sizeof *terms);
+    size_t ld;
+    out->width = A;
+    out->query = attn_arena_zeroed(arena, A, sizeof(double));
+    out->key = attn_arena_zeroed(arena, A, sizeof(double));
+    out->products = attn_arena_zeroed(arena, A, sizeof(double));
+    if (!out->query || !out->key || !out->products || !terms)
+        return no_memory(err);
+    copy_vector(
+        out->query,
+        attn_query_rows(a, at->batch, at->head, at->row, 1, sizeof(double), out->query, &ld), A);
+    copy_vector(out->key,
+                attn_key_rows(a, at->batch, attn_kv_head(a, at->head), at->col, 1, sizeof(double),
+                              out->key, &ld),
+                A);
+    for (size_t e = 0; e < A; e++)
+        out->products[e] = a->score_v_wide ? a->score_v_wide[e] * tanh(out->query[e] + out->key[e])
+                                           : out->query[e] * out->key[e];
+    if (a->rule.relative) {
+        const int64_t m = a->rule.max_distance, d = out->distance;
+        attn_shaw_terms(a, out->query, sizeof(double), terms);
+        out->relative = terms[(d < -m ? -m : d > m ? m : d) + m];
+    }
+    return ATTN_OK;
+}
+
+static attn_status stage_of(const attn_run_site *site, const attn_range *at, attn_stage stage,
+                            attn_cells_scratch *scratch, double *out, attn_error *err) {
+    union {
+        float f;
+        double d;
+    } cell;
+    attn_status status =
+        attn_attention_cells(site->op, &site->stats, at, stage, &cell, 1, scratch, err);
+    *out = site->dims->result == ATTN_F64 ? cell.d : (double)cell.f;
+    return status;
+}
+
+static attn_status explain_stages(const attn_run_site *site, const attn_range *at,
+                                  attn_cells_scratch *scratch, attn_run_cell *out,
+                                  attn_error *err) {
+    double *const places[] = {&out->raw, &out->scaled, &out->softcapped, &out->biased,
+                              &out->weight};
+    attn_status status = ATTN_OK;
+    for (int s = ATTN_STAGE_RAW; s <= ATTN_STAGE_PROBS && status == ATTN_OK; s++)
+        status = stage_of(site, at, (attn_stage)s, scratch, places[s], err);
+    return status;
+}
+
+/* Tells whether mask layer number `layer` hides the key when it is the only layer. */
+static bool layer_hides(const attn_mask *m, size_t layer, const attn_range *at, int64_t distance) {
+    const attn_mask_layer *l = &m->layers[layer];
+    const attn_mask_part *part = attn_mask_part_of(m, layer);
+    const int64_t key = (int64_t)at->col;
+    switch (l->kind) {
+    case ATTN_LAYER_CAUSAL:
+        return distance > 0;
+    case ATTN_LAYER_WINDOW:
+        return (l->window[0] >= 0 && distance < -l->window[0]) ||
+               (l->window[1] >= 0 && distance > l->window[1]);
+    case ATTN_LAYER_PATTERN:
+        return !attn_pattern_sees(&l->pattern, key - distance, key);
+    case ATTN_LAYER_LENGTHS:
+        return key >= m->lengths[at->batch];
+    default:
+        return part && attn_mask_part_hides(part, -INFINITY, at->batch, at->head, at->row, at->col);
+    }
+}
+
+static void explain_mask(const attn_run_site *site, const attn_range *at, attn_run_cell *out) {
+    const attn_attention *a = site->op;
+    uint8_t keep;
+    attn_mask_keep(a->mask, at->batch, at->head, at->row, at->col, 1, &keep);
+    attn_mask_additive(a->mask, at->batch, at->head, at->row, at->col, 1, &out->mask_bias);
+    out->filled = !keep && attn_mask_fills(a->mask);
+    out->visible = keep || out->filled;
+    for (size_t i = 0; i < a->mask->layer_count && !keep; i++)
+        if (layer_hides(a->mask, i, at, out->distance))
+            out->hidden_by[out->hidden_count++] = a->mask->layers[i].where;
+    if (a->rule.biases)
+        out->position_bias = attn_position_bias_at(&a->rule, at->head, out->distance);
+}
+
+/* Computes the rank of the cell's weight among the weights of all visible keys of its row. */
+static attn_status find_rank(const attn_run_site *site, const attn_range *at, attn_arena *arena,
+                             attn_cells_scratch *scratch, attn_run_cell *out, attn_error *err) {
+    const attn_attention *a = site->op;
+    const bool wide = a->dims.result == ATTN_F64, fills = attn_mask_fills(a->mask);
+    double *row = attn_arena_take(arena, CHUNK * sizeof *row);
+    uint8_t *keep = attn_arena_take(arena, CHUNK);
+    size_t before = 0;
+    if (!row || !keep)
+        return no_memory(err);
+    for (size_t j = 0; j < a->dims.S; j += CHUNK) {
+        const size_t n = a->dims.S - j < CHUNK ? a->dims.S - j : CHUNK;
+        const attn_range part = {at->batch, at->head, at->row, 1, j, n};
+        attn_status status =
+            attn_attention_cells(a, &site->stats, &part, ATTN_STAGE_PROBS, row, n, scratch, err);
+        if (status != ATTN_OK)
+            return status;
+        attn_mask_keep(a->mask, at->batch, at->head, at->row, j, n, keep);
+        for (size_t k = 0; k < n; k++) {
+            const double w = wide ? row[k] : (double)((const float *)(const void *)row)[k];
+            if (!keep[k] && !fills)
+                continue;
+            out->of++;
+            before += w > out->weight || (w == out->weight && j + k < at->col);
+        }
+    }
+    out->rank = out->visible ? before + 1 : 0;
+    return ATTN_OK;
+}
+
+double attn_run_logsumexp(const attn_run_site *site, size_t batch, size_t head, size_t row) {
+    const size_t at = attn_row_index(site->op, batch, head, row);
+    const attn_kernels *table =
+        site->stats.kind[at] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : site->op->kernels;
+    return site->stats.sum[at] == 0 ? -INFINITY
+                                    : table->logsumexp(site->stats.max[at], site->stats.sum[at]);
+}
+
+attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t head, size_t row,
+                             size_t col, attn_arena *arena, attn_run_cell *out, attn_error *err) {
+    const attn_attention *a = site->op;
+    const attn_attention_dims *d = site->dims;
+    const attn_range at = {batch, head, row, 1, col, 1};
+    attn_run_cell cell = {.scale = a->scale, .softcap = a->in.softcap};
+    if (batch >= d->B || head >= d->Hq || row >= d->L || col >= d->S)
+        return attn_fail(err, ATTN_EARG,
+                         batch >= d->B   ? "batch"
+                         : head >= d->Hq ? "head"
+                         : row >= d->L   ? "row"
+                                         : "col",
+                         "the weights are %zu x %zu x %zu x %zu (batch, head, query, key), counted "
+                         "from 0; found %zu, %zu, %zu, %zu",
+                         d->B, d->Hq, d->L, d->S, batch, head, row, col);
+    attn_cells_scratch *scratch = attn_cells_scratch_new(a, arena);
+    if (!scratch)
+        return no_memory(err);
+    cell.distance = (int64_t)col - (int64_t)row - attn_mask_offset(a->mask, batch);
+    attn_status status = explain_product(site, &at, arena, &cell, err);
+    if (status == ATTN_OK)
+        status = explain_stages(site, &at, scratch, &cell, err);
+    if (status != ATTN_OK)
+        return status;
+    explain_mask(site, &at, &cell);
+    cell.row_max = site->stats.max[attn_row_index(a, batch, head, row)];
+    cell.logsumexp = attn_run_logsumexp(site, batch, head, row);
+    status = find_rank(site, &at, arena, scratch, &cell, err);
+    if (status == ATTN_OK)
+        *out = cell;
+    return status;
+}

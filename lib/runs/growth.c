@@ -1,0 +1,328 @@
+/* A growing run has room for the rows of all steps from the beginning, so that rows never move. A
+ * step writes behind the rows that are known, and then raises their number. Those who look read
+ * that number first, and nothing behind it. */
+#include <attn/run_growth.h>
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/resolved.h"
+#include "runs/copy.h"
+#include "runs/private.h"
+
+typedef struct growing_site {
+    /* The operation of the first step, with copies of its operands. query, key and value are
+     * [B, most, D] if they grow. */
+    attn_inputs in;
+    attn_run_site_info info;
+    bool grows, keys_grow;
+} growing_site;
+
+struct attn_run_growth {
+    growing_site *sites; /* [site_count] */
+    size_t site_count;
+    attn_run_text *texts; /* [text_count], with the tokens that they had before the first step */
+    size_t text_count, growing;
+    const char *model;
+    attn_metadata *metadata;
+    size_t metadata_count;
+    attn_arena *arena;
+    size_t most;
+    _Atomic size_t rows;
+};
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for a growing run");
+}
+
+static attn_status refuse(size_t site, const char *what, attn_error *err) {
+    char where[32];
+    snprintf(where, sizeof where, "sites/%zu", site);
+    return attn_fail(err, ATTN_EARG, where, "%s", what);
+}
+
+attn_status attn_run_growth_bytes(const attn_attention_dims *d, size_t *out, attn_error *err) {
+    size_t queries, keys, sum;
+    if (!attn_size_add(d->L, 1, &queries) || !attn_size_add(d->S, 1, &keys) ||
+        !attn_size_mul(queries, d->E, &queries) || !attn_size_mul(keys, d->Ek + d->Ev, &keys) ||
+        !attn_size_mul(queries, d->Hq, &queries) || !attn_size_mul(keys, d->Hkv, &keys) ||
+        !attn_size_add(queries, keys, &sum) || !attn_size_mul(sum, d->B, &sum) ||
+        !attn_size_mul(sum, sizeof(float), &sum) || !attn_size_add(sum, 65536, &sum))
+        return attn_fail(err, ATTN_ELIMIT, "", "more bytes than can be counted");
+    *out = sum;
+    return ATTN_OK;
+}
+
+/* --- making --- */
+
+static bool is_plain(const attn_inputs *in) {
+    const attn_tensor *all[3] = {&in->query, &in->key, &in->value};
+    bool ok = in->layout == ATTN_BLD && !in->past_key.rank;
+    for (int i = 0; i < 3; i++)
+        ok = ok && all[i]->dtype == ATTN_F32 && all[i]->rank == 3 &&
+             (all[i]->dims[2] < 2 || all[i]->strides[2] == 1);
+    return ok;
+}
+
+/* Gives the tensor room for `most` rows. */
+static bool make_room(const attn_run_growth *g, attn_tensor *t) {
+    const size_t dims[3] = {t->dims[0], g->most, t->dims[2]};
+    size_t n;
+    if (!attn_size_mul(dims[0], dims[1], &n) || !attn_size_mul(n, dims[2], &n))
+        return false;
+    float *data = attn_arena_zeroed(g->arena, n, sizeof *data);
+    *t = attn_tensor_dense(data, ATTN_F32, 3, dims);
+    return data;
+}
+
+static attn_status make_site(const attn_run_growth *g, const attn_run_site_source *from,
+                             growing_site *to, attn_error *err) {
+    const attn_attention_dims *d = attn_attention_dims_of(from->op);
+    char name[32];
+    *to = (growing_site){
+        .in = from->op->in, .info = from->info, .keys_grow = from->info.kind == ATTN_RUN_DECODER};
+    to->grows = to->keys_grow || from->info.kind == ATTN_RUN_CROSS;
+    snprintf(name, sizeof name, "sites.%zu", (size_t)(to - g->sites));
+    if (!to->info.name)
+        to->info.name = name;
+    if (!is_plain(&to->in))
+        return refuse((size_t)(to - g->sites),
+                      "expected an operation of layout BLD with float32 tensors", err);
+    attn_inputs *in = &to->in;
+    const bool ok =
+        attn_run_copy_info(&to->info, d->B, g->arena) && attn_run_copy_operands(in, g->arena) &&
+        (to->grows ? make_room(g, &in->query) : attn_run_copy_tensor(&in->query, g->arena)) &&
+        (to->keys_grow ? make_room(g, &in->key) && make_room(g, &in->value)
+                       : attn_run_copy_tensor(&in->key, g->arena) &&
+                             attn_run_copy_tensor(&in->value, g->arena));
+    return ok ? ATTN_OK : no_memory(err);
+}
+
+static bool copy_texts(attn_run_growth *g, const attn_run_source *first) {
+    bool ok = attn_run_copy_string(first->model, g->arena, &g->model);
+    for (size_t i = 0; ok && i < g->text_count; i++)
+        ok = attn_run_copy_text(&first->texts[i], i + g->growing < g->text_count ? 0 : g->most,
+                                g->arena, &g->texts[i]);
+    for (size_t i = 0; ok && i < g->metadata_count; i++)
+        ok = attn_run_copy_string(first->metadata[i].key, g->arena, &g->metadata[i].key) &&
+             attn_run_copy_string(first->metadata[i].text, g->arena, &g->metadata[i].text);
+    return ok;
+}
+
+attn_status attn_run_growth_new(const attn_run_source *first, size_t growing, size_t most,
+                                attn_arena *arena, attn_run_growth **out, attn_error *err) {
+    attn_run_growth *g = attn_arena_zeroed(arena, 1, sizeof *g);
+    attn_status status = ATTN_OK;
+    if (!g)
+        return no_memory(err);
+    *g = (attn_run_growth){.site_count = first->site_count,
+                           .text_count = first->text_count,
+                           .growing = growing,
+                           .metadata_count = first->metadata_count,
+                           .arena = arena,
+                           .most = most};
+    g->sites = attn_arena_zeroed(arena, g->site_count + 1, sizeof *g->sites);
+    g->texts = attn_arena_zeroed(arena, g->text_count + 1, sizeof *g->texts);
+    g->metadata = attn_arena_zeroed(arena, g->metadata_count + 1, sizeof *g->metadata);
+    if (growing > first->text_count)
+        return attn_fail(err, ATTN_EARG, "texts", "expected at least %zu that grow, found %zu",
+                         growing, first->text_count);
+    if (!g->sites || !g->texts || !g->metadata || !copy_texts(g, first))
+        return no_memory(err);
+    for (size_t i = 0; !status && i < g->site_count; i++)
+        status = make_site(g, &first->sites[i], &g->sites[i], err);
+    *out = g;
+    return status;
+}
+
+/* --- steps --- */
+
+static bool fits(const growing_site *s, const attn_attention *op, size_t rows) {
+    const attn_inputs *in = &op->in, *own = &s->in;
+    return is_plain(in) && in->query.dims[0] == own->query.dims[0] && in->query.dims[1] == 1 &&
+           in->query.dims[2] == own->query.dims[2] && in->key.dims[2] == own->key.dims[2] &&
+           in->value.dims[2] == own->value.dims[2] && (!s->keys_grow || op->dims.S == rows + 1);
+}
+
+/* Copies row `from` of each batch entry of `src` to row `at`. */
+static void copy_row(const attn_tensor *dst, size_t at, const attn_tensor *src, size_t from) {
+    const size_t D = dst->dims[2];
+    for (size_t b = 0; b < dst->dims[0]; b++)
+        memcpy((float *)dst->data + (b * dst->dims[1] + at) * D,
+               (const float *)src->data + (ptrdiff_t)b * src->strides[0] +
+                   (ptrdiff_t)from * src->strides[1],
+               D * sizeof(float));
+}
+
+/* Adds the tokens of a step behind those that a look can see. */
+static bool add_tokens(const attn_run_growth *g, const attn_run_token *tokens, size_t rows) {
+    for (size_t i = 0; i < g->growing; i++) {
+        const attn_run_text *text = &g->texts[g->text_count - g->growing + i];
+        const size_t at = text->count + rows;
+        const char *copy;
+        if (!attn_run_copy_string(tokens[i].text, g->arena, &copy))
+            return false;
+        ((const char **)(uintptr_t)text->tokens)[at] = copy;
+        if (text->ids)
+            ((int64_t *)(uintptr_t)text->ids)[at] = tokens[i].id;
+        if (text->special)
+            ((uint8_t *)(uintptr_t)text->special)[at] = tokens[i].special;
+    }
+    return true;
+}
+
+attn_status attn_run_growth_add(attn_run_growth *g, const attn_attention *const *ops,
+                                const attn_run_token *tokens, attn_error *err) {
+    const size_t rows = atomic_load(&g->rows);
+    if (rows == g->most)
+        return attn_fail(err, ATTN_EARG, "", "expected at most %zu steps, found one more", g->most);
+    for (size_t i = 0; i < g->site_count; i++)
+        if (g->sites[i].grows && !fits(&g->sites[i], ops[i], rows))
+            return refuse(i, "the operation has not the shape of this step", err);
+    if (!add_tokens(g, tokens, rows))
+        return no_memory(err);
+    for (size_t i = 0; i < g->site_count; i++) {
+        const growing_site *s = &g->sites[i];
+        if (s->grows)
+            copy_row(&s->in.query, rows, &ops[i]->in.query, 0);
+        if (s->keys_grow) {
+            copy_row(&s->in.key, rows, &ops[i]->in.key, rows);
+            copy_row(&s->in.value, rows, &ops[i]->in.value, rows);
+        }
+    }
+    atomic_store(&g->rows, rows + 1);
+    return ATTN_OK;
+}
+
+size_t attn_run_growth_rows(const attn_run_growth *g) {
+    return atomic_load(&g->rows);
+}
+
+/* --- looking --- */
+
+/* Returns the inputs of the site's operation of the first `rows` steps. */
+static attn_inputs inputs_of(const growing_site *s, size_t rows) {
+    attn_inputs in = s->in;
+    if (s->grows)
+        in.query.dims[1] = rows;
+    if (s->keys_grow)
+        in.key.dims[1] = in.value.dims[1] = rows;
+    return in;
+}
+
+/* Returns the texts with the tokens of the first `rows` steps. NULL: there is no memory. */
+static attn_run_text *texts_of(const attn_run_growth *g, size_t rows, const int64_t *lengths,
+                               attn_arena *arena) {
+    attn_run_text *texts = attn_arena_zeroed(arena, g->text_count + 1, sizeof *texts);
+    for (size_t i = 0; texts && i < g->text_count; i++) {
+        const size_t first = g->text_count - g->growing;
+        texts[i] = g->texts[i];
+        if (i >= first)
+            texts[i].count += lengths ? (size_t)lengths[i - first] : rows;
+    }
+    return texts;
+}
+
+/* Makes the sites of a run over the first `rows` steps. */
+static attn_status make_sites(const attn_run_growth *g, size_t rows, attn_run *run,
+                              attn_error *err) {
+    attn_status status = ATTN_OK;
+    run->sites = attn_arena_zeroed(run->arena, g->site_count + 1, sizeof *run->sites);
+    run->site_count = g->site_count;
+    if (!run->sites)
+        return no_memory(err);
+    for (size_t i = 0; i < g->site_count && !status; i++) {
+        attn_run_site *site = &run->sites[i];
+        site->run = run;
+        site->info = g->sites[i].info;
+        site->in = inputs_of(&g->sites[i], rows);
+        status = attn_attention_shape(&site->in, &site->shape, err);
+    }
+    return status;
+}
+
+attn_status attn_run_growth_look(const attn_run_growth *g, attn_arena *arena, attn_run **out,
+                                 size_t *rows, attn_error *err) {
+    const size_t n = atomic_load(&g->rows);
+    attn_run *run = attn_arena_zeroed(arena, 1, sizeof *run);
+    pthread_mutex_t *lock = attn_arena_zeroed(arena, 1, sizeof *lock);
+    if (!n)
+        return attn_fail(err, ATTN_EARG, "", "the run has no step yet");
+    if (!run || !lock)
+        return no_memory(err);
+    pthread_mutex_init(lock, NULL);
+    *run = (attn_run){
+        .version = 2,
+        .model = g->model,
+        .file = {.metadata = g->metadata, .metadata_count = g->metadata_count},
+        .arena = arena,
+        .lock = lock,
+        .texts = texts_of(g, n, NULL, arena),
+        .text_count = g->text_count,
+    };
+    if (!run->texts)
+        return no_memory(err);
+    attn_status status = make_sites(g, n, run, err);
+    *rows = n;
+    if (!status)
+        *out = run;
+    return status;
+}
+
+/* --- the image of all steps --- */
+
+/* Returns the lengths, or NULL if none is below `rows`. */
+static const int64_t *ragged(const int64_t *lengths, size_t B, size_t rows) {
+    for (size_t b = 0; lengths && b < B; b++)
+        if ((size_t)lengths[b] < rows)
+            return lengths;
+    return NULL;
+}
+
+/* Runs the operation of all steps of a site, for its statistics. */
+static attn_status run_site(const growing_site *s, size_t rows, const int64_t *lengths,
+                            attn_pool *pool, const attn_control *control, attn_arena *arena,
+                            attn_run_site_source *out, attn_error *err) {
+    const attn_inputs in = inputs_of(s, rows);
+    attn_attention *op;
+    attn_results *results = attn_arena_zeroed(arena, 1, sizeof *results);
+    if (!results)
+        return no_memory(err);
+    attn_status status = attn_attention_new(&in, arena, &op, err);
+    if (!status)
+        status = attn_attention_run(op, ATTN_WANT_LOGSUMEXP, ATTN_STAGE_PROBS, pool, control, arena,
+                                    results, err);
+    if (status)
+        return status;
+    *out = (attn_run_site_source){.op = op, .stats = &results->stats, .info = s->info};
+    const int64_t *shorter = ragged(lengths, op->dims.B, rows);
+    if (s->grows)
+        out->info.query_lengths = shorter;
+    if (s->keys_grow)
+        out->info.key_lengths = shorter;
+    return ATTN_OK;
+}
+
+attn_status attn_run_growth_image(const attn_run_growth *g, const int64_t *lengths,
+                                  const attn_metadata *metadata, size_t metadata_count,
+                                  attn_pool *pool, const attn_control *control, attn_arena *arena,
+                                  attn_run_image *out, attn_error *err) {
+    const size_t rows = atomic_load(&g->rows);
+    attn_run_site_source *sites = attn_arena_zeroed(arena, g->site_count + 1, sizeof *sites);
+    const attn_run_source source = {.sites = sites,
+                                    .site_count = g->site_count,
+                                    .texts = texts_of(g, rows, lengths, arena),
+                                    .text_count = g->text_count,
+                                    .model = g->model,
+                                    .metadata = metadata,
+                                    .metadata_count = metadata_count};
+    attn_status status = ATTN_OK;
+    if (!rows)
+        return attn_fail(err, ATTN_EARG, "", "the run has no step yet");
+    if (!sites || !source.texts)
+        return no_memory(err);
+    for (size_t i = 0; i < g->site_count && !status; i++)
+        status = run_site(&g->sites[i], rows, lengths, pool, control, arena, &sites[i], err);
+    return status ? status : attn_run_image_new(&source, pool, control, arena, out, err);
+}

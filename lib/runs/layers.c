@@ -1,0 +1,207 @@
+/* The layers of a model in a run: sites of one kind and stack, or the axis of layers of a site; and all of
+ * them together as one source of weights. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/cells.h"
+#include "attention/resolved.h"
+#include "runs/private.h"
+
+/* --- which layers there are --- */
+
+bool attn_run_same_stack(const attn_run_site_info *a, const attn_run_site_info *b) {
+    return a->kind == b->kind && strcmp(a->stack ? a->stack : "", b->stack ? b->stack : "") == 0;
+}
+
+static int by_number(const void *a, const void *b) {
+    const attn_run_layer *x = a, *y = b;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* Checks that a layer has the shape of the first one. */
+static attn_status check_shape(const attn_run_layers *l, const attn_run_layer *layer,
+                               size_t batches, attn_error *err) {
+    const attn_attention_dims *d = layer->site->dims;
+    if (batches == l->batches && d->L == l->rows && d->S == l->cols)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ESHAPE, "site",
+                     "layer %zu (\"%.48s\") has %zu batch entries, %zu queries and %zu keys, and "
+                     "layer %zu (\"%.48s\") %zu, %zu and %zu",
+                     layer->number, layer->site->info.name, batches, d->L, d->S, l->items[0].number,
+                     l->items[0].site->info.name, l->batches, l->rows, l->cols);
+}
+
+static attn_status check_order(const attn_run_layers *l, attn_error *err) {
+    for (size_t i = 1; i < l->count; i++)
+        if (l->items[i].number == l->items[i - 1].number)
+            return attn_fail(err, ATTN_EARG, "site",
+                             "\"%.48s\" and \"%.48s\" are both layer %zu: choose one of them",
+                             l->items[i - 1].site->info.name, l->items[i].site->info.name,
+                             l->items[i].number);
+    return ATTN_OK;
+}
+
+/* Opens a site and adds its layers. */
+static attn_status add_site(const attn_run *run, size_t index, attn_run_layers *l,
+                            attn_error *err) {
+    const attn_run_site *site;
+    const size_t axis = attn_run_site_layers(run, index);
+    const size_t batches = attn_run_site_entries(run, index);
+    attn_status status = attn_run_site_open(run, index, &site, err);
+    if (status)
+        return status;
+    if (l->count == 0) {
+        l->batches = batches;
+        l->rows = site->dims->L;
+        l->cols = site->dims->S;
+        l->heads = site->dims->Hq;
+    }
+    l->heads = l->heads == site->dims->Hq ? l->heads : 0;
+    l->named = l->named || axis || l->count;
+    for (size_t n = 0; n < (axis ? axis : 1) && !status; n++) {
+        l->items[l->count] = (attn_run_layer){site, site->info.layer + n, n * batches};
+        status = check_shape(l, &l->items[l->count++], batches, err);
+    }
+    return status;
+}
+
+attn_status attn_run_layers_of(const attn_run *run, const size_t *sites, size_t count,
+                               attn_arena *arena, attn_run_layers *out, attn_error *err) {
+    attn_run_layers l = {0};
+    size_t most = 0;
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; i < count; i++)
+        if (!attn_size_add(most, attn_run_site_layers(run, sites[i]) | 1, &most))
+            return attn_fail(err, ATTN_ELIMIT, "", "too many layers to count");
+    l.items = attn_arena_zeroed(arena, most + 1, sizeof *l.items);
+    if (!l.items)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the layers");
+    for (size_t i = 0; i < count && !status; i++)
+        status = add_site(run, sites[i], &l, err);
+    if (!status && l.count > 1)
+        qsort(l.items, l.count, sizeof *l.items, by_number);
+    if (!status)
+        status = check_order(&l, err);
+    if (!status)
+        *out = l;
+    return status;
+}
+
+/* --- their weights --- */
+
+/* What a thread needs to compute weights of any layer: scratch memory that is large enough for each
+ * of them, divided anew when it goes from one operation to another. */
+struct attn_run_lane {
+    void *block;
+    const attn_attention *op; /* for which `scratch` is divided */
+    attn_cells_scratch *scratch;
+    double *wide; /* [cols] a row of float64 weights */
+};
+
+static size_t scratch_bytes(const attn_attention *op) {
+    attn_area counted = {0};
+    attn_cells_place(&counted, &op->dims, op->kernels);
+    return counted.overflow ? SIZE_MAX : counted.used;
+}
+
+size_t attn_run_layers_work(const attn_run_layers *l) {
+    size_t most = 0, bytes;
+    for (size_t i = 0; i < l->count; i++) {
+        const size_t one = scratch_bytes(l->items[i].site->op);
+        most = one > most ? one : most;
+    }
+    return attn_size_mul(l->cols, sizeof(double), &bytes) && attn_size_add(most, bytes, &bytes) &&
+                   attn_size_add(bytes, sizeof(attn_run_lane) + 4 * ATTN_ALIGN, &bytes)
+               ? bytes
+               : SIZE_MAX;
+}
+
+attn_run_lane *attn_run_lane_new(const attn_run_layers *l, attn_arena *arena) {
+    attn_run_lane *lane = attn_arena_zeroed(arena, 1, sizeof *lane);
+    size_t most = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        const size_t one = scratch_bytes(l->items[i].site->op);
+        most = one > most ? one : most;
+    }
+    if (!lane || !(lane->block = attn_arena_take(arena, most)))
+        return NULL;
+    lane->wide = attn_arena_zeroed(arena, l->cols, sizeof *lane->wide);
+    return lane->wide ? lane : NULL;
+}
+
+attn_cells_scratch *attn_run_lane_scratch(attn_run_lane *lane, const attn_run_site *site) {
+    if (lane->op != site->op) {
+        attn_area area = {.base = lane->block};
+        lane->scratch = attn_cells_place(&area, &site->op->dims, site->op->kernels);
+        lane->op = site->op;
+    }
+    return lane->scratch;
+}
+
+typedef struct stack {
+    const attn_run_layers *layers;
+    attn_run_lane **lanes;
+} stack;
+
+/* Fetches rows of float64 weights one by one, rounded to float32. */
+static attn_status fetch_wide(const attn_run_site *site, attn_run_lane *lane,
+                              const attn_range *rows, float *weights, float *logits,
+                              attn_error *err) {
+    attn_status status = ATTN_OK;
+    for (size_t r = 0; r < rows->rows && !status; r++) {
+        attn_range one = *rows;
+        one.row += r;
+        one.rows = 1;
+        status = attn_cells_with_logits(site->op, &site->stats, &one, lane->wide,
+                                        logits + r * rows->cols, lane->scratch, err);
+        if (!status)
+            attn_widen_f32(weights + r * rows->cols, lane->wide, ATTN_F64, 1, rows->cols);
+    }
+    return status;
+}
+
+/* The `fetch` of the source: batch entry layer * batches + b is entry b of the layer. */
+static attn_status fetch_layer(void *ctx, size_t lane_index, const attn_range *rows, float *weights,
+                               float *logits, attn_error *err) {
+    const stack *s = ctx;
+    const attn_run_layer *layer = &s->layers->items[rows->batch / s->layers->batches];
+    attn_run_lane *lane = s->lanes[lane_index];
+    attn_range at = *rows;
+    at.batch = layer->first + rows->batch % s->layers->batches;
+    attn_cells_scratch *scratch = attn_run_lane_scratch(lane, layer->site);
+    if (layer->site->dims->result == ATTN_F64)
+        return fetch_wide(layer->site, lane, &at, weights, logits, err);
+    return attn_cells_with_logits(layer->site->op, &layer->site->stats, &at, weights, logits,
+                                  scratch, err);
+}
+
+attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, attn_arena *arena,
+                                   attn_weight_source *out, attn_error *err) {
+    stack *s = attn_arena_small(arena, sizeof *s);
+    attn_run_lane **all = attn_arena_zeroed(arena, lanes, sizeof *all);
+    const size_t batches = layers->count * layers->batches;
+    attn_padding *padding = attn_arena_zeroed(arena, batches + 1, sizeof *padding);
+    bool ok = s && all && padding, pads = false;
+    for (size_t i = 0; i < lanes && ok; i++)
+        ok = (all[i] = attn_run_lane_new(layers, arena)) != NULL;
+    if (!ok)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the layers");
+    *s = (stack){layers, all};
+    for (size_t b = 0; b < batches; b++) {
+        const attn_run_layer *layer = &layers->items[b / layers->batches];
+        const attn_padding *of = layer->site->padding;
+        if (of)
+            padding[b] = of[layer->first + b % layers->batches];
+        pads = pads || of;
+    }
+    *out = (attn_weight_source){.batches = batches,
+                                .heads = layers->heads,
+                                .rows = layers->rows,
+                                .cols = layers->cols,
+                                .has_logits = true,
+                                .fetch = fetch_layer,
+                                .ctx = s,
+                                .padding = pads ? padding : NULL};
+    return ATTN_OK;
+}

@@ -1,0 +1,68 @@
+/* Boolean masks of any form as bits: 1 is visible. If the last axis has one element for each key, a
+ * cell becomes one bit. Else (the last axis broadcasts) the tensor becomes booleans. */
+#include <string.h>
+
+#include "attention/resolved.h"
+#include "runs/private.h"
+
+bool attn_run_mask_is_boolean(const attn_mask_layer *layer) {
+    return layer->kind == ATTN_LAYER_VALUES &&
+           (layer->values.dtype == ATTN_BOOL || layer->semantics == ATTN_SEM_KEEP ||
+            layer->semantics == ATTN_SEM_HIDE || layer->semantics == ATTN_SEM_NONZERO);
+}
+
+/* Converts a row of a boolean mask to visibility: to bits if `bits` is true, else to bytes of 0 and
+ * 1. 1 means visible. */
+static void pack_row(const attn_mask_layer *layer, const char *from, uint8_t *to, bool bits) {
+    const attn_tensor *t = &layer->values;
+    const size_t n = t->dims[t->rank - 1];
+    const ptrdiff_t step = t->strides[t->rank - 1] * (ptrdiff_t)attn_dtype_size(t->dtype);
+    if (bits)
+        memset(to, 0, (n + 7) / 8);
+    for (size_t j = 0; j < n; j++, from += step) {
+        double x;
+        attn_widen_f64(&x, from, t->dtype, 1, 1);
+        const bool visible = (x != 0) != (layer->semantics == ATTN_SEM_HIDE);
+        if (!bits)
+            to[j] = visible;
+        else if (visible)
+            to[j / 8] |= (uint8_t)(1u << j % 8);
+    }
+}
+
+static void pack_axis(const attn_mask_layer *layer, int axis, const char *from, uint8_t **to,
+                      size_t row_bytes, bool bits) {
+    const attn_tensor *t = &layer->values;
+    if (axis == t->rank - 1) {
+        pack_row(layer, from, *to, bits);
+        *to += row_bytes;
+        return;
+    }
+    const ptrdiff_t step = t->strides[axis] * (ptrdiff_t)attn_dtype_size(t->dtype);
+    for (size_t i = 0; i < t->dims[axis]; i++, from += step)
+        pack_axis(layer, axis + 1, from, to, row_bytes, bits);
+}
+
+attn_status attn_run_mask_pack(attn_mask_layer *layer, size_t S, attn_arena *arena,
+                               attn_error *err) {
+    const attn_tensor *t = &layer->values;
+    const size_t n = t->dims[t->rank - 1];
+    const bool bits = t->rank >= 2 && n == S;
+    const size_t row_bytes = bits ? (n + 7) / 8 : n;
+    size_t rows = 1, bytes, dims[ATTN_MAX_RANK];
+    bool fits = true;
+    for (int a = 0; a < t->rank - 1; a++)
+        fits = fits && attn_size_mul(rows, t->dims[a], &rows);
+    uint8_t *data = fits && attn_size_mul(rows, row_bytes, &bytes) ? attn_arena_take(arena, bytes)
+                                                                   : NULL,
+            *to = data;
+    if (!data)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
+    pack_axis(layer, 0, t->data, &to, row_bytes, bits);
+    memcpy(dims, t->dims, sizeof dims);
+    dims[t->rank - 1] = row_bytes;
+    layer->values = attn_tensor_dense(data, bits ? ATTN_U8 : ATTN_BOOL, t->rank, dims);
+    layer->kind = bits ? ATTN_LAYER_BITS : ATTN_LAYER_VALUES;
+    layer->semantics = ATTN_SEM_KEEP;
+    return ATTN_OK;
+}

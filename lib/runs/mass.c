@@ -1,0 +1,110 @@
+/* The sum of the weights that each row gives to some keys. Only blocks of keys that hold one of
+ * them are computed. */
+#include <string.h>
+
+#include "attention/resolved.h"
+#include "base/area.h"
+#include "runs/private.h"
+
+enum { PIECE_ROWS = 64, BLOCK_KEYS = 256 };
+
+typedef struct lane {
+    attn_cells_scratch *scratch;
+    void *cells; /* [PIECE_ROWS, BLOCK_KEYS] of the run's result type */
+} lane;
+
+typedef struct summer {
+    const attn_run_site *site;
+    attn_range rows;
+    const uint8_t *chosen; /* [S]: 1 for the keys that count */
+    double *mass;          /* [rows.rows] */
+    attn_pool *pool;
+    lane *lanes;
+} summer;
+
+/* Adds the chosen cells of a block, in the order of the keys. */
+static void add_block(const summer *s, const lane *l, const attn_range *block) {
+    const bool wide = s->site->dims->result == ATTN_F64;
+    for (size_t r = 0; r < block->rows; r++)
+        for (size_t c = 0; c < block->cols; c++) {
+            const size_t at = r * block->cols + c;
+            if (s->chosen[block->col + c])
+                s->mass[block->row - s->rows.row + r] +=
+                    wide ? ((const double *)l->cells)[at] : (double)((const float *)l->cells)[at];
+        }
+}
+
+static attn_status sum_piece(void *ctx, size_t index, size_t slot, attn_error *err) {
+    const summer *s = ctx;
+    const lane *l = &s->lanes[slot];
+    const size_t S = s->site->dims->S, first = index * PIECE_ROWS, left = s->rows.rows - first;
+    attn_range block = s->rows;
+    attn_status status = ATTN_OK;
+    block.row += first;
+    block.rows = left < PIECE_ROWS ? left : PIECE_ROWS;
+    for (size_t j = 0; j < S && status == ATTN_OK; j += BLOCK_KEYS) {
+        const size_t end = S - j < BLOCK_KEYS ? S : j + BLOCK_KEYS;
+        const uint8_t *from = memchr(s->chosen + j, 1, end - j);
+        if (!from)
+            continue;
+        block.col = (size_t)(from - s->chosen);
+        block.cols = end - block.col;
+        while (!s->chosen[block.col + block.cols - 1])
+            block.cols--;
+        attn_pool_yield(s->pool);
+        status = attn_attention_cells(s->site->op, &s->site->stats, &block, ATTN_STAGE_PROBS,
+                                      l->cells, block.cols, l->scratch, err);
+        if (status == ATTN_OK)
+            add_block(s, l, &block);
+    }
+    return status;
+}
+
+/* Takes the arrays from an area. Returns those of the threads. */
+static lane *place(const attn_run_site *site, attn_area *a, size_t slots, uint8_t **chosen) {
+    const size_t elem = attn_dtype_size(site->dims->result);
+    lane *lanes = attn_area_take(a, slots, sizeof *lanes);
+    *chosen = attn_area_take(a, site->dims->S, 1);
+    for (size_t s = 0; s < slots; s++) {
+        void *cells = attn_area_take(a, (size_t)PIECE_ROWS * BLOCK_KEYS, elem);
+        if (a->base)
+            lanes[s] = (lane){NULL, cells};
+    }
+    return lanes;
+}
+
+size_t attn_run_mass_work(const attn_run_site *site, size_t slots) {
+    attn_area counted = {0};
+    uint8_t *chosen;
+    place(site, &counted, slots, &chosen);
+    return counted.used;
+}
+
+attn_status attn_run_mass(const attn_run_site *site, const attn_range *rows, const int64_t *keys,
+                          size_t count, attn_pool *pool, const attn_control *control,
+                          attn_arena *arena, double *mass, attn_error *err) {
+    const size_t slots = attn_pool_slots(pool), S = site->dims->S;
+    attn_area counted = {0}, area;
+    uint8_t *chosen;
+    summer s = {.site = site, .rows = *rows, .mass = mass, .pool = pool};
+    place(site, &counted, slots, &chosen);
+    bool ok = attn_area_open(&area, &counted, arena);
+    if (ok) {
+        s.lanes = place(site, &area, slots, &chosen);
+        s.chosen = chosen;
+        memset(chosen, 0, S);
+    }
+    for (size_t i = 0; i < slots && ok; i++)
+        ok = (s.lanes[i].scratch = attn_cells_scratch_new(site->op, arena)) != NULL;
+    if (!ok)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the sums");
+    for (size_t i = 0; i < count; i++) {
+        if (keys[i] < 0 || (uint64_t)keys[i] >= S)
+            return attn_fail(err, ATTN_EARG, "keys", "expected keys from 0 to %zu, found %lld",
+                             S ? S - 1 : 0, (long long)keys[i]);
+        chosen[keys[i]] = 1;
+    }
+    memset(mass, 0, rows->rows * sizeof *mass);
+    return attn_pool_run(pool, (rows->rows + PIECE_ROWS - 1) / PIECE_ROWS, sum_piece, &s, control,
+                         err);
+}

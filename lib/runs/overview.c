@@ -1,0 +1,242 @@
+/* The levels of a run's cells, and its overview: all cells from a level on up to the top one.
+ *
+ * Making the overview computes all weights once. Its work is divided into pieces for the thread
+ * pool. A piece is one row of cells of the top level, or a few, with all cells below. It pools
+ * weights to a few rows of cells of the lowest level at a time and joins four cells of a level to
+ * one of the level above, with the sums of all of them in double. */
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "runs/pooling.h"
+
+/* --- the levels --- */
+
+/* Level 5 costs 0.7 % of the weights in bytes, and the tiles of level 4 take 2^24 cells. Longer
+ * runs begin one level higher. */
+enum {
+    LEAST_CELLS = 512, /* the overview begins where a side has at most so many cells, */
+    LEVEL = 5,         /* or at this level, */
+    MOST_CELLS = 2048, /* or at the next one if a side has more cells than these */
+};
+
+size_t attn_run_cells_along(size_t n, size_t level) {
+    return n ? ((n - 1) >> level) + 1 : 0;
+}
+
+/* Returns the first level with at most `most` cells along a side of n weights. */
+static size_t level_within(size_t n, size_t most) {
+    size_t level = 0;
+    while (attn_run_cells_along(n, level) > most)
+        level++;
+    return level;
+}
+
+attn_run_pyramid attn_run_pyramid_of(size_t L, size_t S) {
+    const size_t longest = L > S ? L : S;
+    const size_t coarse = level_within(longest, LEAST_CELLS);
+    const size_t fine = attn_run_cells_along(longest, LEVEL) > MOST_CELLS ? LEVEL + 1 : LEVEL;
+    return (attn_run_pyramid){.L = L,
+                              .S = S,
+                              .levels = level_within(longest, ATTN_RUN_TILE) + 1,
+                              .overview = coarse < 2      ? SIZE_MAX
+                                          : coarse < fine ? coarse
+                                                          : fine};
+}
+
+size_t attn_run_overview_of_1(const attn_run_pyramid *pyramid) {
+    const size_t longest = pyramid->L > pyramid->S ? pyramid->L : pyramid->S;
+    const size_t level = level_within(longest, LEAST_CELLS);
+    return level < 2 ? SIZE_MAX : level;
+}
+
+/* --- the overview --- */
+
+typedef struct maker {
+    const attn_run_matter *matter;
+    const attn_attention_dims *dims;
+    const attn_run_head_span *heads;
+    const attn_run_pyramid *pyramid;
+    attn_pool *pool;
+    attn_run_buffers **buffers; /* [slots] */
+    attn_run_sum **above;       /* [slots]: of each level above the lowest two rows of cells */
+    const attn_run_planes *planes;
+    const attn_control *control;
+    _Atomic size_t made;                                 /* pieces, for the progress of `control` */
+    uint8_t *done;                                       /* [pieces] or NULL */
+    size_t rows[ATTN_RUN_LEVELS], cols[ATTN_RUN_LEVELS]; /* of the levels of the overview */
+} maker;
+
+/* A piece: the head, counted from the first one of the overview, and the two rows of cells of each
+ * level that wait to be joined. */
+typedef struct piece {
+    const maker *m;
+    size_t head;
+    attn_run_sum *above;
+} piece;
+
+static void put_row(const piece *p, size_t level, size_t row, const attn_run_sum *sums) {
+    const maker *m = p->m;
+    const size_t at = (p->head * m->rows[level] + row) * m->cols[level];
+    for (size_t c = 0; c < m->cols[level]; c++) {
+        m->planes->max[level][at + c] = attn_run_max_of(&sums[c]);
+        m->planes->mean[level][at + c] = attn_run_mean_of(&sums[c]);
+    }
+}
+
+/* Stores `rows` rows of cells of a level, one or two, from the even row `row` on, and joins them to
+ * a row of the level above. Two such rows go on to the next level. `above` has room for the two
+ * rows of the level above, and behind them for those of the levels above that. The level is not the
+ * top one. */
+static void climb(const piece *p, size_t level, size_t row, size_t rows, const attn_run_sum *sums,
+                  attn_run_sum *above) {
+    const maker *m = p->m;
+    const size_t cols = m->cols[level], up = level + 1, half = row / 2;
+    for (size_t r = 0; r < rows; r++)
+        put_row(p, level, row + r, sums + r * cols);
+    attn_run_sum *line = above + half % 2 * m->cols[up];
+    for (size_t c = 0; c < m->cols[up]; c++) {
+        line[c] = sums[2 * c];
+        for (size_t k = 1; k < 4; k++)
+            if (k / 2 < rows && 2 * c + k % 2 < cols)
+                attn_run_join(m->matter, &line[c], &sums[k / 2 * cols + 2 * c + k % 2]);
+    }
+    if (up + 1 == m->pyramid->levels)
+        put_row(p, up, half, line);
+    else if (half % 2 || half + 1 == m->rows[up])
+        climb(p, up, half - half % 2, half % 2 + 1, above, above + 2 * m->cols[up]);
+}
+
+/* Rows of cells of the lowest level that are pooled together: an even number that covers one or
+ * more whole blocks of rows of weights. */
+static size_t rows_at_once(size_t level) {
+    return level < 5 ? (size_t)ATTN_RUN_ROWS >> level : 6;
+}
+
+/* Rows of the top level in a piece: as few as cover a multiple of rows_at_once(), or one that covers
+ * more. */
+static size_t rows_per_piece(const attn_run_pyramid *p) {
+    const size_t below = (size_t)1 << (p->levels - 1 - p->overview);
+    size_t rows = 1;
+    while (below < rows_at_once(p->overview) && rows * below % rows_at_once(p->overview))
+        rows++;
+    return rows;
+}
+
+static size_t pieces_of_head(const maker *m) {
+    const size_t each = rows_per_piece(m->pyramid);
+    return (m->rows[m->pyramid->levels - 1] + each - 1) / each;
+}
+
+static attn_status make_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    maker *m = ctx;
+    const size_t low = m->pyramid->overview, top = m->pyramid->levels - 1;
+    const size_t pieces = pieces_of_head(m), each = rows_per_piece(m->pyramid) << (top - low);
+    const piece p = {m, index / pieces, m->above[lane]};
+    const size_t head = m->heads->first + p.head;
+    const size_t first = index % pieces * each;
+    const size_t end = m->rows[low] - first < each ? m->rows[low] : first + each;
+    attn_status status = ATTN_OK;
+    if (m->done && m->done[index])
+        return ATTN_OK;
+    for (size_t row = first; row < end && !status; row += rows_at_once(low)) {
+        const size_t left = end - row;
+        const attn_run_area area = {.batch = head / m->dims->Hq,
+                                    .head = head % m->dims->Hq,
+                                    .level = low,
+                                    .row = row,
+                                    .rows = left < rows_at_once(low) ? left : rows_at_once(low),
+                                    .cols = m->cols[low]};
+        const attn_run_sum *sums;
+        status = attn_run_pool(m->matter, &area, m->buffers[lane], &sums, err);
+        for (size_t r = 0; r < area.rows && !status; r += 2)
+            climb(&p, low, row + r, area.rows - r < 2 ? 1 : 2, sums + r * area.cols, p.above);
+    }
+    if (m->done)
+        m->done[index] = status == ATTN_OK;
+    attn_control_tell(m->control, atomic_fetch_add(&m->made, 1) + 1, m->heads->count * pieces);
+    return status;
+}
+
+/* Sets the shapes of the levels of the overview. */
+static void measure(maker *m) {
+    for (size_t level = m->pyramid->overview; level < m->pyramid->levels; level++) {
+        m->rows[level] = attn_run_cells_along(m->pyramid->L, level);
+        m->cols[level] = attn_run_cells_along(m->pyramid->S, level);
+    }
+}
+
+/* Returns the number of cells that wait in a piece, in the two rows of each level above the lowest.
+ */
+static size_t waiting_cells(const maker *m) {
+    size_t cells = 0;
+    for (size_t level = m->pyramid->overview + 1; level < m->pyramid->levels; level++)
+        cells += 2 * m->cols[level];
+    return cells;
+}
+
+bool attn_run_planes_new(const attn_run_pyramid *pyramid, size_t heads, attn_arena *arena,
+                         attn_run_planes *out) {
+    maker m = {.pyramid = pyramid};
+    measure(&m);
+    for (size_t level = pyramid->overview; level < pyramid->levels; level++) {
+        size_t cells;
+        if (!attn_size_mul(heads, m.rows[level] * m.cols[level], &cells))
+            return false;
+        out->max[level] = attn_arena_zeroed(arena, cells, sizeof(float));
+        out->mean[level] = attn_arena_zeroed(arena, cells, sizeof(float));
+        if (!out->max[level] || !out->mean[level])
+            return false;
+    }
+    return true;
+}
+
+static bool take_buffers(maker *m, const attn_control *control, attn_arena *arena) {
+    const size_t slots = attn_pool_slots(m->pool), low = m->pyramid->overview;
+    m->buffers =
+        attn_run_buffers_new(m->matter, rows_at_once(low), m->cols[low], m->pool, control, arena);
+    m->above = attn_arena_zeroed(arena, slots, sizeof *m->above);
+    for (size_t s = 0; m->above && s < slots; s++)
+        if (!(m->above[s] = attn_arena_zeroed(arena, waiting_cells(m), sizeof **m->above)))
+            return false;
+    return m->buffers && m->above;
+}
+
+attn_status attn_run_overview_make(const attn_run_matter *matter, const attn_run_head_span *heads,
+                                   const attn_run_pyramid *pyramid, attn_pool *pool,
+                                   const attn_control *control, attn_arena *scratch, uint8_t *done,
+                                   const attn_run_planes *out, attn_error *err) {
+    maker m = {.matter = matter,
+               .dims = &matter->terms[0].a->dims,
+               .heads = heads,
+               .pyramid = pyramid,
+               .pool = pool,
+               .planes = out,
+               .control = control,
+               .done = done};
+    measure(&m);
+    if (!take_buffers(&m, control, scratch))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the overview");
+    return attn_pool_run(pool, heads->count * pieces_of_head(&m), make_piece, &m, control, err);
+}
+
+size_t attn_run_overview_pieces(const attn_run_pyramid *pyramid) {
+    maker m = {.pyramid = pyramid};
+    measure(&m);
+    return pieces_of_head(&m);
+}
+
+bool attn_run_overview_bytes(const attn_attention_dims *d, const attn_run_view *view,
+                             const attn_run_pyramid *pyramid, size_t slots, double *planes,
+                             size_t *work) {
+    maker m = {.pyramid = pyramid};
+    const size_t low = pyramid->overview;
+    size_t each, above;
+    measure(&m);
+    *planes = 0;
+    for (size_t level = low; level < pyramid->levels; level++)
+        *planes += (double)m.rows[level] * (double)m.cols[level] * 2 * sizeof(float);
+    return attn_run_buffer_bytes(d, view, rows_at_once(low), m.cols[low], &each) &&
+           attn_size_mul(waiting_cells(&m), sizeof **m.above, &above) &&
+           attn_size_add(each, above + ATTN_ALIGN, &each) && attn_size_mul(slots, each, work);
+}

@@ -1,0 +1,307 @@
+/* Pools weights to cells.
+ *
+ * Weights are computed in blocks of ROWS x CHUNK. The rows of a block that belong to the same row
+ * of cells are added to the cells one after the other. In cells of LANE_LEVEL and above, eight
+ * partial sums a cell take the weights, so that an addition waits for no other one. They are added
+ * up after the last of these rows. */
+#include <math.h>
+#include <string.h>
+
+#include "runs/pooling.h"
+
+enum {
+    ROWS = ATTN_RUN_ROWS,
+    CHUNK = ATTN_RUN_CHUNK,
+    LANE_LEVEL = 3,                         /* cells below are too narrow for lanes */
+    MOST_CELLS = (CHUNK >> LANE_LEVEL) + 1, /* cells that CHUNK keys touch at LANE_LEVEL */
+};
+
+static bool is_mixed(const attn_run_view *v) {
+    return v->against || v->mean_heads;
+}
+
+/* Returns the number of rows of factors. */
+static size_t factor_rows(const attn_run_view *v, size_t heads) {
+    return (v->against ? 2 : 1) * (v->mean_heads ? heads : 1);
+}
+
+/* Adds the bytes of the scratch of an operation to *bytes. false: overflow. */
+static bool add_scratch(const attn_attention_dims *d, size_t *bytes) {
+    attn_area scratch = {0};
+    attn_cells_place(&scratch, d, attn_kernels_with(d->isa, d->precision, d->tanh_score));
+    return !scratch.overflow && attn_size_add(*bytes, scratch.used + ATTN_ALIGN, bytes);
+}
+
+bool attn_run_buffer_bytes(const attn_attention_dims *d, const attn_run_view *v, size_t rows,
+                           size_t cols, size_t *bytes) {
+    const size_t terms = v->against ? 2 : 1;
+    size_t sums, factors;
+    *bytes = sizeof(attn_run_buffers) + ROWS * CHUNK * sizeof(double) +
+             2 * MOST_CELLS * sizeof(attn_pool_lanes) + CHUNK * (2 * sizeof(float) + 1) +
+             12 * ATTN_ALIGN + 4096;
+    if (is_mixed(v))
+        *bytes += (terms * ROWS + 1) * CHUNK * sizeof(double) + ROWS * CHUNK;
+    return add_scratch(d, bytes) && (!v->against || add_scratch(v->against->dims, bytes)) &&
+           attn_size_mul(factor_rows(v, d->Hq), ROWS * sizeof(double), &factors) &&
+           attn_size_add(*bytes, factors, bytes) &&
+           attn_size_mul(cols, rows * sizeof(attn_run_sum), &sums) &&
+           attn_size_add(*bytes, sums, bytes);
+}
+
+/* Allocates what only a mean or a difference needs. false: out of memory. */
+static bool take_mixed(attn_run_buffers *buf, const attn_run_matter *m, attn_arena *arena) {
+    buf->mixed = attn_arena_take(arena, m->count * ROWS * CHUNK * sizeof *buf->mixed);
+    buf->wide = attn_arena_take(arena, CHUNK * sizeof *buf->wide);
+    buf->seen = attn_arena_take(arena, ROWS * CHUNK);
+    if (m->count > 1) {
+        buf->scratch[1] = attn_cells_scratch_new(m->terms[1].a, arena);
+        buf->lanes[1] = attn_arena_zeroed(arena, MOST_CELLS, sizeof *buf->lanes[1]);
+        buf->minus = attn_arena_take(arena, CHUNK * sizeof *buf->minus);
+    }
+    return buf->mixed && buf->wide && buf->seen &&
+           (m->count == 1 || (buf->scratch[1] && buf->lanes[1] && buf->minus));
+}
+
+/* Allocates the buffers of one thread. NULL: out of memory. */
+static attn_run_buffers *new_buffers(const attn_run_matter *m, size_t rows, size_t cols,
+                                     attn_arena *arena) {
+    const attn_attention *a = m->terms[0].a;
+    const size_t factors = m->count * (m->mean_heads ? a->dims.Hq : 1);
+    attn_run_buffers *buf = attn_arena_small(arena, sizeof *buf);
+    size_t sums;
+    if (!buf || !attn_size_mul(cols, rows, &sums))
+        return NULL;
+    *buf = (attn_run_buffers){
+        .scratch = {attn_cells_scratch_new(a, arena)},
+        .weights = attn_arena_take(arena, ROWS * CHUNK * sizeof(double)),
+        .line = attn_arena_take(arena, CHUNK * sizeof(float)),
+        .keep = attn_arena_take(arena, CHUNK),
+        .factors = attn_arena_zeroed(arena, factors, ROWS * sizeof(double)),
+        .lanes = {attn_arena_zeroed(arena, MOST_CELLS, sizeof *buf->lanes[0])},
+        .sums = attn_arena_zeroed(arena, sums, sizeof *buf->sums),
+        .pointwise = attn_pointwise_of(a->dims.isa),
+    };
+    const bool mixed = m->count > 1 || m->mean_heads;
+    return buf->scratch[0] && buf->weights && buf->line && buf->keep && buf->factors &&
+                   buf->lanes[0] && buf->sums && (!mixed || take_mixed(buf, m, arena))
+               ? buf
+               : NULL;
+}
+
+attn_run_buffers **attn_run_buffers_new(const attn_run_matter *m, size_t rows, size_t cols,
+                                        attn_pool *pool, const attn_control *control,
+                                        attn_arena *arena) {
+    const size_t slots = attn_pool_slots(pool);
+    attn_run_buffers **all = attn_arena_zeroed(arena, slots, sizeof *all);
+    for (size_t s = 0; all && s < slots; s++) {
+        if (!(all[s] = new_buffers(m, rows, cols, arena)))
+            return NULL;
+        all[s]->pool = pool;
+        all[s]->control = control;
+    }
+    return all;
+}
+
+/* --- one row --- */
+
+/* Returns whether a difference goes further from 0 than another one; of equal magnitudes the
+ * positive one does. */
+static bool is_further(float a, float b) {
+    return fabsf(a) > fabsf(b) || (fabsf(a) == fabsf(b) && a > b);
+}
+
+void attn_run_join(const attn_run_matter *m, attn_run_sum *to, const attn_run_sum *from) {
+    if (m->count == 1)
+        to->max = from->max > to->max ? from->max : to->max;
+    else if (from->count && (!to->count || is_further(from->max, to->max)))
+        to->max = from->max;
+    to->sum += from->sum;
+    to->count += from->count;
+    to->nan |= from->nan;
+}
+
+/* Adds n weights of one row to their cell. `keep` is their visibility, or NULL if all are visible.
+ */
+static void add_each(attn_run_sum *s, const float *w, const uint8_t *keep, size_t n) {
+    for (size_t j = 0; j < n; j++) {
+        if (keep && !keep[j])
+            continue;
+        if (isnan(w[j])) {
+            s->nan = true;
+            continue;
+        }
+        s->count++;
+        s->sum += (double)w[j];
+        s->max = w[j] > s->max ? w[j] : s->max;
+    }
+}
+
+/* Counts n weights of one row in their cell. */
+static void count(attn_run_sum *s, const uint8_t *keep, size_t n) {
+    s->count += n;
+    for (size_t k = 0; keep && k < n; k++)
+        s->count -= !keep[k];
+}
+
+/* Adds n weights of one row to the lanes of their cell. */
+static void add_few(attn_pool_lanes *lanes, const float *w, size_t n) {
+    for (size_t k = 0; k < n; k++) {
+        const size_t l = k % POOL_LANES;
+        lanes->sum[l] += (double)w[k];
+        lanes->max[l] = w[k] > lanes->max[l] ? w[k] : lanes->max[l];
+    }
+}
+
+/* Adds the lanes of n cells to their sums, and clears them. `minus` are the lanes of the negative
+ * parts, or NULL. */
+static void empty_lanes(attn_pool_lanes *lanes, attn_pool_lanes *minus, attn_run_sum *sums,
+                        size_t n) {
+    for (size_t c = 0; c < n; c++) {
+        float max = 0, low = 0;
+        for (size_t k = 0; k < POOL_LANES; k++) {
+            sums[c].sum += lanes[c].sum[k] - (minus ? minus[c].sum[k] : 0);
+            max = lanes[c].max[k] > max ? lanes[c].max[k] : max;
+            low = minus && minus[c].max[k] > low ? minus[c].max[k] : low;
+        }
+        const float top = low > max ? -low : max, *known = &sums[c].max;
+        const bool first = !isfinite(*known);
+        if (sums[c].count && (first || (minus ? is_further(top, *known) : top > *known)))
+            sums[c].max = top;
+        lanes[c] = (attn_pool_lanes){.sum = {0}};
+        if (minus)
+            minus[c] = lanes[c];
+    }
+}
+
+/* The same for differences. */
+static void add_signed(attn_run_sum *s, const float *w, const uint8_t *keep, size_t n) {
+    for (size_t j = 0; j < n; j++) {
+        if (keep && !keep[j])
+            continue;
+        if (isnan(w[j])) {
+            s->nan = true;
+            continue;
+        }
+        if (!s->count++ || is_further(w[j], s->max))
+            s->max = w[j];
+        s->sum += (double)w[j];
+    }
+}
+
+/* The row of cells to which a row of weights is added: from cell `left` of the level on. */
+typedef struct cell_row {
+    attn_run_sum *sums;
+    size_t left, level;
+} cell_row;
+
+static void add_row(const attn_run_row *p, const cell_row *to, bool differs) {
+    for (size_t at = p->from; at < p->to;) {
+        const size_t cell = at >> to->level, end = (cell + 1) << to->level;
+        const size_t stop = end < p->to ? end : p->to;
+        const uint8_t *keep = p->keep ? p->keep + (at - p->from) : NULL;
+        (differs ? add_signed : add_each)(&to->sums[cell - to->left], p->w + (at - p->col), keep,
+                                          stop - at);
+        at = stop;
+    }
+}
+
+static void count_row(const attn_run_row *p, const cell_row *to) {
+    for (size_t at = p->from; at < p->to;) {
+        const size_t cell = at >> to->level, end = (cell + 1) << to->level;
+        const size_t stop = end < p->to ? end : p->to;
+        count(&to->sums[cell - to->left], p->keep ? p->keep + (at - p->from) : NULL, stop - at);
+        at = stop;
+    }
+}
+
+/* Adds n numbers from column `col` on to the lanes of their cells, of which the first is that of
+ * column col. None of the numbers is NaN or negative. A hidden one is 0: it leaves sum and maximum
+ * as they are, so that only the count needs to know it. */
+static void add_lanes(const float *w, size_t col, size_t n, size_t level,
+                      const attn_pointwise *pointwise, attn_pool_lanes *lanes) {
+    const size_t width = (size_t)1 << level, first = col >> level, end = col + n;
+    size_t next = (first + (col % width != 0)) << level;
+    next = next < end ? next : end;
+    const size_t whole = (end - next) >> level, rest = next + (whole << level);
+    add_few(lanes, w, next - col);
+    pointwise->pool(lanes + ((next >> level) - first), w + (next - col), whole, width);
+    if (rest < end)
+        add_few(lanes + ((rest >> level) - first), w + (rest - col), end - rest);
+}
+
+/* Adds a row of differences to the lanes: its positive part, and its negative part apart. */
+static void add_differences(const attn_run_row *p, size_t level, attn_run_buffers *buf) {
+    for (size_t j = 0; j < p->n; j++) {
+        const float w = p->w[j];
+        buf->line[j] = w > 0 ? w : 0;
+        buf->minus[j] = w < 0 ? -w : 0;
+    }
+    add_lanes(buf->line, p->col, p->n, level, buf->pointwise, buf->lanes[0]);
+    add_lanes(buf->minus, p->col, p->n, level, buf->pointwise, buf->lanes[1]);
+}
+
+/* --- blocks --- */
+
+/* Adds the rows of a block, which have been computed, to their cells. */
+static void pool_rows(const attn_run_matter *m, const attn_run_area *area, const attn_range *range,
+                      attn_run_buffers *buf) {
+    const size_t level = area->level;
+    const size_t first = range->col >> level, last = (range->col + range->cols - 1) >> level;
+    const bool differs = m->count > 1;
+    const bool in_lanes = level >= LANE_LEVEL && !m->terms[0].a->in.allow_nonfinite &&
+                          (!differs || !m->terms[1].a->in.allow_nonfinite);
+    for (size_t r = 0; r < range->rows; r++) {
+        const size_t i = range->row + r, row = (i >> level) - area->row;
+        const cell_row to = {buf->sums + row * area->cols, area->col, level};
+        const attn_run_row part = attn_run_row_of(m, range, r, buf);
+        if (!in_lanes) {
+            add_row(&part, &to, differs);
+            continue;
+        }
+        count_row(&part, &to);
+        if (differs)
+            add_differences(&part, level, buf);
+        else
+            add_lanes(part.w, part.col, part.n, level, buf->pointwise, buf->lanes[0]);
+        if (r + 1 == range->rows || (i + 1) >> level != i >> level)
+            empty_lanes(buf->lanes[0], buf->lanes[1], to.sums + (first - area->col),
+                        last - first + 1);
+    }
+}
+
+attn_status attn_run_pool(const attn_run_matter *m, const attn_run_area *area,
+                          attn_run_buffers *buf, const attn_run_sum **sums, attn_error *err) {
+    const attn_attention_dims *d = &m->terms[0].a->dims;
+    const size_t first = area->row << area->level, left = area->col << area->level;
+    size_t end = (area->row + area->rows) << area->level;
+    size_t right = (area->col + area->cols) << area->level;
+    attn_status status = ATTN_OK;
+    end = end < d->L ? end : d->L;
+    right = right < d->S ? right : d->S;
+    for (size_t c = 0; c < area->rows * area->cols; c++)
+        buf->sums[c] = (attn_run_sum){.max = -INFINITY};
+    for (size_t i = first; i < end && status == ATTN_OK; i += ROWS) {
+        const size_t rows = end - i < ROWS ? end - i : ROWS;
+        size_t lo = left, hi = right;
+        attn_run_clip(m, area->batch, i, rows, &lo, &hi);
+        if (lo < hi)
+            status = attn_run_factors(m, area, i, rows, buf, err);
+        for (size_t j = lo; j < hi && status == ATTN_OK; j += CHUNK) {
+            attn_range range = {area->batch, area->head, i,
+                                rows,        j,          hi - j < CHUNK ? hi - j : CHUNK};
+            status = attn_run_block(m, &range, buf, err);
+            if (status == ATTN_OK)
+                pool_rows(m, area, &range, buf);
+        }
+    }
+    *sums = buf->sums;
+    return status;
+}
+
+float attn_run_max_of(const attn_run_sum *s) {
+    return s->count ? s->max : s->nan ? NAN : -INFINITY;
+}
+
+float attn_run_mean_of(const attn_run_sum *s) {
+    return s->count ? (float)(s->sum / (double)s->count) : s->nan ? NAN : -INFINITY;
+}

@@ -1,0 +1,166 @@
+/* Shared by the files of stored runs: the opened run, the levels of its cells, and how its parts
+ * are found in an image. An image is a run as bytes (attn/run.h). */
+#ifndef ATTN_RUN_PRIVATE_H
+#define ATTN_RUN_PRIVATE_H
+
+#include <attn/run.h>
+#include <pthread.h>
+
+/* The levels of cells of an [L, S] matrix of weights. They depend on L and S alone. */
+typedef struct attn_run_pyramid {
+    size_t L, S;
+    size_t levels; /* number of levels; the last fits into one tile */
+    size_t
+        overview; /* first level of the overview, which holds all above; SIZE_MAX: there is none */
+} attn_run_pyramid;
+
+attn_run_pyramid attn_run_pyramid_of(size_t L, size_t S);
+/* Returns the first of the two levels that the overview of an image of format 1 holds; SIZE_MAX: it
+ * has no overview. */
+size_t attn_run_overview_of_1(const attn_run_pyramid *pyramid);
+/* Returns how many cells of a level cover n rows (or columns) of weights. */
+size_t attn_run_cells_along(size_t n, size_t level);
+
+enum { ATTN_RUN_SEAL = 2 }; /* version of sealed images */
+
+enum { ATTN_RUN_LEVELS = 64 }; /* no matrix has more levels */
+
+/* The cells of some levels, [B, Hq, rows, cols] each, by level; NULL: of this level there are none.
+ */
+typedef struct attn_run_planes {
+    float *max[ATTN_RUN_LEVELS], *mean[ATTN_RUN_LEVELS];
+} attn_run_planes;
+#define ATTN_RUN_OVERVIEW_MAX  "overview.%zu.max" /* by level */
+#define ATTN_RUN_OVERVIEW_MEAN "overview.%zu.mean"
+
+struct attn_run {
+    int version;
+    const char *model;
+    attn_safetensors file;
+    attn_seal seal;                    /* version 0: there is none */
+    const attn_named_tensor **by_name; /* [file.count] the tensors of the file sorted by name */
+    attn_arena *arena;                 /* used under the lock once the run is open */
+    pthread_mutex_t *lock;
+    attn_run_text *texts; /* [text_count] */
+    size_t text_count;
+    attn_run_site *sites; /* [site_count] */
+    size_t site_count;
+};
+
+struct attn_run_site {
+    const attn_run *run; /* the run of which this is a site */
+    attn_run_site_info info;
+    attn_inputs in;            /* the inputs, as views of the image */
+    attn_attention_dims shape; /* sizes, known before the site is opened */
+    const char *kernel;        /* the kernel table that computed the statistics; NULL: none did */
+    const char *words;         /* the mask in words; NULL: made when the site is opened */
+    bool stated;               /* it says what the numbers of its masks mean */
+    bool captured;             /* its masks are those of a capture; attnd writes a list `masks` */
+    _Atomic bool opened;
+    /* the rest is set when the site is opened */
+    attn_attention *op;
+    const attn_attention_dims *dims;
+    attn_stats stats;
+    attn_run_pyramid pyramid;
+    attn_run_planes overview; /* in the image, which is read only */
+    float *ranges; /* of attn_run_ranges, with the lock of the run; NULL: nobody has asked */
+    /* [L] and [S], or [B, L] and [B, S] if batch entries have labels of their own; or NULL */
+    const char **query_labels, **key_labels;
+    /* [1] or [B] special tokens of the labels of each entry, as the text says; NULL where it does not */
+    const uint8_t **query_special, **key_special;
+    const attn_padding *padding; /* [B]; NULL: there is none */
+    bool exact; /* the kernel table that computed the run is in use, so weights have its bits */
+    bool own_labels; /* batch entries have labels of their own */
+};
+
+/* Returns the tensor of the image with this name; NULL: there is none. */
+const attn_tensor *attn_run_find_tensor(const attn_run *run, const char *name);
+
+/* --- reading an image: each fills run->sites with what does not depend on elements --- */
+
+/* The first version of the format (format1.c): one operation. */
+attn_status attn_run_read_format1(attn_run *run, attn_error *err);
+/* Its labels, when the site is opened. */
+attn_status attn_run_labels_format1(attn_run_site *site, attn_error *err);
+/* The second version (format2.c): JSON text `text` of the metadata. */
+attn_status attn_run_read_format2(attn_run *run, const char *text, const attn_run_limits *limits,
+                                  attn_error *err);
+/* Makes the labels of an opened site from the texts. */
+attn_status attn_run_labels_format2(attn_run_site *site, attn_error *err);
+/* Checks lists and texts that the info of a site names against its shape. `index` is the number of
+ * the site. */
+attn_status attn_run_check_info(const attn_run_site_info *info, const attn_attention_dims *d,
+                                const attn_run_text *texts, size_t text_count, size_t index,
+                                attn_error *err);
+
+/* Puts "sites/N/" in front of the place of an error (open.c), for a run of format 2. */
+void attn_run_at_site(const attn_run_site *site, attn_error *err);
+/* Sets the usual names of the axes if the site has none (axes.c). */
+void attn_run_axes_usual(const attn_attention_dims *d, attn_run_site_info *info);
+
+/* Finds the padding of an opened site (padding.c). ATTN_ENOMEM. */
+attn_status attn_run_padding_new(attn_run_site *site, attn_error *err);
+/* Makes statistics that are computed when rows are looked at (stats.c). */
+attn_status attn_run_stats_new(attn_run_site *site, attn_error *err);
+
+/* Scratch memory of a thread for weights of any of the layers (layers.c). NULL: out of
+ * memory. */
+typedef struct attn_run_lane attn_run_lane;
+attn_run_lane *attn_run_lane_new(const attn_run_layers *layers, attn_arena *arena);
+/* Returns the scratch for the site of one of the layers. It is valid until the next call. */
+attn_cells_scratch *attn_run_lane_scratch(attn_run_lane *lane, const attn_run_site *site);
+
+/* Sets sums [rows, cols] to the sums over heads of the weights in a block, whose `head` is not read
+ * (mean.c). `cells` has room for the block in the result type. */
+attn_status attn_run_add_heads(const attn_run_site *site, const attn_range *block,
+                               const attn_run_heads *heads, attn_cells_scratch *scratch,
+                               void *cells, double *sums, attn_error *err);
+
+/* --- a layer as a step of rollout or flow (steps.c) --- */
+
+/* Stores the keys [*lo, *hi) that some rows of a layer see, with their own positions. */
+void attn_run_step_keys(const attn_run_rollout *rollout, const attn_run_layer *layer, size_t row,
+                        size_t rows, size_t *lo, size_t *hi);
+/* Computes rows of N((1 - r) mean_h A + r I) of a layer, out [rows, cols], where N divides each row
+ * by its sum. `at` has the columns of attn_run_step_keys for its rows or for more; its batch and
+ * head are not read. `cells` has room for these weights in the widest type. */
+attn_status attn_run_step_rows(const attn_run_rollout *rollout, const attn_run_layer *layer,
+                               const attn_range *at, attn_run_lane *lane, void *cells, double *out,
+                               attn_error *err);
+
+/* --- boolean masks in an image (mask_bits.c) --- */
+
+/* Returns whether the layer's tensor says which cells are visible. */
+bool attn_run_mask_is_boolean(const attn_mask_layer *layer);
+/* Replaces the tensor of a boolean mask for S keys by visibility: bits, or booleans if its last
+ * axis broadcasts. The new tensor is in the arena. ATTN_ENOMEM. */
+attn_status attn_run_mask_pack(attn_mask_layer *layer, size_t S, attn_arena *arena,
+                               attn_error *err);
+
+/* --- the overview (overview.c) --- */
+
+/* Heads first … first + count - 1 of all B * Hq heads. */
+typedef struct attn_run_head_span {
+    size_t first, count;
+} attn_run_head_span;
+struct attn_run_matter;
+/* Allocates the levels pyramid->overview … pyramid->levels - 1 of some heads, [heads, rows, cols]
+ * each. false: out of memory. */
+bool attn_run_planes_new(const attn_run_pyramid *pyramid, size_t heads, attn_arena *arena,
+                         attn_run_planes *out);
+/* Computes all cells of these levels. `done` has a flag for each piece of work of one head (at most
+ * ATTN_RUN_TILE): pieces with a flag are left out, and those that are computed get one. NULL: all
+ * pieces of all heads are computed. */
+attn_status attn_run_overview_make(const struct attn_run_matter *matter,
+                                   const attn_run_head_span *heads, const attn_run_pyramid *pyramid,
+                                   attn_pool *pool, const attn_control *control,
+                                   attn_arena *scratch, uint8_t *done, const attn_run_planes *out,
+                                   attn_error *err);
+size_t attn_run_overview_pieces(const attn_run_pyramid *pyramid); /* of each head */
+/* Computes the bytes of the planes of one head, and the work of attn_run_overview_make on `slots`
+ * threads. Returns false on overflow. */
+bool attn_run_overview_bytes(const attn_attention_dims *d, const attn_run_view *view,
+                             const attn_run_pyramid *pyramid, size_t slots, double *planes,
+                             size_t *work);
+
+#endif

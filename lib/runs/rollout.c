@@ -1,0 +1,239 @@
+/* Attention rollout of some rows through the layers of a run (Abnar and Zuidema 2020). A row of
+ *
+ *   R = N_top … N_1,  N_l = N((1 - r) mean_h A_l + r I),  where N divides each row by its sum
+ *
+ * is a unit vector times matrix after matrix, from the last layer to the first. With r = 0.5 it is
+ * the rollout of attn_rollout_source. Only rows of a layer that the vector reaches are computed,
+ * and no matrix is stored: memory grows with the keys.
+ *
+ * The rows of a layer are divided into blocks. GROUPS blocks are computed at a time, each adding to
+ * a vector of its own; block k of the layer adds to vector k % GROUPS. So the order of all sums is
+ * the same with any number of threads. */
+#include <string.h>
+
+#include "analysis/sums.h"
+#include "attention/resolved.h"
+#include "base/area.h"
+#include "runs/private.h"
+
+enum {
+    GROUPS = 8,
+    BLOCK_ROWS = 64,             /* rows of a block, which are also those of lazy statistics */
+    BUFFER_BYTES = 4 << 20,      /* most bytes of a thread's rows of a layer, if that is a row */
+    CHUNK_BYTES = 64 << 20,      /* most bytes of the vectors of a chunk, if that is a row */
+    LANE_BYTES = 8 * ATTN_ALIGN, /* rounding of the blocks of a thread */
+};
+
+/* Rows of a layer, of which the first and the last are reached. */
+typedef struct block {
+    size_t row, rows;
+} block;
+
+typedef struct lane {
+    attn_run_lane *any;
+    void *cells;   /* [sub, S] weights of one head, of the widest type */
+    double *layer; /* [sub, S] rows of N_l */
+} lane;
+
+typedef struct roller {
+    const attn_run_rollout *r;
+    size_t S, sub; /* sub: rows that are averaged over heads together */
+    lane *lanes;
+    attn_pool *pool;
+    size_t rows;           /* of the chunk */
+    double *x, *y[GROUPS]; /* [rows, S] each */
+    block *blocks;         /* [S / BLOCK_ROWS + 1] of the layer */
+    size_t count, first;   /* first: of the wave */
+    const attn_run_layer *layer;
+    size_t layers, layers_done; /* of all chunks */
+} roller;
+
+static size_t sub_of(size_t S) {
+    return attn_within(BUFFER_BYTES / sizeof(double) / (S | 1), 1, BLOCK_ROWS);
+}
+
+static size_t chunk_of(size_t S, size_t rows) {
+    return attn_within(CHUNK_BYTES / ((GROUPS + 1) * sizeof(double)) / (S | 1), 1, rows | 1);
+}
+
+/* --- a block of a layer --- */
+
+/* Adds x N_l for some rows of N_l to a vector of each row of the chunk. */
+static attn_status add_rows(const roller *w, const lane *l, const block *b, double *y,
+                            attn_error *err) {
+    size_t lo, hi;
+    attn_run_step_keys(w->r, w->layer, b->row, b->rows, &lo, &hi);
+    const attn_range range = {.row = b->row, .rows = b->rows, .col = lo, .cols = hi - lo};
+    attn_status status =
+        attn_run_step_rows(w->r, w->layer, &range, l->any, l->cells, l->layer, err);
+    if (status)
+        return status;
+    for (size_t r = 0; r < w->rows; r++)
+        for (size_t i = 0; i < b->rows; i++) {
+            const double x = w->x[r * w->S + b->row + i], *a = l->layer + i * (hi - lo);
+            double *to = y + r * w->S + lo;
+            for (size_t j = 0; j < hi - lo && x != 0; j++)
+                to[j] += x * a[j];
+        }
+    return ATTN_OK;
+}
+
+static attn_status roll_block(void *ctx, size_t index, size_t slot, attn_error *err) {
+    const roller *w = ctx;
+    const block *whole = &w->blocks[w->first + index];
+    attn_status status = ATTN_OK;
+    for (size_t at = 0; at < whole->rows && !status; at += w->sub) {
+        const size_t left = whole->rows - at;
+        const block b = {whole->row + at, left < w->sub ? left : w->sub};
+        attn_pool_yield(w->pool);
+        status = add_rows(w, &w->lanes[slot], &b, w->y[index], err);
+    }
+    return status;
+}
+
+/* --- a layer --- */
+
+static bool is_reached(const roller *w, size_t row) {
+    bool reached = false;
+    for (size_t r = 0; r < w->rows; r++)
+        reached = reached || w->x[r * w->S + row] != 0;
+    return reached;
+}
+
+/* Lists the blocks of rows that a vector of the chunk reaches. */
+static void list_blocks(roller *w) {
+    w->count = 0;
+    for (size_t row = 0; row < w->S; row += BLOCK_ROWS) {
+        size_t end = row + BLOCK_ROWS < w->S ? row + BLOCK_ROWS : w->S, from = row;
+        while (from < end && !is_reached(w, from))
+            from++;
+        while (end > from && !is_reached(w, end - 1))
+            end--;
+        if (from < end)
+            w->blocks[w->count++] = (block){from, end - from};
+    }
+}
+
+/* Sets x to x N_l. */
+static attn_status roll_layer(roller *w, const attn_control *control, attn_error *err) {
+    const size_t n = w->rows * w->S;
+    attn_status status = ATTN_OK;
+    list_blocks(w);
+    const size_t groups = w->count < GROUPS ? w->count : GROUPS;
+    for (size_t g = 0; g < groups; g++)
+        memset(w->y[g], 0, n * sizeof **w->y);
+    for (w->first = 0; w->first < w->count && !status; w->first += GROUPS) {
+        const size_t left = w->count - w->first;
+        status = attn_pool_run(w->pool, left < GROUPS ? left : GROUPS, roll_block, w, control, err);
+    }
+    memset(w->x, 0, n * sizeof *w->x);
+    for (size_t g = 0; g < groups; g++)
+        for (size_t i = 0; i < n; i++)
+            w->x[i] += w->y[g][i];
+    return status;
+}
+
+/* Computes the rollout of the rows of a chunk. */
+static attn_status roll_chunk(roller *w, const size_t *rows, const attn_control *control,
+                              double *out, attn_error *err) {
+    const attn_run_layers *l = w->r->layers;
+    attn_status status = ATTN_OK;
+    memset(w->x, 0, w->rows * w->S * sizeof *w->x);
+    for (size_t r = 0; r < w->rows; r++)
+        w->x[r * w->S + rows[r]] = 1;
+    for (size_t n = l->count; n-- > 0 && !status;) {
+        w->layer = &l->items[n];
+        status = roll_layer(w, control, err);
+        attn_control_tell(control, ++w->layers_done, w->layers);
+    }
+    memcpy(out, w->x, w->rows * w->S * sizeof *out);
+    return status;
+}
+
+/* --- memory and cost --- */
+
+/* Takes the arrays from an area. */
+static void place(roller *w, attn_area *a, size_t slots, size_t chunk) {
+    w->x = attn_area_take(a, chunk * w->S, sizeof *w->x);
+    for (size_t g = 0; g < GROUPS; g++)
+        w->y[g] = attn_area_take(a, chunk * w->S, sizeof **w->y);
+    w->blocks = attn_area_take(a, w->S / BLOCK_ROWS + 1, sizeof *w->blocks);
+    w->lanes = attn_area_take(a, slots, sizeof *w->lanes);
+    for (size_t s = 0; s < slots; s++) {
+        void *cells = attn_area_take(a, w->sub * w->S, sizeof(double));
+        double *layer = attn_area_take(a, w->sub * w->S, sizeof *layer);
+        if (a->base)
+            w->lanes[s] = (lane){NULL, cells, layer};
+    }
+}
+
+/* Adds the cells of a chunk, whose rows lie within [from, to), to *cells. A layer is computed from
+ * the first to the last row that is reached. */
+static void count_chunk(const attn_run_rollout *r, size_t from, size_t to, double *cells,
+                        double *operations) {
+    const attn_run_layers *l = r->layers;
+    for (size_t n = l->count; n-- > 0;) {
+        const attn_attention_dims *d = l->items[n].site->dims;
+        const double heads = (double)(r->heads.list ? r->heads.count : d->Hq);
+        size_t first = from, last = to, lo, hi;
+        double layer = 0;
+        for (size_t row = from; row < to; row += BLOCK_ROWS) {
+            const size_t rows = to - row < BLOCK_ROWS ? to - row : BLOCK_ROWS;
+            attn_run_step_keys(r, &l->items[n], row, rows, &lo, &hi);
+            layer += (double)rows * (double)(hi - lo);
+            first = lo < first ? lo : first;
+            last = hi > last ? hi : last;
+        }
+        *cells += heads * layer;
+        *operations += heads * layer * 2 * (double)d->score_width;
+        from = first;
+        to = last;
+    }
+}
+
+attn_status attn_run_rollout_cost(const attn_run_rollout *r, const size_t *rows, size_t count,
+                                  size_t slots, attn_cost *out, attn_error *err) {
+    roller w = {.r = r, .S = r->layers->cols, .sub = sub_of(r->layers->cols)};
+    const size_t chunk = chunk_of(w.S, count);
+    attn_area counted = {0};
+    size_t work;
+    place(&w, &counted, slots, chunk);
+    if (counted.overflow ||
+        !attn_size_mul(slots, attn_run_layers_work(r->layers) + LANE_BYTES, &work) ||
+        !attn_size_add(work, counted.used, &work))
+        return attn_fail(err, ATTN_ELIMIT, "rows", "more bytes than can be counted");
+    *out = (attn_cost){.work_bytes = work, .result_bytes = count * w.S * sizeof(double)};
+    for (size_t at = 0; at < count; at += chunk) {
+        const size_t n = count - at < chunk ? count - at : chunk;
+        size_t from = w.S, to = 0;
+        for (size_t i = at; i < at + n; i++) {
+            from = rows[i] < from ? rows[i] : from;
+            to = rows[i] + 1 > to ? rows[i] + 1 : to;
+        }
+        count_chunk(r, from, to, &out->cells, &out->operations);
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_run_rollout_rows(const attn_run_rollout *r, const size_t *rows, size_t count,
+                                  attn_pool *pool, const attn_control *control, attn_arena *arena,
+                                  double *out, attn_error *err) {
+    const size_t slots = attn_pool_slots(pool), S = r->layers->cols, chunk = chunk_of(S, count);
+    roller w = {.r = r, .S = S, .sub = sub_of(S), .pool = pool};
+    attn_area counted = {0}, area;
+    attn_status status = ATTN_OK;
+    place(&w, &counted, slots, chunk);
+    bool ok = attn_area_open(&area, &counted, arena);
+    if (ok)
+        place(&w, &area, slots, chunk);
+    for (size_t s = 0; s < slots && ok; s++)
+        ok = (w.lanes[s].any = attn_run_lane_new(r->layers, arena)) != NULL;
+    if (!ok)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows of a rollout");
+    w.layers = (count + chunk - 1) / chunk * r->layers->count;
+    for (size_t at = 0; at < count && !status; at += w.rows) {
+        w.rows = count - at < chunk ? count - at : chunk;
+        status = roll_chunk(&w, rows + at, control, out + at * S, err);
+    }
+    return status;
+}

@@ -1,0 +1,147 @@
+/* Makes the inputs of a small operation that computes only some rows of one head of a run. Tensors
+ * are reduced to that head and, for queries, to these rows. Masks and positions are reduced so that
+ * every remaining cell keeps its mask and its distance. */
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/resolved.h"
+#include "runs/private.h"
+
+typedef struct cutter {
+    const attn_attention *a;
+    const attn_range *rows;
+    attn_arena *arena;
+    attn_inputs in;
+} cutter;
+
+/* Returns rows [row, row + rows) of head h and batch entry b as a tensor [1, 1, rows, width]. */
+static attn_tensor cut_view(const attn_view *v, size_t b, size_t h, size_t row, size_t rows,
+                            size_t width) {
+    const size_t dims[4] = {1, 1, rows, width};
+    attn_tensor t = attn_tensor_dense((void *)attn_view_at(v, b, h, row, 0), v->dtype, 4, dims);
+    t.strides[2] = v->row;
+    t.strides[3] = v->col;
+    return t;
+}
+
+static bool cut_lengths(const cutter *c, attn_tensor *t) {
+    const size_t one = 1;
+    int64_t *length = attn_arena_small(c->arena, sizeof *length);
+    if (!length)
+        return false;
+    *length = c->a->mask->lengths[c->rows->batch];
+    *t = attn_tensor_dense(length, ATTN_I64, 1, &one);
+    return true;
+}
+
+static bool cut_masks(cutter *c) {
+    attn_mask_spec *spec = &c->in.mask;
+    bool ok = true;
+    for (size_t i = 0; i < spec->count && ok; i++) {
+        attn_mask_layer *layer = &spec->layers[i];
+        const attn_mask_part *part = attn_mask_part_of(c->a->mask, i);
+        if (part)
+            *layer = attn_mask_part_rows(c->a->mask, part, c->rows->batch, c->rows->head,
+                                         c->rows->row, c->rows->rows);
+        else if (layer->kind == ATTN_LAYER_LENGTHS)
+            ok = cut_lengths(c, &layer->values);
+    }
+    int64_t *offset = ok ? attn_arena_small(c->arena, sizeof *offset) : NULL;
+    if (!offset)
+        return false;
+    *offset = attn_mask_offset(c->a->mask, c->rows->batch) + (int64_t)c->rows->row;
+    spec->offset = ATTN_OFFSET_GIVEN;
+    spec->offsets = offset;
+    spec->offset_count = 1;
+    return true;
+}
+
+static bool one_number(const cutter *c, double value, attn_tensor *out) {
+    const size_t one = 1;
+    double *number = attn_arena_small(c->arena, sizeof *number);
+    if (!number)
+        return false;
+    *number = value;
+    *out = attn_tensor_dense(number, ATTN_F64, 1, &one);
+    return true;
+}
+
+/* Reduces parameters with a head axis (position tables, slopes, sinks) to the given head. */
+static bool cut_parameters(cutter *c) {
+    const size_t h = c->rows->head;
+    attn_position *p = &c->in.position;
+    const int axis = p->kind == ATTN_POSITION_T5 ? 1 : 0;
+    if (p->kind == ATTN_POSITION_SINUSOIDAL || p->kind == ATTN_POSITION_LEARNED)
+        *p = (attn_position){.kind = ATTN_POSITION_NONE}; /* the views have the encodings */
+    if (p->kind == ATTN_POSITION_T5 || p->kind == ATTN_POSITION_RELATIVE) {
+        p->table.data = (char *)p->table.data + (ptrdiff_t)(p->table.dims[axis] == 1 ? 0 : h) *
+                                                    p->table.strides[axis] *
+                                                    (ptrdiff_t)attn_dtype_size(p->table.dtype);
+        p->table.dims[axis] = 1;
+    }
+    return (p->kind != ATTN_POSITION_ALIBI || one_number(c, c->a->rule.slopes[h], &p->slopes)) &&
+           (!c->a->sinks || one_number(c, c->a->sinks[h], &c->in.sinks));
+}
+
+static attn_status hide_keys(cutter *c, const int64_t *hide, size_t count, attn_error *err) {
+    const size_t S = c->a->dims.S;
+    attn_mask_spec *spec = &c->in.mask;
+    if (!hide)
+        return ATTN_OK;
+    if (attn_mask_fills(c->a->mask))
+        return attn_fail(err, ATTN_EARG, "hide",
+                         "the run has a mask_fill, under which no key is ever hidden");
+    if (spec->count == ATTN_MASK_LAYERS)
+        return attn_fail(err, ATTN_ELIMIT, "hide", "at most %d masks can be combined",
+                         ATTN_MASK_LAYERS);
+    uint8_t *keys = attn_arena_zeroed(c->arena, S, 1);
+    if (!keys)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the hidden keys");
+    for (size_t i = 0; i < count; i++) {
+        if (hide[i] < 0 || (uint64_t)hide[i] >= S) {
+            char where[32];
+            snprintf(where, sizeof where, "hide/%zu", i);
+            return attn_fail(err, ATTN_EARG, where, "expected keys from 0 to %zu, found %lld",
+                             S ? S - 1 : 0, (long long)hide[i]);
+        }
+        keys[hide[i]] = 1;
+    }
+    spec->layers[spec->count++] =
+        (attn_mask_layer){.kind = ATTN_LAYER_PADDING,
+                          .where = "hide",
+                          .values = attn_tensor_dense(keys, ATTN_BOOL, 1, &S),
+                          .semantics = ATTN_SEM_HIDE};
+    return ATTN_OK;
+}
+
+attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *rows,
+                                 const int64_t *hide, size_t hide_count, attn_arena *arena,
+                                 attn_inputs *out, attn_error *err) {
+    const attn_attention *a = site->op;
+    const attn_attention_dims *d = site->dims;
+    const size_t b = rows->batch;
+    cutter c = {a, rows, arena, a->in};
+    if (b >= d->B || rows->head >= d->Hq || rows->row > d->L || rows->rows > d->L - rows->row)
+        return attn_fail(err, ATTN_EARG, "rows",
+                         "batch %zu, head %zu, rows %zu + %zu reach outside of %zu x %zu x %zu", b,
+                         rows->head, rows->row, rows->rows, d->B, d->Hq, d->L);
+    const size_t hkv = attn_kv_head(a, rows->head);
+    c.in.layout = ATTN_BHLE;
+    c.in.num_heads = c.in.num_kv_heads = 0;
+    c.in.forbid_gqa = false;
+    c.in.dropout_p = 0;
+    c.in.kernel = a->kernels->name; /* not the one of small operations */
+    c.in.query = cut_view(&a->query, b, rows->head, rows->row, rows->rows, d->E);
+    c.in.key = cut_view(&a->key, b, hkv, 0, d->S - d->past, d->Ek);
+    c.in.value = cut_view(&a->value, b, hkv, 0, d->S - d->past, d->Ev);
+    if (d->past) {
+        c.in.past_key = cut_view(&a->past_key, b, hkv, 0, d->past, d->Ek);
+        c.in.past_value = cut_view(&a->past_value, b, hkv, 0, d->past, d->Ev);
+    }
+    if (!cut_masks(&c) || !cut_parameters(&c))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows");
+    attn_status status = hide_keys(&c, hide, hide_count, err);
+    if (status == ATTN_OK)
+        *out = c.in;
+    return status;
+}

@@ -1,0 +1,187 @@
+/* Thumbnails: the cells of the first level that has at most so many of them, for levels beyond the
+ * topmost tile as well. The cells of that tile are pooled further. The maximum of a cell is that of
+ * its parts. The mean is that of its parts, each with its number of visible weights, which the mask
+ * tells. */
+#include <math.h>
+#include <string.h>
+
+#include "attention/resolved.h"
+#include "runs/private.h"
+
+static size_t level_of(const attn_run_site *site, size_t cells) {
+    const size_t L = site->dims->L, S = site->dims->S, longest = L > S ? L : S;
+    size_t level = 0;
+    while (attn_run_cells_along(longest, level) > cells)
+        level++;
+    return level;
+}
+
+static attn_run_place top_of(const attn_run_site *site, const attn_run_place *at) {
+    return (attn_run_place){
+        .batch = at->batch, .head = at->head, .level = site->pyramid.levels - 1, .map = at->map};
+}
+
+/* --- how many weights of a cell of the topmost tile are visible --- */
+
+struct attn_run_counts {
+    size_t shape[2], level;
+    uint8_t *keep;   /* [S] */
+    uint32_t *cells; /* [shape[0], shape[1]] */
+    size_t batch, head;
+    bool known; /* `cells` are those of batch and head */
+};
+
+attn_run_counts *attn_run_counts_new(const attn_run_site *site, attn_arena *arena) {
+    attn_run_counts *c = attn_arena_zeroed(arena, 1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->level = site->pyramid.levels - 1;
+    attn_run_level_shape(site, c->level, c->shape);
+    c->keep = attn_arena_take(arena, site->dims->S);
+    c->cells = attn_arena_zeroed(arena, c->shape[0] * c->shape[1], sizeof *c->cells);
+    return c->keep && c->cells ? c : NULL;
+}
+
+/* Adds the visible keys of the interval [lo, hi) of a row to the cells that they are in. `keep` is
+ * their visibility; NULL: all are visible. */
+static void count_row(uint32_t *line, size_t level, size_t lo, size_t hi, const uint8_t *keep) {
+    for (size_t at = lo; at < hi;) {
+        const size_t cell = at >> level, end = (cell + 1) << level, stop = end < hi ? end : hi;
+        uint32_t seen = (uint32_t)(stop - at);
+        for (size_t j = at; j < stop && keep; j++)
+            seen -= !keep[j - lo];
+        line[cell] += seen;
+        at = stop;
+    }
+}
+
+static void count_cells(const attn_run_site *site, attn_run_counts *c) {
+    const attn_mask *mask = site->op->mask;
+    memset(c->cells, 0, c->shape[0] * c->shape[1] * sizeof *c->cells);
+    for (size_t i = 0; i < site->dims->L; i++) {
+        size_t lo = 0, hi = site->dims->S;
+        const uint8_t *keep = NULL;
+        if (!attn_mask_fills(mask)) {
+            attn_mask_interval(mask, c->batch, i, &lo, &hi);
+            if (attn_mask_hides_cells(mask) && lo < hi) {
+                attn_mask_keep(mask, c->batch, c->head, i, lo, hi - lo, c->keep);
+                keep = c->keep;
+            }
+        }
+        count_row(c->cells + (i >> c->level) * c->shape[1], c->level, lo, hi, keep);
+    }
+}
+
+/* Returns the counts of a head. Heads whose masks are equal share them. */
+static const uint32_t *counts_of(const attn_run_site *site, attn_run_counts *c, size_t batch,
+                                 size_t head) {
+    const bool same = attn_mask_same_heads(site->op->mask);
+    if (c->known && c->batch == batch && (same || c->head == head))
+        return c->cells;
+    c->batch = batch;
+    c->head = head;
+    count_cells(site, c);
+    c->known = true;
+    return c->cells;
+}
+
+/* --- pooling --- */
+
+/* What the parts of a cell have so far. */
+typedef struct sum {
+    double mean, count;
+    float max;
+    bool nan;
+} sum;
+
+static void add_part(sum *s, float max, float mean, double count) {
+    if (max == -INFINITY)
+        return;
+    if (isnan(max)) {
+        s->nan = true;
+        return;
+    }
+    s->max = max > s->max ? max : s->max;
+    s->mean += count * (double)mean;
+    s->count += count;
+}
+
+/* Pools squares of 2^up x 2^up cells of the tile. `counts` NULL: a visible cell is one weight. */
+static void pool(const attn_run_tile *tile, size_t up, const uint32_t *counts,
+                 attn_run_thumbnail *out) {
+    for (size_t r = 0; r < out->shape[0]; r++)
+        for (size_t c = 0; c < out->shape[1]; c++) {
+            sum s = {.max = -INFINITY};
+            for (size_t i = r << up; i < (r + 1) << up && i < tile->shape[0]; i++)
+                for (size_t j = c << up; j < (c + 1) << up && j < tile->shape[1]; j++) {
+                    const size_t at = i * tile->shape[1] + j;
+                    add_part(&s, tile->max[at], tile->mean[at], counts ? counts[at] : 1);
+                }
+            const bool any = s.max != -INFINITY;
+            out->max[r * out->shape[1] + c] = any ? s.max : s.nan ? NAN : -INFINITY;
+            out->mean[r * out->shape[1] + c] = any     ? (float)(s.mean / s.count)
+                                               : s.nan ? NAN
+                                                       : -INFINITY;
+        }
+}
+
+/* Stores the smallest and largest finite value (0 and 0 if there is none). */
+static void find_range(const float *cells, size_t n, float range[2]) {
+    float low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        low = isfinite(cells[i]) && cells[i] < low ? cells[i] : low;
+        high = isfinite(cells[i]) && cells[i] > high ? cells[i] : high;
+    }
+    range[0] = low <= high ? low : 0;
+    range[1] = low <= high ? high : 0;
+}
+
+void attn_run_thumbnail_shape(const attn_run_site *site, size_t cells, size_t shape[2]) {
+    attn_run_level_shape(site, level_of(site, cells), shape);
+}
+
+attn_status attn_run_thumbnail_cost(const attn_run_site *site, size_t slots, attn_cost *out,
+                                    attn_error *err) {
+    const attn_run_place top = top_of(site, &(attn_run_place){0});
+    const size_t cells = (size_t)ATTN_RUN_TILE * ATTN_RUN_TILE;
+    *out = (attn_cost){0};
+    if (!site->dims->B || !site->dims->Hq || !site->dims->L || !site->dims->S)
+        return ATTN_OK;
+    attn_status status = attn_run_tile_cost(site, &top, slots, out, err);
+    if (status)
+        return status;
+    const double all = (double)site->dims->L * (double)site->dims->S;
+    out->operations += (double)cells + (attn_mask_hides_cells(site->op->mask) ? all : 0);
+    out->work_bytes += out->result_bytes + site->dims->S + cells * sizeof(uint32_t) + 4096;
+    out->result_bytes = 2 * cells * sizeof(float);
+    return ATTN_OK;
+}
+
+attn_status attn_run_thumbnail_make(const attn_run_site *site, const attn_run_place *at,
+                                    size_t cells, attn_run_counts *counts, attn_pool *threads,
+                                    const attn_control *control, attn_arena *arena,
+                                    attn_run_thumbnail *out, attn_error *err) {
+    attn_run_thumbnail t = {.level = level_of(site, cells)};
+    const attn_run_place top = top_of(site, at);
+    attn_run_tile tile;
+    attn_run_level_shape(site, t.level, t.shape);
+    const size_t n = t.shape[0] * t.shape[1];
+    t.max = attn_arena_zeroed(arena, 2 * n, sizeof(float));
+    if (!t.max)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for a thumbnail");
+    t.mean = t.max + n;
+    attn_status status = n ? attn_control_check(control, err) : ATTN_OK;
+    if (n && !status)
+        status = attn_run_tile_make(site, &top, threads, control, arena, &tile, err);
+    if (status)
+        return status;
+    /* Where the cells of the tile are single weights, or stay single, nothing has to be counted. */
+    const bool plain = top.level == 0 || top.level == t.level || !counts;
+    if (n)
+        pool(&tile, t.level - top.level,
+             plain ? NULL : counts_of(site, counts, at->batch, at->head), &t);
+    find_range(t.max, n, t.range);
+    find_range(t.mean, n, t.mean_range);
+    *out = t;
+    return ATTN_OK;
+}

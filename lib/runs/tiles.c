@@ -1,0 +1,341 @@
+/* Tiles of a stored run, and maps, from which tiles are copied. */
+#include <math.h>
+#include <string.h>
+
+#include "runs/pooling.h"
+
+/* Returns the number of rows of cells that a piece of work computes: those that cover a block of
+ * rows of weights, but at least 2. */
+static size_t rows_per_piece(size_t level) {
+    const size_t rows = level < 6 ? (size_t)ATTN_RUN_ROWS >> level : 0;
+    return rows > 2 ? rows : 2;
+}
+
+size_t attn_run_levels(const attn_run_site *site) {
+    return site->pyramid.levels;
+}
+size_t attn_run_overview_level(const attn_run_site *site) {
+    return site->pyramid.overview;
+}
+
+void attn_run_level_shape(const attn_run_site *site, size_t level, size_t shape[2]) {
+    shape[0] = attn_run_cells_along(site->dims->L, level);
+    shape[1] = attn_run_cells_along(site->dims->S, level);
+}
+
+static attn_status outside(attn_error *err, const char *where, const char *what, size_t found,
+                           size_t count) {
+    return attn_fail(err, ATTN_EARG, where, "expected one of %zu %s, counted from 0; found %zu",
+                     count, what, found);
+}
+
+static attn_status check_head(const attn_run_site *site, const attn_run_place *at,
+                              attn_error *err) {
+    if (at->batch >= site->dims->B)
+        return outside(err, "batch", "batch entries", at->batch, site->dims->B);
+    if (at->head >= site->dims->Hq)
+        return outside(err, "head", "heads", at->head, site->dims->Hq);
+    return ATTN_OK;
+}
+
+static size_t tiles_along(size_t cells) {
+    return (cells + ATTN_RUN_TILE - 1) / ATTN_RUN_TILE;
+}
+
+attn_status attn_run_tile_shape(const attn_run_site *site, const attn_run_place *at,
+                                size_t shape[2], attn_error *err) {
+    size_t whole[2];
+    attn_status status = check_head(site, at, err);
+    if (status != ATTN_OK)
+        return status;
+    if (at->level >= site->pyramid.levels)
+        return outside(err, "level", "levels", at->level, site->pyramid.levels);
+    attn_run_level_shape(site, at->level, whole);
+    if (at->y >= tiles_along(whole[0]))
+        return outside(err, "y", "rows of tiles at this level", at->y, tiles_along(whole[0]));
+    if (at->x >= tiles_along(whole[1]))
+        return outside(err, "x", "columns of tiles at this level", at->x, tiles_along(whole[1]));
+    const size_t from[2] = {at->y * ATTN_RUN_TILE, at->x * ATTN_RUN_TILE};
+    for (int axis = 0; axis < 2; axis++)
+        shape[axis] =
+            whole[axis] - from[axis] < ATTN_RUN_TILE ? whole[axis] - from[axis] : ATTN_RUN_TILE;
+    return ATTN_OK;
+}
+
+/* --- maps --- */
+
+/* A map: the levels of one head from the overview's on. */
+struct attn_run_map {
+    attn_run_planes planes;
+    size_t pieces;               /* pieces of work that make it */
+    uint8_t done[ATTN_RUN_TILE]; /* those that are done */
+};
+
+static bool is_plain(const attn_run_view *v) {
+    return v->normalize == ATTN_RUN_AS_IS && !v->mean_heads && !v->against;
+}
+
+static attn_status check_view(const attn_run_site *site, const attn_run_view *v, attn_error *err) {
+    const attn_attention_dims *a = site->dims, *b = v->against ? v->against->dims : a;
+    if (a->B == b->B && a->Hq == b->Hq && a->L == b->L && a->S == b->S)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ESHAPE, "against",
+                     "expected a run of the same shape, [%zu, %zu, %zu, %zu], found [%zu, %zu, "
+                     "%zu, %zu]",
+                     a->B, a->Hq, a->L, a->S, b->B, b->Hq, b->L, b->S);
+}
+
+/* Returns how many weights are computed for `cells` cells of a view in which `rows` rows take part.
+ */
+static double weights_of(const attn_run_site *site, const attn_run_view *v, double rows,
+                         double cells) {
+    const attn_attention_dims *d = site->dims;
+    const double heads = v->mean_heads ? (double)d->Hq : 1;
+    const bool sinks = site->in.sinks.rank || (v->against && v->against->in.sinks.rank);
+    if (sinks && v->normalize == ATTN_RUN_ROW_MAX)
+        cells += rows * (double)d->S;
+    return cells * heads * (v->against ? 2 : 1);
+}
+
+size_t attn_run_map_level(const attn_run_site *site) {
+    return attn_run_pyramid_of(site->dims->L, site->dims->S).overview;
+}
+
+static attn_status no_maps(const attn_run_site *site, attn_error *err) {
+    return attn_fail(err, ATTN_EARG, "level", "a matrix of %zu x %zu has no maps", site->dims->L,
+                     site->dims->S);
+}
+
+attn_status attn_run_map_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
+                              attn_cost *out, attn_error *err) {
+    const attn_attention_dims *d = site->dims;
+    const attn_run_pyramid p = attn_run_pyramid_of(d->L, d->S);
+    attn_cost cost = {.cells = 0};
+    double planes;
+    attn_status status = check_head(site, at, err);
+    if (status == ATTN_OK)
+        status = check_view(site, &at->view, err);
+    if (status != ATTN_OK)
+        return status;
+    if (p.overview == SIZE_MAX)
+        return no_maps(site, err);
+    if (!attn_run_overview_bytes(d, &at->view, &p, slots, &planes, &cost.work_bytes))
+        return attn_fail(err, ATTN_ELIMIT, "level", "more bytes than can be counted");
+    cost.cells = weights_of(site, &at->view, (double)d->L, (double)d->L * (double)d->S);
+    cost.operations = cost.cells * 2 * (double)d->score_width;
+    cost.result_bytes = (size_t)planes + sizeof(attn_run_map);
+    *out = cost;
+    return ATTN_OK;
+}
+
+attn_status attn_run_map_new(const attn_run_site *site, attn_arena *arena, attn_run_map **out,
+                             attn_error *err) {
+    const attn_run_pyramid p = attn_run_pyramid_of(site->dims->L, site->dims->S);
+    attn_run_map *map = attn_arena_zeroed(arena, 1, sizeof *map);
+    if (p.overview == SIZE_MAX)
+        return no_maps(site, err);
+    if (!map || !attn_run_planes_new(&p, 1, arena, &map->planes))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the map");
+    map->pieces = attn_run_overview_pieces(&p);
+    *out = map;
+    return ATTN_OK;
+}
+
+double attn_run_map_missing(const attn_run_map *map) {
+    size_t missing = 0;
+    for (size_t i = 0; i < map->pieces; i++)
+        missing += !map->done[i];
+    return (double)missing / (double)map->pieces;
+}
+
+attn_status attn_run_map_fill(attn_run_map *map, const attn_run_site *site,
+                              const attn_run_place *at, attn_pool *pool,
+                              const attn_control *control, attn_arena *arena, attn_error *err) {
+    const attn_run_pyramid p = attn_run_pyramid_of(site->dims->L, site->dims->S);
+    const attn_run_matter matter = attn_run_matter_of(site, &at->view);
+    const attn_run_head_span head = {at->batch * site->dims->Hq + at->head, 1};
+    attn_status status = check_head(site, at, err);
+    if (status == ATTN_OK)
+        status = check_view(site, &at->view, err);
+    return status ? status
+                  : attn_run_overview_make(&matter, &head, &p, pool, control, arena, map->done,
+                                           &map->planes, err);
+}
+
+/* --- tiles --- */
+
+/* Where the cells of a level of one head are, or NULL in both. */
+typedef struct level_cells {
+    const float *max, *mean;
+} level_cells;
+
+/* Returns the cells of the level of a place, if they are known. */
+static level_cells known_cells(const attn_run_site *site, const attn_run_place *at) {
+    const attn_run_planes *p = at->map ? &at->map->planes : &site->overview;
+    size_t whole[2];
+    if ((!at->map && !is_plain(&at->view)) || !p->max[at->level])
+        return (level_cells){NULL, NULL};
+    attn_run_level_shape(site, at->level, whole);
+    const size_t head = at->map ? 0 : at->batch * site->dims->Hq + at->head;
+    const size_t from = head * whole[0] * whole[1];
+    return (level_cells){p->max[at->level] + from, p->mean[at->level] + from};
+}
+
+attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
+                               attn_cost *out, attn_error *err) {
+    const attn_attention_dims *d = site->dims;
+    size_t shape[2], bytes, work;
+    attn_status status = attn_run_tile_shape(site, at, shape, err);
+    if (status == ATTN_OK)
+        status = check_view(site, &at->view, err);
+    if (status != ATTN_OK)
+        return status;
+    attn_cost cost = {.result_bytes = 2 * shape[0] * shape[1] * sizeof(float)};
+    if (!known_cells(site, at).max) {
+        if (!attn_run_buffer_bytes(d, &at->view, rows_per_piece(at->level), ATTN_RUN_TILE,
+                                   &bytes) ||
+            !attn_size_mul(slots, bytes, &work))
+            return attn_fail(err, ATTN_ELIMIT, "level", "more bytes than can be counted");
+        const double side = ldexp(1, (int)at->level);
+        const double rows = fmin((double)shape[0] * side, (double)d->L);
+        cost.cells =
+            weights_of(site, &at->view, rows, rows * fmin((double)shape[1] * side, (double)d->S));
+        cost.operations = cost.cells * 2 * (double)d->score_width;
+        cost.work_bytes = work;
+    }
+    *out = cost;
+    return ATTN_OK;
+}
+
+static void copy_cells(const attn_run_site *site, const attn_run_place *at,
+                       const level_cells *known, attn_run_tile *tile) {
+    size_t whole[2];
+    attn_run_level_shape(site, at->level, whole);
+    for (size_t r = 0; r < tile->shape[0]; r++) {
+        const size_t from = (at->y * ATTN_RUN_TILE + r) * whole[1] + at->x * ATTN_RUN_TILE;
+        const size_t to = r * tile->shape[1], bytes = tile->shape[1] * sizeof(float);
+        memcpy(tile->max + to, known->max + from, bytes);
+        memcpy(tile->mean + to, known->mean + from, bytes);
+    }
+}
+
+typedef struct worker {
+    const attn_run_matter *matter;
+    const attn_run_place *at;
+    attn_run_buffers **buffers;
+    attn_run_tile *tile;
+} worker;
+
+static attn_status tile_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const worker *w = ctx;
+    attn_run_tile *tile = w->tile;
+    const size_t most_rows = rows_per_piece(w->at->level), first = index * most_rows;
+    const attn_run_area area = {.batch = w->at->batch,
+                                .head = w->at->head,
+                                .level = w->at->level,
+                                .row = w->at->y * ATTN_RUN_TILE + first,
+                                .rows = tile->shape[0] - first < most_rows ? tile->shape[0] - first
+                                                                           : most_rows,
+                                .col = w->at->x * ATTN_RUN_TILE,
+                                .cols = tile->shape[1]};
+    const attn_run_sum *sums;
+    attn_status status = attn_run_pool(w->matter, &area, w->buffers[lane], &sums, err);
+    for (size_t c = 0; c < area.rows * area.cols && status == ATTN_OK; c++) {
+        tile->max[first * area.cols + c] = attn_run_max_of(&sums[c]);
+        tile->mean[first * area.cols + c] = attn_run_mean_of(&sums[c]);
+    }
+    return status;
+}
+
+static attn_status compute_cells(const attn_run_site *site, const attn_run_place *at,
+                                 attn_pool *pool, const attn_control *control, attn_arena *arena,
+                                 attn_run_tile *tile, attn_error *err) {
+    const size_t most_rows = rows_per_piece(at->level);
+    const attn_run_matter matter = attn_run_matter_of(site, &at->view);
+    worker w = {&matter, at,
+                attn_run_buffers_new(&matter, most_rows, ATTN_RUN_TILE, pool, control, arena),
+                tile};
+    if (!w.buffers)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tile");
+    return attn_pool_run(pool, (tile->shape[0] + most_rows - 1) / most_rows, tile_piece, &w,
+                         control, err);
+}
+
+/* Finds the smallest and largest finite value of n cells (0 and 0 if there is none). Returns true
+ * if all cells are hidden. */
+static bool find_range(const float *cells, size_t n, float range[2]) {
+    float low = INFINITY, high = -INFINITY;
+    bool hidden = true;
+    for (size_t c = 0; c < n; c++) {
+        hidden &= cells[c] == -INFINITY;
+        if (!isfinite(cells[c]))
+            continue;
+        low = cells[c] < low ? cells[c] : low;
+        high = cells[c] > high ? cells[c] : high;
+    }
+    range[0] = low <= high ? low : 0;
+    range[1] = low <= high ? high : 0;
+    return hidden;
+}
+
+attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *at, attn_pool *pool,
+                               const attn_control *control, attn_arena *arena, attn_run_tile *out,
+                               attn_error *err) {
+    attn_run_tile tile = {.hidden = false};
+    attn_status status = attn_run_tile_shape(site, at, tile.shape, err);
+    if (status == ATTN_OK)
+        status = check_view(site, &at->view, err);
+    if (status != ATTN_OK)
+        return status;
+    const size_t cells = tile.shape[0] * tile.shape[1];
+    tile.max = attn_arena_take(arena, 2 * cells * sizeof(float));
+    if (!tile.max)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tile");
+    tile.mean = tile.max + cells;
+    const level_cells known = known_cells(site, at);
+    if (known.max)
+        copy_cells(site, at, &known, &tile);
+    else
+        status = compute_cells(site, at, pool, control, arena, &tile, err);
+    if (status != ATTN_OK)
+        return status;
+    tile.hidden = find_range(tile.max, cells, tile.range);
+    find_range(tile.mean, cells, tile.mean_range);
+    *out = tile;
+    return ATTN_OK;
+}
+
+/* --- ranges of whole heads --- */
+
+/* Returns the maxima of the topmost tiles, [heads, *cells], or NULL. */
+static const float *tops_of(const attn_run_site *site, size_t *heads, size_t *cells) {
+    const size_t top = site->pyramid.levels - 1;
+    size_t shape[2];
+    attn_run_level_shape(site, top, shape);
+    *cells = shape[0] * shape[1];
+    *heads = site->dims->B * site->dims->Hq;
+    return *heads ? site->overview.max[top] : NULL;
+}
+
+const void *attn_run_tops(const attn_run_site *site, size_t *bytes) {
+    size_t heads, cells;
+    const float *tops = tops_of(site, &heads, &cells);
+    *bytes = heads * cells * sizeof *tops;
+    return tops;
+}
+
+const float *attn_run_ranges(const attn_run_site *site) {
+    const attn_run *run = site->run;
+    attn_run_site *own = &run->sites[attn_run_site_index(site)];
+    size_t heads, cells;
+    const float *tops = tops_of(site, &heads, &cells);
+    if (!tops)
+        return NULL;
+    pthread_mutex_lock(run->lock);
+    if (!own->ranges && (own->ranges = attn_arena_zeroed(run->arena, heads, 2 * sizeof(float))))
+        for (size_t h = 0; h < heads; h++)
+            find_range(tops + h * cells, cells, own->ranges + 2 * h);
+    const float *ranges = own->ranges;
+    pthread_mutex_unlock(run->lock);
+    return ranges;
+}

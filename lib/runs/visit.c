@@ -1,0 +1,101 @@
+/* Which bytes of an image a head is computed from, so that they can be checked before they are
+ * used: a run of gigabytes is not read whole because somebody looks at one head. */
+#include "attention/resolved.h"
+#include "runs/private.h"
+
+typedef struct visitor {
+    const attn_run_site *site;
+    size_t batch, head; /* SIZE_MAX: all */
+    bool (*visit)(void *ctx, const void *from, size_t bytes);
+    void *ctx;
+} visitor;
+
+/* Visits all elements of a tensor. */
+static bool visit_tensor(const visitor *v, const attn_tensor *t) {
+    size_t count;
+    if (!t->rank || !attn_tensor_count(t, &count) || !count)
+        return true;
+    return v->visit(v->ctx, t->data, count * attn_dtype_size(t->dtype));
+}
+
+/* Visits the rows of one head of an operand. In a layout in which the heads of a row stand side by
+ * side, these are bytes of other heads, too. */
+static bool visit_rows(const visitor *v, const attn_view *view, size_t b, size_t h, size_t rows,
+                       size_t width) {
+    if (!rows || !width)
+        return true;
+    const char *from = attn_view_at(view, b, h, 0, 0);
+    const char *last = attn_view_at(view, b, h, rows - 1, width - 1);
+    return v->visit(v->ctx, from, (size_t)(last - from) + attn_dtype_size(view->dtype));
+}
+
+/* Visits an array of `rows` x `bytes` for each head. */
+static bool visit_array(const visitor *v, const void *array, size_t b, size_t h, size_t bytes) {
+    const size_t at = b * v->site->dims->Hq + h;
+    return !array || v->visit(v->ctx, (const char *)array + at * bytes, bytes);
+}
+
+static bool visit_computed(const visitor *v, size_t b, size_t h) {
+    const attn_run_site *s = v->site;
+    const size_t L = s->dims->L;
+    bool good = true;
+    if (!s->stats.need)
+        good = visit_array(v, s->stats.max, b, h, L * sizeof(double)) &&
+               visit_array(v, s->stats.sum, b, h, L * sizeof(double)) &&
+               visit_array(v, s->stats.kind, b, h, L);
+    for (size_t level = 0; level < ATTN_RUN_LEVELS && good; level++) {
+        const size_t bytes = attn_run_cells_along(L, level) *
+                             attn_run_cells_along(s->dims->S, level) * sizeof(float);
+        good = visit_array(v, s->overview.max[level], b, h, bytes) &&
+               visit_array(v, s->overview.mean[level], b, h, bytes);
+    }
+    return good;
+}
+
+static bool visit_head(const visitor *v, size_t b, size_t h) {
+    const attn_attention *a = v->site->op;
+    const attn_attention_dims *d = &a->dims;
+    const size_t kv = attn_kv_head(a, h), rows = d->S - d->past;
+    return visit_rows(v, &a->query, b, h, d->L, d->E) &&
+           visit_rows(v, &a->key, b, kv, rows, d->Ek) &&
+           visit_rows(v, &a->value, b, kv, rows, d->Ev) &&
+           (!d->past || (visit_rows(v, &a->past_key, b, kv, d->past, d->Ek) &&
+                         visit_rows(v, &a->past_value, b, kv, d->past, d->Ev))) &&
+           visit_computed(v, b, h);
+}
+
+/* Visits what all heads share: masks and the parameters of score and position. */
+static bool visit_shared(const visitor *v) {
+    const attn_inputs *in = &v->site->in;
+    const attn_tensor *const all[] = {&in->sinks,
+                                      &in->score.w_q,
+                                      &in->score.w_k,
+                                      &in->score.b,
+                                      &in->score.v,
+                                      &in->score.w,
+                                      &in->position.slopes,
+                                      &in->position.table,
+                                      &in->position.key_table,
+                                      &in->position.value_table};
+    bool good = true;
+    for (size_t i = 0; i < sizeof all / sizeof *all && good; i++)
+        good = visit_tensor(v, all[i]);
+    for (size_t i = 0; i < in->mask.count && good; i++)
+        good = visit_tensor(v, &in->mask.layers[i].values);
+    return good;
+}
+
+bool attn_run_visit(const attn_run_site *site, size_t batch, size_t head,
+                    bool (*visit)(void *ctx, const void *from, size_t bytes), void *ctx) {
+    const visitor v = {site, batch, head, visit, ctx};
+    const attn_attention_dims *d = site->dims;
+    bool good = visit_shared(&v);
+    if (d->transforms || d->encoded) /* the heads' operands are copies that are not in the image */
+        good = good && visit_tensor(&v, &site->in.query) && visit_tensor(&v, &site->in.key) &&
+               visit_tensor(&v, &site->in.value);
+    for (size_t b = 0; b < d->B && good; b++)
+        for (size_t h = 0; h < d->Hq && good; h++)
+            if ((batch == SIZE_MAX || batch == b) && (head == SIZE_MAX || head == h))
+                good = visit_head(&v, b, h);
+    return good;
+}

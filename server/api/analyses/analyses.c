@@ -1,0 +1,451 @@
+/* POST /v1/analyses answers measures and diagnoses of attention weights. The weights come from the
+ * request or from a stored run. They are the first operand; a second one may be given to compare
+ * both. This file opens the operands as sources (attn_weight_source, an object that reads rows of
+ * weights), computes the requested items, writes the members of the answer that only this route
+ * has, and holds the handler. */
+#include <math.h>
+
+#include "api/analyses/analyses_api.h"
+#include "api/analyses/analyses_call.h"
+#include "api/common/dry.h"
+#include "api/common/weights_input.h"
+#include "api/runs/runs_call.h"
+#include "load/admission.h"
+#include "request/shared.h"
+
+/* --- operands and results --- */
+
+static const char *const view_names[SRV_VIEWS] = {"weights", "difference: weights - other",
+                                                  "rollout", "gradient x attention"};
+
+/* Opens the first or the second operand as a source: the weights of the run or else the tensor.
+ * `lanes` is the number of pool threads that read the source at the same time. */
+static attn_status open_operand(srv_analyses_call *call, bool second, size_t lanes,
+                                attn_weight_source *out, attn_error *err) {
+    if (second ? call->other_run : call->run)
+        return srv_analyses_run_source(call, second, lanes, out, err);
+    return srv_weights_source(second ? &call->body.other : &call->body.weights,
+                              second ? &call->other_dims : &call->dims, call->req->arena, out, err);
+}
+
+/* Opens a source that reads the rows of `plain` and also says which cells the mask hides; a weight
+ * of 0 alone does not say that. */
+static attn_status seen(srv_analyses_call *call, const attn_weight_source *plain, size_t lanes,
+                        attn_weight_source *out, attn_error *err) {
+    *out = *plain;
+    if (!call->mask || plain->has_logits)
+        return ATTN_OK;
+    return attn_masked_source(plain, call->mask, lanes, call->req->arena, out, err);
+}
+
+static attn_status draw(srv_analyses_call *call, srv_view view, const attn_weight_source *source,
+                        attn_pool *pool, attn_error *err) {
+    srv_request *req = call->req;
+    attn_heatmap_options o = srv_analyses_view(call, view);
+    attn_status status =
+        attn_heatmap_build(source, &o, pool, &req->control, req->arena, &call->maps[view], err);
+    if (call->analysis.layered && view != SRV_VIEW_ROLLOUT)
+        call->maps[view].layer_batches = call->entries;
+    return status;
+}
+
+static attn_status compare(srv_analyses_call *call, const attn_weight_source *first,
+                           const attn_weight_source *second, attn_pool *pool, size_t lanes,
+                           attn_error *err) {
+    srv_request *req = call->req;
+    attn_weight_source difference;
+    attn_status status =
+        attn_head_distances_measure(first, call->mask, second, call->other_mask, pool,
+                                    &req->control, req->arena, &call->between, err);
+    if (status || !call->views[SRV_VIEW_DIFFERENCE])
+        return status;
+    status = attn_difference_source(first, second, lanes, req->arena, &difference, err);
+    if (!status)
+        status =
+            attn_head_sums(&difference, pool, &req->control, req->arena, &call->difference, err);
+    return status ? status : draw(call, SRV_VIEW_DIFFERENCE, &difference, pool, err);
+}
+
+/* Computes gradient x attention: its sums over each head, and its heatmap. If the heatmap shows the
+ * mean over heads, only positive values enter the mean, as Chefer et al. propose. */
+static attn_status attribute(srv_analyses_call *call, const attn_weight_source *source,
+                             attn_pool *pool, size_t lanes, attn_error *err) {
+    srv_request *req = call->req;
+    const srv_analyses_body *b = &call->body;
+    attn_weight_source product, positive;
+    attn_status status =
+        attn_gradient_source(source, &b->grad_output, &b->value, ATTN_GRADIENT_PRODUCT, lanes,
+                             req->arena, &product, err);
+    if (!status)
+        status = attn_gradient_source(source, &b->grad_output, &b->value, ATTN_GRADIENT_POSITIVE,
+                                      lanes, req->arena, &positive, err);
+    if (!status)
+        status = attn_head_sums(&product, pool, &req->control, req->arena, &call->gradient, err);
+    bool mean = call->heat.heads == ATTN_HEADS_MEAN;
+    if (!status)
+        status = draw(call, SRV_VIEW_GRADIENT, mean ? &positive : &product, pool, err);
+    if (!status)
+        srv_heat_without_entropy(&call->maps[SRV_VIEW_GRADIENT]);
+    return status;
+}
+
+static attn_status roll(srv_analyses_call *call, const attn_weight_source *source, attn_pool *pool,
+                        size_t lanes, attn_error *err) {
+    attn_weight_source rollout;
+    attn_status status = attn_rollout_source(source, call->analysis.layers, lanes,
+                                             &call->req->control, call->req->arena, &rollout, err);
+    return status ? status : draw(call, SRV_VIEW_ROLLOUT, &rollout, pool, err);
+}
+
+/* Warns when every weight above the diagonal is exactly 0 although no mask was sent. */
+static attn_status warn_of_missing_mask(srv_analyses_call *call, attn_error *err) {
+    const attn_attention_dims *d = &call->dims;
+    const attn_tensor *w = &call->body.weights;
+    const size_t each = attn_dtype_size(w->dtype), heads = d->B * d->Hq;
+    double *row = attn_arena_zeroed(call->req->arena, d->S, sizeof *row);
+    if (!row)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for a row");
+    if (call->mask || call->run || heads == 0 || d->L < 2 || d->L != d->S)
+        return ATTN_OK;
+    for (size_t i = 0; i < heads * d->L; i++) {
+        const size_t above = i % d->L + 1;
+        attn_status status = i % 1024 ? ATTN_OK : attn_control_check(&call->req->control, err);
+        if (status)
+            return status;
+        attn_widen_f64(row, (const char *)w->data + (i * d->S + above) * each, w->dtype, 1,
+                       d->S - above);
+        for (size_t j = 0; j < d->S - above; j++)
+            if (row[j] != 0)
+                return ATTN_OK;
+    }
+    if (srv_warnings_add(&call->warnings, call->req->arena, "looks_causal", "weights",
+                         "every weight above the diagonal is 0: say is_causal, or the rows are "
+                         "measured as if they had seen all %zu keys",
+                         d->S))
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+}
+
+static attn_status warn_of_weights(srv_analyses_call *call, attn_error *err) {
+    const srv_weights_lint first = {call->req,   "weights", &call->body.weights,
+                                    &call->dims, NULL,      &call->warnings};
+    const srv_weights_lint second = {call->req,         "other", &call->body.other,
+                                     &call->other_dims, NULL,    &call->warnings};
+    bool other = false;
+    attn_status status =
+        call->run ? ATTN_OK : srv_weights_warn(&first, &call->analysis.unshared, err);
+    if (!status && call->compares && !call->other_run)
+        status = srv_weights_warn(&second, &other, err);
+    call->incomparable = call->analysis.unshared || other;
+    return status;
+}
+
+/* Opens the operands as sources and computes all requested results. */
+static attn_status compute(srv_analyses_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    srv_analysis *an = &call->analysis;
+    attn_pool *pool = srv_request_pool(req);
+    const size_t lanes = attn_pool_slots(pool);
+    attn_weight_source first, second;
+    attn_status status = ATTN_OK;
+    if (call->mask && !call->run)
+        status = srv_warnings_of_mask(&call->warnings, req->arena, call->mask, err);
+    if (!status)
+        status = warn_of_missing_mask(call, err);
+    if (!status)
+        status = warn_of_weights(call, err);
+    an->warnings = &call->warnings;
+    if (!status)
+        status = open_operand(call, false, lanes, &an->source, err);
+    if (!status)
+        status = srv_analysis_run(an, pool, err);
+    if (!status)
+        status = seen(call, &an->source, lanes, &first, err);
+    if (!status && call->views[SRV_VIEW_WEIGHTS])
+        status = draw(call, SRV_VIEW_WEIGHTS, &first, pool, err);
+    if (!status && call->views[SRV_VIEW_WEIGHTS] && an->unshared)
+        srv_heat_without_entropy(&call->maps[SRV_VIEW_WEIGHTS]);
+    call->views[SRV_VIEW_ROLLOUT] &= !an->unshared;
+    if (!status && call->views[SRV_VIEW_ROLLOUT])
+        status = roll(call, &first, pool, lanes, err);
+    if (!status && call->views[SRV_VIEW_GRADIENT])
+        status = attribute(call, &first, pool, lanes, err);
+    if (status || !call->compares)
+        return status;
+    status = open_operand(call, true, lanes, &call->second, err);
+    if (!status)
+        status = seen(call, &call->second, lanes, &second, err);
+    return status ? status : compare(call, &first, &second, pool, lanes, err);
+}
+
+/* --- the answer --- */
+
+static void write_number(srv_json *j, const char *name, double value) {
+    srv_json_key(j, name);
+    srv_json_float(j, (float)value);
+}
+
+/* Returns the head of the second operand that has the smallest distance from `head`. */
+static size_t nearest(const attn_head_distances *d, size_t head) {
+    size_t best = 0;
+    const double *row = d->js + head * d->cols;
+    for (size_t h = 1; h < d->cols; h++)
+        if (isnan(row[best]) || row[h] < row[best])
+            best = h;
+    return best;
+}
+
+static void write_compared(srv_json *j, const srv_analyses_call *call, size_t b, size_t h) {
+    const attn_head_distances *d = &call->between[b];
+    const bool same = call->views[SRV_VIEW_DIFFERENCE];
+    srv_json_object(j);
+    srv_analysis_place(j, &call->analysis, b, h);
+    if (same) {
+        const attn_head_sum *sum = &call->difference[b * d->rows + h];
+        write_number(j, "js", call->incomparable ? NAN : d->js[h * d->cols + h]);
+        write_number(j, "cosine", d->cosine[h * d->cols + h]);
+        write_number(j, "centered_cosine", d->centered[h * d->cols + h]);
+        write_number(j, "total_variation",
+                     sum->rows ? sum->magnitude / (2 * (double)sum->rows) : NAN);
+    }
+    if (d->cols > 0 && !call->incomparable) {
+        size_t best = nearest(d, h);
+        srv_json_key(j, "nearest");
+        srv_json_object(j);
+        srv_json_key(j, "head");
+        srv_json_size(j, best);
+        write_number(j, "js", d->js[h * d->cols + best]);
+        write_number(j, "cosine", d->cosine[h * d->cols + best]);
+        srv_json_object_end(j);
+    }
+    srv_json_object_end(j);
+}
+
+static void write_view(srv_json *j, const srv_analyses_call *call, srv_view view,
+                       const char *name) {
+    if (call->analysis.as_tensors) /* srv_analyses_cells has written the cells */
+        return;
+    srv_json_key(j, name);
+    srv_heat_write(j, &call->maps[view], &call->body.heatmap, &call->labels);
+}
+
+static void write_comparison(srv_json *j, const srv_analyses_call *call) {
+    srv_json_key(j, "comparison");
+    srv_json_object(j);
+    srv_json_key(j, "heads");
+    srv_json_array(j);
+    for (size_t b = 0; b < call->dims.B; b++)
+        for (size_t h = 0; h < call->dims.Hq; h++)
+            write_compared(j, call, b, h);
+    srv_json_array_end(j);
+    if (call->views[SRV_VIEW_DIFFERENCE])
+        write_view(j, call, SRV_VIEW_DIFFERENCE, "difference");
+    srv_json_key(j, "legend");
+    srv_json_string(j,
+                    "js: mean over rows of the Jensen-Shannon distance, 0 to ln 2 (null where a "
+                    "weight is negative or a row sums to more than 1); "
+                    "total_variation: mean over rows of half the sum of |a - b|, 0 to 1; nearest: "
+                    "the other operand's head with the smallest js; difference: weights - other, "
+                    "of several cells the one of largest magnitude, so that the range is -m to m");
+    srv_json_object_end(j);
+}
+
+static void write_gradient(srv_json *j, const srv_analyses_call *call) {
+    const bool mean = call->heat.heads == ATTN_HEADS_MEAN;
+    srv_json_key(j, "gradient");
+    srv_json_object(j);
+    srv_json_key(j, "heads");
+    srv_json_array(j);
+    for (size_t i = 0; i < call->dims.B * call->dims.Hq; i++) {
+        srv_json_object(j);
+        srv_analysis_place(j, &call->analysis, i / call->dims.Hq, i % call->dims.Hq);
+        write_number(j, "sum", call->gradient[i].sum);
+        write_number(j, "importance", fabs(call->gradient[i].sum));
+        write_number(j, "magnitude", call->gradient[i].magnitude);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+    write_view(j, call, SRV_VIEW_GRADIENT, "heatmap");
+    srv_json_key(j, "legend");
+    srv_json_string(j,
+                    mean ? "heatmap: mean over heads of max(A * dA, 0), dA_ij = dO_i . v_j "
+                           "(Chefer et al. 2021, arXiv:2103.15679, eq. 5); importance: |sum of A * "
+                           "dA| = |<O_h, dO_h>| (Michel et al. 2019, arXiv:1905.10650)"
+                         : "heatmap: A * dA, dA_ij = dO_i . v_j, exact (input x gradient at the "
+                           "weights); importance: |sum of A * dA| = |<O_h, dO_h>| (Michel et al. "
+                           "2019, arXiv:1905.10650)");
+    srv_json_object_end(j);
+}
+
+/* Writes the members for the comparison of two operands, rollout, gradient and heatmaps. */
+static void write_views(srv_json *j, const srv_analyses_call *call) {
+    if (call->views[SRV_VIEW_WEIGHTS])
+        write_view(j, call, SRV_VIEW_WEIGHTS, "heatmap");
+    if (call->compares)
+        write_comparison(j, call);
+    if (call->views[SRV_VIEW_ROLLOUT])
+        srv_rollout_write(j, call->analysis.as_tensors ? NULL : &call->maps[SRV_VIEW_ROLLOUT],
+                          &call->body.heatmap, &call->labels);
+    if (call->views[SRV_VIEW_GRADIENT])
+        write_gradient(j, call);
+}
+
+/* --- the handler --- */
+
+#define IN_PLACE_OPERATIONS 3e5  /* most operations on the HTTP thread: a fraction of 1 ms */
+#define OPERATIONS_OF_ROW   10.0 /* fewest operations that a row of weights counts as */
+
+static double cells_of(const srv_analyses_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
+}
+
+/* Returns the number of operations of the analysis. A row counts as at least OPERATIONS_OF_ROW,
+ * because a row without keys takes time too. */
+static double operations_of(const srv_analyses_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    return fmax(call->cost.operations,
+                OPERATIONS_OF_ROW * (double)d->B * (double)d->Hq * (double)d->L);
+}
+
+static bool within_limits(const srv_analyses_call *call) {
+    srv_request *req = call->req;
+    double most = req->app->config->max_cells, limit = (double)attn_arena_limit(req->arena);
+    double need = (double)attn_arena_used(req->arena) + (double)call->cost.work_bytes +
+                  (double)call->cost.result_bytes + call->text;
+    if (cells_of(call) > most) {
+        srv_problem_limit(req, SRV_TOO_LARGE, "/weights", most, "max_cells",
+                          "%.4g weights; at most %.4g are allowed", cells_of(call), most);
+        return false;
+    }
+    if (need <= limit)
+        return true;
+    srv_problem_limit(req, SRV_TOO_LARGE, "/weights", limit, "max_request_bytes",
+                      "the weights, their measures and the answer's text need up to %.0f bytes; a "
+                      "request may use %.0f: ask for less in analysis, or for fewer heads",
+                      need, limit);
+    return false;
+}
+
+static srv_outcome predict(const srv_analyses_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    const size_t heads[2] = {d->B, d->Hq};
+    srv_dry dry = {.cells = cells_of(call),
+                   .operations = call->cost.operations,
+                   .result = (double)call->cost.result_bytes,
+                   .work = (double)call->cost.work_bytes,
+                   .fits = within_limits(call)};
+    srv_dry_shape(&dry, "measures", 2, heads);
+    dry.load.plain = SRV_ANALYSIS_WEIGHT * call->cost.operations;
+    dry.load.text = call->text;
+    dry.load.memory = dry.result + dry.work;
+    dry.load.pieces = (double)d->B * (double)d->Hq;
+    return srv_dry_reply(call->req, &dry);
+}
+
+/* Writes the parts that are tensors in safetensors, except for the measures of heads. */
+static void write_tensors(srv_json *j, const srv_analyses_call *call) {
+    static const char *const names[] = {"comparison.js", "comparison.cosine",
+                                        "comparison.centered_cosine"};
+    srv_analysis_tensors(j, &call->analysis);
+    if (call->compares)
+        srv_analysis_distances(j, &call->analysis, names, call->between);
+    srv_analyses_cells(j, call);
+}
+
+static void answer_json(srv_analyses_call *call) {
+    srv_json j;
+    srv_json_begin(&j, call->req);
+    j.decimals = (int)call->body.decimals;
+    srv_json_object(&j);
+    if (call->analysis.as_tensors)
+        write_tensors(&j, call);
+    srv_analysis_members(&j, &call->analysis);
+    write_views(&j, call);
+    srv_warnings_write(&j, &call->warnings);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+/* Replies with one view: a picture, or its cells as CSV or npy. */
+static void answer_view(srv_analyses_call *call) {
+    static const srv_view order[] = {SRV_VIEW_DIFFERENCE, SRV_VIEW_GRADIENT, SRV_VIEW_ROLLOUT,
+                                     SRV_VIEW_WEIGHTS};
+    static const char *const values[] = {"difference", "gradient × attention", "rollout", "weight"};
+    size_t i = 0;
+    while (!call->views[order[i]] && i + 1 < SRV_VIEWS)
+        i++;
+    srv_figure_input figure = call->body.figure;
+    if (!figure.value_label)
+        figure.value_label = values[i];
+    if (i == 0 && figure.colormap == ATTN_COLORMAP_AUTO)
+        figure.colormap = ATTN_COLORMAP_RDBU; /* also when no gradient is negative */
+    const srv_heat_answer all = {.maps = &call->maps[order[i]],
+                                 .in = &call->body.heatmap,
+                                 .labels = &call->labels,
+                                 .figure = &figure,
+                                 .warnings = &call->warnings,
+                                 .decimals = (int)call->body.decimals};
+    srv_heat_reply(call->req, &all);
+}
+
+static void answer_text(srv_analyses_call *call) {
+    attn_text t = srv_text_begin(call->req);
+    srv_analysis_text(&t, &call->analysis);
+    for (srv_view v = 0; v < SRV_VIEWS; v++)
+        if (call->views[v]) {
+            attn_text_add(&t, "\n%s\n", view_names[v]);
+            srv_heat_text(&t, &call->maps[v], &call->labels, NULL);
+        }
+    srv_warnings_text(&t, &call->warnings);
+    srv_text_end(call->req, &t);
+}
+
+static srv_outcome analyse(srv_analyses_call *call) {
+    srv_request *req = call->req;
+    attn_error err = {0};
+    int64_t start = attn_now_ns();
+    const bool ok = srv_read_body(req, srv_analyses_fields, &call->body, &call->body.timeout_ms) &&
+                    srv_analyses_prepare(call);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
+        return call->defer ? SRV_DEFER : SRV_DONE;
+    if (call->body.dry_run)
+        return predict(call);
+    if (!within_limits(call))
+        return SRV_DONE;
+    if (req->in_place && (operations_of(call) > IN_PLACE_OPERATIONS || srv_draws(req)))
+        return SRV_DEFER;
+    if (!srv_admission_work(req, operations_of(call),
+                            (double)call->cost.work_bytes + (double)call->cost.result_bytes +
+                                call->text))
+        return SRV_DONE;
+    start = attn_now_ns();
+    attn_status status = compute(call, &err);
+    int64_t computed = attn_now_ns();
+    req->compute_ns = computed - start;
+    if (status) {
+        srv_heat_problem(req, &err);
+        return SRV_DONE;
+    }
+    if (srv_draws(req) || (req->accept & SRV_ACCEPT_NPY))
+        answer_view(call);
+    else if (srv_reads_text(req))
+        answer_text(call);
+    else
+        answer_json(call);
+    req->encode_ns = attn_now_ns() - computed;
+    return SRV_DONE;
+}
+
+srv_outcome srv_analyses(srv_request *req) {
+    srv_analyses_call call = {
+        .req = req,
+        .body = {.decimals = -1, .radius = 2, .top_k = 5, .figure = SRV_FIGURE_DEFAULTS}};
+    srv_outcome outcome = analyse(&call);
+    if (srv_run_is_whole(req, call.run ? call.run->held : NULL))
+        srv_run_is_whole(req, call.other_run ? call.other_run->held : NULL);
+    srv_run_leave(req, call.run);
+    srv_run_leave(req, call.other_run);
+    return outcome;
+}

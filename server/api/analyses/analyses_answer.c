@@ -1,0 +1,436 @@
+/* Writes the answer of an analysis: the measures of each head next to those that uniform attention
+ * would have, distances between pairs of heads, diagnoses, and a legend that says what each number
+ * means. */
+#include <math.h>
+
+#include "api/analyses/analyses_call.h"
+
+/* Returns the item of `analysis` (SRV_AN_*) that includes the measure. */
+static unsigned item_of(attn_measure m) {
+    static const unsigned items[ATTN_MEASURES] = {
+        [ATTN_ENTROPY] = SRV_AN_ENTROPY,
+        [ATTN_NORMALIZED_ENTROPY] = SRV_AN_ENTROPY,
+        [ATTN_EFFECTIVE_TOKENS] = SRV_AN_ENTROPY,
+        [ATTN_PARTICIPATION] = SRV_AN_ENTROPY,
+        [ATTN_CONFIDENCE] = SRV_AN_CONFIDENCE,
+        [ATTN_SATURATED_ROWS] = SRV_AN_CONFIDENCE,
+        [ATTN_DISTANCE] = SRV_AN_DISTANCE,
+        [ATTN_SIGNED_DISTANCE] = SRV_AN_DISTANCE,
+        [ATTN_RELATIVE_DISTANCE] = SRV_AN_DISTANCE,
+        [ATTN_PREVIOUS_TOKEN] = SRV_AN_POSITIONAL,
+        [ATTN_CURRENT_TOKEN] = SRV_AN_POSITIONAL,
+        [ATTN_NEXT_TOKEN] = SRV_AN_POSITIONAL,
+        [ATTN_POSITIONAL_OFFSET] = SRV_AN_POSITIONAL,
+        [ATTN_POSITIONAL_SHARE] = SRV_AN_POSITIONAL,
+        [ATTN_POSITIONAL_MASS] = SRV_AN_POSITIONAL,
+        [ATTN_LOCAL_MASS] = SRV_AN_LOCAL,
+        [ATTN_FIRST_TOKEN] = SRV_AN_SINK,
+        [ATTN_SINK] = SRV_AN_SINK,
+        [ATTN_SINK_KEY] = SRV_AN_SINK,
+        [ATTN_SINK_LOGIT_MASS] = SRV_AN_SINK,
+        [ATTN_TOP_SHARE] = SRV_AN_RECEIVED,
+        [ATTN_GINI] = SRV_AN_RECEIVED,
+        [ATTN_DUPLICATE_TOKEN] = SRV_AN_DUPLICATE,
+        [ATTN_INDUCTION] = SRV_AN_INDUCTION,
+        [ATTN_SAME_KIND] = SRV_AN_STRUCTURE,
+        [ATTN_BLOCK_MASS] = SRV_AN_BLOCKS,
+        [ATTN_MEASURE_SCORE_SPREAD] = SRV_AN_SCORES,
+        [ATTN_MEASURE_SCORE_MAX] = SRV_AN_SCORES,
+        [ATTN_VALUE_NORM] = SRV_AN_VALUE_NORM,
+        [ATTN_VALUE_ENTROPY] = SRV_AN_VALUE_NORM,
+        [ATTN_VALUE_FIRST_TOKEN] = SRV_AN_VALUE_NORM,
+    };
+    return items[m];
+}
+
+/* Items that measure something else than shares of attention. */
+#define UNSHARED (SRV_AN_SCORES | SRV_AN_VALUE_NORM)
+
+/* Returns a description of the input that the item needs and that the request lacks. NULL: the item
+ * can be computed. */
+static const char *lacks(const srv_analysis *an, unsigned item) {
+    if (an->unshared && !(item & UNSHARED))
+        return "shares of attention: weights that are not negative, in rows that sum to at most 1";
+    switch (item) {
+    case SRV_AN_DUPLICATE:
+    case SRV_AN_INDUCTION:
+        return an->options.query_tokens ? NULL : "a label of each key, or ids (POST /v1/analyses)";
+    case SRV_AN_STRUCTURE:
+        return an->options.query_kinds ? NULL
+                                       : "a label of each key, or classes (POST /v1/analyses)";
+    case SRV_AN_CLASSES:
+        return an->options.class_count ? NULL
+                                       : "labels with punctuation or special tokens among them, or "
+                                         "classes (POST /v1/analyses)";
+    case SRV_AN_BLOCKS:
+        return an->options.segment_count ? NULL : "segments (POST /v1/analyses)";
+    case SRV_AN_SCORES:
+        return an->source.has_logits ? NULL : "query and key, or a stored run: weights have none";
+    case SRV_AN_VALUE_NORM:
+        return an->value_norms ? NULL : "values (POST /v1/attention, or a run that has them)";
+    case SRV_AN_PAIRS:
+        return an->pairs ? NULL : "two heads";
+    default:
+        return NULL;
+    }
+}
+
+/* Returns whether the request names the item although the item cannot be computed. */
+static bool is_omitted(const srv_analysis *an, unsigned item) {
+    const bool named =
+        !(an->items & SRV_AN_ALL) || item > SRV_AN_ALL || (an->unshared && !(item & UNSHARED));
+    return named && (an->items & item) && lacks(an, item);
+}
+
+bool srv_analysis_has(const srv_analysis *an, unsigned item) {
+    return (an->items & item) && !lacks(an, item);
+}
+
+bool srv_analysis_shows(const srv_analysis *an, attn_measure m) {
+    return srv_analysis_has(an, item_of(m));
+}
+
+bool srv_analysis_has_uniform(attn_measure m) {
+    return m != ATTN_POSITIONAL_OFFSET && m != ATTN_POSITIONAL_SHARE && m != ATTN_POSITIONAL_MASS &&
+           m != ATTN_MEASURE_SCORE_SPREAD && m != ATTN_MEASURE_SCORE_MAX &&
+           m != ATTN_SINK_LOGIT_MASS;
+}
+
+void srv_analysis_place(srv_json *j, const srv_analysis *an, size_t batch, size_t head) {
+    size_t batches = an->layers ? an->B / an->layers : an->B;
+    if (an->layered) {
+        srv_json_key(j, "layer");
+        srv_json_size(j, batch / batches);
+    }
+    srv_json_key(j, "batch");
+    srv_json_size(j, an->layered ? batch % batches : batch);
+    if (head == SIZE_MAX)
+        return;
+    srv_json_key(j, "head");
+    srv_json_size(j, head);
+}
+
+/* Whole numbers are written in full, because a count may be too large for float32 to hold exactly. */
+void srv_analysis_number(srv_json *j, const char *name, double value) {
+    srv_json_key(j, name);
+    if (value == rint(value))
+        srv_json_real(j, value);
+    else
+        srv_json_float(j, (float)value);
+}
+
+static void write_measures(srv_json *j, const srv_analysis *an, const char *name,
+                           const double values[ATTN_MEASURES], bool uniform) {
+    srv_json_key(j, name);
+    srv_json_object(j);
+    for (attn_measure m = 0; m < ATTN_MEASURES; m++)
+        if (srv_analysis_shows(an, m) && (!uniform || srv_analysis_has_uniform(m)))
+            srv_analysis_number(j, attn_measure_about(m)->name, values[m]);
+    srv_json_object_end(j);
+}
+
+static void write_classes(srv_json *j, const srv_analysis *an, const attn_head_measures *h) {
+    srv_json_key(j, "classes");
+    srv_json_array(j);
+    for (size_t c = 0; c < an->options.class_count; c++) {
+        srv_json_object(j);
+        srv_json_key(j, "name");
+        srv_json_string(j, an->options.classes[c].name);
+        srv_analysis_number(j, "mass", h->class_mass[c]);
+        srv_analysis_number(j, "uniform", h->class_uniform[c]);
+        srv_analysis_number(j, "lift",
+                            h->class_uniform[c] > 0 ? h->class_mass[c] / h->class_uniform[c] : NAN);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+}
+
+static void write_top(srv_json *j, const srv_analysis *an, const attn_head_measures *h) {
+    const srv_strings *labels = &srv_labels_of(an->labels, h->batch)->key;
+    srv_json_key(j, "top_keys");
+    srv_json_array(j);
+    for (size_t i = 0; i < h->top_count; i++) {
+        srv_json_object(j);
+        srv_json_key(j, "key");
+        srv_json_size(j, h->top[i].key);
+        if (h->top[i].key < labels->count) {
+            srv_json_key(j, "label");
+            srv_json_string(j, labels->values[h->top[i].key]);
+        }
+        srv_analysis_number(j, "mass", h->top[i].mass);
+        srv_analysis_number(j, "mean", h->top[i].mean);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+}
+
+static void write_square(srv_json *j, const char *name, const double *values, size_t rows,
+                         size_t cols) {
+    srv_json_key(j, name);
+    srv_json_array(j);
+    for (size_t r = 0; r < rows; r++) {
+        srv_json_array(j);
+        for (size_t c = 0; c < cols; c++)
+            srv_json_float(j, (float)values[r * cols + c]);
+        srv_json_array_end(j);
+    }
+    srv_json_array_end(j);
+}
+
+void srv_analysis_pattern(srv_json *j, const attn_pattern_name *p) {
+    srv_json_key(j, "pattern");
+    srv_json_object(j);
+    srv_json_key(j, "name");
+    srv_json_string(j, p->name);
+    srv_json_key(j, "shape");
+    srv_json_string(j, p->shape);
+    srv_json_key(j, "text");
+    srv_json_string(j, p->text);
+    srv_json_object_end(j);
+}
+
+static void write_head(srv_json *j, const srv_analysis *an, size_t i) {
+    const attn_head_measures *h = &an->measures.items[i];
+    const size_t G = an->options.segment_count;
+    srv_json_object(j);
+    srv_analysis_place(j, an, h->batch, h->head);
+    if (!an->as_tensors) {
+        srv_json_key(j, "num_rows");
+        srv_json_size(j, h->rows);
+    }
+    if (an->patterns)
+        srv_analysis_pattern(j, &an->patterns[i]);
+    if (!an->as_tensors) {
+        write_measures(j, an, "measures", h->values, false);
+        write_measures(j, an, "uniform", h->uniform, true);
+    }
+    if (srv_analysis_has(an, SRV_AN_CLASSES))
+        write_classes(j, an, h);
+    if (srv_analysis_has(an, SRV_AN_RECEIVED))
+        write_top(j, an, h);
+    if (srv_analysis_has(an, SRV_AN_BLOCKS) && !an->as_tensors)
+        write_square(j, "blocks", h->blocks, G, G);
+    srv_json_object_end(j);
+}
+
+static void write_pairs(srv_json *j, const srv_analysis *an) {
+    srv_json_key(j, "pairs");
+    srv_json_array(j);
+    for (size_t b = 0; b < an->B; b++) {
+        const attn_head_distances *d = &an->pairs[b];
+        srv_json_object(j);
+        srv_analysis_place(j, an, d->batch, SIZE_MAX);
+        srv_analysis_number(j, "mean_js", d->mean_js);
+        srv_analysis_number(j, "mean_cosine", d->mean_cosine);
+        srv_analysis_number(j, "mean_centered_cosine", d->mean_centered);
+        if (!an->as_tensors) {
+            write_square(j, "js", d->js, d->rows, d->cols);
+            write_square(j, "cosine", d->cosine, d->rows, d->cols);
+            write_square(j, "centered_cosine", d->centered, d->rows, d->cols);
+        }
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+}
+
+static void write_diagnosis(srv_json *j, const srv_analysis *an, const attn_diagnosis *d) {
+    srv_json_object(j);
+    srv_json_key(j, "code");
+    srv_json_string(j, d->code);
+    srv_json_key(j, "text");
+    srv_json_string(j, d->text);
+    srv_json_key(j, "numbers");
+    srv_json_object(j);
+    for (size_t i = 0; i < d->number_count; i++)
+        srv_analysis_number(j, d->numbers[i].name, d->numbers[i].value);
+    srv_json_object_end(j);
+    srv_json_key(j, "heads");
+    srv_json_array(j);
+    for (size_t i = 0; i < d->head_count; i++) {
+        const attn_head_measures *h = &an->measures.items[d->heads[i]];
+        srv_json_object(j);
+        srv_analysis_place(j, an, h->batch, h->head);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+    srv_json_object_end(j);
+}
+
+void srv_analysis_legend(srv_json *j, const attn_measure_info *about) {
+    srv_json_key(j, about->name);
+    srv_json_object(j);
+    srv_json_key(j, "formula");
+    srv_json_string(j, about->formula);
+    srv_json_key(j, "range");
+    srv_json_string(j, about->range);
+    if (about->paper[0]) {
+        srv_json_key(j, "paper");
+        srv_json_string(j, about->paper);
+    }
+    srv_json_object_end(j);
+}
+
+/* Returns whether a head has queries and keys of different sequences. */
+static bool any_across(const srv_analysis *an) {
+    for (size_t i = 0; i < an->measures.count; i++)
+        if (an->measures.items[i].across)
+            return true;
+    return false;
+}
+
+static void write_legend(srv_json *j, const srv_analysis *an) {
+    static const attn_measure_info others[] = {
+        {"num_rows", "rows that see a key and have weight; means are over these rows", "0 to L",
+         ""},
+        {"uniform",
+         "the same measure if every row spreads its weight evenly over its visible keys, which "
+         "shows the effect of the mask alone",
+         "", ""},
+        {"classes",
+         "mass: mean of the sum of p_ij over keys j of the class; lift: mass / its value "
+         "under uniform attention",
+         "mass 0 to 1", "Clark et al. 2019, arXiv:1906.04341"},
+        {"top_keys", "mass: sum over rows of p_ij; mean: over the rows that see the key",
+         "mean 0 to 1", "Zhang et al. 2023, arXiv:2306.14048"},
+        {"blocks", "[a][b]: mean over rows of segment a of the mass on keys of segment b", "0 to 1",
+         "Kovaleva et al. 2019, arXiv:1908.08593"},
+        {"js", "mean over rows of H((q + r)/2) - (H(q) + H(r))/2 of two heads' rows", "0 to ln 2",
+         "Clark et al. 2019, arXiv:1906.04341"},
+        {"cosine", "cosine of two heads' matrices as vectors", "-1 to 1",
+         "Li et al. 2018, arXiv:1810.10183"},
+        {"centered_cosine",
+         "the same after the uniform attention of the mask is subtracted from both", "-1 to 1", ""},
+        {"alignment",
+         "a pattern of cross-attention. Either the mass within max(1, S / 8) keys of the line from "
+         "the first query and key to the last is at least 0.6 and 1.5 times its uniform value. Or "
+         "the keys of the largest weights never step back, except that two neighbouring rows may "
+         "exchange two near keys (once in four rows), they go from the first quarter of the keys "
+         "to "
+         "the last on 0.8 of the keys, and the mean largest weight is at least 0.8 (0.85 with "
+         "exchanges); rows of special tokens do not count",
+         "", ""},
+    };
+    const bool uses[] = {true,
+                         true,
+                         srv_analysis_has(an, SRV_AN_CLASSES),
+                         srv_analysis_has(an, SRV_AN_RECEIVED),
+                         srv_analysis_has(an, SRV_AN_BLOCKS),
+                         srv_analysis_has(an, SRV_AN_PAIRS),
+                         srv_analysis_has(an, SRV_AN_PAIRS),
+                         srv_analysis_has(an, SRV_AN_PAIRS),
+                         srv_analysis_has(an, SRV_AN_PATTERNS) && any_across(an)};
+    srv_json_key(j, "legend");
+    srv_json_object(j);
+    for (attn_measure m = 0; m < ATTN_MEASURES; m++)
+        if (srv_analysis_shows(an, m))
+            srv_analysis_legend(j, attn_measure_about(m));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (uses[i])
+            srv_analysis_legend(j, &others[i]);
+    srv_json_object_end(j);
+}
+
+static void write_omitted(srv_json *j, const srv_analysis *an) {
+    bool any = false;
+    for (unsigned i = 0; 1u << i <= SRV_AN_ROLLOUT; i++) {
+        if (1u << i == SRV_AN_ALL || !is_omitted(an, 1u << i))
+            continue;
+        if (!any) {
+            srv_json_key(j, "omitted");
+            srv_json_object(j);
+        }
+        any = true;
+        srv_json_key(j, srv_analysis_items[i]);
+        srv_json_string(j, lacks(an, 1u << i));
+    }
+    if (any)
+        srv_json_object_end(j);
+}
+
+void srv_analysis_members(srv_json *j, const srv_analysis *an) {
+    srv_json_key(j, "heads");
+    srv_json_array(j);
+    for (size_t i = 0; i < an->measures.count; i++)
+        write_head(j, an, i);
+    srv_json_array_end(j);
+    if (srv_analysis_has(an, SRV_AN_PAIRS))
+        write_pairs(j, an);
+    if (srv_analysis_has(an, SRV_AN_DIAGNOSES)) {
+        srv_json_key(j, "diagnoses");
+        srv_json_array(j);
+        for (size_t i = 0; i < an->diagnoses.count; i++)
+            write_diagnosis(j, an, &an->diagnoses.items[i]);
+        srv_json_array_end(j);
+    }
+    write_omitted(j, an);
+    write_legend(j, an);
+    srv_json_key(j, "caveat");
+    srv_json_string(j, attn_analysis_caveat());
+}
+
+/* --- text for a terminal: one line for each head, then the diagnoses --- */
+
+static void text_of_head(attn_text *t, const srv_analysis *an, size_t i) {
+    const attn_head_measures *h = &an->measures.items[i];
+    size_t batches = an->layers ? an->B / an->layers : an->B;
+    if (an->layered)
+        attn_text_add(t, "layer %zu, ", h->batch / batches);
+    if (batches > 1)
+        attn_text_add(t, "batch %zu, ", an->layered ? h->batch % batches : h->batch);
+    attn_text_add(t, "head %zu:", h->head);
+    if (an->patterns)
+        attn_text_add(t, " %s (%s): %s", an->patterns[i].name, an->patterns[i].shape,
+                      an->patterns[i].text);
+    attn_text_add(t, "\n");
+    for (attn_measure m = 0; m < ATTN_MEASURES; m++) {
+        if (!srv_analysis_shows(an, m) || isnan(h->values[m]))
+            continue;
+        attn_text_add(t, "  %-18s %10.4g", attn_measure_about(m)->name, h->values[m]);
+        if (srv_analysis_has_uniform(m) && !isnan(h->uniform[m]))
+            attn_text_add(t, "   uniform %10.4g", h->uniform[m]);
+        attn_text_add(t, "\n");
+    }
+    for (size_t c = 0; srv_analysis_has(an, SRV_AN_CLASSES) && c < an->options.class_count; c++)
+        attn_text_add(t, "  on %-15s %10.4g   uniform %10.4g\n", an->options.classes[c].name,
+                      h->class_mass[c], h->class_uniform[c]);
+}
+
+/* Prints the mean distances of pairs of heads. A mean that is NaN is left out; mean_centered is NaN
+ * if all heads have uniform attention. */
+static void text_of_pairs(attn_text *t, size_t batch, const attn_head_distances *d) {
+    attn_text_add(t, "pairs of heads, batch %zu: mean Jensen-Shannon distance %.4g", batch,
+                  d->mean_js);
+    if (!isnan(d->mean_cosine))
+        attn_text_add(t, ", cosine %.4g", d->mean_cosine);
+    if (!isnan(d->mean_centered))
+        attn_text_add(t, ", without the mask's share %.4g", d->mean_centered);
+    attn_text_add(t, "\n");
+}
+
+void srv_rollout_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
+                       const srv_labels *labels) {
+    srv_json_key(j, "rollout");
+    srv_json_object(j);
+    if (maps) {
+        srv_json_key(j, "heatmap");
+        srv_heat_write(j, maps, in, labels);
+    }
+    srv_json_key(j, "legend");
+    srv_json_string(j, "R_0 = I, R_l = N(mean_h A_l + I) R_(l-1), N divides rows by their sums "
+                       "(Abnar and Zuidema 2020, arXiv:2005.00928)");
+    srv_json_object_end(j);
+}
+
+void srv_analysis_text(attn_text *t, const srv_analysis *an) {
+    for (size_t i = 0; i < an->measures.count; i++)
+        text_of_head(t, an, i);
+    for (size_t b = 0; srv_analysis_has(an, SRV_AN_PAIRS) && b < an->B; b++)
+        text_of_pairs(t, b, &an->pairs[b]);
+    for (size_t i = 0; srv_analysis_has(an, SRV_AN_DIAGNOSES) && i < an->diagnoses.count; i++)
+        attn_text_add(t, "\n%s: %s\n", an->diagnoses.items[i].code, an->diagnoses.items[i].text);
+    for (unsigned i = 0; 1u << i <= SRV_AN_ROLLOUT; i++)
+        if (1u << i != SRV_AN_ALL && is_omitted(an, 1u << i))
+            attn_text_add(t, "\n%s is left out: it needs %s\n", srv_analysis_items[i],
+                          lacks(an, 1u << i));
+    attn_text_add(t, "\n%s\n", attn_analysis_caveat());
+}

@@ -1,0 +1,551 @@
+/* The field table of POST /v1/analyses. From a decoded body this file derives the shapes of the
+ * operands, the mask, the options of the analysis, and the cost. */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/analyses/analyses_api.h"
+#include "api/analyses/analyses_call.h"
+#include "api/common/route_fields.h"
+#include "api/runs/runs_call.h"
+#include "request/shared.h"
+
+#define AT(member) offsetof(srv_analyses_body, member)
+
+static const srv_field ids_fields[] = {
+    SRV_TENSOR_ROW(srv_ids_input, query, SRV_T_INT,
+                   "[L] or [B, L]; the default is the id of the key at the position of the query."),
+    {.name = "key",
+     .kind = SRV_TENSOR,
+     .offset = offsetof(srv_ids_input, key),
+     .accepts = SRV_T_INT,
+     .required = true,
+     .doc = "Token ids of the keys, [S] or [B, S]."},
+    {0},
+};
+
+static const srv_field class_fields[] = {
+    {.name = "name",
+     .kind = SRV_STRING,
+     .offset = offsetof(srv_class_input, name),
+     .required = true,
+     .doc = "Name of the class, such as nouns or verbs."},
+    {.name = "keys",
+     .kind = SRV_INTS,
+     .offset = offsetof(srv_class_input, keys),
+     .required = true,
+     .doc = "Indices of the keys, from 0."},
+    {0},
+};
+
+static const srv_field segment_fields[] = {
+    {.name = "query",
+     .kind = SRV_INTS,
+     .offset = offsetof(srv_segments_input, query),
+     .doc = "[L]; the default is the segment of the key at the position of the query."},
+    {.name = "key",
+     .kind = SRV_INTS,
+     .offset = offsetof(srv_segments_input, key),
+     .required = true,
+     .doc = "[S]: the segment of each key, such as 0, 0, 0, 1, 1, …"},
+    {0},
+};
+
+const srv_field srv_analyses_fields[] = {
+    SRV_TENSOR_ROW(
+        srv_analyses_body, weights, SRV_T_REAL,
+        "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S]: row = query, column = key."),
+    SRV_TENSOR_ROW(
+        srv_analyses_body, other, SRV_T_REAL,
+        "A second operand with as many layers, batch entries, queries and keys. The answer then "
+        "holds the difference, the distance of each pair of heads, and the nearest heads."),
+    {.name = "run",
+     .kind = SRV_STRING,
+     .offset = AT(run),
+     .doc = "The id of a stored run, instead of weights; the run has its own mask, scores and "
+            "labels. Several sites of one kind are the layers of a model, and so is an axis of "
+            "layers; site, layer and kind choose some of them."},
+    {.name = "other_run",
+     .kind = SRV_STRING,
+     .offset = AT(other_run),
+     .doc = "The id of a stored run, as the second operand."},
+    SRV_RUN_SITE_ROWS(srv_analyses_body),
+    {.name = "analysis",
+     .kind = SRV_FLAGS,
+     .offset = AT(items),
+     .choices = srv_analysis_items,
+     .doc =
+         "The parts of the answer. The default, all, is everything except rollout and gradient."},
+    SRV_MASK_ROWS(srv_analyses_body, mask),
+    SRV_BOOL_ROW(srv_analyses_body, is_causal, "Query i sees the keys up to i + query_offset."),
+    SRV_OFFSET_ROW(srv_analyses_body, query_offset),
+    SRV_LABELS_ROW(srv_analyses_body,
+                   "Names of queries and keys, which identify punctuation, special tokens and "
+                   "repeated words, and which the sentences of the answer use"),
+    {.name = "ids",
+     .kind = SRV_OBJECT,
+     .offset = AT(ids),
+     .fields = ids_fields,
+     .doc = "Token ids, for duplicate and induction; without them labels tell which tokens are "
+            "equal."},
+    {.name = "classes",
+     .kind = SRV_OBJECTS,
+     .offset = AT(classes),
+     .fields = class_fields,
+     .size = sizeof(srv_class_input),
+     .max = ATTN_CLASSES_MOST - 2,
+     .doc = "Classes of keys, such as nouns, in addition to punctuation and special tokens."},
+    {.name = "segments",
+     .kind = SRV_OBJECT,
+     .offset = AT(segments),
+     .fields = segment_fields,
+     .doc = "The segment (sentence) of each token, numbered from 0; at most 32 segments."},
+    {.name = "radius",
+     .kind = SRV_INT,
+     .offset = AT(radius),
+     .max = 1048576,
+     .doc = "For local_mass: largest distance between key and query; default 2."},
+    {.name = "top_k",
+     .kind = SRV_INT,
+     .offset = AT(top_k),
+     .max = 1024,
+     .doc = "Number of most attended keys in top_keys; default 5."},
+    SRV_TENSOR_ROW(srv_analyses_body, grad_output, SRV_T_REAL,
+                   "[.., H, L, Ev]: the gradient of a loss with respect to the outputs of the "
+                   "heads. With value it requests gradient x attention."),
+    SRV_TENSOR_ROW(
+        srv_analyses_body, value, SRV_T_REAL,
+        "[.., Hkv, S, Ev]: the values that the weights multiplied, for gradient x attention."),
+    SRV_HEATMAP_ROW(srv_analyses_body,
+                    "Content of the heatmaps. The field requests heatmaps of the weights; those of "
+                    "the difference, the rollout and gradient x attention come with these items."),
+    SRV_FIGURE_ROW(srv_analyses_body,
+                   "Title, labels and style of the picture (Accept: image/svg+xml, image/png, "
+                   "text/csv). It shows the first of difference, gradient x attention, rollout and "
+                   "weights that the answer holds."),
+    SRV_DECIMALS_ROW(srv_analyses_body, "."),
+    SRV_DRY_RUN_ROW(srv_analyses_body, "Analyse nothing: return the cost."),
+    SRV_TIMEOUT_ROW(srv_analyses_body),
+    {0},
+};
+
+/* --- from the body to shapes, mask, options and cost --- */
+
+#define UNPOOLED     ((size_t)1 << 48) /* max_cells of tensors: more cells than any answer has */
+#define TEXT_OF_PAIR 64.0              /* bytes of text for a pair of heads */
+
+static bool read_dims(const srv_scope *scope, const char *name, const attn_tensor *w,
+                      attn_attention_dims *d, size_t *layers, size_t *entries) {
+    if (w->rank < 2 || w->rank > 5)
+        return srv_refuse(
+            scope, SRV_SHAPE, name,
+            "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found %s",
+            attn_rank_text(w));
+    d->L = w->dims[w->rank - 2];
+    d->S = w->dims[w->rank - 1];
+    d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
+    *layers = w->rank == 5 ? w->dims[0] : 1;
+    *entries = w->rank > 3 ? w->dims[w->rank - 4] : 1;
+    /* The product cannot overflow, because the number of elements did not when the tensor was
+     * decoded. (An axis of 0 counts as 1 there.) */
+    d->B = *layers * *entries;
+    return true;
+}
+
+/* Takes the mask of the stored run. Refuses the mask fields of the request. */
+static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
+    static const char *const fields[] = {
+        "is_causal", "query_offset", "attn_mask",   "mask_semantics", "key_padding_mask",
+        "window",    "pattern",      "key_lengths", "token_ids",      "key_padding_semantics"};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        if (!srv_excludes(scope, fields[i], "run", "a stored run has a mask of its own"))
+            return false;
+    /* Masks of several sites may differ; then the scores say which cells are hidden. */
+    if (!call->stacked)
+        call->mask = call->other_mask = attn_attention_mask(attn_run_attention(call->run->site));
+    return true;
+}
+
+/* Compiles the mask of the request. Even if the weights have a layer axis the mask has none,
+ * because the queries of all layers see the same keys. */
+static bool read_mask(srv_analyses_call *call, const srv_scope *scope) {
+    const srv_analyses_body *body = &call->body;
+    const attn_attention_dims *d = &call->dims;
+    const int rank = body->weights.rank;
+    attn_error err = {0};
+    if (body->is_causal)
+        call->spec.layers[call->spec.count++] =
+            (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
+    if (!srv_mask_layers(scope, &body->mask, &call->spec))
+        return false;
+    srv_mask_offset(&body->query_offset, &call->spec);
+    if (call->spec.count == 0 && call->spec.offset == ATTN_OFFSET_DEFAULT)
+        return true;
+    attn_mask_shape shape = {
+        .batch_rank = rank > 3, .has_heads = rank > 2, .H = d->Hq, .L = d->L, .S = d->S};
+    shape.batch[0] = call->entries;
+    attn_mask *mask;
+    if (!attn_mask_new(&call->spec, &shape, call->req->arena, &mask, &err)) {
+        call->mask = call->other_mask = mask;
+        return true;
+    }
+    srv_problem_error(call->req, &err);
+    return false;
+}
+
+static int ascending(const void *x, const void *y) {
+    size_t a = *(const size_t *)x, b = *(const size_t *)y;
+    return a < b ? -1 : a > b;
+}
+
+static bool read_class(srv_analyses_call *call, size_t index, attn_key_class *out) {
+    const srv_class_input *in = (const srv_class_input *)call->body.classes.items + index;
+    char at[64];
+    size_t n = 0, *keys = attn_arena_zeroed(call->req->arena, in->keys.count, sizeof *keys);
+    for (size_t k = 0; keys && k < in->keys.count; k++) {
+        int64_t key = in->keys.values[k];
+        snprintf(at, sizeof at, "/classes/%zu/keys/%zu", index, k);
+        if (key < 0 || (uint64_t)key >= call->dims.S) {
+            srv_problem(call->req, SRV_VALUE, at,
+                        "%" PRId64 " is outside: there are %zu keys, from 0", key, call->dims.S);
+            return false;
+        }
+        keys[k] = (size_t)key;
+    }
+    if (!keys) {
+        srv_problem_memory(call->req, "/classes", "no memory is left for the classes");
+        return false;
+    }
+    if (in->keys.count > 1)
+        qsort(keys, in->keys.count, sizeof *keys, ascending);
+    for (size_t k = 0; k < in->keys.count; k++)
+        if (k == 0 || keys[k] != keys[n - 1])
+            keys[n++] = keys[k];
+    *out = (attn_key_class){in->name, keys, n};
+    return true;
+}
+
+static bool read_classes(srv_analyses_call *call) {
+    const size_t count = call->body.classes.count;
+    attn_key_class *classes = attn_arena_zeroed(call->req->arena, count, sizeof *classes);
+    for (size_t c = 0; classes && c < count; c++)
+        if (!read_class(call, c, &classes[c]))
+            return false;
+    if (!classes) {
+        srv_problem_memory(call->req, "/classes", "no memory is left for the classes");
+        return false;
+    }
+    call->analysis.options.classes = classes;
+    call->analysis.options.class_count = count;
+    return true;
+}
+
+/* Returns the index of the key that has the same position as query i. -1: there is no such key. */
+static int64_t key_of(const srv_analyses_call *call, size_t batch, size_t i) {
+    int64_t at = (int64_t)i + attn_mask_repeated_offset(call->mask, batch);
+    return at >= 0 && (uint64_t)at < call->dims.S ? at : -1;
+}
+
+static bool ids_fit(const srv_scope *scope, const char *name, const attn_tensor *ids, size_t B,
+                    size_t n) {
+    char found[128];
+    if ((ids->rank == 1 || (ids->rank == 2 && ids->dims[0] == B)) && ids->dims[ids->rank - 1] == n)
+        return true;
+    return srv_refuse(scope, SRV_SHAPE, name, "expected [%zu] or [%zu, %zu], found %s", n, B, n,
+                      attn_found_text(ids, found, sizeof found));
+}
+
+static bool read_ids(srv_analyses_call *call, const srv_scope *scope) {
+    const srv_ids_input *in = &call->body.ids;
+    attn_measure_options *o = &call->analysis.options;
+    const size_t L = call->dims.L, S = call->dims.S, B = call->entries;
+    const srv_scope inside = {scope->req, NULL, &in->given, "/ids"};
+    if (!srv_given(scope, "ids"))
+        return true;
+    if (!ids_fit(&inside, "key", &in->key, B, S) ||
+        (in->query.rank && !ids_fit(&inside, "query", &in->query, B, L)))
+        return false;
+    o->token_batches = in->key.rank == 2 || in->query.rank == 2 ? B : 1;
+    int64_t *keys = attn_arena_zeroed(call->req->arena, o->token_batches * S, sizeof *keys);
+    int64_t *queries = attn_arena_zeroed(call->req->arena, o->token_batches * L, sizeof *queries);
+    if (!keys || !queries) {
+        srv_problem_memory(call->req, "/ids", "no memory is left for token ids");
+        return false;
+    }
+    const int64_t *k = in->key.data, *q = in->query.data;
+    for (size_t b = 0; b < o->token_batches; b++) {
+        for (size_t j = 0; j < S; j++)
+            keys[b * S + j] = k[(in->key.rank == 2 ? b * S : 0) + j];
+        for (size_t i = 0; i < L; i++) {
+            int64_t at = key_of(call, b, i);
+            queries[b * L + i] = in->query.rank ? q[(in->query.rank == 2 ? b * L : 0) + i]
+                                 : at >= 0      ? keys[b * S + (size_t)at]
+                                                : INT64_MIN;
+        }
+    }
+    o->query_tokens = queries;
+    o->key_tokens = keys;
+    return true;
+}
+
+/* Reads a list of segment numbers, and raises *count so that it exceeds each number. */
+static bool read_numbers(const srv_scope *scope, const char *name, const srv_ints *in, size_t n,
+                         uint32_t *out, size_t *count) {
+    if (in->count != n)
+        return srv_refuse(scope, SRV_SHAPE, name, "expected %zu numbers, found %zu", n, in->count);
+    for (size_t i = 0; i < n; i++) {
+        if (in->values[i] < 0 || in->values[i] >= ATTN_SEGMENTS_MOST)
+            return srv_refuse(scope, SRV_VALUE, name,
+                              "segments are numbered from 0 to %d, found %" PRId64 " at %zu",
+                              ATTN_SEGMENTS_MOST - 1, in->values[i], i);
+        out[i] = (uint32_t)in->values[i];
+        *count = out[i] >= *count ? out[i] + 1 : *count;
+    }
+    return true;
+}
+
+static bool read_segments(srv_analyses_call *call, const srv_scope *scope) {
+    const srv_segments_input *in = &call->body.segments;
+    attn_measure_options *o = &call->analysis.options;
+    const size_t L = call->dims.L, S = call->dims.S;
+    const srv_scope inside = {scope->req, NULL, &in->given, "/segments"};
+    if (!srv_given(scope, "segments"))
+        return true;
+    uint32_t *keys = attn_arena_zeroed(call->req->arena, S, sizeof *keys);
+    uint32_t *queries = attn_arena_zeroed(call->req->arena, L, sizeof *queries);
+    if (!keys || !queries) {
+        srv_problem_memory(call->req, "/segments", "no memory is left for segments");
+        return false;
+    }
+    if (!read_numbers(&inside, "key", &in->key, S, keys, &o->segment_count) ||
+        (in->query.values &&
+         !read_numbers(&inside, "query", &in->query, L, queries, &o->segment_count)))
+        return false;
+    for (size_t i = 0; !in->query.values && i < L; i++) {
+        int64_t at = key_of(call, 0, i);
+        if (at < 0)
+            return srv_refuse(&inside, SRV_VALUE, "query",
+                              "query %zu has no key at its position: send segments.query", i);
+        queries[i] = keys[at];
+    }
+    o->query_segments = queries;
+    o->key_segments = keys;
+    return true;
+}
+
+/* Reads the second operand. Its number of heads may differ unless the mask differs between
+ * heads. */
+static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
+    const attn_attention_dims *a = &call->dims, *b = &call->other_dims;
+    size_t layers = 1, entries, count = 0;
+    const char *name = srv_given(scope, "other_run") ? "other_run" : "other";
+    call->compares = srv_given(scope, "other") || srv_given(scope, "other_run");
+    if (!call->compares)
+        return true;
+    if (!srv_excludes(scope, "other", "other_run", "each is the second operand"))
+        return false;
+    if (srv_given(scope, "other_run")) {
+        if (!srv_analyses_run(call, scope, "other_run", call->body.other_run))
+            return false;
+        layers = call->other_layers.count;
+        call->other_mask = call->other_stacked
+                               ? NULL
+                               : attn_attention_mask(attn_run_attention(call->other_run->site));
+    } else if (!srv_parameter_check(scope, "other", &call->body.other, false, &count) ||
+               !read_dims(scope, "other", &call->body.other, &call->other_dims, &layers,
+                          &entries)) {
+        return false;
+    }
+    if (a->B != b->B || layers != call->analysis.layers || a->L != b->L || a->S != b->S)
+        return srv_refuse(scope, SRV_SHAPE, name,
+                          "expected the layers, batch entries, queries and keys of weights (%zu, "
+                          "%zu, %zu, %zu), found %zu, %zu, %zu, %zu",
+                          call->analysis.layers, a->B, a->L, a->S, layers, b->B, b->L, b->S);
+    if (a->Hq != b->Hq && !call->other_run && call->mask && !attn_mask_same_heads(call->mask))
+        return srv_refuse(scope, SRV_SHAPE, name,
+                          "expected %zu heads, as the mask has a head axis; found %zu", a->Hq,
+                          b->Hq);
+    return true;
+}
+
+static bool read_gradient(srv_analyses_call *call, const srv_scope *scope) {
+    attn_tensor *const both[] = {&call->body.grad_output, &call->body.value};
+    static const char *const names[] = {"grad_output", "value"};
+    size_t count = 0;
+    if (!srv_needs(scope, "grad_output", "value", "a gradient at a weight is dO_i . v_j") ||
+        !srv_needs(scope, "value", "grad_output", "a gradient at a weight is dO_i . v_j"))
+        return false;
+    if ((call->analysis.items & SRV_AN_GRADIENT) && !srv_given(scope, "grad_output"))
+        return srv_refuse(
+            scope, SRV_VALUE, "analysis",
+            "\"gradient\" needs grad_output and value, which are not in this request");
+    call->views[SRV_VIEW_GRADIENT] = srv_given(scope, "grad_output");
+    for (size_t i = 0; call->views[SRV_VIEW_GRADIENT] && i < 2; i++) {
+        attn_tensor *t = both[i];
+        if (!srv_parameter_check(scope, names[i], t, false, &count))
+            return false;
+        size_t dims[ATTN_MAX_RANK] = {0};
+        if (t->rank < 2 || t->rank > 5)
+            return srv_refuse(scope, SRV_SHAPE, names[i], "expected the rank of weights, found %d",
+                              t->rank);
+        for (int k = 0; k < 4; k++) /* [B, H, L, S]: missing axes are 1, and layers multiply B */
+            dims[k] = t->rank - 4 + k >= 0 ? t->dims[t->rank - 4 + k] : 1;
+        dims[0] *= t->rank == 5 ? t->dims[0] : 1;
+        *t = attn_tensor_dense(t->data, t->dtype, 4, dims);
+    }
+    return true;
+}
+
+static bool read_views(srv_analyses_call *call, const srv_scope *scope) {
+    srv_analysis *an = &call->analysis;
+    const bool npy = call->req->accept & SRV_ACCEPT_NPY;
+    an->as_tensors = call->req->accept & SRV_ACCEPT_SAFETENSORS;
+    call->views[SRV_VIEW_WEIGHTS] = srv_given(scope, "heatmap") || srv_draws(call->req) || npy;
+    call->views[SRV_VIEW_DIFFERENCE] = call->compares && call->dims.Hq == call->other_dims.Hq;
+    call->views[SRV_VIEW_ROLLOUT] = (an->items & SRV_AN_ROLLOUT) != 0;
+    if (call->views[SRV_VIEW_ROLLOUT] && !srv_analyses_may_roll(call, scope))
+        return false;
+    if (!srv_heat_options(call->req, &call->body.heatmap, &call->dims, &call->heat))
+        return false;
+    if ((npy || an->as_tensors) && call->body.heatmap.max_cells == 0)
+        call->heat.max_cells = UNPOOLED;
+    return true;
+}
+
+attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view view) {
+    attn_heatmap_options o = call->heat;
+    o.signed_values =
+        view == SRV_VIEW_DIFFERENCE || (view == SRV_VIEW_GRADIENT && o.heads != ATTN_HEADS_MEAN);
+    if (view == SRV_VIEW_ROLLOUT)
+        o.heads = ATTN_HEADS_ALL;
+    if (o.signed_values) {
+        o.top_k = 0;
+        o.top_p = 0;
+    }
+    return o;
+}
+
+static bool count_views(srv_analyses_call *call, size_t slots) {
+    const attn_attention_dims *d = &call->dims;
+    attn_error err = {0};
+    attn_cost *all = &call->cost;
+    for (srv_view v = 0; v < SRV_VIEWS; v++) {
+        attn_heatmap_options o = srv_analyses_view(call, v);
+        bool rollout = v == SRV_VIEW_ROLLOUT;
+        attn_cost one;
+        if (!call->views[v])
+            continue;
+        if (attn_heatmap_cost(&o, rollout ? call->entries : d->B, rollout ? 1 : d->Hq, d->L, d->S,
+                              slots, &one, &err)) {
+            srv_heat_problem(call->req, &err);
+            return false;
+        }
+        all->operations += one.operations;
+        if (rollout) {
+            attn_cost rolled;
+            attn_rollout_cost(1, d->B, d->Hq, d->S, slots, &rolled);
+            all->operations += rolled.operations;
+        }
+        all->work_bytes += one.work_bytes + slots * (d->S * 4096 + (4 << 20));
+        all->result_bytes += one.result_bytes;
+        const bool tensors = call->req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
+        call->text += (tensors ? 1 : SRV_HEAT_TEXT) * (double)one.result_bytes;
+    }
+    return true;
+}
+
+static bool count(srv_analyses_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    const size_t slots = attn_pool_slots(call->req->app->pool);
+    attn_error err = {0};
+    attn_cost between = {0};
+    if (!srv_analysis_cost(&call->analysis, slots, &call->cost, &call->text) ||
+        !count_views(call, slots))
+        return false;
+    if (call->compares && attn_head_distances_cost(d->B, d->Hq, call->other_dims.Hq, d->L, d->S,
+                                                   slots, &between, &err)) {
+        srv_problem_error(call->req, &err);
+        return false;
+    }
+    if (call->compares) /* the padding of both, and that of either */
+        between.work_bytes += d->B * (d->L + 3 * sizeof(attn_padding) + ATTN_ALIGN);
+    call->cost.operations += between.operations;
+    call->cost.work_bytes += between.work_bytes;
+    call->cost.result_bytes += between.result_bytes;
+    call->text += TEXT_OF_PAIR * (double)between.result_bytes / 24;
+    const srv_run_view *const runs[] = {call->run, call->other_run};
+    for (size_t i = 0; i < 2; i++)
+        call->cost.work_bytes += runs[i] ? (size_t)srv_run_cells_work(call->req, runs[i]) : 0;
+    return true;
+}
+
+/* Reads the shapes, the labels and the mask of the first operand. */
+static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
+    const srv_analyses_body *body = &call->body;
+    size_t numbers = 0;
+    call->labels = body->labels;
+    if (!srv_given(scope, "run") && !srv_given(scope, "weights"))
+        return srv_refuse(scope, SRV_VALUE, "weights",
+                          "send weights, or run: the id of a stored run");
+    if (!srv_excludes(scope, "weights", "run", "each is the first operand"))
+        return false;
+    if (!srv_given(scope, "run"))
+        return srv_parameter_check(scope, "weights", &body->weights, false, &numbers) &&
+               read_dims(scope, "weights", &body->weights, &call->dims, &call->analysis.layers,
+                         &call->entries) &&
+               read_mask(call, scope);
+    if (!srv_analyses_run(call, scope, "run", body->run))
+        return false;
+    call->analysis.layers = call->layers.count;
+    call->entries = call->layers.batches;
+    if (!call->stacked) {
+        call->analysis.run = attn_run_attention(call->run->site);
+        call->analysis.valued = srv_run_valued(call->run->site);
+    }
+    if (!srv_given(scope, "labels"))
+        return srv_run_labels(call->req, call->run->site, &call->labels) &&
+               read_run_mask(call, scope);
+    return read_run_mask(call, scope);
+}
+
+/* Refuses fields that select sites of a run where there is no run. */
+static bool check_sites(const srv_scope *scope) {
+    static const char *const fields[] = {"site", "layer", "kind"};
+    for (size_t i = 0; i < 3; i++)
+        if (!srv_given(scope, "other_run") &&
+            !srv_needs(scope, fields[i], "run", "it selects sites of a stored run"))
+            return false;
+    return true;
+}
+
+bool srv_analyses_prepare(srv_analyses_call *call) {
+    const srv_analyses_body *body = &call->body;
+    const srv_scope scope = {call->req, srv_analyses_fields, &body->given, ""};
+    srv_analysis *an = &call->analysis;
+    const attn_attention_dims *d = &call->dims;
+    call->defer = call->req->in_place && (body->run || body->other_run);
+    if (call->defer || !check_sites(&scope) || !read_first(call, &scope) ||
+        !srv_labels_check(call->req, &body->labels, call->entries, d->L, d->S))
+        return false;
+    an->req = call->req;
+    an->layered =
+        call->run ? call->layers.named && !srv_given(&scope, "layer") : body->weights.rank == 5;
+    an->B = d->B;
+    an->H = d->Hq;
+    an->L = d->L;
+    an->S = d->S;
+    an->mask = call->mask;
+    an->labels = &call->labels;
+    an->items = srv_given(&scope, "analysis") ? body->items : SRV_AN_ALL;
+    if (an->items & SRV_AN_ALL)
+        an->items |= SRV_AN_EVERY;
+    an->options = attn_measure_defaults();
+    an->options.mask = call->mask;
+    an->options.radius = (size_t)body->radius;
+    an->options.top_keys = (size_t)body->top_k;
+    return srv_figure_check(call->req, &body->figure) && read_classes(call) &&
+           read_ids(call, &scope) && read_segments(call, &scope) && read_other(call, &scope) &&
+           read_gradient(call, &scope) && read_views(call, &scope) && count(call);
+}

@@ -1,0 +1,321 @@
+/* GET /v1/runs/{id}/heads: the pattern and the main measures of many heads of a run.
+ *
+ * Heads are measured in groups, and of a group only a finding of each head is kept, so the memory
+ * does not grow with the weights. Where all batch entries of a site have equal masks, a group is
+ * the selected heads of one entry. Otherwise it is the whole site, because masks are counted from
+ * its first entry. */
+#include <string.h>
+
+#include "api/analyses/analyses_api.h"
+#include "api/analyses/analyses_call.h"
+#include "api/common/route_fields.h"
+#include "api/runs/runs_heads.h"
+#include "api/runs/runs_look.h"
+#include "request/shared.h"
+
+#define ITEMS                                                                                      \
+    (SRV_AN_ENTROPY | SRV_AN_CONFIDENCE | SRV_AN_DISTANCE | SRV_AN_POSITIONAL | SRV_AN_SINK |      \
+     SRV_AN_RECEIVED | SRV_AN_DUPLICATE | SRV_AN_INDUCTION | SRV_AN_PATTERNS)
+
+/* The measures of the answer. Those from ATTN_DUPLICATE_TOKEN on need labels. */
+static const attn_measure main_measures[] = {
+    ATTN_ENTROPY,       ATTN_NORMALIZED_ENTROPY, ATTN_CONFIDENCE,
+    ATTN_DISTANCE,      ATTN_RELATIVE_DISTANCE,  ATTN_PREVIOUS_TOKEN,
+    ATTN_CURRENT_TOKEN, ATTN_NEXT_TOKEN,         ATTN_FIRST_TOKEN,
+    ATTN_SINK,          ATTN_SINK_KEY,           ATTN_TOP_SHARE,
+    ATTN_GINI,          ATTN_DUPLICATE_TOKEN,    ATTN_INDUCTION};
+enum { MAIN = sizeof main_measures / sizeof main_measures[0], UNLABELLED = MAIN - 2 };
+
+#define TEXT_OF_HEAD 2048.0  /* most bytes of a head in the answer */
+#define TEXT_OF_REST 16384.0 /* of the legend */
+/* How many operations of a kernel take the time of an operation of an analysis (runs_analyses.c). */
+#define OPERATION_WEIGHT 2.5
+
+typedef struct heads_query {
+    uint64_t given;
+    srv_heads_query heads;
+    int64_t decimals;
+} heads_query;
+
+const srv_field srv_run_heads_query[] = {
+    SRV_RUN_MANY_HEADS_ROWS(heads_query),
+    SRV_DECIMALS_ROW(heads_query, "."),
+    {0},
+};
+
+/* What is kept of a head. */
+typedef struct finding {
+    size_t rows, count; /* count: of its measures, MAIN or UNLABELLED */
+    double values[MAIN];
+    const char *shape; /* static */
+    char name[64], text[768];
+} finding;
+
+typedef struct heads_call {
+    srv_request *req;
+    srv_run_view *run;
+    heads_query q;
+    srv_scope scope;
+    srv_run_heads heads;
+    finding *found; /* [heads.count] */
+} heads_call;
+
+/* --- groups --- */
+
+/* The heads items[0 … count - 1] of a site. `whole`: all heads of the site are measured; else these
+ * heads, which are of one entry. */
+typedef struct group {
+    const srv_run_head *items;
+    size_t count;
+    bool whole;
+    attn_weight_source site; /* which `source` reads if the group is not the whole site */
+} group;
+
+static group next_group(const srv_run_heads *all, size_t first) {
+    const srv_run_head *items = all->items + first;
+    const attn_run_site *site = items->site;
+    const attn_mask *mask = attn_attention_mask(attn_run_attention(site));
+    group g = {.items = items};
+    g.whole = mask && attn_run_dims(site)->B > 1 && !attn_mask_same_batches(mask);
+    while (first + g.count < all->count && items[g.count].site == site &&
+           (g.whole || items[g.count].entry == items->entry))
+        g.count++;
+    return g;
+}
+
+static attn_status fetch_heads(void *ctx, size_t lane, const attn_range *rows, float *weights,
+                               float *logits, attn_error *err) {
+    const group *g = ctx;
+    attn_range at = *rows;
+    at.batch = g->items->entry;
+    at.head = g->items[rows->head].head;
+    return g->site.fetch(g->site.ctx, lane, &at, weights, logits, err);
+}
+
+/* Describes the analysis of a group. `labels` are those of the site, and `own` is room for those of
+ * the entry. */
+static srv_analysis analysis_of(const heads_call *c, const group *g, const srv_labels *labels,
+                                srv_labels *own) {
+    const attn_run_site *site = g->items->site;
+    const attn_attention *run = attn_run_attention(site);
+    const attn_attention_dims *d = attn_run_dims(site);
+    if (!g->whole && labels->count > 1)
+        *own = (srv_labels){(void *)(uintptr_t)srv_labels_of(labels, g->items->entry), 1, true};
+    else
+        *own = *labels;
+    srv_analysis an = {.req = c->req,
+                       .items = ITEMS,
+                       .B = g->whole ? d->B : 1,
+                       .H = g->whole ? d->Hq : g->count,
+                       .L = d->L,
+                       .S = d->S,
+                       .layers = 1,
+                       .run = run,
+                       .mask = attn_attention_mask(run),
+                       .labels = own,
+                       .options = attn_measure_defaults()};
+    an.options.top_keys = 0;
+    return an;
+}
+
+/* --- cost --- */
+
+/* Adds the cost of a group to *all, of which the bytes are those of the largest one. false: a
+ * problem is set. */
+static bool count_group(const heads_call *c, const group *g, double *cells, double *operations,
+                        double *bytes) {
+    const attn_arena_mark mark = attn_arena_here(c->req->arena);
+    const size_t slots = attn_pool_slots(srv_request_pool(c->req));
+    srv_run_view view = *c->run;
+    srv_labels labels, own;
+    attn_cost cost;
+    double text;
+    view.site = g->items->site;
+    if (!srv_run_labels(c->req, view.site, &labels))
+        return false;
+    srv_analysis an = analysis_of(c, g, &labels, &own);
+    if (!srv_analysis_cost(&an, slots, &cost, &text))
+        return false;
+    const double most = (double)cost.work_bytes + (double)cost.result_bytes + text +
+                        (double)(labels.count + 1) * (double)sizeof(srv_names) +
+                        srv_run_cells_work(c->req, &view);
+    *cells += cost.cells;
+    *operations += OPERATION_WEIGHT * cost.operations;
+    *bytes = most > *bytes ? most : *bytes;
+    attn_arena_rewind(c->req->arena, &mark);
+    return true;
+}
+
+static bool count(const heads_call *c, srv_look *look) {
+    const double n = (double)c->heads.count;
+    double cells = 0, operations = 0, bytes = 0;
+    for (size_t i = 0; i < c->heads.count;) {
+        const group g = next_group(&c->heads, i);
+        if (!count_group(c, &g, &cells, &operations, &bytes))
+            return false;
+        i += g.count;
+    }
+    srv_look_needs(look, cells, operations,
+                   bytes + n * (TEXT_OF_HEAD + sizeof(finding)) + TEXT_OF_REST +
+                       srv_run_heads_bytes(&c->heads));
+    return true;
+}
+
+/* --- measuring --- */
+
+static void copy_text(char *to, size_t room, const char *from) {
+    const size_t n = strlen(from);
+    memcpy(to, from, n < room ? n : room - 1);
+}
+
+/* Keeps the findings of a group, which begins at item `first` of all. */
+static void keep(const heads_call *c, const group *g, size_t first, const srv_analysis *an) {
+    for (size_t i = 0; i < g->count; i++) {
+        const size_t at = g->whole ? g->items[i].entry * an->H + g->items[i].head : i;
+        const attn_head_measures *h = &an->measures.items[at];
+        finding *f = &c->found[first + i];
+        f->rows = h->rows;
+        f->count = an->options.query_tokens ? (size_t)MAIN : (size_t)UNLABELLED;
+        for (size_t m = 0; m < f->count; m++)
+            f->values[m] = h->values[main_measures[m]];
+        f->shape = an->patterns[at].shape;
+        copy_text(f->name, sizeof f->name, an->patterns[at].name);
+        copy_text(f->text, sizeof f->text, an->patterns[at].text);
+    }
+}
+
+static attn_status measure(const heads_call *c, group *g, size_t first, attn_error *err) {
+    srv_request *req = c->req;
+    const attn_run_site *site = g->items->site;
+    attn_pool *pool = srv_request_pool(req);
+    srv_labels labels, own;
+    if (!srv_run_labels(req, site, &labels))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the labels of the run");
+    srv_analysis an = analysis_of(c, g, &labels, &own);
+    attn_status status = attn_run_source_of(site, attn_pool_slots(pool), req->arena, &g->site, err);
+    an.source = g->site;
+    if (!g->whole) {
+        an.source.batches = 1;
+        an.source.heads = g->count;
+        an.source.fetch = fetch_heads;
+        an.source.ctx = g;
+        an.source.padding = g->site.padding ? g->site.padding + g->items->entry : NULL;
+    }
+    if (!status)
+        status = srv_analysis_run(&an, pool, err);
+    if (!status)
+        keep(c, g, first, &an);
+    return status;
+}
+
+/* Checks all bytes of the sites that are measured as a whole. false: a problem is set. */
+static bool touch_sites(const heads_call *c) {
+    for (size_t i = 0; i < c->heads.count;) {
+        const group g = next_group(&c->heads, i);
+        srv_run_view view = *c->run;
+        view.site = g.items->site;
+        if (g.whole && !srv_run_touch(c->req, &view, SIZE_MAX, SIZE_MAX))
+            return false;
+        i += g.count;
+    }
+    return true;
+}
+
+static bool compute(heads_call *c) {
+    srv_request *req = c->req;
+    attn_progress *progress = req->control.progress;
+    attn_error err = {0};
+    attn_status status = ATTN_OK;
+    const int64_t start = attn_now_ns();
+    c->found = attn_arena_zeroed(req->arena, c->heads.count + 1, sizeof *c->found);
+    if (!c->found)
+        status = attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the measures of heads");
+    for (size_t i = 0; i < c->heads.count && !status;) {
+        const attn_arena_mark mark = attn_arena_here(req->arena);
+        group g = next_group(&c->heads, i);
+        if (progress) {
+            progress->from = (double)i / (double)c->heads.count;
+            progress->to = (double)(i + g.count) / (double)c->heads.count;
+        }
+        status = measure(c, &g, i, &err);
+        attn_arena_rewind(req->arena, &mark);
+        i += g.count;
+    }
+    req->compute_ns = attn_now_ns() - start;
+    if (status)
+        srv_problem_error(req, &err);
+    return !status;
+}
+
+/* --- the answer --- */
+
+static void put_head(srv_json *j, const srv_run_head *head, const finding *f) {
+    const attn_pattern_name pattern = {f->name, f->shape, f->text};
+    srv_json_object(j);
+    srv_run_head_write(j, head);
+    srv_json_key(j, "num_rows");
+    srv_json_size(j, f->rows);
+    srv_analysis_pattern(j, &pattern);
+    srv_json_key(j, "measures");
+    srv_json_object(j);
+    for (size_t m = 0; m < f->count; m++)
+        srv_analysis_number(j, attn_measure_about(main_measures[m])->name, f->values[m]);
+    srv_json_object_end(j);
+    srv_json_object_end(j);
+}
+
+static void answer_text(const heads_call *c) {
+    attn_text t = srv_text_begin(c->req);
+    for (size_t i = 0; i < c->heads.count; i++) {
+        const srv_run_head *h = &c->heads.items[i];
+        const finding *f = &c->found[i];
+        attn_text_add(&t, "site %zu, layer %zu, batch %zu, head %zu: %s (%s): %s\n", h->index,
+                      h->layer, h->batch, h->head, f->name, f->shape, f->text);
+    }
+    attn_text_add(&t, "\n%s\n", attn_analysis_caveat());
+    srv_text_end(c->req, &t);
+}
+
+static void answer(const heads_call *c) {
+    srv_json j;
+    size_t most = 0;
+    if (srv_reads_text(c->req)) {
+        answer_text(c);
+        return;
+    }
+    srv_json_begin(&j, c->req);
+    j.decimals = (int)c->q.decimals;
+    srv_json_object(&j);
+    srv_json_key(&j, "heads");
+    srv_json_array(&j);
+    for (size_t i = 0; i < c->heads.count && !j.failed; i++) {
+        put_head(&j, &c->heads.items[i], &c->found[i]);
+        most = c->found[i].count > most ? c->found[i].count : most;
+    }
+    srv_json_array_end(&j);
+    srv_json_key(&j, "legend");
+    srv_json_object(&j);
+    for (size_t m = 0; m < most; m++)
+        srv_analysis_legend(&j, attn_measure_about(main_measures[m]));
+    srv_json_object_end(&j);
+    srv_json_key(&j, "caveat");
+    srv_json_string(&j, attn_analysis_caveat());
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+srv_outcome srv_runs_heads(srv_request *req) {
+    heads_call c = {.req = req, .q = {.decimals = -1}};
+    srv_look look;
+    if (srv_look_answered(&look, req))
+        return SRV_DONE;
+    c.scope = (srv_scope){req, srv_run_heads_query, &c.q.given, ""};
+    c.run = srv_run_of(req);
+    const bool ok = c.run && srv_decode_query(req, srv_run_heads_query, &c.q) &&
+                    srv_run_find_heads(&c.scope, c.run, &c.q.heads, &c.heads) && touch_sites(&c) &&
+                    count(&c, &look) && !srv_look_later(&look, srv_runs_heads) &&
+                    srv_look_admit(&look) && compute(&c);
+    if (ok)
+        answer(&c);
+    return srv_look_end(&look, c.run, ok);
+}

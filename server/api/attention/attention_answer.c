@@ -1,0 +1,263 @@
+/* Writes the answer of POST /v1/attention. As JSON it has the requested tensors in a fixed order,
+ * then the other requested parts. As text it has each tensor as NumPy prints it, then heatmaps as
+ * Unicode blocks, then messages. Nothing in the body depends on time, load or the client, so equal
+ * requests get equal bodies. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/attention/attention_call.h"
+#include "api/runs/runs_call.h"
+
+/* --- what is left out --- */
+
+/* The tensors that an answer leaves out together, and how to get each; the last one only with
+ * gradients. */
+static const struct {
+    const char *name, *how;
+} omitted[] = {{"weights", "name \"weights\" in return, or ask for a heatmap"},
+               {"gradients.scores", "name \"gradients.scores\" in return"}};
+
+static size_t count_omitted(const srv_attention_call *call) {
+    return call->backward ? 2 : 1;
+}
+
+/* Returns the values of each of these tensors, which have the shape of the weights. */
+static double weight_count(const srv_attention_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
+}
+
+static void write_omitted(srv_json *j, const srv_attention_call *call) {
+    srv_json_key(j, "omitted");
+    srv_json_object(j);
+    for (size_t i = 0; i < count_omitted(call); i++)
+        srv_omitted_write(j, omitted[i].name, weight_count(call), omitted[i].how);
+    srv_json_object_end(j);
+}
+
+static void print_omitted(attn_text *t, const srv_attention_call *call) {
+    for (size_t i = 0; i < count_omitted(call); i++)
+        attn_text_add(t, "omitted: %s (%.0f values); %s\n", omitted[i].name, weight_count(call),
+                      omitted[i].how);
+}
+
+/* --- JSON --- */
+
+/* Writes the query offset of each batch entry; if all are equal, only one. */
+static void write_offsets(srv_json *j, const attn_mask *mask) {
+    size_t B = attn_mask_batches(mask), n = 1;
+    for (size_t b = 1; b < B && n == 1; b++)
+        if (attn_mask_offset(mask, b) != attn_mask_offset(mask, 0))
+            n = B;
+    srv_json_key(j, "offsets");
+    srv_json_array(j);
+    for (size_t b = 0; b < n && b < B; b++)
+        srv_json_int(j, attn_mask_offset(mask, b));
+    srv_json_array_end(j);
+}
+
+static void write_dims(srv_json *j, const attn_attention_dims *d) {
+    const struct {
+        const char *name;
+        size_t value;
+    } rows[] = {{"B", d->B}, {"Hq", d->Hq},  {"Hkv", d->Hkv}, {"L", d->L},
+                {"S", d->S}, {"P", d->past}, {"E", d->E},     {"Ev", d->Ev}};
+    srv_json_key(j, "dims");
+    srv_json_object(j);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        srv_json_key(j, rows[i].name);
+        srv_json_size(j, rows[i].value);
+    }
+    srv_json_object_end(j);
+}
+
+/* Writes the diagnostics. Costs are computed for one thread, so that the answer is the same on
+ * every machine. */
+static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
+    const attn_mask *mask = attn_attention_mask(call->op);
+    srv_attention_bill bill;
+    double computed;
+    if (!srv_attention_count(call, call->want, 1, &bill)) {
+        j->failed = true;
+        return;
+    }
+    const bool skips = srv_attention_skips(call, mask, &computed);
+    srv_json_key(j, "diagnostics");
+    srv_json_object(j);
+    srv_json_key(j, "mask");
+    srv_json_string(j, attn_mask_words(mask, call->req->arena));
+    srv_json_key(j, "kept");
+    srv_json_real(j, call->kept);
+    write_offsets(j, mask);
+    write_dims(j, &call->dims);
+    srv_json_key(j, "score");
+    srv_json_string(j, attn_score_name(call->body.in.score.kind));
+    srv_json_key(j, "num_parameters");
+    srv_json_size(j, call->parameters);
+    srv_json_key(j, "scale");
+    srv_json_real(j, attn_attention_scale(call->op));
+    srv_json_key(j, "softcap");
+    srv_json_real(j, call->body.in.softcap);
+    srv_json_key(j, "dtype");
+    srv_json_string(j, attn_dtype_name(call->dims.result));
+    srv_json_key(j, "kernel");
+    srv_json_string(j, attn_attention_kernel(call->op));
+    if (call->dims.isa == ATTN_ISA_AMX) {
+        srv_json_key(j, "amx");
+        srv_json_string(j, attn_isa_tiles());
+    }
+    srv_json_key(j, "precision");
+    srv_json_string(j, attn_precision_name(call->dims.precision));
+    srv_json_key(j, "num_cells");
+    srv_json_real(j, bill.cells);
+    if (skips) {
+        srv_json_key(j, "num_computed_cells");
+        srv_json_real(j, computed);
+    }
+    srv_json_key(j, "num_operations");
+    srv_json_real(j, skips ? srv_attention_operations(call, &bill, computed) : bill.operations);
+    srv_json_key(j, "bytes");
+    srv_json_object(j);
+    srv_json_key(j, "work");
+    srv_json_size(j, bill.work_bytes);
+    srv_json_key(j, "result");
+    srv_json_size(j, bill.result_bytes);
+    srv_json_object_end(j);
+    srv_json_object_end(j);
+}
+
+static void write_verification(srv_json *j, const attn_verification *v) {
+    srv_json_key(j, "verification");
+    srv_json_object(j);
+    srv_json_key(j, "num_rows");
+    srv_json_size(j, v->rows);
+    srv_json_key(j, "output_error");
+    srv_json_real(j, v->output_error);
+    srv_json_key(j, "logsumexp_error");
+    srv_json_real(j, v->logsumexp_error);
+    srv_json_object_end(j);
+}
+
+/* Writes the requested tensors. Large tensors take a while, so the deadline is checked after each.
+ * false: the deadline has passed or the client has left. */
+static bool write_tensors(srv_json *j, const srv_attention_call *call) {
+    srv_result rows[SRV_RESULTS];
+    attn_error err = {0};
+    size_t n = srv_attention_results(call, call->want, rows);
+    for (size_t i = 0; i < n; i++) {
+        const bool follows = i > 0 && rows[i - 1].part, goes_on = i + 1 < n && rows[i + 1].part;
+        if (!rows[i].part || !follows)
+            srv_json_key(j, rows[i].name);
+        if (rows[i].part) {
+            if (!follows)
+                srv_json_object(j);
+            srv_json_key(j, rows[i].part);
+        }
+        srv_json_tensor(j, rows[i].tensor);
+        if (rows[i].part && !goes_on)
+            srv_json_object_end(j);
+        if (attn_control_check(&call->req->control, &err)) {
+            srv_problem_error(call->req, &err);
+            return false;
+        }
+    }
+    return true;
+}
+
+void srv_attention_json(srv_attention_call *call) {
+    srv_json j;
+    srv_json_begin(&j, call->req);
+    j.decimals = (int)call->body.decimals;
+    if (!j.parts)
+        srv_json_reserve(&j, call->text);
+    srv_json_object(&j);
+    if (!write_tensors(&j, call))
+        return;
+    if (call->backward)
+        srv_gradients_write(&j, call);
+    if (call->heatmap) {
+        srv_json_key(&j, "heatmap");
+        srv_heat_write(&j, &call->maps, &call->body.heatmap, &call->body.labels);
+    }
+    if (call->analyses) {
+        srv_json_key(&j, "analysis");
+        srv_json_object(&j);
+        srv_analysis_members(&j, &call->analysis);
+        srv_json_object_end(&j);
+    }
+    if (call->run) {
+        srv_json_key(&j, "run");
+        srv_run_write(&j, call->run);
+    }
+    if (call->weights_omitted)
+        write_omitted(&j, call);
+    if (call->body.verify)
+        write_verification(&j, &call->verification);
+    if (call->warnings.count > 0)
+        srv_warnings_write(&j, &call->warnings);
+    if (call->body.explain)
+        write_diagnostics(&j, call);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+/* --- text --- */
+
+static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    const attn_mask *mask = attn_attention_mask(call->op);
+    srv_attention_bill bill;
+    double computed;
+    if (!srv_attention_count(call, call->want, 1, &bill)) {
+        t->failed = true;
+        return;
+    }
+    const bool skips = srv_attention_skips(call, mask, &computed);
+    attn_text_add(t, "mask: %s\n", attn_mask_words(mask, call->req->arena));
+    attn_text_add(t, "kept: %.4g %% of %.6g cells\n", 100 * call->kept, bill.cells);
+    if (skips)
+        attn_text_add(t, "computed: %.4g %% of the cells\n",
+                      bill.cells > 0 ? 100 * computed / bill.cells : 0);
+    attn_text_add(t, "score: %s, %zu parameters\n", attn_score_name(call->body.in.score.kind),
+                  call->parameters);
+    attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,
+                  d->Hq, d->Hkv, d->L, d->S, d->past, d->E, d->Ev);
+    attn_text_add(t, "kernel: %s%s, precision %s\n", attn_attention_kernel(call->op),
+                  d->isa != ATTN_ISA_AMX                    ? ""
+                  : strcmp(attn_isa_tiles(), "native") == 0 ? " (native)"
+                                                            : " (emulated)",
+                  attn_precision_name(d->precision));
+    attn_text_add(t, "cost: %.6g operations, %zu bytes of results, %zu bytes of scratch\n",
+                  skips ? srv_attention_operations(call, &bill, computed) : bill.operations,
+                  bill.result_bytes, bill.work_bytes);
+}
+
+void srv_attention_text(srv_attention_call *call) {
+    const attn_verification *v = &call->verification;
+    srv_result rows[SRV_RESULTS];
+    attn_text t = srv_text_begin(call->req);
+    size_t n = srv_attention_results(call, call->want, rows);
+    for (size_t i = 0; i < n; i++) {
+        const char *path = srv_result_path(call, &rows[i]);
+        srv_text_tensor(&t, path ? path : rows[i].name, rows[i].tensor,
+                        (srv_print){(int)call->body.decimals, call->body.full});
+    }
+    if (call->backward)
+        srv_gradients_text(&t, call);
+    if (call->heatmap)
+        srv_heat_text(&t, &call->maps, &call->body.labels, NULL);
+    if (call->analyses)
+        srv_analysis_text(&t, &call->analysis);
+    if (call->weights_omitted)
+        print_omitted(&t, call);
+    srv_run_print(&t, call->run);
+    if (call->body.verify)
+        attn_text_add(&t,
+                      "verified: %zu rows in float64, largest difference of output %.3g of the "
+                      "largest value, of logsumexp %.3g\n",
+                      v->rows, v->output_error, v->logsumexp_error);
+    srv_warnings_text(&t, &call->warnings);
+    if (call->body.explain)
+        print_diagnostics(&t, call);
+    srv_text_end(call->req, &t);
+}

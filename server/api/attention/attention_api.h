@@ -1,0 +1,15 @@
+/* The routes of POST /v1/attention. A handler reads the request and sets the whole
+ * reply in req->reply. On the HTTP thread it may return SRV_DEFER instead; it is then called again on
+ * a request thread. */
+#ifndef SRV_ATTENTION_API_H
+#define SRV_ATTENTION_API_H
+
+#include "request/request.h"
+#include "wire/decode.h"
+
+srv_outcome srv_attention(srv_request *req); /* POST /v1/attention */
+
+/* The fields of their bodies and query strings. */
+extern const srv_field srv_attention_fields[];
+
+#endif

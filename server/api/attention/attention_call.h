@@ -1,0 +1,179 @@
+/* The state of a request POST /v1/attention: the decoded body, the operation, its results, and what
+ * the answer needs. */
+#ifndef SRV_ATTENTION_CALL_H
+#define SRV_ATTENTION_CALL_H
+
+#include "api/analyses/analyses_call.h"
+#include "api/common/dry.h"
+#include "api/common/form_input.h"
+#include "api/common/mask_input.h"
+#include "api/common/route_fields.h"
+#include "api/figures/heatmap_object.h"
+#include "store/runs.h"
+
+/* Items of `return`: the bits ATTN_WANT_* of the library, then bits of the server. */
+enum {
+    SRV_WANT_HEATMAP = 64,
+    SRV_WANT_GRADIENTS = 128,       /* of the inputs */
+    SRV_WANT_SCORE_GRADIENTS = 256, /* of the biased scores */
+    SRV_WANT_INPUTS = 512,
+    SRV_WANT_WEIGHTED_VALUES = 1024,
+    SRV_WANT_ROW_SUMS = 2048,
+    SRV_WANT_LIBRARY = 63, /* results of the library's run */
+    SRV_WANT_TENSORS =
+        SRV_WANT_LIBRARY | SRV_WANT_INPUTS | SRV_WANT_WEIGHTED_VALUES | SRV_WANT_ROW_SUMS
+};
+
+/* The decoded body. The decoder writes most fields directly into `in`, the inputs of the library.
+ * srv_attention_prepare then computes in.scale and in.mask from the other members. */
+typedef struct srv_attention_body {
+    uint64_t given;
+    attn_inputs in;
+    attn_projections projections; /* num_heads is 0 without projections */
+    uint64_t fill_given, score_given, position_given, projections_given;
+    attn_tensor attn_bias, grad_output;
+    srv_mask_input mask;
+    bool is_causal, explain, dry_run, store, full, average_attn_weights;
+    srv_union query_offset, scale;
+    srv_labels labels;
+    unsigned items;        /* bits of `return` */
+    unsigned score_stages; /* bit of each attn_stage, and SRV_FLAGS_LIST if it was a list */
+    int64_t decimals, timeout_ms, verify;
+    srv_heat_input heatmap;
+    srv_figure_input figure;
+    unsigned analysis; /* bits SRV_AN_* */
+    srv_strings axes;  /* names of the axes of the stored weights */
+} srv_attention_body;
+
+void srv_attention_init(srv_attention_body *body); /* sets the defaults in a zeroed body */
+
+/* A tensor that the answer can have. It is described before it is computed. */
+typedef struct srv_result {
+    const char *name;
+    const attn_tensor *tensor; /* in call->results; has data only after the run */
+    const char *part;          /* name of the stage, if `name` is an object of stages; or NULL */
+    unsigned want;             /* the tensor's bit of SRV_WANT_TENSORS */
+    int rank;
+    size_t dims[ATTN_MAX_RANK];
+    double values, bytes;
+} srv_result;
+
+#define SRV_STAGES  5 /* number of attn_stage */
+#define SRV_RESULTS (11 + SRV_STAGES)
+
+typedef struct srv_gradients {
+    attn_gradients inputs;
+    attn_projection_gradients projections;
+} srv_gradients;
+
+typedef struct srv_attention_call {
+    srv_request *req;
+    srv_attention_body body;
+    attn_inputs *shaped; /* with projections: the projected inputs, which have no data before the
+                            run; without: &body.in */
+    attn_attention_dims dims;  /* of `shaped` */
+    size_t parameters;         /* number of elements of all parameters */
+    unsigned want;             /* tensors in the answer: bits of SRV_WANT_TENSORS */
+    bool heatmap;              /* the answer has heatmaps */
+    bool weights_omitted;      /* `return` was not sent, and the weights are too large to answer */
+    bool backward;             /* a backward pass is needed */
+    unsigned gradient_items;   /* the gradients in the answer: bits SRV_WANT_*GRADIENTS */
+    bool valueless;            /* keys were sent without values, so there is no output */
+    bool seeded;               /* the projections are drawn from a seed before they are used */
+    bool one_query;            /* the query was sent without its axis L, of one row */
+    bool bias_axis, mask_axis; /* one_query: attn_bias or attn_mask was sent without it, too */
+    int extra_axes;            /* of length 1, which a mask of higher rank gives the results */
+    attn_tensor scores[SRV_STAGES]; /* of the wanted stages */
+    attn_tensor query, key, value;  /* the operands, for SRV_WANT_INPUTS */
+    attn_tensor weighted_values, row_sums;
+    srv_gradients *gradients; /* NULL before the computation */
+    attn_heatmap_options heat;
+    const double *value_norms; /* of heatmap.of and of the analysis; NULL: not wanted */
+    attn_attention *op;
+    attn_results results;
+    attn_heatmaps maps;
+    const char *stages[SRV_STAGES]; /* names of the stages that a picture shows side by side */
+    size_t stage_count;             /* 0: a picture shows the weights alone */
+    double kept;                    /* share of the cells that are visible, for explain */
+    bool analyses;                  /* true: the answer holds an analysis */
+    srv_analysis analysis;
+    srv_warnings warnings;
+    attn_verification verification;
+    const srv_run *run; /* the stored run, held until the answer; NULL: not stored */
+    size_t text;        /* upper bound of the answer's bytes */
+} srv_attention_call;
+
+/* The cost of a request. The bytes of the answer's tensors and heatmaps are exact. The other
+ * numbers are the bounds that the library's cost functions give. */
+typedef struct srv_attention_bill {
+    double cells, operations;
+    double placed; /* operations weighted by their time; decides where the request runs (dry.h) */
+    double tanh;   /* number of tanh that `placed` includes */
+    double stored; /* operations of the stored run, which `operations` includes */
+    double plain;  /* work of heatmaps and analyses, as srv_load.plain counts it (dry.h) */
+    size_t result_bytes, work_bytes;
+    double text; /* upper bound of the answer's bytes */
+} srv_attention_bill;
+
+/* Checks the body, completes its inputs, and finds dims and the wanted results. false: a problem is
+ * set. */
+bool srv_attention_prepare(srv_attention_call *call);
+/* Removes from a prepared call all that only its answer has, so that the stored run is left. */
+void srv_attention_keep_run(srv_attention_call *call);
+/* Returns the ATTN_WANT_* bits that the library must compute for the answer and its
+ * verification. */
+unsigned srv_attention_computes(const srv_attention_call *call);
+/* Returns whether the norms of values are needed, and the projection w_o for them (NULL: none). */
+bool srv_attention_norms(const srv_attention_call *call);
+const attn_tensor *srv_attention_w_o(const srv_attention_call *call);
+/* Returns the first wanted stage, which the run itself computes. */
+attn_stage srv_attention_stage(const srv_attention_call *call);
+/* Describes the tensors that `want` (bits of SRV_WANT_TENSORS) selects, in the order of the answer.
+ * Returns their number. */
+size_t srv_attention_results(const srv_attention_call *call, unsigned want,
+                             srv_result rows[SRV_RESULTS]);
+/* Removes the axis of the one query, of length 1, from a dense tensor that has a shape. The axis is
+ * the last one if `from_end` is 1, and the last but one if it is 2. */
+void srv_drop_axis(attn_tensor *t, int from_end);
+/* Gives a dense tensor that has a shape so many axes of length 1 in front. */
+void srv_add_axes(attn_tensor *t, int count);
+/* Returns the path of a tensor in the answer: "weights", or "scores/raw". NULL: out of memory. */
+const char *srv_result_path(const srv_attention_call *call, const srv_result *row);
+/* Computes the cost of answering `want` on `slots` threads. Needs only the shapes of the inputs.
+ * false: a problem is set. */
+bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
+                         srv_attention_bill *out);
+/* Returns whether the mask has a pattern or a window. Then *computed is the number of cells that the pass
+ * computes; it skips the others. */
+bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, double *computed);
+/* Returns the operations of the bill without those of cells that the pass skips by the positions of
+ * queries and keys. If they cannot be counted, it returns all operations. */
+double srv_attention_needed(const srv_attention_call *call, const srv_attention_bill *bill);
+/* Returns the operations of the bill if the pass computes so many of its cells. */
+double srv_attention_operations(const srv_attention_call *call, const srv_attention_bill *bill,
+                                double computed);
+/* Refuses a request beyond the limits of the service. false: a problem that gives the numbers is
+ * set. */
+bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill);
+/* Handles a dry run: sets its reply, or returns SRV_DEFER. */
+srv_outcome srv_attention_dry(srv_attention_call *call);
+/* Counts the cost of the gradients. false: *err says why this is impossible. */
+bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
+                        attn_error *err);
+/* Returns the bytes of all gradients. */
+size_t srv_gradients_bytes(const srv_attention_call *call);
+/* Adds the shapes of the gradients to the dry run. false: a problem is set. */
+bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry);
+/* Gives the gradients the shapes of the inputs as they were sent. */
+void srv_gradients_reshape(srv_attention_call *call);
+/* Computes the gradients after a run with projections. `heads` is the output before W_o. */
+attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err);
+/* Computes the run together with its gradients; for requests without projections. */
+attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err);
+void srv_gradients_write(srv_json *j, const srv_attention_call *call);
+void srv_gradients_text(attn_text *t, const srv_attention_call *call);
+/* The two functions set the reply from the results, as JSON or as text. */
+void srv_attention_json(srv_attention_call *call);
+void srv_attention_text(srv_attention_call *call);
+
+#endif

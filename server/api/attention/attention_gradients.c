@@ -1,0 +1,244 @@
+/* Gradients of POST /v1/attention. The backward pass propagates grad_output through the output
+ * projection, the attention operation and the input projections. In the answer each gradient has
+ * the name of its input. */
+#include <stdio.h>
+
+#include "api/attention/attention_call.h"
+
+/* Returns the number of elements of the tensors that are added to the scores, and of the scores if
+ * their gradient is wanted. */
+static size_t bias_elements(const srv_attention_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    const attn_tensor scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
+    const attn_mask_spec *mask = &call->body.in.mask;
+    size_t n = 0, more = 0;
+    if ((call->gradient_items & SRV_WANT_SCORE_GRADIENTS) && !attn_tensor_count(&scores, &n))
+        return SIZE_MAX;
+    for (size_t i = 0; i < mask->count; i++)
+        if (attn_layer_is_added(&mask->layers[i]) &&
+            (!attn_tensor_count(&mask->layers[i].values, &more) || !attn_size_add(n, more, &n)))
+            return SIZE_MAX;
+    return n;
+}
+
+bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
+                        attn_error *err) {
+    const attn_attention_dims *d = &call->dims;
+    const unsigned want = call->body.projections.num_heads ? 0 : srv_attention_computes(call);
+    attn_cost around;
+    if (attn_gradients_cost(d, want, bias_elements(call), slots, out, err))
+        return false;
+    if (!call->body.projections.num_heads)
+        return true;
+    if (attn_projections_cost(&call->body.in, &call->body.projections, &around, err))
+        return false;
+    out->operations += 2 * around.operations;
+    if (attn_size_add(out->work_bytes, around.work_bytes, &out->work_bytes) &&
+        attn_size_add(out->result_bytes, around.work_bytes, &out->result_bytes))
+        return true;
+    attn_fail(err, ATTN_ELIMIT, "grad_output", "more bytes than can be counted");
+    return false;
+}
+
+static attn_status new_gradients(srv_attention_call *call, attn_error *err) {
+    call->gradients = attn_arena_zeroed(call->req->arena, 1, sizeof *call->gradients);
+    return call->gradients ? ATTN_OK
+                           : attn_fail(err, ATTN_ENOMEM, "", "no memory left for the gradients");
+}
+
+attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    attn_status status = new_gradients(call, err);
+    return status ? status
+                  : attn_attention_run_backward(call->op, srv_attention_computes(call),
+                                                srv_attention_stage(call), &call->body.grad_output,
+                                                srv_request_pool(req), &req->control, req->arena,
+                                                &call->results, &call->gradients->inputs, err);
+}
+
+attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err) {
+    srv_request *req = call->req;
+    const attn_projections *p = &call->body.projections;
+    attn_tensor grad;
+    attn_results results = call->results;
+    attn_gradients inner;
+    attn_status status = new_gradients(call, err);
+    srv_gradients *g = call->gradients;
+    results.output = *heads;
+    if (!status)
+        status = attn_projections_output_backward(heads, p, &call->body.grad_output, req->arena,
+                                                  &grad, &g->projections, err);
+    if (!status)
+        status = attn_attention_backward(call->op, &results, &grad, srv_request_pool(req),
+                                         &req->control, req->arena, &inner, err);
+    if (!status)
+        status = attn_projections_backward(&call->body.in, p, &inner, req->arena, &g->inputs,
+                                           &g->projections, err);
+    return status;
+}
+
+/* --- the answer --- */
+
+/* A gradient and its name. If `object` is NULL, the gradient is a member of `gradients` in the
+ * answer; otherwise it is a member of the object `object` in `gradients`. */
+typedef struct named {
+    const char *object, *name;
+    const attn_tensor *t;
+} named;
+
+enum { NAMED = 32 }; /* most gradients: 20, and those of the parameters of one score form */
+
+typedef struct list {
+    named rows[NAMED];
+    size_t count;
+} list;
+
+static void add(list *l, const char *object, const char *name, const attn_tensor *t) {
+    if (t->rank && l->count < NAMED)
+        l->rows[l->count++] = (named){object, name, t};
+}
+
+/* Lists the wanted gradients that exist, in the order of the answer. */
+static list list_all(const srv_attention_call *call, const srv_gradients *all) {
+    const attn_gradients *g = &all->inputs;
+    const attn_projection_gradients *p = &all->projections;
+    const attn_mask_spec *mask = &call->body.in.mask;
+    list l = {.count = 0};
+    if (call->gradient_items & SRV_WANT_SCORE_GRADIENTS)
+        add(&l, NULL, "scores", &g->scores);
+    if (!(call->gradient_items & SRV_WANT_GRADIENTS))
+        return l;
+    add(&l, NULL, "query", &g->query);
+    add(&l, NULL, "key", &g->key);
+    add(&l, NULL, "value", &g->value);
+    add(&l, NULL, "past_key", &g->past_key);
+    add(&l, NULL, "past_value", &g->past_value);
+    add(&l, NULL, "sinks", &g->sinks);
+    for (size_t i = 0; i < mask->count; i++)
+        if (attn_layer_is_added(&mask->layers[i]))
+            add(&l, NULL, mask->layers[i].where, &g->bias[i]);
+    for (const srv_field *f = srv_score_fields; f->name; f++)
+        if (f->kind == SRV_TENSOR)
+            add(&l, "score", f->name, (const void *)((const char *)&g->score + f->offset));
+    add(&l, "position", "slopes", &g->slopes);
+    add(&l, "position", "table", &g->table);
+    add(&l, "position", "key_table", &g->key_table);
+    add(&l, "position", "value_table", &g->value_table);
+    add(&l, "projections", "w_q", &p->w_q);
+    add(&l, "projections", "b_q", &p->b_q);
+    add(&l, "projections", "w_k", &p->w_k);
+    add(&l, "projections", "b_k", &p->b_k);
+    add(&l, "projections", "w_v", &p->w_v);
+    add(&l, "projections", "b_v", &p->b_v);
+    add(&l, "projections", "w_o", &p->w_o);
+    add(&l, "projections", "b_o", &p->b_o);
+    return l;
+}
+
+/* Gives the scores the axes of the other results, and removes the axis that the tensors got in
+ * addition to those that were sent. */
+static void reshape(const srv_attention_call *call, srv_gradients *g) {
+    const attn_mask_spec *mask = &call->body.in.mask;
+    srv_add_axes(&g->inputs.scores, call->extra_axes);
+    if (!call->one_query)
+        return;
+    srv_drop_axis(&g->inputs.query, 2);
+    srv_drop_axis(&g->inputs.scores, 2);
+    for (size_t i = 0; i < mask->count; i++)
+        if (mask->layers[i].kind == ATTN_LAYER_BIAS ? call->bias_axis : call->mask_axis)
+            srv_drop_axis(&g->inputs.bias[i], 2);
+}
+
+void srv_gradients_reshape(srv_attention_call *call) {
+    reshape(call, call->gradients);
+}
+
+/* Returns a srv_gradients whose tensors are the inputs. A gradient has the shape of its input, so
+ * shapes and sizes can be read from it before the gradients are computed. */
+static srv_gradients shaped_like(const srv_attention_call *call) {
+    const attn_inputs *in = &call->body.in;
+    const attn_position *at = &in->position;
+    const attn_projections *p = &call->body.projections;
+    const attn_attention_dims *d = &call->dims;
+    const attn_tensor scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
+    srv_gradients g = {.inputs = {.scores = scores,
+                                  .query = in->query,
+                                  .key = in->key,
+                                  .value = in->value,
+                                  .past_key = in->past_key,
+                                  .past_value = in->past_value,
+                                  .sinks = in->sinks,
+                                  .score = in->score,
+                                  .slopes = at->slopes,
+                                  .table = at->table,
+                                  .key_table = at->key_table,
+                                  .value_table = at->value_table}};
+    for (size_t l = 0; l < in->mask.count; l++)
+        g.inputs.bias[l] = in->mask.layers[l].values;
+    if (p->num_heads)
+        g.projections = (attn_projection_gradients){p->w_q, p->b_q, p->w_k, p->b_k,
+                                                    p->w_v, p->b_v, p->w_o, p->b_o};
+    reshape(call, &g);
+    return g;
+}
+
+size_t srv_gradients_bytes(const srv_attention_call *call) {
+    const srv_gradients like = shaped_like(call);
+    const list l = list_all(call, &like);
+    size_t bytes = 0;
+    for (size_t i = 0; i < l.count; i++) {
+        size_t count = 0;
+        attn_tensor_count(l.rows[i].t, &count); /* cannot fail for a tensor that was decoded */
+        bytes += count * attn_dtype_size(call->dims.result);
+    }
+    return bytes;
+}
+
+static const char *path_of(const named *row, attn_arena *arena) {
+    char name[64];
+    const int n = snprintf(name, sizeof name, "gradients/%s%s%s", row->object ? row->object : "",
+                           row->object ? "/" : "", row->name);
+    return attn_arena_text(arena, name, (size_t)n);
+}
+
+bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry) {
+    const srv_gradients like = shaped_like(call);
+    const list l = list_all(call, &like);
+    for (size_t i = 0; i < l.count; i++) {
+        const char *name = path_of(&l.rows[i], call->req->arena);
+        if (!name) {
+            srv_problem_memory(call->req, NULL, "no memory is left for the shapes");
+            return false;
+        }
+        srv_dry_shape(dry, name, l.rows[i].t->rank, l.rows[i].t->dims);
+    }
+    return true;
+}
+
+void srv_gradients_write(srv_json *j, const srv_attention_call *call) {
+    const list l = list_all(call, call->gradients);
+    const named *rows = l.rows;
+    srv_json_key(j, "gradients");
+    srv_json_object(j);
+    for (size_t i = 0; i < l.count; i++) {
+        const char *object = rows[i].object;
+        if (object && object != rows[i - 1].object) {
+            srv_json_key(j, object);
+            srv_json_object(j);
+        }
+        srv_json_key(j, rows[i].name);
+        srv_json_tensor(j, rows[i].t);
+        if (object && (i + 1 == l.count || rows[i + 1].object != object))
+            srv_json_object_end(j);
+    }
+    srv_json_object_end(j);
+}
+
+void srv_gradients_text(attn_text *t, const srv_attention_call *call) {
+    const list l = list_all(call, call->gradients);
+    for (size_t i = 0; i < l.count; i++) {
+        const char *name = path_of(&l.rows[i], call->req->arena);
+        srv_text_tensor(t, name ? name : l.rows[i].name, l.rows[i].t,
+                        (srv_print){(int)call->body.decimals, call->body.full});
+    }
+}

@@ -1,0 +1,514 @@
+/* POST /v1/attention decodes, checks, limits the cost, computes, stores and answers. Small requests
+ * run on the HTTP thread, others on a request thread. All memory comes from the request's arena. */
+#include <string.h>
+
+#include "api/attention/attention_api.h"
+#include "api/attention/attention_call.h"
+#include "api/common/later.h"
+#include "api/common/weights_input.h"
+#include "load/admission.h"
+#include "request/shared.h"
+
+/* --- the stored run --- */
+
+/* The labels of the request as texts of a run: those of queries, then those of keys, for all batch
+ * entries or for each of them. Lists of equal labels are one text. */
+typedef struct run_texts {
+    attn_run_text *texts; /* [count] */
+    size_t count;
+    size_t *query, *key; /* numbers of the texts; NULL: no labels */
+} run_texts;
+
+static bool is_same_list(const attn_run_text *text, const srv_strings *list) {
+    bool same = text->count == list->count;
+    for (size_t i = 0; same && i < list->count; i++)
+        same = strcmp(text->tokens[i], list->values[i]) == 0;
+    return same;
+}
+
+/* Returns the number of the text with these tokens, and adds it if there is none. */
+static size_t number_of(run_texts *t, const srv_strings *list) {
+    for (size_t i = 0; i < t->count; i++)
+        if (is_same_list(&t->texts[i], list))
+            return i;
+    t->texts[t->count] =
+        (attn_run_text){.count = list->count, .tokens = (const char *const *)list->values};
+    return t->count++;
+}
+
+/* Collects the labels. false: out of memory. */
+static bool collect_texts(const srv_attention_call *call, run_texts *out) {
+    const srv_labels *labels = &call->body.labels;
+    attn_arena *arena = call->req->arena;
+    *out = (run_texts){
+        .texts = attn_arena_zeroed(arena, 2 * labels->count + 1, sizeof *out->texts),
+        .query = attn_arena_zeroed(arena, labels->count + 1, sizeof *out->query),
+        .key = attn_arena_zeroed(arena, labels->count + 1, sizeof *out->key),
+    };
+    if (!out->texts || !out->query || !out->key)
+        return false;
+    for (size_t b = 0; b < labels->count; b++) {
+        const srv_names *names = srv_labels_of(labels, b);
+        if (names->query.values)
+            out->query[b] = number_of(out, &names->query);
+        if (names->key.values)
+            out->key[b] = number_of(out, &names->key);
+    }
+    if (!labels->count || !srv_labels_of(labels, 0)->query.values)
+        out->query = NULL;
+    if (!labels->count || !srv_labels_of(labels, 0)->key.values)
+        out->key = NULL;
+    return true;
+}
+
+/* Stores the finished operation as a run. false: a problem is set. */
+static bool store_run(srv_attention_call *call) {
+    srv_request *req = call->req;
+    attn_metadata metadata[2];
+    size_t metadata_count;
+    run_texts texts;
+    attn_run_image image;
+    attn_error err = {0};
+    if (!srv_run_metadata(req, metadata, &metadata_count))
+        return false;
+    if (!collect_texts(call, &texts)) {
+        srv_problem_memory(req, "/labels", "no memory is left for the labels of the run");
+        return false;
+    }
+    const srv_strings *axes = &call->body.axes;
+    const attn_run_site_source site = {
+        .op = call->op,
+        .stats = &call->results.stats,
+        .info = {.name = "attention",
+                 .query_texts = texts.query,
+                 .query_text_count = texts.query ? call->body.labels.count : 0,
+                 .key_texts = texts.key,
+                 .key_text_count = texts.key ? call->body.labels.count : 0,
+                 .axes = (const char *const *)axes->values,
+                 .axis_count = axes->count}};
+    const attn_run_source source = {.sites = &site,
+                                    .site_count = 1,
+                                    .texts = texts.texts,
+                                    .text_count = texts.count,
+                                    .metadata = metadata,
+                                    .metadata_count = metadata_count};
+    if (attn_run_image_new(&source, srv_request_pool(req), &req->control, req->arena, &image,
+                           &err)) {
+        srv_problem_error(req, &err);
+        return false;
+    }
+    call->run = srv_run_store(req, &image);
+    return call->run != NULL;
+}
+
+/* --- stored by a job --- */
+
+/* Returns whether a job is to store the run. */
+static bool is_later(const srv_attention_call *call, const srv_attention_bill *bill) {
+    return call->body.store && srv_later_may_store(call->req, srv_attention_needed(call, bill));
+}
+
+/* Replies with a job that stores the run. It needs less memory than the whole request. */
+static void store_later(srv_attention_call *call) {
+    srv_request *req = call->req;
+    srv_attention_bill bill;
+    srv_attention_keep_run(call);
+    if (srv_attention_count(call, 0, attn_pool_slots(srv_request_pool(req)), &bill) &&
+        srv_attention_within(call, &bill))
+        srv_later_store(req, srv_attention,
+                        (double)bill.work_bytes + (double)bill.result_bytes + bill.text);
+}
+
+/* Begins the part of a job's work with these shares of the whole. */
+static void tell_from(const srv_attention_call *call, double from, double to) {
+    attn_progress *progress = call->req->control.progress;
+    if (progress)
+        *progress = (attn_progress){progress->tell, progress->ctx, from, to};
+}
+
+/* --- warnings about weights on padding --- */
+
+/* The most cells that are read to find weights on padding, a few milliseconds of work. Heads beyond
+ * this number are not checked. */
+#define PADDING_CELLS 1048576
+
+typedef struct reader {
+    const srv_attention_call *call;
+    attn_cells_scratch *scratch;
+    void *cells;
+    double *row;
+} reader;
+
+/* Reads the weights of query i on the padding keys into r->row. Adjacent keys are read in one call.
+ */
+static attn_status read_row(const reader *r, const srv_padding *p, size_t b, size_t h, size_t i,
+                            attn_error *err) {
+    attn_dtype dtype = r->call->dims.result;
+    for (size_t k = 0, n; k < p->key_count; k += n) {
+        for (n = 1; k + n < p->key_count && p->keys[k + n] == p->keys[k] + n;)
+            n++;
+        const attn_range range = {b, h, i, 1, p->keys[k], n};
+        attn_status status = attn_attention_cells(r->call->op, &r->call->results.stats, &range,
+                                                  ATTN_STAGE_PROBS, r->cells, n, r->scratch, err);
+        if (status)
+            return status;
+        attn_widen_f64(r->row + k, r->cells, dtype, 1, n);
+    }
+    return ATTN_OK;
+}
+
+static attn_status read_head(const reader *r, srv_padding *p, size_t b, size_t h, attn_error *err) {
+    attn_status status = attn_control_check(&r->call->req->control, err);
+    for (size_t i = 0; i < r->call->dims.L && !status; i++) {
+        if (!srv_padding_counts(p, i))
+            continue;
+        status = read_row(r, p, b, h, i, err);
+        if (!status)
+            srv_padding_row(p, i, r->row);
+    }
+    if (!status && !srv_padding_head(p, h))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+    return status;
+}
+
+/* Adds warnings about weights on keys whose labels mark them as padding. */
+static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
+    const attn_attention_dims *d = &call->dims;
+    attn_arena *arena = call->req->arena;
+    srv_padding p;
+    bool many = d->B > 1 || d->Hq > 1;
+    bool ok = srv_padding_begin(&p, arena, &call->body.labels, many, &call->warnings);
+    if (ok && !p.any)
+        return ATTN_OK;
+    reader r = {.call = call,
+                .scratch = attn_cells_scratch_new(call->op, arena),
+                .cells = attn_arena_zeroed(arena, d->S, sizeof(double)),
+                .row = attn_arena_zeroed(arena, d->S, sizeof(double))};
+    attn_status status = ok && r.scratch && r.cells && r.row
+                             ? ATTN_OK
+                             : attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+    double looked = 0;
+    for (size_t b = 0; b < d->B && !status; b++) {
+        srv_padding_entry(&p, b);
+        const double each = (double)d->L * (double)p.key_count;
+        for (size_t h = 0;
+             h < d->Hq && p.key_count > 0 && !status && looked + each <= PADDING_CELLS;
+             h++, looked += each)
+            status = read_head(&r, &p, b, h, err);
+    }
+    if (!status && !srv_padding_end(&p))
+        status = attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+    return status;
+}
+
+/* --- the handler --- */
+
+/* Upper limits of a request that the HTTP thread computes itself; they are a fraction of 1 ms. */
+#define IN_PLACE_OPERATIONS 2e6             /* operations */
+#define IN_PLACE_TEXT       (1024.0 * 1024) /* bytes of text, which are 256 KiB of results */
+
+/* Opens a source that reads rows of the computed weights or of scores, for heatmaps and
+ * analyses. */
+static attn_status open_rows(srv_attention_call *call, attn_stage stage, attn_weight_source *source,
+                             attn_error *err) {
+    attn_pool *pool = srv_request_pool(call->req);
+    return attn_attention_source(call->op, &call->results.stats, stage, attn_pool_slots(pool),
+                                 call->req->arena, source, err);
+}
+
+static attn_status draw_stage(srv_attention_call *call, attn_stage stage, attn_heatmaps *maps,
+                              attn_error *err) {
+    srv_request *req = call->req;
+    attn_weight_source weights, norms, *source = &weights;
+    attn_heatmap_options options = call->heat;
+    options.signed_values = stage != ATTN_STAGE_PROBS;
+    attn_status status = open_rows(call, stage, &weights, err);
+    if (!status && call->body.heatmap.of == SRV_OF_VALUE_NORM) {
+        source = &norms;
+        status = attn_value_norm_source(&weights, call->value_norms, req->arena, &norms, err);
+    }
+    return status ? status
+                  : attn_heatmap_build(source, &options, srv_request_pool(req), &req->control,
+                                       req->arena, maps, err);
+}
+
+/* Makes the heatmaps of all stages that a picture shows: for each head one after the other. */
+static attn_status draw_stages(srv_attention_call *call, attn_error *err) {
+    const size_t n = call->stage_count;
+    attn_heatmaps all = {0}, one;
+    attn_status status = ATTN_OK;
+    for (size_t s = 0, stage = 0; stage < SRV_STAGES && !status; stage++) {
+        if (!(call->body.score_stages >> stage & 1))
+            continue;
+        status = draw_stage(call, (attn_stage)stage, &one, err);
+        if (!status && !all.items) {
+            all = (attn_heatmaps){.count = n * one.count};
+            all.items = attn_arena_zeroed(call->req->arena, all.count + 1, sizeof *all.items);
+            if (!all.items)
+                status = attn_fail(err, ATTN_ENOMEM, "", "no memory left for heatmaps");
+        }
+        for (size_t i = 0; !status && i < one.count; i++)
+            all.items[i * n + s] = one.items[i];
+        s++;
+    }
+    call->maps = all;
+    return status;
+}
+
+static attn_status draw(srv_attention_call *call, attn_error *err) {
+    return call->stage_count ? draw_stages(call, err)
+                             : draw_stage(call, ATTN_STAGE_PROBS, &call->maps, err);
+}
+
+static attn_status analyse(srv_attention_call *call, attn_error *err) {
+    srv_analysis *an = &call->analysis;
+    attn_status status = open_rows(call, ATTN_STAGE_PROBS, &an->source, err);
+    an->run = call->op;
+    an->value_norms = call->value_norms;
+    an->mask = attn_attention_mask(call->op);
+    an->warnings = &call->warnings;
+    return status ? status : srv_analysis_run(an, srv_request_pool(call->req), err);
+}
+
+/* Refuses the request for an error of the library. If the error is that an input is not finite and
+ * there are projections, its index is that of a projected row, to which all elements of an input
+ * row contribute. Therefore the index is removed from the error's path. */
+static bool refuse(srv_attention_call *call, attn_error *err) {
+    char *last = strrchr(err->where, '/');
+    if (call->one_query && last && strncmp(err->where, "query/", strlen("query/")) == 0) {
+        char *axis = last; /* "/0/3": the index of the one query and that of the element */
+        while (*--axis != '/')
+            ;
+        memmove(axis, last, strlen(last) + 1);
+    }
+    const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
+    if (call->body.projections.num_heads && err->code == ATTN_ENONFINITE && of_input && last)
+        *last = 0;
+    srv_problem_error(call->req, err);
+    return false;
+}
+
+/* Computes the scores of all wanted stages but the first, each in a run of its own. */
+static attn_status run_stages(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    const attn_stage first = srv_attention_stage(call);
+    attn_status status = ATTN_OK;
+    for (int stage = (int)first + 1; stage < SRV_STAGES && !status; stage++) {
+        attn_results results;
+        if (!(call->want & ATTN_WANT_SCORES) || !(call->body.score_stages >> stage & 1))
+            continue;
+        status =
+            attn_attention_run(call->op, ATTN_WANT_SCORES, (attn_stage)stage, srv_request_pool(req),
+                               &req->control, req->arena, &results, err);
+        call->scores[stage] = results.scores;
+    }
+    return status;
+}
+
+/* Makes the results that the run itself does not compute. */
+static attn_status read_operands(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    const attn_tensor *weights =
+        call->body.in.dropout_p > 0 ? &call->results.weights_dropped : &call->results.weights;
+    attn_status status = ATTN_OK;
+    if (call->want & SRV_WANT_INPUTS)
+        status = attn_attention_operands(call->op, req->arena, &call->query, &call->key,
+                                         &call->value, err);
+    if (!status && (call->want & SRV_WANT_ROW_SUMS))
+        status = attn_attention_row_sums(&call->dims, &call->results.weights, &req->control,
+                                         req->arena, &call->row_sums, err);
+    if (!status && (call->want & SRV_WANT_WEIGHTED_VALUES))
+        status = attn_attention_weighted_values(call->op, weights, &req->control, req->arena,
+                                                &call->weighted_values, err);
+    return status;
+}
+
+static attn_status run(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    attn_pool *pool = srv_request_pool(req);
+    const bool projects = call->body.projections.num_heads > 0;
+    attn_tensor heads;
+    attn_status status = run_stages(call, err);
+    if (!status)
+        status = call->backward && !projects
+                     ? srv_gradients_with_run(call, err)
+                     : attn_attention_run(call->op, srv_attention_computes(call),
+                                          srv_attention_stage(call), pool, &req->control,
+                                          req->arena, &call->results, err);
+    call->scores[srv_attention_stage(call)] = call->results.scores;
+    if (!status && call->body.verify)
+        status = attn_attention_verify(call->op, &call->results, (size_t)call->body.verify,
+                                       call->body.in.dropout_seed, &req->control, req->arena,
+                                       &call->verification, err);
+    if (!status && call->body.verify) {
+        srv_meters_observe(req->app->meters, SRV_VERIFY_OUTPUT, call->verification.output_error);
+        srv_meters_observe(req->app->meters, SRV_VERIFY_LOGSUMEXP,
+                           call->verification.logsumexp_error);
+    }
+    heads = call->results.output;
+    if (!status && projects && (call->want & ATTN_WANT_OUTPUT))
+        status = attn_projections_output(&heads, &call->body.projections, pool, &req->control,
+                                         req->arena, &call->results.output, err);
+    if (!status && call->backward && projects)
+        status = srv_gradients_run(call, &heads, err);
+    if (!status)
+        status = read_operands(call, err);
+    return status || call->body.labels.count == 0 ? status : warn_of_padding(call, err);
+}
+
+/* The axis of the queries is the last one if `from_end` is 1, and the last but one if it is 2. */
+static void shape_result(const srv_attention_call *call, attn_tensor *t, int from_end) {
+    if (call->one_query)
+        srv_drop_axis(t, from_end);
+    if (call->extra_axes)
+        srv_add_axes(t, call->extra_axes);
+}
+
+/* Gives the computed tensors the shapes that srv_attention_results describes: the weights may be
+ * averaged over the heads, the axis of one query is removed, and axes of length 1 come in front. */
+static attn_status shape_results(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    attn_results *r = &call->results;
+    attn_tensor *const weights[] = {&r->weights, &r->weights_dropped};
+    attn_tensor *const rows[] = {&r->output, &r->weights, &r->weights_dropped};
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; call->body.average_attn_weights && i < 2 && !status; i++)
+        status = attn_attention_mean_heads(&call->dims, weights[i], &req->control, req->arena,
+                                           weights[i], err);
+    if (status || (!call->one_query && !call->extra_axes))
+        return status;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        shape_result(call, rows[i], 2);
+    for (size_t i = 0; i < SRV_STAGES; i++)
+        shape_result(call, &call->scores[i], 2);
+    shape_result(call, &r->logsumexp, 1);
+    shape_result(call, &call->row_sums, 1);
+    if (call->one_query) {
+        srv_drop_axis(&call->query, 2);
+        srv_drop_axis(&call->weighted_values, 3);
+    }
+    if (call->backward)
+        srv_gradients_reshape(call);
+    return ATTN_OK;
+}
+
+static bool compute(srv_attention_call *call) {
+    srv_request *req = call->req;
+    attn_error err = {0};
+    attn_status status = ATTN_OK;
+    if (call->seeded)
+        status = attn_projections_draw(&call->body.projections, srv_request_pool(req),
+                                       &req->control, req->arena, &err);
+    if (!status && call->body.projections.num_heads)
+        status =
+            attn_projections_apply(&call->body.in, &call->body.projections, srv_request_pool(req),
+                                   &req->control, req->arena, call->shaped, &err);
+    if (!status)
+        status = attn_attention_new(call->shaped, req->arena, &call->op, &err);
+    if (!status && call->shaped->mask.count > 0)
+        status =
+            srv_warnings_of_mask(&call->warnings, req->arena, attn_attention_mask(call->op), &err);
+    if (!status)
+        status =
+            srv_warnings_of_position(&call->warnings, req->arena, attn_attention_mask(call->op),
+                                     call->body.in.position.kind, &err);
+    if (!status)
+        status = run(call, &err);
+    if (status)
+        return refuse(call, &err);
+    const attn_attention_dims *d = &call->dims;
+    const double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
+    if (call->body.explain &&
+        !srv_mask_kept(req, attn_attention_mask(call->op), cells, &call->kept))
+        return false;
+    if (srv_attention_norms(call) &&
+        attn_value_norms(call->op, srv_attention_w_o(call), srv_request_pool(req), &req->control,
+                         req->arena, &call->value_norms, &err))
+        return refuse(call, &err);
+    if (call->heatmap && draw(call, &err)) {
+        srv_heat_problem(req, &err);
+        return false;
+    }
+    if ((call->analyses && analyse(call, &err)) || shape_results(call, &err))
+        return refuse(call, &err);
+    return true;
+}
+
+static void picture(const srv_attention_call *call) {
+    const srv_heat_answer all = {.maps = &call->maps,
+                                 .in = &call->body.heatmap,
+                                 .labels = &call->body.labels,
+                                 .stages = call->stage_count ? call->stages : NULL,
+                                 .stage_count = call->stage_count,
+                                 .figure = &call->body.figure,
+                                 .decimals = (int)call->body.decimals};
+    srv_heat_reply(call->req, &all);
+}
+
+static bool compute_and_store(srv_attention_call *call, const srv_attention_bill *bill) {
+    const double share = bill->operations > 0 ? 1 - bill->stored / bill->operations : 1;
+    tell_from(call, 0, share);
+    if (!compute(call))
+        return false;
+    tell_from(call, share, 1);
+    return !call->body.store || store_run(call);
+}
+
+static void answer(srv_attention_call *call) {
+    srv_request *req = call->req;
+    if (req->is_job)
+        srv_later_stored(req);
+    else if (srv_draws(req) || ((req->accept & SRV_ACCEPT_NPY) && call->heatmap && call->want == 0))
+        picture(call);
+    else if (srv_reads_text(req))
+        srv_attention_text(call);
+    else
+        srv_attention_json(call);
+    if (call->run)
+        srv_run_tell(req, call->run);
+}
+
+srv_outcome srv_attention(srv_request *req) {
+    srv_attention_call call = {.req = req};
+    int64_t start = attn_now_ns();
+    srv_attention_init(&call.body);
+    bool ok = srv_read_body(req, srv_attention_fields, &call.body, &call.body.timeout_ms) &&
+              srv_attention_prepare(&call);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
+        return SRV_DONE;
+    if (call.body.dry_run)
+        return srv_attention_dry(&call);
+    if (req->is_job)
+        srv_attention_keep_run(&call);
+    srv_attention_bill bill;
+    if (!srv_attention_count(&call, call.want, attn_pool_slots(srv_request_pool(req)), &bill))
+        return SRV_DONE;
+    const bool later = is_later(&call, &bill);
+    if (!later && !srv_attention_within(&call, &bill))
+        return SRV_DONE;
+    call.text = (size_t)bill.text;
+    bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
+    bool small = bill.placed <= IN_PLACE_OPERATIONS && bill.text <= IN_PLACE_TEXT &&
+                 !call.body.store; /* storing may write a file, which is too slow here */
+    if (req->in_place && (!small || srv_draws(req)))
+        return SRV_DEFER;
+    if (later) {
+        store_later(&call);
+        return SRV_DONE;
+    }
+    if (!srv_admission_work(req, req->in_place ? 0 : srv_attention_needed(&call, &bill),
+                            (double)bill.work_bytes + (double)bill.result_bytes +
+                                (binary ? 0 : bill.text)))
+        return SRV_DONE;
+
+    ok = compute_and_store(&call, &bill);
+    int64_t computed = attn_now_ns();
+    req->compute_ns = computed - start - req->decode_ns;
+    if (ok)
+        answer(&call);
+    else if (call.body.store)
+        srv_later_advise(req);
+    req->encode_ns = ok ? attn_now_ns() - computed : 0;
+    return SRV_DONE;
+}

@@ -1,0 +1,303 @@
+/* Predicts times for dry_run: measures rates of this machine, derives the time from them, and
+ * writes the answer as JSON or text. */
+#include "api/common/dry.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/common/text_reply.h"
+#include "request/shared.h"
+
+/* --- the rates --- */
+
+#define TRIES      4
+#define PROBE_ROOM (64u << 20)
+/* Rates are measured by self-attentions of width PROBE_WIDTH. The numbers of queries are such that
+ * each attention takes about a millisecond: ROWS in float32, DOUBLE_ROWS in double, TANH_ROWS with
+ * additive scores. */
+enum { PROBE_WIDTH = 64, ROWS = 512, DOUBLE_ROWS = 128, TANH_ROWS = 128 };
+/* The rate of text is measured by writing this many numbers. */
+enum { PROBE_NUMBERS = 65536 };
+/* Time in seconds that every request takes, besides its work. */
+#define REQUEST_SECONDS 1e-5
+/* Cost of a byte of new memory as a fraction of the cost of a byte of text. */
+#define MEMORY_SHARE 0.15
+
+typedef struct rates {
+    double operation, tanh, plain, byte; /* seconds for a unit of work, while the pool is busy */
+    double alone; /* while the other threads are idle, the seconds are multiplied by this number; it
+                   * is below 1 if threads share a core */
+} rates;
+
+struct srv_predictor {
+    pthread_mutex_t lock;
+    atomic_bool ready;
+    rates rates;
+};
+
+/* Makes a tensor of random numbers between -1/2 and 1/2. false: out of memory. */
+static bool draw(attn_arena *arena, attn_dtype dtype, int rank, const size_t *dims,
+                 attn_tensor *out) {
+    size_t n;
+    *out = attn_tensor_dense(NULL, dtype, rank, dims);
+    if (!attn_tensor_count(out, &n) ||
+        !(out->data = attn_arena_take(arena, n * attn_dtype_size(dtype))))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const double x = attn_rng_uniform(1, i) - 0.5;
+        if (dtype == ATTN_F64)
+            ((double *)out->data)[i] = x;
+        else
+            ((float *)out->data)[i] = (float)x;
+    }
+    return true;
+}
+
+/* Returns the seconds of self-attention [heads, rows, PROBE_WIDTH]. Infinity: it could not be
+ * run. */
+static double measure_attention(attn_arena *arena, attn_pool *pool, attn_dtype dtype, size_t heads,
+                                size_t rows, attn_score_kind score) {
+    const size_t dims[4] = {1, heads, rows, PROBE_WIDTH};
+    const size_t map[2] = {PROBE_WIDTH, PROBE_WIDTH};
+    attn_inputs in = attn_attention_defaults();
+    attn_attention *op;
+    attn_results results;
+    in.score.kind = score;
+    if (!draw(arena, dtype, 4, dims, &in.query) ||
+        (score == ATTN_SCORE_additive && (!draw(arena, dtype, 2, map, &in.score.w_q) ||
+                                          !draw(arena, dtype, 2, map, &in.score.w_k) ||
+                                          !draw(arena, dtype, 1, map, &in.score.v))) ||
+        attn_attention_new(&in, arena, &op, NULL))
+        return INFINITY;
+    const int64_t start = attn_now_ns();
+    if (attn_attention_run(op, ATTN_WANT_OUTPUT, ATTN_STAGE_BIASED, pool, NULL, arena, &results,
+                           NULL))
+        return INFINITY;
+    return 1e-9 * (double)(attn_now_ns() - start);
+}
+
+/* Returns the seconds that a byte of text takes, measured by writing numbers as JSON. */
+static double measure_byte(attn_arena *arena) {
+    srv_request req = {.arena = arena};
+    const size_t dims[2] = {PROBE_NUMBERS / 64, 64};
+    attn_tensor t;
+    srv_json j;
+    if (!draw(arena, ATTN_F32, 2, dims, &t))
+        return INFINITY;
+    const int64_t start = attn_now_ns();
+    srv_json_begin(&j, &req);
+    srv_json_tensor(&j, &t);
+    srv_json_end(&j);
+    return req.reply.status == 200 ? 1e-9 * (double)(attn_now_ns() - start) / (double)req.reply.size
+                                   : INFINITY;
+}
+
+/* Returns the operations of one head of a measured attention, as srv_load counts them: those of the
+ * cells, and with float32 those of the rows. */
+static double probe_operations(double rows, bool wide) {
+    return rows * rows * (4 * PROBE_WIDTH + SRV_CELL_OPERATIONS) +
+           (wide ? 0 : 4 * PROBE_WIDTH * SRV_ROW_OPERATIONS * rows);
+}
+
+/* Runs each measurement TRIES times, keeps the shortest time and computes the rates from these
+ * times. The attentions have one head for each thread of the pool, except `idle`, which has one
+ * head and so leaves the other threads idle. false: out of memory. */
+static bool measure(rates *out, attn_pool *pool) {
+    const size_t slots = attn_pool_slots(pool);
+    const double tanhs = (double)TANH_ROWS * TANH_ROWS * PROBE_WIDTH;
+    double busy = INFINITY, idle = INFINITY, wide = INFINITY, additive = INFINITY, byte = INFINITY;
+    for (int i = 0; i < TRIES; i++) {
+        attn_arena *arena = attn_arena_new(PROBE_ROOM);
+        if (!arena)
+            return false;
+        busy = fmin(busy,
+                    measure_attention(arena, pool, ATTN_F32, slots, ROWS, ATTN_SCORE_scaled_dot));
+        idle = fmin(idle, measure_attention(arena, pool, ATTN_F32, 1, ROWS, ATTN_SCORE_scaled_dot));
+        wide = fmin(wide, measure_attention(arena, pool, ATTN_F64, slots, DOUBLE_ROWS,
+                                            ATTN_SCORE_scaled_dot));
+        additive = fmin(additive, measure_attention(arena, pool, ATTN_F32, slots, TANH_ROWS,
+                                                    ATTN_SCORE_additive));
+        byte = fmin(byte, measure_byte(arena));
+        attn_arena_free(arena);
+    }
+    *out = (rates){.operation = busy / probe_operations(ROWS, false),
+                   .plain = wide / probe_operations(DOUBLE_ROWS, true),
+                   .tanh = additive / tanhs,
+                   .byte = byte,
+                   .alone = fmin(1, idle / busy)};
+    return isfinite(busy + idle + wide + additive + byte);
+}
+
+srv_predictor *srv_predictor_new(void) {
+    srv_predictor *p = calloc(1, sizeof *p);
+    if (p && pthread_mutex_init(&p->lock, NULL)) {
+        free(p);
+        return NULL;
+    }
+    return p;
+}
+
+void srv_predictor_free(srv_predictor *p) {
+    if (p)
+        pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+bool srv_predictor_ready(srv_predictor *p) {
+    return atomic_load(&p->ready);
+}
+
+/* Predicts the seconds of a run. NAN: there is no memory to measure the rates. */
+static double predict(srv_predictor *p, attn_pool *pool, const srv_load *load) {
+    const double lanes = fmax(1, fmin((double)attn_pool_slots(pool), load->pieces));
+    const rates *r = &p->rates;
+    pthread_mutex_lock(&p->lock);
+    if (!atomic_load(&p->ready))
+        atomic_store(&p->ready, measure(&p->rates, pool));
+    pthread_mutex_unlock(&p->lock);
+    if (!atomic_load(&p->ready))
+        return NAN;
+    const double shared =
+        r->operation * load->operations + r->tanh * load->tanh + r->plain * load->plain;
+    return REQUEST_SECONDS + (lanes > 1 ? shared / lanes : r->alone * shared) +
+           r->alone * r->plain * load->alone + r->byte * (load->text + MEMORY_SHARE * load->memory);
+}
+
+/* --- the answer --- */
+
+void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims) {
+    srv_shape *shape = &dry->shapes[dry->shape_count++];
+    *shape = (srv_shape){.name = name, .rank = rank};
+    memcpy(shape->dims, dims, (size_t)rank * sizeof *dims);
+}
+
+static void put(srv_json *j, const char *name, double value) {
+    srv_json_key(j, name);
+    srv_json_real(j, value);
+}
+
+static void write_shapes(srv_json *j, const srv_dry *dry) {
+    srv_json_key(j, "shapes");
+    srv_json_object(j);
+    for (size_t i = 0; i < dry->shape_count; i++) {
+        srv_json_key(j, dry->shapes[i].name);
+        srv_json_array(j);
+        for (int axis = 0; axis < dry->shapes[i].rank; axis++)
+            srv_json_size(j, dry->shapes[i].dims[axis]);
+        srv_json_array_end(j);
+    }
+    srv_json_object_end(j);
+}
+
+static void write_bytes(srv_json *j, const srv_dry *dry) {
+    srv_json_key(j, "bytes");
+    srv_json_object(j);
+    if (dry->with_weights > 0) {
+        put(j, "with_weights", dry->with_weights);
+        put(j, "without_weights", dry->without_weights);
+    }
+    put(j, "result", dry->result);
+    put(j, "work", dry->work);
+    srv_json_object_end(j);
+}
+
+static void write_rnn(srv_json *j, const srv_dry *dry) {
+    srv_json_key(j, "rnn");
+    srv_json_object(j);
+    put(j, "num_operations", dry->rnn_operations);
+    put(j, "num_score_operations", dry->rnn_products);
+    put(j, "path_length", dry->rnn_steps);
+    srv_json_object_end(j);
+    put(j, "path_length", 1);
+}
+
+/* Writes the limit that is exceeded, as a problem does. */
+static void write_limit(srv_json *j, const srv_reply *refusal) {
+    srv_json_key(j, "limit");
+    srv_json_object(j);
+    put(j, "value", refusal->limit);
+    srv_json_key(j, "setting");
+    srv_json_string(j, refusal->setting);
+    srv_json_object_end(j);
+}
+
+static void dry_json(srv_request *req, const srv_dry *dry, double ms) {
+    const srv_reply refusal = req->reply;
+    srv_json j;
+    srv_json_begin(&j, req);
+    srv_json_object(&j);
+    srv_json_key(&j, "dry_run");
+    srv_json_object(&j);
+    write_shapes(&j, dry);
+    if (dry->mask) {
+        srv_json_key(&j, "mask");
+        srv_json_string(&j, dry->mask);
+    }
+    put(&j, "num_cells", dry->cells);
+    if (dry->has_computed)
+        put(&j, "num_computed_cells", dry->computed);
+    put(&j, "num_operations", dry->operations);
+    write_bytes(&j, dry);
+    srv_json_key(&j, "fits");
+    srv_json_bool(&j, dry->fits);
+    if (!dry->fits)
+        write_limit(&j, &refusal);
+    if (dry->learns) {
+        srv_json_key(&j, "num_parameters");
+        srv_json_size(&j, dry->parameters);
+    }
+    if (dry->rnn_steps > 0)
+        write_rnn(&j, dry);
+    put(&j, "predicted_ms", ms);
+    srv_json_object_end(&j);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
+    char shape[128];
+    attn_text t = srv_text_begin(req);
+    for (size_t i = 0; i < dry->shape_count; i++)
+        attn_text_add(
+            &t, "%s: %s\n", dry->shapes[i].name,
+            attn_shape_text(dry->shapes[i].dims, dry->shapes[i].rank, shape, sizeof shape));
+    if (dry->mask)
+        attn_text_add(&t, "mask: %s\n", dry->mask);
+    attn_text_add(&t, "cost: %.6g cells", dry->cells);
+    if (dry->has_computed)
+        attn_text_add(&t, ", of which %.6g are computed", dry->computed);
+    attn_text_add(&t, ", %.6g operations, about %.3g ms\n", dry->operations, ms);
+    attn_text_add(&t, "bytes: %.0f of results, %.0f of scratch\n", dry->result, dry->work);
+    if (!dry->fits)
+        attn_text_add(&t, "more than this service allows: the limit is %.17g, the setting %s\n",
+                      req->reply.limit, req->reply.setting);
+    if (dry->with_weights > 0)
+        attn_text_add(&t, "results: %.0f bytes with weights, %.0f without\n", dry->with_weights,
+                      dry->without_weights);
+    if (dry->learns)
+        attn_text_add(&t, "parameters: %zu\n", dry->parameters);
+    if (dry->rnn_steps > 0)
+        attn_text_add(&t,
+                      "beside a recurrent layer of this width: %.6g multiply-adds of scores "
+                      "instead of %.6g, paths of length 1 instead of %.0f\n",
+                      dry->rnn_products, dry->rnn_operations, dry->rnn_steps);
+    srv_text_end(req, &t);
+}
+
+srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry) {
+    /* On the HTTP thread a request has a smaller arena than on a request thread. Therefore only a
+     * request thread can say that a run does not fit. */
+    if (req->in_place && (!srv_predictor_ready(req->app->predictor) || !dry->fits))
+        return SRV_DEFER;
+    /* Decoding would take as long as it took for this request, which has the same body. */
+    double ms = 1e3 * predict(req->app->predictor, req->app->pool, &dry->load) +
+                1e-6 * (double)req->decode_ns;
+    ms = round(ms * 1e4) / 1e4;
+    if (srv_reads_text(req))
+        dry_text(req, dry, ms);
+    else
+        dry_json(req, dry, ms);
+    return SRV_DONE;
+}

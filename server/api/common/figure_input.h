@@ -1,0 +1,55 @@
+/* The object `figure` of a request: title, labels and style of a picture. It has no effect on
+ * answers that are not pictures, so the same body can be sent for every media type. */
+#ifndef SRV_FIGURE_INPUT_H
+#define SRV_FIGURE_INPUT_H
+
+#include <math.h>
+
+#include <attn/figure.h>
+
+#include "api/common/scope.h"
+
+#define SRV_PANELS 256 /* most panels of a picture */
+
+typedef struct srv_figure_input {
+    uint64_t given;
+    const char *title, *x_label, *y_label, *value_label;
+    srv_strings titles;
+    const char *annotate;
+    int colormap, theme, aspect; /* an attn_colormap, an attn_theme, an attn_aspect */
+    double vmin, vmax;
+    bool colorbar, transpose;
+    int64_t tick_rotation, columns, per_panel, scale;
+    int64_t width, height; /* 0: as the content needs */
+} srv_figure_input;
+
+extern const srv_field srv_figure_fields[];
+extern const char *const srv_colormaps[]; /* indexed by attn_colormap */
+#define SRV_FIGURE_DEFAULTS                                                                        \
+    ((srv_figure_input){                                                                           \
+        .vmin = NAN, .vmax = NAN, .colorbar = true, .tick_rotation = -1, .scale = 2})
+void srv_figure_init(void *input); /* sets a srv_figure_input to the defaults */
+#define SRV_FIGURE_ROW(T, text)                                                                    \
+    {                                                                                              \
+        .name = "figure", .kind = SRV_OBJECT, .offset = offsetof(T, figure),                       \
+        .fields = srv_figure_fields, .init = srv_figure_init, .doc = text                          \
+    }
+
+/* Gives the axes the names of the matrix's columns and rows, where the request does not name what
+ * is drawn there. */
+void srv_figure_axes(srv_figure_input *in, const char *cols, const char *rows);
+/* Checks that the titles of panels, if given, are as many as the panels. false: a problem is
+ * set. */
+bool srv_figure_titles(srv_request *req, const srv_figure_input *in, size_t panels);
+/* Returns the object as options of the library, which point to the object's texts. `transform` is
+ * an attn_transform. */
+attn_figure_options srv_figure_options(const srv_figure_input *in, int transform);
+/* Checks the fields of the object against each other. false: a problem is set. */
+bool srv_figure_check(srv_request *req, const srv_figure_input *in);
+/* Sets the problem for an error of the library about a figure. The error's path is relative to
+ * /figure. */
+void srv_figure_problem(srv_request *req, const attn_error *err);
+/* Sets the reply to the figure, as PNG or SVG, whichever the client accepts. */
+void srv_figure_reply(srv_request *req, const srv_figure_input *figure, attn_text *svg);
+
+#endif

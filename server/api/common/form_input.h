@@ -1,0 +1,34 @@
+/* The forms of attention in a request (score, position, pattern, projections): their field tables,
+ * by which a body is decoded into attn_score, attn_position, attn_pattern and attn_projections, and
+ * the checks of the decoded objects. */
+#ifndef SRV_FORM_INPUT_H
+#define SRV_FORM_INPUT_H
+
+#include "api/common/scope.h"
+
+extern const srv_field srv_score_fields[], srv_position_fields[], srv_pattern_fields[],
+    srv_projections_fields[];
+/* The fields of projections that are inputs and parameters of a model of /v2: all but `seed`, which
+ * is the seed of dropout there. */
+#define SRV_PROJECTIONS_V2 (srv_projections_fields + 1)
+extern const char *const srv_position_names[]; /* "none", "alibi", … by attn_position_kind */
+extern const char *const srv_stage_names[];    /* "raw", … "probs" by attn_stage */
+extern const char *const srv_pair_layouts[];   /* "interleaved", "halves" */
+
+/* Each function checks one decoded object of the request: it refuses fields that do not belong to
+ * the object's kind. `given` points to the object's word of given bits, and `scope` is the object
+ * around it. Parameters must be finite unless `any` is true. The number of elements of all
+ * parameters is added to *parameters. false: a problem is set. */
+bool srv_score_check(const srv_scope *scope, const attn_score *score, const uint64_t *given,
+                     bool any, size_t *parameters);
+bool srv_position_check(const srv_scope *scope, const attn_position *position,
+                        const uint64_t *given, bool any, size_t *parameters);
+bool srv_projections_check(const srv_scope *scope, const attn_projections *projections,
+                           const uint64_t *given, bool any, size_t *parameters);
+bool srv_pattern_check(const srv_scope *scope, const attn_pattern *pattern, const uint64_t *given);
+/* Checks that the tensor, the field `name` of `scope`, is finite unless `any` is true, and adds its
+ * number of elements to *parameters. false: a problem is set. */
+bool srv_parameter_check(const srv_scope *scope, const char *name, const attn_tensor *t, bool any,
+                         size_t *parameters);
+
+#endif

@@ -1,0 +1,39 @@
+#include "api/common/listing.h"
+
+#include <stddef.h>
+
+#include "api/common/route_fields.h"
+
+enum { LIMIT_MOST = 1000 };
+
+const srv_field srv_listing_query[] = {
+    SRV_INT_ROW(srv_listing, limit, 1, LIMIT_MOST, "Most objects of a page.", .standard = "100"),
+    {.name = "after",
+     .kind = SRV_STRING,
+     .offset = offsetof(srv_listing, after),
+     .doc = "The id of the last object of the page before, which `next` of its answer is."},
+    {0},
+};
+
+bool srv_listing_read(srv_request *req, srv_listing *out) {
+    *out = (srv_listing){0};
+    return srv_decode_query(req, srv_listing_query, out);
+}
+
+void srv_listing_begin(srv_json *j, srv_request *req, const char *name) {
+    srv_json_begin(j, req);
+    srv_json_object(j);
+    srv_json_key(j, name);
+    srv_json_array(j);
+}
+
+void srv_listing_end(srv_json *j, const char *next) {
+    srv_json_array_end(j);
+    if (next) {
+        srv_json_key(j, "next");
+        srv_json_string(j, next);
+    }
+    srv_json_object_end(j);
+    if (srv_json_end(j))
+        srv_reply_header(j->req, "Cache-Control", "no-store");
+}

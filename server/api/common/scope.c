@@ -1,0 +1,235 @@
+/* Checks of fields against each other, and labels. If a check of two fields fails, the pointer of
+ * the problem is the field that was sent, and its text names the other one. */
+#include "api/common/scope.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+bool srv_given(const srv_scope *scope, const char *name) {
+    /* Only the rows of given fields are compared, which are few. */
+    for (uint64_t given = *scope->given; given; given &= given - 1) {
+        const char *row = scope->fields[__builtin_ctzll(given)].name;
+        if (row[0] == name[0] && strcmp(row, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool srv_given_inside(const srv_scope *scope, size_t offset, size_t size) {
+    for (uint64_t given = *scope->given; given; given &= given - 1)
+        if (scope->fields[__builtin_ctzll(given)].offset - offset < size)
+            return true;
+    return false;
+}
+
+const char *srv_where(const srv_scope *scope, const char *name) {
+    char text[96];
+    int n = scope->at[0] ? snprintf(text, sizeof text, "%s/%s", scope->at + 1, name)
+                         : snprintf(text, sizeof text, "%s", name);
+    const char *copy = n > 0 ? attn_arena_text(scope->req->arena, text, strlen(text)) : NULL;
+    return copy ? copy : name;
+}
+
+bool srv_refuse(const srv_scope *scope, srv_code code, const char *name, const char *format, ...) {
+    char pointer[128], text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    snprintf(pointer, sizeof pointer, "%s/%s", scope->at, name);
+    srv_problem(scope->req, code, pointer, "%s", text);
+    return false;
+}
+
+bool srv_needs(const srv_scope *scope, const char *name, const char *other, const char *why) {
+    if (!srv_given(scope, name) || srv_given(scope, other))
+        return true;
+    return srv_refuse(scope, SRV_VALUE, name, "%s needs %s, which is not in this request: %s", name,
+                      other, why);
+}
+
+bool srv_excludes(const srv_scope *scope, const char *name, const char *other, const char *why) {
+    if (!srv_given(scope, name) || !srv_given(scope, other))
+        return true;
+    return srv_refuse(scope, SRV_VALUE, name, "%s and %s exclude each other: %s", name, other, why);
+}
+
+bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, int64_t low) {
+    if (list->count != 2)
+        return srv_refuse(scope, SRV_VALUE, name,
+                          "%s must be a list of two integers, found a list of %zu", name,
+                          list->count);
+    for (size_t i = 0; i < 2; i++)
+        if (list->values[i] < low) {
+            char place[64];
+            snprintf(place, sizeof place, "%s/%zu", name, i);
+            return srv_refuse(scope, SRV_VALUE, place,
+                              "%s must be integers from %" PRId64 " upwards, found %" PRId64, name,
+                              low, list->values[i]);
+        }
+    return true;
+}
+
+bool srv_ranges_check(const srv_scope *scope, const char *name, const srv_ranges *ranges,
+                      size_t size) {
+    const bool body = strcmp(scope->req->method, "POST") == 0;
+    for (size_t i = 0; i < ranges->count; i++) {
+        const srv_bounds *r = &ranges->items[i];
+        if (r->from < 0 || r->from >= r->to || (uint64_t)r->to > size)
+            return srv_refuse(scope, SRV_VALUE, name,
+                              "%s must be %s with 0 <= from < to <= %zu, found %.200s", name,
+                              body ? "[from, to]" : "from:to", size, ranges->text);
+    }
+    return true;
+}
+
+bool srv_range(const srv_scope *scope, const char *name, const srv_ranges *ranges, size_t size,
+               size_t *from, size_t *to) {
+    if (!srv_given(scope, name))
+        return true;
+    if (!srv_ranges_check(scope, name, ranges, size))
+        return false;
+    *from = (size_t)ranges->items[0].from;
+    *to = (size_t)ranges->items[0].to;
+    return true;
+}
+
+bool srv_is_listed(const char *list, const char *word) {
+    char spaced[64];
+    snprintf(spaced, sizeof spaced, " %s ", word);
+    return list && strstr(list, spaced) != NULL;
+}
+
+bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
+                   const int64_t *timeout_ms) {
+    if (!srv_decode(req, fields, body))
+        return false;
+    if (*timeout_ms > 0 && !req->is_job) /* it is for the answer to the request */
+        srv_request_finish_by(req, req->start_ns + *timeout_ms * 1000000);
+    return true;
+}
+
+/* --- labels --- */
+
+const srv_field srv_label_fields[] = {
+    {.name = "query",
+     .kind = SRV_STRINGS,
+     .offset = offsetof(srv_names, query),
+     .doc = "One name for each query, which is a row of the weights."},
+    {.name = "key",
+     .kind = SRV_STRINGS,
+     .offset = offsetof(srv_names, key),
+     .doc = "One name for each key, cached keys included; a key is a column of the weights."},
+    {0},
+};
+
+bool srv_labels_given(const srv_labels *labels) {
+    return srv_labels_of(labels, 0)->given != 0;
+}
+
+bool srv_labels_differ(const srv_labels *labels) {
+    return labels->count > 1;
+}
+
+const srv_names *srv_labels_of(const srv_labels *labels, size_t entry) {
+    static const srv_names none;
+    const srv_names *names = labels->items;
+    return labels->count ? &names[entry % labels->count] : &none;
+}
+
+const char *srv_labels_where(attn_arena *arena, const srv_labels *labels, size_t entry,
+                             const char *name) {
+    char text[64];
+    int n = labels->single || labels->count == 0
+                ? snprintf(text, sizeof text, "labels/%s", name)
+                : snprintf(text, sizeof text, "labels/%zu/%s", entry % labels->count, name);
+    const char *copy = attn_arena_text(arena, text, (size_t)n);
+    return copy ? copy : "labels";
+}
+
+static bool check_names(const srv_scope *scope, const char *name, const char *what,
+                        const srv_strings *list, size_t expected) {
+    if (!srv_given(scope, name) || list->count == expected)
+        return true;
+    return srv_refuse(scope, SRV_SHAPE, name, "expected %zu name%s (one a %s), found %zu", expected,
+                      expected == 1 ? "" : "s", what, list->count);
+}
+
+/* Refuses a list of strings that does not name L queries and S keys alike. `at` is the pointer to
+ * it. */
+static bool check_both(srv_request *req, const char *at, size_t found, size_t L, size_t S) {
+    if (L == S && found == L)
+        return true;
+    if (L == S)
+        srv_problem(req, SRV_SHAPE, at, "expected %zu name%s (one a query and key), found %zu", L,
+                    L == 1 ? "" : "s", found);
+    else
+        srv_problem(req, SRV_SHAPE, at,
+                    "a list of names is for queries and keys alike, but there are %zu queries and "
+                    "%zu keys: send {\"query\": [..], \"key\": [..]}",
+                    L, S);
+    return false;
+}
+
+/* Checks the names of one entry. `at` is the pointer to them. */
+static bool check_entry(srv_request *req, const srv_names *names, const char *at, size_t L,
+                        size_t S) {
+    const srv_scope inside = {req, srv_label_fields, &names->given, at};
+    if (names->query.values && names->query.values == names->key.values)
+        return check_both(req, at, names->key.count, L, S);
+    return check_names(&inside, "query", "query", &names->query, L) &&
+           check_names(&inside, "key", "key", &names->key, S);
+}
+
+bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size_t L, size_t S) {
+    const srv_names *names = labels->items;
+    if (labels->single)
+        return check_entry(req, names, "/labels", L, S);
+    if (labels->items && labels->count != B) {
+        srv_problem(req, SRV_SHAPE, "/labels",
+                    "expected names for each of %zu batch entr%s, or one object for all of them, "
+                    "found a list of %zu",
+                    B, B == 1 ? "y" : "ies", labels->count);
+        return false;
+    }
+    for (size_t b = 0; b < labels->count; b++) {
+        char at[48];
+        snprintf(at, sizeof at, "/labels/%zu", b);
+        if (!check_entry(req, &names[b], at, L, S))
+            return false;
+        if (names[b].given != names[0].given) {
+            srv_problem(req, SRV_VALUE, at,
+                        "all entries name queries, keys or both alike: expected the fields of "
+                        "labels/0");
+            return false;
+        }
+    }
+    return true;
+}
+
+static void write_list(srv_json *j, const char *name, const srv_strings *list) {
+    if (!list->values)
+        return;
+    srv_json_key(j, name);
+    srv_json_array(j);
+    for (size_t i = 0; i < list->count; i++)
+        srv_json_string(j, list->values[i]);
+    srv_json_array_end(j);
+}
+
+void srv_labels_write(srv_json *j, const srv_labels *labels) {
+    if (srv_labels_differ(labels))
+        srv_json_array(j);
+    for (size_t b = 0; b < labels->count; b++) {
+        const srv_names *names = srv_labels_of(labels, b);
+        srv_json_object(j);
+        write_list(j, "query", &names->query);
+        write_list(j, "key", &names->key);
+        srv_json_object_end(j);
+    }
+    if (srv_labels_differ(labels))
+        srv_json_array_end(j);
+}

@@ -1,0 +1,196 @@
+/* A source that reads the weights of a request, and warnings about weights: rows whose sum is not
+ * 1, weights outside of 0 … 1, and weights on padding. Such weights are answered, but they are
+ * probably a mistake of the client. */
+#include "api/common/weights_input.h"
+
+#include <stdio.h>
+#include <strings.h>
+
+#define TOLD 8 /* most heads that are named in warnings of one kind */
+
+typedef struct operand {
+    const attn_tensor *weights;
+    const attn_attention_dims *dims;
+} operand;
+
+/* The `fetch` of the source: reads rows of weights. It writes no logits, because a weight of 0
+ * alone does not say whether its cell is hidden. */
+static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
+                         float *logits, attn_error *err) {
+    const operand *o = ctx;
+    const attn_attention_dims *d = o->dims;
+    const size_t head = (rows->batch * d->Hq + rows->head) * d->L;
+    (void)lane, (void)logits, (void)err;
+    for (size_t r = 0; r < rows->rows; r++) {
+        const size_t at = (head + rows->row + r) * d->S + rows->col;
+        attn_widen_f32(weights + r * rows->cols,
+                       (const char *)o->weights->data + at * attn_dtype_size(o->weights->dtype),
+                       o->weights->dtype, 1, rows->cols);
+    }
+    return ATTN_OK;
+}
+
+attn_status srv_weights_source(const attn_tensor *weights, const attn_attention_dims *dims,
+                               attn_arena *arena, attn_weight_source *out, attn_error *err) {
+    operand *o = attn_arena_small(arena, sizeof *o);
+    if (!o)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operands");
+    *o = (operand){weights, dims};
+    *out = (attn_weight_source){.batches = dims->B,
+                                .heads = dims->Hq,
+                                .rows = dims->L,
+                                .cols = dims->S,
+                                .fetch = fetch,
+                                .ctx = o};
+    return ATTN_OK;
+}
+
+/* --- weights on padding --- */
+
+/* Smallest mean weight on padding that causes a warning. Smaller ones may be rounding errors. */
+#define LEAST 1e-6
+
+static bool is_padding(const char *label) {
+    static const char *const tokens[] = {"<pad>", "[pad]", "<|pad|>", "<blank>"};
+    for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++)
+        if (strcasecmp(label, tokens[i]) == 0)
+            return true;
+    return false;
+}
+
+bool srv_padding_begin(srv_padding *p, attn_arena *arena, const srv_labels *labels, bool many,
+                       srv_warnings *to) {
+    size_t most = 0;
+    *p = (srv_padding){.arena = arena, .labels = labels, .many = many, .to = to};
+    for (size_t b = 0; b < labels->count; b++) {
+        const srv_strings *keys = &srv_labels_of(labels, b)->key;
+        size_t found = 0;
+        for (size_t j = 0; j < keys->count; j++)
+            found += is_padding(keys->values[j]);
+        most = found > most ? found : most;
+    }
+    p->any = most > 0;
+    p->keys = p->any ? attn_arena_zeroed(arena, most, sizeof *p->keys) : NULL;
+    return !p->any || p->keys;
+}
+
+void srv_padding_entry(srv_padding *p, size_t batch) {
+    const srv_names *names = srv_labels_of(p->labels, batch);
+    p->batch = batch;
+    if (names == p->names)
+        return; /* the keys of these labels are known */
+    p->names = names;
+    p->key_count = 0;
+    for (size_t j = 0; p->any && j < p->names->key.count; j++)
+        if (is_padding(p->names->key.values[j]))
+            p->keys[p->key_count++] = j;
+}
+
+bool srv_padding_counts(const srv_padding *p, size_t i) {
+    const srv_strings *queries = &p->names->query;
+    return i >= queries->count || !is_padding(queries->values[i]);
+}
+
+void srv_padding_row(srv_padding *p, size_t i, const double *weights) {
+    attn_padding_check(&p->head, i, weights, p->keys, p->key_count);
+}
+
+bool srv_padding_head(srv_padding *p, size_t head) {
+    const attn_padding_mass *m = &p->head;
+    const double share = m->rows > 0 ? m->mass / (double)m->rows : 0;
+    bool found = share > LEAST, ok = true;
+    char which[64] = "";
+    if (p->many)
+        snprintf(which, sizeof which, "batch entry %zu, head %zu: ", p->batch, head);
+    if (found && p->heads_told == TOLD)
+        p->heads_left++;
+    else if (found)
+        ok = srv_warnings_add(
+            p->to, p->arena, "padding_mass", srv_labels_where(p->arena, p->labels, p->batch, "key"),
+            "%s%.3g %% of the attention goes to padding, most of it (%.3g) from "
+            "query %zu to key %zu, \"%.40s\": hide such keys with token_ids, "
+            "key_lengths or key_padding_mask",
+            which, 100 * share, m->most, m->row, m->key, p->names->key.values[m->key]);
+    p->heads_told += found && p->heads_left == 0;
+    p->head = (attn_padding_mass){0};
+    return ok;
+}
+
+bool srv_padding_end(srv_padding *p) {
+    return p->heads_left == 0 ||
+           srv_warnings_add(p->to, p->arena, "padding_mass",
+                            srv_labels_differ(p->labels) ? "labels" : "labels/key",
+                            "%zu more heads give weight to padding", p->heads_left);
+}
+
+/* --- sums of rows and ranges of weights --- */
+
+/* Adds the warnings of one head. told[0] counts heads with rows whose sum is not 1, told[1] heads
+ * with weights outside of 0 … 1. */
+static bool tell(const srv_weights_lint *l, const attn_weights_faults *f, size_t b, size_t h,
+                 size_t told[2]) {
+    attn_arena *arena = l->req->arena;
+    char which[64] = "";
+    bool ok = true;
+    if (l->dims->B > 1 || l->dims->Hq > 1)
+        snprintf(which, sizeof which, "batch entry %zu, head %zu: ", b, h);
+    if (f->sums > 0 && told[0]++ < TOLD)
+        ok = srv_warnings_add(l->warnings, arena, "row_sums", l->where,
+                              "%s%zu row%s of %zu do%s not sum to 1; row %zu sums to %.6g", which,
+                              f->sums, f->sums == 1 ? "" : "s", l->dims->L,
+                              f->sums == 1 ? "es" : "", f->row, f->sum);
+    if (ok && f->outside > 0 && told[1]++ < TOLD)
+        ok = srv_warnings_add(l->warnings, arena, "weight_range", l->where,
+                              "%s%zu weight%s negative or above 1, such as %.6g at [%zu, %zu]",
+                              which, f->outside, f->outside == 1 ? " is" : "s are", f->value,
+                              f->at_row, f->at_key);
+    return ok;
+}
+
+/* Adds a last warning of each kind that gives the number of heads beyond TOLD. */
+static bool tell_rest(const srv_weights_lint *l, const size_t told[2]) {
+    static const char *const codes[] = {"row_sums", "weight_range"};
+    bool ok = true;
+    for (size_t i = 0; i < 2; i++)
+        if (ok && told[i] > TOLD)
+            ok = srv_warnings_add(l->warnings, l->req->arena, codes[i], l->where,
+                                  "so it is in %zu more head%s", told[i] - TOLD,
+                                  told[i] - TOLD == 1 ? "" : "s");
+    return ok;
+}
+
+attn_status srv_weights_warn(const srv_weights_lint *l, bool *unshared, attn_error *err) {
+    static const srv_labels none;
+    const attn_attention_dims *d = l->dims;
+    const attn_tensor *w = l->weights;
+    const char *from = w->data;
+    size_t told[2] = {0, 0};
+    attn_arena *arena = l->req->arena;
+    double *row = attn_arena_zeroed(arena, d->S, sizeof *row);
+    /* `padded` holds the weights of one row on the padding keys, in the order of the keys. */
+    double *padded = attn_arena_zeroed(arena, d->S, sizeof *padded);
+    srv_padding p;
+    bool ok = row && padded &&
+              srv_padding_begin(&p, arena, l->labels ? l->labels : &none, d->B > 1 || d->Hq > 1,
+                                l->warnings);
+    for (size_t n = 0; ok && n < d->B * d->Hq; n++) {
+        attn_weights_faults f = {0};
+        srv_padding_entry(&p, n / d->Hq);
+        for (size_t i = 0; i < d->L; i++, from += d->S * attn_dtype_size(w->dtype)) {
+            attn_status status = attn_control_check(&l->req->control, err);
+            if (status)
+                return status;
+            attn_widen_f64(row, from, w->dtype, 1, d->S);
+            attn_weights_check(&f, i, row, d->S);
+            for (size_t k = 0; k < p.key_count; k++)
+                padded[k] = row[p.keys[k]];
+            if (p.key_count > 0 && srv_padding_counts(&p, i))
+                srv_padding_row(&p, i, padded);
+        }
+        *unshared |= f.unshared > 0;
+        ok = tell(l, &f, n / d->Hq, n % d->Hq, told) && srv_padding_head(&p, n % d->Hq);
+    }
+    if (ok && tell_rest(l, told) && srv_padding_end(&p))
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+}

@@ -1,0 +1,61 @@
+/* Attention weights that a client sends: a source that reads them, and warnings about them. The
+ * functions srv_padding_… also check weights that the service has computed. */
+#ifndef SRV_WEIGHTS_INPUT_H
+#define SRV_WEIGHTS_INPUT_H
+
+#include "api/common/scope.h"
+#include "api/common/warnings.h"
+
+/* Makes a source of the caller's weights [.., H, L, S]. `weights` and `dims` (with B, Hq, L and S)
+ * must outlive the source. */
+attn_status srv_weights_source(const attn_tensor *weights, const attn_attention_dims *dims,
+                               attn_arena *arena, attn_weight_source *out, attn_error *err);
+
+typedef struct srv_weights_lint {
+    srv_request *req;
+    const char *where; /* name of the field that holds the weights */
+    const attn_tensor *weights;
+    const attn_attention_dims *dims; /* only B, Hq, L and S are read */
+    const srv_labels *labels;        /* labels that may name padding tokens; NULL: none */
+    srv_warnings *warnings;
+} srv_weights_lint;
+
+/* Adds warnings about the weights. Sets *unshared to true if a weight is negative or the sum of a row
+ * is above 1, so that rows are no shares and measures of them mean nothing. Fails with ATTN_ENOMEM
+ * or with an error of attn_control_check. */
+attn_status srv_weights_warn(const srv_weights_lint *lint, bool *unshared, attn_error *err);
+
+/* The state of a check for weights on padding. A key whose label is a padding token ("<pad>",
+ * "[PAD]") should get no weight. Queries that are padding themselves are not checked. The caller
+ * begins a batch entry, gives all rows of its first head, ends the head, and so on. */
+typedef struct srv_padding {
+    attn_arena *arena;
+    const srv_labels *labels;
+    bool any; /* some batch entry has padding keys */
+    /* Of the current batch entry: its number, its names, and the indices of its padding keys,
+     * ascending; key_count 0: nothing is checked. `keys` has room for those of any entry. */
+    size_t batch;
+    const srv_names *names;
+    size_t *keys, key_count;
+    srv_warnings *to;
+    bool many;              /* warnings name batch entry and head, because there are several */
+    size_t heads_told;      /* heads with weights on padding that got a warning of their own */
+    size_t heads_left;      /* further heads with weights on padding */
+    attn_padding_mass head; /* of the current head */
+} srv_padding;
+
+/* Finds out whether there are padding keys. false: out of memory. */
+bool srv_padding_begin(srv_padding *p, attn_arena *arena, const srv_labels *labels, bool many,
+                       srv_warnings *to);
+/* Begins a batch entry: finds its padding keys. `batch` may count the entries of all layers. */
+void srv_padding_entry(srv_padding *p, size_t batch);
+/* Returns whether query `i` is checked; padding queries are not. */
+bool srv_padding_counts(const srv_padding *p, size_t i);
+/* Takes the weights of query `i` on the padding keys, in the order of p->keys. */
+void srv_padding_row(srv_padding *p, size_t i, const double *weights);
+/* Ends a head after all its rows. false: out of memory. */
+bool srv_padding_head(srv_padding *p, size_t head);
+/* Ends the check after all heads. false: out of memory. */
+bool srv_padding_end(srv_padding *p);
+
+#endif

@@ -1,0 +1,269 @@
+/* POST /v1/curves draws numbers from the request as curves, such as quality against length. It
+ * answers with pictures, CSV, text or JSON. */
+#include <math.h>
+#include <stddef.h>
+
+#include "api/common/csv.h"
+#include "api/common/route_fields.h"
+#include "api/figures/figures_api.h"
+#include "api/figures/heatmap_object.h"
+#include "load/admission.h"
+
+#define MOST_CURVES 256 /* most curves of a request */
+
+typedef struct curves_body {
+    uint64_t given;
+    attn_tensor values, x;
+    srv_strings names, titles;
+    srv_figure_input figure;
+    int64_t decimals, timeout_ms;
+    bool full;
+    bool markers;
+} curves_body;
+
+typedef struct curves_call {
+    srv_request *req;
+    curves_body body;
+    size_t count, points; /* number of curves, and of points in each */
+    size_t each, panels;  /* number of curves in each panel, and of panels */
+    const double *x;      /* [points]; NULL: the field x was not sent */
+    const double *values; /* [count, points]; NaN: no value */
+} curves_call;
+
+#define AT(member) offsetof(curves_body, member)
+
+const srv_field srv_curves_fields[] = {
+    {.name = "values",
+     .kind = SRV_TENSOR,
+     .offset = AT(values),
+     .accepts = SRV_T_REAL | SRV_T_NEGINF,
+     .required = true,
+     .doc = "[N] or [C, N], one row for each curve; null interrupts the curve."},
+    SRV_TENSOR_ROW(curves_body, x, SRV_T_REAL,
+                   "[N]: the x coordinates of the values; default 0, 1, 2, …."),
+    {.name = "names",
+     .kind = SRV_STRINGS,
+     .offset = AT(names),
+     .max = MOST_CURVES,
+     .doc = "One name for each curve, for the legend."},
+    {.name = "titles",
+     .kind = SRV_STRINGS,
+     .offset = AT(titles),
+     .max = MOST_CURVES,
+     .doc = "One title for each panel, instead of figure.titles; figure.per_panel is the number of "
+            "curves in a panel."},
+    SRV_BOOL_ROW(curves_body, markers, "Mark the points of curves with few points (default true)."),
+    SRV_FIGURE_ROW(curves_body,
+                   "Title, labels and style of the picture; vmin and vmax bound the y axis."),
+    SRV_DECIMALS_ROW(curves_body,
+                     ". The default is the shortest text that reads back to the same number."),
+    SRV_FULL_ROW(curves_body),
+    SRV_TIMEOUT_ROW(curves_body),
+    {0},
+};
+
+static bool check_count(const srv_scope *scope, const char *name, const char *what,
+                        const srv_strings *list, size_t expected) {
+    if (!srv_given(scope, name) || list->count == expected)
+        return true;
+    return srv_refuse(scope, SRV_SHAPE, name, "expected %zu (one a %s), found %zu", expected, what,
+                      list->count);
+}
+
+static bool check(curves_call *call) {
+    curves_body *body = &call->body;
+    const srv_scope scope = {call->req, srv_curves_fields, &body->given, ""};
+    const attn_tensor *v = &body->values, *x = &body->x;
+    char shape[128];
+    if (v->rank != 1 && v->rank != 2)
+        return srv_refuse(&scope, SRV_SHAPE, "values", "expected [N] or [C, N], found %s",
+                          attn_found_text(v, shape, sizeof shape));
+    call->count = v->rank == 2 ? v->dims[0] : 1;
+    call->points = v->dims[v->rank - 1];
+    if (call->count == 0 || call->points == 0 || call->count > MOST_CURVES)
+        return srv_refuse(&scope, SRV_SHAPE, "values",
+                          "expected 1 to %d curves of at least one point, found %s", MOST_CURVES,
+                          attn_found_text(v, shape, sizeof shape));
+    if (srv_given(&scope, "x") && (x->rank != 1 || x->dims[0] != call->points))
+        return srv_refuse(&scope, SRV_SHAPE, "x", "expected [%zu], a place a value, found %s",
+                          call->points, attn_found_text(x, shape, sizeof shape));
+    call->each = body->figure.per_panel > 0 ? (size_t)body->figure.per_panel : call->count;
+    call->panels = (call->count + call->each - 1) / call->each;
+    return check_count(&scope, "names", "curve", &body->names, call->count) &&
+           check_count(&scope, "titles", "panel", &body->titles, call->panels) &&
+           (!srv_given(&scope, "titles") || body->figure.titles.count == 0 ||
+            srv_refuse(&scope, SRV_VALUE, "titles",
+                       "titles and figure.titles exclude each other: both name the panels")) &&
+           srv_figure_titles(call->req, &body->figure, call->panels) &&
+           srv_figure_check(call->req, &body->figure);
+}
+
+/* Returns the tensor in float64, with NaN for numbers that are not finite. NULL: out of memory. */
+static const double *widen(curves_call *call, const attn_tensor *t) {
+    size_t n;
+    double *to =
+        attn_tensor_count(t, &n) ? attn_arena_zeroed(call->req->arena, n, sizeof *to) : NULL;
+    if (!to)
+        return NULL;
+    attn_widen_f64(to, t->data, t->dtype, 1, n);
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(to[i]))
+            to[i] = NAN;
+    return to;
+}
+
+static bool read_numbers(curves_call *call) {
+    attn_error err;
+    call->values = widen(call, &call->body.values);
+    if (call->values && call->body.x.rank)
+        call->x = widen(call, &call->body.x);
+    if (call->values && (call->x || !call->body.x.rank))
+        return true;
+    attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the curves");
+    srv_problem_error(call->req, &err);
+    return false;
+}
+
+/* Bytes of the answer for each number. A number takes up to 33 bytes in JSON and CSV, and fewer in
+ * a picture. The text may need twice its size, because its buffer grows by doubling. */
+#define TEXT_OF_NUMBER 64.0
+
+/* Reserves memory for the answer and for all numbers as doubles. false: a problem is set. */
+static bool admit(const curves_call *call) {
+    double numbers = (double)call->points * (double)(call->count + (call->body.x.rank != 0));
+    return srv_admission_work(call->req, numbers, (sizeof(double) + TEXT_OF_NUMBER) * numbers);
+}
+
+static const char *name_of(const curves_call *call, size_t i) {
+    return i < call->body.names.count ? call->body.names.values[i] : NULL;
+}
+
+static void draw(curves_call *call) {
+    srv_request *req = call->req;
+    attn_figure_curve *items = attn_arena_zeroed(req->arena, call->count, sizeof *items);
+    const attn_figure_curves data = {.items = items,
+                                     .count = call->count,
+                                     .panels = call->panels,
+                                     .titles = call->body.titles.values
+                                                   ? call->body.titles.values
+                                                   : call->body.figure.titles.values,
+                                     .markers = call->body.markers};
+    const attn_figure_options options = srv_figure_options(&call->body.figure, ATTN_LINEAR);
+    attn_text svg = {.arena = req->arena};
+    attn_error err = {0};
+    for (size_t i = 0; items && i < call->count; i++)
+        items[i] = (attn_figure_curve){.name = name_of(call, i),
+                                       .x = call->x,
+                                       .y = call->values + i * call->points,
+                                       .n = call->points,
+                                       .panel = i / call->each};
+    if (!items)
+        attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the curves");
+    if (!items || attn_figure_lines(&svg, &data, &options, &err))
+        srv_figure_problem(req, &err);
+    else
+        srv_figure_reply(req, &call->body.figure, &svg);
+}
+
+static void answer_csv(const curves_call *call) {
+    const int decimals = (int)call->body.decimals;
+    srv_csv t = srv_csv_begin(call->req);
+    srv_csv_text(&t, true, "x");
+    for (size_t i = 0; i < call->count; i++)
+        if (name_of(call, i))
+            srv_csv_text(&t, false, name_of(call, i));
+        else
+            srv_csv_index(&t, false, i);
+    srv_csv_line(&t);
+    for (size_t n = 0; n < call->points && !t.text.failed; n++) {
+        srv_csv_number(&t, true, call->x ? call->x[n] : (double)n, call->body.x.dtype == ATTN_F32,
+                       decimals);
+        for (size_t i = 0; i < call->count; i++)
+            srv_csv_number(&t, false, call->values[i * call->points + n],
+                           call->body.values.dtype == ATTN_F32, decimals);
+        srv_csv_line(&t);
+    }
+    srv_csv_end(&t);
+}
+
+static void write_range(srv_json *j, const double *values, size_t n) {
+    double low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        low = fmin(low, values[i] + 0.0); /* 0 for -0 */
+        high = fmax(high, values[i] + 0.0);
+    }
+    srv_json_key(j, "range");
+    srv_json_array(j);
+    srv_json_float(j, (float)low);
+    srv_json_float(j, (float)high);
+    srv_json_array_end(j);
+}
+
+static void answer_json(const curves_call *call) {
+    const curves_body *body = &call->body;
+    srv_json j;
+    srv_json_begin(&j, call->req);
+    j.decimals = (int)body->decimals;
+    srv_json_object(&j);
+    if (call->x) {
+        srv_json_key(&j, "x");
+        srv_json_tensor(&j, &body->x);
+    }
+    srv_json_key(&j, "curves");
+    srv_json_array(&j);
+    for (size_t i = 0; i < call->count; i++) {
+        attn_tensor row = attn_tensor_dense(
+            (char *)body->values.data + i * call->points * attn_dtype_size(body->values.dtype),
+            body->values.dtype, 1, &call->points);
+        srv_json_object(&j);
+        if (name_of(call, i)) {
+            srv_json_key(&j, "name");
+            srv_json_string(&j, name_of(call, i));
+        }
+        write_range(&j, call->values + i * call->points, call->points);
+        srv_json_key(&j, "values");
+        srv_json_tensor(&j, &row);
+        srv_json_object_end(&j);
+    }
+    srv_json_array_end(&j);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static void answer_text(const curves_call *call) {
+    const curves_body *body = &call->body;
+    attn_text t = srv_text_begin(call->req);
+    if (body->figure.title)
+        attn_text_add(&t, "%s\n\n", body->figure.title);
+    srv_text_tensor(&t, "x", &body->x, (srv_print){(int)body->decimals, body->full});
+    for (size_t i = 0; i < body->names.count; i++)
+        attn_text_add(&t, "row %zu: %s\n", i, body->names.values[i]);
+    srv_text_tensor(&t, "values", &body->values, (srv_print){(int)body->decimals, body->full});
+    srv_text_end(call->req, &t);
+}
+
+srv_outcome srv_curves(srv_request *req) {
+    curves_call call = {.req = req,
+                        .body = {.decimals = -1, .markers = true, .figure = SRV_FIGURE_DEFAULTS}};
+    int64_t start = attn_now_ns();
+    const bool ok =
+        srv_read_body(req, srv_curves_fields, &call.body, &call.body.timeout_ms) && check(&call);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
+        return SRV_DONE;
+    if (req->in_place && srv_draws(req))
+        return SRV_DEFER;
+    start = attn_now_ns();
+    if (!admit(&call) || !read_numbers(&call))
+        return SRV_DONE;
+    if (req->accept & SRV_ACCEPT_CSV)
+        answer_csv(&call);
+    else if (srv_draws(req))
+        draw(&call);
+    else if (srv_reads_text(req))
+        answer_text(&call);
+    else
+        answer_json(&call);
+    req->encode_ns = attn_now_ns() - start;
+    return SRV_DONE;
+}

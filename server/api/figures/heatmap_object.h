@@ -1,0 +1,97 @@
+/* Heatmaps in requests and answers, for every route that has them: converts the object `heatmap` of
+ * a request to options of the library, and writes heatmaps as JSON, text, CSV, npy, SVG or PNG. */
+#ifndef SRV_HEATMAP_OBJECT_H
+#define SRV_HEATMAP_OBJECT_H
+
+#include "api/common/figure_input.h"
+#include "api/common/scope.h"
+#include "api/common/text_reply.h"
+#include "api/common/warnings.h"
+
+/* What the cells of a heatmap are made of. */
+typedef enum srv_heat_of { SRV_OF_WEIGHTS, SRV_OF_VALUE_NORM } srv_heat_of;
+
+typedef enum srv_encoding {
+    SRV_CELLS_JSON,
+    SRV_CELLS_U8,
+    SRV_CELLS_F16,
+    SRV_CELLS_F32
+} srv_encoding;
+
+/* The decoded object `heatmap`. A struct of zeros has the default values. */
+typedef struct srv_heat_input {
+    uint64_t given;
+    srv_union heads; /* "all", "mean" or a list */
+    srv_ints batch;
+    srv_ranges rows, cols;
+    int of;      /* a srv_heat_of */
+    bool values; /* set by the route, not decoded: the values are known, so `of` can be used */
+    int64_t max_cells; /* 0: the default */
+    int pool;          /* an attn_pooling */
+    int encoding;      /* a srv_encoding */
+    int transform;     /* an attn_transform */
+    int64_t top_k;
+    double top_p;
+} srv_heat_input;
+
+extern const char *const srv_pools[];      /* indexed by attn_pooling: "max", "mean", "both" */
+extern const char *const srv_transforms[]; /* indexed by attn_transform: "linear", "sqrt", "log" */
+extern const srv_field srv_heat_fields[];
+#define SRV_HEATMAP_ROW(T, text)                                                                   \
+    {                                                                                              \
+        .name = "heatmap", .kind = SRV_OBJECT, .offset = offsetof(T, heatmap),                     \
+        .fields = srv_heat_fields, .doc = text                                                     \
+    }
+
+/* Checks the object against the shapes and fills in the options of the library, which point into
+ * the object. false: a problem is set. */
+bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_attention_dims *dims,
+                      attn_heatmap_options *out);
+/* Sets the problem for an error of the library about the options. The error's path is relative to
+ * /heatmap. */
+void srv_heat_problem(srv_request *req, const attn_error *err);
+
+/* Upper bound of the bytes of JSON for each byte of a heatmap in memory. */
+#define SRV_HEAT_TEXT 4.0
+/* Writes the object `heatmap` of the answer. */
+void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
+                    const srv_labels *labels);
+/* Writes a member of two sizes, such as "origin". */
+void srv_heat_pair(srv_json *j, const char *name, const size_t pair[2]);
+/* Writes the members layer (if layer_batches is not 0), batch and head of a heatmap. */
+void srv_heat_place(srv_json *j, const attn_heatmap *map, size_t layer_batches);
+/* Writes the members of `heatmap` into an object that is already open. `titles` holds one title for
+ * each head; it may be NULL, here and below. */
+void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
+                      const srv_labels *labels, const srv_strings *titles);
+/* Prints heatmaps for a terminal. */
+void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels,
+                   const srv_strings *titles);
+
+/* What an answer with heatmaps is made of. */
+typedef struct srv_heat_answer {
+    const attn_heatmaps *maps;
+    const srv_heat_input *in;
+    const srv_labels *labels;  /* labels of the whole matrix */
+    const srv_strings *titles; /* one title for each head; NULL: none */
+    /* [stage_count] names of stages, of which each head has a heatmap: a picture shows them side by
+     * side, each with a colour scale of its own; NULL: none */
+    const char *const *stages;
+    size_t stage_count;
+    const srv_figure_input *figure; /* from the request, or set by srv_figure_init */
+    const srv_warnings *warnings;   /* NULL: none */
+    int decimals;                   /* decimals of cells; -1: the shortest text that round-trips */
+    bool marks;                     /* the cells are those of a mask: 1 visible, 0 hidden */
+    const char *note;               /* sentences below a picture; NULL: none */
+} srv_heat_answer;
+
+/* Sets the reply of a route that answers heatmaps alone, in any media type of the route. The JSON
+ * is {"heads": …, "labels": …, "pool": …, "warnings": …} with further members. */
+void srv_heat_reply(srv_request *req, const srv_heat_answer *answer);
+/* Sets the reply of any route if srv_draws returns true: a picture or a CSV of the heatmaps. */
+void srv_heat_draw(srv_request *req, const srv_heat_answer *answer);
+
+/* Sets the entropies of all rows to NaN, for cells that are no distributions. */
+void srv_heat_without_entropy(const attn_heatmaps *maps);
+
+#endif

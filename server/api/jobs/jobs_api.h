@@ -1,0 +1,18 @@
+/* The routes of jobs, under /v1/jobs. A handler reads the request and sets the whole
+ * reply in req->reply. On the HTTP thread it may return SRV_DEFER instead; it is then called again on
+ * a request thread. */
+#ifndef SRV_JOBS_API_H
+#define SRV_JOBS_API_H
+
+#include "request/request.h"
+
+srv_outcome srv_jobs_list(srv_request *req);     /* GET */
+srv_outcome srv_jobs_create(srv_request *req);   /* POST */
+srv_outcome srv_jobs_describe(srv_request *req); /* GET …/{id} */
+srv_outcome srv_jobs_remove(srv_request *req);   /* DELETE …/{id} */
+srv_outcome srv_jobs_cancel(srv_request *req);   /* POST …/{id}/cancel */
+srv_outcome srv_jobs_events(srv_request *req);   /* GET …/{id}/events */
+srv_outcome srv_jobs_result(srv_request *req);   /* GET …/{id}/result */
+srv_outcome srv_jobs_picture(srv_request *req);  /* GET …/{id}/pictures/{name} */
+
+#endif

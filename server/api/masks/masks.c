@@ -1,0 +1,424 @@
+/* POST /v1/masks builds, combines, explains and lints masks. It computes no attention. This file
+ * holds the field table, the checks that the table cannot express (which fields a kind of mask has,
+ * which shape the masks must fit), and the handler. */
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/common/dry.h"
+#include "api/common/route_fields.h"
+#include "api/masks/masks_api.h"
+#include "api/masks/masks_call.h"
+#include "request/shared.h"
+
+#define AT(member) offsetof(srv_masks_body, member)
+
+enum { CAUSAL, PADDING, WINDOW, PATTERN, VALUES };
+static const char *const kinds[] = {"causal", "padding", "window", "pattern", "values", NULL};
+const char *const srv_masks_forms[] = {"keep", "keep_numbers", "hide_numbers", "additive", NULL};
+_Static_assert(sizeof(srv_masks_form) == sizeof(int), "SRV_ENUM stores an int");
+static const char *const combinations[] = {"and", NULL};
+
+static const char *const padding_ways[] = {"key_padding_mask", "key_lengths", "token_ids"};
+/* For each kind of mask, the names of its fields, with a space before and after each name. */
+static const char *const own[] = {
+    NULL, " key_padding_mask key_padding_semantics key_lengths token_ids pad_id ", " window ",
+    " pattern ", " attn_mask mask_semantics "};
+
+static const srv_field item_fields[] = {
+    SRV_KIND_ROW(
+        srv_masks_item, kinds,
+        "causal; padding (key_padding_mask with key_padding_semantics, key_lengths, or token_ids "
+        "with pad_id); window (window); pattern (pattern); values (attn_mask)."),
+    SRV_MASK_ROWS(srv_masks_item, mask),
+    {0},
+};
+
+const srv_field srv_masks_fields[] = {
+    {.name = "masks",
+     .kind = SRV_OBJECTS,
+     .offset = AT(masks),
+     .fields = item_fields,
+     .size = sizeof(srv_masks_item),
+     .example = "[{\"kind\": \"causal\"}]",
+     .max = ATTN_MASK_LAYERS - 1, /* one layer each; the last one is for token_ids of the body */
+     .doc = "The masks to combine; an empty list leaves all keys visible."},
+    {.name = "shape",
+     .kind = SRV_INTS,
+     .offset = AT(shape),
+     .max = ATTN_MAX_RANK,
+     .doc =
+         "The weights' shape: [L, S], [B, L, S], [B, H, L, S] or with more batch axes in front. "
+         "Without shape and token_ids it is that of self-attention, [S, S] or [B, S, S], with the "
+         "sizes of the padding masks (token_ids, key_padding_mask)."},
+    {.name = "token_ids",
+     .kind = SRV_TENSOR,
+     .offset = AT(token_ids),
+     .accepts = SRV_T_INT,
+     .ragged = "pad the sequences to one length with pad_id",
+     .doc =
+         "[S] or [B, S], instead of shape: the mask is for self-attention over these tokens, and "
+         "padding keys are hidden."},
+    {.name = "pad_id",
+     .kind = SRV_INT,
+     .offset = AT(pad_id),
+     .doc = "The id of the padding token in token_ids."},
+    SRV_OFFSET_ROW(srv_masks_body, query_offset),
+    SRV_ENUM_ROW(srv_masks_body, combine, combinations,
+                 "and: a key is visible if it is visible in every mask; float parts are summed."),
+    SRV_ENUM_ROW(srv_masks_body, as, srv_masks_forms,
+                 "How the cells are written: keep (default; true = attend), keep_numbers (1 = "
+                 "attend, 0 = hidden), hide_numbers (1 = hidden, 0 = attend) or additive (the "
+                 "number that is added to the score: 0 = attend, null = -infinity)."),
+    SRV_FILL_ROW(srv_masks_body, spec, fill_given,
+                 "With as additive: a finite number that hidden cells hold instead of null. A "
+                 "number alone, such as -1e9, is added to what the masks add to the cell."),
+    SRV_FULL_ROW(srv_masks_body),
+    SRV_LABELS_ROW(srv_masks_body, "Names of queries and keys, which the answer repeats"),
+    SRV_FIGURE_ROW(srv_masks_body, "Title, labels and style of the picture."),
+    SRV_DRY_RUN_ROW(srv_masks_body,
+                    "Resolve nothing: return the shape, the mask in words and the cost."),
+    SRV_TIMEOUT_ROW(srv_masks_body),
+    {0},
+};
+
+/* Refuses fields that belong to other kinds of masks, and a mask that lacks the field that defines
+ * it. */
+static bool check_kind(const srv_scope *scope, int kind) {
+    for (size_t i = 1; item_fields[i].name; i++) {
+        const char *name = item_fields[i].name;
+        if (srv_given(scope, name) && !srv_is_listed(own[kind], name))
+            return srv_refuse(
+                scope, SRV_VALUE, name,
+                "%s does not belong to a mask of kind \"%s\"; give it a mask of its own", name,
+                kinds[kind]);
+    }
+    if (kind == WINDOW && !srv_given(scope, "window"))
+        return srv_refuse(scope, SRV_VALUE, "kind", "kind \"window\" needs window: [left, right]");
+    if (kind == PATTERN && !srv_given(scope, "pattern"))
+        return srv_refuse(scope, SRV_VALUE, "kind",
+                          "kind \"pattern\" needs pattern, such as {\"kind\": \"local\", "
+                          "\"radius\": 2}");
+    if (kind == VALUES && !srv_given(scope, "attn_mask"))
+        return srv_refuse(scope, SRV_VALUE, "kind", "kind \"values\" needs attn_mask");
+    size_t ways = 0;
+    for (size_t i = 0; i < sizeof padding_ways / sizeof padding_ways[0]; i++)
+        ways += srv_given(scope, padding_ways[i]);
+    if (kind == PADDING && ways != 1)
+        return srv_refuse(scope, SRV_VALUE, "kind",
+                          "kind \"padding\" needs exactly one of key_padding_mask, key_lengths and "
+                          "token_ids, found %zu",
+                          ways);
+    return true;
+}
+
+static bool read_items(srv_masks_call *call) {
+    const srv_masks_item *items = call->body.masks.items;
+    for (size_t i = 0; i < call->body.masks.count; i++) {
+        char at[32];
+        snprintf(at, sizeof at, "/masks/%zu", i);
+        const srv_scope scope = {call->req, item_fields, &items[i].given, at};
+        if (!check_kind(&scope, items[i].kind))
+            return false;
+        if (items[i].kind == CAUSAL)
+            call->body.spec.layers[call->body.spec.count++] =
+                (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = srv_where(&scope, "kind")};
+        if (!srv_mask_layers(&scope, &items[i].mask, &call->body.spec))
+            return false;
+    }
+    return true;
+}
+
+static bool shape_of_tokens(srv_masks_call *call, const srv_scope *scope) {
+    const attn_tensor *ids = &call->body.token_ids;
+    if (ids->rank != 1 && ids->rank != 2) {
+        char text[128];
+        return srv_refuse(scope, SRV_SHAPE, "token_ids",
+                          "token_ids must be [S] or [B, S], found %s",
+                          attn_found_text(ids, text, sizeof text));
+    }
+    size_t S = ids->dims[ids->rank - 1];
+    call->rank = ids->rank + 1;
+    call->dims[0] = ids->dims[0];
+    call->dims[call->rank - 2] = call->dims[call->rank - 1] = S;
+    call->body.spec.layers[call->body.spec.count++] =
+        (attn_mask_layer){.kind = ATTN_LAYER_TOKENS,
+                          .where = "token_ids",
+                          .values = *ids,
+                          .pad_id = call->body.pad_id};
+    return true;
+}
+
+/* Returns the tensor of a padding mask from whose shape, [S] or [B, S], the shape of the weights
+ * can follow, and stores the name of its field; NULL: there is none. */
+static const attn_tensor *padding_of(const srv_scope *item, const srv_masks_item *mask,
+                                     const char **name) {
+    const bool ids = srv_given(item, "token_ids");
+    *name = ids ? "token_ids" : "key_padding_mask";
+    if (mask->kind != PADDING || !srv_given(item, *name))
+        return NULL;
+    return ids ? &mask->mask.token_ids : &mask->mask.key_padding_mask;
+}
+
+/* Combines the shape [S] or [B, S] of one padding mask with that of the masks before it, of which
+ * `first` was the first. A batch axis of length 1 broadcasts. */
+static bool add_padding_shape(srv_masks_call *call, const srv_scope *item, const char *name,
+                              const attn_tensor *t, const char *first) {
+    char text[128];
+    if (t->rank != 1 && t->rank != 2)
+        return srv_refuse(item, SRV_SHAPE, name,
+                          "without shape, which would say what the weights' shape is, %s must be "
+                          "[S] or [B, S], found %s",
+                          name, attn_found_text(t, text, sizeof text));
+    const size_t S = t->dims[t->rank - 1], B = t->rank == 2 ? t->dims[0] : 1;
+    const size_t had = call->rank == 3 ? call->dims[0] : 1;
+    if (first && call->dims[call->rank - 1] != S)
+        return srv_refuse(item, SRV_SHAPE, name,
+                          "%s has %zu keys, but %s has %zu: send one number of keys, or shape",
+                          name, S, first, call->dims[call->rank - 1]);
+    if (first && had != B && had != 1 && B != 1)
+        return srv_refuse(item, SRV_SHAPE, name,
+                          "%s has %zu batch entries, but the masks before it have %zu: send one "
+                          "number of batch entries, or shape",
+                          name, B, had);
+    call->rank = call->rank == 3 || t->rank == 2 ? 3 : 2;
+    call->dims[0] = had == 1 ? B : had;
+    call->dims[call->rank - 2] = call->dims[call->rank - 1] = S;
+    return true;
+}
+
+/* Takes the shape of self-attention, [S, S] or [B, S, S], from the padding masks. *found: there is
+ * one. */
+static bool shape_of_padding(srv_masks_call *call, bool *found) {
+    const srv_masks_item *items = call->body.masks.items;
+    const char *first = NULL, *name;
+    for (size_t i = 0; i < call->body.masks.count; i++) {
+        char at[32];
+        snprintf(at, sizeof at, "/masks/%zu", i);
+        const srv_scope item = {call->req, item_fields, &items[i].given, at};
+        const attn_tensor *t = padding_of(&item, &items[i], &name);
+        if (t && !add_padding_shape(call, &item, name, t, first))
+            return false;
+        if (t && !first)
+            first = srv_where(&item, name);
+    }
+    *found = first != NULL;
+    return true;
+}
+
+/* Takes the shape to which the masks of values with two axes or more broadcast by NumPy's rules.
+ * *found: there is one. */
+static void shape_of_values(srv_masks_call *call, bool *found) {
+    const srv_masks_item *items = call->body.masks.items;
+    for (size_t i = 0; i < call->body.masks.count; i++) {
+        const attn_tensor *t = &items[i].mask.attn_mask;
+        if (items[i].kind != VALUES || t->rank < 2)
+            continue;
+        const int more = t->rank > call->rank ? t->rank - call->rank : 0;
+        memmove(call->dims + more, call->dims, (size_t)call->rank * sizeof *call->dims);
+        for (int a = 0; a < more; a++)
+            call->dims[a] = 1;
+        call->rank += more;
+        for (int a = 1; a <= t->rank; a++)
+            if (call->dims[call->rank - a] == 1)
+                call->dims[call->rank - a] = t->dims[t->rank - a];
+        *found = true;
+    }
+}
+
+static bool shape_of_list(srv_masks_call *call, const srv_scope *scope) {
+    const srv_ints *list = &call->body.shape;
+    if (list->count < 2)
+        return srv_refuse(scope, SRV_SHAPE, "shape",
+                          "shape must be the weights' shape, [L, S] or longer, found %zu number%s",
+                          list->count, list->count == 1 ? "" : "s");
+    call->rank = (int)list->count;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->values[i] < 0) {
+            char place[32];
+            snprintf(place, sizeof place, "shape/%zu", i);
+            return srv_refuse(scope, SRV_VALUE, place, "a size cannot be negative, found %" PRId64,
+                              list->values[i]);
+        }
+        call->dims[i] = (size_t)list->values[i];
+    }
+    return true;
+}
+
+/* Computes batch axes, heads, L, S and the number of cells from call->dims. A shape of rank 2 or 3
+ * has no head axis. */
+static void split_shape(srv_masks_call *call) {
+    attn_mask_shape *shape = &call->shape;
+    int rank = call->rank;
+    shape->has_heads = rank >= 4;
+    shape->batch_rank = shape->has_heads ? rank - 3 : rank - 2;
+    shape->H = shape->has_heads ? call->dims[rank - 3] : 1;
+    shape->L = call->dims[rank - 2];
+    shape->S = call->dims[rank - 1];
+    call->cells = call->bound = 1;
+    for (int i = 0; i < rank; i++) {
+        call->cells *= (double)call->dims[i];
+        call->bound *= call->dims[i] > 0 ? (double)call->dims[i] : 1;
+    }
+    memcpy(shape->batch, call->dims, (size_t)shape->batch_rank * sizeof shape->batch[0]);
+}
+
+/* Returns the number of batch entries; SIZE_MAX if it cannot be counted. */
+static size_t entries(const srv_masks_call *call) {
+    size_t count = 1;
+    for (int i = 0; i < call->shape.batch_rank; i++)
+        if (!attn_size_mul(count, call->dims[i], &count))
+            return SIZE_MAX;
+    return count;
+}
+
+static bool check_fill(const srv_masks_call *call, const srv_scope *scope) {
+    const double fill = call->body.spec.fill_value;
+    if (!srv_given(scope, "mask_fill"))
+        return true;
+    if (call->body.as != SRV_MASKS_ADDITIVE)
+        return srv_refuse(scope, SRV_VALUE, "mask_fill",
+                          "mask_fill is a number that is added to scores: it needs \"as\": "
+                          "\"additive\", and \"%s\" has no such numbers",
+                          srv_masks_forms[call->body.as]);
+    if (fabs(fill) > FLT_MAX)
+        return srv_refuse(scope, SRV_VALUE, "mask_fill",
+                          "the cells are float32: expected a number that float32 holds, found %g",
+                          fill);
+    return true;
+}
+
+/* Reads the body into spec and shape. false: a problem is set. */
+static bool prepare(srv_masks_call *call) {
+    const srv_scope scope = {call->req, srv_masks_fields, &call->body.given, ""};
+    if (!srv_needs(&scope, "token_ids", "pad_id", "pad_id says which of the ids is padding") ||
+        !srv_needs(&scope, "pad_id", "token_ids", "it says which of token_ids is padding") ||
+        !srv_excludes(&scope, "shape", "token_ids", "both say how many keys there are") ||
+        !check_fill(call, &scope))
+        return false;
+    const bool tokens = srv_given(&scope, "token_ids"), list = srv_given(&scope, "shape");
+    bool found = tokens || list;
+    if (!found && !shape_of_padding(call, &found))
+        return false;
+    if (!found)
+        shape_of_values(call, &found);
+    if (!found)
+        return srv_refuse(
+            &scope, SRV_VALUE, "shape",
+            "send shape ([L, S], [B, L, S] or [B, H, L, S]), token_ids with pad_id, "
+            "a padding mask of token_ids or key_padding_mask, or an attn_mask [L, S], "
+            "which say how many keys there are");
+    if ((tokens && !shape_of_tokens(call, &scope)) || (list && !shape_of_list(call, &scope)))
+        return false;
+    split_shape(call);
+    srv_mask_offset(&call->body.query_offset, &call->body.spec);
+    return srv_labels_check(call->req, &call->body.labels, entries(call), call->shape.L,
+                            call->shape.S) &&
+           srv_figure_check(call->req, &call->body.figure) && read_items(call);
+}
+
+/* --- the handler --- */
+
+/* The most cells of a mask that the HTTP thread handles itself, about 0.5 ms of work. */
+#define IN_PLACE_CELLS 262144
+/* Bytes of a boolean and its comma as text. */
+#define TEXT_OF_FLAG 6.0
+
+double srv_masks_batches(const srv_masks_call *call) {
+    double n = 1;
+    for (int i = 0; i < call->shape.batch_rank; i++)
+        n *= (double)call->shape.batch[i];
+    return n;
+}
+
+static bool within_limits(srv_masks_call *call) {
+    double most = call->req->app->config->max_cells;
+    double limit = (double)attn_arena_limit(call->req->arena);
+    double entries = SRV_MASK_ENTRY * srv_masks_batches(call);
+    char text[128];
+    attn_shape_text(call->dims, call->rank, text, sizeof text);
+    if (call->bound > most)
+        srv_problem_limit(call->req, SRV_TOO_LARGE, NULL, most, "max_cells",
+                          "a mask of shape %s has %.4g cells; at most %.4g are allowed", text,
+                          call->bound, most);
+    else if (entries > limit)
+        srv_problem_limit(call->req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
+                          "a mask of shape %s has %.4g batch entries, which take %.4g bytes; a "
+                          "request may use %.4g",
+                          text, srv_masks_batches(call), entries, limit);
+    else
+        return true;
+    return false;
+}
+
+static bool compile(srv_masks_call *call) {
+    srv_request *req = call->req;
+    attn_error err = {0};
+    if (attn_mask_new(&call->body.spec, &call->shape, req->arena, &call->mask, &err)) {
+        srv_problem_error(req, &err);
+        return false;
+    }
+    call->B = attn_mask_batches(call->mask);
+    if (srv_warnings_of_mask(&call->warnings, req->arena, call->mask, &err)) {
+        srv_problem_error(req, &err);
+        return false;
+    }
+    return true;
+}
+
+static srv_outcome predict(srv_masks_call *call) {
+    srv_request *req = call->req;
+    if (req->in_place && !srv_predictor_ready(req->app->predictor))
+        return SRV_DEFER;
+    bool fits = within_limits(call);
+    /* The answer describes the mask in words, for which the mask must be compiled. A mask beyond
+     * the limits has no memory for that and is refused. */
+    if (!fits || !compile(call))
+        return SRV_DONE;
+    const bool cells = srv_masks_cells(call),
+               text = !(req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY));
+    const double each = call->body.as == SRV_MASKS_KEEP ? 1.0 : sizeof(float);
+    srv_dry dry = {.mask = attn_mask_words(call->mask, req->arena),
+                   .cells = call->cells,
+                   .operations = call->cells,
+                   .result = cells ? each * call->cells : 0,
+                   .fits = fits};
+    srv_dry_shape(&dry, srv_masks_forms[call->body.as], call->rank, call->dims);
+    dry.load.alone = SRV_MASK_WEIGHT * call->cells;
+    dry.load.text = cells && text ? TEXT_OF_FLAG * call->cells : 0;
+    return srv_dry_reply(req, &dry);
+}
+
+srv_outcome srv_masks(srv_request *req) {
+    srv_masks_call call = {.req = req, .body.figure = SRV_FIGURE_DEFAULTS};
+    int64_t start = attn_now_ns();
+    bool ok =
+        srv_read_body(req, srv_masks_fields, &call.body, &call.body.timeout_ms) && prepare(&call);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
+        return SRV_DONE;
+    if (call.body.dry_run)
+        return predict(&call);
+    if (!within_limits(&call))
+        return SRV_DONE;
+    if (req->in_place && (call.bound > IN_PLACE_CELLS || srv_draws(req)))
+        return SRV_DEFER;
+    start = attn_now_ns();
+    ok = srv_masks_admit(&call) && compile(&call) &&
+         (srv_draws(req) || srv_mask_kept(req, call.mask, call.cells, &call.kept));
+    int64_t compiled = attn_now_ns();
+    req->compute_ns = compiled - start;
+    if (!ok)
+        return SRV_DONE;
+    if (srv_draws(req))
+        srv_masks_picture(&call);
+    else if (srv_reads_text(req))
+        srv_masks_text(&call);
+    else
+        srv_masks_json(&call);
+    req->encode_ns = attn_now_ns() - compiled;
+    return SRV_DONE;
+}

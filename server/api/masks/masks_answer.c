@@ -1,0 +1,493 @@
+/* Writes the answer of POST /v1/masks. A small mask is written cell by cell, a large one as ranges
+ * of visible keys, called runs: [row, from, to]. If all batch entries or all heads are equal, only
+ * one is written. A picture of a mask is a heatmap of its cells, so a large mask is pooled. */
+#include <math.h>
+#include <string.h>
+
+#include "api/figures/heatmap_object.h"
+#include "api/masks/masks_call.h"
+#include "load/admission.h"
+#include "request/shared.h"
+
+/* Memory in bytes of each cell that is written: its boolean, its float32, and twice the text of
+ * both, because the text's buffer grows by doubling. */
+#define CELL_BYTES 56.0
+/* Upper bounds of text in bytes. */
+#define PART_TEXT  64.0    /* around the runs of one batch entry and head */
+#define RUN_TEXT   5.0     /* brackets and commas of one run */
+#define LABEL_TEXT 6.0     /* an escaped character of a label */
+#define LATER_TEXT 16384.0 /* bytes of everything that is written after the runs */
+
+/* --- cells --- */
+
+static bool binary(const srv_masks_call *call) {
+    return call->req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
+}
+
+bool srv_masks_cells(const srv_masks_call *call) {
+    return call->bound <= SRV_MASK_CELLS || binary(call);
+}
+
+/* Returns what `form` writes for a cell. keep: the cell is visible; add: the number by which the
+ * mask changes its score. */
+static float value_of(srv_masks_form form, bool keep, double add) {
+    switch (form) {
+    case SRV_MASKS_KEEP:
+    case SRV_MASKS_KEEP_NUMBERS:
+        return keep;
+    case SRV_MASKS_HIDE_NUMBERS:
+        return !keep;
+    case SRV_MASKS_ADDITIVE:
+        break;
+    }
+    return (float)add;
+}
+
+/* Rows of one part [L, S] are made into `to`: bytes for KEEP, else float32. `keep` and `add` have
+ * room for S keys. */
+static attn_status make_rows(const srv_masks_call *call, srv_masks_form form, size_t b, size_t h,
+                             uint8_t *keep, double *add, void *to, attn_error *err) {
+    const size_t L = call->shape.L, S = call->shape.S;
+    for (size_t i = 0; i < L; i++) {
+        if (attn_control_check(&call->req->control, err))
+            return err->code;
+        if (form == SRV_MASKS_ADDITIVE)
+            attn_mask_numbers(call->mask, b, h, i, 0, S, keep, add);
+        else
+            attn_mask_keep(call->mask, b, h, i, 0, S, keep);
+        if (form == SRV_MASKS_KEEP) {
+            memcpy((uint8_t *)to + i * S, keep, S);
+            continue;
+        }
+        for (size_t j = 0; j < S; j++)
+            ((float *)to)[i * S + j] = value_of(form, keep[j], add[j]);
+    }
+    return ATTN_OK;
+}
+
+/* Makes all cells of the mask, [B, H, L, S], as a tensor of the shape of the weights. false: a
+ * problem is set. */
+static bool make_cells(const srv_masks_call *call, srv_masks_form form, attn_tensor *out) {
+    const attn_mask_shape *s = &call->shape;
+    const attn_dtype dtype = form == SRV_MASKS_KEEP ? ATTN_BOOL : ATTN_F32;
+    const size_t part = s->L * s->S, each = attn_dtype_size(dtype);
+    attn_arena *arena = call->req->arena;
+    char *to = attn_arena_zeroed(arena, call->cells > 0 ? (size_t)call->cells : 1, each);
+    double *add = attn_arena_zeroed(arena, s->S + 1, sizeof *add);
+    uint8_t *keep = attn_arena_zeroed(arena, s->S + 1, 1);
+    attn_error err = {0};
+    attn_status status = to && add && keep
+                             ? ATTN_OK
+                             : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the mask");
+    for (size_t b = 0; !status && call->cells > 0 && b < call->B; b++)
+        for (size_t h = 0; !status && h < s->H; h++)
+            status =
+                make_rows(call, form, b, h, keep, add, to + (b * s->H + h) * part * each, &err);
+    if (status)
+        srv_problem_error(call->req, &err);
+    *out = attn_tensor_dense(to, dtype, call->rank, call->dims);
+    return !status;
+}
+
+/* Returns whether a visible cell of an additive tensor adds a number other than 0. */
+static bool adds_any(const srv_masks_call *call, const attn_tensor *additive) {
+    const float *add = additive->data;
+    for (size_t i = 0; i < (size_t)call->cells; i++)
+        if (isfinite(add[i]) && add[i] != 0)
+            return true;
+    return false;
+}
+
+/* Writes the cells in the form that was asked for, and beside `keep` the numbers that the mask
+ * adds, if there are any. An npy file holds the first alone. false: a problem is set. */
+static bool write_cells(srv_json *j, const srv_masks_call *call) {
+    const srv_masks_form form = call->body.as;
+    const bool adds = form == SRV_MASKS_KEEP && !(call->req->accept & SRV_ACCEPT_NPY) &&
+                      attn_mask_adds(call->mask);
+    const double each =
+        (form == SRV_MASKS_KEEP ? 1.0 : sizeof(float)) + (adds ? sizeof(float) : 0.0);
+    const double rows = (sizeof(double) + 1) * (double)(call->shape.S + 1);
+    attn_tensor cells;
+    if (binary(call) && !srv_admission_work(call->req, 0, each * call->cells + (1 + adds) * rows))
+        return false;
+    if (!make_cells(call, form, &cells))
+        return false;
+    srv_json_key(j, srv_masks_forms[form]);
+    srv_json_tensor(j, &cells);
+    if (!adds)
+        return true;
+    if (!make_cells(call, SRV_MASKS_ADDITIVE, &cells))
+        return false;
+    if (adds_any(call, &cells)) {
+        srv_json_key(j, srv_masks_forms[SRV_MASKS_ADDITIVE]);
+        srv_json_tensor(j, &cells);
+    }
+    return true;
+}
+
+/* --- runs --- */
+
+/* Finds the interval of keys outside of which every key of the row is hidden. Sets *lo to its first
+ * key and returns its length n. keep[k], k < n, becomes 1 if key *lo + k is visible, else 0. `keep`
+ * has room for S keys. */
+static size_t load_row(const srv_masks_call *call, size_t b, size_t h, size_t i, uint8_t *keep,
+                       size_t *lo) {
+    size_t hi;
+    attn_mask_interval(call->mask, b, i, lo, &hi);
+    attn_mask_keep(call->mask, b, h, i, *lo, hi - *lo, keep);
+    return hi - *lo;
+}
+
+/* Counts the runs of visible keys in all rows of the first B batch entries and H heads. */
+static attn_status count_runs(const srv_masks_call *call, size_t B, size_t H, uint8_t *keep,
+                              double *runs, attn_error *err) {
+    const attn_mask_shape *s = &call->shape;
+    size_t lo;
+    *runs = 0;
+    for (size_t b = 0; b < B; b++)
+        for (size_t h = 0; h < H; h++)
+            for (size_t i = 0; i < s->L; i++) {
+                if (attn_control_check(&call->req->control, err))
+                    return err->code;
+                size_t n = load_row(call, b, h, i, keep, &lo), found = n > 0 && keep[0];
+                for (size_t k = 1; k < n; k++)
+                    found += keep[k] > keep[k - 1];
+                *runs += (double)found;
+            }
+    return ATTN_OK;
+}
+
+static double digits(size_t n) {
+    double count = 1;
+    for (; n > 9; n /= 10)
+        count++;
+    return count;
+}
+
+static double names_text(const srv_strings *list) {
+    double text = 0;
+    for (size_t i = 0; i < list->count; i++)
+        text += LABEL_TEXT * (double)strlen(list->values[i]) + RUN_TEXT;
+    return text;
+}
+
+static double label_text(const srv_labels *labels) {
+    double text = 0;
+    for (size_t b = 0; b < labels->count; b++) {
+        const srv_names *names = srv_labels_of(labels, b);
+        text += names_text(&names->query) + names_text(&names->key);
+    }
+    return text;
+}
+
+/* Counts the runs of visible keys, and reserves memory for their JSON text and for the rest of the
+ * answer after them. false: a problem is set. */
+static bool admit_runs(srv_json *j, const srv_masks_call *call, size_t B, size_t H, uint8_t *keep) {
+    const attn_mask_shape *s = &call->shape;
+    attn_error err = {0};
+    double runs;
+    if (count_runs(call, B, H, keep, &runs, &err)) {
+        srv_problem_error(call->req, &err);
+        return false;
+    }
+    double text = PART_TEXT * (double)B * (double)H +
+                  (RUN_TEXT + digits(s->L) + 2 * digits(s->S)) * runs +
+                  label_text(&call->body.labels) + LATER_TEXT;
+    if (!srv_admission_work(call->req, 0, text))
+        return false;
+    srv_json_reserve(j, (size_t)text);
+    return true;
+}
+
+static void write_row(srv_json *j, const srv_masks_call *call, size_t b, size_t h, size_t i,
+                      uint8_t *keep) {
+    size_t lo, n = load_row(call, b, h, i, keep, &lo);
+    const uint8_t *end = keep + n;
+    for (const uint8_t *from = keep; from < end;) {
+        from = memchr(from, 1, (size_t)(end - from));
+        if (!from)
+            return;
+        const uint8_t *to = memchr(from, 0, (size_t)(end - from));
+        if (!to)
+            to = end;
+        srv_json_array(j);
+        srv_json_size(j, i);
+        srv_json_size(j, lo + (size_t)(from - keep));
+        srv_json_size(j, lo + (size_t)(to - keep));
+        srv_json_array_end(j);
+        from = to;
+    }
+}
+
+static void write_index(srv_json *j, const char *name, size_t index, bool shared) {
+    srv_json_key(j, name);
+    if (shared)
+        srv_json_null(j);
+    else
+        srv_json_size(j, index);
+}
+
+/* Writes the runs of visible keys of all distinct [L, S] parts. false: a problem is set. */
+static bool write_runs(srv_json *j, const srv_masks_call *call) {
+    const attn_mask_shape *s = &call->shape;
+    bool same_batches = attn_mask_same_batches(call->mask);
+    bool same_heads = attn_mask_same_heads(call->mask);
+    size_t B = same_batches ? 1 : call->B, H = same_heads ? 1 : s->H;
+    uint8_t *keep = attn_arena_take(call->req->arena, s->S);
+    attn_error err = {0};
+    if (!keep) {
+        j->failed = true;
+        return true;
+    }
+    if (!admit_runs(j, call, B, H, keep))
+        return false;
+    srv_json_key(j, "keep");
+    srv_json_object(j);
+    srv_json_key(j, "runs");
+    srv_json_array(j);
+    for (size_t b = 0; b < B; b++)
+        for (size_t h = 0; h < H; h++) {
+            srv_json_object(j);
+            write_index(j, "batch", b, same_batches);
+            write_index(j, "head", h, same_heads);
+            srv_json_key(j, "runs");
+            srv_json_array(j);
+            for (size_t i = 0; i < s->L && !j->failed; i++) {
+                if (attn_control_check(&call->req->control, &err)) {
+                    srv_problem_error(call->req, &err);
+                    return false;
+                }
+                write_row(j, call, b, h, i, keep);
+            }
+            srv_json_array_end(j);
+            srv_json_object_end(j);
+        }
+    srv_json_array_end(j);
+    srv_json_object_end(j);
+    return true;
+}
+
+/* Writes the member `omitted` if numbers were asked for or the mask adds numbers to the scores,
+ * because the answer to a large mask leaves them out. */
+static void write_omitted(srv_json *j, const srv_masks_call *call) {
+    const bool asked = call->body.as != SRV_MASKS_KEEP;
+    if (!asked && !attn_mask_adds(call->mask))
+        return;
+    srv_json_key(j, "omitted");
+    srv_json_object(j);
+    srv_omitted_write(j, srv_masks_forms[asked ? call->body.as : SRV_MASKS_ADDITIVE], call->cells,
+                      "accept application/vnd.safetensors, which has all cells, or ask for a part "
+                      "of at most 65,536 cells by a smaller shape");
+    srv_json_object_end(j);
+}
+
+bool srv_masks_admit(srv_masks_call *call) {
+    double cells = call->bound <= SRV_MASK_CELLS ? CELL_BYTES * call->cells : 0;
+    double values = 0;
+    size_t n;
+    for (size_t i = 0; i < call->body.spec.count; i++)
+        if (attn_tensor_count(&call->body.spec.layers[i].values, &n))
+            values += (double)n * (call->body.spec.layers[i].semantics == ATTN_SEM_FINITE_MIN
+                                       ? sizeof(double)
+                                       : 1); /* bytes of each value in the compiled mask */
+    /* make_cells has one row in double, and the linter has a hash of each row. */
+    double rows = sizeof(double) * ((double)call->shape.L + (double)call->shape.S);
+    return srv_admission_work(call->req, call->cells,
+                              SRV_MASK_ENTRY * srv_masks_batches(call) + values + rows +
+                                  (double)call->shape.S + cells);
+}
+
+/* Writes what the answer has beside the cells or runs. */
+static void write_rest(srv_json *j, const srv_masks_call *call) {
+    srv_json_key(j, "kept");
+    srv_json_real(j, call->kept);
+    srv_json_key(j, "words");
+    srv_json_string(j, attn_mask_words(call->mask, call->req->arena));
+    if (srv_labels_given(&call->body.labels)) {
+        srv_json_key(j, "labels");
+        srv_labels_write(j, &call->body.labels);
+    }
+    if (!srv_masks_cells(call))
+        write_omitted(j, call);
+    srv_warnings_write(j, &call->warnings);
+}
+
+void srv_masks_json(srv_masks_call *call) {
+    const bool alone = call->req->accept & SRV_ACCEPT_NPY; /* an npy file holds only the cells */
+    srv_json j;
+    srv_json_begin(&j, call->req);
+    srv_json_object(&j);
+    if (!alone) {
+        srv_json_key(&j, "shape");
+        srv_json_array(&j);
+        for (int i = 0; i < call->rank; i++)
+            srv_json_size(&j, call->dims[i]);
+        srv_json_array_end(&j);
+    }
+    if (!(srv_masks_cells(call) ? write_cells(&j, call) : write_runs(&j, call)))
+        return;
+    if (!alone)
+        write_rest(&j, call);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static void print_pictures(attn_text *t, const srv_masks_call *call, const uint8_t *keep) {
+    const attn_mask_shape *s = &call->shape;
+    bool same_batches = attn_mask_same_batches(call->mask);
+    bool same_heads = attn_mask_same_heads(call->mask);
+    size_t B = same_batches && call->B > 0 ? 1 : call->B, H = same_heads && s->H > 0 ? 1 : s->H;
+    for (size_t b = 0; b < B; b++)
+        for (size_t h = 0; h < H; h++) {
+            if (B > 1)
+                attn_text_add(t, "batch %zu%s", b, H > 1 ? ", " : ":\n");
+            if (H > 1)
+                attn_text_add(t, "head %zu:\n", h);
+            attn_text_mask(t, keep + (b * s->H + h) * s->L * s->S, s->L, s->S);
+            attn_text_add(t, "\n");
+        }
+}
+
+static void say_left_out(attn_text *t, const srv_masks_call *call) {
+    attn_text_add(t, "the picture is left out: ");
+    for (int i = 0; i < call->rank; i++)
+        attn_text_add(t, "%s%zu", i ? " x " : "", call->dims[i]);
+    attn_text_add(t, " cells; at most %d are drawn\n", SRV_MASK_CELLS);
+}
+
+void srv_masks_text(srv_masks_call *call) {
+    char shape[128];
+    attn_text t = srv_text_begin(call->req);
+    attn_tensor cells;
+    if (!srv_masks_cells(call))
+        say_left_out(&t, call);
+    else if (!make_cells(call, call->body.as, &cells))
+        return;
+    else if (call->body.as == SRV_MASKS_KEEP)
+        print_pictures(&t, call, cells.data);
+    else
+        srv_text_tensor(&t, srv_masks_forms[call->body.as], &cells,
+                        (srv_print){-1, call->body.full});
+    attn_text_add(&t, "shape: %s\n", attn_shape_text(call->dims, call->rank, shape, sizeof shape));
+    attn_text_add(&t, "mask: %s\n", attn_mask_words(call->mask, call->req->arena));
+    attn_text_add(&t, "kept: %.4g %% of %.6g cells\n", 100 * call->kept, call->cells);
+    srv_warnings_text(&t, &call->warnings);
+    srv_text_end(call->req, &t);
+}
+
+/* --- pictures --- */
+
+/* The compiled mask as a source of weights, in one of the forms. The cells that the mask hides are
+ * drawn as hidden, except where the form has a number for them. */
+typedef struct mask_source {
+    const attn_mask *mask;
+    srv_masks_form form;
+    uint8_t *keep; /* one row of S cells for each thread of the pool */
+    double *add;   /* the same for ADDITIVE */
+    size_t S;
+} mask_source;
+
+static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
+                         float *logits, attn_error *err) {
+    const mask_source *source = ctx;
+    uint8_t *keep = source->keep + lane * source->S;
+    double *add = source->add + lane * source->S;
+    const srv_masks_form form = source->form;
+    (void)err;
+    for (size_t r = 0; r < rows->rows; r++) {
+        if (form == SRV_MASKS_ADDITIVE)
+            attn_mask_numbers(source->mask, rows->batch, rows->head, rows->row + r, rows->col,
+                              rows->cols, keep, add);
+        else
+            attn_mask_keep(source->mask, rows->batch, rows->head, rows->row + r, rows->col,
+                           rows->cols, keep);
+        for (size_t c = 0; c < rows->cols; c++) {
+            const float value = value_of(form, keep[c], add[c]);
+            const bool hidden = form == SRV_MASKS_KEEP ? !keep[c] : value == -INFINITY;
+            weights[r * rows->cols + c] = hidden ? 0 : value;
+            logits[r * rows->cols + c] = hidden ? -INFINITY : 0;
+        }
+    }
+    return ATTN_OK;
+}
+
+/* Pools the mask into heatmaps. false: a problem is set. */
+static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
+    static const int64_t first[] = {0};
+    srv_request *req = call->req;
+    attn_pool *workers = srv_request_pool(req);
+    mask_source m = {.mask = call->mask, .form = call->body.as, .S = call->shape.S};
+    const attn_weight_source source = {.batches = call->B,
+                                       .heads = call->shape.H,
+                                       .rows = call->shape.L,
+                                       .cols = call->shape.S,
+                                       .has_logits = true,
+                                       .fetch = fetch,
+                                       .ctx = &m};
+    attn_heatmap_options options = attn_heatmap_defaults();
+    options.signed_values = call->body.as == SRV_MASKS_ADDITIVE;
+    const size_t slots = attn_pool_slots(workers);
+    attn_cost cost;
+    attn_error err = {0};
+    if (attn_mask_same_batches(call->mask) && !srv_labels_differ(&call->body.labels)) {
+        options.batch_list = first;
+        options.batch_count = 1;
+    }
+    if (attn_mask_same_heads(call->mask)) {
+        options.heads = ATTN_HEADS_LIST;
+        options.head_list = first;
+        options.head_count = 1;
+    }
+    attn_status status = attn_heatmap_cost(&options, call->B, call->shape.H, call->shape.L,
+                                           call->shape.S, slots, &cost, &err);
+    if (!status && !srv_admission_work(req, 0,
+                                       (double)cost.work_bytes + (double)cost.result_bytes +
+                                           (double)slots * (double)m.S * (1 + sizeof(double))))
+        return false;
+    if (!status) {
+        m.keep = attn_arena_zeroed(req->arena, slots, m.S ? m.S : 1);
+        m.add = attn_arena_zeroed(req->arena, slots, (m.S ? m.S : 1) * sizeof *m.add);
+        if (!m.keep || !m.add)
+            status = attn_fail(&err, ATTN_ENOMEM, "", "no memory left to draw the mask");
+    }
+    if (!status)
+        status =
+            attn_heatmap_build(&source, &options, workers, &req->control, req->arena, maps, &err);
+    if (status)
+        srv_problem_error(req, &err);
+    return !status;
+}
+
+/* Returns the warning that large negative numbers are added, or NULL. A picture shows it, since
+ * its marks call the keys of these numbers visible. */
+static const char *note_of(const srv_masks_call *call) {
+    for (size_t i = 0; i < call->warnings.count; i++)
+        if (strcmp(call->warnings.items[i].code, "low_numbers") == 0)
+            return call->warnings.items[i].detail;
+    return NULL;
+}
+
+void srv_masks_picture(srv_masks_call *call) {
+    static const char *const meanings[] = {
+        [SRV_MASKS_KEEP] = NULL, /* marks have a legend */
+        [SRV_MASKS_KEEP_NUMBERS] = "1 = attend",
+        [SRV_MASKS_HIDE_NUMBERS] = "1 = hidden",
+        [SRV_MASKS_ADDITIVE] = "added to the score",
+    };
+    const srv_heat_input heat = {0};
+    attn_heatmaps maps;
+    srv_figure_input figure = call->body.figure;
+    if (!figure.value_label)
+        figure.value_label = meanings[call->body.as];
+    const srv_heat_answer all = {.maps = &maps,
+                                 .in = &heat,
+                                 .labels = &call->body.labels,
+                                 .figure = &figure,
+                                 .decimals = -1,
+                                 .marks = call->body.as == SRV_MASKS_KEEP,
+                                 .note = note_of(call)};
+    if (call->cells == 0)
+        srv_problem(call->req, SRV_SHAPE, "/shape", "a mask without cells cannot be drawn");
+    else if (pool(call, &maps))
+        srv_heat_draw(call->req, &all);
+}

@@ -1,0 +1,76 @@
+/* The state of a POST /v1/masks: the decoded body, the compiled mask made from it, and what the
+ * answer needs. */
+#ifndef SRV_MASKS_CALL_H
+#define SRV_MASKS_CALL_H
+
+#include "api/common/mask_input.h"
+#include "api/common/route_fields.h"
+#include "api/figures/heatmap_object.h"
+
+/* The most cells of a mask that is answered cell by cell. A larger mask is answered as runs of
+ * visible keys. */
+#define SRV_MASK_CELLS 65536
+/* Upper bound of the memory in bytes for each batch entry: its offset, its length, and a run of the
+ * answer. */
+#define SRV_MASK_ENTRY 64.0
+
+typedef struct srv_masks_item {
+    uint64_t given;
+    int kind;
+    srv_mask_input mask;
+} srv_masks_item;
+
+/* How the cells of a mask are written: booleans for KEEP, else float32. */
+typedef enum srv_masks_form {
+    SRV_MASKS_KEEP,         /* true: visible */
+    SRV_MASKS_KEEP_NUMBERS, /* 1: visible, 0: hidden */
+    SRV_MASKS_HIDE_NUMBERS, /* 1: hidden, 0: visible */
+    SRV_MASKS_ADDITIVE,     /* the number that is added to the score; without mask_fill -infinity
+                               in hidden cells */
+} srv_masks_form;
+/* The names of the forms, which are also the names of the tensors in answers. */
+extern const char *const srv_masks_forms[];
+
+typedef struct srv_masks_body {
+    uint64_t given;
+    srv_objects masks; /* array of srv_masks_item */
+    srv_ints shape;
+    attn_tensor token_ids;
+    int64_t pad_id, timeout_ms;
+    srv_union query_offset;
+    int combine;
+    bool dry_run, full;
+    srv_masks_form as;
+    attn_mask_spec spec; /* what the fields of the body say as a mask of the library */
+    uint64_t fill_given;
+    srv_labels labels;
+    srv_figure_input figure;
+} srv_masks_body;
+
+typedef struct srv_masks_call {
+    srv_request *req;
+    srv_masks_body body;
+    attn_mask_shape shape;
+    size_t dims[ATTN_MAX_RANK]; /* shape of the weights */
+    int rank;
+    size_t B;
+    double kept;         /* share of the cells that are visible */
+    double cells, bound; /* number of cells; `bound`: the same with axes of 0 counted as 1 */
+    attn_mask *mask;
+    srv_warnings warnings;
+} srv_masks_call;
+
+double srv_masks_batches(const srv_masks_call *call);
+/* Returns whether the answer holds all cells, as tensors or text, and no runs. Containers of
+ * tensors always do. */
+bool srv_masks_cells(const srv_masks_call *call);
+/* Reserves memory in the request's arena to compile the mask and, for a small mask, to write the
+ * answer. For a large mask the memory of the answer is reserved later, when the mask is compiled.
+ * false: a problem is set. */
+bool srv_masks_admit(srv_masks_call *call);
+/* The three functions set the reply from the mask, as JSON, as text or as a picture. */
+void srv_masks_json(srv_masks_call *call);
+void srv_masks_text(srv_masks_call *call);
+void srv_masks_picture(srv_masks_call *call);
+
+#endif

@@ -1,0 +1,542 @@
+/* POST /v1/models/{id}/attention runs the model once over source and target. It answers the logits
+ * and, for each attention site, weights or heatmaps. A site is an attention operation of the model:
+ * encoder, decoder or cross-attention of a layer. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/models/models_api.h"
+#include "api/models/models_sites.h"
+#include "request/shared.h"
+
+static const char *const returns[] = {"weights", "heatmap", "logits", "encoder_output",
+                                      "states",  "inputs",  NULL};
+
+/* srv_model_site_kinds, then the word for all of them. */
+static const char *const site_choices[] = {"encoder", "decoder", "cross", "all", NULL};
+enum { ALL_SITES = 1u << (ATTN_SITE_CROSS + 1) };
+
+const srv_field srv_models_attention_fields[] = {
+    SRV_SIDE_ROWS(srv_sites_body, source, "", "token_ids", "The source"),
+    SRV_SIDE_ROWS(srv_sites_body, target, "target_", "target_token_ids",
+                  "The target (default: the sequence that greedy search generates)"),
+    {.name = "target_end",
+     .kind = SRV_BOOL,
+     .offset = offsetof(srv_sites_body, target_end),
+     .doc = "Whether the model adds the end token <eos> to the target, and with it a row to logits "
+            "and weights: true (default), or false, with which a target of L tokens has L rows. "
+            "Row t is in both cases the step that leads to token t: the decoder has read <bos> and "
+            "the tokens before token t."},
+    {.name = "target_begin",
+     .kind = SRV_BOOL,
+     .offset = offsetof(srv_sites_body, target_begin),
+     .doc = "Whether the decoder reads the begin token <bos> in front of the target: true "
+            "(default), or false, with which it reads the L tokens of the target alone, without "
+            "<bos> and <eos>, and answers L rows. Row t is then the step after token t: the "
+            "decoder has read tokens 0 to t."},
+    SRV_SIGHT_ROWS(srv_sites_body, sight),
+    SRV_OFFSET_UNIT_ROW(srv_sites_body),
+    {.name = "sites",
+     .kind = SRV_FLAGS,
+     .offset = offsetof(srv_sites_body, sites),
+     .choices = site_choices,
+     .doc = "The attention sites: encoder, decoder (the causal attention of a transformer; seq2seq "
+            "has none) and cross, or all (default), which are those that the model has. A picture "
+            "shows one site, by default cross, of the last layer."},
+    {.name = "layers",
+     .kind = SRV_INTS,
+     .offset = offsetof(srv_sites_body, layers),
+     .max = 64,
+     .doc =
+         "Layers, numbered from 0; default all. seq2seq has attention in layer 0 only; its states "
+         "have the layers of its LSTMs. With layers, states that belong to no layer are left "
+         "out."},
+    {.name = "heads",
+     .kind = SRV_UNION,
+     .offset = offsetof(srv_sites_body, heads),
+     .accepts = SRV_U_STRING | SRV_U_INTS,
+     .choices = srv_run_mean_words,
+     .doc = "\"all\" (default), a list of head numbers, or \"mean\": the mean of the weights over "
+            "all heads, [B, L, S] without an axis of heads."},
+    {.name = "return",
+     .kind = SRV_FLAGS,
+     .offset = offsetof(srv_sites_body, returns),
+     .choices = returns,
+     .doc = "The parts of the answer: weights (default if they hold at most 65,536 values), "
+            "heatmap, logits, encoder_output ([B, S, width], what cross attention sees), states "
+            "(the hidden vectors between the steps of the pass, [B, L, width] each; [B, width] "
+            "those with which a decoder without attention starts), inputs (query, key and value of "
+            "each site, [B, heads, rows, width / num_heads], as the scores are made of them; "
+            "padded with zeros)."},
+    {.name = "steps",
+     .kind = SRV_FLAGS,
+     .offset = offsetof(srv_sites_body, steps),
+     .choices = srv_model_steps,
+     .doc = "The states by their steps; default all that the model has. embedding is multiplied by "
+            "sqrt(width), positions adds the positional encodings, start_hidden and start_cell are "
+            "what the decoder of a model without attention gets of the source, lstm has the hidden "
+            "states of a layer, a sum ends with the residual connection, a norm is the layer norm "
+            "of the same "
+            "attention or feed-forward, and norm is the last one of a side. sites choose, too: "
+            "encoder the states of the source, decoder and cross those of the target."},
+    SRV_REAL_ROW(
+        srv_sites_body, dropout_p, 0, 1,
+        "Dropout of the pass as in training, with this probability: of embeddings with "
+        "their positions, between the layers of an LSTM, of attention weights "
+        "(but those of dot, additive, general and concat cross attention), of the hidden "
+        "layer of feed-forward, and of what a sublayer adds to its residual sum. weights, heatmaps "
+        "and analyses are those of the pass before the dropout of the weights themselves. "
+        "A target that is generated is generated without dropout. Default 0."),
+    SRV_INT_ROW(srv_sites_body, seed, 0, 9007199254740991.0,
+                "Seed that selects what dropout_p drops: the same seed, the same answer."),
+    {.name = "analysis",
+     .kind = SRV_FLAGS,
+     .offset = offsetof(srv_sites_body, analysis),
+     .choices = srv_analysis_items_model,
+     .doc = "Measures, patterns and diagnoses of all layers and heads of the sites, as of "
+            "/v1/analyses, for each sequence. Without return the answer then has no weights. "
+            "rollout goes through all layers of the encoder of a transformer."},
+    SRV_MODEL_STORE_ROW(srv_sites_body, "the pass"),
+    SRV_MODEL_COMMON_ROWS(srv_sites_body),
+    {0},
+};
+
+/* Sets target_end to false if the decoder reads the target alone. false: a problem is set. */
+static bool settle_ends(const srv_scope *scope, srv_sites_body *b) {
+    if (!b->target_begin && srv_given(scope, "target_end") && b->target_end)
+        return srv_refuse(scope, SRV_VALUE, "target_end",
+                          "with \"target_begin\": false the decoder reads the target alone: leave "
+                          "target_end out, and send the end token in the target if it is to be "
+                          "read");
+    b->target_end = b->target_end && b->target_begin;
+    return true;
+}
+
+static bool check_dropout(const srv_scope *scope, const srv_sites_body *b) {
+    if (b->dropout_p >= 1)
+        return srv_refuse(scope, SRV_VALUE, "dropout_p",
+                          "expected a probability from 0 to below 1: at 1 nothing would be left");
+    if (b->dropout_p > 0 && !srv_given(scope, "seed"))
+        return srv_refuse(scope, SRV_VALUE, "dropout_p",
+                          "dropout_p needs seed, which is not in this request: the same seed drops "
+                          "the same numbers");
+    if (srv_given(scope, "seed") && !srv_given(scope, "dropout_p"))
+        return srv_refuse(scope, SRV_VALUE, "seed",
+                          "seed needs dropout_p, which is not in this request");
+    return true;
+}
+
+static bool decode(srv_sites_pass *c) {
+    srv_request *req = c->pass.req;
+    srv_sites_body *b = &c->body;
+    const srv_scope scope = {req, srv_models_attention_fields, &b->given, ""};
+    const size_t most = attn_model_configuration(c->pass.model->model)->max_length;
+    srv_reading source = {.req = req,
+                          .model = c->pass.model,
+                          .scope = &scope,
+                          .which = SRV_SOURCE,
+                          .names = {"text", "tokens", "token_ids"},
+                          .most = most,
+                          .warnings = &c->warnings};
+    srv_reading target = {.req = req,
+                          .model = c->pass.model,
+                          .scope = &scope,
+                          .which = SRV_TARGET,
+                          .names = {"target_text", "target_tokens", "target_token_ids"},
+                          .warnings = &c->warnings};
+    *b = (srv_sites_body){
+        .decimals = -1, .figure = SRV_FIGURE_DEFAULTS, .target_begin = true, .target_end = true};
+    if (!srv_read_body(req, srv_models_attention_fields, b, &b->timeout_ms) ||
+        !srv_figure_check(req, &b->figure))
+        return false;
+    if (b->sites & ALL_SITES)
+        b->sites = 0;
+    if (!check_dropout(&scope, b) || !settle_ends(&scope, b))
+        return false;
+    source.unit = target.unit = (srv_offset_unit)b->offset_unit;
+    target.adds_begin = b->target_begin;
+    target.adds_end = b->target_end;
+    target.most = most - b->target_end;
+    if (!srv_models_read(&source, &b->source, &c->source) ||
+        !srv_models_read(&target, &b->target, &c->target))
+        return false;
+    if (!c->source.count)
+        return srv_refuse(&scope, SRV_VALUE, "text", "send text, tokens or token_ids");
+    if (!b->target_end && !c->target.count)
+        return srv_refuse(&scope, SRV_VALUE, b->target_begin ? "target_end" : "target_begin",
+                          "false belongs to a target of the request: send target_text, "
+                          "target_tokens or target_token_ids");
+    if (!srv_models_hide(&scope, &b->sight, c->pass.model, &c->source, &c->warnings))
+        return false;
+    for (int i = 0; c->target.count && c->target.count != c->source.count && i < 3; i++)
+        if (srv_given(&scope, target.names[i]))
+            return srv_refuse(&scope, SRV_SHAPE, target.names[i],
+                              "expected %zu target%s, one a source, found %zu", c->source.count,
+                              c->source.count == 1 ? "" : "s", c->target.count);
+    if (srv_draws(req))
+        b->analysis = 0; /* a picture shows weights alone */
+    c->unasked = !srv_given(&scope, "return");
+    if (c->unasked)
+        b->returns = (b->analysis ? 0u : (unsigned)SRV_SITES_WEIGHTS) |
+                     (srv_given(&scope, "heatmap") ? (unsigned)SRV_SITES_HEATMAP : 0u);
+    return true;
+}
+
+/* --- sites --- */
+
+static bool lists(const srv_ints *list, size_t value) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->values[i] == (int64_t)value)
+            return true;
+    return !list->count;
+}
+
+/* Lists the model's sites and marks the requested ones. */
+static void list_sites(srv_sites_pass *c) {
+    c->site_count = attn_model_sites(c->pass.model->model, c->sites);
+    for (size_t i = 0; i < c->site_count; i++)
+        c->wanted[i] = (!c->body.sites || (c->body.sites & 1u << c->sites[i].kind)) &&
+                       lists(&c->body.layers, c->sites[i].layer);
+}
+
+/* Checks that the model has all layers (or heads) in `list` at the sites that are asked for. */
+static bool check_numbers(const srv_sites_pass *c, const srv_scope *scope, const char *name,
+                          const srv_ints *list, bool layers) {
+    for (size_t s = 0; s < c->site_count; s++) {
+        const attn_site *site = &c->sites[s];
+        const bool last = s + 1 == c->site_count || c->sites[s + 1].kind != site->kind;
+        const size_t most = layers ? site->layer + 1 : site->heads;
+        if (!last || (c->body.sites && !(c->body.sites & 1u << site->kind)))
+            continue;
+        for (size_t i = 0; i < list->count; i++) {
+            char at[32];
+            snprintf(at, sizeof at, "%s/%zu", name, i);
+            if (list->values[i] < 0 || (uint64_t)list->values[i] >= most)
+                return srv_refuse(
+                    scope, SRV_VALUE, at, "the site %s has the %s 0 to %zu, found %" PRId64,
+                    srv_model_site_kinds[site->kind], name, most - 1, list->values[i]);
+        }
+    }
+    return true;
+}
+
+static bool has_kind(const srv_sites_pass *c, unsigned kind) {
+    for (size_t i = 0; i < c->site_count; i++)
+        if ((unsigned)c->sites[i].kind == kind)
+            return true;
+    return false;
+}
+
+static bool check_sites(srv_sites_pass *c) {
+    const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body.given, ""};
+    const srv_sites_body *b = &c->body;
+    list_sites(c);
+    for (unsigned k = 0; k <= ATTN_SITE_CROSS; k++)
+        if ((b->sites & 1u << k) && !has_kind(c, k))
+            return srv_refuse(&scope, SRV_VALUE, "sites", "the model \"%s\" has no site %s",
+                              c->pass.model->id, srv_model_site_kinds[k]);
+    const bool no_head = b->heads.is == SRV_U_INTS && !b->heads.ints.count;
+    if (no_head || (srv_given(&scope, "layers") && !b->layers.count))
+        return srv_refuse(&scope, SRV_VALUE, no_head ? "heads" : "layers",
+                          "expected at least one, found an empty list");
+    if (srv_sites_mean(c) && (b->returns & SRV_SITES_INPUTS))
+        return srv_refuse(&scope, SRV_VALUE, "heads",
+                          "inputs belong to single heads: expected \"all\" or a list, found "
+                          "\"mean\"");
+    const bool states = (b->returns & SRV_SITES_STATES) != 0; /* a layer may have no attention */
+    if ((!states && !check_numbers(c, &scope, "layers", &b->layers, true)) ||
+        !check_numbers(c, &scope, "heads", &b->heads.ints, false))
+        return false;
+    return srv_model_run_check(&scope, c->pass.model, b->store) &&
+           srv_sites_states_check(c, &scope) && srv_models_may_draw(&c->pass, c->source.count);
+}
+
+/* --- limits --- */
+
+/* Returns an upper bound of the memory of the answer in bytes: its numbers and their text. */
+static double result_bytes(const srv_sites_pass *c) {
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
+    const double logits = (double)c->source.count * (double)c->T * (double)m->target_vocabulary;
+    const bool heats = c->body.returns & SRV_SITES_HEATMAP || srv_draws(c->pass.req) ||
+                       (srv_reads_text(c->pass.req) && srv_sites_prints_heatmaps(c));
+    double numbers = heats ? 2 * srv_sites_weights(c) : 0;
+    if (c->body.returns & SRV_SITES_WEIGHTS)
+        numbers += srv_sites_weights(c);
+    if (c->body.returns & SRV_SITES_LOGITS)
+        numbers += logits;
+    if (c->body.returns & SRV_SITES_ENCODER)
+        numbers += (double)c->source.count * (double)c->source.longest * (double)m->width;
+    numbers += srv_sites_states_numbers(c) + srv_sites_inputs(c);
+    return SRV_MODEL_TEXT * numbers + (double)(c->source.count * (c->source.longest + c->T)) * 64 +
+           c->analysis_text + c->run_text;
+}
+
+static attn_model_cost cost_of(const srv_sites_pass *c) {
+    const double B = (double)c->source.count;
+    attn_model_pass pass = {.B = B,
+                            .S = (double)c->source.longest,
+                            .rows = B,
+                            .T = (double)c->T,
+                            .keeps_states = (c->body.returns & SRV_SITES_STATES) != 0,
+                            .keeps_inputs = (c->body.returns & SRV_SITES_INPUTS) != 0,
+                            .drops = c->body.dropout_p > 0};
+    attn_model_cost cost = srv_models_cost(&c->pass, &pass);
+    if (!c->target.count) { /* the target must be generated first */
+        pass.searches = true;
+        pass.keeps_states = pass.keeps_inputs = pass.drops = false;
+        const attn_model_cost search = srv_models_cost(&c->pass, &pass);
+        cost.cells += search.cells;
+        cost.operations += search.operations;
+        cost.bytes += search.bytes;
+    }
+    return cost;
+}
+
+static size_t first_wanted(const srv_sites_pass *c, attn_site_kind kind) {
+    size_t i = 0;
+    while (!c->wanted[i] || c->sites[i].kind != kind)
+        i++;
+    return c->sites[i].layer;
+}
+
+/* Adds the shapes of the queries, keys and values of a kind of site to a dry run. */
+static void add_inputs(srv_dry *dry, const srv_sites_pass *c, const attn_site *site) {
+    static const char *const names[][3] = {
+        [ATTN_SITE_ENCODER] = {"query.encoder", "key.encoder", "value.encoder"},
+        [ATTN_SITE_DECODER] = {"query.decoder", "key.decoder", "value.decoder"},
+        [ATTN_SITE_CROSS] = {"query.cross", "key.cross", "value.cross"}};
+    size_t q[4] = {c->source.count}, k[4] = {c->source.count};
+    if (!(c->body.returns & SRV_SITES_INPUTS))
+        return;
+    srv_sites_inputs_dims(c, site, q + 1, k + 1);
+    for (int i = 0; i < 3; i++)
+        srv_dry_shape(dry, names[site->kind][i], 4, i ? k : q);
+}
+
+static srv_outcome predict(const srv_sites_pass *c, const attn_model_cost *cost) {
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
+    const size_t B = c->source.count;
+    srv_dry dry = {.learns = true,
+                   .parameters =
+                       attn_parameters_count(attn_model_parameters(c->pass.model->model), "")};
+    for (size_t i = 0; i < c->site_count; i++) {
+        size_t d[4] = {B, 0, 0, 0};
+        srv_sites_dims(c, &c->sites[i], d + 1);
+        /* All layers of a kind of site have the same shape, so each kind is listed once. */
+        if (!c->wanted[i] || c->sites[i].layer != first_wanted(c, c->sites[i].kind))
+            continue;
+        if (srv_sites_mean(c)) /* without the axis of heads */
+            srv_dry_shape(&dry, srv_model_site_kinds[c->sites[i].kind], 3,
+                          (size_t[3]){B, d[2], d[3]});
+        else
+            srv_dry_shape(&dry, srv_model_site_kinds[c->sites[i].kind], 4, d);
+        add_inputs(&dry, c, &c->sites[i]);
+    }
+    srv_dry_shape(&dry, "logits", 3, (size_t[3]){B, c->T, m->target_vocabulary});
+    if (c->body.returns & SRV_SITES_ENCODER)
+        srv_dry_shape(&dry, "encoder_output", 3, (size_t[3]){B, c->source.longest, m->width});
+    srv_sites_states_shapes(&dry, c);
+    return srv_models_dry(c->pass.req, &dry, cost, result_bytes(c));
+}
+
+/* --- the computation --- */
+
+static attn_status generate(srv_sites_pass *c, const int32_t *source, const int64_t *lengths,
+                            const uint8_t *keep, attn_error *err) {
+    srv_request *req = c->pass.req;
+    const size_t B = c->source.count;
+    attn_generate_options options = attn_generate_defaults();
+    attn_generated *all = attn_arena_zeroed(req->arena, B, sizeof *all);
+    c->target.items = attn_arena_zeroed(req->arena, B, sizeof *c->target.items);
+    options.most = c->T > 1 ? c->T - 1 : 1;
+    options.source_keep = keep;
+    if (!all || !c->target.items)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory for the generated targets");
+    const attn_status status =
+        attn_model_generate(c->pass.model->model, source, lengths, B, c->source.longest, &options,
+                            req->arena, srv_request_pool(req), &req->control, all, err);
+    if (status)
+        return status;
+    c->target.count = B;
+    for (size_t b = 0; b < B; b++) {
+        if (!srv_models_name(req, c->pass.model, SRV_TARGET, all[b].ids, all[b].length,
+                             &c->target.items[b]))
+            return attn_fail(err, ATTN_ENOMEM, "", "no memory for the generated targets");
+        if (all[b].length > c->target.longest)
+            c->target.longest = all[b].length;
+    }
+    return ATTN_OK;
+}
+
+static bool compute(srv_sites_pass *c) {
+    srv_request *req = c->pass.req;
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
+    attn_error err = {0};
+    int64_t *lengths, *target_lengths;
+    const uint8_t *keep;
+    const int32_t *source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
+    if (!source || !srv_models_keep(req, &c->source, &keep))
+        return false;
+    const attn_forward_options options = {
+        .keep = ATTN_KEEP_WEIGHTS |
+                (c->body.returns & SRV_SITES_STATES ? (unsigned)ATTN_KEEP_STATES : 0u) |
+                (c->body.returns & SRV_SITES_INPUTS ? (unsigned)ATTN_KEEP_INPUTS : 0u) |
+                (c->body.store ? (unsigned)ATTN_KEEP_OPERATIONS : 0u),
+        .dropout_p = c->body.dropout_p,
+        .seed = (uint64_t)c->body.seed};
+    attn_status status = c->target.count ? ATTN_OK : generate(c, source, lengths, keep, &err);
+    c->T = c->target.longest + c->body.target_end;
+    const int32_t *target =
+        status ? NULL
+               : srv_models_pad(req, &c->target, c->T, c->body.target_begin ? m->begin : -1,
+                                &target_lengths);
+    if (!status && !target)
+        return false;
+    const attn_batch batch = {.B = c->source.count,
+                              .S = c->source.longest,
+                              .T = c->T,
+                              .source = source,
+                              .source_lengths = lengths,
+                              .source_keep = keep,
+                              .target = target};
+    if (!status)
+        status = attn_model_forward(c->pass.model->model, &batch, &options, req->arena,
+                                    srv_request_pool(req), &req->control, &c->out, &err);
+    if (status)
+        srv_problem_error(req, &err);
+    return !status;
+}
+
+/* Copies sequence `s` with the token of `one` added: in front if `first`, else at the end. false: a
+ * problem is set. */
+static bool lengthen(const srv_sites_pass *c, const srv_sequence *s, const srv_sequence *one,
+                     bool first, srv_sequence *out) {
+    attn_arena *arena = c->pass.req->arena;
+    *out = (srv_sequence){.length = s->length + 1};
+    if (!first) { /* they end with the range of the token that is added there */
+        out->offsets = s->offsets;
+        out->spans = s->spans;
+        out->text = s->text;
+    }
+    out->ids = attn_arena_zeroed(arena, out->length, sizeof *out->ids);
+    out->tokens = attn_arena_zeroed(arena, out->length, sizeof *out->tokens);
+    if (!out->ids || !out->tokens) {
+        srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
+        return false;
+    }
+    memcpy(out->ids + first, s->ids, s->length * sizeof *s->ids);
+    memcpy(out->tokens + first, s->tokens, s->length * sizeof *s->tokens);
+    out->ids[first ? 0 : s->length] = one->ids[0];
+    out->tokens[first ? 0 : s->length] = one->tokens[0];
+    return true;
+}
+
+/* Names rows and columns of the decoder's weights. A row is named after the token that it predicts,
+ * so the last row is named after the end token if the model adds one. A column is named after a
+ * token that the decoder reads, so the first column is named after the begin token. If the decoder
+ * reads the target alone, the last row predicts no token of it: rows, too, are then named after the
+ * tokens that are read. */
+static bool name_rows(srv_sites_pass *c) {
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
+    const size_t B = c->target.count;
+    srv_sequence begin, end, longer;
+    if (!c->body.target_begin) {
+        c->read = c->target;
+        return true;
+    }
+    c->read = (srv_sequences){.count = B, .longest = c->T};
+    c->read.items = attn_arena_zeroed(c->pass.req->arena, B, sizeof *c->read.items);
+    if (!c->read.items) {
+        srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
+        return false;
+    }
+    if (!srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->begin, 1, &begin) ||
+        !srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->end, 1, &end))
+        return false;
+    for (size_t b = 0; b < B; b++) {
+        srv_sequence *s = &c->target.items[b], before = *s;
+        before.length -= !c->body.target_end; /* nothing is read after the last token */
+        if (!lengthen(c, &before, &begin, true, &c->read.items[b]) ||
+            (c->body.target_end && !lengthen(c, s, &end, false, &longer)))
+            return false;
+        if (c->body.target_end)
+            *s = longer;
+    }
+    return true;
+}
+
+/* Stores all sites of the pass if `store` asks for it. false: a problem is set. */
+static bool store(srv_sites_pass *c) {
+    srv_model_run run;
+    if (!c->body.store)
+        return true;
+    if (!srv_model_run_begin(&run, c->pass.req, c->pass.model, &c->source))
+        return false;
+    for (size_t b = 0; b < c->target.count; b++)
+        if (!srv_model_run_target(&run, b, c->body.target_begin, &c->target.items[b],
+                                  c->read.items[b].length))
+            return false;
+    c->run = srv_model_run_store(&run, c->out.sites, c->out.site_count);
+    return c->run;
+}
+
+/* --- the steps of srv_pass_steps --- */
+
+static srv_sites_pass *of(srv_pass *pass) {
+    return (srv_sites_pass *)pass;
+}
+static const srv_sites_pass *in(const srv_pass *pass) {
+    return (const srv_sites_pass *)pass;
+}
+
+static bool step_decode(srv_pass *pass) {
+    srv_sites_pass *c = of(pass);
+    const size_t max = attn_model_configuration(pass->model->model)->max_length;
+    if (!decode(c) || !check_sites(c))
+        return false;
+    if (pass->req->is_job) {
+        c->body.returns = c->body.analysis = 0;
+        c->unasked = false;
+    }
+    c->T = c->target.count ? c->target.longest + c->body.target_end : 2 * c->source.longest + 11;
+    c->T = c->T < max ? c->T : max;
+    pass->dry_run = c->body.dry_run;
+    pass->stores = c->body.store;
+    c->cost = cost_of(c);
+    if (c->body.store && !srv_model_run_cost(pass->req, pass->model, c->source.count,
+                                             c->source.longest, c->T, &c->cost, &c->run_text))
+        return false;
+    return srv_sites_analysis_cost(c, &c->cost, &c->analysis_text);
+}
+
+static attn_model_cost step_cost(const srv_pass *pass) {
+    return in(pass)->cost;
+}
+
+static double step_result(const srv_pass *pass) {
+    return result_bytes(in(pass));
+}
+
+static srv_outcome step_predict(const srv_pass *pass, const attn_model_cost *cost) {
+    return predict(in(pass), cost);
+}
+
+static bool step_compute(srv_pass *pass) {
+    return compute(of(pass)) && name_rows(of(pass)) && srv_sites_analyse(of(pass)) &&
+           store(of(pass));
+}
+
+static void step_answer(const srv_pass *pass) {
+    srv_sites_answer(in(pass));
+}
+
+srv_outcome srv_models_attention(srv_request *req) {
+    static const srv_pass_steps steps = {step_decode,  step_cost,    step_result,
+                                         step_predict, step_compute, step_answer};
+    srv_sites_pass c = {.pass = {.req = req, .later = srv_models_attention}};
+    req->control.progress = NULL; /* each attention of the model would tell its own */
+    const srv_outcome outcome = srv_models_run(&c.pass, &steps);
+    if (c.run)
+        srv_run_tell(req, c.run);
+    return outcome;
+}

@@ -1,0 +1,189 @@
+/* What the routes of /v1/models/{id} share: the steps of a request with the limits of the service,
+ * and heatmaps of weights that a model has computed. */
+#include "api/models/models_call.h"
+
+#include <string.h>
+
+#include "api/common/later.h"
+#include "load/admission.h"
+#include "request/shared.h"
+
+/* --- the steps of a request --- */
+
+/* Most operations of a request that the HTTP thread computes itself, well below 1 ms of work. */
+#define IN_PLACE_OPERATIONS 2e5
+
+const char *const srv_model_site_kinds[] = {"encoder", "decoder", "cross", NULL};
+
+bool srv_models_attends(const srv_model *model) {
+    return srv_models_cross_heads(model) > 0;
+}
+
+bool srv_models_may_draw(const srv_pass *pass, size_t sequences) {
+    if (!srv_draws(pass->req))
+        return true;
+    if (!srv_models_attends(pass->model))
+        srv_problem(pass->req, SRV_VALUE, NULL,
+                    "the model \"%s\" has no attention that could be drawn", pass->model->id);
+    else if (sequences > 1)
+        srv_problem(pass->req, SRV_VALUE, NULL, "pictures and CSV show one sequence, found %zu",
+                    sequences);
+    else
+        return true;
+    return false;
+}
+
+size_t srv_models_cross_heads(const srv_model *model) {
+    attn_site sites[ATTN_MODEL_SITES];
+    const size_t count = attn_model_sites(model->model, sites);
+    return count ? sites[count - 1].heads : 0;
+}
+
+attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent) {
+    return attn_model_pass_cost(pass->model->model, extent, attn_pool_slots(pass->req->app->pool));
+}
+
+bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result) {
+    const srv_config *config = req->app->config;
+    const double need = (double)attn_arena_used(req->arena) + cost->bytes + result;
+    const double limit = (double)attn_arena_limit(req->arena);
+    if (cost->cells > config->max_cells)
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, config->max_cells, "max_cells",
+                          "%.4g attention cells; at most %.4g are allowed", cost->cells,
+                          config->max_cells);
+    else if (cost->operations > config->max_operations)
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, config->max_operations, "max_operations",
+                          "%.4g operations; at most %.4g are allowed", cost->operations,
+                          config->max_operations);
+    else if (need > limit)
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
+                          "the pass and its answer need up to %.0f bytes; a request may use %.0f",
+                          need, limit);
+    else
+        return true;
+    return false;
+}
+
+srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const attn_model_cost *cost,
+                           double result) {
+    dry->cells = cost->cells;
+    dry->operations = cost->operations;
+    dry->work = cost->bytes;
+    dry->result = result;
+    dry->fits = srv_models_fits(req, cost, result);
+    dry->load.operations = cost->operations + SRV_CELL_OPERATIONS * cost->cells;
+    dry->load.text = result;
+    dry->load.memory = cost->bytes;
+    dry->load.pieces = 1;
+    return srv_dry_reply(req, dry);
+}
+
+/* Replies with a job that stores the run, if the client prefers that and the work is long. Returns
+ * true if the reply is set. */
+static bool store_later(const srv_pass *pass, double operations, double bytes) {
+    if (!pass->later || !pass->stores || !srv_later_may_store(pass->req, operations))
+        return false;
+    srv_later_store(pass->req, pass->later, bytes);
+    return true;
+}
+
+static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
+    srv_request *req = pass->req;
+    const int64_t start = attn_now_ns();
+    const bool ok = steps->decode(pass);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
+        return SRV_DONE;
+    const attn_model_cost cost = steps->cost(pass);
+    if (pass->dry_run)
+        return steps->predict(pass, &cost);
+    if (req->in_place &&
+        (pass->streams || pass->stores || cost.operations > IN_PLACE_OPERATIONS || srv_draws(req)))
+        return SRV_DEFER;
+    const double result = steps->result(pass);
+    if (!srv_models_fits(req, &cost, result) ||
+        store_later(pass, cost.operations, cost.bytes + result) ||
+        !srv_admission_work(req, cost.operations, cost.bytes + result))
+        return SRV_DONE;
+    const int64_t begun = attn_now_ns();
+    const bool done = steps->compute(pass);
+    const int64_t computed = attn_now_ns();
+    pass->req->compute_ns = computed - begun; /* not the old request: `compute` may replace it */
+    if (done && pass->later && pass->req->is_job)
+        srv_later_stored(pass->req);
+    else if (done)
+        steps->answer(pass);
+    else if (pass->later && pass->stores)
+        srv_later_advise(pass->req);
+    pass->req->encode_ns = attn_now_ns() - computed;
+    return SRV_DONE;
+}
+
+srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps) {
+    srv_request *req = pass->req;
+    if (req->in_place && !srv_models_is_read(req, req->params[0]))
+        return SRV_DEFER;
+    pass->model = srv_models_hold(req, req->params[0]);
+    const srv_outcome outcome = pass->model ? run(pass, steps) : SRV_DONE;
+    srv_models_release(req, pass->model);
+    return outcome;
+}
+
+/* --- heatmaps --- */
+
+/* The `fetch` of a source of weights: copies rows of one sequence's weights. */
+static attn_status fetch(void *ctx, size_t lane, const attn_range *range, float *weights,
+                         float *logits, attn_error *err) {
+    const srv_model_weights *all = ctx;
+    (void)lane, (void)logits, (void)err;
+    for (size_t r = 0; r < range->rows; r++)
+        memcpy(weights + r * range->cols,
+               all->weights + range->head * all->head_stride + (range->row + r) * all->stride +
+                   range->col,
+               range->cols * sizeof *weights);
+    return ATTN_OK;
+}
+
+bool srv_models_heatmaps(srv_request *req, const srv_model_weights *weights,
+                         const srv_heat_input *in, srv_model_heatmaps *out) {
+    const attn_attention_dims dims = {
+        .B = 1, .Hq = weights->heads, .L = weights->rows, .S = weights->cols};
+    srv_model_weights own = *weights;
+    const attn_weight_source source = {.batches = 1,
+                                       .heads = weights->heads,
+                                       .rows = weights->rows,
+                                       .cols = weights->cols,
+                                       .fetch = fetch,
+                                       .ctx = &own};
+    attn_heatmap_options options;
+    attn_error err = {0};
+    if (!srv_heat_options(req, in, &dims, &options))
+        return false;
+    if (attn_heatmap_build(&source, &options, srv_request_pool(req), &req->control, req->arena,
+                           &out->maps, &err)) {
+        srv_heat_problem(req, &err);
+        return false;
+    }
+    for (size_t i = 0; i < out->maps.count; i++)
+        out->maps.items[i].batch = weights->batch;
+    srv_names *names = attn_arena_small(req->arena, sizeof *names);
+    if (!names) {
+        srv_problem_memory(req, NULL, "no memory is left for the labels of heatmaps");
+        return false;
+    }
+    *names = (srv_names){.given = 3,
+                         .query = {weights->row_names, weights->rows},
+                         .key = {weights->col_names, weights->cols}};
+    out->labels = (srv_labels){names, 1, true};
+    return true;
+}
+
+void srv_models_draw(srv_request *req, const srv_model_heatmaps *maps, const srv_heat_input *in,
+                     const srv_figure_input *figure, int64_t decimals) {
+    const srv_heat_answer all = {.maps = &maps->maps,
+                                 .in = in,
+                                 .labels = &maps->labels,
+                                 .figure = figure,
+                                 .decimals = (int)decimals};
+    srv_heat_draw(req, &all);
+}

@@ -1,0 +1,92 @@
+/* What the routes of /v1/models/{id} share: the steps of a request, and heatmaps of weights. */
+#ifndef SRV_MODELS_CALL_H
+#define SRV_MODELS_CALL_H
+
+#include <stddef.h>
+
+#include "api/common/dry.h"
+#include "api/common/route_fields.h"
+#include "api/common/scope.h"
+#include "api/figures/heatmap_object.h"
+#include "api/models/models_input.h"
+#include "request/stream.h"
+#include "store/model_registry.h"
+
+#define SRV_MODEL_COMMON_ROWS(T)                                                                   \
+    SRV_HEATMAP_ROW(                                                                               \
+        T, "Content of the heatmaps, one set for each sequence. The field also requests them."),   \
+        SRV_FIGURE_ROW(T, "Title, labels and style of the picture."),                              \
+        SRV_DECIMALS_ROW(                                                                          \
+            T, ". The default is the shortest text that reads back to the same number."),          \
+        SRV_DRY_RUN_ROW(T, "Compute nothing: return the shapes and the cost of the request."),     \
+        SRV_TIMEOUT_ROW(T)
+
+/* Checks the cost of a request against the limits of the service. false: a limit is exceeded, and a
+ * problem is set. */
+bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result);
+srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const attn_model_cost *cost,
+                           double result);
+
+/* A request to a model. A route's own struct has this one as its first member. */
+typedef struct srv_pass {
+    srv_request *req;
+    const srv_model *model; /* held until the request ends */
+    bool dry_run;           /* set by `decode` */
+    /* Set by `decode`: the answer is a stream; a run is stored, which may write a file. Either needs
+     * a request thread. */
+    bool streams, stores;
+    /* The handler, if it may store the run by a job (later.h), which then computes only the run. */
+    srv_outcome (*later)(srv_request *);
+} srv_pass;
+
+/* Returns the cost of a forward pass of the model on the worker pool. */
+attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent);
+
+/* The steps of a route, in this order. A step that returns false has set a problem. */
+typedef struct srv_pass_steps {
+    bool (*decode)(srv_pass *pass); /* reads and checks what was sent */
+    attn_model_cost (*cost)(const srv_pass *pass);
+    double (*result)(const srv_pass *pass); /* returns the bytes of the answer */
+    srv_outcome (*predict)(const srv_pass *pass,
+                           const attn_model_cost *cost); /* answers a dry run */
+    bool (*compute)(srv_pass *pass);
+    void (*answer)(const srv_pass *pass);
+} srv_pass_steps;
+
+/* Handles a request: holds the model that the path names, and calls the steps in their order.
+ * Refuses work beyond the limits of the service. On the HTTP thread returns SRV_DEFER unless the
+ * work is small. */
+srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps);
+/* Upper bound of the memory in bytes of a float in an answer: the number and its JSON. */
+#define SRV_MODEL_TEXT 20.0
+
+bool srv_models_attends(const srv_model *model);
+/* If the client accepts a picture, checks that the model has attention and that there is only one
+ * sequence. false: a problem is set. */
+bool srv_models_may_draw(const srv_pass *pass, size_t sequences);
+/* "encoder", "decoder", "cross"; indexed by attn_site_kind, ended by NULL. */
+extern const char *const srv_model_site_kinds[];
+/* Returns the number of heads of the model's cross-attention. */
+size_t srv_models_cross_heads(const srv_model *model);
+
+/* The weights of one sequence: `heads` matrices [rows, cols]. Consecutive matrices are head_stride
+ * floats apart, and consecutive rows `stride` floats. */
+typedef struct srv_model_weights {
+    const float *weights;
+    size_t heads, head_stride, stride, rows, cols, batch;
+    const char **row_names, **col_names;
+} srv_model_weights;
+
+typedef struct srv_model_heatmaps {
+    attn_heatmaps maps;
+    srv_labels labels;
+} srv_model_heatmaps;
+
+/* Builds heatmaps of the weights. false: a problem is set. */
+bool srv_models_heatmaps(srv_request *req, const srv_model_weights *weights,
+                         const srv_heat_input *in, srv_model_heatmaps *out);
+/* Replies with heatmaps as a picture. */
+void srv_models_draw(srv_request *req, const srv_model_heatmaps *maps, const srv_heat_input *in,
+                     const srv_figure_input *figure, int64_t decimals);
+
+#endif

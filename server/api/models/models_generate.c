@@ -1,0 +1,462 @@
+/* POST /v1/models/{id}/generate answers a greedy or beam search and the cross-attention of its
+ * steps. A greedy search can be answered as server-sent events, one for each step. */
+#include <string.h>
+
+#include "api/common/route_fields.h"
+#include "api/models/models_api.h"
+#include "api/models/models_call.h"
+#include "api/models/models_growing.h"
+#include "api/models/models_input.h"
+#include "api/models/models_steps.h"
+#include "api/runs/runs_call.h"
+#include "request/shared.h"
+#include "request/stream.h"
+
+/* --- the request --- */
+
+enum { WEIGHTS = 1, HEATMAP = 2 };
+enum { EVENT = 1024 }; /* upper bound of the text of an event without its weights, in bytes */
+enum { CHOICE = 192 }; /* bytes of an alternative in an answer: its names and its text */
+static const char *const returns[] = {"weights", "heatmap", NULL};
+
+typedef struct body {
+    uint64_t given;
+    srv_side source;
+    srv_sight_input sight;
+    int offset_unit;
+    int64_t num_beams, max_length, num_alternatives, decimals, timeout_ms;
+    double length_penalty;
+    unsigned returns;
+    srv_heat_input heatmap;
+    srv_figure_input figure;
+    bool dry_run, stream, store;
+} body;
+
+/* A generated sequence. `rows` are its tokens and, if the search has reached it, the end token;
+ * they name the rows of its weights. `tokens` lack the end. */
+typedef struct made {
+    srv_sequence tokens, rows;
+    const char *text; /* NULL: the model has no vocabulary */
+} made;
+
+typedef struct call {
+    srv_pass pass;
+    body body;
+    srv_sequences source;
+    size_t most; /* most tokens, the end token included */
+    srv_warnings warnings;
+    attn_generated *out;  /* [B], one for each sequence */
+    made *made;           /* [B], one for each sequence */
+    srv_told_steps steps; /* used if the answer is a stream */
+    srv_growing growing;  /* used if the run is stored */
+    const srv_run *run;   /* the stored run, held until the answer; NULL: not stored */
+    attn_model_cost cost;
+    double run_text; /* upper bound of the bytes of its description */
+} call;
+
+const srv_field srv_models_generate_fields[] = {
+    SRV_SIDE_ROWS(body, source, "", "token_ids", "The source"),
+    SRV_SIGHT_ROWS(body, sight),
+    SRV_OFFSET_UNIT_ROW(body),
+    SRV_INT_ROW(body, num_beams, 1, 64, "Number of beams; 1 (default) is greedy search."),
+    SRV_INT_ROW(body, max_length, 1, 65536,
+                "Most tokens to generate, the end included; default 2 x source length + 10, at "
+                "most the max_length of the model."),
+    SRV_REAL_ROW(
+        body, length_penalty, -10, 10,
+        "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."),
+    SRV_INT_ROW(body, num_alternatives, 1, ATTN_ALTERNATIVES_MOST,
+                "For each step also answer this many of its most probable tokens, with their "
+                "probabilities."),
+    {.name = "return",
+     .kind = SRV_FLAGS,
+     .offset = offsetof(body, returns),
+     .choices = returns,
+     .doc = "The parts of the cross attention to return: heatmap (default), weights [heads, rows, "
+            "S]; [] for neither."},
+    SRV_BOOL_ROW(body, stream,
+                 "Answer with server-sent events during the greedy search of one sequence: start "
+                 "with the source, token for each step, then done with the whole answer, or error "
+                 "with a problem. With store the second event is run, with the id of the run, "
+                 "which grows with every step."),
+    SRV_MODEL_STORE_ROW(body, "a greedy search"),
+    SRV_MODEL_COMMON_ROWS(body),
+    {0},
+};
+
+static bool decode(call *c) {
+    srv_request *req = c->pass.req;
+    body *b = &c->body;
+    const srv_scope scope = {req, srv_models_generate_fields, &b->given, ""};
+    const size_t longest = attn_model_configuration(c->pass.model->model)->max_length;
+    srv_reading source = {.req = req,
+                          .model = c->pass.model,
+                          .scope = &scope,
+                          .which = SRV_SOURCE,
+                          .names = {"text", "tokens", "token_ids"},
+                          .most = longest,
+                          .warnings = &c->warnings};
+    *b = (body){
+        .num_beams = 1, .decimals = -1, .length_penalty = 0.6, .figure = SRV_FIGURE_DEFAULTS};
+    if (!srv_read_body(req, srv_models_generate_fields, b, &b->timeout_ms) ||
+        !srv_figure_check(req, &b->figure))
+        return false;
+    source.unit = (srv_offset_unit)b->offset_unit;
+    if (!srv_models_read(&source, &b->source, &c->source))
+        return false;
+    if (!c->source.count)
+        return srv_refuse(&scope, SRV_VALUE, "text", "send text, tokens or token_ids");
+    if (!srv_models_hide(&scope, &b->sight, c->pass.model, &c->source, &c->warnings))
+        return false;
+    if (b->max_length > (int64_t)longest)
+        return srv_refuse(&scope, SRV_VALUE, "max_length",
+                          "the model writes at most %zu tokens, found %lld", longest,
+                          (long long)b->max_length);
+    if (!srv_given(&scope, "return"))
+        b->returns = HEATMAP;
+    c->most = b->max_length ? (size_t)b->max_length : 2 * c->source.longest + 10;
+    c->most = c->most < longest ? c->most : longest;
+    return true;
+}
+
+/* Decides whether the answer is a stream, which the field `stream` or Accept asks for, and checks
+ * that the request allows one. */
+static bool check_stream(call *c) {
+    const body *b = &c->body;
+    const unsigned accept = c->pass.req->accept;
+    const srv_scope scope = {c->pass.req, srv_models_generate_fields, &b->given, ""};
+    c->pass.streams = b->stream || accept == SRV_ACCEPT_EVENTS;
+    if (!c->pass.streams)
+        return true;
+    if (accept != SRV_ACCEPT_EVENTS && accept != SRV_ACCEPT_JSON)
+        return srv_refuse(&scope, SRV_VALUE, "stream",
+                          "a stream is text/event-stream, which Accept does not prefer");
+    if (b->num_beams > 1)
+        return srv_refuse(&scope, SRV_VALUE, "num_beams",
+                          "only a greedy search (1) is streamed: which tokens the best of several "
+                          "hypotheses has is known at the end, found %lld",
+                          (long long)b->num_beams);
+    if (c->source.count > 1)
+        return srv_refuse(&scope, SRV_VALUE, "stream", "one sequence is streamed, found %zu",
+                          c->source.count);
+    return true;
+}
+
+/* Checks that a search that is stored is greedy. */
+static bool check_store(call *c) {
+    const body *b = &c->body;
+    const srv_scope scope = {c->pass.req, srv_models_generate_fields, &b->given, ""};
+    c->pass.stores = b->store;
+    if (b->store && b->num_beams > 1)
+        return srv_refuse(&scope, SRV_VALUE, "store",
+                          "only a greedy search (\"num_beams\": 1) is stored: hypotheses of a beam "
+                          "search have no common rows, found %lld beams",
+                          (long long)b->num_beams);
+    return srv_model_run_check(&scope, c->pass.model, b->store);
+}
+
+static double result_bytes(const call *c) {
+    const double B = (double)c->source.count, most = (double)c->most;
+    const double weights =
+        B * (double)srv_models_cross_heads(c->pass.model) * most * (double)c->source.longest;
+    double numbers = 3 * weights; /* the rows of weights, and a heatmap of them */
+    numbers += c->body.returns & WEIGHTS ? weights : 0;
+    numbers += c->pass.streams ? weights : 0; /* the rows in the events */
+    const double choices = c->body.num_alternatives ? 1 + (double)c->body.num_alternatives : 0;
+    const double step = c->pass.streams ? EVENT + CHOICE * choices : 0;
+    const double start = c->pass.streams ? EVENT + 64 * (double)c->source.longest : 0;
+    return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most) +
+           CHOICE * choices * B * most + start + step * most + c->run_text;
+}
+
+/* Returns the cost of the search, without that of its run. */
+static attn_model_cost cost_of(const call *c) {
+    const double B = (double)c->source.count;
+    const attn_model_pass extent = {.B = B,
+                                    .S = (double)c->source.longest,
+                                    .rows = B * (double)c->body.num_beams,
+                                    .T = (double)c->most,
+                                    .searches = true,
+                                    .hides = srv_models_hides(&c->source),
+                                    .alternatives = (double)c->body.num_alternatives};
+    return srv_models_cost(&c->pass, &extent);
+}
+
+static srv_outcome predict(const call *c, const attn_model_cost *cost) {
+    const size_t B = c->source.count;
+    srv_dry dry = {.learns = true,
+                   .parameters =
+                       attn_parameters_count(attn_model_parameters(c->pass.model->model), "")};
+    srv_dry_shape(&dry, "ids", 2, (size_t[2]){B, c->most});
+    if (srv_models_attends(c->pass.model))
+        srv_dry_shape(
+            &dry, "cross", 4,
+            (size_t[4]){B, srv_models_cross_heads(c->pass.model), c->most, c->source.longest});
+    return srv_models_dry(c->pass.req, &dry, cost, result_bytes(c));
+}
+
+/* --- the search --- */
+
+/* Names the tokens and the rows of sequence b and joins its text. false: a problem is set. */
+static bool name(call *c, size_t b) {
+    const attn_generated *g = &c->out[b];
+    const size_t rows = g->length + g->ended;
+    attn_arena *arena = c->pass.req->arena;
+    made *to = &c->made[b];
+    int32_t *ids = attn_arena_zeroed(arena, rows + 1, sizeof *ids);
+    if (ids) {
+        memcpy(ids, g->ids, g->length * sizeof *ids);
+        ids[g->length] = attn_model_configuration(c->pass.model->model)->end;
+        if (!srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, ids, rows, &to->rows))
+            return false;
+        to->tokens = to->rows;
+        to->tokens.length = g->length;
+        to->text = c->pass.model->target
+                       ? attn_vocabulary_join(c->pass.model->target, g->ids, g->length,
+                                              c->pass.model->languages[SRV_TARGET], false, arena)
+                       : NULL;
+    }
+    if (ids && (to->text || !c->pass.model->target))
+        return true;
+    srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
+    return false;
+}
+
+/* Begins the stream of events. From now on c->pass.req is the request of srv_events_request. false:
+ * a problem is set. */
+static bool begin_events(call *c, attn_generate_options *options) {
+    srv_events *events = srv_events_new(c->pass.req);
+    if (!events)
+        return false;
+    c->pass.req = srv_events_request(events);
+    c->steps = (srv_told_steps){
+        .events = events,
+        .model = c->pass.model,
+        .source = &c->source.items[0],
+        .heatmap = c->body.returns ? &c->body.heatmap : NULL,
+        .decimals = (int)c->body.decimals,
+        .ids = attn_arena_zeroed(c->pass.req->arena, c->most + 1, sizeof *c->steps.ids)};
+    if (!c->steps.ids) {
+        srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
+        return false;
+    }
+    options->token = srv_step_say;
+    options->ctx = &c->steps;
+    return true;
+}
+
+static bool compute(call *c) {
+    const size_t B = c->source.count;
+    attn_generate_options options = attn_generate_defaults();
+    attn_error err = {0};
+    int64_t *lengths;
+    if (c->pass.streams && !begin_events(c, &options))
+        return false;
+    srv_request *req = c->pass.req;
+    const int32_t *source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
+    if (!source || !srv_models_keep(req, &c->source, &options.source_keep))
+        return false;
+    if (c->body.store) {
+        if (!srv_growing_begin(&c->growing, req, c->pass.model, &c->source, c->most,
+                               c->steps.events ? &c->steps : NULL))
+            return false;
+        options.step = srv_growing_step;
+        options.step_ctx = &c->growing;
+    }
+    c->out = attn_arena_zeroed(req->arena, B, sizeof *c->out);
+    c->made = attn_arena_zeroed(req->arena, B, sizeof *c->made);
+    options.beams = (size_t)c->body.num_beams;
+    options.most = c->most;
+    options.length_penalty = c->body.length_penalty;
+    options.alternatives = (size_t)c->body.num_alternatives;
+    options.want_weights = c->body.returns || srv_draws(req) || srv_reads_text(req);
+    attn_status status =
+        c->out && c->made
+            ? attn_model_generate(c->pass.model->model, source, lengths, B, c->source.longest,
+                                  &options, req->arena, srv_request_pool(req), &req->control,
+                                  c->out, &err)
+            : attn_fail(&err, ATTN_ENOMEM, "", "no memory for the generated sequences");
+    if (status && !c->steps.failed && !c->growing.failed)
+        srv_problem_error(req, &err);
+    for (size_t b = 0; !status && b < B; b++)
+        if (!name(c, b))
+            return false;
+    return !status && (!c->body.store || srv_growing_close(&c->growing, c->out, &c->run));
+}
+
+/* --- the answer --- */
+
+/* Returns whether the search kept weights of sequence b. */
+static bool has_weights(const call *c, size_t b) {
+    return c->out[b].weights && c->made[b].rows.length > 0;
+}
+
+static bool heatmaps_of(const call *c, size_t b, srv_model_heatmaps *out) {
+    const attn_generated *g = &c->out[b];
+    const srv_sequence *rows = &c->made[b].rows, *cols = &c->source.items[b];
+    const srv_model_weights what = {.weights = g->weights,
+                                    .heads = g->heads,
+                                    .head_stride = rows->length * c->source.longest,
+                                    .stride = c->source.longest,
+                                    .rows = rows->length,
+                                    .cols = cols->length,
+                                    .batch = b,
+                                    .row_names = rows->tokens,
+                                    .col_names = cols->tokens};
+    return srv_models_heatmaps(c->pass.req, &what, &c->body.heatmap, out);
+}
+
+/* Writes weights and heatmap of sequence b. false: a problem is set. */
+static bool put_attention(srv_json *j, const call *c, size_t b) {
+    srv_model_heatmaps maps;
+    if (!has_weights(c, b))
+        return true;
+    if (c->body.returns & WEIGHTS) {
+        const size_t dims[3] = {c->out[b].heads, c->made[b].rows.length, c->source.longest};
+        const attn_tensor weights = attn_tensor_dense(c->out[b].weights, ATTN_F32, 3, dims);
+        srv_json_key(j, "weights");
+        srv_json_tensor(j, &weights);
+    }
+    if (!(c->body.returns & HEATMAP))
+        return true;
+    if (!heatmaps_of(c, b, &maps))
+        return false;
+    srv_json_key(j, "heatmap");
+    srv_heat_write(j, &maps.maps, &c->body.heatmap, &maps.labels);
+    return true;
+}
+
+static bool put_sequence(srv_json *j, const call *c, size_t b) {
+    const made *m = &c->made[b];
+    srv_json_object(j);
+    srv_json_key(j, "source");
+    srv_models_put(j, &c->source.items[b]);
+    if (m->text) {
+        srv_json_key(j, "text");
+        srv_json_string(j, m->text);
+    }
+    srv_json_key(j, "target");
+    srv_models_put(j, &m->rows);
+    srv_json_key(j, "ended");
+    srv_json_bool(j, c->out[b].ended);
+    srv_json_key(j, "score");
+    srv_json_float(j, (float)c->out[b].score);
+    if (c->out[b].alternatives && !srv_steps_put(j, c->pass.model, &c->out[b], &m->rows))
+        return false;
+    if (!put_attention(j, c, b))
+        return false;
+    srv_json_object_end(j);
+    return true;
+}
+
+static void answer_json(const call *c) {
+    srv_json j;
+    srv_json_begin(&j, c->pass.req);
+    j.decimals = (int)c->body.decimals;
+    srv_json_object(&j);
+    srv_json_key(&j, "sequences");
+    srv_json_array(&j);
+    for (size_t b = 0; b < c->source.count; b++)
+        if (!put_sequence(&j, c, b))
+            return;
+    srv_json_array_end(&j);
+    if (c->run) {
+        srv_json_key(&j, "run");
+        srv_run_write(&j, c->run);
+    }
+    srv_warnings_write(&j, &c->warnings);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static void answer_text(const call *c) {
+    attn_text t = srv_text_begin(c->pass.req);
+    for (size_t b = 0; b < c->source.count; b++) {
+        const srv_sequence *tokens = &c->made[b].tokens;
+        srv_model_heatmaps maps;
+        if (c->made[b].text)
+            attn_text_add(&t, "%s", c->made[b].text);
+        for (size_t i = 0; !c->made[b].text && i < tokens->length; i++)
+            attn_text_add(&t, "%s%s", i ? " " : "", tokens->tokens[i]);
+        attn_text_add(&t, "\n");
+        if (c->out[b].alternatives &&
+            !srv_steps_text(&t, c->pass.req, c->pass.model, &c->out[b], &c->made[b].rows))
+            return;
+        if (!(c->body.returns & HEATMAP) || !has_weights(c, b))
+            continue;
+        if (!heatmaps_of(c, b, &maps))
+            return;
+        srv_heat_text(&t, &maps.maps, &maps.labels, NULL);
+    }
+    srv_run_print(&t, c->run);
+    srv_warnings_text(&t, &c->warnings);
+    srv_text_end(c->pass.req, &t);
+}
+
+static void answer_picture(const call *c) {
+    srv_model_heatmaps maps;
+    if (heatmaps_of(c, 0, &maps))
+        srv_models_draw(c->pass.req, &maps, &c->body.heatmap, &c->body.figure, c->body.decimals);
+}
+
+static void answer(const call *c) {
+    if (srv_draws(c->pass.req))
+        answer_picture(c);
+    else if (srv_reads_text(c->pass.req))
+        answer_text(c);
+    else
+        answer_json(c);
+}
+
+/* --- the steps of srv_pass_steps --- */
+
+static call *of(srv_pass *pass) {
+    return (call *)pass;
+}
+static const call *in(const srv_pass *pass) {
+    return (const call *)pass;
+}
+
+static bool step_decode(srv_pass *pass) {
+    call *c = of(pass);
+    if (!decode(c) || !check_stream(c) || !check_store(c) ||
+        !srv_models_may_draw(pass, c->source.count))
+        return false;
+    pass->dry_run = c->body.dry_run;
+    c->cost = cost_of(c);
+    return !c->body.store || srv_growing_cost(pass->req, pass->model, c->source.count,
+                                              c->source.longest, c->most, &c->cost, &c->run_text);
+}
+
+static attn_model_cost step_cost(const srv_pass *pass) {
+    return in(pass)->cost;
+}
+
+static double step_result(const srv_pass *pass) {
+    return result_bytes(in(pass));
+}
+
+static srv_outcome step_predict(const srv_pass *pass, const attn_model_cost *cost) {
+    return predict(in(pass), cost);
+}
+
+static bool step_compute(srv_pass *pass) {
+    return compute(of(pass));
+}
+
+static void step_answer(const srv_pass *pass) {
+    answer(in(pass));
+}
+
+srv_outcome srv_models_generate(srv_request *req) {
+    static const srv_pass_steps steps = {step_decode,  step_cost,    step_result,
+                                         step_predict, step_compute, step_answer};
+    call c = {.pass = {.req = req}};
+    const srv_outcome outcome = srv_models_run(&c.pass, &steps);
+    srv_growing_end(&c.growing);
+    if (c.run)
+        srv_run_tell(c.pass.req, c.run);
+    if (c.steps.events)
+        srv_events_end(c.steps.events);
+    return outcome;
+}

@@ -1,0 +1,169 @@
+#include "api/models/models_growing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/models/models_call.h"
+#include "request/shared.h"
+
+enum { TOKEN = 256 }; /* bytes of a token of a step in both arenas, with its name */
+
+static bool no_memory(srv_request *req) {
+    srv_problem_memory(req, "/store", "no memory is left for the run");
+    return false;
+}
+
+/* --- cost --- */
+
+/* Returns an upper bound of the bytes of the tables and matrices of a site. */
+static double operands(const attn_model_config *m) {
+    const double D = (double)m->width, distances = 2 * (double)m->reach + 1;
+    return sizeof(float) * (3 * D * D + distances * (2 * D + (double)m->num_heads));
+}
+
+static bool add_site(srv_request *req, const attn_attention_dims *d, size_t slots,
+                     attn_model_cost *cost) {
+    attn_cost run;
+    size_t rows;
+    attn_error err = {0};
+    if (attn_run_growth_bytes(d, &rows, &err) ||
+        attn_attention_cost(d, ATTN_WANT_LOGSUMEXP, slots, &run, &err)) {
+        srv_problem_error(req, &err);
+        return false;
+    }
+    cost->cells += run.cells; /* the rows of all steps are computed again when it is closed */
+    cost->operations += run.operations;
+    /* rows of several sequences are copied to be stored */
+    cost->bytes +=
+        (d->B > 1 ? 2.0 : 1.0) * (double)rows + (double)run.work_bytes + (double)run.result_bytes;
+    return true;
+}
+
+bool srv_growing_cost(srv_request *req, const srv_model *model, size_t B, size_t S, size_t most,
+                      attn_model_cost *cost, double *text) {
+    const attn_model_config *m = attn_model_configuration(model->model);
+    attn_site sites[ATTN_MODEL_SITES];
+    const size_t count = attn_model_sites(model->model, sites);
+    for (size_t i = 0; i < count; i++) {
+        attn_attention_dims d;
+        if (!srv_model_run_dims(req, m, &sites[i], B, S, most, &d) ||
+            !add_site(req, &d, attn_pool_slots(req->app->pool), cost))
+            return false;
+        cost->bytes += operands(m) + 2 * (double)B * (double)S;
+    }
+    cost->bytes += (double)B * TOKEN * ((double)most + (double)S);
+    return srv_model_run_cost(req, model, B, S, most, cost, text);
+}
+
+/* --- steps --- */
+
+bool srv_growing_begin(srv_growing *g, srv_request *req, const srv_model *model,
+                       const srv_sequences *source, size_t most, srv_told_steps *told) {
+    *g = (srv_growing){.most = most, .told = told};
+    if (!srv_model_run_begin(&g->run, req, model, source) ||
+        !srv_run_metadata(req, g->metadata, &g->metadata_count))
+        return false;
+    for (size_t b = 0; b < source->count; b++)
+        if (!srv_model_run_start(&g->run, b))
+            return false;
+    return true;
+}
+
+/* Makes the growing run of the operations of the first step. */
+static bool make(srv_growing *g, const attn_generated_step *step) {
+    srv_request *req = g->run.req;
+    attn_run_source first;
+    attn_error err = {0};
+    if (!srv_run_plan_source(&g->run.plan, step->sites, step->site_count, req->arena, &first))
+        return no_memory(req);
+    first.metadata = g->metadata;
+    first.metadata_count = g->metadata_count;
+    if (!(g->arena = attn_arena_new(attn_arena_limit(req->arena))))
+        return no_memory(req);
+    if (!attn_run_growth_new(&first, g->run.plan.B, g->most, g->arena, &g->growth, &err))
+        return true;
+    srv_problem_error(req, &err);
+    return false;
+}
+
+static bool add(srv_growing *g, const attn_generated_step *step) {
+    srv_request *req = g->run.req;
+    const attn_model_config *m = attn_model_configuration(g->run.model->model);
+    const attn_attention *ops[ATTN_MODEL_SITES];
+    attn_run_token *tokens = attn_arena_zeroed(req->arena, g->run.plan.B, sizeof *tokens);
+    srv_sequence names;
+    attn_error err = {0};
+    if (!tokens)
+        return no_memory(req);
+    if (!srv_models_name(req, g->run.model, SRV_TARGET, step->ids, g->run.plan.B, &names))
+        return false;
+    for (size_t b = 0; b < g->run.plan.B; b++)
+        tokens[b] = (attn_run_token){.text = names.tokens[b],
+                                     .id = step->ids[b],
+                                     .special = srv_run_plan_special(m, step->ids[b])};
+    for (size_t i = 0; i < step->site_count; i++)
+        ops[i] = step->sites[i].operation;
+    if (!attn_run_growth_add(g->growth, ops, tokens, &err))
+        return true;
+    srv_problem_error(req, &err);
+    return false;
+}
+
+/* Opens the run for other requests and tells its id in the event after the first one. */
+static bool show(srv_growing *g) {
+    srv_request *req = g->run.req;
+    attn_text t = {.arena = req->arena};
+    attn_arena *arena = g->arena;
+    g->arena = NULL;
+    if (!(g->open = srv_run_open(req, arena, g->growth))) {
+        g->growth = NULL;
+        return false;
+    }
+    attn_text_add(&t, "{\"id\":\"%s\"", srv_open_run_id(g->open));
+    if (g->metadata_count > 0) /* the token is hexadecimal and needs no escapes */
+        attn_text_add(&t, ",\"%s\":\"%s\"", SRV_RUN_TOKEN, g->metadata[g->metadata_count - 1].text);
+    attn_text_add(&t, "}\n");
+    if (!srv_step_start(g->told))
+        return false;
+    return (!t.failed && srv_events_add(g->told->events, "run", t.data, t.size)) || no_memory(req);
+}
+
+int srv_growing_step(void *ctx, const attn_generated_step *step) {
+    srv_growing *g = ctx;
+    const bool ok = (step->index > 0 || make(g, step)) && add(g, step) &&
+                    (step->index > 0 || !g->told || show(g));
+    g->failed = !ok;
+    return !ok;
+}
+
+/* --- the end --- */
+
+bool srv_growing_close(srv_growing *g, const attn_generated *made, const srv_run **out) {
+    srv_request *req = g->run.req;
+    char rows[24];
+    int64_t *lengths = attn_arena_zeroed(req->arena, g->run.plan.B, sizeof *lengths);
+    attn_run_image image;
+    attn_error err = {0};
+    *out = NULL;
+    if (!lengths)
+        return no_memory(req);
+    for (size_t b = 0; b < g->run.plan.B; b++)
+        lengths[b] = (int64_t)(made[b].length + made[b].ended);
+    snprintf(rows, sizeof rows, "%zu", attn_run_growth_rows(g->growth));
+    g->metadata[g->metadata_count] = (attn_metadata){SRV_RUN_ROWS, rows};
+    if (attn_run_growth_image(g->growth, lengths, g->metadata, g->metadata_count + 1,
+                              srv_request_pool(req), &req->control, req->arena, &image, &err)) {
+        srv_problem_error(req, &err);
+        return false;
+    }
+    if (g->open)
+        return srv_run_close(req, g->open, &image, out);
+    return (*out = srv_run_store(req, &image));
+}
+
+void srv_growing_end(srv_growing *g) {
+    if (g->run.req)
+        srv_run_abandon(g->run.req, g->open);
+    attn_arena_free(g->arena);
+    *g = (srv_growing){.open = NULL};
+}

@@ -1,0 +1,337 @@
+/* Sequences that requests to a model send as texts, tokens or ids. */
+#include "api/models/models_input.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_WARNINGS = 16 }; /* most warnings about words that the vocabulary lacks */
+
+const char *const srv_offset_units[] = {"bytes", "codepoints", "utf16", NULL};
+
+static bool no_memory(srv_request *req) {
+    attn_error err = {0};
+    attn_fail(&err, ATTN_ENOMEM, "", "the tokens need more memory than a request may use");
+    srv_problem_error(req, &err);
+    return false;
+}
+
+const attn_vocabulary *srv_models_words(const srv_model *model, int which) {
+    return which == SRV_SOURCE ? model->source : model->target;
+}
+
+size_t srv_models_size(const srv_model *model, int which) {
+    const attn_model_config *c = attn_model_configuration(model->model);
+    return which == SRV_SOURCE ? c->source_vocabulary : c->target_vocabulary;
+}
+
+/* Writes the name of the field of sequence b into `text`, with the index b if there are several
+ * sequences. */
+static const char *place(char text[96], const char *name, size_t b, size_t count) {
+    if (count > 1)
+        snprintf(text, 96, "%s/%zu", name, b);
+    else
+        snprintf(text, 96, "%s", name);
+    return text;
+}
+
+static bool take(const srv_reading *r, size_t length, bool spans, srv_sequence *out) {
+    attn_arena *arena = r->req->arena;
+    *out = (srv_sequence){.length = length};
+    out->ids = attn_arena_zeroed(arena, length, sizeof *out->ids);
+    out->tokens = attn_arena_zeroed(arena, length, sizeof *out->tokens);
+    out->spans = spans ? attn_arena_zeroed(arena, length + 1, 2 * sizeof *out->spans) : NULL;
+    return (out->ids && out->tokens && (!spans || out->spans)) || no_memory(r->req);
+}
+
+static bool refuse_length(const srv_reading *r, const char *name, size_t length) {
+    return srv_refuse(r->scope, SRV_VALUE, name,
+                      "the model reads at most %zu tokens here (max_length), found %zu", r->most,
+                      length);
+}
+
+static bool check_length(const srv_reading *r, const char *name, size_t length) {
+    if (!length)
+        return srv_refuse(r->scope, SRV_VALUE, name, "expected at least one token, found none");
+    if (length <= r->most + r->adds_end) /* one may be the end token */
+        return true;
+    return refuse_length(r, name, length);
+}
+
+static bool look_up(const srv_reading *r, const char *name, srv_sequence *s) {
+    const attn_vocabulary *v = srv_models_words(r->model, r->which);
+    for (size_t i = 0; i < s->length; i++) {
+        s->ids[i] = attn_vocabulary_id(v, s->tokens[i], strlen(s->tokens[i]));
+        if (s->ids[i] != ATTN_UNKNOWN || r->warnings->count >= MOST_WARNINGS)
+            continue;
+        const char *where = srv_where(r->scope, name);
+        if (!where || !srv_warnings_add(r->warnings, r->req->arena, "unknown_word", where,
+                                        "\"%.60s\" is not in the model's vocabulary: read as <unk>",
+                                        s->tokens[i]))
+            return no_memory(r->req);
+    }
+    return true;
+}
+
+/* Returns the number of units in the bytes [from, to) of a text in UTF-8. */
+static size_t count_units(const char *text, size_t from, size_t to, srv_offset_unit unit) {
+    size_t count = 0;
+    for (size_t i = from; i < to; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        count += (c & 0xC0) != 0x80; /* the first byte of a character */
+        count += unit == SRV_UTF16 && c >= 0xF0;
+    }
+    return count;
+}
+
+/* Makes s->offsets of s->spans, which rise, in the unit of the request. */
+static bool convert_offsets(const srv_reading *r, const char *text, srv_sequence *s) {
+    size_t byte = 0, units = 0;
+    s->offsets = s->spans;
+    if (r->unit == SRV_BYTES)
+        return true;
+    s->offsets = attn_arena_zeroed(r->req->arena, s->length + 1, 2 * sizeof *s->offsets);
+    for (size_t i = 0; s->offsets && i < 2 * (s->length + 1); i++) {
+        units += count_units(text, byte, s->spans[i], r->unit);
+        byte = s->spans[i];
+        s->offsets[i] = units;
+    }
+    return s->offsets || no_memory(r->req);
+}
+
+static bool read_text(const srv_reading *r, const char *text, const char *name, srv_sequence *out) {
+    attn_token *tokens;
+    size_t count;
+    attn_error err = {0};
+    if (attn_vocabulary_split(srv_models_words(r->model, r->which), text, strlen(text),
+                              r->model->languages[r->which], r->req->arena, &tokens, &count,
+                              &err)) {
+        snprintf(err.where, sizeof err.where, "%s", name);
+        srv_problem_error(r->req, &err);
+        return false;
+    }
+    if (!check_length(r, name, count) || !take(r, count, true, out))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        out->tokens[i] = tokens[i].text;
+        out->spans[2 * i] = tokens[i].begin;
+        out->spans[2 * i + 1] = tokens[i].end;
+    }
+    out->spans[2 * count] = out->spans[2 * count + 1] = strlen(text);
+    out->text = text;
+    return convert_offsets(r, text, out) && look_up(r, name, out);
+}
+
+static bool read_tokens(const srv_reading *r, const srv_strings *list, const char *name,
+                        srv_sequence *out) {
+    if (!check_length(r, name, list->count) || !take(r, list->count, false, out))
+        return false;
+    memcpy(out->tokens, list->values, list->count * sizeof *list->values);
+    return look_up(r, name, out);
+}
+
+static int64_t id_at(const attn_tensor *ids, size_t i) {
+    return ids->dtype == ATTN_I64   ? ((const int64_t *)ids->data)[i]
+           : ids->dtype == ATTN_I32 ? ((const int32_t *)ids->data)[i]
+                                    : ((const uint8_t *)ids->data)[i];
+}
+
+bool srv_models_name(srv_request *req, const srv_model *model, int which, const int32_t *ids,
+                     size_t length, srv_sequence *out) {
+    const srv_reading r = {.req = req, .model = model};
+    const attn_vocabulary *v = srv_models_words(model, which);
+    if (!take(&r, length, false, out))
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", (int)ids[i]);
+        out->ids[i] = ids[i];
+        out->tokens[i] = v ? attn_vocabulary_word(v, ids[i]) : NULL;
+        if (!out->tokens[i] &&
+            !(out->tokens[i] = attn_arena_text(req->arena, number, strlen(number))))
+            return no_memory(req);
+    }
+    return true;
+}
+
+static bool read_ids(const srv_reading *r, const attn_tensor *t, size_t b, const char *name,
+                     srv_sequence *out) {
+    const size_t width = t->dims[t->rank - 1];
+    const size_t size = srv_models_size(r->model, r->which);
+    const int64_t pad = attn_model_configuration(r->model->model)->pad;
+    size_t length = width;
+    while (length && id_at(t, b * width + length - 1) == pad)
+        length--;
+    int32_t *ids = attn_arena_zeroed(r->req->arena, length + 1, sizeof *ids);
+    if (!ids)
+        return no_memory(r->req);
+    if (!check_length(r, name, length))
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        const int64_t id = id_at(t, b * width + i);
+        char at[128];
+        snprintf(at, sizeof at, "%s/%zu", name, i);
+        if (id < 0 || (uint64_t)id >= size)
+            return srv_refuse(r->scope, SRV_VALUE, at,
+                              "the model knows the ids 0 to %zu, found %" PRId64, size - 1, id);
+        ids[i] = (int32_t)id;
+    }
+    return srv_models_name(r->req, r->model, r->which, ids, length, out);
+}
+
+/* Returns the index of the field (text, tokens or ids) that was given; 3: none was given; 4: a
+ * problem is set, because several were given or the model has no words. */
+static int which_field(const srv_reading *r) {
+    int found = 3;
+    for (int i = 0; i < 3; i++) {
+        if (!srv_given(r->scope, r->names[i]))
+            continue;
+        if (found < 3) {
+            srv_excludes(r->scope, r->names[i], r->names[found], "both are the same sequences");
+            return 4;
+        }
+        found = i;
+    }
+    if (found < 2 && !srv_models_words(r->model, r->which)) {
+        srv_refuse(r->scope, SRV_VALUE, r->names[found],
+                   "the model \"%s\" has no words on this side: send %s", r->model->id,
+                   r->names[2]);
+        return 4;
+    }
+    return found;
+}
+
+static bool read_one(const srv_reading *r, const srv_side *side, int field, size_t b,
+                     const char *at, srv_sequence *out) {
+    switch (field) {
+    case 0:
+        return read_text(r, side->texts.values[b], at, out);
+    case 1:
+        return read_tokens(r, &side->tokens.lists[b], at, out);
+    default:
+        return read_ids(r, &side->ids, b, at, out);
+    }
+}
+
+/* Cuts off the end token of a target, which may be all of it, if the model adds one, and warns of a
+ * begin token if it adds that, too. */
+static bool settle_target(const srv_reading *r, const char *name, srv_sequence *s) {
+    const attn_model_config *c = attn_model_configuration(r->model->model);
+    if (r->adds_end && s->length && s->ids[s->length - 1] == c->end) {
+        s->length--;
+        for (size_t i = 0; s->offsets && i < 2; i++) {
+            s->offsets[2 * s->length + i] = s->offsets[2 * s->length + 2 + i];
+            s->spans[2 * s->length + i] = s->spans[2 * s->length + 2 + i];
+        }
+    }
+    if (s->length > r->most)
+        return refuse_length(r, name, s->length);
+    for (size_t i = 0; r->adds_begin && i < s->length; i++)
+        if (s->ids[i] == c->begin) {
+            const char *where = srv_where(r->scope, name);
+            if (where && srv_warnings_add(r->warnings, r->req->arena, "begin_given", where,
+                                          "token %zu is the begin token <bos>, and the model puts "
+                                          "one before the target itself: leave it out, or send "
+                                          "\"target_begin\": false",
+                                          i))
+                return true;
+            return no_memory(r->req);
+        }
+    return true;
+}
+
+bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *out) {
+    const int field = which_field(r);
+    *out = (srv_sequences){0};
+    if (field > 2)
+        return field == 3;
+    if (field == 2 && side->ids.rank != 1 && side->ids.rank != 2)
+        return srv_refuse(r->scope, SRV_SHAPE, r->names[2], "expected [S] or [B, S], found %s",
+                          attn_rank_text(&side->ids));
+    const size_t count = field == 0            ? side->texts.count
+                         : field == 1          ? side->tokens.count
+                         : side->ids.rank == 2 ? side->ids.dims[0]
+                                               : 1;
+    if (!count)
+        return srv_refuse(r->scope, SRV_VALUE, r->names[field], "expected at least one sequence");
+    out->count = count;
+    out->items = attn_arena_zeroed(r->req->arena, count, sizeof *out->items);
+    if (!out->items)
+        return no_memory(r->req);
+    for (size_t b = 0; b < count; b++) {
+        char at[96];
+        const bool listed = field == 2 && side->ids.rank == 2;
+        place(at, r->names[field], b, listed ? 2 : count);
+        if (!read_one(r, side, field, b, at, &out->items[b]) ||
+            (r->which == SRV_TARGET && !settle_target(r, at, &out->items[b])))
+            return false;
+        if (out->items[b].length > out->longest)
+            out->longest = out->items[b].length;
+    }
+    return true;
+}
+
+int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, int32_t before,
+                        int64_t **lengths) {
+    const size_t first = before >= 0;
+    int32_t *ids = attn_arena_zeroed(req->arena, s->count * width, sizeof *ids);
+    *lengths = attn_arena_zeroed(req->arena, s->count, sizeof **lengths);
+    if (!ids || !*lengths) {
+        no_memory(req);
+        return NULL;
+    }
+    for (size_t b = 0; b < s->count; b++) {
+        if (first)
+            ids[b * width] = before;
+        const size_t length = s->items[b].length, room = width - first;
+        memcpy(ids + b * width + first, s->items[b].ids,
+               (length < room ? length : room) * sizeof *ids);
+        (*lengths)[b] = (int64_t)length;
+    }
+    return ids;
+}
+
+/* Writes the positions of tokens that are unknown words or, with `hidden`, hidden. */
+static void put_positions(srv_json *j, const char *name, const srv_sequence *s, bool hidden) {
+    bool begun = false;
+    for (size_t i = 0; i < s->length; i++) {
+        if (hidden ? !s->keep || s->keep[i] : s->ids[i] != ATTN_UNKNOWN)
+            continue;
+        if (!begun) {
+            srv_json_key(j, name);
+            srv_json_array(j);
+        }
+        begun = true;
+        srv_json_size(j, i);
+    }
+    if (begun)
+        srv_json_array_end(j);
+}
+
+void srv_models_put(srv_json *j, const srv_sequence *s) {
+    srv_json_object(j);
+    srv_json_key(j, "tokens");
+    srv_json_array(j);
+    for (size_t i = 0; i < s->length; i++)
+        srv_json_string(j, s->tokens[i]);
+    srv_json_array_end(j);
+    srv_json_key(j, "ids");
+    srv_json_array(j);
+    for (size_t i = 0; i < s->length; i++)
+        srv_json_int(j, s->ids[i]);
+    srv_json_array_end(j);
+    if (s->offsets) {
+        srv_json_key(j, "offsets");
+        srv_json_array(j);
+        for (size_t i = 0; i < s->length; i++) {
+            srv_json_array(j);
+            srv_json_size(j, s->offsets[2 * i]);
+            srv_json_size(j, s->offsets[2 * i + 1]);
+            srv_json_array_end(j);
+        }
+        srv_json_array_end(j);
+    }
+    put_positions(j, "unknown", s, false);
+    put_positions(j, "hidden_tokens", s, true);
+    srv_json_object_end(j);
+}

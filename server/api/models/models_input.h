@@ -1,0 +1,127 @@
+/* Sequences that requests to a model send as texts, tokens or ids, and the source positions that
+ * they hide. */
+#ifndef SRV_MODELS_INPUT_H
+#define SRV_MODELS_INPUT_H
+
+#include <stddef.h>
+
+#include "api/common/route_fields.h"
+#include "api/common/scope.h"
+#include "api/common/warnings.h"
+#include "store/model_registry.h"
+
+/* Source or target as a request sends it. */
+typedef struct srv_side {
+    srv_strings texts;
+    srv_words tokens;
+    attn_tensor ids;
+} srv_side;
+
+/* Rows of a field table for the three fields of source or target. `lead` is "" or "target_". */
+#define SRV_SIDE_ROWS(T, member, lead, ids_name, what)                                             \
+    {.name = lead "text",                                                                          \
+     .kind = SRV_TEXTS,                                                                            \
+     .offset = offsetof(T, member.texts),                                                          \
+     .doc = what " as text, one or a list; it is split into words in lower case, or into the "     \
+                 "sub-words of a model that has them."},                                           \
+        {.name = lead "tokens",                                                                    \
+         .kind = SRV_WORDS,                                                                        \
+         .offset = offsetof(T, member.tokens),                                                     \
+         .doc = what " as words of the vocabulary, a list or a list of lists."},                   \
+    {                                                                                              \
+        .name = ids_name, .kind = SRV_TENSOR, .offset = offsetof(T, member.ids),                   \
+        .accepts = SRV_T_INT, .ragged = "pad the sequences to one length with the id 0",           \
+        .doc = what " as ids, [S] or [B, S]; the padding id (0) at the end is cut off."            \
+    }
+/* The unit of `offsets`. A character beyond U+FFFF is two units of UTF-16, as in JavaScript. */
+typedef enum srv_offset_unit { SRV_BYTES, SRV_CODEPOINTS, SRV_UTF16 } srv_offset_unit;
+extern const char *const srv_offset_units[]; /* "bytes", "codepoints", "utf16", ended by NULL */
+
+#define SRV_OFFSET_UNIT_ROW(T)                                                                     \
+    SRV_ENUM_ROW(T, offset_unit, srv_offset_units,                                                 \
+                 "The unit of the tokens' offsets in a text: bytes (default) of UTF-8, "           \
+                 "codepoints, or utf16 (code units, which are the indices of strings in "          \
+                 "JavaScript).")
+
+/* Which tokens of the source the model may attend to. */
+typedef struct srv_sight_input {
+    srv_int_lists hide;
+    attn_tensor token_mask;
+} srv_sight_input;
+
+/* Rows of a field table for the fields. `member` of T is a srv_sight_input. */
+#define SRV_SIGHT_ROWS(T, member)                                                                  \
+    {.name = "hide",                                                                               \
+     .kind = SRV_LISTS,                                                                            \
+     .offset = offsetof(T, member.hide),                                                           \
+     .doc = "Positions of source tokens that no attention of the model sees, a list, or for a "    \
+            "batch a list of lists. The LSTM of a seq2seq encoder still reads them."},             \
+    {                                                                                              \
+        .name = "token_mask", .kind = SRV_TENSOR, .offset = offsetof(T, member.token_mask),        \
+        .accepts = SRV_T_BOOL,                                                                     \
+        .doc = "Key padding of the source, [S] or [B, S]: true where the model may attend to the " \
+               "token. Axes of 1 between B and S are allowed. hide may hide more."                 \
+    }
+
+typedef struct srv_sequence {
+    int32_t *ids;
+    size_t length;
+    const char **tokens; /* as sent, or the words of the vocabulary for the ids */
+    /* [length + 1, 2]: beginning and end of each token in the text, then an empty range at the end
+     * of the text; NULL: no text was sent */
+    size_t *offsets;
+    const char *text; /* as sent; NULL: tokens or ids were sent */
+    size_t *spans;    /* the offsets in bytes, whatever unit the request has */
+    uint8_t *keep;    /* [length] 0: the token is hidden from attention; NULL: none is hidden */
+} srv_sequence;
+
+typedef struct srv_sequences {
+    srv_sequence *items;
+    size_t count, longest;
+} srv_sequences;
+
+/* The two sides of a model. */
+enum { SRV_SOURCE, SRV_TARGET };
+
+typedef struct srv_reading {
+    srv_request *req;
+    const srv_model *model;
+    const srv_scope *scope;
+    int which;              /* SRV_SOURCE or SRV_TARGET */
+    const char *names[3];   /* names of the fields for text, tokens and ids */
+    size_t most;            /* most tokens of a sequence */
+    bool adds_begin;        /* the model adds a begin token to targets */
+    bool adds_end;          /* the model adds an end token to targets */
+    srv_offset_unit unit;   /* of the offsets */
+    srv_warnings *warnings; /* gets the words that the vocabulary lacks */
+} srv_reading;
+
+/* Returns the number of ids of a side (SRV_SOURCE or SRV_TARGET). */
+size_t srv_models_size(const srv_model *model, int side);
+/* Returns the words of a side. NULL: the model has none. */
+const attn_vocabulary *srv_models_words(const srv_model *model, int side);
+/* Reads the sequences of one side. If the request has none, out->count is 0. If the model adds an
+ * end token, one at the end of a target is left out. false: a problem is set. */
+bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *out);
+/* Makes a sequence from ids, with the model's words for them. false: a problem is set. */
+bool srv_models_name(srv_request *req, const srv_model *model, int which, const int32_t *ids,
+                     size_t length, srv_sequence *out);
+/* Returns the ids of all sequences as an array [count, width], padded at the end of each row, and
+ * sets *lengths to the number of ids of each sequence. If `before` is not negative, each row begins
+ * with this id, and an id that no longer fits is left out. NULL: a problem is set. */
+int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, int32_t before,
+                        int64_t **lengths);
+/* Writes the sequence as {"tokens", "ids", "offsets", "unknown", "hidden_tokens"}. The last two
+ * list positions, and are left out if there are none. */
+void srv_models_put(srv_json *j, const srv_sequence *s);
+/* Sets `keep` of the sequences from the fields, and warns if a source has no visible token. false:
+ * a problem is set. */
+bool srv_models_hide(const srv_scope *scope, const srv_sight_input *in, const srv_model *model,
+                     srv_sequences *source, srv_warnings *warnings);
+/* Returns whether a token of the sequences is hidden. */
+bool srv_models_hides(const srv_sequences *s);
+/* Sets *keep to an array [count, longest] for attn_batch.source_keep, or to NULL if nothing is
+ * hidden. false: a problem is set. */
+bool srv_models_keep(srv_request *req, const srv_sequences *s, const uint8_t **keep);
+
+#endif

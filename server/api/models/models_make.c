@@ -1,0 +1,406 @@
+/* GET and POST /v1/models, GET and DELETE /v1/models/{id}: the field table of a new model, and the
+ * description, creation and deletion of models. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/common/listing.h"
+#include "api/common/route_fields.h"
+#include "api/models/models_api.h"
+#include "api/models/models_call.h"
+#include "jobs/jobs.h"
+#include "request/shared.h"
+#include "store/model_file.h"
+
+typedef struct body {
+    uint64_t given;
+    int architecture, attention, positions, padding, norm, source_language, target_language;
+    int64_t source_vocabulary, target_vocabulary, width, num_heads, num_layers, feed_forward,
+        max_length, radius, stride, reach, block_size, num_global_keys, seed;
+    double dropout_p, embedding_std;
+    bool shared;
+    srv_strings source_words, target_words;
+} body;
+
+static const char *const paddings[] = {"respect", "read", NULL};
+static const char *const origins[] = {"embedded", "file", "made"};
+
+const srv_field srv_models_fields[] = {
+    SRV_ENUM_ROW(body, architecture, srv_model_architectures,
+                 "seq2seq (default): bidirectional LSTM and self-attention, then an LSTM with "
+                 "cross attention. transformer: encoder layers of self-attention and feed-forward, "
+                 "then decoder layers of causal self-attention, cross attention and feed-forward."),
+    SRV_ENUM_ROW(
+        body, attention, srv_model_attentions,
+        "The attention of the model: multihead (default), dot, additive, general, concat, "
+        "local (keys within radius, at all sites), strided (every stride-th key and keys "
+        "within radius), block (keys of the same block_size positions), global (the first "
+        "num_global_keys positions see and are seen by all, others keys within radius) or none "
+        "(not for a transformer)."),
+    SRV_ENUM_ROW(body, positions, srv_model_positions,
+                 "sinusoidal (default), learned, relative, shaw, alibi or none."),
+    SRV_ENUM_ROW(body, padding, paddings,
+                 "respect (default): the LSTM of the encoder stops at the end of each sequence; "
+                 "read: it reads padding as text. Only for seq2seq."),
+    SRV_ENUM_ROW(body, norm, srv_model_norms,
+                 "For a transformer: layer norm before (default) or after each attention and "
+                 "feed-forward."),
+    SRV_INT_ROW(body, source_vocabulary, 4, 1048576,
+                "Number of ids of the source. Ids 0 to 3 are <pad>, <bos>, <eos> and <unk>. "
+                "Required without source_words."),
+    SRV_INT_ROW(body, target_vocabulary, 4, 1048576,
+                "Number of ids of the target, like source_vocabulary."),
+    {.name = "source_words",
+     .kind = SRV_STRINGS,
+     .offset = offsetof(body, source_words),
+     .max = 1048572,
+     .doc = "Words of the source, from id 4 on. With them requests can send text and tokens."},
+    {.name = "target_words",
+     .kind = SRV_STRINGS,
+     .offset = offsetof(body, target_words),
+     .max = 1048572,
+     .doc = "Words of the target, from id 4 on."},
+    SRV_ENUM_ROW(body, source_language, srv_model_languages,
+                 "Language rules that split source text into words: english (default), or french, "
+                 "where an apostrophe ends a word."),
+    SRV_ENUM_ROW(body, target_language, srv_model_languages,
+                 "Language rules of the target, like source_language."),
+    SRV_INT_ROW(body, width, 2, 4096,
+                "Width of embeddings and states, an even number; default 128."),
+    SRV_INT_ROW(body, num_heads, 1, 4096,
+                "Heads of multi-head attention; the number divides the width; default 4."),
+    SRV_INT_ROW(
+        body, num_layers, 1, ATTN_MODEL_LAYERS,
+        "Layers of each LSTM, or of the encoder and of the decoder of a transformer; default 1."),
+    SRV_INT_ROW(body, feed_forward, 1, 16384,
+                "For a transformer: width of the hidden feed-forward layer; default 4 x width."),
+    SRV_INT_ROW(body, max_length, 2, 65536, "Most tokens of a sequence; default 512."),
+    SRV_INT_ROW(body, radius, 0, 65536,
+                "For local, strided and global: visible keys on either side; default 4."),
+    SRV_INT_ROW(body, stride, 1, 65536, "For strided: every stride-th key is visible; default 4."),
+    SRV_INT_ROW(body, block_size, 1, 65536, "For block: positions of a block; default 8."),
+    SRV_INT_ROW(body, num_global_keys, 0, 65536,
+                "For global: first positions that see and are seen by all; default 1."),
+    SRV_INT_ROW(body, reach, 1, 65536,
+                "For relative and shaw: distances are clipped to -reach to reach; default 16."),
+    SRV_REAL_ROW(body, dropout_p, 0, 0.99,
+                 "Probability of dropout in training, default 0.1. It is stored with the model and "
+                 "has no effect here; dropout_p of its attention drops in a pass."),
+    SRV_REAL_ROW(body, embedding_std, 1e-6, 1000,
+                 "Standard deviation of the initial embeddings, which are normal. Default "
+                 "1 / sqrt(width): the model multiplies embeddings by sqrt(width), so that they "
+                 "enter it as N(0, 1). 1 is nn.Embedding of PyTorch."),
+    SRV_INT_ROW(body, seed, 0, 9007199254740991.0, "Seed of the initial values; default 0."),
+    SRV_BOOL_ROW(body, shared,
+                 "The model belongs to everyone: all lists show it, and an admin deletes it."),
+    {0},
+};
+
+/* --- description --- */
+
+static void put_size(srv_json *j, const char *name, size_t value) {
+    srv_json_key(j, name);
+    srv_json_size(j, value);
+}
+
+static void put_text(srv_json *j, const char *name, const char *value) {
+    srv_json_key(j, name);
+    srv_json_string(j, value);
+}
+
+/* Writes the number of parameters, in total and of each part. The part of a parameter is its name
+ * up to the first dot. */
+static void put_parameters(srv_json *j, const srv_model *m) {
+    const attn_parameters *set = attn_model_parameters(m->model);
+    char last[ATTN_PARAMETER_NAME] = "";
+    srv_json_key(j, "num_parameters");
+    srv_json_object(j);
+    put_size(j, "total", attn_parameters_count(set, ""));
+    srv_json_key(j, "parts");
+    srv_json_object(j);
+    for (size_t i = 0; i < attn_parameters_length(set); i++) {
+        char part[ATTN_PARAMETER_NAME];
+        const char *name = attn_parameters_at(set, i)->name;
+        snprintf(part, sizeof part, "%.*s", (int)strcspn(name, "."), name);
+        if (strcmp(part, last) != 0)
+            put_size(j, part, attn_parameters_count(set, part));
+        memcpy(last, part, sizeof last);
+    }
+    srv_json_object_end(j);
+    srv_json_object_end(j);
+}
+
+static void put_side(srv_json *j, const char *name, size_t size, const attn_vocabulary *words,
+                     attn_language language) {
+    srv_json_key(j, name);
+    srv_json_object(j);
+    put_size(j, "vocabulary", size);
+    srv_json_key(j, "words");
+    srv_json_bool(j, words != NULL);
+    if (words && attn_vocabulary_has_subwords(words)) {
+        srv_json_key(j, "subwords");
+        srv_json_bool(j, true);
+    }
+    put_text(j, "language", srv_model_languages[language]);
+    srv_json_object_end(j);
+}
+
+/* Writes one entry for each kind of attention site: its number of layers, and the heads of a
+ * layer. */
+static void put_sites(srv_json *j, const attn_model *model) {
+    attn_site sites[ATTN_MODEL_SITES];
+    const size_t count = attn_model_sites(model, sites);
+    srv_json_key(j, "sites");
+    srv_json_array(j);
+    for (size_t i = 0; i < count; i++) {
+        if (i + 1 < count && sites[i + 1].kind == sites[i].kind)
+            continue;
+        srv_json_object(j);
+        put_text(j, "kind", srv_model_site_kinds[sites[i].kind]);
+        put_size(j, "num_layers", sites[i].layer + 1);
+        put_size(j, "num_heads", sites[i].heads);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+}
+
+static void put_model(srv_json *j, const srv_model *m) {
+    const attn_model_config *c = attn_model_configuration(m->model);
+    srv_json_object(j);
+    put_text(j, "origin", origins[m->origin]);
+    put_text(j, "id", m->id);
+    if (*m->owner)
+        put_text(j, "owner", m->owner);
+    if (m->durable) {
+        srv_json_key(j, "durable");
+        srv_json_bool(j, true);
+    }
+    if (m->version) {
+        srv_json_key(j, "checksums");
+        srv_json_bool(j, m->version > 1);
+    }
+    put_text(j, "architecture", attn_model_architecture_name(c->architecture));
+    put_text(j, "attention", attn_model_attention_name(c->attention));
+    put_text(j, "positions", attn_model_positions_name(c->positions));
+    if (c->architecture == ATTN_MODEL_TRANSFORMER) {
+        put_text(j, "norm", srv_model_norms[c->norm_after]);
+        put_size(j, "feed_forward", c->feed_forward);
+    } else {
+        put_text(j, "padding", paddings[c->read_padding]);
+    }
+    put_side(j, "source", c->source_vocabulary, m->source, m->languages[0]);
+    put_side(j, "target", c->target_vocabulary, m->target, m->languages[1]);
+    put_size(j, "width", c->width);
+    put_size(j, "num_heads", c->num_heads);
+    put_size(j, "num_layers", c->num_layers);
+    put_size(j, "max_length", c->max_length);
+    put_size(j, "radius", c->radius);
+    put_size(j, "stride", c->stride);
+    put_size(j, "reach", c->reach);
+    if (c->attention == ATTN_MODEL_BLOCK)
+        put_size(j, "block_size", c->block_size);
+    if (c->attention == ATTN_MODEL_GLOBAL)
+        put_size(j, "num_global_keys", c->num_global_keys);
+    srv_json_key(j, "dropout_p");
+    srv_json_real(j, c->dropout_p);
+    if (c->attention_dropout_p < c->dropout_p || c->attention_dropout_p > c->dropout_p) {
+        srv_json_key(j, "attention_dropout_p");
+        srv_json_real(j, c->attention_dropout_p);
+    }
+    put_sites(j, m->model);
+    put_size(j, "bytes", m->bytes);
+    put_parameters(j, m);
+    srv_json_object_end(j);
+}
+
+static int by_id(const void *a, const void *b) {
+    const srv_model *const *x = a, *const *y = b;
+    return strcmp((*x)->id, (*y)->id);
+}
+
+srv_outcome srv_models_list(srv_request *req) {
+    size_t count, first = 0;
+    srv_listing listing;
+    srv_json j;
+    if (req->in_place && !srv_models_is_read(req, NULL))
+        return SRV_DEFER;
+    const srv_model **all = srv_listing_read(req, &listing) ? srv_models_all(req, &count) : NULL;
+    if (!all)
+        return SRV_DONE;
+    qsort(all, count, sizeof *all, by_id);
+    while (listing.after && first < count && strcmp(all[first]->id, listing.after) <= 0)
+        first++;
+    const size_t left = count - first, limit = (size_t)listing.limit,
+                 end = first + (left < limit ? left : limit);
+    srv_listing_begin(&j, req, "models");
+    for (size_t i = first; i < end; i++)
+        put_model(&j, all[i]);
+    srv_listing_end(&j, end < count ? all[end - 1]->id : NULL);
+    for (size_t i = 0; i < count; i++)
+        srv_models_release(req, all[i]);
+    return SRV_DONE;
+}
+
+static bool describe(srv_request *req, const srv_model *model) {
+    srv_json j;
+    srv_json_begin(&j, req);
+    put_model(&j, model);
+    if (!srv_json_end(&j))
+        return false;
+    srv_reply_header(req, "Cache-Control", "no-store");
+    return true;
+}
+
+srv_outcome srv_models_describe(srv_request *req) {
+    if (req->in_place && !srv_models_is_read(req, req->params[0]))
+        return SRV_DEFER;
+    const srv_model *model = srv_models_hold(req, req->params[0]);
+    if (model)
+        describe(req, model);
+    srv_models_release(req, model);
+    return SRV_DONE;
+}
+
+srv_outcome srv_models_remove(srv_request *req) {
+    if (srv_models_delete(req, req->params[0], srv_jobs_forget_model))
+        srv_reply_set(req, 204, NULL, "", 0);
+    return SRV_DONE;
+}
+
+/* --- creation --- */
+
+static bool no_memory(srv_request *req) {
+    attn_error err = {0};
+    attn_fail(&err, ATTN_ENOMEM, "", "no memory for the words of the model");
+    srv_problem_error(req, &err);
+    return false;
+}
+
+/* Joins the lines of a vocabulary: the special words, then the words that were sent. false: a
+ * problem is set. */
+static bool join(const srv_scope *scope, const char *name, const srv_strings *words,
+                 const char **text, size_t *size) {
+    static const char specials[] = "<pad>\n<bos>\n<eos>\n<unk>\n";
+    char at[64];
+    *size = sizeof specials - 1;
+    for (size_t i = 0; i < words->count; i++) {
+        snprintf(at, sizeof at, "%s/%zu", name, i);
+        if (!*words->values[i] || strchr(words->values[i], '\n'))
+            return srv_refuse(scope, SRV_VALUE, at,
+                              "expected a word that is neither empty nor has line breaks");
+        *size += strlen(words->values[i]) + 1;
+    }
+    char *to = attn_arena_take(scope->req->arena, *size);
+    *text = to;
+    if (!to)
+        return no_memory(scope->req);
+    memcpy(to, specials, sizeof specials - 1);
+    to += sizeof specials - 1;
+    for (size_t i = 0; i < words->count; i++) {
+        const size_t n = strlen(words->values[i]);
+        memcpy(to, words->values[i], n);
+        to += n;
+        *to++ = '\n';
+    }
+    return true;
+}
+
+/* Reads words and size of source or target. *out is NULL if the side has no words. */
+static bool read_side(const srv_scope *scope, const char *words_name, const char *size_name,
+                      const srv_strings *words, int64_t given, size_t *size,
+                      attn_vocabulary **out) {
+    const char *text = NULL;
+    size_t bytes;
+    attn_error err = {0};
+    *size = (size_t)given;
+    *out = NULL;
+    if (!srv_given(scope, words_name))
+        return given || srv_refuse(scope, SRV_VALUE, size_name,
+                                   "send %s, or %s: how many ids there are, the 4 special ones "
+                                   "among them",
+                                   words_name, size_name);
+    if (given && (size_t)given != words->count + ATTN_SPECIALS)
+        return srv_refuse(scope, SRV_VALUE, size_name,
+                          "expected %zu, the words and 4 special ones, found %" PRId64,
+                          words->count + ATTN_SPECIALS, given);
+    if (!join(scope, words_name, words, &text, &bytes))
+        return false;
+    *size = words->count + ATTN_SPECIALS;
+    if (!attn_vocabulary_read(text, bytes, out, &err))
+        return true;
+    snprintf(err.where, sizeof err.where, "%s", words_name);
+    srv_problem_error(scope->req, &err);
+    return false;
+}
+
+static void configure(const body *b, attn_model_config *c) {
+    c->architecture = (attn_model_architecture)b->architecture;
+    c->attention = (attn_model_attention)b->attention;
+    c->positions = (attn_model_positions)b->positions;
+    c->read_padding = b->padding == 1;
+    c->norm_after = b->norm == 1;
+    c->feed_forward = (size_t)b->feed_forward;
+    c->width = (size_t)b->width;
+    c->num_heads = (size_t)b->num_heads;
+    c->num_layers = (size_t)b->num_layers;
+    c->max_length = (size_t)b->max_length;
+    c->radius = (size_t)b->radius;
+    c->stride = (size_t)b->stride;
+    c->reach = (size_t)b->reach;
+    c->block_size = (size_t)b->block_size;
+    c->num_global_keys = (size_t)b->num_global_keys;
+    c->dropout_p = b->dropout_p;
+    c->embedding_std = b->embedding_std;
+}
+
+static void answer_made(srv_request *req, const srv_model *model) {
+    attn_text location = {.arena = req->arena};
+    attn_text_add(&location, "/v1/models/%s", model->id);
+    if (location.failed)
+        no_memory(req);
+    else if (describe(req, model)) {
+        req->reply.status = 201;
+        srv_reply_header(req, "Location", location.data);
+        return;
+    }
+    srv_models_discard(req, model);
+}
+
+srv_outcome srv_models_create(srv_request *req) {
+    const attn_model_config d = attn_model_defaults();
+    attn_model_config c = d;
+    attn_vocabulary *words[2] = {NULL, NULL};
+    body b = {.width = (int64_t)d.width,
+              .num_heads = (int64_t)d.num_heads,
+              .num_layers = (int64_t)d.num_layers,
+              .max_length = (int64_t)d.max_length,
+              .radius = (int64_t)d.radius,
+              .stride = (int64_t)d.stride,
+              .reach = (int64_t)d.reach,
+              .block_size = (int64_t)d.block_size,
+              .num_global_keys = (int64_t)d.num_global_keys,
+              .dropout_p = d.dropout_p};
+    const srv_scope scope = {req, srv_models_fields, &b.given, ""};
+    if (!srv_decode(req, srv_models_fields, &b))
+        return SRV_DONE;
+    if (!read_side(&scope, "source_words", "source_vocabulary", &b.source_words,
+                   b.source_vocabulary, &c.source_vocabulary, &words[0]) ||
+        !read_side(&scope, "target_words", "target_vocabulary", &b.target_words,
+                   b.target_vocabulary, &c.target_vocabulary, &words[1])) {
+        attn_vocabulary_free(words[0]);
+        return SRV_DONE;
+    }
+    configure(&b, &c);
+    const int64_t start = attn_now_ns();
+    const srv_model *made =
+        srv_models_make(req, &c, (uint64_t)b.seed, words[0], words[1],
+                        (const attn_language[2]){(attn_language)b.source_language,
+                                                 (attn_language)b.target_language},
+                        b.shared);
+    req->compute_ns = attn_now_ns() - start;
+    if (made)
+        answer_made(req, made);
+    srv_models_release(req, made);
+    return SRV_DONE;
+}

@@ -1,0 +1,350 @@
+/* The answer of POST /v1/models/{id}/attention: tokens, the weights or heatmaps of each site,
+ * logits, outputs of the encoder and states. */
+#include "api/models/models_sites.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/models/models_api.h"
+#include "api/runs/runs_call.h"
+
+bool srv_sites_mean(const srv_sites_pass *c) {
+    return c->body.heads.is == SRV_U_STRING &&
+           strcmp(srv_run_mean_words[c->body.heads.choice], "mean") == 0;
+}
+
+/* Returns the number of heads of a site that are requested. */
+static size_t heads_of(const srv_sites_pass *c, const attn_site *site) {
+    const size_t listed = c->body.heads.ints.count;
+    return srv_sites_mean(c) ? 1 : listed ? listed : site->heads;
+}
+
+void srv_sites_dims(const srv_sites_pass *c, const attn_site *site, size_t dims[3]) {
+    dims[0] = heads_of(c, site);
+    dims[1] = site->kind == ATTN_SITE_ENCODER ? c->source.longest : c->T;
+    dims[2] = site->kind == ATTN_SITE_DECODER ? c->T : c->source.longest;
+}
+
+double srv_sites_weights(const srv_sites_pass *c) {
+    double count = 0;
+    for (size_t i = 0; i < c->site_count; i++) {
+        size_t d[3];
+        srv_sites_dims(c, &c->sites[i], d);
+        if (c->wanted[i])
+            count += (double)c->source.count * (double)d[0] * (double)d[1] * (double)d[2];
+    }
+    return count;
+}
+
+void srv_sites_inputs_dims(const srv_sites_pass *c, const attn_site *site, size_t query[3],
+                           size_t key[3]) {
+    size_t d[3];
+    srv_sites_dims(c, site, d);
+    const size_t width = attn_model_configuration(c->pass.model->model)->width / site->heads;
+    memcpy(query, (size_t[3]){d[0], d[1], width}, sizeof d);
+    memcpy(key, (size_t[3]){d[0], d[2], width}, sizeof d);
+}
+
+double srv_sites_inputs(const srv_sites_pass *c) {
+    double count = 0;
+    for (size_t i = 0; (c->body.returns & SRV_SITES_INPUTS) && i < c->site_count; i++) {
+        size_t q[3], k[3];
+        srv_sites_inputs_dims(c, &c->sites[i], q, k);
+        if (c->wanted[i])
+            count += (double)c->source.count * (double)q[0] * (double)q[2] *
+                     ((double)q[1] + 2 * (double)k[1]);
+    }
+    return count;
+}
+
+/* Returns whether the answer has no weights because the request does not name them and they are
+ * more than SRV_WEIGHTS_UNASKED. */
+static bool omits_weights(const srv_sites_pass *c) {
+    return c->unasked && !c->body.analysis && srv_sites_weights(c) > SRV_WEIGHTS_UNASKED;
+}
+
+bool srv_sites_prints_heatmaps(const srv_sites_pass *c) {
+    const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body.given, ""};
+    return (c->unasked && !c->body.analysis) || (c->body.returns & SRV_SITES_HEATMAP) ||
+           srv_given(&scope, "heatmap");
+}
+
+const srv_sequence *srv_sites_queries(const srv_sites_pass *c, const attn_site *site, size_t b) {
+    return site->kind == ATTN_SITE_ENCODER ? &c->source.items[b] : &c->target.items[b];
+}
+
+const srv_sequence *srv_sites_keys(const srv_sites_pass *c, const attn_site *site, size_t b) {
+    return site->kind == ATTN_SITE_DECODER ? &c->read.items[b] : &c->source.items[b];
+}
+
+static bool heatmaps_of(const srv_sites_pass *c, const attn_site *site, size_t b,
+                        srv_model_heatmaps *out) {
+    const size_t *d = site->weights.dims;
+    const srv_sequence *rows = srv_sites_queries(c, site, b), *cols = srv_sites_keys(c, site, b);
+    srv_heat_input in = c->body.heatmap;
+    const srv_model_weights what = {.weights =
+                                        (const float *)site->weights.data + b * d[1] * d[2] * d[3],
+                                    .heads = d[1],
+                                    .head_stride = d[2] * d[3],
+                                    .stride = d[3],
+                                    .rows = rows->length,
+                                    .cols = cols->length,
+                                    .batch = b,
+                                    .row_names = rows->tokens,
+                                    .col_names = cols->tokens};
+    if (!in.heads.is)
+        in.heads = c->body.heads;
+    return srv_models_heatmaps(c->pass.req, &what, &in, out);
+}
+
+/* Sets `to` [B, rows, columns] to the means over the heads of a tensor [B, heads, rows, columns]. */
+static void mean_heads(const attn_tensor *all, float *to) {
+    const size_t *d = all->dims, matrix = d[2] * d[3];
+    for (size_t i = 0; i < d[0] * matrix; i++) {
+        const float *from = (const float *)all->data + i / matrix * d[1] * matrix + i % matrix;
+        double sum = 0;
+        for (size_t h = 0; h < d[1]; h++)
+            sum += (double)from[h * matrix];
+        to[i] = (float)(sum / (double)d[1]);
+    }
+}
+
+/* Returns the requested heads of a tensor [B, heads, rows, columns], or their mean as one head. If
+ * its `data` is NULL, memory ran out. */
+static attn_tensor choose_heads(const srv_sites_pass *c, const attn_tensor *all) {
+    const bool mean = srv_sites_mean(c);
+    const size_t *d = all->dims, n = mean ? 1 : c->body.heads.ints.count, matrix = d[2] * d[3];
+    if (!n)
+        return *all;
+    float *to = attn_arena_zeroed(c->pass.req->arena, d[0] * n * matrix, sizeof *to);
+    if (to && mean)
+        mean_heads(all, to);
+    for (size_t i = 0; to && !mean && i < d[0] * n; i++) {
+        const size_t head = (size_t)c->body.heads.ints.values[i % n];
+        memcpy(to + i * matrix, (const float *)all->data + (i / n * d[1] + head) * matrix,
+               matrix * sizeof *to);
+    }
+    return attn_tensor_dense(to, ATTN_F32, 4, (size_t[4]){d[0], n, d[2], d[3]});
+}
+
+/* Sets the rows of a tensor [B, heads, rows, columns] behind the end of shorter sequences to 0,
+ * because their numbers mean nothing. `keys`: the rows are keys, else queries. */
+static void clear_padding(const srv_sites_pass *c, const attn_site *site, bool keys,
+                          const attn_tensor *t) {
+    const size_t *d = t->dims;
+    for (size_t b = 0; b < d[0]; b++) {
+        const size_t length =
+            (keys ? srv_sites_keys(c, site, b) : srv_sites_queries(c, site, b))->length;
+        for (size_t h = 0; length < d[2] && h < d[1]; h++)
+            memset((float *)t->data + ((b * d[1] + h) * d[2] + length) * d[3], 0,
+                   (d[2] - length) * d[3] * sizeof(float));
+    }
+}
+
+/* The tensors of a site that an answer can have, in this order. */
+static const struct {
+    const char *key;
+    size_t offset; /* in attn_site */
+    unsigned item; /* of `return` */
+    bool keys;     /* rows are keys */
+} site_tensors[] = {
+    {"weights", offsetof(attn_site, weights), SRV_SITES_WEIGHTS, false},
+    {"query", offsetof(attn_site, query), SRV_SITES_INPUTS, false},
+    {"key", offsetof(attn_site, key), SRV_SITES_INPUTS, true},
+    {"value", offsetof(attn_site, value), SRV_SITES_INPUTS, true},
+};
+enum { SITE_TENSORS = sizeof site_tensors / sizeof *site_tensors };
+
+/* Sets *out to what the answer has of tensor i of a site, and `name` to its name. false: the answer
+ * does not have it. If its `data` is NULL, memory ran out. */
+static bool site_tensor(const srv_sites_pass *c, const attn_site *site, size_t i, attn_tensor *out,
+                        char name[32]) {
+    const unsigned item = site_tensors[i].item;
+    if (!(c->body.returns & item) || (item == SRV_SITES_WEIGHTS && omits_weights(c)))
+        return false;
+    snprintf(name, 32, "%s.%s.%zu", site_tensors[i].key, srv_model_site_kinds[site->kind],
+             site->layer);
+    *out = choose_heads(c, (const attn_tensor *)((const char *)site + site_tensors[i].offset));
+    if (out->data)
+        clear_padding(c, site, site_tensors[i].keys, out);
+    if (srv_sites_mean(c))
+        *out = attn_tensor_dense(out->data, ATTN_F32, 3,
+                                 (size_t[3]){out->dims[0], out->dims[2], out->dims[3]});
+    return true;
+}
+
+static void put_heads(srv_json *j, const srv_sites_pass *c, const attn_site *site) {
+    const srv_ints *list = &c->body.heads.ints;
+    srv_json_key(j, "heads");
+    if (srv_sites_mean(c)) {
+        srv_json_string(j, "mean");
+        return;
+    }
+    srv_json_array(j);
+    for (size_t h = 0; h < heads_of(c, site); h++)
+        srv_json_int(j, list->count ? list->values[h] : (int64_t)h);
+    srv_json_array_end(j);
+}
+
+void srv_sites_put_tensor(srv_json *j, const char *key, const char *name, const attn_tensor *t) {
+    if (j->parts) {
+        j->failed = j->failed || !srv_parts_add(j->req, j->parts, &name, 0, t);
+        return;
+    }
+    srv_json_key(j, key);
+    srv_json_tensor(j, t);
+}
+
+/* Writes an attention site. false: a problem is set. */
+static bool put_site(srv_json *j, const srv_sites_pass *c, const attn_site *site) {
+    srv_json_object(j);
+    srv_json_key(j, "kind");
+    srv_json_string(j, srv_model_site_kinds[site->kind]);
+    srv_json_key(j, "layer");
+    srv_json_size(j, site->layer);
+    put_heads(j, c, site);
+    for (size_t i = 0; i < SITE_TENSORS; i++) {
+        attn_tensor tensor;
+        char name[32];
+        if (!site_tensor(c, site, i, &tensor, name))
+            continue;
+        j->failed = j->failed || !tensor.data;
+        if (!j->failed)
+            srv_sites_put_tensor(j, site_tensors[i].key, name, &tensor);
+    }
+    if (c->body.returns & SRV_SITES_HEATMAP) {
+        srv_json_key(j, "heatmaps");
+        srv_json_array(j);
+        for (size_t b = 0; b < c->source.count; b++) {
+            srv_model_heatmaps maps;
+            if (!heatmaps_of(c, site, b, &maps))
+                return false;
+            srv_heat_write(j, &maps.maps, &c->body.heatmap, &maps.labels);
+        }
+        srv_json_array_end(j);
+    }
+    srv_json_object_end(j);
+    return true;
+}
+
+static void put_sequences(srv_json *j, const char *name, const srv_sequences *s) {
+    srv_json_key(j, name);
+    srv_json_array(j);
+    for (size_t b = 0; b < s->count; b++)
+        srv_models_put(j, &s->items[b]);
+    srv_json_array_end(j);
+}
+
+static void put_omitted(srv_json *j, const srv_sites_pass *c) {
+    srv_json_key(j, "omitted");
+    srv_json_object(j);
+    srv_omitted_write(j, "weights", srv_sites_weights(c),
+                      "ask by \"return\": \"weights\", or for a heatmap");
+    srv_json_object_end(j);
+}
+
+static void answer_json(const srv_sites_pass *c) {
+    srv_json j;
+    srv_json_begin(&j, c->pass.req);
+    j.decimals = (int)c->body.decimals;
+    srv_json_object(&j);
+    put_sequences(&j, "source", &c->source);
+    put_sequences(&j, "target", &c->target);
+    srv_json_key(&j, "sites");
+    srv_json_array(&j);
+    for (size_t i = 0; i < c->out.site_count; i++)
+        if (c->wanted[i] && !put_site(&j, c, &c->out.sites[i]))
+            return;
+    srv_json_array_end(&j);
+    if (c->body.returns & SRV_SITES_LOGITS) {
+        srv_json_key(&j, "logits");
+        srv_json_tensor(&j, &c->out.logits);
+    }
+    if (c->body.returns & SRV_SITES_ENCODER) {
+        srv_json_key(&j, "encoder_output");
+        srv_json_tensor(&j, &c->out.encoder);
+    }
+    srv_sites_states_write(&j, c);
+    srv_sites_analyses_write(&j, c);
+    if (c->run) {
+        srv_json_key(&j, "run");
+        srv_run_write(&j, c->run);
+    }
+    if (omits_weights(c))
+        put_omitted(&j, c);
+    srv_warnings_write(&j, &c->warnings);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+/* Prints the heatmaps of a site. false: a problem is set. */
+static bool print_heatmaps(attn_text *t, const srv_sites_pass *c, const attn_site *site) {
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
+    for (size_t b = 0; b < c->source.count; b++) {
+        srv_model_heatmaps maps;
+        if (!heatmaps_of(c, site, b, &maps))
+            return false;
+        attn_text_add(t, "%s", srv_model_site_kinds[site->kind]);
+        if (m->architecture == ATTN_MODEL_TRANSFORMER)
+            attn_text_add(t, ", layer %zu", site->layer);
+        attn_text_add(t, "\n");
+        srv_heat_text(t, &maps.maps, &maps.labels, NULL);
+    }
+    return true;
+}
+
+static void print_tensors(attn_text *t, const srv_sites_pass *c, const attn_site *site,
+                          srv_print print) {
+    for (size_t i = 0; i < SITE_TENSORS; i++) {
+        attn_tensor tensor;
+        char name[32];
+        if (!site_tensor(c, site, i, &tensor, name))
+            continue;
+        t->failed = t->failed || !tensor.data;
+        if (!t->failed)
+            srv_text_tensor(t, name, &tensor, print);
+    }
+}
+
+/* Prints what `return` names. Without it heatmaps stand for the weights. */
+static void answer_text(const srv_sites_pass *c) {
+    attn_text t = srv_text_begin(c->pass.req);
+    const bool shows = srv_sites_prints_heatmaps(c);
+    const srv_print print = {(int)c->body.decimals, false};
+    for (size_t i = 0; i < c->out.site_count; i++) {
+        if (c->wanted[i] && shows && !print_heatmaps(&t, c, &c->out.sites[i]))
+            return;
+        if (c->wanted[i] && !c->unasked)
+            print_tensors(&t, c, &c->out.sites[i], print);
+    }
+    if (c->body.returns & SRV_SITES_LOGITS)
+        srv_text_tensor(&t, "logits", &c->out.logits, print);
+    if (c->body.returns & SRV_SITES_ENCODER)
+        srv_text_tensor(&t, "encoder_output", &c->out.encoder, print);
+    srv_sites_states_text(&t, c);
+    srv_sites_analyses_text(&t, c);
+    srv_run_print(&t, c->run);
+    srv_warnings_text(&t, &c->warnings);
+    srv_text_end(c->pass.req, &t);
+}
+
+/* Draws the last of the requested sites. By default this is the cross-attention of the last layer.
+ */
+static void answer_picture(const srv_sites_pass *c) {
+    srv_model_heatmaps maps;
+    const attn_site *site = NULL;
+    for (size_t i = 0; i < c->out.site_count; i++)
+        if (c->wanted[i])
+            site = &c->out.sites[i];
+    if (site && heatmaps_of(c, site, 0, &maps))
+        srv_models_draw(c->pass.req, &maps, &c->body.heatmap, &c->body.figure, c->body.decimals);
+}
+
+void srv_sites_answer(const srv_sites_pass *c) {
+    if (srv_draws(c->pass.req))
+        answer_picture(c);
+    else if (srv_reads_text(c->pass.req))
+        answer_text(c);
+    else
+        answer_json(c);
+}

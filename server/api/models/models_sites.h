@@ -1,0 +1,122 @@
+/* A request to POST /v1/models/{id}/attention. models_attention.c reads and computes it,
+ * models_sites.c answers it, models_states.c with the states of the pass. models_analysis.c adds
+ * what the field `analysis` asks for: an analysis of all layers and heads for each kind of site and
+ * each sequence. */
+#ifndef SRV_MODELS_SITES_H
+#define SRV_MODELS_SITES_H
+
+#include "api/analyses/analyses_call.h"
+#include "api/models/models_call.h"
+#include "api/models/models_run.h"
+
+/* Bits of the field `return`. */
+enum {
+    SRV_SITES_WEIGHTS = 1,
+    SRV_SITES_HEATMAP = 2,
+    SRV_SITES_LOGITS = 4,
+    SRV_SITES_ENCODER = 8,
+    SRV_SITES_STATES = 16,
+    SRV_SITES_INPUTS = 32,
+};
+
+typedef struct srv_sites_body {
+    uint64_t given;
+    srv_side source, target;
+    srv_sight_input sight;
+    int offset_unit;
+    unsigned sites;             /* bits by attn_site_kind; 0: all that the model has */
+    unsigned returns, analysis; /* analysis: bits SRV_AN_* */
+    unsigned steps;             /* bits by attn_state_step; 0: all */
+    srv_ints layers;
+    srv_union heads; /* a list; a name of srv_run_mean_words; is 0: all */
+    srv_heat_input heatmap;
+    srv_figure_input figure;
+    double dropout_p;
+    int64_t decimals, timeout_ms, seed;
+    bool dry_run, target_begin, target_end, store;
+} srv_sites_body;
+
+/* An analysis of the layers of one kind of site, for one sequence. */
+typedef struct srv_sites_analysis {
+    attn_site_kind kind;
+    size_t sequence;
+    srv_labels labels;
+    srv_analysis analysis;
+    bool rolls;            /* the analysis has a rollout */
+    attn_heatmaps rollout; /* through all layers of the encoder */
+} srv_sites_analysis;
+
+typedef struct srv_sites_pass {
+    srv_pass pass;
+    srv_sites_body body;
+    srv_sequences source, target;
+    /* what the decoder reads: the begin token if the model adds it, then tokens of the target */
+    srv_sequences read;
+    /* Decoder steps for the longest target, its end token included if the model adds one. An upper
+     * bound until a target has been generated. */
+    size_t T;
+    attn_site sites[ATTN_MODEL_SITES]; /* all attention sites of the model, without their weights */
+    bool wanted[ATTN_MODEL_SITES];
+    size_t site_count;
+    /* how many states are requested: of source, of target, and those of one vector a sequence */
+    size_t states[3];
+    bool unasked; /* `return` was not sent; the answer then has weights unless they are too many */
+    srv_warnings warnings;
+    attn_model_outputs out;
+    attn_model_cost cost;         /* of the pass and the analyses */
+    double analysis_text;         /* upper bound of the bytes of the text of the analyses */
+    const srv_run *run;           /* the stored run, held until the answer; NULL: not stored */
+    double run_text;              /* upper bound of the bytes of its description */
+    srv_sites_analysis *analyses; /* [analysis_count] by kind of site, then by sequence */
+    size_t analysis_count;
+} srv_sites_pass;
+
+/* Returns whether the answer has the mean of the heads in place of them. */
+bool srv_sites_mean(const srv_sites_pass *c);
+/* Sets the shape [heads, L, S] that the site has in the answer; for the mean, heads is 1. */
+void srv_sites_dims(const srv_sites_pass *c, const attn_site *site, size_t dims[3]);
+/* Return the sequence b that is the queries of the site, or its keys. */
+const srv_sequence *srv_sites_queries(const srv_sites_pass *c, const attn_site *site, size_t b);
+const srv_sequence *srv_sites_keys(const srv_sites_pass *c, const attn_site *site, size_t b);
+/* Returns the number of weights that are requested. */
+double srv_sites_weights(const srv_sites_pass *c);
+/* Sets the shapes [heads, rows, width] that queries and keys of the site have in the answer; values
+ * have that of keys. */
+void srv_sites_inputs_dims(const srv_sites_pass *c, const attn_site *site, size_t query[3],
+                           size_t key[3]);
+/* Returns how many numbers the requested queries, keys and values hold. */
+double srv_sites_inputs(const srv_sites_pass *c);
+/* Returns whether an answer as text has heatmaps. */
+bool srv_sites_prints_heatmaps(const srv_sites_pass *c);
+/* Replies with the results of the pass. */
+void srv_sites_answer(const srv_sites_pass *c);
+
+/* Writes a tensor under the key, or adds it to the parts of the answer under the name; in lists,
+ * srv_json_tensor would write it as text. */
+void srv_sites_put_tensor(srv_json *j, const char *key, const char *name, const attn_tensor *t);
+
+/* The names of attn_state_step, ended by NULL. */
+extern const char *const srv_model_steps[];
+/* Checks `steps`, and `layers` if states are requested, and counts the requested states. false: a
+ * problem is set. */
+bool srv_sites_states_check(srv_sites_pass *c, const srv_scope *scope);
+/* Returns how many numbers the requested states hold. */
+double srv_sites_states_numbers(const srv_sites_pass *c);
+/* Adds the shapes of the requested states to a dry run: [states, B, L, width] for each side, and
+ * [states, B, width] of those with which a decoder starts. */
+void srv_sites_states_shapes(srv_dry *dry, const srv_sites_pass *c);
+/* Write the member "states", or print the states. */
+void srv_sites_states_write(srv_json *j, const srv_sites_pass *c);
+void srv_sites_states_text(attn_text *t, const srv_sites_pass *c);
+
+/* Adds the cost of the analyses to that of the pass, and sets *text to an upper bound of the bytes
+ * of their text. Checks nothing and costs nothing if no analysis is requested. false: a problem is
+ * set. */
+bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, double *text);
+/* Computes the analyses of the pass. false: a problem is set. */
+bool srv_sites_analyse(srv_sites_pass *c);
+/* Writes the member "analyses", or prints the analyses. */
+void srv_sites_analyses_write(srv_json *j, const srv_sites_pass *c);
+void srv_sites_analyses_text(attn_text *t, const srv_sites_pass *c);
+
+#endif

@@ -1,0 +1,202 @@
+/* The steps of a search as events, and the alternatives of its steps. */
+#include "api/models/models_steps.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- alternatives --- */
+
+static void put_token(srv_json *j, const char *word, int32_t id, double log_probability) {
+    srv_json_key(j, "token");
+    srv_json_string(j, word);
+    srv_json_key(j, "id");
+    srv_json_int(j, id);
+    srv_json_key(j, "probability");
+    srv_json_float(j, (float)exp(log_probability));
+}
+
+/* Writes the member "alternatives", a list of {"token", "id", "probability"}. false: a problem is
+ * set. */
+static bool put_alternatives(srv_json *j, const srv_model *model, const attn_alternatives *all) {
+    srv_sequence names;
+    if (!srv_models_name(j->req, model, SRV_TARGET, all->ids, all->count, &names))
+        return false;
+    srv_json_key(j, "alternatives");
+    srv_json_array(j);
+    for (size_t i = 0; i < all->count; i++) {
+        srv_json_object(j);
+        put_token(j, names.tokens[i], all->ids[i], all->log_probabilities[i]);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+    return true;
+}
+
+bool srv_steps_put(srv_json *j, const srv_model *model, const attn_generated *made,
+                   const srv_sequence *names) {
+    srv_json_key(j, "steps");
+    srv_json_array(j);
+    for (size_t t = 0; t < names->length; t++) {
+        srv_json_object(j);
+        put_token(j, names->tokens[t], names->ids[t], made->log_probabilities[t]);
+        if (!put_alternatives(j, model, &made->alternatives[t]))
+            return false;
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+    return true;
+}
+
+bool srv_steps_text(attn_text *t, srv_request *req, const srv_model *model,
+                    const attn_generated *made, const srv_sequence *names) {
+    for (size_t i = 0; i < names->length; i++) {
+        const attn_alternatives *all = &made->alternatives[i];
+        srv_sequence words;
+        if (!srv_models_name(req, model, SRV_TARGET, all->ids, all->count, &words))
+            return false;
+        attn_text_add(t, "%s %.3g:", names->tokens[i], exp(made->log_probabilities[i]));
+        for (size_t k = 0; k < all->count; k++)
+            attn_text_add(t, "%s %s %.3g", k ? "," : "", words.tokens[k],
+                          exp(all->log_probabilities[k]));
+        attn_text_add(t, "\n");
+    }
+    return true;
+}
+
+/* --- events --- */
+
+/* Returns the text that the step's token appends to the text so far, with a space if one belongs
+ * before it. The end token appends nothing. NULL: memory ran out. */
+static const char *text_of(srv_told_steps *s, attn_arena *arena) {
+    const attn_language language = s->model->languages[SRV_TARGET];
+    const size_t told = s->told;
+    if (s->ids[s->index] == attn_model_configuration(s->model->model)->end)
+        return "";
+    const char *text =
+        attn_vocabulary_join(s->model->target, s->ids, s->index + 1, language, true, arena);
+    if (!text)
+        return NULL;
+    s->told = strlen(text);
+    return text + told;
+}
+
+/* Writes the cross-attention of the step, one row for each requested head. false: a problem is
+ * set. */
+static bool put_step_attention(srv_json *j, const srv_told_steps *s, const float *weights) {
+    const srv_model_weights what = {.weights = weights,
+                                    .heads = srv_models_cross_heads(s->model),
+                                    .head_stride = s->source->length,
+                                    .stride = s->source->length,
+                                    .rows = 1,
+                                    .cols = s->source->length};
+    srv_heat_input in = {0};
+    srv_model_heatmaps maps;
+    in.heads = s->heatmap->heads;
+    in.max_cells = (int64_t)(what.heads * what.cols);
+    if (!srv_models_heatmaps(j->req, &what, &in, &maps))
+        return false;
+    srv_json_key(j, "attention");
+    srv_json_array(j);
+    for (size_t i = 0; i < maps.maps.count; i++) {
+        const attn_heatmap *map = &maps.maps.items[i];
+        srv_json_object(j);
+        srv_json_key(j, "head");
+        if (map->head == SIZE_MAX)
+            srv_json_string(j, "mean");
+        else
+            srv_json_size(j, map->head);
+        srv_json_key(j, "weights");
+        srv_json_floats(j, map->max, map->shape[1]);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+    return true;
+}
+
+static bool put_step(srv_json *j, srv_told_steps *s, const attn_generated_token *made) {
+    srv_sequence token;
+    const int32_t id = made->id;
+    if (!srv_models_name(j->req, s->model, SRV_TARGET, &id, 1, &token))
+        return false;
+    srv_json_object(j);
+    srv_json_key(j, "index");
+    srv_json_size(j, s->index);
+    srv_json_key(j, "token");
+    srv_json_string(j, token.tokens[0]);
+    srv_json_key(j, "id");
+    srv_json_int(j, id);
+    if (s->model->target) {
+        s->ids[s->index] = id;
+        const char *text = text_of(s, j->req->arena);
+        j->failed |= !text;
+        srv_json_key(j, "text");
+        srv_json_string(j, text);
+    }
+    srv_json_key(j, "log_probability");
+    srv_json_float(j, (float)made->log_probability);
+    if (made->alternatives.count && !put_alternatives(j, s->model, &made->alternatives))
+        return false;
+    if (s->heatmap && made->weights && !put_step_attention(j, s, made->weights))
+        return false;
+    srv_json_object_end(j);
+    return srv_json_end(j);
+}
+
+static bool refuse_memory(srv_told_steps *s) {
+    srv_request *req = srv_events_request(s->events);
+    if (req->reply.status < 400)
+        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for an event is left");
+    s->failed = true;
+    return false;
+}
+
+bool srv_step_start(srv_told_steps *s) {
+    srv_request *req = srv_events_request(s->events);
+    srv_json j;
+    if (s->started)
+        return true;
+    s->started = true;
+    srv_json_begin(&j, req);
+    srv_json_object(&j);
+    srv_json_key(&j, "source");
+    srv_models_put(&j, s->source);
+    srv_json_object_end(&j);
+    return (srv_json_end(&j) &&
+            srv_events_add(s->events, "start", req->reply.body, req->reply.size)) ||
+           refuse_memory(s);
+}
+
+/* Copies the reply from the arena of the step into the arena of the request. */
+static bool keep_event(srv_request *req) {
+    const srv_reply *r = &req->reply;
+    const char *text = attn_arena_text(req->arena, r->body, r->size);
+    if (text)
+        srv_reply_set(req, r->status, r->type, text, r->size);
+    else
+        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for a step's event is left");
+    return text && req->reply.status < 400;
+}
+
+int srv_step_say(void *ctx, const attn_generated_token *token) {
+    srv_told_steps *s = ctx;
+    srv_request *req = srv_events_request(s->events);
+    attn_arena *all = req->arena;
+    srv_json j;
+    req->arena = attn_arena_new(attn_arena_limit(all) - attn_arena_used(all));
+    if (req->arena) {
+        srv_json_begin(&j, req);
+        j.decimals = s->decimals;
+        put_step(&j, s, token);
+    }
+    attn_arena *step = req->arena;
+    req->arena = all;
+    const bool kept = step && keep_event(req);
+    attn_arena_free(step);
+    s->index++;
+    const srv_reply token_event = req->reply;
+    if (kept && !srv_step_start(s))
+        return 1;
+    if (kept && srv_events_add(s->events, "token", token_event.body, token_event.size))
+        return 0;
+    return !refuse_memory(s);
+}

@@ -1,0 +1,38 @@
+/* The steps of a search: each as a server-sent event, and the words among which it could choose. */
+#ifndef SRV_MODELS_STEPS_H
+#define SRV_MODELS_STEPS_H
+
+#include "api/models/models_call.h"
+
+/* The state of a search that is answered by events. Each event is written in an arena of its own,
+ * and only its text is kept in the request's arena, which must hold all events. */
+typedef struct srv_told_steps {
+    srv_events *events;
+    const srv_model *model;
+    const srv_sequence *source;
+    const srv_heat_input *heatmap; /* which heads the events have; NULL: events have no weights */
+    int decimals;
+    size_t index; /* number of the next step, from 0 */
+    int32_t *ids; /* ids of the steps so far; room for all steps */
+    size_t told;  /* bytes of their text */
+    bool started; /* the first event is sent */
+    bool failed;  /* an event has failed and set a problem */
+} srv_told_steps;
+
+/* Sends the first event, "start", with the source; does nothing if it is sent. false: a problem is
+ * set. */
+bool srv_step_start(srv_told_steps *s);
+/* Sends the event of one step, after that of the start. This is the callback attn_generate_options.token; `ctx` is a
+ * srv_told_steps. */
+int srv_step_say(void *ctx, const attn_generated_token *token);
+
+/* Writes the member "steps": the tokens of a generated sequence with their probabilities and
+ * alternatives. `names` are the tokens, the end included. false: a problem is set. */
+bool srv_steps_put(srv_json *j, const srv_model *model, const attn_generated *made,
+                   const srv_sequence *names);
+/* Prints one line for each token: its alternatives with their probabilities. false: a problem is
+ * set. */
+bool srv_steps_text(attn_text *t, srv_request *req, const srv_model *model,
+                    const attn_generated *made, const srv_sequence *names);
+
+#endif

@@ -1,0 +1,132 @@
+/* GET /v1/models/{id}/vocabulary answers the words of a model in the order of their ids. */
+#include "api/common/text_reply.h"
+#include "api/models/models_api.h"
+#include "api/models/models_call.h"
+
+enum { WORDS_UNASKED = 65536 }; /* most words of a side in an answer whose request has no range */
+
+typedef struct query {
+    uint64_t given;
+    unsigned sides; /* bits 1 << SRV_SOURCE and 1 << SRV_TARGET */
+    srv_ranges ids;
+} query;
+
+static const char *const side_names[] = {"source", "target", NULL};
+
+const srv_field srv_models_vocabulary_query[] = {
+    {.name = "side",
+     .kind = SRV_FLAGS,
+     .offset = offsetof(query, sides),
+     .choices = side_names,
+     .doc = "The side: source, target or both (default)."},
+    {.name = "ids",
+     .kind = SRV_RANGES,
+     .offset = offsetof(query, ids),
+     .example = "\"0:256\"",
+     .doc = "Range of ids, from:to or one id; default the first 65,536. A side that has fewer ids "
+            "ends earlier."},
+    {0},
+};
+
+typedef struct call {
+    srv_request *req;
+    const srv_model *model;
+    query query;
+    size_t from, to; /* range of ids */
+} call;
+
+static bool wants(const call *c, int side) {
+    return !c->query.sides || (c->query.sides & 1u << side);
+}
+
+/* Sets the range of ids that the side has. */
+static void range_of(const call *c, int side, size_t *from, size_t *to) {
+    const size_t size = srv_models_size(c->model, side);
+    *from = c->from < size ? c->from : size;
+    *to = c->to < size ? c->to : size;
+}
+
+static bool decode(call *c) {
+    const srv_scope scope = {c->req, srv_models_vocabulary_query, &c->query.given, ""};
+    size_t most = 0;
+    if (!srv_decode_query(c->req, srv_models_vocabulary_query, &c->query))
+        return false;
+    for (int side = SRV_SOURCE; side <= SRV_TARGET; side++)
+        if (wants(c, side) && srv_models_size(c->model, side) > most)
+            most = srv_models_size(c->model, side);
+    c->to = most < WORDS_UNASKED ? most : WORDS_UNASKED;
+    return srv_range(&scope, "ids", &c->query.ids, most, &c->from, &c->to);
+}
+
+static void put_side(srv_json *j, const call *c, int side) {
+    size_t from, to;
+    range_of(c, side, &from, &to);
+    srv_json_key(j, side_names[side]);
+    srv_json_object(j);
+    srv_json_key(j, "vocabulary");
+    srv_json_size(j, srv_models_size(c->model, side));
+    srv_json_key(j, "ids");
+    srv_json_array(j);
+    srv_json_size(j, from);
+    srv_json_size(j, to);
+    srv_json_array_end(j);
+    if (srv_models_words(c->model, side)) {
+        srv_json_key(j, "words");
+        srv_json_array(j);
+        for (size_t id = from; id < to; id++)
+            srv_json_string(j, attn_vocabulary_word(srv_models_words(c->model, side), (int32_t)id));
+        srv_json_array_end(j);
+    }
+    srv_json_object_end(j);
+}
+
+static void answer_json(const call *c) {
+    static const char *const names[ATTN_SPECIALS] = {
+        [ATTN_PAD] = "pad", [ATTN_BEGIN] = "begin", [ATTN_END] = "end", [ATTN_UNKNOWN] = "unknown"};
+    srv_json j;
+    srv_json_begin(&j, c->req);
+    srv_json_object(&j);
+    srv_json_key(&j, "special");
+    srv_json_object(&j);
+    for (int id = 0; id < ATTN_SPECIALS; id++) {
+        srv_json_key(&j, names[id]);
+        srv_json_int(&j, id);
+    }
+    srv_json_object_end(&j);
+    for (int side = SRV_SOURCE; side <= SRV_TARGET; side++)
+        if (wants(c, side))
+            put_side(&j, c, side);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static void answer_text(const call *c) {
+    attn_text t = srv_text_begin(c->req);
+    for (int side = SRV_SOURCE; side <= SRV_TARGET; side++) {
+        size_t from, to;
+        range_of(c, side, &from, &to);
+        if (!wants(c, side))
+            continue;
+        attn_text_add(&t, "%s: %zu ids%s\n", side_names[side], srv_models_size(c->model, side),
+                      srv_models_words(c->model, side) ? "" : " without words");
+        for (size_t id = from; srv_models_words(c->model, side) && id < to; id++)
+            attn_text_add(&t, "%zu\t%s\n", id,
+                          attn_vocabulary_word(srv_models_words(c->model, side), (int32_t)id));
+    }
+    srv_text_end(c->req, &t);
+}
+
+srv_outcome srv_models_vocabulary(srv_request *req) {
+    call c = {.req = req};
+    if (req->in_place && !srv_models_is_read(req, req->params[0]))
+        return SRV_DEFER;
+    c.model = srv_models_hold(req, req->params[0]);
+    if (c.model && decode(&c)) {
+        if (srv_reads_text(req))
+            answer_text(&c);
+        else
+            answer_json(&c);
+    }
+    srv_models_release(req, c.model);
+    return SRV_DONE;
+}

@@ -1,0 +1,349 @@
+/* The handler of POST /v1/positions, and its answers. If `dims` names columns, pictures and CSV
+ * show these as curves; otherwise they show the tables as maps. A map is drawn as a heatmap, so a
+ * long table is pooled: by the mean, because its values have signs. */
+#include <stdio.h>
+
+#include "api/common/csv.h"
+#include "api/common/dry.h"
+#include "api/positions/positions_api.h"
+#include "api/positions/positions_call.h"
+#include "load/admission.h"
+#include "request/shared.h"
+
+/* --- curves --- */
+
+static const char *curve_name(const srv_positions_call *call, size_t dim) {
+    static const char *const parts[] = {"dimension", "dimension", "head", "head",
+                                        "head",      "column",    "pair"};
+    char text[64];
+    const char *wave = "";
+    if (call->body.kind == SRV_POSITIONS_SINUSOIDAL) {
+        const bool halves = call->body.layout == ATTN_ENCODING_HALVES;
+        const bool sine = halves ? dim < (size_t)call->body.width / 2 : dim % 2 == 0;
+        wave = sine ? " (sine)" : " (cosine)";
+    } else if (call->body.kind == SRV_POSITIONS_ROTARY) {
+        wave = " (cosine)";
+    }
+    int n = snprintf(text, sizeof text, "%s %zu%s", parts[call->body.kind], dim, wave);
+    return attn_arena_text(call->req->arena, text, (size_t)n);
+}
+
+static void draw_curves(srv_positions_call *call, const srv_figure_input *figure) {
+    srv_request *req = call->req;
+    const size_t each = figure->per_panel > 0 ? (size_t)figure->per_panel : call->curve_count;
+    attn_figure_curve *items = attn_arena_zeroed(req->arena, call->curve_count, sizeof *items);
+    const attn_figure_curves data = {.items = items,
+                                     .count = call->curve_count,
+                                     .titles = figure->titles.values,
+                                     .panels = (call->curve_count + each - 1) / each};
+    const attn_figure_options options = srv_figure_options(figure, ATTN_LINEAR);
+    attn_text svg = {.arena = req->arena};
+    attn_error err = {0};
+    if (!srv_figure_titles(req, figure, data.panels))
+        return;
+    for (size_t i = 0; items && i < call->curve_count; i++) {
+        const srv_curve *from = &call->curves[i];
+        items[i] = (attn_figure_curve){.name = curve_name(call, from->dim),
+                                       .y = from->values.data,
+                                       .x0 = (double)call->first,
+                                       .n = from->values.dims[0],
+                                       .panel = i / each};
+    }
+    if (!items)
+        attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the curves");
+    if (!items || attn_figure_lines(&svg, &data, &options, &err))
+        srv_figure_problem(req, &err);
+    else
+        srv_figure_reply(req, figure, &svg);
+}
+
+/* --- maps --- */
+
+/* The `fetch` of a source of weights whose cells are the numbers of the tables. What the source
+ * calls a head is a head of a bias, a column of Shaw's vectors, or one of the two tables (cosines,
+ * sines). */
+static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
+                         float *logits, attn_error *err) {
+    const srv_positions_call *call = ctx;
+    const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
+    const attn_tensor *t = &call->tables[call->names[1] ? rows->head : 0];
+    const double *from = t->data;
+    const size_t cols = shaw ? t->dims[1] : t->dims[t->rank - 1];
+    const size_t apart = shaw ? t->dims[2] : 1;
+    (void)lane, (void)logits, (void)err;
+    from += shaw ? rows->head : t->rank == 3 ? rows->head * t->dims[1] * t->dims[2] : 0;
+    for (size_t r = 0; r < rows->rows; r++)
+        for (size_t c = 0; c < rows->cols; c++)
+            weights[r * rows->cols + c] =
+                (float)from[((rows->row + r) * cols + rows->col + c) * apart];
+    return ATTN_OK;
+}
+
+static attn_weight_source source_of(srv_positions_call *call) {
+    const attn_tensor *t = &call->tables[0];
+    attn_weight_source s = {.batches = 1, .heads = 1, .fetch = fetch, .ctx = call};
+    const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
+    s.rows = t->rank == 2 || shaw ? t->dims[0] : t->dims[1];
+    s.cols = shaw ? t->dims[1] : t->dims[t->rank - 1];
+    s.heads = shaw ? t->dims[2] : t->rank == 3 ? t->dims[0] : call->names[1] ? 2 : 1;
+    return s;
+}
+
+static void draw_tables(srv_positions_call *call, const srv_figure_input *figure) {
+    static const char *rotary[] = {"cosines", "sines"};
+    srv_request *req = call->req;
+    const attn_weight_source source = source_of(call);
+    attn_heatmap_options options = attn_heatmap_defaults();
+    const srv_strings titles = {rotary, call->names[1] ? 2 : 0};
+    const srv_labels labels = {0};
+    const srv_heat_input heat = {0};
+    attn_heatmaps maps;
+    attn_error err = {0};
+    options.pool = ATTN_POOL_MEAN;
+    const srv_heat_answer all = {.maps = &maps,
+                                 .in = &heat,
+                                 .labels = &labels,
+                                 .titles = &titles,
+                                 .figure = figure,
+                                 .decimals = -1};
+    if (source.rows == 0 || source.cols == 0 || source.heads == 0)
+        srv_problem(req, SRV_SHAPE, "/length", "a table without numbers cannot be drawn");
+    else if (attn_heatmap_build(&source, &options, srv_request_pool(req), &req->control, req->arena,
+                                &maps, &err))
+        srv_problem_error(req, &err);
+    else
+        srv_heat_draw(req, &all);
+}
+
+static void answer_picture(srv_positions_call *call) {
+    const int kind = call->body.kind;
+    const bool by_position = kind == SRV_POSITIONS_SINUSOIDAL || kind == SRV_POSITIONS_LEARNED ||
+                             kind == SRV_POSITIONS_ROTARY;
+    const bool curves = call->curve_count > 0;
+    srv_figure_input figure = call->body.figure;
+    figure.transpose = figure.transpose && !curves;
+    if (curves)
+        srv_figure_axes(&figure, by_position ? "position" : "distance of the key", "value");
+    else if (by_position)
+        srv_figure_axes(&figure, kind == SRV_POSITIONS_ROTARY ? "pair" : "dimension", "position");
+    else
+        srv_figure_axes(&figure, "key", "query");
+    if (!figure.value_label)
+        figure.value_label = by_position || kind == SRV_POSITIONS_SHAW ? "value" : "bias";
+    if (curves)
+        draw_curves(call, &figure);
+    else
+        draw_tables(call, &figure);
+}
+
+/* --- CSV --- */
+
+static void csv_curves(const srv_positions_call *call, srv_csv *t) {
+    const size_t n = call->curves[0].values.dims[0];
+    srv_csv_text(t, true, call->by_distance ? "distance" : "position");
+    for (size_t i = 0; i < call->curve_count; i++)
+        srv_csv_index(t, false, call->curves[i].dim);
+    srv_csv_line(t);
+    for (size_t x = 0; x < n && !t->text.failed; x++) {
+        srv_csv_number(t, true, (double)call->first + (double)x, false, -1);
+        for (size_t i = 0; i < call->curve_count; i++)
+            srv_csv_number(t, false, ((const double *)call->curves[i].values.data)[x], false,
+                           (int)call->body.decimals);
+        srv_csv_line(t);
+    }
+}
+
+/* Writes a table, one line for each index of all axes but the last. */
+static void csv_table(const srv_positions_call *call, size_t which, srv_csv *t) {
+    const attn_tensor *table = &call->tables[which];
+    const size_t cols = table->dims[table->rank - 1];
+    const size_t inner = table->rank == 3 ? table->dims[1] : 1;
+    const double *from = table->data;
+    for (size_t r = 0; r < table->dims[0] * inner && !t->text.failed; r++) {
+        if (call->names[1])
+            srv_csv_text(t, true, call->names[which]);
+        srv_csv_index(t, !call->names[1], r / inner);
+        if (table->rank == 3)
+            srv_csv_index(t, false, r % inner);
+        for (size_t c = 0; c < cols; c++)
+            srv_csv_number(t, false, from[r * cols + c], false, (int)call->body.decimals);
+        srv_csv_line(t);
+    }
+}
+
+static void answer_csv(srv_positions_call *call) {
+    const attn_tensor *table = &call->tables[0];
+    const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
+    srv_csv t = srv_csv_begin(call->req);
+    if (call->curve_count > 0) {
+        csv_curves(call, &t);
+    } else {
+        if (call->names[1])
+            srv_csv_text(&t, true, "table");
+        srv_csv_text(&t, !call->names[1], table->rank == 2 ? "position" : shaw ? "query" : "head");
+        if (table->rank == 3)
+            srv_csv_text(&t, false, shaw ? "key" : "query");
+        for (size_t c = 0; c < table->dims[table->rank - 1]; c++)
+            srv_csv_index(&t, false, c);
+        srv_csv_line(&t);
+        for (size_t i = 0; i < SRV_TABLES; i++)
+            if (call->names[i])
+                csv_table(call, i, &t);
+    }
+    srv_csv_end(&t);
+}
+
+/* --- JSON, text, and the handler --- */
+
+/* The most numbers that the HTTP thread computes itself, about 0.5 ms of work. */
+#define IN_PLACE_VALUES 8192
+/* Upper bound of the text of a float64 in bytes, twice because the buffer grows by doubling. */
+#define TEXT_OF_NUMBER 64.0
+
+/* Returns how many values must be computed for curves over distances: those of all heads (or
+ * columns), even if only some are shown. */
+static double work_values(const srv_positions_call *call) {
+    return call->by_distance && call->curve_count > 0
+               ? (double)call->points * (double)call->curve_columns
+               : 0;
+}
+
+static bool within_limits(const srv_positions_call *call) {
+    srv_request *req = call->req;
+    double most = req->app->config->max_cells, limit = (double)attn_arena_limit(req->arena);
+    double need = (double)attn_arena_used(req->arena) + 8 * work_values(call) +
+                  (8 + TEXT_OF_NUMBER) * call->values;
+    if (call->values > most) {
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_cells",
+                          "the tables hold %.4g numbers; at most %.4g are allowed", call->values,
+                          most);
+        return false;
+    }
+    if (need <= limit)
+        return true;
+    srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
+                      "%.0f numbers and their text need up to %.0f bytes; a request may use %.0f",
+                      call->values, need, limit);
+    return false;
+}
+
+static srv_outcome predict(const srv_positions_call *call) {
+    srv_dry dry = {.cells = call->values,
+                   .operations = call->values,
+                   .result = 8 * call->values,
+                   .work = 8 * work_values(call),
+                   .fits = within_limits(call),
+                   .learns = true,
+                   .parameters = call->parameters};
+    const double made = call->values + work_values(call);
+    for (size_t i = 0; i < SRV_TABLES; i++)
+        if (call->names[i])
+            srv_dry_shape(&dry, call->names[i], call->tables[i].rank, call->tables[i].dims);
+    if (call->curve_count > 0)
+        srv_dry_shape(&dry, "curves", 2, (size_t[]){call->curve_count, call->points});
+    dry.load.alone = SRV_NUMBER_WEIGHT * made + SRV_WRITTEN_WEIGHT * call->values;
+    dry.load.text = 20 * call->values;
+    dry.load.memory = dry.result + dry.work;
+    return srv_dry_reply(call->req, &dry);
+}
+
+/* Writes a table or curve. Values that are copies of float32 numbers of the request are written as
+ * float32, so that they look as they were sent. */
+static void write_numbers(srv_json *j, const srv_positions_call *call, const attn_tensor *t) {
+    const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
+    const attn_tensor *from = shaw ? &call->body.position.key_table : &call->body.position.table;
+    (from->rank > 0 && from->dtype != ATTN_F64 ? srv_json_tensor_single : srv_json_tensor)(j, t);
+}
+
+static void write_curves(srv_json *j, const srv_positions_call *call) {
+    srv_json_key(j, "curves");
+    srv_json_array(j);
+    for (size_t i = 0; i < call->curve_count; i++) {
+        srv_json_object(j);
+        srv_json_key(j, "dim");
+        srv_json_size(j, call->curves[i].dim);
+        if (call->by_distance && call->points > 0) {
+            srv_json_key(j, "distances");
+            srv_json_array(j);
+            srv_json_int(j, call->first);
+            srv_json_int(j, call->first + (int64_t)call->points - 1);
+            srv_json_array_end(j);
+        }
+        srv_json_key(j, "values");
+        write_numbers(j, call, &call->curves[i].values);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+}
+
+static void answer_json(srv_positions_call *call) {
+    srv_json j;
+    srv_json_begin(&j, call->req);
+    j.decimals = (int)call->body.decimals;
+    srv_json_object(&j);
+    for (size_t i = 0; i < SRV_TABLES; i++)
+        if (call->names[i]) {
+            srv_json_key(&j, call->names[i]);
+            write_numbers(&j, call, &call->tables[i]);
+        }
+    if (!(call->req->accept & SRV_ACCEPT_NPY)) { /* an npy file holds only one table */
+        if (call->curve_count > 0)
+            write_curves(&j, call);
+        srv_json_key(&j, "num_parameters");
+        srv_json_size(&j, call->parameters);
+    }
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static void answer_text(srv_positions_call *call) {
+    attn_text t = srv_text_begin(call->req);
+    char name[48];
+    for (size_t i = 0; i < SRV_TABLES; i++)
+        if (call->names[i])
+            srv_text_tensor(&t, call->names[i], &call->tables[i],
+                            (srv_print){(int)call->body.decimals, call->body.full});
+    for (size_t i = 0; i < call->curve_count; i++) {
+        snprintf(name, sizeof name, "curve %zu", call->curves[i].dim);
+        srv_text_tensor(&t, name, &call->curves[i].values,
+                        (srv_print){(int)call->body.decimals, call->body.full});
+    }
+    attn_text_add(&t, "parameters: %zu\n", call->parameters);
+    srv_text_end(call->req, &t);
+}
+
+srv_outcome srv_positions(srv_request *req) {
+    srv_positions_call call = {
+        .req = req, .body = {.std = 0.02, .decimals = -1, .figure = SRV_FIGURE_DEFAULTS}};
+    int64_t start = attn_now_ns();
+    bool ok = srv_read_body(req, srv_positions_fields, &call.body, &call.body.timeout_ms) &&
+              srv_positions_prepare(&call);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
+        return SRV_DONE;
+    if (call.body.dry_run)
+        return predict(&call);
+    if (!within_limits(&call))
+        return SRV_DONE;
+    if (req->in_place && (call.values + work_values(&call) > IN_PLACE_VALUES || srv_draws(req)))
+        return SRV_DEFER;
+    if (!srv_admission_work(req, work_values(&call),
+                            8 * work_values(&call) + (8 + TEXT_OF_NUMBER) * call.values))
+        return SRV_DONE;
+    start = attn_now_ns();
+    ok = srv_positions_make(&call);
+    int64_t made = attn_now_ns();
+    req->compute_ns = made - start;
+    if (!ok)
+        return SRV_DONE;
+    if (req->accept & SRV_ACCEPT_CSV)
+        answer_csv(&call);
+    else if (srv_draws(req))
+        answer_picture(&call);
+    else if (srv_reads_text(req))
+        answer_text(&call);
+    else
+        answer_json(&call);
+    req->encode_ns = attn_now_ns() - made;
+    return SRV_DONE;
+}

@@ -1,0 +1,64 @@
+/* The state of a request POST /v1/positions: the decoded body, the tables and curves that are
+ * computed from it, and what the answer needs. */
+#ifndef SRV_POSITIONS_CALL_H
+#define SRV_POSITIONS_CALL_H
+
+#include "api/common/form_input.h"
+#include "api/common/route_fields.h"
+#include "api/figures/heatmap_object.h"
+
+typedef enum srv_encoding_kind {
+    SRV_POSITIONS_SINUSOIDAL,
+    SRV_POSITIONS_LEARNED,
+    SRV_POSITIONS_ALIBI,
+    SRV_POSITIONS_T5,
+    SRV_POSITIONS_RELATIVE,
+    SRV_POSITIONS_SHAW,
+    SRV_POSITIONS_ROTARY,
+} srv_encoding_kind;
+
+typedef struct srv_positions_body {
+    uint64_t given;
+    int kind; /* a srv_encoding_kind */
+    int64_t length, width, num_heads, num_keys, query_offset;
+    int layout; /* an attn_encoding_layout */
+    srv_ints dims;
+    int64_t seed;
+    double std;
+    attn_position position; /* kind and dims are set by srv_positions_prepare */
+    bool dry_run;
+    int64_t decimals, timeout_ms;
+    bool full;
+    srv_figure_input figure;
+} srv_positions_body;
+
+/* A curve. Over positions it is column `dim` of the first table (for rotary, of the cosines). Over
+ * distances it is head `dim` of a bias, or column `dim` of Shaw's vectors. */
+typedef struct srv_curve {
+    size_t dim;
+    attn_tensor values; /* one axis: positions or distances */
+} srv_curve;
+
+#define SRV_TABLES 2
+
+typedef struct srv_positions_call {
+    srv_request *req;
+    srv_positions_body body;
+    size_t heads, keys; /* from the body or by default */
+    bool by_distance;   /* curves run over distances of keys, else over positions */
+    int64_t first;      /* the smallest distance; 0 for positions */
+    size_t points;      /* numbers of a curve: distances or positions */
+    size_t parameters;
+    const char *names[SRV_TABLES];  /* NULL: this table does not exist */
+    attn_tensor tables[SRV_TABLES]; /* float64; without data until they are computed */
+    double values;                  /* number of values of tables and curves */
+    srv_curve *curves;
+    size_t curve_count, curve_columns; /* curve_columns: columns that curves can show */
+} srv_positions_call;
+
+/* Reads the body into the shapes of the tables. false: a problem is set. */
+bool srv_positions_prepare(srv_positions_call *call);
+/* Computes the tables and curves. false: a problem is set. */
+bool srv_positions_make(srv_positions_call *call);
+
+#endif

@@ -1,0 +1,389 @@
+/* POST /v1/positions answers positional encodings as tables and curves. This file holds the field
+ * table, derives the shapes from a body, has the library compute the tables, and takes the curves
+ * from them. */
+#include <float.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/common/route_fields.h"
+#include "api/positions/positions_api.h"
+#include "api/positions/positions_call.h"
+
+#define AT(member) offsetof(srv_positions_body, member)
+#define LONGEST    1073741824.0 /* largest length, 2^30 positions */
+
+static const char *const kinds[] = {"sinusoidal", "learned", "alibi",  "t5",
+                                    "relative",   "shaw",    "rotary", NULL};
+
+/* For each srv_encoding_kind, the names of its fields (`own`) and of the fields that it requires
+ * (`needed`), with a space before and after each name. */
+static const char *const own[] = {
+    " length width layout dims ",
+    " length width seed std dims ",
+    " length num_keys query_offset num_heads slopes dims ",
+    " length num_keys query_offset table max_distance bidirectional dims ",
+    " length num_keys query_offset table dims ",
+    " length num_keys query_offset key_table dims ",
+    " length width base dims "};
+static const char *const needed[] = {" length width ", " length width ", " length ",
+                                     " length table ", " length table ", " length key_table ",
+                                     " length width "};
+static const char common[] = " kind decimals full dry_run timeout_ms figure ";
+
+const srv_field srv_positions_fields[] = {
+    SRV_KIND_ROW(srv_positions_body, kinds,
+                 "sinusoidal, learned: a vector for each position; alibi, t5, relative: a bias for "
+                 "each head and distance; shaw: a vector for each distance; rotary: cosines and "
+                 "sines of the angles."),
+    SRV_INT_ROW(srv_positions_body, length, 0, LONGEST, "Number of positions (queries)."),
+    SRV_INT_ROW(
+        srv_positions_body, width, 1, LONGEST,
+        "sinusoidal, learned, rotary: length of each vector; an even number except for learned."),
+    SRV_ENUM_ROW(
+        srv_positions_body, layout, srv_pair_layouts,
+        "sinusoidal: sines and cosines are interleaved (default, as in the paper) or in halves."),
+    {.name = "dims",
+     .kind = SRV_INTS,
+     .offset = AT(dims),
+     .max = 256,
+     .doc = "Columns (alibi, t5, relative: heads; rotary: pairs) to return as curves."},
+    {.name = "seed",
+     .kind = SRV_INT,
+     .offset = AT(seed),
+     .doc =
+         "learned: element n (row-major) is std times the n-th normal number of this seed; default "
+         "0."},
+    SRV_REAL_ROW(srv_positions_body, std, 0, DBL_MAX,
+                 "learned: the standard deviation of the initial table; default 0.02."),
+    SRV_INT_ROW(srv_positions_body, num_heads, 1, LONGEST,
+                "alibi: number of heads; default the number of slopes."),
+    SRV_INT_ROW(srv_positions_body, num_keys, 0, LONGEST,
+                "Biases and shaw: number of keys; default length."),
+    SRV_INT_ROW(srv_positions_body, query_offset, -LONGEST, LONGEST,
+                "Biases and shaw: query i has key position i + query_offset; default 0."),
+    {.name = "slopes",
+     .kind = SRV_TENSOR,
+     .offset = AT(position.slopes),
+     .accepts = SRV_T_REAL,
+     .doc = "alibi: [H], one slope for each head. The default is the slopes of the paper."},
+    {.name = "table",
+     .kind = SRV_TENSOR,
+     .offset = AT(position.table),
+     .accepts = SRV_T_REAL,
+     .doc = "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m."},
+    {.name = "max_distance",
+     .kind = SRV_INT,
+     .offset = AT(position.max_distance),
+     .min = 1,
+     .max = 1048576,
+     .doc = "t5: all distances from this one on share the last bucket; default 128."},
+    {.name = "bidirectional",
+     .kind = SRV_BOOL,
+     .offset = AT(position.unidirectional),
+     .accepts = SRV_B_NOT,
+     .doc = "t5: true (default) gives half of the buckets to keys after the query."},
+    {.name = "key_table",
+     .kind = SRV_TENSOR,
+     .offset = AT(position.key_table),
+     .accepts = SRV_T_REAL,
+     .doc = "shaw: [2m + 1, E], for distances -m to m; larger distances are clipped."},
+    {.name = "base",
+     .kind = SRV_REAL,
+     .offset = AT(position.base),
+     .min = 1,
+     .max = DBL_MAX,
+     .doc = "rotary: pair t is rotated by position * base^(-2t/width); default 10000."},
+    SRV_DECIMALS_ROW(srv_positions_body,
+                     ". The default is the shortest text that reads back to the same number."),
+    SRV_FULL_ROW(srv_positions_body),
+    SRV_FIGURE_ROW(
+        srv_positions_body,
+        "Title, labels and style of the picture, which shows the curves or else the table."),
+    SRV_DRY_RUN_ROW(srv_positions_body,
+                    "Compute nothing: return the shapes and the cost of the tables."),
+    SRV_TIMEOUT_ROW(srv_positions_body),
+    {0},
+};
+
+static bool check_kind(const srv_scope *scope, int kind) {
+    for (const srv_field *f = srv_positions_fields; f->name; f++) {
+        const bool given = srv_given(scope, f->name);
+        if (given && !srv_is_listed(own[kind], f->name) && !srv_is_listed(common, f->name))
+            return srv_refuse(scope, SRV_VALUE, f->name, "%s does not belong to the kind \"%s\"",
+                              f->name, kinds[kind]);
+        if (!given && srv_is_listed(needed[kind], f->name))
+            return srv_refuse(scope, SRV_VALUE, f->name, "the kind \"%s\" needs %s: %s",
+                              kinds[kind], f->name, f->doc);
+    }
+    return true;
+}
+
+static void set_table(srv_positions_call *call, size_t i, const char *name, int rank,
+                      const size_t *dims) {
+    double values = 1;
+    call->names[i] = name;
+    call->tables[i] = attn_tensor_dense(NULL, ATTN_F64, rank, dims);
+    for (int axis = 0; axis < rank; axis++)
+        values *= (double)dims[axis];
+    call->values += values;
+}
+
+static bool absolute_shape(srv_positions_call *call, const srv_scope *scope) {
+    const srv_positions_body *body = &call->body;
+    const bool rotary = body->kind == SRV_POSITIONS_ROTARY;
+    size_t dims[2] = {(size_t)body->length, (size_t)body->width};
+    if (body->kind != SRV_POSITIONS_LEARNED && body->width % 2)
+        return srv_refuse(scope, SRV_VALUE, "width",
+                          "expected an even number, pairs of sine and cosine, found %" PRId64,
+                          body->width);
+    if (rotary)
+        dims[1] /= 2;
+    call->points = dims[0];
+    call->curve_columns = dims[1];
+    set_table(call, 0, rotary ? "cosines" : "table", 2, dims);
+    if (rotary)
+        set_table(call, 1, "sines", 2, dims);
+    if (body->kind == SRV_POSITIONS_LEARNED)
+        call->parameters = dims[0] * dims[1];
+    return true;
+}
+
+static bool head_count(srv_positions_call *call, const srv_scope *scope) {
+    const srv_positions_body *body = &call->body;
+    const attn_tensor *t =
+        body->kind == SRV_POSITIONS_ALIBI ? &body->position.slopes : &body->position.table;
+    call->heads = (size_t)body->num_heads;
+    if (body->kind == SRV_POSITIONS_ALIBI && t->rank == 0)
+        return call->heads > 0 || srv_refuse(scope, SRV_VALUE, "num_heads",
+                                             "the kind \"alibi\" needs num_heads or slopes");
+    const int rank = body->kind == SRV_POSITIONS_ALIBI ? 1 : 2;
+    const char *name = body->kind == SRV_POSITIONS_ALIBI ? "slopes" : "table";
+    if (t->rank != rank)
+        return srv_refuse(scope, SRV_SHAPE, name, "expected a tensor of rank %d, found %s", rank,
+                          attn_rank_text(t));
+    size_t found = t->dims[body->kind == SRV_POSITIONS_T5 ? 1 : 0];
+    if (call->heads > 0 && call->heads != found)
+        return srv_refuse(scope, SRV_SHAPE, "num_heads", "expected %zu, the heads of %s, found %zu",
+                          found, name, call->heads);
+    call->heads = found;
+    return true;
+}
+
+static bool relative_shape(srv_positions_call *call, const srv_scope *scope) {
+    const srv_positions_body *body = &call->body;
+    const bool shaw = body->kind == SRV_POSITIONS_SHAW;
+    const attn_tensor *t = &body->position.key_table;
+    call->keys = (size_t)(srv_given(scope, "num_keys") ? body->num_keys : body->length);
+    size_t dims[3] = {(size_t)body->length, call->keys, 0};
+    if (shaw && (t->rank != 2 || t->dims[0] % 2 == 0))
+        return srv_refuse(scope, SRV_SHAPE, "key_table",
+                          "expected [2m + 1, E], an odd number of distances");
+    if (!shaw && !head_count(call, scope))
+        return false;
+    if (shaw) {
+        dims[2] = call->curve_columns = t->dims[1];
+    } else {
+        dims[2] = dims[1];
+        dims[1] = dims[0];
+        dims[0] = call->curve_columns = call->heads;
+    }
+    call->first = 1 - body->length - body->query_offset;
+    call->by_distance = true;
+    call->points = body->length > 0 ? (size_t)body->length + call->keys - 1 : 0;
+    set_table(call, 0, "table", 3, dims);
+    return true;
+}
+
+static bool check_dims(srv_positions_call *call, const srv_scope *scope) {
+    const srv_ints *dims = &call->body.dims;
+    for (size_t i = 0; i < dims->count; i++) {
+        char place[32];
+        snprintf(place, sizeof place, "dims/%zu", i);
+        if (dims->values[i] < 0 || (uint64_t)dims->values[i] >= call->curve_columns)
+            return srv_refuse(scope, SRV_VALUE, place,
+                              "%" PRId64 " is outside: there are %zu, the first one is 0",
+                              dims->values[i], call->curve_columns);
+    }
+    call->curve_count = dims->count;
+    call->values += (double)dims->count * (double)call->points;
+    return true;
+}
+
+bool srv_positions_prepare(srv_positions_call *call) {
+    srv_positions_body *body = &call->body;
+    const srv_scope scope = {call->req, srv_positions_fields, &body->given, ""};
+    const bool absolute = body->kind == SRV_POSITIONS_SINUSOIDAL ||
+                          body->kind == SRV_POSITIONS_LEARNED || body->kind == SRV_POSITIONS_ROTARY;
+    attn_position *p = &body->position;
+    size_t *n = &call->parameters;
+    if (!check_kind(&scope, body->kind))
+        return false;
+    p->kind = body->kind == SRV_POSITIONS_ALIBI      ? ATTN_POSITION_ALIBI
+              : body->kind == SRV_POSITIONS_T5       ? ATTN_POSITION_T5
+              : body->kind == SRV_POSITIONS_RELATIVE ? ATTN_POSITION_RELATIVE
+              : body->kind == SRV_POSITIONS_ROTARY   ? ATTN_POSITION_ROTARY
+                                                     : ATTN_POSITION_NONE;
+    p->dims = body->width;
+    return srv_figure_check(call->req, &body->figure) &&
+           srv_parameter_check(&scope, "slopes", &p->slopes, false, n) &&
+           srv_parameter_check(&scope, "table", &p->table, false, n) &&
+           srv_parameter_check(&scope, "key_table", &p->key_table, false, n) &&
+           (absolute ? absolute_shape(call, &scope) : relative_shape(call, &scope)) &&
+           check_dims(call, &scope);
+}
+
+/* --- tables and curves --- */
+
+/* Allocates the data of a table. The memory is not zeroed, because zeroing gigabytes would take
+ * time in which nobody checks the deadline. */
+static double *take(srv_positions_call *call, attn_tensor *t) {
+    size_t bytes;
+    const bool fits = attn_tensor_count(t, &bytes) && attn_size_mul(bytes, sizeof(double), &bytes);
+    return t->data = fits ? attn_arena_take(call->req->arena, bytes) : NULL;
+}
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tables");
+}
+
+/* Copies the row of key_table for the distance, E numbers. Distances beyond the table get its first
+ * or last row. */
+static void shaw_row(const srv_positions_call *call, int64_t distance, double *to) {
+    const attn_tensor *t = &call->body.position.key_table;
+    const int64_t reach = (int64_t)(t->dims[0] / 2);
+    const size_t E = t->dims[1];
+    int64_t d = distance < -reach ? -reach : distance > reach ? reach : distance;
+    const char *from = (const char *)t->data + (size_t)(d + reach) * E * attn_dtype_size(t->dtype);
+    attn_widen_f64(to, from, t->dtype, 1, E);
+}
+
+/* Checks the deadline at every 64th row of a table. */
+static attn_status check_deadline(const srv_positions_call *call, size_t row, attn_error *err) {
+    return row % 64 ? ATTN_OK : attn_control_check(&call->req->control, err);
+}
+
+static attn_status fill_shaw(const srv_positions_call *call, double *table, attn_error *err) {
+    const size_t L = (size_t)call->body.length, E = call->body.position.key_table.dims[1];
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; i < L && !status; i++)
+        for (size_t j = 0; j < call->keys && !(status = check_deadline(call, j, err)); j++)
+            shaw_row(call, (int64_t)j - (int64_t)i - call->body.query_offset,
+                     table + (i * call->keys + j) * E);
+    return status;
+}
+
+/* Computes a bias, [heads, queries, keys]. Adding 0.0 turns the -0 that ALiBi has at distance 0
+ * into 0. */
+static attn_status fill_bias(const srv_positions_call *call, size_t queries, size_t keys,
+                             int64_t offset, double *table, attn_error *err) {
+    attn_status status =
+        attn_position_table(&call->body.position, call->heads, queries, keys, offset,
+                            &call->req->control, call->req->arena, table, err);
+    for (size_t i = 0; i < call->heads * queries * keys && !status; i++)
+        table[i] += 0.0;
+    return status;
+}
+
+static attn_status fill(srv_positions_call *call, attn_error *err) {
+    const srv_positions_body *body = &call->body;
+    const attn_control *control = &call->req->control;
+    const size_t length = (size_t)body->length, width = (size_t)body->width;
+    double *tables[SRV_TABLES] = {NULL};
+    for (size_t i = 0; i < SRV_TABLES; i++)
+        if (call->names[i] && !(tables[i] = take(call, &call->tables[i])))
+            return no_memory(err);
+    switch ((srv_encoding_kind)body->kind) {
+    case SRV_POSITIONS_SINUSOIDAL:
+        return attn_sinusoidal(tables[0], length, width, (attn_encoding_layout)body->layout,
+                               control, err);
+    case SRV_POSITIONS_LEARNED:
+        return attn_learned(tables[0], length, width, body->std, (uint64_t)body->seed, control,
+                            err);
+    case SRV_POSITIONS_ROTARY:
+        return attn_rotary_table(&call->body.position, length, tables[0], tables[1], control, err);
+    case SRV_POSITIONS_SHAW:
+        return fill_shaw(call, tables[0], err);
+    case SRV_POSITIONS_ALIBI:
+    case SRV_POSITIONS_T5:
+    case SRV_POSITIONS_RELATIVE:
+        break;
+    }
+    return fill_bias(call, length, call->keys, body->query_offset, tables[0], err);
+}
+
+/* Copies column `dim` of the first table. */
+static void copy_column(const srv_positions_call *call, size_t dim, double *to) {
+    const attn_tensor *t = &call->tables[0];
+    for (size_t i = 0; i < t->dims[0]; i++)
+        to[i] = ((const double *)t->data)[i * t->dims[1] + dim];
+}
+
+/* Computes the values of all heads (or columns of Shaw's table) for each distance, [columns,
+ * distances]. */
+static attn_status by_distance(srv_positions_call *call, double *to, attn_error *err) {
+    const size_t n = call->points, columns = call->curve_columns;
+    if (call->body.kind != SRV_POSITIONS_SHAW)
+        return fill_bias(call, 1, n, -call->first, to, err);
+    double *row = attn_arena_zeroed(call->req->arena, columns, sizeof *row);
+    if (!row)
+        return no_memory(err);
+    for (size_t d = 0; d < n; d++) {
+        shaw_row(call, call->first + (int64_t)d, row);
+        for (size_t c = 0; c < columns; c++)
+            to[c * n + d] = row[c];
+    }
+    return ATTN_OK;
+}
+
+static attn_status make_curves(srv_positions_call *call, attn_error *err) {
+    const srv_ints *dims = &call->body.dims;
+    const size_t n = call->points;
+    attn_arena *arena = call->req->arena;
+    size_t all;
+    double *columns = NULL;
+    if (dims->count == 0)
+        return ATTN_OK;
+    call->curves = attn_arena_zeroed(arena, dims->count, sizeof *call->curves);
+    if (!call->curves)
+        return no_memory(err);
+    if (call->by_distance) {
+        if (!attn_size_mul(call->curve_columns, n, &all) ||
+            !(columns = attn_arena_zeroed(arena, all, sizeof *columns)))
+            return no_memory(err);
+        attn_status status = by_distance(call, columns, err);
+        if (status)
+            return status;
+    }
+    for (size_t i = 0; i < dims->count; i++) {
+        srv_curve *curve = &call->curves[i];
+        curve->dim = (size_t)dims->values[i];
+        curve->values = attn_tensor_dense(NULL, ATTN_F64, 1, &n);
+        double *to = take(call, &curve->values);
+        if (!to)
+            return no_memory(err);
+        if (columns)
+            memcpy(to, columns + curve->dim * n, n * sizeof *to);
+        else
+            copy_column(call, curve->dim, to);
+    }
+    return ATTN_OK;
+}
+
+bool srv_positions_make(srv_positions_call *call) {
+    static const char inside[] = "position/";
+    attn_error err = {0};
+    attn_status status = fill(call, &err);
+    if (!status)
+        status = make_curves(call, &err);
+    if (!status)
+        return true;
+    /* The library's errors have paths such as "position/slopes", as in POST /v1/attention. In this
+     * route `slopes` is a member of the body itself, so the prefix is removed. */
+    if (strncmp(err.where, inside, sizeof inside - 1) == 0)
+        memmove(err.where, err.where + sizeof inside - 1,
+                strlen(err.where + sizeof inside - 1) + 1);
+    srv_problem_error(call->req, &err);
+    return false;
+}

@@ -1,0 +1,29 @@
+/* The routes of stored runs, under /v1/runs/{id}. A handler reads the request and sets the whole
+ * reply in req->reply. On the HTTP thread it may return SRV_DEFER instead; it is then called again on
+ * a request thread. */
+#ifndef SRV_RUNS_API_H
+#define SRV_RUNS_API_H
+
+#include "request/request.h"
+#include "wire/decode.h"
+
+srv_outcome srv_runs_create(srv_request *req);           /* POST /v1/runs */
+bool srv_runs_intake(srv_request *req, uint64_t length); /* the intake of POST /v1/runs */
+srv_outcome srv_runs_all(srv_request *req);              /* GET /v1/runs */
+srv_outcome srv_runs_describe(srv_request *req);         /* GET */
+srv_outcome srv_runs_delete(srv_request *req);           /* DELETE */
+srv_outcome srv_runs_weights(srv_request *req);          /* GET …/weights */
+srv_outcome srv_runs_rows(srv_request *req);             /* GET …/rows */
+srv_outcome srv_runs_top(srv_request *req);              /* GET …/top-k */
+srv_outcome srv_runs_tiles(srv_request *req);            /* GET …/tiles */
+srv_outcome srv_runs_cells(srv_request *req);            /* GET …/cells */
+srv_outcome srv_runs_what_if(srv_request *req);          /* POST …/what-if */
+srv_outcome srv_runs_heatmaps(srv_request *req);         /* GET …/heatmaps */
+srv_outcome srv_runs_rollout(srv_request *req);          /* GET …/rollout */
+srv_outcome srv_runs_flow(srv_request *req);             /* GET …/flow */
+srv_outcome srv_runs_atlas(srv_request *req);            /* GET …/atlas */
+
+/* The fields of their bodies and query strings. */
+extern const srv_field srv_runs_fields[], srv_run_weights_query[], srv_run_rows_query[], srv_run_top_query[], srv_run_tiles_query[], srv_run_cells_query[], srv_run_what_if_fields[], srv_run_heatmaps_query[], srv_run_rollout_query[], srv_run_atlas_query[];
+
+#endif

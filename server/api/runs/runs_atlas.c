@@ -1,0 +1,354 @@
+/* GET /v1/runs/{id}/atlas: thumbnails of many heads of a run at once, as u8 cells. */
+#include <math.h>
+#include <string.h>
+
+#include "api/common/route_fields.h"
+#include "api/figures/heatmap_object.h"
+#include "api/runs/runs_api.h"
+#include "api/runs/runs_heads.h"
+#include "api/runs/runs_look.h"
+#include "api/runs/runs_map.h"
+#include "request/shared.h"
+
+enum { MAX_SIDE_MOST = 128 };
+#define TEXT_OF_HEAD 256.0 /* most bytes of a head's description */
+
+typedef struct atlas_query {
+    uint64_t given;
+    srv_heads_query heads;
+    int64_t max_side;
+    int pool, transform;
+} atlas_query;
+
+const srv_field srv_run_atlas_query[] = {
+    SRV_RUN_MANY_HEADS_ROWS(atlas_query),
+    SRV_INT_ROW(atlas_query, max_side, 8, MAX_SIDE_MOST,
+                "Most rows and columns of cells of a thumbnail. Larger matrices are "
+                "pooled to the first level that has at most so many; smaller ones stay as they "
+                "are.",
+                .standard = "64"),
+    SRV_ENUM_ROW(atlas_query, pool, srv_pools,
+                 "What a cell says of its visible weights: max (default), mean, or both.",
+                 .standard = "\"max\""),
+    SRV_ENUM_ROW(atlas_query, transform, srv_transforms,
+                 "The transform that quantises cells: linear, sqrt, or log (ln(1 + 255 "
+                 "t) / ln 256).",
+                 .standard = "\"linear\""),
+    {0},
+};
+
+typedef struct atlas_call {
+    srv_request *req;
+    srv_run_view *run;
+    atlas_query q;
+    srv_scope scope;
+    srv_run_heads heads;
+    size_t side, planes; /* planes: number of them */
+    uint8_t *bytes;      /* [heads, planes, side, side] */
+    float *ranges;       /* [heads, planes, 2] */
+    size_t (*shapes)[3]; /* [heads] rows, columns and level */
+} atlas_call;
+
+/* --- cost --- */
+
+static bool takes(const atlas_call *c, attn_pooling plane) {
+    return c->q.pool == ATTN_POOL_BOTH || c->q.pool == (int)plane;
+}
+
+/* Refuses more cells than are allowed. */
+static bool fits(const atlas_call *c, double cells) {
+    srv_request *req = c->req;
+    const double most = req->app->config->max_cells;
+    if (cells <= most)
+        return true;
+    srv_problem_limit(req, SRV_TOO_LARGE, "/sites", most, "max_cells",
+                      "%.4g weights have to be computed for the thumbnails of %zu heads, as their "
+                      "sites have no overview; at most %.4g are allowed: ask for fewer sites or "
+                      "heads",
+                      cells, c->heads.count, most);
+    return false;
+}
+
+static srv_run_mapping mapping_of(const atlas_call *c, srv_run_view *view,
+                                  const srv_run_head *head) {
+    *view = *c->run;
+    view->site = head->site;
+    return (srv_run_mapping){c->req, view, NULL, {.batch = head->entry, .head = head->head}};
+}
+
+/* Returns whether the head's cells come from a map. */
+static bool is_mapped(const srv_run_head *head) {
+    return srv_run_mapped_level(head->site, &(attn_run_view){0}) != SIZE_MAX;
+}
+
+/* Returns whether the map of the head is there, so that nothing of it has to be computed. */
+static bool has_map(const atlas_call *c, const srv_run_head *head) {
+    srv_run_view view;
+    const srv_run_mapping m = mapping_of(c, &view, head);
+    srv_map *map = is_mapped(head) ? srv_run_map_find(&m) : NULL;
+    srv_map_release(c->req->app->maps, map);
+    return map;
+}
+
+/* Computes the cost of the thumbnail of a head, with that of its map. false: a problem is set. */
+static bool count_head(const atlas_call *c, const srv_run_head *head, attn_cost *cost) {
+    const size_t slots = attn_pool_slots(srv_request_pool(c->req));
+    const attn_run_place at = {.batch = head->entry, .head = head->head};
+    attn_cost map = {0};
+    attn_error err = {0};
+    attn_status status = attn_run_thumbnail_cost(head->site, slots, cost, &err);
+    if (!status && is_mapped(head))
+        status = attn_run_map_cost(head->site, &at, slots, &map, &err);
+    cost->work_bytes += map.work_bytes;
+    if (status)
+        srv_problem_error(c->req, &err);
+    return !status;
+}
+
+/* Computes the cost. false: a problem is set. */
+static bool count(const atlas_call *c, srv_look *look) {
+    const double n = (double)c->heads.count, cells = (double)c->side * (double)c->side;
+    double all = 0, operations = 0, work = 0;
+    attn_cost one = {0};
+    for (size_t i = 0; i < c->heads.count; i++) {
+        if (i == 0 || c->heads.items[i].site != c->heads.items[i - 1].site) {
+            if (!count_head(c, &c->heads.items[i], &one))
+                return false;
+            srv_run_view view = *c->run;
+            view.site = c->heads.items[i].site;
+            work = fmax(work, (double)one.work_bytes + (double)one.result_bytes +
+                                  srv_run_cells_work(c->req, &view));
+        }
+        if (has_map(c, &c->heads.items[i]))
+            continue;
+        all += one.cells;
+        operations += one.operations;
+    }
+    const double planes = n * (double)c->planes * (cells + 2 * sizeof(float));
+    const bool binary = c->req->accept & SRV_ACCEPT_SAFETENSORS;
+    srv_look_needs(look, all, operations,
+                   work + (binary ? 1 : 3) * planes + n * (TEXT_OF_HEAD + sizeof *c->shapes) +
+                       srv_run_heads_bytes(&c->heads));
+    return fits(c, all);
+}
+
+/* --- the thumbnails --- */
+
+/* Quantises visible cells to 1 … 255 and hidden cells to 0, as tiles do, and leaves the rest of the
+ * [side, side] bytes hidden. */
+static void put_plane(const atlas_call *c, size_t head, size_t plane, const float *cells,
+                      const size_t shape[2], const float range[2]) {
+    uint8_t *to = c->bytes + (head * c->planes + plane) * c->side * c->side;
+    memcpy(c->ranges + 2 * (head * c->planes + plane), range, 2 * sizeof *range);
+    for (size_t r = 0; r < shape[0]; r++) {
+        const float *from = cells + r * shape[1];
+        uint8_t *line = to + r * c->side;
+        attn_heatmap_quantise(line, from, shape[1], range, (attn_transform)c->q.transform, false);
+        for (size_t i = 0; i < shape[1]; i++)
+            line[i] = from[i] == -INFINITY ? 0 : line[i] ? line[i] : 1;
+    }
+}
+
+static void keep_thumbnail(const atlas_call *c, size_t i, const attn_run_thumbnail *t) {
+    size_t plane = 0;
+    if (takes(c, ATTN_POOL_MAX))
+        put_plane(c, i, plane++, t->max, t->shape, t->range);
+    if (takes(c, ATTN_POOL_MEAN))
+        put_plane(c, i, plane, t->mean, t->shape, t->mean_range);
+    c->shapes[i][0] = t->shape[0];
+    c->shapes[i][1] = t->shape[1];
+    c->shapes[i][2] = t->level;
+}
+
+/* Holds the map of a head, which is made if there is none. false: a problem is set, or the request
+ * has to wait (srv_run_map_make). */
+static bool hold_map(atlas_call *c, size_t i, srv_map **map) {
+    attn_progress *p = c->req->control.progress;
+    const srv_run_head *head = &c->heads.items[i];
+    srv_run_view view;
+    const srv_run_mapping m = mapping_of(c, &view, head);
+    attn_cost cost;
+    attn_error err = {0};
+    double share = 0;
+    if ((*map = srv_run_map_find(&m)))
+        return true;
+    if (attn_run_map_cost(head->site, &m.at, attn_pool_slots(srv_request_pool(c->req)), &cost,
+                          &err)) {
+        srv_problem_error(c->req, &err);
+        return false;
+    }
+    if (p) {
+        p->from = (double)i / (double)c->heads.count;
+        p->to = (double)(i + 1) / (double)c->heads.count;
+    }
+    const bool made = srv_run_map_make(&m, &cost, map, &share);
+    /* what another request computed says nothing of the time */
+    c->req->operations = fmax(0, c->req->operations - (1 - share) * cost.operations);
+    return made;
+}
+
+/* Makes the thumbnail of a head. false: as hold_map. */
+static bool make_head(atlas_call *c, size_t i, attn_run_counts *counts) {
+    srv_request *req = c->req;
+    const srv_run_head *h = &c->heads.items[i];
+    attn_run_place at = {.batch = h->entry, .head = h->head};
+    srv_map *map = NULL;
+    attn_run_thumbnail t;
+    attn_error err = {0};
+    bool made = !is_mapped(h) || hold_map(c, i, &map);
+    at.map = made && map ? srv_map_cells(map) : NULL;
+    if (made && attn_run_thumbnail_make(h->site, &at, c->side, counts, srv_request_pool(req),
+                                        &req->control, req->arena, &t, &err)) {
+        srv_problem_error(req, &err);
+        made = false;
+    }
+    srv_map_release(req->app->maps, map);
+    if (made)
+        keep_thumbnail(c, i, &t);
+    return made;
+}
+
+/* Makes the thumbnails of the heads first … end - 1, which are of one site. false: as hold_map. */
+static bool make_site(atlas_call *c, size_t first, size_t end) {
+    srv_request *req = c->req;
+    attn_progress *p = req->control.progress;
+    const attn_run_site *site = c->heads.items[first].site;
+    const attn_arena_mark before = attn_arena_here(req->arena);
+    attn_run_counts *counts =
+        takes(c, ATTN_POOL_MEAN) ? attn_run_counts_new(site, req->arena) : NULL;
+    const attn_arena_mark mark = attn_arena_here(req->arena);
+    bool made = counts || !takes(c, ATTN_POOL_MEAN);
+    if (!made)
+        srv_problem_memory(req, NULL, "no memory is left for the thumbnails");
+    for (size_t i = first; i < end && made; i++) {
+        made = make_head(c, i, counts);
+        if (p)
+            p->from = 0, p->to = 1;
+        attn_control_tell(&req->control, i + 1, c->heads.count);
+        attn_arena_rewind(req->arena, &mark);
+    }
+    attn_arena_rewind(req->arena, &before);
+    return made;
+}
+
+static bool take_planes(atlas_call *c) {
+    attn_arena *arena = c->req->arena;
+    const size_t n = c->heads.count * c->planes;
+    c->bytes = attn_arena_zeroed(arena, n + 1, c->side * c->side);
+    c->ranges = attn_arena_zeroed(arena, 2 * n + 1, sizeof *c->ranges);
+    c->shapes = attn_arena_zeroed(arena, c->heads.count + 1, sizeof *c->shapes);
+    return c->bytes && c->ranges && c->shapes;
+}
+
+static bool compute(atlas_call *c) {
+    const int64_t start = attn_now_ns();
+    bool made = take_planes(c);
+    if (!made)
+        srv_problem_memory(c->req, NULL, "no memory is left for the thumbnails");
+    for (size_t i = 0, end; i < c->heads.count && made; i = end) {
+        end = i + 1;
+        while (end < c->heads.count && c->heads.items[end].site == c->heads.items[i].site)
+            end++;
+        made = make_site(c, i, end);
+    }
+    c->req->compute_ns = attn_now_ns() - start;
+    return made;
+}
+
+/* --- the answer --- */
+
+static void put_size(srv_json *j, const char *name, size_t value) {
+    srv_json_key(j, name);
+    srv_json_size(j, value);
+}
+
+/* Writes the cells of a plane without those behind its shape, in base64, with their range. */
+static void put_cells(srv_json *j, const atlas_call *c, size_t i, size_t plane, const char *name,
+                      const char *range) {
+    const size_t rows = c->shapes[i][0], cols = c->shapes[i][1], at = i * c->planes + plane;
+    const uint8_t *from = c->bytes + at * c->side * c->side;
+    uint8_t cells[MAX_SIDE_MOST * MAX_SIDE_MOST];
+    for (size_t r = 0; r < rows; r++)
+        memcpy(cells + r * cols, from + r * c->side, cols);
+    srv_json_key(j, range);
+    srv_json_floats(j, c->ranges + 2 * at, 2);
+    srv_json_key(j, name);
+    srv_json_base64(j, cells, rows * cols);
+}
+
+static void put_thumbnail(srv_json *j, const atlas_call *c, size_t i) {
+    size_t plane = 0;
+    srv_json_object(j);
+    srv_run_head_write(j, &c->heads.items[i]);
+    srv_json_key(j, "shape");
+    srv_json_array(j);
+    srv_json_size(j, c->shapes[i][0]);
+    srv_json_size(j, c->shapes[i][1]);
+    srv_json_array_end(j);
+    put_size(j, "level", c->shapes[i][2]);
+    if (!j->parts && takes(c, ATTN_POOL_MAX))
+        put_cells(j, c, i, plane++, "max", "range");
+    if (!j->parts && takes(c, ATTN_POOL_MEAN))
+        put_cells(j, c, i, plane, "mean", takes(c, ATTN_POOL_MAX) ? "mean_range" : "range");
+    srv_json_object_end(j);
+}
+
+/* Writes `cells` [heads, side, side] and `ranges` [heads, 2]; of two planes they have one more
+ * axis behind the heads. */
+static void put_tensors(srv_json *j, const atlas_call *c) {
+    const size_t n = c->heads.count, side = c->side;
+    const int rank = c->planes > 1;
+    const size_t one[] = {n, side, side}, two[] = {n, c->planes, side, side};
+    const size_t range[] = {n, 2}, ranges[] = {n, c->planes, 2};
+    const attn_tensor cells =
+        attn_tensor_dense(c->bytes, ATTN_U8, 3 + rank, c->planes > 1 ? two : one);
+    const attn_tensor limits =
+        attn_tensor_dense(c->ranges, ATTN_F32, 2 + rank, c->planes > 1 ? ranges : range);
+    srv_json_key(j, "cells");
+    srv_json_tensor(j, &cells);
+    srv_json_key(j, "ranges");
+    srv_json_tensor(j, &limits);
+}
+
+static void answer(const atlas_call *c) {
+    srv_json j;
+    srv_json_begin(&j, c->req);
+    srv_json_object(&j);
+    put_size(&j, "max_side", c->side);
+    srv_json_key(&j, "pool");
+    srv_json_string(&j, srv_pools[c->q.pool]);
+    srv_json_key(&j, "transform");
+    srv_json_string(&j, srv_transforms[c->q.transform]);
+    if (j.parts)
+        put_tensors(&j, c);
+    srv_json_key(&j, "thumbnails");
+    srv_json_array(&j);
+    for (size_t i = 0; i < c->heads.count && !j.failed; i++)
+        put_thumbnail(&j, c, i);
+    srv_json_array_end(&j);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static bool read_query(atlas_call *c) {
+    if (!srv_decode_query(c->req, srv_run_atlas_query, &c->q) ||
+        !srv_run_find_heads(&c->scope, c->run, &c->q.heads, &c->heads))
+        return false;
+    c->planes = c->q.pool == ATTN_POOL_BOTH ? 2 : 1;
+    c->side = (size_t)c->q.max_side;
+    return true;
+}
+
+srv_outcome srv_runs_atlas(srv_request *req) {
+    atlas_call c = {.req = req};
+    srv_look look;
+    if (srv_look_answered(&look, req))
+        return SRV_DONE;
+    c.scope = (srv_scope){req, srv_run_atlas_query, &c.q.given, ""};
+    c.run = srv_run_of(req);
+    const bool ok = c.run && read_query(&c) && count(&c, &look) &&
+                    !srv_look_later(&look, srv_runs_atlas) && srv_look_admit(&look) && compute(&c);
+    if (ok)
+        answer(&c);
+    return srv_look_end(&look, c.run, ok);
+}

@@ -1,0 +1,409 @@
+/* Code that the routes of /v1/runs/{id} share: the run that the path names, the checks of a query
+ * string, the headers that let clients keep answers, and exact cells computed on the pool. */
+#include "api/runs/runs_call.h"
+#include "api/common/route_fields.h"
+#include "api/runs/runs_layers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "load/admission.h"
+#include "number/hash.h"
+#include "request/shared.h"
+
+const char *const srv_run_kinds[] = {"self", "encoder", "decoder", "cross", NULL};
+const char *const srv_run_head_words[] = {"all", NULL};
+const char *const srv_run_mean_words[] = {"all", "mean", NULL};
+
+enum { PIECE_ROWS = 64, LANE_BYTES = 1 << 20 };
+enum { ALL, MEAN }; /* the words of srv_run_mean_words */
+
+srv_run_view *srv_run_look(srv_request *req, const char *id) {
+    srv_run_view *view = attn_arena_small(req->arena, sizeof *view);
+    if (!view) {
+        srv_problem_memory(req, NULL, "no memory is left for the run");
+        return NULL;
+    }
+    *view = (srv_run_view){.held = srv_run_hold(req, id)};
+    return view->held ? view : NULL;
+}
+
+srv_run_view *srv_run_of(srv_request *req) {
+    return srv_run_look(req, req->params[0]);
+}
+
+void srv_run_leave(srv_request *req, const srv_run_view *run) {
+    if (run)
+        srv_run_release(req, run->held);
+}
+
+const attn_attention_dims *srv_run_valued(const attn_run_site *site) {
+    const attn_inputs *in = attn_run_inputs(site);
+    const attn_attention_dims *d = attn_run_dims(site);
+    const bool keys_alone = in->key.rank && !in->value.rank;
+    return keys_alone || d->relative_values ? NULL : d;
+}
+
+bool srv_run_labels(srv_request *req, const attn_run_site *site, srv_labels *out) {
+    const attn_attention_dims *d = attn_run_dims(site);
+    const size_t entries = attn_run_label_entries(site);
+    srv_names *names = attn_arena_zeroed(req->arena, entries + 1, sizeof *names);
+    for (size_t b = 0; names && b < entries; b++) {
+        const char *const *rows = attn_run_query_labels(site, b);
+        const char *const *cols = attn_run_key_labels(site, b);
+        names[b] = (srv_names){.given = rows || cols,
+                               .query = {(const char **)rows, rows ? d->L : 0},
+                               .key = {(const char **)cols, cols ? d->S : 0},
+                               .query_special = attn_run_query_special(site, b),
+                               .key_special = attn_run_key_special(site, b)};
+    }
+    *out = (srv_labels){names, entries, entries == 1};
+    if (!names)
+        srv_problem_memory(req, NULL, "no memory is left for the labels of the run");
+    return names != NULL;
+}
+
+static bool within(const srv_scope *scope, const char *name, const char *what, int64_t found,
+                   size_t count) {
+    if ((uint64_t)found < count)
+        return true;
+    return srv_refuse(scope, SRV_VALUE, name, "the run has %zu %s, counted from 0; found %" PRId64,
+                      count, what, found);
+}
+
+/* --- the site --- */
+
+/* Sets *out to the number of the selected site. false: a problem is set. */
+static bool find_site(const srv_scope *scope, const attn_run *run, const srv_run_spot *spot,
+                      size_t *out) {
+    size_t *sites, found;
+    if (!srv_run_sites(scope, run, spot, &sites, &found))
+        return false;
+    *out = sites[0];
+    return found == 1 ||
+           srv_refuse(scope, SRV_VALUE, "site",
+                      "%zu of the run's %zu sites are selected: choose one by its name or its "
+                      "number as site, or by layer and kind",
+                      found, attn_run_site_count(run));
+}
+
+typedef struct toucher {
+    srv_request *req;
+    const srv_run *run;
+} toucher;
+
+static bool check_part(void *ctx, const void *from, size_t bytes) {
+    const toucher *t = ctx;
+    return srv_run_check(t->req, t->run, from, bytes);
+}
+
+bool srv_run_touch(srv_request *req, const srv_run_view *run, size_t batch, size_t head) {
+    toucher t = {req, run->held};
+    return attn_run_visit(run->site, batch, head, check_part, &t);
+}
+
+/* Returns whether the request can name a head. Otherwise it is about all of them. */
+static bool has_head(const srv_field *fields) {
+    while (fields->name && strcmp(fields->name, "head") != 0)
+        fields++;
+    return fields->name != NULL;
+}
+
+/* If the site has an axis of layers and the request names a layer, sets run->entries to the batch
+ * entries of that layer, of which `batch` is one. Else they are all those of the site. */
+static bool find_entries(const srv_scope *scope, srv_run_view *run, size_t site,
+                         const srv_run_spot *spot) {
+    const attn_run_site_info *info = attn_run_site_info_of(run->held->run, site);
+    const size_t layers = attn_run_site_layers(run->held->run, site);
+    const size_t each = attn_run_site_entries(run->held->run, site);
+    run->first_entry = 0;
+    run->entries = attn_run_dims(run->site)->B;
+    if (!layers || !srv_given(scope, "layer"))
+        return true;
+    const size_t layer = (size_t)spot->layer - info->layer; /* wraps around below the first */
+    if (layer >= layers)
+        return srv_refuse(scope, SRV_VALUE, "layer",
+                          "the site has the layers %zu to %zu, found %" PRId64, info->layer,
+                          info->layer + layers - 1, spot->layer);
+    run->first_entry = layer * each;
+    run->entries = each;
+    return true;
+}
+
+bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, srv_run_spot *spot) {
+    size_t site = 0;
+    attn_error err = {0};
+    if (!find_site(scope, run->held->run, spot, &site))
+        return false;
+    if (attn_run_site_open(run->held->run, site, &run->site, &err)) {
+        srv_problem_error(scope->req, &err);
+        return false;
+    }
+    run->index = site;
+    const bool one = has_head(scope->fields);
+    if (!find_entries(scope, run, site, spot) ||
+        !within(scope, "batch", "batch entries", spot->batch, run->entries) ||
+        !(spot->all_heads ||
+          within(scope, "head", "heads", spot->head, attn_run_dims(run->site)->Hq)))
+        return false;
+    spot->batch += (int64_t)run->first_entry;
+    return srv_run_touch(scope->req, run, one ? (size_t)spot->batch : SIZE_MAX,
+                         one && !spot->all_heads ? (size_t)spot->head : SIZE_MAX);
+}
+
+/* --- the part of the weights that a request selects --- */
+
+/* Stores the heads of the list in the part, or all `count` heads if `list` is NULL. */
+static bool set_heads(const srv_scope *scope, const srv_ints *list, size_t count,
+                      srv_run_part *out) {
+    out->head_count = list ? list->count : count;
+    out->heads = attn_arena_zeroed(scope->req->arena, out->head_count, sizeof *out->heads);
+    if (!out->heads) {
+        srv_problem_memory(scope->req, NULL, "no memory is left for the heads");
+        return false;
+    }
+    for (size_t i = 0; i < out->head_count; i++) {
+        char place[32];
+        snprintf(place, sizeof place, "heads/%zu", i);
+        out->heads[i] = list ? list->values[i] : (int64_t)i;
+        if (!within(scope, place, "heads", out->heads[i], count))
+            return false;
+    }
+    return out->head_count > 0 ||
+           srv_refuse(scope, SRV_VALUE, "heads", "expected at least one head, found an empty list");
+}
+
+static bool select_heads(const srv_scope *scope, const srv_run_view *run, const srv_run_spot *spot,
+                         const srv_union *heads, srv_run_part *out) {
+    const srv_ints one = {(int64_t *)&spot->head, 1};
+    out->mean = heads->is == SRV_U_STRING && heads->choice == MEAN;
+    out->many = heads->is != 0 && !out->mean;
+    if (heads->is &&
+        !srv_excludes(scope, "heads", "head", "both select heads, and heads may name only one"))
+        return false;
+    return set_heads(scope,
+                     !heads->is                ? &one
+                     : heads->is == SRV_U_INTS ? &heads->ints
+                                               : NULL,
+                     attn_run_dims(run->site)->Hq, out);
+}
+
+static bool select_rows(const srv_scope *scope, const srv_ranges *rows, size_t L,
+                        srv_run_part *out) {
+    srv_bounds *all = attn_arena_small(scope->req->arena, sizeof *all);
+    if (!all) {
+        srv_problem_memory(scope->req, NULL, "no memory is left for the rows");
+        return false;
+    }
+    *all = (srv_bounds){0, (int64_t)L};
+    out->ranges = all;
+    out->range_count = 1;
+    if (srv_given(scope, "rows")) {
+        if (!srv_ranges_check(scope, "rows", rows, L))
+            return false;
+        out->ranges = rows->items;
+        out->range_count = rows->count;
+    }
+    for (size_t i = 0; i < out->range_count; i++)
+        out->rows += (size_t)(out->ranges[i].to - out->ranges[i].from);
+    return true;
+}
+
+bool srv_run_select(const srv_scope *scope, const srv_run_view *run, const srv_run_spot *spot,
+                    const srv_union *heads, const srv_ranges *rows, const srv_ranges *cols,
+                    srv_run_part *out) {
+    const attn_attention_dims *d = attn_run_dims(run->site);
+    size_t to = d->S;
+    *out = (srv_run_part){.batch = (size_t)spot->batch};
+    if (!select_heads(scope, run, spot, heads, out) || !select_rows(scope, rows, d->L, out) ||
+        (cols && !srv_range(scope, "cols", cols, d->S, &out->col, &to)))
+        return false;
+    out->cols = to - out->col;
+    for (size_t h = 0; out->many && h < out->head_count; h++)
+        if (!srv_run_touch(scope->req, run, out->batch, (size_t)out->heads[h]))
+            return false;
+    return true;
+}
+
+int srv_run_part_dims(const srv_run_part *part, size_t width, size_t dims[3]) {
+    int rank = 0;
+    if (part->many)
+        dims[rank++] = part->head_count;
+    dims[rank++] = part->rows;
+    dims[rank++] = width;
+    return rank;
+}
+
+bool srv_run_admit(srv_request *req, double cells, double bytes) {
+    return srv_run_fits(req, cells) && srv_admission_work(req, cells, bytes);
+}
+
+bool srv_run_admit_cost(srv_request *req, const attn_cost *cost, double bytes) {
+    return srv_run_fits(req, cost->cells) && srv_admission_work(req, cost->operations, bytes);
+}
+
+bool srv_run_fits(srv_request *req, double cells) {
+    const double most = req->app->config->max_cells;
+    if (cells <= most)
+        return true;
+    srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_cells",
+                      "%.4g score cells have to be computed; at most %.4g are allowed", cells,
+                      most);
+    return false;
+}
+
+void srv_run_keep(srv_request *req, const srv_run *run) {
+    attn_text t = {.arena = req->arena};
+    const int64_t left = (run->ends_ns - attn_now_ns()) / 1000000000;
+    if (run->open)
+        attn_text_add(&t, "no-store");
+    else
+        attn_text_add(&t, "private, max-age=%" PRId64 ", immutable", left > 0 ? left : 0);
+    if (req->reply.status != 200 && req->reply.status != 204 && req->reply.status != 304)
+        return;
+    srv_reply_header(req, "Cache-Control", t.failed ? "no-store" : t.data);
+}
+
+void srv_run_tell(srv_request *req, const srv_run *run) {
+    const char *id = attn_arena_text(req->arena, run->id, SRV_RUN_ID);
+    if (req->reply.status >= 400)
+        srv_run_discard(req, run);
+    else if (id) /* a header, because a picture has no field for the id */
+        srv_reply_header(req, "X-Run-Id", id);
+    srv_run_release(req, run);
+}
+
+srv_run_view *srv_run_begin(srv_request *req, const srv_field *fields, void *query,
+                            srv_run_spot *spot) {
+    const srv_scope scope = {req, fields, query, ""};
+    srv_run_view *run = srv_run_of(req);
+    if (!run || (srv_decode_query(req, fields, query) && srv_run_spot_check(&scope, run, spot)))
+        return run;
+    srv_run_leave(req, run);
+    return NULL;
+}
+
+srv_outcome srv_run_end(srv_request *req, const srv_run_view *run, bool answered) {
+    if (answered && srv_run_is_whole(req, run->held))
+        srv_run_keep(req, run->held);
+    srv_run_leave(req, run);
+    return SRV_DONE;
+}
+
+bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind) {
+    if (run->held->open)
+        return false;
+    uint64_t hash = attn_hash(ATTN_HASH_START, run->held->id, strlen(run->held->id));
+    attn_text t = {.arena = req->arena};
+    hash = attn_hash(hash, &run->held->print, sizeof run->held->print);
+    hash = attn_hash(hash, kind, strlen(kind));
+    hash = attn_hash(hash, req->query, strlen(req->query));
+    attn_text_add(&t, "W/\"%s-%016" PRIx64 "\"", kind, hash);
+    if (t.failed)
+        return false;
+    const char *tag = t.data + 2, *asked = req->if_none_match ? req->if_none_match : "";
+    const bool known = strcmp(asked, "*") == 0 || strstr(asked, tag);
+    if (known)
+        srv_reply_set(req, 304, NULL, "", 0);
+    /* A compressed answer has a weak ETag (http/coding.c). If the client sends that one, it gets
+     * the same one back. */
+    srv_reply_header(req, "ETag", strstr(asked, t.data) ? t.data : tag);
+    return known;
+}
+
+/* --- cells, computed on the pool --- */
+
+/* Some rows of one head. Their cells begin with row number `at` of dst, counted over all heads. */
+typedef struct piece {
+    size_t head, row, rows, at;
+} piece;
+
+typedef struct filler {
+    const srv_run_view *run;
+    const srv_run_part *part;
+    attn_stage stage;
+    char *dst;
+    attn_cells_scratch **lanes;
+    piece *pieces;
+    size_t count;
+} filler;
+
+static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const filler *f = ctx;
+    const piece *p = &f->pieces[index];
+    const size_t cols = f->part->cols, elem = attn_dtype_size(attn_run_dims(f->run->site)->result);
+    const attn_range range = {.batch = f->part->batch,
+                              .head = p->head,
+                              .row = p->row,
+                              .rows = p->rows,
+                              .col = f->part->col,
+                              .cols = cols};
+    return attn_attention_cells(attn_run_attention(f->run->site), attn_run_stats(f->run->site),
+                                &range, f->stage, f->dst + p->at * cols * elem, cols,
+                                f->lanes[lane], err);
+}
+
+/* Divides the rows of the part into pieces. false: memory ran out. */
+static bool divide(srv_request *req, filler *f) {
+    const srv_run_part *part = f->part;
+    size_t most = 0, at = 0;
+    for (size_t i = 0; i < part->range_count; i++)
+        most += (size_t)(part->ranges[i].to - part->ranges[i].from) / PIECE_ROWS + 1;
+    if (!attn_size_mul(most, part->head_count, &most) ||
+        !(f->pieces = attn_arena_zeroed(req->arena, most, sizeof *f->pieces)))
+        return false;
+    for (size_t h = 0; h < part->head_count; h++)
+        for (size_t i = 0; i < part->range_count; i++) {
+            const size_t to = (size_t)part->ranges[i].to;
+            for (size_t row = (size_t)part->ranges[i].from, n; row < to; row += n, at += n) {
+                n = to - row < PIECE_ROWS ? to - row : PIECE_ROWS;
+                f->pieces[f->count++] = (piece){(size_t)part->heads[h], row, n, at};
+            }
+        }
+    return true;
+}
+
+attn_status srv_run_cells(srv_request *req, const srv_run_view *run, const srv_run_part *part,
+                          attn_stage stage, void *dst, attn_error *err) {
+    attn_pool *pool = srv_request_pool(req);
+    const size_t slots = attn_pool_slots(pool);
+    filler f = {.run = run, .part = part, .stage = stage, .dst = dst};
+    f.lanes = attn_arena_zeroed(req->arena, slots, sizeof *f.lanes);
+    bool ok = f.lanes && divide(req, &f);
+    for (size_t s = 0; s < slots && ok; s++)
+        ok = (f.lanes[s] = attn_cells_scratch_new(attn_run_attention(run->site), req->arena));
+    if (!ok)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for scratch");
+    return attn_pool_run(pool, f.count, fill_piece, &f, &req->control, err);
+}
+
+double srv_run_cells_work(const srv_request *req, const srv_run_view *run) {
+    const attn_attention_dims *d = attn_run_dims(run->site);
+    const double widest = (double)(d->score_width > d->Ev ? d->score_width : d->Ev);
+    return (double)attn_pool_slots(srv_request_pool(req)) * (LANE_BYTES + 16384 * widest);
+}
+
+/* --- the mean of the heads --- */
+
+attn_status srv_run_mean(srv_request *req, const srv_run_view *run, const srv_run_part *part,
+                         void *dst, attn_error *err) {
+    attn_range *ranges = attn_arena_zeroed(req->arena, part->range_count, sizeof *ranges);
+    if (!ranges)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows");
+    for (size_t i = 0; i < part->range_count; i++)
+        ranges[i] = (attn_range){.batch = part->batch,
+                                 .row = (size_t)part->ranges[i].from,
+                                 .rows = (size_t)(part->ranges[i].to - part->ranges[i].from),
+                                 .col = part->col,
+                                 .cols = part->cols};
+    return attn_run_mean(run->site, ranges, part->range_count, srv_request_pool(req), &req->control,
+                         req->arena, dst, err);
+}
+
+double srv_run_mean_work(const srv_request *req, const srv_run_view *run,
+                         const srv_run_part *part) {
+    const size_t slots = attn_pool_slots(srv_request_pool(req));
+    return (double)attn_run_mean_work(run->site, slots) +
+           (double)part->rows * (ATTN_RUN_MEAN_ROW + (double)sizeof(attn_range));
+}

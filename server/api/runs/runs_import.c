@@ -1,0 +1,125 @@
+/* POST /v1/runs imports a run: a file in the safetensors format as the body, or {"file": …}, the
+ * name of one in captures_dir. */
+#include <string.h>
+
+#include "api/runs/runs_api.h"
+#include "api/runs/runs_call.h"
+#include "http/negotiate.h"
+#include "request/shared.h"
+
+typedef struct import_body {
+    uint64_t given;
+    const char *file;
+    bool copy;
+} import_body;
+
+const srv_field srv_runs_fields[] = {
+    {.name = "file",
+     .kind = SRV_STRING,
+     .offset = offsetof(import_body, file),
+     .required = true,
+     .example = "\"bert/sentence.safetensors\"",
+     .doc = "Path of a file below the service's captures_dir. Symbolic links are not followed."},
+    SRV_BOOL_ROW(import_body, copy,
+                 "true: copies the file. false: uses it where it lies, which is refused unless it "
+                 "belongs to the service's user and nobody else may write it or its directory. "
+                 "Default: false where that is possible."),
+    {0},
+};
+
+bool srv_runs_intake(srv_request *req, uint64_t length) {
+    return srv_type_is_json(req->content_type) || srv_run_receive(req, length);
+}
+
+enum { WARNINGS_MOST = 16 }; /* of a run; a mask that layers share is named once */
+
+/* Adds the warnings about the masks of a site. *last is the tensor that was named last. */
+static attn_status warn_of_site(srv_warnings *to, attn_arena *arena, const attn_run_site *site,
+                                const void **last, attn_error *err) {
+    attn_warnings found;
+    attn_status status = attn_run_lint(site, arena, &found, err);
+    for (size_t i = 0; i < found.count && !status && to->count < WARNINGS_MOST; i++) {
+        const attn_mask_layer *layer = found.items[i].layer;
+        const attn_warnings one = {.items = &found.items[i], .count = 1};
+        attn_text pointer = {.arena = arena};
+        if (layer->values.data == *last)
+            continue;
+        *last = layer->values.data;
+        attn_text_add(&pointer, "/sites/%zu/%s", attn_run_site_index(site), layer->where);
+        status = pointer.failed ? attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings")
+                                : srv_warnings_word(to, arena, &one, err);
+        if (!status)
+            to->items[to->count - 1].pointer = pointer.data;
+    }
+    return status;
+}
+
+/* Collects the warnings about the masks of all sites. A site that cannot be opened is described
+ * with its problem. */
+static bool warn(srv_request *req, const attn_run *run, srv_warnings *to) {
+    const void *last = NULL;
+    attn_error err = {0};
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; i < attn_run_site_count(run) && !status; i++) {
+        const attn_run_site *site;
+        if (!attn_run_site_open(run, i, &site, &err))
+            status = warn_of_site(to, req->arena, site, &last, &err);
+    }
+    if (status)
+        srv_problem_error(req, &err);
+    return !status;
+}
+
+static void describe(srv_request *req, const srv_run *run) {
+    srv_warnings warnings = {0};
+    srv_json j;
+    attn_text location = {.arena = req->arena};
+    attn_text_add(&location, "/v1/runs/%s", run->id);
+    if (!warn(req, run->run, &warnings))
+        return;
+    srv_json_begin(&j, req);
+    srv_run_write_warned(&j, run, &warnings);
+    if (!srv_json_end(&j))
+        return;
+    req->reply.status = 201;
+    srv_reply_header(req, "Cache-Control", "no-store");
+    srv_reply_header(req, "Location", location.failed ? "/v1/runs" : location.data);
+}
+
+/* Returns whether a body that was sent as JSON, or without a type, begins as a safetensors file:
+ * with 8 bytes, of which the last ones are 0, and an object. */
+static bool looks_binary(const srv_request *req) {
+    return req->body_size > 8 && !req->body[7] && req->body[8] == '{';
+}
+
+static const srv_run *import_named(srv_request *req) {
+    import_body b = {.file = NULL};
+    const srv_scope scope = {req, srv_runs_fields, &b.given, ""};
+    if (looks_binary(req)) {
+        srv_problem(req, SRV_MEDIA_TYPE, NULL,
+                    "the body looks like a safetensors file; send it with \"Content-Type: "
+                    "application/vnd.safetensors\"");
+        srv_reply_header(req, "Accept-Post", SRV_INTAKE_TYPES);
+        return NULL;
+    }
+    if (!srv_decode(req, srv_runs_fields, &b))
+        return NULL;
+    return srv_run_import_file(req, b.file,
+                               !srv_given(&scope, "copy") ? SRV_IMPORT_AUTO
+                               : b.copy                   ? SRV_IMPORT_COPY
+                                                          : SRV_IMPORT_MAP);
+}
+
+/* A run that cannot be described, for example because the answer has no memory, is not kept: its id
+ * would be unknown. */
+srv_outcome srv_runs_create(srv_request *req) {
+    const srv_run *run =
+        srv_type_is_json(req->content_type) ? import_named(req) : srv_run_import(req);
+    if (!run)
+        return SRV_DONE;
+    describe(req, run);
+    if (!srv_run_is_whole(req, run) || req->reply.status != 201)
+        srv_run_discard(req, run);
+    srv_run_release(req, run);
+    return SRV_DONE;
+}

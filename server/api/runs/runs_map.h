@@ -1,0 +1,27 @@
+/* Maps of heads (attn_run_map), which tiles and thumbnails are copied from, so that all weights of a
+ * head are computed once for both. store/run_maps.h keeps them. */
+#ifndef SRV_RUNS_MAP_H
+#define SRV_RUNS_MAP_H
+
+#include "api/runs/runs_call.h"
+#include "store/run_maps.h"
+
+typedef struct srv_run_mapping {
+    srv_request *req;
+    const srv_run_view *run, *against; /* against: that of at.view; NULL: no differences */
+    attn_run_place at;                 /* only batch, head and view are read */
+} srv_run_mapping;
+
+/* Returns the first level whose cells come from a map; SIZE_MAX: none do, because the matrix is
+ * small, or the overview has them. */
+size_t srv_run_mapped_level(const attn_run_site *site, const attn_run_view *view);
+/* Finds the complete map and holds it until srv_map_release. NULL: there is none. */
+srv_map *srv_run_map_find(const srv_run_mapping *m);
+/* Waits for another request that makes the map, or makes it, and holds it in *map until
+ * srv_map_release; `map` may be set on an error, too. The caller has reserved cost->work_bytes in the
+ * arena of the request. *share is the part of the work that was done here, from 0 to 1. false: a
+ * problem is set, or the request has to wait until long work may run (req->later). */
+bool srv_run_map_make(const srv_run_mapping *m, const attn_cost *cost, srv_map **map,
+                      double *share);
+
+#endif

@@ -1,0 +1,379 @@
+/* GET /v1/runs/{id}/rollout and /flow: rows of the attention rollout, or of the attention flow,
+ * through the self-attention layers of a run. They have the same fields. */
+#include <string.h>
+
+#include "api/common/route_fields.h"
+#include "api/common/text_reply.h"
+#include "api/runs/runs_api.h"
+#include "api/runs/runs_layers.h"
+#include "api/runs/runs_look.h"
+#include "request/shared.h"
+
+static const char *const mean_words[] = {"mean", NULL};
+
+typedef struct rollout_query {
+    uint64_t given;
+    srv_run_spot spot; /* only site, kind, stack and batch */
+    srv_union heads;
+    srv_ranges rows;
+    int64_t from_layer, to_layer, call, decimals;
+    double residual;
+    bool full;
+} rollout_query;
+
+const srv_field srv_run_rollout_query[] = {
+    SRV_RUN_ROWS_ROW(rollout_query),
+    {.name = "site",
+     .kind = SRV_STRING,
+     .offset = offsetof(rollout_query, spot.site),
+     .example = "\"0\"",
+     .doc =
+         "A site with an axis of layers, by name or number. Not needed if the layers are sites."},
+    {.name = "kind",
+     .kind = SRV_ENUM,
+     .offset = offsetof(rollout_query, spot.kind),
+     .choices = srv_run_kinds,
+     .doc = "The kind of the sites that are the layers: self, encoder or decoder. Not needed if "
+            "the run has one of them."},
+    SRV_RUN_STACK_ROW(rollout_query, spot.stack),
+    SRV_RUN_PLACE_ROW(rollout_query, batch, 4294967296, "Batch entry of each layer.",
+                      .standard = "0"),
+    SRV_INT_ROW(rollout_query, call, 0, 1099511627776,
+                "Goes through the sites of this call, if layers were called several times."),
+    SRV_INT_ROW(rollout_query, from_layer, 0, 1099511627776,
+                "The lowest layer; default the first one."),
+    SRV_INT_ROW(rollout_query, to_layer, 0, 1099511627776,
+                "The layer behind the highest one, so that from_layer=2 and to_layer=5 are the "
+                "layers 2, 3 and 4; default all from from_layer on."),
+    {.name = "heads",
+     .kind = SRV_UNION,
+     .offset = offsetof(rollout_query, heads),
+     .accepts = SRV_U_STRING | SRV_U_INTS,
+     .choices = mean_words,
+     .example = "\"mean\"",
+     .standard = "\"mean\"",
+     .doc = "mean (default): the mean of all heads of a layer; a list of numbers: that of these "
+            "heads."},
+    SRV_REAL_ROW(rollout_query, residual, 0, 1,
+                 "The share r of the residual connection: a layer is (1 - r) A + r I, with rows "
+                 "divided by their sums; 0.5 as in the paper.",
+                 .standard = "0.5"),
+    SRV_DECIMALS_ROW(rollout_query, "."),
+    SRV_FULL_ROW(rollout_query),
+    {0},
+};
+
+/* What is computed from the layers. */
+typedef struct method {
+    const char *name; /* of the tensor of the answer */
+    attn_status (*cost)(const attn_run_rollout *, const size_t *rows, size_t count, size_t slots,
+                        attn_cost *, attn_error *);
+    attn_status (*compute)(const attn_run_rollout *, const size_t *rows, size_t count, attn_pool *,
+                           const attn_control *, attn_arena *, double *out, attn_error *);
+} method;
+
+typedef struct rollout_call {
+    srv_request *req;
+    const method *method;
+    srv_run_view *run;
+    rollout_query q;
+    srv_scope scope;
+    attn_run_layers layers;
+    attn_run_rollout rollout;
+    size_t *rows; /* [count] */
+    size_t count;
+    attn_tensor result;
+} rollout_call;
+
+/* --- the layers --- */
+
+static bool is_wanted(const rollout_call *c, size_t number) {
+    return (!srv_given(&c->scope, "from_layer") || number >= (size_t)c->q.from_layer) &&
+           (!srv_given(&c->scope, "to_layer") || number < (size_t)c->q.to_layer);
+}
+
+/* Returns whether the site has a layer that is wanted. */
+static bool has_wanted(const rollout_call *c, size_t index) {
+    const attn_run *run = c->run->held->run;
+    const attn_run_site_info *info = attn_run_site_info_of(run, index);
+    const size_t axis = attn_run_site_layers(run, index);
+    bool wanted = false;
+    for (size_t n = 0; n < (axis ? axis : 1); n++)
+        wanted = wanted || is_wanted(c, info->layer + n);
+    return wanted && (!srv_given(&c->scope, "call") || info->call == (size_t)c->q.call);
+}
+
+/* Lists the sites of self-attention that the request selects, by name or by kind and stack, without
+ * those whose layers are not wanted. */
+static bool list_sites(const rollout_call *c, size_t *sites, size_t *count) {
+    const attn_run *run = c->run->held->run;
+    size_t wanted = 0;
+    *count = 0;
+    if (c->q.spot.site) {
+        sites[(*count)++] = srv_run_site_named(run, c->q.spot.site);
+        return sites[0] != SIZE_MAX || srv_run_no_site(&c->scope, run, "site", c->q.spot.site);
+    }
+    for (size_t i = 0; i < attn_run_site_count(run); i++)
+        if (attn_run_site_info_of(run, i)->kind != ATTN_RUN_CROSS &&
+            srv_run_site_selected(&c->scope, run, i, &c->q.spot))
+            sites[(*count)++] = i;
+    if (*count == 0)
+        return srv_refuse(&c->scope, SRV_VALUE, srv_run_selector(&c->scope),
+                          "%s goes through layers of self-attention, and the run has no such layer",
+                          c->method->name);
+    if (!srv_run_one_stack(&c->scope, run, sites, *count))
+        return false;
+    for (size_t i = 0; i < *count; i++)
+        if (has_wanted(c, sites[i]))
+            sites[wanted++] = sites[i];
+    *count = wanted;
+    return true;
+}
+
+/* Checks that query i and key i of a site are the same token. */
+static bool is_square(const rollout_call *c, size_t index) {
+    const attn_run *run = c->run->held->run;
+    const attn_run_site_info *info = attn_run_site_info_of(run, index);
+    const attn_attention_dims *d = attn_run_site_shape(run, index);
+    if (d->L == d->S && info->query_start == info->key_start)
+        return true;
+    return srv_refuse(&c->scope, SRV_SHAPE, c->q.spot.site ? "site" : "kind",
+                      "%s goes from layer to layer: expected the same tokens as queries and keys, "
+                      "found %zu queries from token %zu on and %zu keys from token %zu on in "
+                      "\"%.48s\"",
+                      c->method->name, d->L, info->query_start, d->S, info->key_start, info->name);
+}
+
+/* Removes the layers that are not wanted. false: none is left, and a problem is set. */
+static bool keep_wanted(rollout_call *c) {
+    size_t kept = 0;
+    for (size_t i = 0; i < c->layers.count; i++)
+        if (is_wanted(c, c->layers.items[i].number))
+            c->layers.items[kept++] = c->layers.items[i];
+    c->layers.count = kept;
+    return kept > 0 ||
+           srv_refuse(&c->scope, SRV_VALUE,
+                      srv_given(&c->scope, "from_layer") ? "from_layer"
+                      : srv_given(&c->scope, "to_layer") ? "to_layer"
+                                                         : "call",
+                      "no layer of the run is selected; GET /v1/runs/{id} lists its sites and "
+                      "their layers");
+}
+
+static bool find_layers(rollout_call *c) {
+    const attn_run *run = c->run->held->run;
+    attn_error err = {0};
+    size_t count,
+        *sites = attn_arena_zeroed(c->req->arena, attn_run_site_count(run), sizeof *sites);
+    if (!sites) {
+        srv_problem_memory(c->req, NULL, "no memory is left for the sites of the run");
+        return false;
+    }
+    if (!list_sites(c, sites, &count))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (!is_square(c, sites[i]))
+            return false;
+    if (attn_run_layers_of(run, sites, count, c->req->arena, &c->layers, &err)) {
+        srv_problem_error(c->req, &err);
+        return false;
+    }
+    if (!keep_wanted(c))
+        return false;
+    c->run->site = c->layers.items[0].site;
+    return srv_run_layers_are_known(run, &c->layers) ||
+           srv_refuse(
+               &c->scope, SRV_VALUE, "site",
+               "%s goes through layers, and %zu batch entries are none: store the run with "
+               "\"axes\": [\"layer\", \"batch\", \"head\"] and a query [layers, B, H, L, E], "
+               "or as a run with a site for each layer",
+               c->method->name, c->layers.batches);
+}
+
+/* --- heads and rows --- */
+
+static bool find_heads(rollout_call *c) {
+    const srv_union *heads = &c->q.heads;
+    if (heads->is != SRV_U_INTS)
+        return true;
+    if (heads->ints.count == 0)
+        return srv_refuse(&c->scope, SRV_VALUE, "heads",
+                          "expected at least one head, found an empty list");
+    for (size_t n = 0; n < c->layers.count; n++) {
+        const size_t Hq = attn_run_dims(c->layers.items[n].site)->Hq;
+        for (size_t i = 0; i < heads->ints.count; i++)
+            if ((uint64_t)heads->ints.values[i] >= Hq)
+                return srv_refuse(&c->scope, SRV_VALUE, "heads",
+                                  "layer %zu has %zu heads, counted from 0; found %lld",
+                                  c->layers.items[n].number, Hq, (long long)heads->ints.values[i]);
+    }
+    c->rollout.heads = (attn_run_heads){heads->ints.values, heads->ints.count};
+    return true;
+}
+
+static bool find_rows(rollout_call *c) {
+    const size_t L = c->layers.rows;
+    const srv_bounds all = {0, (int64_t)L};
+    const bool given = srv_given(&c->scope, "rows");
+    const srv_bounds *ranges = given ? c->q.rows.items : &all;
+    const size_t ranges_count = given ? c->q.rows.count : 1;
+    if (given && !srv_ranges_check(&c->scope, "rows", &c->q.rows, L))
+        return false;
+    for (size_t i = 0; i < ranges_count; i++)
+        c->count += (size_t)(ranges[i].to - ranges[i].from);
+    if (!given && (double)L * (double)L > SRV_WEIGHTS_UNASKED)
+        return srv_refuse(&c->scope, SRV_VALUE, "rows",
+                          "all rows are %.0f numbers: say which are wanted, rows=from:to (at most "
+                          "%d numbers are sent unasked)",
+                          (double)L * (double)L, SRV_WEIGHTS_UNASKED);
+    c->rows = attn_arena_zeroed(c->req->arena, c->count, sizeof *c->rows);
+    if (!c->rows) {
+        srv_problem_memory(c->req, NULL, "no memory is left for the rows");
+        return false;
+    }
+    for (size_t i = 0, n = 0; i < ranges_count; i++)
+        for (int64_t row = ranges[i].from; row < ranges[i].to; row++)
+            c->rows[n++] = (size_t)row;
+    return true;
+}
+
+static bool check_batch(const rollout_call *c) {
+    return (uint64_t)c->q.spot.batch < c->layers.batches ||
+           srv_refuse(&c->scope, SRV_VALUE, "batch",
+                      "a layer has %zu batch entries, counted from 0; found %lld",
+                      c->layers.batches, (long long)c->q.spot.batch);
+}
+
+/* --- the answer --- */
+
+/* Refuses more operations than a request may have. The limit on cells does not bound a flow. */
+static bool is_affordable(const rollout_call *c, const attn_cost *cost) {
+    const double most = c->req->app->config->max_operations;
+    if (cost->operations > most)
+        srv_problem_limit(c->req, SRV_TOO_LARGE, "/rows", most, "max_operations",
+                          "about %.4g operations are expected for %zu rows of %s; at most %.4g are "
+                          "allowed: ask for fewer or earlier rows, or fewer layers",
+                          cost->operations, c->count, c->method->name, most);
+    return cost->operations <= most;
+}
+
+/* Computes the cost. false: a problem is set. */
+static bool count(const rollout_call *c, srv_look *look) {
+    srv_request *req = c->req;
+    const double most = req->app->config->max_cells;
+    const bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
+    attn_cost cost;
+    attn_error err = {0};
+    if (c->method->cost(&c->rollout, c->rows, c->count, attn_pool_slots(srv_request_pool(req)),
+                        &cost, &err)) {
+        srv_problem_error(req, &err);
+        return false;
+    }
+    if (cost.cells > most) {
+        srv_problem_limit(req, SRV_TOO_LARGE, "/rows", most, "max_cells",
+                          "%.4g cells of the weights of %zu layers have to be computed; at most "
+                          "%.4g are allowed: ask for earlier rows, fewer layers or fewer heads",
+                          cost.cells, c->layers.count, most);
+        return false;
+    }
+    if (!is_affordable(c, &cost))
+        return false;
+    srv_look_needs(look, cost.cells, cost.operations,
+                   (double)cost.work_bytes +
+                       (binary ? 2 : 1 + SRV_RUN_TEXT) * (double)cost.result_bytes);
+    return true;
+}
+
+/* Makes the tensor of the answer, of the result type of the layers. */
+static void tell(rollout_call *c, double *values) {
+    const size_t dims[2] = {c->count, c->layers.cols}, n = c->count * c->layers.cols;
+    float *singles = (float *)(void *)values;
+    if (attn_run_dims(c->run->site)->result == ATTN_F64) {
+        c->result = attn_tensor_dense(values, ATTN_F64, 2, dims);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) { /* in place: a float is never behind its double */
+        const float value = (float)values[i];
+        memcpy(&singles[i], &value, sizeof value);
+    }
+    c->result = attn_tensor_dense(singles, ATTN_F32, 2, dims);
+}
+
+static bool compute(rollout_call *c) {
+    srv_request *req = c->req;
+    attn_error err = {0};
+    double *values = attn_arena_zeroed(req->arena, c->count * c->layers.cols, sizeof *values);
+    const int64_t start = attn_now_ns();
+    attn_status status =
+        values ? c->method->compute(&c->rollout, c->rows, c->count, srv_request_pool(req),
+                                    &req->control, req->arena, values, &err)
+               : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the rows");
+    req->compute_ns = attn_now_ns() - start;
+    if (status)
+        srv_problem_error(req, &err);
+    else
+        tell(c, values);
+    return !status;
+}
+
+static void put_layers(srv_json *j, const attn_run_layers *layers) {
+    srv_json_key(j, "layers");
+    srv_json_array(j);
+    for (size_t i = 0; i < layers->count; i++)
+        srv_json_size(j, layers->items[i].number);
+    srv_json_array_end(j);
+}
+
+static void answer(const rollout_call *c) {
+    srv_json j;
+    if (srv_reads_text(c->req)) {
+        attn_text t = srv_text_begin(c->req);
+        srv_text_tensor(&t, c->method->name, &c->result,
+                        (srv_print){(int)c->q.decimals, c->q.full});
+        srv_text_end(c->req, &t);
+        return;
+    }
+    srv_json_begin(&j, c->req);
+    j.decimals = (int)c->q.decimals;
+    srv_json_object(&j);
+    if (!(c->req->accept & SRV_ACCEPT_NPY)) /* which holds one tensor and nothing else */
+        put_layers(&j, &c->layers);
+    srv_json_key(&j, c->method->name);
+    srv_json_tensor(&j, &c->result);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static bool read_query(rollout_call *c) {
+    if (!srv_decode_query(c->req, srv_run_rollout_query, &c->q) || !find_layers(c) ||
+        !check_batch(c))
+        return false;
+    c->rollout = (attn_run_rollout){
+        .layers = &c->layers, .batch = (size_t)c->q.spot.batch, .residual = c->q.residual};
+    return find_heads(c) && find_rows(c) && srv_run_touch_layers(c->req, c->run, &c->layers);
+}
+
+static srv_outcome look_through(srv_request *req, const method *how,
+                                srv_outcome (*handler)(srv_request *)) {
+    rollout_call c = {.req = req, .method = how, .q = {.decimals = -1}};
+    srv_look look;
+    if (srv_look_answered(&look, req))
+        return SRV_DONE;
+    c.scope = (srv_scope){req, srv_run_rollout_query, &c.q.given, ""};
+    c.run = srv_run_of(req);
+    const bool ok = c.run && read_query(&c) && count(&c, &look) &&
+                    !srv_look_later(&look, handler) && srv_look_admit(&look) && compute(&c);
+    if (ok)
+        answer(&c);
+    return srv_look_end(&look, c.run, ok);
+}
+
+srv_outcome srv_runs_rollout(srv_request *req) {
+    static const method rollout = {"rollout", attn_run_rollout_cost, attn_run_rollout_rows};
+    return look_through(req, &rollout, srv_runs_rollout);
+}
+
+srv_outcome srv_runs_flow(srv_request *req) {
+    static const method flow = {"flow", attn_run_flow_cost, attn_run_flow_rows};
+    return look_through(req, &flow, srv_runs_flow);
+}

@@ -1,0 +1,431 @@
+/* Views of a stored run that do not have every cell:
+ *
+ *   GET /v1/runs/{id}/heatmaps   heatmaps, as those of POST /v1/attention
+ *   …/top-k                     the largest weights of each row, limited by number or by their sum
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/common/route_fields.h"
+#include "api/figures/heatmap_object.h"
+#include "api/runs/runs_api.h"
+#include "api/runs/runs_look.h"
+#include "request/shared.h"
+
+/* --- heatmap --- */
+
+typedef struct heatmap_query {
+    uint64_t given;
+    srv_run_spot spot;
+    srv_heat_input heatmap;
+    srv_figure_input figure;
+    int64_t decimals;
+} heatmap_query;
+
+const srv_field srv_run_heatmaps_query[] = {
+    SRV_RUN_SITE_ROWS(heatmap_query),
+    SRV_HEATMAP_ROW(heatmap_query, "Content of the heatmap."),
+    SRV_FIGURE_ROW(heatmap_query, "Title, labels and style of the picture."),
+    SRV_DECIMALS_ROW(heatmap_query, "."),
+    {0},
+};
+
+/* Makes a source of weights times the norms of their values. The run does not know the projection
+ * w_o. */
+static attn_status weigh_values(srv_request *req, const srv_run_view *run,
+                                const attn_weight_source *weights, attn_weight_source *out,
+                                attn_error *err) {
+    const double *norms;
+    attn_status status =
+        attn_value_norms(attn_run_attention(run->site), NULL, srv_request_pool(req), &req->control,
+                         req->arena, &norms, err);
+    return status ? status : attn_value_norm_source(weights, norms, req->arena, out, err);
+}
+
+/* Heatmaps of a run. */
+typedef struct map_build {
+    srv_request *req;
+    const srv_run_view *run;
+    bool norms; /* of weights times the norms of values */
+    /* Sets the problem for an error of the library about the options. */
+    void (*problem)(srv_request *, const attn_error *);
+} map_build;
+
+/* Sets the cost of heatmaps, with that of the norms. false: a problem is set. */
+static bool count_heatmaps(const map_build *m, const attn_heatmap_options *options,
+                           attn_cost *cost) {
+    const attn_attention_dims *d = attn_run_dims(m->run->site);
+    const size_t slots = attn_pool_slots(srv_request_pool(m->req));
+    attn_cost values = {0};
+    attn_error err = {0};
+    attn_status status = attn_heatmap_cost(options, d->B, d->Hq, d->L, d->S, slots, cost, &err);
+    if (!status && m->norms)
+        status = attn_value_norms_cost(d, NULL, slots, &values, &err);
+    if (status) {
+        m->problem(m->req, &err);
+        return false;
+    }
+    cost->work_bytes += values.work_bytes + values.result_bytes;
+    return true;
+}
+
+/* Computes heatmaps whose cost has been admitted. false: a problem is set. */
+static bool build_heatmaps(const map_build *m, const attn_heatmap_options *options,
+                           attn_heatmaps *out) {
+    srv_request *req = m->req;
+    attn_pool *pool = srv_request_pool(req);
+    attn_weight_source weights, weighed;
+    attn_error err = {0};
+    const int64_t start = attn_now_ns();
+    attn_status status =
+        attn_run_source_of(m->run->site, attn_pool_slots(pool), req->arena, &weights, &err);
+    if (!status && m->norms)
+        status = weigh_values(req, m->run, &weights, &weighed, &err);
+    if (!status)
+        status = attn_heatmap_build(m->norms ? &weighed : &weights, options, pool, &req->control,
+                                    req->arena, out, &err);
+    req->compute_ns += attn_now_ns() - start;
+    if (status)
+        m->problem(req, &err);
+    return !status;
+}
+
+/* How many operations of a kernel take the time of an operation of a heatmap, before it is known
+ * how long looks take (srv_admission_seconds). */
+#define OPERATION_WEIGHT 16.0
+
+/* Reserves memory for the heatmaps of an answer, and computes them, or replies with a job. false:
+ * there are no heatmaps, and the reply is set. */
+static bool admit_heatmaps(const map_build *m, const attn_heatmap_options *options, srv_look *look,
+                           attn_heatmaps *out) {
+    attn_cost cost;
+    if (!count_heatmaps(m, options, &cost))
+        return false;
+    srv_look_needs(look, cost.cells, OPERATION_WEIGHT * cost.operations,
+                   (double)cost.work_bytes + (1 + SRV_HEAT_TEXT) * (double)cost.result_bytes +
+                       srv_run_cells_work(m->req, m->run));
+    return !srv_look_later(look, srv_runs_heatmaps) && srv_look_admit(look) &&
+           build_heatmaps(m, options, out);
+}
+
+/* If the request names a layer of the site's axis of layers, its batch entries are those of the
+ * layer. false: a problem is set. */
+static bool select_entries(const srv_scope *scope, const srv_run_view *run,
+                           attn_heatmap_options *o) {
+    const bool all = !o->batch_list;
+    if (run->entries == attn_run_dims(run->site)->B)
+        return true;
+    const size_t count = all ? run->entries : o->batch_count;
+    int64_t *list = attn_arena_zeroed(scope->req->arena, count, sizeof *list);
+    if (!list) {
+        srv_problem_memory(scope->req, NULL, "no memory is left for the batch entries");
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        list[i] = all ? (int64_t)i : o->batch_list[i];
+        if ((uint64_t)list[i] >= run->entries)
+            return srv_refuse(scope, SRV_VALUE, "batch",
+                              "a layer has %zu batch entries, counted from 0; found %lld",
+                              run->entries, (long long)list[i]);
+        list[i] += (int64_t)run->first_entry;
+    }
+    o->batch_list = list;
+    o->batch_count = count;
+    return true;
+}
+
+/* Sets the number of batch entries of a layer, if the site has an axis of layers. */
+static void tell_layers(const srv_run_view *run, attn_heatmaps *maps) {
+    if (attn_run_site_layers(run->held->run, run->index))
+        maps->layer_batches = attn_run_site_entries(run->held->run, run->index);
+}
+
+srv_outcome srv_runs_heatmaps(srv_request *req) {
+    heatmap_query q = {.decimals = -1};
+    srv_look look;
+    if (srv_look_answered(&look, req))
+        return SRV_DONE;
+    const srv_run_view *run = srv_run_begin(req, srv_run_heatmaps_query, &q, &q.spot);
+    attn_heatmap_options o;
+    attn_heatmaps maps;
+    srv_labels labels;
+    if (!run)
+        return SRV_DONE;
+    q.heatmap.values = srv_run_valued(run->site) != NULL;
+    const map_build m = {req, run, q.heatmap.of == SRV_OF_VALUE_NORM, srv_heat_problem};
+    const srv_scope scope = {req, srv_run_heatmaps_query, &q.given, ""};
+    attn_attention_dims dims = *attn_run_dims(run->site);
+    dims.B = run->entries;
+    const bool ok = srv_figure_check(req, &q.figure) &&
+                    srv_heat_options(req, &q.heatmap, &dims, &o) &&
+                    select_entries(&scope, run, &o) && admit_heatmaps(&m, &o, &look, &maps) &&
+                    srv_run_labels(req, run->site, &labels);
+    if (ok) {
+        tell_layers(run, &maps);
+        const srv_heat_answer all = {.maps = &maps,
+                                     .in = &q.heatmap,
+                                     .labels = &labels,
+                                     .figure = &q.figure,
+                                     .decimals = (int)q.decimals};
+        srv_heat_reply(req, &all);
+    }
+    return srv_look_end(&look, run, ok);
+}
+
+/* --- top-k --- */
+
+static const char *const top_axes[] = {"query", "key", NULL};
+enum { OF_QUERIES, OF_KEYS };
+
+typedef struct top_query {
+    uint64_t given;
+    srv_run_spot spot;
+    srv_union heads;
+    srv_ranges rows, cols;
+    int axis;
+    int64_t top_k, decimals;
+    double top_p;
+} top_query;
+
+const srv_field srv_run_top_query[] = {
+    SRV_RUN_SPOT_ROWS(top_query),
+    SRV_RUN_HEADS_ROW(top_query),
+    SRV_RUN_ROWS_ROW(top_query),
+    SRV_RUN_COLS_ROW(top_query),
+    SRV_ENUM_ROW(top_query, axis, top_axes,
+                 "query (default): the strongest keys of each row. key: the rows with the largest "
+                 "weights on each key, which tells who looks at a token; the answer is ordered by "
+                 "key.",
+                 .standard = "\"query\""),
+    SRV_INT_ROW(top_query, top_k, 1, 1048576,
+                "So many largest weights of each row, or of each key; default 10, without top_p."),
+    SRV_REAL_ROW(top_query, top_p, 0, 1,
+                 "The fewest keys of each row whose weights sum to at least top_p; not with "
+                 "axis=key."),
+    SRV_DECIMALS_ROW(top_query, "."),
+    {0},
+};
+
+enum { DEFAULT_K = 10, MOST_EDGES = 1 << 20 };
+#define TEXT_OF_EDGES 5.0
+
+/* The edges of one head: those of one range of rows, or with axis=key those of all rows. */
+typedef struct edge_list {
+    size_t head;
+    const attn_edge *edges;
+    size_t count;
+} edge_list;
+
+typedef struct top_call {
+    srv_request *req;
+    const srv_run_view *run;
+    top_query q;
+    srv_run_part part;
+    edge_list *lists; /* [list_count] */
+    size_t list_count;
+} top_call;
+
+static bool refuse_memory(srv_request *req) {
+    srv_problem_memory(req, NULL, "no memory is left for the edges");
+    return false;
+}
+
+/* Replies with columns of equal length: head (if several are asked for), row, col and weight. */
+static void answer_edges(const top_call *c) {
+    srv_request *req = c->req;
+    size_t n = 0, at = 0;
+    for (size_t l = 0; l < c->list_count; l++)
+        n += c->lists[l].count;
+    int64_t *head = attn_arena_zeroed(req->arena, n, sizeof *head);
+    int64_t *row = attn_arena_zeroed(req->arena, n, sizeof *row);
+    int64_t *col = attn_arena_zeroed(req->arena, n, sizeof *col);
+    float *weight = attn_arena_zeroed(req->arena, n, sizeof *weight);
+    srv_json j;
+    srv_json_begin(&j, req);
+    j.failed = !head || !row || !col || !weight;
+    for (size_t l = 0; l < c->list_count && !j.failed; l++)
+        for (size_t i = 0; i < c->lists[l].count; i++, at++) {
+            head[at] = (int64_t)c->lists[l].head;
+            row[at] = (int64_t)c->lists[l].edges[i].row;
+            col[at] = (int64_t)c->lists[l].edges[i].col;
+            weight[at] = c->lists[l].edges[i].weight;
+        }
+    const attn_tensor columns[] = {
+        attn_tensor_dense(head, ATTN_I64, 1, &n), attn_tensor_dense(row, ATTN_I64, 1, &n),
+        attn_tensor_dense(col, ATTN_I64, 1, &n), attn_tensor_dense(weight, ATTN_F32, 1, &n)};
+    static const char *const names[] = {"head", "row", "col", "weight"};
+    j.decimals = (int)c->q.decimals;
+    srv_json_object(&j);
+    for (size_t i = c->part.many ? 0 : 1; i < 4 && !j.failed; i++) {
+        srv_json_key(&j, names[i]);
+        srv_json_tensor(&j, &columns[i]);
+    }
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+/* Reserves memory for `times` computations of this cost, which keep their results. */
+static bool admit_edges(top_call *c, const attn_cost *cost, double times) {
+    return srv_run_admit(c->req, times * cost->cells,
+                         (double)cost->work_bytes +
+                             times * (1 + TEXT_OF_EDGES) * (double)cost->result_bytes +
+                             srv_run_cells_work(c->req, c->run));
+}
+
+static attn_heatmap_options options_of(const srv_scope *scope, const top_call *c) {
+    const srv_run_part *part = &c->part;
+    attn_heatmap_options o = attn_heatmap_defaults();
+    o.heads = ATTN_HEADS_LIST;
+    o.head_list = part->heads;
+    o.head_count = part->head_count;
+    o.batch_list = &c->q.spot.batch;
+    o.batch_count = 1;
+    o.col_from = part->col;
+    o.col_to = part->col + part->cols;
+    o.max_cells = part->head_count;
+    o.top_p = c->q.top_p;
+    o.top_k = c->q.top_k ? (size_t)c->q.top_k : srv_given(scope, "top_p") ? 0 : DEFAULT_K;
+    return o;
+}
+
+/* Makes the list of one head and one range of rows from its heatmap. With several ranges the edges
+ * are copied to `store`, of which *used are taken, so that the heatmap's memory can be used again.
+ * false: a problem is set. */
+static bool keep_edges(top_call *c, const attn_heatmap *map, edge_list *list, attn_edge *store,
+                       size_t *used) {
+    *list = (edge_list){map->head, map->edges, map->edge_count};
+    if (!store)
+        return true;
+    if (map->edge_count > MOST_EDGES - *used) {
+        srv_problem(c->req, SRV_TOO_LARGE, "/rows",
+                    "the rows have more than %d edges: choose fewer rows, heads or edges",
+                    MOST_EDGES);
+        return false;
+    }
+    if (map->edge_count)
+        memcpy(store + *used, map->edges, map->edge_count * sizeof *store);
+    list->edges = store + *used;
+    *used += map->edge_count;
+    return true;
+}
+
+static void choose_rows(attn_heatmap_options *o, const srv_run_part *part, size_t range) {
+    o->row_from = (size_t)part->ranges[range].from;
+    o->row_to = (size_t)part->ranges[range].to;
+}
+
+/* Reserves memory for the heatmaps of all ranges of rows, which are computed one after the other,
+ * and for `kept` edges. false: a problem is set. */
+static bool admit_ranges(top_call *c, const map_build *m, attn_heatmap_options o, size_t kept) {
+    const double store = (double)kept * (double)sizeof(attn_edge);
+    double cells = 0, build = 0, most = 0;
+    for (size_t i = 0; i < c->part.range_count; i++) {
+        attn_cost cost;
+        choose_rows(&o, &c->part, i);
+        if (!count_heatmaps(m, &o, &cost))
+            return false;
+        cells += cost.cells;
+        build = fmax(build, (double)cost.work_bytes + (double)cost.result_bytes);
+        most = fmax(most, (double)cost.result_bytes);
+    }
+    return srv_run_admit(c->req, cells,
+                         build + store + TEXT_OF_EDGES * (kept ? store : most) +
+                             srv_run_cells_work(c->req, c->run));
+}
+
+/* Finds the strongest keys of each row as the edges of heatmaps: a heatmap for each head and each
+ * range of rows. */
+static bool find_of_queries(top_call *c, const srv_scope *scope) {
+    const map_build m = {c->req, c->run, false, srv_problem_error};
+    const srv_run_part *part = &c->part;
+    const size_t n = part->range_count;
+    attn_arena *arena = c->req->arena;
+    attn_heatmap_options o = options_of(scope, c);
+    const double each = (double)(o.top_k && o.top_k < part->cols ? o.top_k : part->cols);
+    const double most = each * (double)part->rows * (double)part->head_count;
+    const size_t room = n < 2 ? 0 : most < MOST_EDGES ? (size_t)most : MOST_EDGES;
+    size_t used = 0;
+    if (!admit_ranges(c, &m, o, room))
+        return false;
+    attn_edge *store = n > 1 ? attn_arena_take(arena, room * sizeof *store) : NULL;
+    if (n > 1 && !store)
+        return refuse_memory(c->req);
+    for (size_t i = 0; i < n; i++) {
+        const attn_arena_mark mark = attn_arena_here(arena);
+        attn_heatmaps maps;
+        choose_rows(&o, part, i);
+        if (!build_heatmaps(&m, &o, &maps))
+            return false;
+        for (size_t h = 0; h < part->head_count; h++)
+            if (!keep_edges(c, &maps.items[h], &c->lists[h * n + i], store, &used))
+                return false;
+        if (store)
+            attn_arena_rewind(arena, &mark);
+    }
+    return true;
+}
+
+/* Finds the rows with the largest weights on each key, head by head. */
+static bool find_of_keys(top_call *c) {
+    srv_request *req = c->req;
+    const srv_run_part *part = &c->part;
+    attn_pool *pool = srv_request_pool(req);
+    const size_t n = part->range_count, k = c->q.top_k ? (size_t)c->q.top_k : DEFAULT_K;
+    attn_range *ranges = attn_arena_zeroed(req->arena, n, sizeof *ranges);
+    attn_cost cost;
+    attn_error err = {0};
+    if (!ranges)
+        return refuse_memory(req);
+    for (size_t i = 0; i < n; i++)
+        ranges[i] = (attn_range){.batch = part->batch,
+                                 .row = (size_t)part->ranges[i].from,
+                                 .rows = (size_t)(part->ranges[i].to - part->ranges[i].from),
+                                 .col = part->col,
+                                 .cols = part->cols};
+    attn_status status =
+        attn_run_columns_cost(c->run->site, ranges, n, k, attn_pool_slots(pool), &cost, &err);
+    if (!status && !admit_edges(c, &cost, (double)part->head_count))
+        return false;
+    const int64_t start = attn_now_ns();
+    for (size_t h = 0; h < part->head_count && !status; h++) {
+        attn_edge *edges = NULL;
+        size_t count = 0;
+        for (size_t i = 0; i < n; i++)
+            ranges[i].head = (size_t)part->heads[h];
+        status = attn_run_columns(c->run->site, ranges, n, k, pool, &req->control, req->arena,
+                                  &edges, &count, &err);
+        c->lists[h] = (edge_list){(size_t)part->heads[h], edges, count};
+    }
+    req->compute_ns = attn_now_ns() - start;
+    if (status)
+        srv_problem_error(req, &err);
+    return !status;
+}
+
+/* Reads the part and finds its edges. false: a problem is set. */
+static bool find_edges(top_call *c) {
+    const srv_scope scope = {c->req, srv_run_top_query, &c->q.given, ""};
+    if (!srv_run_select(&scope, c->run, &c->q.spot, &c->q.heads, &c->q.rows, &c->q.cols, &c->part))
+        return false;
+    c->list_count = c->part.head_count * (c->q.axis == OF_KEYS ? 1 : c->part.range_count);
+    c->lists = attn_arena_zeroed(c->req->arena, c->list_count, sizeof *c->lists);
+    if (!c->lists)
+        return refuse_memory(c->req);
+    if (c->q.axis == OF_QUERIES)
+        return find_of_queries(c, &scope);
+    return srv_given(&scope, "top_p")
+               ? srv_refuse(&scope, SRV_VALUE, "top_p",
+                            "the weights on a key do not sum to 1, so top_p has no meaning with "
+                            "axis=key: give top_k")
+               : find_of_keys(c);
+}
+
+srv_outcome srv_runs_top(srv_request *req) {
+    top_call c = {.req = req, .q = {.decimals = -1}};
+    c.run = srv_run_begin(req, srv_run_top_query, &c.q, &c.q.spot);
+    const bool ok = c.run && find_edges(&c);
+    if (ok)
+        answer_edges(&c);
+    return srv_run_end(req, c.run, ok);
+}

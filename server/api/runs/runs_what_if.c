@@ -1,0 +1,319 @@
+/* POST /v1/runs/{id}/what-if computes rows of a stored run as they would be if some keys were
+ * hidden. Rows are computed in blocks, and only what `return` names is kept: without weights the
+ * memory grows with the rows and the keys, and never with their product. */
+#include <string.h>
+
+#include "api/common/route_fields.h"
+#include "api/common/warnings.h"
+#include "api/runs/runs_api.h"
+#include "api/runs/runs_call.h"
+#include "request/shared.h"
+
+static const char *const items[] = {"weights",        "output",        "removed",
+                                    "weights_before", "output_before", NULL};
+enum { WEIGHTS, OUTPUT, REMOVED, WEIGHTS_BEFORE, OUTPUT_BEFORE, ITEMS };
+enum { UNASKED = 1u << WEIGHTS | 1u << OUTPUT | 1u << REMOVED | 1u << OUTPUT_BEFORE };
+enum { BLOCK_ROWS = 1024 };
+#define MOST_UNASKED 16777216.0 /* most weights in an answer whose request does not name them */
+
+typedef struct what_if_body {
+    uint64_t given;
+    srv_run_spot spot;
+    srv_union heads;
+    srv_ranges rows;
+    srv_ints hide;
+    unsigned items;
+    int64_t decimals, timeout_ms;
+} what_if_body;
+
+const srv_field srv_run_what_if_fields[] = {
+    {.name = "hide",
+     .kind = SRV_INTS,
+     .offset = offsetof(what_if_body, hide),
+     .required = true,
+     .doc = "Keys to hide from all queries."},
+    SRV_RUN_SPOT_ROWS(what_if_body),
+    SRV_RUN_HEADS_ROW(what_if_body),
+    {.name = "rows",
+     .kind = SRV_RANGES,
+     .offset = offsetof(what_if_body, rows),
+     .accepts = SRV_R_MANY,
+     .example = "\"5,9,100:104\"",
+     .doc = "Queries: [from, to] without the end, or text as in the other routes of runs: an "
+            "index, from:to, or a list of these; default all."},
+    {.name = "return",
+     .kind = SRV_FLAGS,
+     .offset = offsetof(what_if_body, items),
+     .choices = items,
+     .doc = "The parts of the answer. The default is weights, output, output_before and removed "
+            "(the weight of the hidden keys in each row); more than 16,777,216 weights are left "
+            "out of the default, and omitted names them."},
+    SRV_DECIMALS_ROW(what_if_body, "."),
+    SRV_TIMEOUT_ROW(what_if_body),
+    {0},
+};
+
+typedef struct what_if {
+    srv_request *req;
+    srv_run_view *run;
+    what_if_body body;
+    srv_run_part part;
+    bool omitted;               /* the default has more than MOST_UNASKED weights */
+    attn_tensor tensors[ITEMS]; /* those that are wanted; the others have rank 0 */
+} what_if;
+
+static bool wants(const what_if *c, int item) {
+    return c->body.items >> item & 1;
+}
+
+/* Returns the results that the rows with (or without) the hidden keys are computed for. */
+static unsigned results_of(const what_if *c, bool hidden) {
+    return (wants(c, hidden ? OUTPUT : OUTPUT_BEFORE) ? (unsigned)ATTN_WANT_OUTPUT : 0) |
+           (wants(c, hidden ? WEIGHTS : WEIGHTS_BEFORE) ? (unsigned)ATTN_WANT_WEIGHTS : 0);
+}
+
+static attn_dtype type_of(const what_if *c, int item) {
+    return item == REMOVED ? ATTN_F64 : attn_run_dims(c->run->site)->result;
+}
+
+/* Returns how many numbers of an item a row has. */
+static size_t width_of(const what_if *c, int item) {
+    const attn_attention_dims *d = attn_run_dims(c->run->site);
+    return item == REMOVED ? 1 : item == WEIGHTS || item == WEIGHTS_BEFORE ? d->S : d->Ev;
+}
+
+static size_t longest_block(const srv_run_part *part) {
+    size_t most = 0;
+    for (size_t i = 0; i < part->range_count; i++) {
+        const size_t rows = (size_t)(part->ranges[i].to - part->ranges[i].from);
+        most = rows > most ? rows : most;
+    }
+    return most < BLOCK_ROWS ? most : BLOCK_ROWS;
+}
+
+/* --- memory --- */
+
+/* Adds the cells and the scratch of the rows with or without the hidden keys. The scratch of the
+ * two is used one after the other. */
+static attn_status count_side(const what_if *c, bool hidden, double *cells, double *work,
+                              attn_error *err) {
+    const unsigned want = results_of(c, hidden);
+    attn_attention_dims d = *attn_run_dims(c->run->site);
+    attn_cost cost;
+    if (!want)
+        return ATTN_OK;
+    d.B = d.Hq = d.Hkv = 1;
+    d.L = longest_block(&c->part);
+    attn_status status =
+        attn_attention_cost(&d, want, attn_pool_slots(srv_request_pool(c->req)), &cost, err);
+    const double bytes = status ? 0 : (double)cost.work_bytes + (double)cost.result_bytes;
+    *work = bytes > *work ? bytes : *work;
+    *cells += (double)c->part.head_count * (double)c->part.rows * (double)d.S;
+    return status;
+}
+
+/* Counts the cells to compute and the bytes of scratch, of the wanted items and of their text.
+ * false: a problem is set. */
+static bool count(const what_if *c, double *cells, double *bytes) {
+    const attn_attention_dims *d = attn_run_dims(c->run->site);
+    const double rows = (double)c->part.head_count * (double)c->part.rows;
+    const double text = c->req->accept & SRV_ACCEPT_SAFETENSORS ? 0 : SRV_RUN_TEXT;
+    double work = 0;
+    attn_error err = {0};
+    *cells = 0;
+    if (count_side(c, true, cells, &work, &err) || count_side(c, false, cells, &work, &err)) {
+        srv_problem_error(c->req, &err);
+        return false;
+    }
+    *bytes = work + 2 * (double)d->S;
+    for (int i = 0; i < ITEMS; i++)
+        if (wants(c, i))
+            *bytes +=
+                (1 + text) * (double)attn_dtype_size(type_of(c, i)) * rows * (double)width_of(c, i);
+    if (!wants(c, REMOVED))
+        return true;
+    *cells += rows * (double)c->body.hide.count;
+    *bytes += srv_run_cells_work(c->req, c->run) +
+              (double)attn_run_mass_work(c->run->site, attn_pool_slots(srv_request_pool(c->req)));
+    return true;
+}
+
+/* Reserves the memory. false: a problem is set. */
+static bool admit(const what_if *c) {
+    double cells, bytes;
+    return count(c, &cells, &bytes) && srv_run_admit(c->req, cells, bytes);
+}
+
+/* Takes the tensors of the wanted items: [rows, width] or [heads, rows, width]; `removed` has no
+ * last axis. */
+static attn_status take_tensors(what_if *c, attn_error *err) {
+    for (int i = 0; i < ITEMS; i++) {
+        const size_t elem = attn_dtype_size(type_of(c, i));
+        size_t dims[3], numbers;
+        int rank = srv_run_part_dims(&c->part, width_of(c, i), dims);
+        if (!wants(c, i))
+            continue;
+        void *data = attn_size_mul(c->part.head_count * c->part.rows, width_of(c, i), &numbers)
+                         ? attn_arena_zeroed(c->req->arena, numbers, elem)
+                         : NULL;
+        if (!data)
+            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows");
+        if (i == REMOVED)
+            rank--;
+        c->tensors[i] = attn_tensor_dense(data, type_of(c, i), rank, dims);
+    }
+    return ATTN_OK;
+}
+
+/* --- the rows --- */
+
+/* Copies a result of a block to its place, from row `at` on. */
+static void keep(what_if *c, int item, size_t at, const attn_tensor *result, size_t rows) {
+    const size_t bytes = width_of(c, item) * attn_dtype_size(type_of(c, item));
+    if (wants(c, item) && rows > 0 && bytes > 0)
+        memcpy((char *)c->tensors[item].data + at * bytes, result->data, rows * bytes);
+}
+
+/* Computes a block of rows with or without the hidden keys. */
+static attn_status compute_side(what_if *c, const attn_range *rows, bool hidden, size_t at,
+                                attn_error *err) {
+    srv_request *req = c->req;
+    const unsigned want = results_of(c, hidden);
+    attn_inputs in;
+    attn_attention *op;
+    attn_results out;
+    if (!want)
+        return ATTN_OK;
+    const attn_arena_mark mark = attn_arena_here(req->arena);
+    attn_status status =
+        attn_run_rows_inputs(c->run->site, rows, hidden ? c->body.hide.values : NULL,
+                             hidden ? c->body.hide.count : 0, req->arena, &in, err);
+    if (!status)
+        status = attn_attention_new(&in, req->arena, &op, err);
+    if (!status)
+        status = attn_attention_run(op, want, ATTN_STAGE_PROBS, srv_request_pool(req),
+                                    &req->control, req->arena, &out, err);
+    if (status)
+        return status;
+    keep(c, hidden ? WEIGHTS : WEIGHTS_BEFORE, at, &out.weights, rows->rows);
+    keep(c, hidden ? OUTPUT : OUTPUT_BEFORE, at, &out.output, rows->rows);
+    attn_arena_rewind(req->arena, &mark);
+    return ATTN_OK;
+}
+
+/* Computes the weight, before hiding, of the hidden keys in each row. A key that is named twice
+ * counts once. */
+static attn_status compute_removed(what_if *c, const attn_range *rows, size_t at, attn_error *err) {
+    srv_request *req = c->req;
+    if (!wants(c, REMOVED))
+        return ATTN_OK;
+    const attn_arena_mark mark = attn_arena_here(req->arena);
+    attn_status status = attn_run_mass(c->run->site, rows, c->body.hide.values, c->body.hide.count,
+                                       srv_request_pool(req), &req->control, req->arena,
+                                       (double *)c->tensors[REMOVED].data + at, err);
+    attn_arena_rewind(req->arena, &mark);
+    return status;
+}
+
+/* Checks that the keys can be hidden, whatever the request wants. */
+static attn_status check_hide(what_if *c, attn_error *err) {
+    const attn_arena_mark mark = attn_arena_here(c->req->arena);
+    const attn_range none = {.batch = c->part.batch, .head = (size_t)c->part.heads[0]};
+    attn_inputs in;
+    attn_status status = attn_run_rows_inputs(c->run->site, &none, c->body.hide.values,
+                                              c->body.hide.count, c->req->arena, &in, err);
+    attn_arena_rewind(c->req->arena, &mark);
+    return status;
+}
+
+/* Computes the rows of one range of one head, block by block. *at is their place in the tensors and
+ * moves on. */
+static attn_status compute_range(what_if *c, size_t head, const srv_bounds *range, size_t *at,
+                                 attn_error *err) {
+    attn_status status = ATTN_OK;
+    const size_t to = (size_t)range->to;
+    attn_range rows = {.batch = c->part.batch, .head = head, .row = (size_t)range->from};
+    for (; rows.row < to && !status; rows.row += rows.rows, *at += rows.rows) {
+        rows.rows = to - rows.row < BLOCK_ROWS ? to - rows.row : BLOCK_ROWS;
+        status = compute_side(c, &rows, true, *at, err);
+        if (!status)
+            status = compute_side(c, &rows, false, *at, err);
+        if (!status)
+            status = compute_removed(c, &rows, *at, err);
+    }
+    return status;
+}
+
+static attn_status compute(what_if *c, attn_error *err) {
+    size_t at = 0;
+    attn_status status = check_hide(c, err);
+    if (!status)
+        status = take_tensors(c, err);
+    for (size_t h = 0; h < c->part.head_count && !status; h++)
+        for (size_t i = 0; i < c->part.range_count && !status; i++)
+            status = compute_range(c, (size_t)c->part.heads[h], &c->part.ranges[i], &at, err);
+    return status;
+}
+
+/* --- the answer --- */
+
+static double count_weights(const what_if *c) {
+    return (double)c->part.head_count * (double)c->part.rows * (double)width_of(c, WEIGHTS);
+}
+
+static void write_omitted(srv_json *j, const what_if *c) {
+    srv_json_key(j, "omitted");
+    srv_json_object(j);
+    srv_omitted_write(j, "weights", count_weights(c),
+                      "choose fewer rows, or name \"weights\" in return");
+    srv_json_object_end(j);
+}
+
+static void answer(what_if *c) {
+    const attn_dtype dtype = attn_run_dims(c->run->site)->result;
+    srv_json j;
+    srv_json_begin(&j, c->req);
+    j.decimals = (int)c->body.decimals;
+    srv_json_object(&j);
+    for (int i = 0; i < ITEMS; i++) {
+        if (!wants(c, i))
+            continue;
+        srv_json_key(&j, items[i]);
+        (type_of(c, i) == dtype ? srv_json_tensor : srv_json_tensor_single)(&j, &c->tensors[i]);
+    }
+    if (c->omitted)
+        write_omitted(&j, c);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static bool read_body(what_if *c) {
+    const srv_scope scope = {c->req, srv_run_what_if_fields, &c->body.given, ""};
+    c->body = (what_if_body){.items = UNASKED, .decimals = -1};
+    if (!srv_read_body(c->req, srv_run_what_if_fields, &c->body, &c->body.timeout_ms) ||
+        !srv_run_spot_check(&scope, c->run, &c->body.spot) ||
+        !srv_run_select(&scope, c->run, &c->body.spot, &c->body.heads, &c->body.rows, NULL,
+                        &c->part))
+        return false;
+    c->omitted = !srv_given(&scope, "return") && count_weights(c) > MOST_UNASKED;
+    if (c->omitted)
+        c->body.items &= ~(1u << WEIGHTS);
+    return true;
+}
+
+srv_outcome srv_runs_what_if(srv_request *req) {
+    what_if c = {.req = req, .run = srv_run_of(req)};
+    attn_error err = {0};
+    if (c.run && read_body(&c) && admit(&c)) {
+        const int64_t start = attn_now_ns();
+        attn_status status = compute(&c, &err);
+        req->compute_ns = attn_now_ns() - start;
+        if (status)
+            srv_problem_error(req, &err);
+        else
+            answer(&c);
+    }
+    srv_run_is_whole(req, c.run ? c.run->held : NULL);
+    srv_run_leave(req, c.run);
+    return SRV_DONE;
+}

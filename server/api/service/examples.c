@@ -1,0 +1,212 @@
+/* GET /v1/examples and GET /v1/examples/{id} serve the worked examples of config/examples/, which
+ * are embedded in the program. An example is answered as its file is; the list shows some fields of
+ * each file. config/examples/README.md describes the format. */
+#include "api/service/examples.h"
+#include "config/nearest.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "api/common/text_reply.h"
+#include "api/service/service_api.h"
+#include "wire/decode.h"
+
+#define FOLDER "examples/"
+enum { MOST = 255 }; /* the most examples */
+
+/* Returns the byte after the string that starts at p. */
+static const char *skip_string(const char *p) {
+    for (p++; *p && *p != '"'; p++)
+        if (*p == '\\' && p[1])
+            p++;
+    return *p ? p + 1 : p;
+}
+
+/* Returns the byte after the JSON value that starts at p. The embedded files are well-formed, so
+ * nothing is checked. */
+static const char *skip_value(const char *p) {
+    int depth = 0;
+    do {
+        if (*p == '"') {
+            p = skip_string(p);
+            continue;
+        }
+        depth += *p == '{' || *p == '[';
+        depth -= *p == '}' || *p == ']';
+        p++;
+    } while (*p && (depth > 0 || !strchr(",}] \n\r\t", *p)));
+    return p;
+}
+
+static const char *skip_space(const char *p) {
+    return p + strspn(p, " \n\r\t");
+}
+
+/* Returns the value of the member `name` of the JSON object at p; "null" if it is missing. */
+static srv_span field_of(const char *p, const char *name) {
+    size_t length = strlen(name);
+    p = skip_space(p + 1);
+    while (*p == '"') {
+        const char *key = p + 1, *end = skip_string(p) - 1;
+        p = skip_space(strchr(end, ':') + 1);
+        const char *after = skip_value(p);
+        if ((size_t)(end - key) == length && memcmp(key, name, length) == 0)
+            return (srv_span){p, (size_t)(after - p)};
+        p = skip_space(after);
+        if (*p == ',')
+            p = skip_space(p + 1);
+    }
+    return (srv_span){"null", 4};
+}
+
+srv_span srv_example_field(const srv_file *file, const char *name) {
+    return field_of(skip_space(file->data), name);
+}
+
+static bool is_null(srv_span span) {
+    return span.size == 4 && memcmp(span.data, "null", 4) == 0;
+}
+
+bool srv_example_case(const srv_file *file, const char *path, srv_span *title, srv_span *request) {
+    const char *p = skip_space(srv_example_field(file, "cases").data + 1);
+    while (*p == '{') {
+        srv_span asked = field_of(p, "path");
+        *title = field_of(p, "title");
+        *request = field_of(p, "request");
+        if (asked.size == strlen(path) + 2 && memcmp(asked.data + 1, path, asked.size - 2) == 0 &&
+            is_null(field_of(p, "status")) && !is_null(*request))
+            return true;
+        p = skip_space(skip_value(p));
+        if (*p == ',')
+            p = skip_space(p + 1);
+    }
+    return false;
+}
+
+static bool is_example(const srv_file *file) {
+    return strncmp(file->name, FOLDER, strlen(FOLDER)) == 0;
+}
+
+/* Returns the value of `order`, or a large number if the file has none, so that it comes last. */
+static long order_of(const srv_file *file) {
+    srv_span span = srv_example_field(file, "order");
+    long value = 0;
+    for (size_t i = 0; i < span.size; i++) {
+        if (span.data[i] < '0' || span.data[i] > '9')
+            return 1000000;
+        value = value * 10 + (span.data[i] - '0');
+    }
+    return value;
+}
+
+/* The examples in the order of the list. Examples of equal order are sorted by name. The array is
+ * sorted once, because the list is written on the HTTP thread. */
+static const srv_file *in_order[MOST + 1];
+
+static void sort(void) {
+    size_t count = 0;
+    for (const srv_file *file = srv_embedded; file->name; file++) {
+        if (!is_example(file) || count == MOST)
+            continue;
+        size_t at = count++;
+        for (; at && order_of(in_order[at - 1]) > order_of(file); at--)
+            in_order[at] = in_order[at - 1];
+        in_order[at] = file;
+    }
+}
+
+const srv_file *srv_example_next(const srv_file *previous) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, sort);
+    const srv_file *const *next = in_order;
+    while (previous && *next++ != previous)
+        ;
+    return *next;
+}
+
+const char *srv_example_href(const srv_file *file, attn_arena *arena) {
+    attn_text t = {.arena = arena};
+    const char *id = file->name + strlen(FOLDER);
+    attn_text_add(&t, "/v1/examples/%.*s", (int)(strlen(id) - strlen(".json")), id);
+    return t.failed ? "" : t.data;
+}
+
+static void write_example(srv_json *j, const srv_file *file) {
+    static const char *const fields[] = {"id", "title", "what", "tags"};
+    srv_json_object(j);
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        srv_span span = srv_example_field(file, fields[i]);
+        srv_json_key(j, fields[i]);
+        srv_json_raw(j, span.data, span.size);
+    }
+    srv_json_key(j, "href");
+    srv_json_string(j, srv_example_href(file, j->req->arena));
+    srv_json_object_end(j);
+}
+
+void srv_examples_write(srv_json *j) {
+    srv_json_key(j, "examples");
+    srv_json_array(j);
+    for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f))
+        write_example(j, f);
+    srv_json_array_end(j);
+}
+
+void srv_examples_text(attn_text *t, const char *indent, int width) {
+    for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f)) {
+        srv_span title = srv_example_field(f, "title");
+        attn_text_add(t, "%s%-*s %.*s\n", indent, width, srv_example_href(f, t->arena),
+                      (int)title.size - 2, title.data + 1);
+    }
+}
+
+srv_outcome srv_examples_list(srv_request *req) {
+    if (srv_reads_text(req)) {
+        attn_text t = srv_text_begin(req);
+        srv_examples_text(&t, "", 44);
+        srv_text_end(req, &t);
+        return SRV_DONE;
+    }
+    srv_json j;
+    srv_json_begin(&j, req);
+    srv_json_object(&j);
+    srv_examples_write(&j);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+    return SRV_DONE;
+}
+
+/* Returns the id that is most similar to `id`, or NULL. */
+static const char *nearest_id(srv_request *req, const char *id) {
+    size_t count = 0;
+    for (const srv_file *f = srv_embedded; f->name; f++)
+        count += is_example(f);
+    const char **ids = attn_arena_zeroed(req->arena, count + 1, sizeof *ids);
+    size_t n = 0;
+    for (const srv_file *f = srv_embedded; ids && f->name; f++)
+        if (is_example(f)) {
+            const char *name = f->name + strlen(FOLDER);
+            ids[n] = attn_arena_text(req->arena, name, strlen(name) - strlen(".json"));
+            n += ids[n] != NULL;
+        }
+    return srv_nearest(id, ids, n);
+}
+
+srv_outcome srv_examples_one(srv_request *req) {
+    const char *id = req->params[0];
+    size_t length = strlen(id);
+    for (const srv_file *file = srv_embedded; file->name; file++) {
+        if (!is_example(file))
+            continue;
+        const char *name = file->name + strlen(FOLDER);
+        if (strncmp(name, id, length) == 0 && strcmp(name + length, ".json") == 0) {
+            srv_reply_set(req, 200, "application/json", file->data, file->size);
+            return SRV_DONE;
+        }
+    }
+    const char *near = nearest_id(req, id);
+    srv_problem(req, SRV_NOT_FOUND, NULL,
+                "there is no example \"%.80s\"%s%s%s; GET /v1/examples lists them", id,
+                near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    return SRV_DONE;
+}

@@ -1,0 +1,137 @@
+/* GET /problems and /problems/{code}: the codes of problems, as JSON and as documents for browsers.
+ * `type` of a problem is the address of its code. */
+#include <string.h>
+
+#include "api/service/page.h"
+#include "api/service/service_api.h"
+#include "config/nearest.h"
+#include "wire/json_out.h"
+#include "wire/problem_codes.h"
+
+static void put(srv_json *j, const char *key, const char *text) {
+    srv_json_key(j, key);
+    srv_json_string(j, text);
+}
+
+static void write_code(srv_json *j, srv_code code) {
+    const srv_problem_row *row = srv_problem_row_of(code);
+    const char *example = srv_problem_example(j->req->arena, code);
+    srv_json_object(j);
+    put(j, "code", row->name);
+    put(j, "title", row->title);
+    srv_json_key(j, "status");
+    srv_json_int(j, row->status);
+    put(j, "meaning", row->meaning);
+    put(j, "remedy", row->remedy);
+    srv_json_key(j, "example");
+    if (example)
+        srv_json_raw(j, example, strlen(example));
+    j->failed |= !example;
+    srv_json_object_end(j);
+}
+
+/* --- for browsers --- */
+
+static void add_escaped(attn_text *t, const char *text) {
+    while (*text) {
+        const size_t plain = strcspn(text, "<>&\"");
+        attn_text_add(t, "%.*s", (int)plain, text);
+        text += plain;
+        if (*text)
+            attn_text_add(t, "&#%d;", *text++);
+    }
+}
+
+static void add_element(attn_text *t, const char *name, const char *text) {
+    attn_text_add(t, "<%s>", name);
+    add_escaped(t, text);
+    attn_text_add(t, "</%s>\n", name);
+}
+
+static void end_document(srv_request *req, const char *root, const attn_text *t) {
+    if (t->failed)
+        srv_problem_memory(req, NULL, "no memory is left for the document");
+    else
+        srv_page_document(req, "problems.html", root, t->data);
+}
+
+static void list_document(srv_request *req) {
+    attn_text t = {.arena = req->arena};
+    attn_text_add(&t, "<h1>Problems</h1>\n<p>Every error has one of these codes.</p>\n<table>\n"
+                      "<thead><tr><th>Code</th><th>Status</th><th>Meaning</th></tr></thead>\n");
+    for (srv_code code = 0; code < SRV_CODE_COUNT; code++) {
+        const srv_problem_row *row = srv_problem_row_of(code);
+        attn_text_add(&t,
+                      "<tr><td><a href=\"problems/%s\"><code>%s</code></a></td><td>%d</td>"
+                      "<td>",
+                      row->name, row->name, row->status);
+        add_escaped(&t, row->meaning);
+        attn_text_add(&t, "</td></tr>\n");
+    }
+    attn_text_add(&t, "</table>\n");
+    end_document(req, "./", &t);
+}
+
+static void code_document(srv_request *req, srv_code code) {
+    const srv_problem_row *row = srv_problem_row_of(code);
+    const char *example = srv_problem_example(req->arena, code);
+    attn_text t = {.arena = req->arena, .failed = !example};
+    add_element(&t, "h1", row->title);
+    attn_text_add(&t, "<p><code>%s</code>, HTTP status %d</p>\n", row->name, row->status);
+    add_element(&t, "h2", "Meaning");
+    add_element(&t, "p", row->meaning);
+    add_element(&t, "h2", "What to do");
+    add_element(&t, "p", row->remedy);
+    add_element(&t, "h2", "Example");
+    add_element(&t, "pre", example ? example : "");
+    attn_text_add(&t, "<p><a href=\"../problems\">All problems</a></p>\n");
+    end_document(req, "../", &t);
+}
+
+/* --- the routes --- */
+
+srv_outcome srv_problems_list(srv_request *req) {
+    srv_json j;
+    if (req->accept == SRV_ACCEPT_HTML) {
+        list_document(req);
+        return SRV_DONE;
+    }
+    srv_json_begin(&j, req);
+    srv_json_object(&j);
+    srv_json_key(&j, "problems");
+    srv_json_array(&j);
+    for (srv_code code = 0; code < SRV_CODE_COUNT; code++)
+        write_code(&j, code);
+    srv_json_array_end(&j);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+    return SRV_DONE;
+}
+
+static void refuse_code(srv_request *req, const char *name) {
+    const char *names[SRV_CODE_COUNT];
+    for (srv_code code = 0; code < SRV_CODE_COUNT; code++)
+        names[code] = srv_code_name(code);
+    const char *near = srv_nearest(name, names, SRV_CODE_COUNT);
+    srv_problem(req, SRV_NOT_FOUND, NULL,
+                "there is no problem \"%.64s\"%s%s%s GET /problems lists those that there are",
+                name, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : ";");
+}
+
+srv_outcome srv_problems_one(srv_request *req) {
+    const char *name = req->params[0];
+    srv_code code = 0;
+    srv_json j;
+    while (code < SRV_CODE_COUNT && strcmp(srv_code_name(code), name) != 0)
+        code++;
+    if (code == SRV_CODE_COUNT) {
+        refuse_code(req, name);
+    } else if (req->accept == SRV_ACCEPT_HTML) {
+        code_document(req, code);
+    } else {
+        srv_json_begin(&j, req);
+        write_code(&j, code);
+        srv_json_end(&j);
+    }
+    return SRV_DONE;
+}

@@ -1,0 +1,245 @@
+/* Information about the service: the index of routes and examples, health, readiness, version with
+ * limits, and metrics. These handlers run on the HTTP thread and only take locks that are held for
+ * a short time, so they answer under any load. */
+#include <math.h>
+#include <string.h>
+
+#include "api/common/route.h"
+#include "api/common/text_reply.h"
+#include "api/service/examples.h"
+#include "api/service/service_api.h"
+#include "jobs/jobs.h"
+#include "load/admission.h"
+#include "load/budget.h"
+#include "load/queue.h"
+#include "request/shared.h"
+#include "store/model_registry.h"
+#include "store/runs.h"
+#include "system/host.h"
+#include "wire/json_out.h"
+
+static srv_outcome say(srv_request *req, const char *json, const char *text) {
+    bool plain = req->accept == SRV_ACCEPT_TEXT;
+    const char *body = plain ? text : json;
+    srv_reply_set(req, 200, plain ? "text/plain; charset=utf-8" : "application/json", body,
+                  strlen(body));
+    srv_reply_header(req, "Cache-Control", "no-store");
+    return SRV_DONE;
+}
+
+srv_outcome srv_healthz(srv_request *req) {
+    return say(req, "{\"status\":\"ok\"}\n", "ok\n");
+}
+
+/* Returns the setting whose directory was removed while the service uses it; NULL: none was. */
+static const char *lost_directory(const srv_app *app) {
+    const char *lost = srv_runs_lost(app->runs);
+    return lost                           ? lost
+           : srv_jobs_lost(app->jobs)     ? "jobs_dir"
+           : srv_models_lost(app->models) ? "models_dir"
+                                          : NULL;
+}
+
+bool srv_is_ready(srv_request *req) {
+    if (atomic_load_explicit(&req->app->draining, memory_order_relaxed)) {
+        srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
+        return false;
+    }
+    const char *lost = lost_directory(req->app);
+    if (lost)
+        srv_problem(req, SRV_STORAGE, NULL,
+                    "the directory of the setting \"%s\" was removed: make it again, and start the "
+                    "service anew",
+                    lost);
+    return !lost;
+}
+
+srv_outcome srv_readyz(srv_request *req) {
+    return srv_is_ready(req) ? say(req, "{\"status\":\"ready\"}\n", "ready\n") : SRV_DONE;
+}
+
+static void put_kernels(srv_json *j) {
+    srv_json_key(j, "kernels");
+    srv_json_object(j);
+    srv_json_key(j, "table");
+    srv_json_string(j, attn_isa_name(attn_isa_current()));
+    srv_json_key(j, "reason");
+    srv_json_string(j, attn_isa_reason());
+    if (attn_isa_tiles()) {
+        srv_json_key(j, "amx");
+        srv_json_string(j, attn_isa_tiles());
+    }
+    srv_json_key(j, "available");
+    srv_json_array(j);
+    for (int isa = 0; isa < ATTN_ISA_COUNT; isa++)
+        if (attn_isa_available((attn_isa)isa))
+            srv_json_string(j, attn_isa_name((attn_isa)isa));
+    srv_json_array_end(j);
+    srv_json_object_end(j);
+}
+
+/* Returns the limit that holds, which may be less than the setting: a body must fit the memory of
+ * bodies, too. */
+static double limit_of(const srv_app *app, const srv_setting *row) {
+    const double set = srv_setting_number(app->config, row);
+    if (row->offset != offsetof(srv_config, max_body_bytes))
+        return set;
+    return fmin(set, (double)srv_admission_largest(app->admission));
+}
+
+/* Writes the limits under the names of their settings. */
+static void put_limits(srv_json *j, const srv_app *app) {
+    srv_json_key(j, "limits");
+    srv_json_object(j);
+    for (const srv_setting *row = srv_settings; row->key; row++) {
+        if (!row->limit)
+            continue;
+        srv_json_key(j, row->key);
+        if (row->kind == SRV_SET_BOOL)
+            srv_json_bool(j, limit_of(app, row) != 0);
+        else
+            srv_json_real(j, limit_of(app, row));
+    }
+    srv_json_object_end(j);
+}
+
+srv_outcome srv_version(srv_request *req) {
+    const srv_app *app = req->app;
+    srv_json j;
+    srv_json_begin(&j, req);
+    srv_json_object(&j);
+    srv_json_key(&j, "name");
+    srv_json_string(&j, "attnd");
+    srv_json_key(&j, "version");
+    srv_json_string(&j, attn_version());
+    put_kernels(&j);
+    put_limits(&j, app);
+    srv_json_key(&j, "features");
+    srv_json_object(&j);
+    srv_json_key(&j, "cors");
+    srv_json_bool(&j, app->config->cors_origins.count > 0);
+    srv_json_key(&j, "keys");
+    srv_json_bool(&j, app->keys != NULL);
+    srv_json_key(&j, "tls");
+    srv_json_bool(&j, app->tls != NULL);
+    srv_json_key(&j, "operations_port");
+    srv_json_bool(&j, *app->config->ops_listen != 0);
+    srv_json_object_end(&j);
+    srv_json_object_end(&j);
+    if (srv_json_end(&j))
+        srv_reply_header(req, "Cache-Control", "no-store");
+    return SRV_DONE;
+}
+
+srv_outcome srv_metrics(srv_request *req) {
+    const srv_app *app = req->app;
+    attn_text text = {.arena = req->arena};
+    srv_runs_state runs;
+    srv_jobs_now jobs;
+    srv_runs_look(app->runs, &runs);
+    const srv_queue_long longs = srv_queue_count_long(app->queue);
+    srv_jobs_look(app->jobs, &jobs);
+    srv_gauges now = {
+        .queue_waiting = srv_queue_waiting(app->queue),
+        .queue_running = srv_queue_running(app->queue),
+        .long_waiting = longs.waiting,
+        .long_running = longs.running,
+        .long_threads = longs.most,
+        .long_put_back = longs.put_back,
+        .newest_first = srv_queue_is_standing(app->queue),
+        .queue_length = (size_t)app->config->queue_length,
+        .memory_used = srv_budget_used(),
+        .memory_budget = srv_budget_total(),
+        .runs = runs.count,
+        .runs_bytes = runs.bytes,
+        .runs_stored = runs.stored,
+        .runs_evicted = runs.evicted,
+        .runs_expired = runs.expired,
+        .jobs_bytes = jobs.reserved,
+        .job_states = srv_job_states,
+        .resident_bytes = srv_host_resident(),
+        .open_files = srv_host_open_files(),
+        .most_files = srv_host_most_files(),
+        .isa = attn_isa_name(attn_isa_current()),
+        .log_dropped = srv_log_dropped(app->log),
+        .stale = atomic_load(&app->stale) != 0,
+        .reloaded = atomic_load(&app->reloaded),
+        .certificate_until = atomic_load(&app->certificate_until),
+    };
+    _Static_assert(SRV_GAUGE_JOBS == (int)SRV_JOB_STATES, "a gauge a state");
+    memcpy(now.jobs, jobs.states, sizeof now.jobs);
+    srv_meters_print(app->meters, &now, &text);
+    if (text.failed) {
+        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the metrics is left");
+        return SRV_DONE;
+    }
+    srv_reply_set(req, 200, "text/plain; version=0.0.4; charset=utf-8", text.data, text.size);
+    srv_reply_header(req, "Cache-Control", "no-store");
+    return SRV_DONE;
+}
+
+/* --- GET /: the routes and the examples, as JSON or as text for a terminal --- */
+
+static const char *first_request(const srv_request *req) {
+    attn_text t = {.arena = req->arena};
+    attn_text_add(
+        &t,
+        "curl %s%s/v1/attention -d '{\"query\":[[1,0,0],[0,1,0]],\"key\":[[1,2,3],[4,5,6]],"
+        "\"value\":[[0,1,0],[1,0,1]],\"is_causal\":true}'",
+        req->secure ? "https://" : "", srv_text_host(req));
+    return t.failed ? "" : t.data;
+}
+
+static void index_text(srv_request *req) {
+    attn_text t = srv_text_begin(req);
+    attn_text_add(&t, "attnd %s: attention outputs, exact weights and heatmaps over HTTP\n\n",
+                  attn_version());
+    attn_text_add(&t, "Try:\n  %s\n  (with -H 'Accept: text/plain' the answer is for reading)\n\n",
+                  first_request(req));
+    attn_text_add(&t, "Routes:\n");
+    for (const srv_route *r = srv_routes; r->method; r++)
+        if (srv_route_is_listed(r))
+            attn_text_add(&t, "  %-4s %-20s %s\n", r->method, r->path, r->summary);
+    attn_text_add(&t, "\nExamples:\n");
+    srv_examples_text(&t, "  ", 36);
+    srv_text_end(req, &t);
+}
+
+static void write_route(srv_json *j, const srv_route *route) {
+    srv_json_object(j);
+    srv_json_key(j, "method");
+    srv_json_string(j, route->method);
+    srv_json_key(j, "path");
+    srv_json_string(j, route->path);
+    srv_json_key(j, "summary");
+    srv_json_string(j, route->summary);
+    srv_json_object_end(j);
+}
+
+srv_outcome srv_index(srv_request *req) {
+    if (srv_reads_text(req)) {
+        index_text(req);
+        return SRV_DONE;
+    }
+    srv_json j;
+    srv_json_begin(&j, req);
+    srv_json_object(&j);
+    srv_json_key(&j, "service");
+    srv_json_string(&j, "attnd");
+    srv_json_key(&j, "version");
+    srv_json_string(&j, attn_version());
+    srv_json_key(&j, "openapi");
+    srv_json_string(&j, "/openapi.json");
+    srv_json_key(&j, "try");
+    srv_json_string(&j, first_request(req));
+    srv_json_key(&j, "routes");
+    srv_json_array(&j);
+    for (const srv_route *r = srv_routes; r->method; r++)
+        if (srv_route_is_listed(r))
+            write_route(&j, r);
+    srv_json_array_end(&j);
+    srv_examples_write(&j);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+    return SRV_DONE;
+}
