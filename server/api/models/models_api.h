@@ -16,6 +16,7 @@ srv_outcome srv_models_attention(srv_request *req);  /* POST …/{id}/attention 
 srv_outcome srv_models_generate(srv_request *req);   /* POST …/{id}/generate */
 
 /* The fields of their bodies and query strings. */
-extern const srv_field srv_models_fields[], srv_models_attention_fields[], srv_models_generate_fields[], srv_models_vocabulary_query[];
+extern const srv_field srv_models_fields[], srv_models_attention_fields[],
+    srv_models_generate_fields[], srv_models_vocabulary_query[];
 
 #endif

@@ -24,6 +24,8 @@ srv_outcome srv_runs_flow(srv_request *req);             /* GET …/flow */
 srv_outcome srv_runs_atlas(srv_request *req);            /* GET …/atlas */
 
 /* The fields of their bodies and query strings. */
-extern const srv_field srv_runs_fields[], srv_run_weights_query[], srv_run_rows_query[], srv_run_top_query[], srv_run_tiles_query[], srv_run_cells_query[], srv_run_what_if_fields[], srv_run_heatmaps_query[], srv_run_rollout_query[], srv_run_atlas_query[];
+extern const srv_field srv_runs_fields[], srv_run_weights_query[], srv_run_rows_query[],
+    srv_run_top_query[], srv_run_tiles_query[], srv_run_cells_query[], srv_run_what_if_fields[],
+    srv_run_heatmaps_query[], srv_run_rollout_query[], srv_run_atlas_query[];
 
 #endif
