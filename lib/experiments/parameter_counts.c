@@ -12,7 +12,7 @@ static const attn_setting settings[] = {
     {"num_heads", 8, 8, 1, 64, true, "of multi-head attention; divides both widths"},
     {"positions", 1000, 1000, 1, 100000, true, "longest sequence of learned positions"},
     {"model_width", 256, 256, 2, 1024, true, "width of self-attention and of the model; even"},
-    {"num_layers", 2, 2, 1, ATTN_MODEL_LAYERS, true, "of the model's LSTMs"},
+    {"num_layers", 2, 2, 1, ATTN_LSTM_LAYERS, true, "of the model's LSTMs"},
     {"source_words", 10000, 10000, 4, 100000, true, "of the model's vocabulary"},
     {"target_words", 8000, 8000, 4, 100000, true, "of the model's vocabulary"},
 };

@@ -14,6 +14,12 @@ typedef struct place {
     size_t layer;
 } place;
 
+/* Takes memory for the blocks of a stack, which are declared one after another. */
+static bool take_blocks(attn_model *m, model_stack *stack, size_t blocks) {
+    stack->blocks = attn_arena_zeroed(m->arena, blocks, sizeof *stack->blocks);
+    return stack->blocks != NULL;
+}
+
 static void full_name(char name[NAME], const place *p, const char *what) {
     snprintf(name, NAME, "%s.layers.%zu.%s", p->name, p->layer, what);
 }
@@ -60,9 +66,12 @@ static void add_last_norm(attn_model *m, model_stack *stack, const char *name) {
     attn_norm_declare(&block->norm, m->set, name, m->config.width);
 }
 
-void attn_models_declare_transformer(attn_model *m) {
+bool attn_models_declare_transformer(attn_model *m) {
     const attn_model_config *c = &m->config;
     const float scale = (float)sqrt((double)c->width);
+    if (!take_blocks(m, &m->encoder, 2 * c->num_layers + 1) ||
+        !take_blocks(m, &m->decoder, 3 * c->num_layers + 1))
+        return false;
     attn_embedding_declare(&m->encoder.embedding, m->set, "src_embedding", c->source_vocabulary,
                            c->width, scale, c->embedding_std, -1);
     attn_embedding_declare(&m->decoder.embedding, m->set, "tgt_embedding", c->target_vocabulary,
@@ -85,6 +94,7 @@ void attn_models_declare_transformer(attn_model *m) {
     add_last_norm(m, &m->decoder, "decoder.norm");
     attn_linear_declare(&m->projection, m->set, "output_projection", c->width, c->target_vocabulary,
                         true);
+    return true;
 }
 
 static model_block *add_block(model_stack *stack, const model_operation *operation,
@@ -115,10 +125,12 @@ static void add_wrapped_attention(model_stack *stack, attn_model *m, const char 
 
 /* Declares the seq2seq model. Order and names of parameters are those of the textbooks' state
  * dict. */
-void attn_models_declare_seq2seq(attn_model *m) {
+bool attn_models_declare_seq2seq(attn_model *m) {
     const attn_model_config *c = &m->config;
     const size_t D = c->width;
     const float scale = (float)sqrt((double)D);
+    if (!take_blocks(m, &m->encoder, 2) || !take_blocks(m, &m->decoder, 2))
+        return false;
     m->hands = c->attention == ATTN_MODEL_NONE;
     m->reads_padding = c->read_padding;
     attn_embedding_declare(&m->encoder.embedding, m->set, "src_embedding", c->source_vocabulary, D,
@@ -138,4 +150,5 @@ void attn_models_declare_seq2seq(attn_model *m) {
         attn_norm_declare(&add_block(&m->decoder, &attn_models_norm, WRAP_NONE)->norm, m->set,
                           "cross_norm", D);
     attn_linear_declare(&m->projection, m->set, "output_projection", D, c->target_vocabulary, true);
+    return true;
 }

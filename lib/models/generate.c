@@ -190,11 +190,12 @@ static attn_status tell(const search *s, size_t t, double before, attn_error *er
 }
 
 static attn_status tell_step(const search *s, size_t t, attn_error *err) {
-    attn_site sites[ATTN_MODEL_SITES];
+    const attn_site *sites = attn_models_sites_of(&s->walk, err);
+    if (!sites)
+        return ATTN_ENOMEM;
     const attn_generated_step step = {.index = t,
                                       .sites = sites,
-                                      .site_count =
-                                          attn_models_list_sites(s->walk.model, &s->walk, sites),
+                                      .site_count = s->walk.model->site_count,
                                       .ids = s->steps[t].token};
     return s->options->step(s->options->step_ctx, &step)
                ? attn_fail(err, ATTN_ECANCELED, "", "stopped by the caller")

@@ -6,7 +6,7 @@
 #include "attn/positions.h"
 #include "models/model_private.h"
 
-static void (*const declare[])(attn_model *) = {
+static bool (*const declare[])(attn_model *) = {
     [ATTN_MODEL_SEQ2SEQ] = attn_models_declare_seq2seq,
     [ATTN_MODEL_TRANSFORMER] = attn_models_declare_transformer,
 };
@@ -32,20 +32,21 @@ static attn_status declare_model(const attn_model_config *config, attn_model **o
     if (status)
         return status;
     attn_model *m = attn_alloc(sizeof *m);
-    attn_parameters *set = attn_parameters_new();
-    if (!m || !set) {
-        attn_free(m);
-        attn_parameters_free(set);
+    if (!m)
         return attn_fail(err, ATTN_ENOMEM, "", "out of memory");
-    }
-    memset(m, 0, sizeof *m);
-    m->config = *config;
+    *m = (attn_model){
+        .config = *config, .arena = attn_arena_new(SIZE_MAX), .set = attn_parameters_new()};
     if (!m->config.feed_forward)
         m->config.feed_forward = 4 * config->width;
     if (m->config.attention_dropout_p < 0)
         m->config.attention_dropout_p = config->dropout_p;
-    m->set = set;
-    declare[config->architecture](m);
+    if (!m->arena || !m->set || !declare[config->architecture](m))
+        status = attn_fail(err, ATTN_ENOMEM, "", "no memory for the blocks of a model");
+    if (status || (status = attn_models_list_sites(m, err)) ||
+        (status = attn_models_list_states(m, err))) {
+        attn_model_free(m);
+        return status;
+    }
     *out = m;
     return ATTN_OK;
 }
@@ -72,6 +73,7 @@ void attn_model_free(attn_model *model) {
     if (!model)
         return;
     attn_parameters_free(model->set);
+    attn_arena_free(model->arena);
     attn_free(model->sinusoids);
     attn_free(model);
 }
@@ -116,64 +118,20 @@ static attn_status walk_forward(model_walk *w, const attn_batch *batch, bool wan
     return attn_models_decode(w, batch->target, batch->T, want_weights, err);
 }
 
-/* Sets query, key and value of the sites, which are `kind` in the stack and were listed in this
- * order. */
-static attn_status keep_inputs(const model_walk *w, const model_half *half, attn_site_kind kind,
-                               attn_site *sites, size_t count, attn_error *err) {
-    attn_status status = ATTN_OK;
-    size_t at = 0;
-    while (at < count && sites[at].kind != kind)
-        at++;
-    for (size_t i = 0; !status && i < half->stack->count; i++) {
-        const model_operation *o = half->stack->blocks[i].operation;
-        if (!o->has_site || o->site != kind)
-            continue;
-        attn_site *site = &sites[at++];
-        attn_tensor *all[3] = {&site->query, &site->key, &site->value};
-        status = attn_attention_operands(half->traces[i].attend.operation, w->pass.arena,
-                                         &site->query, &site->key, &site->value, err);
-        for (int k = 0; !status && k < 3; k++) /* a single head has no axis */
-            *all[k] =
-                attn_tensor_dense(all[k]->data, ATTN_F32, 4,
-                                  (size_t[4]){half->B, site->heads, all[k]->dims[all[k]->rank - 2],
-                                              all[k]->dims[all[k]->rank - 1]});
+/* Sets the sites and the states that `keep` names. */
+static attn_status keep_lists(const model_walk *w, unsigned keep, attn_model_outputs *out,
+                              attn_error *err) {
+    if (keep & (ATTN_KEEP_WEIGHTS | ATTN_KEEP_INPUTS | ATTN_KEEP_OPERATIONS)) {
+        if (!(out->sites = attn_models_sites_of(w, err)))
+            return ATTN_ENOMEM;
+        out->site_count = w->model->site_count;
     }
-    return status;
-}
-
-/* Appends the attention sites of one kind in a stack to `sites`. If traces are given, the sites get
- * the weights and the operations of the pass. */
-static void list_sites(const model_stack *stack, const model_trace *traces, attn_site_kind kind,
-                       attn_site *sites, size_t *count) {
-    size_t layer = 0;
-    for (size_t i = 0; i < stack->count; i++) {
-        const model_block *block = &stack->blocks[i];
-        if (!block->operation->has_site || block->operation->site != kind)
-            continue;
-        attn_site *site = &sites[(*count)++];
-        *site = (attn_site){.kind = kind, .layer = layer++, .heads = block->attend.heads};
-        const attn_attend_saved *s = traces ? &traces[i].attend : NULL;
-        site->operation = s ? s->operation : NULL;
-        site->stats = s ? &s->results.stats : NULL;
-        if (s && s->results.weights.rank)
-            site->weights = attn_tensor_dense(s->results.weights.data, ATTN_F32, 4,
-                                              (size_t[4]){s->B, site->heads, s->L, s->S});
+    if (keep & ATTN_KEEP_STATES) {
+        if (!(out->states = attn_models_states_of(w, err)))
+            return ATTN_ENOMEM;
+        out->state_count = w->model->state_count;
     }
-}
-
-size_t attn_models_list_sites(const attn_model *m, const model_walk *w,
-                              attn_site sites[ATTN_MODEL_SITES]) {
-    size_t count = 0;
-    const model_trace *encoder = w ? w->encoder.traces : NULL;
-    const model_trace *decoder = w ? w->decoder.traces : NULL;
-    list_sites(&m->encoder, encoder, ATTN_SITE_ENCODER, sites, &count);
-    list_sites(&m->decoder, decoder, ATTN_SITE_DECODER, sites, &count);
-    list_sites(&m->decoder, decoder, ATTN_SITE_CROSS, sites, &count);
-    return count;
-}
-
-size_t attn_model_sites(const attn_model *model, attn_site sites[ATTN_MODEL_SITES]) {
-    return attn_models_list_sites(model, NULL, sites);
+    return keep & ATTN_KEEP_INPUTS ? attn_models_site_inputs(w, out->sites, err) : ATTN_OK;
 }
 
 attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
@@ -198,16 +156,7 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
         .logits = attn_tensor_dense(w.logits, ATTN_F32, 3, dims),
         .encoder = attn_tensor_dense((void *)(uintptr_t)w.encoder.out, ATTN_F32, 3,
                                      (size_t[3]){batch->B, batch->S, model->config.width})};
-    if (keep & (ATTN_KEEP_WEIGHTS | ATTN_KEEP_INPUTS | ATTN_KEEP_OPERATIONS))
-        out->site_count = attn_models_list_sites(model, &w, out->sites);
-    for (attn_site_kind k = ATTN_SITE_ENCODER; (keep & ATTN_KEEP_INPUTS) && k <= ATTN_SITE_CROSS;
-         k++)
-        if ((status = keep_inputs(&w, k == ATTN_SITE_ENCODER ? &w.encoder : &w.decoder, k,
-                                  out->sites, out->site_count, err)))
-            return status;
-    if (keep & ATTN_KEEP_STATES)
-        out->state_count = attn_models_list_states(model, &w, out->states);
-    return ATTN_OK;
+    return keep_lists(&w, keep, out, err);
 }
 
 /* Computes the gradients of the guidance and diversity losses with respect to the weights of the

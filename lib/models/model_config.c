@@ -5,7 +5,12 @@
 
 #include "models/model_private.h"
 
-enum { MOST_VOCABULARY = 1 << 20, MOST_LENGTH = 1 << 16, MOST_FEED = 4 * MODEL_WIDTH_MOST };
+enum {
+    MOST_VOCABULARY = 1 << 20,
+    MOST_LENGTH = 1 << 16,
+    MOST_FEED = 4 * MODEL_WIDTH_MOST,
+    MOST_LAYERS = 64
+};
 
 #define MOST_STD 1e3 /* of initial embeddings */
 
@@ -125,6 +130,7 @@ static attn_status check_relations(const attn_model_config *c, attn_error *err) 
 }
 
 attn_status attn_models_check_config(const attn_model_config *c, attn_error *err) {
+    const size_t layers = c->architecture == ATTN_MODEL_SEQ2SEQ ? ATTN_LSTM_LAYERS : MOST_LAYERS;
     attn_status status;
     if (!attn_model_architecture_name(c->architecture))
         return attn_fail(err, ATTN_EARG, "architecture", "there is no such architecture");
@@ -136,7 +142,7 @@ attn_status attn_models_check_config(const attn_model_config *c, attn_error *err
         (status = within(c->target_vocabulary, 4, MOST_VOCABULARY, "target_vocabulary", err)) ||
         (status = within(c->width, 2, MODEL_WIDTH_MOST, "width", err)) ||
         (status = within(c->num_heads, 1, c->width, "num_heads", err)) ||
-        (status = within(c->num_layers, 1, ATTN_MODEL_LAYERS, "num_layers", err)) ||
+        (status = within(c->num_layers, 1, layers, "num_layers", err)) ||
         (status = within(c->max_length, 1, MOST_LENGTH, "max_length", err)) ||
         (status = within(c->radius, 0, MOST_LENGTH, "radius", err)) ||
         (status = within(c->stride, 1, MOST_LENGTH, "stride", err)) ||

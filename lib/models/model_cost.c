@@ -41,8 +41,8 @@ static attn_model_cost attention_cost(const attn_model *model, const attn_model_
     const attn_model_config *c = &model->config;
     const bool tanh = c->attention == ATTN_MODEL_ADDITIVE || c->attention == ATTN_MODEL_CONCAT;
     const double D = (double)c->width;
-    attn_site sites[ATTN_MODEL_SITES];
-    const size_t count = attn_model_sites(model, sites);
+    const size_t count = model->site_count;
+    const attn_site *sites = model->sites;
     attn_model_cost cost = {0};
     for (size_t i = 0; i < count; i++) {
         const bool encodes = sites[i].kind == ATTN_SITE_ENCODER;
@@ -90,8 +90,7 @@ attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_p
                         parameters(model, "decoder") + parameters(model, "output_projection");
     /* In a search, only one token of each target is in memory at a time. */
     const double held = p->searches ? p->rows : p->rows * p->T;
-    attn_site sites[ATTN_MODEL_SITES];
-    const size_t count = attn_model_sites(model, sites);
+    const attn_site *sites = model->sites;
     attn_model_cost cost = attention_cost(model, p, slots);
     cost.operations += 2 * (p->B * p->S * once + p->rows * p->T * step);
     cost.bytes += sizeof(float) * (token_widths(model) * D * (p->B * p->S + held) +
@@ -105,7 +104,7 @@ attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_p
             STEP_ROW_BYTES * p->rows * p->T;
     if (p->keeps_states) /* embeddings without positions; a pass holds all other states anyway */
         cost.bytes += sizeof(float) * D * (p->B * p->S + p->rows * p->T);
-    for (size_t i = 0; p->keeps_inputs && i < count; i++) {
+    for (size_t i = 0; p->keeps_inputs && i < model->site_count; i++) {
         const bool encodes = sites[i].kind == ATTN_SITE_ENCODER;
         const double L = encodes ? p->S : p->T,
                      S = sites[i].kind == ATTN_SITE_DECODER ? p->T : p->S;

@@ -17,9 +17,7 @@
 
 #include "layers/layers.h"
 
-/* Largest width. Most blocks of a stack: three in each layer of a transformer's decoder, and a
- * norm. */
-enum { MODEL_WIDTH_MOST = 4096, MODEL_BLOCKS = 3 * ATTN_MODEL_LAYERS + 1 };
+enum { MODEL_WIDTH_MOST = 4096 }; /* largest width */
 
 /* How a block applies its operation f to its input x. */
 typedef enum model_wrap {
@@ -51,7 +49,7 @@ typedef struct model_block {
 
 /* A stack of blocks: the encoder or the decoder. */
 typedef struct model_stack {
-    model_block blocks[MODEL_BLOCKS];
+    model_block *blocks; /* [count] */
     size_t count;
     attn_embedding embedding; /* token ids to vectors */
 } model_stack;
@@ -59,13 +57,19 @@ typedef struct model_stack {
 /* A model (attn/models.h). */
 struct attn_model {
     attn_model_config config;
+    attn_arena *arena; /* of the model's lists: blocks, sites and states */
     attn_parameters *set;
     float *sinusoids;         /* [max_length, D] sinusoidal positions; NULL: other positions */
     attn_embedding positions; /* learned positions; without values if there are none */
     model_stack encoder, decoder;
     attn_linear projection; /* decoder outputs to logits */
     bool hands; /* without attention: the decoder's LSTM starts from the encoder's last state */
-    bool reads_padding; /* the encoder's LSTM also reads padding */
+    bool reads_padding;  /* the encoder's LSTM also reads padding */
+    attn_site *sites;    /* [site_count], as attn_model_sites returns them */
+    size_t *site_blocks; /* [site_count] index of the block of each site in its stack */
+    size_t site_count;
+    attn_model_state *states; /* [state_count], as attn_model_states returns them */
+    size_t state_count;
 };
 
 /* What the forward pass of a block keeps for its backward pass, and for callers that want weights.
@@ -166,21 +170,24 @@ extern const model_operation attn_models_lstm, attn_models_self, attn_models_cau
     attn_models_cross, attn_models_feed, attn_models_norm;
 
 /* Declare all stacks, embeddings and the projection to logits, in the order of PyTorch's state
- * dict. */
-void attn_models_declare_seq2seq(attn_model *model);
-void attn_models_declare_transformer(attn_model *model);
+ * dict. false: out of memory. */
+bool attn_models_declare_seq2seq(attn_model *model);
+bool attn_models_declare_transformer(attn_model *model);
 /* Returns an attention layer of the configured kind, width and pattern, not yet declared. `across`:
  * it attends to the encoder's outputs. */
 attn_attend attn_models_attend(const attn_model_config *config, bool across);
 /* Returns the table [max_length, D] that is added to embeddings. NULL: there is none. */
 const float *attn_models_position_table(const attn_model *model);
-/* Lists the states of a model; of those of a walk (not NULL) with values. Returns their number. */
-size_t attn_models_list_states(const attn_model *model, const model_walk *walk,
-                               attn_model_state *states);
-/* Lists the sites of a model; of those of a walk (not NULL) with operations, and with weights if it
- * keeps them. Returns their number. */
-size_t attn_models_list_sites(const attn_model *model, const model_walk *walk,
-                              attn_site sites[ATTN_MODEL_SITES]);
+/* Make the lists of a declared model's sites and states. ATTN_ENOMEM. */
+attn_status attn_models_list_sites(attn_model *model, attn_error *err);
+attn_status attn_models_list_states(attn_model *model, attn_error *err);
+/* Return the model's sites with the operations of a walk, and with the weights if it keeps them;
+ * and its states with the values of a walk. Both are in the arena of the walk. NULL: ATTN_ENOMEM. */
+attn_site *attn_models_sites_of(const model_walk *walk, attn_error *err);
+attn_model_state *attn_models_states_of(const model_walk *walk, attn_error *err);
+/* Sets query, key and value of sites that attn_models_sites_of returned. Errors as
+ * attn_attention_operands. */
+attn_status attn_models_site_inputs(const model_walk *walk, attn_site *sites, attn_error *err);
 /* Returns the relative positions of self-attention layers. */
 attn_position_kind attn_models_relative(const attn_model_config *config);
 

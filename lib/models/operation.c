@@ -197,9 +197,6 @@ const model_operation attn_models_cross = {.forward = cross_forward,
                                            .step = ATTN_STATE_CROSS_ATTENTION_SUM,
                                            .norm_step = ATTN_STATE_CROSS_ATTENTION_NORM};
 
-_Static_assert((int)ATTN_MODEL_LAYERS <= (int)ATTN_LSTM_LAYERS,
-               "an LSTM holds all layers of a model");
-
 static model_cache *cache_of(const model_half *half, const model_block *block) {
     return half->caches ? &half->caches[block - half->stack->blocks] : NULL;
 }

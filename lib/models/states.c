@@ -8,7 +8,8 @@ const char *attn_state_step_name(attn_state_step step) {
     return (unsigned)step < ATTN_STATE_STEPS ? names[step] : NULL;
 }
 
-/* The states of one side, appended to `states`. half is NULL while there is no pass. */
+/* The states of one side, appended to `states`; NULL: they are counted. half is NULL while there is
+ * no pass. */
 typedef struct listing {
     const attn_model *model;
     const model_stack *stack;
@@ -18,18 +19,24 @@ typedef struct listing {
     size_t count;
 } listing;
 
-static attn_model_state *add(listing *l, attn_state_step step, const float *values) {
-    attn_model_state *state = &l->states[l->count++];
-    *state = (attn_model_state){.side = l->side, .step = step, .values = values};
-    return state;
+static void add(listing *l, attn_model_state state) {
+    state.side = l->side;
+    if (l->states)
+        l->states[l->count] = state;
+    l->count++;
 }
 
-static attn_model_state *add_of_layer(listing *l, attn_state_step step, size_t layer,
-                                      const float *values) {
-    attn_model_state *state = add(l, step, values);
-    state->has_layer = true;
-    state->layer = layer;
-    return state;
+static void add_of_layer(listing *l, attn_state_step step, size_t layer, const float *values) {
+    add(l, (attn_model_state){.step = step, .has_layer = true, .layer = layer, .values = values});
+}
+
+static void add_whole(listing *l, attn_state_step step, const float *values) {
+    add(l, (attn_model_state){.step = step, .values = values});
+}
+
+static void add_single(listing *l, attn_state_step step, size_t layer, const float *values) {
+    add(l, (attn_model_state){
+               .step = step, .has_layer = true, .layer = layer, .single = true, .values = values});
 }
 
 /* Adds the states with which the layers of a decoder start, if the encoder hands them over. */
@@ -41,18 +48,19 @@ static void add_start(listing *l) {
     for (size_t k = 0; k < c->num_layers; k++) {
         const float *h = l->half ? l->half->initial.h + k * n : NULL;
         const float *cell = l->half ? l->half->initial.c + k * n : NULL;
-        add_of_layer(l, ATTN_STATE_START_HIDDEN, k, h)->single = true;
-        add_of_layer(l, ATTN_STATE_START_CELL, k, cell)->single = true;
+        add_single(l, ATTN_STATE_START_HIDDEN, k, h);
+        add_single(l, ATTN_STATE_START_CELL, k, cell);
     }
 }
 
 static void add_embedding(listing *l) {
     const float *embedded = l->half ? l->half->embedded : NULL;
-    if (attn_models_position_table(l->model)) {
-        add(l, ATTN_STATE_EMBEDDING, l->half ? l->half->unplaced : NULL);
-        add(l, ATTN_STATE_POSITIONS, embedded);
+    const attn_model_positions positions = l->model->config.positions;
+    if (positions == ATTN_MODEL_SINUSOIDAL || positions == ATTN_MODEL_LEARNED) {
+        add_whole(l, ATTN_STATE_EMBEDDING, l->half ? l->half->unplaced : NULL);
+        add_whole(l, ATTN_STATE_POSITIONS, embedded);
     } else {
-        add(l, ATTN_STATE_EMBEDDING, embedded);
+        add_whole(l, ATTN_STATE_EMBEDDING, embedded);
     }
 }
 
@@ -75,7 +83,7 @@ static void add_block(listing *l, size_t i) {
         for (size_t k = 0; operation == &attn_models_lstm && k < block->lstm.layers; k++)
             add_of_layer(l, operation->step, k, t->lstm.outputs[k]);
         if (operation != &attn_models_lstm)
-            add(l, operation->step, t->out);
+            add_whole(l, operation->step, t->out);
         break;
     case WRAP_BEFORE:
         add_of_layer(l, operation->norm_step, layer, t->inner);
@@ -88,8 +96,8 @@ static void add_block(listing *l, size_t i) {
     }
 }
 
-size_t attn_models_list_states(const attn_model *model, const model_walk *walk,
-                               attn_model_state *states) {
+/* Lists all states of a model in `states`; NULL: counts them. Those of a walk have values. */
+static size_t list_all(const attn_model *model, const model_walk *walk, attn_model_state *states) {
     listing l = {.model = model, .states = states};
     for (int side = ATTN_SIDE_SOURCE; side <= ATTN_SIDE_TARGET; side++) {
         const bool source = side == ATTN_SIDE_SOURCE;
@@ -105,6 +113,29 @@ size_t attn_models_list_states(const attn_model *model, const model_walk *walk,
     return l.count;
 }
 
-size_t attn_model_states(const attn_model *model, attn_model_state states[ATTN_MODEL_STATES]) {
-    return attn_models_list_states(model, NULL, states);
+/* Returns the states in memory of the arena. NULL: ATTN_ENOMEM. */
+static attn_model_state *states_in(attn_arena *arena, const attn_model *model,
+                                   const model_walk *walk, attn_error *err) {
+    const size_t count = list_all(model, NULL, NULL);
+    attn_model_state *states = attn_arena_zeroed(arena, count, sizeof *states);
+    if (states)
+        list_all(model, walk, states);
+    else
+        attn_fail(err, ATTN_ENOMEM, "", "no memory for %zu states", count);
+    return states;
+}
+
+attn_status attn_models_list_states(attn_model *model, attn_error *err) {
+    model->state_count = list_all(model, NULL, NULL);
+    model->states = states_in(model->arena, model, NULL, err);
+    return model->states ? ATTN_OK : ATTN_ENOMEM;
+}
+
+attn_model_state *attn_models_states_of(const model_walk *walk, attn_error *err) {
+    return states_in(walk->pass.arena, walk->model, walk, err);
+}
+
+const attn_model_state *attn_model_states(const attn_model *model, size_t *count) {
+    *count = model->state_count;
+    return model->states;
 }

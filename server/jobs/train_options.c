@@ -49,7 +49,7 @@ const srv_field srv_train_fields[] = {
     CHOICE(positions, srv_model_positions, "Positional encoding of the model."),
     ROW(width, SRV_INT, 2, 4096, "Width of the model, an even number."),
     ROW(num_heads, SRV_INT, 1, 4096, "Number of attention heads; it divides the width."),
-    ROW(num_layers, SRV_INT, 1, ATTN_MODEL_LAYERS, "Layers of the encoder and of the decoder."),
+    ROW(num_layers, SRV_INT, 1, 64, "Layers of the encoder and of the decoder."),
     ROW(feed_forward, SRV_INT, 0, 16384,
         "For a transformer: width of the hidden feed-forward layer; 0: 4 x width."),
     CHOICE(norm, srv_model_norms,

@@ -28,8 +28,9 @@ static void sites_close(const model_case *c, const attn_model *model,
                         const attn_model_outputs *out) {
     static const char *const kinds[] = {"encoder", "decoder", "cross"};
     const size_t rows[] = {S, T, T}, cols[] = {S, T, S};
-    attn_site sites[ATTN_MODEL_SITES];
-    assert_int_equal(attn_model_sites(model, sites), out->site_count);
+    size_t count;
+    const attn_site *sites = attn_model_sites(model, &count);
+    assert_int_equal(count, out->site_count);
     for (size_t i = 0; i < out->site_count; i++) {
         const attn_site *site = &out->sites[i];
         const size_t dims[4] = {B, sites[i].heads, rows[site->kind], cols[site->kind]};
@@ -49,8 +50,9 @@ static void sites_close(const model_case *c, const attn_model *model,
 static void test_sites(void **state) {
     for (size_t i = 0; i < CASES; i++) {
         attn_model *model = open_model(&cases[i], 0);
-        attn_site sites[ATTN_MODEL_SITES];
-        const size_t count = attn_model_sites(model, sites), layers = cases[i].layers;
+        size_t count;
+        const attn_site *sites = attn_model_sites(model, &count);
+        const size_t layers = cases[i].layers;
         if (cases[i].architecture == ATTN_MODEL_TRANSFORMER)
             assert_int_equal(count, 3 * layers);
         else
@@ -142,7 +144,8 @@ static void test_states(void **state) {
         attn_model *model = open_model(&cases[i], 0.1);
         const size_t D = attn_model_configuration(model)->width;
         attn_model_outputs out;
-        attn_model_state listed[ATTN_MODEL_STATES];
+        size_t count;
+        const attn_model_state *listed = attn_model_states(model, &count);
         const float *last[2] = {NULL, NULL};
         assert_int_equal(attn_model_forward(model, &batch, &(attn_forward_options){0}, arena, NULL,
                                             NULL, &out, NULL),
@@ -153,7 +156,7 @@ static void test_states(void **state) {
                                             arena, NULL, NULL, &out, NULL),
                          ATTN_OK);
         assert_int_equal(out.site_count, 0);
-        assert_int_equal(attn_model_states(model, listed), out.state_count);
+        assert_int_equal(count, out.state_count);
         for (size_t k = 0; k < out.state_count; k++) {
             const attn_model_state *s = &out.states[k];
             assert_int_equal(s->side, listed[k].side);
@@ -334,6 +337,31 @@ static void refuses(attn_model_config config, const char *where) {
         refuses(config, #member);                                                                  \
     } while (0)
 
+/* A model has as many layers as its configuration asks for. */
+static void test_deep(void **state) {
+    const attn_batch batch = batch_of();
+    attn_model_config config = config_of(&cases[CASES - 1], 0);
+    attn_arena *arena = attn_arena_new(LIMIT);
+    attn_model *model;
+    attn_model_outputs out;
+    size_t count;
+    config.architecture = ATTN_MODEL_TRANSFORMER;
+    config.num_layers = 13;
+    assert_int_equal(attn_model_new(&config, 1, false, &model, NULL), ATTN_OK);
+    attn_model_states(model, &count);
+    assert_int_equal(
+        attn_model_forward(model, &batch,
+                           &(attn_forward_options){.keep = ATTN_KEEP_STATES | ATTN_KEEP_WEIGHTS},
+                           arena, NULL, NULL, &out, NULL),
+        ATTN_OK);
+    assert_int_equal(out.state_count, count);
+    assert_int_equal(out.site_count, 3 * 13);
+    assert_int_equal(out.sites[out.site_count - 1].layer, 12);
+    attn_model_free(model);
+    attn_arena_free(arena);
+    (void)state;
+}
+
 static void test_refusals(void **state) {
     REFUSES(source_vocabulary, 3);
     REFUSES(width, 9);
@@ -341,6 +369,13 @@ static void test_refusals(void **state) {
     REFUSES(num_heads, 3);
     REFUSES(num_heads, 0);
     REFUSES(num_layers, 9);
+    refuses((attn_model_config){.architecture = ATTN_MODEL_TRANSFORMER,
+                                .source_vocabulary = 9,
+                                .target_vocabulary = 9,
+                                .width = 4,
+                                .num_heads = 1,
+                                .num_layers = 65},
+            "num_layers");
     REFUSES(dropout_p, 1);
     REFUSES(attention_dropout_p, 1);
     REFUSES(attention_dropout_p, -0.5);
@@ -521,6 +556,7 @@ int main(void) {
         cmocka_unit_test(test_refusals),     cmocka_unit_test(test_names),
         cmocka_unit_test(test_memory_fails), cmocka_unit_test(test_hidden_end),
         cmocka_unit_test(test_hidden_token), cmocka_unit_test(test_states),
+        cmocka_unit_test(test_deep),
     };
     return cmocka_run_group_tests(tests, read_recorded, forget_recorded);
 }

@@ -1,7 +1,7 @@
 /* Runs that grow with a generation, beside the causal pass over what was generated. */
 #include "unit/models_case.h"
 
-enum { MOST = 9, GROWN = 1 << 22 };
+enum { MOST = 9, GROWN = 1 << 22, SITES_MOST = 6 };
 
 /* A generation whose steps are added to a growing run, and the runs that looks have seen. */
 typedef struct growing {
@@ -21,7 +21,7 @@ static const size_t numbers[2 * B] = {0, 1, 2, 3, 4, 5};
 
 static void begin(growing *w, const attn_generated_step *step) {
     static const attn_metadata metadata = {"owner", "me"};
-    attn_run_site_source sites[ATTN_MODEL_SITES];
+    attn_run_site_source sites[SITES_MOST];
     attn_error err = {0};
     for (size_t i = 0; i < step->site_count; i++) {
         const attn_site *from = &step->sites[i];
@@ -55,7 +55,7 @@ static void begin(growing *w, const attn_generated_step *step) {
 
 static int grow(void *ctx, const attn_generated_step *step) {
     growing *w = ctx;
-    const attn_attention *ops[ATTN_MODEL_SITES];
+    const attn_attention *ops[SITES_MOST];
     attn_run_token tokens[B];
     attn_error err = {0};
     size_t rows;

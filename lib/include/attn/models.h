@@ -30,8 +30,6 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-enum { ATTN_MODEL_LAYERS = 8 }; /* most layers of an encoder or a decoder */
-
 /* The lists of architectures, attentions and positions, each with the name that model files and
  * requests use. The enums and the tables of names are built from them. */
 #define ATTN_MODEL_ARCHITECTURE_LIST(ITEM)                                                         \
@@ -95,7 +93,7 @@ typedef struct attn_model_config {
     size_t source_vocabulary, target_vocabulary;
     size_t width;        /* D: default 128, even */
     size_t num_heads;    /* default 4; divides D */
-    size_t num_layers;   /* of encoder and of decoder: default 1, at most ATTN_MODEL_LAYERS */
+    size_t num_layers;   /* of encoder and of decoder: default 1, at most 64, 8 for seq2seq */
     size_t feed_forward; /* transformer: hidden width of feed-forward; 0 (default): 4 D */
     size_t max_length;   /* longest source or target in tokens, default 512 */
     /* Defaults 4, 4, 16, in tokens. radius belongs to ATTN_MODEL_LOCAL, _STRIDED and _GLOBAL, and
@@ -185,11 +183,9 @@ typedef struct attn_site {
     const attn_stats *stats;
 } attn_site;
 
-/* Most sites of a model. */
-enum { ATTN_MODEL_SITES = 3 * ATTN_MODEL_LAYERS };
-
-/* Lists the sites of a model ordered by kind and layer, without weights. Returns their number. */
-size_t attn_model_sites(const attn_model *model, attn_site sites[ATTN_MODEL_SITES]);
+/* Returns the sites of a model ordered by kind and layer, without weights, and sets *count to their
+ * number. They live as long as the model. */
+const attn_site *attn_model_sites(const attn_model *model, size_t *count);
 
 /* The two sides of a model: the encoder reads the source, the decoder the target. */
 typedef enum attn_model_side { ATTN_SIDE_SOURCE, ATTN_SIDE_TARGET } attn_model_side;
@@ -247,14 +243,11 @@ typedef struct attn_model_state {
     const float *values;
 } attn_model_state;
 
-/* Most states of a model: for each side three that belong to no layer, and two for each sublayer of
- * a layer; or three for each layer of a decoder without attention. */
-enum { ATTN_MODEL_STATES = 2 * (3 + 6 * ATTN_MODEL_LAYERS) };
-
-/* Lists the states of a model in the order in which a pass computes them, first those of the
- * source, without values. The last state of the source is attn_model_outputs.encoder, and logits
- * are the projection of the last state of the target. Returns their number. */
-size_t attn_model_states(const attn_model *model, attn_model_state states[ATTN_MODEL_STATES]);
+/* Returns the states of a model in the order in which a pass computes them, first those of the
+ * source, without values, and sets *count to their number. They live as long as the model. The last
+ * state of the source is attn_model_outputs.encoder, and logits are the projection of the last state
+ * of the target. */
+const attn_model_state *attn_model_states(const attn_model *model, size_t *count);
 
 /* What attn_model_forward keeps beside the logits and the outputs of the encoder; bits. A pass that
  * keeps operations alone lists its sites, and takes no more memory for that. */
@@ -271,10 +264,10 @@ typedef struct attn_model_outputs {
     /* [B, S, D] outputs of the encoder, which cross-attention sees; without a meaning at padding */
     attn_tensor encoder;
     /* [site_count] as attn_model_sites lists them, with what is kept */
-    attn_site sites[ATTN_MODEL_SITES];
+    attn_site *sites;
     size_t site_count; /* 0 without ATTN_KEEP_WEIGHTS, _INPUTS and _OPERATIONS */
     /* [state_count] as attn_model_states lists them, with values */
-    attn_model_state states[ATTN_MODEL_STATES];
+    attn_model_state *states;
     size_t state_count; /* 0 without ATTN_KEEP_STATES */
 } attn_model_outputs;
 

@@ -191,12 +191,9 @@ static bool lists(const srv_ints *list, size_t value) {
     return !list->count;
 }
 
-/* Lists the model's sites and marks the requested ones. */
-static void list_sites(srv_sites_pass *c) {
-    c->site_count = attn_model_sites(c->pass.model->model, c->sites);
-    for (size_t i = 0; i < c->site_count; i++)
-        c->wanted[i] = (!c->body.sites || (c->body.sites & 1u << c->sites[i].kind)) &&
-                       lists(&c->body.layers, c->sites[i].layer);
+bool srv_sites_wants(const srv_sites_pass *c, size_t i) {
+    return (!c->body.sites || (c->body.sites & 1u << c->sites[i].kind)) &&
+           lists(&c->body.layers, c->sites[i].layer);
 }
 
 /* Checks that the model has all layers (or heads) in `list` at the sites that are asked for. */
@@ -230,7 +227,7 @@ static bool has_kind(const srv_sites_pass *c, unsigned kind) {
 static bool check_sites(srv_sites_pass *c) {
     const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body.given, ""};
     const srv_sites_body *b = &c->body;
-    list_sites(c);
+    c->sites = attn_model_sites(c->pass.model->model, &c->site_count);
     for (unsigned k = 0; k <= ATTN_SITE_CROSS; k++)
         if ((b->sites & 1u << k) && !has_kind(c, k))
             return srv_refuse(&scope, SRV_VALUE, "sites", "the model \"%s\" has no site %s",
@@ -294,7 +291,7 @@ static attn_model_cost cost_of(const srv_sites_pass *c) {
 
 static size_t first_wanted(const srv_sites_pass *c, attn_site_kind kind) {
     size_t i = 0;
-    while (!c->wanted[i] || c->sites[i].kind != kind)
+    while (!srv_sites_wants(c, i) || c->sites[i].kind != kind)
         i++;
     return c->sites[i].layer;
 }
@@ -323,7 +320,7 @@ static srv_outcome predict(const srv_sites_pass *c, const attn_model_cost *cost)
         size_t d[4] = {B, 0, 0, 0};
         srv_sites_dims(c, &c->sites[i], d + 1);
         /* All layers of a kind of site have the same shape, so each kind is listed once. */
-        if (!c->wanted[i] || c->sites[i].layer != first_wanted(c, c->sites[i].kind))
+        if (!srv_sites_wants(c, i) || c->sites[i].layer != first_wanted(c, c->sites[i].kind))
             continue;
         if (srv_sites_mean(c)) /* without the axis of heads */
             srv_dry_shape(&dry, srv_model_site_kinds[c->sites[i].kind], 3,

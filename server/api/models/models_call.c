@@ -34,8 +34,8 @@ bool srv_models_may_draw(const srv_pass *pass, size_t sequences) {
 }
 
 size_t srv_models_cross_heads(const srv_model *model) {
-    attn_site sites[ATTN_MODEL_SITES];
-    const size_t count = attn_model_sites(model->model, sites);
+    size_t count;
+    const attn_site *sites = attn_model_sites(model->model, &count);
     return count ? sites[count - 1].heads : 0;
 }
 

@@ -42,8 +42,8 @@ static bool add_site(srv_request *req, const attn_attention_dims *d, size_t slot
 bool srv_growing_cost(srv_request *req, const srv_model *model, size_t B, size_t S, size_t most,
                       attn_model_cost *cost, double *text) {
     const attn_model_config *m = attn_model_configuration(model->model);
-    attn_site sites[ATTN_MODEL_SITES];
-    const size_t count = attn_model_sites(model->model, sites);
+    size_t count;
+    const attn_site *sites = attn_model_sites(model->model, &count);
     for (size_t i = 0; i < count; i++) {
         attn_attention_dims d;
         if (!srv_model_run_dims(req, m, &sites[i], B, S, most, &d) ||
@@ -89,11 +89,11 @@ static bool make(srv_growing *g, const attn_generated_step *step) {
 static bool add(srv_growing *g, const attn_generated_step *step) {
     srv_request *req = g->run.req;
     const attn_model_config *m = attn_model_configuration(g->run.model->model);
-    const attn_attention *ops[ATTN_MODEL_SITES];
+    const attn_attention **ops = attn_arena_zeroed(req->arena, step->site_count, sizeof *ops);
     attn_run_token *tokens = attn_arena_zeroed(req->arena, g->run.plan.B, sizeof *tokens);
     srv_sequence names;
     attn_error err = {0};
-    if (!tokens)
+    if (!ops || !tokens)
         return no_memory(req);
     if (!srv_models_name(req, g->run.model, SRV_TARGET, step->ids, g->run.plan.B, &names))
         return false;

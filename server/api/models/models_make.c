@@ -71,7 +71,7 @@ const srv_field srv_models_fields[] = {
     SRV_INT_ROW(body, num_heads, 1, 4096,
                 "Heads of multi-head attention; the number divides the width; default 4."),
     SRV_INT_ROW(
-        body, num_layers, 1, ATTN_MODEL_LAYERS,
+        body, num_layers, 1, 64,
         "Layers of each LSTM, or of the encoder and of the decoder of a transformer; default 1."),
     SRV_INT_ROW(body, feed_forward, 1, 16384,
                 "For a transformer: width of the hidden feed-forward layer; default 4 x width."),
@@ -149,8 +149,8 @@ static void put_side(srv_json *j, const char *name, size_t size, const attn_voca
 /* Writes one entry for each kind of attention site: its number of layers, and the heads of a
  * layer. */
 static void put_sites(srv_json *j, const attn_model *model) {
-    attn_site sites[ATTN_MODEL_SITES];
-    const size_t count = attn_model_sites(model, sites);
+    size_t count;
+    const attn_site *sites = attn_model_sites(model, &count);
     srv_json_key(j, "sites");
     srv_json_array(j);
     for (size_t i = 0; i < count; i++) {

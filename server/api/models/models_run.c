@@ -43,8 +43,8 @@ bool srv_model_run_cost(srv_request *req, const srv_model *model, size_t B, size
                         attn_model_cost *cost, double *text) {
     const attn_model_config *m = attn_model_configuration(model->model);
     const double tokens = (double)B * ((double)S + (double)T);
-    attn_site sites[ATTN_MODEL_SITES];
-    const size_t count = attn_model_sites(model->model, sites);
+    size_t count;
+    const attn_site *sites = attn_model_sites(model->model, &count);
     attn_error err = {0};
     cost->bytes += LABEL_TEXT * tokens;
     for (size_t i = 0; i < count; i++) {

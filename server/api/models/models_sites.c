@@ -30,7 +30,7 @@ double srv_sites_weights(const srv_sites_pass *c) {
     for (size_t i = 0; i < c->site_count; i++) {
         size_t d[3];
         srv_sites_dims(c, &c->sites[i], d);
-        if (c->wanted[i])
+        if (srv_sites_wants(c, i))
             count += (double)c->source.count * (double)d[0] * (double)d[1] * (double)d[2];
     }
     return count;
@@ -50,7 +50,7 @@ double srv_sites_inputs(const srv_sites_pass *c) {
     for (size_t i = 0; (c->body.returns & SRV_SITES_INPUTS) && i < c->site_count; i++) {
         size_t q[3], k[3];
         srv_sites_inputs_dims(c, &c->sites[i], q, k);
-        if (c->wanted[i])
+        if (srv_sites_wants(c, i))
             count += (double)c->source.count * (double)q[0] * (double)q[2] *
                      ((double)q[1] + 2 * (double)k[1]);
     }
@@ -253,7 +253,7 @@ static void answer_json(const srv_sites_pass *c) {
     srv_json_key(&j, "sites");
     srv_json_array(&j);
     for (size_t i = 0; i < c->out.site_count; i++)
-        if (c->wanted[i] && !put_site(&j, c, &c->out.sites[i]))
+        if (srv_sites_wants(c, i) && !put_site(&j, c, &c->out.sites[i]))
             return;
     srv_json_array_end(&j);
     if (c->body.returns & SRV_SITES_LOGITS) {
@@ -312,9 +312,9 @@ static void answer_text(const srv_sites_pass *c) {
     const bool shows = srv_sites_prints_heatmaps(c);
     const srv_print print = {(int)c->body.decimals, false};
     for (size_t i = 0; i < c->out.site_count; i++) {
-        if (c->wanted[i] && shows && !print_heatmaps(&t, c, &c->out.sites[i]))
+        if (srv_sites_wants(c, i) && shows && !print_heatmaps(&t, c, &c->out.sites[i]))
             return;
-        if (c->wanted[i] && !c->unasked)
+        if (srv_sites_wants(c, i) && !c->unasked)
             print_tensors(&t, c, &c->out.sites[i], print);
     }
     if (c->body.returns & SRV_SITES_LOGITS)
@@ -334,7 +334,7 @@ static void answer_picture(const srv_sites_pass *c) {
     srv_model_heatmaps maps;
     const attn_site *site = NULL;
     for (size_t i = 0; i < c->out.site_count; i++)
-        if (c->wanted[i])
+        if (srv_sites_wants(c, i))
             site = &c->out.sites[i];
     if (site && heatmaps_of(c, site, 0, &maps))
         srv_models_draw(c->pass.req, &maps, &c->body.heatmap, &c->body.figure, c->body.decimals);

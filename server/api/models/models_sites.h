@@ -55,8 +55,7 @@ typedef struct srv_sites_pass {
     /* Decoder steps for the longest target, its end token included if the model adds one. An upper
      * bound until a target has been generated. */
     size_t T;
-    attn_site sites[ATTN_MODEL_SITES]; /* all attention sites of the model, without their weights */
-    bool wanted[ATTN_MODEL_SITES];
+    const attn_site *sites; /* all attention sites of the model, without their weights */
     size_t site_count;
     /* how many states are requested: of source, of target, and those of one vector a sequence */
     size_t states[3];
@@ -71,6 +70,8 @@ typedef struct srv_sites_pass {
     size_t analysis_count;
 } srv_sites_pass;
 
+/* Returns whether the request asks for site i. */
+bool srv_sites_wants(const srv_sites_pass *c, size_t i);
 /* Returns whether the answer has the mean of the heads in place of them. */
 bool srv_sites_mean(const srv_sites_pass *c);
 /* Sets the shape [heads, L, S] that the site has in the answer; for the mean, heads is 1. */

@@ -49,8 +49,8 @@ static bool check_layers(const srv_sites_pass *c, const srv_scope *scope) {
 }
 
 bool srv_sites_states_check(srv_sites_pass *c, const srv_scope *scope) {
-    attn_model_state states[ATTN_MODEL_STATES];
-    const size_t count = attn_model_states(c->pass.model->model, states);
+    size_t count;
+    const attn_model_state *states = attn_model_states(c->pass.model->model, &count);
     unsigned found = 0;
     if (srv_given(scope, "steps") && !(c->body.returns & SRV_SITES_STATES))
         return srv_refuse(scope, SRV_VALUE, "steps",

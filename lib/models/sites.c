@@ -1,0 +1,86 @@
+/* Lists the attention sites of a model and of a pass through it (attn/models.h). */
+#include <string.h>
+
+#include "models/model_private.h"
+
+/* Appends the sites of one kind in a stack to the model's list. Without a list it counts them. */
+static void add_kind(attn_model *m, const model_stack *stack, attn_site_kind kind) {
+    size_t layer = 0;
+    for (size_t i = 0; i < stack->count; i++) {
+        const model_block *block = &stack->blocks[i];
+        if (!block->operation->has_site || block->operation->site != kind)
+            continue;
+        if (m->sites) {
+            m->sites[m->site_count] =
+                (attn_site){.kind = kind, .layer = layer++, .heads = block->attend.heads};
+            m->site_blocks[m->site_count] = i;
+        }
+        m->site_count++;
+    }
+}
+
+static void add_all(attn_model *m) {
+    m->site_count = 0;
+    add_kind(m, &m->encoder, ATTN_SITE_ENCODER);
+    add_kind(m, &m->decoder, ATTN_SITE_DECODER);
+    add_kind(m, &m->decoder, ATTN_SITE_CROSS);
+}
+
+attn_status attn_models_list_sites(attn_model *m, attn_error *err) {
+    add_all(m);
+    m->sites = attn_arena_zeroed(m->arena, m->site_count + 1, sizeof *m->sites);
+    m->site_blocks = attn_arena_zeroed(m->arena, m->site_count + 1, sizeof *m->site_blocks);
+    if (!m->sites || !m->site_blocks)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory for %zu attention layers", m->site_count);
+    add_all(m);
+    return ATTN_OK;
+}
+
+const attn_site *attn_model_sites(const attn_model *model, size_t *count) {
+    *count = model->site_count;
+    return model->sites;
+}
+
+/* Returns what the pass has saved at site i. */
+static const attn_attend_saved *saved_of(const model_walk *w, size_t i) {
+    const model_half *half =
+        w->model->sites[i].kind == ATTN_SITE_ENCODER ? &w->encoder : &w->decoder;
+    return &half->traces[w->model->site_blocks[i]].attend;
+}
+
+attn_site *attn_models_sites_of(const model_walk *w, attn_error *err) {
+    const attn_model *m = w->model;
+    attn_site *sites = attn_arena_zeroed(w->pass.arena, m->site_count + 1, sizeof *sites);
+    if (!sites) {
+        attn_fail(err, ATTN_ENOMEM, "", "no memory for %zu attention layers", m->site_count);
+        return NULL;
+    }
+    for (size_t i = 0; i < m->site_count; i++) {
+        const attn_attend_saved *s = saved_of(w, i);
+        sites[i] = m->sites[i];
+        sites[i].operation = s->operation;
+        sites[i].stats = &s->results.stats;
+        if (s->results.weights.rank)
+            sites[i].weights = attn_tensor_dense(s->results.weights.data, ATTN_F32, 4,
+                                                 (size_t[4]){s->B, sites[i].heads, s->L, s->S});
+    }
+    return sites;
+}
+
+/* Gives an operand an axis of heads; that of a single head has none. */
+static void add_head_axis(attn_tensor *t, size_t B, size_t heads) {
+    *t = attn_tensor_dense(t->data, ATTN_F32, 4,
+                           (size_t[4]){B, heads, t->dims[t->rank - 2], t->dims[t->rank - 1]});
+}
+
+attn_status attn_models_site_inputs(const model_walk *w, attn_site *sites, attn_error *err) {
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; !status && i < w->model->site_count; i++) {
+        attn_site *s = &sites[i];
+        attn_tensor *all[3] = {&s->query, &s->key, &s->value};
+        status = attn_attention_operands(s->operation, w->pass.arena, all[0], all[1], all[2], err);
+        for (int k = 0; !status && k < 3; k++)
+            add_head_axis(all[k], saved_of(w, i)->B, s->heads);
+    }
+    return status;
+}
