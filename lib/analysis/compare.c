@@ -10,6 +10,7 @@
 
 #include "analysis/sums.h"
 #include "attn/analysis.h"
+#include "base/sweep.h"
 
 enum {
     BLOCK_PRODUCTS = 1 << 19, /* pairs x keys in a block of rows, whose sums are added alone */
@@ -33,14 +34,15 @@ typedef struct side {
 
 /* What follows from the sizes of the sources. */
 typedef struct plan {
-    side a, b;          /* b.source = NULL: pairs g < h of the heads of a */
-    size_t heads, L, S; /* heads of both sources together; queries and keys of each */
-    size_t pairs;       /* number of pairs of heads */
-    size_t block;       /* number of rows whose sums are added alone */
-    size_t blocks;      /* number of blocks in all */
-    size_t together;    /* number of blocks in a piece of work, whose rows are fetched together */
-    size_t wave;        /* number of blocks whose sums are in memory together, of whole pieces */
-    size_t columns;     /* most columns of a row that are compared together */
+    side a, b;            /* b.source = NULL: pairs g < h of the heads of a */
+    size_t batches, cols; /* cols: heads with which each head of a is compared */
+    size_t heads, L, S;   /* heads of both sources together; queries and keys of each */
+    size_t pairs;         /* number of pairs of heads */
+    size_t block;         /* number of rows whose sums are added alone */
+    size_t blocks;        /* number of blocks in all */
+    size_t together;      /* number of blocks in a piece of work, whose rows are fetched together */
+    size_t wave;          /* number of blocks whose sums are in memory together, of whole pieces */
+    size_t columns;       /* most columns of a row that are compared together */
 } plan;
 
 /* Sums over the rows of a block, for a pair of heads and for one head. */
@@ -84,55 +86,13 @@ typedef struct lane {
     double *mixed;            /* [pairs] sum of m ln m for m = (q_g + q_h) / 2 */
 } lane;
 
-typedef struct work {
+typedef struct comparison {
     const plan *plan;
     lane *lanes;
-    part *parts;
-    size_t first;
-} work;
-
-static plan make_plan(size_t heads_a, size_t heads_b, size_t L, size_t S) {
-    plan p = {.heads = heads_a + heads_b, .L = L, .S = S};
-    size_t keys = S ? S : 1, heads = p.heads ? p.heads : 1;
-    p.pairs = heads_b ? heads_a * heads_b : heads_a * (heads_a ? heads_a - 1 : 0) / 2;
-    p.block = BLOCK_PRODUCTS / (p.pairs ? p.pairs : 1) / keys;
-    p.block = attn_within(p.block, 1, LANE_BYTES / (heads * (sizeof(float) + 1)) / keys + 1);
-    p.block = attn_within(p.block, 1, L ? L : 1);
-    p.blocks = L / p.block + (L % p.block != 0);
-    size_t bytes = p.pairs * sizeof(pair_sums) + heads * sizeof(head_sums);
-    p.wave = attn_within(WAVE_BYTES / (bytes | 1), WAVE_LEAST, WAVE_MOST);
-    const size_t most = LANE_BYTES / (heads * (sizeof(float) + 1)) / keys / p.block;
-    p.together = attn_within(PIECE_ROWS / p.block, 1, p.wave / WAVE_LEAST);
-    p.together = attn_within(p.together, 1, most ? most : 1);
-    p.wave -= p.wave % p.together;
-    p.columns = COLUMN_BYTES / (3 * sizeof(double)) / heads & ~(size_t)7;
-    p.columns = attn_within(p.columns, COLUMNS_LEAST, COLUMNS_MOST);
-    return p;
-}
-
-attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t heads_b, size_t L,
-                                     size_t S, size_t slots, attn_cost *out, attn_error *err) {
-    plan p = make_plan(heads_a, heads_b, L, S);
-    const double heads = (double)p.heads, keys = (double)S, pairs = (double)p.pairs;
-    const double cols = heads_b ? (double)heads_b : (double)heads_a;
-    const double rows = (double)rows_of(&p);
-    double a_lane = heads * rows * keys * (sizeof(float) + 1) + rows * keys * sizeof(float) +
-                    3 * heads * (double)p.columns * sizeof(double) + heads * sizeof(head_row) +
-                    pairs * sizeof(double) + sizeof(lane) + 10 * ATTN_ALIGN;
-    double a_part = pairs * sizeof(pair_sums) + heads * sizeof(head_sums) + 3 * ATTN_ALIGN;
-    double scratch = a_lane * (double)slots + a_part * (double)(p.wave + 1);
-    double result = (double)batches * ((double)heads_a * cols * 3 * sizeof(double) +
-                                       sizeof(attn_head_distances) + 3 * ATTN_ALIGN);
-    double products = (double)batches * pairs * (double)L * keys;
-    if (scratch > (double)(SIZE_MAX / 4) || result > (double)(SIZE_MAX / 4))
-        return attn_fail(err, ATTN_ELIMIT, "", "too many heads to compare");
-    /* 32 operations for each pair of heads and cell: a logarithm and three products */
-    *out = (attn_cost){.cells = products,
-                       .operations = 32 * products,
-                       .work_bytes = (size_t)scratch,
-                       .result_bytes = (size_t)result};
-    return ATTN_OK;
-}
+    part *parts;                 /* [wave + 1]; the last one sums up a batch entry */
+    attn_head_distances *result; /* [batches] */
+    const attn_control *control;
+} comparison;
 
 /* --- a row --- */
 
@@ -170,7 +130,7 @@ static bool is_padding(const plan *p, size_t row) {
 }
 
 /* Reads row r of the piece of head h. */
-static void take_row(const plan *p, const lane *l, size_t h, size_t r) {
+static void read_row(const plan *p, const lane *l, size_t h, size_t r) {
     const size_t S = p->S, at = (h * rows_of(p) + r) * S;
     head_row *row = &l->row[h];
     double *wide = l->p + h * p->columns;
@@ -189,8 +149,8 @@ static void take_row(const plan *p, const lane *l, size_t h, size_t r) {
 }
 
 /* Computes p, centered and q of keys j … j + n - 1 of head h, and adds their squares to *sums. */
-static void take_columns(const plan *p, const lane *l, size_t h, size_t j, size_t n,
-                         head_sums *sums) {
+static void centre_columns(const plan *p, const lane *l, size_t h, size_t j, size_t n,
+                           head_sums *sums) {
     const attn_pointwise *rows = attn_pointwise_current();
     const size_t at = h * p->columns;
     double *wide = l->p + at, *centered = l->centered + at, *q = l->q + at;
@@ -213,7 +173,7 @@ static void add_row(const plan *p, const lane *l, size_t r, part *sums) {
     size_t from = p->S, to = 0;
     for (size_t h = 0; h < p->heads; h++) {
         const head_row *row = &l->row[h];
-        take_row(p, l, h, r);
+        read_row(p, l, h, r);
         from = row->alive && row->from < from ? row->from : from;
         to = row->alive && row->to > to ? row->to : to;
     }
@@ -222,7 +182,7 @@ static void add_row(const plan *p, const lane *l, size_t r, part *sums) {
         n = to - j < p->columns ? to - j : p->columns;
         for (size_t h = 0; h < p->heads; h++)
             if (l->row[h].alive)
-                take_columns(p, l, h, j, n, &sums->heads[h]);
+                centre_columns(p, l, h, j, n, &sums->heads[h]);
         FOR_PAIRS(p, l, g, h, at) {
             const size_t x = g * p->columns, y = h * p->columns;
             l->mixed[at] += attn_mix_xlnx(l->q + x, l->q + y, n);
@@ -237,12 +197,12 @@ static void add_row(const plan *p, const lane *l, size_t r, part *sums) {
     }
 }
 
-static attn_status piece(void *ctx, size_t index, size_t lane_index, attn_error *err) {
-    const work *w = ctx;
+static attn_status compare_rows(void *work, size_t index, size_t lane_index, attn_error *err) {
+    const comparison *w = work;
     const plan *p = w->plan;
     lane *l = &w->lanes[lane_index];
-    part *sums = &w->parts[index * p->together];
-    size_t row = (w->first + index * p->together) * p->block;
+    part *sums = &w->parts[index * p->together % p->wave];
+    const size_t row = index * p->together * p->block;
     size_t rows = p->L - row < rows_of(p) ? p->L - row : rows_of(p);
     attn_status status = load_side(p, &p->a, l, lane_index, 0, row, rows, err);
     if (!status && p->b.source)
@@ -255,41 +215,45 @@ static attn_status piece(void *ctx, size_t index, size_t lane_index, attn_error 
 
 /* --- memory, merging, result --- */
 
-static bool take_lane(const plan *p, attn_arena *arena, lane *l) {
-    const size_t each = p->heads * rows_of(p) * p->S, some = p->heads * p->columns;
-    *l = (lane){.weights = attn_arena_zeroed(arena, each, sizeof(float)),
-                .logits = attn_arena_zeroed(arena, rows_of(p) * p->S, sizeof(float)),
-                .visible = attn_arena_zeroed(arena, each, 1),
-                .p = attn_arena_zeroed(arena, some, sizeof(double)),
-                .centered = attn_arena_zeroed(arena, some, sizeof(double)),
-                .q = attn_arena_zeroed(arena, some, sizeof(double)),
-                .row = attn_arena_zeroed(arena, p->heads, sizeof(head_row)),
-                .mixed = attn_arena_zeroed(arena, p->pairs, sizeof(double))};
-    return l->weights && l->logits && l->visible && l->p && l->centered && l->q && l->row &&
-           l->mixed;
+static void place_comparison_lane(const void *work, attn_area *area, void *to) {
+    const plan *p = ((const comparison *)work)->plan;
+    lane *l = to;
+    l->weights = attn_area_take_3(area, p->heads, rows_of(p), p->S, sizeof *l->weights);
+    l->logits = attn_area_take_3(area, rows_of(p), p->S, 1, sizeof *l->logits);
+    l->visible = attn_area_take_3(area, p->heads, rows_of(p), p->S, 1);
+    l->p = attn_area_take_3(area, p->heads, p->columns, 1, sizeof *l->p);
+    l->centered = attn_area_take_3(area, p->heads, p->columns, 1, sizeof *l->centered);
+    l->q = attn_area_take_3(area, p->heads, p->columns, 1, sizeof *l->q);
+    l->row = attn_area_take(area, p->heads, sizeof *l->row);
+    l->mixed = attn_area_take(area, p->pairs, sizeof *l->mixed);
 }
 
-static void *take_many(attn_arena *arena, size_t count, size_t size) {
-    size_t bytes;
-    return attn_size_mul(count, size, &bytes) ? attn_arena_take(arena, bytes) : NULL;
-}
-
-static bool take_work(work *w, size_t slots, attn_arena *arena) {
+static void place_result(comparison *w, attn_area *area) {
     const plan *p = w->plan;
-    w->lanes = attn_arena_zeroed(arena, slots, sizeof *w->lanes);
-    w->parts = attn_arena_zeroed(arena, p->wave + 1, sizeof *w->parts);
-    if (!w->lanes || !w->parts)
-        return false;
-    for (size_t i = 0; i < slots; i++)
-        if (!take_lane(p, arena, &w->lanes[i]))
-            return false;
-    for (size_t i = 0; i <= p->wave; i++) {
-        w->parts[i].pairs = take_many(arena, p->pairs, sizeof(pair_sums));
-        w->parts[i].heads = take_many(arena, p->heads, sizeof(head_sums));
-        if (!w->parts[i].pairs || !w->parts[i].heads)
-            return false;
+    const size_t rows = p->a.heads, n = rows * p->cols;
+    w->result = attn_area_take(area, p->batches, sizeof *w->result);
+    double *js = attn_area_take_3(area, p->batches, rows, p->cols, sizeof *js);
+    double *cosine = attn_area_take_3(area, p->batches, rows, p->cols, sizeof *cosine);
+    double *centered = attn_area_take_3(area, p->batches, rows, p->cols, sizeof *centered);
+    for (size_t i = 0; area->base && i < p->batches; i++)
+        w->result[i] = (attn_head_distances){.batch = i,
+                                             .rows = rows,
+                                             .cols = p->cols,
+                                             .js = js + i * n,
+                                             .cosine = cosine + i * n,
+                                             .centered = centered + i * n};
+}
+
+static void place_comparison(void *work, attn_area *area) {
+    comparison *w = work;
+    w->parts = attn_area_take(area, w->plan->wave + 1, sizeof *w->parts);
+    for (size_t i = 0; i <= w->plan->wave; i++) {
+        pair_sums *pairs = attn_area_take(area, w->plan->pairs, sizeof *pairs);
+        head_sums *heads = attn_area_take(area, w->plan->heads, sizeof *heads);
+        if (area->base)
+            w->parts[i] = (part){pairs, heads};
     }
-    return true;
+    place_result(w, area);
 }
 
 static void clear(const plan *p, part *sums) {
@@ -297,19 +261,18 @@ static void clear(const plan *p, part *sums) {
     memset(sums->heads, 0, p->heads * sizeof *sums->heads);
 }
 
-/* Sets all sums to 0. With many heads these are gigabytes, so `control` is checked between
+/* Sets all sums to 0. With many heads these are gigabytes, so the control is checked between
  * blocks. */
-static attn_status clear_work(const work *w, const attn_control *control, attn_error *err) {
-    const plan *p = w->plan;
+static attn_status clear_sums(const comparison *w, attn_error *err) {
     attn_status status = ATTN_OK;
-    for (size_t i = 0; i <= p->wave && !status; i++) {
-        clear(p, &w->parts[i]);
-        status = attn_control_check(control, err);
+    for (size_t i = 0; i <= w->plan->wave && !status; i++) {
+        clear(w->plan, &w->parts[i]);
+        status = attn_control_check(w->control, err);
     }
     return status;
 }
 
-static void merge(const plan *p, part *to, const part *from) {
+static void merge_block(const plan *p, part *to, const part *from) {
     for (size_t i = 0; i < p->pairs; i++) {
         to->pairs[i].js += from->pairs[i].js;
         to->pairs[i].dot += from->pairs[i].dot;
@@ -368,35 +331,60 @@ static void finish(const plan *p, const part *all, attn_head_distances *out) {
     out->mean_centered = mean(sums[2], counts[2]);
 }
 
-static bool take_result(attn_arena *arena, attn_head_distances *d) {
-    const size_t n = d->rows * d->cols;
-    d->js = attn_arena_zeroed(arena, n, sizeof(double));
-    d->cosine = attn_arena_zeroed(arena, n, sizeof(double));
-    d->centered = attn_arena_zeroed(arena, n, sizeof(double));
-    return d->js && d->cosine && d->centered;
+/* Merges a wave of pieces. */
+static void merge_wave(void *work, size_t first, size_t count) {
+    const comparison *w = work;
+    const plan *p = w->plan;
+    const size_t end = (first + count) * p->together, past = end < p->blocks ? end : p->blocks;
+    for (size_t i = 0; i < past - first * p->together; i++) {
+        merge_block(p, &w->parts[p->wave], &w->parts[i]);
+        clear(p, &w->parts[i]);
+    }
+    attn_control_tell(w->control, p->a.batch * p->blocks + past, p->batches * p->blocks);
 }
 
-/* Computes the distances of one batch entry. All sums must be 0 before, and are 0 again
- * afterwards. */
-static attn_status measure(work *w, attn_pool *pool, const attn_control *control,
-                           attn_head_distances *out, attn_error *err) {
-    const plan *p = w->plan;
-    part *all = &w->parts[p->wave];
-    attn_status status = ATTN_OK;
-    for (w->first = 0; !status && w->first < p->blocks; w->first += p->wave) {
-        size_t count = p->blocks - w->first < p->wave ? p->blocks - w->first : p->wave;
-        status =
-            attn_pool_run(pool, (count + p->together - 1) / p->together, piece, w, control, err);
-        for (size_t i = 0; !status && i < count; i++) {
-            merge(p, all, &w->parts[i]);
-            clear(p, &w->parts[i]);
-        }
-        attn_control_tell(control, out->batch * p->blocks + w->first + count,
-                          p->a.source->batches * p->blocks);
-    }
-    finish(p, all, out);
-    clear(p, all);
-    return status;
+/* --- the sweep --- */
+
+static const attn_sweep comparing = {sizeof(lane), place_comparison_lane, place_comparison,
+                                     compare_rows, merge_wave};
+
+static plan make_plan(size_t batches, size_t heads_a, size_t heads_b, size_t L, size_t S) {
+    plan p = {.batches = batches, .heads = heads_a + heads_b, .L = L, .S = S};
+    p.a.heads = heads_a;
+    p.cols = heads_b ? heads_b : heads_a;
+    size_t keys = S ? S : 1, heads = p.heads ? p.heads : 1;
+    p.pairs = heads_b ? heads_a * heads_b : heads_a * (heads_a ? heads_a - 1 : 0) / 2;
+    p.block = BLOCK_PRODUCTS / (p.pairs ? p.pairs : 1) / keys;
+    p.block = attn_within(p.block, 1, LANE_BYTES / (heads * (sizeof(float) + 1)) / keys + 1);
+    p.block = attn_within(p.block, 1, L ? L : 1);
+    p.blocks = L / p.block + (L % p.block != 0);
+    size_t bytes = p.pairs * sizeof(pair_sums) + heads * sizeof(head_sums);
+    p.wave = attn_within(WAVE_BYTES / (bytes | 1), WAVE_LEAST, WAVE_MOST);
+    const size_t most = LANE_BYTES / (heads * (sizeof(float) + 1)) / keys / p.block;
+    p.together = attn_within(PIECE_ROWS / p.block, 1, p.wave / WAVE_LEAST);
+    p.together = attn_within(p.together, 1, most ? most : 1);
+    p.wave -= p.wave % p.together;
+    p.columns = COLUMN_BYTES / (3 * sizeof(double)) / heads & ~(size_t)7;
+    p.columns = attn_within(p.columns, COLUMNS_LEAST, COLUMNS_MOST);
+    return p;
+}
+
+attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t heads_b, size_t L,
+                                     size_t S, size_t slots, attn_cost *out, attn_error *err) {
+    const plan p = make_plan(batches, heads_a, heads_b, L, S);
+    comparison w = {.plan = &p};
+    attn_area result = {0};
+    const attn_area all = attn_sweep_count(&comparing, &w, slots);
+    place_result(&w, &result);
+    if (all.overflow)
+        return attn_fail(err, ATTN_ELIMIT, "", "too many heads to compare");
+    const double products = (double)batches * (double)p.pairs * (double)L * (double)S;
+    /* 32 operations for each pair of heads and cell: a logarithm and three products */
+    *out = (attn_cost){.cells = products,
+                       .operations = 32 * products,
+                       .work_bytes = all.used - result.content,
+                       .result_bytes = result.content};
+    return ATTN_OK;
 }
 
 attn_status attn_head_distances_measure(const attn_weight_source *a, const attn_mask *mask_a,
@@ -409,24 +397,23 @@ attn_status attn_head_distances_measure(const attn_weight_source *a, const attn_
                          "heads of %zu x (%zu x %zu) and of %zu x (%zu x %zu) weights cannot be "
                          "compared",
                          a->batches, a->rows, a->cols, b->batches, b->rows, b->cols);
-    plan p = make_plan(a->heads, b ? b->heads : 0, a->rows, a->cols);
+    plan p = make_plan(a->batches, a->heads, b ? b->heads : 0, a->rows, a->cols);
+    comparison w = {.plan = &p, .control = control};
     p.a = (side){a, mask_a, 0, a->heads};
     p.b = (side){b, mask_b, 0, b ? b->heads : 0};
-    work w = {.plan = &p};
-    attn_head_distances *all = attn_arena_zeroed(arena, a->batches, sizeof *all);
-    bool ok = all && take_work(&w, attn_pool_slots(pool), arena);
-    attn_status status = ok ? clear_work(&w, control, err) : ATTN_OK;
-    for (size_t i = 0; ok && !status && i < a->batches; i++) {
-        p.a.batch = p.b.batch = i;
-        all[i] =
-            (attn_head_distances){.batch = i, .rows = a->heads, .cols = b ? b->heads : a->heads};
-        ok = take_result(arena, &all[i]);
-        if (ok)
-            status = measure(&w, pool, control, &all[i], err);
-    }
-    if (!ok)
+    p.cols = b ? b->heads : a->heads;
+    w.lanes = attn_sweep_open(&comparing, &w, attn_pool_slots(pool), arena);
+    if (!w.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory to compare %zu heads", p.heads);
+    attn_status status = clear_sums(&w, err);
+    for (size_t i = 0; i < a->batches && !status; i++) {
+        p.a.batch = p.b.batch = i;
+        status = attn_sweep_run(&comparing, &w, (p.blocks + p.together - 1) / p.together,
+                                p.wave / p.together, pool, control, err);
+        finish(&p, &w.parts[p.wave], &w.result[i]);
+        clear(&p, &w.parts[p.wave]);
+    }
     if (!status)
-        *out = all;
+        *out = w.result;
     return status;
 }

@@ -10,7 +10,7 @@
 #include "analysis/heatmap_private.h"
 #include "analysis/sums.h"
 #include "attn/heatmap.h"
-#include "base/area.h"
+#include "base/sweep.h"
 
 enum {
     /* Default for the cells of all heatmaps together. In JSON a cell takes at most 15 bytes: a
@@ -194,67 +194,63 @@ static void choose_pieces(attn_heatmap_plan *p) {
 
 /* --- memory --- */
 
-/* Takes an array [a, b, c] of elements of `size` bytes. */
-static void *take(attn_area *area, size_t a, size_t b, size_t c, size_t size) {
-    size_t n = 0;
-    if (!attn_size_mul(a, b, &n) || !attn_size_mul(n, c, &n))
-        area->overflow = true;
-    return attn_area_take(area, n, size);
+static void place_heatmap_lane(const void *work, attn_area *area, void *to) {
+    const attn_heatmap_plan *p = ((const attn_heatmap_work *)work)->plan;
+    attn_heatmap_lane *l = to;
+    const size_t merged = p->merged > 1 ? p->block : 0; /* rows that are summed over heads */
+    l->cells = attn_area_take(area, p->shape[1], sizeof *l->cells);
+    l->rows = attn_area_take(area, p->block, sizeof *l->rows);
+    l->weights = attn_area_take_3(area, p->block, p->S, 1, sizeof *l->weights);
+    l->logits = attn_area_take_3(area, p->block, p->S, 1, sizeof *l->logits);
+    l->sum = attn_area_take_3(area, merged, p->S, 1, sizeof *l->sum);
+    l->visible = attn_area_take_3(area, merged, p->S, 1, sizeof *l->visible);
 }
 
-static void place_lane(attn_area *area, const attn_heatmap_plan *p, attn_heatmap_lane *l) {
-    l->cells = take(area, p->shape[1], 1, 1, sizeof *l->cells);
-    l->rows = take(area, p->block, 1, 1, sizeof *l->rows);
-    l->weights = take(area, p->block, p->S, 1, sizeof *l->weights);
-    l->logits = take(area, p->block, p->S, 1, sizeof *l->logits);
-    l->sum = p->merged > 1 ? take(area, p->block, p->S, 1, sizeof *l->sum) : NULL;
-    l->visible = p->merged > 1 ? take(area, p->block, p->S, 1, sizeof *l->visible) : NULL;
-}
-
-/* Takes all memory of a build from the area. Hidden runs and edges come last, so that their unused
- * part can be given back. */
-static void place_work(attn_area *area, const attn_heatmap_plan *p, attn_heatmap_work *w) {
+/* Takes what the answer holds. Hidden runs and edges come last, so that their unused part can be
+ * given back. */
+static void place_answer(attn_heatmap_work *w, attn_area *area) {
+    const attn_heatmap_plan *p = w->plan;
     const size_t R = p->shape[0], C = p->shape[1], M = p->maps;
+    const bool max = p->options->pool != ATTN_POOL_MEAN, mean = p->options->pool != ATTN_POOL_MAX;
     attn_heatmap_arrays *a = &w->arrays;
-    w->lanes = take(area, p->slots, 1, 1, sizeof *w->lanes);
-    for (size_t i = 0; i < p->slots; i++) {
-        attn_heatmap_lane lane;
-        place_lane(area, p, &lane);
-        if (area->base)
-            w->lanes[i] = lane;
-    }
-    w->parts = take(area, M, p->pieces, 1, sizeof *w->parts);
-    w->maps = take(area, M, 1, 1, sizeof *w->maps);
-    a->sums = take(area, M, p->pieces, C, sizeof *a->sums);
-    w->run_counts = take(area, M, R, 1, sizeof *w->run_counts);
-    w->edge_counts = p->edge_room ? take(area, M, p->rows, 1, sizeof *w->edge_counts) : NULL;
-    a->max = p->options->pool != ATTN_POOL_MEAN ? take(area, M, R, C, sizeof *a->max) : NULL;
-    a->mean = p->options->pool != ATTN_POOL_MAX ? take(area, M, R, C, sizeof *a->mean) : NULL;
-    a->entropy = take(area, M, R, 1, sizeof *a->entropy);
-    a->received = take(area, M, C, 1, sizeof *a->received);
-    w->runs = take(area, M, R, p->run_room, sizeof *w->runs);
-    w->edges = p->edge_room ? take(area, M, p->rows, p->edge_room, sizeof *w->edges) : NULL;
+    w->maps = attn_area_take(area, M, sizeof *w->maps);
+    a->max = max ? attn_area_take_3(area, M, R, C, sizeof *a->max) : NULL;
+    a->mean = mean ? attn_area_take_3(area, M, R, C, sizeof *a->mean) : NULL;
+    a->entropy = attn_area_take_3(area, M, R, 1, sizeof *a->entropy);
+    a->received = attn_area_take_3(area, M, C, 1, sizeof *a->received);
+    w->runs = attn_area_take_3(area, M, R, p->run_room, sizeof *w->runs);
+    w->edges = attn_area_take_3(area, M, p->rows, p->edge_room, sizeof *w->edges);
 }
 
-/* Returns the bytes of what the answer holds: heatmaps, their cells, hidden runs and edges. */
-static double content_bytes(const attn_heatmap_plan *p) {
-    const double R = (double)p->shape[0], C = (double)p->shape[1];
-    const double planes = p->options->pool == ATTN_POOL_BOTH ? 2 : 1;
-    const double runs = R * (double)p->run_room * sizeof(attn_hidden_run);
-    const double edges = (double)p->rows * (double)p->edge_room * sizeof(attn_edge);
-    return (double)p->maps *
-           (sizeof(attn_heatmap) + sizeof(float) * (planes * R * C + R + C) + runs + edges);
+static void place_heatmaps(void *work, attn_area *area) {
+    attn_heatmap_work *w = work;
+    const attn_heatmap_plan *p = w->plan;
+    w->parts = attn_area_take_3(area, p->maps, p->pieces, 1, sizeof *w->parts);
+    w->arrays.sums = attn_area_take_3(area, p->maps, p->pieces, p->shape[1], sizeof(double));
+    w->run_counts = attn_area_take_3(area, p->maps, p->shape[0], 1, sizeof *w->run_counts);
+    w->edge_counts =
+        attn_area_take_3(area, p->maps, p->rows, p->edge_room > 0, sizeof *w->edge_counts);
+    place_answer(w, area);
 }
+
+static const attn_sweep building = {
+    sizeof(attn_heatmap_lane),
+    place_heatmap_lane,
+    place_heatmaps,
+    attn_analysis_heatmap_piece,
+    NULL,
+};
 
 static attn_status count_bytes(attn_heatmap_plan *p, attn_error *err) {
-    attn_area all = {0};
-    attn_heatmap_work w;
+    attn_heatmap_work w = {.plan = p};
     p->run_room = (p->shape[1] + 1) / 2;
-    place_work(&all, p, &w);
+    const attn_area all = attn_sweep_count(&building, &w, p->slots);
     if (all.overflow)
         return attn_fail(err, ATTN_ELIMIT, "", "heatmaps of %zu x %zu weights are too large",
                          p->rows, p->S);
-    p->result_bytes = (size_t)content_bytes(p);
+    attn_area answer = {0};
+    place_answer(&w, &answer);
+    p->result_bytes = answer.content;
     p->work_bytes = all.used - p->result_bytes;
     return ATTN_OK;
 }
@@ -329,18 +325,13 @@ attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, siz
     return ATTN_OK;
 }
 
-/* Takes the memory of a build and sets the heatmaps and parts as they are before the first piece.
- */
-static bool open_work(attn_heatmap_work *w, attn_area *area, attn_arena *arena) {
+/* Sets the heatmaps and parts as they are before the first piece. */
+static void begin_maps(attn_heatmap_work *w) {
     const attn_heatmap_plan *p = w->plan;
     const attn_heatmap_arrays *a = &w->arrays;
     const size_t R = p->shape[0], C = p->shape[1];
-    attn_area counted = {0};
-    place_work(&counted, p, w);
-    if (!attn_area_open(area, &counted, arena))
-        return false;
-    place_work(area, p, w);
-    memset(a->sums, 0, (size_t)((char *)w->runs - (char *)a->sums)); /* sums, counts and cells */
+    memset(a->sums, 0,
+           (size_t)((char *)w->runs - (char *)a->sums)); /* all but hidden runs and edges */
     for (size_t i = 0; i < p->maps * p->pieces; i++)
         w->parts[i] =
             (attn_heatmap_part){a->sums + i * C, {INFINITY, -INFINITY}, {INFINITY, -INFINITY}};
@@ -357,7 +348,6 @@ static bool open_work(attn_heatmap_work *w, attn_area *area, attn_arena *arena) 
             .row_entropy = a->entropy + i * R,
             .received = a->received + i * C,
         };
-    return true;
 }
 
 /* Sets the range of a heatmap from the smallest and largest value found; [0, 0] if there is
@@ -391,7 +381,7 @@ static void merge_parts(const attn_heatmap_work *w, size_t map) {
 
 /* Moves hidden runs and edges together in place, since rows with few of them left gaps. Data moves
  * only to lower addresses, so nothing is overwritten before it is moved. */
-static void close_gaps(attn_heatmap_work *w, const attn_area *area, attn_arena *arena) {
+static void close_gaps(attn_heatmap_work *w, attn_arena *arena) {
     const attn_heatmap_plan *p = w->plan;
     size_t runs = 0, edges = 0, R = p->shape[0];
     for (size_t map = 0; map < p->maps; map++) {
@@ -413,7 +403,7 @@ static void close_gaps(attn_heatmap_work *w, const attn_area *area, attn_arena *
         m->edge_count = (size_t)(w->edges + edges - m->edges);
     }
     const char *end = p->edge_room ? (char *)(w->edges + edges) : (char *)(w->runs + runs);
-    attn_arena_shrink(arena, area->base, (size_t)(end - area->base));
+    attn_arena_shrink(arena, w->lanes, (size_t)(end - (char *)w->lanes));
 }
 
 attn_status attn_heatmap_build(const attn_weight_source *source,
@@ -427,17 +417,17 @@ attn_status attn_heatmap_build(const attn_weight_source *source,
     if (status)
         return status;
     attn_heatmap_work work = {.plan = &plan, .source = source, .control = control};
-    attn_area area;
-    if (!open_work(&work, &area, arena))
+    work.lanes = attn_sweep_open(&building, &work, slots, arena);
+    if (!work.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for %zu heatmaps of %zu x %zu cells",
                          plan.maps, plan.shape[0], plan.shape[1]);
-    status = attn_pool_run(pool, plan.maps * plan.pieces, attn_analysis_heatmap_piece, &work,
-                           control, err);
+    begin_maps(&work);
+    status = attn_sweep_run(&building, &work, plan.maps * plan.pieces, 0, pool, control, err);
     if (status)
         return status;
     for (size_t i = 0; i < plan.maps; i++)
         merge_parts(&work, i);
-    close_gaps(&work, &area, arena);
+    close_gaps(&work, arena);
     *out = (attn_heatmaps){.items = work.maps, .count = plan.maps};
     return ATTN_OK;
 }
@@ -454,14 +444,14 @@ static double transformed(double t, attn_transform transform) {
 }
 
 /* Maps v from [low, high] to [0, 1]. If low = high, returns 1 for v > 0, else 0. */
-static double place(double v, double low, double high) {
+static double share_of_range(double v, double low, double high) {
     if (!(v > low))
         return high > low || !(v > 0) ? 0 : 1;
     return v >= high ? 1 : (v - low) / (high - low);
 }
 
-static double place_signed(double v, double high, attn_transform transform) {
-    return (1 + copysign(transformed(place(fabs(v), 0, high), transform), v)) / 2;
+static double share_of_signed(double v, double high, attn_transform transform) {
+    return (1 + copysign(transformed(share_of_range(fabs(v), 0, high), transform), v)) / 2;
 }
 
 void attn_heatmap_quantise(uint8_t *dst, const float *src, size_t n, const float range[2],
@@ -471,8 +461,8 @@ void attn_heatmap_quantise(uint8_t *dst, const float *src, size_t n, const float
         double t = 0;
         if (!isnan(v))
             t = signed_values
-                    ? place_signed(v, (double)range[1], transform)
-                    : transformed(place(v, (double)range[0], (double)range[1]), transform);
+                    ? share_of_signed(v, (double)range[1], transform)
+                    : transformed(share_of_range(v, (double)range[0], (double)range[1]), transform);
         dst[i] = (uint8_t)(255 * t + 0.5);
     }
 }

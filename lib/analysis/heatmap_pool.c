@@ -235,8 +235,8 @@ typedef struct entropy_sum {
 } entropy_sum;
 
 /* Adds row i of the chosen rows to its cells and to the entropy, and finds its edges. */
-static attn_status take_row(attn_heatmap_work *w, size_t map, size_t i, size_t in_block,
-                            attn_heatmap_lane *lane, entropy_sum *entropy, attn_error *err) {
+static attn_status pool_line(attn_heatmap_work *w, size_t map, size_t i, size_t in_block,
+                             attn_heatmap_lane *lane, entropy_sum *entropy, attn_error *err) {
     const attn_heatmap_plan *p = w->plan;
     attn_heatmap_line line = {
         .weights = lane->weights + in_block * p->S,
@@ -257,9 +257,9 @@ static attn_status take_row(attn_heatmap_work *w, size_t map, size_t i, size_t i
     return find_edges(p, &line, w->edges + at * p->edge_room, &w->edge_counts[at], err);
 }
 
-attn_status attn_analysis_heatmap_piece(void *ctx, size_t index, size_t lane_index,
+attn_status attn_analysis_heatmap_piece(void *work, size_t index, size_t lane_index,
                                         attn_error *err) {
-    attn_heatmap_work *w = ctx;
+    attn_heatmap_work *w = work;
     const attn_heatmap_plan *p = w->plan;
     attn_heatmap_lane *lane = &w->lanes[lane_index];
     attn_heatmap_part *part = &w->parts[index];
@@ -275,7 +275,7 @@ attn_status attn_analysis_heatmap_piece(void *ctx, size_t index, size_t lane_ind
         if (!status)
             status = load_rows(w, map, lane_index, p->row0 + at, rows, err);
         for (size_t i = at; !status && i < at + rows; i++) {
-            status = take_row(w, map, i, i - at, lane, &entropy, err);
+            status = pool_line(w, map, i, i - at, lane, &entropy, err);
             size_t r = i / p->step[0];
             if (status || (i + 1 < p->rows && (i + 1) / p->step[0] == r))
                 continue;

@@ -52,9 +52,9 @@ typedef struct attn_heatmap_row {
 typedef struct attn_heatmap_lane {
     attn_heatmap_cell *cells; /* [C] */
     attn_heatmap_row *rows;   /* [block] */
-    double *sum;              /* [block, S] sum over heads; NULL: no mean over heads */
+    double *sum;              /* [block, S] sum over heads; empty if there is no mean over heads */
     float *weights, *logits;  /* [block, S] */
-    uint8_t *visible;         /* [block, S] 1: visible in any head; NULL: no mean over heads */
+    uint8_t *visible;         /* [block, S] 1: visible in any head; empty as `sum` is */
 } attn_heatmap_lane;
 
 /* The results of a piece, which are merged later in the order of the pieces. */
@@ -70,7 +70,6 @@ static inline void attn_analysis_widen(float range[2], float low, float high) {
     range[1] = high > range[1] ? high : range[1];
 }
 
-/* What all pieces of a call share. */
 /* The arrays of all heatmaps and parts, each as one block; max and mean are NULL if not wanted. */
 typedef struct attn_heatmap_arrays {
     double *sums;              /* [maps, pieces, C] */
@@ -78,6 +77,7 @@ typedef struct attn_heatmap_arrays {
     float *entropy, *received; /* [maps, R], [maps, C] */
 } attn_heatmap_arrays;
 
+/* What all pieces of a call share. */
 typedef struct attn_heatmap_work {
     const attn_heatmap_plan *plan;
     const attn_weight_source *source;
@@ -93,9 +93,9 @@ typedef struct attn_heatmap_work {
     size_t *edge_counts;      /* [maps, rows] */
 } attn_heatmap_work;
 
-/* Computes piece `index` of maps * pieces; called by attn_pool_run. ctx is the attn_heatmap_work.
- * Errors are those of the source and of `control`. */
-attn_status attn_analysis_heatmap_piece(void *ctx, size_t index, size_t lane, attn_error *err);
+/* The piece of an attn_sweep whose work is the attn_heatmap_work. Errors are those of the source and
+ * of `control`. */
+attn_status attn_analysis_heatmap_piece(void *work, size_t index, size_t lane, attn_error *err);
 
 /* One row of weights. logits is NULL if the source has none. */
 typedef struct attn_heatmap_line {

@@ -10,6 +10,7 @@
 #include "analysis/measure_private.h"
 #include "analysis/order.h"
 #include "analysis/sums.h"
+#include "base/sweep.h"
 
 static double mean(const attn_mean *m) {
     return m->count ? m->sum / (double)m->count : NAN;
@@ -174,69 +175,6 @@ static attn_status check_options(const attn_measure_options *o, size_t L, size_t
     return status;
 }
 
-static attn_status count_bytes(attn_measure_plan *p, size_t slots, attn_error *err) {
-    const attn_measure_options *o = p->options;
-    const size_t S = p->S, heads = p->B * p->H;
-    attn_bytes lane = {0}, part = {0}, work = {0}, result = {0};
-    attn_add_array(&lane, p->block, S, 1, 2 * sizeof(float));
-    attn_add_array(&lane, S, 1, 1, 2 * sizeof(double) + 1);
-    attn_add_array(&part, 1, 1, 1, sizeof(attn_measure_part));
-    attn_add_array(&part, S, 2, 1, sizeof(double) + sizeof(uint64_t));
-    attn_add_array(&part, p->block, 1, 1, sizeof(size_t));
-    p->wave = attn_within(WAVE_BYTES / (part.bytes | 1), WAVE_LEAST, WAVE_MOST);
-    p->wave = attn_within(p->wave, 1, heads * p->pieces > 0 ? heads * p->pieces : 1);
-    p->lane_bytes = lane.bytes;
-    p->part_bytes = part.bytes;
-    attn_add_array(&work, slots, 1, 1, lane.bytes + sizeof(attn_measure_lane));
-    attn_add_array(&work, p->wave + 1, 1, 1, part.bytes);
-    attn_add_array(&work, p->L, 1, 1, sizeof(size_t));
-    attn_add_array(&work, S, 1, 1, sizeof(double));
-    attn_add_array(&work, p->B, 1, 1, sizeof(attn_measure_entry));
-    size_t sets = (o->query_tokens ? o->token_batches : 0) +
-                  (o->query_kinds ? attn_measure_batches(o->kind_batches) : 0);
-    attn_add_array(&work, sets, 1, 1, (p->L + 3 * S) * sizeof(size_t) + sizeof(attn_equals));
-    attn_add_array(&result, heads, 1, 1, sizeof(attn_head_measures));
-    attn_add_array(&result, heads, 2 * o->class_count + o->segment_count * o->segment_count, 1,
-                   sizeof(double));
-    attn_add_array(&result, heads, o->top_keys, 1, sizeof(attn_key_mass));
-    p->work_bytes = work.bytes;
-    p->result_bytes = result.bytes;
-    if (lane.overflow || part.overflow || work.overflow || result.overflow)
-        return attn_fail(err, ATTN_ELIMIT, "", "measures of %zu x %zu weights are too large", p->L,
-                         S);
-    return ATTN_OK;
-}
-
-static attn_status make_plan(const attn_measure_options *options, size_t B, size_t H, size_t L,
-                             size_t S, size_t slots, attn_measure_plan *out, attn_error *err) {
-    attn_measure_plan p = {.options = options, .B = B, .H = H, .L = L, .S = S};
-    size_t heads;
-    if (!attn_size_mul(B, H, &heads))
-        return attn_fail(err, ATTN_ELIMIT, "", "too many heads to count");
-    p.block = attn_within(PIECE_WEIGHTS / (S ? S : 1), BLOCK_LEAST, L ? L : 1);
-    p.block = attn_within(p.block, 1, L ? L : 1);
-    p.pieces = L / p.block + (L % p.block != 0);
-    attn_status status = count_bytes(&p, slots, err);
-    if (!status)
-        *out = p;
-    return status;
-}
-
-attn_status attn_measure_cost(const attn_measure_options *options, size_t B, size_t H, size_t L,
-                              size_t S, size_t slots, attn_cost *out, attn_error *err) {
-    attn_measure_plan p = {.options = options};
-    attn_status status = make_plan(options, B, H, L, S, slots, &p, err);
-    if (status)
-        return status;
-    double cells = (double)B * (double)H * (double)L * (double)S;
-    *out = (attn_cost){.cells = cells,
-                       /* sums, squares, moments, a logarithm, sums of columns */
-                       .operations = 30 * cells,
-                       .work_bytes = p.work_bytes,
-                       .result_bytes = p.result_bytes};
-    return ATTN_OK;
-}
-
 /* Returns whether entry b and entry b modulo `entries` have the same row of `batches`. */
 static bool repeats(size_t batches, size_t entries) {
     return batches <= 1 || batches == entries;
@@ -257,20 +195,74 @@ size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t
 
 /* --- memory --- */
 
-static bool take_part(const attn_measure_plan *p, size_t rows, attn_arena *arena,
-                      attn_measure_part *part) {
-    attn_measure_sums *const both[] = {&part->weights, &part->uniform};
-    part->peaks = attn_arena_zeroed(arena, rows, sizeof *part->peaks);
-    if (!part->peaks)
-        return false;
-    for (size_t i = 0; i < 2; i++) {
-        both[i]->received = attn_arena_zeroed(arena, p->S, sizeof(double));
-        both[i]->seen_by = attn_arena_zeroed(arena, p->S, sizeof(uint64_t));
-        if (!both[i]->received || !both[i]->seen_by)
-            return false;
-    }
-    return true;
+static void place_sums(attn_area *area, const attn_measure_plan *p, attn_measure_sums *sums) {
+    sums->received = attn_area_take(area, p->S, sizeof *sums->received);
+    sums->seen_by = attn_area_take(area, p->S, sizeof *sums->seen_by);
 }
+
+static void place_part(attn_area *area, const attn_measure_plan *p, size_t rows,
+                       attn_measure_part *part) {
+    part->peaks = attn_area_take(area, rows, sizeof *part->peaks);
+    place_sums(area, p, &part->weights);
+    place_sums(area, p, &part->uniform);
+}
+
+static void place_measure_lane(const void *work, attn_area *area, void *to) {
+    const attn_measure_plan *p = ((const attn_measure_work *)work)->plan;
+    attn_measure_lane *lane = to;
+    lane->weights = attn_area_take_3(area, p->block, p->S, 1, sizeof *lane->weights);
+    lane->logits = attn_area_take_3(area, p->block, p->S, 1, sizeof *lane->logits);
+    lane->p = attn_area_take(area, p->S, sizeof *lane->p);
+    lane->uniform = attn_area_take(area, p->S, sizeof *lane->uniform);
+    lane->visible = attn_area_take(area, p->S, 1);
+}
+
+static attn_links *place_links(attn_area *area, const attn_measure_plan *p, size_t sets) {
+    attn_links *all = attn_area_take(area, sets, sizeof *all);
+    for (size_t i = 0; i < sets; i++) {
+        size_t *next = attn_area_take(area, p->S, sizeof *next);
+        size_t *entry = attn_area_take(area, p->L, sizeof *entry);
+        if (area->base)
+            all[i] = (attn_links){next, entry};
+    }
+    return all;
+}
+
+static void place_result(attn_measure_work *w, attn_area *area) {
+    const attn_measure_plan *p = w->plan;
+    const size_t C = p->options->class_count, G = p->options->segment_count;
+    const size_t heads = p->B * p->H;
+    attn_head_measures *items = attn_area_take(area, heads, sizeof *items);
+    double *numbers = attn_area_take_3(area, heads, 2 * C + G * G, 1, sizeof *numbers);
+    attn_key_mass *top = attn_area_take_3(area, heads, p->options->top_keys, 1, sizeof *top);
+    w->out = (attn_measures){.items = items, .count = heads, .batches = p->B, .heads = p->H};
+    for (size_t i = 0; area->base && i < heads; i++, numbers += 2 * C + G * G)
+        items[i] = (attn_head_measures){.batch = i / p->H,
+                                        .head = i % p->H,
+                                        .class_mass = numbers,
+                                        .class_uniform = numbers + C,
+                                        .blocks = numbers + 2 * C,
+                                        .top = top + i * p->options->top_keys};
+}
+
+static void place_measures(void *work, attn_area *area) {
+    attn_measure_work *w = work;
+    const attn_measure_plan *p = w->plan;
+    const attn_measure_options *o = p->options;
+    w->parts = attn_area_take(area, p->wave + 1, sizeof *w->parts);
+    for (size_t i = 0; i <= p->wave; i++) {
+        attn_measure_part part;
+        place_part(area, p, i < p->wave ? p->block : p->L, area->base ? &w->parts[i] : &part);
+    }
+    w->received = attn_area_take(area, p->S, sizeof *w->received);
+    w->entries = attn_area_take(area, p->B, sizeof *w->entries);
+    w->sorted = attn_area_take(area, p->S, sizeof *w->sorted);
+    w->equals = o->query_tokens ? place_links(area, p, o->token_batches) : NULL;
+    w->kin = o->query_kinds ? place_links(area, p, attn_measure_batches(o->kind_batches)) : NULL;
+    place_result(w, area);
+}
+
+/* --- the rows and keys of a batch entry --- */
 
 static void clear_sums(attn_measure_sums *sums, size_t S) {
     double *received = sums->received;
@@ -287,45 +279,15 @@ static void clear_part(attn_measure_part *part, size_t S) {
     part->hidden = 0;
 }
 
-static bool take_lanes(attn_measure_work *w, size_t slots, attn_arena *arena) {
-    const attn_measure_plan *p = w->plan;
-    w->lanes = attn_arena_zeroed(arena, slots, sizeof *w->lanes);
-    for (size_t i = 0; w->lanes && i < slots; i++) {
-        attn_measure_lane *lane = &w->lanes[i];
-        lane->weights = attn_arena_zeroed(arena, p->block * p->S, sizeof(float));
-        lane->logits = attn_arena_zeroed(arena, p->block * p->S, sizeof(float));
-        lane->p = attn_arena_zeroed(arena, p->S, sizeof(double));
-        lane->uniform = attn_arena_zeroed(arena, p->S, sizeof(double));
-        lane->visible = attn_arena_zeroed(arena, p->S, 1);
-        if (!lane->weights || !lane->logits || !lane->p || !lane->uniform || !lane->visible)
-            return false;
-    }
-    return w->lanes != NULL;
-}
-
-static bool take_tokens(attn_measure_work *w, attn_arena *arena) {
+static void link_tokens(attn_measure_work *w) {
     const attn_measure_plan *p = w->plan;
     const attn_measure_options *o = p->options;
-    if (o->query_tokens) {
-        attn_equals *all = attn_arena_zeroed(arena, o->token_batches, sizeof *all);
-        for (size_t b = 0; all && b < o->token_batches; b++)
-            if (!attn_analysis_equals(o->query_tokens + b * p->L, p->L, o->key_tokens + b * p->S,
-                                      p->S, attn_mask_repeated_offset(o->mask, b), arena, &all[b]))
-                return false;
-        if (!(w->equals = all))
-            return false;
-    }
-    if (o->query_kinds) {
-        const size_t sets = attn_measure_batches(o->kind_batches);
-        attn_kin *kin = attn_arena_zeroed(arena, sets, sizeof *kin);
-        for (size_t b = 0; kin && b < sets; b++)
-            if (!attn_analysis_kin(o->query_kinds + b * p->L, p->L, o->key_kinds + b * p->S, p->S,
-                                   arena, &kin[b]))
-                return false;
-        if (!(w->kin = kin))
-            return false;
-    }
-    return true;
+    for (size_t b = 0; w->equals && b < o->token_batches; b++)
+        attn_analysis_link_equals(o->query_tokens + b * p->L, p->L, o->key_tokens + b * p->S, p->S,
+                                  attn_mask_repeated_offset(o->mask, b), w->sorted, &w->equals[b]);
+    for (size_t b = 0; w->kin && b < attn_measure_batches(o->kind_batches); b++)
+        attn_analysis_link_kin(o->query_kinds + b * p->L, p->L, o->key_kinds + b * p->S, p->S,
+                               w->sorted, &w->kin[b]);
 }
 
 /* Finds where the parts that are no padding begin and end, and sets *count to their number. */
@@ -372,53 +334,19 @@ static bool is_across(const attn_measure_work *w, size_t batch, const attn_measu
            hi[0] == hi[1];
 }
 
-static bool take_entries(attn_measure_work *w, attn_arena *arena) {
+static void find_entries(attn_measure_work *w) {
     const attn_measure_plan *p = w->plan;
-    attn_measure_entry *all = attn_arena_zeroed(arena, p->B, sizeof *all);
-    for (size_t b = 0; all && b < p->B; b++) {
+    for (size_t b = 0; b < p->B; b++) {
         const attn_padding none = {0},
                            *padding = w->source->padding ? &w->source->padding[b] : &none;
-        attn_measure_entry *e = &all[b];
+        attn_measure_entry *e = &w->entries[b];
         size_t rows;
         find_real(padding->rows, p->L, &e->row, &e->row_end, &rows);
         find_real(padding->cols, p->S, &e->key, &e->key_end, &e->keys);
         e->across = is_across(w, b, e);
     }
-    w->entries = all;
-    return all != NULL;
-}
-
-static bool take_work(attn_measure_work *w, size_t slots, attn_arena *arena) {
-    const attn_measure_plan *p = w->plan;
-    w->parts = attn_arena_zeroed(arena, p->wave + 1, sizeof *w->parts);
-    for (size_t i = 0; w->parts && i <= p->wave; i++)
-        if (!take_part(p, i < p->wave ? p->block : p->L, arena, &w->parts[i]))
-            return false;
-    return w->parts && take_lanes(w, slots, arena) && take_tokens(w, arena) &&
-           take_entries(w, arena);
-}
-
-static bool take_result(const attn_measure_plan *p, attn_arena *arena, attn_measures *out) {
-    const attn_measure_options *o = p->options;
-    const size_t C = o->class_count, G = o->segment_count * o->segment_count;
-    out->count = p->B * p->H;
-    out->batches = p->B;
-    out->heads = p->H;
-    out->items = attn_arena_zeroed(arena, out->count, sizeof *out->items);
-    double *numbers = attn_arena_zeroed(arena, out->count, (2 * C + G) * sizeof *numbers);
-    attn_key_mass *top = attn_arena_zeroed(arena, out->count, o->top_keys * sizeof *top);
-    if (!out->items || !numbers || !top)
-        return false;
-    for (size_t i = 0; i < out->count; i++, numbers += 2 * C + G, top += o->top_keys) {
-        attn_head_measures *m = &out->items[i];
-        *m = (attn_head_measures){.batch = i / p->H,
-                                  .head = i % p->H,
-                                  .class_mass = numbers,
-                                  .class_uniform = numbers + C,
-                                  .blocks = numbers + 2 * C,
-                                  .top = top};
-    }
-    return true;
+    for (size_t i = 0; i < w->out.count; i++)
+        w->out.items[i].across = w->entries[w->out.items[i].batch].across;
 }
 
 /* --- merging --- */
@@ -490,18 +418,19 @@ static void find_order(const attn_measure_plan *p, const attn_measure_part *all,
 
 /* Computes the measures of a head from its sums. `base` is the head whose uniform attention is the
  * same (attn_analysis_uniform_of), or `out` itself. */
-static void finish_head(const attn_measure_work *work, const attn_measure_part *all,
-                        double *scratch, const attn_head_measures *base, attn_head_measures *out) {
+static void finish_head(const attn_measure_work *work, const attn_head_measures *base,
+                        attn_head_measures *out) {
     const attn_measure_plan *p = work->plan;
+    const attn_measure_part *all = &work->parts[p->wave];
     const size_t keys = work->entries[out->batch].keys;
     const attn_measure_sums *w = &all->weights, *u = &all->uniform;
     const size_t C = p->options->class_count, G = p->options->segment_count;
     out->rows = w->rows;
     out->blind = all->blind;
     out->hidden_mass = p->L ? all->hidden / (double)p->L : 0;
-    finish_sums(p, w, keys, scratch, out->values);
+    finish_sums(p, w, keys, work->received, out->values);
     if (base == out)
-        finish_sums(p, u, keys, scratch, out->uniform);
+        finish_sums(p, u, keys, work->received, out->uniform);
     else
         memcpy(out->uniform, base->uniform, sizeof out->uniform);
     out->values[ATTN_RELATIVE_DISTANCE] =
@@ -521,26 +450,75 @@ static void finish_head(const attn_measure_work *work, const attn_measure_part *
     out->top_count = find_top_keys(p, w, out->top);
 }
 
-static void merge_wave(const attn_measure_work *w, size_t count, double *scratch,
-                       attn_measures *out) {
+static void merge_wave(void *work, size_t first, size_t count) {
+    const attn_measure_work *w = work;
     const attn_measure_plan *p = w->plan;
     attn_measure_part *all = &w->parts[p->wave];
     for (size_t i = 0; i < count; i++) {
-        size_t piece = w->first + i, map = piece / p->pieces;
-        merge_sums(p, &all->weights, &w->parts[i].weights);
-        merge_sums(p, &all->uniform, &w->parts[i].uniform);
-        all->blind += w->parts[i].blind;
-        all->hidden += w->parts[i].hidden;
-        const size_t row = piece % p->pieces * p->block;
-        memcpy(all->peaks + row, w->parts[i].peaks,
+        const size_t map = (first + i) / p->pieces, row = (first + i) % p->pieces * p->block;
+        attn_measure_part *part = &w->parts[i];
+        merge_sums(p, &all->weights, &part->weights);
+        merge_sums(p, &all->uniform, &part->uniform);
+        all->blind += part->blind;
+        all->hidden += part->hidden;
+        memcpy(all->peaks + row, part->peaks,
                (p->L - row < p->block ? p->L - row : p->block) * sizeof *all->peaks);
-        clear_part(&w->parts[i], p->S);
-        if ((piece + 1) % p->pieces)
+        clear_part(part, p->S);
+        if ((first + i + 1) % p->pieces)
             continue;
-        size_t base = attn_analysis_uniform_of(w, map / p->H, map % p->H);
-        finish_head(w, all, scratch, &out->items[base], &out->items[map]);
+        const size_t base = attn_analysis_uniform_of(w, map / p->H, map % p->H);
+        finish_head(w, &w->out.items[base], &w->out.items[map]);
         clear_part(all, p->S);
     }
+    attn_control_tell(w->control, first + count, w->out.count * p->pieces);
+}
+
+/* --- the sweep --- */
+
+static const attn_sweep measuring = {
+    sizeof(attn_measure_lane),   place_measure_lane, place_measures,
+    attn_analysis_measure_piece, merge_wave,
+};
+
+static attn_status make_plan(const attn_measure_options *options, size_t B, size_t H, size_t L,
+                             size_t S, size_t slots, attn_measure_plan *out, attn_error *err) {
+    attn_measure_plan p = {.options = options, .B = B, .H = H, .L = L, .S = S};
+    attn_measure_work work = {.plan = &p};
+    attn_measure_part part;
+    attn_area one = {0}, result = {0};
+    size_t heads;
+    if (!attn_size_mul(B, H, &heads))
+        return attn_fail(err, ATTN_ELIMIT, "", "too many heads to count");
+    p.block = attn_within(PIECE_WEIGHTS / (S ? S : 1), BLOCK_LEAST, L ? L : 1);
+    p.block = attn_within(p.block, 1, L ? L : 1);
+    p.pieces = L / p.block + (L % p.block != 0);
+    place_part(&one, &p, p.block, &part);
+    p.wave = attn_within(WAVE_BYTES / (one.used + sizeof part), WAVE_LEAST, WAVE_MOST);
+    p.wave = attn_within(p.wave, 1, heads * p.pieces > 0 ? heads * p.pieces : 1);
+    const attn_area all = attn_sweep_count(&measuring, &work, slots);
+    place_result(&work, &result);
+    p.result_bytes = result.content;
+    p.work_bytes = all.used - result.content;
+    if (all.overflow)
+        return attn_fail(err, ATTN_ELIMIT, "", "measures of %zu x %zu weights are too large", p.L,
+                         S);
+    *out = p;
+    return ATTN_OK;
+}
+
+attn_status attn_measure_cost(const attn_measure_options *options, size_t B, size_t H, size_t L,
+                              size_t S, size_t slots, attn_cost *out, attn_error *err) {
+    attn_measure_plan p = {.options = options};
+    attn_status status = make_plan(options, B, H, L, S, slots, &p, err);
+    if (status)
+        return status;
+    double cells = (double)B * (double)H * (double)L * (double)S;
+    *out = (attn_cost){.cells = cells,
+                       /* sums, squares, moments, a logarithm, sums of columns */
+                       .operations = 30 * cells,
+                       .work_bytes = p.work_bytes,
+                       .result_bytes = p.result_bytes};
+    return ATTN_OK;
 }
 
 attn_status attn_measure_heads(const attn_weight_source *source,
@@ -548,34 +526,27 @@ attn_status attn_measure_heads(const attn_weight_source *source,
                                const attn_control *control, attn_arena *arena, attn_measures *out,
                                attn_error *err) {
     attn_measure_plan plan;
-    attn_measures result;
-    size_t slots = attn_pool_slots(pool);
+    attn_measure_work work = {.plan = &plan, .source = source, .control = control};
+    const size_t slots = attn_pool_slots(pool);
     attn_status status = check_options(options, source->rows, source->cols, err);
     if (!status)
         status = make_plan(options, source->batches, source->heads, source->rows, source->cols,
                            slots, &plan, err);
     if (status)
         return status;
-    attn_measure_work work = {.plan = &plan, .source = source};
-    double *scratch = attn_arena_zeroed(arena, plan.S, sizeof *scratch);
-    if (!scratch || !take_work(&work, slots, arena) || !take_result(&plan, arena, &result))
+    work.lanes = attn_sweep_open(&measuring, &work, slots, arena);
+    if (!work.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for measures of %zu x %zu heads", plan.B,
                          plan.H);
     for (size_t i = 0; i <= plan.wave; i++)
         clear_part(&work.parts[i], plan.S);
-    for (size_t i = 0; i < result.count; i++)
-        result.items[i].across = work.entries[result.items[i].batch].across;
-    const size_t total = result.count * plan.pieces;
-    for (; !status && work.first < total; work.first += plan.wave) {
-        size_t count = total - work.first < plan.wave ? total - work.first : plan.wave;
-        status = attn_pool_run(pool, count, attn_analysis_measure_piece, &work, control, err);
-        if (!status)
-            merge_wave(&work, count, scratch, &result);
-        attn_control_tell(control, work.first + count, total);
-    }
-    for (size_t i = 0; !status && plan.pieces == 0 && i < result.count; i++)
-        finish_head(&work, &work.parts[plan.wave], scratch, &result.items[i], &result.items[i]);
+    link_tokens(&work);
+    find_entries(&work);
+    status = attn_sweep_run(&measuring, &work, work.out.count * plan.pieces, plan.wave, pool,
+                            control, err);
+    for (size_t i = 0; plan.pieces == 0 && i < work.out.count; i++)
+        finish_head(&work, &work.out.items[i], &work.out.items[i]);
     if (!status)
-        *out = result;
+        *out = work.out;
     return status;
 }

@@ -11,19 +11,21 @@ enum {
     ATTN_DIAGONALS = 2 * ATTN_OFFSETS + 1,
 };
 
-/* Links between keys with equal tokens, for duplicate_token and induction. SIZE_MAX: there is no
- * such key. */
-typedef struct attn_equals {
-    size_t *before; /* [S] for each key, the last key before it with the same token */
-    size_t *last;   /* [L] for each query, the last key before t_i with the query's token */
-} attn_equals;
+/* Links between keys with equal tokens, for duplicate_token and induction, or of the same kind, for
+ * same_kind. SIZE_MAX: there is no such key. */
+typedef struct attn_links {
+    /* [S] for each key, the last key before it with the same token; or the next key of its kind,
+     * where the first one follows the last one */
+    size_t *next;
+    /* [L] for each query, the last key before t_i with the query's token; or some key of its kind */
+    size_t *entry;
+} attn_links;
 
-/* Links between keys of the same kind, for same_kind. The keys of a kind form a ring. SIZE_MAX:
- * there is no such key. */
-typedef struct attn_kin {
-    size_t *next;  /* [S] for each key, the next key of its kind; after the last comes the first */
-    size_t *entry; /* [L] for each query, some key of its kind */
-} attn_kin;
+/* A token and the key that has it. */
+typedef struct attn_token_place {
+    int64_t token;
+    size_t key;
+} attn_token_place;
 
 /* What follows from options and shapes. */
 typedef struct attn_measure_plan {
@@ -32,8 +34,7 @@ typedef struct attn_measure_plan {
     size_t block;  /* rows in a piece of work */
     size_t pieces; /* pieces of work for each head */
     size_t wave;   /* pieces whose sums are in memory together */
-    /* bytes: scratch memory of one thread; sums of a piece; all scratch memory; results */
-    size_t lane_bytes, part_bytes, work_bytes, result_bytes;
+    size_t work_bytes, result_bytes;
 } attn_measure_plan;
 
 /* What is no padding in a batch entry: the first row and key of it, and how far the last ones reach,
@@ -103,12 +104,16 @@ static inline size_t attn_measure_batches(size_t batches) {
 typedef struct attn_measure_work {
     const attn_measure_plan *plan;
     const attn_weight_source *source;
-    const attn_equals *equals;         /* [token_batches]; NULL: no tokens */
-    const attn_kin *kin;               /* [kind_batches]; NULL: no kinds */
-    const attn_measure_entry *entries; /* [B] */
+    const attn_control *control;
+    attn_links *equals;          /* [token_batches]; NULL: no tokens */
+    attn_links *kin;             /* [kind_batches]; NULL: no kinds */
+    attn_token_place *sorted;    /* [S] working memory while keys are linked */
+    attn_measure_entry *entries; /* [B] */
     struct attn_measure_lane *lanes;
-    attn_measure_part *parts; /* [wave + 1]; the last one sums up a whole head */
-    size_t first;             /* index of the wave's first piece */
+    /* [wave + 1]; piece i adds to part i modulo wave, and the last part sums up a whole head */
+    attn_measure_part *parts;
+    double *received; /* [S] working memory of finish_received */
+    attn_measures out;
 } attn_measure_work;
 
 /* Scratch memory of one thread. */
@@ -122,14 +127,14 @@ typedef struct attn_measure_lane {
  * head that sees the same keys, or this head itself. */
 size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t head);
 
-/* Computes piece w->first + index; called by attn_pool_run. ctx is the attn_measure_work. */
-attn_status attn_analysis_measure_piece(void *ctx, size_t index, size_t lane, attn_error *err);
+/* The piece of an attn_sweep whose work is the attn_measure_work. */
+attn_status attn_analysis_measure_piece(void *work, size_t index, size_t lane, attn_error *err);
 
-/* Link equal tokens of one batch entry, or tokens of equal kind, in the arena. `offset` is t_i - i.
- * Return false if memory runs out. */
-bool attn_analysis_equals(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
-                          int64_t offset, attn_arena *arena, attn_equals *out);
-bool attn_analysis_kin(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
-                       attn_arena *arena, attn_kin *out);
+/* Links equal tokens of one batch entry. `offset` is t_i - i. */
+void attn_analysis_link_equals(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
+                               int64_t offset, attn_token_place *sorted, attn_links *out);
+/* Links keys of equal kind. */
+void attn_analysis_link_kin(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
+                            attn_token_place *sorted, attn_links *out);
 
 #endif

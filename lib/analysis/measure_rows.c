@@ -9,31 +9,23 @@
 #include "analysis/measure_private.h"
 #include "analysis/sums.h"
 
-/* A token and the key that has it. */
-typedef struct place {
-    int64_t token;
-    size_t key;
-} place;
-
 static int by_token(const void *x, const void *y) {
-    const place *a = x, *b = y;
+    const attn_token_place *a = x, *b = y;
     if (a->token != b->token)
         return a->token < b->token ? -1 : 1;
     return a->key < b->key ? -1 : a->key > b->key;
 }
 
-static place *sorted(const int64_t *keys, size_t S, attn_arena *arena) {
-    place *all = attn_arena_zeroed(arena, S, sizeof *all);
-    for (size_t j = 0; all && j < S; j++)
-        all[j] = (place){keys[j], j};
-    if (all && S > 1)
+static void sort_tokens(const int64_t *keys, size_t S, attn_token_place *all) {
+    for (size_t j = 0; j < S; j++)
+        all[j] = (attn_token_place){keys[j], j};
+    if (S > 1)
         qsort(all, S, sizeof *all, by_token);
-    return all;
 }
 
 /* Returns the number of entries of the sorted list that are before (token, key). */
-static size_t rank_of(const place *all, size_t n, int64_t token, size_t key) {
-    const place wanted = {token, key};
+static size_t rank_of(const attn_token_place *all, size_t n, int64_t token, size_t key) {
+    const attn_token_place wanted = {token, key};
     size_t low = 0, high = n;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
@@ -45,31 +37,22 @@ static size_t rank_of(const place *all, size_t n, int64_t token, size_t key) {
     return low;
 }
 
-bool attn_analysis_equals(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
-                          int64_t offset, attn_arena *arena, attn_equals *out) {
-    place *all = sorted(keys, S, arena);
-    out->before = attn_arena_zeroed(arena, S, sizeof *out->before);
-    out->last = attn_arena_zeroed(arena, L, sizeof *out->last);
-    if (!all || !out->before || !out->last)
-        return false;
+void attn_analysis_link_equals(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
+                               int64_t offset, attn_token_place *all, attn_links *out) {
+    sort_tokens(keys, S, all);
     for (size_t r = 0; r < S; r++)
-        out->before[all[r].key] =
+        out->next[all[r].key] =
             r > 0 && all[r - 1].token == all[r].token ? all[r - 1].key : SIZE_MAX;
     for (size_t i = 0; i < L; i++) {
         int64_t at = (int64_t)i + offset;
         size_t r = at > 0 ? rank_of(all, S, queries[i], (size_t)at) : 0;
-        out->last[i] = r > 0 && all[r - 1].token == queries[i] ? all[r - 1].key : SIZE_MAX;
+        out->entry[i] = r > 0 && all[r - 1].token == queries[i] ? all[r - 1].key : SIZE_MAX;
     }
-    return true;
 }
 
-bool attn_analysis_kin(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
-                       attn_arena *arena, attn_kin *out) {
-    place *all = sorted(keys, S, arena);
-    out->next = attn_arena_zeroed(arena, S, sizeof *out->next);
-    out->entry = attn_arena_zeroed(arena, L, sizeof *out->entry);
-    if (!all || !out->next || !out->entry)
-        return false;
+void attn_analysis_link_kin(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
+                            attn_token_place *all, attn_links *out) {
+    sort_tokens(keys, S, all);
     for (size_t from = 0, to; from < S; from = to) {
         for (to = from + 1; to < S && all[to].token == all[from].token;)
             to++;
@@ -81,13 +64,12 @@ bool attn_analysis_kin(const int64_t *queries, size_t L, const int64_t *keys, si
         bool found = queries[i] >= 0 && r < S && all[r].token == queries[i];
         out->entry[i] = found ? all[r].key : SIZE_MAX;
     }
-    return true;
 }
 
 #define SATURATED 0.99
 #define ROUNDED   1e-6 /* float32 rounding: without a sink, 1 - s_i is below this */
 
-static void add(attn_mean *m, double value) {
+static void add_to_mean(attn_mean *m, double value) {
     m->sum += value;
     m->count++;
 }
@@ -101,7 +83,7 @@ static void add_offsets(const attn_measure_line *line, size_t S, size_t best,
     int64_t from = line->at - ATTN_OFFSETS;
     for (int64_t k = from < 0 ? -from : 0; k < ATTN_DIAGONALS && from + k < (int64_t)S; k++)
         if (!line->padding || !line->padding[from + k])
-            add(&sums->diagonal[k], line->p[from + k]);
+            add_to_mean(&sums->diagonal[k], line->p[from + k]);
     int64_t diagonal = (int64_t)best - from;
     if (line->peaks && diagonal >= 0 && diagonal < ATTN_DIAGONALS)
         sums->peak[diagonal]++;
@@ -111,7 +93,7 @@ static void add_local(const attn_measure_line *line, size_t S, size_t radius,
                       attn_measure_sums *sums) {
     int64_t most = radius < S ? (int64_t)radius : (int64_t)S;
     size_t from = clamp(line->at - most, S), to = clamp(line->at + most + 1, S);
-    add(&sums->local, attn_sum(line->p + from, to - from));
+    add_to_mean(&sums->local, attn_sum(line->p + from, to - from));
 }
 
 /* Adds the mass near the line from the first query and key to the last
@@ -125,23 +107,23 @@ static void add_alignment(const attn_measure_entry *e, const attn_measure_line *
     const double at = (double)(line->index - e->row) * (S - 1) / (double)(e->row_end - e->row - 1);
     const size_t from = clamp((int64_t)ceil(at - reach), keys);
     const size_t to = clamp((int64_t)floor(at + reach) + 1, keys);
-    add(&sums->aligned, attn_sum(line->p + e->key + from, to - from));
+    add_to_mean(&sums->aligned, attn_sum(line->p + e->key + from, to - from));
 }
 
 static void add_tokens(const attn_measure_work *w, size_t batch, const attn_measure_line *line,
                        attn_measure_sums *sums) {
     const attn_measure_options *o = w->plan->options;
-    const attn_kin *kin = w->kin ? &w->kin[attn_repeated_entry(batch, o->kind_batches)] : NULL;
+    const attn_links *kin = w->kin ? &w->kin[attn_repeated_entry(batch, o->kind_batches)] : NULL;
     if (w->equals) {
-        const attn_equals *e = &w->equals[attn_repeated_entry(batch, o->token_batches)];
+        const attn_links *e = &w->equals[attn_repeated_entry(batch, o->token_batches)];
         double same = 0, after = 0;
-        for (size_t j = e->last[line->index]; j != SIZE_MAX; j = e->before[j]) {
+        for (size_t j = e->entry[line->index]; j != SIZE_MAX; j = e->next[j]) {
             same += line->p[j];
             after += j + 1 < w->plan->S ? line->p[j + 1] : 0;
         }
-        if (e->last[line->index] != SIZE_MAX) {
-            add(&sums->duplicate, same);
-            add(&sums->induction, after);
+        if (e->entry[line->index] != SIZE_MAX) {
+            add_to_mean(&sums->duplicate, same);
+            add_to_mean(&sums->induction, after);
         }
     }
     if (kin && kin->entry[line->index] != SIZE_MAX) {
@@ -154,7 +136,7 @@ static void add_tokens(const attn_measure_work *w, size_t batch, const attn_meas
             j = kin->next[j];
         } while (j != first);
         if (others > 0)
-            add(&sums->kin, mass);
+            add_to_mean(&sums->kin, mass);
     }
 }
 
@@ -175,7 +157,7 @@ static void add_classes(const attn_measure_plan *plan, size_t batch, const attn_
     for (size_t s = 0; s < o->segment_count; s++)
         sums->blocks[own * o->segment_count + s] += row[s];
     sums->segment_rows[own]++;
-    add(&sums->own_block, row[own]);
+    add_to_mean(&sums->own_block, row[own]);
 }
 
 /* Adds what the row's weights times the norms of their values measure. */
@@ -187,13 +169,14 @@ static void add_values(const attn_measure_line *line, attn_measure_sums *sums) {
             sum += c;
             logs += c > 0 ? c * log(c) : 0;
         }
-    add(&sums->value_norm, sum);
+    add_to_mean(&sums->value_norm, sum);
     if (!(sum > 0) || isinf(sum))
         return;
-    add(&sums->value_entropy, fmax(0, log(sum) - logs / sum));
+    add_to_mean(&sums->value_entropy, fmax(0, log(sum) - logs / sum));
     if (line->at > (int64_t)line->first)
-        add(&sums->value_first,
-            line->p[line->first] > 0 ? line->p[line->first] * line->norms[line->first] / sum : 0);
+        add_to_mean(&sums->value_first, line->p[line->first] > 0
+                                            ? line->p[line->first] * line->norms[line->first] / sum
+                                            : 0);
 }
 
 /* Adds a row to the sums of its head, and returns the key of its largest weight. */
@@ -209,17 +192,17 @@ static size_t add_line(const attn_measure_work *w, size_t batch, const attn_meas
     sums->mass += mass;
     sums->weighted += line->scan.reach;
     sums->looked -= line->scan.ramp;
-    add(&sums->entropy, line->entropy);
-    add(&sums->perplexity, exp(line->entropy));
-    add(&sums->participation, mass * mass / line->scan.squares);
-    add(&sums->confidence, top);
-    add(&sums->sink_logit, 1 - mass > ROUNDED ? 1 - mass : 0);
+    add_to_mean(&sums->entropy, line->entropy);
+    add_to_mean(&sums->perplexity, exp(line->entropy));
+    add_to_mean(&sums->participation, mass * mass / line->scan.squares);
+    add_to_mean(&sums->confidence, top);
+    add_to_mean(&sums->sink_logit, 1 - mass > ROUNDED ? 1 - mass : 0);
     if (line->seen > 1) {
-        add(&sums->normalized, line->entropy / log((double)line->seen));
-        add(&sums->saturated, share >= SATURATED);
+        add_to_mean(&sums->normalized, line->entropy / log((double)line->seen));
+        add_to_mean(&sums->saturated, share >= SATURATED);
     }
     if (line->at > (int64_t)line->first && line->first < S)
-        add(&sums->first, line->p[line->first]);
+        add_to_mean(&sums->first, line->p[line->first]);
     add_offsets(line, S, best, sums);
     add_local(line, S, plan->options->radius, sums);
     add_tokens(w, batch, line, sums);
@@ -239,8 +222,8 @@ static void add_scores(const float *logits, size_t n, const attn_logit_scan *sca
     const double seen = (double)scan->seen;
     sums->score_max = fmax(sums->score_max, (double)scan->most);
     if (scan->seen > 1)
-        add(&sums->spread,
-            sqrt(attn_pointwise_current()->spread(logits, n, scan->total / seen) / seen));
+        add_to_mean(&sums->spread,
+                    sqrt(attn_pointwise_current()->spread(logits, n, scan->total / seen) / seen));
 }
 
 /* Finds the visible keys of row i, by its logits or else by the mask, and returns their number. It
@@ -268,9 +251,9 @@ static size_t find_visible(const attn_measure_work *w, const attn_measure_lane *
 
 /* Adds a row with its weights to the sums, and stores the key of its largest weight in *peak.
  * Returns false if the row has no weight. */
-static bool take_weights(const attn_measure_work *w, attn_measure_part *part, size_t batch,
-                         const float *weights, const float *logits, attn_measure_line *line,
-                         size_t *peak) {
+static bool add_weights(const attn_measure_work *w, attn_measure_part *part, size_t batch,
+                        const float *weights, const float *logits, attn_measure_line *line,
+                        size_t *peak) {
     const size_t from = line->from, n = line->to - from;
     const double mass = line->scan.mass;
     if (line->seen == 0 || !(mass > 0) || isinf(mass))
@@ -300,8 +283,8 @@ static attn_weight_scan scan_doubles(const double *p, size_t S, const attn_measu
                               .most = n ? x[attn_pointwise_current()->largest(x, n)] : 0};
 }
 
-static void take_uniform(const attn_measure_work *w, attn_measure_part *part, size_t batch,
-                         double *row, attn_measure_line *line) {
+static void add_uniform(const attn_measure_work *w, attn_measure_part *part, size_t batch,
+                        double *row, attn_measure_line *line) {
     const double even = 1 / (double)line->seen;
     for (size_t j = 0; j < w->plan->S; j++)
         row[j] = line->visible[j] ? even : 0;
@@ -332,8 +315,8 @@ static bool scan_weights(const attn_measure_lane *lane, const float *weights, si
     return rows->widen_visible(p + to, weights + to, visible + to, S - to) || before;
 }
 
-static void take_row(const attn_measure_work *w, attn_measure_part *part,
-                     const attn_measure_lane *lane, const attn_range *at, size_t r) {
+static void add_row(const attn_measure_work *w, attn_measure_part *part,
+                    const attn_measure_lane *lane, const attn_range *at, size_t r) {
     const attn_mask *mask = w->plan->options->mask;
     const size_t S = w->plan->S, i = at->row + r;
     part->peaks[r] = SIZE_MAX;
@@ -358,20 +341,19 @@ static void take_row(const attn_measure_work *w, attn_measure_part *part,
     if (scan_weights(lane, weights, S, &line))
         for (size_t j = 0; j < S; j++)
             part->hidden += lane->visible[j] ? 0 : (double)weights[j];
-    if (!take_weights(w, part, at->batch, weights, logits, &line, &part->peaks[r]))
+    if (!add_weights(w, part, at->batch, weights, logits, &line, &part->peaks[r]))
         part->blind++;
     if (line.seen > 0 &&
         attn_analysis_uniform_of(w, at->batch, at->head) == at->batch * w->plan->H + at->head)
-        take_uniform(w, part, at->batch, lane->uniform, &line);
+        add_uniform(w, part, at->batch, lane->uniform, &line);
 }
 
-attn_status attn_analysis_measure_piece(void *ctx, size_t index, size_t lane_index,
+attn_status attn_analysis_measure_piece(void *work, size_t index, size_t lane_index,
                                         attn_error *err) {
-    attn_measure_work *w = ctx;
+    attn_measure_work *w = work;
     const attn_measure_plan *plan = w->plan;
     const attn_measure_lane *lane = &w->lanes[lane_index];
-    size_t piece = w->first + index, map = piece / plan->pieces;
-    size_t row = piece % plan->pieces * plan->block;
+    const size_t map = index / plan->pieces, row = index % plan->pieces * plan->block;
     attn_range range = {.batch = map / plan->H,
                         .head = map % plan->H,
                         .row = row,
@@ -380,6 +362,6 @@ attn_status attn_analysis_measure_piece(void *ctx, size_t index, size_t lane_ind
     attn_status status =
         w->source->fetch(w->source->ctx, lane_index, &range, lane->weights, lane->logits, err);
     for (size_t r = 0; !status && r < range.rows; r++)
-        take_row(w, &w->parts[index], lane, &range, r);
+        add_row(w, &w->parts[index % plan->wave], lane, &range, r);
     return status;
 }

@@ -1,7 +1,10 @@
 /* Sources of weights (heatmap.h). The source of an operation computes rows again at each fetch.
  * Derived sources compute rows from those of other sources: weights with a mask, the difference of
  * two sources, gradient x attention, and rollout. attn_head_sums, at the end, sums the cells of a
- * source. A lane is the number of the scratch memory that a fetch may use. */
+ * source.
+ *
+ * A fetch may use the scratch memory of its lane. An attn_sweep without a piece lists this memory,
+ * since the sweep that fetches is another one. */
 #include <math.h>
 #include <string.h>
 
@@ -10,6 +13,20 @@
 #include "analysis/sums.h"
 #include "attention/cells.h"
 #include "attn/analysis.h"
+#include "base/sweep.h"
+
+/* Makes *out of `made`, with a copy of the struct *work as its ctx. `lanes` are the lanes of this
+ * struct. Fails if they are NULL, or if there is no memory for the copy. */
+static attn_status make_source(attn_weight_source made, const void *work, size_t size,
+                               const void *lanes, attn_arena *arena, attn_weight_source *out,
+                               attn_error *err) {
+    void *copy = attn_arena_small(arena, size);
+    if (!lanes || !copy)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for rows of weights");
+    made.ctx = memcpy(copy, work, size);
+    *out = made;
+    return ATTN_OK;
+}
 
 /* --- weights and scores of an operation that has run --- */
 
@@ -70,32 +87,28 @@ static attn_status fetch_run(void *ctx, size_t lane_index, const attn_range *row
     return status;
 }
 
+static void place_run_lane(const void *work, attn_area *area, void *to) {
+    const attn_attention *a = ((const run_rows *)work)->a;
+    run_lane *l = to;
+    l->scratch = attn_cells_place(area, &a->dims, a->kernels);
+    l->wide = a->dims.result == ATTN_F64 ? attn_area_take(area, a->dims.S, sizeof *l->wide) : NULL;
+}
+
+static const attn_sweep run_memory = {.lane_size = sizeof(run_lane), .place_lane = place_run_lane};
+
 attn_status attn_attention_source(const attn_attention *a, const attn_stats *stats,
                                   attn_stage stage, size_t lanes, attn_arena *arena,
                                   attn_weight_source *out, attn_error *err) {
     const attn_attention_dims *d = &a->dims;
-    run_rows *s = attn_arena_small(arena, sizeof *s);
-    bool ok = s != NULL;
-    if (ok) {
-        *s = (run_rows){a, stats, stage, attn_arena_zeroed(arena, lanes, sizeof *s->lanes)};
-        ok = s->lanes != NULL;
-    }
-    for (size_t i = 0; ok && i < lanes; i++) {
-        s->lanes[i].scratch = attn_cells_scratch_new(a, arena);
-        ok = s->lanes[i].scratch != NULL;
-        if (ok && d->result == ATTN_F64)
-            ok = (s->lanes[i].wide = attn_arena_zeroed(arena, d->S, sizeof(double))) != NULL;
-    }
-    if (!ok)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the heatmap's rows");
-    *out = (attn_weight_source){.batches = d->B,
-                                .heads = d->Hq,
-                                .rows = d->L,
-                                .cols = d->S,
-                                .has_logits = true,
-                                .fetch = fetch_run,
-                                .ctx = s};
-    return ATTN_OK;
+    run_rows s = {.a = a, .stats = stats, .stage = stage};
+    s.lanes = attn_sweep_open(&run_memory, &s, lanes, arena);
+    const attn_weight_source made = {.batches = d->B,
+                                     .heads = d->Hq,
+                                     .rows = d->L,
+                                     .cols = d->S,
+                                     .has_logits = true,
+                                     .fetch = fetch_run};
+    return make_source(made, &s, sizeof s, s.lanes, arena, out, err);
 }
 
 /* --- weights with a mask --- */
@@ -103,7 +116,7 @@ attn_status attn_attention_source(const attn_attention *a, const attn_stats *sta
 typedef struct masked {
     const attn_weight_source *inner;
     const attn_mask *mask;
-    uint8_t **keep; /* [lanes][S] */
+    uint8_t **lanes; /* [lanes]: [S] which keys a row sees */
 } masked;
 
 static attn_status fetch_masked(void *ctx, size_t lane, const attn_range *at, float *weights,
@@ -111,7 +124,7 @@ static attn_status fetch_masked(void *ctx, size_t lane, const attn_range *at, fl
     const masked *m = ctx;
     attn_status status = m->inner->fetch(m->inner->ctx, lane, at, weights, logits, err);
     for (size_t r = 0; !status && r < at->rows; r++) {
-        uint8_t *keep = m->keep[lane];
+        uint8_t *keep = m->lanes[lane];
         float *w = weights + r * at->cols, *l = logits + r * at->cols;
         attn_mask_keep(m->mask, attn_repeated_entry(at->batch, attn_mask_batches(m->mask)),
                        at->head, at->row + r, at->col, at->cols, keep);
@@ -124,39 +137,36 @@ static attn_status fetch_masked(void *ctx, size_t lane, const attn_range *at, fl
     return status;
 }
 
+static void place_keep(const void *work, attn_area *area, void *to) {
+    *(uint8_t **)to = attn_area_take(area, ((const masked *)work)->inner->cols, 1);
+}
+
+static const attn_sweep masked_memory = {.lane_size = sizeof(uint8_t *), .place_lane = place_keep};
+
 attn_status attn_masked_source(const attn_weight_source *source, const attn_mask *mask,
                                size_t lanes, attn_arena *arena, attn_weight_source *out,
                                attn_error *err) {
-    masked *m = attn_arena_small(arena, sizeof *m);
-    bool ok = m != NULL;
-    if (ok) {
-        *m = (masked){source, mask, attn_arena_zeroed(arena, lanes, sizeof *m->keep)};
-        ok = m->keep != NULL;
-    }
-    for (size_t i = 0; ok && i < lanes; i++)
-        ok = (m->keep[i] = attn_arena_zeroed(arena, source->cols, 1)) != NULL;
-    if (!ok)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the mask's rows");
-    *out = *source;
-    out->has_logits = true;
-    out->fetch = fetch_masked;
-    out->ctx = m;
-    return ATTN_OK;
+    masked m = {.inner = source, .mask = mask};
+    attn_weight_source made = *source;
+    m.lanes = attn_sweep_open(&masked_memory, &m, lanes, arena);
+    made.has_logits = true;
+    made.fetch = fetch_masked;
+    return make_source(made, &m, sizeof m, m.lanes, arena, out, err);
 }
 
 /* --- differences --- */
 
 typedef struct difference {
     const attn_weight_source *a, *b;
-    size_t room;     /* floats for the weights of b in a lane */
-    float **weights; /* [lanes] weights of b, then its logits, `room` floats each */
+    size_t room;   /* floats for the weights of b in a lane */
+    float **lanes; /* [lanes] weights of b, then its logits, `room` floats each */
 } difference;
 
 /* Fetches rows of a - b, as many at a time as the scratch memory holds. */
 static attn_status fetch_difference(void *ctx, size_t lane, const attn_range *at, float *weights,
                                     float *logits, attn_error *err) {
     const difference *d = ctx;
-    float *other = d->weights[lane], *hidden = other + d->room;
+    float *other = d->lanes[lane], *hidden = other + d->room;
     const bool both = d->a->has_logits && d->b->has_logits;
     size_t most = at->cols ? d->room / at->cols : at->rows;
     attn_status status = d->a->fetch(d->a->ctx, lane, at, weights, logits, err);
@@ -195,6 +205,13 @@ static bool join_padding(const attn_weight_source *a, const attn_weight_source *
     return all != NULL;
 }
 
+static void place_other(const void *work, attn_area *area, void *to) {
+    *(float **)to = attn_area_take(area, ((const difference *)work)->room, 2 * sizeof(float));
+}
+
+static const attn_sweep difference_memory = {.lane_size = sizeof(float *),
+                                             .place_lane = place_other};
+
 attn_status attn_difference_source(const attn_weight_source *a, const attn_weight_source *b,
                                    size_t lanes, attn_arena *arena, attn_weight_source *out,
                                    attn_error *err) {
@@ -205,26 +222,15 @@ attn_status attn_difference_source(const attn_weight_source *a, const attn_weigh
                          "entries, heads, queries and keys must be equal",
                          a->batches, a->heads, a->rows, a->cols, b->batches, b->heads, b->rows,
                          b->cols);
-    difference *d = attn_arena_small(arena, sizeof *d);
-    bool ok = d != NULL;
-    if (ok) {
-        size_t rows = (1 << 18) / (a->cols | 1);
-        rows = rows < 1 ? 1 : rows > a->rows ? a->rows | 1 : rows;
-        *d =
-            (difference){a, b, rows * a->cols, attn_arena_zeroed(arena, lanes, sizeof *d->weights)};
-        ok = d->weights != NULL;
-    }
-    for (size_t i = 0; ok && i < lanes; i++)
-        ok = (d->weights[i] = attn_arena_zeroed(arena, d->room, 2 * sizeof(float))) != NULL;
-    const attn_padding *padding = NULL;
-    if (!ok || !join_padding(a, b, arena, &padding))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows of the second operand");
-    *out = *a;
-    out->has_logits = a->has_logits && b->has_logits;
-    out->padding = padding;
-    out->fetch = fetch_difference;
-    out->ctx = d;
-    return ATTN_OK;
+    const size_t rows = attn_within((1 << 18) / (a->cols | 1), 1, a->rows | 1);
+    difference d = {.a = a, .b = b, .room = rows * a->cols};
+    attn_weight_source made = *a;
+    made.has_logits = a->has_logits && b->has_logits;
+    made.fetch = fetch_difference;
+    d.lanes = attn_sweep_open(&difference_memory, &d, lanes, arena);
+    if (d.lanes && !join_padding(a, b, arena, &made.padding))
+        d.lanes = NULL;
+    return make_source(made, &d, sizeof d, d.lanes, arena, out, err);
 }
 
 /* --- gradient x attention: for O = A V, the gradient of weight A_ij is the dot product of row i of
@@ -236,8 +242,8 @@ typedef struct gradient {
     const attn_weight_source *inner;
     attn_tensor grad, value;
     attn_gradient_kind kind;
-    size_t group;  /* query heads for each key/value head */
-    double **rows; /* [lanes] GRADIENT_ROWS rows of grad, then one of value */
+    size_t group;   /* query heads for each key/value head */
+    double **lanes; /* [lanes] GRADIENT_ROWS rows of grad, then one of value */
 } gradient;
 
 static const void *row_of(const attn_tensor *t, size_t b, size_t h, size_t i) {
@@ -283,9 +289,17 @@ static attn_status fetch_gradient(void *ctx, size_t lane, const attn_range *at, 
     for (size_t first = 0; !status && first < at->rows; first += GRADIENT_ROWS)
         fill_gradient(g, at, first,
                       at->rows - first < GRADIENT_ROWS ? at->rows - first : GRADIENT_ROWS,
-                      g->rows[lane], weights, logits);
+                      g->lanes[lane], weights, logits);
     return status;
 }
+
+static void place_gradient(const void *work, attn_area *area, void *to) {
+    *(double **)to = attn_area_take(area, ((const gradient *)work)->grad.dims[3],
+                                    (GRADIENT_ROWS + 1) * sizeof(double));
+}
+
+static const attn_sweep gradient_memory = {.lane_size = sizeof(double *),
+                                           .place_lane = place_gradient};
 
 static bool dims_fit(const attn_tensor *t, size_t B, size_t H, size_t n) {
     return t->rank == 4 && t->dims[0] == B && t->dims[1] == H && t->dims[2] == n &&
@@ -311,26 +325,15 @@ attn_status attn_gradient_source(const attn_weight_source *source, const attn_te
                          "expected [%zu, Hkv, %zu, %zu] with Hkv a divisor of %zu, found %s",
                          source->batches, source->cols, grad_output->dims[3], source->heads,
                          attn_found_text(value, shape, sizeof shape));
-    gradient *g = attn_arena_small(arena, sizeof *g);
-    bool ok = g != NULL;
-    if (ok) {
-        *g = (gradient){source,
-                        *grad_output,
-                        *value,
-                        kind,
-                        kv ? source->heads / kv : 1,
-                        attn_arena_zeroed(arena, lanes, sizeof *g->rows)};
-        ok = g->rows != NULL;
-    }
-    for (size_t i = 0; ok && i < lanes; i++)
-        ok = (g->rows[i] = attn_arena_zeroed(arena, grad_output->dims[3],
-                                             (GRADIENT_ROWS + 1) * sizeof(double))) != NULL;
-    if (!ok)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows of gradients");
-    *out = *source;
-    out->fetch = fetch_gradient;
-    out->ctx = g;
-    return ATTN_OK;
+    gradient g = {.inner = source,
+                  .grad = *grad_output,
+                  .value = *value,
+                  .kind = kind,
+                  .group = kv ? source->heads / kv : 1};
+    attn_weight_source made = *source;
+    made.fetch = fetch_gradient;
+    g.lanes = attn_sweep_open(&gradient_memory, &g, lanes, arena);
+    return make_source(made, &g, sizeof g, g.lanes, arena, out, err);
 }
 
 /* --- rollout (Abnar and Zuidema 2020): row i of R = N_top ... N_1 is the unit vector e_i times the
@@ -341,7 +344,6 @@ enum {
     CHUNK_BYTES = 1 << 20, /* limit for the rows of a chunk, bytes */
     CHUNK_LEAST = 8,       /* rows in a chunk */
     LAYER_ROWS = 64,       /* rows of a layer that are averaged over heads together */
-    LANE_BYTES = 4096,     /* rounding of the five blocks of a lane, and its struct */
 };
 
 typedef struct rollout_lane {
@@ -352,7 +354,7 @@ typedef struct rollout_lane {
 
 typedef struct rollout {
     const attn_weight_source *inner;
-    size_t layers, batches, chunk;
+    size_t layers, batches, chunk, S;
     rollout_lane *lanes;
     const attn_control *control;
 } rollout;
@@ -436,15 +438,18 @@ static attn_status fetch_rollout(void *ctx, size_t lane_index, const attn_range 
     return ATTN_OK;
 }
 
-static bool take_lane(const rollout *r, attn_arena *arena, rollout_lane *l) {
-    const size_t S = r->inner->cols;
-    *l = (rollout_lane){.x = attn_arena_zeroed(arena, r->chunk * S, sizeof(double)),
-                        .y = attn_arena_zeroed(arena, r->chunk * S, sizeof(double)),
-                        .layer = attn_arena_zeroed(arena, LAYER_ROWS * S, sizeof(double)),
-                        .weights = attn_arena_zeroed(arena, LAYER_ROWS * S, sizeof(float)),
-                        .logits = attn_arena_zeroed(arena, LAYER_ROWS * S, sizeof(float))};
-    return l->x && l->y && l->layer && l->weights && l->logits;
+static void place_rollout_lane(const void *work, attn_area *area, void *to) {
+    const rollout *r = work;
+    rollout_lane *l = to;
+    l->x = attn_area_take_3(area, r->chunk, r->S, 1, sizeof *l->x);
+    l->y = attn_area_take_3(area, r->chunk, r->S, 1, sizeof *l->y);
+    l->layer = attn_area_take_3(area, LAYER_ROWS, r->S, 1, sizeof *l->layer);
+    l->weights = attn_area_take_3(area, LAYER_ROWS, r->S, 1, sizeof *l->weights);
+    l->logits = attn_area_take_3(area, LAYER_ROWS, r->S, 1, sizeof *l->logits);
 }
+
+static const attn_sweep rollout_memory = {.lane_size = sizeof(rollout_lane),
+                                          .place_lane = place_rollout_lane};
 
 static size_t chunk_of(size_t rows, size_t S) {
     const size_t chunk = CHUNK_BYTES / sizeof(double) / (S | 1);
@@ -454,12 +459,13 @@ static size_t chunk_of(size_t rows, size_t S) {
 
 void attn_rollout_cost(size_t layers, size_t batches, size_t heads, size_t S, size_t lanes,
                        attn_cost *out) {
-    const double size = (double)S, rows = 2 * (double)chunk_of(S, S) + 2 * LAYER_ROWS;
+    rollout r = {.chunk = chunk_of(S, S), .S = S};
+    const attn_area counted = attn_sweep_count(&rollout_memory, &r, lanes);
+    const double size = (double)S;
     /* Each chunk of rows computes all layers again: the mean of the heads, and a product. */
     const double layer = size * size * (2 * size + (double)heads * (size / LAYER_ROWS + 1));
-    const double bytes = (double)lanes * (rows * size * sizeof(double) + LANE_BYTES) + LANE_BYTES;
     *out = (attn_cost){.operations = (double)layers * (double)batches * layer,
-                       .work_bytes = bytes < (double)SIZE_MAX / 2 ? (size_t)bytes : SIZE_MAX / 2};
+                       .work_bytes = counted.overflow ? SIZE_MAX / 2 : counted.used};
 }
 
 attn_status attn_rollout_source(const attn_weight_source *source, size_t layers, size_t lanes,
@@ -475,29 +481,20 @@ attn_status attn_rollout_source(const attn_weight_source *source, size_t layers,
     if (layers == 0 || source->batches % layers)
         return attn_fail(err, ATTN_ESHAPE, "weights",
                          "%zu batch entries are not those of %zu layers", source->batches, layers);
-    rollout *r = attn_arena_small(arena, sizeof *r);
-    bool ok = r != NULL;
-    if (ok) {
-        *r = (rollout){source,
-                       layers,
-                       source->batches / layers,
-                       chunk_of(source->rows, source->cols),
-                       attn_arena_zeroed(arena, lanes, sizeof *r->lanes),
-                       control};
-        ok = r->lanes != NULL;
-    }
-    for (size_t i = 0; ok && i < lanes; i++)
-        ok = take_lane(r, arena, &r->lanes[i]);
-    if (!ok)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows of a rollout");
-    *out = (attn_weight_source){.batches = r->batches,
-                                .heads = 1,
-                                .rows = source->rows,
-                                .cols = source->cols,
-                                .fetch = fetch_rollout,
-                                .ctx = r,
-                                .padding = source->padding};
-    return ATTN_OK;
+    rollout r = {.inner = source,
+                 .layers = layers,
+                 .batches = source->batches / layers,
+                 .chunk = chunk_of(source->rows, source->cols),
+                 .S = source->cols,
+                 .control = control};
+    const attn_weight_source made = {.batches = r.batches,
+                                     .heads = 1,
+                                     .rows = source->rows,
+                                     .cols = source->cols,
+                                     .fetch = fetch_rollout,
+                                     .padding = source->padding};
+    r.lanes = attn_sweep_open(&rollout_memory, &r, lanes, arena);
+    return make_source(made, &r, sizeof r, r.lanes, arena, out, err);
 }
 
 /* --- sums --- */
@@ -505,11 +502,11 @@ attn_status attn_rollout_source(const attn_weight_source *source, size_t layers,
 typedef struct summing {
     const attn_weight_source *source;
     size_t block;
-    float **rows; /* [lanes] weights of a block, then its logits */
+    float **lanes; /* [lanes] weights of a block, then its logits */
     attn_head_sum *heads;
 } summing;
 
-static void add_row(const float *w, size_t n, attn_head_sum *out) {
+static void add_row_sum(const float *w, size_t n, attn_head_sum *out) {
     for (size_t j = 0; j < n; j++) {
         out->sum += (double)w[j];
         out->magnitude += fabs((double)w[j]);
@@ -518,10 +515,10 @@ static void add_row(const float *w, size_t n, attn_head_sum *out) {
 }
 
 /* Sums the cells of one head, row by row. */
-static attn_status sum_head(void *ctx, size_t index, size_t lane, attn_error *err) {
-    const summing *s = ctx;
+static attn_status sum_head(void *work, size_t index, size_t lane, attn_error *err) {
+    const summing *s = work;
     const attn_weight_source *from = s->source;
-    float *w = s->rows[lane];
+    float *w = s->lanes[lane];
     attn_head_sum *out = &s->heads[index];
     attn_status status = ATTN_OK;
     for (size_t row = 0; !status && row < from->rows; row += s->block) {
@@ -534,29 +531,35 @@ static attn_status sum_head(void *ctx, size_t index, size_t lane, attn_error *er
         status = from->fetch(from->ctx, lane, &at, w, w + s->block * from->cols, err);
         for (size_t r = 0; !status && r < n; r++)
             if (!attn_row_is_padding(from, at.batch, row + r))
-                add_row(w + r * from->cols, from->cols, out);
+                add_row_sum(w + r * from->cols, from->cols, out);
     }
     return status;
 }
 
+static void place_sum_lane(const void *work, attn_area *area, void *to) {
+    const summing *s = work;
+    *(float **)to = attn_area_take_3(area, s->block, s->source->cols, 1, 2 * sizeof(float));
+}
+
+static void place_head_sums(void *work, attn_area *area) {
+    summing *s = work;
+    s->heads = attn_area_take_3(area, s->source->batches, s->source->heads, 1, sizeof *s->heads);
+}
+
+static const attn_sweep summing_heads = {sizeof(float *), place_sum_lane, place_head_sums, sum_head,
+                                         NULL};
+
 attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
                            const attn_control *control, attn_arena *arena, attn_head_sum **out,
                            attn_error *err) {
-    size_t heads = source->batches * source->heads, lanes = attn_pool_slots(pool);
-    size_t rows = (1 << 16) / (source->cols | 1);
+    const size_t heads = source->batches * source->heads;
     summing s = {.source = source,
-                 .block = rows < 1              ? 1
-                          : rows > source->rows ? source->rows | 1
-                                                : rows,
-                 .rows = attn_arena_zeroed(arena, lanes, sizeof *s.rows),
-                 .heads = attn_arena_zeroed(arena, heads, sizeof *s.heads)};
-    bool ok = s.rows && s.heads;
-    for (size_t i = 0; ok && i < lanes; i++)
-        ok = (s.rows[i] = attn_arena_zeroed(arena, s.block * source->cols, 2 * sizeof(float))) !=
-             NULL;
-    if (!ok)
+                 .block = attn_within((1 << 16) / (source->cols | 1), 1, source->rows | 1)};
+    s.lanes = attn_sweep_open(&summing_heads, &s, attn_pool_slots(pool), arena);
+    if (!s.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the sums of %zu heads", heads);
-    attn_status status = attn_pool_run(pool, heads, sum_head, &s, control, err);
+    memset(s.heads, 0, heads * sizeof *s.heads);
+    attn_status status = attn_sweep_run(&summing_heads, &s, heads, 0, pool, control, err);
     if (!status)
         *out = s.heads;
     return status;

@@ -1,5 +1,5 @@
 /* Arithmetic shared by lib/analysis: sums over rows, which the kernels of the processor compute if
- * they are long, and sums of bytes that detect overflow. */
+ * they are long. */
 #ifndef ATTN_ANALYSIS_SUMS_H
 #define ATTN_ANALYSIS_SUMS_H
 
@@ -55,20 +55,6 @@ static inline void attn_find_span(const uint8_t *visible, size_t n, size_t *from
 /* Returns x limited to [low, high]. */
 static inline size_t attn_within(size_t x, size_t low, size_t high) {
     return x < low ? low : x > high ? high : x;
-}
-
-/* A sum of bytes; `overflow` is set when it exceeds SIZE_MAX. */
-typedef struct attn_bytes {
-    size_t bytes;
-    bool overflow;
-} attn_bytes;
-
-/* Adds the bytes of an array [a, b, c] of elements of `size` bytes. */
-static inline void attn_add_array(attn_bytes *s, size_t a, size_t b, size_t c, size_t size) {
-    size_t bytes;
-    if (!attn_size_mul(a, b, &bytes) || !attn_size_mul(bytes, c, &bytes) ||
-        !attn_size_mul(bytes, size, &bytes) || !attn_size_add(s->bytes, bytes, &s->bytes))
-        s->overflow = true;
 }
 
 #endif

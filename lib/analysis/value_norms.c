@@ -6,6 +6,7 @@
 
 #include "analysis/sums.h"
 #include "attention/operands.h"
+#include "base/sweep.h"
 #include "kernels/gemm.h"
 
 enum { ROWS = 64 }; /* values of a task */
@@ -13,19 +14,20 @@ enum { ROWS = 64 }; /* values of a task */
 /* Scratch memory of a thread. */
 typedef struct lane {
     double *values; /* [ROWS, Ev] */
-    double *mapped; /* [ROWS, Do] values times W_o^h; NULL: there is no W_o */
+    double *mapped; /* [ROWS, Do] values times W_o^h */
 } lane;
 
-typedef struct measuring {
+typedef struct norm_work {
     const attn_attention *a;
+    const attn_attention_dims *dims;
     const double *w_o; /* [Do, Hq * Ev]; NULL: none */
     size_t out_width;  /* Do */
     size_t parts;      /* tasks of a head */
     lane *lanes;
     double *to; /* [B, Hq, S] */
-} measuring;
+} norm_work;
 
-static double length(const double *x, size_t n) {
+static double length_of(const double *x, size_t n) {
     double most = 0, sum = 0;
     for (size_t e = 0; e < n; e++)
         most = fmax(most, fabs(x[e]));
@@ -37,9 +39,9 @@ static double length(const double *x, size_t n) {
 }
 
 /* Computes the norms of ROWS values of head (b, h). */
-static attn_status measure_part(void *ctx, size_t index, size_t lane_index, attn_error *err) {
-    const measuring *n = ctx;
-    const attn_attention_dims *d = &n->a->dims;
+static attn_status measure_values(void *work, size_t index, size_t lane_index, attn_error *err) {
+    const norm_work *n = work;
+    const attn_attention_dims *d = n->dims;
     const lane *l = &n->lanes[lane_index];
     const size_t head = index / n->parts, b = head / d->Hq, h = head % d->Hq;
     const size_t first = index % n->parts * ROWS;
@@ -61,46 +63,45 @@ static attn_status measure_part(void *ctx, size_t index, size_t lane_index, attn
         width = ld = n->out_width;
     }
     for (size_t r = 0; r < rows; r++)
-        n->to[head * d->S + first + r] = length(values + r * ld, width);
+        n->to[head * d->S + first + r] = length_of(values + r * ld, width);
     return ATTN_OK;
 }
+
+static void place_norm_lane(const void *work, attn_area *area, void *to) {
+    const norm_work *n = work;
+    lane *l = to;
+    l->values = attn_area_take_3(area, ROWS, n->dims->Ev, 1, sizeof *l->values);
+    l->mapped = attn_area_take_3(area, ROWS, n->out_width, 1, sizeof *l->mapped);
+}
+
+static void place_norms(void *work, attn_area *area) {
+    norm_work *n = work;
+    n->to = attn_area_take_3(area, n->dims->B, n->dims->Hq, n->dims->S, sizeof *n->to);
+}
+
+static const attn_sweep measuring = {sizeof(lane), place_norm_lane, place_norms, measure_values,
+                                     NULL};
 
 attn_status attn_value_norms_cost(const attn_attention_dims *d, const attn_tensor *w_o,
                                   size_t slots, attn_cost *out, attn_error *err) {
-    const size_t width = w_o && w_o->rank ? w_o->dims[0] : 0;
-    attn_bytes work = {0}, result = {0};
-    attn_add_array(&work, slots, ROWS, d->Ev, sizeof(double));
-    attn_add_array(&work, slots, ROWS, width, sizeof(double));
-    attn_add_array(&work, slots, 1, 1, sizeof(lane) + 2 * ATTN_ALIGN);
-    attn_add_array(&work, width, d->Hq, d->Ev, sizeof(double));
-    attn_add_array(&result, d->B, d->Hq, d->S, sizeof(double));
-    if (work.overflow || result.overflow)
+    norm_work n = {.dims = d, .out_width = w_o && w_o->rank ? w_o->dims[0] : 0};
+    attn_area result = {0}, all = attn_sweep_count(&measuring, &n, slots);
+    place_norms(&n, &result);
+    attn_area_take_3(&all, n.out_width, d->Hq, d->Ev, sizeof *n.w_o);
+    if (all.overflow)
         return attn_fail(err, ATTN_ELIMIT, "value", "norms of the values are too many");
     const double values = (double)d->B * (double)d->Hq * (double)d->S * (double)d->Ev;
-    *out = (attn_cost){.operations = values * (3 + 2 * (double)width),
-                       .work_bytes = work.bytes,
-                       .result_bytes = result.bytes};
+    *out = (attn_cost){.operations = values * (3 + 2 * (double)n.out_width),
+                       .work_bytes = all.used - result.content,
+                       .result_bytes = result.content};
     return ATTN_OK;
-}
-
-static bool take_lanes(measuring *n, size_t slots, attn_arena *arena) {
-    const size_t Ev = n->a->dims.Ev;
-    n->lanes = attn_arena_zeroed(arena, slots, sizeof *n->lanes);
-    for (size_t i = 0; n->lanes && i < slots; i++) {
-        n->lanes[i].values = attn_arena_zeroed(arena, ROWS * Ev, sizeof(double));
-        if (n->w_o)
-            n->lanes[i].mapped = attn_arena_zeroed(arena, ROWS * n->out_width, sizeof(double));
-        if (!n->lanes[i].values || (n->w_o && !n->lanes[i].mapped))
-            return false;
-    }
-    return n->lanes != NULL;
 }
 
 attn_status attn_value_norms(const attn_attention *a, const attn_tensor *w_o, attn_pool *pool,
                              const attn_control *control, attn_arena *arena, const double **out,
                              attn_error *err) {
     const attn_attention_dims *d = &a->dims;
-    measuring n = {.a = a, .parts = d->S / ROWS + (d->S % ROWS != 0)};
+    norm_work n = {.a = a, .dims = d, .parts = d->S / ROWS + (d->S % ROWS != 0)};
     if (d->relative_values)
         return attn_fail(err, ATTN_EARG, "position/value_table",
                          "a value plus a vector by distance has no norm of its own");
@@ -111,13 +112,11 @@ attn_status attn_value_norms(const attn_attention *a, const attn_tensor *w_o, at
         n.out_width = w_o->dims[0];
         n.w_o = attn_dense_copy(w_o, ATTN_F64, arena);
     }
-    n.to = attn_arena_zeroed(arena, d->B * d->Hq * d->S, sizeof *n.to);
-    if (!n.to || (n.out_width && !n.w_o) || !take_lanes(&n, attn_pool_slots(pool), arena))
+    n.lanes = attn_sweep_open(&measuring, &n, attn_pool_slots(pool), arena);
+    if (!n.lanes || (n.out_width && !n.w_o))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the norms of values");
-    const attn_status status =
-        attn_pool_run(pool, d->B * d->Hq * n.parts, measure_part, &n, control, err);
     *out = n.to;
-    return status;
+    return attn_sweep_run(&measuring, &n, d->B * d->Hq * n.parts, 0, pool, control, err);
 }
 
 /* --- weights times norms --- */

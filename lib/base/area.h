@@ -14,9 +14,10 @@
 #define ATTN_AREA_MOST ((size_t)PTRDIFF_MAX - (size_t)PTRDIFF_MAX % ATTN_ALIGN)
 
 typedef struct attn_area {
-    char *base;    /* the block, aligned to ATTN_ALIGN; NULL: the area only counts */
-    size_t used;   /* bytes taken so far */
-    bool overflow; /* `used` would have exceeded ATTN_AREA_MOST */
+    char *base;     /* the block, aligned to ATTN_ALIGN; NULL: the area only counts */
+    size_t used;    /* bytes taken so far */
+    size_t content; /* the same without what aligns the arrays */
+    bool overflow;  /* `used` would have exceeded ATTN_AREA_MOST */
 } attn_area;
 
 /* Takes the next array: `count` elements of `size` bytes, aligned to ATTN_ALIGN. If the area has no
@@ -24,11 +25,21 @@ typedef struct attn_area {
 static inline void *attn_area_take(attn_area *a, size_t count, size_t size) {
     void *array = (void *)((uintptr_t)a->base + a->used);
     size_t bytes;
-    if (attn_size_mul(count, size, &bytes) && bytes <= ATTN_AREA_MOST - a->used)
+    if (attn_size_mul(count, size, &bytes) && bytes <= ATTN_AREA_MOST - a->used) {
         a->used += attn_align_up(bytes);
-    else
+        a->content += bytes;
+    } else {
         a->overflow = true;
+    }
     return array;
+}
+
+/* Takes the next array, of shape [a, b, c]. */
+static inline void *attn_area_take_3(attn_area *area, size_t a, size_t b, size_t c, size_t size) {
+    size_t n = 0;
+    if (!attn_size_mul(a, b, &n) || !attn_size_mul(n, c, &n))
+        area->overflow = true;
+    return attn_area_take(area, n, size);
 }
 
 /* Takes a block of counted->used bytes from the arena and makes *a an area over it. Returns false

@@ -1,0 +1,38 @@
+/* A sweep: the way in which heatmaps, measures, comparisons, rollouts and others go over the rows of
+ * matrices of weights. The pool computes pieces of it, a wave of them at a time. Each thread has
+ * scratch memory, its lane. After a wave the calling thread merges what its pieces have computed, in
+ * their order, so that no result depends on threads.
+ *
+ * The memory of a sweep has one list of arrays: place() and place_lane() take them from an area
+ * (area.h). attn_sweep_count and attn_sweep_open both call them, so the bytes that a cost states are
+ * those that the sweep takes. */
+#ifndef ATTN_SWEEP_H
+#define ATTN_SWEEP_H
+
+#include <attn/pool.h>
+
+#include "base/area.h"
+
+/* What kind of sweep it is. `work` is the caller's struct, which the functions share. */
+typedef struct attn_sweep {
+    size_t lane_size; /* bytes of the struct that holds the arrays of a lane */
+    /* Takes the arrays of one lane and stores them in *lane. */
+    void (*place_lane)(const void *work, attn_area *area, void *lane);
+    /* Takes the arrays that all pieces share and stores them in *work; NULL: there are none. */
+    void (*place)(void *work, attn_area *area);
+    attn_piece piece; /* computes piece `index` with the lane of number `lane` */
+    /* Merges pieces first … first + count - 1, which are a wave; NULL: nothing is to be merged. */
+    void (*merge)(void *work, size_t first, size_t count);
+} attn_sweep;
+
+/* Returns an area without a base that has counted the arrays of `slots` lanes and the shared ones. */
+attn_area attn_sweep_count(const attn_sweep *sweep, void *work, size_t slots);
+/* Takes these arrays as one block from the arena. Returns the lanes, [slots] structs of lane_size
+ * bytes, which begin the block. NULL: out of memory. No array is set to zeros. */
+void *attn_sweep_open(const attn_sweep *sweep, void *work, size_t slots, attn_arena *arena);
+/* Runs all pieces, at most `wave` of them between two merges (0: all together). Errors are those of
+ * attn_pool_run. A wave that fails is not merged. */
+attn_status attn_sweep_run(const attn_sweep *sweep, void *work, size_t pieces, size_t wave,
+                           attn_pool *pool, const attn_control *control, attn_error *err);
+
+#endif
