@@ -54,11 +54,13 @@ UNUSED    := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),$(OTHER_SRC),
 # A build of a few tests may name only the rooms that they link.
 ROOMS      ?= lib/* server server/* server/api/*
 SRC        := $(filter-out $(UNUSED),$(sort $(wildcard $(addsuffix /*.c,$(ROOMS)) $(addsuffix /x86/*.c,$(ROOMS)))))
-LIB_SRC    := $(filter lib/%,$(SRC))
-SERVER_SRC := $(filter server/%,$(SRC))
+# Rooms of lib/ that the daemon alone links: libattn does not know them.
+STUDY      := lib/corpus/% lib/train/% lib/experiments/%
+LIB_SRC    := $(filter-out $(STUDY),$(filter lib/%,$(SRC)))
+SERVER_SRC := $(filter server/% $(STUDY),$(SRC))
 UNIT_SRC   := $(filter-out $(UNUSED),$(sort $(wildcard tests/unit/test_*.c tests/kernels/test_*.c)))
 LIB_OBJ    := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
-SERVER_OBJ := $(SERVER_SRC:%.c=$(BUILD)/obj/%.o)
+SERVER_OBJ := $(SERVER_SRC:%.c=$(BUILD)/obj/%.o) $(if $(filter lib/corpus/%,$(SERVER_SRC)),$(BUILD)/gen/lexicon.o)
 SERVER_LIB := $(filter-out $(BUILD)/obj/server/main.o,$(SERVER_OBJ))
 EMBEDDED   := $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/service/answers.json server/api/service/schemas.json))
 EMBED_OBJ  := $(BUILD)/gen/embedded.o
@@ -235,6 +237,12 @@ $(BUILD)/obj/%.o: %.c | $(BUILD)/packages
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	@$(CC) $(CFLAGS) -Ilib/include -Ilib $(if $(filter server/%,$<),-Iserver) $(FLAGS_$<) $(DEPS) -c $< -o $@
+
+# The words of the corpus.
+$(BUILD)/gen/lexicon.o: lib/corpus/lexicon.txt | $(BUILD)/packages
+	@mkdir -p $(@D)
+	@printf '.section .rodata\n.global attn_lexicon_text\nattn_lexicon_text: .incbin "%s"\n.byte 0\n.section .note.GNU-stack,"",@progbits\n' $< | \
+	  $(CC) -c -x assembler - -o $@
 
 # The page, which Node makes of server/web/. Without Node, or without its packages, the daemon has none and says so.
 $(WEB)/modules: server/web/package-lock.json

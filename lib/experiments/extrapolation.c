@@ -6,9 +6,9 @@
 
 #include "attn/forms.h"
 #include "attn/rng.h"
-#include "attn/training.h"
 #include "experiments/tagger.h"
 #include "layers/layers.h"
+#include "train/training.h"
 
 /* TIMES: tested lengths, 1, 2, 4, 8 and 16 times that of training. BATCHES: batches of each test.
  * HEADS: most heads. */

@@ -4,7 +4,7 @@
 #ifndef ATTN_EXPERIMENTS_LAB_H
 #define ATTN_EXPERIMENTS_LAB_H
 
-#include "attn/experiments.h"
+#include "experiments/experiments.h"
 
 typedef struct attn_lab {
     const attn_experiment *about;

@@ -3,8 +3,8 @@
 #ifndef ATTN_EXPERIMENTS_LESSON_H
 #define ATTN_EXPERIMENTS_LESSON_H
 
-#include "attn/training.h"
 #include "experiments/lab.h"
+#include "train/training.h"
 
 /* The settings that every experiment with training has. Each experiment gives its own numbers. */
 #define ATTN_LESSON_SETTINGS(width, steps, full_steps, rate, pairs, longest, full_longest)         \

@@ -36,7 +36,7 @@ typedef struct attn_norm_row {
     float mean, scale;
 } attn_norm_row;
 
-/* Constants of a step of Adam (attn/training.h), which computes for each value, with its gradient
+/* Constants of a step of Adam (train/training.h), which computes for each value, with its gradient
  * and its moments m and v:
  *   value *= shrink
  *   gradient += decay * value

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "attn/rng.h"
-#include "attn/training.h"
+#include "train/training.h"
 
 enum { PAIR_BYTES = 16 << 20 }; /* most memory for the tokens of one pair */
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "attn/rng.h"
-#include "attn/training.h"
 #include "layers/layers.h"
+#include "train/training.h"
 
 /* Limit of an arena in bytes. It is never reached: the size of a batch bounds the memory. */
 static const size_t PASS_BYTES = (size_t)1 << 36;

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "attn/rng.h"
-#include "attn/training.h"
 #include "kernels/pointwise.h"
 #include "layers/layers.h"
+#include "train/training.h"
 
 void attn_adam_step(float *values, const float *gradients, float *first, float *second, size_t n,
                     uint64_t t, double rate, const attn_adam *options) {

@@ -12,6 +12,8 @@
 #include <stdio.h>
 
 #include "attn/attn.h"
+#include "experiments/experiments.h"
+#include "train/training.h"
 #include "wire/decode.h"
 
 typedef enum srv_option_kind {

@@ -21,6 +21,7 @@
 #ifndef SRV_JOBS_H
 #define SRV_JOBS_H
 
+#include "experiments/experiments.h"
 #include "jobs/train_options.h"
 #include "request/request.h"
 #include "wire/json_out.h"

@@ -3,8 +3,8 @@
 #ifndef SRV_TRAIN_OPTIONS_H
 #define SRV_TRAIN_OPTIONS_H
 
-#include <attn/attn.h>
-
+#include "corpus/corpus.h"
+#include "train/training.h"
 #include "wire/decode.h"
 
 enum { SRV_TRAIN_TEXT = 1536 }; /* buffer size of srv_train_say */

@@ -13,7 +13,7 @@
 #define SRV_MODEL_FILE_H
 
 #include "attn/attn.h"
-
+#include "corpus/corpus.h"
 #include "system/mapped.h"
 
 enum { SRV_MODEL_VERSION = 2 }; /* of the files that are written; all up to it are read */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attn/bleu.h"
+#include "corpus/bleu.h"
 
 static const struct {
     double corpus, first;

@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attn/bleu.h"
-#include "attn/corpus.h"
+#include "attn/checksum.h"
 #include "attn/vocabulary.h"
-#include "text/sentence.h"
+#include "corpus/bleu.h"
+#include "corpus/corpus.h"
+#include "corpus/sentence.h"
 #include "trials.h"
 
 #define PAIRS trials(6000)
@@ -27,7 +28,10 @@ static attn_pair pair; /* large for a stack */
 
 static kit open_kit(attn_corpus_options options) {
     kit k = {.arena = attn_arena_new(256 << 20)};
-    assert_int_equal(attn_lexicon_read(&k.words, !options.large, k.arena, NULL), ATTN_OK);
+    assert_int_equal(attn_lexicon_read(&k.words, attn_lexicon_text,
+                                       options.large ? ATTN_LARGE_LEXICON : ATTN_SMALL_LEXICON,
+                                       k.arena, NULL),
+                     ATTN_OK);
     assert_int_equal(attn_corpus_new(&options, k.arena, &k.corpus, NULL), ATTN_OK);
     return k;
 }
@@ -320,6 +324,46 @@ static void test_a_pair_is_a_function_of_its_index(void **state) {
     attn_arena_free(other.arena);
 }
 
+/* Words and links of 600 pairs of a split, as a checksum. */
+static uint32_t checksum_of(const kit *k, attn_split split) {
+    uint32_t sum = 0;
+    for (uint64_t i = 0; i < 600; i++) {
+        draw(k, split, i);
+        for (size_t s = 0; s < pair.source_count; s++)
+            sum = attn_crc32c(sum, pair.source[s], strlen(pair.source[s]) + 1);
+        for (size_t t = 0; t < pair.target_count; t++)
+            sum = attn_crc32c(sum, pair.target[t], strlen(pair.target[t]) + 1);
+        for (size_t l = 0; l < pair.link_count; l++) {
+            const uint16_t link[3] = {pair.links[l].source, pair.links[l].target,
+                                      pair.links[l].sure};
+            sum = attn_crc32c(sum, link, sizeof link);
+        }
+    }
+    return sum;
+}
+
+/* Models that were trained once name their corpus by its options. Its sentences must stay. */
+static void test_sentences_stay(void **state) {
+    (void)state;
+    static const struct {
+        attn_task task;
+        bool large;
+        uint32_t sums[3]; /* [split] */
+    } known[] = {
+        {ATTN_EN_FR, false, {0xb670175d, 0x041e2bc8, 0xc8fdab8e}},
+        {ATTN_EN_FR, true, {0x3c43707b, 0x39143a21, 0xa00c3d1b}},
+        {ATTN_EN_FR_TEXT, false, {0x0ae27fc1, 0xd5cb2db0, 0x2a97bd58}},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        attn_corpus_options options = attn_corpus_defaults();
+        options.task = known[i].task, options.large = known[i].large, options.seed = 5;
+        kit k = open_kit(options);
+        for (int split = ATTN_TRAIN; split <= ATTN_HELD_OUT; split++)
+            assert_int_equal(checksum_of(&k, (attn_split)split), known[i].sums[split]);
+        attn_arena_free(k.arena);
+    }
+}
+
 static void test_validation_sentences_are_not_those_of_training(void **state) {
     (void)state;
     attn_corpus_options options = attn_corpus_defaults();
@@ -449,6 +493,7 @@ int main(void) {
         cmocka_unit_test(test_every_word_is_aligned),
         cmocka_unit_test(test_training_never_has_what_is_held_out),
         cmocka_unit_test(test_a_pair_is_a_function_of_its_index),
+        cmocka_unit_test(test_sentences_stay),
         cmocka_unit_test(test_validation_sentences_are_not_those_of_training),
         cmocka_unit_test(test_lengths_and_forms),
         cmocka_unit_test(test_baselines_are_below_fifty),

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attn/corpus.h"
-#include "text/sentence.h"
+#include "corpus/corpus.h"
+#include "corpus/sentence.h"
 #include "trials.h"
 
 #define PAIRS trials(12000)

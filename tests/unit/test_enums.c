@@ -1,6 +1,7 @@
 /* Numbers that an enum does not have, and bits that a set does not have, are refused. */
 #include <string.h>
 
+#include "corpus/corpus.h"
 #include "layers/layers.h"
 #include "normal_tensor.h"
 

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "text/lexicon.h"
+#include "corpus/lexicon.h"
 
 static attn_lexicon words;
 
 static int open_words(void **state) {
     *state = attn_arena_new(16 << 20);
-    return attn_lexicon_read(&words, false, *state, NULL);
+    return attn_lexicon_read(&words, attn_lexicon_text, ATTN_LARGE_LEXICON, *state, NULL);
 }
 
 static int close_words(void **state) {
@@ -31,11 +31,11 @@ static const attn_verb *verb(const char *infinitive) {
                  {words.going.items, words.going.count},
                  {words.giving.items, words.giving.count},
                  {words.saying.items, words.saying.count},
-                 {&words.be, 1},
-                 {&words.have, 1},
-                 {&words.can, 1},
-                 {&words.must, 1},
-                 {&words.want, 1}};
+                 {words.be, 1},
+                 {words.have, 1},
+                 {words.can, 1},
+                 {words.must, 1},
+                 {words.want, 1}};
     for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
         for (size_t i = 0; i < lists[l].count; i++)
             if (!strcmp(lists[l].items[i].infinitive.text, infinitive))
@@ -187,12 +187,59 @@ static void test_every_kind_has_words(void **state) {
         assert_non_null(strchr("patflb", words.nouns.items[i].kind));
 }
 
+/* Each lexicon has the words of the smaller one, and only that of en-fr-text has its classes. */
+static void test_three_lexicons(void **state) {
+    (void)state;
+    attn_arena *arena = attn_arena_new(16 << 20);
+    attn_lexicon small, text;
+    assert_int_equal(attn_lexicon_read(&small, attn_lexicon_text, ATTN_SMALL_LEXICON, arena, NULL),
+                     ATTN_OK);
+    assert_int_equal(attn_lexicon_read(&text, attn_lexicon_text, ATTN_TEXT_LEXICON, arena, NULL),
+                     ATTN_OK);
+    assert_int_equal(small.nouns.count, 53);
+    assert_int_equal(words.nouns.count, 484);
+    assert_int_equal(text.nouns.count, 496);
+    assert_int_equal(text.nouns.common, 99);
+    assert_int_equal(small.mass.count + words.mass.count + words.nouns.common, 0);
+    assert_int_equal(text.mass.count, 46);
+    assert_string_equal(small.names.items[0].english[0].text, "mary");
+    assert_string_equal(text.names.items[text.names.common - 4].english[0].text, "Mary");
+    assert_string_equal(text.postures.items[1].state[FEMININE][PLURAL].text, "debout");
+    attn_arena_free(arena);
+}
+
+static void test_malformed_rows_are_refused(void **state) {
+    (void)state;
+    static const char auxiliaries[] = "[endings]\nslc re e e e e e e e r\n[auxiliaries]\n"
+                                      "slc a |re\nslc a |re\nslc a |re\nslc a |re\nslc a |re\n";
+    static const struct {
+        const char *rest, *text;
+    } wrong[] = {
+        {"[verbs]\n", "line 9 does not read"},                /* no such class */
+        {"[nouns]\nl cat chat m\n", "line 10 does not read"}, /* a cell is missing */
+        {"[nouns]\nx cat chat m a\n", "line 10 does not read"},
+        {"[acting]\n\nl eat mang|er f\n", "line 11 does not read"}, /* no such endings */
+        {"slc a |re\n", "expected five auxiliaries"},
+    };
+    attn_arena *arena = attn_arena_new(1 << 20);
+    attn_lexicon out;
+    char text[256];
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        attn_error err;
+        snprintf(text, sizeof text, "%s%s", auxiliaries, wrong[i].rest);
+        assert_int_equal(attn_lexicon_read(&out, text, ATTN_LARGE_LEXICON, arena, &err), ATTN_EARG);
+        assert_string_equal(err.text, wrong[i].text);
+    }
+    assert_int_equal(attn_lexicon_read(&out, auxiliaries, ATTN_LARGE_LEXICON, arena, NULL),
+                     ATTN_OK);
+    attn_arena_free(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_french_verbs),
-        cmocka_unit_test(test_nouns),
-        cmocka_unit_test(test_adjectives),
-        cmocka_unit_test(test_every_kind_has_words),
+        cmocka_unit_test(test_french_verbs),   cmocka_unit_test(test_nouns),
+        cmocka_unit_test(test_adjectives),     cmocka_unit_test(test_every_kind_has_words),
+        cmocka_unit_test(test_three_lexicons), cmocka_unit_test(test_malformed_rows_are_refused),
     };
     return cmocka_run_group_tests(tests, open_words, close_words);
 }

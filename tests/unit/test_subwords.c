@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attn/corpus.h"
 #include "attn/rng.h"
 #include "attn/vocabulary.h"
+#include "corpus/corpus.h"
 
 enum { MOST = 4096 };
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/training.h"
+#include "train/training.h"
 
 enum { SIZE = 6, STEPS = 5 };
 

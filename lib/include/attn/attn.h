@@ -4,10 +4,7 @@
 
 #include "analysis.h"
 #include "attention.h"
-#include "bleu.h"
 #include "checksum.h"
-#include "corpus.h"
-#include "experiments.h"
 #include "figure.h"
 #include "forms.h"
 #include "gradients.h"
@@ -29,7 +26,6 @@
 #include "status.h"
 #include "tensor.h"
 #include "text.h"
-#include "training.h"
 #include "vocabulary.h"
 #include "warning.h"
 

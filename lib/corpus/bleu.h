@@ -4,12 +4,7 @@
 #ifndef ATTN_BLEU_H
 #define ATTN_BLEU_H
 
-#include "corpus.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-#pragma GCC visibility push(default)
+#include "corpus/corpus.h"
 
 /* BLEU counts n-grams of 1 … ATTN_BLEU_ORDER words. */
 enum { ATTN_BLEU_ORDER = 4 };
@@ -53,8 +48,4 @@ typedef struct attn_baselines {
 attn_status attn_corpus_baselines(const attn_corpus *corpus, size_t pairs, size_t sentences,
                                   attn_arena *arena, attn_baselines *out, attn_error *err);
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
-#endif
 #endif

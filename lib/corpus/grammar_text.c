@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "text/grammar.h"
+#include "corpus/grammar.h"
 
 enum { TRIES = 24, DEEPEST = 3 };
 
@@ -62,7 +62,7 @@ static bool be_something(attn_sentence *s, const attn_subject *who, attn_tense t
     if (who->kind != 'p')
         return false;
     const attn_role *role = ATTN_PICK(s, roles);
-    attn_verb_choice w = {.verb = &s->words->be, .tense = tense};
+    attn_verb_choice w = {.verb = s->words->be, .tense = tense};
     attn_decorate(s, &w);
     attn_verb_group(s, who, &w);
     const size_t article = who->number == SINGULAR ? attn_say_text(s, "a") : NO_WORD,
@@ -89,15 +89,11 @@ static bool rest(attn_sentence *s, const attn_subject *who, attn_tense tense, in
     if (!strchr("pa", who->kind))
         return false;
     const attn_posture *posture = ATTN_PICK(s, postures);
-    attn_verb english = posture->verb;
-    memcpy(english.present, s->words->be.present, sizeof english.present);
-    memcpy(english.future, s->words->be.future, sizeof english.future);
-    english.infinitive = s->words->be.infinitive;
-    attn_verb_choice w = {.verb = &english, .tense = tense};
+    attn_verb_choice w = {.verb = &posture->verb, .tense = tense};
     attn_decorate(s, &w);
     w.rests = true;
     const size_t verb = attn_verb_group(s, who, &w);
-    const size_t place = attn_dire(s, attn_agree(&posture->state, who->gender, who->number), verb);
+    const size_t place = attn_dire(s, posture->state[who->gender][who->number], verb);
     attn_tie_words(s, place, who->head, false);
     if (attn_room(s) > 2 || attn_chance(s, 0.5))
         say_where(s, depth + 1);
@@ -163,7 +159,7 @@ static bool say_reason(attn_sentence *s) {
         return true;
     }
     const attn_subject it = refer(s, meant);
-    const attn_verb_choice be = {.verb = &s->words->be, .tense = tense, .object = -1};
+    const attn_verb_choice be = {.verb = s->words->be, .tense = tense, .object = -1};
     attn_verb_group(s, &it, &be);
     if (attn_chance(s, 0.8))
         attn_say_degree(s);

@@ -1,7 +1,7 @@
 /* The sentences that stay out of the training data of en-fr-text. */
 #include <string.h>
 
-#include "text/sentence.h"
+#include "corpus/sentence.h"
 
 static const char *const english[] = {
     "the cat sat on the mat",

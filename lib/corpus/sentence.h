@@ -1,11 +1,11 @@
 /* A sentence pair while it is made. The grammar appends words to the English and the French side.
  * It links each French word to the English words that it translates. attn_sentence_finish then
  * applies the rules that depend on the next word: elision, contraction, a/an. */
-#ifndef ATTN_TEXT_SENTENCE_H
-#define ATTN_TEXT_SENTENCE_H
+#ifndef ATTN_CORPUS_SENTENCE_H
+#define ATTN_CORPUS_SENTENCE_H
 
-#include "attn/corpus.h"
-#include "text/lexicon.h"
+#include "corpus/corpus.h"
+#include "corpus/lexicon.h"
 
 /* A French word has at most MOST_TIES links. NO_WORD stands for a missing index of a word. */
 enum { MOST_TIES = 6, NO_WORD = ATTN_PAIR_WORDS };

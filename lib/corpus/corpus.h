@@ -24,18 +24,13 @@
 #ifndef ATTN_CORPUS_H
 #define ATTN_CORPUS_H
 
-#include "memory.h"
-#include "status.h"
-#include "vocabulary.h"
+#include "attn/memory.h"
+#include "attn/status.h"
+#include "attn/vocabulary.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-#pragma GCC visibility push(default)
 
 typedef enum attn_task {
     ATTN_EN_FR = 0,
@@ -130,8 +125,4 @@ attn_status attn_pair_read(const attn_pair *pair, bool target, const attn_vocabu
                            attn_language language, attn_arena *arena, attn_pair_tokens *out,
                            attn_error *err);
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -3,15 +3,10 @@
 #ifndef ATTN_TRAINING_H
 #define ATTN_TRAINING_H
 
-#include "bleu.h"
-#include "corpus.h"
-#include "models.h"
-#include "vocabulary.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-#pragma GCC visibility push(default)
+#include "attn/models.h"
+#include "attn/vocabulary.h"
+#include "corpus/bleu.h"
+#include "corpus/corpus.h"
 
 /* ---- optimiser: Adam (Kingma and Ba 2015), AdamW (Loshchilov and Hutter 2019) ----
  *
@@ -196,8 +191,4 @@ attn_status attn_model_score(const attn_model *model, const attn_corpus *corpus,
                              const attn_control *control, attn_model_scores *scores,
                              attn_error *err);
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "attn/rng.h"
-#include "text/sentence.h"
+#include "corpus/sentence.h"
 
 bool attn_chance(attn_sentence *s, double p) {
     return attn_rng_uniform(s->seed, s->drawn++) < p;

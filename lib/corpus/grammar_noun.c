@@ -1,7 +1,7 @@
 /* Noun phrases: determiner, adjectives before or after the noun, and complements. */
 #include <string.h>
 
-#include "text/grammar.h"
+#include "corpus/grammar.h"
 
 /* TRIES: draws to find a word that fits. DEEPEST: most clauses and phrases within each other. */
 enum { TRIES = 24, DEEPEST = 3 };

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "attn/rng.h"
-#include "text/grammar.h"
-#include "text/sentence.h"
+#include "corpus/grammar.h"
+#include "corpus/sentence.h"
 
 struct attn_corpus {
     attn_corpus_options options;
@@ -150,10 +150,12 @@ attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *aren
     if (!c)
         return attn_fail(err, ATTN_ENOMEM, "corpus", "no memory");
     c->options = *options;
-    if (options->task == ATTN_EN_FR)
-        status = attn_lexicon_read(&c->words, !options->large, arena, err);
-    else if (options->task == ATTN_EN_FR_TEXT)
-        status = attn_lexicon_read_text(&c->words, arena, err);
+    if (is_translation(options->task))
+        status = attn_lexicon_read(&c->words, attn_lexicon_text,
+                                   options->task == ATTN_EN_FR_TEXT ? ATTN_TEXT_LEXICON
+                                   : options->large                 ? ATTN_LARGE_LEXICON
+                                                                    : ATTN_SMALL_LEXICON,
+                                   arena, err);
     else if (make_symbols(c, arena) < options->symbols)
         status = attn_fail(err, ATTN_ENOMEM, "num_symbols", "no memory for %zu", options->symbols);
     if (!status)

@@ -1,9 +1,9 @@
 /* The phrases of the English-French grammar. Each function draws words at random and appends them
  * to both sides of the sentence pair. "say" adds English words, "dire" French ones. */
-#ifndef ATTN_TEXT_GRAMMAR_H
-#define ATTN_TEXT_GRAMMAR_H
+#ifndef ATTN_CORPUS_GRAMMAR_H
+#define ATTN_CORPUS_GRAMMAR_H
 
-#include "text/sentence.h"
+#include "corpus/sentence.h"
 
 enum { JE, TU, IL, NOUS, VOUS, ILS }; /* persons of a French conjugation, as indices */
 

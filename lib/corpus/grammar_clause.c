@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "attn/rng.h"
-#include "text/grammar.h"
+#include "corpus/grammar.h"
 
 /* The imperfect of être by person. English "was" is translated so, not by a compound past. */
 static const char *const was[6] = {"étais", "étais", "était", "étions", "étiez", "étaient"};
@@ -73,7 +73,7 @@ static english_indices say_being(attn_sentence *s, const attn_subject *who,
 static void say_auxiliary(attn_sentence *s, const attn_subject *who, const attn_verb_choice *w,
                           english_indices *h) {
     const attn_lexicon *words = s->words;
-    bool wants = w->modal == &words->want, do_it = w->negated && (!w->modal || wants);
+    bool wants = w->modal == words->want, do_it = w->negated && (!w->modal || wants);
     if (w->progressive)
         h->aux = say_be(s, who, w->tense);
     else if (w->tense == FUTURE)
@@ -95,7 +95,7 @@ static void say_auxiliary(attn_sentence *s, const attn_subject *who, const attn_
 
 static english_indices say_group(attn_sentence *s, const attn_subject *who,
                                  const attn_verb_choice *w) {
-    if (w->verb == &s->words->be)
+    if (w->verb == s->words->be)
         return say_being(s, who, w);
     english_indices h = no_indices;
     const bool asks = s->asked != NO_WORD;
@@ -130,11 +130,11 @@ static attn_form finite(const attn_sentence *s, const attn_subject *who,
         return w->verb->future[who->person];
     if (w->tense == PRESENT)
         return w->verb->present[who->person];
-    if (w->verb == &words->be || w->rests)
+    if (w->verb == words->be || w->rests)
         return (attn_form){was[who->person], true};
     if (w->progressive)
         return w->verb->imperfect[who->person];
-    return (w->verb->etre ? &words->be : &words->have)->present[who->person];
+    return (w->verb->etre ? words->be : words->have)->present[who->person];
 }
 
 /* Returns the French participle. After être it agrees with the subject. After avoir it agrees with
@@ -165,7 +165,7 @@ static void dire_main(attn_sentence *s, attn_form form, const attn_subject *who,
 static void dire_group(attn_sentence *s, const attn_subject *who, const attn_verb_choice *w,
                        const english_indices *h) {
     bool compound =
-        w->tense == PAST && !w->modal && w->verb != &s->words->be && !w->progressive && !w->rests;
+        w->tense == PAST && !w->modal && w->verb != s->words->be && !w->progressive && !w->rests;
     bool never = w->often && w->often->negative;
     if (w->negated || never)
         attn_dire_text(s, "ne", never ? h->often : h->negation);
@@ -205,7 +205,7 @@ static void clause(attn_sentence *s, attn_tense tense, int depth);
  * only. */
 void attn_decorate(attn_sentence *s, attn_verb_choice *w) {
     const attn_lexicon *words = s->words;
-    const attn_verb *modals[] = {&words->can, &words->must, &words->want};
+    const attn_verb *modals[] = {words->can, words->must, words->want};
     w->object = -1;
     if (s->asked != NO_WORD)
         return; /* a question has none of them */
@@ -213,9 +213,9 @@ void attn_decorate(attn_sentence *s, attn_verb_choice *w) {
         w->negated = true;
     else if (attn_chance(s, 0.14))
         w->often = ATTN_PICK(s, often);
-    if (w->tense == PRESENT && !w->often && w->verb != &words->be && attn_chance(s, 0.15))
+    if (w->tense == PRESENT && !w->often && w->verb != words->be && attn_chance(s, 0.15))
         w->modal = modals[attn_pick(s, 3)];
-    w->progressive = words->text && !w->modal && w->tense != FUTURE && w->verb != &words->be &&
+    w->progressive = words->text && !w->modal && w->tense != FUTURE && w->verb != words->be &&
                      attn_chance(s, 0.2);
 }
 
@@ -312,7 +312,7 @@ void attn_say_degree(attn_sentence *s) {
 }
 
 void attn_be(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_choice w = {.verb = &s->words->be, .tense = tense};
+    attn_verb_choice w = {.verb = s->words->be, .tense = tense};
     attn_decorate(s, &w);
     attn_verb_group(s, who, &w);
     const attn_adjective *a = attn_adjective_for(s, who->kind, who->noun);

@@ -1,7 +1,7 @@
 /* A side of a sentence pair as text, and the tokens of this text. */
 #include <string.h>
 
-#include "attn/corpus.h"
+#include "corpus/corpus.h"
 #include "text/words.h"
 
 /* Writes the apostrophes of a word as U+2019. NULL: memory ran out. */

@@ -6,15 +6,10 @@
 #ifndef ATTN_EXPERIMENTS_H
 #define ATTN_EXPERIMENTS_H
 
-#include "corpus.h"
-#include "figure.h"
-#include "models.h"
-#include "vocabulary.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-#pragma GCC visibility push(default)
+#include "attn/figure.h"
+#include "attn/models.h"
+#include "attn/vocabulary.h"
+#include "corpus/corpus.h"
 
 /* A numeric setting of an experiment. */
 typedef struct attn_setting {
@@ -127,8 +122,4 @@ attn_status attn_picture_draw(const attn_picture *picture, attn_text *svg, attn_
 void attn_findings_print(const attn_findings *findings, attn_text *to);
 void attn_findings_json(const attn_findings *findings, attn_text *to);
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
-#endif
 #endif

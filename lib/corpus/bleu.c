@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "attn/bleu.h"
 #include "attn/vocabulary.h"
+#include "corpus/bleu.h"
 
 static bool same(const int32_t *a, const int32_t *b, size_t n) {
     return !memcmp(a, b, n * sizeof *a);
