@@ -365,7 +365,7 @@ void attn_run_builder_begin(attn_run_builder *b, const char *model) {
     t->arena = b->arena;
     attn_json_begin(t, '{');
     attn_json_key(t, "version");
-    attn_json_put_integer(t, 2);
+    attn_json_put_integer(t, ATTN_RUN_FORMAT);
     if (model) {
         attn_json_key(t, "model");
         attn_json_put_string(t, model);

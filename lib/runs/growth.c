@@ -253,7 +253,6 @@ attn_status attn_run_growth_look(const attn_run_growth *g, attn_arena *arena, at
         return no_memory(err);
     pthread_mutex_init(lock, NULL);
     *run = (attn_run){
-        .version = 2,
         .model = g->model,
         .file = {.metadata = g->metadata, .metadata_count = g->metadata_count},
         .arena = arena,

@@ -25,16 +25,15 @@ _Static_assert(sizeof kinds / sizeof *kinds == ATTN_LAYER_BITS + 2 &&
 /* The numbers of a pattern, the smallest value of each, and the kinds that have it. */
 static const struct {
     const char *name;
-    const char *old; /* the name in runs that earlier versions stored; NULL: the same */
     size_t offset;
     int64_t least;
     unsigned kinds;
 } pattern_numbers[] = {
-    {"radius", NULL, offsetof(attn_pattern, radius), 0, 1u << ATTN_PATTERN_LOCAL},
-    {"stride", NULL, offsetof(attn_pattern, stride), 1, 1u << ATTN_PATTERN_STRIDED},
-    {"size", NULL, offsetof(attn_pattern, size), 1, 1u << ATTN_PATTERN_BLOCK},
-    {"num_keys", "keys", offsetof(attn_pattern, num_keys), 0, 1u << ATTN_PATTERN_GLOBAL},
-    {"local", NULL, offsetof(attn_pattern, local), 0,
+    {"radius", offsetof(attn_pattern, radius), 0, 1u << ATTN_PATTERN_LOCAL},
+    {"stride", offsetof(attn_pattern, stride), 1, 1u << ATTN_PATTERN_STRIDED},
+    {"size", offsetof(attn_pattern, size), 1, 1u << ATTN_PATTERN_BLOCK},
+    {"num_keys", offsetof(attn_pattern, num_keys), 0, 1u << ATTN_PATTERN_GLOBAL},
+    {"local", offsetof(attn_pattern, local), 0,
      1u << ATTN_PATTERN_STRIDED | 1u << ATTN_PATTERN_GLOBAL},
 };
 enum { PATTERN_NUMBERS = sizeof pattern_numbers / sizeof *pattern_numbers };
@@ -69,12 +68,9 @@ static attn_status read_pattern(const attn_run_reader *r, attn_json *object, con
                                "expected an object whose kind is local, strided, block or global");
     *out = (attn_pattern){.kind = (attn_pattern_kind)kind};
     for (size_t i = 0; i < PATTERN_NUMBERS; i++) {
-        const attn_json *value = NULL;
         if (!(pattern_numbers[i].kinds >> kind & 1))
             continue;
-        value = attn_json_member(object, pattern_numbers[i].name);
-        if (!value && pattern_numbers[i].old)
-            value = attn_json_member(object, pattern_numbers[i].old);
+        const attn_json *value = attn_json_member(object, pattern_numbers[i].name);
         snprintf(place, sizeof place, "%s/%s", where, pattern_numbers[i].name);
         if (!value ||
             !attn_json_integer(value, pattern_numbers[i].least, FARTHEST,

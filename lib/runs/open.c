@@ -1,6 +1,6 @@
 /* Opens images as runs, and sites when they are asked for. An image may come from anywhere. What
- * depends on names, shapes and numbers is checked when the run is opened (format1.c,
- * format2.c); attn_attention_new checks the elements of masks and tables when a site is. */
+ * depends on names, shapes and numbers is checked when the run is opened (format.c);
+ * attn_attention_new checks the elements of masks and tables when a site is. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ const char *attn_run_metadata(const attn_run *run, const char *key) {
 static attn_status check_unusable(const attn_run *run, attn_error *err) {
     for (size_t i = 0; i < run->file.unusable_count; i++) {
         const attn_unusable_tensor *t = &run->file.unusable[i];
-        if (run->version == 1 || strncmp(t->name, "sites.", 6) == 0)
+        if (strncmp(t->name, "sites.", 6) == 0)
             return attn_fail(err, t->code, t->name, "%s", t->reason);
     }
     return ATTN_OK;
@@ -81,17 +81,13 @@ attn_status attn_run_open(const void *data, size_t size, const attn_run_limits *
     if (status)
         return status;
     const char *text = attn_run_metadata(run, "run");
-    const char *old = attn_run_metadata(run, "run.version");
-    if (!text && (!old || strcmp(old, "1") != 0))
-        return attn_fail(err, ATTN_EARG, old ? "run.version" : "run",
-                         "expected the text \"run\" in the metadata, which describes the sites of "
-                         "a run%s%.32s",
-                         old ? "; found run.version " : "", old ? old : "");
-    run->version = text ? 2 : 1;
+    if (!text)
+        return attn_fail(
+            err, ATTN_EARG, "run",
+            "expected the text \"run\" in the metadata, which describes the sites of a run");
     status = check_unusable(run, err);
     if (!status)
-        status =
-            text ? attn_run_read_format2(run, text, &most, err) : attn_run_read_format1(run, err);
+        status = attn_run_read_format(run, text, &most, err);
     if (!status)
         *out = run;
     return status;
@@ -99,16 +95,12 @@ attn_status attn_run_open(const void *data, size_t size, const attn_run_limits *
 
 /* --- sites --- */
 
-/* Finds the tensor "sites.N.name" (format 1: "name") and stores its data in *data. *data stays NULL
+/* Finds the tensor "sites.N.name" and stores its data in *data. *data stays NULL
  * if there is none. It is an error if it has another type or shape. */
 static attn_status find_data(const attn_run_site *site, const char *name, attn_dtype dtype,
                              int rank, const size_t *dims, const void **data, attn_error *err) {
     char full[96], shape[128];
-    const size_t index = (size_t)(site - site->run->sites);
-    if (site->run->version == 1)
-        snprintf(full, sizeof full, "%s", name);
-    else
-        snprintf(full, sizeof full, "sites.%zu.%s", index, name);
+    snprintf(full, sizeof full, "sites.%zu.%s", attn_run_site_index(site), name);
     const attn_tensor *t = attn_run_find_tensor(site->run, full);
     *data = NULL;
     if (!t)
@@ -172,30 +164,14 @@ static attn_status read_plane(attn_run_site *site, const char *name, size_t leve
     return status || data ? status : missing(name, err);
 }
 
-/* Reads the overview of format 1: the level and the one above it. */
-static attn_status read_two_levels(attn_run_site *site, size_t level, attn_error *err) {
-    attn_run_planes *p = &site->overview;
-    attn_status status = read_plane(site, "overview.max", level, &p->max[level], err);
-    if (status == ATTN_OK)
-        status = read_plane(site, "overview.mean", level, &p->mean[level], err);
-    if (status == ATTN_OK)
-        status = read_plane(site, "overview.top.max", level + 1, &p->max[level + 1], err);
-    return status ? status
-                  : read_plane(site, "overview.top.mean", level + 1, &p->mean[level + 1], err);
-}
-
 static attn_status read_overview(attn_run_site *site, attn_error *err) {
     attn_run_pyramid *p = &site->pyramid;
     attn_status status = ATTN_OK;
     *p = attn_run_pyramid_of(site->dims->L, site->dims->S);
     if (!site->kernel)
         p->overview = SIZE_MAX;
-    else if (site->run->version == 1)
-        p->overview = attn_run_overview_of_1(p);
     if (p->overview == SIZE_MAX)
         return ATTN_OK;
-    if (site->run->version == 1)
-        return read_two_levels(site, p->overview, err);
     for (size_t level = p->overview; level < p->levels && !status; level++) {
         char name[48];
         snprintf(name, sizeof name, ATTN_RUN_OVERVIEW_MAX, level);
@@ -219,8 +195,7 @@ static attn_status open_site(attn_run_site *site, attn_error *err) {
         return no_memory(err);
     status = read_stats(site, err);
     if (status == ATTN_OK)
-        status = site->run->version == 1 ? attn_run_labels_format1(site, err)
-                                         : attn_run_labels_format2(site, err);
+        status = attn_run_labels_make(site, err);
     if (!status)
         status = attn_run_padding_new(site, err);
     return status ? status : read_overview(site, err);
@@ -228,7 +203,7 @@ static attn_status open_site(attn_run_site *site, attn_error *err) {
 
 void attn_run_at_site(const attn_run_site *site, attn_error *err) {
     char where[80];
-    if (!err || site->run->version == 1 || strncmp(err->where, "sites", 5) == 0)
+    if (!err || strncmp(err->where, "sites", 5) == 0)
         return;
     snprintf(where, sizeof where, "%.79s", err->where);
     snprintf(err->where, sizeof err->where, "sites/%zu%s%.66s", (size_t)(site - site->run->sites),
@@ -267,9 +242,6 @@ attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run
 const attn_checksums *attn_run_checksums(const attn_run *run, const void **bytes) {
     *bytes = run->seal.bytes;
     return run->seal.version ? &run->seal.checksums : NULL;
-}
-int attn_run_version(const attn_run *run) {
-    return run->version;
 }
 const char *attn_run_model(const attn_run *run) {
     return run->model;

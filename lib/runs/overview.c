@@ -44,12 +44,6 @@ attn_run_pyramid attn_run_pyramid_of(size_t L, size_t S) {
                                                           : fine};
 }
 
-size_t attn_run_overview_of_1(const attn_run_pyramid *pyramid) {
-    const size_t longest = pyramid->L > pyramid->S ? pyramid->L : pyramid->S;
-    const size_t level = level_within(longest, LEAST_CELLS);
-    return level < 2 ? SIZE_MAX : level;
-}
-
 /* --- the overview --- */
 
 typedef struct maker {

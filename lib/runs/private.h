@@ -15,9 +15,6 @@ typedef struct attn_run_pyramid {
 } attn_run_pyramid;
 
 attn_run_pyramid attn_run_pyramid_of(size_t L, size_t S);
-/* Returns the first of the two levels that the overview of an image of format 1 holds; SIZE_MAX: it
- * has no overview. */
-size_t attn_run_overview_of_1(const attn_run_pyramid *pyramid);
 /* Returns how many cells of a level cover n rows (or columns) of weights. */
 size_t attn_run_cells_along(size_t n, size_t level);
 
@@ -34,7 +31,6 @@ typedef struct attn_run_planes {
 #define ATTN_RUN_OVERVIEW_MEAN "overview.%zu.mean"
 
 struct attn_run {
-    int version;
     const char *model;
     attn_safetensors file;
     attn_seal seal;                    /* version 0: there is none */
@@ -76,24 +72,20 @@ struct attn_run_site {
 /* Returns the tensor of the image with this name; NULL: there is none. */
 const attn_tensor *attn_run_find_tensor(const attn_run *run, const char *name);
 
-/* --- reading an image: each fills run->sites with what does not depend on elements --- */
+/* --- reading an image (format.c) --- */
 
-/* The first version of the format (format1.c): one operation. */
-attn_status attn_run_read_format1(attn_run *run, attn_error *err);
-/* Its labels, when the site is opened. */
-attn_status attn_run_labels_format1(attn_run_site *site, attn_error *err);
-/* The second version (format2.c): JSON text `text` of the metadata. */
-attn_status attn_run_read_format2(attn_run *run, const char *text, const attn_run_limits *limits,
-                                  attn_error *err);
+/* Reads the JSON text of the metadata: texts, and run->sites with what does not depend on elements. */
+attn_status attn_run_read_format(attn_run *run, const char *text, const attn_run_limits *limits,
+                                 attn_error *err);
 /* Makes the labels of an opened site from the texts. */
-attn_status attn_run_labels_format2(attn_run_site *site, attn_error *err);
+attn_status attn_run_labels_make(attn_run_site *site, attn_error *err);
 /* Checks lists and texts that the info of a site names against its shape. `index` is the number of
  * the site. */
 attn_status attn_run_check_info(const attn_run_site_info *info, const attn_attention_dims *d,
                                 const attn_run_text *texts, size_t text_count, size_t index,
                                 attn_error *err);
 
-/* Puts "sites/N/" in front of the place of an error (open.c), for a run of format 2. */
+/* Puts "sites/N/" in front of the place of an error (open.c). */
 void attn_run_at_site(const attn_run_site *site, attn_error *err);
 /* Sets the usual names of the axes if the site has none (axes.c). */
 void attn_run_axes_usual(const attn_attention_dims *d, attn_run_site_info *info);

@@ -1,52 +1,58 @@
-"""Run files of each format that was ever written stay readable: small files of then, kept in tests/http/golden."""
-import gzip
+"""The text of run files (lib/runs/FORMAT.md) stays as it was: tests/http/golden has that of each form, by its request."""
 import json
 from pathlib import Path
 
-import numpy as np
-from test_api_runs import npy
+import pytest
+from conftest import Daemon
+from test_api_runs import FORMS, MASKED, Stored, literal
 
-GOLDEN = Path(__file__).parent / "golden"
-NPY = {"Accept": "application/x-npy"}
-ID = "0123456789abcdef0123456789abcdef"
-
-
-def put(directory, name):
-    data = (GOLDEN / name).read_bytes()
-    (directory / f"{ID}.safetensors").write_bytes(gzip.decompress(data) if name.endswith(".gz") else data)
-
-
-def test_format_1_with_every_kind_of_mask(start, tmp_path):
-    put(tmp_path, "run1_forms.safetensors")
-    then = json.loads((GOLDEN / "run1_forms.json").read_text())
-    daemon = start("--runs_dir", str(tmp_path))
-    described = daemon.get(f"/v1/runs/{ID}").json()
-    assert described["format"] == 1
-    site, = described["sites"]
-    assert site["name"] == "attention" and site["labels"] == then["run"]["sites"][0]["labels"]
-    assert site["mask"] == then["run"]["sites"][0]["mask"] and site["softcap"] == 4 and site["position"] == "alibi"
-    weights = np.float32(then["weights"])
-    for b in range(2):
-        for h in range(4):
-            got = npy(daemon.get(f"/v1/runs/{ID}/weights?batch={b}&head={h}", headers=NPY))
-            assert np.array_equal(got, weights[b, h]) if site["exact"] else np.allclose(got, weights[b, h], atol=1e-6)
+TEXTS = Path(__file__).parent / "golden" / "texts.json"
+SAID = {
+    "labels": {"labels": {"query": list("abcdef" * 10), "key": ["<s>"] + ["t"] * 299}},
+    "axes": {"query": literal(3, 2, 4, 6, 4, seed=1), "key": literal(3, 2, 4, 7, 4, seed=2),
+             "value": literal(3, 2, 4, 7, 4, seed=3), "axes": ["layer", "batch", "head"]},
+    "local": {"pattern": {"kind": "local", "radius": 3}, "allow_nonfinite": True},
+    "block": {"pattern": {"kind": "block", "size": 8}, "dropout_p": 0.5, "seed": 2**62},
+    "global": {"pattern": {"kind": "global", "num_keys": 2, "local": 1}, "precision": "fast"},
+    "left": {"position": {"kind": "t5", "table": literal(8, 4, seed=4), "bidirectional": False}},
+    "turned": {"position": {"kind": "rotary", "layout": "interleaved", "base": 500, "dims": 8}},
+    "padded": {"key_padding_mask": [[True] * 299 + [False]] * 2, "key_padding_semantics": "keep"},
+    "BLHE": {"query": literal(2, 60, 4, 16, seed=1), "key": literal(2, 300, 2, 16, seed=2),
+             "value": literal(2, 300, 2, 6, seed=3), "layout": "BLHE", "is_causal": True},
+}
 
 
-def test_format_1_with_an_overview(start, tmp_path):
-    put(tmp_path, "run1_overview.safetensors.gz")
-    daemon = start("--runs_dir", str(tmp_path))
-    tiles = daemon.get(f"/v1/runs/{ID}").json()["sites"][0]["tiles"]
-    assert tiles["levels"] == [[1100, 1100], [550, 550], [275, 275], [138, 138]] and tiles["overview_level"] == 2
-    row = 1 / np.arange(1, 1101)  # queries of zeros under a causal mask: uniform weights
-    for level in range(4):
-        cells = np.frombuffer(daemon.get(f"/v1/runs/{ID}/tiles?level={level}&encoding=f32").content, "<f4")
-        rows = min(256, -(-1100 >> level))
-        top = cells.reshape(2, rows, -1)[0, :, 0]
-        assert np.allclose(top, row[::1 << level][:rows], rtol=1e-6), level
+def text_of(path):
+    """What the file says, without the kernel table, and the tensors in the order of the file."""
+    data = path.read_bytes()
+    header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+    text = header.pop("__metadata__")["run"]
+    kernel = json.loads(text)["sites"][0]["kernel"]
+    return {"run": text.replace(f'"kernel":"{kernel}"', '"kernel":""'),
+            "tensors": [[name, t["dtype"], t["shape"]] for name, t in header.items()]}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    daemon = Daemon("--runs_dir", str(folder))
+
+    def store(body):
+        reply = daemon.post("/v1/attention", body | {"store": True, "return": []})
+        assert reply.status_code == 200, reply.text
+        return folder / f"{reply.json()['run']['id']}.safetensors"
+
+    yield store
+    daemon.stop()
+
+
+@pytest.mark.parametrize("form", FORMS | SAID)
+def test_text_of_each_form(stored, form):
+    assert text_of(stored(MASKED | (FORMS | SAID)[form])) == json.loads(TEXTS.read_text())[form]
 
 
 def test_a_newer_format_is_refused_by_name_and_others_are_served(start, tmp_path):
-    put(tmp_path, "run1_forms.safetensors")
+    run = Stored(start("--runs_dir", str(tmp_path)), MASKED)
     other = "f" * 32
     text = json.dumps({"version": 3, "sites": []})
     header = json.dumps({"__metadata__": {"run": text}}).encode()
@@ -54,4 +60,4 @@ def test_a_newer_format_is_refused_by_name_and_others_are_served(start, tmp_path
     daemon = start("--runs_dir", str(tmp_path))
     problem = daemon.get(f"/v1/runs/{other}")
     assert problem.status_code == 500 and problem.json()["code"] == "damaged" and "format 3" in problem.json()["detail"]
-    assert daemon.get(f"/v1/runs/{ID}").status_code == 200
+    assert daemon.get(f"/v1/runs/{run.id}").status_code == 200

@@ -11,8 +11,7 @@
  * edges may be smaller. The top level is a single tile. If a site has more than 1,024 queries or
  * keys, its image may hold an overview, so that no tile takes long: all cells of a level and of
  * those above it. It begins with the first level that has at most 512 x 512 cells, but at level 5 at
- * the latest, or level 6 for more than 65,536 queries or keys. An overview of format 1 has two
- * levels.
+ * the latest, or level 6 for more than 65,536 queries or keys.
  *
  * B, Hq, L, S, E and A are the sizes of attention.h. */
 #ifndef ATTN_RUN_H
@@ -149,8 +148,9 @@ typedef struct attn_run_limits {
     size_t sites, text_bytes; /* 0: ATTN_RUN_SITES_MOST, ATTN_RUN_BYTES_MOST */
 } attn_run_limits;
 
-/* Opens an image of `size` bytes: a run of format 2 (lib/runs/FORMAT.md), or of format 1, which has
- * one site. The image must be aligned to ATTN_ALIGN and must outlive the run. Names, shapes and
+enum { ATTN_RUN_FORMAT = 2 }; /* version of the format, the only one that is read and written */
+
+/* Opens an image of `size` bytes (lib/runs/FORMAT.md). The image must be aligned to ATTN_ALIGN and must outlive the run. Names, shapes and
  * numbers of all sites are checked; what the elements of masks and tables are is checked when a
  * site is opened. `limits` NULL: those. The run is in the arena, and so is what sites need
  * when they are opened later; nobody else may use the arena meanwhile. Any number of threads may
@@ -159,8 +159,6 @@ typedef struct attn_run_limits {
  * ATTN_ELIMIT; ATTN_ENOMEM. */
 attn_status attn_run_open(const void *data, size_t size, const attn_run_limits *limits,
                           attn_arena *arena, attn_run **out, attn_error *err);
-/* Returns the version of the run's format: 1 or 2. */
-int attn_run_version(const attn_run *run);
 /* Returns the texts of the run, [*count]. They live as long as the run. */
 const attn_run_text *attn_run_texts(const attn_run *run, size_t *count);
 /* Returns the name of the model for people, or NULL. */

@@ -166,7 +166,6 @@ static void put_site(srv_json *j, const srv_run *held, size_t index, bool ranges
     const attn_run *run = held->run;
     const attn_run_site *site;
     attn_error err = {0};
-    srv_labels labels;
     srv_json_object(j);
     put_info(j, attn_run_site_info_of(run, index), attn_run_site_shape(run, index), index);
     if (attn_run_site_open(run, index, &site, &err)) {
@@ -175,11 +174,6 @@ static void put_site(srv_json *j, const srv_run *held, size_t index, bool ranges
         put_text(j, "problem", why.failed ? err.text : why.data);
     } else {
         put_operation(j, site);
-        j->failed = j->failed || !srv_run_labels(j->req, site, &labels);
-        if (!j->failed && labels.count > 0 && attn_run_version(run) == 1) {
-            srv_json_key(j, "labels");
-            srv_labels_write(j, &labels);
-        }
         put_tiles(j, site);
         put_ranges(j, held, site, ranges);
     }
@@ -238,7 +232,7 @@ void srv_run_write_warned(srv_json *j, const srv_run *run, const srv_warnings *w
     put_expiry(j, run->ends_ns);
     if (run->read_token && j->req->owner && !j->req->read_token)
         put_text(j, "read_token", run->read_token);
-    put_size(j, "format", (size_t)attn_run_version(run->run));
+    put_size(j, "format", ATTN_RUN_FORMAT);
     if (attn_run_model(run->run))
         put_text(j, "model", attn_run_model(run->run));
     srv_json_key(j, "texts");

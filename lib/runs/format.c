@@ -1,4 +1,4 @@
-/* Reads images of format 2: the JSON text of the metadata (FORMAT.md), the texts, and for each site
+/* Reads images: the JSON text of the metadata (FORMAT.md), the texts, and for each site
  * what is known before its elements are read. */
 #include <stdio.h>
 #include <string.h>
@@ -491,8 +491,8 @@ static attn_status read_sites(attn_run *run, const attn_json *list, size_t most,
     return status;
 }
 
-attn_status attn_run_read_format2(attn_run *run, const char *text, const attn_run_limits *limits,
-                                  attn_error *err) {
+attn_status attn_run_read_format(attn_run *run, const char *text, const attn_run_limits *limits,
+                                 attn_error *err) {
     const size_t n = strlen(text);
     attn_json *root;
     int64_t version = 0;
@@ -508,11 +508,12 @@ attn_status attn_run_read_format2(attn_run *run, const char *text, const attn_ru
         return status;
     const attn_json *number = attn_json_member(root, "version");
     const attn_json *model = attn_json_member(root, "model");
-    if (!number || !attn_json_integer(number, 0, INT64_MAX, &version) || version != 2)
+    if (!number || !attn_json_integer(number, 0, INT64_MAX, &version) || version != ATTN_RUN_FORMAT)
         return attn_fail(err, ATTN_EARG, "version",
-                         version > 2 ? "the run has format %lld, which is newer than this program; "
-                                       "it reads 1 and 2"
-                                     : "expected 2, found %lld",
+                         version > ATTN_RUN_FORMAT
+                             ? "the run has format %lld, which is newer than this program; "
+                               "it reads 2"
+                             : "expected 2, found %lld",
                          (long long)version);
     if (model && model->kind != ATTN_JSON_STRING)
         return attn_fail(err, ATTN_EARG, "model", "expected a string, found %s",
@@ -567,7 +568,7 @@ static attn_status make_labels(attn_run_site *site, const size_t *numbers, size_
     return ATTN_OK;
 }
 
-attn_status attn_run_labels_format2(attn_run_site *site, attn_error *err) {
+attn_status attn_run_labels_make(attn_run_site *site, attn_error *err) {
     const attn_run_site_info *info = &site->info;
     site->own_labels = info->query_text_count > 1 || info->key_text_count > 1;
     attn_status status =
