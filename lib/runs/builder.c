@@ -25,12 +25,14 @@ typedef struct given {
     const char *name;
 } given;
 
-/* A mask that was packed for a site with so many keys, and what it was before. */
+/* A mask that was packed for a site with so many keys: what it was before, and what it is in the
+ * file. The name of its tensor tells it from others, since its memory may be used again. */
 typedef struct packed {
     attn_tensor before;
     attn_semantics semantics;
     size_t keys;
     attn_mask_layer after;
+    const char *name;
 } packed;
 
 static void no_memory(attn_run_builder *b) {
@@ -106,13 +108,13 @@ static const char *add_tensor(attn_run_builder *b, const char *member, const att
 }
 
 /* attn_run_naming.tensor */
-static void put_tensor(void *ctx, const char *member, const attn_tensor *t) {
+static const char *name_tensor(void *ctx, const char *member, const attn_tensor *t) {
     attn_run_builder *b = ctx;
     given *g = find_given(b, t);
     const char *name = g ? g->name : add_tensor(b, member, t);
     if (!g && name && (g = append(b, &b->given, sizeof *g)))
         *g = (given){*t, name};
-    attn_json_put_string(&b->text, name ? name : "");
+    return name ? name : "";
 }
 
 /* Returns the mask as an earlier site, or an earlier mask of this site, has packed it; NULL: none
@@ -126,50 +128,44 @@ static const packed *find_packed(const attn_run_builder *b, const attn_mask_laye
     return NULL;
 }
 
-/* attn_run_naming.mask */
-static attn_mask_layer put_mask(void *ctx, const char *member, const attn_mask_layer *before) {
-    attn_run_builder *b = ctx;
-    attn_mask_layer layer = *before;
-    (void)member;
-    if (b->status)
-        return layer;
-    if (layer.kind == ATTN_LAYER_VALUES && !attn_run_mask_is_boolean(&layer) &&
-        layer.semantics == ATTN_SEM_UNSTATED)
-        layer.semantics = ATTN_SEM_ADDITIVE;
-    if (!attn_run_mask_is_boolean(&layer))
-        return layer;
-    const packed *known = find_packed(b, before);
-    if (known) {
-        layer.kind = known->after.kind;
-        layer.semantics = known->after.semantics;
-        layer.values = known->after.values;
-        return layer;
-    }
-    b->status = attn_run_mask_pack(&layer, b->keys, b->work, b->err);
-    packed *p = b->status ? NULL : append(b, &b->masks, sizeof *p);
+/* Packs a boolean mask, which the file does not have yet. Returns how it is in the file; NULL: an
+ * error. */
+static const packed *add_packed(attn_run_builder *b, const char *member,
+                                const attn_mask_layer *before) {
+    attn_mask_layer after = *before;
+    b->status = attn_run_mask_pack(&after, b->keys, b->work, b->err);
+    const char *name = add_tensor(b, member, &after.values);
+    packed *p = name ? append(b, &b->masks, sizeof *p) : NULL;
     if (p)
-        *p = (packed){before->values, before->semantics, b->keys, layer};
-    return layer;
+        *p = (packed){before->values, before->semantics, b->keys, after, name};
+    return p;
+}
+
+/* attn_run_naming.mask */
+static const char *name_mask(void *ctx, const char *member, attn_mask_layer *layer) {
+    attn_run_builder *b = ctx;
+    if (b->status || !layer->values.rank)
+        return "";
+    if (!attn_run_mask_is_boolean(layer)) {
+        if (layer->kind == ATTN_LAYER_VALUES && layer->semantics == ATTN_SEM_UNSTATED)
+            layer->semantics = ATTN_SEM_ADDITIVE;
+        return name_tensor(b, member, &layer->values);
+    }
+    const packed *p = find_packed(b, layer);
+    if (!p && !(p = add_packed(b, member, layer)))
+        return "";
+    layer->kind = p->after.kind;
+    layer->semantics = p->after.semantics;
+    return p->name;
 }
 
 attn_run_builder_mark attn_run_builder_here(const attn_run_builder *b) {
     return (attn_run_builder_mark){b->given.count, b->masks.count};
 }
 
-void attn_run_builder_release(attn_run_builder *b, const attn_run_builder_mark *mark, bool stays) {
-    if (!stays) {
-        b->given.count = mark->given;
-        b->masks.count = mark->masks;
-        return;
-    }
-    /* The address of a packed mask tells it from others until its memory is freed; from then on the
-     * address of its name does, which stays. */
-    for (size_t i = mark->masks; i < b->masks.count; i++) {
-        attn_tensor *after = &((packed *)b->masks.items + i)->after.values;
-        given *g = find_given(b, after);
-        if (g)
-            after->data = g->tensor.data = (void *)(uintptr_t)g->name;
-    }
+void attn_run_builder_forget(attn_run_builder *b, const attn_run_builder_mark *mark) {
+    b->given.count = mark->given;
+    b->masks.count = mark->masks;
 }
 
 /* --- what was computed --- */
@@ -272,7 +268,7 @@ static void put_info(attn_run_builder *b, const attn_run_site_info *info,
 /* Writes the operation with all its operands by name, and with the offset that the library uses,
  * whatever the starts say. */
 static void put_operation(attn_run_builder *b, const attn_run_site_source *site) {
-    const attn_run_naming to = {&b->text, put_tensor, put_mask, b};
+    const attn_run_naming to = {&b->text, name_tensor, name_mask, b};
     const attn_attention *op = site->op;
     attn_inputs in = op->in;
     static const int64_t zero = 0;

@@ -46,8 +46,7 @@ typedef struct attn_run_builder_mark {
     size_t given, masks;
 } attn_run_builder_mark;
 attn_run_builder_mark attn_run_builder_here(const attn_run_builder *b);
-/* After the site, allows that b->work is freed. If `stays` is false, the memory of the site's
- * tensors may be used for others, so later sites do not share them. */
-void attn_run_builder_release(attn_run_builder *b, const attn_run_builder_mark *mark, bool stays);
+/* Forgets what sites since the mark share: the memory of their tensors may be used for others. */
+void attn_run_builder_forget(attn_run_builder *b, const attn_run_builder_mark *mark);
 
 #endif

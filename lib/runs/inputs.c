@@ -335,7 +335,7 @@ static void write_tensors(const attn_run_naming *to, const attn_inputs *in, cons
         if (!t->rank)
             continue;
         attn_json_key(to->text, m->name);
-        to->tensor(to->ctx, join(member, where, m->name), t);
+        attn_json_put_string(to->text, to->tensor(to->ctx, join(member, where, m->name), t));
     }
 }
 

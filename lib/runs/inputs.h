@@ -52,12 +52,12 @@ attn_status attn_run_read_masks(const attn_run_reader *r, attn_json *object);
 /* A writer of one site. */
 typedef struct attn_run_naming {
     attn_json_text *text;
-    /* Adds a tensor to the file and writes its name as a JSON string. `member` is what it is called
-     * in the site. Fails into ctx. */
-    void (*tensor)(void *ctx, const char *member, const attn_tensor *tensor);
-    /* The same for a boolean mask, which may be packed to bits first. Returns the layer as it is in
-     * the file. */
-    attn_mask_layer (*mask)(void *ctx, const char *member, const attn_mask_layer *layer);
+    /* Adds a tensor to the file, which may have it already, and returns its name there. `member` is
+     * what it is called in the site. Fails into ctx. */
+    const char *(*tensor)(void *ctx, const char *member, const attn_tensor *tensor);
+    /* The same for the tensor of a mask, if the layer has one; a boolean mask may be packed to bits
+     * first. Sets kind and semantics to those in the file. */
+    const char *(*mask)(void *ctx, const char *member, attn_mask_layer *layer);
     void *ctx;
 } attn_run_naming;
 /* Write the members of the operation into the object that the caller has begun. */

@@ -364,7 +364,8 @@ static void write_layer(const attn_run_naming *to, const attn_mask_layer *given,
     attn_json_text *t = to->text;
     char member[32];
     snprintf(member, sizeof member, "masks.%zu", index);
-    const attn_mask_layer layer = to->mask(to->ctx, member, given);
+    attn_mask_layer layer = *given;
+    const char *name = to->mask(to->ctx, member, &layer);
     attn_json_begin(t, '{');
     attn_json_key(t, "kind");
     attn_json_put_string(t, kinds[layer.kind]);
@@ -393,7 +394,7 @@ static void write_layer(const attn_run_naming *to, const attn_mask_layer *given,
     }
     if (layer.values.rank) {
         attn_json_key(t, "values");
-        to->tensor(to->ctx, member, &layer.values);
+        attn_json_put_string(t, name);
     }
     attn_json_end(t, '}');
 }

@@ -152,7 +152,8 @@ attn_status attn_run_writer_site(attn_run_writer *w, const attn_run_site_source 
     w->b.control = control;
     attn_run_builder_site(&w->b, site);
     status = w->b.status ? w->b.status : put_tensors(w, first);
-    attn_run_builder_release(&w->b, &mark, stays);
+    if (!stays)
+        attn_run_builder_forget(&w->b, &mark);
     return leave(w, status);
 }
 
