@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "attn/npy.h"
-#include "io/header_text.h"
+#include "json/header_text.h"
 
 static const char *descriptor(attn_dtype dtype) {
     switch (dtype) {

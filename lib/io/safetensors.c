@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "io/growing_list.h"
-#include "io/header_text.h"
 #include "io/safetensors_layout.h"
+#include "json/header_text.h"
 
 #define MOST_METADATA 64
 #define METADATA      "__metadata__"

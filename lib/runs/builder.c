@@ -213,17 +213,17 @@ static void put_count(attn_run_builder *b, const char *key, size_t value, size_t
     if (value == usual)
         return;
     attn_json_key(&b->text, key);
-    attn_json_put_integer(&b->text, (int64_t)value);
+    attn_json_int(&b->text, (int64_t)value);
 }
 
 static void put_integers(attn_run_builder *b, const char *key, const int64_t *values, size_t n) {
     if (!values)
         return;
     attn_json_key(&b->text, key);
-    attn_json_begin(&b->text, '[');
+    attn_json_array(&b->text);
     for (size_t i = 0; i < n; i++)
-        attn_json_put_integer(&b->text, values[i]);
-    attn_json_end(&b->text, ']');
+        attn_json_int(&b->text, values[i]);
+    attn_json_array_end(&b->text);
 }
 
 static void put_text_numbers(attn_run_builder *b, const char *key, const size_t *numbers,
@@ -239,16 +239,16 @@ static void put_info(attn_run_builder *b, const attn_run_site_info *info,
     attn_json_text *t = &b->text;
     if (info->name) {
         attn_json_key(t, "name");
-        attn_json_put_string(t, info->name);
+        attn_json_string(t, info->name);
     }
     attn_json_key(t, "kind");
-    attn_json_put_string(t, attn_run_kind_name(info->kind));
+    attn_json_string(t, attn_run_kind_name(info->kind));
     if (info->stack) {
         attn_json_key(t, "stack");
-        attn_json_put_string(t, info->stack);
+        attn_json_string(t, info->stack);
     }
     attn_json_key(t, "layer");
-    attn_json_put_integer(t, (int64_t)info->layer);
+    attn_json_int(t, (int64_t)info->layer);
     put_count(b, "call", info->call, 0);
     put_count(b, "query_start", info->query_start, 0);
     put_count(b, "key_start", info->key_start, 0);
@@ -259,10 +259,10 @@ static void put_info(attn_run_builder *b, const attn_run_site_info *info,
     if (info->axis_count == 0)
         return;
     attn_json_key(t, "axes");
-    attn_json_begin(t, '[');
+    attn_json_array(t);
     for (size_t i = 0; i < info->axis_count; i++)
-        attn_json_put_string(t, info->axes[i]);
-    attn_json_end(t, ']');
+        attn_json_string(t, info->axes[i]);
+    attn_json_array_end(t);
 }
 
 /* Writes the operation with all its operands by name, and with the offset that the library uses,
@@ -301,7 +301,7 @@ void attn_run_builder_site(attn_run_builder *b, const attn_run_site_source *site
     if (b->status)
         return;
     b->keys = op->dims.S;
-    attn_json_begin(t, '{');
+    attn_json_object(t);
     put_info(b, &site->info, &op->dims);
     put_operation(b, site);
     if (site->stats && !b->status) {
@@ -309,13 +309,13 @@ void attn_run_builder_site(attn_run_builder *b, const attn_run_site_source *site
         if (!*words)
             no_memory(b);
         attn_json_key(t, "kernel");
-        attn_json_put_string(t, op->kernels->name);
+        attn_json_string(t, op->kernels->name);
         attn_json_key(t, "mask_words");
-        attn_json_put_string(t, words);
+        attn_json_string(t, words);
         add_stats(b, &op->dims, site->stats);
         add_overview(b, op, site->stats);
     }
-    attn_json_end(t, '}');
+    attn_json_object_end(t);
     if (t->failed)
         no_memory(b);
     b->site++;
@@ -323,56 +323,56 @@ void attn_run_builder_site(attn_run_builder *b, const attn_run_site_source *site
 
 static void put_text(attn_run_builder *b, const attn_run_text *text) {
     attn_json_text *t = &b->text;
-    attn_json_begin(t, '{');
+    attn_json_object(t);
     attn_json_key(t, "tokens");
-    attn_json_begin(t, '[');
+    attn_json_array(t);
     for (size_t i = 0; i < text->count; i++)
-        attn_json_put_string(t, text->tokens[i]);
-    attn_json_end(t, ']');
+        attn_json_string(t, text->tokens[i]);
+    attn_json_array_end(t);
     put_integers(b, "ids", text->ids, text->count);
     if (text->text) {
         attn_json_key(t, "text");
-        attn_json_put_string(t, text->text);
+        attn_json_string(t, text->text);
     }
     if (text->offsets) {
         attn_json_key(t, "offsets");
-        attn_json_begin(t, '[');
+        attn_json_array(t);
         for (size_t i = 0; i < text->count; i++) {
-            attn_json_begin(t, '[');
-            attn_json_put_integer(t, (int64_t)text->offsets[i][0]);
-            attn_json_put_integer(t, (int64_t)text->offsets[i][1]);
-            attn_json_end(t, ']');
+            attn_json_array(t);
+            attn_json_int(t, (int64_t)text->offsets[i][0]);
+            attn_json_int(t, (int64_t)text->offsets[i][1]);
+            attn_json_array_end(t);
         }
-        attn_json_end(t, ']');
+        attn_json_array_end(t);
     }
     if (text->special) {
         attn_json_key(t, "special");
-        attn_json_begin(t, '[');
+        attn_json_array(t);
         for (size_t i = 0; i < text->count; i++)
             if (text->special[i])
-                attn_json_put_integer(t, (int64_t)i);
-        attn_json_end(t, ']');
+                attn_json_int(t, (int64_t)i);
+        attn_json_array_end(t);
     }
-    attn_json_end(t, '}');
+    attn_json_object_end(t);
 }
 
 void attn_run_builder_begin(attn_run_builder *b, const char *model) {
     attn_json_text *t = &b->text;
     t->arena = b->arena;
-    attn_json_begin(t, '{');
+    attn_json_object(t);
     attn_json_key(t, "version");
-    attn_json_put_integer(t, ATTN_RUN_FORMAT);
+    attn_json_int(t, ATTN_RUN_FORMAT);
     if (model) {
         attn_json_key(t, "model");
-        attn_json_put_string(t, model);
+        attn_json_string(t, model);
     }
     attn_json_key(t, "texts");
-    attn_json_begin(t, '[');
+    attn_json_array(t);
     for (size_t i = 0; i < b->text_count; i++)
         put_text(b, &b->texts[i]);
-    attn_json_end(t, ']');
+    attn_json_array_end(t);
     attn_json_key(t, "sites");
-    attn_json_begin(t, '[');
+    attn_json_array(t);
     if (t->failed)
         no_memory(b);
 }
@@ -381,9 +381,9 @@ void attn_run_builder_end(attn_run_builder *b, const attn_metadata *metadata, si
                           attn_safetensors *out) {
     attn_json_text *t = &b->text;
     attn_metadata *all = attn_arena_zeroed(b->arena, count + 1, sizeof *all);
-    attn_json_end(t, ']');
-    attn_json_end(t, '}');
-    attn_json_put_raw(t, "", 1);
+    attn_json_array_end(t);
+    attn_json_object_end(t);
+    attn_json_put(t, "", 1);
     if (t->failed || !all)
         no_memory(b);
     if (b->status)

@@ -5,8 +5,9 @@
 #define ATTN_RUN_BUILDER_H
 
 #include "io/growing_list.h"
-#include "io/json_tree.h"
 #include "runs/private.h"
+#include "json/json_tree.h"
+#include "json/json_write.h"
 
 /* Members that are set by the caller come first. */
 typedef struct attn_run_builder {

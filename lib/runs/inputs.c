@@ -335,7 +335,7 @@ static void write_tensors(const attn_run_naming *to, const attn_inputs *in, cons
         if (!t->rank)
             continue;
         attn_json_key(to->text, m->name);
-        attn_json_put_string(to->text, to->tensor(to->ctx, join(member, where, m->name), t));
+        attn_json_string(to->text, to->tensor(to->ctx, join(member, where, m->name), t));
     }
 }
 
@@ -347,23 +347,23 @@ static void write_value(attn_json_text *t, const value_member *m, const void *at
     switch (m->kind) {
     case REAL:
         memcpy(&real, at, sizeof real);
-        attn_json_put_number(t, real);
+        attn_json_real(t, real);
         break;
     case SIZE:
         memcpy(&integer, at, sizeof integer);
-        attn_json_put_integer(t, integer);
+        attn_json_int(t, integer);
         break;
     case SEED:
         memcpy(&seed, at, sizeof seed);
         snprintf(digits, sizeof digits, "%llu", (unsigned long long)seed);
-        attn_json_put_string(t, digits);
+        attn_json_string(t, digits);
         break;
     case FLAG:
     case NOT_FLAG:
-        attn_json_put_bool(t, *(const bool *)at != (m->kind == NOT_FLAG));
+        attn_json_bool(t, *(const bool *)at != (m->kind == NOT_FLAG));
         break;
     case WORD:
-        attn_json_put_string(t, m->words[*(const int *)at]);
+        attn_json_string(t, m->words[*(const int *)at]);
         break;
     }
 }
@@ -391,18 +391,18 @@ void attn_run_write_operation(const attn_run_naming *to, const attn_inputs *in) 
     write_values(t, in, site_values);
     if (in->score.kind) {
         attn_json_key(t, "score");
-        attn_json_begin(t, '{');
+        attn_json_object(t);
         attn_json_key(t, "kind");
-        attn_json_put_string(t, attn_score_name(in->score.kind));
+        attn_json_string(t, attn_score_name(in->score.kind));
         write_tensors(to, in, "score", score_tensors);
-        attn_json_end(t, '}');
+        attn_json_object_end(t);
     }
     if (in->position.kind) {
         attn_json_key(t, "position");
-        attn_json_begin(t, '{');
+        attn_json_object(t);
         write_values(t, in, position_values);
         write_tensors(to, in, "position", position_tensors);
-        attn_json_end(t, '}');
+        attn_json_object_end(t);
     }
     attn_run_write_masks(to, &in->mask);
 }

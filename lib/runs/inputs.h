@@ -3,8 +3,9 @@
 #ifndef ATTN_RUN_OPERATION_H
 #define ATTN_RUN_OPERATION_H
 
-#include "io/json_tree.h"
 #include "runs/private.h"
+#include "json/json_tree.h"
+#include "json/json_write.h"
 
 /* The member of a request or a file that holds a tensor of attn_inputs, or of one of its parts. The
  * tables end with the name NULL. */

@@ -346,18 +346,18 @@ attn_status attn_run_read_masks(const attn_run_reader *r, attn_json *object) {
 /* --- writing --- */
 
 static void write_pattern(attn_json_text *t, const attn_pattern *p) {
-    attn_json_begin(t, '{');
+    attn_json_object(t);
     attn_json_key(t, "kind");
-    attn_json_put_string(t, patterns[p->kind]);
+    attn_json_string(t, patterns[p->kind]);
     for (size_t i = 0; i < PATTERN_NUMBERS; i++) {
         int64_t value;
         if (!(pattern_numbers[i].kinds >> p->kind & 1))
             continue;
         memcpy(&value, (const char *)p + pattern_numbers[i].offset, sizeof value);
         attn_json_key(t, pattern_numbers[i].name);
-        attn_json_put_integer(t, value);
+        attn_json_int(t, value);
     }
-    attn_json_end(t, '}');
+    attn_json_object_end(t);
 }
 
 static void write_layer(const attn_run_naming *to, const attn_mask_layer *given, size_t index) {
@@ -366,23 +366,23 @@ static void write_layer(const attn_run_naming *to, const attn_mask_layer *given,
     snprintf(member, sizeof member, "masks.%zu", index);
     attn_mask_layer layer = *given;
     const char *name = to->mask(to->ctx, member, &layer);
-    attn_json_begin(t, '{');
+    attn_json_object(t);
     attn_json_key(t, "kind");
-    attn_json_put_string(t, kinds[layer.kind]);
+    attn_json_string(t, kinds[layer.kind]);
     if (layer.where) {
         attn_json_key(t, "name");
-        attn_json_put_string(t, layer.where);
+        attn_json_string(t, layer.where);
     }
     if (layer.semantics) {
         attn_json_key(t, "semantics");
-        attn_json_put_string(t, semantics[layer.semantics]);
+        attn_json_string(t, semantics[layer.semantics]);
     }
     if (layer.kind == ATTN_LAYER_WINDOW) {
         attn_json_key(t, "window");
-        attn_json_begin(t, '[');
-        attn_json_put_integer(t, layer.window[0]);
-        attn_json_put_integer(t, layer.window[1]);
-        attn_json_end(t, ']');
+        attn_json_array(t);
+        attn_json_int(t, layer.window[0]);
+        attn_json_int(t, layer.window[1]);
+        attn_json_array_end(t);
     }
     if (layer.kind == ATTN_LAYER_PATTERN) {
         attn_json_key(t, "pattern");
@@ -390,13 +390,13 @@ static void write_layer(const attn_run_naming *to, const attn_mask_layer *given,
     }
     if (layer.kind == ATTN_LAYER_TOKENS) {
         attn_json_key(t, "pad_id");
-        attn_json_put_integer(t, layer.pad_id);
+        attn_json_int(t, layer.pad_id);
     }
     if (layer.values.rank) {
         attn_json_key(t, "values");
-        attn_json_put_string(t, name);
+        attn_json_string(t, name);
     }
-    attn_json_end(t, '}');
+    attn_json_object_end(t);
 }
 
 static void write_offset(attn_json_text *t, const attn_mask_spec *spec) {
@@ -404,17 +404,17 @@ static void write_offset(attn_json_text *t, const attn_mask_spec *spec) {
         return;
     attn_json_key(t, "query_offset");
     if (spec->offset == ATTN_OFFSET_END) {
-        attn_json_put_string(t, "end");
+        attn_json_string(t, "end");
         return;
     }
     if (spec->offset_count == 1) {
-        attn_json_put_integer(t, spec->offsets[0]);
+        attn_json_int(t, spec->offsets[0]);
         return;
     }
-    attn_json_begin(t, '[');
+    attn_json_array(t);
     for (size_t i = 0; i < spec->offset_count; i++)
-        attn_json_put_integer(t, spec->offsets[i]);
-    attn_json_end(t, ']');
+        attn_json_int(t, spec->offsets[i]);
+    attn_json_array_end(t);
 }
 
 void attn_run_write_masks(const attn_run_naming *to, const attn_mask_spec *spec) {
@@ -422,18 +422,18 @@ void attn_run_write_masks(const attn_run_naming *to, const attn_mask_spec *spec)
     write_offset(t, spec);
     if (spec->fill != ATTN_FILL_HIDE) {
         attn_json_key(t, "mask_fill");
-        attn_json_begin(t, '{');
+        attn_json_object(t);
         attn_json_key(t, "value");
-        attn_json_put_number(t, spec->fill_value);
+        attn_json_real(t, spec->fill_value);
         attn_json_key(t, "mode");
-        attn_json_put_string(t, fills[spec->fill]);
-        attn_json_end(t, '}');
+        attn_json_string(t, fills[spec->fill]);
+        attn_json_object_end(t);
     }
     if (!spec->count)
         return;
     attn_json_key(t, "masks");
-    attn_json_begin(t, '[');
+    attn_json_array(t);
     for (size_t i = 0; i < spec->count; i++)
         write_layer(to, &spec->layers[i], i);
-    attn_json_end(t, ']');
+    attn_json_array_end(t);
 }

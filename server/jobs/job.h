@@ -157,9 +157,9 @@ struct srv_jobs {
 extern const srv_field srv_job_facts_fields[];
 srv_job_facts srv_job_no_facts(void); /* facts that are all unknown */
 /* Writes the body as a JSON object. */
-void srv_job_write_request(srv_json *j, const srv_job_body *body);
+void srv_job_write_request(attn_json_text *j, const srv_job_body *body);
 /* Writes the known facts as members of a JSON object that the caller has begun and will end. */
-void srv_job_write_facts(srv_json *j, const srv_job_facts *facts);
+void srv_job_write_facts(attn_json_text *j, const srv_job_facts *facts);
 
 /* jobs_dir.c: the files of a job, called <id><suffix>. Without jobs_dir these functions write, read
  * and remove nothing. */
@@ -288,7 +288,7 @@ bool srv_look_opens(const srv_job_entry *e, const srv_request *req);
 /* Cancels looks for which nobody asks, and forgets those that ended a while ago. */
 void srv_looks_tick(srv_jobs *jobs, int64_t now_ns);
 /* Writes the request of a look as a JSON object. */
-void srv_look_put_request(srv_json *j, const srv_job_entry *e);
+void srv_look_put_request(attn_json_text *j, const srv_job_entry *e);
 /* Writes the path of the answer of a look, or of the run that a job has stored; "": there is none. */
 void srv_look_result(const srv_job_entry *e, char text[SRV_LOOK_RESULT]);
 

@@ -336,54 +336,54 @@ static bool is_known(const srv_field *f, const void *place) {
     return any;
 }
 
-static void put_strings(srv_json *j, const srv_strings *list) {
-    srv_json_array(j);
+static void put_strings(attn_json_text *j, const srv_strings *list) {
+    attn_json_array(j);
     for (size_t i = 0; i < list->count; i++)
-        srv_json_string(j, list->values[i]);
-    srv_json_array_end(j);
+        attn_json_string(j, list->values[i]);
+    attn_json_array_end(j);
 }
 
-static void put_value(srv_json *j, const srv_field *f, const void *place) {
+static void put_value(attn_json_text *j, const srv_field *f, const void *place) {
     if (f->kind == SRV_BOOL)
-        srv_json_bool(j, *(const bool *)place);
+        attn_json_bool(j, *(const bool *)place);
     else if (f->kind == SRV_INT)
-        srv_json_int(j, *(const int64_t *)place);
+        attn_json_int(j, *(const int64_t *)place);
     else if (f->kind == SRV_REAL)
-        srv_json_real(j, *(const double *)place);
+        attn_json_real(j, *(const double *)place);
     else if (f->kind == SRV_ENUM)
-        srv_json_string(j, f->choices[*(const int *)place]);
+        attn_json_string(j, f->choices[*(const int *)place]);
     else if (f->kind == SRV_STRING)
-        srv_json_string(j, *(const char *const *)place);
+        attn_json_string(j, *(const char *const *)place);
     else if (f->kind == SRV_STRINGS)
         put_strings(j, place);
 }
 
 /* Writes the member of the struct `base` that the row describes, if its value is known. */
-static void put_member(srv_json *j, const srv_field *f, const void *base) {
+static void put_member(attn_json_text *j, const srv_field *f, const void *base) {
     const void *place = (const char *)base + f->offset;
     if (!is_known(f, place))
         return;
-    srv_json_key(j, f->name);
+    attn_json_key(j, f->name);
     if (f->kind != SRV_OBJECT) {
         put_value(j, f, place);
         return;
     }
-    srv_json_object(j);
+    attn_json_object(j);
     for (const srv_field *in = f->fields; in->name; in++)
         put_member(j, in, place);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-void srv_job_write_request(srv_json *j, const srv_job_body *body) {
-    srv_json_object(j);
+void srv_job_write_request(attn_json_text *j, const srv_job_body *body) {
+    attn_json_object(j);
     const bool trains = body->kind == SRV_JOB_TRAIN;
     for (size_t i = 0; srv_job_fields[i].name; i++)
         if (trains ? i < train_rows + common_rows : i >= train_rows)
             put_member(j, &srv_job_fields[i], body);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-void srv_job_write_facts(srv_json *j, const srv_job_facts *facts) {
+void srv_job_write_facts(attn_json_text *j, const srv_job_facts *facts) {
     for (const srv_field *f = srv_job_facts_fields; f->name; f++)
         put_member(j, f, facts);
 }

@@ -62,7 +62,7 @@ static bool stores(const srv_job_entry *e) {
     return e->body.kind == SRV_JOB_STORE;
 }
 
-void srv_look_put_request(srv_json *j, const srv_job_entry *e) {
+void srv_look_put_request(attn_json_text *j, const srv_job_entry *e) {
     char type[TYPE_TEXT];
     const struct {
         const char *name, *value;
@@ -72,14 +72,14 @@ void srv_look_put_request(srv_json *j, const srv_job_entry *e) {
         {"query", e->look->query},
         {"content_type", stores(e) ? e->look->type : NULL},
         {"accept", stores(e) ? NULL : srv_accept_names(e->look->accept, type, sizeof type)}};
-    srv_json_object(j);
+    attn_json_object(j);
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         if (!members[i].value)
             continue;
-        srv_json_key(j, members[i].name);
-        srv_json_string(j, members[i].value);
+        attn_json_key(j, members[i].name);
+        attn_json_string(j, members[i].value);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 void srv_look_result(const srv_job_entry *e, char text[SRV_LOOK_RESULT]) {

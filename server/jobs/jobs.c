@@ -455,38 +455,38 @@ static size_t jobs_ahead(const srv_job_entry *e) {
     return count;
 }
 
-static void put_job(srv_json *j, const srv_job_entry *e) {
-    srv_json_object(j);
-    srv_json_key(j, "kind");
-    srv_json_string(j, srv_job_kinds[e->body.kind]);
-    srv_json_key(j, "id");
-    srv_json_string(j, e->id);
+static void put_job(attn_json_text *j, const srv_job_entry *e) {
+    attn_json_object(j);
+    attn_json_key(j, "kind");
+    attn_json_string(j, srv_job_kinds[e->body.kind]);
+    attn_json_key(j, "id");
+    attn_json_string(j, e->id);
     srv_job_write_facts(j, &e->facts);
     if (e->facts.state == SRV_JOB_QUEUED) {
-        srv_json_key(j, "num_ahead");
-        srv_json_size(j, jobs_ahead(e));
+        attn_json_key(j, "num_ahead");
+        attn_json_size(j, jobs_ahead(e));
     }
     if (e->look && e->facts.state == SRV_JOB_DONE) {
         char result[SRV_LOOK_RESULT];
         srv_look_result(e, result);
-        srv_json_key(j, "result");
-        srv_json_string(j, result);
+        attn_json_key(j, "result");
+        attn_json_string(j, result);
     }
-    srv_json_key(j, "request");
+    attn_json_key(j, "request");
     if (e->look)
         srv_look_put_request(j, e);
     else
         srv_job_write_request(j, &e->body);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-void srv_job_put(srv_json *j, srv_job_entry *e) {
+void srv_job_put(attn_json_text *j, srv_job_entry *e) {
     pthread_mutex_lock(&e->jobs->lock);
     put_job(j, e);
     pthread_mutex_unlock(&e->jobs->lock);
 }
 
-bool srv_jobs_put_page(srv_json *j, const srv_request *req, const char *after, size_t limit,
+bool srv_jobs_put_page(attn_json_text *j, const srv_request *req, const char *after, size_t limit,
                        char next[SRV_JOB_ID + 1]) {
     srv_jobs *jobs = req->app->jobs;
     const srv_job_entry *last = NULL;

@@ -137,12 +137,12 @@ bool srv_jobs_delete(srv_request *req, srv_job_entry *job);
 int srv_jobs_forget_model(srv_app *app, const char *model);
 
 /* Writes a job as a JSON object. */
-void srv_job_put(srv_json *j, srv_job_entry *job);
+void srv_job_put(attn_json_text *j, srv_job_entry *job);
 /* Writes at most `limit` jobs that the request may see, in the order in which they were made,
  * behind the job `after` (NULL: from the first on), as elements of a JSON array that the caller has
  * begun. `next` becomes the id of the last of them if more follow, else "". false: the request sees
  * no job `after`. */
-bool srv_jobs_put_page(srv_json *j, const srv_request *req, const char *after, size_t limit,
+bool srv_jobs_put_page(attn_json_text *j, const srv_request *req, const char *after, size_t limit,
                        char next[SRV_JOB_ID + 1]);
 /* Return copies in the request's arena: srv_job_findings of the result of an experiment, as text or
  * as JSON, and srv_job_picture of the SVG of one of its pictures. NULL: a problem is set. */

@@ -87,19 +87,19 @@ bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix
 }
 
 /* Writes an element of "files". A file of the result that could not be read is left out. */
-static void put_sum(srv_json *j, const char *suffix, const srv_piece *piece) {
+static void put_sum(attn_json_text *j, const char *suffix, const srv_piece *piece) {
     char text[NAME];
     if (!piece->data)
         return;
     snprintf(text, sizeof text, "%08x %.96s", (unsigned)attn_crc32c(0, piece->data, piece->size),
              suffix);
-    srv_json_string(j, text);
+    attn_json_string(j, text);
 }
 
-static void put_sums(srv_json *j, const srv_job_entry *e) {
+static void put_sums(attn_json_text *j, const srv_job_entry *e) {
     const srv_job_result *r = &e->result;
-    srv_json_key(j, "files");
-    srv_json_array(j);
+    attn_json_key(j, "files");
+    attn_json_array(j);
     put_sum(j, SRV_JOB_FINDINGS, &r->json);
     put_sum(j, SRV_JOB_TEXT, &r->text);
     for (size_t i = 0; r->svgs && i < e->facts.pictures.count; i++) {
@@ -107,24 +107,24 @@ static void put_sums(srv_json *j, const srv_job_entry *e) {
         srv_job_picture_suffix(e->facts.pictures.values[i], suffix);
         put_sum(j, suffix, &r->svgs[i]);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
 /* Writes the description with zeros as its checksum. */
-static void put_description(srv_json *j, const srv_job_entry *e) {
-    srv_json_object(j);
-    srv_json_key(j, "version");
-    srv_json_int(j, NEWEST);
-    srv_json_key(j, "checksum");
-    srv_json_string(j, ZEROS);
-    srv_json_key(j, "request");
+static void put_description(attn_json_text *j, const srv_job_entry *e) {
+    attn_json_object(j);
+    attn_json_key(j, "version");
+    attn_json_int(j, NEWEST);
+    attn_json_key(j, "checksum");
+    attn_json_string(j, ZEROS);
+    attn_json_key(j, "request");
     srv_job_write_request(j, &e->body);
-    srv_json_key(j, "facts");
-    srv_json_object(j);
+    attn_json_key(j, "facts");
+    attn_json_object(j);
     srv_job_write_facts(j, &e->facts);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     put_sums(j, e);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Returns where the digits of the checksum stand in a description of the given size, and sets
@@ -160,7 +160,7 @@ int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e) {
     srv_request req = {.arena = attn_arena_new(ARENA)};
     int failed = ENOMEM;
     if (req.arena) {
-        srv_json j;
+        attn_json_text j;
         unsigned long version;
         char sum[DIGITS + 1];
         srv_json_begin(&j, &req);

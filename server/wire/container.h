@@ -50,7 +50,7 @@ struct srv_parts {
     size_t count, room;         /* used and allocated tensors */
     const char *rest;           /* the JSON object of the answer without the tensors, and a NUL */
     size_t rest_size;           /* without the NUL */
-    int decimals;               /* as in srv_json */
+    int decimals;               /* as in attn_json_text */
 };
 
 /* Decodes a safetensors body: the tensors, and the JSON in the metadata text "request". Tensors

@@ -26,45 +26,45 @@ static bool is_binary(const srv_infer *in, const char *name) {
     return in->binary;
 }
 
-static void put(srv_json *j, const char *key, const char *text) {
-    srv_json_key(j, key);
-    srv_json_string(j, text);
+static void put(attn_json_text *j, const char *key, const char *text) {
+    attn_json_key(j, key);
+    attn_json_string(j, text);
 }
 
-static void put_output(srv_json *j, const attn_named_tensor *part, bool binary) {
+static void put_output(attn_json_text *j, const attn_named_tensor *part, bool binary) {
     const attn_tensor *t = &part->tensor;
     size_t count = count_of(t);
-    srv_json_object(j);
+    attn_json_object(j);
     put(j, "name", part->name);
     put(j, "datatype", srv_infer_datatype(t->dtype));
-    srv_json_key(j, "shape");
-    srv_json_array(j);
+    attn_json_key(j, "shape");
+    attn_json_array(j);
     for (int i = 0; i < t->rank; i++)
-        srv_json_size(j, t->dims[i]);
-    srv_json_array_end(j);
+        attn_json_size(j, t->dims[i]);
+    attn_json_array_end(j);
     if (binary) {
-        srv_json_key(j, "parameters");
-        srv_json_object(j);
-        srv_json_key(j, "binary_data_size");
-        srv_json_size(j, count * attn_dtype_size(t->dtype));
-        srv_json_object_end(j);
+        attn_json_key(j, "parameters");
+        attn_json_object(j);
+        attn_json_key(j, "binary_data_size");
+        attn_json_size(j, count * attn_dtype_size(t->dtype));
+        attn_json_object_end(j);
     } else {
         attn_tensor flat = attn_tensor_dense(t->data, t->dtype, 1, &count);
-        srv_json_key(j, "data");
+        attn_json_key(j, "data");
         srv_json_tensor(j, &flat);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Writes the rest of the answer (warnings, heatmaps and others) as a JSON text in the parameter
  * "response". The protocol has no other place for it. */
-static void put_rest(srv_json *j, const srv_parts *parts) {
+static void put_rest(attn_json_text *j, const srv_parts *parts) {
     if (strcmp(parts->rest, "{}") == 0)
         return;
-    srv_json_key(j, "parameters");
-    srv_json_object(j);
+    attn_json_key(j, "parameters");
+    attn_json_object(j);
     put(j, "response", parts->rest);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Appends the data of `count` tensors to the reply, which has the JSON already, and adds the header
@@ -100,17 +100,17 @@ bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, c
                      const char *const *names, size_t count, const srv_parts *parts) {
     const attn_tensor *blobs[SRV_INFER_OUTPUTS];
     size_t binary = 0;
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
     j.decimals = parts->decimals;
-    srv_json_object(&j);
+    attn_json_object(&j);
     put(&j, "model_name", model);
     put(&j, "model_version", version);
     if (in->id)
         put(&j, "id", in->id);
     put_rest(&j, parts);
-    srv_json_key(&j, "outputs");
-    srv_json_array(&j);
+    attn_json_key(&j, "outputs");
+    attn_json_array(&j);
     for (size_t i = 0; i < count; i++) {
         const attn_named_tensor *part = find(parts, names[i]);
         if (!part) {
@@ -122,7 +122,7 @@ bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, c
         if (blob)
             blobs[binary++] = &part->tensor;
     }
-    srv_json_array_end(&j);
-    srv_json_object_end(&j);
+    attn_json_array_end(&j);
+    attn_json_object_end(&j);
     return srv_json_end(&j) && (binary == 0 || add_blobs(req, blobs, binary));
 }

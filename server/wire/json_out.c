@@ -1,44 +1,16 @@
-/* The JSON writer. Every value begins with `open_value`, which writes the comma before it.
- *
- * The buffer is a block of the arena. `make_room` is called before each write, for up to RUN
- * numbers at a time. A buffer that is too small is replaced by one of at least twice the size. The
- * old block stays in the arena until the request ends, which wastes memory; therefore a tensor
- * first reserves the size that its text will probably have. */
+/* Writes tensors into the text of an answer, or beside it. */
 #include "wire/json_out.h"
 
-#include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include "number/base64.h"
 #include "number/number.h"
-#include "number/print_small.h"
 
 enum {
-    FIRST_ROOM = 1024, /* first size of the buffer in bytes */
-    RUN = 128,         /* numbers that are converted between two calls of make_room */
-    LIKELY = 12,       /* expected bytes of a number in a tensor, comma included */
-    LOOK = 64 << 10    /* bytes of text between two checks of the deadline, about 0.1 ms */
+    RUN = 128,  /* numbers that are converted at a time */
+    LIKELY = 12 /* expected bytes of a number in a tensor, comma included */
 };
-
-/* --- numbers to text --- */
-
-/* Writes a number of at most ATTN_NUMBER_TEXT bytes at p and returns its end. `decimals` is as in
- * srv_json. A number that is not finite becomes null. */
-static char *write_real(char *p, double value, int decimals) {
-    if (!isfinite(value)) {
-        memcpy(p, "null", 4);
-        return p + 4;
-    }
-    return decimals < 0 ? attn_write_f64(p, value) : attn_write_decimals(p, value, decimals);
-}
-
-static char *write_float(char *p, float value, int decimals) {
-    if (decimals < 0 && isfinite(value))
-        return attn_write_f32(p, value);
-    return write_real(p, value, decimals);
-}
 
 /* Writes n <= RUN elements of any type at p, each followed by a comma, and returns the end.
  * `stride` is the distance of two elements in elements. At most n * (ATTN_NUMBER_TEXT + 1) bytes
@@ -59,12 +31,12 @@ static char *write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t str
         if (decimals < 0)
             return attn_write_singles(p, wide.f, n);
         for (size_t i = 0; i < n; i++, *p++ = ',')
-            p = write_float(p, wide.f[i], decimals);
+            p = attn_json_number(p, wide.f[i], decimals);
         break;
     case ATTN_F64:
         attn_widen_f64(wide.d, src, dtype, stride, n);
         for (size_t i = 0; i < n; i++, *p++ = ',')
-            p = write_real(p, wide.d[i], decimals);
+            p = attn_json_number(p, wide.d[i], decimals);
         break;
     case ATTN_BOOL:
         for (size_t i = 0; i < n; i++, *p++ = ',') {
@@ -89,167 +61,17 @@ static char *write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t str
     return p;
 }
 
-/* --- the buffer --- */
-
-/* Moves the text to a buffer of `room` bytes. false: there is no memory, and nothing has changed.
- */
-static bool grow(srv_json *j, size_t room) {
-    char *data = attn_arena_take(j->req->arena, room);
-    if (!data)
-        return false;
-    memcpy(data, j->data, j->size);
-    j->data = data;
-    j->room = room;
-    return true;
-}
-
-/* Makes room for `more` bytes at data + size, and checks the deadline from time to time. Returns
- * false if memory ran out or the deadline has passed; `failed` is then set. */
-static bool make_room(srv_json *j, size_t more) {
-    size_t need;
-    if (!j->failed && j->size >= j->look_at) {
-        attn_error err;
-        j->failed = attn_control_check(&j->req->control, &err) != ATTN_OK;
-        j->look_at = j->size + LOOK;
+void srv_json_begin(attn_json_text *j, srv_request *req) {
+    const bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
+    *j = (attn_json_text){.arena = req->arena,
+                          .control = &req->control,
+                          .decimals = -1,
+                          .owner = req,
+                          .aside = req->parts};
+    if (!req->parts && binary) {
+        j->aside = attn_arena_zeroed(req->arena, 1, sizeof(srv_parts));
+        j->failed = !j->aside;
     }
-    if (!j->failed && more > j->room - j->size)
-        j->failed = !attn_size_add(j->size, more, &need) || need > SIZE_MAX / 2 ||
-                    (!grow(j, need > 2 * j->room ? need : 2 * j->room) && !grow(j, need));
-    return !j->failed;
-}
-
-static void put(srv_json *j, const char *text, size_t n) {
-    if (!make_room(j, n))
-        return;
-    memcpy(j->data + j->size, text, n);
-    j->size += n;
-}
-
-/* Writes the comma before a value or a key. There is none before the first one of a list or an
- * object and between a key and its value. */
-static void open_value(srv_json *j) {
-    if (!j->after_key && !j->first[j->depth])
-        put(j, ",", 1);
-    j->after_key = false;
-    j->first[j->depth] = false;
-}
-
-void srv_json_begin(srv_json *j, srv_request *req) {
-    bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
-    *j = (srv_json){.req = req, .decimals = -1, .parts = req->parts, .look_at = LOOK};
-    if (!j->parts && binary)
-        j->parts = attn_arena_zeroed(req->arena, 1, sizeof *j->parts);
-    j->first[0] = true;
-    j->data = attn_arena_take(req->arena, FIRST_ROOM);
-    j->room = j->data ? FIRST_ROOM : 0;
-    j->failed = !j->data || (binary && !j->parts);
-}
-
-void srv_json_reserve(srv_json *j, size_t bytes) {
-    size_t need, run = RUN * (ATTN_NUMBER_TEXT + 1); /* what make_room asks for at the end */
-    if (!j->failed && attn_size_add(j->size + run, bytes, &need) && need > j->room)
-        grow(j, need);
-}
-
-static void descend(srv_json *j, const char *bracket) {
-    open_value(j);
-    if (j->depth == SRV_JSON_DEPTH) {
-        j->failed = true;
-        return;
-    }
-    put(j, bracket, 1);
-    j->first[++j->depth] = true;
-}
-
-static void ascend(srv_json *j, const char *bracket) {
-    if (j->depth > 0)
-        j->depth--;
-    put(j, bracket, 1);
-}
-
-void srv_json_object(srv_json *j) {
-    descend(j, "{");
-}
-
-void srv_json_object_end(srv_json *j) {
-    ascend(j, "}");
-}
-
-void srv_json_array(srv_json *j) {
-    descend(j, "[");
-    j->lists++;
-}
-
-void srv_json_array_end(srv_json *j) {
-    j->lists--;
-    ascend(j, "]");
-}
-
-static void put_text(srv_json *j, const char *text) {
-    size_t n = strlen(text), most;
-    if (!attn_size_mul(n, ATTN_ESCAPE_MOST, &most) || !make_room(j, most + 2)) {
-        j->failed = true;
-        return;
-    }
-    char *p = j->data + j->size;
-    *p++ = '"';
-    p = attn_escape(p, text, n);
-    *p++ = '"';
-    j->size = (size_t)(p - j->data);
-}
-
-void srv_json_key(srv_json *j, const char *key) {
-    j->names[j->depth] = key;
-    j->key_at = j->size;
-    j->key_first = j->first[j->depth];
-    open_value(j);
-    put_text(j, key);
-    put(j, ":", 1);
-    j->after_key = true;
-}
-
-void srv_json_string(srv_json *j, const char *text) {
-    if (!text) {
-        srv_json_null(j);
-        return;
-    }
-    open_value(j);
-    put_text(j, text);
-}
-
-void srv_json_raw(srv_json *j, const char *text, size_t size) {
-    open_value(j);
-    put(j, text, size);
-}
-
-void srv_json_null(srv_json *j) {
-    srv_json_raw(j, "null", 4);
-}
-
-void srv_json_bool(srv_json *j, bool value) {
-    srv_json_raw(j, value ? "true" : "false", value ? 4 : 5);
-}
-
-void srv_json_int(srv_json *j, int64_t value) {
-    char text[ATTN_NUMBER_TEXT];
-    srv_json_raw(j, text, (size_t)(attn_write_i64(text, value) - text));
-}
-
-void srv_json_size(srv_json *j, size_t value) {
-    if (value <= INT64_MAX)
-        srv_json_int(j, (int64_t)value);
-    else
-        srv_json_real(j, (double)value);
-}
-
-void srv_json_real(srv_json *j, double value) {
-    char text[ATTN_NUMBER_TEXT];
-    srv_json_raw(j, text, (size_t)(write_real(text, value, -1) - text));
-}
-
-void srv_json_float(srv_json *j, float value) {
-    char text[ATTN_NUMBER_TEXT];
-    srv_json_raw(j, text, (size_t)(write_float(text, value, j->decimals) - text));
 }
 
 /* --- large tensors ---
@@ -354,27 +176,27 @@ static bool bound_text(const work *w, size_t *out) {
 
 /* Writes a large tensor in pieces. Returns false if nothing was written and put_axis must write the
  * tensor: it is small, there is only one worker, there is no memory, or the deadline has passed. */
-static bool put_pieces(srv_json *j, const attn_tensor *t) {
-    attn_pool *pool = srv_request_pool(j->req);
-    attn_arena *arena = j->req->arena;
+static bool put_pieces(attn_json_text *j, const attn_tensor *t) {
+    srv_request *req = srv_json_request(j);
+    attn_pool *pool = srv_request_pool(req);
     size_t lanes = attn_pool_slots(pool), bytes;
     work w = {.t = t, .decimals = j->decimals, .width = t->dims[t->rank - 1]};
     if (j->failed || lanes < 2 || !attn_tensor_count(t, &w.count) || w.count < LEAST ||
         !bound_text(&w, &bytes))
         return false;
-    if (!make_room(j, bytes)) { /* put_axis may need less memory than this bound */
+    if (!attn_json_room(j, bytes)) { /* put_axis may need less memory than this bound */
         j->failed = false;
         return false;
     }
     w.room = PIECE * (ATTN_NUMBER_TEXT + 1) + (PIECE / w.width + 2) * (2 * ATTN_MAX_RANK);
-    w.scratch = attn_arena_take(arena, lanes * w.room);
+    w.scratch = attn_arena_take(j->arena, lanes * w.room);
     if (!w.scratch)
         return false;
     w.to = j->data + j->size;
     atomic_init(&w.next, 0);
     bool ok =
-        !attn_pool_run(pool, (w.count + PIECE - 1) / PIECE, put_piece, &w, &j->req->control, NULL);
-    attn_arena_shrink(arena, w.scratch, 0);
+        !attn_pool_run(pool, (w.count + PIECE - 1) / PIECE, put_piece, &w, &req->control, NULL);
+    attn_arena_shrink(j->arena, w.scratch, 0);
     j->size += ok ? w.size : 0;
     return ok;
 }
@@ -382,25 +204,27 @@ static bool put_pieces(srv_json *j, const attn_tensor *t) {
 /* --- tensors --- */
 
 /* Writes n elements as [a,b,c]. The comma behind the last element is replaced by the bracket. */
-static void put_row(srv_json *j, const char *src, attn_dtype dtype, ptrdiff_t stride, size_t n) {
-    put(j, "[", 1);
+static void put_row(attn_json_text *j, const char *src, attn_dtype dtype, ptrdiff_t stride,
+                    size_t n) {
+    attn_json_put(j, "[", 1);
     for (size_t i = 0; i < n; i += RUN) {
         size_t run = n - i < RUN ? n - i : RUN;
-        if (!make_room(j, run * (ATTN_NUMBER_TEXT + 1)))
+        char *p = attn_json_room(j, run * (ATTN_NUMBER_TEXT + 1));
+        if (!p)
             return;
         const char *at = src + (ptrdiff_t)i * stride * (ptrdiff_t)attn_dtype_size(dtype);
-        char *p = write_run(j->data + j->size, at, dtype, stride, run, j->decimals);
+        p = write_run(p, at, dtype, stride, run, j->decimals);
         j->size = (size_t)(p - j->data);
     }
     if (n > 0 && !j->failed)
         j->data[j->size - 1] = ']';
     else
-        put(j, "]", 1);
+        attn_json_put(j, "]", 1);
 }
 
 /* Returns whether put_short_rows can write the last two axes: rows of contiguous float32 values,
  * each so short that two or more rows have at most RUN elements. */
-static bool has_short_rows(const srv_json *j, const attn_tensor *t, int axis) {
+static bool has_short_rows(const attn_json_text *j, const attn_tensor *t, int axis) {
     const size_t width = t->dims[axis + 1];
     return t->dtype == ATTN_F32 && j->decimals < 0 && t->dims[axis] > 0 && width > 0 &&
            width <= RUN / 2 && t->strides[axis + 1] == 1 && t->strides[axis] == (ptrdiff_t)width;
@@ -408,14 +232,15 @@ static bool has_short_rows(const srv_json *j, const attn_tensor *t, int axis) {
 
 /* Writes rows of `width` elements as [[a,b],[c,d]], several rows in one call. The ",[" behind the
  * last row is replaced by the final bracket. */
-static void put_short_rows(srv_json *j, const float *src, size_t rows, size_t width) {
+static void put_short_rows(attn_json_text *j, const float *src, size_t rows, size_t width) {
     const size_t most = RUN / width;
-    put(j, "[[", 2);
+    attn_json_put(j, "[[", 2);
     for (size_t i = 0; i < rows; i += most) {
         size_t run = rows - i < most ? rows - i : most;
-        if (!make_room(j, run * width * (ATTN_NUMBER_TEXT + 1)))
+        char *p = attn_json_room(j, run * width * (ATTN_NUMBER_TEXT + 1));
+        if (!p)
             return;
-        char *p = attn_write_single_rows(j->data + j->size, src + i * width, run, width);
+        p = attn_write_single_rows(p, src + i * width, run, width);
         j->size = (size_t)(p - j->data);
     }
     j->size--;
@@ -423,7 +248,7 @@ static void put_short_rows(srv_json *j, const float *src, size_t rows, size_t wi
 }
 
 /* Writes the axes of the tensor from `axis` on as nested lists. `src` is the first element. */
-static void put_axis(srv_json *j, const attn_tensor *t, int axis, const char *src) {
+static void put_axis(attn_json_text *j, const attn_tensor *t, int axis, const char *src) {
     size_t n = t->dims[axis];
     if (axis + 1 == t->rank) {
         put_row(j, src, t->dtype, t->strides[axis], n);
@@ -434,48 +259,46 @@ static void put_axis(srv_json *j, const attn_tensor *t, int axis, const char *sr
         return;
     }
     ptrdiff_t step = t->strides[axis] * (ptrdiff_t)attn_dtype_size(t->dtype);
-    put(j, "[", 1);
+    attn_json_put(j, "[", 1);
     for (size_t i = 0; i < n && !j->failed; i++) {
         if (i > 0)
-            put(j, ",", 1);
+            attn_json_put(j, ",", 1);
         put_axis(j, t, axis + 1, src + (ptrdiff_t)i * step);
     }
-    put(j, "]", 1);
+    attn_json_put(j, "]", 1);
 }
 
 /* Removes the key of the tensor from the text and adds the tensor to the parts. Its name consists
  * of the keys from depth 1, the members of the answer, to the present depth. */
-static void put_part(srv_json *j, const attn_tensor *t) {
-    j->size = j->key_at;
-    j->first[j->depth] = j->key_first;
-    j->after_key = false;
+static void put_part(attn_json_text *j, const attn_tensor *t) {
+    attn_json_drop_key(j);
     if (!j->failed)
-        j->failed = !srv_parts_add(j->req, j->parts, j->names + 1, j->depth - 1, t);
+        j->failed = !srv_parts_add(srv_json_request(j), j->aside, j->names + 1, j->depth - 1, t);
 }
 
-void srv_json_tensor(srv_json *j, const attn_tensor *t) {
+void srv_json_tensor(attn_json_text *j, const attn_tensor *t) {
     size_t count, likely;
-    if (j->parts && j->after_key && j->lists == 0 && t->rank > 0) {
+    if (j->aside && j->lists == 0 && t->rank > 0 && attn_json_after_key(j)) {
         put_part(j, t);
         return;
     }
     if (t->rank == 0) {
-        srv_json_null(j);
+        attn_json_null(j);
         return;
     }
-    open_value(j);
-    if (!j->failed && attn_tensor_count(t, &count) && attn_size_mul(count, LIKELY, &likely) &&
-        likely > j->room - j->size && attn_size_add(likely, j->size, &likely))
-        grow(j, likely); /* if this fails, the buffer grows as it fills */
+    attn_json_value(j);
+    if (attn_tensor_count(t, &count) && attn_size_mul(count, LIKELY, &likely) &&
+        likely > j->room - j->size)
+        attn_json_reserve(j, likely); /* if this fails, the text grows as it fills */
     if (!put_pieces(j, t))
         put_axis(j, t, 0, t->data);
 }
 
-void srv_json_tensor_single(srv_json *j, const attn_tensor *t) {
+void srv_json_tensor_single(attn_json_text *j, const attn_tensor *t) {
     size_t count = 0, bytes;
     float *singles = NULL;
     if (attn_tensor_count(t, &count) && attn_size_mul(count, sizeof *singles, &bytes))
-        singles = attn_arena_take(j->req->arena, bytes);
+        singles = attn_arena_take(j->arena, bytes);
     if (!singles) {
         j->failed = true;
         return;
@@ -485,46 +308,33 @@ void srv_json_tensor_single(srv_json *j, const attn_tensor *t) {
     srv_json_tensor(j, &narrow);
 }
 
-void srv_json_floats(srv_json *j, const float *values, size_t n) {
-    open_value(j);
+void srv_json_floats(attn_json_text *j, const float *values, size_t n) {
+    attn_json_value(j);
     put_row(j, (const char *)values, ATTN_F32, 1, n);
 }
 
-void srv_json_base64(srv_json *j, const void *bytes, size_t n) {
-    open_value(j);
-    if (n >= SIZE_MAX / 4 || !make_room(j, attn_base64_length(n) + 2)) {
-        j->failed = true;
-        return;
-    }
-    char *p = j->data + j->size;
-    *p++ = '"';
-    p = attn_base64_encode(p, bytes, n);
-    *p++ = '"';
-    j->size = (size_t)(p - j->data);
-}
-
-bool srv_json_end(srv_json *j) {
+bool srv_json_end(attn_json_text *j) {
+    srv_request *req = srv_json_request(j);
+    srv_parts *parts = j->aside;
     attn_error err;
-    put(j, j->parts ? "\0" : "\n", 1);
-    if (j->failed && attn_control_check(&j->req->control, &err)) {
-        srv_problem_error(j->req, &err);
+    attn_json_put(j, parts ? "\0" : "\n", 1);
+    if (j->failed && attn_control_check(&req->control, &err)) {
+        srv_problem_error(req, &err);
         return false;
     }
     if (j->failed) {
-        srv_problem_limit(j->req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(j->req->arena),
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(j->arena),
                           "max_request_bytes",
                           "The answer does not fit the memory of this request: ask for less "
                           "(\"return\", \"decimals\") or send smaller tensors");
         return false;
     }
-    attn_arena_shrink(j->req->arena, j->data, j->size);
-    if (j->parts) {
-        j->parts->rest = j->data;
-        j->parts->rest_size = j->size - 1;
-        j->parts->decimals = j->decimals;
-        srv_reply_set(j->req, 200, "application/json", j->data, j->size - 1);
-        return j->req->parts != NULL || srv_parts_reply(j->req, j->parts);
-    }
-    srv_reply_set(j->req, 200, "application/json", j->data, j->size);
-    return true;
+    attn_arena_shrink(j->arena, j->data, j->size);
+    srv_reply_set(req, 200, "application/json", j->data, j->size - (parts != NULL));
+    if (!parts)
+        return true;
+    parts->rest = j->data;
+    parts->rest_size = j->size - 1;
+    parts->decimals = j->decimals;
+    return req->parts != NULL || srv_parts_reply(req, parts);
 }

@@ -63,14 +63,14 @@ static srv_request request(const char *body, size_t size) {
 /* {"query":[[…]]} as the writer prints it, in malloc memory. */
 static char *write_body(const attn_tensor *t, size_t *size, timing *best, size_t n) {
     srv_request req = request("", 0);
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, &req);
-    srv_json_object(&j);
-    srv_json_key(&j, "query");
+    attn_json_object(&j);
+    attn_json_key(&j, "query");
     start();
     srv_json_tensor(&j, t);
     stop(best, n);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     if (!srv_json_end(&j))
         exit(1);
     char *copy = malloc(req.reply.size + 1);

@@ -90,7 +90,7 @@ static bool is_finite(const attn_tensor *t) {
 /* Only nested lists are rewritten the same: an axis behind an empty one is not in the text. */
 static void check_round_trip(const attn_tensor *t) {
     srv_request out, back;
-    srv_json j;
+    attn_json_text j;
     input in = {0};
     for (int i = 0; i < t->rank; i++)
         if (t->dims[i] == 0)
@@ -99,10 +99,10 @@ static void check_round_trip(const attn_tensor *t) {
         return;
     fuzz_open(&out, "", 0);
     srv_json_begin(&j, &out);
-    srv_json_object(&j);
-    srv_json_key(&j, "query");
+    attn_json_object(&j);
+    attn_json_key(&j, "query");
     srv_json_tensor(&j, t);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     if (srv_json_end(&j)) {
         fuzz_open(&back, out.reply.body, out.reply.size);
         if (!srv_decode(&back, fields, &in) ? back.reply.status != 413 : !same(t, &in.query))

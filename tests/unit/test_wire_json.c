@@ -7,10 +7,10 @@
 #include "unit/wire_body.h"
 #include "wire/json_out.h"
 
-static json_t *finish(srv_json *j) {
+static json_t *finish(attn_json_text *j) {
     json_error_t error;
     assert_true(srv_json_end(j));
-    const srv_reply *reply = &j->req->reply;
+    const srv_reply *reply = &srv_json_request(j)->reply;
     assert_int_equal(reply->status, 200);
     assert_string_equal(reply->type, "application/json");
     assert_int_equal(reply->body[reply->size - 1], '\n');
@@ -23,34 +23,34 @@ static json_t *finish(srv_json *j) {
 static void test_structure(void **state) {
     (void)state;
     srv_request req;
-    srv_json j;
+    attn_json_text j;
     wire_open(&req, "", 0, 1 << 20);
     srv_json_begin(&j, &req);
-    srv_json_object(&j);
-    srv_json_key(&j, "text");
-    srv_json_string(&j, "a\"\\\b\f\n\r\t\x01/\x7F\xC3\xA9\xF0\x9F\x98\x80");
-    srv_json_key(&j, "broken");
-    srv_json_string(&j, "\xC3(\xED\xA0\x80\xFF");
-    srv_json_key(&j, "none");
-    srv_json_string(&j, NULL);
-    srv_json_key(&j, "list");
-    srv_json_array(&j);
-    srv_json_bool(&j, true);
-    srv_json_int(&j, INT64_MIN);
-    srv_json_size(&j, 268435456);
-    srv_json_real(&j, 0.1);
-    srv_json_real(&j, NAN);
-    srv_json_float(&j, 0.1f);
-    srv_json_float(&j, -INFINITY);
-    srv_json_raw(&j, "{\"x\":1}", 7);
-    srv_json_array(&j);
-    srv_json_array_end(&j);
-    srv_json_object(&j);
-    srv_json_object_end(&j);
+    attn_json_object(&j);
+    attn_json_key(&j, "text");
+    attn_json_string(&j, "a\"\\\b\f\n\r\t\x01/\x7F\xC3\xA9\xF0\x9F\x98\x80");
+    attn_json_key(&j, "broken");
+    attn_json_string(&j, "\xC3(\xED\xA0\x80\xFF");
+    attn_json_key(&j, "none");
+    attn_json_string(&j, NULL);
+    attn_json_key(&j, "list");
+    attn_json_array(&j);
+    attn_json_bool(&j, true);
+    attn_json_int(&j, INT64_MIN);
+    attn_json_size(&j, 268435456);
+    attn_json_real(&j, 0.1);
+    attn_json_real(&j, NAN);
+    attn_json_float(&j, 0.1f);
+    attn_json_float(&j, -INFINITY);
+    attn_json_raw(&j, "{\"x\":1}", 7);
+    attn_json_array(&j);
+    attn_json_array_end(&j);
+    attn_json_object(&j);
+    attn_json_object_end(&j);
     srv_json_floats(&j, (float[]){1, 0.5f}, 2);
-    srv_json_base64(&j, "foob", 4);
-    srv_json_array_end(&j);
-    srv_json_object_end(&j);
+    attn_json_base64(&j, "foob", 4);
+    attn_json_array_end(&j);
+    attn_json_object_end(&j);
     json_decref(finish(&j));
     static const char expected[] =
         "{\"text\":\"a\\\"\\\\\\b\\f\\n\\r\\t\\u0001/\x7F\xC3\xA9\xF0\x9F\x98\x80\","
@@ -65,14 +65,14 @@ static void test_structure(void **state) {
 
 static void tensor_is(const attn_tensor *t, int decimals, const char *expected) {
     srv_request req;
-    srv_json j;
+    attn_json_text j;
     wire_open(&req, "", 0, 1 << 20);
     srv_json_begin(&j, &req);
     j.decimals = decimals;
-    srv_json_array(&j);
+    attn_json_array(&j);
     srv_json_tensor(&j, t);
     srv_json_tensor(&j, t);
-    srv_json_array_end(&j);
+    attn_json_array_end(&j);
     json_decref(finish(&j));
     char both[512];
     int n = snprintf(both, sizeof both, "[%s,%s]\n", expected, expected);
@@ -141,14 +141,14 @@ static void test_round_trip(void **state) {
             memcpy(&values[i], &bits, sizeof bits);
         } while (!isfinite(values[i]));
     srv_request req, back;
-    srv_json j;
+    attn_json_text j;
     wire_open(&req, "", 0, 4 << 20);
     srv_json_begin(&j, &req);
-    srv_json_object(&j);
-    srv_json_key(&j, "t");
+    attn_json_object(&j);
+    attn_json_key(&j, "t");
     attn_tensor t = attn_tensor_dense(values, ATTN_F32, 3, (size_t[]){10, 300, 10});
     srv_json_tensor(&j, &t);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     json_decref(finish(&j));
     wire_open(&back, req.reply.body, req.reply.size, 4 << 20);
     answer got = {0};
@@ -168,19 +168,19 @@ static void test_memory(void **state) {
     size_t answered = 0, refused = 0;
     for (size_t limit = 0; limit < 24000; limit += 97) {
         srv_request req;
-        srv_json j;
+        attn_json_text j;
         wire_open(&req, "", 0, limit);
         srv_json_begin(&j, &req);
-        srv_json_object(&j);
+        attn_json_object(&j);
         for (int i = 0; i < 9; i++) {
             char key[16];
             snprintf(key, sizeof key, "t%d", i);
-            srv_json_key(&j, key);
+            attn_json_key(&j, key);
             srv_json_tensor(&j, &t);
         }
-        srv_json_key(&j, "b");
-        srv_json_base64(&j, values, sizeof values);
-        srv_json_object_end(&j);
+        attn_json_key(&j, "b");
+        attn_json_base64(&j, values, sizeof values);
+        attn_json_object_end(&j);
         if (srv_json_end(&j)) {
             json_t *root = json_loadb(req.reply.body, req.reply.size, 0, NULL);
             assert_int_equal(json_object_size(root), 10);
@@ -199,7 +199,7 @@ static void test_memory(void **state) {
 static char *tensor_text(const attn_tensor *t, int decimals, attn_pool *pool, size_t limit) {
     srv_app app = {.pool = pool};
     srv_request req;
-    srv_json j;
+    attn_json_text j;
     wire_open(&req, "", 0, limit);
     req.app = &app;
     srv_json_begin(&j, &req);
@@ -273,12 +273,12 @@ static void test_reserve(void **state) {
     enum { COUNT = 20000 };
     static float values[COUNT];
     srv_request req;
-    srv_json j;
+    attn_json_text j;
     wire_open(&req, "", 0, 16 * COUNT + 16384);
     for (size_t i = 0; i < COUNT; i++)
         values[i] = -1.2345678e-21f;
     srv_json_begin(&j, &req);
-    srv_json_reserve(&j, 16 * COUNT);
+    attn_json_reserve(&j, 16 * COUNT);
     const char *data = j.data;
     const size_t used = attn_arena_used(req.arena);
     srv_json_floats(&j, values, COUNT);
@@ -290,10 +290,10 @@ static void test_reserve(void **state) {
     wire_close(&req);
     wire_open(&req, "", 0, 4096);
     srv_json_begin(&j, &req);
-    srv_json_reserve(&j, 1 << 20);
-    srv_json_array(&j);
-    srv_json_string(&j, "little is asked of it");
-    srv_json_array_end(&j);
+    attn_json_reserve(&j, 1 << 20);
+    attn_json_array(&j);
+    attn_json_string(&j, "little is asked of it");
+    attn_json_array_end(&j);
     json_decref(finish(&j));
     wire_close(&req);
 }
@@ -366,7 +366,7 @@ static void test_deadline(void **state) {
     const size_t shapes[][2] = {{1 << 16, 1}, {1, 1 << 16}, {1 << 17, 0}, {100, 10}};
     for (size_t i = 0; i < 4; i++) {
         srv_request req;
-        srv_json j;
+        attn_json_text j;
         wire_open(&req, "", 0, 8 << 20);
         req.control.deadline_ns = attn_now_ns() - 1;
         attn_tensor t = attn_tensor_dense(zeros, ATTN_F32, 2, shapes[i]);

@@ -180,9 +180,9 @@ static attn_status compute(srv_analyses_call *call, attn_error *err) {
 
 /* --- the answer --- */
 
-static void write_number(srv_json *j, const char *name, double value) {
-    srv_json_key(j, name);
-    srv_json_float(j, (float)value);
+static void write_number(attn_json_text *j, const char *name, double value) {
+    attn_json_key(j, name);
+    attn_json_float(j, (float)value);
 }
 
 /* Returns the head of the second operand that has the smallest distance from `head`. */
@@ -195,10 +195,10 @@ static size_t nearest(const attn_head_distances *d, size_t head) {
     return best;
 }
 
-static void write_compared(srv_json *j, const srv_analyses_call *call, size_t b, size_t h) {
+static void write_compared(attn_json_text *j, const srv_analyses_call *call, size_t b, size_t h) {
     const attn_head_distances *d = &call->between[b];
     const bool same = call->views[SRV_VIEW_DIFFERENCE];
-    srv_json_object(j);
+    attn_json_object(j);
     srv_analysis_place(j, &call->analysis, b, h);
     if (same) {
         const attn_head_sum *sum = &call->difference[b * d->rows + h];
@@ -210,75 +210,75 @@ static void write_compared(srv_json *j, const srv_analyses_call *call, size_t b,
     }
     if (d->cols > 0 && !call->incomparable) {
         size_t best = nearest(d, h);
-        srv_json_key(j, "nearest");
-        srv_json_object(j);
-        srv_json_key(j, "head");
-        srv_json_size(j, best);
+        attn_json_key(j, "nearest");
+        attn_json_object(j);
+        attn_json_key(j, "head");
+        attn_json_size(j, best);
         write_number(j, "js", d->js[h * d->cols + best]);
         write_number(j, "cosine", d->cosine[h * d->cols + best]);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-static void write_view(srv_json *j, const srv_analyses_call *call, srv_view view,
+static void write_view(attn_json_text *j, const srv_analyses_call *call, srv_view view,
                        const char *name) {
     if (call->analysis.as_tensors) /* srv_analyses_cells has written the cells */
         return;
-    srv_json_key(j, name);
+    attn_json_key(j, name);
     srv_heat_write(j, &call->maps[view], &call->body.heatmap, &call->labels);
 }
 
-static void write_comparison(srv_json *j, const srv_analyses_call *call) {
-    srv_json_key(j, "comparison");
-    srv_json_object(j);
-    srv_json_key(j, "heads");
-    srv_json_array(j);
+static void write_comparison(attn_json_text *j, const srv_analyses_call *call) {
+    attn_json_key(j, "comparison");
+    attn_json_object(j);
+    attn_json_key(j, "heads");
+    attn_json_array(j);
     for (size_t b = 0; b < call->dims.B; b++)
         for (size_t h = 0; h < call->dims.Hq; h++)
             write_compared(j, call, b, h);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
     if (call->views[SRV_VIEW_DIFFERENCE])
         write_view(j, call, SRV_VIEW_DIFFERENCE, "difference");
-    srv_json_key(j, "legend");
-    srv_json_string(j,
-                    "js: mean over rows of the Jensen-Shannon distance, 0 to ln 2 (null where a "
-                    "weight is negative or a row sums to more than 1); "
-                    "total_variation: mean over rows of half the sum of |a - b|, 0 to 1; nearest: "
-                    "the other operand's head with the smallest js; difference: weights - other, "
-                    "of several cells the one of largest magnitude, so that the range is -m to m");
-    srv_json_object_end(j);
+    attn_json_key(j, "legend");
+    attn_json_string(j,
+                     "js: mean over rows of the Jensen-Shannon distance, 0 to ln 2 (null where a "
+                     "weight is negative or a row sums to more than 1); "
+                     "total_variation: mean over rows of half the sum of |a - b|, 0 to 1; nearest: "
+                     "the other operand's head with the smallest js; difference: weights - other, "
+                     "of several cells the one of largest magnitude, so that the range is -m to m");
+    attn_json_object_end(j);
 }
 
-static void write_gradient(srv_json *j, const srv_analyses_call *call) {
+static void write_gradient(attn_json_text *j, const srv_analyses_call *call) {
     const bool mean = call->heat.heads == ATTN_HEADS_MEAN;
-    srv_json_key(j, "gradient");
-    srv_json_object(j);
-    srv_json_key(j, "heads");
-    srv_json_array(j);
+    attn_json_key(j, "gradient");
+    attn_json_object(j);
+    attn_json_key(j, "heads");
+    attn_json_array(j);
     for (size_t i = 0; i < call->dims.B * call->dims.Hq; i++) {
-        srv_json_object(j);
+        attn_json_object(j);
         srv_analysis_place(j, &call->analysis, i / call->dims.Hq, i % call->dims.Hq);
         write_number(j, "sum", call->gradient[i].sum);
         write_number(j, "importance", fabs(call->gradient[i].sum));
         write_number(j, "magnitude", call->gradient[i].magnitude);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
     write_view(j, call, SRV_VIEW_GRADIENT, "heatmap");
-    srv_json_key(j, "legend");
-    srv_json_string(j,
-                    mean ? "heatmap: mean over heads of max(A * dA, 0), dA_ij = dO_i . v_j "
-                           "(Chefer et al. 2021, arXiv:2103.15679, eq. 5); importance: |sum of A * "
-                           "dA| = |<O_h, dO_h>| (Michel et al. 2019, arXiv:1905.10650)"
-                         : "heatmap: A * dA, dA_ij = dO_i . v_j, exact (input x gradient at the "
-                           "weights); importance: |sum of A * dA| = |<O_h, dO_h>| (Michel et al. "
-                           "2019, arXiv:1905.10650)");
-    srv_json_object_end(j);
+    attn_json_key(j, "legend");
+    attn_json_string(
+        j, mean ? "heatmap: mean over heads of max(A * dA, 0), dA_ij = dO_i . v_j "
+                  "(Chefer et al. 2021, arXiv:2103.15679, eq. 5); importance: |sum of A * "
+                  "dA| = |<O_h, dO_h>| (Michel et al. 2019, arXiv:1905.10650)"
+                : "heatmap: A * dA, dA_ij = dO_i . v_j, exact (input x gradient at the "
+                  "weights); importance: |sum of A * dA| = |<O_h, dO_h>| (Michel et al. "
+                  "2019, arXiv:1905.10650)");
+    attn_json_object_end(j);
 }
 
 /* Writes the members for the comparison of two operands, rollout, gradient and heatmaps. */
-static void write_views(srv_json *j, const srv_analyses_call *call) {
+static void write_views(attn_json_text *j, const srv_analyses_call *call) {
     if (call->views[SRV_VIEW_WEIGHTS])
         write_view(j, call, SRV_VIEW_WEIGHTS, "heatmap");
     if (call->compares)
@@ -344,7 +344,7 @@ static srv_outcome predict(const srv_analyses_call *call) {
 }
 
 /* Writes the parts that are tensors in safetensors, except for the measures of heads. */
-static void write_tensors(srv_json *j, const srv_analyses_call *call) {
+static void write_tensors(attn_json_text *j, const srv_analyses_call *call) {
     static const char *const names[] = {"comparison.js", "comparison.cosine",
                                         "comparison.centered_cosine"};
     srv_analysis_tensors(j, &call->analysis);
@@ -354,16 +354,16 @@ static void write_tensors(srv_json *j, const srv_analyses_call *call) {
 }
 
 static void answer_json(srv_analyses_call *call) {
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, call->req);
     j.decimals = (int)call->body.decimals;
-    srv_json_object(&j);
+    attn_json_object(&j);
     if (call->analysis.as_tensors)
         write_tensors(&j, call);
     srv_analysis_members(&j, &call->analysis);
     write_views(&j, call);
     srv_warnings_write(&j, &call->warnings);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

@@ -96,107 +96,107 @@ bool srv_analysis_has_uniform(attn_measure m) {
            m != ATTN_SINK_LOGIT_MASS;
 }
 
-void srv_analysis_place(srv_json *j, const srv_analysis *an, size_t batch, size_t head) {
+void srv_analysis_place(attn_json_text *j, const srv_analysis *an, size_t batch, size_t head) {
     size_t batches = an->layers ? an->B / an->layers : an->B;
     if (an->layered) {
-        srv_json_key(j, "layer");
-        srv_json_size(j, batch / batches);
+        attn_json_key(j, "layer");
+        attn_json_size(j, batch / batches);
     }
-    srv_json_key(j, "batch");
-    srv_json_size(j, an->layered ? batch % batches : batch);
+    attn_json_key(j, "batch");
+    attn_json_size(j, an->layered ? batch % batches : batch);
     if (head == SIZE_MAX)
         return;
-    srv_json_key(j, "head");
-    srv_json_size(j, head);
+    attn_json_key(j, "head");
+    attn_json_size(j, head);
 }
 
 /* Whole numbers are written in full, because a count may be too large for float32 to hold exactly. */
-void srv_analysis_number(srv_json *j, const char *name, double value) {
-    srv_json_key(j, name);
+void srv_analysis_number(attn_json_text *j, const char *name, double value) {
+    attn_json_key(j, name);
     if (value == rint(value))
-        srv_json_real(j, value);
+        attn_json_real(j, value);
     else
-        srv_json_float(j, (float)value);
+        attn_json_float(j, (float)value);
 }
 
-static void write_measures(srv_json *j, const srv_analysis *an, const char *name,
+static void write_measures(attn_json_text *j, const srv_analysis *an, const char *name,
                            const double values[ATTN_MEASURES], bool uniform) {
-    srv_json_key(j, name);
-    srv_json_object(j);
+    attn_json_key(j, name);
+    attn_json_object(j);
     for (attn_measure m = 0; m < ATTN_MEASURES; m++)
         if (srv_analysis_shows(an, m) && (!uniform || srv_analysis_has_uniform(m)))
             srv_analysis_number(j, attn_measure_about(m)->name, values[m]);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-static void write_classes(srv_json *j, const srv_analysis *an, const attn_head_measures *h) {
-    srv_json_key(j, "classes");
-    srv_json_array(j);
+static void write_classes(attn_json_text *j, const srv_analysis *an, const attn_head_measures *h) {
+    attn_json_key(j, "classes");
+    attn_json_array(j);
     for (size_t c = 0; c < an->options.class_count; c++) {
-        srv_json_object(j);
-        srv_json_key(j, "name");
-        srv_json_string(j, an->options.classes[c].name);
+        attn_json_object(j);
+        attn_json_key(j, "name");
+        attn_json_string(j, an->options.classes[c].name);
         srv_analysis_number(j, "mass", h->class_mass[c]);
         srv_analysis_number(j, "uniform", h->class_uniform[c]);
         srv_analysis_number(j, "lift",
                             h->class_uniform[c] > 0 ? h->class_mass[c] / h->class_uniform[c] : NAN);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
-static void write_top(srv_json *j, const srv_analysis *an, const attn_head_measures *h) {
+static void write_top(attn_json_text *j, const srv_analysis *an, const attn_head_measures *h) {
     const srv_strings *labels = &srv_labels_of(an->labels, h->batch)->key;
-    srv_json_key(j, "top_keys");
-    srv_json_array(j);
+    attn_json_key(j, "top_keys");
+    attn_json_array(j);
     for (size_t i = 0; i < h->top_count; i++) {
-        srv_json_object(j);
-        srv_json_key(j, "key");
-        srv_json_size(j, h->top[i].key);
+        attn_json_object(j);
+        attn_json_key(j, "key");
+        attn_json_size(j, h->top[i].key);
         if (h->top[i].key < labels->count) {
-            srv_json_key(j, "label");
-            srv_json_string(j, labels->values[h->top[i].key]);
+            attn_json_key(j, "label");
+            attn_json_string(j, labels->values[h->top[i].key]);
         }
         srv_analysis_number(j, "mass", h->top[i].mass);
         srv_analysis_number(j, "mean", h->top[i].mean);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
-static void write_square(srv_json *j, const char *name, const double *values, size_t rows,
+static void write_square(attn_json_text *j, const char *name, const double *values, size_t rows,
                          size_t cols) {
-    srv_json_key(j, name);
-    srv_json_array(j);
+    attn_json_key(j, name);
+    attn_json_array(j);
     for (size_t r = 0; r < rows; r++) {
-        srv_json_array(j);
+        attn_json_array(j);
         for (size_t c = 0; c < cols; c++)
-            srv_json_float(j, (float)values[r * cols + c]);
-        srv_json_array_end(j);
+            attn_json_float(j, (float)values[r * cols + c]);
+        attn_json_array_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
-void srv_analysis_pattern(srv_json *j, const attn_pattern_name *p) {
-    srv_json_key(j, "pattern");
-    srv_json_object(j);
-    srv_json_key(j, "name");
-    srv_json_string(j, p->name);
-    srv_json_key(j, "shape");
-    srv_json_string(j, p->shape);
-    srv_json_key(j, "text");
-    srv_json_string(j, p->text);
-    srv_json_object_end(j);
+void srv_analysis_pattern(attn_json_text *j, const attn_pattern_name *p) {
+    attn_json_key(j, "pattern");
+    attn_json_object(j);
+    attn_json_key(j, "name");
+    attn_json_string(j, p->name);
+    attn_json_key(j, "shape");
+    attn_json_string(j, p->shape);
+    attn_json_key(j, "text");
+    attn_json_string(j, p->text);
+    attn_json_object_end(j);
 }
 
-static void write_head(srv_json *j, const srv_analysis *an, size_t i) {
+static void write_head(attn_json_text *j, const srv_analysis *an, size_t i) {
     const attn_head_measures *h = &an->measures.items[i];
     const size_t G = an->options.segment_count;
-    srv_json_object(j);
+    attn_json_object(j);
     srv_analysis_place(j, an, h->batch, h->head);
     if (!an->as_tensors) {
-        srv_json_key(j, "num_rows");
-        srv_json_size(j, h->rows);
+        attn_json_key(j, "num_rows");
+        attn_json_size(j, h->rows);
     }
     if (an->patterns)
         srv_analysis_pattern(j, &an->patterns[i]);
@@ -210,15 +210,15 @@ static void write_head(srv_json *j, const srv_analysis *an, size_t i) {
         write_top(j, an, h);
     if (srv_analysis_has(an, SRV_AN_BLOCKS) && !an->as_tensors)
         write_square(j, "blocks", h->blocks, G, G);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-static void write_pairs(srv_json *j, const srv_analysis *an) {
-    srv_json_key(j, "pairs");
-    srv_json_array(j);
+static void write_pairs(attn_json_text *j, const srv_analysis *an) {
+    attn_json_key(j, "pairs");
+    attn_json_array(j);
     for (size_t b = 0; b < an->B; b++) {
         const attn_head_distances *d = &an->pairs[b];
-        srv_json_object(j);
+        attn_json_object(j);
         srv_analysis_place(j, an, d->batch, SIZE_MAX);
         srv_analysis_number(j, "mean_js", d->mean_js);
         srv_analysis_number(j, "mean_cosine", d->mean_cosine);
@@ -228,46 +228,46 @@ static void write_pairs(srv_json *j, const srv_analysis *an) {
             write_square(j, "cosine", d->cosine, d->rows, d->cols);
             write_square(j, "centered_cosine", d->centered, d->rows, d->cols);
         }
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
-static void write_diagnosis(srv_json *j, const srv_analysis *an, const attn_diagnosis *d) {
-    srv_json_object(j);
-    srv_json_key(j, "code");
-    srv_json_string(j, d->code);
-    srv_json_key(j, "text");
-    srv_json_string(j, d->text);
-    srv_json_key(j, "numbers");
-    srv_json_object(j);
+static void write_diagnosis(attn_json_text *j, const srv_analysis *an, const attn_diagnosis *d) {
+    attn_json_object(j);
+    attn_json_key(j, "code");
+    attn_json_string(j, d->code);
+    attn_json_key(j, "text");
+    attn_json_string(j, d->text);
+    attn_json_key(j, "numbers");
+    attn_json_object(j);
     for (size_t i = 0; i < d->number_count; i++)
         srv_analysis_number(j, d->numbers[i].name, d->numbers[i].value);
-    srv_json_object_end(j);
-    srv_json_key(j, "heads");
-    srv_json_array(j);
+    attn_json_object_end(j);
+    attn_json_key(j, "heads");
+    attn_json_array(j);
     for (size_t i = 0; i < d->head_count; i++) {
         const attn_head_measures *h = &an->measures.items[d->heads[i]];
-        srv_json_object(j);
+        attn_json_object(j);
         srv_analysis_place(j, an, h->batch, h->head);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
-    srv_json_object_end(j);
+    attn_json_array_end(j);
+    attn_json_object_end(j);
 }
 
-void srv_analysis_legend(srv_json *j, const attn_measure_info *about) {
-    srv_json_key(j, about->name);
-    srv_json_object(j);
-    srv_json_key(j, "formula");
-    srv_json_string(j, about->formula);
-    srv_json_key(j, "range");
-    srv_json_string(j, about->range);
+void srv_analysis_legend(attn_json_text *j, const attn_measure_info *about) {
+    attn_json_key(j, about->name);
+    attn_json_object(j);
+    attn_json_key(j, "formula");
+    attn_json_string(j, about->formula);
+    attn_json_key(j, "range");
+    attn_json_string(j, about->range);
     if (about->paper[0]) {
-        srv_json_key(j, "paper");
-        srv_json_string(j, about->paper);
+        attn_json_key(j, "paper");
+        attn_json_string(j, about->paper);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Returns whether a head has queries and keys of different sequences. */
@@ -278,7 +278,7 @@ static bool any_across(const srv_analysis *an) {
     return false;
 }
 
-static void write_legend(srv_json *j, const srv_analysis *an) {
+static void write_legend(attn_json_text *j, const srv_analysis *an) {
     static const attn_measure_info others[] = {
         {"num_rows", "rows that see a key and have weight; means are over these rows", "0 to L",
          ""},
@@ -319,53 +319,53 @@ static void write_legend(srv_json *j, const srv_analysis *an) {
                          srv_analysis_has(an, SRV_AN_PAIRS),
                          srv_analysis_has(an, SRV_AN_PAIRS),
                          srv_analysis_has(an, SRV_AN_PATTERNS) && any_across(an)};
-    srv_json_key(j, "legend");
-    srv_json_object(j);
+    attn_json_key(j, "legend");
+    attn_json_object(j);
     for (attn_measure m = 0; m < ATTN_MEASURES; m++)
         if (srv_analysis_shows(an, m))
             srv_analysis_legend(j, attn_measure_about(m));
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (uses[i])
             srv_analysis_legend(j, &others[i]);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-static void write_omitted(srv_json *j, const srv_analysis *an) {
+static void write_omitted(attn_json_text *j, const srv_analysis *an) {
     bool any = false;
     for (unsigned i = 0; 1u << i <= SRV_AN_ROLLOUT; i++) {
         if (1u << i == SRV_AN_ALL || !is_omitted(an, 1u << i))
             continue;
         if (!any) {
-            srv_json_key(j, "omitted");
-            srv_json_object(j);
+            attn_json_key(j, "omitted");
+            attn_json_object(j);
         }
         any = true;
-        srv_json_key(j, srv_analysis_items[i]);
-        srv_json_string(j, lacks(an, 1u << i));
+        attn_json_key(j, srv_analysis_items[i]);
+        attn_json_string(j, lacks(an, 1u << i));
     }
     if (any)
-        srv_json_object_end(j);
+        attn_json_object_end(j);
 }
 
-void srv_analysis_members(srv_json *j, const srv_analysis *an) {
-    srv_json_key(j, "heads");
-    srv_json_array(j);
+void srv_analysis_members(attn_json_text *j, const srv_analysis *an) {
+    attn_json_key(j, "heads");
+    attn_json_array(j);
     for (size_t i = 0; i < an->measures.count; i++)
         write_head(j, an, i);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
     if (srv_analysis_has(an, SRV_AN_PAIRS))
         write_pairs(j, an);
     if (srv_analysis_has(an, SRV_AN_DIAGNOSES)) {
-        srv_json_key(j, "diagnoses");
-        srv_json_array(j);
+        attn_json_key(j, "diagnoses");
+        attn_json_array(j);
         for (size_t i = 0; i < an->diagnoses.count; i++)
             write_diagnosis(j, an, &an->diagnoses.items[i]);
-        srv_json_array_end(j);
+        attn_json_array_end(j);
     }
     write_omitted(j, an);
     write_legend(j, an);
-    srv_json_key(j, "caveat");
-    srv_json_string(j, attn_analysis_caveat());
+    attn_json_key(j, "caveat");
+    attn_json_string(j, attn_analysis_caveat());
 }
 
 /* --- text for a terminal: one line for each head, then the diagnoses --- */
@@ -407,18 +407,18 @@ static void text_of_pairs(attn_text *t, size_t batch, const attn_head_distances 
     attn_text_add(t, "\n");
 }
 
-void srv_rollout_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
+void srv_rollout_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
                        const srv_labels *labels) {
-    srv_json_key(j, "rollout");
-    srv_json_object(j);
+    attn_json_key(j, "rollout");
+    attn_json_object(j);
     if (maps) {
-        srv_json_key(j, "heatmap");
+        attn_json_key(j, "heatmap");
         srv_heat_write(j, maps, in, labels);
     }
-    srv_json_key(j, "legend");
-    srv_json_string(j, "R_0 = I, R_l = N(mean_h A_l + I) R_(l-1), N divides rows by their sums "
-                       "(Abnar and Zuidema 2020, arXiv:2005.00928)");
-    srv_json_object_end(j);
+    attn_json_key(j, "legend");
+    attn_json_string(j, "R_0 = I, R_l = N(mean_h A_l + I) R_(l-1), N divides rows by their sums "
+                        "(Abnar and Zuidema 2020, arXiv:2005.00928)");
+    attn_json_object_end(j);
 }
 
 void srv_analysis_text(attn_text *t, const srv_analysis *an) {

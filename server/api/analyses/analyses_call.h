@@ -70,13 +70,13 @@ bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, dou
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err);
 /* Writes the members heads, pairs, diagnoses, omitted, legend and caveat into a JSON object that
  * the caller has begun. */
-void srv_analysis_members(srv_json *j, const srv_analysis *an);
+void srv_analysis_members(attn_json_text *j, const srv_analysis *an);
 /* Writes the numbers that as_tensors takes out of those members: rows, measures.…, uniform.…,
  * blocks and pairs.… as tensors [B, H, …], or [layers, B, H, …] with a layer axis. */
-void srv_analysis_tensors(srv_json *j, const srv_analysis *an);
+void srv_analysis_tensors(attn_json_text *j, const srv_analysis *an);
 /* Writes three tensors with a distance of each pair of heads, js, cosine and centered cosine. `all`
  * are those of each batch entry. */
-void srv_analysis_distances(srv_json *j, const srv_analysis *an, const char *const names[3],
+void srv_analysis_distances(attn_json_text *j, const srv_analysis *an, const char *const names[3],
                             const attn_head_distances *all);
 /* Returns whether the item is requested and has all its inputs. */
 bool srv_analysis_has(const srv_analysis *an, unsigned item);
@@ -86,16 +86,16 @@ bool srv_analysis_shows(const srv_analysis *an, attn_measure m);
 bool srv_analysis_has_uniform(attn_measure m);
 void srv_analysis_text(attn_text *t, const srv_analysis *an);
 /* Writes a member that is a number. */
-void srv_analysis_number(srv_json *j, const char *name, double value);
+void srv_analysis_number(attn_json_text *j, const char *name, double value);
 /* Writes the member "pattern". */
-void srv_analysis_pattern(srv_json *j, const attn_pattern_name *p);
+void srv_analysis_pattern(attn_json_text *j, const attn_pattern_name *p);
 /* Writes the member of a legend that describes a measure. */
-void srv_analysis_legend(srv_json *j, const attn_measure_info *about);
+void srv_analysis_legend(attn_json_text *j, const attn_measure_info *about);
 /* Writes the member "rollout": heatmaps (NULL: they are tensors beside the JSON) and formula. */
-void srv_rollout_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
+void srv_rollout_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
                        const srv_labels *labels);
 /* Writes the members layer (if there is a layer axis), batch and head. */
-void srv_analysis_place(srv_json *j, const srv_analysis *an, size_t batch, size_t head);
+void srv_analysis_place(attn_json_text *j, const srv_analysis *an, size_t batch, size_t head);
 
 /* --- POST /v1/analyses --- */
 
@@ -187,6 +187,6 @@ bool srv_analyses_prepare(srv_analyses_call *call);
  * one head, and cells with positive and negative values are pooled by magnitude. */
 attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view view);
 /* Writes the cells of each view as a float32 tensor, and in the member `cells` what they are. */
-void srv_analyses_cells(srv_json *j, const srv_analyses_call *call);
+void srv_analyses_cells(attn_json_text *j, const srv_analyses_call *call);
 
 #endif

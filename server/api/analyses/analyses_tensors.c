@@ -27,31 +27,31 @@ static axes batch_axes(const srv_analysis *an, size_t batches) {
 }
 
 /* Takes a tensor of this type for the answer. Its data is NULL if memory ran out. */
-static attn_tensor take(srv_json *j, const axes *a, attn_dtype dtype) {
+static attn_tensor take(attn_json_text *j, const axes *a, attn_dtype dtype) {
     size_t count = 1;
     bool ok = true;
     for (int i = 0; i < a->rank && ok; i++)
         ok = attn_size_mul(count, a->dims[i], &count);
-    void *data = ok ? attn_arena_zeroed(j->req->arena, count, attn_dtype_size(dtype)) : NULL;
+    void *data = ok ? attn_arena_zeroed(j->arena, count, attn_dtype_size(dtype)) : NULL;
     j->failed = j->failed || !data;
     return attn_tensor_dense(data, dtype, a->rank, a->dims);
 }
 
-static void put(srv_json *j, const char *name, const attn_tensor *t) {
+static void put(attn_json_text *j, const char *name, const attn_tensor *t) {
     if (!t->data)
         return;
-    srv_json_key(j, name);
+    attn_json_key(j, name);
     srv_json_tensor(j, t);
 }
 
 /* --- heads --- */
 
 /* Writes a measure of each head, or its value under uniform attention. */
-static void put_measure(srv_json *j, const srv_analysis *an, attn_measure m, bool uniform) {
+static void put_measure(attn_json_text *j, const srv_analysis *an, attn_measure m, bool uniform) {
     axes a = batch_axes(an, an->B);
     add_axis(&a, an->H);
     const attn_tensor t = take(j, &a, ATTN_F64);
-    attn_text name = {.arena = j->req->arena};
+    attn_text name = {.arena = j->arena};
     attn_text_add(&name, "%s.%s", uniform ? "uniform" : "measures", attn_measure_about(m)->name);
     j->failed = j->failed || name.failed;
     if (j->failed)
@@ -62,7 +62,7 @@ static void put_measure(srv_json *j, const srv_analysis *an, attn_measure m, boo
     put(j, name.data, &t);
 }
 
-static void put_rows(srv_json *j, const srv_analysis *an) {
+static void put_rows(attn_json_text *j, const srv_analysis *an) {
     axes a = batch_axes(an, an->B);
     add_axis(&a, an->H);
     const attn_tensor t = take(j, &a, ATTN_I64);
@@ -71,7 +71,7 @@ static void put_rows(srv_json *j, const srv_analysis *an) {
     put(j, "num_rows", &t);
 }
 
-static void put_blocks(srv_json *j, const srv_analysis *an) {
+static void put_blocks(attn_json_text *j, const srv_analysis *an) {
     const size_t G = an->options.segment_count;
     axes a = batch_axes(an, an->B);
     add_axis(&a, an->H);
@@ -83,7 +83,7 @@ static void put_blocks(srv_json *j, const srv_analysis *an) {
     put(j, "blocks", &t);
 }
 
-void srv_analysis_distances(srv_json *j, const srv_analysis *an, const char *const names[3],
+void srv_analysis_distances(attn_json_text *j, const srv_analysis *an, const char *const names[3],
                             const attn_head_distances *all) {
     for (int which = 0; which < 3 && an->B > 0; which++) {
         const size_t rows = all->rows, cols = all->cols;
@@ -101,7 +101,7 @@ void srv_analysis_distances(srv_json *j, const srv_analysis *an, const char *con
     }
 }
 
-void srv_analysis_tensors(srv_json *j, const srv_analysis *an) {
+void srv_analysis_tensors(attn_json_text *j, const srv_analysis *an) {
     static const char *const pairs[] = {"pairs.js", "pairs.cosine", "pairs.centered_cosine"};
     put_rows(j, an);
     for (attn_measure m = 0; m < ATTN_MEASURES && !j->failed; m++)
@@ -119,30 +119,30 @@ void srv_analysis_tensors(srv_json *j, const srv_analysis *an) {
 /* --- matrices of cells --- */
 
 /* Writes what the cells of a tensor are: their heads, and how many weights a cell covers. */
-static void describe_cells(srv_json *j, const srv_analyses_call *call, const char *name,
+static void describe_cells(attn_json_text *j, const srv_analyses_call *call, const char *name,
                            const attn_heatmaps *maps) {
-    srv_json_key(j, name);
-    srv_json_object(j);
-    srv_json_key(j, "heads");
-    srv_json_array(j);
+    attn_json_key(j, name);
+    attn_json_object(j);
+    attn_json_key(j, "heads");
+    attn_json_array(j);
     for (size_t i = 0; i < maps->count; i++) {
-        srv_json_object(j);
+        attn_json_object(j);
         srv_heat_place(j, &maps->items[i], maps->layer_batches);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
     if (maps->count > 0) {
         srv_heat_pair(j, "origin", maps->items->origin);
         srv_heat_pair(j, "step", maps->items->step);
     }
-    srv_json_key(j, "pool");
-    srv_json_string(j, srv_pools[call->body.heatmap.pool]);
-    srv_json_object_end(j);
+    attn_json_key(j, "pool");
+    attn_json_string(j, srv_pools[call->body.heatmap.pool]);
+    attn_json_object_end(j);
 }
 
 /* Writes a plane of all heatmaps of a view, [.., rows, columns]. */
-static void put_plane(srv_json *j, const srv_analyses_call *call, srv_view view, const char *name,
-                      bool mean) {
+static void put_plane(attn_json_text *j, const srv_analyses_call *call, srv_view view,
+                      const char *name, bool mean) {
     const attn_heatmaps *maps = &call->maps[view];
     const size_t none[2] = {0, 0}, *grid = maps->count ? maps->items->shape : none;
     const size_t batches = call->heat.batch_list      ? call->heat.batch_count
@@ -163,7 +163,7 @@ static void put_plane(srv_json *j, const srv_analyses_call *call, srv_view view,
     put(j, name, &t);
 }
 
-void srv_analyses_cells(srv_json *j, const srv_analyses_call *call) {
+void srv_analyses_cells(attn_json_text *j, const srv_analyses_call *call) {
     static const char *const names[SRV_VIEWS][2] = {{"heatmap", "heatmap.mean"},
                                                     {"difference", "difference.mean"},
                                                     {"rollout", "rollout.mean"},
@@ -177,10 +177,10 @@ void srv_analyses_cells(srv_json *j, const srv_analyses_call *call) {
         if (pool != ATTN_POOL_MAX)
             put_plane(j, call, v, names[v][pool == ATTN_POOL_BOTH], true);
     }
-    srv_json_key(j, "cells");
-    srv_json_object(j);
+    attn_json_key(j, "cells");
+    attn_json_object(j);
     for (srv_view v = 0; v < SRV_VIEWS; v++)
         if (call->views[v])
             describe_cells(j, call, names[v][0], &call->maps[v]);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }

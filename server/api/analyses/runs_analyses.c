@@ -96,12 +96,12 @@ static void answer_analyses(srv_request *req, const srv_analysis *an, const anal
         srv_text_end(req, &t);
         return;
     }
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
     j.decimals = (int)q->decimals;
-    srv_json_object(&j);
+    attn_json_object(&j);
     srv_analysis_members(&j, an);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

@@ -249,19 +249,19 @@ static bool compute(heads_call *c) {
 
 /* --- the answer --- */
 
-static void put_head(srv_json *j, const srv_run_head *head, const finding *f) {
+static void put_head(attn_json_text *j, const srv_run_head *head, const finding *f) {
     const attn_pattern_name pattern = {f->name, f->shape, f->text};
-    srv_json_object(j);
+    attn_json_object(j);
     srv_run_head_write(j, head);
-    srv_json_key(j, "num_rows");
-    srv_json_size(j, f->rows);
+    attn_json_key(j, "num_rows");
+    attn_json_size(j, f->rows);
     srv_analysis_pattern(j, &pattern);
-    srv_json_key(j, "measures");
-    srv_json_object(j);
+    attn_json_key(j, "measures");
+    attn_json_object(j);
     for (size_t m = 0; m < f->count; m++)
         srv_analysis_number(j, attn_measure_about(main_measures[m])->name, f->values[m]);
-    srv_json_object_end(j);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 static void answer_text(const heads_call *c) {
@@ -277,7 +277,7 @@ static void answer_text(const heads_call *c) {
 }
 
 static void answer(const heads_call *c) {
-    srv_json j;
+    attn_json_text j;
     size_t most = 0;
     if (srv_reads_text(c->req)) {
         answer_text(c);
@@ -285,22 +285,22 @@ static void answer(const heads_call *c) {
     }
     srv_json_begin(&j, c->req);
     j.decimals = (int)c->q.decimals;
-    srv_json_object(&j);
-    srv_json_key(&j, "heads");
-    srv_json_array(&j);
+    attn_json_object(&j);
+    attn_json_key(&j, "heads");
+    attn_json_array(&j);
     for (size_t i = 0; i < c->heads.count && !j.failed; i++) {
         put_head(&j, &c->heads.items[i], &c->found[i]);
         most = c->found[i].count > most ? c->found[i].count : most;
     }
-    srv_json_array_end(&j);
-    srv_json_key(&j, "legend");
-    srv_json_object(&j);
+    attn_json_array_end(&j);
+    attn_json_key(&j, "legend");
+    attn_json_object(&j);
     for (size_t m = 0; m < most; m++)
         srv_analysis_legend(&j, attn_measure_about(main_measures[m]));
-    srv_json_object_end(&j);
-    srv_json_key(&j, "caveat");
-    srv_json_string(&j, attn_analysis_caveat());
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
+    attn_json_key(&j, "caveat");
+    attn_json_string(&j, attn_analysis_caveat());
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

@@ -27,12 +27,12 @@ static double weight_count(const srv_attention_call *call) {
     return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
 }
 
-static void write_omitted(srv_json *j, const srv_attention_call *call) {
-    srv_json_key(j, "omitted");
-    srv_json_object(j);
+static void write_omitted(attn_json_text *j, const srv_attention_call *call) {
+    attn_json_key(j, "omitted");
+    attn_json_object(j);
     for (size_t i = 0; i < count_omitted(call); i++)
         srv_omitted_write(j, omitted[i].name, weight_count(call), omitted[i].how);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 static void print_omitted(attn_text *t, const srv_attention_call *call) {
@@ -44,36 +44,36 @@ static void print_omitted(attn_text *t, const srv_attention_call *call) {
 /* --- JSON --- */
 
 /* Writes the query offset of each batch entry; if all are equal, only one. */
-static void write_offsets(srv_json *j, const attn_mask *mask) {
+static void write_offsets(attn_json_text *j, const attn_mask *mask) {
     size_t B = attn_mask_batches(mask), n = 1;
     for (size_t b = 1; b < B && n == 1; b++)
         if (attn_mask_offset(mask, b) != attn_mask_offset(mask, 0))
             n = B;
-    srv_json_key(j, "offsets");
-    srv_json_array(j);
+    attn_json_key(j, "offsets");
+    attn_json_array(j);
     for (size_t b = 0; b < n && b < B; b++)
-        srv_json_int(j, attn_mask_offset(mask, b));
-    srv_json_array_end(j);
+        attn_json_int(j, attn_mask_offset(mask, b));
+    attn_json_array_end(j);
 }
 
-static void write_dims(srv_json *j, const attn_attention_dims *d) {
+static void write_dims(attn_json_text *j, const attn_attention_dims *d) {
     const struct {
         const char *name;
         size_t value;
     } rows[] = {{"B", d->B}, {"Hq", d->Hq},  {"Hkv", d->Hkv}, {"L", d->L},
                 {"S", d->S}, {"P", d->past}, {"E", d->E},     {"Ev", d->Ev}};
-    srv_json_key(j, "dims");
-    srv_json_object(j);
+    attn_json_key(j, "dims");
+    attn_json_object(j);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        srv_json_key(j, rows[i].name);
-        srv_json_size(j, rows[i].value);
+        attn_json_key(j, rows[i].name);
+        attn_json_size(j, rows[i].value);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Writes the diagnostics. Costs are computed for one thread, so that the answer is the same on
  * every machine. */
-static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
+static void write_diagnostics(attn_json_text *j, const srv_attention_call *call) {
     const attn_mask *mask = attn_attention_mask(call->op);
     srv_attention_bill bill;
     double computed;
@@ -82,80 +82,80 @@ static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
         return;
     }
     const bool skips = srv_attention_skips(call, mask, &computed);
-    srv_json_key(j, "diagnostics");
-    srv_json_object(j);
-    srv_json_key(j, "mask");
-    srv_json_string(j, attn_mask_words(mask, call->req->arena));
-    srv_json_key(j, "kept");
-    srv_json_real(j, call->kept);
+    attn_json_key(j, "diagnostics");
+    attn_json_object(j);
+    attn_json_key(j, "mask");
+    attn_json_string(j, attn_mask_words(mask, call->req->arena));
+    attn_json_key(j, "kept");
+    attn_json_real(j, call->kept);
     write_offsets(j, mask);
     write_dims(j, &call->dims);
-    srv_json_key(j, "score");
-    srv_json_string(j, attn_score_name(call->body.in.score.kind));
-    srv_json_key(j, "num_parameters");
-    srv_json_size(j, call->parameters);
-    srv_json_key(j, "scale");
-    srv_json_real(j, attn_attention_scale(call->op));
-    srv_json_key(j, "softcap");
-    srv_json_real(j, call->body.in.softcap);
-    srv_json_key(j, "dtype");
-    srv_json_string(j, attn_dtype_name(call->dims.result));
-    srv_json_key(j, "kernel");
-    srv_json_string(j, attn_attention_kernel(call->op));
+    attn_json_key(j, "score");
+    attn_json_string(j, attn_score_name(call->body.in.score.kind));
+    attn_json_key(j, "num_parameters");
+    attn_json_size(j, call->parameters);
+    attn_json_key(j, "scale");
+    attn_json_real(j, attn_attention_scale(call->op));
+    attn_json_key(j, "softcap");
+    attn_json_real(j, call->body.in.softcap);
+    attn_json_key(j, "dtype");
+    attn_json_string(j, attn_dtype_name(call->dims.result));
+    attn_json_key(j, "kernel");
+    attn_json_string(j, attn_attention_kernel(call->op));
     if (call->dims.isa == ATTN_ISA_AMX) {
-        srv_json_key(j, "amx");
-        srv_json_string(j, attn_isa_tiles());
+        attn_json_key(j, "amx");
+        attn_json_string(j, attn_isa_tiles());
     }
-    srv_json_key(j, "precision");
-    srv_json_string(j, attn_precision_name(call->dims.precision));
-    srv_json_key(j, "num_cells");
-    srv_json_real(j, bill.cells);
+    attn_json_key(j, "precision");
+    attn_json_string(j, attn_precision_name(call->dims.precision));
+    attn_json_key(j, "num_cells");
+    attn_json_real(j, bill.cells);
     if (skips) {
-        srv_json_key(j, "num_computed_cells");
-        srv_json_real(j, computed);
+        attn_json_key(j, "num_computed_cells");
+        attn_json_real(j, computed);
     }
-    srv_json_key(j, "num_operations");
-    srv_json_real(j, skips ? srv_attention_operations(call, &bill, computed) : bill.operations);
-    srv_json_key(j, "bytes");
-    srv_json_object(j);
-    srv_json_key(j, "work");
-    srv_json_size(j, bill.work_bytes);
-    srv_json_key(j, "result");
-    srv_json_size(j, bill.result_bytes);
-    srv_json_object_end(j);
-    srv_json_object_end(j);
+    attn_json_key(j, "num_operations");
+    attn_json_real(j, skips ? srv_attention_operations(call, &bill, computed) : bill.operations);
+    attn_json_key(j, "bytes");
+    attn_json_object(j);
+    attn_json_key(j, "work");
+    attn_json_size(j, bill.work_bytes);
+    attn_json_key(j, "result");
+    attn_json_size(j, bill.result_bytes);
+    attn_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-static void write_verification(srv_json *j, const attn_verification *v) {
-    srv_json_key(j, "verification");
-    srv_json_object(j);
-    srv_json_key(j, "num_rows");
-    srv_json_size(j, v->rows);
-    srv_json_key(j, "output_error");
-    srv_json_real(j, v->output_error);
-    srv_json_key(j, "logsumexp_error");
-    srv_json_real(j, v->logsumexp_error);
-    srv_json_object_end(j);
+static void write_verification(attn_json_text *j, const attn_verification *v) {
+    attn_json_key(j, "verification");
+    attn_json_object(j);
+    attn_json_key(j, "num_rows");
+    attn_json_size(j, v->rows);
+    attn_json_key(j, "output_error");
+    attn_json_real(j, v->output_error);
+    attn_json_key(j, "logsumexp_error");
+    attn_json_real(j, v->logsumexp_error);
+    attn_json_object_end(j);
 }
 
 /* Writes the requested tensors. Large tensors take a while, so the deadline is checked after each.
  * false: the deadline has passed or the client has left. */
-static bool write_tensors(srv_json *j, const srv_attention_call *call) {
+static bool write_tensors(attn_json_text *j, const srv_attention_call *call) {
     srv_result rows[SRV_RESULTS];
     attn_error err = {0};
     size_t n = srv_attention_results(call, call->want, rows);
     for (size_t i = 0; i < n; i++) {
         const bool follows = i > 0 && rows[i - 1].part, goes_on = i + 1 < n && rows[i + 1].part;
         if (!rows[i].part || !follows)
-            srv_json_key(j, rows[i].name);
+            attn_json_key(j, rows[i].name);
         if (rows[i].part) {
             if (!follows)
-                srv_json_object(j);
-            srv_json_key(j, rows[i].part);
+                attn_json_object(j);
+            attn_json_key(j, rows[i].part);
         }
         srv_json_tensor(j, rows[i].tensor);
         if (rows[i].part && !goes_on)
-            srv_json_object_end(j);
+            attn_json_object_end(j);
         if (attn_control_check(&call->req->control, &err)) {
             srv_problem_error(call->req, &err);
             return false;
@@ -165,28 +165,28 @@ static bool write_tensors(srv_json *j, const srv_attention_call *call) {
 }
 
 void srv_attention_json(srv_attention_call *call) {
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, call->req);
     j.decimals = (int)call->body.decimals;
-    if (!j.parts)
-        srv_json_reserve(&j, call->text);
-    srv_json_object(&j);
+    if (!j.aside)
+        attn_json_reserve(&j, call->text);
+    attn_json_object(&j);
     if (!write_tensors(&j, call))
         return;
     if (call->backward)
         srv_gradients_write(&j, call);
     if (call->heatmap) {
-        srv_json_key(&j, "heatmap");
+        attn_json_key(&j, "heatmap");
         srv_heat_write(&j, &call->maps, &call->body.heatmap, &call->body.labels);
     }
     if (call->analyses) {
-        srv_json_key(&j, "analysis");
-        srv_json_object(&j);
+        attn_json_key(&j, "analysis");
+        attn_json_object(&j);
         srv_analysis_members(&j, &call->analysis);
-        srv_json_object_end(&j);
+        attn_json_object_end(&j);
     }
     if (call->run) {
-        srv_json_key(&j, "run");
+        attn_json_key(&j, "run");
         srv_run_write(&j, call->run);
     }
     if (call->weights_omitted)
@@ -197,7 +197,7 @@ void srv_attention_json(srv_attention_call *call) {
         srv_warnings_write(&j, &call->warnings);
     if (call->body.explain)
         write_diagnostics(&j, call);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

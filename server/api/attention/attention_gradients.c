@@ -215,23 +215,23 @@ bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry) {
     return true;
 }
 
-void srv_gradients_write(srv_json *j, const srv_attention_call *call) {
+void srv_gradients_write(attn_json_text *j, const srv_attention_call *call) {
     const list l = list_all(call, call->gradients);
     const named *rows = l.rows;
-    srv_json_key(j, "gradients");
-    srv_json_object(j);
+    attn_json_key(j, "gradients");
+    attn_json_object(j);
     for (size_t i = 0; i < l.count; i++) {
         const char *object = rows[i].object;
         if (object && object != rows[i - 1].object) {
-            srv_json_key(j, object);
-            srv_json_object(j);
+            attn_json_key(j, object);
+            attn_json_object(j);
         }
-        srv_json_key(j, rows[i].name);
+        attn_json_key(j, rows[i].name);
         srv_json_tensor(j, rows[i].t);
         if (object && (i + 1 == l.count || rows[i + 1].object != object))
-            srv_json_object_end(j);
+            attn_json_object_end(j);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 void srv_gradients_text(attn_text *t, const srv_attention_call *call) {

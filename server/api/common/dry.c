@@ -83,7 +83,7 @@ static double measure_byte(attn_arena *arena) {
     srv_request req = {.arena = arena};
     const size_t dims[2] = {PROBE_NUMBERS / 64, 64};
     attn_tensor t;
-    srv_json j;
+    attn_json_text j;
     if (!draw(arena, ATTN_F32, 2, dims, &t))
         return INFINITY;
     const int64_t start = attn_now_ns();
@@ -173,86 +173,86 @@ void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims)
     memcpy(shape->dims, dims, (size_t)rank * sizeof *dims);
 }
 
-static void put(srv_json *j, const char *name, double value) {
-    srv_json_key(j, name);
-    srv_json_real(j, value);
+static void put(attn_json_text *j, const char *name, double value) {
+    attn_json_key(j, name);
+    attn_json_real(j, value);
 }
 
-static void write_shapes(srv_json *j, const srv_dry *dry) {
-    srv_json_key(j, "shapes");
-    srv_json_object(j);
+static void write_shapes(attn_json_text *j, const srv_dry *dry) {
+    attn_json_key(j, "shapes");
+    attn_json_object(j);
     for (size_t i = 0; i < dry->shape_count; i++) {
-        srv_json_key(j, dry->shapes[i].name);
-        srv_json_array(j);
+        attn_json_key(j, dry->shapes[i].name);
+        attn_json_array(j);
         for (int axis = 0; axis < dry->shapes[i].rank; axis++)
-            srv_json_size(j, dry->shapes[i].dims[axis]);
-        srv_json_array_end(j);
+            attn_json_size(j, dry->shapes[i].dims[axis]);
+        attn_json_array_end(j);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-static void write_bytes(srv_json *j, const srv_dry *dry) {
-    srv_json_key(j, "bytes");
-    srv_json_object(j);
+static void write_bytes(attn_json_text *j, const srv_dry *dry) {
+    attn_json_key(j, "bytes");
+    attn_json_object(j);
     if (dry->with_weights > 0) {
         put(j, "with_weights", dry->with_weights);
         put(j, "without_weights", dry->without_weights);
     }
     put(j, "result", dry->result);
     put(j, "work", dry->work);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-static void write_rnn(srv_json *j, const srv_dry *dry) {
-    srv_json_key(j, "rnn");
-    srv_json_object(j);
+static void write_rnn(attn_json_text *j, const srv_dry *dry) {
+    attn_json_key(j, "rnn");
+    attn_json_object(j);
     put(j, "num_operations", dry->rnn_operations);
     put(j, "num_score_operations", dry->rnn_products);
     put(j, "path_length", dry->rnn_steps);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     put(j, "path_length", 1);
 }
 
 /* Writes the limit that is exceeded, as a problem does. */
-static void write_limit(srv_json *j, const srv_reply *refusal) {
-    srv_json_key(j, "limit");
-    srv_json_object(j);
+static void write_limit(attn_json_text *j, const srv_reply *refusal) {
+    attn_json_key(j, "limit");
+    attn_json_object(j);
     put(j, "value", refusal->limit);
-    srv_json_key(j, "setting");
-    srv_json_string(j, refusal->setting);
-    srv_json_object_end(j);
+    attn_json_key(j, "setting");
+    attn_json_string(j, refusal->setting);
+    attn_json_object_end(j);
 }
 
 static void dry_json(srv_request *req, const srv_dry *dry, double ms) {
     const srv_reply refusal = req->reply;
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
-    srv_json_object(&j);
-    srv_json_key(&j, "dry_run");
-    srv_json_object(&j);
+    attn_json_object(&j);
+    attn_json_key(&j, "dry_run");
+    attn_json_object(&j);
     write_shapes(&j, dry);
     if (dry->mask) {
-        srv_json_key(&j, "mask");
-        srv_json_string(&j, dry->mask);
+        attn_json_key(&j, "mask");
+        attn_json_string(&j, dry->mask);
     }
     put(&j, "num_cells", dry->cells);
     if (dry->has_computed)
         put(&j, "num_computed_cells", dry->computed);
     put(&j, "num_operations", dry->operations);
     write_bytes(&j, dry);
-    srv_json_key(&j, "fits");
-    srv_json_bool(&j, dry->fits);
+    attn_json_key(&j, "fits");
+    attn_json_bool(&j, dry->fits);
     if (!dry->fits)
         write_limit(&j, &refusal);
     if (dry->learns) {
-        srv_json_key(&j, "num_parameters");
-        srv_json_size(&j, dry->parameters);
+        attn_json_key(&j, "num_parameters");
+        attn_json_size(&j, dry->parameters);
     }
     if (dry->rnn_steps > 0)
         write_rnn(&j, dry);
     put(&j, "predicted_ms", ms);
-    srv_json_object_end(&j);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

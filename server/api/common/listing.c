@@ -20,20 +20,20 @@ bool srv_listing_read(srv_request *req, srv_listing *out) {
     return srv_decode_query(req, srv_listing_query, out);
 }
 
-void srv_listing_begin(srv_json *j, srv_request *req, const char *name) {
+void srv_listing_begin(attn_json_text *j, srv_request *req, const char *name) {
     srv_json_begin(j, req);
-    srv_json_object(j);
-    srv_json_key(j, name);
-    srv_json_array(j);
+    attn_json_object(j);
+    attn_json_key(j, name);
+    attn_json_array(j);
 }
 
-void srv_listing_end(srv_json *j, const char *next) {
-    srv_json_array_end(j);
+void srv_listing_end(attn_json_text *j, const char *next) {
+    attn_json_array_end(j);
     if (next) {
-        srv_json_key(j, "next");
-        srv_json_string(j, next);
+        attn_json_key(j, "next");
+        attn_json_string(j, next);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     if (srv_json_end(j))
-        srv_reply_header(j->req, "Cache-Control", "no-store");
+        srv_reply_header(srv_json_request(j), "Cache-Control", "no-store");
 }

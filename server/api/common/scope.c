@@ -210,26 +210,26 @@ bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size
     return true;
 }
 
-static void write_list(srv_json *j, const char *name, const srv_strings *list) {
+static void write_list(attn_json_text *j, const char *name, const srv_strings *list) {
     if (!list->values)
         return;
-    srv_json_key(j, name);
-    srv_json_array(j);
+    attn_json_key(j, name);
+    attn_json_array(j);
     for (size_t i = 0; i < list->count; i++)
-        srv_json_string(j, list->values[i]);
-    srv_json_array_end(j);
+        attn_json_string(j, list->values[i]);
+    attn_json_array_end(j);
 }
 
-void srv_labels_write(srv_json *j, const srv_labels *labels) {
+void srv_labels_write(attn_json_text *j, const srv_labels *labels) {
     if (srv_labels_differ(labels))
-        srv_json_array(j);
+        attn_json_array(j);
     for (size_t b = 0; b < labels->count; b++) {
         const srv_names *names = srv_labels_of(labels, b);
-        srv_json_object(j);
+        attn_json_object(j);
         write_list(j, "query", &names->query);
         write_list(j, "key", &names->key);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
     if (srv_labels_differ(labels))
-        srv_json_array_end(j);
+        attn_json_array_end(j);
 }

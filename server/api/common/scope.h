@@ -90,6 +90,6 @@ const char *srv_labels_where(attn_arena *arena, const srv_labels *labels, size_t
 bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size_t L, size_t S);
 /* Writes {"query": [..], "key": [..]}, without the lists that were not given, or a list of such
  * objects if entries have labels of their own. */
-void srv_labels_write(srv_json *j, const srv_labels *labels);
+void srv_labels_write(attn_json_text *j, const srv_labels *labels);
 
 #endif

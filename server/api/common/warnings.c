@@ -292,23 +292,23 @@ attn_status srv_warnings_of_position(srv_warnings *to, attn_arena *arena, const 
     return status ? status : srv_warnings_word(to, arena, &found, err);
 }
 
-void srv_warnings_write(srv_json *j, const srv_warnings *warnings) {
+void srv_warnings_write(attn_json_text *j, const srv_warnings *warnings) {
     if (warnings->count == 0)
         return;
-    srv_json_key(j, "warnings");
-    srv_json_array(j);
+    attn_json_key(j, "warnings");
+    attn_json_array(j);
     for (size_t i = 0; i < warnings->count; i++) {
         const srv_warning *w = &warnings->items[i];
-        srv_json_object(j);
-        srv_json_key(j, "code");
-        srv_json_string(j, w->code);
-        srv_json_key(j, "pointer");
-        srv_json_string(j, w->pointer);
-        srv_json_key(j, "detail");
-        srv_json_string(j, w->detail);
-        srv_json_object_end(j);
+        attn_json_object(j);
+        attn_json_key(j, "code");
+        attn_json_string(j, w->code);
+        attn_json_key(j, "pointer");
+        attn_json_string(j, w->pointer);
+        attn_json_key(j, "detail");
+        attn_json_string(j, w->detail);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
 void srv_warnings_text(attn_text *t, const srv_warnings *warnings) {
@@ -319,12 +319,12 @@ void srv_warnings_text(attn_text *t, const srv_warnings *warnings) {
     }
 }
 
-void srv_omitted_write(srv_json *j, const char *name, double values, const char *how) {
-    srv_json_key(j, name);
-    srv_json_object(j);
-    srv_json_key(j, "num_values");
-    srv_json_real(j, values);
-    srv_json_key(j, "how");
-    srv_json_string(j, how);
-    srv_json_object_end(j);
+void srv_omitted_write(attn_json_text *j, const char *name, double values, const char *how) {
+    attn_json_key(j, name);
+    attn_json_object(j);
+    attn_json_key(j, "num_values");
+    attn_json_real(j, values);
+    attn_json_key(j, "how");
+    attn_json_string(j, how);
+    attn_json_object_end(j);
 }

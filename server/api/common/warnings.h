@@ -33,11 +33,11 @@ attn_status srv_warnings_of_position(srv_warnings *to, attn_arena *arena, const 
 
 /* srv_warnings_write writes the member `warnings`, and srv_warnings_text prints a line for each
  * warning. Without warnings both write nothing. */
-void srv_warnings_write(srv_json *j, const srv_warnings *warnings);
+void srv_warnings_write(attn_json_text *j, const srv_warnings *warnings);
 void srv_warnings_text(attn_text *t, const srv_warnings *warnings);
 
 /* Writes a member of the object `omitted`: a tensor of so many values that was left out because it
  * is large. `how` says how to get it. */
-void srv_omitted_write(srv_json *j, const char *name, double values, const char *how);
+void srv_omitted_write(attn_json_text *j, const char *name, double values, const char *how);
 
 #endif

@@ -186,47 +186,47 @@ static void answer_csv(const curves_call *call) {
     srv_csv_end(&t);
 }
 
-static void write_range(srv_json *j, const double *values, size_t n) {
+static void write_range(attn_json_text *j, const double *values, size_t n) {
     double low = INFINITY, high = -INFINITY;
     for (size_t i = 0; i < n; i++) {
         low = fmin(low, values[i] + 0.0); /* 0 for -0 */
         high = fmax(high, values[i] + 0.0);
     }
-    srv_json_key(j, "range");
-    srv_json_array(j);
-    srv_json_float(j, (float)low);
-    srv_json_float(j, (float)high);
-    srv_json_array_end(j);
+    attn_json_key(j, "range");
+    attn_json_array(j);
+    attn_json_float(j, (float)low);
+    attn_json_float(j, (float)high);
+    attn_json_array_end(j);
 }
 
 static void answer_json(const curves_call *call) {
     const curves_body *body = &call->body;
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, call->req);
     j.decimals = (int)body->decimals;
-    srv_json_object(&j);
+    attn_json_object(&j);
     if (call->x) {
-        srv_json_key(&j, "x");
+        attn_json_key(&j, "x");
         srv_json_tensor(&j, &body->x);
     }
-    srv_json_key(&j, "curves");
-    srv_json_array(&j);
+    attn_json_key(&j, "curves");
+    attn_json_array(&j);
     for (size_t i = 0; i < call->count; i++) {
         attn_tensor row = attn_tensor_dense(
             (char *)body->values.data + i * call->points * attn_dtype_size(body->values.dtype),
             body->values.dtype, 1, &call->points);
-        srv_json_object(&j);
+        attn_json_object(&j);
         if (name_of(call, i)) {
-            srv_json_key(&j, "name");
-            srv_json_string(&j, name_of(call, i));
+            attn_json_key(&j, "name");
+            attn_json_string(&j, name_of(call, i));
         }
         write_range(&j, call->values + i * call->points, call->points);
-        srv_json_key(&j, "values");
+        attn_json_key(&j, "values");
         srv_json_tensor(&j, &row);
-        srv_json_object_end(&j);
+        attn_json_object_end(&j);
     }
-    srv_json_array_end(&j);
-    srv_json_object_end(&j);
+    attn_json_array_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

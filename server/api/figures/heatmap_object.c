@@ -151,30 +151,30 @@ void srv_heat_problem(srv_request *req, const attn_error *err) {
 
 /* --- JSON and text --- */
 
-void srv_heat_pair(srv_json *j, const char *name, const size_t pair[2]) {
-    srv_json_key(j, name);
-    srv_json_array(j);
-    srv_json_size(j, pair[0]);
-    srv_json_size(j, pair[1]);
-    srv_json_array_end(j);
+void srv_heat_pair(attn_json_text *j, const char *name, const size_t pair[2]) {
+    attn_json_key(j, name);
+    attn_json_array(j);
+    attn_json_size(j, pair[0]);
+    attn_json_size(j, pair[1]);
+    attn_json_array_end(j);
 }
 
-static void write_range(srv_json *j, const char *name, const float value[2]) {
-    srv_json_key(j, name);
+static void write_range(attn_json_text *j, const char *name, const float value[2]) {
+    attn_json_key(j, name);
     srv_json_floats(j, value, 2);
 }
 
 /* Writes cells as a base64 text of little-endian numbers, as they lie in memory: all machines that
  * this program supports are little-endian. */
-static void write_packed(srv_json *j, const attn_heatmap *map, const float *cells,
+static void write_packed(attn_json_text *j, const attn_heatmap *map, const float *cells,
                          const float value[2], const srv_heat_input *in) {
     const size_t n = map->shape[0] * map->shape[1];
     if (in->encoding == SRV_CELLS_F32) {
-        srv_json_base64(j, cells, n * sizeof *cells);
+        attn_json_base64(j, cells, n * sizeof *cells);
         return;
     }
     size_t each = in->encoding == SRV_CELLS_F16 ? sizeof(uint16_t) : 1;
-    void *packed = attn_arena_take(j->req->arena, n * each);
+    void *packed = attn_arena_take(j->arena, n * each);
     if (!packed) {
         j->failed = true;
         return;
@@ -184,14 +184,14 @@ static void write_packed(srv_json *j, const attn_heatmap *map, const float *cell
     else
         attn_heatmap_quantise(packed, cells, n, value, (attn_transform)in->transform,
                               map->signed_values);
-    srv_json_base64(j, packed, n * each);
+    attn_json_base64(j, packed, n * each);
 }
 
-static void write_cells(srv_json *j, const char *name, const attn_heatmap *map, float *cells,
+static void write_cells(attn_json_text *j, const char *name, const attn_heatmap *map, float *cells,
                         const float value[2], const srv_heat_input *in) {
     if (!cells)
         return;
-    srv_json_key(j, name);
+    attn_json_key(j, name);
     if (in->encoding != SRV_CELLS_JSON) {
         write_packed(j, map, cells, value, in);
         return;
@@ -200,44 +200,44 @@ static void write_cells(srv_json *j, const char *name, const attn_heatmap *map, 
     srv_json_tensor(j, &grid);
 }
 
-static void write_hidden(srv_json *j, const attn_heatmap *map) {
-    srv_json_key(j, "hidden");
-    srv_json_array(j);
+static void write_hidden(attn_json_text *j, const attn_heatmap *map) {
+    attn_json_key(j, "hidden");
+    attn_json_array(j);
     for (size_t i = 0; i < map->hidden_count; i++) {
-        srv_json_array(j);
-        srv_json_size(j, map->hidden[i].row);
-        srv_json_size(j, map->hidden[i].from);
-        srv_json_size(j, map->hidden[i].to);
-        srv_json_array_end(j);
+        attn_json_array(j);
+        attn_json_size(j, map->hidden[i].row);
+        attn_json_size(j, map->hidden[i].from);
+        attn_json_size(j, map->hidden[i].to);
+        attn_json_array_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
-static void write_edges(srv_json *j, const attn_heatmap *map) {
-    srv_json_key(j, "top");
-    srv_json_array(j);
+static void write_edges(attn_json_text *j, const attn_heatmap *map) {
+    attn_json_key(j, "top");
+    attn_json_array(j);
     for (size_t i = 0; i < map->edge_count; i++) {
-        srv_json_array(j);
-        srv_json_size(j, map->edges[i].row);
-        srv_json_size(j, map->edges[i].col);
-        srv_json_float(j, map->edges[i].weight);
-        srv_json_array_end(j);
+        attn_json_array(j);
+        attn_json_size(j, map->edges[i].row);
+        attn_json_size(j, map->edges[i].col);
+        attn_json_float(j, map->edges[i].weight);
+        attn_json_array_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
-void srv_heat_place(srv_json *j, const attn_heatmap *map, size_t layer_batches) {
+void srv_heat_place(attn_json_text *j, const attn_heatmap *map, size_t layer_batches) {
     if (layer_batches > 0) {
-        srv_json_key(j, "layer");
-        srv_json_size(j, map->batch / layer_batches);
+        attn_json_key(j, "layer");
+        attn_json_size(j, map->batch / layer_batches);
     }
-    srv_json_key(j, "batch");
-    srv_json_size(j, layer_batches > 0 ? map->batch % layer_batches : map->batch);
-    srv_json_key(j, "head");
+    attn_json_key(j, "batch");
+    attn_json_size(j, layer_batches > 0 ? map->batch % layer_batches : map->batch);
+    attn_json_key(j, "head");
     if (map->head == SIZE_MAX)
-        srv_json_string(j, "mean");
+        attn_json_string(j, "mean");
     else
-        srv_json_size(j, map->head);
+        attn_json_size(j, map->head);
 }
 
 /* Returns the title that the caller gave to the head of a heatmap. NULL: there is none. */
@@ -245,13 +245,13 @@ static const char *called(const srv_strings *titles, const attn_heatmap *map) {
     return titles && map->head < titles->count ? titles->values[map->head] : NULL;
 }
 
-static void write_map(srv_json *j, const attn_heatmap *map, size_t layer_batches,
+static void write_map(attn_json_text *j, const attn_heatmap *map, size_t layer_batches,
                       const srv_heat_input *in, const char *title) {
-    srv_json_object(j);
+    attn_json_object(j);
     srv_heat_place(j, map, layer_batches);
     if (title) {
-        srv_json_key(j, "title");
-        srv_json_string(j, title);
+        attn_json_key(j, "title");
+        attn_json_string(j, title);
     }
     srv_heat_pair(j, "shape", map->shape);
     srv_heat_pair(j, "origin", map->origin);
@@ -262,43 +262,43 @@ static void write_map(srv_json *j, const attn_heatmap *map, size_t layer_batches
     write_cells(j, "max", map, map->max, map->range, in);
     write_cells(j, "mean", map, map->mean, map->mean_range, in);
     write_hidden(j, map);
-    srv_json_key(j, "row_entropy");
+    attn_json_key(j, "row_entropy");
     srv_json_floats(j, map->row_entropy, map->shape[0]);
-    srv_json_key(j, "received");
+    attn_json_key(j, "received");
     srv_json_floats(j, map->received, map->shape[1]);
     if (in->top_k > 0 || in->top_p > 0)
         write_edges(j, map);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
+void srv_heat_members(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
                       const srv_labels *labels, const srv_strings *titles) {
-    srv_json_key(j, "heads");
-    srv_json_array(j);
+    attn_json_key(j, "heads");
+    attn_json_array(j);
     for (size_t i = 0; i < maps->count; i++)
         write_map(j, &maps->items[i], maps->layer_batches, in, called(titles, &maps->items[i]));
-    srv_json_array_end(j);
+    attn_json_array_end(j);
     if (srv_labels_given(labels)) {
-        srv_json_key(j, "labels");
+        attn_json_key(j, "labels");
         srv_labels_write(j, labels);
     }
-    srv_json_key(j, "pool");
-    srv_json_string(j, srv_pools[in->pool]);
-    srv_json_key(j, "transform");
-    srv_json_string(j, srv_transforms[in->transform]);
-    srv_json_key(j, "encoding");
-    srv_json_string(j, encodings[in->encoding]);
+    attn_json_key(j, "pool");
+    attn_json_string(j, srv_pools[in->pool]);
+    attn_json_key(j, "transform");
+    attn_json_string(j, srv_transforms[in->transform]);
+    attn_json_key(j, "encoding");
+    attn_json_string(j, encodings[in->encoding]);
     if (in->of) {
-        srv_json_key(j, "of");
-        srv_json_string(j, subjects[in->of]);
+        attn_json_key(j, "of");
+        attn_json_string(j, subjects[in->of]);
     }
 }
 
-void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
+void srv_heat_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
                     const srv_labels *labels) {
-    srv_json_object(j);
+    attn_json_object(j);
     srv_heat_members(j, maps, in, labels, NULL);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels,
@@ -468,12 +468,12 @@ static void reply_npy(srv_request *req, const srv_heat_answer *a) {
     }
     const int lead = a->maps->count == 1;
     const attn_tensor t = attn_tensor_dense(cells, ATTN_F32, 3 - lead, shape + lead);
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
-    srv_json_object(&j);
-    srv_json_key(&j, "heatmap");
+    attn_json_object(&j);
+    attn_json_key(&j, "heatmap");
     srv_json_tensor(&j, &t);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 
@@ -565,14 +565,14 @@ static void reply_text(srv_request *req, const srv_heat_answer *a) {
 }
 
 static void reply_json(srv_request *req, const srv_heat_answer *a) {
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
     j.decimals = a->decimals;
-    srv_json_object(&j);
+    attn_json_object(&j);
     srv_heat_members(&j, a->maps, a->in, a->labels, a->titles);
     if (a->warnings)
         srv_warnings_write(&j, a->warnings);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

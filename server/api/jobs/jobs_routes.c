@@ -13,7 +13,7 @@
 #include "wire/json_out.h"
 
 bool srv_job_reply(srv_request *req, srv_job_entry *job, int status) {
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
     srv_job_put(&j, job);
     if (!srv_json_end(&j))
@@ -41,7 +41,7 @@ srv_outcome srv_jobs_create(srv_request *req) {
 
 srv_outcome srv_jobs_list(srv_request *req) {
     srv_listing listing;
-    srv_json j;
+    attn_json_text j;
     char next[SRV_JOB_ID + 1];
     if (req->in_place && srv_jobs_is_writing(req->app->jobs))
         return SRV_DEFER;

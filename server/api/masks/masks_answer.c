@@ -100,7 +100,7 @@ static bool adds_any(const srv_masks_call *call, const attn_tensor *additive) {
 
 /* Writes the cells in the form that was asked for, and beside `keep` the numbers that the mask
  * adds, if there are any. An npy file holds the first alone. false: a problem is set. */
-static bool write_cells(srv_json *j, const srv_masks_call *call) {
+static bool write_cells(attn_json_text *j, const srv_masks_call *call) {
     const srv_masks_form form = call->body.as;
     const bool adds = form == SRV_MASKS_KEEP && !(call->req->accept & SRV_ACCEPT_NPY) &&
                       attn_mask_adds(call->mask);
@@ -112,14 +112,14 @@ static bool write_cells(srv_json *j, const srv_masks_call *call) {
         return false;
     if (!make_cells(call, form, &cells))
         return false;
-    srv_json_key(j, srv_masks_forms[form]);
+    attn_json_key(j, srv_masks_forms[form]);
     srv_json_tensor(j, &cells);
     if (!adds)
         return true;
     if (!make_cells(call, SRV_MASKS_ADDITIVE, &cells))
         return false;
     if (adds_any(call, &cells)) {
-        srv_json_key(j, srv_masks_forms[SRV_MASKS_ADDITIVE]);
+        attn_json_key(j, srv_masks_forms[SRV_MASKS_ADDITIVE]);
         srv_json_tensor(j, &cells);
     }
     return true;
@@ -182,7 +182,8 @@ static double label_text(const srv_labels *labels) {
 
 /* Counts the runs of visible keys, and reserves memory for their JSON text and for the rest of the
  * answer after them. false: a problem is set. */
-static bool admit_runs(srv_json *j, const srv_masks_call *call, size_t B, size_t H, uint8_t *keep) {
+static bool admit_runs(attn_json_text *j, const srv_masks_call *call, size_t B, size_t H,
+                       uint8_t *keep) {
     const attn_mask_shape *s = &call->shape;
     attn_error err = {0};
     double runs;
@@ -195,11 +196,11 @@ static bool admit_runs(srv_json *j, const srv_masks_call *call, size_t B, size_t
                   label_text(&call->body.labels) + LATER_TEXT;
     if (!srv_admission_work(call->req, 0, text))
         return false;
-    srv_json_reserve(j, (size_t)text);
+    attn_json_reserve(j, (size_t)text);
     return true;
 }
 
-static void write_row(srv_json *j, const srv_masks_call *call, size_t b, size_t h, size_t i,
+static void write_row(attn_json_text *j, const srv_masks_call *call, size_t b, size_t h, size_t i,
                       uint8_t *keep) {
     size_t lo, n = load_row(call, b, h, i, keep, &lo);
     const uint8_t *end = keep + n;
@@ -210,25 +211,25 @@ static void write_row(srv_json *j, const srv_masks_call *call, size_t b, size_t 
         const uint8_t *to = memchr(from, 0, (size_t)(end - from));
         if (!to)
             to = end;
-        srv_json_array(j);
-        srv_json_size(j, i);
-        srv_json_size(j, lo + (size_t)(from - keep));
-        srv_json_size(j, lo + (size_t)(to - keep));
-        srv_json_array_end(j);
+        attn_json_array(j);
+        attn_json_size(j, i);
+        attn_json_size(j, lo + (size_t)(from - keep));
+        attn_json_size(j, lo + (size_t)(to - keep));
+        attn_json_array_end(j);
         from = to;
     }
 }
 
-static void write_index(srv_json *j, const char *name, size_t index, bool shared) {
-    srv_json_key(j, name);
+static void write_index(attn_json_text *j, const char *name, size_t index, bool shared) {
+    attn_json_key(j, name);
     if (shared)
-        srv_json_null(j);
+        attn_json_null(j);
     else
-        srv_json_size(j, index);
+        attn_json_size(j, index);
 }
 
 /* Writes the runs of visible keys of all distinct [L, S] parts. false: a problem is set. */
-static bool write_runs(srv_json *j, const srv_masks_call *call) {
+static bool write_runs(attn_json_text *j, const srv_masks_call *call) {
     const attn_mask_shape *s = &call->shape;
     bool same_batches = attn_mask_same_batches(call->mask);
     bool same_heads = attn_mask_same_heads(call->mask);
@@ -241,17 +242,17 @@ static bool write_runs(srv_json *j, const srv_masks_call *call) {
     }
     if (!admit_runs(j, call, B, H, keep))
         return false;
-    srv_json_key(j, "keep");
-    srv_json_object(j);
-    srv_json_key(j, "runs");
-    srv_json_array(j);
+    attn_json_key(j, "keep");
+    attn_json_object(j);
+    attn_json_key(j, "runs");
+    attn_json_array(j);
     for (size_t b = 0; b < B; b++)
         for (size_t h = 0; h < H; h++) {
-            srv_json_object(j);
+            attn_json_object(j);
             write_index(j, "batch", b, same_batches);
             write_index(j, "head", h, same_heads);
-            srv_json_key(j, "runs");
-            srv_json_array(j);
+            attn_json_key(j, "runs");
+            attn_json_array(j);
             for (size_t i = 0; i < s->L && !j->failed; i++) {
                 if (attn_control_check(&call->req->control, &err)) {
                     srv_problem_error(call->req, &err);
@@ -259,26 +260,26 @@ static bool write_runs(srv_json *j, const srv_masks_call *call) {
                 }
                 write_row(j, call, b, h, i, keep);
             }
-            srv_json_array_end(j);
-            srv_json_object_end(j);
+            attn_json_array_end(j);
+            attn_json_object_end(j);
         }
-    srv_json_array_end(j);
-    srv_json_object_end(j);
+    attn_json_array_end(j);
+    attn_json_object_end(j);
     return true;
 }
 
 /* Writes the member `omitted` if numbers were asked for or the mask adds numbers to the scores,
  * because the answer to a large mask leaves them out. */
-static void write_omitted(srv_json *j, const srv_masks_call *call) {
+static void write_omitted(attn_json_text *j, const srv_masks_call *call) {
     const bool asked = call->body.as != SRV_MASKS_KEEP;
     if (!asked && !attn_mask_adds(call->mask))
         return;
-    srv_json_key(j, "omitted");
-    srv_json_object(j);
+    attn_json_key(j, "omitted");
+    attn_json_object(j);
     srv_omitted_write(j, srv_masks_forms[asked ? call->body.as : SRV_MASKS_ADDITIVE], call->cells,
                       "accept application/vnd.safetensors, which has all cells, or ask for a part "
                       "of at most 65,536 cells by a smaller shape");
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 bool srv_masks_admit(srv_masks_call *call) {
@@ -298,13 +299,13 @@ bool srv_masks_admit(srv_masks_call *call) {
 }
 
 /* Writes what the answer has beside the cells or runs. */
-static void write_rest(srv_json *j, const srv_masks_call *call) {
-    srv_json_key(j, "kept");
-    srv_json_real(j, call->kept);
-    srv_json_key(j, "words");
-    srv_json_string(j, attn_mask_words(call->mask, call->req->arena));
+static void write_rest(attn_json_text *j, const srv_masks_call *call) {
+    attn_json_key(j, "kept");
+    attn_json_real(j, call->kept);
+    attn_json_key(j, "words");
+    attn_json_string(j, attn_mask_words(call->mask, call->req->arena));
     if (srv_labels_given(&call->body.labels)) {
-        srv_json_key(j, "labels");
+        attn_json_key(j, "labels");
         srv_labels_write(j, &call->body.labels);
     }
     if (!srv_masks_cells(call))
@@ -314,21 +315,21 @@ static void write_rest(srv_json *j, const srv_masks_call *call) {
 
 void srv_masks_json(srv_masks_call *call) {
     const bool alone = call->req->accept & SRV_ACCEPT_NPY; /* an npy file holds only the cells */
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, call->req);
-    srv_json_object(&j);
+    attn_json_object(&j);
     if (!alone) {
-        srv_json_key(&j, "shape");
-        srv_json_array(&j);
+        attn_json_key(&j, "shape");
+        attn_json_array(&j);
         for (int i = 0; i < call->rank; i++)
-            srv_json_size(&j, call->dims[i]);
-        srv_json_array_end(&j);
+            attn_json_size(&j, call->dims[i]);
+        attn_json_array_end(&j);
     }
     if (!(srv_masks_cells(call) ? write_cells(&j, call) : write_runs(&j, call)))
         return;
     if (!alone)
         write_rest(&j, call);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

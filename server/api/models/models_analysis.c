@@ -249,23 +249,23 @@ bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, dou
 
 /* --- the answer --- */
 
-void srv_sites_analyses_write(srv_json *j, const srv_sites_pass *c) {
+void srv_sites_analyses_write(attn_json_text *j, const srv_sites_pass *c) {
     if (!c->body.analysis)
         return;
-    srv_json_key(j, "analyses");
-    srv_json_array(j);
+    attn_json_key(j, "analyses");
+    attn_json_array(j);
     for (size_t i = 0; i < c->analysis_count; i++) {
-        srv_json_object(j);
-        srv_json_key(j, "kind");
-        srv_json_string(j, srv_model_site_kinds[c->analyses[i].kind]);
-        srv_json_key(j, "sequence");
-        srv_json_size(j, c->analyses[i].sequence);
+        attn_json_object(j);
+        attn_json_key(j, "kind");
+        attn_json_string(j, srv_model_site_kinds[c->analyses[i].kind]);
+        attn_json_key(j, "sequence");
+        attn_json_size(j, c->analyses[i].sequence);
         srv_analysis_members(j, &c->analyses[i].analysis);
         if (c->analyses[i].rolls)
             srv_rollout_write(j, &c->analyses[i].rollout, &c->body.heatmap, &c->analyses[i].labels);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
 void srv_sites_analyses_text(attn_text *t, const srv_sites_pass *c) {

@@ -307,65 +307,65 @@ static bool heatmaps_of(const call *c, size_t b, srv_model_heatmaps *out) {
 }
 
 /* Writes weights and heatmap of sequence b. false: a problem is set. */
-static bool put_attention(srv_json *j, const call *c, size_t b) {
+static bool put_attention(attn_json_text *j, const call *c, size_t b) {
     srv_model_heatmaps maps;
     if (!has_weights(c, b))
         return true;
     if (c->body.returns & WEIGHTS) {
         const size_t dims[3] = {c->out[b].heads, c->made[b].rows.length, c->source.longest};
         const attn_tensor weights = attn_tensor_dense(c->out[b].weights, ATTN_F32, 3, dims);
-        srv_json_key(j, "weights");
+        attn_json_key(j, "weights");
         srv_json_tensor(j, &weights);
     }
     if (!(c->body.returns & HEATMAP))
         return true;
     if (!heatmaps_of(c, b, &maps))
         return false;
-    srv_json_key(j, "heatmap");
+    attn_json_key(j, "heatmap");
     srv_heat_write(j, &maps.maps, &c->body.heatmap, &maps.labels);
     return true;
 }
 
-static bool put_sequence(srv_json *j, const call *c, size_t b) {
+static bool put_sequence(attn_json_text *j, const call *c, size_t b) {
     const made *m = &c->made[b];
-    srv_json_object(j);
-    srv_json_key(j, "source");
+    attn_json_object(j);
+    attn_json_key(j, "source");
     srv_models_put(j, &c->source.items[b]);
     if (m->text) {
-        srv_json_key(j, "text");
-        srv_json_string(j, m->text);
+        attn_json_key(j, "text");
+        attn_json_string(j, m->text);
     }
-    srv_json_key(j, "target");
+    attn_json_key(j, "target");
     srv_models_put(j, &m->rows);
-    srv_json_key(j, "ended");
-    srv_json_bool(j, c->out[b].ended);
-    srv_json_key(j, "score");
-    srv_json_float(j, (float)c->out[b].score);
+    attn_json_key(j, "ended");
+    attn_json_bool(j, c->out[b].ended);
+    attn_json_key(j, "score");
+    attn_json_float(j, (float)c->out[b].score);
     if (c->out[b].alternatives && !srv_steps_put(j, c->pass.model, &c->out[b], &m->rows))
         return false;
     if (!put_attention(j, c, b))
         return false;
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     return true;
 }
 
 static void answer_json(const call *c) {
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, c->pass.req);
     j.decimals = (int)c->body.decimals;
-    srv_json_object(&j);
-    srv_json_key(&j, "sequences");
-    srv_json_array(&j);
+    attn_json_object(&j);
+    attn_json_key(&j, "sequences");
+    attn_json_array(&j);
     for (size_t b = 0; b < c->source.count; b++)
         if (!put_sequence(&j, c, b))
             return;
-    srv_json_array_end(&j);
+    attn_json_array_end(&j);
     if (c->run) {
-        srv_json_key(&j, "run");
+        attn_json_key(&j, "run");
         srv_run_write(&j, c->run);
     }
     srv_warnings_write(&j, &c->warnings);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

@@ -292,46 +292,46 @@ int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, 
 }
 
 /* Writes the positions of tokens that are unknown words or, with `hidden`, hidden. */
-static void put_positions(srv_json *j, const char *name, const srv_sequence *s, bool hidden) {
+static void put_positions(attn_json_text *j, const char *name, const srv_sequence *s, bool hidden) {
     bool begun = false;
     for (size_t i = 0; i < s->length; i++) {
         if (hidden ? !s->keep || s->keep[i] : s->ids[i] != ATTN_UNKNOWN)
             continue;
         if (!begun) {
-            srv_json_key(j, name);
-            srv_json_array(j);
+            attn_json_key(j, name);
+            attn_json_array(j);
         }
         begun = true;
-        srv_json_size(j, i);
+        attn_json_size(j, i);
     }
     if (begun)
-        srv_json_array_end(j);
+        attn_json_array_end(j);
 }
 
-void srv_models_put(srv_json *j, const srv_sequence *s) {
-    srv_json_object(j);
-    srv_json_key(j, "tokens");
-    srv_json_array(j);
+void srv_models_put(attn_json_text *j, const srv_sequence *s) {
+    attn_json_object(j);
+    attn_json_key(j, "tokens");
+    attn_json_array(j);
     for (size_t i = 0; i < s->length; i++)
-        srv_json_string(j, s->tokens[i]);
-    srv_json_array_end(j);
-    srv_json_key(j, "ids");
-    srv_json_array(j);
+        attn_json_string(j, s->tokens[i]);
+    attn_json_array_end(j);
+    attn_json_key(j, "ids");
+    attn_json_array(j);
     for (size_t i = 0; i < s->length; i++)
-        srv_json_int(j, s->ids[i]);
-    srv_json_array_end(j);
+        attn_json_int(j, s->ids[i]);
+    attn_json_array_end(j);
     if (s->offsets) {
-        srv_json_key(j, "offsets");
-        srv_json_array(j);
+        attn_json_key(j, "offsets");
+        attn_json_array(j);
         for (size_t i = 0; i < s->length; i++) {
-            srv_json_array(j);
-            srv_json_size(j, s->offsets[2 * i]);
-            srv_json_size(j, s->offsets[2 * i + 1]);
-            srv_json_array_end(j);
+            attn_json_array(j);
+            attn_json_size(j, s->offsets[2 * i]);
+            attn_json_size(j, s->offsets[2 * i + 1]);
+            attn_json_array_end(j);
         }
-        srv_json_array_end(j);
+        attn_json_array_end(j);
     }
     put_positions(j, "unknown", s, false);
     put_positions(j, "hidden_tokens", s, true);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }

@@ -113,7 +113,7 @@ int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, 
                         int64_t **lengths);
 /* Writes the sequence as {"tokens", "ids", "offsets", "unknown", "hidden_tokens"}. The last two
  * list positions, and are left out if there are none. */
-void srv_models_put(srv_json *j, const srv_sequence *s);
+void srv_models_put(attn_json_text *j, const srv_sequence *s);
 /* Sets `keep` of the sequences from the fields, and warns if a source has no visible token. false:
  * a problem is set. */
 bool srv_models_hide(const srv_scope *scope, const srv_sight_input *in, const srv_model *model,

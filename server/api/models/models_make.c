@@ -99,26 +99,26 @@ const srv_field srv_models_fields[] = {
 
 /* --- description --- */
 
-static void put_size(srv_json *j, const char *name, size_t value) {
-    srv_json_key(j, name);
-    srv_json_size(j, value);
+static void put_size(attn_json_text *j, const char *name, size_t value) {
+    attn_json_key(j, name);
+    attn_json_size(j, value);
 }
 
-static void put_text(srv_json *j, const char *name, const char *value) {
-    srv_json_key(j, name);
-    srv_json_string(j, value);
+static void put_text(attn_json_text *j, const char *name, const char *value) {
+    attn_json_key(j, name);
+    attn_json_string(j, value);
 }
 
 /* Writes the number of parameters, in total and of each part. The part of a parameter is its name
  * up to the first dot. */
-static void put_parameters(srv_json *j, const srv_model *m) {
+static void put_parameters(attn_json_text *j, const srv_model *m) {
     const attn_parameters *set = attn_model_parameters(m->model);
     char last[ATTN_PARAMETER_NAME] = "";
-    srv_json_key(j, "num_parameters");
-    srv_json_object(j);
+    attn_json_key(j, "num_parameters");
+    attn_json_object(j);
     put_size(j, "total", attn_parameters_count(set, ""));
-    srv_json_key(j, "parts");
-    srv_json_object(j);
+    attn_json_key(j, "parts");
+    attn_json_object(j);
     for (size_t i = 0; i < attn_parameters_length(set); i++) {
         char part[ATTN_PARAMETER_NAME];
         const char *name = attn_parameters_at(set, i)->name;
@@ -127,58 +127,58 @@ static void put_parameters(srv_json *j, const srv_model *m) {
             put_size(j, part, attn_parameters_count(set, part));
         memcpy(last, part, sizeof last);
     }
-    srv_json_object_end(j);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-static void put_side(srv_json *j, const char *name, size_t size, const attn_vocabulary *words,
+static void put_side(attn_json_text *j, const char *name, size_t size, const attn_vocabulary *words,
                      attn_language language) {
-    srv_json_key(j, name);
-    srv_json_object(j);
+    attn_json_key(j, name);
+    attn_json_object(j);
     put_size(j, "vocabulary", size);
-    srv_json_key(j, "words");
-    srv_json_bool(j, words != NULL);
+    attn_json_key(j, "words");
+    attn_json_bool(j, words != NULL);
     if (words && attn_vocabulary_has_subwords(words)) {
-        srv_json_key(j, "subwords");
-        srv_json_bool(j, true);
+        attn_json_key(j, "subwords");
+        attn_json_bool(j, true);
     }
     put_text(j, "language", srv_model_languages[language]);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Writes one entry for each kind of attention site: its number of layers, and the heads of a
  * layer. */
-static void put_sites(srv_json *j, const attn_model *model) {
+static void put_sites(attn_json_text *j, const attn_model *model) {
     size_t count;
     const attn_site *sites = attn_model_sites(model, &count);
-    srv_json_key(j, "sites");
-    srv_json_array(j);
+    attn_json_key(j, "sites");
+    attn_json_array(j);
     for (size_t i = 0; i < count; i++) {
         if (i + 1 < count && sites[i + 1].kind == sites[i].kind)
             continue;
-        srv_json_object(j);
+        attn_json_object(j);
         put_text(j, "kind", srv_model_site_kinds[sites[i].kind]);
         put_size(j, "num_layers", sites[i].layer + 1);
         put_size(j, "num_heads", sites[i].heads);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
-static void put_model(srv_json *j, const srv_model *m) {
+static void put_model(attn_json_text *j, const srv_model *m) {
     const attn_model_config *c = attn_model_configuration(m->model);
-    srv_json_object(j);
+    attn_json_object(j);
     put_text(j, "origin", origins[m->origin]);
     put_text(j, "id", m->id);
     if (*m->owner)
         put_text(j, "owner", m->owner);
     if (m->durable) {
-        srv_json_key(j, "durable");
-        srv_json_bool(j, true);
+        attn_json_key(j, "durable");
+        attn_json_bool(j, true);
     }
     if (m->version) {
-        srv_json_key(j, "checksums");
-        srv_json_bool(j, m->version > 1);
+        attn_json_key(j, "checksums");
+        attn_json_bool(j, m->version > 1);
     }
     put_text(j, "architecture", attn_model_architecture_name(c->architecture));
     put_text(j, "attention", attn_model_attention_name(c->attention));
@@ -202,16 +202,16 @@ static void put_model(srv_json *j, const srv_model *m) {
         put_size(j, "block_size", c->block_size);
     if (c->attention == ATTN_MODEL_GLOBAL)
         put_size(j, "num_global_keys", c->num_global_keys);
-    srv_json_key(j, "dropout_p");
-    srv_json_real(j, c->dropout_p);
+    attn_json_key(j, "dropout_p");
+    attn_json_real(j, c->dropout_p);
     if (c->attention_dropout_p < c->dropout_p || c->attention_dropout_p > c->dropout_p) {
-        srv_json_key(j, "attention_dropout_p");
-        srv_json_real(j, c->attention_dropout_p);
+        attn_json_key(j, "attention_dropout_p");
+        attn_json_real(j, c->attention_dropout_p);
     }
     put_sites(j, m->model);
     put_size(j, "bytes", m->bytes);
     put_parameters(j, m);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 static int by_id(const void *a, const void *b) {
@@ -222,7 +222,7 @@ static int by_id(const void *a, const void *b) {
 srv_outcome srv_models_list(srv_request *req) {
     size_t count, first = 0;
     srv_listing listing;
-    srv_json j;
+    attn_json_text j;
     if (req->in_place && !srv_models_is_read(req, NULL))
         return SRV_DEFER;
     const srv_model **all = srv_listing_read(req, &listing) ? srv_models_all(req, &count) : NULL;
@@ -243,7 +243,7 @@ srv_outcome srv_models_list(srv_request *req) {
 }
 
 static bool describe(srv_request *req, const srv_model *model) {
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
     put_model(&j, model);
     if (!srv_json_end(&j))

@@ -173,35 +173,36 @@ static bool site_tensor(const srv_sites_pass *c, const attn_site *site, size_t i
     return true;
 }
 
-static void put_heads(srv_json *j, const srv_sites_pass *c, const attn_site *site) {
+static void put_heads(attn_json_text *j, const srv_sites_pass *c, const attn_site *site) {
     const srv_ints *list = &c->body.heads.ints;
-    srv_json_key(j, "heads");
+    attn_json_key(j, "heads");
     if (srv_sites_mean(c)) {
-        srv_json_string(j, "mean");
+        attn_json_string(j, "mean");
         return;
     }
-    srv_json_array(j);
+    attn_json_array(j);
     for (size_t h = 0; h < heads_of(c, site); h++)
-        srv_json_int(j, list->count ? list->values[h] : (int64_t)h);
-    srv_json_array_end(j);
+        attn_json_int(j, list->count ? list->values[h] : (int64_t)h);
+    attn_json_array_end(j);
 }
 
-void srv_sites_put_tensor(srv_json *j, const char *key, const char *name, const attn_tensor *t) {
-    if (j->parts) {
-        j->failed = j->failed || !srv_parts_add(j->req, j->parts, &name, 0, t);
+void srv_sites_put_tensor(attn_json_text *j, const char *key, const char *name,
+                          const attn_tensor *t) {
+    if (j->aside) {
+        j->failed = j->failed || !srv_parts_add(srv_json_request(j), j->aside, &name, 0, t);
         return;
     }
-    srv_json_key(j, key);
+    attn_json_key(j, key);
     srv_json_tensor(j, t);
 }
 
 /* Writes an attention site. false: a problem is set. */
-static bool put_site(srv_json *j, const srv_sites_pass *c, const attn_site *site) {
-    srv_json_object(j);
-    srv_json_key(j, "kind");
-    srv_json_string(j, srv_model_site_kinds[site->kind]);
-    srv_json_key(j, "layer");
-    srv_json_size(j, site->layer);
+static bool put_site(attn_json_text *j, const srv_sites_pass *c, const attn_site *site) {
+    attn_json_object(j);
+    attn_json_key(j, "kind");
+    attn_json_string(j, srv_model_site_kinds[site->kind]);
+    attn_json_key(j, "layer");
+    attn_json_size(j, site->layer);
     put_heads(j, c, site);
     for (size_t i = 0; i < SITE_TENSORS; i++) {
         attn_tensor tensor;
@@ -213,67 +214,67 @@ static bool put_site(srv_json *j, const srv_sites_pass *c, const attn_site *site
             srv_sites_put_tensor(j, site_tensors[i].key, name, &tensor);
     }
     if (c->body.returns & SRV_SITES_HEATMAP) {
-        srv_json_key(j, "heatmaps");
-        srv_json_array(j);
+        attn_json_key(j, "heatmaps");
+        attn_json_array(j);
         for (size_t b = 0; b < c->source.count; b++) {
             srv_model_heatmaps maps;
             if (!heatmaps_of(c, site, b, &maps))
                 return false;
             srv_heat_write(j, &maps.maps, &c->body.heatmap, &maps.labels);
         }
-        srv_json_array_end(j);
+        attn_json_array_end(j);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     return true;
 }
 
-static void put_sequences(srv_json *j, const char *name, const srv_sequences *s) {
-    srv_json_key(j, name);
-    srv_json_array(j);
+static void put_sequences(attn_json_text *j, const char *name, const srv_sequences *s) {
+    attn_json_key(j, name);
+    attn_json_array(j);
     for (size_t b = 0; b < s->count; b++)
         srv_models_put(j, &s->items[b]);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
-static void put_omitted(srv_json *j, const srv_sites_pass *c) {
-    srv_json_key(j, "omitted");
-    srv_json_object(j);
+static void put_omitted(attn_json_text *j, const srv_sites_pass *c) {
+    attn_json_key(j, "omitted");
+    attn_json_object(j);
     srv_omitted_write(j, "weights", srv_sites_weights(c),
                       "ask by \"return\": \"weights\", or for a heatmap");
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 static void answer_json(const srv_sites_pass *c) {
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, c->pass.req);
     j.decimals = (int)c->body.decimals;
-    srv_json_object(&j);
+    attn_json_object(&j);
     put_sequences(&j, "source", &c->source);
     put_sequences(&j, "target", &c->target);
-    srv_json_key(&j, "sites");
-    srv_json_array(&j);
+    attn_json_key(&j, "sites");
+    attn_json_array(&j);
     for (size_t i = 0; i < c->out.site_count; i++)
         if (srv_sites_wants(c, i) && !put_site(&j, c, &c->out.sites[i]))
             return;
-    srv_json_array_end(&j);
+    attn_json_array_end(&j);
     if (c->body.returns & SRV_SITES_LOGITS) {
-        srv_json_key(&j, "logits");
+        attn_json_key(&j, "logits");
         srv_json_tensor(&j, &c->out.logits);
     }
     if (c->body.returns & SRV_SITES_ENCODER) {
-        srv_json_key(&j, "encoder_output");
+        attn_json_key(&j, "encoder_output");
         srv_json_tensor(&j, &c->out.encoder);
     }
     srv_sites_states_write(&j, c);
     srv_sites_analyses_write(&j, c);
     if (c->run) {
-        srv_json_key(&j, "run");
+        attn_json_key(&j, "run");
         srv_run_write(&j, c->run);
     }
     if (omits_weights(c))
         put_omitted(&j, c);
     srv_warnings_write(&j, &c->warnings);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

@@ -94,7 +94,8 @@ void srv_sites_answer(const srv_sites_pass *c);
 
 /* Writes a tensor under the key, or adds it to the parts of the answer under the name; in lists,
  * srv_json_tensor would write it as text. */
-void srv_sites_put_tensor(srv_json *j, const char *key, const char *name, const attn_tensor *t);
+void srv_sites_put_tensor(attn_json_text *j, const char *key, const char *name,
+                          const attn_tensor *t);
 
 /* The names of attn_state_step, ended by NULL. */
 extern const char *const srv_model_steps[];
@@ -107,7 +108,7 @@ double srv_sites_states_numbers(const srv_sites_pass *c);
  * [states, B, width] of those with which a decoder starts. */
 void srv_sites_states_shapes(srv_dry *dry, const srv_sites_pass *c);
 /* Write the member "states", or print the states. */
-void srv_sites_states_write(srv_json *j, const srv_sites_pass *c);
+void srv_sites_states_write(attn_json_text *j, const srv_sites_pass *c);
 void srv_sites_states_text(attn_text *t, const srv_sites_pass *c);
 
 /* Adds the cost of the analyses to that of the pass, and sets *text to an upper bound of the bytes
@@ -117,7 +118,7 @@ bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, dou
 /* Computes the analyses of the pass. false: a problem is set. */
 bool srv_sites_analyse(srv_sites_pass *c);
 /* Writes the member "analyses", or prints the analyses. */
-void srv_sites_analyses_write(srv_json *j, const srv_sites_pass *c);
+void srv_sites_analyses_write(attn_json_text *j, const srv_sites_pass *c);
 void srv_sites_analyses_text(attn_text *t, const srv_sites_pass *c);
 
 #endif

@@ -116,34 +116,34 @@ static attn_tensor tensor_of(const srv_sites_pass *c, const attn_model_state *s)
     return attn_tensor_dense((void *)(uintptr_t)s->values, ATTN_F32, rank, d);
 }
 
-static void put_state(srv_json *j, const srv_sites_pass *c, const attn_model_state *s) {
+static void put_state(attn_json_text *j, const srv_sites_pass *c, const attn_model_state *s) {
     const attn_tensor values = tensor_of(c, s);
     char name[64];
     name_state(s, name);
-    srv_json_object(j);
-    srv_json_key(j, "side");
-    srv_json_string(j, sides[s->side]);
+    attn_json_object(j);
+    attn_json_key(j, "side");
+    attn_json_string(j, sides[s->side]);
     if (s->has_layer) {
-        srv_json_key(j, "layer");
-        srv_json_size(j, s->layer);
+        attn_json_key(j, "layer");
+        attn_json_size(j, s->layer);
     }
-    srv_json_key(j, "step");
-    srv_json_string(j, srv_model_steps[s->step]);
+    attn_json_key(j, "step");
+    attn_json_string(j, srv_model_steps[s->step]);
     srv_sites_put_tensor(j, "values", name, &values);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-void srv_sites_states_write(srv_json *j, const srv_sites_pass *c) {
+void srv_sites_states_write(attn_json_text *j, const srv_sites_pass *c) {
     if (!(c->body.returns & SRV_SITES_STATES))
         return;
-    if (!j->parts) /* else each tensor would copy the text of all before it to a larger buffer */
-        srv_json_reserve(j, (size_t)(SRV_MODEL_TEXT * srv_sites_states_numbers(c)));
-    srv_json_key(j, "states");
-    srv_json_array(j);
+    if (!j->aside) /* else each tensor would copy the text of all before it to a larger buffer */
+        attn_json_reserve(j, (size_t)(SRV_MODEL_TEXT * srv_sites_states_numbers(c)));
+    attn_json_key(j, "states");
+    attn_json_array(j);
     for (size_t i = 0; i < c->out.state_count; i++)
         if (is_wanted(c, &c->out.states[i]))
             put_state(j, c, &c->out.states[i]);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
 void srv_sites_states_text(attn_text *t, const srv_sites_pass *c) {

@@ -6,44 +6,45 @@
 
 /* --- alternatives --- */
 
-static void put_token(srv_json *j, const char *word, int32_t id, double log_probability) {
-    srv_json_key(j, "token");
-    srv_json_string(j, word);
-    srv_json_key(j, "id");
-    srv_json_int(j, id);
-    srv_json_key(j, "probability");
-    srv_json_float(j, (float)exp(log_probability));
+static void put_token(attn_json_text *j, const char *word, int32_t id, double log_probability) {
+    attn_json_key(j, "token");
+    attn_json_string(j, word);
+    attn_json_key(j, "id");
+    attn_json_int(j, id);
+    attn_json_key(j, "probability");
+    attn_json_float(j, (float)exp(log_probability));
 }
 
 /* Writes the member "alternatives", a list of {"token", "id", "probability"}. false: a problem is
  * set. */
-static bool put_alternatives(srv_json *j, const srv_model *model, const attn_alternatives *all) {
+static bool put_alternatives(attn_json_text *j, const srv_model *model,
+                             const attn_alternatives *all) {
     srv_sequence names;
-    if (!srv_models_name(j->req, model, SRV_TARGET, all->ids, all->count, &names))
+    if (!srv_models_name(srv_json_request(j), model, SRV_TARGET, all->ids, all->count, &names))
         return false;
-    srv_json_key(j, "alternatives");
-    srv_json_array(j);
+    attn_json_key(j, "alternatives");
+    attn_json_array(j);
     for (size_t i = 0; i < all->count; i++) {
-        srv_json_object(j);
+        attn_json_object(j);
         put_token(j, names.tokens[i], all->ids[i], all->log_probabilities[i]);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
     return true;
 }
 
-bool srv_steps_put(srv_json *j, const srv_model *model, const attn_generated *made,
+bool srv_steps_put(attn_json_text *j, const srv_model *model, const attn_generated *made,
                    const srv_sequence *names) {
-    srv_json_key(j, "steps");
-    srv_json_array(j);
+    attn_json_key(j, "steps");
+    attn_json_array(j);
     for (size_t t = 0; t < names->length; t++) {
-        srv_json_object(j);
+        attn_json_object(j);
         put_token(j, names->tokens[t], names->ids[t], made->log_probabilities[t]);
         if (!put_alternatives(j, model, &made->alternatives[t]))
             return false;
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
     return true;
 }
 
@@ -82,7 +83,7 @@ static const char *text_of(srv_told_steps *s, attn_arena *arena) {
 
 /* Writes the cross-attention of the step, one row for each requested head. false: a problem is
  * set. */
-static bool put_step_attention(srv_json *j, const srv_told_steps *s, const float *weights) {
+static bool put_step_attention(attn_json_text *j, const srv_told_steps *s, const float *weights) {
     const srv_model_weights what = {.weights = weights,
                                     .heads = srv_models_cross_heads(s->model),
                                     .head_stride = s->source->length,
@@ -93,52 +94,52 @@ static bool put_step_attention(srv_json *j, const srv_told_steps *s, const float
     srv_model_heatmaps maps;
     in.heads = s->heatmap->heads;
     in.max_cells = (int64_t)(what.heads * what.cols);
-    if (!srv_models_heatmaps(j->req, &what, &in, &maps))
+    if (!srv_models_heatmaps(srv_json_request(j), &what, &in, &maps))
         return false;
-    srv_json_key(j, "attention");
-    srv_json_array(j);
+    attn_json_key(j, "attention");
+    attn_json_array(j);
     for (size_t i = 0; i < maps.maps.count; i++) {
         const attn_heatmap *map = &maps.maps.items[i];
-        srv_json_object(j);
-        srv_json_key(j, "head");
+        attn_json_object(j);
+        attn_json_key(j, "head");
         if (map->head == SIZE_MAX)
-            srv_json_string(j, "mean");
+            attn_json_string(j, "mean");
         else
-            srv_json_size(j, map->head);
-        srv_json_key(j, "weights");
+            attn_json_size(j, map->head);
+        attn_json_key(j, "weights");
         srv_json_floats(j, map->max, map->shape[1]);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
     return true;
 }
 
-static bool put_step(srv_json *j, srv_told_steps *s, const attn_generated_token *made) {
+static bool put_step(attn_json_text *j, srv_told_steps *s, const attn_generated_token *made) {
     srv_sequence token;
     const int32_t id = made->id;
-    if (!srv_models_name(j->req, s->model, SRV_TARGET, &id, 1, &token))
+    if (!srv_models_name(srv_json_request(j), s->model, SRV_TARGET, &id, 1, &token))
         return false;
-    srv_json_object(j);
-    srv_json_key(j, "index");
-    srv_json_size(j, s->index);
-    srv_json_key(j, "token");
-    srv_json_string(j, token.tokens[0]);
-    srv_json_key(j, "id");
-    srv_json_int(j, id);
+    attn_json_object(j);
+    attn_json_key(j, "index");
+    attn_json_size(j, s->index);
+    attn_json_key(j, "token");
+    attn_json_string(j, token.tokens[0]);
+    attn_json_key(j, "id");
+    attn_json_int(j, id);
     if (s->model->target) {
         s->ids[s->index] = id;
-        const char *text = text_of(s, j->req->arena);
+        const char *text = text_of(s, j->arena);
         j->failed |= !text;
-        srv_json_key(j, "text");
-        srv_json_string(j, text);
+        attn_json_key(j, "text");
+        attn_json_string(j, text);
     }
-    srv_json_key(j, "log_probability");
-    srv_json_float(j, (float)made->log_probability);
+    attn_json_key(j, "log_probability");
+    attn_json_float(j, (float)made->log_probability);
     if (made->alternatives.count && !put_alternatives(j, s->model, &made->alternatives))
         return false;
     if (s->heatmap && made->weights && !put_step_attention(j, s, made->weights))
         return false;
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     return srv_json_end(j);
 }
 
@@ -152,15 +153,15 @@ static bool refuse_memory(srv_told_steps *s) {
 
 bool srv_step_start(srv_told_steps *s) {
     srv_request *req = srv_events_request(s->events);
-    srv_json j;
+    attn_json_text j;
     if (s->started)
         return true;
     s->started = true;
     srv_json_begin(&j, req);
-    srv_json_object(&j);
-    srv_json_key(&j, "source");
+    attn_json_object(&j);
+    attn_json_key(&j, "source");
     srv_models_put(&j, s->source);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     return (srv_json_end(&j) &&
             srv_events_add(s->events, "start", req->reply.body, req->reply.size)) ||
            refuse_memory(s);
@@ -181,7 +182,7 @@ int srv_step_say(void *ctx, const attn_generated_token *token) {
     srv_told_steps *s = ctx;
     srv_request *req = srv_events_request(s->events);
     attn_arena *all = req->arena;
-    srv_json j;
+    attn_json_text j;
     req->arena = attn_arena_new(attn_arena_limit(all) - attn_arena_used(all));
     if (req->arena) {
         srv_json_begin(&j, req);

@@ -28,7 +28,7 @@ int srv_step_say(void *ctx, const attn_generated_token *token);
 
 /* Writes the member "steps": the tokens of a generated sequence with their probabilities and
  * alternatives. `names` are the tokens, the end included. false: a problem is set. */
-bool srv_steps_put(srv_json *j, const srv_model *model, const attn_generated *made,
+bool srv_steps_put(attn_json_text *j, const srv_model *model, const attn_generated *made,
                    const srv_sequence *names);
 /* Prints one line for each token: its alternatives with their probabilities. false: a problem is
  * set. */

@@ -58,45 +58,46 @@ static bool decode(call *c) {
     return srv_range(&scope, "ids", &c->query.ids, most, &c->from, &c->to);
 }
 
-static void put_side(srv_json *j, const call *c, int side) {
+static void put_side(attn_json_text *j, const call *c, int side) {
     size_t from, to;
     range_of(c, side, &from, &to);
-    srv_json_key(j, side_names[side]);
-    srv_json_object(j);
-    srv_json_key(j, "vocabulary");
-    srv_json_size(j, srv_models_size(c->model, side));
-    srv_json_key(j, "ids");
-    srv_json_array(j);
-    srv_json_size(j, from);
-    srv_json_size(j, to);
-    srv_json_array_end(j);
+    attn_json_key(j, side_names[side]);
+    attn_json_object(j);
+    attn_json_key(j, "vocabulary");
+    attn_json_size(j, srv_models_size(c->model, side));
+    attn_json_key(j, "ids");
+    attn_json_array(j);
+    attn_json_size(j, from);
+    attn_json_size(j, to);
+    attn_json_array_end(j);
     if (srv_models_words(c->model, side)) {
-        srv_json_key(j, "words");
-        srv_json_array(j);
+        attn_json_key(j, "words");
+        attn_json_array(j);
         for (size_t id = from; id < to; id++)
-            srv_json_string(j, attn_vocabulary_word(srv_models_words(c->model, side), (int32_t)id));
-        srv_json_array_end(j);
+            attn_json_string(j,
+                             attn_vocabulary_word(srv_models_words(c->model, side), (int32_t)id));
+        attn_json_array_end(j);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 static void answer_json(const call *c) {
     static const char *const names[ATTN_SPECIALS] = {
         [ATTN_PAD] = "pad", [ATTN_BEGIN] = "begin", [ATTN_END] = "end", [ATTN_UNKNOWN] = "unknown"};
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, c->req);
-    srv_json_object(&j);
-    srv_json_key(&j, "special");
-    srv_json_object(&j);
+    attn_json_object(&j);
+    attn_json_key(&j, "special");
+    attn_json_object(&j);
     for (int id = 0; id < ATTN_SPECIALS; id++) {
-        srv_json_key(&j, names[id]);
-        srv_json_int(&j, id);
+        attn_json_key(&j, names[id]);
+        attn_json_int(&j, id);
     }
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     for (int side = SRV_SOURCE; side <= SRV_TARGET; side++)
         if (wants(c, side))
             put_side(&j, c, side);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

@@ -249,50 +249,50 @@ static srv_outcome predict(const srv_positions_call *call) {
 
 /* Writes a table or curve. Values that are copies of float32 numbers of the request are written as
  * float32, so that they look as they were sent. */
-static void write_numbers(srv_json *j, const srv_positions_call *call, const attn_tensor *t) {
+static void write_numbers(attn_json_text *j, const srv_positions_call *call, const attn_tensor *t) {
     const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
     const attn_tensor *from = shaw ? &call->body.position.key_table : &call->body.position.table;
     (from->rank > 0 && from->dtype != ATTN_F64 ? srv_json_tensor_single : srv_json_tensor)(j, t);
 }
 
-static void write_curves(srv_json *j, const srv_positions_call *call) {
-    srv_json_key(j, "curves");
-    srv_json_array(j);
+static void write_curves(attn_json_text *j, const srv_positions_call *call) {
+    attn_json_key(j, "curves");
+    attn_json_array(j);
     for (size_t i = 0; i < call->curve_count; i++) {
-        srv_json_object(j);
-        srv_json_key(j, "dim");
-        srv_json_size(j, call->curves[i].dim);
+        attn_json_object(j);
+        attn_json_key(j, "dim");
+        attn_json_size(j, call->curves[i].dim);
         if (call->by_distance && call->points > 0) {
-            srv_json_key(j, "distances");
-            srv_json_array(j);
-            srv_json_int(j, call->first);
-            srv_json_int(j, call->first + (int64_t)call->points - 1);
-            srv_json_array_end(j);
+            attn_json_key(j, "distances");
+            attn_json_array(j);
+            attn_json_int(j, call->first);
+            attn_json_int(j, call->first + (int64_t)call->points - 1);
+            attn_json_array_end(j);
         }
-        srv_json_key(j, "values");
+        attn_json_key(j, "values");
         write_numbers(j, call, &call->curves[i].values);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
 static void answer_json(srv_positions_call *call) {
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, call->req);
     j.decimals = (int)call->body.decimals;
-    srv_json_object(&j);
+    attn_json_object(&j);
     for (size_t i = 0; i < SRV_TABLES; i++)
         if (call->names[i]) {
-            srv_json_key(&j, call->names[i]);
+            attn_json_key(&j, call->names[i]);
             write_numbers(&j, call, &call->tables[i]);
         }
     if (!(call->req->accept & SRV_ACCEPT_NPY)) { /* an npy file holds only one table */
         if (call->curve_count > 0)
             write_curves(&j, call);
-        srv_json_key(&j, "num_parameters");
-        srv_json_size(&j, call->parameters);
+        attn_json_key(&j, "num_parameters");
+        attn_json_size(&j, call->parameters);
     }
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

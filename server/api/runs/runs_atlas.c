@@ -257,45 +257,45 @@ static bool compute(atlas_call *c) {
 
 /* --- the answer --- */
 
-static void put_size(srv_json *j, const char *name, size_t value) {
-    srv_json_key(j, name);
-    srv_json_size(j, value);
+static void put_size(attn_json_text *j, const char *name, size_t value) {
+    attn_json_key(j, name);
+    attn_json_size(j, value);
 }
 
 /* Writes the cells of a plane without those behind its shape, in base64, with their range. */
-static void put_cells(srv_json *j, const atlas_call *c, size_t i, size_t plane, const char *name,
-                      const char *range) {
+static void put_cells(attn_json_text *j, const atlas_call *c, size_t i, size_t plane,
+                      const char *name, const char *range) {
     const size_t rows = c->shapes[i][0], cols = c->shapes[i][1], at = i * c->planes + plane;
     const uint8_t *from = c->bytes + at * c->side * c->side;
     uint8_t cells[MAX_SIDE_MOST * MAX_SIDE_MOST];
     for (size_t r = 0; r < rows; r++)
         memcpy(cells + r * cols, from + r * c->side, cols);
-    srv_json_key(j, range);
+    attn_json_key(j, range);
     srv_json_floats(j, c->ranges + 2 * at, 2);
-    srv_json_key(j, name);
-    srv_json_base64(j, cells, rows * cols);
+    attn_json_key(j, name);
+    attn_json_base64(j, cells, rows * cols);
 }
 
-static void put_thumbnail(srv_json *j, const atlas_call *c, size_t i) {
+static void put_thumbnail(attn_json_text *j, const atlas_call *c, size_t i) {
     size_t plane = 0;
-    srv_json_object(j);
+    attn_json_object(j);
     srv_run_head_write(j, &c->heads.items[i]);
-    srv_json_key(j, "shape");
-    srv_json_array(j);
-    srv_json_size(j, c->shapes[i][0]);
-    srv_json_size(j, c->shapes[i][1]);
-    srv_json_array_end(j);
+    attn_json_key(j, "shape");
+    attn_json_array(j);
+    attn_json_size(j, c->shapes[i][0]);
+    attn_json_size(j, c->shapes[i][1]);
+    attn_json_array_end(j);
     put_size(j, "level", c->shapes[i][2]);
-    if (!j->parts && takes(c, ATTN_POOL_MAX))
+    if (!j->aside && takes(c, ATTN_POOL_MAX))
         put_cells(j, c, i, plane++, "max", "range");
-    if (!j->parts && takes(c, ATTN_POOL_MEAN))
+    if (!j->aside && takes(c, ATTN_POOL_MEAN))
         put_cells(j, c, i, plane, "mean", takes(c, ATTN_POOL_MAX) ? "mean_range" : "range");
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Writes `cells` [heads, side, side] and `ranges` [heads, 2]; of two planes they have one more
  * axis behind the heads. */
-static void put_tensors(srv_json *j, const atlas_call *c) {
+static void put_tensors(attn_json_text *j, const atlas_call *c) {
     const size_t n = c->heads.count, side = c->side;
     const int rank = c->planes > 1;
     const size_t one[] = {n, side, side}, two[] = {n, c->planes, side, side};
@@ -304,29 +304,29 @@ static void put_tensors(srv_json *j, const atlas_call *c) {
         attn_tensor_dense(c->bytes, ATTN_U8, 3 + rank, c->planes > 1 ? two : one);
     const attn_tensor limits =
         attn_tensor_dense(c->ranges, ATTN_F32, 2 + rank, c->planes > 1 ? ranges : range);
-    srv_json_key(j, "cells");
+    attn_json_key(j, "cells");
     srv_json_tensor(j, &cells);
-    srv_json_key(j, "ranges");
+    attn_json_key(j, "ranges");
     srv_json_tensor(j, &limits);
 }
 
 static void answer(const atlas_call *c) {
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, c->req);
-    srv_json_object(&j);
+    attn_json_object(&j);
     put_size(&j, "max_side", c->side);
-    srv_json_key(&j, "pool");
-    srv_json_string(&j, srv_pools[c->q.pool]);
-    srv_json_key(&j, "transform");
-    srv_json_string(&j, srv_transforms[c->q.transform]);
-    if (j.parts)
+    attn_json_key(&j, "pool");
+    attn_json_string(&j, srv_pools[c->q.pool]);
+    attn_json_key(&j, "transform");
+    attn_json_string(&j, srv_transforms[c->q.transform]);
+    if (j.aside)
         put_tensors(&j, c);
-    srv_json_key(&j, "thumbnails");
-    srv_json_array(&j);
+    attn_json_key(&j, "thumbnails");
+    attn_json_array(&j);
     for (size_t i = 0; i < c->heads.count && !j.failed; i++)
         put_thumbnail(&j, c, i);
-    srv_json_array_end(&j);
-    srv_json_object_end(&j);
+    attn_json_array_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

@@ -157,9 +157,9 @@ void srv_run_keep(srv_request *req, const srv_run *run);
 bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind);
 
 /* Writes the description of a run, which GET /v1/runs/{id} answers. */
-void srv_run_write(srv_json *j, const srv_run *run);
+void srv_run_write(attn_json_text *j, const srv_run *run);
 /* The same with the member `warnings`, if there are any. */
-void srv_run_write_warned(srv_json *j, const srv_run *run, const srv_warnings *warnings);
+void srv_run_write_warned(attn_json_text *j, const srv_run *run, const srv_warnings *warnings);
 /* Prints the id of a run that the request has stored; NULL: nothing. */
 void srv_run_print(attn_text *t, const srv_run *run);
 /* Releases a run that the request has stored, and tells the client its id in the header X-Run-Id.

@@ -9,38 +9,38 @@
 
 enum { RANGES_MOST = 4096 }; /* most heads of a run whose ranges are told */
 
-static void put_size(srv_json *j, const char *name, size_t value) {
-    srv_json_key(j, name);
-    srv_json_size(j, value);
+static void put_size(attn_json_text *j, const char *name, size_t value) {
+    attn_json_key(j, name);
+    attn_json_size(j, value);
 }
 
-static void put_text(srv_json *j, const char *name, const char *value) {
-    srv_json_key(j, name);
-    srv_json_string(j, value);
+static void put_text(attn_json_text *j, const char *name, const char *value) {
+    attn_json_key(j, name);
+    attn_json_string(j, value);
 }
 
-static void put_tiles(srv_json *j, const attn_run_site *site) {
+static void put_tiles(attn_json_text *j, const attn_run_site *site) {
     const size_t levels = attn_run_levels(site), overview = attn_run_overview_level(site);
-    srv_json_key(j, "tiles");
-    srv_json_object(j);
+    attn_json_key(j, "tiles");
+    attn_json_object(j);
     put_size(j, "size", ATTN_RUN_TILE);
-    srv_json_key(j, "levels");
-    srv_json_array(j);
+    attn_json_key(j, "levels");
+    attn_json_array(j);
     for (size_t level = 0; level < levels; level++) {
         size_t shape[2];
         attn_run_level_shape(site, level, shape);
-        srv_json_array(j);
-        srv_json_size(j, shape[0]);
-        srv_json_size(j, shape[1]);
-        srv_json_array_end(j);
+        attn_json_array(j);
+        attn_json_size(j, shape[0]);
+        attn_json_size(j, shape[1]);
+        attn_json_array_end(j);
     }
-    srv_json_array_end(j);
-    srv_json_key(j, "overview_level");
+    attn_json_array_end(j);
+    attn_json_key(j, "overview_level");
     if (overview == SIZE_MAX)
-        srv_json_null(j);
+        attn_json_null(j);
     else
-        srv_json_size(j, overview);
-    srv_json_object_end(j);
+        attn_json_size(j, overview);
+    attn_json_object_end(j);
 }
 
 /* Returns whether the answer has room for the ranges of all heads of the run. */
@@ -54,7 +54,8 @@ static bool has_few_heads(const attn_run *run) {
 }
 
 /* Writes the ranges of the topmost tiles, if they are wanted and known without computing weights. */
-static void put_ranges(srv_json *j, const srv_run *run, const attn_run_site *site, bool wanted) {
+static void put_ranges(attn_json_text *j, const srv_run *run, const attn_run_site *site,
+                       bool wanted) {
     const attn_attention_dims *d = attn_run_dims(site);
     const int decimals = j->decimals;
     const float *ranges = NULL;
@@ -62,20 +63,20 @@ static void put_ranges(srv_json *j, const srv_run *run, const attn_run_site *sit
     const void *tops = attn_run_tops(site, &bytes);
     if (tops && wanted && srv_run_is_right(run, tops, bytes))
         ranges = attn_run_ranges(site);
-    srv_json_key(j, "ranges");
+    attn_json_key(j, "ranges");
     if (!ranges) {
-        srv_json_null(j);
+        attn_json_null(j);
         return;
     }
     j->decimals = -1; /* `decimals` of a request that stores the run is for its results */
-    srv_json_array(j);
+    attn_json_array(j);
     for (size_t h = 0; h < d->B * d->Hq; h++)
         srv_json_floats(j, ranges + 2 * h, 2);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
     j->decimals = decimals;
 }
 
-static void put_shapes(srv_json *j, const attn_attention_dims *d) {
+static void put_shapes(attn_json_text *j, const attn_attention_dims *d) {
     put_size(j, "num_batches", d->B);
     put_size(j, "num_heads", d->Hq);
     put_size(j, "num_kv_heads", d->Hkv);
@@ -84,34 +85,35 @@ static void put_shapes(srv_json *j, const attn_attention_dims *d) {
     put_size(j, "num_past_keys", d->past);
     put_size(j, "width", d->E);
     put_size(j, "value_width", d->Ev);
-    srv_json_key(j, "weights_shape");
-    srv_json_array(j);
+    attn_json_key(j, "weights_shape");
+    attn_json_array(j);
     for (int i = 0; i < d->weights_rank; i++)
-        srv_json_size(j, d->weights[i]);
-    srv_json_array_end(j);
+        attn_json_size(j, d->weights[i]);
+    attn_json_array_end(j);
 }
 
 /* Writes when the run expires, in milliseconds of Unix time. */
-static void put_expiry(srv_json *j, int64_t ends_ns) {
+static void put_expiry(attn_json_text *j, int64_t ends_ns) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     const int64_t wall_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    srv_json_key(j, "expires_ms");
-    srv_json_int(j, (wall_ns + ends_ns - attn_now_ns()) / 1000000);
+    attn_json_key(j, "expires_ms");
+    attn_json_int(j, (wall_ns + ends_ns - attn_now_ns()) / 1000000);
 }
 
-static void put_list(srv_json *j, const char *name, const int64_t *values, size_t n) {
+static void put_list(attn_json_text *j, const char *name, const int64_t *values, size_t n) {
     if (!values)
         return;
-    srv_json_key(j, name);
-    srv_json_array(j);
+    attn_json_key(j, name);
+    attn_json_array(j);
     for (size_t i = 0; i < n; i++)
-        srv_json_int(j, values[i]);
-    srv_json_array_end(j);
+        attn_json_int(j, values[i]);
+    attn_json_array_end(j);
 }
 
 /* Writes the number of a side's text, or a list with one for each batch entry. */
-static void put_text_number(srv_json *j, const char *name, const size_t *numbers, size_t count) {
+static void put_text_number(attn_json_text *j, const char *name, const size_t *numbers,
+                            size_t count) {
     if (count == 1)
         put_size(j, name, *numbers);
     else
@@ -119,8 +121,8 @@ static void put_text_number(srv_json *j, const char *name, const size_t *numbers
 }
 
 /* Writes what is known of a site without opening it. */
-static void put_info(srv_json *j, const attn_run_site_info *info, const attn_attention_dims *d,
-                     size_t index) {
+static void put_info(attn_json_text *j, const attn_run_site_info *info,
+                     const attn_attention_dims *d, size_t index) {
     put_size(j, "site", index);
     put_text(j, "name", info->name);
     put_text(j, "kind", attn_run_kind_name(info->kind));
@@ -134,42 +136,42 @@ static void put_info(srv_json *j, const attn_run_site_info *info, const attn_att
     put_list(j, "key_lengths", info->key_lengths, d->B);
     put_text_number(j, "query_text", info->query_texts, info->query_text_count);
     put_text_number(j, "key_text", info->key_texts, info->key_text_count);
-    srv_json_key(j, "axes");
-    srv_json_array(j);
+    attn_json_key(j, "axes");
+    attn_json_array(j);
     for (size_t i = 0; i < info->axis_count; i++)
-        srv_json_string(j, info->axes[i]);
-    srv_json_array_end(j);
+        attn_json_string(j, info->axes[i]);
+    attn_json_array_end(j);
     put_shapes(j, d);
 }
 
-static void put_operation(srv_json *j, const attn_run_site *site) {
+static void put_operation(attn_json_text *j, const attn_run_site *site) {
     const attn_attention_dims *d = attn_run_dims(site);
     const attn_inputs *in = attn_run_inputs(site);
     put_text(j, "dtype", attn_dtype_name(d->result));
     put_text(j, "score", attn_score_name(in->score.kind));
     put_text(j, "position", srv_position_names[in->position.kind]);
-    srv_json_key(j, "scale");
-    srv_json_real(j, attn_attention_scale(attn_run_attention(site)));
-    srv_json_key(j, "softcap");
-    srv_json_real(j, in->softcap);
-    srv_json_key(j, "dropout_p");
-    srv_json_real(j, in->dropout_p);
+    attn_json_key(j, "scale");
+    attn_json_real(j, attn_attention_scale(attn_run_attention(site)));
+    attn_json_key(j, "softcap");
+    attn_json_real(j, in->softcap);
+    attn_json_key(j, "dropout_p");
+    attn_json_real(j, in->dropout_p);
     put_text(j, "mask", attn_run_words(site));
     put_text(j, "kernel", attn_attention_kernel(attn_run_attention(site)));
     put_text(j, "precision", attn_precision_name(d->precision));
-    srv_json_key(j, "exact");
-    srv_json_bool(j, attn_run_is_exact(site));
+    attn_json_key(j, "exact");
+    attn_json_bool(j, attn_run_is_exact(site));
 }
 
 /* Writes a site. If it cannot be opened, `problem` says why, and the other sites stay usable. */
-static void put_site(srv_json *j, const srv_run *held, size_t index, bool ranges) {
+static void put_site(attn_json_text *j, const srv_run *held, size_t index, bool ranges) {
     const attn_run *run = held->run;
     const attn_run_site *site;
     attn_error err = {0};
-    srv_json_object(j);
+    attn_json_object(j);
     put_info(j, attn_run_site_info_of(run, index), attn_run_site_shape(run, index), index);
     if (attn_run_site_open(run, index, &site, &err)) {
-        attn_text why = {.arena = j->req->arena};
+        attn_text why = {.arena = j->arena};
         attn_text_add(&why, "%s%s%s", err.where, *err.where ? ": " : "", err.text);
         put_text(j, "problem", why.failed ? err.text : why.data);
     } else {
@@ -177,76 +179,76 @@ static void put_site(srv_json *j, const srv_run *held, size_t index, bool ranges
         put_tiles(j, site);
         put_ranges(j, held, site, ranges);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Writes a text. The members that it lacks are absent. */
-static void put_run_text(srv_json *j, const attn_run_text *text) {
-    srv_json_object(j);
-    srv_json_key(j, "tokens");
-    srv_json_array(j);
+static void put_run_text(attn_json_text *j, const attn_run_text *text) {
+    attn_json_object(j);
+    attn_json_key(j, "tokens");
+    attn_json_array(j);
     for (size_t i = 0; i < text->count; i++)
-        srv_json_string(j, text->tokens[i]);
-    srv_json_array_end(j);
+        attn_json_string(j, text->tokens[i]);
+    attn_json_array_end(j);
     put_list(j, "ids", text->ids, text->count);
     if (text->text)
         put_text(j, "text", text->text);
     for (size_t i = 0; text->offsets && i < text->count; i++) {
         if (i == 0) {
-            srv_json_key(j, "offsets");
-            srv_json_array(j);
+            attn_json_key(j, "offsets");
+            attn_json_array(j);
         }
-        srv_json_array(j);
-        srv_json_size(j, text->offsets[i][0]);
-        srv_json_size(j, text->offsets[i][1]);
-        srv_json_array_end(j);
+        attn_json_array(j);
+        attn_json_size(j, text->offsets[i][0]);
+        attn_json_size(j, text->offsets[i][1]);
+        attn_json_array_end(j);
         if (i + 1 == text->count)
-            srv_json_array_end(j);
+            attn_json_array_end(j);
     }
     if (text->special) {
-        srv_json_key(j, "special");
-        srv_json_array(j);
+        attn_json_key(j, "special");
+        attn_json_array(j);
         for (size_t i = 0; i < text->count; i++)
             if (text->special[i])
-                srv_json_size(j, i);
-        srv_json_array_end(j);
+                attn_json_size(j, i);
+        attn_json_array_end(j);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-void srv_run_write(srv_json *j, const srv_run *run) {
+void srv_run_write(attn_json_text *j, const srv_run *run) {
     srv_run_write_warned(j, run, &(srv_warnings){0});
 }
 
-void srv_run_write_warned(srv_json *j, const srv_run *run, const srv_warnings *warnings) {
+void srv_run_write_warned(attn_json_text *j, const srv_run *run, const srv_warnings *warnings) {
     const size_t sites = attn_run_site_count(run->run);
     const bool ranges = has_few_heads(run->run);
     size_t texts;
     const attn_run_text *text = attn_run_texts(run->run, &texts);
-    srv_json_object(j);
+    attn_json_object(j);
     put_text(j, "id", run->id);
     put_text(j, "state", run->open ? "open" : "closed");
     if (run->rows)
         put_size(j, "num_rows", run->rows);
     put_size(j, "bytes", run->bytes);
     put_expiry(j, run->ends_ns);
-    if (run->read_token && j->req->owner && !j->req->read_token)
+    if (run->read_token && srv_json_request(j)->owner && !srv_json_request(j)->read_token)
         put_text(j, "read_token", run->read_token);
     put_size(j, "format", ATTN_RUN_FORMAT);
     if (attn_run_model(run->run))
         put_text(j, "model", attn_run_model(run->run));
-    srv_json_key(j, "texts");
-    srv_json_array(j);
+    attn_json_key(j, "texts");
+    attn_json_array(j);
     for (size_t i = 0; i < texts; i++)
         put_run_text(j, &text[i]);
-    srv_json_array_end(j);
-    srv_json_key(j, "sites");
-    srv_json_array(j);
+    attn_json_array_end(j);
+    attn_json_key(j, "sites");
+    attn_json_array(j);
     for (size_t i = 0; i < sites; i++)
         put_site(j, run, i, ranges);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
     srv_warnings_write(j, warnings);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 void srv_run_print(attn_text *t, const srv_run *run) {
@@ -255,7 +257,7 @@ void srv_run_print(attn_text *t, const srv_run *run) {
 }
 
 static void describe(srv_request *req, const srv_run *run) {
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
     srv_run_write(&j, run);
     srv_json_end(&j);
@@ -278,17 +280,17 @@ srv_outcome srv_runs_delete(srv_request *req) {
     return SRV_DONE;
 }
 
-static void put_listed(srv_json *j, const srv_run_listed *run) {
-    srv_json_object(j);
+static void put_listed(attn_json_text *j, const srv_run_listed *run) {
+    attn_json_object(j);
     put_text(j, "id", run->id);
     put_size(j, "bytes", run->bytes);
     put_expiry(j, run->ends_ns);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 srv_outcome srv_runs_all(srv_request *req) {
     srv_listing listing;
-    srv_json j;
+    attn_json_text j;
     if (!srv_listing_read(req, &listing))
         return SRV_DONE;
     const size_t limit = (size_t)listing.limit;

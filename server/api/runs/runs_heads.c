@@ -132,7 +132,7 @@ double srv_run_heads_bytes(const srv_run_heads *heads) {
     return (double)heads->count * (double)sizeof *heads->items;
 }
 
-void srv_run_head_write(srv_json *j, const srv_run_head *head) {
+void srv_run_head_write(attn_json_text *j, const srv_run_head *head) {
     const struct {
         const char *name;
         size_t value;
@@ -141,7 +141,7 @@ void srv_run_head_write(srv_json *j, const srv_run_head *head) {
                    {"batch", head->batch},
                    {"head", head->head}};
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        srv_json_key(j, members[i].name);
-        srv_json_size(j, members[i].value);
+        attn_json_key(j, members[i].name);
+        attn_json_size(j, members[i].value);
     }
 }

@@ -59,6 +59,6 @@ bool srv_run_find_heads(const srv_scope *scope, srv_run_view *run, const srv_hea
 /* Returns the bytes of the list. */
 double srv_run_heads_bytes(const srv_run_heads *heads);
 /* Writes the members site, layer, batch and head into an object that the caller has begun. */
-void srv_run_head_write(srv_json *j, const srv_run_head *head);
+void srv_run_head_write(attn_json_text *j, const srv_run_head *head);
 
 #endif

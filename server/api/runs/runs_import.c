@@ -72,7 +72,7 @@ static bool warn(srv_request *req, const attn_run *run, srv_warnings *to) {
 
 static void describe(srv_request *req, const srv_run *run) {
     srv_warnings warnings = {0};
-    srv_json j;
+    attn_json_text j;
     attn_text location = {.arena = req->arena};
     attn_text_add(&location, "/v1/runs/%s", run->id);
     if (!warn(req, run->run, &warnings))

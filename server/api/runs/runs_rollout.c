@@ -316,16 +316,16 @@ static bool compute(rollout_call *c) {
     return !status;
 }
 
-static void put_layers(srv_json *j, const attn_run_layers *layers) {
-    srv_json_key(j, "layers");
-    srv_json_array(j);
+static void put_layers(attn_json_text *j, const attn_run_layers *layers) {
+    attn_json_key(j, "layers");
+    attn_json_array(j);
     for (size_t i = 0; i < layers->count; i++)
-        srv_json_size(j, layers->items[i].number);
-    srv_json_array_end(j);
+        attn_json_size(j, layers->items[i].number);
+    attn_json_array_end(j);
 }
 
 static void answer(const rollout_call *c) {
-    srv_json j;
+    attn_json_text j;
     if (srv_reads_text(c->req)) {
         attn_text t = srv_text_begin(c->req);
         srv_text_tensor(&t, c->method->name, &c->result,
@@ -335,12 +335,12 @@ static void answer(const rollout_call *c) {
     }
     srv_json_begin(&j, c->req);
     j.decimals = (int)c->q.decimals;
-    srv_json_object(&j);
+    attn_json_object(&j);
     if (!(c->req->accept & SRV_ACCEPT_NPY)) /* which holds one tensor and nothing else */
         put_layers(&j, &c->layers);
-    srv_json_key(&j, c->method->name);
+    attn_json_key(&j, c->method->name);
     srv_json_tensor(&j, &c->result);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

@@ -241,7 +241,7 @@ static void answer_edges(const top_call *c) {
     int64_t *row = attn_arena_zeroed(req->arena, n, sizeof *row);
     int64_t *col = attn_arena_zeroed(req->arena, n, sizeof *col);
     float *weight = attn_arena_zeroed(req->arena, n, sizeof *weight);
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
     j.failed = !head || !row || !col || !weight;
     for (size_t l = 0; l < c->list_count && !j.failed; l++)
@@ -256,12 +256,12 @@ static void answer_edges(const top_call *c) {
         attn_tensor_dense(col, ATTN_I64, 1, &n), attn_tensor_dense(weight, ATTN_F32, 1, &n)};
     static const char *const names[] = {"head", "row", "col", "weight"};
     j.decimals = (int)c->q.decimals;
-    srv_json_object(&j);
+    attn_json_object(&j);
     for (size_t i = c->part.many ? 0 : 1; i < 4 && !j.failed; i++) {
-        srv_json_key(&j, names[i]);
+        attn_json_key(&j, names[i]);
         srv_json_tensor(&j, &columns[i]);
     }
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

@@ -126,7 +126,8 @@ static bool load(srv_request *req, const srv_run_view *run, const srv_run_part *
 
 /* Writes the keys that a row does not see, as [row, from, to]. Returns the number of visible keys.
  * keep[i] belongs to key `col` + i. */
-static int64_t write_hidden(srv_json *j, size_t row, const uint8_t *keep, size_t col, size_t n) {
+static int64_t write_hidden(attn_json_text *j, size_t row, const uint8_t *keep, size_t col,
+                            size_t n) {
     int64_t visible = 0;
     for (size_t from = 0, to; from < n; from = to) {
         to = from + 1;
@@ -136,11 +137,11 @@ static int64_t write_hidden(srv_json *j, size_t row, const uint8_t *keep, size_t
             visible += (int64_t)(to - from);
             continue;
         }
-        srv_json_array(j);
-        srv_json_size(j, row);
-        srv_json_size(j, col + from);
-        srv_json_size(j, col + to);
-        srv_json_array_end(j);
+        attn_json_array(j);
+        attn_json_size(j, row);
+        attn_json_size(j, col + from);
+        attn_json_size(j, col + to);
+        attn_json_array_end(j);
     }
     return visible;
 }
@@ -164,10 +165,10 @@ static void find_visible(const attn_mask *mask, const srv_run_part *part, size_t
 
 /* Writes the hidden cells of one head. visible, if not NULL, gets the number of visible keys of
  * each row. */
-static void write_hidden_head(srv_json *j, const srv_run_view *run, const srv_run_part *part,
+static void write_hidden_head(attn_json_text *j, const srv_run_view *run, const srv_run_part *part,
                               size_t head, uint8_t *keep, int64_t *visible) {
     const attn_mask *mask = attn_attention_mask(attn_run_attention(run->site));
-    srv_json_array(j);
+    attn_json_array(j);
     for (size_t i = 0; i < part->range_count; i++)
         for (int64_t row = part->ranges[i].from; row < part->ranges[i].to; row++) {
             find_visible(mask, part, head, (size_t)row, keep);
@@ -175,26 +176,26 @@ static void write_hidden_head(srv_json *j, const srv_run_view *run, const srv_ru
             if (visible)
                 *visible++ = seen;
         }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
 /* Writes the member `hidden`: a list of [row, from, to], or with `heads` such a list for each head.
  * visible is NULL or [heads, rows]. */
-static void put_hidden(srv_json *j, const srv_run_view *run, const srv_run_part *part,
+static void put_hidden(attn_json_text *j, const srv_run_view *run, const srv_run_part *part,
                        int64_t *visible) {
-    uint8_t *keep = attn_arena_take(j->req->arena, 2 * part->cols);
+    uint8_t *keep = attn_arena_take(j->arena, 2 * part->cols);
     if (!keep) {
         j->failed = true;
         return;
     }
-    srv_json_key(j, "hidden");
+    attn_json_key(j, "hidden");
     if (part->many)
-        srv_json_array(j);
+        attn_json_array(j);
     for (size_t h = 0; h < heads_of(part); h++)
         write_hidden_head(j, run, part, (size_t)part->heads[h], keep,
                           visible ? visible + h * part->rows : NULL);
     if (part->many)
-        srv_json_array_end(j);
+        attn_json_array_end(j);
 }
 
 /* --- the answers --- */
@@ -208,15 +209,15 @@ static void answer_weights(srv_request *req, const srv_run_view *run, const part
         srv_text_end(req, &t);
         return;
     }
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
     j.decimals = (int)q->decimals;
-    srv_json_object(&j);
-    srv_json_key(&j, name);
+    attn_json_object(&j);
+    attn_json_key(&j, name);
     srv_json_tensor(&j, cells);
     if (q->hidden)
         put_hidden(&j, run, part, NULL);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 
@@ -245,12 +246,12 @@ static void answer_rows(srv_request *req, const srv_run_view *run, const part_qu
     const size_t n = heads_of(part) * part->rows;
     double *logsumexp = attn_arena_zeroed(req->arena, n, sizeof *logsumexp);
     int64_t *visible = attn_arena_zeroed(req->arena, n, sizeof *visible);
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
     j.failed = !logsumexp || !visible;
     j.decimals = (int)q->decimals;
-    srv_json_object(&j);
-    srv_json_key(&j, "weights");
+    attn_json_object(&j);
+    attn_json_key(&j, "weights");
     srv_json_tensor(&j, cells);
     if (!j.failed) {
         const attn_tensor lse =
@@ -259,13 +260,13 @@ static void answer_rows(srv_request *req, const srv_run_view *run, const part_qu
         put_hidden(&j, run, part, visible);
         if (!part->mean) { /* the mean of heads is no softmax */
             read_logsumexp(run, part, logsumexp);
-            srv_json_key(&j, "logsumexp");
+            attn_json_key(&j, "logsumexp");
             srv_json_tensor(&j, &lse);
         }
-        srv_json_key(&j, "num_visible_keys");
+        attn_json_key(&j, "num_visible_keys");
         srv_json_tensor(&j, &seen);
     }
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 
@@ -355,7 +356,7 @@ static const char *cell_words(srv_request *req, const srv_run_view *run, const a
 
 /* Writes the wanted members of one cell. */
 typedef struct cell_writer {
-    srv_json j;
+    attn_json_text j;
     unsigned wanted; /* bit i: cell_members[i]; 0: all */
     bool wide;       /* the numbers of the run are float64 */
 } cell_writer;
@@ -367,26 +368,26 @@ static bool put_key(cell_writer *w, const char *name) {
         i++;
     if (w->wanted && !(w->wanted >> i & 1))
         return false;
-    srv_json_key(&w->j, name);
+    attn_json_key(&w->j, name);
     return true;
 }
 
 static void put_size(cell_writer *w, const char *name, size_t value) {
     if (put_key(w, name))
-        srv_json_size(&w->j, value);
+        attn_json_size(&w->j, value);
 }
 
 static void put_real(cell_writer *w, const char *name, double value, bool wide) {
     char text[ATTN_NUMBER_TEXT];
-    srv_json *j = &w->j;
+    attn_json_text *j = &w->j;
     if (!put_key(w, name))
         return;
     if (!wide)
-        srv_json_float(j, (float)value);
+        attn_json_float(j, (float)value);
     else if (j->decimals >= 0 && isfinite(value))
-        srv_json_raw(j, text, (size_t)(attn_write_decimals(text, value, j->decimals) - text));
+        attn_json_raw(j, text, (size_t)(attn_write_decimals(text, value, j->decimals) - text));
     else
-        srv_json_real(j, value);
+        attn_json_real(j, value);
 }
 
 /* Writes a number of the type of the run. */
@@ -407,20 +408,20 @@ static void put_vector(cell_writer *w, const char *name, double *values, size_t 
 
 static void put_label(cell_writer *w, const char *name, const char *const *labels, int64_t i) {
     if (labels && put_key(w, name))
-        srv_json_string(&w->j, labels[i]);
+        attn_json_string(&w->j, labels[i]);
 }
 
 static void put_reasons(cell_writer *w, const attn_run_cell *c) {
     if (put_key(w, "visible"))
-        srv_json_bool(&w->j, c->visible);
+        attn_json_bool(&w->j, c->visible);
     if (put_key(w, "hidden_by")) {
-        srv_json_array(&w->j);
+        attn_json_array(&w->j);
         for (size_t i = 0; i < c->hidden_count; i++)
-            srv_json_string(&w->j, c->hidden_by[i]);
-        srv_json_array_end(&w->j);
+            attn_json_string(&w->j, c->hidden_by[i]);
+        attn_json_array_end(&w->j);
     }
     if (c->filled && put_key(w, "filled"))
-        srv_json_bool(&w->j, true);
+        attn_json_bool(&w->j, true);
 }
 
 static void put_steps(cell_writer *w, const attn_run_cell *c, const attn_inputs *in) {
@@ -435,7 +436,7 @@ static void put_steps(cell_writer *w, const attn_run_cell *c, const attn_inputs 
     put_double(w, "softcap", c->softcap);
     put_number(w, "softcapped", c->softcapped);
     if (put_key(w, "distance"))
-        srv_json_int(&w->j, c->distance);
+        attn_json_int(&w->j, c->distance);
     put_double(w, "position_bias", c->position_bias);
     put_double(w, "mask_bias", c->mask_bias);
     put_reasons(w, c);
@@ -459,15 +460,15 @@ static void answer_cell(srv_request *req, const srv_run_view *run, const cell_qu
     }
     srv_json_begin(&w.j, req);
     w.j.decimals = (int)q->decimals;
-    srv_json_object(&w.j);
+    attn_json_object(&w.j);
     put_size(&w, "row", (size_t)q->row);
     put_size(&w, "col", (size_t)q->col);
     put_label(&w, "query_label", attn_run_query_labels(run->site, batch), q->row);
     put_label(&w, "key_label", attn_run_key_labels(run->site, batch), q->col);
     put_steps(&w, c, attn_run_inputs(run->site));
     if (put_key(&w, "words"))
-        srv_json_string(&w.j, cell_words(req, run, c));
-    srv_json_object_end(&w.j);
+        attn_json_string(&w.j, cell_words(req, run, c));
+    attn_json_object_end(&w.j);
     srv_json_end(&w.j);
 }
 

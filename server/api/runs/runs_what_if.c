@@ -261,29 +261,29 @@ static double count_weights(const what_if *c) {
     return (double)c->part.head_count * (double)c->part.rows * (double)width_of(c, WEIGHTS);
 }
 
-static void write_omitted(srv_json *j, const what_if *c) {
-    srv_json_key(j, "omitted");
-    srv_json_object(j);
+static void write_omitted(attn_json_text *j, const what_if *c) {
+    attn_json_key(j, "omitted");
+    attn_json_object(j);
     srv_omitted_write(j, "weights", count_weights(c),
                       "choose fewer rows, or name \"weights\" in return");
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 static void answer(what_if *c) {
     const attn_dtype dtype = attn_run_dims(c->run->site)->result;
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, c->req);
     j.decimals = (int)c->body.decimals;
-    srv_json_object(&j);
+    attn_json_object(&j);
     for (int i = 0; i < ITEMS; i++) {
         if (!wants(c, i))
             continue;
-        srv_json_key(&j, items[i]);
+        attn_json_key(&j, items[i]);
         (type_of(c, i) == dtype ? srv_json_tensor : srv_json_tensor_single)(&j, &c->tensors[i]);
     }
     if (c->omitted)
         write_omitted(&j, c);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
 }
 

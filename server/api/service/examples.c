@@ -131,25 +131,25 @@ const char *srv_example_href(const srv_file *file, attn_arena *arena) {
     return t.failed ? "" : t.data;
 }
 
-static void write_example(srv_json *j, const srv_file *file) {
+static void write_example(attn_json_text *j, const srv_file *file) {
     static const char *const fields[] = {"id", "title", "what", "tags"};
-    srv_json_object(j);
+    attn_json_object(j);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         srv_span span = srv_example_field(file, fields[i]);
-        srv_json_key(j, fields[i]);
-        srv_json_raw(j, span.data, span.size);
+        attn_json_key(j, fields[i]);
+        attn_json_raw(j, span.data, span.size);
     }
-    srv_json_key(j, "href");
-    srv_json_string(j, srv_example_href(file, j->req->arena));
-    srv_json_object_end(j);
+    attn_json_key(j, "href");
+    attn_json_string(j, srv_example_href(file, j->arena));
+    attn_json_object_end(j);
 }
 
-void srv_examples_write(srv_json *j) {
-    srv_json_key(j, "examples");
-    srv_json_array(j);
+void srv_examples_write(attn_json_text *j) {
+    attn_json_key(j, "examples");
+    attn_json_array(j);
     for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f))
         write_example(j, f);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
 void srv_examples_text(attn_text *t, const char *indent, int width) {
@@ -167,11 +167,11 @@ srv_outcome srv_examples_list(srv_request *req) {
         srv_text_end(req, &t);
         return SRV_DONE;
     }
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
-    srv_json_object(&j);
+    attn_json_object(&j);
     srv_examples_write(&j);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
     return SRV_DONE;
 }

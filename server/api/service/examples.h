@@ -22,7 +22,7 @@ bool srv_example_case(const srv_file *file, const char *path, srv_span *title, s
 /* Returns the path "/v1/examples/<id>" in memory of the arena. */
 const char *srv_example_href(const srv_file *file, attn_arena *arena);
 /* Writes the member `examples`, a list of objects with id, title, what, tags and href. */
-void srv_examples_write(srv_json *j);
+void srv_examples_write(attn_json_text *j);
 /* Prints a line for each example: `indent`, its path padded to `width` columns, and its title. */
 void srv_examples_text(attn_text *t, const char *indent, int width);
 

@@ -15,7 +15,7 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 /* Writes examples of the body: worked examples, or the one of answers.json. */
-static void put_examples(srv_json *j, const srv_route *route) {
+static void put_examples(attn_json_text *j, const srv_route *route) {
     enum { MOST_EXAMPLES = 3, MOST_BYTES = 1000 };
     int count = 0;
     for (const srv_file *f = srv_example_next(NULL); f && count < MOST_EXAMPLES;
@@ -24,22 +24,22 @@ static void put_examples(srv_json *j, const srv_route *route) {
         if (!srv_example_case(f, route->path, &title, &request) || request.size > MOST_BYTES)
             continue;
         if (count++ == 0) {
-            srv_json_key(j, "examples");
-            srv_json_object(j);
+            attn_json_key(j, "examples");
+            attn_json_object(j);
         }
         char name[64];
         srv_span id = srv_example_field(f, "id");
         snprintf(name, sizeof name, "%.*s", (int)id.size - 2, id.data + 1);
-        srv_json_key(j, name);
-        srv_json_object(j);
-        srv_json_key(j, "summary");
-        srv_json_raw(j, title.data, title.size);
-        srv_json_key(j, "value");
-        srv_json_raw(j, request.data, request.size);
-        srv_json_object_end(j);
+        attn_json_key(j, name);
+        attn_json_object(j);
+        attn_json_key(j, "summary");
+        attn_json_raw(j, title.data, title.size);
+        attn_json_key(j, "value");
+        attn_json_raw(j, request.data, request.size);
+        attn_json_object_end(j);
     }
     if (count)
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     else
         srv_api_example(j, route, "request of");
 }
@@ -63,27 +63,27 @@ static const struct {
     {SRV_ACCEPT_HTML, "text/html", NULL, true},
 };
 
-static void put_text(srv_json *j, const char *type) {
+static void put_text(attn_json_text *j, const char *type) {
     srv_api_raw(j, type, "{\"schema\":{\"type\":\"string\"}}");
 }
 
-static void put_binary(srv_json *j, const char *type) {
+static void put_binary(attn_json_text *j, const char *type) {
     srv_api_raw(j, type, "{\"schema\":{\"type\":\"string\",\"format\":\"binary\"}}");
 }
 
 /* Writes the schema and the example of the answer as `type`. */
-static void put_answered(srv_json *j, const srv_route *route, const char *type,
+static void put_answered(attn_json_text *j, const srv_route *route, const char *type,
                          const char *schema) {
-    srv_json_key(j, type);
-    srv_json_object(j);
-    srv_json_key(j, "schema");
+    attn_json_key(j, type);
+    attn_json_object(j);
+    attn_json_key(j, "schema");
     srv_api_ref(j, "schemas", schema, "");
     srv_api_example(j, route, "answer of");
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Writes the schema of the events: that of the answer, or beside JSON its name with "Events". */
-static void put_events(srv_json *j, const srv_route *route) {
+static void put_events(attn_json_text *j, const srv_route *route) {
     char name[64];
     snprintf(name, sizeof name, "%s%s", route->answer,
              route->produces & SRV_ACCEPT_JSON ? "Events" : "");
@@ -93,7 +93,7 @@ static void put_events(srv_json *j, const srv_route *route) {
         put_answered(j, route, "text/event-stream", name);
 }
 
-static void put_media(srv_json *j, const srv_route *route, size_t i) {
+static void put_media(attn_json_text *j, const srv_route *route, size_t i) {
     if (route->produces == media[i].accept && media[i].text) /* the answer itself is text */
         put_answered(j, route, media[i].type, route->answer);
     else if (media[i].schema)
@@ -125,16 +125,16 @@ static const struct tag *tag_of(const srv_route *route) {
     return tag;
 }
 
-static void put_tags(srv_json *j) {
-    srv_json_key(j, "tags");
-    srv_json_array(j);
+static void put_tags(attn_json_text *j) {
+    attn_json_key(j, "tags");
+    attn_json_array(j);
     for (size_t i = 0; i < COUNT(tags); i++) {
-        srv_json_object(j);
+        attn_json_object(j);
         srv_api_text(j, "name", tags[i].name);
         srv_api_text(j, "description", tags[i].what);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
 /* --- operations --- */
@@ -145,7 +145,7 @@ static const char *verb(const srv_route *route) {
 }
 
 /* Writes the operation's id, such as "operationId": "post_v1_attention". */
-static void put_id(srv_json *j, const srv_route *route) {
+static void put_id(attn_json_text *j, const srv_route *route) {
     char id[96];
     size_t n = (size_t)snprintf(id, sizeof id, "%s", verb(route));
     for (const char *p = route->path; *p && n < sizeof id - 1; p++)
@@ -167,21 +167,21 @@ static bool has_tensor(const srv_route *route) {
     return f && f->name;
 }
 
-static void put_body(srv_json *j, const srv_route *route) {
+static void put_body(attn_json_text *j, const srv_route *route) {
     if (strcmp(route->method, "POST") != 0)
         return;
-    srv_json_key(j, "requestBody");
-    srv_json_object(j);
-    srv_json_key(j, "required");
-    srv_json_bool(j, route->fields || srv_api_infers(route));
-    srv_json_key(j, "content");
-    srv_json_object(j);
-    srv_json_key(j, "application/json");
-    srv_json_object(j);
-    srv_json_key(j, "schema");
+    attn_json_key(j, "requestBody");
+    attn_json_object(j);
+    attn_json_key(j, "required");
+    attn_json_bool(j, route->fields || srv_api_infers(route));
+    attn_json_key(j, "content");
+    attn_json_object(j);
+    attn_json_key(j, "application/json");
+    attn_json_object(j);
+    attn_json_key(j, "schema");
     srv_api_ref(j, "schemas", route->answer, "Request");
     put_examples(j, route);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     if (route->intake) {
         put_binary(j, SRV_SAFETENSORS);
         put_binary(j, SRV_OCTETS);
@@ -193,17 +193,17 @@ static void put_body(srv_json *j, const srv_route *route) {
         srv_api_schema(j, SRV_NPY, "NpyBody");
     if (srv_api_infers(route))
         put_binary(j, "application/octet-stream");
-    srv_json_object_end(j);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Writes the answer 204, which has no body. */
-static void put_empty(srv_json *j, const char *what, const char *const *headers) {
-    srv_json_key(j, "204");
-    srv_json_object(j);
+static void put_empty(attn_json_text *j, const char *what, const char *const *headers) {
+    attn_json_key(j, "204");
+    attn_json_object(j);
     srv_api_text(j, "description", what);
     srv_api_headers(j, headers);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 static const char *const empty_headers[] = {"Server-Timing", "Cache-Control", NULL};
@@ -220,18 +220,18 @@ static const char *const tile_headers[] = {"Server-Timing",
                                            NULL};
 
 /* Writes the answer 202, a job. */
-static void put_later(srv_json *j, const char *what) {
+static void put_later(attn_json_text *j, const char *what) {
     static const char *const headers[] = {"Server-Timing", "Cache-Control",      "Vary",
                                           "Location",      "Preference-Applied", NULL};
-    srv_json_key(j, "202");
-    srv_json_object(j);
+    attn_json_key(j, "202");
+    attn_json_object(j);
     srv_api_text(j, "description", what);
     srv_api_headers(j, headers);
-    srv_json_key(j, "content");
-    srv_json_object(j);
+    attn_json_key(j, "content");
+    attn_json_object(j);
     srv_api_schema(j, "application/json", "Job");
-    srv_json_object_end(j);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Returns whether the body has a field that stores a run. */
@@ -242,7 +242,7 @@ static bool stores(const srv_route *route) {
     return f && f->name;
 }
 
-static void put_headers(srv_json *j, const srv_route *route, bool infer) {
+static void put_headers(attn_json_text *j, const srv_route *route, bool infer) {
     const char *headers[] = {"Server-Timing", "Cache-Control", "Vary", NULL, NULL, NULL};
     size_t count = 3;
     const char *own = strcmp(route->method, "GET") == 0 ? "ETag"
@@ -257,22 +257,22 @@ static void put_headers(srv_json *j, const srv_route *route, bool infer) {
     srv_api_headers(j, headers);
 }
 
-static void put_answer(srv_json *j, const srv_route *route) {
+static void put_answer(attn_json_text *j, const srv_route *route) {
     const bool later = srv_route_goes_on(route);
     if (strcmp(route->method, "DELETE") == 0) {
         put_empty(j, "It is gone.", empty_headers);
         return;
     }
-    srv_json_key(j, later ? "202" : srv_route_creates(route) ? "201" : "200");
-    srv_json_object(j);
+    attn_json_key(j, later ? "202" : srv_route_creates(route) ? "201" : "200");
+    attn_json_object(j);
     srv_api_text(j, "description", route->summary);
     const bool infer = srv_api_infers(route);
     if (route->produces & SRV_ACCEPT_OCTETS)
         srv_api_headers(j, tile_headers);
     else
         put_headers(j, route, infer);
-    srv_json_key(j, "content");
-    srv_json_object(j);
+    attn_json_key(j, "content");
+    attn_json_object(j);
     if (route->produces & SRV_ACCEPT_JSON)
         put_answered(j, route, "application/json", route->answer);
     for (size_t i = 0; i < COUNT(media); i++)
@@ -282,8 +282,8 @@ static void put_answer(srv_json *j, const srv_route *route) {
         put_events(j, route);
     if (infer)
         put_binary(j, "application/octet-stream");
-    srv_json_object_end(j);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
+    attn_json_object_end(j);
     if (srv_route_looks(route))
         put_later(j, "A job computes the answer, as Prefer: respond-async asks.");
     if (srv_route_stores_later(route))
@@ -297,7 +297,7 @@ static void put_answer(srv_json *j, const srv_route *route) {
 /* Writes the security of an operation. If API keys are configured, it names the right that the
  * operation needs, and the read token of a run if that will do. Otherwise a key is optional, and
  * runs have no tokens. */
-static void put_security(srv_json *j, const srv_route *route, bool keys) {
+static void put_security(attn_json_text *j, const srv_route *route, bool keys) {
     static const char any[] = "[{\"key\":[]}]", token[] = "[{\"key\":[]},{\"read_token\":[]}]",
                       admin[] = "[{\"key\":[\"admin\"]}]", optional[] = "[{},{\"key\":[]}]",
                       none[] = "[]";
@@ -309,93 +309,93 @@ static void put_security(srv_json *j, const srv_route *route, bool keys) {
     srv_api_raw(j, "security", text);
 }
 
-static void put_operation(srv_json *j, const srv_route *route, bool keys) {
-    srv_json_key(j, verb(route));
-    srv_json_object(j);
+static void put_operation(attn_json_text *j, const srv_route *route, bool keys) {
+    attn_json_key(j, verb(route));
+    attn_json_object(j);
     put_id(j, route);
-    srv_json_key(j, "tags");
-    srv_json_array(j);
-    srv_json_string(j, tag_of(route)->name);
-    srv_json_array_end(j);
+    attn_json_key(j, "tags");
+    attn_json_array(j);
+    attn_json_string(j, tag_of(route)->name);
+    attn_json_array_end(j);
     srv_api_text(j, "summary", route->summary);
     srv_api_text(j, "description", route->description);
     put_security(j, route, keys);
     srv_api_parameters(j, route);
     put_body(j, route);
-    srv_json_key(j, "responses");
-    srv_json_object(j);
+    attn_json_key(j, "responses");
+    attn_json_object(j);
     put_answer(j, route);
     srv_api_refusals(j, route);
-    srv_json_object_end(j);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Writes each path once, with the operations of all rows that have this path. */
-static void put_paths(srv_json *j, bool keys) {
-    srv_json_key(j, "paths");
-    srv_json_object(j);
+static void put_paths(attn_json_text *j, bool keys) {
+    attn_json_key(j, "paths");
+    attn_json_object(j);
     for (const srv_route *r = srv_routes; r->method; r++) {
         bool first = srv_route_is_listed(r);
         for (const srv_route *q = srv_routes; q < r; q++)
             first = first && strcmp(q->path, r->path) != 0;
         if (!first)
             continue;
-        srv_json_key(j, r->path);
-        srv_json_object(j);
+        attn_json_key(j, r->path);
+        attn_json_object(j);
         for (const srv_route *q = r; q->method; q++)
             if (strcmp(q->path, r->path) == 0)
                 put_operation(j, q, keys);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-static void put_components(srv_json *j, bool keys) {
-    srv_json_key(j, "components");
-    srv_json_object(j);
-    srv_json_key(j, "schemas");
-    srv_json_object(j);
+static void put_components(attn_json_text *j, bool keys) {
+    attn_json_key(j, "components");
+    attn_json_object(j);
+    attn_json_key(j, "schemas");
+    attn_json_object(j);
     for (const srv_route *r = srv_routes; r->method; r++) {
         char name[64];
         if (!r->fields || strcmp(r->method, "POST") != 0)
             continue; /* the fields of a query string are parameters, not a body */
         snprintf(name, sizeof name, "%sRequest", r->answer);
-        srv_json_key(j, name);
+        attn_json_key(j, name);
         srv_schema_body(j, r->fields);
     }
     srv_schema_components(j);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     srv_api_shared(j, keys);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Writes the address of the service as the client sees it: the host of the request, because
  * generated clients take it as it is. Behind a proxy the path may have a prefix that the service
  * does not know, so there the address is relative to that of the document. */
-static void put_servers(srv_json *j) {
-    const srv_request *req = j->req;
+static void put_servers(attn_json_text *j) {
+    const srv_request *req = srv_json_request(j);
     char address[300] = ".";
     const char *host = srv_text_host(req);
     if (!req->forwarded && strlen(host) < sizeof address - 10)
         snprintf(address, sizeof address, "http%s://%s", req->secure ? "s" : "", host);
-    srv_json_key(j, "servers");
-    srv_json_array(j);
-    srv_json_object(j);
+    attn_json_key(j, "servers");
+    attn_json_array(j);
+    attn_json_object(j);
     srv_api_text(j, "url", address);
-    srv_json_object_end(j);
-    srv_json_array_end(j);
+    attn_json_object_end(j);
+    attn_json_array_end(j);
 }
 
 /* Runs on a request thread, because writing and compressing the document takes some ten
  * milliseconds. */
 srv_outcome srv_openapi(srv_request *req) {
     const bool keys = req->app->keys != NULL;
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
-    srv_json_object(&j);
+    attn_json_object(&j);
     srv_api_text(&j, "openapi", "3.1.0");
-    srv_json_key(&j, "info");
-    srv_json_object(&j);
+    attn_json_key(&j, "info");
+    attn_json_object(&j);
     srv_api_text(&j, "title", "attnd");
     srv_api_text(&j, "version", attn_version());
     srv_api_text(&j, "summary", "Attention outputs, exact weights and heatmaps");
@@ -404,12 +404,12 @@ srv_outcome srv_openapi(srv_request *req) {
         "Dot-product attention over tensors that the caller sends. Every error is an "
         "application/problem+json; a null field counts as absent. Equal requests have equal "
         "answers. Each path with GET answers HEAD too, and OPTIONS with its methods in Allow.");
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     put_servers(&j);
     put_tags(&j);
     put_paths(&j, keys);
     put_components(&j, keys);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
     return SRV_DONE;
 }

@@ -146,46 +146,46 @@ static const struct {
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-void srv_api_text(srv_json *j, const char *key, const char *text) {
-    srv_json_key(j, key);
-    srv_json_string(j, text);
+void srv_api_text(attn_json_text *j, const char *key, const char *text) {
+    attn_json_key(j, key);
+    attn_json_string(j, text);
 }
 
-void srv_api_ref(srv_json *j, const char *kind, const char *name, const char *suffix) {
+void srv_api_ref(attn_json_text *j, const char *kind, const char *name, const char *suffix) {
     char ref[96];
     snprintf(ref, sizeof ref, "#/components/%s/%s%s", kind, name, suffix);
-    srv_json_object(j);
+    attn_json_object(j);
     srv_api_text(j, "$ref", ref);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-void srv_api_raw(srv_json *j, const char *key, const char *text) {
-    srv_json_key(j, key);
-    srv_json_raw(j, text, strlen(text));
+void srv_api_raw(attn_json_text *j, const char *key, const char *text) {
+    attn_json_key(j, key);
+    attn_json_raw(j, text, strlen(text));
 }
 
-void srv_api_headers(srv_json *j, const char *const *names) {
-    srv_json_key(j, "headers");
-    srv_json_object(j);
-    srv_json_key(j, "X-Request-Id");
+void srv_api_headers(attn_json_text *j, const char *const *names) {
+    attn_json_key(j, "headers");
+    attn_json_object(j);
+    attn_json_key(j, "X-Request-Id");
     srv_api_ref(j, "headers", "X-Request-Id", "");
     for (; *names; names++) {
-        srv_json_key(j, *names);
+        attn_json_key(j, *names);
         srv_api_ref(j, "headers", *names, "");
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Writes "<type>": {"schema": {"$ref": …}}. */
-void srv_api_schema(srv_json *j, const char *type, const char *schema) {
-    srv_json_key(j, type);
-    srv_json_object(j);
-    srv_json_key(j, "schema");
+void srv_api_schema(attn_json_text *j, const char *type, const char *schema) {
+    attn_json_key(j, type);
+    attn_json_object(j);
+    attn_json_key(j, "schema");
     srv_api_ref(j, "schemas", schema, "");
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-void srv_api_example(srv_json *j, const srv_route *route, const char *what) {
+void srv_api_example(attn_json_text *j, const srv_route *route, const char *what) {
     static const char version[] = "/versions/{version}";
     const char *rest = strstr(route->path, version);
     const int lead = rest ? (int)(rest - route->path) : (int)strlen(route->path);
@@ -198,8 +198,8 @@ void srv_api_example(srv_json *j, const srv_route *route, const char *what) {
     const srv_span value = srv_example_field(file, name);
     if (value.size == 4 && memcmp(value.data, "null", 4) == 0)
         return;
-    srv_json_key(j, "example");
-    srv_json_raw(j, value.data, value.size);
+    attn_json_key(j, "example");
+    attn_json_raw(j, value.data, value.size);
 }
 
 bool srv_api_infers(const srv_route *route) {
@@ -236,150 +236,150 @@ static unsigned conditions(const srv_route *route) {
            (route->produces & SRV_ACCEPT_EVENTS ? (unsigned)STREAMING : 0);
 }
 
-void srv_api_refusals(srv_json *j, const srv_route *route) {
+void srv_api_refusals(attn_json_text *j, const srv_route *route) {
     unsigned when = conditions(route);
     for (size_t i = 0; i < COUNT(refusals); i++) {
         if ((refusals[i].when & when) == 0)
             continue;
         char status[8];
         snprintf(status, sizeof status, "%d", refusals[i].status);
-        srv_json_key(j, status);
+        attn_json_key(j, status);
         srv_api_ref(j, "responses", refusals[i].name, "");
     }
 }
 
 /* Writes the schema of a name that stands in {} in a path. */
-static void put_path_schema(srv_json *j, const srv_route *route, const char *name) {
+static void put_path_schema(attn_json_text *j, const srv_route *route, const char *name) {
     bool model = strcmp(name, "model") == 0, version = strcmp(name, "version") == 0;
     bool example = strcmp(name, "id") == 0 && strncmp(route->path, "/v1/examples/", 13) == 0;
     if (strcmp(name, "code") == 0) {
         srv_api_ref(j, "schemas", "ProblemCode", "");
         return;
     }
-    srv_json_object(j);
+    attn_json_object(j);
     srv_api_text(j, "type", "string");
     if (model || version || example) {
-        srv_json_key(j, "enum");
-        srv_json_array(j);
+        attn_json_key(j, "enum");
+        attn_json_array(j);
         for (size_t i = 0; model && i < SRV_INFER_MODELS; i++)
-            srv_json_string(j, srv_infer_models[i].name);
+            attn_json_string(j, srv_infer_models[i].name);
         if (version)
-            srv_json_string(j, SRV_V2_VERSION);
+            attn_json_string(j, SRV_V2_VERSION);
         for (const srv_file *f = example ? srv_example_next(NULL) : NULL; f;
              f = srv_example_next(f)) {
             srv_span id = srv_example_field(f, "id");
-            srv_json_raw(j, id.data, id.size);
+            attn_json_raw(j, id.data, id.size);
         }
-        srv_json_array_end(j);
+        attn_json_array_end(j);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Writes the fields of a query string. The fields of an object are listed like all others. */
-static void put_query(srv_json *j, const srv_field *fields) {
+static void put_query(attn_json_text *j, const srv_field *fields) {
     for (const srv_field *f = fields; f->name; f++) {
         if (f->kind == SRV_OBJECT) {
             put_query(j, f->fields);
             continue;
         }
-        srv_json_object(j);
+        attn_json_object(j);
         srv_api_text(j, "name", f->name);
         srv_api_text(j, "in", "query");
-        srv_json_key(j, "required");
-        srv_json_bool(j, f->required);
+        attn_json_key(j, "required");
+        attn_json_bool(j, f->required);
         srv_api_text(j, "description", f->doc);
-        srv_json_key(j, "schema");
+        attn_json_key(j, "schema");
         srv_schema_parameter(j, f);
         if (f->example) {
-            srv_json_key(j, "example");
-            srv_json_raw(j, f->example, strlen(f->example));
+            attn_json_key(j, "example");
+            attn_json_raw(j, f->example, strlen(f->example));
         }
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
 }
 
-void srv_api_parameters(srv_json *j, const srv_route *route) {
+void srv_api_parameters(attn_json_text *j, const srv_route *route) {
     unsigned when = conditions(route);
-    srv_json_key(j, "parameters");
-    srv_json_array(j);
+    attn_json_key(j, "parameters");
+    attn_json_array(j);
     for (size_t i = 0; i < COUNT(parameters); i++)
         if (parameters[i].when & when)
             srv_api_ref(j, "parameters", parameters[i].name, "");
     for (const char *p = strchr(route->path, '{'); p; p = strchr(p + 1, '{')) {
         char name[32];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(p + 1, "}"), p + 1);
-        srv_json_object(j);
+        attn_json_object(j);
         srv_api_text(j, "name", name);
         srv_api_text(j, "in", "path");
-        srv_json_key(j, "required");
-        srv_json_bool(j, true);
-        srv_json_key(j, "schema");
+        attn_json_key(j, "required");
+        attn_json_bool(j, true);
+        attn_json_key(j, "schema");
         put_path_schema(j, route, name);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
     if (route->fields && strcmp(route->method, "POST") != 0)
         put_query(j, route->fields);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
-static void put_refusal(srv_json *j, const refusal *row) {
-    srv_json_key(j, row->name);
-    srv_json_object(j);
+static void put_refusal(attn_json_text *j, const refusal *row) {
+    attn_json_key(j, row->name);
+    attn_json_object(j);
     srv_api_text(j, "description", row->what);
     srv_api_headers(j, (const char *const[]){row->headers[0], row->headers[1], NULL});
     if (row->status >= 400) {
-        srv_json_key(j, "content");
-        srv_json_object(j);
+        attn_json_key(j, "content");
+        attn_json_object(j);
         srv_api_schema(j, "application/problem+json", "Problem");
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* Writes "schema": {"type": type} and, if `longest` is not 0, the bounds of the length. */
-static void put_type(srv_json *j, const char *type, int longest) {
-    srv_json_key(j, "schema");
-    srv_json_object(j);
+static void put_type(attn_json_text *j, const char *type, int longest) {
+    attn_json_key(j, "schema");
+    attn_json_object(j);
     srv_api_text(j, "type", type);
     if (longest) {
-        srv_json_key(j, "minLength");
-        srv_json_int(j, 1);
-        srv_json_key(j, "maxLength");
-        srv_json_int(j, longest);
+        attn_json_key(j, "minLength");
+        attn_json_int(j, 1);
+        attn_json_key(j, "maxLength");
+        attn_json_int(j, longest);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-void srv_api_shared(srv_json *j, bool keys) {
-    srv_json_key(j, "responses");
-    srv_json_object(j);
+void srv_api_shared(attn_json_text *j, bool keys) {
+    attn_json_key(j, "responses");
+    attn_json_object(j);
     for (size_t i = 0; i < COUNT(refusals); i++)
         put_refusal(j, &refusals[i]);
-    srv_json_object_end(j);
-    srv_json_key(j, "headers");
-    srv_json_object(j);
+    attn_json_object_end(j);
+    attn_json_key(j, "headers");
+    attn_json_object(j);
     for (size_t i = 0; i < COUNT(shared_headers); i++) {
-        srv_json_key(j, shared_headers[i].name);
-        srv_json_object(j);
+        attn_json_key(j, shared_headers[i].name);
+        attn_json_object(j);
         srv_api_text(j, "description", shared_headers[i].what);
         put_type(j, shared_headers[i].type, 0);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_object_end(j);
-    srv_json_key(j, "parameters");
-    srv_json_object(j);
+    attn_json_object_end(j);
+    attn_json_key(j, "parameters");
+    attn_json_object(j);
     for (size_t i = 0; i < COUNT(parameters); i++) {
-        srv_json_key(j, parameters[i].name);
-        srv_json_object(j);
+        attn_json_key(j, parameters[i].name);
+        attn_json_object(j);
         srv_api_text(j, "name", parameters[i].name);
         srv_api_text(j, "in", "header");
         srv_api_text(j, "description", parameters[i].what);
         put_type(j, parameters[i].type, parameters[i].longest);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_object_end(j);
-    srv_json_key(j, "securitySchemes");
-    srv_json_object(j);
+    attn_json_object_end(j);
+    attn_json_key(j, "securitySchemes");
+    attn_json_object(j);
     srv_api_raw(j, "key",
                 "{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":\"An API key of the "
                 "service's keys_file.\"}");
@@ -388,5 +388,5 @@ void srv_api_shared(srv_json *j, bool keys) {
                     "{\"type\":\"apiKey\",\"in\":\"query\",\"name\":\"token\","
                     "\"description\":\"The read_token of a run. It opens the run and the looks "
                     "at it.\"}");
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }

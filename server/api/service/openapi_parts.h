@@ -7,25 +7,25 @@
 #include "wire/json_out.h"
 
 /* Each writes a member. `text` of srv_api_raw is JSON. */
-void srv_api_text(srv_json *j, const char *key, const char *text);
-void srv_api_raw(srv_json *j, const char *key, const char *text);
+void srv_api_text(attn_json_text *j, const char *key, const char *text);
+void srv_api_raw(attn_json_text *j, const char *key, const char *text);
 /* Writes the value {"$ref": "#/components/<kind>/<name><suffix>"}. */
-void srv_api_ref(srv_json *j, const char *kind, const char *name, const char *suffix);
+void srv_api_ref(attn_json_text *j, const char *kind, const char *name, const char *suffix);
 /* Writes "<type>": {"schema": {"$ref": …}}. */
-void srv_api_schema(srv_json *j, const char *type, const char *schema);
+void srv_api_schema(attn_json_text *j, const char *type, const char *schema);
 /* Writes the member `example` with what answers.json has as `what`, "request of" or "answer of", of the
  * route, whatever the version in its path; nothing, if it has none. */
-void srv_api_example(srv_json *j, const srv_route *route, const char *what);
+void srv_api_example(attn_json_text *j, const srv_route *route, const char *what);
 /* Writes the member `headers`: X-Request-Id and those of `names`, which ends with NULL. */
-void srv_api_headers(srv_json *j, const char *const *names);
+void srv_api_headers(attn_json_text *j, const char *const *names);
 /* Returns whether the route computes a model of the Open Inference Protocol. */
 bool srv_api_infers(const srv_route *route);
 
 /* Write the refusals of a route among its responses, and its member `parameters`. */
-void srv_api_refusals(srv_json *j, const srv_route *route);
-void srv_api_parameters(srv_json *j, const srv_route *route);
+void srv_api_refusals(attn_json_text *j, const srv_route *route);
+void srv_api_parameters(attn_json_text *j, const srv_route *route);
 /* Writes the members of `components` that the operations refer to, without the schemas. `keys`: API
  * keys are configured. */
-void srv_api_shared(srv_json *j, bool keys);
+void srv_api_shared(attn_json_text *j, bool keys);
 
 #endif

@@ -8,26 +8,26 @@
 #include "wire/json_out.h"
 #include "wire/problem_codes.h"
 
-static void put(srv_json *j, const char *key, const char *text) {
-    srv_json_key(j, key);
-    srv_json_string(j, text);
+static void put(attn_json_text *j, const char *key, const char *text) {
+    attn_json_key(j, key);
+    attn_json_string(j, text);
 }
 
-static void write_code(srv_json *j, srv_code code) {
+static void write_code(attn_json_text *j, srv_code code) {
     const srv_problem_row *row = srv_problem_row_of(code);
-    const char *example = srv_problem_example(j->req->arena, code);
-    srv_json_object(j);
+    const char *example = srv_problem_example(j->arena, code);
+    attn_json_object(j);
     put(j, "code", row->name);
     put(j, "title", row->title);
-    srv_json_key(j, "status");
-    srv_json_int(j, row->status);
+    attn_json_key(j, "status");
+    attn_json_int(j, row->status);
     put(j, "meaning", row->meaning);
     put(j, "remedy", row->remedy);
-    srv_json_key(j, "example");
+    attn_json_key(j, "example");
     if (example)
-        srv_json_raw(j, example, strlen(example));
+        attn_json_raw(j, example, strlen(example));
     j->failed |= !example;
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* --- for browsers --- */
@@ -91,19 +91,19 @@ static void code_document(srv_request *req, srv_code code) {
 /* --- the routes --- */
 
 srv_outcome srv_problems_list(srv_request *req) {
-    srv_json j;
+    attn_json_text j;
     if (req->accept == SRV_ACCEPT_HTML) {
         list_document(req);
         return SRV_DONE;
     }
     srv_json_begin(&j, req);
-    srv_json_object(&j);
-    srv_json_key(&j, "problems");
-    srv_json_array(&j);
+    attn_json_object(&j);
+    attn_json_key(&j, "problems");
+    attn_json_array(&j);
     for (srv_code code = 0; code < SRV_CODE_COUNT; code++)
         write_code(&j, code);
-    srv_json_array_end(&j);
-    srv_json_object_end(&j);
+    attn_json_array_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
     return SRV_DONE;
 }
@@ -121,7 +121,7 @@ static void refuse_code(srv_request *req, const char *name) {
 srv_outcome srv_problems_one(srv_request *req) {
     const char *name = req->params[0];
     srv_code code = 0;
-    srv_json j;
+    attn_json_text j;
     while (code < SRV_CODE_COUNT && strcmp(srv_code_name(code), name) != 0)
         code++;
     if (code == SRV_CODE_COUNT) {

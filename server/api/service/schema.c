@@ -8,76 +8,76 @@
 
 #include "system/embedded.h"
 
-static void put(srv_json *j, const char *key, const char *text) {
-    srv_json_key(j, key);
-    srv_json_string(j, text);
+static void put(attn_json_text *j, const char *key, const char *text) {
+    attn_json_key(j, key);
+    attn_json_string(j, text);
 }
 
 /* Writes "type": "integer" or, if nullable, "type": ["integer", "null"]. */
-static void put_type(srv_json *j, const char *type, bool nullable) {
-    srv_json_key(j, "type");
+static void put_type(attn_json_text *j, const char *type, bool nullable) {
+    attn_json_key(j, "type");
     if (nullable)
-        srv_json_array(j);
-    srv_json_string(j, type);
+        attn_json_array(j);
+    attn_json_string(j, type);
     if (nullable) {
-        srv_json_string(j, "null");
-        srv_json_array_end(j);
+        attn_json_string(j, "null");
+        attn_json_array_end(j);
     }
 }
 
-static void put_choices(srv_json *j, const char *const *choices, bool nullable) {
+static void put_choices(attn_json_text *j, const char *const *choices, bool nullable) {
     put_type(j, "string", nullable);
-    srv_json_key(j, "enum");
-    srv_json_array(j);
+    attn_json_key(j, "enum");
+    attn_json_array(j);
     for (size_t i = 0; choices[i]; i++)
-        srv_json_string(j, choices[i]);
+        attn_json_string(j, choices[i]);
     if (nullable)
-        srv_json_null(j);
-    srv_json_array_end(j);
+        attn_json_null(j);
+    attn_json_array_end(j);
 }
 
-static void put_bounds(srv_json *j, const srv_field *f) {
+static void put_bounds(attn_json_text *j, const srv_field *f) {
     if (f->min == 0 && f->max == 0)
         return;
-    srv_json_key(j, "minimum");
-    srv_json_real(j, f->min);
+    attn_json_key(j, "minimum");
+    attn_json_real(j, f->min);
     if (f->max < DBL_MAX) {
-        srv_json_key(j, "maximum");
-        srv_json_real(j, f->max);
+        attn_json_key(j, "maximum");
+        attn_json_real(j, f->max);
     }
 }
 
 /* Writes "items": {"type": type} and, if there is a limit, "maxItems". */
-static void put_items(srv_json *j, const char *type, double most) {
-    srv_json_key(j, "items");
-    srv_json_object(j);
+static void put_items(attn_json_text *j, const char *type, double most) {
+    attn_json_key(j, "items");
+    attn_json_object(j);
     put_type(j, type, false);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     if (most > 0) {
-        srv_json_key(j, "maxItems");
-        srv_json_real(j, most);
+        attn_json_key(j, "maxItems");
+        attn_json_real(j, most);
     }
 }
 
-static void put_null(srv_json *j, bool nullable) {
+static void put_null(attn_json_text *j, bool nullable) {
     if (!nullable)
         return;
-    srv_json_object(j);
+    attn_json_object(j);
     put_type(j, "null", false);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-static void put_alternative(srv_json *j, const char *type) {
-    srv_json_object(j);
+static void put_alternative(attn_json_text *j, const char *type) {
+    attn_json_object(j);
     put_type(j, type, false);
     if (strcmp(type, "array") == 0)
         put_items(j, "integer", 0);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-static void put_union(srv_json *j, const srv_field *f, bool nullable) {
-    srv_json_key(j, "anyOf");
-    srv_json_array(j);
+static void put_union(attn_json_text *j, const srv_field *f, bool nullable) {
+    attn_json_key(j, "anyOf");
+    attn_json_array(j);
     if (f->accepts & SRV_U_NUMBER)
         put_alternative(j, "number");
     else if (f->accepts & SRV_U_INT)
@@ -87,29 +87,29 @@ static void put_union(srv_json *j, const srv_field *f, bool nullable) {
     if (f->accepts & SRV_U_INTS)
         put_alternative(j, "array");
     if (f->accepts & SRV_U_STRING) {
-        srv_json_object(j);
+        attn_json_object(j);
         put_choices(j, f->choices, false);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
     put_null(j, nullable);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
-static void put_flags(srv_json *j, const srv_field *f, bool nullable) {
-    srv_json_key(j, "anyOf");
-    srv_json_array(j);
-    srv_json_object(j);
+static void put_flags(attn_json_text *j, const srv_field *f, bool nullable) {
+    attn_json_key(j, "anyOf");
+    attn_json_array(j);
+    attn_json_object(j);
     put_type(j, "array", false);
-    srv_json_key(j, "items");
-    srv_json_object(j);
+    attn_json_key(j, "items");
+    attn_json_object(j);
     put_choices(j, f->choices, false);
-    srv_json_object_end(j);
-    srv_json_object_end(j);
-    srv_json_object(j);
+    attn_json_object_end(j);
+    attn_json_object_end(j);
+    attn_json_object(j);
     put_choices(j, f->choices, false);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     put_null(j, nullable);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
 /* Patterns of SRV_RANGES: an index or from:to, and a list of these. */
@@ -119,20 +119,20 @@ static const char *range_pattern(const srv_field *f) {
     return f->accepts & SRV_R_MANY ? "^" ONE_RANGE "(," ONE_RANGE ")*$" : "^" ONE_RANGE "$";
 }
 
-static void put_ranges(srv_json *j, const srv_field *f, bool nullable) {
-    srv_json_key(j, "anyOf");
-    srv_json_array(j);
-    srv_json_object(j);
+static void put_ranges(attn_json_text *j, const srv_field *f, bool nullable) {
+    attn_json_key(j, "anyOf");
+    attn_json_array(j);
+    attn_json_object(j);
     put_type(j, "array", false);
     put_items(j, "integer", 2);
-    srv_json_object_end(j);
-    srv_json_object(j);
+    attn_json_object_end(j);
+    attn_json_object(j);
     put_type(j, "string", false);
     put(j, "pattern", range_pattern(f));
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     put_alternative(j, "integer");
     put_null(j, nullable);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
 static const char *tensor_schema(unsigned accepts) {
@@ -145,117 +145,117 @@ static const char *tensor_schema(unsigned accepts) {
                                   : "#/components/schemas/Tensor";
 }
 
-static void put_tensor(srv_json *j, const srv_field *f, bool nullable) {
+static void put_tensor(attn_json_text *j, const srv_field *f, bool nullable) {
     if (!nullable) {
         put(j, "$ref", tensor_schema(f->accepts));
         return;
     }
-    srv_json_key(j, "anyOf");
-    srv_json_array(j);
-    srv_json_object(j);
+    attn_json_key(j, "anyOf");
+    attn_json_array(j);
+    attn_json_object(j);
     put(j, "$ref", tensor_schema(f->accepts));
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     put_null(j, true);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
-static void put_object(srv_json *j, const srv_field *fields, bool nullable);
+static void put_object(attn_json_text *j, const srv_field *fields, bool nullable);
 
 /* Writes the schema of a field that is an object or, in place of the object, the value of its first
  * field: a name (SRV_O_NAME) or a number (SRV_O_NUMBER). */
-static void put_brief(srv_json *j, const srv_field *f, bool nullable) {
-    srv_json_key(j, "anyOf");
-    srv_json_array(j);
-    srv_json_object(j);
+static void put_brief(attn_json_text *j, const srv_field *f, bool nullable) {
+    attn_json_key(j, "anyOf");
+    attn_json_array(j);
+    attn_json_object(j);
     if (f->accepts & SRV_O_NAME)
         put_choices(j, f->fields->choices, false);
     else
         put_type(j, "number", false);
-    srv_json_object_end(j);
-    srv_json_object(j);
+    attn_json_object_end(j);
+    attn_json_object(j);
     put_object(j, f->fields, false);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     put_null(j, nullable);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
 /* Writes the schema of a field that is an object, or a list of strings if the row accepts it. */
-static void put_either(srv_json *j, const srv_field *f) {
+static void put_either(attn_json_text *j, const srv_field *f) {
     static const char strings[] = "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}";
-    srv_json_object(j);
+    attn_json_object(j);
     put_object(j, f->fields, false);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     if (f->accepts & SRV_O_STRINGS)
-        srv_json_raw(j, strings, sizeof strings - 1);
+        attn_json_raw(j, strings, sizeof strings - 1);
 }
 
 /* Writes the schema of a list of objects, or of one object in place of the list. */
-static void put_singles(srv_json *j, const srv_field *f, bool nullable) {
-    srv_json_key(j, "anyOf");
-    srv_json_array(j);
+static void put_singles(attn_json_text *j, const srv_field *f, bool nullable) {
+    attn_json_key(j, "anyOf");
+    attn_json_array(j);
     put_either(j, f);
-    srv_json_object(j);
+    attn_json_object(j);
     put_type(j, "array", false);
-    srv_json_key(j, "items");
-    srv_json_object(j);
-    srv_json_key(j, "anyOf");
-    srv_json_array(j);
+    attn_json_key(j, "items");
+    attn_json_object(j);
+    attn_json_key(j, "anyOf");
+    attn_json_array(j);
     put_either(j, f);
-    srv_json_array_end(j);
-    srv_json_object_end(j);
-    srv_json_object_end(j);
+    attn_json_array_end(j);
+    attn_json_object_end(j);
+    attn_json_object_end(j);
     put_null(j, nullable);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
-static void put_objects(srv_json *j, const srv_field *f, bool nullable) {
+static void put_objects(attn_json_text *j, const srv_field *f, bool nullable) {
     if (f->accepts & SRV_O_SINGLE) {
         put_singles(j, f, nullable);
         return;
     }
     put_type(j, "array", nullable);
-    srv_json_key(j, "items");
-    srv_json_object(j);
+    attn_json_key(j, "items");
+    attn_json_object(j);
     put_object(j, f->fields, false);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     if (f->max > 0) {
-        srv_json_key(j, "maxItems");
-        srv_json_real(j, f->max);
+        attn_json_key(j, "maxItems");
+        attn_json_real(j, f->max);
     }
 }
 
 /* Writes the schema of SRV_TEXTS (a string or a list of strings), or of SRV_WORDS and SRV_LISTS
  * (a list of strings or integers, or a list of such lists). */
-static void put_texts(srv_json *j, const srv_field *f, bool nullable) {
+static void put_texts(attn_json_text *j, const srv_field *f, bool nullable) {
     static const char words[] = "{\"type\":\"array\",\"items\":{\"type\":\"array\",\"items\":{"
                                 "\"type\":\"string\"}}}",
                       ints[] = "{\"type\":\"array\",\"items\":{\"type\":\"array\",\"items\":{"
                                "\"type\":\"integer\"}}}",
                       text[] = "{\"type\":\"string\"}";
-    srv_json_key(j, "anyOf");
-    srv_json_array(j);
+    attn_json_key(j, "anyOf");
+    attn_json_array(j);
     if (f->kind == SRV_TEXTS)
-        srv_json_raw(j, text, sizeof text - 1);
+        attn_json_raw(j, text, sizeof text - 1);
     else if (f->kind == SRV_LISTS)
-        srv_json_raw(j, ints, sizeof ints - 1);
+        attn_json_raw(j, ints, sizeof ints - 1);
     else
-        srv_json_raw(j, words, sizeof words - 1);
-    srv_json_object(j);
+        attn_json_raw(j, words, sizeof words - 1);
+    attn_json_object(j);
     put_type(j, "array", false);
     put_items(j, f->kind == SRV_LISTS ? "integer" : "string", f->max);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     put_null(j, nullable);
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
-static void put_field(srv_json *j, const srv_field *f) {
+static void put_field(attn_json_text *j, const srv_field *f) {
     bool nullable = !f->required;
     put(j, "description", f->doc);
     if (f->example) {
-        srv_json_key(j, "examples");
-        srv_json_array(j);
-        srv_json_raw(j, f->example, strlen(f->example));
-        srv_json_array_end(j);
+        attn_json_key(j, "examples");
+        attn_json_array(j);
+        attn_json_raw(j, f->example, strlen(f->example));
+        attn_json_array_end(j);
     }
     switch (f->kind) {
     case SRV_BOOL:
@@ -308,45 +308,45 @@ static void put_field(srv_json *j, const srv_field *f) {
     }
 }
 
-static void put_required(srv_json *j, const srv_field *fields) {
+static void put_required(attn_json_text *j, const srv_field *fields) {
     size_t count = 0;
     for (const srv_field *f = fields; f->name; f++)
         count += f->required;
     if (count == 0)
         return;
-    srv_json_key(j, "required");
-    srv_json_array(j);
+    attn_json_key(j, "required");
+    attn_json_array(j);
     for (const srv_field *f = fields; f->name; f++)
         if (f->required)
-            srv_json_string(j, f->name);
-    srv_json_array_end(j);
+            attn_json_string(j, f->name);
+    attn_json_array_end(j);
 }
 
-static void put_object(srv_json *j, const srv_field *fields, bool nullable) {
+static void put_object(attn_json_text *j, const srv_field *fields, bool nullable) {
     put_type(j, "object", nullable);
-    srv_json_key(j, "additionalProperties");
-    srv_json_bool(j, false);
+    attn_json_key(j, "additionalProperties");
+    attn_json_bool(j, false);
     put_required(j, fields);
-    srv_json_key(j, "properties");
-    srv_json_object(j);
+    attn_json_key(j, "properties");
+    attn_json_object(j);
     for (const srv_field *f = fields; f->name; f++) {
-        srv_json_key(j, f->name);
-        srv_json_object(j);
+        attn_json_key(j, f->name);
+        attn_json_object(j);
         put_field(j, f);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-void srv_schema_body(srv_json *j, const srv_field *fields) {
-    srv_json_object(j);
+void srv_schema_body(attn_json_text *j, const srv_field *fields) {
+    attn_json_object(j);
     put_object(j, fields, false);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* In a query string a list is a string, written 1,2,3, and so are ranges, written 0:256. */
-void srv_schema_parameter(srv_json *j, const srv_field *f) {
-    srv_json_object(j);
+void srv_schema_parameter(attn_json_text *j, const srv_field *f) {
+    attn_json_object(j);
     switch (f->kind) {
     case SRV_BOOL:
         put_type(j, "boolean", false);
@@ -368,10 +368,10 @@ void srv_schema_parameter(srv_json *j, const srv_field *f) {
     }
     const char *standard = f->kind == SRV_BOOL && !f->standard ? "false" : f->standard;
     if (standard) {
-        srv_json_key(j, "default");
-        srv_json_raw(j, standard, strlen(standard));
+        attn_json_key(j, "default");
+        attn_json_raw(j, standard, strlen(standard));
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 /* --- schemas.json: the schemas that do not come from field tables --- */
@@ -444,55 +444,55 @@ static const struct {
 
 /* Writes the schema of lists in lists, `axes` deep. Each list has exactly one depth: only the
  * innermost lists may be empty, and of two types of elements the first one has the empty list. */
-static void put_nested(srv_json *j, const char *leaf, int axes, bool empty) {
-    srv_json_object(j);
+static void put_nested(attn_json_text *j, const char *leaf, int axes, bool empty) {
+    attn_json_object(j);
     put(j, "type", "array");
     if (axes > 1 || !empty) {
-        srv_json_key(j, "minItems");
-        srv_json_int(j, 1);
+        attn_json_key(j, "minItems");
+        attn_json_int(j, 1);
     }
-    srv_json_key(j, "items");
+    attn_json_key(j, "items");
     if (axes > 1) {
         put_nested(j, leaf, axes - 1, empty);
     } else {
-        srv_json_object(j);
-        srv_json_key(j, "type");
-        srv_json_raw(j, leaf, strlen(leaf));
-        srv_json_object_end(j);
+        attn_json_object(j);
+        attn_json_key(j, "type");
+        attn_json_raw(j, leaf, strlen(leaf));
+        attn_json_object_end(j);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-static void put_lists(srv_json *j) {
+static void put_lists(attn_json_text *j) {
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        srv_json_key(j, lists[i].name);
-        srv_json_object(j);
+        attn_json_key(j, lists[i].name);
+        attn_json_object(j);
         put(j, "description", lists[i].what);
-        srv_json_key(j, "oneOf");
-        srv_json_array(j);
+        attn_json_key(j, "oneOf");
+        attn_json_array(j);
         for (int leaf = 0; leaf < 2 && lists[i].leaves[leaf]; leaf++)
             for (int axes = 1; axes <= ATTN_MAX_RANK; axes++)
                 put_nested(j, lists[i].leaves[leaf], axes, leaf == 0);
-        srv_json_array_end(j);
-        srv_json_object_end(j);
+        attn_json_array_end(j);
+        attn_json_object_end(j);
     }
 }
 
-static void put_codes(srv_json *j) {
+static void put_codes(attn_json_text *j) {
     const char *names[SRV_CODE_COUNT + 1] = {NULL};
     for (size_t i = 0; i < SRV_CODE_COUNT; i++)
         names[i] = srv_code_name((srv_code)i);
-    srv_json_key(j, "ProblemCode");
-    srv_json_object(j);
+    attn_json_key(j, "ProblemCode");
+    attn_json_object(j);
     put(j, "description", "The kind of the error.");
     put_choices(j, names, false);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-void srv_schema_components(srv_json *j) {
+void srv_schema_components(attn_json_text *j) {
     put_lists(j);
     put_codes(j);
-    char *at = compact(file_text(), j->req->arena);
+    char *at = compact(file_text(), j->arena);
     if (!at) {
         j->failed = true;
         return;
@@ -500,8 +500,8 @@ void srv_schema_components(srv_json *j) {
     while (at[1] == '"') { /* `at` is the opening brace or a comma */
         char *name = at + 2, *quote = strchr(name, '"'), *end = value_end(quote + 2);
         *quote = 0;
-        srv_json_key(j, name);
-        srv_json_raw(j, quote + 2, (size_t)(end - (quote + 2)));
+        attn_json_key(j, name);
+        attn_json_raw(j, quote + 2, (size_t)(end - (quote + 2)));
         at = end;
     }
 }

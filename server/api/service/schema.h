@@ -7,11 +7,11 @@
 #include "wire/json_out.h"
 
 /* Writes the schema of a body as a value. */
-void srv_schema_body(srv_json *j, const srv_field *fields);
+void srv_schema_body(attn_json_text *j, const srv_field *fields);
 /* Writes the schema of a parameter of a query string, where a list is written as a string. */
-void srv_schema_parameter(srv_json *j, const srv_field *f);
+void srv_schema_parameter(attn_json_text *j, const srv_field *f);
 /* Writes the members of components.schemas that bodies and answers refer to: tensors, the problem,
  * and one schema for the answer of each route (from schemas.json). */
-void srv_schema_components(srv_json *j);
+void srv_schema_components(attn_json_text *j);
 
 #endif

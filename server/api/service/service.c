@@ -58,24 +58,24 @@ srv_outcome srv_readyz(srv_request *req) {
     return srv_is_ready(req) ? say(req, "{\"status\":\"ready\"}\n", "ready\n") : SRV_DONE;
 }
 
-static void put_kernels(srv_json *j) {
-    srv_json_key(j, "kernels");
-    srv_json_object(j);
-    srv_json_key(j, "table");
-    srv_json_string(j, attn_isa_name(attn_isa_current()));
-    srv_json_key(j, "reason");
-    srv_json_string(j, attn_isa_reason());
+static void put_kernels(attn_json_text *j) {
+    attn_json_key(j, "kernels");
+    attn_json_object(j);
+    attn_json_key(j, "table");
+    attn_json_string(j, attn_isa_name(attn_isa_current()));
+    attn_json_key(j, "reason");
+    attn_json_string(j, attn_isa_reason());
     if (attn_isa_tiles()) {
-        srv_json_key(j, "amx");
-        srv_json_string(j, attn_isa_tiles());
+        attn_json_key(j, "amx");
+        attn_json_string(j, attn_isa_tiles());
     }
-    srv_json_key(j, "available");
-    srv_json_array(j);
+    attn_json_key(j, "available");
+    attn_json_array(j);
     for (int isa = 0; isa < ATTN_ISA_COUNT; isa++)
         if (attn_isa_available((attn_isa)isa))
-            srv_json_string(j, attn_isa_name((attn_isa)isa));
-    srv_json_array_end(j);
-    srv_json_object_end(j);
+            attn_json_string(j, attn_isa_name((attn_isa)isa));
+    attn_json_array_end(j);
+    attn_json_object_end(j);
 }
 
 /* Returns the limit that holds, which may be less than the setting: a body must fit the memory of
@@ -88,44 +88,44 @@ static double limit_of(const srv_app *app, const srv_setting *row) {
 }
 
 /* Writes the limits under the names of their settings. */
-static void put_limits(srv_json *j, const srv_app *app) {
-    srv_json_key(j, "limits");
-    srv_json_object(j);
+static void put_limits(attn_json_text *j, const srv_app *app) {
+    attn_json_key(j, "limits");
+    attn_json_object(j);
     for (const srv_setting *row = srv_settings; row->key; row++) {
         if (!row->limit)
             continue;
-        srv_json_key(j, row->key);
+        attn_json_key(j, row->key);
         if (row->kind == SRV_SET_BOOL)
-            srv_json_bool(j, limit_of(app, row) != 0);
+            attn_json_bool(j, limit_of(app, row) != 0);
         else
-            srv_json_real(j, limit_of(app, row));
+            attn_json_real(j, limit_of(app, row));
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
 srv_outcome srv_version(srv_request *req) {
     const srv_app *app = req->app;
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
-    srv_json_object(&j);
-    srv_json_key(&j, "name");
-    srv_json_string(&j, "attnd");
-    srv_json_key(&j, "version");
-    srv_json_string(&j, attn_version());
+    attn_json_object(&j);
+    attn_json_key(&j, "name");
+    attn_json_string(&j, "attnd");
+    attn_json_key(&j, "version");
+    attn_json_string(&j, attn_version());
     put_kernels(&j);
     put_limits(&j, app);
-    srv_json_key(&j, "features");
-    srv_json_object(&j);
-    srv_json_key(&j, "cors");
-    srv_json_bool(&j, app->config->cors_origins.count > 0);
-    srv_json_key(&j, "keys");
-    srv_json_bool(&j, app->keys != NULL);
-    srv_json_key(&j, "tls");
-    srv_json_bool(&j, app->tls != NULL);
-    srv_json_key(&j, "operations_port");
-    srv_json_bool(&j, *app->config->ops_listen != 0);
-    srv_json_object_end(&j);
-    srv_json_object_end(&j);
+    attn_json_key(&j, "features");
+    attn_json_object(&j);
+    attn_json_key(&j, "cors");
+    attn_json_bool(&j, app->config->cors_origins.count > 0);
+    attn_json_key(&j, "keys");
+    attn_json_bool(&j, app->keys != NULL);
+    attn_json_key(&j, "tls");
+    attn_json_bool(&j, app->tls != NULL);
+    attn_json_key(&j, "operations_port");
+    attn_json_bool(&j, *app->config->ops_listen != 0);
+    attn_json_object_end(&j);
+    attn_json_object_end(&j);
     if (srv_json_end(&j))
         srv_reply_header(req, "Cache-Control", "no-store");
     return SRV_DONE;
@@ -205,15 +205,15 @@ static void index_text(srv_request *req) {
     srv_text_end(req, &t);
 }
 
-static void write_route(srv_json *j, const srv_route *route) {
-    srv_json_object(j);
-    srv_json_key(j, "method");
-    srv_json_string(j, route->method);
-    srv_json_key(j, "path");
-    srv_json_string(j, route->path);
-    srv_json_key(j, "summary");
-    srv_json_string(j, route->summary);
-    srv_json_object_end(j);
+static void write_route(attn_json_text *j, const srv_route *route) {
+    attn_json_object(j);
+    attn_json_key(j, "method");
+    attn_json_string(j, route->method);
+    attn_json_key(j, "path");
+    attn_json_string(j, route->path);
+    attn_json_key(j, "summary");
+    attn_json_string(j, route->summary);
+    attn_json_object_end(j);
 }
 
 srv_outcome srv_index(srv_request *req) {
@@ -221,25 +221,25 @@ srv_outcome srv_index(srv_request *req) {
         index_text(req);
         return SRV_DONE;
     }
-    srv_json j;
+    attn_json_text j;
     srv_json_begin(&j, req);
-    srv_json_object(&j);
-    srv_json_key(&j, "service");
-    srv_json_string(&j, "attnd");
-    srv_json_key(&j, "version");
-    srv_json_string(&j, attn_version());
-    srv_json_key(&j, "openapi");
-    srv_json_string(&j, "/openapi.json");
-    srv_json_key(&j, "try");
-    srv_json_string(&j, first_request(req));
-    srv_json_key(&j, "routes");
-    srv_json_array(&j);
+    attn_json_object(&j);
+    attn_json_key(&j, "service");
+    attn_json_string(&j, "attnd");
+    attn_json_key(&j, "version");
+    attn_json_string(&j, attn_version());
+    attn_json_key(&j, "openapi");
+    attn_json_string(&j, "/openapi.json");
+    attn_json_key(&j, "try");
+    attn_json_string(&j, first_request(req));
+    attn_json_key(&j, "routes");
+    attn_json_array(&j);
     for (const srv_route *r = srv_routes; r->method; r++)
         if (srv_route_is_listed(r))
             write_route(&j, r);
-    srv_json_array_end(&j);
+    attn_json_array_end(&j);
     srv_examples_write(&j);
-    srv_json_object_end(&j);
+    attn_json_object_end(&j);
     srv_json_end(&j);
     return SRV_DONE;
 }

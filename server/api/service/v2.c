@@ -70,18 +70,18 @@ srv_outcome srv_v2_ready(srv_request *req) {
     return srv_is_ready(req) ? say(req, "{\"live\":true,\"ready\":true}\n") : SRV_DONE;
 }
 
-static void put(srv_json *j, const char *key, const char *text) {
-    srv_json_key(j, key);
-    srv_json_string(j, text);
+static void put(attn_json_text *j, const char *key, const char *text) {
+    attn_json_key(j, key);
+    attn_json_string(j, text);
 }
 
-static void begin(srv_json *j, srv_request *req) {
+static void begin(attn_json_text *j, srv_request *req) {
     srv_json_begin(j, req);
-    srv_json_object(j);
+    attn_json_object(j);
 }
 
-static srv_outcome end(srv_json *j) {
-    srv_json_object_end(j);
+static srv_outcome end(attn_json_text *j) {
+    attn_json_object_end(j);
     srv_json_end(j);
     return SRV_DONE;
 }
@@ -89,45 +89,45 @@ static srv_outcome end(srv_json *j) {
 srv_outcome srv_v2_server(srv_request *req) {
     static const char *const extensions[] = {"binary_tensor_data", "model_configuration",
                                              "parameters", "schedule_policy", "statistics"};
-    srv_json j;
+    attn_json_text j;
     begin(&j, req);
     put(&j, "name", "attnd");
     put(&j, "version", attn_version());
-    srv_json_key(&j, "extensions");
-    srv_json_array(&j);
+    attn_json_key(&j, "extensions");
+    attn_json_array(&j);
     for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++)
-        srv_json_string(&j, extensions[i]);
-    srv_json_array_end(&j);
+        attn_json_string(&j, extensions[i]);
+    attn_json_array_end(&j);
     return end(&j);
 }
 
 /* Ends an answer that must not be cached, because it changes while the service runs. */
-static srv_outcome end_now(srv_json *j) {
+static srv_outcome end_now(attn_json_text *j) {
     end(j);
-    srv_reply_header(j->req, "Cache-Control", "no-store");
+    srv_reply_header(srv_json_request(j), "Cache-Control", "no-store");
     return SRV_DONE;
 }
 
 srv_outcome srv_v2_model_ready(srv_request *req) {
     const srv_infer_model *model = srv_v2_find(req);
-    srv_json j;
+    attn_json_text j;
     if (!model || !srv_is_ready(req))
         return SRV_DONE;
     begin(&j, req);
     put(&j, "name", model->name);
-    srv_json_key(&j, "ready");
-    srv_json_bool(&j, true);
+    attn_json_key(&j, "ready");
+    attn_json_bool(&j, true);
     return end_now(&j);
 }
 
 srv_outcome srv_v2_models(srv_request *req) {
-    srv_json j;
+    attn_json_text j;
     begin(&j, req);
-    srv_json_key(&j, "models");
-    srv_json_array(&j);
+    attn_json_key(&j, "models");
+    attn_json_array(&j);
     for (size_t i = 0; i < SRV_INFER_MODELS; i++)
-        srv_json_string(&j, srv_infer_models[i].name);
-    srv_json_array_end(&j);
+        attn_json_string(&j, srv_infer_models[i].name);
+    attn_json_array_end(&j);
     return end_now(&j);
 }
 
@@ -144,21 +144,21 @@ static const srv_field index_fields[] = {
 /* Lists all models. The protocol's field `ready` has no effect, because all models are always
  * ready; a body with an unknown field is refused nevertheless. */
 srv_outcome srv_v2_index(srv_request *req) {
-    srv_json j;
+    attn_json_text j;
     index_body body = {.ready = false};
     if (req->body_size > 0 && !srv_decode(req, index_fields, &body))
         return SRV_DONE;
     srv_json_begin(&j, req);
-    srv_json_array(&j);
+    attn_json_array(&j);
     for (size_t i = 0; i < SRV_INFER_MODELS; i++) {
-        srv_json_object(&j);
+        attn_json_object(&j);
         put(&j, "name", srv_infer_models[i].name);
         put(&j, "version", SRV_V2_VERSION);
         put(&j, "state", "READY");
         put(&j, "reason", "");
-        srv_json_object_end(&j);
+        attn_json_object_end(&j);
     }
-    srv_json_array_end(&j);
+    attn_json_array_end(&j);
     srv_json_end(&j);
     srv_reply_header(req, "Cache-Control", "no-store");
     return SRV_DONE;
@@ -181,58 +181,59 @@ static int input_rank(const srv_field *f, const srv_infer_model *model) {
 
 /* Begins the description of a tensor. `config` says for which document: the metadata or the
  * configuration of a model, whose members have different names. */
-static void put_tensor(srv_json *j, const char *name, const char *type, int rank, bool config) {
+static void put_tensor(attn_json_text *j, const char *name, const char *type, int rank,
+                       bool config) {
     char prefixed[24] = "TYPE_";
     strncat(prefixed, type, sizeof prefixed - 6);
-    srv_json_object(j);
+    attn_json_object(j);
     put(j, "name", name);
     put(j, config ? "data_type" : "datatype", config ? prefixed : type);
-    srv_json_key(j, config ? "dims" : "shape");
-    srv_json_array(j);
+    attn_json_key(j, config ? "dims" : "shape");
+    attn_json_array(j);
     for (int i = 0; i < rank; i++)
-        srv_json_int(j, -1);
-    srv_json_array_end(j);
+        attn_json_int(j, -1);
+    attn_json_array_end(j);
 }
 
-static void put_input(srv_json *j, const srv_field *f, int rank, bool config) {
+static void put_input(attn_json_text *j, const srv_field *f, int rank, bool config) {
     put_tensor(j, f->name, input_type(f), rank, config);
     if (config) {
-        srv_json_key(j, "optional");
-        srv_json_bool(j, !f->required);
+        attn_json_key(j, "optional");
+        attn_json_bool(j, !f->required);
     }
-    srv_json_object_end(j);
+    attn_json_object_end(j);
 }
 
-static void put_tensors(srv_json *j, const srv_infer_model *model, bool config) {
-    srv_json_key(j, config ? "input" : "inputs");
-    srv_json_array(j);
+static void put_tensors(attn_json_text *j, const srv_infer_model *model, bool config) {
+    attn_json_key(j, config ? "input" : "inputs");
+    attn_json_array(j);
     for (const srv_field *f = srv_attention_fields; f->name; f++)
         if (f->kind == SRV_TENSOR && srv_v2_takes(f->name))
             put_input(j, f, input_rank(f, model), config);
     for (const srv_field *f = model->own; f && f->name; f++)
         if (f->kind == SRV_TENSOR)
             put_input(j, f, f->name[0] == 'w' ? 2 : 1, config);
-    srv_json_array_end(j);
-    srv_json_key(j, config ? "output" : "outputs");
-    srv_json_array(j);
+    attn_json_array_end(j);
+    attn_json_key(j, config ? "output" : "outputs");
+    attn_json_array(j);
     for (const srv_v2_output *o = srv_v2_outputs; o->name; o++)
         if (o->rank) {
             bool joined = model->side_by_side && strcmp(o->name, "output") == 0;
             put_tensor(j, o->name, "FP32", joined ? 3 : o->rank, config);
-            srv_json_object_end(j);
+            attn_json_object_end(j);
         }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
 srv_outcome srv_v2_model(srv_request *req) {
     const srv_infer_model *model = srv_v2_find(req);
-    srv_json j;
+    attn_json_text j;
     if (!model)
         return SRV_DONE;
     begin(&j, req);
     put(&j, "name", model->name);
-    srv_json_key(&j, "versions");
-    srv_json_raw(&j, "[\"" SRV_V2_VERSION "\"]", strlen(SRV_V2_VERSION) + 4);
+    attn_json_key(&j, "versions");
+    attn_json_raw(&j, "[\"" SRV_V2_VERSION "\"]", strlen(SRV_V2_VERSION) + 4);
     put(&j, "platform", "attnd_c");
     put_tensors(&j, model, false);
     return end(&j);
@@ -240,62 +241,62 @@ srv_outcome srv_v2_model(srv_request *req) {
 
 srv_outcome srv_v2_config(srv_request *req) {
     const srv_infer_model *model = srv_v2_find(req);
-    srv_json j;
+    attn_json_text j;
     if (!model)
         return SRV_DONE;
     begin(&j, req);
     put(&j, "name", model->name);
     put(&j, "platform", "attnd_c");
     put(&j, "backend", "attnd");
-    srv_json_key(&j, "max_batch_size");
-    srv_json_int(&j, 0);
+    attn_json_key(&j, "max_batch_size");
+    attn_json_int(&j, 0);
     put_tensors(&j, model, true);
     return end(&j);
 }
 
-static void put_duration(srv_json *j, const char *name, int64_t count, int64_t ns) {
-    srv_json_key(j, name);
-    srv_json_object(j);
-    srv_json_key(j, "count");
-    srv_json_int(j, count);
-    srv_json_key(j, "ns");
-    srv_json_int(j, ns);
-    srv_json_object_end(j);
+static void put_duration(attn_json_text *j, const char *name, int64_t count, int64_t ns) {
+    attn_json_key(j, name);
+    attn_json_object(j);
+    attn_json_key(j, "count");
+    attn_json_int(j, count);
+    attn_json_key(j, "ns");
+    attn_json_int(j, ns);
+    attn_json_object_end(j);
 }
 
 /* Writes the batch statistics. Every request is computed by itself, so the only batch size is 1. */
-static void put_batches(srv_json *j, int64_t good, const int64_t ns[3]) {
+static void put_batches(attn_json_text *j, int64_t good, const int64_t ns[3]) {
     static const char *const names[3] = {"compute_input", "compute_infer", "compute_output"};
-    srv_json_key(j, "batch_stats");
-    srv_json_array(j);
+    attn_json_key(j, "batch_stats");
+    attn_json_array(j);
     if (good > 0) {
-        srv_json_object(j);
-        srv_json_key(j, "batch_size");
-        srv_json_int(j, 1);
+        attn_json_object(j);
+        attn_json_key(j, "batch_size");
+        attn_json_int(j, 1);
         for (int i = 0; i < 3; i++)
             put_duration(j, names[i], good, ns[i]);
-        srv_json_object_end(j);
+        attn_json_object_end(j);
     }
-    srv_json_array_end(j);
+    attn_json_array_end(j);
 }
 
-static void put_statistics(srv_json *j, const srv_meters *m, const srv_infer_model *model) {
+static void put_statistics(attn_json_text *j, const srv_meters *m, const srv_infer_model *model) {
     int64_t values[SRV_INFER_EACH];
     for (int i = 0; i < SRV_INFER_EACH; i++)
         values[i] = srv_meter_read(
             m, srv_infer_meter(srv_v2_index_of(model), (srv_meter)(SRV_INFER_GOOD + i)));
 #define OF(name) values[SRV_INFER_##name - SRV_INFER_GOOD]
-    srv_json_object(j);
+    attn_json_object(j);
     put(j, "name", model->name);
     put(j, "version", SRV_V2_VERSION);
-    srv_json_key(j, "last_inference");
-    srv_json_int(j, OF(LAST_MS));
-    srv_json_key(j, "inference_count");
-    srv_json_int(j, OF(GOOD));
-    srv_json_key(j, "execution_count");
-    srv_json_int(j, OF(GOOD));
-    srv_json_key(j, "inference_stats");
-    srv_json_object(j);
+    attn_json_key(j, "last_inference");
+    attn_json_int(j, OF(LAST_MS));
+    attn_json_key(j, "inference_count");
+    attn_json_int(j, OF(GOOD));
+    attn_json_key(j, "execution_count");
+    attn_json_int(j, OF(GOOD));
+    attn_json_key(j, "inference_stats");
+    attn_json_object(j);
     put_duration(j, "success", OF(GOOD), OF(GOOD_NS));
     put_duration(j, "fail", OF(BAD), OF(BAD_NS));
     put_duration(j, "queue", OF(GOOD), OF(QUEUE_NS));
@@ -304,26 +305,26 @@ static void put_statistics(srv_json *j, const srv_meters *m, const srv_infer_mod
     put_duration(j, "compute_output", OF(GOOD), OF(ENCODE_NS));
     put_duration(j, "cache_hit", 0, 0);
     put_duration(j, "cache_miss", 0, 0);
-    srv_json_object_end(j);
+    attn_json_object_end(j);
     put_batches(j, OF(GOOD), (const int64_t[3]){OF(DECODE_NS), OF(COMPUTE_NS), OF(ENCODE_NS)});
 #undef OF
-    srv_json_key(j, "memory_usage");
-    srv_json_raw(j, "[]", 2);
-    srv_json_object_end(j);
+    attn_json_key(j, "memory_usage");
+    attn_json_raw(j, "[]", 2);
+    attn_json_object_end(j);
 }
 
 srv_outcome srv_v2_stats(srv_request *req) {
     const srv_infer_model *model = req->params[0] ? srv_v2_find(req) : NULL;
-    srv_json j;
+    attn_json_text j;
     if (req->params[0] && !model)
         return SRV_DONE;
     begin(&j, req);
-    srv_json_key(&j, "model_stats");
-    srv_json_array(&j);
+    attn_json_key(&j, "model_stats");
+    attn_json_array(&j);
     for (size_t i = 0; i < SRV_INFER_MODELS; i++)
         if (!model || i == srv_v2_index_of(model))
             put_statistics(&j, req->app->meters, &srv_infer_models[i]);
-    srv_json_array_end(&j);
+    attn_json_array_end(&j);
     return end_now(&j);
 }
 

@@ -5,8 +5,8 @@
  * three reasons: the library must not depend on the server, the scanner reports errors as HTTP
  * problems, and it needs a NUL after its text, while a header is followed by the bytes of
  * tensors. */
-#ifndef ATTN_IO_HEADER_TEXT_H
-#define ATTN_IO_HEADER_TEXT_H
+#ifndef ATTN_JSON_HEADER_TEXT_H
+#define ATTN_JSON_HEADER_TEXT_H
 
 #include "attn/memory.h"
 #include "attn/status.h"

@@ -1,5 +1,5 @@
 /* Reads and writes the strings and integers of container headers (header_text.h). */
-#include "io/header_text.h"
+#include "json/header_text.h"
 
 #include <stdint.h>
 #include <stdio.h>

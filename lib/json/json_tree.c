@@ -1,13 +1,12 @@
-/* Reads JSON (RFC 8259) by recursive descent on the cursor of header_text.h, and writes it. */
-#include "io/json_tree.h"
+/* Reads JSON (RFC 8259) by recursive descent on the cursor of header_text.h. */
+#include "json/json_tree.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/header_text.h"
+#include "json/header_text.h"
 
 enum {
     DEPTH = 16,    /* most nested lists and objects */
@@ -153,87 +152,4 @@ bool attn_json_integer(const attn_json *value, int64_t least, int64_t most, int6
         return false;
     *out = (int64_t)x;
     return true;
-}
-
-/* --- writing --- */
-
-/* Returns room for n more bytes; NULL: out of memory. */
-static char *grow(attn_json_text *t, size_t n) {
-    if (t->failed)
-        return NULL;
-    if (t->room - t->size < n) {
-        size_t room = t->room ? t->room : 1024;
-        while (room - t->size < n && room < SIZE_MAX / 4)
-            room *= 2;
-        char *grown = room - t->size < n ? NULL : attn_arena_small(t->arena, room);
-        t->failed = !grown;
-        if (!grown)
-            return NULL;
-        if (t->size)
-            memcpy(grown, t->data, t->size);
-        t->data = grown;
-        t->room = room;
-    }
-    return t->data + t->size;
-}
-
-void attn_json_put_raw(attn_json_text *t, const char *bytes, size_t n) {
-    char *to = grow(t, n);
-    if (!to)
-        return;
-    memcpy(to, bytes, n);
-    t->size += n;
-}
-
-/* Writes the comma before a value that follows another one. */
-static void separate(attn_json_text *t) {
-    if (t->comma)
-        attn_json_put_raw(t, ",", 1);
-    t->comma = true;
-}
-
-static void quote(attn_json_text *t, const char *text) {
-    char *to = grow(t, attn_io_quoted_most(text));
-    if (to)
-        t->size = (size_t)(attn_io_quote(to, text) - t->data);
-}
-
-void attn_json_begin(attn_json_text *t, char bracket) {
-    separate(t);
-    attn_json_put_raw(t, &bracket, 1);
-    t->comma = false;
-}
-
-void attn_json_end(attn_json_text *t, char bracket) {
-    attn_json_put_raw(t, &bracket, 1);
-    t->comma = true;
-}
-
-void attn_json_key(attn_json_text *t, const char *key) {
-    separate(t);
-    quote(t, key);
-    attn_json_put_raw(t, ":", 1);
-    t->comma = false;
-}
-
-void attn_json_put_string(attn_json_text *t, const char *text) {
-    separate(t);
-    quote(t, text);
-}
-
-void attn_json_put_integer(attn_json_text *t, int64_t value) {
-    char text[24];
-    separate(t);
-    attn_json_put_raw(t, text, (size_t)snprintf(text, sizeof text, "%" PRId64, value));
-}
-
-void attn_json_put_number(attn_json_text *t, double value) {
-    char text[32];
-    separate(t);
-    attn_json_put_raw(t, text, (size_t)snprintf(text, sizeof text, "%.17g", value));
-}
-
-void attn_json_put_bool(attn_json_text *t, bool value) {
-    separate(t);
-    attn_json_put_raw(t, value ? "true" : "false", value ? 4 : 5);
 }

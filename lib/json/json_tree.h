@@ -1,8 +1,8 @@
-/* JSON texts as trees in an arena, and a writer of JSON texts. The tree keeps strings, numbers as
+/* JSON texts as trees in an arena. The tree keeps strings, numbers as
  * doubles, and the order of members. A text may come from anywhere: depth and grammar are checked,
  * and memory is a multiple of the text's length. */
-#ifndef ATTN_IO_JSON_TREE_H
-#define ATTN_IO_JSON_TREE_H
+#ifndef ATTN_JSON_TREE_H
+#define ATTN_JSON_TREE_H
 
 #include "attn/memory.h"
 #include "attn/status.h"
@@ -42,26 +42,5 @@ const attn_json *attn_json_unknown(const attn_json *object);
 const char *attn_json_kind_name(const attn_json *value);
 /* Stores the number if it is an integer between least and most. */
 bool attn_json_integer(const attn_json *value, int64_t least, int64_t most, int64_t *out);
-
-/* --- writing --- */
-
-/* A text that grows in an arena. If memory runs out, `failed` is set and later calls do nothing. */
-typedef struct attn_json_text {
-    attn_arena *arena;
-    char *data;
-    size_t size, room;
-    bool comma; /* a value was written at this depth */
-    bool failed;
-} attn_json_text;
-
-void attn_json_begin(attn_json_text *t, char bracket); /* '{' or '[' */
-void attn_json_end(attn_json_text *t, char bracket);   /* '}' or ']' */
-void attn_json_key(attn_json_text *t, const char *key);
-void attn_json_put_string(attn_json_text *t, const char *text);
-void attn_json_put_integer(attn_json_text *t, int64_t value);
-void attn_json_put_number(attn_json_text *t, double value); /* finite */
-void attn_json_put_bool(attn_json_text *t, bool value);
-/* Appends n bytes as they are. */
-void attn_json_put_raw(attn_json_text *t, const char *bytes, size_t n);
 
 #endif

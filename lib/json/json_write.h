@@ -1,0 +1,71 @@
+/* Writes JSON (RFC 8259) as text that grows in an arena or fills a buffer. Commas and colons are
+ * written here. If memory runs out, `failed` is set and later calls do nothing. */
+#ifndef ATTN_JSON_WRITE_H
+#define ATTN_JSON_WRITE_H
+
+#include "attn/memory.h"
+#include "attn/pool.h"
+
+#define ATTN_JSON_DEPTH 32 /* most nested lists and objects of a text */
+
+/* Set `arena`, or `data` and `room`; `decimals` is -1 or more. The members from `size` on are 0 in
+ * the beginning. */
+typedef struct attn_json_text {
+    attn_arena *arena; /* NULL: `data` is a buffer that stays where it is */
+    char *data;
+    size_t room;
+    int decimals; /* digits behind the point of floats; -1: the fewest that read back the same */
+    const attn_control *control; /* stops long texts: `failed` is set; NULL: nothing does */
+    void *owner, *aside;         /* the caller's, for values of its own kinds */
+
+    size_t size; /* bytes of the text so far */
+    bool failed; /* memory ran out, `control` stopped it, or the nesting is too deep */
+    bool comma;  /* a value was written at this depth, so that a comma is due before the next */
+    int depth, lists; /* number of open objects and lists, and of open lists */
+    const char *names[ATTN_JSON_DEPTH + 1]; /* the last key at each depth */
+    size_t key_at;                          /* where the last key begins, with its comma */
+    size_t checked_at;                      /* the size at which `control` was asked last */
+} attn_json_text;
+
+void attn_json_object(attn_json_text *j);
+void attn_json_object_end(attn_json_text *j);
+void attn_json_array(attn_json_text *j);
+void attn_json_array_end(attn_json_text *j);
+void attn_json_key(attn_json_text *j, const char *key);
+void attn_json_string(attn_json_text *j, const char *text); /* escaped; NULL writes null */
+/* Writes `prefix` and the first n bytes of `text` as one string. */
+void attn_json_string_of(attn_json_text *j, const char *prefix, const char *text, size_t n);
+void attn_json_bool(attn_json_text *j, bool value);
+void attn_json_int(attn_json_text *j, int64_t value);
+void attn_json_size(attn_json_text *j, size_t value);
+/* Writes a double with the fewest digits that read back as the same value. NaN and infinities
+ * become null. */
+void attn_json_real(attn_json_text *j, double value);
+/* Writes a float32 in the same way, or with j->decimals digits behind the point. */
+void attn_json_float(attn_json_text *j, float value);
+void attn_json_null(attn_json_text *j);
+void attn_json_raw(attn_json_text *j, const char *text, size_t size);  /* a complete JSON value */
+void attn_json_base64(attn_json_text *j, const void *bytes, size_t n); /* n bytes as a string */
+
+/* Reserves room for `bytes` more bytes, so that the text need not move while they are written. If
+ * there is not enough memory, nothing happens, and the text grows as it fills. */
+void attn_json_reserve(attn_json_text *j, size_t bytes);
+
+/* --- for values of other kinds --- */
+
+/* Begins a value: writes the comma that is due. */
+void attn_json_value(attn_json_text *j);
+/* Makes room for n bytes at data + size, of which the caller writes some and adds them to `size`.
+ * NULL: `failed` is set. */
+char *attn_json_room(attn_json_text *j, size_t n);
+/* Appends n bytes as they are. */
+void attn_json_put(attn_json_text *j, const char *bytes, size_t n);
+/* Returns whether the last thing written is a key. */
+bool attn_json_after_key(const attn_json_text *j);
+/* Removes the last key, behind which nothing has been written. */
+void attn_json_drop_key(attn_json_text *j);
+/* Writes a number of at most ATTN_NUMBER_TEXT bytes at p and returns its end; null if it is not
+ * finite. `decimals` as above. */
+char *attn_json_number(char *p, double value, int decimals);
+
+#endif
