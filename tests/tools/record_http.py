@@ -135,7 +135,7 @@ def what_it_says_of_itself(r):
     for path in ("/", "/v1/examples"):
         yield Ask(path, accept="text")
     for path in ("/v1/examples/causl", f"{MODELS}/none-such", f"{JOBS}/job-0", f"/v1/runs/{'0' * 32}", "/v2/models/other", model + "/versions/2",
-                 "/v1/runs", f"/v1/runs/{'0' * 32}/weights"):
+                 "/v1/runs?limit=1000", f"/v1/runs/{'0' * 32}/weights"):
         yield Ask(path)
     for body in ({}, {"ready": True}, {"ready": 1}, {"redy": True}, b""):
         yield Ask("/v2/repository/index", body)
