@@ -1,18 +1,19 @@
-/* Experiment: positions on longer sequences. A small encoder learns to predict, at each place, the
- * symbol some places before. It is then tested on sequences up to 16 times as long as in training,
- * with each kind of positions. */
+/* Experiment: positions on longer sequences. A small causal model, a decoder alone, learns to predict
+ * at each place the symbol some places before. It is then tested on sequences up to 16 times as long
+ * as in training, with each kind of positions. Only attention connects places, so its success
+ * depends on the positions alone. */
 #include <math.h>
 #include <string.h>
 
 #include "attn/forms.h"
 #include "attn/rng.h"
-#include "experiments/tagger.h"
+#include "experiments/lab.h"
 #include "layers/layers.h"
 #include "train/training.h"
 
 /* TIMES: tested lengths, 1, 2, 4, 8 and 16 times that of training. BATCHES: batches of each test.
- * HEADS: most heads. */
-enum { TIMES = 5, BATCHES = 8, HEADS = 16 };
+ * HEADS: most heads. FIRST: id of the first symbol, behind those of padding, begin and end. */
+enum { TIMES = 5, BATCHES = 8, HEADS = 16, LAYERS = 2, FIRST = 3 };
 
 static const attn_setting settings[] = {
     {"trained", 24, 32, 8, 512, true, "longest sequence in training"},
@@ -34,8 +35,16 @@ static const attn_column columns[] = {
     {"8 times", "% right", 1, false},    {"16 times", "% right", 1, false},
 };
 
-static const char *const names[ATTN_TAGGER_POSITIONS] = {
-    "none (causal mask alone)", "sinusoidal", "learned", "relative bias", "Shaw", "ALiBi"};
+static const struct {
+    const char *name;
+    attn_model_positions positions;
+} kinds[] = {{"none (causal mask alone)", ATTN_MODEL_NO_POSITIONS},
+             {"sinusoidal", ATTN_MODEL_SINUSOIDAL},
+             {"learned", ATTN_MODEL_LEARNED},
+             {"relative bias", ATTN_MODEL_RELATIVE},
+             {"Shaw", ATTN_MODEL_SHAW},
+             {"ALiBi", ATTN_MODEL_ALIBI}};
+enum { NONE, SINUSOIDAL, LEARNED, RELATIVE, SHAW, ALIBI, KINDS };
 
 /* Percentages of right answers at the trained length and at 8 times that length. */
 typedef struct score {
@@ -45,15 +54,9 @@ typedef struct score {
 /* An encoder that is right at fewer of the trained places, in percent, has not learnt the task. */
 #define LEARNT 90.0
 
-/* Sequences [B, T] and the symbol expected at each place [B, T]. */
-typedef struct batch {
-    int32_t *ids, *wanted;
-    size_t B, T;
-} batch;
-
 static size_t bytes(const attn_experiment *about, const double *values) {
     const double D = attn_setting_value(about, values, "width");
-    const double V = attn_setting_value(about, values, "num_symbols");
+    const double V = attn_setting_value(about, values, "num_symbols") + FIRST + 1;
     const double longest = 16 * attn_setting_value(about, values, "trained");
     const double tokens = fmax(attn_setting_value(about, values, "batch_tokens"), longest);
     /* For each token: 120 D floats of intermediate results, and its logits. Then the position
@@ -64,7 +67,7 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     const double heads = attn_setting_value(about, values, "num_heads"),
                  padded = fmax(1, 2 * 64 / attn_setting_value(about, values, "trained"));
     return (size_t)(4 * (tokens * (120 * D + 4 * V) + 16 * longest * D) +
-                    4 * ATTN_TAGGER_LAYERS * tokens * heads * (longest + 6 * 64 * padded) +
+                    4 * LAYERS * tokens * heads * (longest + 6 * 64 * padded) +
                     16 * (30 * D * D + 2 * V * D)) +
            ((size_t)48 << 20);
 }
@@ -80,21 +83,40 @@ static attn_status check(const attn_experiment *about, const double *values, att
     return ATTN_OK;
 }
 
-/* Draws sequences of T symbols. Symbols are 1 …; the expected symbol at place t is the one at t -
- * back, or 0 if t < back. `stream` and `number` select the random numbers. */
-static bool make_batch(attn_lab *lab, uint64_t stream, uint64_t number, size_t T, batch *b) {
+/* Makes a model with the positions `kind`. NULL: the lab has failed. */
+static attn_model *make_model(attn_lab *lab, attn_model_positions kind) {
+    attn_model_config c = attn_model_defaults();
+    attn_model *model = NULL;
+    c.architecture = ATTN_MODEL_DECODER;
+    c.positions = kind;
+    c.target_vocabulary = attn_lab_size(lab, "num_symbols") + FIRST + 1;
+    c.width = attn_lab_size(lab, "width");
+    c.num_heads = attn_lab_size(lab, "num_heads");
+    c.num_layers = LAYERS;
+    c.max_length = 16 * attn_lab_size(lab, "trained");
+    c.reach = attn_lab_size(lab, "reach");
+    c.norm_after = true;
+    c.embedding_scale = 1;
+    c.dropout_p = 0;
+    attn_lab_ok(lab, attn_model_new(&c, attn_lab_seed(lab), true, &model, lab->err));
+    return model;
+}
+
+/* Draws sequences of T symbols. The expected symbol at place t is the one at t - back, or the id
+ * behind all symbols if t < back. `stream` and `number` select the random numbers. */
+static bool make_batch(attn_lab *lab, uint64_t stream, uint64_t number, size_t T, attn_batch *b) {
     const size_t tokens = attn_lab_size(lab, "batch_tokens"), back = attn_lab_size(lab, "back"),
-                 symbols = attn_lab_size(lab, "num_symbols");
+                 symbols = attn_lab_size(lab, "num_symbols"), B = tokens / T > 0 ? tokens / T : 1;
     const uint64_t seed = attn_rng_bits(attn_rng_bits(attn_lab_seed(lab), stream), number);
-    b->T = T, b->B = tokens / T > 0 ? tokens / T : 1;
-    b->ids = attn_arena_zeroed(lab->scratch, b->B * T, sizeof *b->ids);
-    b->wanted = attn_arena_zeroed(lab->scratch, b->B * T, sizeof *b->wanted);
-    if (!b->ids || !b->wanted)
+    int32_t *ids = attn_arena_zeroed(lab->scratch, B * T, sizeof *ids);
+    int32_t *expected = attn_arena_zeroed(lab->scratch, B * T, sizeof *expected);
+    if (!ids || !expected)
         return attn_lab_no_memory(lab) != NULL;
-    for (size_t i = 0; i < b->B * T; i++)
-        b->ids[i] = (int32_t)(1 + attn_rng_bits(seed, i + 1) % symbols);
-    for (size_t i = 0; i < b->B * T; i++)
-        b->wanted[i] = i % T >= back ? b->ids[i - back] : 0;
+    for (size_t i = 0; i < B * T; i++)
+        ids[i] = (int32_t)(FIRST + attn_rng_bits(seed, i + 1) % symbols);
+    for (size_t i = 0; i < B * T; i++)
+        expected[i] = i % T >= back ? ids[i - back] : (int32_t)(FIRST + symbols);
+    *b = (attn_batch){.B = B, .T = T, .target = ids, .expected = expected};
     return true;
 }
 
@@ -104,50 +126,60 @@ static size_t draw_length(const attn_lab *lab, uint64_t step) {
     return least + attn_rng_bits(attn_rng_bits(attn_lab_seed(lab), 1), step) % (most - least + 1);
 }
 
-static bool train(attn_lab *lab, attn_tagger *t, float *first, float *second, double *last) {
+static bool train(attn_lab *lab, attn_model *model, float *first, float *second, double *last) {
     const uint64_t steps = attn_lab_size(lab, "num_steps"),
                    warmup = steps / 10 < 100 ? steps / 10 : 100;
-    const size_t n = attn_parameters_size(t->set);
+    const attn_step_options options = {.seed = 0};
     const attn_adam adam = attn_training_defaults().adam;
+    const double rate = attn_lab_number(lab, "rate");
+    attn_parameters *set = attn_model_parameters(model);
+    const size_t n = attn_parameters_size(set);
     for (uint64_t step = 1; step <= steps; step++) {
         attn_cross_entropy_loss loss;
-        batch b;
+        attn_batch b;
         attn_lab_scratch(lab);
-        attn_parameters_zero_gradients(t->set);
+        attn_parameters_zero_gradients(set);
         if (!attn_lab_done(lab, 0.8 * (double)step / (double)steps) ||
             !make_batch(lab, 2, step, draw_length(lab, step), &b) ||
-            !attn_tagger_pass(lab, t, b.ids, b.wanted, b.B, b.T, true, &loss, NULL))
+            !attn_lab_ok(lab, attn_model_step(model, &b, &options, lab->scratch, lab->hooks->pool,
+                                              lab->hooks->control, &loss, lab->err)))
             return false;
-        attn_clip_gradients(attn_parameters_gradients(t->set), n, 1);
-        attn_adam_step(
-            attn_parameters_values(t->set), attn_parameters_gradients(t->set), first, second, n,
-            step,
-            attn_schedule_rate(ATTN_COSINE, attn_lab_number(lab, "rate"), step, warmup, steps),
-            &adam);
+        attn_clip_gradients(attn_parameters_gradients(set), n, 1);
+        attn_adam_step(attn_parameters_values(set), attn_parameters_gradients(set), first, second,
+                       n, step, attn_schedule_rate(ATTN_COSINE, rate, step, warmup, steps), &adam);
         *last = step == 1 ? loss.loss : *last + 0.05 * (loss.loss - *last);
     }
     return true;
 }
 
-/* Tests the encoder on new sequences of length T. *share is the percentage of right answers. If
+static size_t largest(const float *row, size_t n) {
+    size_t best = 0;
+    for (size_t v = 1; v < n; v++)
+        best = row[v] > row[best] ? v : best;
+    return best;
+}
+
+/* Tests the model on new sequences of length T. *share is the percentage of right answers. If
  * by_place [T] is not NULL, the percentage at each place is added to it. */
-static bool examine(attn_lab *lab, attn_tagger *t, size_t T, double *share, double *by_place) {
+static bool examine(attn_lab *lab, const attn_model *model, size_t T, double *share,
+                    double *by_place) {
+    const size_t V = attn_model_configuration(model)->target_vocabulary;
     size_t right = 0, all = 0;
     for (uint64_t n = 0; n < BATCHES; n++) {
-        attn_cross_entropy_loss loss;
-        const float *logits;
-        batch b;
+        attn_model_outputs out;
+        attn_batch b;
         attn_lab_scratch(lab);
         if (!attn_lab_done(lab, 0.9) || !make_batch(lab, 3, n, T, &b) ||
-            !attn_tagger_pass(lab, t, b.ids, b.wanted, b.B, T, false, &loss, &logits))
+            !attn_lab_ok(lab,
+                         attn_model_forward(model, &b, &(attn_forward_options){0}, lab->scratch,
+                                            lab->hooks->pool, lab->hooks->control, &out, lab->err)))
             return false;
-        right += loss.right, all += loss.rows;
-        for (size_t i = 0; by_place && i < b.B * T; i++) {
-            const float *row = logits + i * t->symbols;
-            size_t best = 0;
-            for (size_t v = 1; v < t->symbols; v++)
-                best = row[v] > row[best] ? v : best;
-            by_place[i % T] += best == (size_t)b.wanted[i] ? 100.0 / (double)(BATCHES * b.B) : 0;
+        for (size_t i = 0; i < b.B * T; i++) {
+            const bool is_right =
+                largest((const float *)out.logits.data + i * V, V) == (size_t)b.expected[i];
+            right += is_right, all++;
+            if (by_place && is_right)
+                by_place[i % T] += 100.0 / (double)(BATCHES * b.B);
         }
     }
     *share = 100 * (double)right / (double)all;
@@ -168,37 +200,33 @@ static void add_places(attn_lab *lab, attn_picture *p, const char *name, const d
     attn_lab_curve(lab, p, 0, name, x, y, count);
 }
 
-static void try_positions(attn_lab *lab, attn_tagger_positions positions, attn_table *table,
-                          attn_picture *by_length, attn_picture *by_place, score *found) {
-    attn_tagger t = {.symbols = attn_lab_size(lab, "num_symbols") + 1,
-                     .width = attn_lab_size(lab, "width"),
-                     .heads = attn_lab_size(lab, "num_heads"),
-                     .max_distance = attn_lab_size(lab, "reach"),
-                     .longest = 16 * attn_lab_size(lab, "trained"),
-                     .positions = positions};
+static void try_positions(attn_lab *lab, size_t kind, attn_table *table, attn_picture *by_length,
+                          attn_picture *by_place, score *found) {
     const size_t trained = attn_lab_size(lab, "trained");
     double loss = 0, *x = attn_lab_keep(lab, TIMES, sizeof *x);
     double *y = attn_lab_keep(lab, TIMES, sizeof *y),
            *places = attn_lab_take(lab, 4 * trained, sizeof *places);
-    if (attn_tagger_open(lab, &t)) {
-        const size_t n = attn_parameters_size(t.set);
+    attn_model *model = lab->status ? NULL : make_model(lab, kinds[kind].positions);
+    if (model) {
+        attn_parameters *set = attn_model_parameters(model);
+        const size_t n = attn_parameters_size(set);
         float *first = attn_lab_take(lab, n, sizeof *first),
               *second = attn_lab_take(lab, n, sizeof *second);
-        bool ok = !lab->status && train(lab, &t, first, second, &loss);
+        bool ok = !lab->status && train(lab, model, first, second, &loss);
         for (size_t i = 0; ok && i < TIMES; i++) {
             x[i] = (double)i;
-            ok = examine(lab, &t, trained << i, &y[i], i == 2 ? places : NULL);
+            ok = examine(lab, model, trained << i, &y[i], i == 2 ? places : NULL);
         }
         if (ok)
-            attn_lab_row(table, names[positions], (double)attn_parameters_count(t.set, ""), loss,
+            attn_lab_row(table, kinds[kind].name, (double)attn_parameters_count(set, ""), loss,
                          y[0], y[1], y[2], y[3], y[4]);
     }
-    attn_lab_curve(lab, by_length, 0, names[positions], x, y, TIMES);
+    attn_model_free(model);
+    attn_lab_curve(lab, by_length, 0, kinds[kind].name, x, y, TIMES);
     if (!lab->status)
-        add_places(lab, by_place, names[positions], places, 4 * trained);
+        add_places(lab, by_place, kinds[kind].name, places, 4 * trained);
     if (!lab->status)
         *found = (score){y[0], y[3]};
-    attn_parameters_free(t.set);
 }
 
 /* Returns how much of its right answers an encoder keeps at 8 times the trained length, percent. */
@@ -232,24 +260,23 @@ static const char *explain_alibi(attn_lab *lab, const score *alibi, const score 
 
 static void run(attn_lab *lab) {
     const size_t trained = attn_lab_size(lab, "trained");
-    score found[ATTN_TAGGER_POSITIONS] = {{0, 0}};
+    score found[KINDS] = {{0, 0}};
     attn_table *table = attn_lab_table(
         lab, attn_lab_say(lab, "Right answers by length; trained on up to %zu places", trained),
-        columns, sizeof columns / sizeof *columns, ATTN_TAGGER_POSITIONS);
+        columns, sizeof columns / sizeof *columns, KINDS);
     attn_picture *by_length = attn_lab_curves(
         lab, "curves", attn_lab_say(lab, "Longer sequences than trained (%zu places)", trained),
-        "log2 of the length, beside the trained one", "right answers, %", 1, NULL,
-        ATTN_TAGGER_POSITIONS);
+        "log2 of the length, beside the trained one", "right answers, %", 1, NULL, KINDS);
     attn_picture *by_place = attn_lab_curves(
         lab, "places", attn_lab_say(lab, "By place, in sequences 4 times as long as trained"),
-        "place", "right answers, %", 1, NULL, ATTN_TAGGER_POSITIONS);
-    for (size_t p = 0; p < ATTN_TAGGER_POSITIONS && !lab->status; p++) {
-        attn_lab_part(lab, (double)p / ATTN_TAGGER_POSITIONS,
-                      (double)(p + 1) / ATTN_TAGGER_POSITIONS, "positions: %s", names[p]);
-        try_positions(lab, (attn_tagger_positions)p, table, by_length, by_place, &found[p]);
+        "place", "right answers, %", 1, NULL, KINDS);
+    for (size_t p = 0; p < KINDS && !lab->status; p++) {
+        attn_lab_part(lab, (double)p / KINDS, (double)(p + 1) / KINDS, "positions: %s",
+                      kinds[p].name);
+        try_positions(lab, p, table, by_length, by_place, &found[p]);
     }
     size_t best = 0;
-    for (size_t p = 1; p < ATTN_TAGGER_POSITIONS; p++)
+    for (size_t p = 1; p < KINDS; p++)
         best = found[p].far > found[best].far ? p : best;
     lab->out->closing = attn_lab_say(
         lab,
@@ -257,10 +284,9 @@ static void run(attn_lab *lab) {
         "with sinusoidal positions, %.1f %% with learned ones, %.1f %% with a relative bias, "
         "%.1f %% with Shaw's, %.1f %% with ALiBi, %.1f %% with none; by guessing at %.1f %%. What "
         "carries farthest here: %s.%s",
-        found[ATTN_TAGGER_SINUSOIDAL].far, found[ATTN_TAGGER_LEARNED].far,
-        found[ATTN_TAGGER_RELATIVE].far, found[ATTN_TAGGER_SHAW].far, found[ATTN_TAGGER_ALIBI].far,
-        found[ATTN_TAGGER_NONE].far, 100 / attn_lab_number(lab, "num_symbols"), names[best],
-        lab->status ? "" : explain_alibi(lab, &found[ATTN_TAGGER_ALIBI], &found[ATTN_TAGGER_NONE]));
+        found[SINUSOIDAL].far, found[LEARNED].far, found[RELATIVE].far, found[SHAW].far,
+        found[ALIBI].far, found[NONE].far, 100 / attn_lab_number(lab, "num_symbols"),
+        kinds[best].name, lab->status ? "" : explain_alibi(lab, &found[ALIBI], &found[NONE]));
 }
 
 const attn_experiment_row attn_experiment_extrapolation = {

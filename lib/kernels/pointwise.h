@@ -29,10 +29,11 @@ typedef struct attn_lstm_row {
     float *dc;           /* backward: gradient of c_t on entry, of c_(t-1) on return, [H] */
 } attn_lstm_row;
 
-/* One row of layer norm. norm_forward writes mean and scale = 1 / sqrt(variance + epsilon), and
- * norm_backward reads them. */
+/* One row of layer norm or, if `uncentred`, of RMS norm, where the mean is 0. norm_forward writes
+ * mean and scale = 1 / sqrt(variance + epsilon), and norm_backward reads them. */
 typedef struct attn_norm_row {
     const float *x, *weight;
+    bool uncentred;
     float mean, scale;
 } attn_norm_row;
 
@@ -63,6 +64,7 @@ typedef struct attn_pointwise {
     /* Sets *max to the largest x[i] and p[i] to e^(x[i] - *max). Returns the sum of p. p may be x.
      */
     float (*exponentials)(float *p, const float *x, size_t n, float *max);
+    /* bias NULL: there is none. */
     void (*norm_forward)(float *y, attn_norm_row *row, const float *bias, float epsilon, size_t n);
     /* Adds the gradients to dx, dweight and dbias. Those that are NULL are not computed. */
     void (*norm_backward)(float *dx, float *dweight, float *dbias, const float *dy,

@@ -181,13 +181,16 @@ static void NAME(p_norm_forward)(float *restrict y, attn_norm_row *row, const fl
     const float *restrict x = row->x, *restrict weight = row->weight;
     float sum, ignored, squares;
     sums(x, x, n, &sum, &ignored);
-    const float mean = sum / (float)n;
+    const float mean = row->uncentred ? 0 : sum / (float)n;
     for (size_t i = 0; i < n; i++)
         y[i] = x[i] - mean;
     sums(y, y, n, &ignored, &squares);
     const float scale = 1.0f / sqrtf(squares / (float)n + epsilon);
     for (size_t i = 0; i < n; i++)
-        y[i] = y[i] * scale * weight[i] + bias[i];
+        y[i] = y[i] * scale * weight[i];
+    if (bias)
+        for (size_t i = 0; i < n; i++)
+            y[i] += bias[i];
     row->mean = mean;
     row->scale = scale;
 }
@@ -208,7 +211,7 @@ static void NAME(p_norm_backward)(float *restrict dx, float *restrict dweight,
             product[l] += g * ((x[i + l] - mean) * scale);
         }
     }
-    const float a = total(plain) / (float)n, b = total(product) / (float)n;
+    const float a = row->uncentred ? 0 : total(plain) / (float)n, b = total(product) / (float)n;
     if (dx)
         for (size_t i = 0; i < n; i++)
             dx[i] += scale * (dy[i] * weight[i] - a - (x[i] - mean) * scale * b);

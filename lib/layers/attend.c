@@ -12,24 +12,30 @@ static void declare_matrix(attn_parameters *set, const char *name, const char *w
     attn_layers_add(set, name, what, 2, (size_t[]){rows, cols}, init, weight);
 }
 
-static void declare_linear(attn_parameters *set, const char *name, const char *what, size_t D,
-                           attn_linear *linear) {
+static void declare_linear(const attn_attend *a, attn_parameters *set, const char *name,
+                           const char *what, size_t out, attn_linear *linear) {
     char full[2 * ATTN_PARAMETER_NAME];
     snprintf(full, sizeof full, "%s.%s", name, what);
-    attn_linear_declare(linear, set, full, D, D, true);
+    attn_linear_declare(linear, set, full, a->width, out, !a->unbiased);
+}
+
+size_t attn_attend_key_width(const attn_attend *a) {
+    return a->kv_heads ? a->width / a->heads * a->kv_heads : a->width;
 }
 
 /* Declares the packed projections with the initial values of torch.nn.MultiheadAttention: the three
  * input matrices are one matrix for Xavier's bound, and biases are 0. */
 static void declare_packed(attn_attend *a, attn_parameters *set, const char *name) {
-    const size_t D = a->width, all = 3 * D;
-    const attn_init xavier = {.kind = ATTN_INIT_UNIFORM, .amount = sqrt(6.0 / (double)(4 * D))};
+    const size_t D = a->width, all = D + 2 * attn_attend_key_width(a);
+    const attn_init xavier = {.kind = ATTN_INIT_UNIFORM, .amount = sqrt(6.0 / (double)(all + D))};
     const attn_init zero = {.amount = 0};
     attn_layers_add(set, name, "in_proj_weight", 2, (size_t[]){all, D}, xavier, &a->in_proj);
-    attn_layers_add(set, name, "in_proj_bias", 1, &all, zero, &a->in_bias);
+    if (!a->unbiased)
+        attn_layers_add(set, name, "in_proj_bias", 1, &all, zero, &a->in_bias);
     a->o = (attn_linear){.in = D, .out = D};
     declare_matrix(set, name, "out_proj.weight", D, D, &a->o.weight);
-    attn_layers_add(set, name, "out_proj.bias", 1, &D, zero, &a->o.bias);
+    if (!a->unbiased)
+        attn_layers_add(set, name, "out_proj.bias", 1, &D, zero, &a->o.bias);
 }
 
 static void declare_positions(attn_attend *a, attn_parameters *set, const char *name) {
@@ -46,17 +52,17 @@ static void declare_positions(attn_attend *a, attn_parameters *set, const char *
 }
 
 void attn_attend_declare(attn_attend *a, attn_parameters *set, const char *name) {
-    const size_t D = a->width, A = a->score_width;
+    const size_t D = a->width, A = a->score_width, K = attn_attend_key_width(a);
     switch (a->kind) {
     case ATTN_SCORE_scaled_dot:
         if (a->packed) {
             declare_packed(a, set, name);
             break;
         }
-        declare_linear(set, name, "W_q", D, &a->q);
-        declare_linear(set, name, "W_k", D, &a->k);
-        declare_linear(set, name, "W_v", D, &a->v);
-        declare_linear(set, name, "W_o", D, &a->o);
+        declare_linear(a, set, name, "W_q", D, &a->q);
+        declare_linear(a, set, name, "W_k", K, &a->k);
+        declare_linear(a, set, name, "W_v", K, &a->v);
+        declare_linear(a, set, name, "W_o", D, &a->o);
         break;
     case ATTN_SCORE_dot:
         break;
@@ -78,19 +84,21 @@ void attn_attend_declare(attn_attend *a, attn_parameters *set, const char *name)
     declare_positions(a, set, name);
 }
 
-/* Returns the part of a packed tensor from element `offset` on, as a weight. */
+/* Returns the part of a packed tensor from element `offset` on, as a weight; none of none. */
 static attn_weight part_of(const attn_weight *w, size_t offset) {
-    return (attn_weight){w->value + offset, w->gradient ? w->gradient + offset : NULL};
+    return (attn_weight){w->value ? w->value + offset : NULL,
+                         w->gradient ? w->gradient + offset : NULL};
 }
 
 static attn_linear projection(const attn_attend *a, int part) {
-    const size_t D = a->width, at = (size_t)part * D;
+    const size_t D = a->width, K = attn_attend_key_width(a);
+    const size_t at = part == 0 ? 0 : part == 1 ? D : D + K;
     if (!a->packed)
         return part == 0 ? a->q : part == 1 ? a->k : a->v;
     return (attn_linear){.weight = part_of(&a->in_proj, at * D),
                          .bias = part_of(&a->in_bias, at),
                          .in = D,
-                         .out = D};
+                         .out = part == 0 ? D : K};
 }
 
 static attn_tensor matrix(const attn_weight *w, size_t rows, size_t cols) {
@@ -115,7 +123,8 @@ static attn_score score_of(const attn_attend *a) {
 
 static attn_position position_of(const attn_attend *a) {
     const size_t distances = 2 * a->max_distance + 1, E = a->width / a->heads;
-    attn_position position = {.kind = a->position};
+    attn_position position = {
+        .kind = a->position, .rotary = ATTN_ROTARY_HALVES, .base = a->rotary_base};
     if (a->position == ATTN_POSITION_RELATIVE)
         position.table = matrix(&a->relative, a->heads, distances);
     if (a->position == ATTN_POSITION_SHAW) {
@@ -156,7 +165,8 @@ static void add_masks(attn_inputs *in, const attn_attend *a, const attn_attend_s
 /* Returns whether attention layers have this kind of position. */
 static bool has_position(attn_position_kind kind) {
     return kind == ATTN_POSITION_NONE || kind == ATTN_POSITION_ALIBI ||
-           kind == ATTN_POSITION_RELATIVE || kind == ATTN_POSITION_SHAW;
+           kind == ATTN_POSITION_RELATIVE || kind == ATTN_POSITION_SHAW ||
+           kind == ATTN_POSITION_ROTARY;
 }
 
 /* Computes queries, keys and values. Kinds without projections use x and memory themselves. */
@@ -172,8 +182,8 @@ static attn_status project(const attn_attend *a, attn_attend_saved *s,
         return ATTN_OK;
     }
     float *q = attn_layers_take(pass, s->B * s->L, D, err);
-    float *k = attn_layers_take(pass, keys, D, err);
-    float *v = attn_layers_take(pass, keys, D, err);
+    float *k = attn_layers_take(pass, keys, attn_attend_key_width(a), err);
+    float *v = attn_layers_take(pass, keys, attn_attend_key_width(a), err);
     if (!q || !k || !v)
         return ATTN_ENOMEM;
     const attn_linear layers[3] = {projection(a, 0), projection(a, 1), projection(a, 2)};
@@ -197,7 +207,7 @@ attn_status attn_attend_ready(const float *memory, size_t B, size_t S, const att
 
 attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t at,
                                const attn_attend *layer, attn_pass *pass, attn_error *err) {
-    const size_t D = layer->width;
+    const size_t D = attn_attend_key_width(layer);
     float *of = attn_layers_take(pass, ready->B, D, err);
     for (int part = 1; of && part <= 2; part++) {
         const attn_linear linear = projection(layer, part);
@@ -216,15 +226,17 @@ static attn_tensor sequences(const float *data, size_t B, size_t T, size_t D) {
 static attn_inputs inputs_of(const attn_attend *a, const attn_attend_saved *s,
                              const attn_attend_sight *sight, attn_pass *pass) {
     const uint64_t seed = attn_dropout_seed(pass);
+    const size_t K = attn_attend_key_width(a);
     const double p = a->kind == ATTN_SCORE_scaled_dot ? attn_dropout_of(pass, a->dropout) : 0;
     attn_inputs in = attn_attention_defaults();
     in.query = sequences(s->q, s->B, s->L, a->width);
-    in.key = sequences(s->k, s->B, s->S, a->width);
-    in.value = sequences(s->v, s->B, s->S, a->width);
+    in.key = sequences(s->k, s->B, s->S, K);
+    in.value = sequences(s->v, s->B, s->S, K);
     if (s->step)
-        in.key.strides[0] = in.value.strides[0] = (ptrdiff_t)(s->step * a->width);
+        in.key.strides[0] = in.value.strides[0] = (ptrdiff_t)(s->step * K);
     in.layout = ATTN_BLD;
     in.num_heads = a->heads;
+    in.num_kv_heads = a->kv_heads;
     in.score = score_of(a);
     in.position = position_of(a);
     if (p > 0) {
@@ -322,13 +334,13 @@ attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
 attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float *dweights,
                                          const attn_attend *a, const attn_attend_saved *s,
                                          attn_pass *pass, attn_error *err) {
-    const size_t H = a->heads, L = s->L, S = s->S;
-    float *identity = attn_layers_zeroed(pass, S * H, S, err);
+    const size_t H = a->heads, K = a->kv_heads ? a->kv_heads : H, L = s->L, S = s->S;
+    float *identity = attn_layers_zeroed(pass, S * K, S, err);
     float *grad = attn_layers_take(pass, s->B * L * H, S, err);
     if (!identity || !grad)
         return ATTN_ENOMEM;
-    for (size_t i = 0; i < S * H; i++)
-        identity[i * S + i / H] = 1;
+    for (size_t i = 0; i < S * K; i++)
+        identity[i * S + i / K] = 1;
     for (size_t i = 0; i < s->B * H * L; i++) {
         const size_t b = i / (H * L), h = i / L % H, row = i % L;
         memcpy(grad + ((b * L + row) * H + h) * S, dweights + i * S, S * sizeof *grad);
@@ -337,7 +349,7 @@ attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float 
     attn_attention *operation;
     attn_results results;
     attn_gradients g;
-    in.value = sequences(identity, 1, S, H * S);
+    in.value = sequences(identity, 1, S, K * S);
     in.dropout_p = 0;
     const attn_tensor wanted = sequences(grad, s->B, L, H * S);
     attn_status status = attn_attention_new(&in, pass->arena, &operation, err);

@@ -23,6 +23,10 @@ static float gelu_tanh(float x) {
     return 0.5f * x * (1 + tanhf(SQRT_2_BY_PI * (x + CUBIC * x * x * x)));
 }
 
+static float silu(float x) {
+    return x / (1 + expf(-x));
+}
+
 static float slope(float x, attn_activation kind) {
     float t;
     switch (kind) {
@@ -33,6 +37,9 @@ static float slope(float x, attn_activation kind) {
     case ATTN_GELU_TANH:
         t = tanhf(SQRT_2_BY_PI * (x + CUBIC * x * x * x));
         return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * SQRT_2_BY_PI * (1 + 3 * CUBIC * x * x);
+    case ATTN_SILU:
+        t = 1 / (1 + expf(-x));
+        return t * (1 + x * (1 - t));
     case ATTN_TANH:
         t = tanhf(x);
         return 1 - t * t;
@@ -57,6 +64,10 @@ void attn_activation_forward(float *y, const float *x, size_t n, attn_activation
     case ATTN_GELU_TANH:
         for (size_t i = 0; i < n; i++)
             y[i] = gelu_tanh(x[i]);
+        break;
+    case ATTN_SILU:
+        for (size_t i = 0; i < n; i++)
+            y[i] = silu(x[i]);
         break;
     case ATTN_TANH:
         p->tanh(y, x, n);
@@ -105,11 +116,11 @@ float *attn_layers_zeroed(attn_pass *pass, size_t count, size_t width, attn_erro
     return p;
 }
 
-void attn_norm_declare(attn_norm *layer, attn_parameters *set, const char *name, size_t width) {
+void attn_norm_declare(attn_norm *layer, attn_parameters *set, const char *name) {
     const attn_init one = {.kind = ATTN_INIT_CONSTANT, .amount = 1}, zero = {.amount = 0};
-    *layer = (attn_norm){.width = width, .epsilon = 1e-5f};
-    attn_layers_add(set, name, "weight", 1, &width, one, &layer->weight);
-    attn_layers_add(set, name, "bias", 1, &width, zero, &layer->bias);
+    attn_layers_add(set, name, "weight", 1, &layer->width, one, &layer->weight);
+    if (!layer->rms && !layer->unbiased)
+        attn_layers_add(set, name, "bias", 1, &layer->width, zero, &layer->bias);
 }
 
 void attn_norm_forward(float *y, float *stats, const float *x, size_t rows,
@@ -117,7 +128,8 @@ void attn_norm_forward(float *y, float *stats, const float *x, size_t rows,
     const attn_pointwise *p = attn_pointwise_current();
     const size_t n = layer->width;
     for (size_t r = 0; r < rows; r++) {
-        attn_norm_row row = {.x = x + r * n, .weight = layer->weight.value};
+        attn_norm_row row = {
+            .x = x + r * n, .weight = layer->weight.value, .uncentred = layer->rms};
         p->norm_forward(y + r * n, &row, layer->bias.value, layer->epsilon, n);
         stats[2 * r] = row.mean;
         stats[2 * r + 1] = row.scale;
@@ -131,6 +143,7 @@ void attn_norm_backward(float *dx, const float *dy, const float *x, const float 
     for (size_t r = 0; r < rows; r++) {
         const attn_norm_row row = {.x = x + r * n,
                                    .weight = layer->weight.value,
+                                   .uncentred = layer->rms,
                                    .mean = stats[2 * r],
                                    .scale = stats[2 * r + 1]};
         p->norm_backward(dx ? dx + r * n : NULL, layer->weight.gradient, layer->bias.gradient,

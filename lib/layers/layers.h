@@ -120,16 +120,21 @@ void attn_positions_declare(attn_embedding *layer, attn_parameters *set, const c
 void attn_positions_backward(const float *dx, size_t B, size_t T, size_t first,
                              const attn_embedding *layer);
 
-/* ---- layer norm: y = (x - mean) / sqrt(variance + epsilon) * weight + bias for each row of x
- * [rows, width] (Ba, Kiros and Hinton 2016). forward stores mean and 1 / sqrt(variance + epsilon)
- * of each row in stats [rows, 2], for backward. ---- */
+/* ---- norms of each row of x [rows, width] ----
+ *
+ *   layer norm  y = (x - mean) / sqrt(variance + epsilon) * weight + bias  (Ba et al. 2016)
+ *   RMS norm    y = x / sqrt(mean of x^2 + epsilon) * weight    (Zhang and Sennrich 2019)
+ *
+ * forward stores mean (RMS: 0) and 1 / sqrt(…) of each row in stats [rows, 2], for backward. */
 typedef struct attn_norm {
-    attn_weight weight, bias; /* [width], initially ones and zeros */
     size_t width;
-    float epsilon; /* added to the variance; 1e-5 */
+    float epsilon;            /* 1e-5 where papers name none */
+    bool rms, unbiased;       /* RMS norm, which has no bias; layer norm without a bias */
+    attn_weight weight, bias; /* [width], initially ones and zeros */
 } attn_norm;
 
-void attn_norm_declare(attn_norm *layer, attn_parameters *set, const char *name, size_t width);
+/* Declares a layer whose other members the caller has set. */
+void attn_norm_declare(attn_norm *layer, attn_parameters *set, const char *name);
 void attn_norm_forward(float *y, float *stats, const float *x, size_t rows, const attn_norm *layer);
 void attn_norm_backward(float *dx, const float *dy, const float *x, const float *stats, size_t rows,
                         const attn_norm *layer);
@@ -139,10 +144,12 @@ typedef enum attn_activation {
     ATTN_RELU = 0,
     ATTN_GELU,      /* x Phi(x), exact                    Hendrycks and Gimpel 2016 */
     ATTN_GELU_TANH, /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+    ATTN_SILU,      /* x sigmoid(x), also called swish        Elfwing et al. 2018 */
     ATTN_TANH,
     ATTN_SIGMOID,
 } attn_activation;
 
+/* y may be x. */
 void attn_activation_forward(float *y, const float *x, size_t n, attn_activation kind);
 void attn_activation_backward(float *dx, const float *dy, const float *x, size_t n,
                               attn_activation kind);
@@ -254,6 +261,7 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
  *
  *   NONE      no parameters
  *   ALIBI     no parameters
+ *   ROTARY    no parameters; coordinates n and n + D / heads / 2 of a head are a pair
  *   RELATIVE  relative.weight [heads, 2m + 1], initially 0
  *   SHAW      key_table.weight and value_table.weight, [2m + 1, D / heads] */
 
@@ -263,12 +271,17 @@ typedef struct attn_attend {
     attn_position_kind position;
     /* D; number of heads; A of additive and concat; m: distances are clipped to -m … m. */
     size_t width, heads, score_width, max_distance;
+    /* scaled_dot: heads of keys and values; it divides `heads`, and each serves as many heads of
+     * queries (Ainslie et al. 2023). 0: `heads` */
+    size_t kv_heads;
     double dropout;       /* scaled_dot: probability with which a weight is dropped in training */
+    double rotary_base;   /* ROTARY: base of the angles; 0: 10,000 */
     bool packed;          /* scaled_dot with parameters named as in PyTorch */
+    bool unbiased;        /* scaled_dot: the projections have no bias */
     attn_pattern pattern; /* used if has_pattern: hides keys by distance */
     bool has_pattern, causal;     /* causal: keys after the query are hidden */
     attn_linear q, k, v, o;       /* scaled_dot; `packed` has in_proj instead of q, k, v */
-    attn_weight in_proj, in_bias; /* packed: [3D, D] and [3D] */
+    attn_weight in_proj, in_bias; /* packed: [D + 2 K, D] and [D + 2 K], K = kv_heads D / heads */
     /* additive: w1, w2; general, concat: w; additive, concat: score (v) */
     attn_weight w1, w2, w, score;
     attn_weight relative, key_table, value_table;
@@ -277,7 +290,7 @@ typedef struct attn_attend {
 /* What the backward pass needs. */
 typedef struct attn_attend_saved {
     const float *x, *memory; /* the arguments of forward */
-    const float *q, *k, *v;  /* [B, L, D] and twice [B, S, D]; without projections x and memory */
+    const float *q, *k, *v;  /* [B, L, D] and twice [B, S, K]; without projections x and memory */
     size_t B, L, S;
     size_t step;   /* rows between the keys of two sequences in k and v; 0: S */
     int64_t first; /* position of query 0 among the keys */
@@ -296,6 +309,8 @@ typedef struct attn_attend_sight {
     const attn_attend_saved *ready;
 } attn_attend_sight;
 
+/* Returns the width K of keys and values: kv_heads D / heads, D without projections. */
+size_t attn_attend_key_width(const attn_attend *layer);
 /* Declares the parameters of the layer. */
 void attn_attend_declare(attn_attend *layer, attn_parameters *set, const char *name);
 /* Computes out [B, L, D]. x and memory must outlive the backward pass; self-attention has memory =
@@ -310,7 +325,7 @@ attn_status attn_attend_forward(float *out, const float *x, const float *memory,
 attn_status attn_attend_ready(const float *memory, size_t B, size_t S, const attn_attend *layer,
                               attn_attend_saved *ready, attn_pass *pass, attn_error *err);
 /* Appends a token to the keys and values of growing sequences, for searches. x [B, D] is token
- * number `at`; its key and value are written into k and v of *ready, [B, step, D], which the caller
+ * number `at`; its key and value are written into k and v of *ready, [B, step, K], which the caller
  * allocates. Only for multihead. ATTN_ENOMEM. */
 attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t at,
                                const attn_attend *layer, attn_pass *pass, attn_error *err);

@@ -388,17 +388,20 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
                                 attn_error *err) {
     const size_t most = options->most ? options->most : 2 * S + 10;
     search s = {.options = options, .arena = arena, .B = B, .S = S, .beams = options->beams};
+    const attn_batch batch = {.B = B,
+                              .S = S,
+                              .source = source,
+                              .source_lengths = source_lengths,
+                              .source_keep = options->source_keep};
     attn_status status = check_options(options, err);
-    if (status || (status = attn_models_check_source(model, source, source_lengths, B, S, err)) ||
-        (status = attn_models_check_keep(options->source_keep, B, S, err)))
+    if (status || (status = attn_models_check_source(model, &batch, err)))
         return status;
     if (!attn_size_mul(B, s.beams, &s.rows))
         return attn_fail(err, ATTN_ELIMIT, "beams", "too many sequences");
     s.most = most < model->config.max_length ? most : model->config.max_length;
     s.walk =
         (model_walk){.model = model, .pass = {.arena = arena, .pool = pool, .control = control}};
-    if ((status = attn_models_encode(&s.walk, source, source_lengths, options->source_keep, B, S,
-                                     false, err)) ||
+    if ((status = attn_models_encode(&s.walk, &batch, false, err)) ||
         (status = prepare(&s, source_lengths, err)) || (status = search_all(&s, err)))
         return status;
     for (size_t b = 0; !status && b < B; b++)

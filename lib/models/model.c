@@ -9,6 +9,8 @@
 static bool (*const declare[])(attn_model *) = {
     [ATTN_MODEL_SEQ2SEQ] = attn_models_declare_seq2seq,
     [ATTN_MODEL_TRANSFORMER] = attn_models_declare_transformer,
+    [ATTN_MODEL_ENCODER] = attn_models_declare_encoder,
+    [ATTN_MODEL_DECODER] = attn_models_declare_decoder,
 };
 
 static attn_status make_sinusoids(attn_model *m, attn_error *err) {
@@ -38,6 +40,8 @@ static attn_status declare_model(const attn_model_config *config, attn_model **o
         .config = *config, .arena = attn_arena_new(SIZE_MAX), .set = attn_parameters_new()};
     if (!m->config.feed_forward)
         m->config.feed_forward = 4 * config->width;
+    if (!(m->config.embedding_scale > 0))
+        m->config.embedding_scale = sqrt((double)config->width);
     if (m->config.attention_dropout_p < 0)
         m->config.attention_dropout_p = config->dropout_p;
     if (!m->arena || !m->set || !declare[config->architecture](m))
@@ -65,6 +69,8 @@ attn_status attn_model_new(const attn_model_config *config, uint64_t seed, bool 
         return status;
     }
     attn_parameters_init(m->set, seed);
+    if (config->tied)
+        m->head.projection.weight = attn_models_last(m)->embedding.tokens.weight;
     *out = m;
     return ATTN_OK;
 }
@@ -100,22 +106,20 @@ attn_parameters *attn_model_parameters(attn_model *model) {
 }
 
 static attn_status check_batch(const attn_model *m, const attn_batch *batch, attn_error *err) {
-    attn_status status =
-        attn_models_check_source(m, batch->source, batch->source_lengths, batch->B, batch->S, err);
-    if (!status)
-        status = attn_models_check_keep(batch->source_keep, batch->B, batch->S, err);
-    return status ? status
-                  : attn_models_check_target(m, batch->target, batch->B, batch->T, "target", err);
+    const attn_status status = m->encoder.count ? attn_models_check_source(m, batch, err) : ATTN_OK;
+    return status || !m->decoder.count
+               ? status
+               : attn_models_check_target(m, batch->target, batch->B, batch->T, "target", err);
 }
 
 static attn_status walk_forward(model_walk *w, const attn_batch *batch, bool want_weights,
                                 attn_error *err) {
-    const attn_status status =
-        attn_models_encode(w, batch->source, batch->source_lengths, batch->source_keep, batch->B,
-                           batch->S, want_weights, err);
-    if (status)
-        return status;
-    return attn_models_decode(w, batch->target, batch->T, want_weights, err);
+    const attn_model *m = w->model;
+    attn_status status =
+        m->encoder.count ? attn_models_encode(w, batch, want_weights, err) : ATTN_OK;
+    if (!status && m->decoder.count)
+        status = attn_models_decode(w, batch, want_weights, err);
+    return status ? status : attn_models_head(w, err);
 }
 
 /* Sets the sites and the states that `keep` names. */
@@ -132,6 +136,13 @@ static attn_status keep_lists(const model_walk *w, unsigned keep, attn_model_out
         out->state_count = w->model->state_count;
     }
     return keep & ATTN_KEEP_INPUTS ? attn_models_site_inputs(w, out->sites, err) : ATTN_OK;
+}
+
+static attn_tensor logits_of(model_walk *w) {
+    const model_half *half = attn_models_last_half(w);
+    const size_t V = w->model->config.target_vocabulary;
+    return w->pooled ? attn_tensor_dense(w->logits, ATTN_F32, 2, (size_t[2]){half->B, V})
+                     : attn_tensor_dense(w->logits, ATTN_F32, 3, (size_t[3]){half->B, half->T, V});
 }
 
 attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
@@ -151,11 +162,10 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
     attn_status status = check_batch(model, batch, err);
     if (status || (status = walk_forward(&w, batch, (keep & ATTN_KEEP_WEIGHTS) != 0, err)))
         return status;
-    const size_t dims[3] = {batch->B, batch->T, model->config.target_vocabulary};
-    *out = (attn_model_outputs){
-        .logits = attn_tensor_dense(w.logits, ATTN_F32, 3, dims),
-        .encoder = attn_tensor_dense((void *)(uintptr_t)w.encoder.out, ATTN_F32, 3,
-                                     (size_t[3]){batch->B, batch->S, model->config.width})};
+    *out = (attn_model_outputs){.logits = logits_of(&w)};
+    if (model->encoder.count)
+        out->encoder = attn_tensor_dense((void *)(uintptr_t)w.encoder.out, ATTN_F32, 3,
+                                         (size_t[3]){batch->B, batch->S, model->config.width});
     return keep_lists(&w, keep, out, err);
 }
 
@@ -188,6 +198,11 @@ static attn_status add_weight_losses(model_walk *w, const attn_batch *batch,
     return ATTN_OK;
 }
 
+/* Returns how many ids of a sequence a model has to predict. */
+static size_t expected_length(const attn_model *m, const attn_batch *batch) {
+    return m->head.pooler.out ? 1 : m->decoder.count ? batch->T : batch->S;
+}
+
 attn_status attn_model_step(attn_model *model, const attn_batch *batch,
                             const attn_step_options *options, attn_arena *arena, attn_pool *pool,
                             const attn_control *control, attn_cross_entropy_loss *loss,
@@ -200,14 +215,14 @@ attn_status attn_model_step(attn_model *model, const attn_batch *batch,
                              .seed = options->seed}};
     attn_status status = check_batch(model, batch, err);
     if (!status)
-        status =
-            attn_models_check_target(model, batch->expected, batch->B, batch->T, "expected", err);
+        status = attn_models_check_target(model, batch->expected, batch->B,
+                                          expected_length(model, batch), "expected", err);
     const bool has_weight_losses = options->guidance > 0 || options->diversity > 0;
     if (status || (status = walk_forward(&w, batch, has_weight_losses, err)) ||
         (has_weight_losses && (status = add_weight_losses(&w, batch, options, err))))
         return status;
     attn_cross_entropy_loss found;
-    found.loss = attn_cross_entropy(w.logits, w.logits, batch->expected, batch->B * batch->T,
+    found.loss = attn_cross_entropy(w.logits, w.logits, batch->expected, w.rows,
                                     model->config.target_vocabulary, model->config.pad,
                                     options->smoothing, &found.rows, &found.right);
     if (!isfinite(found.loss))

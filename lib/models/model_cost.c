@@ -31,8 +31,9 @@ static double parameters(const attn_model *model, const char *part) {
     return (double)attn_parameters_count(model->set, part);
 }
 
+/* Returns whether the model has layers of self-attention and feed-forward, and no LSTM. */
 static bool is_transformer(const attn_model *model) {
-    return model->config.architecture == ATTN_MODEL_TRANSFORMER;
+    return model->config.architecture != ATTN_MODEL_SEQ2SEQ;
 }
 
 /* Returns cells, operations and scratch bytes of all attention layers. */
@@ -65,9 +66,10 @@ static attn_model_cost attention_cost(const attn_model *model, const attn_model_
 static double token_widths(const attn_model *model) {
     const attn_model_config *c = &model->config;
     const double layers = (double)c->num_layers;
+    const double hidden = 1 + (c->activation != ATTN_MODEL_RELU || c->gated) + c->gated;
     if (is_transformer(model))
-        return TOKEN_WIDTHS +
-               layers * (SUBLAYER_WIDTHS + (double)c->feed_forward / (double)c->width);
+        return TOKEN_WIDTHS + 2 * c->embedding_norm +
+               layers * (SUBLAYER_WIDTHS + hidden * (double)c->feed_forward / (double)c->width);
     return TOKEN_WIDTHS + LAYER_WIDTHS * layers;
 }
 
@@ -84,17 +86,20 @@ attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_p
                                      size_t slots) {
     const attn_model_config *c = &model->config;
     const double D = (double)c->width, layers = is_transformer(model) ? (double)c->num_layers : 1;
+    const double head = parameters(model, "pooler") + parameters(model, "output_projection") +
+                        (c->tied ? D * (double)c->target_vocabulary : 0);
     const double once = parameters(model, "encoder_lstm") + parameters(model, "encoder_attention") +
-                        parameters(model, "encoder");
+                        parameters(model, "encoder") + (model->decoder.count ? 0 : head);
     const double step = parameters(model, "decoder_lstm") + parameters(model, "cross_attention") +
-                        parameters(model, "decoder") + parameters(model, "output_projection");
+                        parameters(model, "decoder") + head;
     /* In a search, only one token of each target is in memory at a time. */
     const double held = p->searches ? p->rows : p->rows * p->T;
+    const double logits = model->decoder.count ? held : p->B * p->S;
     const attn_site *sites = model->sites;
     attn_model_cost cost = attention_cost(model, p, slots);
     cost.operations += 2 * (p->B * p->S * once + p->rows * p->T * step);
     cost.bytes += sizeof(float) * (token_widths(model) * D * (p->B * p->S + held) +
-                                   (double)c->target_vocabulary * held + SCORES * cost.cells) +
+                                   (double)c->target_vocabulary * logits + SCORES * cost.cells) +
                   STEP_BYTES * layers + packed(&model->encoder, p->B) +
                   packed(&model->decoder, p->rows);
     /* A search frees the scratch of each step. Keys, values, tokens and weights stay. */

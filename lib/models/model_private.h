@@ -1,11 +1,11 @@
 /* The parts of a model and a pass through it; shared by the files of lib/models.
  *
- * A model has two stacks of blocks, encoder and decoder, between embeddings and logits. A block is
- * one operation (an LSTM, an attention layer, feed-forward or a layer norm), with or without a
- * residual connection and a layer norm. The architectures differ only in the blocks that they
- * declare.
+ * A model has one or two stacks of blocks, encoder and decoder, each behind its embeddings, and a
+ * head behind the last stack. A block is one operation (an LSTM, an attention layer, feed-forward or
+ * a norm), with or without a residual connection and a norm. The architectures differ only in the
+ * blocks that they declare.
  *
- * A walk (model_walk) is one pass through both stacks. A search decodes one token of each row in a
+ * A walk (model_walk) is one pass through all stacks. A search decodes one token of each row in a
  * step; a row is one hypothesis (a beam) of one source. It uses caches, so that a step does not
  * compute earlier tokens again.
  *
@@ -28,9 +28,12 @@ typedef enum model_wrap {
 
 typedef struct model_operation model_operation;
 
-/* Position-wise feed-forward: linear2(dropout(relu(linear1(x)))). */
+/* Position-wise feed-forward: linear2(dropout(h)) with h = activation(linear1(x)) or, if `gated`, h
+ * = activation(gate(x)) * linear1(x). */
 typedef struct model_feed {
-    attn_linear linear1, linear2;
+    attn_linear linear1, linear2, gate;
+    attn_activation activation;
+    bool gated;
     double dropout;
 } model_feed;
 
@@ -47,12 +50,25 @@ typedef struct model_block {
     };
 } model_block;
 
+/* What a stack reads: dropout(norm(tokens + positions + segments)). The positions are those of the
+ * model. */
+typedef struct model_embedding {
+    attn_embedding tokens, segments; /* segments.rows is 0 if there are none */
+    attn_norm norm;                  /* norm.width is 0 if there is none */
+} model_embedding;
+
 /* A stack of blocks: the encoder or the decoder. */
 typedef struct model_stack {
     model_block *blocks; /* [count] */
-    size_t count;
-    attn_embedding embedding; /* token ids to vectors */
+    size_t count;        /* 0: the model has no such stack */
+    model_embedding embedding;
 } model_stack;
+
+/* From the outputs of the last stack to logits. */
+typedef struct model_head {
+    attn_linear pooler; /* of the first token, before tanh; pooler.out is 0 if there is none */
+    attn_linear projection;
+} model_head;
 
 /* A model (attn/models.h). */
 struct attn_model {
@@ -62,7 +78,7 @@ struct attn_model {
     float *sinusoids;         /* [max_length, D] sinusoidal positions; NULL: other positions */
     attn_embedding positions; /* learned positions; without values if there are none */
     model_stack encoder, decoder;
-    attn_linear projection; /* decoder outputs to logits */
+    model_head head;
     bool hands; /* without attention: the decoder's LSTM starts from the encoder's last state */
     bool reads_padding;  /* the encoder's LSTM also reads padding */
     attn_site *sites;    /* [site_count], as attn_model_sites returns them */
@@ -82,7 +98,11 @@ typedef struct model_trace {
     float *sum, *out;
     float *stats;             /* [n, 2] statistics of the layer norm */
     uint64_t seed, feed_seed; /* seeds of the dropout of the wrap, and of feed-forward */
-    float *active; /* [n, feed_forward] hidden layer of feed-forward, after ReLU and dropout */
+    /* Feed-forward, [n, feed_forward] each: the argument of the activation; the factor of a gated
+     * one, else NULL; and the hidden layer after dropout. ReLU without a gate needs no argument:
+     * `hidden` is then `active`, which is 0 exactly where the argument was not positive or dropout
+     * set an element to 0, where the gradient is 0, too. */
+    float *hidden, *factor, *active;
     attn_lstm_saved lstm;
     attn_attend_saved attend;
     /* [B, heads, L, S] gradient with respect to the attention weights, of the losses that are
@@ -102,14 +122,18 @@ typedef struct model_cache {
 /* One stack during a pass. */
 typedef struct model_half {
     const model_stack *stack;
-    const int32_t *ids; /* [B, T] */
+    const int32_t *ids;      /* [B, T] */
+    const int32_t *segments; /* [B, T]; NULL: all 0 */
     size_t B, T, first; /* first: position of the first of the T tokens (0, except in a search) */
     /* [B] tokens of each sequence without padding, for the encoder; NULL: all T */
     const int64_t *lengths;
     const uint8_t *keep; /* [B, T] for the encoder: 0 hides a token from attention; NULL: none */
     float *embedded;     /* [B, T, D] input of the first block */
-    /* [B, T, D] embeddings before a table of positions is added; NULL: not kept, or no table */
+    /* [B, T, D] embeddings of tokens before anything is added; NULL: not kept, or nothing is */
     const float *unplaced;
+    /* [B, T, D] sum of the embeddings before their norm, and statistics of the norm [n, 2]; NULL:
+     * there is no norm */
+    float *summed, *stats;
     const float *out;    /* [B, T, D] output of the last block */
     uint64_t seed;       /* seed of the dropout after embedding */
     model_trace *traces; /* [stack->count] */
@@ -133,7 +157,9 @@ typedef struct model_walk {
     attn_pass pass;
     model_half encoder, decoder;
     bool keep_states; /* keep states that no later step of a pass reads */
-    float *logits;    /* [B, T, V] */
+    size_t rows;      /* rows of logits */
+    float *logits;    /* [rows, V] */
+    float *pooled;    /* [B, D] output of the pooler */
 } model_walk;
 
 /* The rows of a search. Row r is a hypothesis for source r / beams. */
@@ -173,11 +199,16 @@ extern const model_operation attn_models_lstm, attn_models_self, attn_models_cau
  * dict. false: out of memory. */
 bool attn_models_declare_seq2seq(attn_model *model);
 bool attn_models_declare_transformer(attn_model *model);
+bool attn_models_declare_encoder(attn_model *model);
+bool attn_models_declare_decoder(attn_model *model);
 /* Returns an attention layer of the configured kind, width and pattern, not yet declared. `across`:
  * it attends to the encoder's outputs. */
 attn_attend attn_models_attend(const attn_model_config *config, bool across);
-/* Returns the table [max_length, D] that is added to embeddings. NULL: there is none. */
-const float *attn_models_position_table(const attn_model *model);
+/* Returns the last stack, whose outputs the head reads, and its part of a walk. */
+const model_stack *attn_models_last(const attn_model *model);
+model_half *attn_models_last_half(model_walk *walk);
+/* Returns whether embeddings are added to those of the tokens of a stack. */
+bool attn_models_adds_embeddings(const attn_model *model, const model_stack *stack);
 /* Make the lists of a declared model's sites and states. ATTN_ENOMEM. */
 attn_status attn_models_list_sites(attn_model *model, attn_error *err);
 attn_status attn_models_list_states(attn_model *model, attn_error *err);
@@ -191,33 +222,32 @@ attn_status attn_models_site_inputs(const model_walk *walk, attn_site *sites, at
 /* Returns the relative positions of self-attention layers. */
 attn_position_kind attn_models_relative(const attn_model_config *config);
 
-/* Runs the encoder over sources [B, S] with lengths [B]; `keep` as attn_batch.source_keep. The
- * outputs are walk->encoder.out. */
-attn_status attn_models_encode(model_walk *walk, const int32_t *source, const int64_t *lengths,
-                               const uint8_t *keep, size_t B, size_t S, bool want_weights,
+/* Runs the encoder over the sources of a batch. The outputs are walk->encoder.out. */
+attn_status attn_models_encode(model_walk *walk, const attn_batch *batch, bool want_weights,
                                attn_error *err);
-/* Run the decoder and compute walk->logits [B, T, V]. attn_models_decode reads whole targets
+/* Run the decoder. attn_models_decode reads whole targets
  * [B, T]. attn_models_decode_step is a step of a search: it reads `tokens` [rows], which are token
  * number `first` of each row. `lengths` [rows] and `keep` [rows, S] are those of the rows' sources;
  * `caches` are those of the decoder's blocks. */
-attn_status attn_models_decode(model_walk *walk, const int32_t *target, size_t T, bool want_weights,
+attn_status attn_models_decode(model_walk *walk, const attn_batch *batch, bool want_weights,
                                attn_error *err);
 attn_status attn_models_decode_step(model_walk *walk, const int32_t *tokens, size_t rows,
                                     size_t first, model_cache *caches, const int64_t *lengths,
                                     const uint8_t *keep, bool want_weights, attn_error *err);
 
-/* Runs the backward pass from dlogits [B, T, V], and adds the gradients of all parameters to those
+/* Computes walk->logits of the outputs of the last stack. ATTN_ENOMEM. */
+attn_status attn_models_head(model_walk *walk, attn_error *err);
+
+/* Runs the backward pass from dlogits [rows, V], and adds the gradients of all parameters to those
  * of the set. The walk must be a forward pass with training on. */
 attn_status attn_models_backward(model_walk *walk, const float *dlogits, attn_error *err);
 
 /* Checks sizes and ids of a configuration. ATTN_EARG; err->where names the member. */
 attn_status attn_models_check_config(const attn_model_config *config, attn_error *err);
-/* Check ids, lengths and sizes of sources [B, S] or of targets [B, T]. Errors as
- * attn_model_forward. */
-attn_status attn_models_check_source(const attn_model *model, const int32_t *source,
-                                     const int64_t *lengths, size_t B, size_t S, attn_error *err);
-/* Checks that `keep` (NULL: not given) holds only 0 and 1. ATTN_EVALUE at "source_keep/b/s". */
-attn_status attn_models_check_keep(const uint8_t *keep, size_t B, size_t S, attn_error *err);
+/* Check ids, lengths, sizes, visibility and segments of the sources of a batch, or ids and sizes of
+ * targets [B, T]. Errors as attn_model_forward. */
+attn_status attn_models_check_source(const attn_model *model, const attn_batch *batch,
+                                     attn_error *err);
 attn_status attn_models_check_target(const attn_model *model, const int32_t *target, size_t B,
                                      size_t T, const char *name, attn_error *err);
 

@@ -17,6 +17,7 @@ attn_position_kind attn_models_relative(const attn_model_config *c) {
         [ATTN_MODEL_RELATIVE] = ATTN_POSITION_RELATIVE,
         [ATTN_MODEL_SHAW] = ATTN_POSITION_SHAW,
         [ATTN_MODEL_ALIBI] = ATTN_POSITION_ALIBI,
+        [ATTN_MODEL_ROTARY] = ATTN_POSITION_ROTARY,
     };
     return kinds[c->positions];
 }
@@ -48,6 +49,9 @@ attn_attend attn_models_attend(const attn_model_config *c, bool across) {
     attn_attend a = {.kind = kind,
                      .width = c->width,
                      .heads = kind == ATTN_SCORE_scaled_dot ? c->num_heads : 1,
+                     .kv_heads = kind == ATTN_SCORE_scaled_dot ? c->num_kv_heads : 0,
+                     .rotary_base = c->rotary_base,
+                     .unbiased = !c->bias,
                      .score_width = c->width,
                      .max_distance = c->reach,
                      .dropout = c->attention_dropout_p};
@@ -97,7 +101,7 @@ static attn_status causal_forward(float *out, const float *x, model_walk *w, mod
 
 static attn_status causal_start(model_walk *w, const model_block *block, const model_rows *r,
                                 model_cache *cache, attn_error *err) {
-    const size_t n = r->rows * r->most, D = block->attend.width;
+    const size_t n = r->rows * r->most, D = attn_attend_key_width(&block->attend);
     cache->seen = (attn_attend_saved){.B = r->rows, .step = r->most};
     cache->seen.k = attn_layers_take(&w->pass, n, D, err);
     cache->seen.v = attn_layers_take(&w->pass, n, D, err);
@@ -120,10 +124,11 @@ static const float *reorder(const float *rows, const model_rows *r, size_t D, co
 static void causal_follow(const model_walk *w, const model_block *block, const model_rows *r,
                           const size_t *parents, size_t steps, model_cache *cache) {
     (void)w;
+    const size_t D = attn_attend_key_width(&block->attend);
     if (r->beams == 1)
         return;
-    cache->seen.k = reorder(cache->seen.k, r, block->attend.width, parents, steps, cache);
-    cache->seen.v = reorder(cache->seen.v, r, block->attend.width, parents, steps, cache);
+    cache->seen.k = reorder(cache->seen.k, r, D, parents, steps, cache);
+    cache->seen.v = reorder(cache->seen.v, r, D, parents, steps, cache);
 }
 
 const model_operation attn_models_causal = {.forward = causal_forward,
@@ -176,7 +181,7 @@ static const float *spread(model_walk *w, const model_rows *r, const float *x, s
 static attn_status cross_start(model_walk *w, const model_block *block, const model_rows *r,
                                model_cache *cache, attn_error *err) {
     const float *memory = w->encoder.out;
-    const size_t S = w->encoder.T, n = S * block->attend.width;
+    const size_t S = w->encoder.T, n = S * attn_attend_key_width(&block->attend);
     attn_attend_saved *seen = &cache->seen;
     const attn_status status =
         attn_attend_ready(memory, r->rows / r->beams, S, &block->attend, seen, &w->pass, err);
@@ -260,22 +265,55 @@ const model_operation attn_models_lstm = {.forward = lstm_forward,
 
 /* --- feed-forward --- */
 
+static attn_status take_hidden(model_walk *w, const model_feed *feed, size_t n, model_trace *t,
+                               attn_error *err) {
+    const size_t F = feed->linear1.out;
+    const bool keeps = feed->gated || feed->activation != ATTN_RELU;
+    t->active = attn_layers_take(&w->pass, n, F, err);
+    t->hidden = keeps ? attn_layers_take(&w->pass, n, F, err) : t->active;
+    t->factor = feed->gated ? attn_layers_take(&w->pass, n, F, err) : NULL;
+    return t->active && t->hidden && (t->factor || !feed->gated) ? ATTN_OK : ATTN_ENOMEM;
+}
+
+/* y *= x */
+static void multiply(float *y, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        y[i] *= x[i];
+}
+
 static attn_status feed_forward(float *out, const float *x, model_walk *w, model_half *half,
                                 const model_block *block, model_trace *t, attn_error *err) {
     const model_feed *feed = &block->feed;
     const size_t n = half->B * half->T, F = feed->linear1.out;
     t->feed_seed = attn_dropout_seed(&w->pass);
-    if (!(t->active = attn_layers_take(&w->pass, n, F, err)))
+    if (take_hidden(w, feed, n, t, err))
         return ATTN_ENOMEM;
-    attn_linear_forward(t->active, x, n, &feed->linear1);
-    attn_activation_forward(t->active, t->active, n * F, ATTN_RELU);
+    attn_linear_forward(t->hidden, x, n, feed->gated ? &feed->gate : &feed->linear1);
+    attn_activation_forward(t->active, t->hidden, n * F, feed->activation);
+    if (feed->gated) {
+        attn_linear_forward(t->factor, x, n, &feed->linear1);
+        multiply(t->active, t->factor, n * F);
+    }
     attn_dropout(t->active, n * F, attn_dropout_of(&w->pass, feed->dropout), t->feed_seed);
     attn_linear_forward(out, t->active, n, &feed->linear2);
     return ATTN_OK;
 }
 
-/* The backward pass needs t->active only: it is 0 exactly where ReLU or dropout set an element to
- * 0, and the gradient is 0 there. */
+/* Of a gated hidden layer activation(hidden) * factor with the gradient dactive: adds the gradient of
+ * x by the factor, and makes dactive the gradient of the activation. */
+static attn_status factor_back(float *dx, float *dactive, const float *x, size_t n, model_walk *w,
+                               const model_feed *feed, const model_trace *t, attn_error *err) {
+    const size_t F = feed->linear1.out;
+    float *dfactor = attn_layers_take(&w->pass, n, F, err);
+    if (!dfactor)
+        return ATTN_ENOMEM;
+    attn_activation_forward(dfactor, t->hidden, n * F, feed->activation);
+    multiply(dfactor, dactive, n * F);
+    multiply(dactive, t->factor, n * F);
+    attn_linear_backward(dx, dfactor, x, n, &feed->linear1);
+    return ATTN_OK;
+}
+
 static attn_status feed_backward(float *dx, const float *dout, model_walk *w, model_half *half,
                                  const model_block *block, model_trace *t, attn_error *err) {
     const model_feed *feed = &block->feed;
@@ -287,8 +325,10 @@ static attn_status feed_backward(float *dx, const float *dout, model_walk *w, mo
         return ATTN_ENOMEM;
     attn_linear_backward(dactive, dout, t->active, n, &feed->linear2);
     attn_dropout(dactive, n * F, attn_dropout_of(&w->pass, feed->dropout), t->feed_seed);
-    attn_activation_backward(dhidden, dactive, t->active, n * F, ATTN_RELU);
-    attn_linear_backward(dx, dhidden, x, n, &feed->linear1);
+    if (feed->gated && factor_back(dx, dactive, x, n, w, feed, t, err))
+        return ATTN_ENOMEM;
+    attn_activation_backward(dhidden, dactive, t->hidden, n * F, feed->activation);
+    attn_linear_backward(dx, dhidden, x, n, feed->gated ? &feed->gate : &feed->linear1);
     return ATTN_OK;
 }
 

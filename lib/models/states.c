@@ -55,13 +55,16 @@ static void add_start(listing *l) {
 
 static void add_embedding(listing *l) {
     const float *embedded = l->half ? l->half->embedded : NULL;
-    const attn_model_positions positions = l->model->config.positions;
-    if (positions == ATTN_MODEL_SINUSOIDAL || positions == ATTN_MODEL_LEARNED) {
+    const bool norms = l->stack->embedding.norm.width > 0;
+    const float *summed = l->half && norms ? l->half->summed : embedded;
+    if (attn_models_adds_embeddings(l->model, l->stack)) {
         add_whole(l, ATTN_STATE_EMBEDDING, l->half ? l->half->unplaced : NULL);
-        add_whole(l, ATTN_STATE_POSITIONS, embedded);
+        add_whole(l, ATTN_STATE_POSITIONS, summed);
     } else {
-        add_whole(l, ATTN_STATE_EMBEDDING, embedded);
+        add_whole(l, ATTN_STATE_EMBEDDING, summed);
     }
+    if (norms)
+        add_whole(l, ATTN_STATE_EMBEDDING_NORM, embedded);
 }
 
 /* Returns the layer of a block: how many earlier blocks have its operation. */
@@ -104,6 +107,8 @@ static size_t list_all(const attn_model *model, const model_walk *walk, attn_mod
         l.side = (attn_model_side)side;
         l.stack = source ? &model->encoder : &model->decoder;
         l.half = !walk ? NULL : source ? &walk->encoder : &walk->decoder;
+        if (!l.stack->count)
+            continue;
         if (!source)
             add_start(&l);
         add_embedding(&l);

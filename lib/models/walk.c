@@ -118,38 +118,82 @@ static attn_status attn_models_stack_back(model_walk *w, model_half *half, float
     return ATTN_OK;
 }
 
-const float *attn_models_position_table(const attn_model *model) {
+/* Returns the table [max_length, D] that is added to embeddings. NULL: there is none. */
+static const float *position_table(const attn_model *model) {
     return model->sinusoids ? model->sinusoids : model->positions.weight.value;
 }
 
-/* Computes half->embedded = dropout(embedding(ids) + positions). */
+bool attn_models_adds_embeddings(const attn_model *m, const model_stack *stack) {
+    return m->config.positions == ATTN_MODEL_SINUSOIDAL ||
+           m->config.positions == ATTN_MODEL_LEARNED || stack->embedding.segments.rows;
+}
+
+/* Adds the positions of the tokens and the embeddings of their segments. */
+static void add_embeddings(const model_walk *w, const model_half *half, float *x) {
+    const attn_embedding *segments = &half->stack->embedding.segments;
+    const float *table = position_table(w->model);
+    const size_t D = w->model->config.width;
+    if (table)
+        attn_positions_add(x, half->B, half->T, D, table, half->first);
+    for (size_t i = 0; segments->rows && i < half->B * half->T; i++)
+        attn_pointwise_current()->add(x + i * D,
+                                      segments->weight.value + (size_t)half->segments[i] * D, D);
+}
+
+/* Replaces the sum of the embeddings by its norm, and keeps the sum. */
+static attn_status norm_embeddings(model_walk *w, model_half *half, attn_error *err) {
+    const size_t D = w->model->config.width, n = half->B * half->T;
+    if (!half->stack->embedding.norm.width)
+        return ATTN_OK;
+    half->summed = half->embedded;
+    half->embedded = attn_layers_take(&w->pass, n, D, err);
+    half->stats = attn_layers_take(&w->pass, n, 2, err);
+    if (!half->embedded || !half->stats)
+        return ATTN_ENOMEM;
+    attn_norm_forward(half->embedded, half->stats, half->summed, n, &half->stack->embedding.norm);
+    return ATTN_OK;
+}
+
+/* Computes half->embedded = dropout(norm(embeddings of tokens, positions and segments)). */
 static attn_status embed(model_walk *w, model_half *half, attn_error *err) {
     const attn_model *m = w->model;
     const size_t D = m->config.width, n = half->B * half->T;
-    const float *table = attn_models_position_table(m);
+    const bool adds = attn_models_adds_embeddings(m, half->stack);
     float *unplaced = NULL;
     half->seed = attn_dropout_seed(&w->pass);
     if (!(half->embedded = attn_layers_take(&w->pass, n, D, err)))
         return ATTN_ENOMEM;
-    if (w->keep_states && table && !(unplaced = attn_layers_take(&w->pass, n, D, err)))
+    if (w->keep_states && adds && !(unplaced = attn_layers_take(&w->pass, n, D, err)))
         return ATTN_ENOMEM;
-    attn_embedding_forward(half->embedded, half->ids, n, &half->stack->embedding);
+    attn_embedding_forward(half->embedded, half->ids, n, &half->stack->embedding.tokens);
     if (unplaced)
         memcpy(unplaced, half->embedded, n * D * sizeof *unplaced);
     half->unplaced = unplaced;
-    if (table)
-        attn_positions_add(half->embedded, half->B, half->T, D, table, half->first);
+    add_embeddings(w, half, half->embedded);
+    if (norm_embeddings(w, half, err))
+        return ATTN_ENOMEM;
     drop(w, half, half->embedded, half->seed);
     return ATTN_OK;
 }
 
-static void embed_back(const model_walk *w, const model_half *half, float *dembedded) {
-    const attn_model *m = w->model;
+static attn_status embed_back(model_walk *w, const model_half *half, float *dembedded,
+                              attn_error *err) {
+    const model_embedding *e = &half->stack->embedding;
     const size_t n = half->B * half->T;
     drop(w, half, dembedded, half->seed);
-    if (m->config.positions == ATTN_MODEL_LEARNED)
-        attn_positions_backward(dembedded, half->B, half->T, half->first, &m->positions);
-    attn_embedding_backward(dembedded, half->ids, n, &half->stack->embedding);
+    if (e->norm.width) {
+        float *dsummed = attn_layers_zeroed(&w->pass, n, w->model->config.width, err);
+        if (!dsummed)
+            return ATTN_ENOMEM;
+        attn_norm_backward(dsummed, dembedded, half->summed, half->stats, n, &e->norm);
+        dembedded = dsummed;
+    }
+    if (w->model->config.positions == ATTN_MODEL_LEARNED)
+        attn_positions_backward(dembedded, half->B, half->T, half->first, &w->model->positions);
+    if (e->segments.rows)
+        attn_embedding_backward(dembedded, half->segments, n, &e->segments);
+    attn_embedding_backward(dembedded, half->ids, n, &e->tokens);
+    return ATTN_OK;
 }
 
 /* Joins the final states of both directions of an LSTM, apart [2 layers, B, D / 2], to joined
@@ -171,59 +215,61 @@ static attn_status take_states(model_walk *w, attn_lstm_state *state, size_t B, 
     return state->h && state->c ? ATTN_OK : ATTN_ENOMEM;
 }
 
-attn_status attn_models_encode(model_walk *w, const int32_t *source, const int64_t *lengths,
-                               const uint8_t *keep, size_t B, size_t S, bool want_weights,
+static attn_status run_half(model_walk *w, model_half *half, attn_error *err) {
+    const attn_status status = embed(w, half, err);
+    return status ? status : attn_models_run_stack(w, half, err);
+}
+
+/* Sets the segments of the source; all are 0 if the batch has none. */
+static attn_status place_segments(model_walk *w, const attn_batch *batch, attn_error *err) {
+    model_half *half = &w->encoder;
+    half->segments = batch->source_segments;
+    if (half->segments || !half->stack->embedding.segments.rows)
+        return ATTN_OK;
+    half->segments = attn_arena_zeroed(w->pass.arena, half->B * half->T, sizeof *half->segments);
+    return half->segments ? ATTN_OK
+                          : attn_fail(err, ATTN_ENOMEM, "", "no memory for %zu segments", half->B);
+}
+
+attn_status attn_models_encode(model_walk *w, const attn_batch *batch, bool want_weights,
                                attn_error *err) {
     const attn_model *m = w->model;
     model_half *half = &w->encoder;
     attn_status status;
     *half = (model_half){.stack = &m->encoder,
-                         .ids = source,
-                         .B = B,
-                         .T = S,
-                         .lengths = lengths,
-                         .keep = keep,
+                         .ids = batch->source,
+                         .B = batch->B,
+                         .T = batch->S,
+                         .lengths = batch->source_lengths,
+                         .keep = batch->source_keep,
                          .want_weights = want_weights};
     w->decoder.initial = (attn_lstm_state){NULL, NULL};
-    if (m->hands && ((status = take_states(w, &half->last, B, err)) ||
-                     (status = take_states(w, &w->decoder.initial, B, err))))
+    if (m->hands && ((status = take_states(w, &half->last, batch->B, err)) ||
+                     (status = take_states(w, &w->decoder.initial, batch->B, err))))
         return status;
-    if ((status = embed(w, half, err)) || (status = attn_models_run_stack(w, half, err)))
+    if ((status = place_segments(w, batch, err)) || (status = run_half(w, half, err)))
         return status;
     if (m->hands) {
-        join_states(w->decoder.initial.h, half->last.h, m, B, false);
-        join_states(w->decoder.initial.c, half->last.c, m, B, false);
+        join_states(w->decoder.initial.h, half->last.h, m, batch->B, false);
+        join_states(w->decoder.initial.c, half->last.c, m, batch->B, false);
     }
     return ATTN_OK;
 }
 
-static attn_status decode(model_walk *w, attn_error *err) {
-    const attn_model *m = w->model;
-    model_half *half = &w->decoder;
-    const size_t n = half->B * half->T;
-    attn_status status;
-    if ((status = embed(w, half, err)) || (status = attn_models_run_stack(w, half, err)))
-        return status;
-    if (!(w->logits = attn_layers_take(&w->pass, n, m->config.target_vocabulary, err)))
-        return ATTN_ENOMEM;
-    attn_linear_forward(w->logits, half->out, n, &m->projection);
-    return ATTN_OK;
-}
-
-attn_status attn_models_decode(model_walk *w, const int32_t *target, size_t T, bool want_weights,
+attn_status attn_models_decode(model_walk *w, const attn_batch *batch, bool want_weights,
                                attn_error *err) {
     const model_half *encoder = &w->encoder;
     w->decoder = (model_half){.stack = &w->model->decoder,
-                              .ids = target,
-                              .B = encoder->B,
-                              .T = T,
+                              .ids = batch->target,
+                              .B = batch->B,
+                              .T = batch->T,
                               .want_weights = want_weights,
                               .memory = encoder->out,
                               .S = encoder->T,
                               .memory_lengths = encoder->lengths,
                               .memory_keep = encoder->keep,
                               .initial = w->decoder.initial};
-    return decode(w, err);
+    return run_half(w, &w->decoder, err);
 }
 
 attn_status attn_models_decode_step(model_walk *w, const int32_t *tokens, size_t rows, size_t first,
@@ -239,44 +285,116 @@ attn_status attn_models_decode_step(model_walk *w, const int32_t *tokens, size_t
                               .memory_lengths = lengths,
                               .memory_keep = keep,
                               .caches = caches};
-    return decode(w, err);
+    const attn_status status = run_half(w, &w->decoder, err);
+    return status ? status : attn_models_head(w, err);
+}
+
+/* --- the head --- */
+
+const model_stack *attn_models_last(const attn_model *m) {
+    return m->decoder.count ? &m->decoder : &m->encoder;
+}
+
+model_half *attn_models_last_half(model_walk *w) {
+    return w->model->decoder.count ? &w->decoder : &w->encoder;
+}
+
+/* Computes w->pooled = tanh(linear(output of the first token of each sequence)). */
+static attn_status pool_outputs(model_walk *w, const model_half *half, attn_error *err) {
+    const size_t D = w->model->config.width;
+    float *first = attn_layers_take(&w->pass, half->B, D, err);
+    if (!first || !(w->pooled = attn_layers_take(&w->pass, half->B, D, err)))
+        return ATTN_ENOMEM;
+    for (size_t b = 0; b < half->B; b++)
+        memcpy(first + b * D, half->out + b * half->T * D, D * sizeof *first);
+    attn_linear_forward(w->pooled, first, half->B, &w->model->head.pooler);
+    attn_activation_forward(w->pooled, w->pooled, half->B * D, ATTN_TANH);
+    return ATTN_OK;
+}
+
+attn_status attn_models_head(model_walk *w, attn_error *err) {
+    const model_head *head = &w->model->head;
+    const model_half *half = attn_models_last_half(w);
+    const bool pools = head->pooler.out > 0;
+    w->rows = pools ? half->B : half->B * half->T;
+    if ((pools && pool_outputs(w, half, err)) ||
+        !(w->logits = attn_layers_take(&w->pass, w->rows, head->projection.out, err)))
+        return ATTN_ENOMEM;
+    attn_linear_forward(w->logits, pools ? w->pooled : half->out, w->rows, &head->projection);
+    return ATTN_OK;
+}
+
+/* Adds the gradient of the pooled outputs to that of the outputs, dout [B, T, D]. */
+static attn_status pool_back(model_walk *w, const model_half *half, const float *dpooled,
+                             float *dout, attn_error *err) {
+    const size_t D = w->model->config.width;
+    float *dlinear = attn_layers_take(&w->pass, half->B, D, err);
+    if (!dlinear)
+        return ATTN_ENOMEM;
+    for (size_t i = 0; i < half->B * D; i++)
+        dlinear[i] = dpooled[i] * (1 - w->pooled[i] * w->pooled[i]);
+    for (size_t b = 0; b < half->B; b++)
+        attn_linear_backward(dout + b * half->T * D, dlinear + b * D, half->out + b * half->T * D,
+                             1, &w->model->head.pooler);
+    return ATTN_OK;
+}
+
+/* Adds the gradient of the last stack's outputs to dout [B, T, D]. */
+static attn_status head_back(model_walk *w, const float *dlogits, float *dout, attn_error *err) {
+    const model_head *head = &w->model->head;
+    const model_half *half = attn_models_last_half(w);
+    if (!head->pooler.out) {
+        attn_linear_backward(dout, dlogits, half->out, w->rows, &head->projection);
+        return ATTN_OK;
+    }
+    float *dpooled = attn_layers_zeroed(&w->pass, w->rows, w->model->config.width, err);
+    if (!dpooled)
+        return ATTN_ENOMEM;
+    attn_linear_backward(dpooled, dlogits, w->pooled, w->rows, &head->projection);
+    return pool_back(w, half, dpooled, dout, err);
+}
+
+/* --- backward --- */
+
+static attn_status half_back(model_walk *w, model_half *half, float *dout, attn_error *err) {
+    float *dembedded;
+    const attn_status status = attn_models_stack_back(w, half, dout, &dembedded, err);
+    return status ? status : embed_back(w, half, dembedded, err);
 }
 
 /* Backward pass of the decoder. It also computes the gradient of the encoder's outputs (dmemory),
  * or of the encoder's last states (dlast) if the decoder starts from them. */
-static attn_status decoder_back(model_walk *w, const float *dlogits, attn_error *err) {
+static attn_status decoder_back(model_walk *w, float *dout, attn_error *err) {
     const attn_model *m = w->model;
     model_half *half = &w->decoder;
-    const size_t n = half->B * half->T;
-    float *dout = attn_layers_zeroed(&w->pass, n, m->config.width, err), *dembedded;
     attn_status status;
-    if (!dout)
-        return ATTN_ENOMEM;
     if (m->hands && ((status = take_states(w, &half->dinitial, half->B, err)) ||
                      (status = take_states(w, &w->encoder.dlast, half->B, err))))
         return status;
-    attn_linear_backward(dout, dlogits, half->out, n, &m->projection);
-    if ((status = attn_models_stack_back(w, half, dout, &dembedded, err)))
+    if ((status = half_back(w, half, dout, err)))
         return status;
     if (m->hands) {
         join_states(half->dinitial.h, w->encoder.dlast.h, m, half->B, true);
         join_states(half->dinitial.c, w->encoder.dlast.c, m, half->B, true);
     }
-    embed_back(w, half, dembedded);
     return ATTN_OK;
 }
 
+/* Takes zeros for the gradient of the outputs of a stack. */
+static float *take_gradient(model_walk *w, const model_half *half, attn_error *err) {
+    return attn_layers_zeroed(&w->pass, half->B * half->T, w->model->config.width, err);
+}
+
 attn_status attn_models_backward(model_walk *w, const float *dlogits, attn_error *err) {
-    model_half *half = &w->encoder;
-    float *dmemory = attn_layers_zeroed(&w->pass, half->B * half->T, w->model->config.width, err),
-          *dembedded;
+    const bool encodes = w->model->encoder.count, decodes = w->model->decoder.count;
+    float *dout = take_gradient(w, attn_models_last_half(w), err);
     attn_status status;
-    if (!dmemory)
+    if (!dout)
         return ATTN_ENOMEM;
-    w->decoder.dmemory = dmemory;
-    if ((status = decoder_back(w, dlogits, err)) ||
-        (status = attn_models_stack_back(w, half, dmemory, &dembedded, err)))
+    if (encodes && decodes && !(w->decoder.dmemory = take_gradient(w, &w->encoder, err)))
+        return ATTN_ENOMEM;
+    if ((status = head_back(w, dlogits, dout, err)) ||
+        (decodes && (status = decoder_back(w, dout, err))))
         return status;
-    embed_back(w, half, dembedded);
-    return ATTN_OK;
+    return encodes ? half_back(w, &w->encoder, decodes ? w->decoder.dmemory : dout, err) : ATTN_OK;
 }

@@ -176,7 +176,7 @@ static void test_texts_and_layers(void **state) {
         refused(attn_attend_forward(y, x, x, 1, 2, 2, NULL, false, &layer, &saved, &pass, &err),
                 "kind", &err);
         layer.kind = ATTN_SCORE_dot;
-        layer.position = (attn_position_kind)(ATTN_POSITION_SHAW + more);
+        layer.position = (attn_position_kind)(ATTN_POSITION_ROTARY + more);
         refused(attn_attend_forward(y, x, x, 1, 2, 2, NULL, false, &layer, &saved, &pass, &err),
                 "kind", &err);
         attn_parameters *set = attn_parameters_new();

@@ -101,7 +101,11 @@ static void embedding_backward(net *n) {
 }
 
 static void norm_declare(net *n) {
-    attn_norm_declare(&n->norm, n->set, "m", (size_t)n->what->a);
+    n->norm = (attn_norm){.width = (size_t)n->what->a,
+                          .epsilon = n->what->b ? 1e-6f : 1e-5f,
+                          .rms = n->what->b == 1,
+                          .unbiased = n->what->b == 2};
+    attn_norm_declare(&n->norm, n->set, "m");
     n->scratch = room(n, 2 * n->dims[0][0]);
 }
 static void norm_forward(net *n) {
@@ -180,6 +184,13 @@ static void position_declare(net *n) {
     n->attend.max_distance = 3;
     attend_declare(n);
 }
+static void grouped_declare(net *n) {
+    n->attend.kv_heads = 2;
+    n->attend.position = ATTN_POSITION_ROTARY;
+    n->attend.rotary_base = n->what->c;
+    n->attend.unbiased = n->attend.packed = n->what->c > 0;
+    attend_declare(n);
+}
 static void attend_forward(net *n) {
     const int self = n->inputs == 1;
     const attn_attend_sight sight = {.lengths = n->lengths};
@@ -208,9 +219,12 @@ static const layer_case cases[] = {
     ROW(linear_plain, linear, 3, 9, 0),
     ROW(embedding, embedding, 6, 4, 1),
     ROW(norm, norm, 37, 0, 0),
+    ROW(norm_rms, norm, 37, 1, 0),
+    ROW(norm_unbiased, norm, 37, 2, 0),
     ACTIVATION(relu, ATTN_RELU),
     ACTIVATION(gelu, ATTN_GELU),
     ACTIVATION(gelu_tanh, ATTN_GELU_TANH),
+    ACTIVATION(silu, ATTN_SILU),
     ACTIVATION(tanh, ATTN_TANH),
     ACTIVATION(sigmoid, ATTN_SIGMOID),
     ROW(lstm, lstm, 6, 1, 0),
@@ -224,6 +238,8 @@ static const layer_case cases[] = {
     ATTENDING(relative, position_declare, ATTN_SCORE_scaled_dot, 2, ATTN_POSITION_RELATIVE),
     ATTENDING(shaw, position_declare, ATTN_SCORE_scaled_dot, 2, ATTN_POSITION_SHAW),
     ATTENDING(alibi, position_declare, ATTN_SCORE_scaled_dot, 2, ATTN_POSITION_ALIBI),
+    ATTENDING(grouped, grouped_declare, ATTN_SCORE_scaled_dot, 4, 0),
+    ATTENDING(grouped_packed, grouped_declare, ATTN_SCORE_scaled_dot, 4, 500),
     ROW(dot, attend, ATTN_SCORE_dot, 1, 0),
     ROW(additive, attend, ATTN_SCORE_additive, 1, 7),
     ROW(general, attend, ATTN_SCORE_general, 1, 0),

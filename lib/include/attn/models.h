@@ -1,4 +1,5 @@
-/* Sequence-to-sequence models with attention, made of layers. D is the width.
+/* Models of sequences with attention, made of blocks. D is the width. A model has an encoder, which
+ * reads the source, a decoder, which reads the target, or both.
  *
  * ATTN_MODEL_SEQ2SEQ is the model of textbooks:
  *
@@ -13,9 +14,14 @@
  *   decoder  embedding x sqrt(D) + positions; layers of causal self-attention, attention over the
  *            encoder's outputs and feed-forward; layer norm; logits
  *
- * Feed-forward is linear, ReLU, linear. Each sublayer of the transformer has a residual connection,
- * and a layer norm before it (Xiong et al. 2020) or after it (norm_after). Parameters of these
- * layers are named as in torch.nn.Transformer, without a prefix.
+ * ATTN_MODEL_ENCODER is its encoder alone, as in BERT (Devlin et al. 2018), and ATTN_MODEL_DECODER
+ * its decoder without cross-attention, as in GPT (Radford et al. 2018), which predicts the next
+ * token. With norm_after they have no layer norm at the end.
+ *
+ * Feed-forward is linear, activation, linear; `gated` multiplies the activation by a second linear
+ * layer (Shazeer 2020). Each sublayer of these three has a residual connection, and a norm before it
+ * (Xiong et al. 2020) or after it (norm_after). Their parameters are named as in
+ * torch.nn.Transformer, without a prefix.
  *
  * Ids are int32, all other numbers float32. */
 #ifndef ATTN_MODELS_H
@@ -34,9 +40,12 @@ extern "C" {
  * requests use. The enums and the tables of names are built from them. */
 #define ATTN_MODEL_ARCHITECTURE_LIST(ITEM)                                                         \
     ITEM(SEQ2SEQ, "seq2seq")                                                                       \
-    ITEM(TRANSFORMER, "transformer")
+    ITEM(TRANSFORMER, "transformer")                                                               \
+    ITEM(ENCODER, "encoder")                                                                       \
+    ITEM(DECODER, "decoder")
 
-/* How the decoder attends to the encoder's outputs. DOT to CONCAT are score forms (forms.h).
+/* How the decoder attends to the encoder's outputs. DOT to CONCAT are score forms (forms.h), which
+ * models of one stack do not have; the other kinds are those of self-attention, too.
  *   LOCAL    MULTIHEAD, but a query sees only keys at a distance of at most `radius`
  *   STRIDED  MULTIHEAD, but a query sees only keys at a distance of at most `radius` or at a
  *            multiple of `stride`
@@ -63,14 +72,36 @@ extern "C" {
  *   LEARNED   a learned table of max_length rows
  *   RELATIVE  a learned bias for each head and distance
  *   SHAW      learned vectors for distances (Shaw et al. 2018)
- *   ALIBI     a bias that falls with distance (Press et al. 2022) */
+ *   ALIBI     a bias that falls with distance (Press et al. 2022)
+ *   ROTARY    queries and keys are rotated (Su et al. 2021); only self-attention */
 #define ATTN_MODEL_POSITIONS_LIST(ITEM)                                                            \
     ITEM(SINUSOIDAL, "sinusoidal")                                                                 \
     ITEM(LEARNED, "learned")                                                                       \
     ITEM(RELATIVE, "relative")                                                                     \
     ITEM(SHAW, "shaw")                                                                             \
     ITEM(ALIBI, "alibi")                                                                           \
-    ITEM(NO_POSITIONS, "none")
+    ITEM(NO_POSITIONS, "none")                                                                     \
+    ITEM(ROTARY, "rotary")
+
+/* The activation of feed-forward: max(x, 0); x Phi(x), exact or with tanh (Hendrycks and Gimpel
+ * 2016); x sigmoid(x). */
+#define ATTN_MODEL_ACTIVATION_LIST(ITEM)                                                           \
+    ITEM(RELU, "relu")                                                                             \
+    ITEM(GELU, "gelu")                                                                             \
+    ITEM(GELU_TANH, "gelu_tanh")                                                                   \
+    ITEM(SILU, "silu")
+
+/* The norm of sublayers: layer norm (Ba et al. 2016), RMS norm (Zhang and Sennrich 2019). */
+#define ATTN_MODEL_NORM_LIST(ITEM)                                                                 \
+    ITEM(LAYER_NORM, "layer")                                                                      \
+    ITEM(RMS_NORM, "rms")
+
+/* What a model computes of the outputs of its last stack: logits of each token, or of the whole
+ * sequence, from tanh(linear(output of the first token)) as BERT does. Only ATTN_MODEL_ENCODER can
+ * be POOLED. */
+#define ATTN_MODEL_HEAD_LIST(ITEM)                                                                 \
+    ITEM(TOKENS, "tokens")                                                                         \
+    ITEM(POOLED, "pooled")
 
 #define ATTN_MODEL_NUMBER(name, text) ATTN_MODEL_##name,
 typedef enum attn_model_architecture {
@@ -82,6 +113,15 @@ typedef enum attn_model_attention {
 typedef enum attn_model_positions {
     ATTN_MODEL_POSITIONS_LIST(ATTN_MODEL_NUMBER) ATTN_MODEL_POSITIONS
 } attn_model_positions;
+typedef enum attn_model_activation {
+    ATTN_MODEL_ACTIVATION_LIST(ATTN_MODEL_NUMBER) ATTN_MODEL_ACTIVATIONS
+} attn_model_activation;
+typedef enum attn_model_norm {
+    ATTN_MODEL_NORM_LIST(ATTN_MODEL_NUMBER) ATTN_MODEL_NORMS
+} attn_model_norm;
+typedef enum attn_model_head {
+    ATTN_MODEL_HEAD_LIST(ATTN_MODEL_NUMBER) ATTN_MODEL_HEADS
+} attn_model_head;
 #undef ATTN_MODEL_NUMBER
 
 /* The configuration of a model. Start from attn_model_defaults(). */
@@ -89,7 +129,8 @@ typedef struct attn_model_config {
     attn_model_architecture architecture;
     attn_model_attention attention;
     attn_model_positions positions;
-    /* ids of source and target; required, at least 4 */
+    /* ids of source and target, at least 4; required where the model reads that side. The target
+     * vocabulary is that of the logits, also of a model without a decoder: its words or classes. */
     size_t source_vocabulary, target_vocabulary;
     size_t width;        /* D: default 128, even */
     size_t num_heads;    /* default 4; divides D */
@@ -111,6 +152,23 @@ typedef struct attn_model_config {
     double embedding_std;
     bool read_padding; /* true: the encoder's LSTM also reads padding, as in textbooks */
     bool norm_after;   /* transformer: layer norms after residual connections; default false */
+    /* All that follows, down to `head`, is of models without LSTMs. */
+    attn_model_activation activation; /* default ATTN_MODEL_RELU */
+    bool gated;                       /* feed-forward is gated; default false */
+    attn_model_norm norm_kind;        /* default ATTN_MODEL_LAYER_NORM */
+    double norm_epsilon;              /* added to the variance, default 1e-5 */
+    /* heads of keys and values, each for as many heads of queries (Ainslie et al. 2023); it divides
+     * num_heads. 0 (default): num_heads. Not with SHAW positions. */
+    size_t num_kv_heads;
+    double rotary_base;     /* of the angles of ROTARY positions; default 10,000 */
+    bool bias;              /* linear layers and layer norms have a bias; default true */
+    bool embedding_norm;    /* a norm of the sum of all embeddings; default false */
+    double embedding_scale; /* factor of token embeddings; 0 (default): sqrt(D) */
+    size_t num_segments;    /* rows of a table of segments that the encoder adds; default 0 */
+    /* The matrix of the logits is the embedding of the tokens that the last stack reads, without a
+     * bias (Press and Wolf 2017); default false. */
+    bool tied;
+    attn_model_head head;    /* default ATTN_MODEL_TOKENS */
     int32_t pad, begin, end; /* ids in both vocabularies, default 0, 1, 2 */
 } attn_model_config;
 
@@ -133,6 +191,9 @@ typedef struct attn_model attn_model;
 attn_status attn_model_new(const attn_model_config *config, uint64_t seed, bool gradients,
                            attn_model **out, attn_error *err);
 void attn_model_free(attn_model *model); /* model may be NULL */
+/* Return whether a model reads a source, with its encoder, and a target, with its decoder. */
+bool attn_model_has_encoder(const attn_model_config *config);
+bool attn_model_has_decoder(const attn_model_config *config);
 /* Sets *out to the pattern of the configuration's attention. false: all keys are visible. */
 bool attn_model_pattern(const attn_model_config *config, attn_pattern *out);
 /* Computes the bytes of the model's values (and gradients) without making it. Errors as
@@ -143,14 +204,16 @@ attn_status attn_model_bytes(const attn_model_config *config, bool gradients, si
 const attn_model_config *attn_model_configuration(const attn_model *model);
 attn_parameters *attn_model_parameters(attn_model *model);
 
-/* A batch of padded sequences. Elements beyond the length of a sequence are config.pad. */
+/* A batch of padded sequences. Elements beyond the length of a sequence are config.pad. A model
+ * without an encoder reads no source, and one without a decoder no target. */
 typedef struct attn_batch {
     size_t B, S, T; /* sequences, and tokens of the longest source and target; each at least 1 */
     const int32_t *source;         /* [B, S] */
     const int64_t *source_lengths; /* [B] tokens of each source, 1 … S */
     const int32_t *target; /* [B, T] what the decoder reads: config.begin first in training */
     /* [B, T] what the decoder has to predict: the target shifted by one; each row ends with
-     * config.end before padding. Padding does not count. Only attn_model_step reads it. */
+     * config.end before padding. Padding does not count. Of a model without a decoder: [B, S] the
+     * class of each source token, or [B] with a POOLED head. Only attn_model_step reads it. */
     const int32_t *expected;
     /* [B, T, S] or NULL: the alignment of each token of `expected` with the source. A row sums to
      * 1, or is 0 if the alignment is unknown. Only attn_model_step with guidance > 0 reads it. */
@@ -158,6 +221,7 @@ typedef struct attn_batch {
     /* [B, S] or NULL: 0 hides a source token, 1 shows it. No attention of encoder or decoder sees a
      * hidden token as a key. The encoder's LSTM still reads it. */
     const uint8_t *source_keep;
+    const int32_t *source_segments; /* [B, S], below num_segments; NULL: all 0 */
 } attn_batch;
 
 /* Where an attention layer is: self-attention of encoder or decoder, or attention of the decoder to
@@ -194,7 +258,8 @@ typedef enum attn_model_side { ATTN_SIDE_SOURCE, ATTN_SIDE_TARGET } attn_model_s
  * before the step.
  *
  *   EMBEDDING            embedding of the ids x sqrt(D)
- *   POSITIONS            x + positional encodings; only SINUSOIDAL and LEARNED positions have it
+ *   POSITIONS            x + positional encodings + embeddings of segments; only models with
+ *                        SINUSOIDAL and LEARNED positions or with segments have it
  *   START_HIDDEN, START_CELL
  *                        without attention: the states h and c with which a layer of the decoder's
  *                        LSTM starts, and all that it knows of the source. They are those of the
@@ -207,7 +272,9 @@ typedef enum attn_model_side { ATTN_SIDE_SOURCE, ATTN_SIDE_TARGET } attn_model_s
  *   SELF_ATTENTION_NORM, CROSS_ATTENTION_NORM, FEED_FORWARD_NORM
  *                        layer norm of this sublayer: of x before its attention or feed-forward, or
  *                        of the residual sum after it (seq2seq, norm_after)
- *   NORM                 layer norm at the end of an encoder or a decoder */
+ *   NORM                 layer norm at the end of an encoder or a decoder
+ *   EMBEDDING_NORM       norm of the sum of all embeddings, with the configuration's
+ *                        embedding_norm */
 #define ATTN_STATE_STEP_LIST(ITEM)                                                                 \
     ITEM(EMBEDDING, "embedding")                                                                   \
     ITEM(POSITIONS, "positions")                                                                   \
@@ -220,7 +287,8 @@ typedef enum attn_model_side { ATTN_SIDE_SOURCE, ATTN_SIDE_TARGET } attn_model_s
     ITEM(CROSS_ATTENTION_NORM, "cross_attention_norm")                                             \
     ITEM(FEED_FORWARD_SUM, "feed_forward_sum")                                                     \
     ITEM(FEED_FORWARD_NORM, "feed_forward_norm")                                                   \
-    ITEM(NORM, "norm")
+    ITEM(NORM, "norm")                                                                             \
+    ITEM(EMBEDDING_NORM, "embedding_norm")
 
 #define ATTN_STATE_NUMBER(name, text) ATTN_STATE_##name,
 typedef enum attn_state_step {
@@ -260,8 +328,10 @@ enum {
 
 /* Results of a forward pass, in the arena. */
 typedef struct attn_model_outputs {
-    attn_tensor logits; /* [B, T, V], V = target_vocabulary */
-    /* [B, S, D] outputs of the encoder, which cross-attention sees; without a meaning at padding */
+    /* [B, T, V], V = target_vocabulary; [B, S, V] of a model without a decoder, [B, V] if POOLED */
+    attn_tensor logits;
+    /* [B, S, D] outputs of the encoder, which cross-attention sees; without a meaning at padding;
+     * rank 0: the model has no encoder */
     attn_tensor encoder;
     /* [site_count] as attn_model_sites lists them, with what is kept */
     attn_site *sites;

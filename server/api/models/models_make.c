@@ -38,8 +38,9 @@ const srv_field srv_models_fields[] = {
         "within radius), block (keys of the same block_size positions), global (the first "
         "num_global_keys positions see and are seen by all, others keys within radius) or none "
         "(not for a transformer)."),
-    SRV_ENUM_ROW(body, positions, srv_model_positions,
-                 "sinusoidal (default), learned, relative, shaw, alibi or none."),
+    SRV_ENUM_ROW(
+        body, positions, srv_model_positions,
+        "sinusoidal (default), learned, relative, shaw, alibi, none or rotary (not for seq2seq)."),
     SRV_ENUM_ROW(body, padding, paddings,
                  "respect (default): the LSTM of the encoder stops at the end of each sequence; "
                  "read: it reads padding as text. Only for seq2seq."),
