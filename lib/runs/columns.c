@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "analysis/edges.h"
+#include "analysis/sums.h"
 #include "attention/resolved.h"
-#include "base/area.h"
 #include "runs/private.h"
 
 enum {
@@ -35,8 +35,8 @@ typedef struct finder {
 } finder;
 
 /* Adds the visible cells of one row; NaN is left out. `mask` NULL: all cells are visible. */
-static void add_row(const finder *f, const attn_mask *mask, const attn_range *at, size_t row,
-                    const void *cells, uint8_t *keep) {
+static void add_row_edges(const finder *f, const attn_mask *mask, const attn_range *at, size_t row,
+                          const void *cells, uint8_t *keep) {
     const bool wide = f->site->dims->result == ATTN_F64;
     bool known = !mask;
     if (known)
@@ -65,49 +65,49 @@ static attn_status find_in_range(const finder *f, const lane *l, const attn_rang
         tile.rows = range->rows - r < TILE_ROWS ? range->rows - r : TILE_ROWS;
         attn_pool_yield(f->pool);
         attn_status status = attn_control_check(f->control, err);
-        if (status == ATTN_OK)
+        if (!status)
             status = attn_attention_cells(f->site->op, &f->site->stats, &tile, ATTN_STAGE_PROBS,
                                           l->cells, keys, l->scratch, err);
-        if (status != ATTN_OK)
+        if (status)
             return status;
         const attn_padding *padding = f->site->padding ? &f->site->padding[tile.batch] : NULL;
         const uint8_t *pads = padding ? padding->rows : NULL;
         for (size_t i = 0; i < tile.rows; i++)
             if (!pads || !pads[tile.row + i])
-                add_row(f, attn_mask_fills(mask) ? NULL : mask, &tile, tile.row + i,
-                        (const char *)l->cells + i * keys * elem, l->keep);
+                add_row_edges(f, attn_mask_fills(mask) ? NULL : mask, &tile, tile.row + i,
+                              (const char *)l->cells + i * keys * elem, l->keep);
     }
     return ATTN_OK;
 }
 
-static attn_status find_piece(void *ctx, size_t index, size_t slot, attn_error *err) {
-    const finder *f = ctx;
+static attn_status find_piece(void *work, size_t index, size_t slot, attn_error *err) {
+    const finder *f = work;
     const size_t at = index * f->width;
     const size_t keys = f->keys - at < f->width ? f->keys - at : f->width;
     attn_status status = ATTN_OK;
-    for (size_t i = 0; i < f->range_count && status == ATTN_OK; i++)
+    for (size_t i = 0; i < f->range_count && !status; i++)
         status = find_in_range(f, &f->lanes[slot], &f->ranges[i], f->first + at, keys, err);
-    for (size_t key = at; key < at + keys && status == ATTN_OK; key++)
+    for (size_t key = at; key < at + keys && !status; key++)
         attn_edges_sort(f->edges + key * f->k, f->found[key]);
     return status;
 }
 
-/* Takes the arrays of the finder from an area. */
-static void place(finder *f, attn_area *a, size_t slots) {
-    const size_t elem = attn_dtype_size(f->site->dims->result);
-    attn_edge *edges = attn_area_take(a, f->keys, f->k * sizeof *edges);
-    size_t *found = attn_area_take(a, f->keys, sizeof *found);
-    lane *lanes = attn_area_take(a, slots, sizeof *lanes);
-    for (size_t s = 0; s < slots; s++) {
-        void *cells = attn_area_take(a, (size_t)TILE_ROWS * TILE_KEYS, elem);
-        uint8_t *keep = attn_area_take(a, TILE_KEYS, 1);
-        if (a->base)
-            lanes[s] = (lane){NULL, cells, keep};
-    }
-    f->edges = edges;
-    f->found = found;
-    f->lanes = lanes;
+static void place_column_lane(const void *work, attn_area *area, void *to) {
+    const attn_run_site *site = ((const finder *)work)->site;
+    lane *l = to;
+    l->scratch = attn_run_scratch_place(area, site->dims);
+    l->cells = attn_area_take(area, TILE_ROWS * TILE_KEYS, attn_dtype_size(site->dims->result));
+    l->keep = attn_area_take(area, TILE_KEYS, 1);
 }
+
+static void place_columns(void *work, attn_area *area) {
+    finder *f = work;
+    f->edges = attn_area_take_3(area, f->keys, f->k, 1, sizeof *f->edges);
+    f->found = attn_area_take(area, f->keys, sizeof *f->found);
+}
+
+static const attn_sweep finding = {sizeof(lane), place_column_lane, place_columns, find_piece,
+                                   NULL};
 
 static size_t count_rows(const attn_range *ranges, size_t count) {
     size_t rows = 0;
@@ -116,37 +116,34 @@ static size_t count_rows(const attn_range *ranges, size_t count) {
     return rows;
 }
 
-/* Fills the finder without its arrays, and counts their bytes. */
-static attn_status plan(const attn_run_site *site, const attn_range *ranges, size_t count, size_t k,
-                        size_t slots, finder *f, attn_area *counted, attn_error *err) {
-    const size_t rows = count_rows(ranges, count), fit = PIECE_CELLS / (rows ? rows : 1);
+/* Fills the finder without its arrays. */
+static attn_status plan_columns(const attn_run_site *site, const attn_range *ranges, size_t count,
+                                size_t k, finder *f, attn_error *err) {
+    const size_t rows = count_rows(ranges, count);
     *f = (finder){.site = site,
                   .ranges = ranges,
                   .range_count = count,
                   .first = count ? ranges[0].col : 0,
                   .keys = count ? ranges[0].cols : 0,
                   .k = k < rows ? k : rows,
-                  .width = fit < LEAST_KEYS  ? LEAST_KEYS
-                           : fit > TILE_KEYS ? TILE_KEYS
-                                             : fit};
-    *counted = (attn_area){0};
+                  .width = attn_within(PIECE_CELLS / (rows ? rows : 1), LEAST_KEYS, TILE_KEYS)};
     if ((double)f->keys * (double)f->k > MOST_EDGES)
         return attn_fail(err, ATTN_ELIMIT, "top_k",
                          "%zu keys with %zu rows each are %.0f edges; at "
                          "most %.0f can be listed",
                          f->keys, f->k, (double)f->keys * (double)f->k, MOST_EDGES);
-    place(f, counted, slots);
-    return counted->overflow ? attn_fail(err, ATTN_ELIMIT, "top_k", "the edges are too many")
-                             : ATTN_OK;
+    return ATTN_OK;
 }
 
 attn_status attn_run_columns_cost(const attn_run_site *site, const attn_range *ranges, size_t count,
                                   size_t k, size_t slots, attn_cost *out, attn_error *err) {
     finder f;
-    attn_area counted;
-    attn_status status = plan(site, ranges, count, k, slots, &f, &counted, err);
-    if (status != ATTN_OK)
+    attn_status status = plan_columns(site, ranges, count, k, &f, err);
+    if (status)
         return status;
+    const attn_area counted = attn_sweep_count(&finding, &f, slots);
+    if (counted.overflow)
+        return attn_fail(err, ATTN_ELIMIT, "top_k", "the edges are too many");
     *out = (attn_cost){.cells = (double)count_rows(ranges, count) * (double)f.keys,
                        .work_bytes = counted.used,
                        .result_bytes = f.keys * f.k * sizeof(attn_edge)};
@@ -154,7 +151,7 @@ attn_status attn_run_columns_cost(const attn_run_site *site, const attn_range *r
 }
 
 /* Moves the edges of all keys together in place. Returns their number. */
-static size_t gather(finder *f) {
+static size_t gather_edges(finder *f) {
     size_t n = 0;
     for (size_t key = 0; key < f->keys; key++) {
         memmove(f->edges + n, f->edges + key * f->k, f->found[key] * sizeof *f->edges);
@@ -167,25 +164,19 @@ attn_status attn_run_columns(const attn_run_site *site, const attn_range *ranges
                              size_t k, attn_pool *pool, const attn_control *control,
                              attn_arena *arena, attn_edge **edges, size_t *edge_count,
                              attn_error *err) {
-    const size_t slots = attn_pool_slots(pool);
     finder f;
-    attn_area counted, area;
-    attn_status status = plan(site, ranges, count, k, slots, &f, &counted, err);
-    if (status != ATTN_OK)
+    attn_status status = plan_columns(site, ranges, count, k, &f, err);
+    if (status)
         return status;
-    bool ok = attn_area_open(&area, &counted, arena);
-    if (ok)
-        place(&f, &area, slots);
-    for (size_t s = 0; s < slots && ok; s++)
-        ok = (f.lanes[s].scratch = attn_cells_scratch_new(site->op, arena)) != NULL;
-    if (!ok)
+    f.lanes = attn_sweep_open(&finding, &f, attn_pool_slots(pool), arena);
+    if (!f.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the edges");
     memset(f.found, 0, f.keys * sizeof *f.found);
     f.pool = pool;
     f.control = control;
     const size_t pieces = f.k ? (f.keys + f.width - 1) / f.width : 0;
-    status = attn_pool_run(pool, pieces, find_piece, &f, control, err);
+    status = attn_sweep_run(&finding, &f, pieces, 0, pool, control, err);
     *edges = f.edges;
-    *edge_count = status == ATTN_OK ? gather(&f) : 0;
+    *edge_count = status ? 0 : gather_edges(&f);
     return status;
 }

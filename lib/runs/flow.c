@@ -9,15 +9,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "analysis/sums.h"
 #include "attention/resolved.h"
-#include "base/area.h"
 #include "runs/max_flow.h"
 #include "runs/private.h"
 
 enum {
-    BLOCK_ROWS = 64,             /* rows of a block, which are also those of lazy statistics */
-    COPY_BYTES = 256 << 20,      /* most bytes of all copies, if that is one of them */
-    LANE_BYTES = 8 * ATTN_ALIGN, /* rounding of the blocks of a thread */
+    BLOCK_ROWS = 64,        /* rows of a block, which are also those of lazy statistics */
+    COPY_BYTES = 256 << 20, /* most bytes of all copies, if that is one of them */
 };
 
 /* Operations that a pair is expected to take for each edge (measured), so that the predicted time
@@ -39,8 +38,7 @@ typedef struct flower {
     lane *lanes;            /* [slots] */
     attn_flow_lane **flows; /* [copies] */
     size_t slots, copies;
-    size_t first; /* pair of the wave */
-    double *out;  /* [count, S] */
+    double *out; /* [count, S] */
     attn_pool *pool;
     const attn_control *control;
     atomic_size_t done; /* pairs */
@@ -51,7 +49,7 @@ typedef struct flower {
 /* Goes through the layers from the top and stores the edges of each row in graph.rows, if it is not
  * NULL. Counts them, and adds cells and operations of the weights to *cost. Returns the tokens
  * [*from, *to) that are reached; it stops when they are too many. */
-static void trace(flower *w, size_t *from, size_t *to, attn_cost *cost) {
+static void trace_graph(flower *w, size_t *from, size_t *to, attn_cost *cost) {
     const attn_run_layers *l = w->r->layers;
     attn_flow_graph *g = &w->graph;
     *from = SIZE_MAX, *to = 0;
@@ -82,12 +80,12 @@ static void trace(flower *w, size_t *from, size_t *to, attn_cost *cost) {
 }
 
 /* Measures the graph, which has no rows yet. */
-static attn_status measure(flower *w, attn_cost *cost, attn_error *err) {
+static attn_status measure_graph(flower *w, attn_cost *cost, attn_error *err) {
     attn_flow_graph *g = &w->graph;
     size_t from, to, nodes;
     *g = (attn_flow_graph){.layers = w->r->layers->count};
     *cost = (attn_cost){0};
-    trace(w, &from, &to, cost);
+    trace_graph(w, &from, &to, cost);
     w->base = from;
     g->tokens = to - from;
     if (g->tokens > ATTN_RUN_FLOW_TOKENS)
@@ -103,29 +101,29 @@ static attn_status measure(flower *w, attn_cost *cost, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Takes the arrays from an area. */
-static void place(flower *w, attn_area *a) {
+static void place_flow_lane(const void *work, attn_area *area, void *to) {
+    const flower *w = work;
+    lane *l = to;
+    l->any = attn_run_lane_place(area, w->r->layers);
+    l->cells = attn_area_take_3(area, BLOCK_ROWS, w->graph.tokens, 1, sizeof(double));
+    l->layer = attn_area_take_3(area, BLOCK_ROWS, w->graph.tokens, 1, sizeof *l->layer);
+}
+
+static void place_flow(void *work, attn_area *area) {
+    flower *w = work;
     attn_flow_graph *g = &w->graph;
     attn_area copy = {0};
     attn_flow_lane_place(g, &copy);
-    w->copies = COPY_BYTES / (copy.used | 1);
-    w->copies = w->copies < 1 ? 1 : w->copies > w->slots ? w->slots : w->copies;
-    attn_flow_row *rows = attn_area_take(a, g->layers * g->tokens, sizeof *rows);
-    double *capacity = attn_area_take(a, g->edges, sizeof *capacity);
-    w->lanes = attn_area_take(a, w->slots, sizeof *w->lanes);
-    w->flows = attn_area_take(a, w->copies, sizeof *w->flows);
-    for (size_t s = 0; s < w->slots; s++) {
-        void *cells = attn_area_take(a, BLOCK_ROWS * g->tokens, sizeof(double));
-        double *layer = attn_area_take(a, BLOCK_ROWS * g->tokens, sizeof *layer);
-        if (a->base)
-            w->lanes[s] = (lane){NULL, cells, layer};
-    }
+    w->copies = attn_within(COPY_BYTES / (copy.used | 1), 1, w->slots);
+    attn_flow_row *rows = attn_area_take_3(area, g->layers, g->tokens, 1, sizeof *rows);
+    double *capacity = attn_area_take(area, g->edges, sizeof *capacity);
+    w->flows = attn_area_take(area, w->copies, sizeof *w->flows);
     for (size_t c = 0; c < w->copies; c++) {
-        attn_flow_lane *flow = attn_flow_lane_place(g, a);
-        if (a->base)
+        attn_flow_lane *flow = attn_flow_lane_place(g, area);
+        if (area->base)
             w->flows[c] = flow;
     }
-    if (a->base) {
+    if (area->base) {
         g->rows = rows;
         g->capacity = capacity;
     }
@@ -138,8 +136,8 @@ static size_t blocks_of(const flower *w) {
 }
 
 /* Computes the capacities of the edges from a block of tokens of a layer. */
-static attn_status weigh(void *ctx, size_t index, size_t slot, attn_error *err) {
-    flower *w = ctx;
+static attn_status compute_capacities(void *work, size_t index, size_t slot, attn_error *err) {
+    flower *w = work;
     const lane *own = &w->lanes[slot];
     const size_t n = index / blocks_of(w), b = w->base / BLOCK_ROWS + index % blocks_of(w);
     const attn_run_layer *layer = &w->r->layers->items[n];
@@ -167,12 +165,11 @@ static attn_status weigh(void *ctx, size_t index, size_t slot, attn_error *err) 
 
 /* --- flows --- */
 
-/* Computes a pair: pair p is of row p / tokens and token p % tokens. */
-static attn_status pair(void *ctx, size_t index, size_t slot, attn_error *err) {
-    flower *w = ctx;
-    const size_t tokens = w->graph.tokens, p = w->first + index;
-    const size_t row = p / tokens, sink = p % tokens;
-    attn_flow_lane *copy = w->flows[w->copies < w->slots ? index : slot];
+/* Computes pair `index`, which is of row index / tokens and token index % tokens. */
+static attn_status compute_pair(void *work, size_t index, size_t slot, attn_error *err) {
+    flower *w = work;
+    const size_t tokens = w->graph.tokens, row = index / tokens, sink = index % tokens;
+    attn_flow_lane *copy = w->flows[w->copies < w->slots ? index % w->copies : slot];
     attn_status status =
         attn_flow_compute(&w->graph, copy, w->rows[row] - w->base, sink, w->pool, w->control,
                           &w->out[row * w->r->layers->cols + w->base + sink], err);
@@ -180,32 +177,29 @@ static attn_status pair(void *ctx, size_t index, size_t slot, attn_error *err) {
     return status;
 }
 
-static attn_status compute(flower *w, attn_error *err) {
-    const size_t pairs = w->count * w->graph.tokens;
-    const size_t wave = w->copies < w->slots ? w->copies : pairs;
+static const attn_sweep weighing = {sizeof(lane), place_flow_lane, place_flow, compute_capacities,
+                                    NULL};
+static const attn_sweep pairing = {.piece = compute_pair};
+
+static attn_status compute_flows(flower *w, attn_error *err) {
+    const size_t wave = w->copies < w->slots ? w->copies : 0;
     attn_status status =
-        attn_pool_run(w->pool, w->graph.layers * blocks_of(w), weigh, w, w->control, err);
-    for (; w->first < pairs && !status; w->first += wave) {
-        const size_t left = pairs - w->first;
-        status = attn_pool_run(w->pool, left < wave ? left : wave, pair, w, w->control, err);
-    }
-    return status;
+        attn_sweep_run(&weighing, w, w->graph.layers * blocks_of(w), 0, w->pool, w->control, err);
+    return status ? status
+                  : attn_sweep_run(&pairing, w, w->count * w->graph.tokens, wave, w->pool,
+                                   w->control, err);
 }
 
 attn_status attn_run_flow_cost(const attn_run_rollout *r, const size_t *rows, size_t count,
                                size_t slots, attn_cost *out, attn_error *err) {
     flower w = {.r = r, .rows = rows, .count = count, .slots = slots};
-    attn_area counted = {0};
-    size_t work;
-    attn_status status = measure(&w, out, err);
+    attn_status status = measure_graph(&w, out, err);
     if (status)
         return status;
-    place(&w, &counted);
-    if (counted.overflow ||
-        !attn_size_mul(slots, attn_run_layers_work(r->layers) + LANE_BYTES, &work) ||
-        !attn_size_add(work, counted.used, &work))
+    const attn_area counted = attn_sweep_count(&weighing, &w, slots);
+    if (counted.overflow)
         return attn_fail(err, ATTN_ELIMIT, "rows", "more bytes than can be counted");
-    out->work_bytes = work;
+    out->work_bytes = counted.used;
     out->result_bytes = count * r->layers->cols * sizeof(double);
     return ATTN_OK;
 }
@@ -220,22 +214,16 @@ attn_status attn_run_flow_rows(const attn_run_rollout *r, const size_t *rows, si
                 .out = out,
                 .pool = pool,
                 .control = control};
-    attn_area counted = {0}, area;
     attn_cost cost;
     size_t from, to;
-    attn_status status = measure(&w, &cost, err);
+    attn_status status = measure_graph(&w, &cost, err);
     if (status)
         return status;
-    place(&w, &counted);
-    bool ok = !counted.overflow && attn_area_open(&area, &counted, arena);
-    if (ok)
-        place(&w, &area);
-    for (size_t s = 0; s < w.slots && ok; s++)
-        ok = (w.lanes[s].any = attn_run_lane_new(r->layers, arena)) != NULL;
-    if (!ok)
+    w.lanes = attn_sweep_open(&weighing, &w, w.slots, arena);
+    if (!w.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the capacities of a flow");
     memset(w.graph.rows, 0, w.graph.layers * w.graph.tokens * sizeof *w.graph.rows);
     memset(out, 0, count * r->layers->cols * sizeof *out);
-    trace(&w, &from, &to, &cost);
-    return compute(&w, err);
+    trace_graph(&w, &from, &to, &cost);
+    return compute_flows(&w, err);
 }

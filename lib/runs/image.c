@@ -1,6 +1,7 @@
 /* Makes images of format 2 (FORMAT.md) in memory, and tells what they cost. */
 #include "io/safetensors_layout.h"
 #include "runs/builder.h"
+#include "runs/pooling.h"
 
 static attn_status finish(attn_safetensors *file, attn_arena *arena, attn_run_image *out,
                           attn_error *err) {
@@ -60,8 +61,7 @@ attn_status attn_run_cost(const attn_attention_dims *d, size_t slots, attn_cost 
         double planes;
         cost.cells = rows * (double)d->S;
         cost.operations = cost.cells * 2 * (double)d->score_width;
-        if (!attn_run_overview_bytes(d, &(attn_run_view){.against = NULL}, &p, slots, &planes,
-                                     &work))
+        if (!attn_run_overview_bytes(&(attn_run_sides){.dims = {d}}, &p, slots, &planes, &work))
             return attn_fail(err, ATTN_ELIMIT, "store", "more bytes than can be counted");
         image += heads * planes;
         work += (size_t)(heads * planes);

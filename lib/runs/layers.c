@@ -99,35 +99,20 @@ struct attn_run_lane {
     double *wide; /* [cols] a row of float64 weights */
 };
 
-static size_t scratch_bytes(const attn_attention *op) {
-    attn_area counted = {0};
-    attn_cells_place(&counted, &op->dims, op->kernels);
-    return counted.overflow ? SIZE_MAX : counted.used;
-}
-
-size_t attn_run_layers_work(const attn_run_layers *l) {
-    size_t most = 0, bytes;
-    for (size_t i = 0; i < l->count; i++) {
-        const size_t one = scratch_bytes(l->items[i].site->op);
-        most = one > most ? one : most;
-    }
-    return attn_size_mul(l->cols, sizeof(double), &bytes) && attn_size_add(most, bytes, &bytes) &&
-                   attn_size_add(bytes, sizeof(attn_run_lane) + 4 * ATTN_ALIGN, &bytes)
-               ? bytes
-               : SIZE_MAX;
-}
-
-attn_run_lane *attn_run_lane_new(const attn_run_layers *l, attn_arena *arena) {
-    attn_run_lane *lane = attn_arena_zeroed(arena, 1, sizeof *lane);
+attn_run_lane *attn_run_lane_place(attn_area *area, const attn_run_layers *l) {
+    attn_run_lane *at = attn_area_take(area, 1, sizeof *at), lane = {0};
     size_t most = 0;
     for (size_t i = 0; i < l->count; i++) {
-        const size_t one = scratch_bytes(l->items[i].site->op);
-        most = one > most ? one : most;
+        attn_area scratch = {0};
+        attn_run_scratch_place(&scratch, l->items[i].site->dims);
+        area->overflow = area->overflow || scratch.overflow;
+        most = scratch.used > most ? scratch.used : most;
     }
-    if (!lane || !(lane->block = attn_arena_take(arena, most)))
-        return NULL;
-    lane->wide = attn_arena_zeroed(arena, l->cols, sizeof *lane->wide);
-    return lane->wide ? lane : NULL;
+    lane.block = attn_area_take(area, most, 1);
+    lane.wide = attn_area_take(area, l->cols, sizeof *lane.wide);
+    if (area->base)
+        *at = lane;
+    return at;
 }
 
 attn_cells_scratch *attn_run_lane_scratch(attn_run_lane *lane, const attn_run_site *site) {
@@ -142,6 +127,7 @@ attn_cells_scratch *attn_run_lane_scratch(attn_run_lane *lane, const attn_run_si
 typedef struct stack {
     const attn_run_layers *layers;
     attn_run_lane **lanes;
+    attn_padding *padding; /* [layers, batches] */
 } stack;
 
 /* Fetches rows of float64 weights one by one, rounded to float32. */
@@ -176,23 +162,34 @@ static attn_status fetch_layer(void *ctx, size_t lane_index, const attn_range *r
                                   scratch, err);
 }
 
+static void place_layer_lane(const void *work, attn_area *area, void *to) {
+    *(attn_run_lane **)to = attn_run_lane_place(area, ((const stack *)work)->layers);
+}
+
+static void place_padding(void *work, attn_area *area) {
+    stack *s = work;
+    s->padding =
+        attn_area_take_3(area, s->layers->count, s->layers->batches, 1, sizeof *s->padding);
+}
+
+static const attn_sweep stack_memory = {
+    .lane_size = sizeof(attn_run_lane *), .place_lane = place_layer_lane, .place = place_padding};
+
 attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, attn_arena *arena,
                                    attn_weight_source *out, attn_error *err) {
     stack *s = attn_arena_small(arena, sizeof *s);
-    attn_run_lane **all = attn_arena_zeroed(arena, lanes, sizeof *all);
     const size_t batches = layers->count * layers->batches;
-    attn_padding *padding = attn_arena_zeroed(arena, batches + 1, sizeof *padding);
-    bool ok = s && all && padding, pads = false;
-    for (size_t i = 0; i < lanes && ok; i++)
-        ok = (all[i] = attn_run_lane_new(layers, arena)) != NULL;
-    if (!ok)
+    bool pads = false;
+    if (s) {
+        *s = (stack){.layers = layers};
+        s->lanes = attn_sweep_open(&stack_memory, s, lanes, arena);
+    }
+    if (!s || !s->lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the layers");
-    *s = (stack){layers, all};
     for (size_t b = 0; b < batches; b++) {
         const attn_run_layer *layer = &layers->items[b / layers->batches];
         const attn_padding *of = layer->site->padding;
-        if (of)
-            padding[b] = of[layer->first + b % layers->batches];
+        s->padding[b] = of ? of[layer->first + b % layers->batches] : (attn_padding){0};
         pads = pads || of;
     }
     *out = (attn_weight_source){.batches = batches,
@@ -202,6 +199,6 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
                                 .has_logits = true,
                                 .fetch = fetch_layer,
                                 .ctx = s,
-                                .padding = pads ? padding : NULL};
+                                .padding = pads ? s->padding : NULL};
     return ATTN_OK;
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "attention/resolved.h"
-#include "base/area.h"
 #include "runs/private.h"
 
 enum { PIECE_ROWS = 64, BLOCK_KEYS = 256 };
@@ -16,14 +15,14 @@ typedef struct lane {
 typedef struct summer {
     const attn_run_site *site;
     attn_range rows;
-    const uint8_t *chosen; /* [S]: 1 for the keys that count */
-    double *mass;          /* [rows.rows] */
+    uint8_t *chosen; /* [S]: 1 for the keys that count */
+    double *mass;    /* [rows.rows] */
     attn_pool *pool;
     lane *lanes;
 } summer;
 
 /* Adds the chosen cells of a block, in the order of the keys. */
-static void add_block(const summer *s, const lane *l, const attn_range *block) {
+static void add_chosen_cells(const summer *s, const lane *l, const attn_range *block) {
     const bool wide = s->site->dims->result == ATTN_F64;
     for (size_t r = 0; r < block->rows; r++)
         for (size_t c = 0; c < block->cols; c++) {
@@ -34,15 +33,15 @@ static void add_block(const summer *s, const lane *l, const attn_range *block) {
         }
 }
 
-static attn_status sum_piece(void *ctx, size_t index, size_t slot, attn_error *err) {
-    const summer *s = ctx;
+static attn_status sum_piece(void *work, size_t index, size_t slot, attn_error *err) {
+    const summer *s = work;
     const lane *l = &s->lanes[slot];
     const size_t S = s->site->dims->S, first = index * PIECE_ROWS, left = s->rows.rows - first;
     attn_range block = s->rows;
     attn_status status = ATTN_OK;
     block.row += first;
     block.rows = left < PIECE_ROWS ? left : PIECE_ROWS;
-    for (size_t j = 0; j < S && status == ATTN_OK; j += BLOCK_KEYS) {
+    for (size_t j = 0; j < S && !status; j += BLOCK_KEYS) {
         const size_t end = S - j < BLOCK_KEYS ? S : j + BLOCK_KEYS;
         const uint8_t *from = memchr(s->chosen + j, 1, end - j);
         if (!from)
@@ -54,57 +53,47 @@ static attn_status sum_piece(void *ctx, size_t index, size_t slot, attn_error *e
         attn_pool_yield(s->pool);
         status = attn_attention_cells(s->site->op, &s->site->stats, &block, ATTN_STAGE_PROBS,
                                       l->cells, block.cols, l->scratch, err);
-        if (status == ATTN_OK)
-            add_block(s, l, &block);
+        if (!status)
+            add_chosen_cells(s, l, &block);
     }
     return status;
 }
 
-/* Takes the arrays from an area. Returns those of the threads. */
-static lane *place(const attn_run_site *site, attn_area *a, size_t slots, uint8_t **chosen) {
-    const size_t elem = attn_dtype_size(site->dims->result);
-    lane *lanes = attn_area_take(a, slots, sizeof *lanes);
-    *chosen = attn_area_take(a, site->dims->S, 1);
-    for (size_t s = 0; s < slots; s++) {
-        void *cells = attn_area_take(a, (size_t)PIECE_ROWS * BLOCK_KEYS, elem);
-        if (a->base)
-            lanes[s] = (lane){NULL, cells};
-    }
-    return lanes;
+static void place_mass_lane(const void *work, attn_area *area, void *to) {
+    const attn_run_site *site = ((const summer *)work)->site;
+    lane *l = to;
+    l->scratch = attn_run_scratch_place(area, site->dims);
+    l->cells = attn_area_take(area, PIECE_ROWS * BLOCK_KEYS, attn_dtype_size(site->dims->result));
 }
 
+static void place_chosen(void *work, attn_area *area) {
+    summer *s = work;
+    s->chosen = attn_area_take(area, s->site->dims->S, 1);
+}
+
+static const attn_sweep summing = {sizeof(lane), place_mass_lane, place_chosen, sum_piece, NULL};
+
 size_t attn_run_mass_work(const attn_run_site *site, size_t slots) {
-    attn_area counted = {0};
-    uint8_t *chosen;
-    place(site, &counted, slots, &chosen);
-    return counted.used;
+    summer s = {.site = site};
+    return attn_sweep_count(&summing, &s, slots).used;
 }
 
 attn_status attn_run_mass(const attn_run_site *site, const attn_range *rows, const int64_t *keys,
                           size_t count, attn_pool *pool, const attn_control *control,
                           attn_arena *arena, double *mass, attn_error *err) {
-    const size_t slots = attn_pool_slots(pool), S = site->dims->S;
-    attn_area counted = {0}, area;
-    uint8_t *chosen;
+    const size_t S = site->dims->S;
     summer s = {.site = site, .rows = *rows, .mass = mass, .pool = pool};
-    place(site, &counted, slots, &chosen);
-    bool ok = attn_area_open(&area, &counted, arena);
-    if (ok) {
-        s.lanes = place(site, &area, slots, &chosen);
-        s.chosen = chosen;
-        memset(chosen, 0, S);
-    }
-    for (size_t i = 0; i < slots && ok; i++)
-        ok = (s.lanes[i].scratch = attn_cells_scratch_new(site->op, arena)) != NULL;
-    if (!ok)
+    s.lanes = attn_sweep_open(&summing, &s, attn_pool_slots(pool), arena);
+    if (!s.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the sums");
+    memset(s.chosen, 0, S);
     for (size_t i = 0; i < count; i++) {
         if (keys[i] < 0 || (uint64_t)keys[i] >= S)
             return attn_fail(err, ATTN_EARG, "keys", "expected keys from 0 to %zu, found %lld",
                              S ? S - 1 : 0, (long long)keys[i]);
-        chosen[keys[i]] = 1;
+        s.chosen[keys[i]] = 1;
     }
     memset(mass, 0, rows->rows * sizeof *mass);
-    return attn_pool_run(pool, (rows->rows + PIECE_ROWS - 1) / PIECE_ROWS, sum_piece, &s, control,
-                         err);
+    return attn_sweep_run(&summing, &s, (rows->rows + PIECE_ROWS - 1) / PIECE_ROWS, 0, pool,
+                          control, err);
 }

@@ -46,14 +46,18 @@ attn_run_pyramid attn_run_pyramid_of(size_t L, size_t S) {
 
 /* --- the overview --- */
 
+typedef struct lane {
+    attn_run_buffers buffers;
+    attn_run_sum *above; /* of each level above the lowest two rows of cells */
+} lane;
+
 typedef struct maker {
     const attn_run_matter *matter;
     const attn_attention_dims *dims;
     const attn_run_head_span *heads;
     const attn_run_pyramid *pyramid;
-    attn_pool *pool;
-    attn_run_buffers **buffers; /* [slots] */
-    attn_run_sum **above;       /* [slots]: of each level above the lowest two rows of cells */
+    attn_run_sides sides;
+    lane *lanes;
     const attn_run_planes *planes;
     const attn_control *control;
     _Atomic size_t made;                                 /* pieces, for the progress of `control` */
@@ -69,7 +73,7 @@ typedef struct piece {
     attn_run_sum *above;
 } piece;
 
-static void put_row(const piece *p, size_t level, size_t row, const attn_run_sum *sums) {
+static void store_cells(const piece *p, size_t level, size_t row, const attn_run_sum *sums) {
     const maker *m = p->m;
     const size_t at = (p->head * m->rows[level] + row) * m->cols[level];
     for (size_t c = 0; c < m->cols[level]; c++) {
@@ -82,12 +86,12 @@ static void put_row(const piece *p, size_t level, size_t row, const attn_run_sum
  * a row of the level above. Two such rows go on to the next level. `above` has room for the two
  * rows of the level above, and behind them for those of the levels above that. The level is not the
  * top one. */
-static void climb(const piece *p, size_t level, size_t row, size_t rows, const attn_run_sum *sums,
-                  attn_run_sum *above) {
+static void join_rows(const piece *p, size_t level, size_t row, size_t rows,
+                      const attn_run_sum *sums, attn_run_sum *above) {
     const maker *m = p->m;
     const size_t cols = m->cols[level], up = level + 1, half = row / 2;
     for (size_t r = 0; r < rows; r++)
-        put_row(p, level, row + r, sums + r * cols);
+        store_cells(p, level, row + r, sums + r * cols);
     attn_run_sum *line = above + half % 2 * m->cols[up];
     for (size_t c = 0; c < m->cols[up]; c++) {
         line[c] = sums[2 * c];
@@ -96,9 +100,9 @@ static void climb(const piece *p, size_t level, size_t row, size_t rows, const a
                 attn_run_join(m->matter, &line[c], &sums[k / 2 * cols + 2 * c + k % 2]);
     }
     if (up + 1 == m->pyramid->levels)
-        put_row(p, up, half, line);
+        store_cells(p, up, half, line);
     else if (half % 2 || half + 1 == m->rows[up])
-        climb(p, up, half - half % 2, half % 2 + 1, above, above + 2 * m->cols[up]);
+        join_rows(p, up, half - half % 2, half % 2 + 1, above, above + 2 * m->cols[up]);
 }
 
 /* Rows of cells of the lowest level that are pooled together: an even number that covers one or
@@ -122,11 +126,12 @@ static size_t pieces_of_head(const maker *m) {
     return (m->rows[m->pyramid->levels - 1] + each - 1) / each;
 }
 
-static attn_status make_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
-    maker *m = ctx;
+static attn_status make_piece(void *work, size_t index, size_t slot, attn_error *err) {
+    maker *m = work;
+    lane *own = &m->lanes[slot];
     const size_t low = m->pyramid->overview, top = m->pyramid->levels - 1;
     const size_t pieces = pieces_of_head(m), each = rows_per_piece(m->pyramid) << (top - low);
-    const piece p = {m, index / pieces, m->above[lane]};
+    const piece p = {m, index / pieces, own->above};
     const size_t head = m->heads->first + p.head;
     const size_t first = index % pieces * each;
     const size_t end = m->rows[low] - first < each ? m->rows[low] : first + each;
@@ -142,9 +147,9 @@ static attn_status make_piece(void *ctx, size_t index, size_t lane, attn_error *
                                     .rows = left < rows_at_once(low) ? left : rows_at_once(low),
                                     .cols = m->cols[low]};
         const attn_run_sum *sums;
-        status = attn_run_pool(m->matter, &area, m->buffers[lane], &sums, err);
+        status = attn_run_pool(m->matter, &area, &own->buffers, &sums, err);
         for (size_t r = 0; r < area.rows && !status; r += 2)
-            climb(&p, low, row + r, area.rows - r < 2 ? 1 : 2, sums + r * area.cols, p.above);
+            join_rows(&p, low, row + r, area.rows - r < 2 ? 1 : 2, sums + r * area.cols, p.above);
     }
     if (m->done)
         m->done[index] = status == ATTN_OK;
@@ -153,7 +158,7 @@ static attn_status make_piece(void *ctx, size_t index, size_t lane, attn_error *
 }
 
 /* Sets the shapes of the levels of the overview. */
-static void measure(maker *m) {
+static void set_shapes(maker *m) {
     for (size_t level = m->pyramid->overview; level < m->pyramid->levels; level++) {
         m->rows[level] = attn_run_cells_along(m->pyramid->L, level);
         m->cols[level] = attn_run_cells_along(m->pyramid->S, level);
@@ -172,7 +177,7 @@ static size_t waiting_cells(const maker *m) {
 bool attn_run_planes_new(const attn_run_pyramid *pyramid, size_t heads, attn_arena *arena,
                          attn_run_planes *out) {
     maker m = {.pyramid = pyramid};
-    measure(&m);
+    set_shapes(&m);
     for (size_t level = pyramid->overview; level < pyramid->levels; level++) {
         size_t cells;
         if (!attn_size_mul(heads, m.rows[level] * m.cols[level], &cells))
@@ -185,52 +190,53 @@ bool attn_run_planes_new(const attn_run_pyramid *pyramid, size_t heads, attn_are
     return true;
 }
 
-static bool take_buffers(maker *m, const attn_control *control, attn_arena *arena) {
-    const size_t slots = attn_pool_slots(m->pool), low = m->pyramid->overview;
-    m->buffers =
-        attn_run_buffers_new(m->matter, rows_at_once(low), m->cols[low], m->pool, control, arena);
-    m->above = attn_arena_zeroed(arena, slots, sizeof *m->above);
-    for (size_t s = 0; m->above && s < slots; s++)
-        if (!(m->above[s] = attn_arena_zeroed(arena, waiting_cells(m), sizeof **m->above)))
-            return false;
-    return m->buffers && m->above;
+static void place_overview_lane(const void *work, attn_area *area, void *to) {
+    const maker *m = work;
+    const size_t low = m->pyramid->overview;
+    lane *l = to;
+    attn_run_buffers_place(area, &m->sides, rows_at_once(low), m->cols[low], &l->buffers);
+    l->above = attn_area_take(area, waiting_cells(m), sizeof *l->above);
 }
+
+static const attn_sweep making = {
+    .lane_size = sizeof(lane), .place_lane = place_overview_lane, .piece = make_piece};
 
 attn_status attn_run_overview_make(const attn_run_matter *matter, const attn_run_head_span *heads,
                                    const attn_run_pyramid *pyramid, attn_pool *pool,
                                    const attn_control *control, attn_arena *scratch, uint8_t *done,
                                    const attn_run_planes *out, attn_error *err) {
+    const size_t slots = attn_pool_slots(pool);
     maker m = {.matter = matter,
                .dims = &matter->terms[0].a->dims,
                .heads = heads,
                .pyramid = pyramid,
-               .pool = pool,
+               .sides = attn_run_sides_of(matter),
                .planes = out,
                .control = control,
                .done = done};
-    measure(&m);
-    if (!take_buffers(&m, control, scratch))
+    set_shapes(&m);
+    m.lanes = attn_sweep_open(&making, &m, slots, scratch);
+    if (!m.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the overview");
-    return attn_pool_run(pool, heads->count * pieces_of_head(&m), make_piece, &m, control, err);
+    for (size_t i = 0; i < slots; i++)
+        attn_run_buffers_begin(&m.lanes[i].buffers, pool, control);
+    return attn_sweep_run(&making, &m, heads->count * pieces_of_head(&m), 0, pool, control, err);
 }
 
 size_t attn_run_overview_pieces(const attn_run_pyramid *pyramid) {
     maker m = {.pyramid = pyramid};
-    measure(&m);
+    set_shapes(&m);
     return pieces_of_head(&m);
 }
 
-bool attn_run_overview_bytes(const attn_attention_dims *d, const attn_run_view *view,
-                             const attn_run_pyramid *pyramid, size_t slots, double *planes,
-                             size_t *work) {
-    maker m = {.pyramid = pyramid};
-    const size_t low = pyramid->overview;
-    size_t each, above;
-    measure(&m);
+bool attn_run_overview_bytes(const attn_run_sides *sides, const attn_run_pyramid *pyramid,
+                             size_t slots, double *planes, size_t *work) {
+    maker m = {.sides = *sides, .pyramid = pyramid};
+    set_shapes(&m);
     *planes = 0;
-    for (size_t level = low; level < pyramid->levels; level++)
+    for (size_t level = pyramid->overview; level < pyramid->levels; level++)
         *planes += (double)m.rows[level] * (double)m.cols[level] * 2 * sizeof(float);
-    return attn_run_buffer_bytes(d, view, rows_at_once(low), m.cols[low], &each) &&
-           attn_size_mul(waiting_cells(&m), sizeof **m.above, &above) &&
-           attn_size_add(each, above + ATTN_ALIGN, &each) && attn_size_mul(slots, each, work);
+    const attn_area counted = attn_sweep_count(&making, &m, slots);
+    *work = counted.used;
+    return !counted.overflow;
 }

@@ -16,90 +16,40 @@ enum {
     MOST_CELLS = (CHUNK >> LANE_LEVEL) + 1, /* cells that CHUNK keys touch at LANE_LEVEL */
 };
 
-static bool is_mixed(const attn_run_view *v) {
-    return v->against || v->mean_heads;
+attn_run_sides attn_run_sides_of(const attn_run_matter *m) {
+    return (attn_run_sides){
+        .dims = {&m->terms[0].a->dims, m->count > 1 ? &m->terms[1].a->dims : NULL},
+        .mean_heads = m->mean_heads};
 }
 
-/* Returns the number of rows of factors. */
-static size_t factor_rows(const attn_run_view *v, size_t heads) {
-    return (v->against ? 2 : 1) * (v->mean_heads ? heads : 1);
+void attn_run_buffers_place(attn_area *area, const attn_run_sides *sides, size_t rows, size_t cols,
+                            attn_run_buffers *buf) {
+    const size_t terms = sides->dims[1] ? 2 : 1, mixed = terms > 1 || sides->mean_heads;
+    const size_t differs = terms - 1, heads = sides->mean_heads ? sides->dims[0]->Hq : 1;
+    *buf = (attn_run_buffers){.pointwise = attn_pointwise_of(sides->dims[0]->isa)};
+    buf->scratch[0] = attn_run_scratch_place(area, sides->dims[0]);
+    if (differs)
+        buf->scratch[1] = attn_run_scratch_place(area, sides->dims[1]);
+    buf->weights = attn_area_take(area, ROWS * CHUNK, sizeof(double));
+    buf->line = attn_area_take(area, CHUNK, sizeof *buf->line);
+    buf->keep = attn_area_take(area, CHUNK, 1);
+    buf->factors = attn_area_take_3(area, terms, heads, ROWS, sizeof *buf->factors);
+    buf->mixed = attn_area_take_3(area, mixed * terms, ROWS, CHUNK, sizeof *buf->mixed);
+    buf->wide = attn_area_take(area, mixed * CHUNK, sizeof *buf->wide);
+    buf->seen = attn_area_take_3(area, mixed, ROWS, CHUNK, 1);
+    buf->minus = attn_area_take(area, differs * CHUNK, sizeof *buf->minus);
+    buf->lanes[0] = attn_area_take(area, MOST_CELLS, sizeof *buf->lanes[0]);
+    if (differs)
+        buf->lanes[1] = attn_area_take(area, MOST_CELLS, sizeof *buf->lanes[1]);
+    buf->sums = attn_area_take_3(area, rows, cols, 1, sizeof *buf->sums);
 }
 
-/* Adds the bytes of the scratch of an operation to *bytes. false: overflow. */
-static bool add_scratch(const attn_attention_dims *d, size_t *bytes) {
-    attn_area scratch = {0};
-    attn_cells_place(&scratch, d, attn_kernels_with(d->isa, d->precision, d->tanh_score));
-    return !scratch.overflow && attn_size_add(*bytes, scratch.used + ATTN_ALIGN, bytes);
-}
-
-bool attn_run_buffer_bytes(const attn_attention_dims *d, const attn_run_view *v, size_t rows,
-                           size_t cols, size_t *bytes) {
-    const size_t terms = v->against ? 2 : 1;
-    size_t sums, factors;
-    *bytes = sizeof(attn_run_buffers) + ROWS * CHUNK * sizeof(double) +
-             2 * MOST_CELLS * sizeof(attn_pool_lanes) + CHUNK * (2 * sizeof(float) + 1) +
-             12 * ATTN_ALIGN + 4096;
-    if (is_mixed(v))
-        *bytes += (terms * ROWS + 1) * CHUNK * sizeof(double) + ROWS * CHUNK;
-    return add_scratch(d, bytes) && (!v->against || add_scratch(v->against->dims, bytes)) &&
-           attn_size_mul(factor_rows(v, d->Hq), ROWS * sizeof(double), &factors) &&
-           attn_size_add(*bytes, factors, bytes) &&
-           attn_size_mul(cols, rows * sizeof(attn_run_sum), &sums) &&
-           attn_size_add(*bytes, sums, bytes);
-}
-
-/* Allocates what only a mean or a difference needs. false: out of memory. */
-static bool take_mixed(attn_run_buffers *buf, const attn_run_matter *m, attn_arena *arena) {
-    buf->mixed = attn_arena_take(arena, m->count * ROWS * CHUNK * sizeof *buf->mixed);
-    buf->wide = attn_arena_take(arena, CHUNK * sizeof *buf->wide);
-    buf->seen = attn_arena_take(arena, ROWS * CHUNK);
-    if (m->count > 1) {
-        buf->scratch[1] = attn_cells_scratch_new(m->terms[1].a, arena);
-        buf->lanes[1] = attn_arena_zeroed(arena, MOST_CELLS, sizeof *buf->lanes[1]);
-        buf->minus = attn_arena_take(arena, CHUNK * sizeof *buf->minus);
-    }
-    return buf->mixed && buf->wide && buf->seen &&
-           (m->count == 1 || (buf->scratch[1] && buf->lanes[1] && buf->minus));
-}
-
-/* Allocates the buffers of one thread. NULL: out of memory. */
-static attn_run_buffers *new_buffers(const attn_run_matter *m, size_t rows, size_t cols,
-                                     attn_arena *arena) {
-    const attn_attention *a = m->terms[0].a;
-    const size_t factors = m->count * (m->mean_heads ? a->dims.Hq : 1);
-    attn_run_buffers *buf = attn_arena_small(arena, sizeof *buf);
-    size_t sums;
-    if (!buf || !attn_size_mul(cols, rows, &sums))
-        return NULL;
-    *buf = (attn_run_buffers){
-        .scratch = {attn_cells_scratch_new(a, arena)},
-        .weights = attn_arena_take(arena, ROWS * CHUNK * sizeof(double)),
-        .line = attn_arena_take(arena, CHUNK * sizeof(float)),
-        .keep = attn_arena_take(arena, CHUNK),
-        .factors = attn_arena_zeroed(arena, factors, ROWS * sizeof(double)),
-        .lanes = {attn_arena_zeroed(arena, MOST_CELLS, sizeof *buf->lanes[0])},
-        .sums = attn_arena_zeroed(arena, sums, sizeof *buf->sums),
-        .pointwise = attn_pointwise_of(a->dims.isa),
-    };
-    const bool mixed = m->count > 1 || m->mean_heads;
-    return buf->scratch[0] && buf->weights && buf->line && buf->keep && buf->factors &&
-                   buf->lanes[0] && buf->sums && (!mixed || take_mixed(buf, m, arena))
-               ? buf
-               : NULL;
-}
-
-attn_run_buffers **attn_run_buffers_new(const attn_run_matter *m, size_t rows, size_t cols,
-                                        attn_pool *pool, const attn_control *control,
-                                        attn_arena *arena) {
-    const size_t slots = attn_pool_slots(pool);
-    attn_run_buffers **all = attn_arena_zeroed(arena, slots, sizeof *all);
-    for (size_t s = 0; all && s < slots; s++) {
-        if (!(all[s] = new_buffers(m, rows, cols, arena)))
-            return NULL;
-        all[s]->pool = pool;
-        all[s]->control = control;
-    }
-    return all;
+void attn_run_buffers_begin(attn_run_buffers *buf, attn_pool *pool, const attn_control *control) {
+    for (int t = 0; t < 2; t++)
+        if (buf->lanes[t])
+            memset(buf->lanes[t], 0, MOST_CELLS * sizeof *buf->lanes[t]);
+    buf->pool = pool;
+    buf->control = control;
 }
 
 /* --- one row --- */

@@ -49,10 +49,10 @@ typedef struct attn_run_buffers {
     float *line;                    /* [CHUNK] a row of them as float32 */
     uint8_t *keep;                  /* [CHUNK] visibility of the weights in a row */
     double *factors;                /* [terms, heads, ROWS] what normalises a row (view.c) */
-    double *mixed; /* [terms, ROWS, CHUNK] the terms of a mean or a difference; else NULL */
-    double *wide;  /* [CHUNK] a row of one of them; else NULL */
-    uint8_t *seen; /* [ROWS, CHUNK] visibility in any of them; else NULL */
-    float *minus;  /* [CHUNK] for differences; else NULL */
+    double *mixed; /* [terms, ROWS, CHUNK] the terms of a mean or a difference; else empty */
+    double *wide;  /* [CHUNK] a row of one of them; else empty */
+    uint8_t *seen; /* [ROWS, CHUNK] visibility in any of them; else empty */
+    float *minus;  /* [CHUNK] for differences; else empty */
     /* of the cells that CHUNK keys may touch, and for differences those of their negative parts */
     attn_pool_lanes *lanes[2];
     attn_run_sum *sums; /* [rows, cols] */
@@ -63,14 +63,17 @@ typedef struct attn_run_buffers {
     const attn_control *control;
 } attn_run_buffers;
 
-/* Computes *bytes, the size of the buffers that one thread needs to pool weights to an area of
- * rows x cols cells. Returns false on overflow. */
-bool attn_run_buffer_bytes(const attn_attention_dims *d, const attn_run_view *view, size_t rows,
-                           size_t cols, size_t *bytes);
-/* Allocates the buffers of each thread of a pool, [attn_pool_slots(pool)]. NULL: out of memory. */
-attn_run_buffers **attn_run_buffers_new(const attn_run_matter *matter, size_t rows, size_t cols,
-                                        attn_pool *pool, const attn_control *control,
-                                        attn_arena *arena);
+/* The shapes of what is pooled. */
+typedef struct attn_run_sides {
+    const attn_attention_dims *dims[2]; /* of the terms; the second is NULL if there is one */
+    bool mean_heads;
+} attn_run_sides;
+attn_run_sides attn_run_sides_of(const attn_run_matter *matter);
+/* Takes the buffers of one thread from an area, to pool weights to areas of rows x cols cells. */
+void attn_run_buffers_place(attn_area *area, const attn_run_sides *sides, size_t rows, size_t cols,
+                            attn_run_buffers *buf);
+/* Sets what attn_run_pool expects of new buffers. */
+void attn_run_buffers_begin(attn_run_buffers *buf, attn_pool *pool, const attn_control *control);
 /* Computes the statistics of the cells of an area, row-major [area->rows, area->cols]. *sums points
  * into the thread's buffers. */
 attn_status attn_run_pool(const attn_run_matter *matter, const attn_run_area *area,
@@ -107,5 +110,28 @@ attn_status attn_run_block(const attn_run_matter *matter, const attn_range *rang
  * next call. */
 attn_run_row attn_run_row_of(const attn_run_matter *matter, const attn_range *range, size_t r,
                              attn_run_buffers *buf);
+
+/* --- the overview (overview.c) --- */
+
+/* Heads first … first + count - 1 of all B * Hq heads. */
+typedef struct attn_run_head_span {
+    size_t first, count;
+} attn_run_head_span;
+/* Allocates the levels pyramid->overview … pyramid->levels - 1 of some heads, [heads, rows, cols]
+ * each. false: out of memory. */
+bool attn_run_planes_new(const attn_run_pyramid *pyramid, size_t heads, attn_arena *arena,
+                         attn_run_planes *out);
+/* Computes all cells of these levels. `done` has a flag for each piece of work of one head (at most
+ * ATTN_RUN_TILE): pieces with a flag are left out, and those that are computed get one. NULL: all
+ * pieces of all heads are computed. */
+attn_status attn_run_overview_make(const attn_run_matter *matter, const attn_run_head_span *heads,
+                                   const attn_run_pyramid *pyramid, attn_pool *pool,
+                                   const attn_control *control, attn_arena *scratch, uint8_t *done,
+                                   const attn_run_planes *out, attn_error *err);
+size_t attn_run_overview_pieces(const attn_run_pyramid *pyramid); /* of each head */
+/* Computes the bytes of the planes of one head, and the work of attn_run_overview_make on `slots`
+ * threads. Returns false on overflow. */
+bool attn_run_overview_bytes(const attn_run_sides *sides, const attn_run_pyramid *pyramid,
+                             size_t slots, double *planes, size_t *work);
 
 #endif

@@ -6,6 +6,8 @@
 #include <attn/run.h>
 #include <pthread.h>
 
+#include "base/sweep.h"
+
 /* The levels of cells of an [L, S] matrix of weights. They depend on L and S alone. */
 typedef struct attn_run_pyramid {
     size_t L, S;
@@ -95,15 +97,16 @@ attn_status attn_run_padding_new(attn_run_site *site, attn_error *err);
 /* Makes statistics that are computed when rows are looked at (stats.c). */
 attn_status attn_run_stats_new(attn_run_site *site, attn_error *err);
 
-/* Scratch memory of a thread for weights of any of the layers (layers.c). NULL: out of
- * memory. */
+/* Takes the scratch memory of attn_attention_cells from an area (ranges.c). */
+attn_cells_scratch *attn_run_scratch_place(attn_area *area, const attn_attention_dims *d);
+/* Takes scratch memory of a thread for weights of any of the layers from an area (layers.c). */
 typedef struct attn_run_lane attn_run_lane;
-attn_run_lane *attn_run_lane_new(const attn_run_layers *layers, attn_arena *arena);
+attn_run_lane *attn_run_lane_place(attn_area *area, const attn_run_layers *layers);
 /* Returns the scratch for the site of one of the layers. It is valid until the next call. */
 attn_cells_scratch *attn_run_lane_scratch(attn_run_lane *lane, const attn_run_site *site);
 
 /* Sets sums [rows, cols] to the sums over heads of the weights in a block, whose `head` is not read
- * (mean.c). `cells` has room for the block in the result type. */
+ * (ranges.c). `cells` has room for the block in the result type. */
 attn_status attn_run_add_heads(const attn_run_site *site, const attn_range *block,
                                const attn_run_heads *heads, attn_cells_scratch *scratch,
                                void *cells, double *sums, attn_error *err);
@@ -128,31 +131,5 @@ bool attn_run_mask_is_boolean(const attn_mask_layer *layer);
  * axis broadcasts. The new tensor is in the arena. ATTN_ENOMEM. */
 attn_status attn_run_mask_pack(attn_mask_layer *layer, size_t S, attn_arena *arena,
                                attn_error *err);
-
-/* --- the overview (overview.c) --- */
-
-/* Heads first … first + count - 1 of all B * Hq heads. */
-typedef struct attn_run_head_span {
-    size_t first, count;
-} attn_run_head_span;
-struct attn_run_matter;
-/* Allocates the levels pyramid->overview … pyramid->levels - 1 of some heads, [heads, rows, cols]
- * each. false: out of memory. */
-bool attn_run_planes_new(const attn_run_pyramid *pyramid, size_t heads, attn_arena *arena,
-                         attn_run_planes *out);
-/* Computes all cells of these levels. `done` has a flag for each piece of work of one head (at most
- * ATTN_RUN_TILE): pieces with a flag are left out, and those that are computed get one. NULL: all
- * pieces of all heads are computed. */
-attn_status attn_run_overview_make(const struct attn_run_matter *matter,
-                                   const attn_run_head_span *heads, const attn_run_pyramid *pyramid,
-                                   attn_pool *pool, const attn_control *control,
-                                   attn_arena *scratch, uint8_t *done, const attn_run_planes *out,
-                                   attn_error *err);
-size_t attn_run_overview_pieces(const attn_run_pyramid *pyramid); /* of each head */
-/* Computes the bytes of the planes of one head, and the work of attn_run_overview_make on `slots`
- * threads. Returns false on overflow. */
-bool attn_run_overview_bytes(const attn_attention_dims *d, const attn_run_view *view,
-                             const attn_run_pyramid *pyramid, size_t slots, double *planes,
-                             size_t *work);
 
 #endif

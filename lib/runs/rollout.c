@@ -13,15 +13,13 @@
 
 #include "analysis/sums.h"
 #include "attention/resolved.h"
-#include "base/area.h"
 #include "runs/private.h"
 
 enum {
     GROUPS = 8,
-    BLOCK_ROWS = 64,             /* rows of a block, which are also those of lazy statistics */
-    BUFFER_BYTES = 4 << 20,      /* most bytes of a thread's rows of a layer, if that is a row */
-    CHUNK_BYTES = 64 << 20,      /* most bytes of the vectors of a chunk, if that is a row */
-    LANE_BYTES = 8 * ATTN_ALIGN, /* rounding of the blocks of a thread */
+    BLOCK_ROWS = 64,        /* rows of a block, which are also those of lazy statistics */
+    BUFFER_BYTES = 4 << 20, /* most bytes of a thread's rows of a layer, if that is a row */
+    CHUNK_BYTES = 64 << 20, /* most bytes of the vectors of a chunk, if that is a row */
 };
 
 /* Rows of a layer, of which the first and the last are reached. */
@@ -38,12 +36,13 @@ typedef struct lane {
 typedef struct roller {
     const attn_run_rollout *r;
     size_t S, sub; /* sub: rows that are averaged over heads together */
+    size_t chunk;  /* most rows of a chunk */
     lane *lanes;
     attn_pool *pool;
     size_t rows;           /* of the chunk */
     double *x, *y[GROUPS]; /* [rows, S] each */
     block *blocks;         /* [S / BLOCK_ROWS + 1] of the layer */
-    size_t count, first;   /* first: of the wave */
+    size_t count;
     const attn_run_layer *layer;
     size_t layers, layers_done; /* of all chunks */
 } roller;
@@ -59,8 +58,8 @@ static size_t chunk_of(size_t S, size_t rows) {
 /* --- a block of a layer --- */
 
 /* Adds x N_l for some rows of N_l to a vector of each row of the chunk. */
-static attn_status add_rows(const roller *w, const lane *l, const block *b, double *y,
-                            attn_error *err) {
+static attn_status add_layer_rows(const roller *w, const lane *l, const block *b, double *y,
+                                  attn_error *err) {
     size_t lo, hi;
     attn_run_step_keys(w->r, w->layer, b->row, b->rows, &lo, &hi);
     const attn_range range = {.row = b->row, .rows = b->rows, .col = lo, .cols = hi - lo};
@@ -78,18 +77,39 @@ static attn_status add_rows(const roller *w, const lane *l, const block *b, doub
     return ATTN_OK;
 }
 
-static attn_status roll_block(void *ctx, size_t index, size_t slot, attn_error *err) {
-    const roller *w = ctx;
-    const block *whole = &w->blocks[w->first + index];
+static attn_status roll_block(void *work, size_t index, size_t slot, attn_error *err) {
+    const roller *w = work;
+    const block *whole = &w->blocks[index];
     attn_status status = ATTN_OK;
     for (size_t at = 0; at < whole->rows && !status; at += w->sub) {
         const size_t left = whole->rows - at;
         const block b = {whole->row + at, left < w->sub ? left : w->sub};
         attn_pool_yield(w->pool);
-        status = add_rows(w, &w->lanes[slot], &b, w->y[index], err);
+        status = add_layer_rows(w, &w->lanes[slot], &b, w->y[index % GROUPS], err);
     }
     return status;
 }
+
+/* --- memory --- */
+
+static void place_rollout_lane(const void *work, attn_area *area, void *to) {
+    const roller *w = work;
+    lane *l = to;
+    l->any = attn_run_lane_place(area, w->r->layers);
+    l->cells = attn_area_take_3(area, w->sub, w->S, 1, sizeof(double));
+    l->layer = attn_area_take_3(area, w->sub, w->S, 1, sizeof *l->layer);
+}
+
+static void place_rollout(void *work, attn_area *area) {
+    roller *w = work;
+    w->x = attn_area_take_3(area, w->chunk, w->S, 1, sizeof *w->x);
+    for (size_t g = 0; g < GROUPS; g++)
+        w->y[g] = attn_area_take_3(area, w->chunk, w->S, 1, sizeof **w->y);
+    w->blocks = attn_area_take(area, w->S / BLOCK_ROWS + 1, sizeof *w->blocks);
+}
+
+static const attn_sweep rolling = {sizeof(lane), place_rollout_lane, place_rollout, roll_block,
+                                   NULL};
 
 /* --- a layer --- */
 
@@ -117,15 +137,11 @@ static void list_blocks(roller *w) {
 /* Sets x to x N_l. */
 static attn_status roll_layer(roller *w, const attn_control *control, attn_error *err) {
     const size_t n = w->rows * w->S;
-    attn_status status = ATTN_OK;
     list_blocks(w);
     const size_t groups = w->count < GROUPS ? w->count : GROUPS;
     for (size_t g = 0; g < groups; g++)
         memset(w->y[g], 0, n * sizeof **w->y);
-    for (w->first = 0; w->first < w->count && !status; w->first += GROUPS) {
-        const size_t left = w->count - w->first;
-        status = attn_pool_run(w->pool, left < GROUPS ? left : GROUPS, roll_block, w, control, err);
-    }
+    attn_status status = attn_sweep_run(&rolling, w, w->count, GROUPS, w->pool, control, err);
     memset(w->x, 0, n * sizeof *w->x);
     for (size_t g = 0; g < groups; g++)
         for (size_t i = 0; i < n; i++)
@@ -150,22 +166,7 @@ static attn_status roll_chunk(roller *w, const size_t *rows, const attn_control 
     return status;
 }
 
-/* --- memory and cost --- */
-
-/* Takes the arrays from an area. */
-static void place(roller *w, attn_area *a, size_t slots, size_t chunk) {
-    w->x = attn_area_take(a, chunk * w->S, sizeof *w->x);
-    for (size_t g = 0; g < GROUPS; g++)
-        w->y[g] = attn_area_take(a, chunk * w->S, sizeof **w->y);
-    w->blocks = attn_area_take(a, w->S / BLOCK_ROWS + 1, sizeof *w->blocks);
-    w->lanes = attn_area_take(a, slots, sizeof *w->lanes);
-    for (size_t s = 0; s < slots; s++) {
-        void *cells = attn_area_take(a, w->sub * w->S, sizeof(double));
-        double *layer = attn_area_take(a, w->sub * w->S, sizeof *layer);
-        if (a->base)
-            w->lanes[s] = (lane){NULL, cells, layer};
-    }
-}
+/* --- cost --- */
 
 /* Adds the cells of a chunk, whose rows lie within [from, to), to *cells. A layer is computed from
  * the first to the last row that is reached. */
@@ -193,19 +194,15 @@ static void count_chunk(const attn_run_rollout *r, size_t from, size_t to, doubl
 
 attn_status attn_run_rollout_cost(const attn_run_rollout *r, const size_t *rows, size_t count,
                                   size_t slots, attn_cost *out, attn_error *err) {
-    roller w = {.r = r, .S = r->layers->cols, .sub = sub_of(r->layers->cols)};
-    const size_t chunk = chunk_of(w.S, count);
-    attn_area counted = {0};
-    size_t work;
-    place(&w, &counted, slots, chunk);
-    if (counted.overflow ||
-        !attn_size_mul(slots, attn_run_layers_work(r->layers) + LANE_BYTES, &work) ||
-        !attn_size_add(work, counted.used, &work))
+    const size_t S = r->layers->cols, chunk = chunk_of(S, count);
+    roller w = {.r = r, .S = S, .sub = sub_of(S), .chunk = chunk};
+    const attn_area counted = attn_sweep_count(&rolling, &w, slots);
+    if (counted.overflow)
         return attn_fail(err, ATTN_ELIMIT, "rows", "more bytes than can be counted");
-    *out = (attn_cost){.work_bytes = work, .result_bytes = count * w.S * sizeof(double)};
+    *out = (attn_cost){.work_bytes = counted.used, .result_bytes = count * S * sizeof(double)};
     for (size_t at = 0; at < count; at += chunk) {
         const size_t n = count - at < chunk ? count - at : chunk;
-        size_t from = w.S, to = 0;
+        size_t from = S, to = 0;
         for (size_t i = at; i < at + n; i++) {
             from = rows[i] < from ? rows[i] : from;
             to = rows[i] + 1 > to ? rows[i] + 1 : to;
@@ -218,17 +215,11 @@ attn_status attn_run_rollout_cost(const attn_run_rollout *r, const size_t *rows,
 attn_status attn_run_rollout_rows(const attn_run_rollout *r, const size_t *rows, size_t count,
                                   attn_pool *pool, const attn_control *control, attn_arena *arena,
                                   double *out, attn_error *err) {
-    const size_t slots = attn_pool_slots(pool), S = r->layers->cols, chunk = chunk_of(S, count);
-    roller w = {.r = r, .S = S, .sub = sub_of(S), .pool = pool};
-    attn_area counted = {0}, area;
+    const size_t S = r->layers->cols, chunk = chunk_of(S, count);
+    roller w = {.r = r, .S = S, .sub = sub_of(S), .chunk = chunk, .pool = pool};
     attn_status status = ATTN_OK;
-    place(&w, &counted, slots, chunk);
-    bool ok = attn_area_open(&area, &counted, arena);
-    if (ok)
-        place(&w, &area, slots, chunk);
-    for (size_t s = 0; s < slots && ok; s++)
-        ok = (w.lanes[s].any = attn_run_lane_new(r->layers, arena)) != NULL;
-    if (!ok)
+    w.lanes = attn_sweep_open(&rolling, &w, attn_pool_slots(pool), arena);
+    if (!w.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows of a rollout");
     w.layers = (count + chunk - 1) / chunk * r->layers->count;
     for (size_t at = 0; at < count && !status; at += w.rows) {

@@ -85,6 +85,11 @@ static attn_status check_view(const attn_run_site *site, const attn_run_view *v,
                      a->B, a->Hq, a->L, a->S, b->B, b->Hq, b->L, b->S);
 }
 
+static attn_run_sides sides_of(const attn_run_site *site, const attn_run_view *v) {
+    return (attn_run_sides){.dims = {site->dims, v->against ? v->against->dims : NULL},
+                            .mean_heads = v->mean_heads};
+}
+
 /* Returns how many weights are computed for `cells` cells of a view in which `rows` rows take part.
  */
 static double weights_of(const attn_run_site *site, const attn_run_view *v, double rows,
@@ -119,7 +124,8 @@ attn_status attn_run_map_cost(const attn_run_site *site, const attn_run_place *a
         return status;
     if (p.overview == SIZE_MAX)
         return no_maps(site, err);
-    if (!attn_run_overview_bytes(d, &at->view, &p, slots, &planes, &cost.work_bytes))
+    const attn_run_sides sides = sides_of(site, &at->view);
+    if (!attn_run_overview_bytes(&sides, &p, slots, &planes, &cost.work_bytes))
         return attn_fail(err, ATTN_ELIMIT, "level", "more bytes than can be counted");
     cost.cells = weights_of(site, &at->view, (double)d->L, (double)d->L * (double)d->S);
     cost.operations = cost.cells * 2 * (double)d->score_width;
@@ -181,10 +187,47 @@ static level_cells known_cells(const attn_run_site *site, const attn_run_place *
     return (level_cells){p->max[at->level] + from, p->mean[at->level] + from};
 }
 
+typedef struct worker {
+    const attn_run_matter *matter;
+    attn_run_sides sides;
+    const attn_run_place *at;
+    attn_run_buffers *lanes;
+    attn_run_tile *tile;
+} worker;
+
+static attn_status tile_piece(void *work, size_t index, size_t lane, attn_error *err) {
+    const worker *w = work;
+    attn_run_tile *tile = w->tile;
+    const size_t most_rows = rows_per_piece(w->at->level), first = index * most_rows;
+    const attn_run_area area = {.batch = w->at->batch,
+                                .head = w->at->head,
+                                .level = w->at->level,
+                                .row = w->at->y * ATTN_RUN_TILE + first,
+                                .rows = tile->shape[0] - first < most_rows ? tile->shape[0] - first
+                                                                           : most_rows,
+                                .col = w->at->x * ATTN_RUN_TILE,
+                                .cols = tile->shape[1]};
+    const attn_run_sum *sums;
+    attn_status status = attn_run_pool(w->matter, &area, &w->lanes[lane], &sums, err);
+    for (size_t c = 0; c < area.rows * area.cols && status == ATTN_OK; c++) {
+        tile->max[first * area.cols + c] = attn_run_max_of(&sums[c]);
+        tile->mean[first * area.cols + c] = attn_run_mean_of(&sums[c]);
+    }
+    return status;
+}
+
+static void place_tile_lane(const void *work, attn_area *area, void *lane) {
+    const worker *w = work;
+    attn_run_buffers_place(area, &w->sides, rows_per_piece(w->at->level), ATTN_RUN_TILE, lane);
+}
+
+static const attn_sweep tiling = {
+    .lane_size = sizeof(attn_run_buffers), .place_lane = place_tile_lane, .piece = tile_piece};
+
 attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
                                attn_cost *out, attn_error *err) {
     const attn_attention_dims *d = site->dims;
-    size_t shape[2], bytes, work;
+    size_t shape[2];
     attn_status status = attn_run_tile_shape(site, at, shape, err);
     if (status == ATTN_OK)
         status = check_view(site, &at->view, err);
@@ -192,16 +235,16 @@ attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *
         return status;
     attn_cost cost = {.result_bytes = 2 * shape[0] * shape[1] * sizeof(float)};
     if (!known_cells(site, at).max) {
-        if (!attn_run_buffer_bytes(d, &at->view, rows_per_piece(at->level), ATTN_RUN_TILE,
-                                   &bytes) ||
-            !attn_size_mul(slots, bytes, &work))
+        worker w = {.at = at, .sides = sides_of(site, &at->view)};
+        const attn_area counted = attn_sweep_count(&tiling, &w, slots);
+        if (counted.overflow)
             return attn_fail(err, ATTN_ELIMIT, "level", "more bytes than can be counted");
         const double side = ldexp(1, (int)at->level);
         const double rows = fmin((double)shape[0] * side, (double)d->L);
         cost.cells =
             weights_of(site, &at->view, rows, rows * fmin((double)shape[1] * side, (double)d->S));
         cost.operations = cost.cells * 2 * (double)d->score_width;
-        cost.work_bytes = work;
+        cost.work_bytes = counted.used;
     }
     *out = cost;
     return ATTN_OK;
@@ -219,46 +262,20 @@ static void copy_cells(const attn_run_site *site, const attn_run_place *at,
     }
 }
 
-typedef struct worker {
-    const attn_run_matter *matter;
-    const attn_run_place *at;
-    attn_run_buffers **buffers;
-    attn_run_tile *tile;
-} worker;
-
-static attn_status tile_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
-    const worker *w = ctx;
-    attn_run_tile *tile = w->tile;
-    const size_t most_rows = rows_per_piece(w->at->level), first = index * most_rows;
-    const attn_run_area area = {.batch = w->at->batch,
-                                .head = w->at->head,
-                                .level = w->at->level,
-                                .row = w->at->y * ATTN_RUN_TILE + first,
-                                .rows = tile->shape[0] - first < most_rows ? tile->shape[0] - first
-                                                                           : most_rows,
-                                .col = w->at->x * ATTN_RUN_TILE,
-                                .cols = tile->shape[1]};
-    const attn_run_sum *sums;
-    attn_status status = attn_run_pool(w->matter, &area, w->buffers[lane], &sums, err);
-    for (size_t c = 0; c < area.rows * area.cols && status == ATTN_OK; c++) {
-        tile->max[first * area.cols + c] = attn_run_max_of(&sums[c]);
-        tile->mean[first * area.cols + c] = attn_run_mean_of(&sums[c]);
-    }
-    return status;
-}
-
 static attn_status compute_cells(const attn_run_site *site, const attn_run_place *at,
                                  attn_pool *pool, const attn_control *control, attn_arena *arena,
                                  attn_run_tile *tile, attn_error *err) {
     const size_t most_rows = rows_per_piece(at->level);
     const attn_run_matter matter = attn_run_matter_of(site, &at->view);
-    worker w = {&matter, at,
-                attn_run_buffers_new(&matter, most_rows, ATTN_RUN_TILE, pool, control, arena),
-                tile};
-    if (!w.buffers)
+    worker w = {.matter = &matter, .sides = attn_run_sides_of(&matter), .at = at, .tile = tile};
+    const size_t slots = attn_pool_slots(pool);
+    w.lanes = attn_sweep_open(&tiling, &w, slots, arena);
+    if (!w.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tile");
-    return attn_pool_run(pool, (tile->shape[0] + most_rows - 1) / most_rows, tile_piece, &w,
-                         control, err);
+    for (size_t i = 0; i < slots; i++)
+        attn_run_buffers_begin(&w.lanes[i], pool, control);
+    return attn_sweep_run(&tiling, &w, (tile->shape[0] + most_rows - 1) / most_rows, 0, pool,
+                          control, err);
 }
 
 /* Finds the smallest and largest finite value of n cells (0 and 0 if there is none). Returns true

@@ -206,11 +206,11 @@ static int read_rows(const row *table, const char *about, int argc, char **argv)
     return 0;
 }
 
-int srv_options_read_fields(const srv_field *fields, void *base, const srv_option *table,
-                            const char *about, int argc, char **argv) {
+int srv_options_read_fields(const srv_field *fields, void *base, size_t size,
+                            const srv_option *table, const char *about, int argc, char **argv) {
     row rows[MOST_ROWS + 1] = {0};
     size_t n = 0;
-    for (const srv_field *f = fields; f && f->name && n < MOST_ROWS; f++)
+    for (const srv_field *f = fields; f && f->name && f->offset < size && n < MOST_ROWS; f++)
         rows[n++] = (row){f->name, f->doc, kind_of(f), (char *)base + f->offset,
                           f->min,  f->max, f->choices};
     for (const srv_option *o = table; o->name && n < MOST_ROWS; o++)
@@ -219,7 +219,7 @@ int srv_options_read_fields(const srv_field *fields, void *base, const srv_optio
 }
 
 int srv_options_read(const srv_option *table, const char *about, int argc, char **argv) {
-    return srv_options_read_fields(NULL, NULL, table, about, argc, argv);
+    return srv_options_read_fields(NULL, NULL, 0, table, about, argc, argv);
 }
 
 static const struct {

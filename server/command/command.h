@@ -43,11 +43,12 @@ typedef struct srv_option {
  *   1   --help was printed; exit with code 0
  *   3   an error was printed to stderr; exit with code 2 */
 int srv_options_read(const srv_option *table, const char *about, int argc, char **argv);
-/* Reads options for the rows of a field table (wire/fields.h) as well; --help lists them first.
- * They set members of the struct at `base`, which holds the default values before. The option of
+/* Reads options for the first rows of a field table (wire/decode.h) as well; --help lists them
+ * first. They set members of the struct of `size` bytes at `base`, which holds the default values
+ * before. The option of
  * the field "batch_tokens" is --batch-tokens. */
-int srv_options_read_fields(const srv_field *fields, void *base, const srv_option *table,
-                            const char *about, int argc, char **argv);
+int srv_options_read_fields(const srv_field *fields, void *base, size_t size,
+                            const srv_option *table, const char *about, int argc, char **argv);
 
 /* Prints an error of the library on stderr and returns the exit code 1. */
 int srv_command_fail(const char *command, const attn_error *err);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "command/command.h"
+#include "jobs/jobs.h"
 #include "jobs/train_run.h"
 
 typedef struct train_command {
@@ -194,9 +195,9 @@ int srv_command_train(int argc, char **argv) {
     srv_option table[TRAIN_OPTIONS];
     char checkpoint[SRV_TRAIN_TEXT];
     make_table(&command, table);
-    int code = srv_options_read_fields(srv_train_fields, &command.run.options, table,
-                                       "Trains a sequence-to-sequence model on a built-in corpus.",
-                                       argc, argv);
+    int code = srv_options_read_fields(
+        srv_job_fields, &command.run.options, sizeof command.run.options, table,
+        "Trains a sequence-to-sequence model on a built-in corpus.", argc, argv);
     if (code)
         return code - 1;
     if (snprintf(checkpoint, sizeof checkpoint, "%s.checkpoint", command.run.out) >=

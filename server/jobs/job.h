@@ -75,7 +75,6 @@ typedef struct srv_job_facts {
     int64_t step, num_steps, epoch;           /* num_steps: the number of training steps in all */
     double loss, rate, words_per_second;      /* rate: the learning rate */
     int64_t elapsed_ms, remaining_ms;         /* since the job started; estimated until it ends */
-    double seconds, remaining_seconds;        /* what files of earlier versions have instead */
     srv_job_validation validation;
     srv_job_best best;
     srv_job_scores scores;
@@ -177,8 +176,7 @@ int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e);
 bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
                       const srv_piece *data);
 /* Reads a file of an experiment's result into the arena. `files` are the checksums of the job's
- * description, of which one must be that of the file. NULL: the description is of version 1, which
- * has none; then JSON and SVG must at least not be cut. Returns 0, or an errno value, after which
+ * description, of which one must be that of the file. Returns 0, or an errno value, after which
  * *data is unchanged. EBADMSG: the file is not as it was written. */
 int srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
                      const srv_strings *files, attn_arena *arena, srv_piece *data);

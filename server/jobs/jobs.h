@@ -53,30 +53,31 @@ extern const char *const srv_job_kinds[]; /* names of the kinds, ended by NULL *
 
 enum { SRV_JOB_SETTINGS = 63 }; /* most settings of all experiments together, each name once */
 
-/* The decoded body of a request for a job (srv_job_fields). */
+/* The settings of an experiment. */
+typedef struct srv_job_settings {
+    uint64_t given;
+    double values[SRV_JOB_SETTINGS]; /* NaN: not given, use the value of the profile */
+} srv_job_settings;
+
+/* The decoded body of a request for a job (srv_job_fields): first the members of training jobs, then
+ * those of all jobs, then those of experiments. */
 typedef struct srv_job_body {
     srv_train_options train; /* must be first, because the decoder sets `given` at its start */
+    bool store;              /* a training job stores a run of its best model */
     int kind;                /* a srv_job_kind */
+    bool shared;             /* the job and its model get no owner */
     int experiment;          /* index for attn_experiment_at; -1: none was named */
     bool full;               /* use the experiment's longer profile */
-    bool shared;             /* the job and its model get no owner */
-    bool store;              /* a training job stores a run of its best model */
-    struct {
-        uint64_t given;
-        double values[SRV_JOB_SETTINGS]; /* NaN: not given, use the value of the profile */
-    } settings;
+    srv_job_settings settings;
 } srv_job_body;
 
-/* The field table of bodies: fields of training and `store`, then `kind` and `shared`, then fields
- * of experiments. srv_job_fields_make fills the table; call it once, before other threads use the
- * table. */
-enum { SRV_JOB_FIELDS = 63 };
-extern srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
+/* The field table of bodies, in the order of srv_job_body. The rows before "checkpoint_every" affect
+ * the trained model; the rows from there on do not. srv_job_fields_make lists the experiments and
+ * their settings in it; call it once, before other threads use the table. */
+extern const srv_field srv_job_fields[];
 void srv_job_fields_make(void);
-/* Returns the table of the bodies that jobs_dir holds. It has the same rows, and those of names
- * that older versions used. */
-const srv_field *srv_job_stored_fields(void);
-const srv_field *srv_job_stored_facts(void); /* the same for the facts */
+/* Returns whether a job of this kind has the field. */
+bool srv_job_has_field(srv_job_kind kind, const srv_field *f);
 void srv_job_defaults(srv_job_body *body);
 /* Checks that no field of a training job is given for an experiment, and no field of an experiment
  * for a training job. false: a problem is set. */

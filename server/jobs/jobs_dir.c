@@ -2,14 +2,12 @@
  * renamed into place. The directory is locked while a service uses it, because two services would
  * run the same jobs.
  *
- * A description begins with {"version":2,"checksum":"…", where the checksum is the CRC32C of the
- * whole text with "00000000" in the place of its digits. "files" are the suffixes and checksums of
- * the files that hold the result of an experiment. Descriptions of version 1, which older programs
- * wrote, have none of the three. */
+ * A description is a line "attnd-job VERSION CHECKSUM" and a JSON object, of whose text the checksum
+ * is the CRC32C, begun with the version. Its "files" are the suffixes and checksums of the files that
+ * hold the result of an experiment. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,22 +18,21 @@
 #include "jobs/job.h"
 #include "request/shared.h"
 #include "system/files.h"
-#include "wire/scan.h"
 
 #define DESCRIPTION ".json"
 #define ASIDE       ".damaged" /* is appended to the name of a description that cannot be read */
 #define LEAD        "job-"
-#define VERSION     "{\"version\":"
-#define CHECKSUM    ",\"checksum\":\""
-#define ZEROS       "00000000" /* stands for the digits of the checksum while it is computed */
+#define FIRST       "attnd-job "      /* the first line of a description begins with it */
+#define SECOND      "{\"version\":2," /* descriptions of version 2 began with it */
 
 enum {
     MOST_FILE = 1 << 23,   /* largest file that is read, in bytes */
     ARENA = 1 << 24,       /* arena limit for reading or writing a description, in bytes */
     NAME = 128,            /* buffer size of a file name */
-    NEWEST = 2,            /* the version of descriptions that are written */
+    VERSION = 3,           /* of descriptions; no other one is read */
+    FIRST_LINE = 64,       /* buffer size of the first line of a description */
     PAUSE_NS = 1000000000, /* between two tries to read what could not be read for trouble */
-    DIGITS = sizeof ZEROS - 1,
+    DIGITS = 8,            /* of a checksum */
 };
 
 bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
@@ -60,16 +57,17 @@ const char *srv_jobs_dir_place(const srv_jobs *jobs, const char *where) {
 
 /* --- writing --- */
 
-/* Writes the file <id><suffix>. Returns 0 or an errno value. */
-static int put(const srv_jobs *jobs, const char *id, const char *suffix, const char *data,
-               size_t size) {
+/* Writes the file <id><suffix>, which begins with the text `first`. Returns 0 or an errno value. */
+static int write_file(const srv_jobs *jobs, const char *id, const char *suffix, const char *first,
+                      const srv_piece *data) {
     char name[NAME];
     srv_new_file file;
     snprintf(name, sizeof name, "%s%s", id, suffix);
     const int failed = srv_new_file_open(&file, jobs->dir, name);
     if (failed)
         return failed;
-    srv_new_file_write(&file, data, size);
+    srv_new_file_write(&file, first, strlen(first));
+    srv_new_file_write(&file, data->data, data->size);
     return srv_new_file_close(&file);
 }
 
@@ -83,7 +81,7 @@ static bool log_failure(srv_jobs *jobs, const srv_job_entry *e, int failed) {
 
 bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
                       const srv_piece *data) {
-    return jobs->dir < 0 || log_failure(jobs, e, put(jobs, e->id, suffix, data->data, data->size));
+    return jobs->dir < 0 || log_failure(jobs, e, write_file(jobs, e->id, suffix, "", data));
 }
 
 /* Writes an element of "files". A file of the result that could not be read is left out. */
@@ -110,13 +108,8 @@ static void put_sums(attn_json_text *j, const srv_job_entry *e) {
     attn_json_array_end(j);
 }
 
-/* Writes the description with zeros as its checksum. */
 static void put_description(attn_json_text *j, const srv_job_entry *e) {
     attn_json_object(j);
-    attn_json_key(j, "version");
-    attn_json_int(j, NEWEST);
-    attn_json_key(j, "checksum");
-    attn_json_string(j, ZEROS);
     attn_json_key(j, "request");
     srv_job_write_request(j, &e->body);
     attn_json_key(j, "facts");
@@ -127,27 +120,11 @@ static void put_description(attn_json_text *j, const srv_job_entry *e) {
     attn_json_object_end(j);
 }
 
-/* Returns where the digits of the checksum stand in a description of the given size, and sets
- * *version. Version 1 has no checksum: NULL. Returns NULL and sets *version to 0 if a description
- * begins in neither way. */
-static char *find_checksum(const char *text, size_t size, unsigned long *version) {
-    char *end = NULL;
-    *version = strncmp(text, VERSION, sizeof VERSION - 1) ? 1 : 0;
-    if (!*version && text[sizeof VERSION - 1] >= '1' && text[sizeof VERSION - 1] <= '9')
-        *version = strtoul(text + sizeof VERSION - 1, &end, 10);
-    if (!end || strncmp(end, CHECKSUM, sizeof CHECKSUM - 1) ||
-        (size_t)(text + size - end) < sizeof CHECKSUM - 1 + DIGITS) {
-        *version = end ? 0 : *version;
-        return NULL;
-    }
-    return end + sizeof CHECKSUM - 1;
-}
-
-static void checksum_of(const char *text, size_t size, const char *digits, char out[DIGITS + 1]) {
-    const size_t before = (size_t)(digits - text), after = before + DIGITS;
-    uint32_t sum = attn_crc32c(0, text, before);
-    sum = attn_crc32c(sum, ZEROS, DIGITS);
-    snprintf(out, DIGITS + 1, "%08x", (unsigned)attn_crc32c(sum, text + after, size - after));
+/* Makes the first line of a description of this version with this JSON. Returns its length. */
+static size_t make_first_line(unsigned long version, const char *json, size_t size,
+                              char line[FIRST_LINE]) {
+    const uint32_t sum = attn_crc32c((uint32_t)version, json, size);
+    return (size_t)snprintf(line, FIRST_LINE, FIRST "%lu %0*x\n", version, DIGITS, (unsigned)sum);
 }
 
 bool srv_jobs_is_writing(srv_jobs *jobs) {
@@ -161,16 +138,14 @@ int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e) {
     int failed = ENOMEM;
     if (req.arena) {
         attn_json_text j;
-        unsigned long version;
-        char sum[DIGITS + 1];
+        char first[FIRST_LINE];
         srv_json_begin(&j, &req);
         put_description(&j, e);
         atomic_fetch_add(&jobs->writing, 1);
         if (srv_json_end(&j)) {
-            char *digits = find_checksum(req.reply.body, req.reply.size, &version);
-            checksum_of(req.reply.body, req.reply.size, digits, sum);
-            memcpy(digits, sum, DIGITS);
-            failed = put(jobs, e->id, DESCRIPTION, req.reply.body, req.reply.size);
+            const srv_piece json = {req.reply.body, req.reply.size};
+            make_first_line(VERSION, json.data, json.size, first);
+            failed = write_file(jobs, e->id, DESCRIPTION, first, &json);
         }
         atomic_fetch_sub(&jobs->writing, 1);
     }
@@ -228,11 +203,9 @@ int srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e) {
 
 /* --- reading --- */
 
-/* The contents of <id>.json. */
+/* The JSON of <id>.json. */
 typedef struct description {
     uint64_t given;
-    int64_t version; /* 1: not said */
-    const char *checksum;
     srv_job_body body;
     srv_job_facts facts;
     srv_strings files;
@@ -246,31 +219,22 @@ static void facts_init(void *facts) {
     *(srv_job_facts *)facts = srv_job_no_facts();
 }
 
-static bool decode(srv_request *req, description *out) {
-    const srv_field fields[] = {
-        {.name = "version", .kind = SRV_INT, .offset = offsetof(description, version)},
-        {.name = "checksum", .kind = SRV_STRING, .offset = offsetof(description, checksum)},
-        {.name = "request",
-         .kind = SRV_OBJECT,
-         .offset = offsetof(description, body),
-         .fields = srv_job_stored_fields(),
-         .init = body_init,
-         .required = true},
-        {.name = "facts",
-         .kind = SRV_OBJECT,
-         .offset = offsetof(description, facts),
-         .fields = srv_job_stored_facts(),
-         .init = facts_init,
-         .required = true},
-        {.name = "files", .kind = SRV_STRINGS, .offset = offsetof(description, files)},
-        {0},
-    };
-    if (!srv_decode(req, fields, out))
-        return false;
-    if (isfinite(out->facts.seconds))
-        out->facts.elapsed_ms = (int64_t)(1e3 * out->facts.seconds);
-    return true;
-}
+static const srv_field description_fields[] = {
+    {.name = "request",
+     .kind = SRV_OBJECT,
+     .offset = offsetof(description, body),
+     .fields = srv_job_fields,
+     .init = body_init,
+     .required = true},
+    {.name = "facts",
+     .kind = SRV_OBJECT,
+     .offset = offsetof(description, facts),
+     .fields = srv_job_facts_fields,
+     .init = facts_init,
+     .required = true},
+    {.name = "files", .kind = SRV_STRINGS, .offset = offsetof(description, files)},
+    {0},
+};
 
 /* Reads a file of jobs_dir into the arena and adds a NUL at its end. NULL: errno has the reason. */
 static char *read_file(const srv_jobs *jobs, const char *name, attn_arena *arena, size_t *size) {
@@ -299,38 +263,6 @@ static char *read_file(const srv_jobs *jobs, const char *name, attn_arena *arena
     return data;
 }
 
-/* Returns whether a JSON text ends where its first list or object does: one that was cut does
- * not. */
-static bool is_closed(const char *text, size_t size) {
-    const char *p = text, *end = text + size;
-    size_t depth = 0;
-    while (p < end) {
-        if (*p == '"') {
-            p = srv_skip_string(p, end);
-            continue;
-        }
-        depth += *p == '{' || *p == '[';
-        if ((*p == '}' || *p == ']') && (!depth || !--depth))
-            break;
-        p++;
-    }
-    return p < end && depth == 0 && p + 1 + strspn(p + 1, " \r\n") == end;
-}
-
-/* Returns whether a file of version 1, which has no checksum, ends as it must. */
-static bool ends_well(const char *suffix, const srv_piece *data) {
-    static const char end[] = "</svg>";
-    size_t n = data->size;
-    const char *text = data->data;
-    if (!strcmp(suffix, SRV_JOB_FINDINGS))
-        return is_closed(text, n);
-    if (!strcmp(suffix, SRV_JOB_TEXT))
-        return true;
-    while (n && text[n - 1] == '\n')
-        n--;
-    return n >= sizeof end - 1 && !memcmp(text + n - (sizeof end - 1), end, sizeof end - 1);
-}
-
 /* Returns whether `files`, of a description, has the file with these contents. */
 static bool is_listed(const srv_strings *files, const char *suffix, const srv_piece *data) {
     char sum[DIGITS + 2];
@@ -350,7 +282,7 @@ int srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *s
     found.data = read_file(jobs, name, arena, &found.size);
     if (!found.data)
         return errno;
-    if (files ? !is_listed(files, suffix, &found) : !ends_well(suffix, &found))
+    if (!is_listed(files, suffix, &found))
         return EBADMSG;
     *data = found;
     return 0;
@@ -370,51 +302,52 @@ static void set_aside(srv_jobs *jobs, const char *name, const char *why) {
                   moved ? "it is now " : "it stays", moved ? aside : "");
 }
 
-/* Checks version and checksum of a description. Returns NULL, or the reason why it is not one.
- * Sets *version, if the checksum is right. */
-static const char *check_description(const char *text, size_t size, unsigned long *version) {
-    char sum[DIGITS + 1];
-    unsigned long said;
-    const char *digits = find_checksum(text, size, &said);
-    if (!digits && said != 1)
+/* Checks the first line of a description, and by it the JSON. Returns NULL, or the reason why it is
+ * not one. Sets *version to the version of the file and *json to the text behind the line. */
+static const char *check_description(const char *text, size_t size, unsigned long *version,
+                                     const char **json) {
+    char line[FIRST_LINE];
+    const char *end = strchr(text, '\n');
+    *version = 2;
+    if (!strncmp(text, SECOND, sizeof SECOND - 1))
+        return NULL;
+    if (!end || strncmp(text, FIRST, sizeof FIRST - 1) != 0)
         return "it does not begin as a description does";
-    if (digits) {
-        checksum_of(text, size, digits, sum);
-        if (memcmp(sum, digits, DIGITS))
-            return "it is not as it was written: its checksum is not that of its bytes";
-    }
-    *version = said;
-    return NULL;
+    *json = end + 1;
+    *version = strtoul(text + sizeof FIRST - 1, NULL, 10);
+    const size_t n = make_first_line(*version, *json, size - (size_t)(*json - text), line);
+    return n == (size_t)(*json - text) && !memcmp(line, text, n)
+               ? NULL
+               : "it is not as it was written: its checksum is not that of its bytes";
 }
 
 /* Reads and checks the description `name`. Returns 0 or an errno value; EBADMSG: it is not one, and
- * *why has the reason. Sets *version if a newer program wrote it; then nothing else of it is read. */
+ * *why has the reason. Sets *version; of a file of another version nothing else is read. */
 static int read_description(const srv_jobs *jobs, const char *name, attn_arena *arena,
                             description *out, unsigned long *version, const char **why) {
     srv_request req = {.arena = arena};
-    req.body = read_file(jobs, name, arena, &req.body_size);
-    if (!req.body)
+    size_t size;
+    const char *text = read_file(jobs, name, arena, &size), *json = NULL;
+    if (!text)
         return errno;
-    *why = check_description(req.body, req.body_size, version);
-    if (*why)
+    if ((*why = check_description(text, size, version, &json)))
         return EBADMSG;
-    if (*version > NEWEST)
+    if (*version != VERSION)
         return 0;
-    const bool read = decode(&req, out);
-    if (!read && srv_problem_is_memory(&req))
-        return ENOMEM;
-    if (read && out->version == (int64_t)*version && (*version > 1) == (out->checksum != NULL))
+    req.body = json;
+    req.body_size = size - (size_t)(json - text);
+    if (srv_decode(&req, description_fields, out))
         return 0;
     *why = "its text does not describe one";
-    return EBADMSG;
+    return srv_problem_is_memory(&req) ? ENOMEM : EBADMSG;
 }
 
 /* Restores the job whose description is the file `name`. A description with wrong contents is renamed
- * and logged, one of a newer program is only logged. Returns 0, or the errno value of trouble, after
+ * and logged, one of another version is only logged. Returns 0, or the errno value of trouble, after
  * which the job is to be read again. */
 static int restore(srv_jobs *jobs, const char *name, attn_arena *arena) {
-    description d = {.version = 1};
-    unsigned long version = 1;
+    description d = {0};
+    unsigned long version = VERSION;
     char id[SRV_JOB_ID + 1];
     const char *why = NULL;
     const int failed = read_description(jobs, name, arena, &d, &version, &why);
@@ -423,16 +356,15 @@ static int restore(srv_jobs *jobs, const char *name, attn_arena *arena) {
         return failed;
     if (failed && verdict == SRV_FILE_WRONG)
         set_aside(jobs, name, why ? why : strerror(failed));
-    else if (version > NEWEST)
+    else if (version != VERSION)
         srv_log_event(
             jobs->log, SRV_LOG_ERROR,
-            "jobs_dir: %s is left out: a newer program wrote it, of version %lu, and this "
-            "one reads versions up to %d",
-            name, version, NEWEST);
-    if (failed || version > NEWEST)
+            "jobs_dir: %s is left out: %s program wrote it, and this one reads version %d", name,
+            version < VERSION ? "an older" : "a newer", VERSION);
+    if (failed || version != VERSION)
         return 0;
     snprintf(id, sizeof id, "%s", name);
-    return srv_jobs_restore(jobs, id, &d.body, &d.facts, version > 1 ? &d.files : NULL);
+    return srv_jobs_restore(jobs, id, &d.body, &d.facts, &d.files);
 }
 
 static int add_job(srv_jobs *jobs, const char *name) {

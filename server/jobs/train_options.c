@@ -1,107 +1,11 @@
-/* The options of a training run: their table, their conversion to options of the library, and an
+/* The options of a training run: their conversion to options of the library, and an
  * upper bound of the memory that a run needs. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "jobs/train_options.h"
-#include "store/model_file.h"
-
-#define MOST_SEED 9007199254740991.0
-
-static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort", "en-fr-text", NULL};
-static const char *const schedules[] = {"constant", "inverse-root", "cosine", NULL};
-
-#define ROW(member, what, least, most, text)                                                       \
-    {                                                                                              \
-        .name = #member, .kind = what, .offset = offsetof(srv_train_options, member),              \
-        .min = least, .max = most, .doc = text                                                     \
-    }
-#define CHOICE(member, list, text)                                                                 \
-    {                                                                                              \
-        .name = #member, .kind = SRV_ENUM, .offset = offsetof(srv_train_options, member),          \
-        .choices = list, .doc = text                                                               \
-    }
-
-const srv_field srv_train_fields[] = {
-    CHOICE(task, tasks, "The task to learn: en-fr (default), copy, reverse, sort or en-fr-text."),
-    ROW(large, SRV_BOOL, 0, 0, "For en-fr: use all words of the lexicon."),
-    ROW(shortest, SRV_INT, 1, 60, "Fewest source words."),
-    ROW(longest, SRV_INT, 1, 60, "Most source words."),
-    ROW(skew, SRV_REAL, 0.01, 100, "A value above 1 makes short sentences more frequent."),
-    ROW(num_symbols, SRV_INT, 2, 1000, "For copy, reverse and sort: number of distinct symbols."),
-    ROW(num_pairs, SRV_INT, 1, 10e6, "Number of sentence pairs for training."),
-    ROW(num_validation_pairs, SRV_INT, 1, 1e6, "Number of sentence pairs for validation."),
-    ROW(minimum, SRV_INT, 1, 1e6,
-        "Words with fewer occurrences in the training data become <unk>."),
-    ROW(subwords, SRV_INT, 0, 100e3,
-        "Merges of the byte-pair encoding of source and target; 0 (default): whole words. A model "
-        "of sub-words knows every text."),
-    CHOICE(architecture, srv_model_architectures, "Architecture of the model."),
-    CHOICE(attention, srv_model_attentions, "Cross attention of the decoder."),
-    ROW(radius, SRV_INT, 0, 65536,
-        "For local, strided and global attention: visible keys on either side."),
-    ROW(stride, SRV_INT, 1, 65536, "For strided attention: every stride-th key is visible."),
-    ROW(block_size, SRV_INT, 1, 65536, "For block attention: positions of a block."),
-    ROW(num_global_keys, SRV_INT, 0, 65536,
-        "For global attention: first positions that see and are seen by all."),
-    CHOICE(positions, srv_model_positions, "Positional encoding of the model."),
-    ROW(width, SRV_INT, 2, 4096, "Width of the model, an even number."),
-    ROW(num_heads, SRV_INT, 1, 4096, "Number of attention heads; it divides the width."),
-    ROW(num_layers, SRV_INT, 1, 64, "Layers of the encoder and of the decoder."),
-    ROW(feed_forward, SRV_INT, 0, 16384,
-        "For a transformer: width of the hidden feed-forward layer; 0: 4 x width."),
-    CHOICE(norm, srv_model_norms,
-           "For a transformer: layer norms before (default) or after attention and feed-forward."),
-    ROW(dropout_p, SRV_REAL, 0, 0.99, "Probability of dropout during training."),
-    ROW(attention_dropout_p, SRV_REAL, 0, 0.99,
-        "Probability of dropout of attention weights, without those of dot, additive, general and "
-        "concat cross attention, which are never dropped; by default dropout_p."),
-    ROW(seed, SRV_INT, 0, MOST_SEED, "Seed of initial values, batches and dropout."),
-    ROW(num_steps, SRV_INT, 1, 1e9, "Number of batches to train on."),
-    ROW(batch_tokens, SRV_INT, 1, 1e6, "Words in a batch, padding included."),
-    ROW(rate, SRV_REAL, 0, 100, "Learning rate."),
-    CHOICE(schedule, schedules,
-           "Schedule of the learning rate: constant, inverse-root (default) or cosine."),
-    ROW(warmup, SRV_INT, 0, 1e9, "Warmup steps, in which the learning rate rises."),
-    ROW(decay, SRV_REAL, 0, 100, "Weight decay (AdamW)."),
-    ROW(clip, SRV_REAL, 0, 1e9, "Largest norm of the gradients; 0: no limit."),
-    ROW(smoothing, SRV_REAL, 0, 0.99, "Label smoothing."),
-    ROW(guidance, SRV_REAL, 0, 100,
-        "Weight of a loss that compares one head of the cross attention with gold alignments."),
-    ROW(diversity, SRV_REAL, 0, 100,
-        "Weight of a loss that penalizes similar heads of the cross attention."),
-    ROW(evaluate_every, SRV_INT, 0, 1e9, "Steps between evaluations; 0: evaluate only at the end."),
-    ROW(patience, SRV_INT, 0, 1e9,
-        "Training stops after this many evaluations without a better loss; 0: never."),
-    ROW(checkpoint_every, SRV_INT, 0, 1e9,
-        "Steps between checkpoints; 0: save one at each evaluation."),
-    ROW(num_scored_pairs, SRV_INT, 0, 1e6, "Number of held-out pairs to score at the end."),
-    {0},
-};
-
-const srv_old_name srv_train_old_names[SRV_TRAIN_OLD_NAMES + 1] = {
-    {"num_heads", "heads"},
-    {"num_layers", "layers"},
-    {"num_steps", "steps"},
-    {"num_pairs", "pairs"},
-    {"num_symbols", "symbols"},
-    {"num_validation_pairs", "validation"},
-    {"num_scored_pairs", "scored"},
-    {"num_queries", "queries"},
-    {"num_keys", "keys"},
-    {"num_sentences", "sentences"},
-    {"num_words", "words"},
-    {"num_permutations", "permutations"},
-    {"num_global_keys", "global_keys"},
-    {"dropout_p", "dropout"},
-    {"attention_dropout_p", "attention_dropout"},
-    {"batch_tokens", "batch-tokens"},
-    {"model_width", "model-width"},
-    {"score_width", "score-width"},
-    {"source_words", "source-words"},
-    {"target_words", "target-words"}};
+#include "jobs/jobs.h"
 
 void srv_train_defaults(srv_train_options *w) {
     const attn_corpus_options corpus = attn_corpus_defaults();
@@ -202,26 +106,10 @@ static void value_text(const srv_field *f, const void *place, char *text, size_t
         snprintf(text, room, "%s", f->choices[*(const int *)place]);
 }
 
-/* Returns whether a checkpoint leaves the option out: one that checkpoints of older versions do not
- * have, with its default. */
-static bool is_unsaid(const srv_train_options *w, const srv_field *f) {
-    static const char *const newer[] = {"radius",          "stride",   "block_size",
-                                        "num_global_keys", "subwords", "attention_dropout_p"};
-    srv_train_options defaults;
-    srv_train_defaults(&defaults);
-    for (size_t i = 0; i < sizeof newer / sizeof *newer; i++)
-        if (!strcmp(f->name, newer[i]))
-            return !memcmp((const char *)w + f->offset, (const char *)&defaults + f->offset,
-                           sizeof(int64_t)); /* a double is as long */
-    return false;
-}
-
 void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
     size_t at = 0;
-    for (const srv_field *f = srv_train_fields; strcmp(f->name, "checkpoint_every"); f++) {
+    for (const srv_field *f = srv_job_fields; strcmp(f->name, "checkpoint_every"); f++) {
         char value[40];
-        if (is_unsaid(w, f))
-            continue;
         value_text(f, (const char *)w + f->offset, value, sizeof value);
         if (at < SRV_TRAIN_TEXT)
             at += (size_t)snprintf(said + at, SRV_TRAIN_TEXT - at, "%s%s=%s", at ? " " : "",

@@ -1,5 +1,5 @@
-/* The options of a training run. One table describes them both for the command line of `attnd
- * train` (--batch-tokens) and for bodies of POST /v1/jobs ("batch_tokens"). */
+/* The options of a training run. One table, srv_job_fields, describes them both for the command line
+ * of `attnd train` (--batch-tokens) and for bodies of POST /v1/jobs ("batch_tokens"). */
 #ifndef SRV_TRAIN_OPTIONS_H
 #define SRV_TRAIN_OPTIONS_H
 
@@ -10,7 +10,7 @@
 enum { SRV_TRAIN_TEXT = 1536 }; /* buffer size of srv_train_say */
 
 typedef struct srv_train_options {
-    uint64_t given; /* bit i: row i of srv_train_fields was given; set by the decoder */
+    uint64_t given; /* bit i: row i of srv_job_fields was given; set by the decoder */
     /* Values of the library's enumerations; norm: an index into srv_model_norms. */
     int task, architecture, attention, positions, norm, schedule;
     bool large;
@@ -23,18 +23,6 @@ typedef struct srv_train_options {
     double attention_dropout_p; /* NaN: as dropout_p */
     double skew, dropout_p, rate, decay, clip, smoothing, guidance, diversity;
 } srv_train_options;
-
-/* The meaning of each option. The rows before "checkpoint_every" affect the trained model; the rows
- * from there on do not. */
-extern const srv_field srv_train_fields[];
-
-/* Names that these options and the settings of experiments had in files of earlier versions. A row
- * without names ends the table. */
-enum { SRV_TRAIN_OLD_NAMES = 21 };
-typedef struct srv_old_name {
-    const char *now, *before;
-} srv_old_name;
-extern const srv_old_name srv_train_old_names[SRV_TRAIN_OLD_NAMES + 1];
 
 void srv_train_defaults(srv_train_options *options);
 

@@ -102,36 +102,9 @@ static attn_status read_block(const srv_train_run *run, const char *name, float 
     return ATTN_OK;
 }
 
-/* Returns whether two words "name=value" say the same. The first one may have an old name. */
-static bool is_same_option(const char *said, size_t size, const char *own, size_t own_size) {
-    const size_t name = strcspn(own, "="), was = strcspn(said, "=");
-    if (name >= own_size || was >= size)
-        return size == own_size && memcmp(said, own, size) == 0;
-    if (size - was != own_size - name || memcmp(said + was, own + name, size - was) != 0)
-        return false;
-    for (const srv_old_name *old = srv_train_old_names; old->now; old++)
-        if (strlen(old->now) == name && memcmp(own, old->now, name) == 0 &&
-            strlen(old->before) == was && memcmp(said, old->before, was) == 0)
-            return true;
-    return was == name && memcmp(said, own, was) == 0;
-}
-
-/* Returns whether a checkpoint was made with the options of this run. */
-static bool same_options(const char *said, const char *own) {
-    for (;;) {
-        const size_t size = strcspn(said, " "), own_size = strcspn(own, " ");
-        if (!is_same_option(said, size, own, own_size))
-            return false;
-        if (!said[size] || !own[own_size])
-            return said[size] == own[own_size];
-        said += size + 1;
-        own += own_size + 1;
-    }
-}
-
 static attn_status check_options(const srv_train_run *run, attn_error *err) {
     const char *said = srv_model_text(&run->file, "training.options");
-    if (said && same_options(said, run->said))
+    if (said && !strcmp(said, run->said))
         return ATTN_OK;
     return attn_fail(err, ATTN_EARG, run->checkpoint,
                      "was made with other options: %.400s; without --resume it is replaced",

@@ -10,6 +10,7 @@ import pytest
 
 from conftest import ROOT, run_attnd
 from test_daemon_load import eventually
+from test_files_last import described
 
 SMALL = ROOT / "config" / "models" / "en-fr.safetensors"
 TRAIN = {"kind": "train", "task": "reverse", "num_steps": 2}
@@ -155,7 +156,7 @@ def test_jobs_that_are_none_are_set_aside(start, tmp_path):
     model = daemon.get(f"/v1/jobs/{job}").json()["model"]
     assert daemon.stop() == 0
     fill_with_rubbish(tmp_path, "job-000000000000000{}.json".format)
-    (tmp_path / "job-0000000000000006.json").write_text('{"request":{"kind":"train","steps":"many"},"facts":{}}')
+    (tmp_path / "job-0000000000000006.json").write_bytes(described(b'{"request":{"kind":"train","num_steps":"many"},"facts":{}}'))
     left = [tmp_path / name for name in (f"{job}.json.part", f"{job}.safetensors.part")]
     for file in left:
         file.write_text("half")

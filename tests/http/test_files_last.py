@@ -1,8 +1,5 @@
-"""Files that are kept: those of older versions are read, and one whose bytes have changed or which was cut is refused,
-alone. tests/http/formats holds a folder of files for each version, of the same model, checkpoint and jobs:
-
-  1   without versions and checksums
-  2   with them
+"""Files that are kept: one whose bytes have changed or which was cut is refused, alone. tests/http/formats holds a model, a
+checkpoint and jobs.
 
 Mutations are seeded: one flipped bit, or a cut, in the header, in the bytes of tensors, or near the end."""
 import json
@@ -17,8 +14,6 @@ from conftest import BINARY, ROOT, Daemon
 from test_daemon_load import eventually
 
 FORMATS = Path(__file__).parent / "formats"
-VERSIONS = [1, 2]
-NEW = FORMATS / "2"
 SHIPPED = ROOT / "config" / "models"
 OPTIONS = {"task": "copy", "num_symbols": 8, "shortest": 1, "longest": 5, "num_pairs": 100, "num_validation_pairs": 20, "num_scored_pairs": 10, "width": 8,
            "num_heads": 2, "evaluate_every": 10, "checkpoint_every": 5, "batch_tokens": 100, "warmup": 10, "rate": 0.01, "seed": 5}
@@ -100,7 +95,7 @@ def wrong_models(folder, source, count, seed):
 
 
 def test_a_changed_model_file_is_refused(tmp_path):
-    wrong, refused = wrong_models(tmp_path, NEW / "model.safetensors", 600, 1)
+    wrong, refused = wrong_models(tmp_path, FORMATS / "model.safetensors", 600, 1)
     assert wrong == [] and len(refused) == 600
 
 
@@ -111,21 +106,22 @@ def test_a_changed_copy_of_a_shipped_model_is_refused(tmp_path, name):
 
 
 def test_models_say_whether_their_file_has_checksums(start, tmp_path):
-    for version in VERSIONS:
-        shutil.copy(FORMATS / str(version) / "model.safetensors", tmp_path / f"v{version}.safetensors")
-    shutil.copytree(NEW / "jobs", tmp_path / "jobs")
+    data = (FORMATS / "model.safetensors").read_bytes()
+    (tmp_path / "bare.safetensors").write_bytes(unsealed(data))
+    (tmp_path / "whole.safetensors").write_bytes(data)
+    shutil.copytree(FORMATS / "jobs", tmp_path / "jobs")
     daemon = start("--models-dir", str(tmp_path), "--jobs-dir", str(tmp_path / "jobs"))
     made = daemon.post("/v1/models", {"source_vocabulary": 9, "target_vocabulary": 9, "width": 8, "num_heads": 2}).json()
     said = {m["id"]: m["checksums"] for m in daemon.get("/v1/models").json()["models"]}
     shipped = [file.stem for file in SHIPPED.glob("*.safetensors")]
-    assert said == {"v1": False, "v2": True, made["id"]: True, TRAINED.replace("job-", "trained-"): True} | dict.fromkeys(shipped, True)
+    assert said == {"bare": False, "whole": True, made["id"]: True, TRAINED.replace("job-", "trained-"): True} | dict.fromkeys(shipped, True)
     assert all(daemon.get(f"/v1/models/{name}").json()["checksums"] == has for name, has in said.items())
     in_memory = start().post("/v1/models", {"source_vocabulary": 9, "target_vocabulary": 9, "width": 8, "num_heads": 2}).json()
     assert "checksums" not in in_memory
 
 
 def test_an_embedded_model_does_not_stand_for_a_damaged_file(start, tmp_path):
-    data = bytearray((NEW / "model.safetensors").read_bytes())
+    data = bytearray((FORMATS / "model.safetensors").read_bytes())
     data[-1] ^= 1
     (tmp_path / "en-fr.safetensors").write_bytes(data)
     daemon = start("--models-dir", str(tmp_path))
@@ -138,13 +134,13 @@ def test_an_embedded_model_does_not_stand_for_a_damaged_file(start, tmp_path):
 
 # --- what a newer program may have written ---
 
-def crc32c(data):
+def crc32c(data, begun=0):
     table = []
     for b in range(256):
         for _ in range(8):
             b = b >> 1 ^ (0x82F63B78 if b & 1 else 0)
         table.append(b)
-    crc = 0xFFFFFFFF
+    crc = begun ^ 0xFFFFFFFF
     for b in data:
         crc = crc >> 8 ^ table[(crc ^ b) & 255]
     return crc ^ 0xFFFFFFFF
@@ -162,6 +158,15 @@ def sealed(data, metadata):
     return head.replace(lead + b"0" * 8, lead + b"%08x" % crc32c(head), 1) + data[end:]
 
 
+def unsealed(data, **metadata):
+    """The container without a seal and with more metadata, as other programs write it."""
+    end = header_end(data)
+    header = json.loads(data[8:end])
+    kept = {k: v for k, v in header["__metadata__"].items() if not k.startswith("seal.")}
+    text = json.dumps(header | {"__metadata__": kept | metadata}).encode()
+    return len(text).to_bytes(8, "little") + text + data[end:]
+
+
 @pytest.mark.parametrize("metadata, words", [
     ({"seal.version": "3"}, ["a newer program wrote this", "version 3", "up to 2"]),
     ({"seal.version": "0"}, ["seal.version", '"0"']),
@@ -177,7 +182,7 @@ def sealed(data, metadata):
     ({"corpus.task": "en-de"}, ["corpus.task", '"en-de"']),
 ])
 def test_a_model_of_a_newer_program_is_refused(start, tmp_path, metadata, words):
-    data = (NEW / "model.safetensors").read_bytes()
+    data = (FORMATS / "model.safetensors").read_bytes()
     (tmp_path / "newer.safetensors").write_bytes(sealed(data, metadata))
     (tmp_path / "remark.safetensors").write_bytes(sealed(data, {"attnd.remark": "a key with a dot changes nothing"}))
     (tmp_path / "whole.safetensors").write_bytes(data)
@@ -191,13 +196,8 @@ def test_a_model_of_a_newer_program_is_refused(start, tmp_path, metadata, words)
 
 
 def test_files_without_a_seal_may_have_any_key(start, tmp_path):
-    data = (NEW / "model.safetensors").read_bytes()
-    none = dict.fromkeys(("seal.version", "seal.header", "seal.checksums"))
-    end = header_end(data)
-    header = json.loads(data[8:end])
-    header["__metadata__"] = {k: v for k, v in header["__metadata__"].items() if k not in none} | {"author": "me"}
-    text = json.dumps(header).encode()
-    (tmp_path / "mine.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data[end:])
+    data = (FORMATS / "model.safetensors").read_bytes()
+    (tmp_path / "mine.safetensors").write_bytes(unsealed(data, author="me"))
     (tmp_path / "whole.safetensors").write_bytes(data)
     daemon = start("--models-dir", str(tmp_path))
     assert answers(daemon, "mine") == answers(daemon, "whole") is not None
@@ -205,9 +205,14 @@ def test_files_without_a_seal_may_have_any_key(start, tmp_path):
 
 # --- checkpoints and jobs ---
 
+def described(text, version=3):
+    """A description in jobs_dir: a line with the checksum of its version and text, and the JSON text."""
+    return b"attnd-job %d %08x\n%b" % (version, crc32c(text, version), text)
+
+
 def waiting(request):
-    """The description of a job that had not ended, of version 1."""
-    return json.dumps({"request": request, "facts": {"state": "running", "created_ms": 1}})
+    """The description of a job that had not ended."""
+    return described(json.dumps({"request": request, "facts": {"state": "running", "created_ms": 1}}).encode())
 
 
 def wrong_checkpoints(folder, source, count, seed):
@@ -217,7 +222,7 @@ def wrong_checkpoints(folder, source, count, seed):
     made = {"whole": data} | mutations(data, count, seed, regions_of(data))
     ids = {name: f"job-{i:016x}" for i, name in enumerate(made)}
     for name, job in ids.items():
-        (folder / f"{job}.json").write_text(waiting(TRAIN))
+        (folder / f"{job}.json").write_bytes(waiting(TRAIN))
         (folder / f"{job}.checkpoint").write_bytes(made[name])
     daemon = Daemon("--jobs-dir", str(folder), "--jobs-count", str(count + 1), "--models-count", str(count + 1), "--jobs-nice", "0",
                     "--ops-listen", "")
@@ -238,7 +243,7 @@ def wrong_checkpoints(folder, source, count, seed):
 
 
 def test_a_changed_checkpoint_is_refused(tmp_path):
-    wrong, refused = wrong_checkpoints(tmp_path, NEW / "train.checkpoint", 400, 2)
+    wrong, refused = wrong_checkpoints(tmp_path, FORMATS / "train.checkpoint", 400, 2)
     assert wrong == [] and len(refused) == 400
 
 
@@ -248,8 +253,8 @@ def test_errors_of_jobs_do_not_name_folders_of_the_server(start, tmp_path, depth
     folder = tmp_path / ("d" * depth) / ("e" * depth)
     folder.mkdir(parents=True)
     job = "job-0000000000000003"
-    (folder / f"{job}.json").write_text(waiting(TRAIN))
-    data = bytearray((NEW / "train.checkpoint").read_bytes())
+    (folder / f"{job}.json").write_bytes(waiting(TRAIN))
+    data = bytearray((FORMATS / "train.checkpoint").read_bytes())
     data[-100] ^= 4
     (folder / f"{job}.checkpoint").write_bytes(data)
     daemon = start("--jobs-dir", str(folder))
@@ -313,21 +318,12 @@ def wrong_results(folder, source, count, seed):
 
 
 def test_a_changed_file_of_an_experiment_is_refused(tmp_path):
-    wrong, refused = wrong_results(tmp_path, NEW / "jobs", 600, 3)
+    wrong, refused = wrong_results(tmp_path, FORMATS / "jobs", 600, 3)
     assert wrong == {} and refused == 600
 
 
-def test_a_cut_result_without_a_checksum_is_refused(start, tmp_path):
-    """JSON and SVG show their end; nothing else of version 1 can be checked."""
-    for file in (FORMATS / "1" / "jobs").glob(f"{FOUND}.*"):
-        data = file.read_bytes()
-        (tmp_path / file.name).write_bytes(data if file.suffix in (".json", ".txt") else data[:len(data) // 2])
-    daemon = start("--jobs-dir", str(tmp_path))
-    assert [status for status, _ in found(daemon, FOUND)] == [200, 500, 200, 500]
-
-
 def test_the_model_of_a_job_is_refused(start, tmp_path):
-    for file in (NEW / "jobs").glob(f"{TRAINED}.*"):
+    for file in (FORMATS / "jobs").glob(f"{TRAINED}.*"):
         shutil.copy(file, tmp_path)
     model = tmp_path / f"{TRAINED}.safetensors"
     data = model.read_bytes()
@@ -338,83 +334,46 @@ def test_the_model_of_a_job_is_refused(start, tmp_path):
     assert job["error"].startswith("its model is not served: ") and "not those that were written" in job["error"]
 
 
-def test_a_job_of_a_newer_program_is_left_alone(start, tmp_path):
-    for file in (NEW / "jobs").iterdir():
+@pytest.mark.parametrize("other, words", [
+    (lambda text: described(text.replace(b'"request":', b'"wishes":'), 4), "a newer program wrote it, and this one reads version 3"),
+    (lambda text: b'{"version":2,"checksum":"00000000",' + text[1:], "an older program wrote it, and this one reads version 3"),
+])
+def test_a_job_of_another_version_is_left_alone(start, tmp_path, other, words):
+    for file in (FORMATS / "jobs").iterdir():
         shutil.copy(file, tmp_path)
     file = tmp_path / f"{FOUND}.json"
-    text = file.read_bytes()
-    lead, rest = b'{"version":3,"checksum":"', b'","wishes":' + text[len(b'{"version":2,"checksum":"') + 8 + len(b'","request":'):]
-    newer = lead + b"%08x" % crc32c(lead + b"0" * 8 + rest) + rest
-    file.write_bytes(newer)
+    written = other(file.read_bytes().partition(b"\n")[2])
+    file.write_bytes(written)
     daemon = start("--jobs-dir", str(tmp_path))
     assert [job["id"] for job in daemon.get("/v1/jobs").json()["jobs"]] == [TRAINED]
-    assert eventually(lambda: any("newer program wrote it, of version 3" in e.get("event", "") for e in daemon.log(0)))
-    assert file.read_bytes() == newer
+    assert eventually(lambda: any(words in e.get("event", "") for e in daemon.log(0)))
+    assert file.read_bytes() == written
 
 
-# --- files of each version ---
-
-def test_models_of_each_version_are_read(start, tmp_path):
-    for version in VERSIONS:
-        shutil.copy(FORMATS / str(version) / "model.safetensors", tmp_path / f"v{version}.safetensors")
-    daemon = start("--models-dir", str(tmp_path))
-    got = [answers(daemon, f"v{version}") for version in VERSIONS]
-    assert got[0] and got[0] == got[1]
-    assert got[0][1][0] == got[0][2][0] == 200
-
-
-def test_checkpoints_of_each_version_are_resumed(tmp_path):
-    models = []
-    for version in VERSIONS:
-        model = tmp_path / f"v{version}"
-        shutil.copy(FORMATS / str(version) / "train.checkpoint", f"{model}.checkpoint")
-        done = subprocess.run(command("--num-steps", 100, "--out", model, "--resume"), capture_output=True, text=True, timeout=600)
-        assert done.returncode == 0 and "continuing after step 30" in done.stderr, done.stderr
-        models.append(model.read_bytes())
-    assert models[0] == models[1] and b'"seal.version":"2"' in models[0][:200]
+def test_a_checkpoint_is_resumed(tmp_path):
+    model = tmp_path / "model"
+    shutil.copy(FORMATS / "train.checkpoint", f"{model}.checkpoint")
+    done = subprocess.run(command("--num-steps", 100, "--out", model, "--resume"), capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and "continuing after step 30" in done.stderr, done.stderr
+    assert b'"seal.version":"2"' in model.read_bytes()[:200]
 
 
 def test_a_changed_checkpoint_stops_the_command(tmp_path):
-    data = bytearray((NEW / "train.checkpoint").read_bytes())
+    data = bytearray((FORMATS / "train.checkpoint").read_bytes())
     data[-100] ^= 4
     (tmp_path / "m.checkpoint").write_bytes(data)
     done = subprocess.run(command("--num-steps", 100, "--out", tmp_path / "m", "--resume"), capture_output=True, text=True, timeout=600)
     assert done.returncode == 1 and "m.checkpoint" in done.stderr and "not those that were written" in done.stderr
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_jobs_of_each_version_are_restored(start, tmp_path, version):
-    folder = FORMATS / str(version) / "jobs"
-    shutil.copytree(folder, tmp_path / "jobs")
+def test_jobs_are_restored(start, tmp_path):
+    shutil.copytree(FORMATS / "jobs", tmp_path / "jobs")
     daemon = start("--jobs-dir", str(tmp_path / "jobs"))
     jobs = daemon.get("/v1/jobs").json()["jobs"]
     assert [(job["id"], job["state"], "error" in job) for job in jobs] == [(TRAINED, "done", False), (FOUND, "done", False)]
     assert daemon.get(f"/v1/models/{jobs[0]['model']}").status_code == 200
     about, *parts = found(daemon, FOUND)
-    stored = json.loads((folder / f"{FOUND}.json").read_text())["facts"]
-    assert jobs[1]["elapsed_ms"] == int(1000 * stored["seconds"]) and "seconds" not in jobs[1]
+    stored = json.loads((FORMATS / "jobs" / f"{FOUND}.json").read_text().partition("\n")[2])
+    assert json.loads(about[1]) == {"kind": "experiment", "id": "JOB"} | stored["facts"] | {"request": stored["request"]}
     names = [f"{FOUND}{end}" for end in (".findings", ".txt", ".parameters.svg")]
-    assert parts == [(200, (folder / name).read_text()) for name in names]
-
-
-def test_old_names_of_training_fields_in_files_are_read(start, tmp_path):
-    """Version 1 wrote "dropout"; requests and answers say "dropout_p" alone."""
-    shutil.copytree(FORMATS / "1" / "jobs", tmp_path / "jobs")
-    path = tmp_path / "jobs" / f"{TRAINED}.json"
-    stored = json.loads(path.read_text())
-    stored["request"] |= {"dropout": 0.25, "attention_dropout": 0.5}
-    path.write_text(json.dumps(stored, separators=(",", ":")))
-    request = start("--jobs-dir", str(tmp_path / "jobs")).get(f"/v1/jobs/{TRAINED}").json()["request"]
-    assert (request["dropout_p"], request["attention_dropout_p"]) == (0.25, 0.5) and "dropout" not in request
-
-
-def test_old_names_of_settings_in_files_are_read(start, tmp_path):
-    """Version 1 wrote "score-width"; requests say "score_width" alone."""
-    stored = json.loads((FORMATS / "1" / "jobs" / f"{FOUND}.json").read_text())
-    stored["request"]["settings"] = {"width": 16, "heads": 2, "score-width": 24, "source-words": 50}
-    stored["facts"] = {"state": "queued", "created_ms": stored["facts"]["created_ms"]}
-    (tmp_path / f"{FOUND}.json").write_text(json.dumps(stored, separators=(",", ":")))
-    daemon = start("--jobs-dir", str(tmp_path))
-    assert eventually(lambda: daemon.get(f"/v1/jobs/{FOUND}").json()["state"] == "done")
-    settings = daemon.get(f"/v1/jobs/{FOUND}/result").json()["settings"]
-    assert (settings["num_heads"], settings["score_width"], settings["source_words"]) == (2, 24, 50)
+    assert parts == [(200, (FORMATS / "jobs" / name).read_text()) for name in names]

@@ -12,7 +12,7 @@ from test_daemon_load import eventually
 from test_files_last import FORMATS, FOUND, TRAIN, TRAINED, waiting
 from test_owners import MAKER, PLAIN, bearer, key_file
 
-JOBS = FORMATS / "2" / "jobs"
+JOBS = FORMATS / "jobs"
 MODEL = TRAINED.replace("job-", "trained-")
 FILES = {"description": (TRAINED, f"{TRAINED}.json"), "model": (TRAINED, f"{TRAINED}.safetensors"),
          "findings": (FOUND, f"{FOUND}.findings"), "text": (FOUND, f"{FOUND}.txt"), "picture": (FOUND, f"{FOUND}.parameters.svg")}
@@ -101,8 +101,8 @@ def test_a_job_that_cannot_be_read_keeps_its_place(folder):
 def test_a_checkpoint_that_cannot_be_opened(start, tmp_path, inject):
     """The job waits, others overtake it, and it goes on from its checkpoint, which nobody has replaced."""
     job, checkpoint = "job-0000000000000003", tmp_path / "job-0000000000000003.checkpoint"
-    (tmp_path / f"{job}.json").write_text(waiting(TRAIN))
-    shutil.copy(FORMATS / "2" / "train.checkpoint", checkpoint)
+    (tmp_path / f"{job}.json").write_bytes(waiting(TRAIN))
+    shutil.copy(FORMATS / "train.checkpoint", checkpoint)
     before = checkpoint.read_bytes()
     daemon = failing(tmp_path, checkpoint.name, inject, "--jobs-running", 1)
     try:

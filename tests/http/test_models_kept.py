@@ -1,7 +1,5 @@
 """Models in models_dir: those made over HTTP survive a restart, and files that come, change and go are noticed."""
-import json
 import os
-import re
 import shutil
 
 import pytest
@@ -162,54 +160,3 @@ def test_a_replaced_file_is_read_anew(start, tmp_path):
     shutil.copy(EN_FR, tmp_path / "aside")
     (tmp_path / "aside").rename(tmp_path / "mine.safetensors")
     assert service.get("/v1/models/mine").json()["origin"] == "file"
-
-
-# --- files of older versions, which called num_heads heads ---
-
-SEAL = re.compile(rb'"seal.version":"2","seal.header":"[0-9a-f]{8}","seal.checksums":"[^"]*",')
-
-
-def rename(path, old, new):
-    """Renames a text in the header of a safetensors file, which then has no seal, as in older versions."""
-    data = path.read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    header = data[8:8 + size].replace(old, new).rstrip()
-    assert header != data[8:8 + size].rstrip()
-    header, seals = SEAL.subn(b"", header)
-    assert seals == 1
-    header += b" " * (-len(header) % 8)
-    path.write_bytes(len(header).to_bytes(8, "little") + header + data[8 + size:])
-
-
-def test_an_old_model_file_loads(start, tmp_path):
-    service = start("--models-dir", str(tmp_path))
-    made = make(service, num_heads=4)
-    answer = ask(service, BODY, path(made, "/attention"))
-    assert service.stop() == 0
-    rename(tmp_path / f"{made['id']}.safetensors", b'"num_heads":', b'"heads":')
-    service = start("--models-dir", str(tmp_path))
-    assert service.get(path(made)).json() == made | {"checksums": False} and made["num_heads"] == 4
-    assert ask(service, BODY, path(made, "/attention")) == answer
-
-
-def test_old_jobs_are_restored(start, tmp_path):
-    args = (*PROMPT, "--jobs-dir", str(tmp_path))
-    service = start(*args)
-    job = service.post("/v1/jobs", SHORT).json()
-    other = service.post("/v1/jobs", {"kind": "experiment", "experiment": "parameters", "settings": {"width": 64, "num_heads": 4}}).json()
-    for one in (job, other):
-        eventually(lambda one=one: service.get(job_path(one)).json()["state"] == "done")
-    before = [service.get(job_path(one)).json() for one in (job, other)]
-    assert service.stop() == 0
-    for one in (job, other):
-        file = tmp_path / f"{one['id']}.json"
-        text = json.loads(file.read_text())
-        assert text["version"] == 2
-        old = json.dumps({key: text[key] for key in ("request", "facts")})
-        assert '"num_heads":' in old
-        file.write_text(old.replace('"num_heads":', '"heads":'))
-    rename(tmp_path / f"{job['id']}.safetensors", b'"num_heads":', b'"heads":')
-    service = start(*args)
-    assert [service.get(job_path(one)).json() for one in (job, other)] == before
-    assert before[0]["request"]["num_heads"] == 2 and before[1]["request"]["settings"]["num_heads"] == 4
-    assert service.get(path({"id": before[0]["model"]})).status_code == 200

@@ -260,17 +260,18 @@ attn_status attn_run_layers_of(const attn_run *run, const size_t *sites, size_t 
  * l * batches + b is entry b of layers->items[l]. `layers` must outlive it. ATTN_ENOMEM. */
 attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, attn_arena *arena,
                                    attn_weight_source *out, attn_error *err);
-/* Returns the bytes that the source takes for each lane. */
-size_t attn_run_layers_work(const attn_run_layers *layers);
 
-/* --- means of heads, and rollout --- */
+/* --- cells of ranges, means of heads, and rollout --- */
 
-/* Computes the mean over all heads of the weights in `count` ranges, whose `head` is not read and
- * whose columns are the same. dst gets their rows one range after the other, [rows, cols] of the
- * result type. Sums are in double, in the order of the heads; dropout is left out. Memory is that
- * of attn_run_mean_work for `slots` threads, besides attn_cells_scratch_new for each of them and
- * ATTN_RUN_MEAN_ROW bytes for each row at most. Errors: those of attn_attention_cells; ATTN_ENOMEM,
- * ATTN_ECANCELED, ATTN_EDEADLINE. */
+/* Computes the cells of `count` ranges with the same columns, at a stage. dst gets their rows one
+ * range after the other, [rows, cols] of the result type. Errors: those of attn_attention_cells;
+ * ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+attn_status attn_run_cells(const attn_run_site *site, const attn_range *ranges, size_t count,
+                           attn_stage stage, attn_pool *pool, const attn_control *control,
+                           attn_arena *arena, void *dst, attn_error *err);
+/* Does so with the mean over all heads of the weights; `head` of the ranges is not read. Sums are in
+ * double, in the order of the heads; dropout is left out. Memory is that of attn_run_mean_work for
+ * `slots` threads, and ATTN_RUN_MEAN_ROW bytes for each row at most. */
 attn_status attn_run_mean(const attn_run_site *site, const attn_range *ranges, size_t count,
                           attn_pool *pool, const attn_control *control, attn_arena *arena,
                           void *dst, attn_error *err);
@@ -467,8 +468,7 @@ attn_status attn_run_columns(const attn_run_site *site, const attn_range *ranges
                              size_t k, attn_pool *pool, const attn_control *control,
                              attn_arena *arena, attn_edge **edges, size_t *edge_count,
                              attn_error *err);
-/* Computes the cost of attn_run_columns on `slots` threads, besides attn_cells_scratch_new for each
- * of them. ATTN_ELIMIT as there. */
+/* Computes the cost of attn_run_columns on `slots` threads. ATTN_ELIMIT as there. */
 attn_status attn_run_columns_cost(const attn_run_site *site, const attn_range *ranges, size_t count,
                                   size_t k, size_t slots, attn_cost *out, attn_error *err);
 
@@ -530,8 +530,7 @@ attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *ro
 attn_status attn_run_mass(const attn_run_site *site, const attn_range *rows, const int64_t *keys,
                           size_t count, attn_pool *pool, const attn_control *control,
                           attn_arena *arena, double *mass, attn_error *err);
-/* Returns the bytes that attn_run_mass takes on `slots` threads, besides attn_cells_scratch_new for
- * each of them. */
+/* Returns the bytes that attn_run_mass takes on `slots` threads. */
 size_t attn_run_mass_work(const attn_run_site *site, size_t slots);
 
 #pragma GCC visibility pop

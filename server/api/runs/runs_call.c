@@ -16,7 +16,7 @@ const char *const srv_run_kinds[] = {"self", "encoder", "decoder", "cross", NULL
 const char *const srv_run_head_words[] = {"all", NULL};
 const char *const srv_run_mean_words[] = {"all", "mean", NULL};
 
-enum { PIECE_ROWS = 64, LANE_BYTES = 1 << 20 };
+enum { LANE_BYTES = 1 << 20 };
 enum { ALL, MEAN }; /* the words of srv_run_mean_words */
 
 srv_run_view *srv_run_look(srv_request *req, const char *id) {
@@ -314,68 +314,32 @@ bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind)
 
 /* --- cells, computed on the pool --- */
 
-/* Some rows of one head. Their cells begin with row number `at` of dst, counted over all heads. */
-typedef struct piece {
-    size_t head, row, rows, at;
-} piece;
-
-typedef struct filler {
-    const srv_run_view *run;
-    const srv_run_part *part;
-    attn_stage stage;
-    char *dst;
-    attn_cells_scratch **lanes;
-    piece *pieces;
-    size_t count;
-} filler;
-
-static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
-    const filler *f = ctx;
-    const piece *p = &f->pieces[index];
-    const size_t cols = f->part->cols, elem = attn_dtype_size(attn_run_dims(f->run->site)->result);
-    const attn_range range = {.batch = f->part->batch,
-                              .head = p->head,
-                              .row = p->row,
-                              .rows = p->rows,
-                              .col = f->part->col,
-                              .cols = cols};
-    return attn_attention_cells(attn_run_attention(f->run->site), attn_run_stats(f->run->site),
-                                &range, f->stage, f->dst + p->at * cols * elem, cols,
-                                f->lanes[lane], err);
-}
-
-/* Divides the rows of the part into pieces. false: memory ran out. */
-static bool divide(srv_request *req, filler *f) {
-    const srv_run_part *part = f->part;
-    size_t most = 0, at = 0;
-    for (size_t i = 0; i < part->range_count; i++)
-        most += (size_t)(part->ranges[i].to - part->ranges[i].from) / PIECE_ROWS + 1;
-    if (!attn_size_mul(most, part->head_count, &most) ||
-        !(f->pieces = attn_arena_zeroed(req->arena, most, sizeof *f->pieces)))
-        return false;
-    for (size_t h = 0; h < part->head_count; h++)
-        for (size_t i = 0; i < part->range_count; i++) {
-            const size_t to = (size_t)part->ranges[i].to;
-            for (size_t row = (size_t)part->ranges[i].from, n; row < to; row += n, at += n) {
-                n = to - row < PIECE_ROWS ? to - row : PIECE_ROWS;
-                f->pieces[f->count++] = (piece){(size_t)part->heads[h], row, n, at};
-            }
-        }
-    return true;
+/* Lists the ranges of rows of the part in each of `heads` heads, as ranges of the site. NULL: out of
+ * memory. */
+static attn_range *list_ranges(srv_request *req, const srv_run_part *part, size_t heads) {
+    size_t n;
+    attn_range *ranges = attn_size_mul(heads, part->range_count, &n)
+                             ? attn_arena_zeroed(req->arena, n, sizeof *ranges)
+                             : NULL;
+    for (size_t i = 0; ranges && i < n; i++) {
+        const size_t h = i / part->range_count, r = i % part->range_count;
+        ranges[i] = (attn_range){.batch = part->batch,
+                                 .head = part->mean ? 0 : (size_t)part->heads[h],
+                                 .row = (size_t)part->ranges[r].from,
+                                 .rows = (size_t)(part->ranges[r].to - part->ranges[r].from),
+                                 .col = part->col,
+                                 .cols = part->cols};
+    }
+    return ranges;
 }
 
 attn_status srv_run_cells(srv_request *req, const srv_run_view *run, const srv_run_part *part,
                           attn_stage stage, void *dst, attn_error *err) {
-    attn_pool *pool = srv_request_pool(req);
-    const size_t slots = attn_pool_slots(pool);
-    filler f = {.run = run, .part = part, .stage = stage, .dst = dst};
-    f.lanes = attn_arena_zeroed(req->arena, slots, sizeof *f.lanes);
-    bool ok = f.lanes && divide(req, &f);
-    for (size_t s = 0; s < slots && ok; s++)
-        ok = (f.lanes[s] = attn_cells_scratch_new(attn_run_attention(run->site), req->arena));
-    if (!ok)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for scratch");
-    return attn_pool_run(pool, f.count, fill_piece, &f, &req->control, err);
+    attn_range *ranges = list_ranges(req, part, part->head_count);
+    if (!ranges)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows");
+    return attn_run_cells(run->site, ranges, part->head_count * part->range_count, stage,
+                          srv_request_pool(req), &req->control, req->arena, dst, err);
 }
 
 double srv_run_cells_work(const srv_request *req, const srv_run_view *run) {
@@ -388,15 +352,9 @@ double srv_run_cells_work(const srv_request *req, const srv_run_view *run) {
 
 attn_status srv_run_mean(srv_request *req, const srv_run_view *run, const srv_run_part *part,
                          void *dst, attn_error *err) {
-    attn_range *ranges = attn_arena_zeroed(req->arena, part->range_count, sizeof *ranges);
+    attn_range *ranges = list_ranges(req, part, 1);
     if (!ranges)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows");
-    for (size_t i = 0; i < part->range_count; i++)
-        ranges[i] = (attn_range){.batch = part->batch,
-                                 .row = (size_t)part->ranges[i].from,
-                                 .rows = (size_t)(part->ranges[i].to - part->ranges[i].from),
-                                 .col = part->col,
-                                 .cols = part->cols};
     return attn_run_mean(run->site, ranges, part->range_count, srv_request_pool(req), &req->control,
                          req->arena, dst, err);
 }

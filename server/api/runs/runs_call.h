@@ -174,7 +174,7 @@ attn_status srv_run_cells(srv_request *req, const srv_run_view *run, const srv_r
 /* Computes the mean over all heads of the cells of a part, [rows, cols] of the run's result type. */
 attn_status srv_run_mean(srv_request *req, const srv_run_view *run, const srv_run_part *part,
                          void *dst, attn_error *err);
-/* Returns the bytes that srv_run_mean needs besides srv_run_cells_work. */
+/* Returns the bytes that srv_run_mean needs. */
 double srv_run_mean_work(const srv_request *req, const srv_run_view *run, const srv_run_part *part);
 /* Returns the dimensions of a tensor with `width` numbers for each row of the part in dims[3], and
  * its rank: [heads, rows, width] with `heads`, otherwise [rows, width]. */
@@ -182,7 +182,7 @@ int srv_run_part_dims(const srv_run_part *part, size_t width, size_t dims[3]);
 /* Returns the bytes of scratch that srv_run_cells needs, besides SRV_RUN_ROW_WORK bytes for each
  * row of each head. */
 double srv_run_cells_work(const srv_request *req, const srv_run_view *run);
-#define SRV_RUN_ROW_WORK 64.0
+#define SRV_RUN_ROW_WORK 192.0
 /* Upper bound of the bytes of JSON for each byte of a tensor. */
 #define SRV_RUN_TEXT 4.0
 

@@ -269,8 +269,7 @@ static void answer_edges(const top_call *c) {
 static bool admit_edges(top_call *c, const attn_cost *cost, double times) {
     return srv_run_admit(c->req, times * cost->cells,
                          (double)cost->work_bytes +
-                             times * (1 + TEXT_OF_EDGES) * (double)cost->result_bytes +
-                             srv_run_cells_work(c->req, c->run));
+                             times * (1 + TEXT_OF_EDGES) * (double)cost->result_bytes);
 }
 
 static attn_heatmap_options options_of(const srv_scope *scope, const top_call *c) {

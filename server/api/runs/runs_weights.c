@@ -101,14 +101,14 @@ static bool load(srv_request *req, const srv_run_view *run, const srv_run_part *
     const attn_dtype dtype = attn_run_dims(run->site)->result;
     const double rows = (double)heads_of(part) * (double)part->rows;
     const double bytes = rows * (double)part->cols * (double)attn_dtype_size(dtype);
-    const double work = part->mean ? srv_run_mean_work(req, run, part) : 0;
+    const double work =
+        part->mean ? srv_run_mean_work(req, run, part) : srv_run_cells_work(req, run);
     const bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
     attn_error err = {0};
     size_t dims[3];
     const int rank = srv_run_part_dims(part, part->cols, dims);
     if (!srv_run_admit(req, cells_of(part),
-                       bytes * (binary ? 1 : 1 + SRV_RUN_TEXT) + srv_run_cells_work(req, run) +
-                           SRV_RUN_ROW_WORK * rows + work))
+                       bytes * (binary ? 1 : 1 + SRV_RUN_TEXT) + SRV_RUN_ROW_WORK * rows + work))
         return false;
     void *data = attn_arena_take(req->arena, (size_t)bytes);
     attn_status status = !data ? attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the weights")

@@ -133,8 +133,7 @@ static bool count(const what_if *c, double *cells, double *bytes) {
     if (!wants(c, REMOVED))
         return true;
     *cells += rows * (double)c->body.hide.count;
-    *bytes += srv_run_cells_work(c->req, c->run) +
-              (double)attn_run_mass_work(c->run->site, attn_pool_slots(srv_request_pool(c->req)));
+    *bytes += (double)attn_run_mass_work(c->run->site, attn_pool_slots(srv_request_pool(c->req)));
     return true;
 }
 

@@ -1,10 +1,13 @@
-/* The mean of the weights over heads, computed head by head in blocks of rows. Sums are in double,
- * in the order of the heads. */
+/* The cells of ranges of rows, or their mean over the heads. A mean is computed in blocks of keys,
+ * head by head. Its sums are in double, in the order of the heads. */
 #include <string.h>
 
-#include "attention/resolved.h"
-#include "base/area.h"
+#include "attention/cells.h"
 #include "runs/private.h"
+
+attn_cells_scratch *attn_run_scratch_place(attn_area *area, const attn_attention_dims *d) {
+    return attn_cells_place(area, d, attn_kernels_with(d->isa, d->precision, d->tanh_score));
+}
 
 attn_status attn_run_add_heads(const attn_run_site *site, const attn_range *block,
                                const attn_run_heads *heads, attn_cells_scratch *scratch,
@@ -32,6 +35,7 @@ enum { PIECE_ROWS = 64, BLOCK_KEYS = 1024 };
 
 typedef struct lane {
     attn_cells_scratch *scratch;
+    /* For a mean: */
     void *cells;  /* [PIECE_ROWS, BLOCK_KEYS] of the result type */
     double *sums; /* [PIECE_ROWS, BLOCK_KEYS] */
 } lane;
@@ -42,16 +46,18 @@ typedef struct piece {
     size_t at;
 } piece;
 
-typedef struct averager {
+typedef struct ranges_work {
     const attn_run_site *site;
+    bool mean;
+    attn_stage stage;
     lane *lanes;
     piece *pieces;
     size_t count, cols;
     char *dst;
     attn_pool *pool;
-} averager;
+} ranges_work;
 
-static void store(const averager *a, const lane *l, const attn_range *block, char *to) {
+static void store_mean(const ranges_work *a, const lane *l, const attn_range *block, char *to) {
     const double heads = (double)a->site->dims->Hq;
     const bool wide = a->site->dims->result == ATTN_F64;
     const size_t elem = wide ? sizeof(double) : sizeof(float);
@@ -66,10 +72,8 @@ static void store(const averager *a, const lane *l, const attn_range *block, cha
         }
 }
 
-static attn_status average_piece(void *ctx, size_t index, size_t slot, attn_error *err) {
-    const averager *a = ctx;
-    const piece *p = &a->pieces[index];
-    const lane *l = &a->lanes[slot];
+static attn_status average_piece(const ranges_work *a, const piece *p, const lane *l, char *to,
+                                 attn_error *err) {
     const attn_run_heads all = {0};
     const size_t elem = attn_dtype_size(a->site->dims->result);
     attn_status status = ATTN_OK;
@@ -80,31 +84,40 @@ static attn_status average_piece(void *ctx, size_t index, size_t slot, attn_erro
         attn_pool_yield(a->pool);
         status = attn_run_add_heads(a->site, &block, &all, l->scratch, l->cells, l->sums, err);
         if (!status)
-            store(a, l, &block, a->dst + (p->at * a->cols + j) * elem);
+            store_mean(a, l, &block, to + j * elem);
     }
     return status;
 }
 
-/* Takes the arrays from an area. Returns those of the threads. */
-static lane *place(const attn_run_site *site, attn_area *a, size_t slots) {
-    const size_t cells = (size_t)PIECE_ROWS * BLOCK_KEYS;
-    lane *lanes = attn_area_take(a, slots, sizeof *lanes);
-    for (size_t s = 0; s < slots; s++) {
-        void *weights = attn_area_take(a, cells, attn_dtype_size(site->dims->result));
-        double *sums = attn_area_take(a, cells, sizeof *sums);
-        if (a->base)
-            lanes[s] = (lane){NULL, weights, sums};
-    }
-    return lanes;
+static attn_status compute_piece(void *work, size_t index, size_t slot, attn_error *err) {
+    const ranges_work *a = work;
+    const piece *p = &a->pieces[index];
+    char *to = a->dst + p->at * a->cols * attn_dtype_size(a->site->dims->result);
+    return a->mean ? average_piece(a, p, &a->lanes[slot], to, err)
+                   : attn_attention_cells(a->site->op, &a->site->stats, &p->rows, a->stage, to,
+                                          a->cols, a->lanes[slot].scratch, err);
 }
+
+static void place_range_lane(const void *work, attn_area *area, void *to) {
+    const ranges_work *a = work;
+    const size_t cells = a->mean ? (size_t)PIECE_ROWS * BLOCK_KEYS : 0;
+    lane *l = to;
+    l->scratch = attn_run_scratch_place(area, a->site->dims);
+    l->cells = attn_area_take(area, cells, attn_dtype_size(a->site->dims->result));
+    l->sums = attn_area_take(area, cells, sizeof *l->sums);
+}
+
+static const attn_sweep computing = {
+    .lane_size = sizeof(lane), .place_lane = place_range_lane, .piece = compute_piece};
 
 size_t attn_run_mean_work(const attn_run_site *site, size_t slots) {
-    attn_area counted = {0};
-    place(site, &counted, slots);
-    return counted.used;
+    ranges_work a = {.site = site, .mean = true};
+    return attn_sweep_count(&computing, &a, slots).used;
 }
 
-static bool divide(averager *a, const attn_range *ranges, size_t count, attn_arena *arena) {
+/* Divides the ranges into pieces. false: out of memory. */
+static bool divide_ranges(ranges_work *a, const attn_range *ranges, size_t count,
+                          attn_arena *arena) {
     size_t most = 0, at = 0;
     for (size_t i = 0; i < count; i++)
         most += ranges[i].rows / PIECE_ROWS + 1;
@@ -120,19 +133,25 @@ static bool divide(averager *a, const attn_range *ranges, size_t count, attn_are
     return a->pieces != NULL;
 }
 
+static attn_status compute_ranges(ranges_work *a, const attn_range *ranges, size_t count,
+                                  const attn_control *control, attn_arena *arena, attn_error *err) {
+    a->cols = count ? ranges[0].cols : 0;
+    a->lanes = attn_sweep_open(&computing, a, attn_pool_slots(a->pool), arena);
+    if (!a->lanes || !divide_ranges(a, ranges, count, arena))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the cells");
+    return attn_sweep_run(&computing, a, a->count, 0, a->pool, control, err);
+}
+
+attn_status attn_run_cells(const attn_run_site *site, const attn_range *ranges, size_t count,
+                           attn_stage stage, attn_pool *pool, const attn_control *control,
+                           attn_arena *arena, void *dst, attn_error *err) {
+    ranges_work a = {.site = site, .stage = stage, .dst = dst, .pool = pool};
+    return compute_ranges(&a, ranges, count, control, arena, err);
+}
+
 attn_status attn_run_mean(const attn_run_site *site, const attn_range *ranges, size_t count,
                           attn_pool *pool, const attn_control *control, attn_arena *arena,
                           void *dst, attn_error *err) {
-    const size_t slots = attn_pool_slots(pool);
-    attn_area counted = {0}, area;
-    averager a = {.site = site, .cols = count ? ranges[0].cols : 0, .dst = dst, .pool = pool};
-    place(site, &counted, slots);
-    bool ok = attn_area_open(&area, &counted, arena) && divide(&a, ranges, count, arena);
-    if (ok)
-        a.lanes = place(site, &area, slots);
-    for (size_t i = 0; i < slots && ok; i++)
-        ok = (a.lanes[i].scratch = attn_cells_scratch_new(site->op, arena)) != NULL;
-    if (!ok)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the mean of the heads");
-    return attn_pool_run(pool, a.count, average_piece, &a, control, err);
+    ranges_work a = {.site = site, .mean = true, .dst = dst, .pool = pool};
+    return compute_ranges(&a, ranges, count, control, arena, err);
 }

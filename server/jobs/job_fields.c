@@ -1,0 +1,238 @@
+/* The field table of the bodies of POST /v1/jobs. `attnd train` has options of the rows of training. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "jobs/job.h"
+#include "store/model_file.h"
+
+#define MOST_SEED 9007199254740991.0
+
+const char *const srv_job_kinds[] = {"train", "experiment", "look", "store", NULL};
+
+/* The kinds that POST /v1/jobs creates. */
+static const char *const created_kinds[] = {"train", "experiment", NULL};
+static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort", "en-fr-text", NULL};
+static const char *const schedules[] = {"constant", "inverse-root", "cosine", NULL};
+
+/* --- experiments and their settings, which the library lists --- */
+
+enum { MOST_EXPERIMENTS = 64 };
+
+static srv_field setting_fields[SRV_JOB_SETTINGS + 1];
+static const char *experiments[MOST_EXPERIMENTS + 1];
+
+static const srv_field *find_setting(const char *name) {
+    const srv_field *f = setting_fields;
+    while (f->name && strcmp(f->name, name) != 0)
+        f++;
+    return f;
+}
+
+/* Several experiments may have a setting of the same name; it gets one row, without a range, because
+ * each experiment checks the ranges of its own settings. */
+void srv_job_fields_make(void) {
+    const attn_experiment *e;
+    size_t n = 0;
+    memset(setting_fields, 0, sizeof setting_fields);
+    for (size_t i = 0; (e = attn_experiment_at(i)) && i < MOST_EXPERIMENTS; i++) {
+        experiments[i] = e->name;
+        for (size_t k = 0; k < e->setting_count && n < SRV_JOB_SETTINGS; k++) {
+            if (find_setting(e->settings[k].name)->name)
+                continue;
+            setting_fields[n] =
+                (srv_field){.name = e->settings[k].name,
+                            .kind = SRV_REAL,
+                            .offset = offsetof(srv_job_settings, values) + n * sizeof(double),
+                            .doc = e->settings[k].doc};
+            n++;
+        }
+    }
+}
+
+static void settings_init(void *settings) {
+    for (size_t i = 0; i < SRV_JOB_SETTINGS; i++)
+        ((srv_job_settings *)settings)->values[i] = (double)NAN;
+}
+
+/* --- the table --- */
+
+#define ROW(member, what, least, most, text)                                                       \
+    {                                                                                              \
+        .name = #member, .kind = what, .offset = offsetof(srv_job_body, train.member),             \
+        .min = least, .max = most, .doc = text                                                     \
+    }
+#define CHOICE(member, list, text)                                                                 \
+    {                                                                                              \
+        .name = #member, .kind = SRV_ENUM, .offset = offsetof(srv_job_body, train.member),         \
+        .choices = list, .doc = text                                                               \
+    }
+
+const srv_field srv_job_fields[] = {
+    CHOICE(task, tasks, "The task to learn: en-fr (default), copy, reverse, sort or en-fr-text."),
+    ROW(large, SRV_BOOL, 0, 0, "For en-fr: use all words of the lexicon."),
+    ROW(shortest, SRV_INT, 1, 60, "Fewest source words."),
+    ROW(longest, SRV_INT, 1, 60, "Most source words."),
+    ROW(skew, SRV_REAL, 0.01, 100, "A value above 1 makes short sentences more frequent."),
+    ROW(num_symbols, SRV_INT, 2, 1000, "For copy, reverse and sort: number of distinct symbols."),
+    ROW(num_pairs, SRV_INT, 1, 10e6, "Number of sentence pairs for training."),
+    ROW(num_validation_pairs, SRV_INT, 1, 1e6, "Number of sentence pairs for validation."),
+    ROW(minimum, SRV_INT, 1, 1e6,
+        "Words with fewer occurrences in the training data become <unk>."),
+    ROW(subwords, SRV_INT, 0, 100e3,
+        "Merges of the byte-pair encoding of source and target; 0 (default): whole words. A model "
+        "of sub-words knows every text."),
+    CHOICE(architecture, srv_model_architectures, "Architecture of the model."),
+    CHOICE(attention, srv_model_attentions, "Cross attention of the decoder."),
+    ROW(radius, SRV_INT, 0, 65536,
+        "For local, strided and global attention: visible keys on either side."),
+    ROW(stride, SRV_INT, 1, 65536, "For strided attention: every stride-th key is visible."),
+    ROW(block_size, SRV_INT, 1, 65536, "For block attention: positions of a block."),
+    ROW(num_global_keys, SRV_INT, 0, 65536,
+        "For global attention: first positions that see and are seen by all."),
+    CHOICE(positions, srv_model_positions, "Positional encoding of the model."),
+    ROW(width, SRV_INT, 2, 4096, "Width of the model, an even number."),
+    ROW(num_heads, SRV_INT, 1, 4096, "Number of attention heads; it divides the width."),
+    ROW(num_layers, SRV_INT, 1, 64, "Layers of the encoder and of the decoder."),
+    ROW(feed_forward, SRV_INT, 0, 16384,
+        "For a transformer: width of the hidden feed-forward layer; 0: 4 x width."),
+    CHOICE(norm, srv_model_norms,
+           "For a transformer: layer norms before (default) or after attention and feed-forward."),
+    ROW(dropout_p, SRV_REAL, 0, 0.99, "Probability of dropout during training."),
+    ROW(attention_dropout_p, SRV_REAL, 0, 0.99,
+        "Probability of dropout of attention weights, without those of dot, additive, general and "
+        "concat cross attention, which are never dropped; by default dropout_p."),
+    ROW(seed, SRV_INT, 0, MOST_SEED, "Seed of initial values, batches and dropout."),
+    ROW(num_steps, SRV_INT, 1, 1e9, "Number of batches to train on."),
+    ROW(batch_tokens, SRV_INT, 1, 1e6, "Words in a batch, padding included."),
+    ROW(rate, SRV_REAL, 0, 100, "Learning rate."),
+    CHOICE(schedule, schedules,
+           "Schedule of the learning rate: constant, inverse-root (default) or cosine."),
+    ROW(warmup, SRV_INT, 0, 1e9, "Warmup steps, in which the learning rate rises."),
+    ROW(decay, SRV_REAL, 0, 100, "Weight decay (AdamW)."),
+    ROW(clip, SRV_REAL, 0, 1e9, "Largest norm of the gradients; 0: no limit."),
+    ROW(smoothing, SRV_REAL, 0, 0.99, "Label smoothing."),
+    ROW(guidance, SRV_REAL, 0, 100,
+        "Weight of a loss that compares one head of the cross attention with gold alignments."),
+    ROW(diversity, SRV_REAL, 0, 100,
+        "Weight of a loss that penalizes similar heads of the cross attention."),
+    ROW(evaluate_every, SRV_INT, 0, 1e9, "Steps between evaluations; 0: evaluate only at the end."),
+    ROW(patience, SRV_INT, 0, 1e9,
+        "Training stops after this many evaluations without a better loss; 0: never."),
+    ROW(checkpoint_every, SRV_INT, 0, 1e9,
+        "Steps between checkpoints; 0: save one at each evaluation."),
+    ROW(num_scored_pairs, SRV_INT, 0, 1e6, "Number of held-out pairs to score at the end."),
+    {.name = "store",
+     .kind = SRV_BOOL,
+     .offset = offsetof(srv_job_body, store),
+     .doc =
+         "Store a run with all attention sites: a pass of the best model over the first sentence "
+         "pair for validation. run of the job is its id."},
+    {.name = "kind",
+     .kind = SRV_ENUM,
+     .offset = offsetof(srv_job_body, kind),
+     .choices = created_kinds,
+     .doc = "train: train a model with the training fields; experiment: run an experiment with "
+            "experiment, full and settings.",
+     .required = true},
+    {.name = "shared",
+     .kind = SRV_BOOL,
+     .offset = offsetof(srv_job_body, shared),
+     .doc = "The job and its model belong to everyone: all lists show them, and an admin deletes "
+            "them."},
+    {.name = "experiment",
+     .kind = SRV_ENUM,
+     .offset = offsetof(srv_job_body, experiment),
+     .choices = experiments,
+     .doc = "Name of the experiment; `attnd experiment` lists them."},
+    {.name = "full",
+     .kind = SRV_BOOL,
+     .offset = offsetof(srv_job_body, full),
+     .doc = "Use the settings of the full profile, which takes longer."},
+    {.name = "settings",
+     .kind = SRV_OBJECT,
+     .offset = offsetof(srv_job_body, settings),
+     .fields = setting_fields,
+     .init = settings_init,
+     .doc = "Settings of the experiment."},
+    {0},
+};
+
+bool srv_job_has_field(srv_job_kind kind, const srv_field *f) {
+    return kind == SRV_JOB_TRAIN ? f->offset < offsetof(srv_job_body, experiment)
+                                 : f->offset >= offsetof(srv_job_body, kind);
+}
+
+void srv_job_defaults(srv_job_body *body) {
+    *body = (srv_job_body){.kind = SRV_JOB_TRAIN, .experiment = -1};
+    srv_train_defaults(&body->train);
+    settings_init(&body->settings);
+}
+
+/* Refuses a field that belongs to jobs of the other kind. A training field may also be the name
+ * of a setting of the experiment. */
+static void refuse_field(srv_request *req, const srv_job_body *body, const char *name) {
+    const attn_experiment *e =
+        body->experiment < 0 ? NULL : attn_experiment_at((size_t)body->experiment);
+    char pointer[64];
+    snprintf(pointer, sizeof pointer, "/%s", name);
+    if (body->kind == SRV_JOB_TRAIN || !e)
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer, "\"%s\" is no field of the kind \"%s\"", name,
+                    srv_job_kinds[body->kind]);
+    else if (attn_experiment_setting(e, name) < e->setting_count)
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%s\" is a setting of the experiment \"%s\": send it in \"settings\"", name,
+                    e->name);
+    else
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%s\" is no field of the kind \"experiment\", and the experiment \"%s\" has "
+                    "no such setting, which would be sent in \"settings\"",
+                    name, e->name);
+}
+
+bool srv_job_fits(srv_request *req, const srv_job_body *body) {
+    for (size_t i = 0; srv_job_fields[i].name; i++)
+        if (body->train.given >> i & 1 &&
+            !srv_job_has_field((srv_job_kind)body->kind, &srv_job_fields[i])) {
+            refuse_field(req, body, srv_job_fields[i].name);
+            return false;
+        }
+    if (body->kind == SRV_JOB_TRAIN || body->experiment >= 0)
+        return true;
+    srv_problem(req, SRV_VALUE, "/experiment", "expected the name of an experiment, found none");
+    return false;
+}
+
+static void refuse_setting(const attn_experiment *e, attn_error *err) {
+    char known[sizeof err->text / 2] = "";
+    for (size_t i = 0, used = 0; i < e->setting_count && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
+                                 e->settings[i].name);
+    attn_fail(err, ATTN_EVALUE, "", "the experiment %s has no such setting; it has %s", e->name,
+              known);
+}
+
+attn_status srv_job_values(const srv_job_body *body, double values[ATTN_EXPERIMENT_SETTINGS],
+                           attn_error *err) {
+    const attn_experiment *e = attn_experiment_at((size_t)body->experiment);
+    attn_experiment_values(e, body->full, values);
+    for (const srv_field *f = setting_fields; f->name; f++) {
+        const double value = body->settings.values[f - setting_fields];
+        const size_t at = attn_experiment_setting(e, f->name);
+        if (!isfinite(value))
+            continue;
+        if (at == e->setting_count) {
+            refuse_setting(e, err);
+            snprintf(err->where, sizeof err->where, "settings/%s", f->name);
+            return ATTN_EVALUE;
+        }
+        values[at] = value;
+    }
+    const attn_status status = attn_experiment_check(e, values, err);
+    if (status) {
+        char name[40];
+        snprintf(name, sizeof name, "%.39s", err->where);
+        snprintf(err->where, sizeof err->where, "settings/%s", name);
+    }
+    return status;
+}
