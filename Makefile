@@ -220,8 +220,8 @@ walk: ## the files and functions that one request runs through, in order; REQUES
 size: ## files, code, comments and functions of each room; AGAINST=commit: beside what they were
 	@AGAINST='$(AGAINST)' $(PYTHON) tests/tools/size
 
-layers: ## check that rooms only look down
-	@tests/tools/layers
+layers: $(LIB_OBJ) $(SERVER_OBJ) ## check that rooms only look down, by includes and by symbols
+	@BUILD='$(BUILD)' UNUSED='$(UNUSED)' tests/tools/layers
 
 format: ## format the C sources in place
 	@$(CLANG_FORMAT) -i $$(git ls-files '*.c' '*.h')
