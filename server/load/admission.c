@@ -20,21 +20,24 @@
 #define TRUST     4.0 /* wanted_before expects a body to grow to TRUST times its present size */
 #define LONGEST_S 600 /* largest Retry-After in seconds */
 
-#define FIRST_COST_NS 0.05 /* processor time per operation on a route without measurements */
-#define SHOWING       1e7  /* fewest operations of a request that is measured */
-#define NEWEST        0.25 /* weight of the newest measurement in the mean */
-enum { ROUTES = 128 };     /* size of cost_ns; routes beyond it share entries */
+#define KERNEL_NS  0.05  /* processor time of an operation of the kernels */
+#define SHOWING_NS 5e5   /* shortest predicted time of a request that is measured */
+#define NEWEST     0.25  /* weight of the newest measurement in the mean */
+#define BRIEF_NS   2.5e5 /* longest predicted time of work on the HTTP thread */
+#define TEXT_NS    0.25  /* time of a byte of the upper bound of a text */
+enum { ROUTES = 128 };   /* size of cost_ns; routes beyond it share entries */
 
 /* Bytes of an arena beside the blocks that the cost functions count: alignment and small texts. */
 #define ARENA_ROOM 65536
 
 struct srv_admission {
     srv_incoming *first;
-    atomic_size_t held;             /* bytes that all bodies hold, arriving and complete ones */
-    _Atomic double cost_ns[ROUTES]; /* mean processor time per operation, for each route */
-    atomic_size_t kept;             /* bytes of `held` that are srv_kept_body */
-    size_t bodies;    /* most bytes that all bodies may hold together: half of the budget */
-    size_t spare;     /* bytes of srv_admission_spare: a sixteenth of the budget */
+    atomic_size_t held; /* bytes that all bodies hold, arriving and complete ones */
+    /* Mean processor time per operation, for each route; 0: not measured. */
+    _Atomic double cost_ns[ROUTES];
+    atomic_size_t kept; /* bytes of `held` that are srv_kept_body */
+    size_t bodies;      /* most bytes that all bodies may hold together: half of the budget */
+    size_t spare;       /* bytes of srv_admission_spare: a sixteenth of the budget */
     size_t small;     /* bodies of at most this many bytes are small: the setting in_place_bytes */
     double fair_rate; /* bytes per second at which a new body counts as arriving */
 };
@@ -47,8 +50,6 @@ srv_admission *srv_admission_new(const srv_config *config) {
     a->spare = srv_budget_total() / 16;
     a->small = (size_t)config->in_place_bytes;
     a->fair_rate = FAIR_RATE * (double)config->min_rate_bytes;
-    for (size_t i = 0; i < ROUTES; i++)
-        atomic_init(&a->cost_ns[i], FIRST_COST_NS);
     return a;
 }
 
@@ -245,20 +246,31 @@ void srv_admission_forget(srv_admission *a, srv_kept_body *kept) {
 
 /* --- work --- */
 
-void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_ns) {
-    const int64_t worked = busy_ns - req->admitted_ns - req->encode_ns;
-    if (req->operations < SHOWING || worked <= 0)
-        return;
-    _Atomic double *cost = &a->cost_ns[req->route % ROUTES];
-    const double was = atomic_load(cost), now = (double)worked / req->operations;
-    if (req->reply.status < 400 || now > was) /* a request that failed may have stopped early */
-        atomic_store(cost, was + NEWEST * (now - was));
+/* Returns the processor time of an operation on a route that has not been measured. */
+static double first_ns(const srv_request *req) {
+    return req->unit_ns > 0 ? req->unit_ns : KERNEL_NS;
 }
 
-double srv_admission_seconds(const srv_request *req, double operations) {
-    const srv_admission *a = req->app->admission;
-    const double ns = a ? atomic_load(&a->cost_ns[req->route % ROUTES]) : FIRST_COST_NS;
-    return 1e-9 * ns * operations / (double)req->app->config->workers;
+static double mean_ns(const srv_admission *a, const srv_request *req) {
+    const double ns = a ? atomic_load(&a->cost_ns[req->route % ROUTES]) : 0;
+    return ns > 0 ? ns : first_ns(req);
+}
+
+void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_ns) {
+    const int64_t worked = busy_ns - req->admitted_ns - req->encode_ns;
+    if (req->operations * first_ns(req) < SHOWING_NS || worked <= 0)
+        return;
+    const double was = mean_ns(a, req), now = (double)worked / req->operations;
+    if (req->reply.status < 400 || now > was) /* a request that failed may have stopped early */
+        atomic_store(&a->cost_ns[req->route % ROUTES], was + NEWEST * (now - was));
+}
+
+double srv_admission_seconds(const srv_request *req, double operations, double threads) {
+    return 1e-9 * mean_ns(req->app->admission, req) * operations / threads;
+}
+
+bool srv_admission_is_brief(const srv_request *req, double operations, double text) {
+    return mean_ns(req->app->admission, req) * operations + TEXT_NS * text <= BRIEF_NS;
 }
 
 /* Returns whether the request may continue now. Work that is predicted to be short always may. Long
@@ -269,7 +281,8 @@ static bool may_go_on(srv_request *req, double operations) {
         return true;
     req->operations = operations;
     req->admitted_ns = srv_queue_busy_ns();
-    if (1e3 * srv_admission_seconds(req, operations) <= (double)app->config->long_ms)
+    const double threads = (double)app->config->workers;
+    if (1e3 * srv_admission_seconds(req, operations, threads) <= (double)app->config->long_ms)
         return true;
     req->later = !srv_queue_go_long();
     return !req->later;

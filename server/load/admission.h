@@ -98,9 +98,12 @@ bool srv_admission_fits(srv_request *req, double bytes);
 /* Updates the measured processor time per operation of the request's route. `busy_ns` is the
  * processor time that the request has used. */
 void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_ns);
-/* Predicts the seconds of work of so many operations on the request's route, on a machine that has
- * nothing else to do. */
-double srv_admission_seconds(const srv_request *req, double operations);
+/* Predicts the seconds of work of so many operations on the request's route by so many threads that
+ * have nothing else to do. */
+double srv_admission_seconds(const srv_request *req, double operations, double threads);
+/* Returns whether the work, with a text of at most so many bytes, is predicted to be so short that
+ * the HTTP thread may do it: a fraction of a millisecond. */
+bool srv_admission_is_brief(const srv_request *req, double operations, double text);
 
 /* Returns the seconds for the header Retry-After: `wait_ns` rounded up to seconds and lengthened by
  * a random part of up to a half, at least 1 and at most 600. The random `bits` choose that part. It

@@ -108,9 +108,10 @@ struct srv_request {
     /* A job has made the request. If it is for an answer about a stored run, this is kept with the
      * run. If it stores a run, only the run is kept. */
     bool is_job;
-    bool later;          /* put the request back into the queue (srv_admission_work) */
-    size_t route;        /* index of the route's path template among the labels of the metrics */
-    double operations;   /* floating-point operations of the work; 0: not known yet */
+    bool later;        /* put the request back into the queue (srv_admission_work) */
+    size_t route;      /* index of the route's path template among the labels of the metrics */
+    double operations; /* floating-point operations of the work; 0: not known yet */
+    double unit_ns; /* processor time of one of them before it is measured; 0: that of a kernel */
     int64_t admitted_ns; /* processor time that was used before `operations` was set */
     /* Set by server/http: begins to send the reply, which is a stream, while the handler continues
      * on its request thread. From then on the request and its reply belong to server/http, and the

@@ -265,6 +265,29 @@ static void test_work(void **state) {
     assert_true(srv_admission_work(&req, 0, 55 * MB));
 }
 
+/* The same predicted seconds say what the HTTP thread does and what is long. They begin with the time
+ * that the route states and follow what is measured on the route, and on no other one. */
+static void test_brief_work(void **state) {
+    (void)state;
+    config.workers = 2;
+    req.unit_ns = 10;
+    assert_true(srv_admission_seconds(&req, 1e6, 1) == 1e-2);
+    assert_true(srv_admission_seconds(&req, 1e6, 2) == 5e-3);
+    assert_true(srv_admission_is_brief(&req, 2e4, 0) && !srv_admission_is_brief(&req, 3e4, 0));
+    assert_true(!srv_admission_is_brief(&req, 2e4, 1 << 20)); /* the text takes time, too */
+    req.operations = 1e4;                                     /* 0.1 ms, too short to be measured */
+    srv_admission_learn(admission, &req, 1000000000);
+    assert_true(srv_admission_is_brief(&req, 2e4, 0));
+    req.operations = 1e6;
+    srv_admission_learn(admission, &req, 50000000); /* 50 ns an operation: the mean becomes 20 */
+    assert_true(srv_admission_seconds(&req, 1e6, 1) == 2e-2);
+    assert_true(srv_admission_is_brief(&req, 1e4, 0) && !srv_admission_is_brief(&req, 2e4, 0));
+    req.route++;
+    assert_true(srv_admission_is_brief(&req, 2e4, 0));
+    req.unit_ns = 0; /* an operation of the kernels */
+    assert_true(srv_admission_is_brief(&req, 4e6, 0) && !srv_admission_is_brief(&req, 6e6, 0));
+}
+
 static void test_retry_after(void **state) {
     (void)state;
     unsigned last = 0;
@@ -298,6 +321,7 @@ int main(void) {
         TEST(test_a_taken_block_keeps_what_came),
         TEST(test_kept_bodies),
         TEST(test_work),
+        TEST(test_brief_work),
         TEST(test_retry_after),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@ enum { L = 2048, E = 16, LIMIT = 1 << 26 };
 static double share(const attn_mask_layer *layers, size_t count) {
     srv_request req = {.arena = attn_arena_new(LIMIT)};
     attn_inputs in = attn_attention_defaults();
-    srv_attention_call call = {.req = &req, .shaped = &in};
+    srv_attention_call call = {.call.req = &req, .shaped = &in};
     attn_error err;
     assert_non_null(req.arena);
     in.query = in.key = in.value = NORMAL_TENSOR(req.arena, 1, L, E);

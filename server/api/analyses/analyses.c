@@ -7,10 +7,8 @@
 
 #include "api/analyses/analyses_api.h"
 #include "api/analyses/analyses_call.h"
-#include "api/common/dry.h"
 #include "api/common/weights_input.h"
 #include "api/runs/runs_call.h"
-#include "load/admission.h"
 #include "request/shared.h"
 
 /* --- operands and results --- */
@@ -141,7 +139,7 @@ static attn_status warn_of_weights(srv_analyses_call *call, attn_error *err) {
 }
 
 /* Opens the operands as sources and computes all requested results. */
-static attn_status compute(srv_analyses_call *call, attn_error *err) {
+static attn_status compute_all(srv_analyses_call *call, attn_error *err) {
     srv_request *req = call->req;
     srv_analysis *an = &call->analysis;
     attn_pool *pool = srv_request_pool(req);
@@ -290,58 +288,7 @@ static void write_views(attn_json_text *j, const srv_analyses_call *call) {
         write_gradient(j, call);
 }
 
-/* --- the handler --- */
-
-#define IN_PLACE_OPERATIONS 3e5  /* most operations on the HTTP thread: a fraction of 1 ms */
-#define OPERATIONS_OF_ROW   10.0 /* fewest operations that a row of weights counts as */
-
-static double cells_of(const srv_analyses_call *call) {
-    const attn_attention_dims *d = &call->dims;
-    return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
-}
-
-/* Returns the number of operations of the analysis. A row counts as at least OPERATIONS_OF_ROW,
- * because a row without keys takes time too. */
-static double operations_of(const srv_analyses_call *call) {
-    const attn_attention_dims *d = &call->dims;
-    return fmax(call->cost.operations,
-                OPERATIONS_OF_ROW * (double)d->B * (double)d->Hq * (double)d->L);
-}
-
-static bool within_limits(const srv_analyses_call *call) {
-    srv_request *req = call->req;
-    double most = req->app->config->max_cells, limit = (double)attn_arena_limit(req->arena);
-    double need = (double)attn_arena_used(req->arena) + (double)call->cost.work_bytes +
-                  (double)call->cost.result_bytes + call->text;
-    if (cells_of(call) > most) {
-        srv_problem_limit(req, SRV_TOO_LARGE, "/weights", most, "max_cells",
-                          "%.4g weights; at most %.4g are allowed", cells_of(call), most);
-        return false;
-    }
-    if (need <= limit)
-        return true;
-    srv_problem_limit(req, SRV_TOO_LARGE, "/weights", limit, "max_request_bytes",
-                      "the weights, their measures and the answer's text need up to %.0f bytes; a "
-                      "request may use %.0f: ask for less in analysis, or for fewer heads",
-                      need, limit);
-    return false;
-}
-
-static srv_outcome predict(const srv_analyses_call *call) {
-    const attn_attention_dims *d = &call->dims;
-    const size_t heads[2] = {d->B, d->Hq};
-    srv_dry dry = {.cells = cells_of(call),
-                   .operations = call->cost.operations,
-                   .result = (double)call->cost.result_bytes,
-                   .work = (double)call->cost.work_bytes,
-                   .fits = within_limits(call)};
-    srv_dry_shape(&dry, "measures", 2, heads);
-    dry.load.plain = SRV_ANALYSIS_WEIGHT * call->cost.operations;
-    dry.load.text = call->text;
-    dry.load.memory = dry.result + dry.work;
-    dry.load.pieces = (double)d->B * (double)d->Hq;
-    return srv_dry_reply(call->req, &dry);
-}
+/* --- the answer as a whole --- */
 
 /* Writes the parts that are tensors in safetensors, except for the measures of heads. */
 static void write_tensors(attn_json_text *j, const srv_analyses_call *call) {
@@ -353,22 +300,9 @@ static void write_tensors(attn_json_text *j, const srv_analyses_call *call) {
     srv_analyses_cells(j, call);
 }
 
-static void answer_json(srv_analyses_call *call) {
-    attn_json_text j;
-    srv_json_begin(&j, call->req);
-    j.decimals = (int)call->body.decimals;
-    attn_json_object(&j);
-    if (call->analysis.as_tensors)
-        write_tensors(&j, call);
-    srv_analysis_members(&j, &call->analysis);
-    write_views(&j, call);
-    srv_warnings_write(&j, &call->warnings);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
-}
-
 /* Replies with one view: a picture, or its cells as CSV or npy. */
-static void answer_view(srv_analyses_call *call) {
+static void answer_view(void *data) {
+    const srv_analyses_call *call = data;
     static const srv_view order[] = {SRV_VIEW_DIFFERENCE, SRV_VIEW_GRADIENT, SRV_VIEW_ROLLOUT,
                                      SRV_VIEW_WEIGHTS};
     static const char *const values[] = {"difference", "gradient × attention", "rollout", "weight"};
@@ -389,7 +323,27 @@ static void answer_view(srv_analyses_call *call) {
     srv_heat_reply(call->req, &all);
 }
 
-static void answer_text(srv_analyses_call *call) {
+static void answer_json(void *data) {
+    const srv_analyses_call *call = data;
+    attn_json_text j;
+    if (call->req->accept & SRV_ACCEPT_NPY) {
+        answer_view(data);
+        return;
+    }
+    srv_json_begin(&j, call->req);
+    j.decimals = (int)call->body.decimals;
+    attn_json_object(&j);
+    if (call->analysis.as_tensors)
+        write_tensors(&j, call);
+    srv_analysis_members(&j, &call->analysis);
+    write_views(&j, call);
+    srv_warnings_write(&j, &call->warnings);
+    attn_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static void answer_text(void *data) {
+    const srv_analyses_call *call = data;
     attn_text t = srv_text_begin(call->req);
     srv_analysis_text(&t, &call->analysis);
     for (srv_view v = 0; v < SRV_VIEWS; v++)
@@ -401,48 +355,44 @@ static void answer_text(srv_analyses_call *call) {
     srv_text_end(call->req, &t);
 }
 
-static srv_outcome analyse(srv_analyses_call *call) {
-    srv_request *req = call->req;
+/* --- the row of the route --- */
+
+static bool add_shapes(void *data, srv_dry *dry) {
+    const attn_attention_dims *d = &((const srv_analyses_call *)data)->dims;
+    srv_dry_shape(dry, "measures", 2, (size_t[2]){d->B, d->Hq});
+    dry->load.pieces = (double)d->B * (double)d->Hq;
+    return true;
+}
+
+static bool compute(void *data) {
+    srv_analyses_call *call = data;
     attn_error err = {0};
-    int64_t start = attn_now_ns();
-    const bool ok = srv_read_body(req, srv_analyses_fields, &call->body, &call->body.timeout_ms) &&
-                    srv_analyses_prepare(call);
-    req->decode_ns = attn_now_ns() - start;
-    if (!ok)
-        return call->defer ? SRV_DEFER : SRV_DONE;
-    if (call->body.dry_run)
-        return predict(call);
-    if (!within_limits(call))
-        return SRV_DONE;
-    if (req->in_place && (operations_of(call) > IN_PLACE_OPERATIONS || srv_draws(req)))
-        return SRV_DEFER;
-    if (!srv_admission_work(req, operations_of(call),
-                            (double)call->cost.work_bytes + (double)call->cost.result_bytes +
-                                call->text))
-        return SRV_DONE;
-    start = attn_now_ns();
-    attn_status status = compute(call, &err);
-    int64_t computed = attn_now_ns();
-    req->compute_ns = computed - start;
-    if (status) {
-        srv_heat_problem(req, &err);
-        return SRV_DONE;
-    }
-    if (srv_draws(req) || (req->accept & SRV_ACCEPT_NPY))
-        answer_view(call);
-    else if (srv_reads_text(req))
-        answer_text(call);
-    else
-        answer_json(call);
-    req->encode_ns = attn_now_ns() - computed;
-    return SRV_DONE;
+    if (!compute_all(call, &err))
+        return true;
+    srv_heat_problem(call->req, &err);
+    return false;
 }
 
 srv_outcome srv_analyses(srv_request *req) {
+    static const srv_steps steps = {
+        .fields = srv_analyses_fields,
+        SRV_BODY_OF(srv_analyses_call),
+        .unit_ns = 1,
+        .limits = {.cells = {.pointer = "/weights", .what = "weights"},
+                   .bytes = {.pointer = "/weights",
+                             .what = "the weights, their measures and the answer's text need up to",
+                             .advice = ": ask for less in analysis, or for fewer heads"}},
+        .prepare = srv_analyses_prepare,
+        .dry = add_shapes,
+        .compute = compute,
+        .json = answer_json,
+        .text = answer_text,
+        .picture = answer_view,
+    };
     srv_analyses_call call = {
-        .req = req,
+        .call.req = req,
         .body = {.decimals = -1, .radius = 2, .top_k = 5, .figure = SRV_FIGURE_DEFAULTS}};
-    srv_outcome outcome = analyse(&call);
+    const srv_outcome outcome = srv_compute(&call, &steps);
     if (srv_run_is_whole(req, call.run ? call.run->held : NULL))
         srv_run_is_whole(req, call.other_run ? call.other_run->held : NULL);
     srv_run_leave(req, call.run);

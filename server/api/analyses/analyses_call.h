@@ -4,6 +4,7 @@
 #ifndef SRV_ANALYSES_CALL_H
 #define SRV_ANALYSES_CALL_H
 
+#include "api/common/compute.h"
 #include "api/common/mask_input.h"
 #include "api/common/route_fields.h"
 #include "api/common/text_reply.h"
@@ -145,7 +146,7 @@ typedef enum srv_view {
 } srv_view;
 
 typedef struct srv_analyses_call {
-    srv_request *req;
+    SRV_CALL;
     srv_analyses_body body;
     size_t entries; /* batch entries of each layer: dims.B = layers * entries */
     attn_attention_dims dims, other_dims; /* of both operands; only B, Hq, L and S are set */
@@ -157,7 +158,6 @@ typedef struct srv_analyses_call {
     attn_run_layers layers, other_layers;
     bool stacked, other_stacked;
     srv_labels labels; /* from the body, or else from the run */
-    bool defer;        /* the runs must be opened on a request thread */
     srv_analysis analysis;
     attn_weight_source second; /* source of the second operand */
     bool compares;
@@ -167,8 +167,6 @@ typedef struct srv_analyses_call {
     attn_heatmaps maps[SRV_VIEWS];
     attn_head_distances *between; /* [B], one for each batch entry */
     attn_head_sum *difference, *gradient;
-    attn_cost cost;
-    double text;
     srv_warnings warnings;
 } srv_analyses_call;
 
@@ -181,8 +179,8 @@ attn_status srv_analyses_run_source(const srv_analyses_call *call, bool second, 
                                     attn_weight_source *out, attn_error *err);
 /* Refuses a rollout of batch entries, which are not layers. false: a problem is set. */
 bool srv_analyses_may_roll(const srv_analyses_call *call, const srv_scope *scope);
-/* Reads the body into dims, mask, options and cost. false: a problem is set. */
-bool srv_analyses_prepare(srv_analyses_call *call);
+/* Reads the body of a srv_analyses_call into dims, mask, options and cost. false: a problem is set. */
+bool srv_analyses_prepare(void *data);
 /* Returns the heatmap options of a view. They differ from those of the request: a rollout has only
  * one head, and cells with positive and negative values are pooled by magnitude. */
 attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view view);

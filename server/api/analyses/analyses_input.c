@@ -427,10 +427,10 @@ attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view v
     return o;
 }
 
-static bool count_views(srv_analyses_call *call, size_t slots) {
+/* Adds the heatmaps, and *text the bytes of their text. */
+static bool count_views(const srv_analyses_call *call, size_t slots, attn_cost *all, double *text) {
     const attn_attention_dims *d = &call->dims;
     attn_error err = {0};
-    attn_cost *all = &call->cost;
     for (srv_view v = 0; v < SRV_VIEWS; v++) {
         attn_heatmap_options o = srv_analyses_view(call, v);
         bool rollout = v == SRV_VIEW_ROLLOUT;
@@ -451,18 +451,31 @@ static bool count_views(srv_analyses_call *call, size_t slots) {
         all->work_bytes += one.work_bytes + slots * (d->S * 4096 + (4 << 20));
         all->result_bytes += one.result_bytes;
         const bool tensors = call->req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
-        call->text += (tensors ? 1 : SRV_HEAT_TEXT) * (double)one.result_bytes;
+        *text += (tensors ? 1 : SRV_HEAT_TEXT) * (double)one.result_bytes;
     }
     return true;
+}
+
+#define OPERATIONS_OF_ROW 10.0 /* fewest operations that a row of weights counts as */
+
+static srv_cost cost_of(const attn_attention_dims *d, const attn_cost *all, double text) {
+    const double rows = (double)d->B * (double)d->Hq * (double)d->L;
+    return (srv_cost){.cells = rows * (double)d->S,
+                      .operations = all->operations,
+                      .weighted = fmax(all->operations, OPERATIONS_OF_ROW * rows),
+                      .result = (double)all->result_bytes,
+                      .work = (double)all->work_bytes,
+                      .text = text};
 }
 
 static bool count(srv_analyses_call *call) {
     const attn_attention_dims *d = &call->dims;
     const size_t slots = attn_pool_slots(call->req->app->pool);
     attn_error err = {0};
-    attn_cost between = {0};
-    if (!srv_analysis_cost(&call->analysis, slots, &call->cost, &call->text) ||
-        !count_views(call, slots))
+    attn_cost all, between = {0};
+    double text;
+    if (!srv_analysis_cost(&call->analysis, slots, &all, &text) ||
+        !count_views(call, slots, &all, &text))
         return false;
     if (call->compares && attn_head_distances_cost(d->B, d->Hq, call->other_dims.Hq, d->L, d->S,
                                                    slots, &between, &err)) {
@@ -471,13 +484,14 @@ static bool count(srv_analyses_call *call) {
     }
     if (call->compares) /* the padding of both, and that of either */
         between.work_bytes += d->B * (d->L + 3 * sizeof(attn_padding) + ATTN_ALIGN);
-    call->cost.operations += between.operations;
-    call->cost.work_bytes += between.work_bytes;
-    call->cost.result_bytes += between.result_bytes;
-    call->text += TEXT_OF_PAIR * (double)between.result_bytes / 24;
+    all.operations += between.operations;
+    all.work_bytes += between.work_bytes;
+    all.result_bytes += between.result_bytes;
+    text += TEXT_OF_PAIR * (double)between.result_bytes / 24;
     const srv_run_view *const runs[] = {call->run, call->other_run};
     for (size_t i = 0; i < 2; i++)
-        call->cost.work_bytes += runs[i] ? (size_t)srv_run_cells_work(call->req, runs[i]) : 0;
+        all.work_bytes += runs[i] ? (size_t)srv_run_cells_work(call->req, runs[i]) : 0;
+    call->call.cost = cost_of(d, &all, text);
     return true;
 }
 
@@ -520,13 +534,14 @@ static bool check_sites(const srv_scope *scope) {
     return true;
 }
 
-bool srv_analyses_prepare(srv_analyses_call *call) {
+bool srv_analyses_prepare(void *data) {
+    srv_analyses_call *call = data;
     const srv_analyses_body *body = &call->body;
     const srv_scope scope = {call->req, srv_analyses_fields, &body->given, ""};
     srv_analysis *an = &call->analysis;
     const attn_attention_dims *d = &call->dims;
-    call->defer = call->req->in_place && (body->run || body->other_run);
-    if (call->defer || !check_sites(&scope) || !read_first(call, &scope) ||
+    call->call.defers = call->req->in_place && (body->run || body->other_run);
+    if (call->call.defers || !check_sites(&scope) || !read_first(call, &scope) ||
         !srv_labels_check(call->req, &body->labels, call->entries, d->L, d->S))
         return false;
     an->req = call->req;

@@ -169,7 +169,7 @@ void srv_attention_json(srv_attention_call *call) {
     srv_json_begin(&j, call->req);
     j.decimals = (int)call->body.decimals;
     if (!j.aside)
-        attn_json_reserve(&j, call->text);
+        attn_json_reserve(&j, (size_t)call->bill.text);
     attn_json_object(&j);
     if (!write_tensors(&j, call))
         return;
@@ -232,7 +232,8 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
                   bill.result_bytes, bill.work_bytes);
 }
 
-void srv_attention_text(srv_attention_call *call) {
+void srv_attention_text(void *data) {
+    srv_attention_call *call = data;
     const attn_verification *v = &call->verification;
     srv_result rows[SRV_RESULTS];
     attn_text t = srv_text_begin(call->req);

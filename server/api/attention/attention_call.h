@@ -4,7 +4,7 @@
 #define SRV_ATTENTION_CALL_H
 
 #include "api/analyses/analyses_call.h"
-#include "api/common/dry.h"
+#include "api/common/compute.h"
 #include "api/common/form_input.h"
 #include "api/common/mask_input.h"
 #include "api/common/route_fields.h"
@@ -66,8 +66,20 @@ typedef struct srv_gradients {
     attn_projection_gradients projections;
 } srv_gradients;
 
+/* The cost of a request. The bytes of the answer's tensors and heatmaps are exact. The other
+ * numbers are the bounds that the library's cost functions give. */
+typedef struct srv_attention_bill {
+    double cells, operations;
+    double placed; /* operations weighted by their time; decides where the request runs (dry.h) */
+    double tanh;   /* number of tanh that `placed` includes */
+    double stored; /* operations of the stored run, which `operations` includes */
+    double plain;  /* work of heatmaps and analyses, as srv_load.plain counts it (dry.h) */
+    size_t result_bytes, work_bytes;
+    double text; /* upper bound of the answer's bytes */
+} srv_attention_bill;
+
 typedef struct srv_attention_call {
-    srv_request *req;
+    SRV_CALL;
     srv_attention_body body;
     attn_inputs *shaped; /* with projections: the projected inputs, which have no data before the
                             run; without: &body.in */
@@ -100,20 +112,8 @@ typedef struct srv_attention_call {
     srv_warnings warnings;
     attn_verification verification;
     const srv_run *run; /* the stored run, held until the answer; NULL: not stored */
-    size_t text;        /* upper bound of the answer's bytes */
+    srv_attention_bill bill;
 } srv_attention_call;
-
-/* The cost of a request. The bytes of the answer's tensors and heatmaps are exact. The other
- * numbers are the bounds that the library's cost functions give. */
-typedef struct srv_attention_bill {
-    double cells, operations;
-    double placed; /* operations weighted by their time; decides where the request runs (dry.h) */
-    double tanh;   /* number of tanh that `placed` includes */
-    double stored; /* operations of the stored run, which `operations` includes */
-    double plain;  /* work of heatmaps and analyses, as srv_load.plain counts it (dry.h) */
-    size_t result_bytes, work_bytes;
-    double text; /* upper bound of the answer's bytes */
-} srv_attention_bill;
 
 /* Checks the body, completes its inputs, and finds dims and the wanted results. false: a problem is
  * set. */
@@ -152,11 +152,12 @@ double srv_attention_needed(const srv_attention_call *call, const srv_attention_
 /* Returns the operations of the bill if the pass computes so many of its cells. */
 double srv_attention_operations(const srv_attention_call *call, const srv_attention_bill *bill,
                                 double computed);
-/* Refuses a request beyond the limits of the service. false: a problem that gives the numbers is
- * set. */
-bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill);
-/* Handles a dry run: sets its reply, or returns SRV_DEFER. */
-srv_outcome srv_attention_dry(srv_attention_call *call);
+/* Counts the bill of the request, and sets its cost. false: a problem is set. */
+bool srv_attention_settle(srv_attention_call *call);
+/* Completes the texts of the limits of a srv_attention_call with its numbers. */
+void srv_attention_explain(void *data, srv_limits *limits);
+/* Completes the dry run of a srv_attention_call. false: a problem is set. */
+bool srv_attention_dry(void *data, srv_dry *dry);
 /* Counts the cost of the gradients. false: *err says why this is impossible. */
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
                         attn_error *err);
@@ -174,6 +175,6 @@ void srv_gradients_write(attn_json_text *j, const srv_attention_call *call);
 void srv_gradients_text(attn_text *t, const srv_attention_call *call);
 /* The two functions set the reply from the results, as JSON or as text. */
 void srv_attention_json(srv_attention_call *call);
-void srv_attention_text(srv_attention_call *call);
+void srv_attention_text(void *data); /* of a srv_attention_call */
 
 #endif

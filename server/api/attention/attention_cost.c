@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "api/attention/attention_call.h"
-#include "api/common/dry.h"
 #include "request/shared.h"
 
 /* --- the bill --- */
@@ -20,164 +19,14 @@
  * no numbers. */
 #define TEXT_OF_ROWS 32.0
 
-typedef struct list {
-    srv_result *rows;
-    size_t count;
-    unsigned want;
-} list;
-
-static void add_result(list *l, const char *name, unsigned want, const attn_tensor *tensor,
-                       attn_dtype dtype, int rank, const size_t *dims) {
-    if (!(want & l->want))
-        return;
-    srv_result *row = &l->rows[l->count++];
-    *row = (srv_result){.name = name, .tensor = tensor, .want = want, .rank = rank, .values = 1};
-    memcpy(row->dims, dims, sizeof row->dims);
-    for (int i = 0; i < rank; i++)
-        row->values *= (double)dims[i];
-    row->bytes = row->values * (double)attn_dtype_size(dtype);
-}
-
-static void add_present(list *l, const srv_attention_call *call) {
-    const attn_attention_dims *d = &call->dims;
-    const attn_tensor *past = &call->shaped->past_key;
-    const attn_results *r = &call->results;
-    bool heads = past->rank ? past->rank == d->batch_rank + 3 : d->has_heads;
-    size_t dims[ATTN_MAX_RANK];
-    int rank = d->batch_rank;
-    memcpy(dims, d->batch, sizeof dims);
-    if (heads)
-        dims[rank++] = d->Hkv;
-    dims[rank++] = d->S;
-    dims[rank] = d->Ek;
-    add_result(l, "present_key", ATTN_WANT_PRESENT, &r->present_key, d->result, rank + 1, dims);
-    dims[rank] = d->Ev;
-    add_result(l, "present_value", ATTN_WANT_PRESENT, &r->present_value, d->result, rank + 1, dims);
-}
-
-attn_stage srv_attention_stage(const srv_attention_call *call) {
-    int stage = 0;
-    while (!(call->body.score_stages >> stage & 1))
-        stage++;
-    return (attn_stage)stage;
-}
-
-static void add_scores(list *l, const srv_attention_call *call) {
-    const attn_attention_dims *d = &call->dims;
-    const unsigned stages = call->body.score_stages;
-    for (int stage = 0; stage < SRV_STAGES; stage++)
-        if ((stages >> stage & 1) && (l->want & ATTN_WANT_SCORES)) {
-            add_result(l, "scores", ATTN_WANT_SCORES, &call->scores[stage], d->result,
-                       d->weights_rank, d->weights);
-            if (stages & SRV_FLAGS_LIST)
-                l->rows[l->count - 1].part = srv_stage_names[stage];
-        }
-}
-
-static void drop_dim(size_t *dims, int rank, int from_end) {
-    for (int a = rank - from_end; a < rank - 1; a++)
-        dims[a] = dims[a + 1];
-}
-
-void srv_drop_axis(attn_tensor *t, int from_end) {
-    if (t->rank <= from_end)
-        return;
-    drop_dim(t->dims, t->rank, from_end);
-    *t = attn_tensor_dense(t->data, t->dtype, t->rank - 1, t->dims);
-}
-
-static int add_dims(size_t *dims, int rank, int count) {
-    memmove(dims + count, dims, (size_t)rank * sizeof *dims);
-    for (int a = 0; a < count; a++)
-        dims[a] = 1;
-    return rank + count;
-}
-
-void srv_add_axes(attn_tensor *t, int count) {
-    if (t->rank)
-        *t = attn_tensor_dense(t->data, t->dtype, add_dims(t->dims, t->rank, count), t->dims);
-}
-
-/* Returns the shape of the weights in the answer, which may have no head axis, as the number of its
- * axes. */
-static int weights_shape(const srv_attention_call *call, size_t dims[ATTN_MAX_RANK]) {
-    const attn_attention_dims *d = &call->dims;
-    memcpy(dims, d->weights, sizeof d->weights);
-    if (!call->body.average_attn_weights || !d->has_heads)
-        return d->weights_rank;
-    dims[d->batch_rank] = d->L;
-    dims[d->batch_rank + 1] = d->S;
-    return d->weights_rank - 1;
-}
-
-/* Adds the operands, and their products with the weights. */
-static void add_operands(list *l, const srv_attention_call *call) {
-    const attn_attention_dims *d = &call->dims;
-    const int last = d->weights_rank - 1, drop = call->one_query;
-    size_t dims[ATTN_MAX_RANK];
-    memcpy(dims, d->weights, sizeof dims);
-    dims[last] = d->E;
-    if (drop)
-        drop_dim(dims, last + 1, 2);
-    add_result(l, "query", SRV_WANT_INPUTS, &call->query, d->result, last + 1 - drop, dims);
-    memcpy(dims, d->weights, sizeof dims);
-    if (d->has_heads)
-        dims[d->batch_rank] = d->Hkv;
-    dims[last - 1] = d->S;
-    dims[last] = d->Ek;
-    add_result(l, "key", SRV_WANT_INPUTS, &call->key, d->result, last + 1, dims);
-    dims[last] = d->Ev;
-    if (!call->valueless)
-        add_result(l, "value", SRV_WANT_INPUTS, &call->value, d->result, last + 1, dims);
-    if (last + 1 == ATTN_MAX_RANK)
-        return;
-    memcpy(dims, d->weights, sizeof dims);
-    dims[last + 1] = d->Ev;
-    if (drop)
-        drop_dim(dims, last + 2, 3);
-    add_result(l, "weighted_values", SRV_WANT_WEIGHTED_VALUES, &call->weighted_values, d->result,
-               last + 2 - drop, dims);
-}
-
-size_t srv_attention_results(const srv_attention_call *call, unsigned want,
-                             srv_result rows[SRV_RESULTS]) {
-    const attn_attention_dims *d = &call->dims;
-    const attn_results *r = &call->results;
-    const attn_tensor *w_o = &call->body.projections.w_o;
-    attn_dtype output = w_o->rank && w_o->dtype == ATTN_F64 ? ATTN_F64 : d->result;
-    list l = {.rows = rows, .want = want};
-    size_t dims[ATTN_MAX_RANK];
-    memcpy(dims, d->output, sizeof dims);
-    if (w_o->rank)
-        dims[d->output_rank - 1] = w_o->dims[0];
-    add_result(&l, "output", ATTN_WANT_OUTPUT, &r->output, output, d->output_rank, dims);
-    const int weights_rank = weights_shape(call, dims);
-    add_result(&l, "weights", ATTN_WANT_WEIGHTS, &r->weights, d->result, weights_rank, dims);
-    add_result(&l, "weights_dropped", ATTN_WANT_WEIGHTS_DROPPED, &r->weights_dropped, d->result,
-               weights_rank, dims);
-    add_result(&l, "logsumexp", ATTN_WANT_LOGSUMEXP, &r->logsumexp, d->result, d->rows_rank,
-               d->rows);
-    add_result(&l, "row_sums", SRV_WANT_ROW_SUMS, &call->row_sums, d->result, d->rows_rank,
-               d->rows);
-    add_scores(&l, call);
-    for (size_t i = 0; call->one_query && i < l.count; i++)
-        drop_dim(rows[i].dims, rows[i].rank--,
-                 rows[i].want & (ATTN_WANT_LOGSUMEXP | SRV_WANT_ROW_SUMS) ? 1 : 2);
-    for (size_t i = 0; i < l.count; i++)
-        rows[i].rank = add_dims(rows[i].dims, rows[i].rank, call->extra_axes);
-    if (want & ATTN_WANT_PRESENT)
-        add_present(&l, call);
-    add_operands(&l, call);
-    return l.count;
-}
-
-const char *srv_result_path(const srv_attention_call *call, const srv_result *row) {
-    char path[64];
-    if (!row->part)
-        return row->name;
-    const int n = snprintf(path, sizeof path, "%s/%s", row->name, row->part);
-    return attn_arena_text(call->req->arena, path, (size_t)n);
-}
+/* How many float32 operations of the kernels take the time of a tanh, of an operation in double, and
+ * of a cell of a tile in which a mask hides cells. */
+#define TANH_OPERATIONS   10.0
+#define DOUBLE_OPERATIONS 16.0
+#define EDIT_OPERATIONS   250.0
+/* How many operations in double take the time of one of a verified row, whose operands are packed
+ * anew. */
+#define PACKED_ANEW 3.5
 
 /* Returns the number of rows of queries plus that of keys, over all batch entries and heads. An
  * axis of 0 counts as 1, because its brackets are written. */
@@ -222,7 +71,7 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
     for (size_t s = 0; s < (call->stage_count ? call->stage_count : 1); s++) {
         bill->text += SRV_HEAT_TEXT * (double)heat.result_bytes;
         bill->operations += heat.operations;
-        bill->plain += SRV_HEAT_WEIGHT * heat.operations;
+        bill->plain += heat.operations;
         fits = fits && attn_size_add(bill->work_bytes, heat.work_bytes, &bill->work_bytes) &&
                attn_size_add(bill->result_bytes, heat.result_bytes, &bill->result_bytes);
     }
@@ -252,7 +101,7 @@ static bool add_analysis(const srv_attention_call *call, size_t slots, srv_atten
         return false;
     bill->text += text;
     bill->operations += cost.operations;
-    bill->plain += SRV_ANALYSIS_WEIGHT * cost.operations;
+    bill->plain += cost.operations;
     if (attn_size_add(bill->work_bytes, cost.work_bytes, &bill->work_bytes) &&
         attn_size_add(bill->result_bytes, cost.result_bytes, &bill->result_bytes))
         return true;
@@ -370,7 +219,7 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
         return false;
     bill.tanh = cell_tanh(call) * cost.cells;
     bill.placed = bill.operations + cell_operations(call) * cost.cells +
-                  SRV_TANH_OPERATIONS * bill.tanh + SRV_DOUBLE_OPERATIONS * verify_operations(call);
+                  TANH_OPERATIONS * bill.tanh + DOUBLE_OPERATIONS * verify_operations(call);
     *out = bill;
     return true;
 }
@@ -414,41 +263,55 @@ double srv_attention_needed(const srv_attention_call *call, const srv_attention_
     return srv_attention_operations(call, bill, computed_cells(call, bill));
 }
 
-bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill) {
-    srv_request *req = call->req;
+/* Sets the cells and operations that count for the limits: if all are too many, those that the pass
+ * computes. Heatmaps and analyses read all cells. */
+static void count_for_limits(const srv_attention_call *call, srv_cost *cost) {
+    const srv_config *config = call->req->app->config;
+    if ((cost->cells <= config->max_cells && cost->operations <= config->max_operations) ||
+        call->heatmap || call->analyses)
+        return;
+    cost->cells = computed_cells(call, &call->bill);
+    cost->operations = srv_attention_operations(call, &call->bill, cost->cells);
+}
+
+bool srv_attention_settle(srv_attention_call *call) {
+    const srv_request *req = call->req;
+    const bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
+    const attn_pool *pool = call->call.dry_run ? req->app->pool : srv_request_pool(req);
+    srv_attention_bill *bill = &call->bill;
+    if (!srv_attention_count(call, call->want, attn_pool_slots(pool), bill))
+        return false;
+    srv_cost cost = {.cells = bill->cells,
+                     .operations = bill->operations,
+                     .result = (double)bill->result_bytes,
+                     .work = (double)bill->work_bytes,
+                     .text = bill->text};
+    cost.reserved = binary ? cost.result + cost.work : 0;
+    if (!call->call.dry_run)
+        cost.weighted = req->in_place ? bill->placed : srv_attention_needed(call, bill);
+    count_for_limits(call, &cost);
+    call->call.cost = cost;
+    return true;
+}
+
+void srv_attention_explain(void *data, srv_limits *limits) {
+    const srv_attention_call *call = data;
     const attn_attention_dims *d = &call->dims;
-    double most = req->app->config->max_cells, cells = bill->cells, operations = bill->operations;
-    if ((cells > most || operations > req->app->config->max_operations) && !call->heatmap &&
-        !call->analyses) { /* these two read all cells */
-        cells = computed_cells(call, bill);
-        operations = srv_attention_operations(call, bill, cells);
-    }
-    if (cells > most) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_cells",
-                          "B * Hq * L * S = %zu * %zu * %zu * %zu = %.4g score cells, of which "
-                          "%.4g are computed; at most %.4g are allowed",
-                          d->B, d->Hq, d->L, d->S, bill->cells, cells, most);
-        return false;
-    }
-    if (operations > req->app->config->max_operations) {
-        most = req->app->config->max_operations;
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_operations",
-                          "%.4g score cells need %.4g floating-point operations in all; at most "
-                          "%.4g are allowed",
-                          cells, operations, most);
-        return false;
-    }
-    double limit = (double)attn_arena_limit(req->arena);
-    double need = (double)attn_arena_used(req->arena) + (double)bill->work_bytes +
-                  (double)bill->result_bytes + bill->text;
-    if (need <= limit)
-        return true;
-    srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
-                      "inputs, results (%zu bytes), scratch (%zu bytes) and the answer's text "
-                      "(up to %.0f bytes) need %.0f bytes; a request may use %.0f: ask for less "
-                      "in return, or for a heatmap instead of weights",
-                      bill->result_bytes, bill->work_bytes, bill->text, need, limit);
-    return false;
+    const srv_attention_bill *bill = &call->bill;
+    attn_text cells = {.arena = call->req->arena}, operations = cells, bytes = cells;
+    attn_text_add(&cells, "B * Hq * L * S = %zu * %zu * %zu * %zu = %.4g score cells, of which ",
+                  d->B, d->Hq, d->L, d->S, bill->cells);
+    attn_text_add(&operations, "%.4g score cells need ", call->call.cost.cells);
+    attn_text_add(&bytes,
+                  "inputs, results (%zu bytes), scratch (%zu bytes) and the answer's text (up to "
+                  "%.0f bytes) need",
+                  bill->result_bytes, bill->work_bytes, bill->text);
+    if (cells.failed || operations.failed || bytes.failed)
+        return;
+    limits->cells.before = cells.data;
+    limits->cells.what = "are computed";
+    limits->operations.before = operations.data;
+    limits->bytes.what = bytes.data;
 }
 
 /* --- dry_run --- */
@@ -506,14 +369,14 @@ static srv_load load_of(const srv_attention_call *call, const srv_attention_bill
     const double share = bill->cells > 0 ? passes * visits->cells / bill->cells : 0;
     const double cells =
         passes * (srv_attention_operations(call, bill, visits->cells) +
-                  cell_operations(call) * visits->cells + SRV_EDIT_OPERATIONS * visits->edited);
+                  cell_operations(call) * visits->cells + EDIT_OPERATIONS * visits->edited);
     const bool wide = d->result == ATTN_F64;
     return (srv_load){
         .operations = wide ? 0 : cells + row_operations(d),
         .tanh = share * bill->tanh,
         .plain = bill->plain + (wide ? cells : 0),
-        .alone = (has_values(&call->body.in.mask) ? SRV_MASK_WEIGHT * visits->cells : 0) +
-                 SRV_VERIFY_WEIGHT * verify_operations(call),
+        .alone = (has_values(&call->body.in.mask) ? visits->cells : 0) +
+                 PACKED_ANEW * verify_operations(call),
         .text = bill->text / 2,
         .memory = (double)bill->result_bytes + (double)bill->work_bytes,
         .pieces = heads * fmax(1, ceil(bill->operations / fmax(1, heads) / PIECE_OPERATIONS))};
@@ -547,21 +410,16 @@ static bool shapes(const srv_attention_call *call, srv_dry *dry) {
     return true;
 }
 
-static bool bills(const srv_attention_call *call, srv_attention_bill *bill, srv_dry *dry) {
-    size_t slots = attn_pool_slots(call->req->app->pool);
+/* Counts the bytes of answers with and without weights. */
+static bool count_weights(const srv_attention_call *call, srv_dry *dry) {
+    const size_t slots = attn_pool_slots(call->req->app->pool);
     const unsigned weights = ATTN_WANT_WEIGHTS;
     srv_attention_bill with, without;
-    if (!srv_attention_count(call, call->want, slots, bill) ||
-        !srv_attention_count(call, call->want | weights, slots, &with) ||
+    if (!srv_attention_count(call, call->want | weights, slots, &with) ||
         !srv_attention_count(call, call->want & ~weights, slots, &without))
         return false;
-    dry->cells = bill->cells;
-    dry->operations = bill->operations;
-    dry->result = (double)bill->result_bytes;
-    dry->work = (double)bill->work_bytes;
     dry->with_weights = (double)with.result_bytes;
     dry->without_weights = (double)without.result_bytes;
-    dry->fits = srv_attention_within(call, bill);
     return true;
 }
 
@@ -577,24 +435,23 @@ static void compare(const srv_attention_call *call, srv_dry *dry) {
     dry->rnn_products = dry->cells * (double)d->E;
 }
 
-srv_outcome srv_attention_dry(srv_attention_call *call) {
-    srv_request *req = call->req;
-    const attn_attention_dims *d = &call->dims;
-    srv_attention_bill bill;
-    srv_dry dry = {.learns = true, .parameters = call->parameters};
+bool srv_attention_dry(void *data, srv_dry *dry) {
+    const srv_attention_call *call = data;
     attn_mask *mask;
-    if (req->in_place && !srv_predictor_ready(req->app->predictor))
-        return SRV_DEFER;
-    if (!bills(call, &bill, &dry) || !check_parameters(call) || !compile_mask(call, &mask) ||
-        !shapes(call, &dry))
-        return SRV_DONE;
-    dry.mask = attn_mask_words(mask, req->arena);
-    compare(call, &dry);
-    const attn_visits visits = attn_attention_visited(d, mask);
-    if (srv_attention_skips(call, mask, &dry.computed)) {
-        dry.operations = srv_attention_operations(call, &bill, visits.cells);
-        dry.has_computed = true;
+    if (!count_weights(call, dry) || !check_parameters(call) || !compile_mask(call, &mask) ||
+        !shapes(call, dry))
+        return false;
+    dry->learns = true;
+    dry->parameters = call->parameters;
+    dry->mask = attn_mask_words(mask, call->req->arena);
+    dry->cells = call->bill.cells;
+    dry->operations = call->bill.operations;
+    compare(call, dry);
+    const attn_visits visits = attn_attention_visited(&call->dims, mask);
+    if (srv_attention_skips(call, mask, &dry->computed)) {
+        dry->operations = srv_attention_operations(call, &call->bill, visits.cells);
+        dry->has_computed = true;
     }
-    dry.load = load_of(call, &bill, &visits);
-    return srv_dry_reply(req, &dry);
+    dry->load = load_of(call, &call->bill, &visits);
+    return true;
 }

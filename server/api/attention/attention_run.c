@@ -1,12 +1,9 @@
-/* POST /v1/attention decodes, checks, limits the cost, computes, stores and answers. Small requests
- * run on the HTTP thread, others on a request thread. All memory comes from the request's arena. */
+/* POST /v1/attention computes, stores and answers. */
 #include <string.h>
 
 #include "api/attention/attention_api.h"
 #include "api/attention/attention_call.h"
-#include "api/common/later.h"
 #include "api/common/weights_input.h"
-#include "load/admission.h"
 #include "request/shared.h"
 
 /* --- the stored run --- */
@@ -101,23 +98,7 @@ static bool store_run(srv_attention_call *call) {
     return call->run != NULL;
 }
 
-/* --- stored by a job --- */
-
-/* Returns whether a job is to store the run. */
-static bool is_later(const srv_attention_call *call, const srv_attention_bill *bill) {
-    return call->body.store && srv_later_may_store(call->req, srv_attention_needed(call, bill));
-}
-
-/* Replies with a job that stores the run. It needs less memory than the whole request. */
-static void store_later(srv_attention_call *call) {
-    srv_request *req = call->req;
-    srv_attention_bill bill;
-    srv_attention_keep_run(call);
-    if (srv_attention_count(call, 0, attn_pool_slots(srv_request_pool(req)), &bill) &&
-        srv_attention_within(call, &bill))
-        srv_later_store(req, srv_attention,
-                        (double)bill.work_bytes + (double)bill.result_bytes + bill.text);
-}
+/* --- progress --- */
 
 /* Begins the part of a job's work with these shares of the whole. */
 static void tell_from(const srv_attention_call *call, double from, double to) {
@@ -201,11 +182,7 @@ static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
     return status;
 }
 
-/* --- the handler --- */
-
-/* Upper limits of a request that the HTTP thread computes itself; they are a fraction of 1 ms. */
-#define IN_PLACE_OPERATIONS 2e6             /* operations */
-#define IN_PLACE_TEXT       (1024.0 * 1024) /* bytes of text, which are 256 KiB of results */
+/* --- the computation --- */
 
 /* Opens a source that reads rows of the computed weights or of scores, for heatmaps and
  * analyses. */
@@ -392,7 +369,7 @@ static attn_status shape_results(srv_attention_call *call, attn_error *err) {
     return ATTN_OK;
 }
 
-static bool compute(srv_attention_call *call) {
+static bool compute_results(srv_attention_call *call) {
     srv_request *req = call->req;
     attn_error err = {0};
     attn_status status = ATTN_OK;
@@ -434,7 +411,8 @@ static bool compute(srv_attention_call *call) {
     return true;
 }
 
-static void picture(const srv_attention_call *call) {
+static void answer_picture(void *data) {
+    const srv_attention_call *call = data;
     const srv_heat_answer all = {.maps = &call->maps,
                                  .in = &call->body.heatmap,
                                  .labels = &call->body.labels,
@@ -445,70 +423,67 @@ static void picture(const srv_attention_call *call) {
     srv_heat_reply(call->req, &all);
 }
 
-static bool compute_and_store(srv_attention_call *call, const srv_attention_bill *bill) {
+/* --- the row of the route --- */
+
+static bool prepare(void *data) {
+    srv_attention_call *call = data;
+    if (!srv_attention_prepare(call))
+        return false;
+    if (call->req->is_job)
+        srv_attention_keep_run(call);
+    if (call->body.store)
+        call->call.job = (srv_job_order){.run = srv_attention, .stores = true};
+    call->call.needs_thread = call->body.store; /* storing may write a file */
+    return srv_attention_settle(call);
+}
+
+/* A job stores the run and computes nothing else. */
+static bool keep_run(void *data) {
+    srv_attention_keep_run(data);
+    return srv_attention_settle(data);
+}
+
+static bool compute(void *data) {
+    srv_attention_call *call = data;
+    const srv_attention_bill *bill = &call->bill;
     const double share = bill->operations > 0 ? 1 - bill->stored / bill->operations : 1;
     tell_from(call, 0, share);
-    if (!compute(call))
+    if (!compute_results(call))
         return false;
     tell_from(call, share, 1);
     return !call->body.store || store_run(call);
 }
 
-static void answer(srv_attention_call *call) {
-    srv_request *req = call->req;
-    if (req->is_job)
-        srv_later_stored(req);
-    else if (srv_draws(req) || ((req->accept & SRV_ACCEPT_NPY) && call->heatmap && call->want == 0))
-        picture(call);
-    else if (srv_reads_text(req))
-        srv_attention_text(call);
+static void answer_json(void *data) {
+    srv_attention_call *call = data;
+    if ((call->req->accept & SRV_ACCEPT_NPY) && call->heatmap && call->want == 0)
+        answer_picture(data);
     else
         srv_attention_json(call);
-    if (call->run)
-        srv_run_tell(req, call->run);
 }
 
 srv_outcome srv_attention(srv_request *req) {
-    srv_attention_call call = {.req = req};
-    int64_t start = attn_now_ns();
+    static const srv_steps steps = {
+        .fields = srv_attention_fields,
+        SRV_BODY_OF(srv_attention_call),
+        .limits = {.cells = {.what = "score cells"},
+                   .operations = {.what = "floating-point operations in all"},
+                   .bytes = {.what = "inputs, results, scratch and the answer's text need",
+                             .advice = ": ask for less in return, or for a heatmap instead of "
+                                       "weights"}},
+        .explain = srv_attention_explain,
+        .prepare = prepare,
+        .dry = srv_attention_dry,
+        .as_job = keep_run,
+        .compute = compute,
+        .json = answer_json,
+        .text = srv_attention_text,
+        .picture = answer_picture,
+    };
+    srv_attention_call call = {.call.req = req};
     srv_attention_init(&call.body);
-    bool ok = srv_read_body(req, srv_attention_fields, &call.body, &call.body.timeout_ms) &&
-              srv_attention_prepare(&call);
-    req->decode_ns = attn_now_ns() - start;
-    if (!ok)
-        return SRV_DONE;
-    if (call.body.dry_run)
-        return srv_attention_dry(&call);
-    if (req->is_job)
-        srv_attention_keep_run(&call);
-    srv_attention_bill bill;
-    if (!srv_attention_count(&call, call.want, attn_pool_slots(srv_request_pool(req)), &bill))
-        return SRV_DONE;
-    const bool later = is_later(&call, &bill);
-    if (!later && !srv_attention_within(&call, &bill))
-        return SRV_DONE;
-    call.text = (size_t)bill.text;
-    bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
-    bool small = bill.placed <= IN_PLACE_OPERATIONS && bill.text <= IN_PLACE_TEXT &&
-                 !call.body.store; /* storing may write a file, which is too slow here */
-    if (req->in_place && (!small || srv_draws(req)))
-        return SRV_DEFER;
-    if (later) {
-        store_later(&call);
-        return SRV_DONE;
-    }
-    if (!srv_admission_work(req, req->in_place ? 0 : srv_attention_needed(&call, &bill),
-                            (double)bill.work_bytes + (double)bill.result_bytes +
-                                (binary ? 0 : bill.text)))
-        return SRV_DONE;
-
-    ok = compute_and_store(&call, &bill);
-    int64_t computed = attn_now_ns();
-    req->compute_ns = computed - start - req->decode_ns;
-    if (ok)
-        answer(&call);
-    else if (call.body.store)
-        srv_later_advise(req);
-    req->encode_ns = ok ? attn_now_ns() - computed : 0;
-    return SRV_DONE;
+    const srv_outcome outcome = srv_compute(&call, &steps);
+    if (call.run)
+        srv_run_tell(req, call.run);
+    return outcome;
 }

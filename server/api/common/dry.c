@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/common/text_reply.h"
+#include "load/admission.h"
 #include "request/shared.h"
 
 /* --- the rates --- */
@@ -150,7 +151,9 @@ bool srv_predictor_ready(srv_predictor *p) {
 }
 
 /* Predicts the seconds of a run. NAN: there is no memory to measure the rates. */
-static double predict(srv_predictor *p, attn_pool *pool, const srv_load *load) {
+static double predict(const srv_request *req, const srv_load *load) {
+    srv_predictor *p = req->app->predictor;
+    attn_pool *pool = req->app->pool;
     const double lanes = fmax(1, fmin((double)attn_pool_slots(pool), load->pieces));
     const rates *r = &p->rates;
     pthread_mutex_lock(&p->lock);
@@ -161,8 +164,9 @@ static double predict(srv_predictor *p, attn_pool *pool, const srv_load *load) {
         return NAN;
     const double shared =
         r->operation * load->operations + r->tanh * load->tanh + r->plain * load->plain;
-    return REQUEST_SECONDS + (lanes > 1 ? shared / lanes : r->alone * shared) +
-           r->alone * r->plain * load->alone + r->byte * (load->text + MEMORY_SHARE * load->memory);
+    return REQUEST_SECONDS + srv_admission_seconds(req, load->weighted, lanes) +
+           (lanes > 1 ? shared / lanes : r->alone * shared) + r->alone * r->plain * load->alone +
+           r->byte * (load->text + MEMORY_SHARE * load->memory);
 }
 
 /* --- the answer --- */
@@ -289,11 +293,10 @@ static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
 srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry) {
     /* On the HTTP thread a request has a smaller arena than on a request thread. Therefore only a
      * request thread can say that a run does not fit. */
-    if (req->in_place && (!srv_predictor_ready(req->app->predictor) || !dry->fits))
+    if (req->in_place && !dry->fits)
         return SRV_DEFER;
     /* Decoding would take as long as it took for this request, which has the same body. */
-    double ms = 1e3 * predict(req->app->predictor, req->app->pool, &dry->load) +
-                1e-6 * (double)req->decode_ns;
+    double ms = 1e3 * predict(req, &dry->load) + 1e-6 * (double)req->decode_ns;
     ms = round(ms * 1e4) / 1e4;
     if (srv_reads_text(req))
         dry_text(req, dry, ms);

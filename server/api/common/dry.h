@@ -1,7 +1,8 @@
 /* Dry runs: every route that computes has the field dry_run. With it the answer has the shapes of
  * the results, the cost and a predicted time, and the results are not computed. The time is the sum
  * over the kinds of work in srv_load, each multiplied by a rate of this machine (seconds for a unit
- * of work). The first prediction measures the rates. */
+ * of work). The first prediction measures the rates; those of weighted operations are learnt from
+ * requests (load/admission.h). */
 #ifndef SRV_DRY_H
 #define SRV_DRY_H
 
@@ -11,26 +12,14 @@
 
 #define SRV_DRY_SHAPES 40
 
-/* How many float32 operations of the kernels take the time of a cell, a tanh, or an operation in
- * double. By these numbers a handler decides whether a request is small enough for the HTTP thread.
- * A cell has an exponential and a mask. */
-#define SRV_CELL_OPERATIONS   10.0
-#define SRV_EDIT_OPERATIONS   250.0 /* a cell of a tile in which a mask hides cells, beside these */
-#define SRV_ROW_OPERATIONS    90.0 /* an element of a query, key or value that is packed or written */
-#define SRV_TANH_OPERATIONS   10.0
-#define SRV_DOUBLE_OPERATIONS 16.0
-
-/* How many operations in double take the time of one unit of each kind of work. By these numbers
- * the members plain and alone of srv_load are computed. */
-#define SRV_HEAT_WEIGHT     2.0  /* an operation of a heatmap */
-#define SRV_ANALYSIS_WEIGHT 1.0  /* an operation of an analysis, often a logarithm */
-#define SRV_VERIFY_WEIGHT   3.5  /* an operation of a verified row; its operands are packed anew */
-#define SRV_MASK_WEIGHT     0.5  /* a cell of a mask */
-#define SRV_NUMBER_WEIGHT   28.0 /* a number that is computed alone: a sine, a random number */
-#define SRV_WRITTEN_WEIGHT  60.0 /* writing a double as text */
+/* How many float32 operations of the kernels take the time of a cell, which has an exponential and a
+ * mask, and of an element of a query, key or value that is packed or written. */
+#define SRV_CELL_OPERATIONS 10.0
+#define SRV_ROW_OPERATIONS  90.0
 
 /* The work of a run, from which its time is predicted. */
 typedef struct srv_load {
+    double weighted;   /* of the route's weighted operations, by the whole pool (compute.h) */
     double operations; /* operations of float32 kernels, computed by the whole pool */
     double tanh;       /* number of tanh in scores, computed by the whole pool */
     double plain;      /* operations in double without a vector kernel, by the whole pool */
@@ -65,9 +54,9 @@ typedef struct srv_dry {
 } srv_dry;
 
 void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims);
-/* Sets the reply and returns SRV_DONE. On the HTTP thread it may return SRV_DEFER instead, in two
- * cases: the rates must be measured first, or dry->fits is false, which may be due to the small
- * arenas on this thread. */
+/* Sets the reply and returns SRV_DONE. On the HTTP thread it returns SRV_DEFER instead if dry->fits
+ * is false, which may be due to the small arenas on this thread. The rates must have been measured
+ * there. */
 srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry);
 
 typedef struct srv_predictor srv_predictor;

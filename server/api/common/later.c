@@ -14,7 +14,8 @@ static double patience(const srv_request *req) {
 
 bool srv_later_is_due(const srv_request *req, double operations) {
     return req->respond_async && !req->is_job &&
-           srv_admission_seconds(req, operations) > patience(req);
+           srv_admission_seconds(req, operations, (double)req->app->config->workers) >
+               patience(req);
 }
 
 const char *srv_later_query(srv_request *req) {
@@ -57,18 +58,6 @@ void srv_later_advise(srv_request *req) {
                     "the deadline passed before the work was done: send the header \"Prefer: "
                     "respond-async%s\", and a job does it",
                     req->respond_async ? ", wait=0" : "");
-}
-
-bool srv_later_may_store(srv_request *req, double operations) {
-    return srv_later_is_due(req, operations) && srv_later_query(req) &&
-           srv_admission_may_keep(req->app->admission, req->body_size);
-}
-
-void srv_later_store(srv_request *req, srv_outcome (*handler)(srv_request *), double bytes) {
-    const char *query = srv_later_query(req);
-    srv_later_reply(
-        req, &(srv_job_order){
-                 .run = handler, .query = query ? query : "", .bytes = bytes, .stores = true});
 }
 
 void srv_later_stored(srv_request *req) {

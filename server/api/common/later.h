@@ -18,14 +18,8 @@ void srv_later_reply(srv_request *req, const srv_job_order *order);
 /* If the reply is the problem that the deadline has passed, adds how to ask for a job. */
 void srv_later_advise(srv_request *req);
 
-/* As srv_later_is_due, for a handler that stores a run. A body or a query string that is too long
- * for a job to keep makes the client wait in any case. */
-bool srv_later_may_store(srv_request *req, double operations);
-/* Replies with a job that keeps the body and calls the handler again, which will take `bytes` of
- * memory beside what the arena holds now. The handler then finds is_job set, computes only the run
- * and ends in srv_later_stored and srv_run_tell. */
-void srv_later_store(srv_request *req, srv_outcome (*handler)(srv_request *), double bytes);
-void srv_later_stored(srv_request *req); /* sets an empty reply */
+/* Sets the empty reply of a job that has stored a run. */
+void srv_later_stored(srv_request *req);
 
 /* jobs_routes.c: replies with the description of a job. false: a problem is set. */
 bool srv_job_reply(srv_request *req, srv_job_entry *job, int status);

@@ -3,11 +3,11 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "api/common/compute.h"
 #include "api/common/csv.h"
 #include "api/common/route_fields.h"
 #include "api/figures/figures_api.h"
 #include "api/figures/heatmap_object.h"
-#include "load/admission.h"
 
 #define MOST_CURVES 256 /* most curves of a request */
 
@@ -22,7 +22,7 @@ typedef struct curves_body {
 } curves_body;
 
 typedef struct curves_call {
-    srv_request *req;
+    SRV_CALL;
     curves_body body;
     size_t count, points; /* number of curves, and of points in each */
     size_t each, panels;  /* number of curves in each panel, and of panels */
@@ -70,7 +70,12 @@ static bool check_count(const srv_scope *scope, const char *name, const char *wh
                       list->count);
 }
 
-static bool check(curves_call *call) {
+/* Bytes of the answer for each number. A number takes up to 33 bytes in JSON and CSV, and fewer in
+ * a picture. The text may need twice its size, because its buffer grows by doubling. */
+#define TEXT_OF_NUMBER 64.0
+
+static bool prepare(void *data) {
+    curves_call *call = data;
     curves_body *body = &call->body;
     const srv_scope scope = {call->req, srv_curves_fields, &body->given, ""};
     const attn_tensor *v = &body->values, *x = &body->x;
@@ -89,6 +94,9 @@ static bool check(curves_call *call) {
                           call->points, attn_found_text(x, shape, sizeof shape));
     call->each = body->figure.per_panel > 0 ? (size_t)body->figure.per_panel : call->count;
     call->panels = (call->count + call->each - 1) / call->each;
+    const double numbers = (double)call->points * (double)(call->count + (x->rank != 0));
+    call->call.cost = (srv_cost){
+        .weighted = numbers, .work = sizeof(double) * numbers, .text = TEXT_OF_NUMBER * numbers};
     return check_count(&scope, "names", "curve", &body->names, call->count) &&
            check_count(&scope, "titles", "panel", &body->titles, call->panels) &&
            (!srv_given(&scope, "titles") || body->figure.titles.count == 0 ||
@@ -112,7 +120,8 @@ static const double *widen(curves_call *call, const attn_tensor *t) {
     return to;
 }
 
-static bool read_numbers(curves_call *call) {
+static bool read_numbers(void *data) {
+    curves_call *call = data;
     attn_error err;
     call->values = widen(call, &call->body.values);
     if (call->values && call->body.x.rank)
@@ -124,30 +133,21 @@ static bool read_numbers(curves_call *call) {
     return false;
 }
 
-/* Bytes of the answer for each number. A number takes up to 33 bytes in JSON and CSV, and fewer in
- * a picture. The text may need twice its size, because its buffer grows by doubling. */
-#define TEXT_OF_NUMBER 64.0
-
-/* Reserves memory for the answer and for all numbers as doubles. false: a problem is set. */
-static bool admit(const curves_call *call) {
-    double numbers = (double)call->points * (double)(call->count + (call->body.x.rank != 0));
-    return srv_admission_work(call->req, numbers, (sizeof(double) + TEXT_OF_NUMBER) * numbers);
-}
-
 static const char *name_of(const curves_call *call, size_t i) {
     return i < call->body.names.count ? call->body.names.values[i] : NULL;
 }
 
-static void draw(curves_call *call) {
+static void draw(void *data) {
+    curves_call *call = data;
     srv_request *req = call->req;
     attn_figure_curve *items = attn_arena_zeroed(req->arena, call->count, sizeof *items);
-    const attn_figure_curves data = {.items = items,
-                                     .count = call->count,
-                                     .panels = call->panels,
-                                     .titles = call->body.titles.values
-                                                   ? call->body.titles.values
-                                                   : call->body.figure.titles.values,
-                                     .markers = call->body.markers};
+    const attn_figure_curves shown = {.items = items,
+                                      .count = call->count,
+                                      .panels = call->panels,
+                                      .titles = call->body.titles.values
+                                                    ? call->body.titles.values
+                                                    : call->body.figure.titles.values,
+                                      .markers = call->body.markers};
     const attn_figure_options options = srv_figure_options(&call->body.figure, ATTN_LINEAR);
     attn_text svg = {.arena = req->arena};
     attn_error err = {0};
@@ -159,13 +159,14 @@ static void draw(curves_call *call) {
                                        .panel = i / call->each};
     if (!items)
         attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the curves");
-    if (!items || attn_figure_lines(&svg, &data, &options, &err))
+    if (!items || attn_figure_lines(&svg, &shown, &options, &err))
         srv_figure_problem(req, &err);
     else
         srv_figure_reply(req, &call->body.figure, &svg);
 }
 
-static void answer_csv(const curves_call *call) {
+static void answer_csv(void *data) {
+    const curves_call *call = data;
     const int decimals = (int)call->body.decimals;
     srv_csv t = srv_csv_begin(call->req);
     srv_csv_text(&t, true, "x");
@@ -199,7 +200,8 @@ static void write_range(attn_json_text *j, const double *values, size_t n) {
     attn_json_array_end(j);
 }
 
-static void answer_json(const curves_call *call) {
+static void answer_json(void *data) {
+    const curves_call *call = data;
     const curves_body *body = &call->body;
     attn_json_text j;
     srv_json_begin(&j, call->req);
@@ -230,7 +232,8 @@ static void answer_json(const curves_call *call) {
     srv_json_end(&j);
 }
 
-static void answer_text(const curves_call *call) {
+static void answer_text(void *data) {
+    const curves_call *call = data;
     const curves_body *body = &call->body;
     attn_text t = srv_text_begin(call->req);
     if (body->figure.title)
@@ -243,27 +246,19 @@ static void answer_text(const curves_call *call) {
 }
 
 srv_outcome srv_curves(srv_request *req) {
-    curves_call call = {.req = req,
+    static const srv_steps steps = {
+        .fields = srv_curves_fields,
+        .body = offsetof(curves_call, body),
+        .timeout = offsetof(curves_call, body.timeout_ms),
+        .unit_ns = 60,
+        .prepare = prepare,
+        .compute = read_numbers,
+        .json = answer_json,
+        .text = answer_text,
+        .picture = draw,
+        .csv = answer_csv,
+    };
+    curves_call call = {.call.req = req,
                         .body = {.decimals = -1, .markers = true, .figure = SRV_FIGURE_DEFAULTS}};
-    int64_t start = attn_now_ns();
-    const bool ok =
-        srv_read_body(req, srv_curves_fields, &call.body, &call.body.timeout_ms) && check(&call);
-    req->decode_ns = attn_now_ns() - start;
-    if (!ok)
-        return SRV_DONE;
-    if (req->in_place && srv_draws(req))
-        return SRV_DEFER;
-    start = attn_now_ns();
-    if (!admit(&call) || !read_numbers(&call))
-        return SRV_DONE;
-    if (req->accept & SRV_ACCEPT_CSV)
-        answer_csv(&call);
-    else if (srv_draws(req))
-        draw(&call);
-    else if (srv_reads_text(req))
-        answer_text(&call);
-    else
-        answer_json(&call);
-    req->encode_ns = attn_now_ns() - start;
-    return SRV_DONE;
+    return srv_compute(&call, &steps);
 }

@@ -3,13 +3,12 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "api/common/dry.h"
+#include "api/common/compute.h"
 #include "api/common/form_input.h"
 #include "api/common/route_fields.h"
 #include "api/common/weights_input.h"
 #include "api/figures/figures_api.h"
 #include "api/figures/heatmap_object.h"
-#include "load/admission.h"
 #include "request/shared.h"
 
 typedef struct heatmaps_body {
@@ -24,11 +23,10 @@ typedef struct heatmaps_body {
 } heatmaps_body;
 
 typedef struct heatmaps_call {
-    srv_request *req;
+    SRV_CALL;
     heatmaps_body body;
     attn_attention_dims dims; /* only B, Hq, L and S are set */
     attn_heatmap_options options;
-    attn_cost cost;
     attn_heatmaps maps;
     srv_warnings warnings;
 } heatmaps_call;
@@ -81,12 +79,24 @@ static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Reads the body into dims, options and cost. false: a problem is set. */
-static bool prepare(heatmaps_call *call) {
+static srv_cost cost_of(const attn_attention_dims *d, const attn_cost *drawn) {
+    const double rows = (double)d->B * (double)d->Hq * (double)d->L;
+    return (srv_cost){.cells = rows * (double)d->S,
+                      .operations = drawn->operations,
+                      .weighted = fmax(drawn->cells, rows), /* rows without keys take time, too */
+                      .result = (double)drawn->result_bytes,
+                      .work = (double)drawn->work_bytes,
+                      .text = SRV_HEAT_TEXT * (double)drawn->result_bytes};
+}
+
+/* Reads the body into dims and options, and counts the cost. */
+static bool prepare(void *data) {
+    heatmaps_call *call = data;
     const heatmaps_body *body = &call->body;
     const srv_scope scope = {call->req, srv_heatmaps_fields, &body->given, ""};
     const attn_attention_dims *d = &call->dims;
     size_t count = 0;
+    attn_cost drawn;
     attn_error err = {0};
     if (!srv_parameter_check(&scope, "weights", &body->weights, false, &count) ||
         !read_dims(call, &scope) ||
@@ -99,40 +109,17 @@ static bool prepare(heatmaps_call *call) {
     if (!srv_heat_options(call->req, &body->heatmap, d, &call->options) ||
         !srv_figure_check(call->req, &body->figure))
         return false;
-    if (!attn_heatmap_cost(&call->options, d->B, d->Hq, d->L, d->S,
-                           attn_pool_slots(call->req->app->pool), &call->cost, &err))
-        return true;
-    srv_heat_problem(call->req, &err);
-    return false;
-}
-
-/* --- the handler --- */
-
-/* The most weights for which the HTTP thread computes heatmaps itself, about 0.5 ms of work. */
-#define IN_PLACE_CELLS 16384
-
-static bool within_limits(const heatmaps_call *call) {
-    srv_request *req = call->req;
-    const attn_attention_dims *d = &call->dims;
-    double most = req->app->config->max_cells, limit = (double)attn_arena_limit(req->arena);
-    double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
-    double need = (double)attn_arena_used(req->arena) + (double)call->cost.work_bytes +
-                  (1 + SRV_HEAT_TEXT) * (double)call->cost.result_bytes;
-    if (cells > most) {
-        srv_problem_limit(req, SRV_TOO_LARGE, "/weights", most, "max_cells",
-                          "%.4g weights; at most %.4g are allowed", cells, most);
+    if (attn_heatmap_cost(&call->options, d->B, d->Hq, d->L, d->S,
+                          attn_pool_slots(call->req->app->pool), &drawn, &err)) {
+        srv_heat_problem(call->req, &err);
         return false;
     }
-    if (need <= limit)
-        return true;
-    srv_problem_limit(req, SRV_TOO_LARGE, "/heatmap", limit, "max_request_bytes",
-                      "the weights, heatmaps and their text need up to %.0f bytes; a request may "
-                      "use %.0f: choose fewer cells, rows or heads",
-                      need, limit);
-    return false;
+    call->call.cost = cost_of(d, &drawn);
+    return true;
 }
 
-static bool draw(heatmaps_call *call) {
+static bool draw(void *data) {
+    heatmaps_call *call = data;
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
     attn_weight_source source;
@@ -155,29 +142,22 @@ static bool draw(heatmaps_call *call) {
     return !status;
 }
 
-static srv_outcome predict(const heatmaps_call *call) {
+static bool add_shapes(void *data, srv_dry *dry) {
+    const heatmaps_call *call = data;
     const attn_attention_dims *d = &call->dims;
     size_t maps[3] = {0};
     attn_error err = {0};
     if (attn_heatmap_shape(&call->options, d->B, d->Hq, d->L, d->S, &maps[0], maps + 1, &err)) {
         srv_heat_problem(call->req, &err);
-        return SRV_DONE;
+        return false;
     }
-    srv_dry dry = {.cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S,
-                   .operations = call->cost.operations,
-                   .result = (double)call->cost.result_bytes,
-                   .work = (double)call->cost.work_bytes,
-                   .fits = within_limits(call)};
-    srv_dry_shape(&dry, "heatmap", 3, maps);
-    dry.load.plain = SRV_HEAT_WEIGHT * call->cost.operations;
-    dry.load.alone = SRV_MASK_WEIGHT * dry.cells; /* the work of the linter */
-    dry.load.text = SRV_HEAT_TEXT * dry.result;
-    dry.load.memory = dry.result + dry.work;
-    dry.load.pieces = (double)d->B * (double)d->Hq;
-    return srv_dry_reply(call->req, &dry);
+    srv_dry_shape(dry, "heatmap", 3, maps);
+    dry->load.pieces = (double)d->B * (double)d->Hq;
+    return true;
 }
 
-static void answer(heatmaps_call *call) {
+static void answer(void *data) {
+    const heatmaps_call *call = data;
     const srv_heat_answer all = {.maps = &call->maps,
                                  .in = &call->body.heatmap,
                                  .labels = &call->body.labels,
@@ -189,32 +169,19 @@ static void answer(heatmaps_call *call) {
 }
 
 srv_outcome srv_heatmaps(srv_request *req) {
-    heatmaps_call call = {.req = req, .body = {.decimals = -1, .figure = SRV_FIGURE_DEFAULTS}};
-    int64_t start = attn_now_ns();
-    bool ok = srv_read_body(req, srv_heatmaps_fields, &call.body, &call.body.timeout_ms) &&
-              prepare(&call);
-    req->decode_ns = attn_now_ns() - start;
-    if (!ok)
-        return SRV_DONE;
-    if (call.body.dry_run)
-        return predict(&call);
-    if (!within_limits(&call))
-        return SRV_DONE;
-    const attn_attention_dims *d = &call.dims;
-    double rows = (double)d->B * (double)d->Hq * (double)d->L; /* rows without keys take time too */
-    if (req->in_place && (fmax(call.cost.cells, rows) > IN_PLACE_CELLS || srv_draws(req)))
-        return SRV_DEFER;
-    if (!srv_admission_work(req, call.cost.cells,
-                            (double)call.cost.work_bytes +
-                                (1 + SRV_HEAT_TEXT) * (double)call.cost.result_bytes))
-        return SRV_DONE;
-    start = attn_now_ns();
-    ok = draw(&call);
-    int64_t drawn = attn_now_ns();
-    req->compute_ns = drawn - start;
-    if (!ok)
-        return SRV_DONE;
-    answer(&call);
-    req->encode_ns = attn_now_ns() - drawn;
-    return SRV_DONE;
+    static const srv_steps steps = {
+        .fields = srv_heatmaps_fields,
+        SRV_BODY_OF(heatmaps_call),
+        .unit_ns = 30,
+        .limits = {.cells = {.pointer = "/weights", .what = "weights"},
+                   .bytes = {.pointer = "/heatmap",
+                             .what = "the weights, heatmaps and their text need up to",
+                             .advice = ": choose fewer cells, rows or heads"}},
+        .prepare = prepare,
+        .dry = add_shapes,
+        .compute = draw,
+        .json = answer,
+    };
+    heatmaps_call call = {.call.req = req, .body = {.decimals = -1, .figure = SRV_FIGURE_DEFAULTS}};
+    return srv_compute(&call, &steps);
 }

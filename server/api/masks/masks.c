@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/common/dry.h"
 #include "api/common/route_fields.h"
 #include "api/masks/masks_api.h"
 #include "api/masks/masks_call.h"
@@ -292,7 +291,7 @@ static bool check_fill(const srv_masks_call *call, const srv_scope *scope) {
 }
 
 /* Reads the body into spec and shape. false: a problem is set. */
-static bool prepare(srv_masks_call *call) {
+static bool read_body(srv_masks_call *call) {
     const srv_scope scope = {call->req, srv_masks_fields, &call->body.given, ""};
     if (!srv_needs(&scope, "token_ids", "pad_id", "pad_id says which of the ids is padding") ||
         !srv_needs(&scope, "pad_id", "token_ids", "it says which of token_ids is padding") ||
@@ -320,10 +319,8 @@ static bool prepare(srv_masks_call *call) {
            srv_figure_check(call->req, &call->body.figure) && read_items(call);
 }
 
-/* --- the handler --- */
+/* --- the row of the route --- */
 
-/* The most cells of a mask that the HTTP thread handles itself, about 0.5 ms of work. */
-#define IN_PLACE_CELLS 262144
 /* Bytes of a boolean and its comma as text. */
 #define TEXT_OF_FLAG 6.0
 
@@ -334,24 +331,50 @@ double srv_masks_batches(const srv_masks_call *call) {
     return n;
 }
 
-static bool within_limits(srv_masks_call *call) {
-    double most = call->req->app->config->max_cells;
-    double limit = (double)attn_arena_limit(call->req->arena);
-    double entries = SRV_MASK_ENTRY * srv_masks_batches(call);
-    char text[128];
-    attn_shape_text(call->dims, call->rank, text, sizeof text);
-    if (call->bound > most)
-        srv_problem_limit(call->req, SRV_TOO_LARGE, NULL, most, "max_cells",
-                          "a mask of shape %s has %.4g cells; at most %.4g are allowed", text,
-                          call->bound, most);
-    else if (entries > limit)
-        srv_problem_limit(call->req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
-                          "a mask of shape %s has %.4g batch entries, which take %.4g bytes; a "
-                          "request may use %.4g",
-                          text, srv_masks_batches(call), entries, limit);
-    else
+static srv_cost cost_of(const srv_masks_call *call) {
+    const bool cells = srv_masks_cells(call),
+               text = !(call->req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY));
+    const double each = call->body.as == SRV_MASKS_KEEP ? 1.0 : sizeof(float);
+    return (srv_cost){.cells = call->bound,
+                      .operations = call->cells,
+                      .weighted = call->bound,
+                      .result = cells ? each * call->cells : 0,
+                      .text = cells && text ? TEXT_OF_FLAG * call->cells : 0,
+                      .reserved = srv_masks_memory(call)};
+}
+
+static void explain(void *data, srv_limits *limits) {
+    const srv_masks_call *call = data;
+    char shape[128];
+    attn_text t = {.arena = call->req->arena};
+    attn_text_add(&t, "a mask of shape %s has ",
+                  attn_shape_text(call->dims, call->rank, shape, sizeof shape));
+    if (!t.failed)
+        limits->cells.before = t.data;
+}
+
+/* Checks the memory of the batch entries. false: a problem is set. */
+static bool check_entries(const srv_masks_call *call) {
+    srv_request *req = call->req;
+    const double limit = (double)attn_arena_limit(req->arena);
+    const double needed = SRV_MASK_ENTRY * srv_masks_batches(call);
+    char shape[128];
+    if (needed <= limit || call->bound > req->app->config->max_cells)
         return true;
+    srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
+                      "a mask of shape %s has %.4g batch entries, which take %.4g bytes; a request "
+                      "may use %.4g",
+                      attn_shape_text(call->dims, call->rank, shape, sizeof shape),
+                      srv_masks_batches(call), needed, limit);
     return false;
+}
+
+static bool prepare(void *data) {
+    srv_masks_call *call = data;
+    if (!read_body(call) || !check_entries(call))
+        return false;
+    call->call.cost = cost_of(call);
+    return true;
 }
 
 static bool compile(srv_masks_call *call) {
@@ -369,56 +392,38 @@ static bool compile(srv_masks_call *call) {
     return true;
 }
 
-static srv_outcome predict(srv_masks_call *call) {
-    srv_request *req = call->req;
-    if (req->in_place && !srv_predictor_ready(req->app->predictor))
-        return SRV_DEFER;
-    bool fits = within_limits(call);
-    /* The answer describes the mask in words, for which the mask must be compiled. A mask beyond
-     * the limits has no memory for that and is refused. */
-    if (!fits || !compile(call))
-        return SRV_DONE;
-    const bool cells = srv_masks_cells(call),
-               text = !(req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY));
-    const double each = call->body.as == SRV_MASKS_KEEP ? 1.0 : sizeof(float);
-    srv_dry dry = {.mask = attn_mask_words(call->mask, req->arena),
-                   .cells = call->cells,
-                   .operations = call->cells,
-                   .result = cells ? each * call->cells : 0,
-                   .fits = fits};
-    srv_dry_shape(&dry, srv_masks_forms[call->body.as], call->rank, call->dims);
-    dry.load.alone = SRV_MASK_WEIGHT * call->cells;
-    dry.load.text = cells && text ? TEXT_OF_FLAG * call->cells : 0;
-    return srv_dry_reply(req, &dry);
+/* Describes the mask in words, for which it must be compiled. A mask beyond the limits has no memory
+ * for that and is refused. */
+static bool describe(void *data, srv_dry *dry) {
+    srv_masks_call *call = data;
+    if (!dry->fits || !compile(call))
+        return false;
+    dry->mask = attn_mask_words(call->mask, call->req->arena);
+    dry->cells = call->cells;
+    srv_dry_shape(dry, srv_masks_forms[call->body.as], call->rank, call->dims);
+    return true;
+}
+
+static bool compute(void *data) {
+    srv_masks_call *call = data;
+    return compile(call) &&
+           (srv_draws(call->req) || srv_mask_kept(call->req, call->mask, call->cells, &call->kept));
 }
 
 srv_outcome srv_masks(srv_request *req) {
-    srv_masks_call call = {.req = req, .body.figure = SRV_FIGURE_DEFAULTS};
-    int64_t start = attn_now_ns();
-    bool ok =
-        srv_read_body(req, srv_masks_fields, &call.body, &call.body.timeout_ms) && prepare(&call);
-    req->decode_ns = attn_now_ns() - start;
-    if (!ok)
-        return SRV_DONE;
-    if (call.body.dry_run)
-        return predict(&call);
-    if (!within_limits(&call))
-        return SRV_DONE;
-    if (req->in_place && (call.bound > IN_PLACE_CELLS || srv_draws(req)))
-        return SRV_DEFER;
-    start = attn_now_ns();
-    ok = srv_masks_admit(&call) && compile(&call) &&
-         (srv_draws(req) || srv_mask_kept(req, call.mask, call.cells, &call.kept));
-    int64_t compiled = attn_now_ns();
-    req->compute_ns = compiled - start;
-    if (!ok)
-        return SRV_DONE;
-    if (srv_draws(req))
-        srv_masks_picture(&call);
-    else if (srv_reads_text(req))
-        srv_masks_text(&call);
-    else
-        srv_masks_json(&call);
-    req->encode_ns = attn_now_ns() - compiled;
-    return SRV_DONE;
+    static const srv_steps steps = {
+        .fields = srv_masks_fields,
+        SRV_BODY_OF(srv_masks_call),
+        .unit_ns = 1,
+        .limits = {.cells = {.before = "the mask has ", .what = "cells"}},
+        .explain = explain,
+        .prepare = prepare,
+        .dry = describe,
+        .compute = compute,
+        .json = srv_masks_json,
+        .text = srv_masks_text,
+        .picture = srv_masks_picture,
+    };
+    srv_masks_call call = {.call.req = req, .body.figure = SRV_FIGURE_DEFAULTS};
+    return srv_compute(&call, &steps);
 }

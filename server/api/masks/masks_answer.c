@@ -282,7 +282,7 @@ static void write_omitted(attn_json_text *j, const srv_masks_call *call) {
     attn_json_object_end(j);
 }
 
-bool srv_masks_admit(srv_masks_call *call) {
+double srv_masks_memory(const srv_masks_call *call) {
     double cells = call->bound <= SRV_MASK_CELLS ? CELL_BYTES * call->cells : 0;
     double values = 0;
     size_t n;
@@ -293,9 +293,7 @@ bool srv_masks_admit(srv_masks_call *call) {
                                        : 1); /* bytes of each value in the compiled mask */
     /* make_cells has one row in double, and the linter has a hash of each row. */
     double rows = sizeof(double) * ((double)call->shape.L + (double)call->shape.S);
-    return srv_admission_work(call->req, call->cells,
-                              SRV_MASK_ENTRY * srv_masks_batches(call) + values + rows +
-                                  (double)call->shape.S + cells);
+    return SRV_MASK_ENTRY * srv_masks_batches(call) + values + rows + (double)call->shape.S + cells;
 }
 
 /* Writes what the answer has beside the cells or runs. */
@@ -313,7 +311,8 @@ static void write_rest(attn_json_text *j, const srv_masks_call *call) {
     srv_warnings_write(j, &call->warnings);
 }
 
-void srv_masks_json(srv_masks_call *call) {
+void srv_masks_json(void *data) {
+    srv_masks_call *call = data;
     const bool alone = call->req->accept & SRV_ACCEPT_NPY; /* an npy file holds only the cells */
     attn_json_text j;
     srv_json_begin(&j, call->req);
@@ -356,7 +355,8 @@ static void say_left_out(attn_text *t, const srv_masks_call *call) {
     attn_text_add(t, " cells; at most %d are drawn\n", SRV_MASK_CELLS);
 }
 
-void srv_masks_text(srv_masks_call *call) {
+void srv_masks_text(void *data) {
+    srv_masks_call *call = data;
     char shape[128];
     attn_text t = srv_text_begin(call->req);
     attn_tensor cells;
@@ -468,7 +468,8 @@ static const char *note_of(const srv_masks_call *call) {
     return NULL;
 }
 
-void srv_masks_picture(srv_masks_call *call) {
+void srv_masks_picture(void *data) {
+    srv_masks_call *call = data;
     static const char *const meanings[] = {
         [SRV_MASKS_KEEP] = NULL, /* marks have a legend */
         [SRV_MASKS_KEEP_NUMBERS] = "1 = attend",

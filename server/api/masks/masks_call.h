@@ -3,6 +3,7 @@
 #ifndef SRV_MASKS_CALL_H
 #define SRV_MASKS_CALL_H
 
+#include "api/common/compute.h"
 #include "api/common/mask_input.h"
 #include "api/common/route_fields.h"
 #include "api/figures/heatmap_object.h"
@@ -48,7 +49,7 @@ typedef struct srv_masks_body {
 } srv_masks_body;
 
 typedef struct srv_masks_call {
-    srv_request *req;
+    SRV_CALL;
     srv_masks_body body;
     attn_mask_shape shape;
     size_t dims[ATTN_MAX_RANK]; /* shape of the weights */
@@ -64,13 +65,13 @@ double srv_masks_batches(const srv_masks_call *call);
 /* Returns whether the answer holds all cells, as tensors or text, and no runs. Containers of
  * tensors always do. */
 bool srv_masks_cells(const srv_masks_call *call);
-/* Reserves memory in the request's arena to compile the mask and, for a small mask, to write the
- * answer. For a large mask the memory of the answer is reserved later, when the mask is compiled.
- * false: a problem is set. */
-bool srv_masks_admit(srv_masks_call *call);
-/* The three functions set the reply from the mask, as JSON, as text or as a picture. */
-void srv_masks_json(srv_masks_call *call);
-void srv_masks_text(srv_masks_call *call);
-void srv_masks_picture(srv_masks_call *call);
+/* Returns the bytes to reserve for compiling the mask and, if it is small, for writing the answer.
+ * For a large mask the memory of the answer is reserved later, when the mask is compiled. */
+double srv_masks_memory(const srv_masks_call *call);
+/* The three functions set the reply from the mask of a srv_masks_call, as JSON, as text or as a
+ * picture. */
+void srv_masks_json(void *data);
+void srv_masks_text(void *data);
+void srv_masks_picture(void *data);
 
 #endif

@@ -144,10 +144,7 @@ static bool decode(srv_sites_pass *c) {
                           .which = SRV_TARGET,
                           .names = {"target_text", "target_tokens", "target_token_ids"},
                           .warnings = &c->warnings};
-    *b = (srv_sites_body){
-        .decimals = -1, .figure = SRV_FIGURE_DEFAULTS, .target_begin = true, .target_end = true};
-    if (!srv_read_body(req, srv_models_attention_fields, b, &b->timeout_ms) ||
-        !srv_figure_check(req, &b->figure))
+    if (!srv_figure_check(req, &b->figure))
         return false;
     if (b->sites & ALL_SITES)
         b->sites = 0;
@@ -310,12 +307,10 @@ static void add_inputs(srv_dry *dry, const srv_sites_pass *c, const attn_site *s
         srv_dry_shape(dry, names[site->kind][i], 4, i ? k : q);
 }
 
-static srv_outcome predict(const srv_sites_pass *c, const attn_model_cost *cost) {
+static bool add_shapes(void *data, srv_dry *dry) {
+    const srv_sites_pass *c = data;
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->source.count;
-    srv_dry dry = {.learns = true,
-                   .parameters =
-                       attn_parameters_count(attn_model_parameters(c->pass.model->model), "")};
     for (size_t i = 0; i < c->site_count; i++) {
         size_t d[4] = {B, 0, 0, 0};
         srv_sites_dims(c, &c->sites[i], d + 1);
@@ -323,17 +318,18 @@ static srv_outcome predict(const srv_sites_pass *c, const attn_model_cost *cost)
         if (!srv_sites_wants(c, i) || c->sites[i].layer != first_wanted(c, c->sites[i].kind))
             continue;
         if (srv_sites_mean(c)) /* without the axis of heads */
-            srv_dry_shape(&dry, srv_model_site_kinds[c->sites[i].kind], 3,
+            srv_dry_shape(dry, srv_model_site_kinds[c->sites[i].kind], 3,
                           (size_t[3]){B, d[2], d[3]});
         else
-            srv_dry_shape(&dry, srv_model_site_kinds[c->sites[i].kind], 4, d);
-        add_inputs(&dry, c, &c->sites[i]);
+            srv_dry_shape(dry, srv_model_site_kinds[c->sites[i].kind], 4, d);
+        add_inputs(dry, c, &c->sites[i]);
     }
-    srv_dry_shape(&dry, "logits", 3, (size_t[3]){B, c->T, m->target_vocabulary});
+    srv_dry_shape(dry, "logits", 3, (size_t[3]){B, c->T, m->target_vocabulary});
     if (c->body.returns & SRV_SITES_ENCODER)
-        srv_dry_shape(&dry, "encoder_output", 3, (size_t[3]){B, c->source.longest, m->width});
-    srv_sites_states_shapes(&dry, c);
-    return srv_models_dry(c->pass.req, &dry, cost, result_bytes(c));
+        srv_dry_shape(dry, "encoder_output", 3, (size_t[3]){B, c->source.longest, m->width});
+    srv_sites_states_shapes(dry, c);
+    srv_models_dry(&c->pass, dry);
+    return true;
 }
 
 /* --- the computation --- */
@@ -365,7 +361,7 @@ static attn_status generate(srv_sites_pass *c, const int32_t *source, const int6
     return ATTN_OK;
 }
 
-static bool compute(srv_sites_pass *c) {
+static bool run_pass(srv_sites_pass *c) {
     srv_request *req = c->pass.req;
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     attn_error err = {0};
@@ -477,60 +473,54 @@ static bool store(srv_sites_pass *c) {
     return c->run;
 }
 
-/* --- the steps of srv_pass_steps --- */
+/* --- the row of the route --- */
 
-static srv_sites_pass *of(srv_pass *pass) {
-    return (srv_sites_pass *)pass;
-}
-static const srv_sites_pass *in(const srv_pass *pass) {
-    return (const srv_sites_pass *)pass;
-}
-
-static bool step_decode(srv_pass *pass) {
-    srv_sites_pass *c = of(pass);
-    const size_t max = attn_model_configuration(pass->model->model)->max_length;
+static bool prepare(void *data) {
+    srv_sites_pass *c = data;
+    const size_t max = attn_model_configuration(c->pass.model->model)->max_length;
     if (!decode(c) || !check_sites(c))
         return false;
-    if (pass->req->is_job) {
+    if (c->pass.req->is_job) {
         c->body.returns = c->body.analysis = 0;
         c->unasked = false;
     }
     c->T = c->target.count ? c->target.longest + c->body.target_end : 2 * c->source.longest + 11;
     c->T = c->T < max ? c->T : max;
-    pass->dry_run = c->body.dry_run;
-    pass->stores = c->body.store;
-    c->cost = cost_of(c);
-    if (c->body.store && !srv_model_run_cost(pass->req, pass->model, c->source.count,
-                                             c->source.longest, c->T, &c->cost, &c->run_text))
+    if (c->body.store)
+        c->pass.call.job = (srv_job_order){.run = srv_models_attention, .stores = true};
+    c->pass.call.needs_thread = c->body.store;
+    attn_model_cost cost = cost_of(c);
+    if ((c->body.store && !srv_model_run_cost(c->pass.req, c->pass.model, c->source.count,
+                                              c->source.longest, c->T, &cost, &c->run_text)) ||
+        !srv_sites_analysis_cost(c, &cost, &c->analysis_text))
         return false;
-    return srv_sites_analysis_cost(c, &c->cost, &c->analysis_text);
+    srv_models_bill(&c->pass, &cost, result_bytes(c));
+    return true;
 }
 
-static attn_model_cost step_cost(const srv_pass *pass) {
-    return in(pass)->cost;
+static bool compute(void *data) {
+    return run_pass(data) && name_rows(data) && srv_sites_analyse(data) && store(data);
 }
 
-static double step_result(const srv_pass *pass) {
-    return result_bytes(in(pass));
-}
-
-static srv_outcome step_predict(const srv_pass *pass, const attn_model_cost *cost) {
-    return predict(in(pass), cost);
-}
-
-static bool step_compute(srv_pass *pass) {
-    return compute(of(pass)) && name_rows(of(pass)) && srv_sites_analyse(of(pass)) &&
-           store(of(pass));
-}
-
-static void step_answer(const srv_pass *pass) {
-    srv_sites_answer(in(pass));
+static void answer(void *data) {
+    srv_sites_answer(data);
 }
 
 srv_outcome srv_models_attention(srv_request *req) {
-    static const srv_pass_steps steps = {step_decode,  step_cost,    step_result,
-                                         step_predict, step_compute, step_answer};
-    srv_sites_pass c = {.pass = {.req = req, .later = srv_models_attention}};
+    static const srv_steps steps = {
+        .fields = srv_models_attention_fields,
+        SRV_BODY_OF(srv_sites_pass),
+        SRV_MODEL_STEPS,
+        .prepare = prepare,
+        .dry = add_shapes,
+        .compute = compute,
+        .json = answer,
+    };
+    srv_sites_pass c = {.pass.call.req = req,
+                        .body = {.decimals = -1,
+                                 .figure = SRV_FIGURE_DEFAULTS,
+                                 .target_begin = true,
+                                 .target_end = true}};
     req->control.progress = NULL; /* each attention of the model would tell its own */
     const srv_outcome outcome = srv_models_run(&c.pass, &steps);
     if (c.run)

@@ -1,17 +1,11 @@
-/* What the routes of /v1/models/{id} share: the steps of a request with the limits of the service,
- * and heatmaps of weights that a model has computed. */
+/* What the routes of /v1/models/{id} share: cost and model of a request, and heatmaps of weights that a model has computed. */
 #include "api/models/models_call.h"
 
 #include <string.h>
 
-#include "api/common/later.h"
-#include "load/admission.h"
 #include "request/shared.h"
 
 /* --- the steps of a request --- */
-
-/* Most operations of a request that the HTTP thread computes itself, well below 1 ms of work. */
-#define IN_PLACE_OPERATIONS 2e5
 
 const char *const srv_model_site_kinds[] = {"encoder", "decoder", "cross", NULL};
 
@@ -43,88 +37,26 @@ attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *ext
     return attn_model_pass_cost(pass->model->model, extent, attn_pool_slots(pass->req->app->pool));
 }
 
-bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result) {
-    const srv_config *config = req->app->config;
-    const double need = (double)attn_arena_used(req->arena) + cost->bytes + result;
-    const double limit = (double)attn_arena_limit(req->arena);
-    if (cost->cells > config->max_cells)
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, config->max_cells, "max_cells",
-                          "%.4g attention cells; at most %.4g are allowed", cost->cells,
-                          config->max_cells);
-    else if (cost->operations > config->max_operations)
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, config->max_operations, "max_operations",
-                          "%.4g operations; at most %.4g are allowed", cost->operations,
-                          config->max_operations);
-    else if (need > limit)
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
-                          "the pass and its answer need up to %.0f bytes; a request may use %.0f",
-                          need, limit);
-    else
-        return true;
-    return false;
+void srv_models_bill(srv_pass *pass, const attn_model_cost *cost, double result) {
+    pass->call.cost = (srv_cost){.cells = cost->cells,
+                                 .operations = cost->operations,
+                                 .weighted = cost->operations + SRV_CELL_OPERATIONS * cost->cells,
+                                 .work = cost->bytes,
+                                 .result = result};
 }
 
-srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const attn_model_cost *cost,
-                           double result) {
-    dry->cells = cost->cells;
-    dry->operations = cost->operations;
-    dry->work = cost->bytes;
-    dry->result = result;
-    dry->fits = srv_models_fits(req, cost, result);
-    dry->load.operations = cost->operations + SRV_CELL_OPERATIONS * cost->cells;
-    dry->load.text = result;
-    dry->load.memory = cost->bytes;
-    dry->load.pieces = 1;
-    return srv_dry_reply(req, dry);
+void srv_models_dry(const srv_pass *pass, srv_dry *dry) {
+    dry->learns = true;
+    dry->parameters = attn_parameters_count(attn_model_parameters(pass->model->model), "");
+    dry->load.text = dry->result;
 }
 
-/* Replies with a job that stores the run, if the client prefers that and the work is long. Returns
- * true if the reply is set. */
-static bool store_later(const srv_pass *pass, double operations, double bytes) {
-    if (!pass->later || !pass->stores || !srv_later_may_store(pass->req, operations))
-        return false;
-    srv_later_store(pass->req, pass->later, bytes);
-    return true;
-}
-
-static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
-    srv_request *req = pass->req;
-    const int64_t start = attn_now_ns();
-    const bool ok = steps->decode(pass);
-    req->decode_ns = attn_now_ns() - start;
-    if (!ok)
-        return SRV_DONE;
-    const attn_model_cost cost = steps->cost(pass);
-    if (pass->dry_run)
-        return steps->predict(pass, &cost);
-    if (req->in_place &&
-        (pass->streams || pass->stores || cost.operations > IN_PLACE_OPERATIONS || srv_draws(req)))
-        return SRV_DEFER;
-    const double result = steps->result(pass);
-    if (!srv_models_fits(req, &cost, result) ||
-        store_later(pass, cost.operations, cost.bytes + result) ||
-        !srv_admission_work(req, cost.operations, cost.bytes + result))
-        return SRV_DONE;
-    const int64_t begun = attn_now_ns();
-    const bool done = steps->compute(pass);
-    const int64_t computed = attn_now_ns();
-    pass->req->compute_ns = computed - begun; /* not the old request: `compute` may replace it */
-    if (done && pass->later && pass->req->is_job)
-        srv_later_stored(pass->req);
-    else if (done)
-        steps->answer(pass);
-    else if (pass->later && pass->stores)
-        srv_later_advise(pass->req);
-    pass->req->encode_ns = attn_now_ns() - computed;
-    return SRV_DONE;
-}
-
-srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps) {
+srv_outcome srv_models_run(srv_pass *pass, const srv_steps *steps) {
     srv_request *req = pass->req;
     if (req->in_place && !srv_models_is_read(req, req->params[0]))
         return SRV_DEFER;
     pass->model = srv_models_hold(req, req->params[0]);
-    const srv_outcome outcome = pass->model ? run(pass, steps) : SRV_DONE;
+    const srv_outcome outcome = pass->model ? srv_compute(pass, steps) : SRV_DONE;
     srv_models_release(req, pass->model);
     return outcome;
 }

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "api/common/dry.h"
+#include "api/common/compute.h"
 #include "api/common/route_fields.h"
 #include "api/common/scope.h"
 #include "api/figures/heatmap_object.h"
@@ -21,42 +21,27 @@
         SRV_DRY_RUN_ROW(T, "Compute nothing: return the shapes and the cost of the request."),     \
         SRV_TIMEOUT_ROW(T)
 
-/* Checks the cost of a request against the limits of the service. false: a limit is exceeded, and a
- * problem is set. */
-bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result);
-srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const attn_model_cost *cost,
-                           double result);
-
 /* A request to a model. A route's own struct has this one as its first member. */
 typedef struct srv_pass {
-    srv_request *req;
+    SRV_CALL;
     const srv_model *model; /* held until the request ends */
-    bool dry_run;           /* set by `decode` */
-    /* Set by `decode`: the answer is a stream; a run is stored, which may write a file. Either needs
-     * a request thread. */
-    bool streams, stores;
-    /* The handler, if it may store the run by a job (later.h), which then computes only the run. */
-    srv_outcome (*later)(srv_request *);
 } srv_pass;
+
+/* What the rows of the routes (compute.h) have in common. */
+#define SRV_MODEL_STEPS                                                                            \
+    .unit_ns = 0.5, .limits = {.cells = {.what = "attention cells"},                               \
+                               .operations = {.what = "operations"},                               \
+                               .bytes = {.what = "the pass and its answer need up to"}}
 
 /* Returns the cost of a forward pass of the model on the worker pool. */
 attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent);
+/* Sets the cost of the request to that of a pass and an answer of so many bytes. */
+void srv_models_bill(srv_pass *pass, const attn_model_cost *cost, double result);
+/* Completes a dry run. */
+void srv_models_dry(const srv_pass *pass, srv_dry *dry);
 
-/* The steps of a route, in this order. A step that returns false has set a problem. */
-typedef struct srv_pass_steps {
-    bool (*decode)(srv_pass *pass); /* reads and checks what was sent */
-    attn_model_cost (*cost)(const srv_pass *pass);
-    double (*result)(const srv_pass *pass); /* returns the bytes of the answer */
-    srv_outcome (*predict)(const srv_pass *pass,
-                           const attn_model_cost *cost); /* answers a dry run */
-    bool (*compute)(srv_pass *pass);
-    void (*answer)(const srv_pass *pass);
-} srv_pass_steps;
-
-/* Handles a request: holds the model that the path names, and calls the steps in their order.
- * Refuses work beyond the limits of the service. On the HTTP thread returns SRV_DEFER unless the
- * work is small. */
-srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps);
+/* Handles a request: holds the model that the path names, and calls the steps. */
+srv_outcome srv_models_run(srv_pass *pass, const srv_steps *steps);
 /* Upper bound of the memory in bytes of a float in an answer: the number and its JSON. */
 #define SRV_MODEL_TEXT 20.0
 

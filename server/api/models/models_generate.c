@@ -50,8 +50,8 @@ typedef struct call {
     srv_told_steps steps; /* used if the answer is a stream */
     srv_growing growing;  /* used if the run is stored */
     const srv_run *run;   /* the stored run, held until the answer; NULL: not stored */
-    attn_model_cost cost;
-    double run_text; /* upper bound of the bytes of its description */
+    double run_text;      /* upper bound of the bytes of its description */
+    bool streams;         /* the answer is a stream */
 } call;
 
 const srv_field srv_models_generate_fields[] = {
@@ -96,10 +96,7 @@ static bool decode(call *c) {
                           .names = {"text", "tokens", "token_ids"},
                           .most = longest,
                           .warnings = &c->warnings};
-    *b = (body){
-        .num_beams = 1, .decimals = -1, .length_penalty = 0.6, .figure = SRV_FIGURE_DEFAULTS};
-    if (!srv_read_body(req, srv_models_generate_fields, b, &b->timeout_ms) ||
-        !srv_figure_check(req, &b->figure))
+    if (!srv_figure_check(req, &b->figure))
         return false;
     source.unit = (srv_offset_unit)b->offset_unit;
     if (!srv_models_read(&source, &b->source, &c->source))
@@ -125,8 +122,8 @@ static bool check_stream(call *c) {
     const body *b = &c->body;
     const unsigned accept = c->pass.req->accept;
     const srv_scope scope = {c->pass.req, srv_models_generate_fields, &b->given, ""};
-    c->pass.streams = b->stream || accept == SRV_ACCEPT_EVENTS;
-    if (!c->pass.streams)
+    c->streams = b->stream || accept == SRV_ACCEPT_EVENTS;
+    if (!c->streams)
         return true;
     if (accept != SRV_ACCEPT_EVENTS && accept != SRV_ACCEPT_JSON)
         return srv_refuse(&scope, SRV_VALUE, "stream",
@@ -146,7 +143,6 @@ static bool check_stream(call *c) {
 static bool check_store(call *c) {
     const body *b = &c->body;
     const srv_scope scope = {c->pass.req, srv_models_generate_fields, &b->given, ""};
-    c->pass.stores = b->store;
     if (b->store && b->num_beams > 1)
         return srv_refuse(&scope, SRV_VALUE, "store",
                           "only a greedy search (\"num_beams\": 1) is stored: hypotheses of a beam "
@@ -161,10 +157,10 @@ static double result_bytes(const call *c) {
         B * (double)srv_models_cross_heads(c->pass.model) * most * (double)c->source.longest;
     double numbers = 3 * weights; /* the rows of weights, and a heatmap of them */
     numbers += c->body.returns & WEIGHTS ? weights : 0;
-    numbers += c->pass.streams ? weights : 0; /* the rows in the events */
+    numbers += c->streams ? weights : 0; /* the rows in the events */
     const double choices = c->body.num_alternatives ? 1 + (double)c->body.num_alternatives : 0;
-    const double step = c->pass.streams ? EVENT + CHOICE * choices : 0;
-    const double start = c->pass.streams ? EVENT + 64 * (double)c->source.longest : 0;
+    const double step = c->streams ? EVENT + CHOICE * choices : 0;
+    const double start = c->streams ? EVENT + 64 * (double)c->source.longest : 0;
     return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most) +
            CHOICE * choices * B * most + start + step * most + c->run_text;
 }
@@ -182,17 +178,16 @@ static attn_model_cost cost_of(const call *c) {
     return srv_models_cost(&c->pass, &extent);
 }
 
-static srv_outcome predict(const call *c, const attn_model_cost *cost) {
+static bool add_shapes(void *data, srv_dry *dry) {
+    const call *c = data;
     const size_t B = c->source.count;
-    srv_dry dry = {.learns = true,
-                   .parameters =
-                       attn_parameters_count(attn_model_parameters(c->pass.model->model), "")};
-    srv_dry_shape(&dry, "ids", 2, (size_t[2]){B, c->most});
+    srv_dry_shape(dry, "ids", 2, (size_t[2]){B, c->most});
     if (srv_models_attends(c->pass.model))
         srv_dry_shape(
-            &dry, "cross", 4,
+            dry, "cross", 4,
             (size_t[4]){B, srv_models_cross_heads(c->pass.model), c->most, c->source.longest});
-    return srv_models_dry(c->pass.req, &dry, cost, result_bytes(c));
+    srv_models_dry(&c->pass, dry);
+    return true;
 }
 
 /* --- the search --- */
@@ -245,12 +240,13 @@ static bool begin_events(call *c, attn_generate_options *options) {
     return true;
 }
 
-static bool compute(call *c) {
+static bool compute(void *data) {
+    call *c = data;
     const size_t B = c->source.count;
     attn_generate_options options = attn_generate_defaults();
     attn_error err = {0};
     int64_t *lengths;
-    if (c->pass.streams && !begin_events(c, &options))
+    if (c->streams && !begin_events(c, &options))
         return false;
     srv_request *req = c->pass.req;
     const int32_t *source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
@@ -349,7 +345,8 @@ static bool put_sequence(attn_json_text *j, const call *c, size_t b) {
     return true;
 }
 
-static void answer_json(const call *c) {
+static void answer_json(void *data) {
+    const call *c = data;
     attn_json_text j;
     srv_json_begin(&j, c->pass.req);
     j.decimals = (int)c->body.decimals;
@@ -369,7 +366,8 @@ static void answer_json(const call *c) {
     srv_json_end(&j);
 }
 
-static void answer_text(const call *c) {
+static void answer_text(void *data) {
+    const call *c = data;
     attn_text t = srv_text_begin(c->pass.req);
     for (size_t b = 0; b < c->source.count; b++) {
         const srv_sequence *tokens = &c->made[b].tokens;
@@ -393,65 +391,45 @@ static void answer_text(const call *c) {
     srv_text_end(c->pass.req, &t);
 }
 
-static void answer_picture(const call *c) {
+static void answer_picture(void *data) {
+    const call *c = data;
     srv_model_heatmaps maps;
     if (heatmaps_of(c, 0, &maps))
         srv_models_draw(c->pass.req, &maps, &c->body.heatmap, &c->body.figure, c->body.decimals);
 }
 
-static void answer(const call *c) {
-    if (srv_draws(c->pass.req))
-        answer_picture(c);
-    else if (srv_reads_text(c->pass.req))
-        answer_text(c);
-    else
-        answer_json(c);
-}
+/* --- the row of the route --- */
 
-/* --- the steps of srv_pass_steps --- */
-
-static call *of(srv_pass *pass) {
-    return (call *)pass;
-}
-static const call *in(const srv_pass *pass) {
-    return (const call *)pass;
-}
-
-static bool step_decode(srv_pass *pass) {
-    call *c = of(pass);
+static bool prepare(void *data) {
+    call *c = data;
     if (!decode(c) || !check_stream(c) || !check_store(c) ||
-        !srv_models_may_draw(pass, c->source.count))
+        !srv_models_may_draw(&c->pass, c->source.count))
         return false;
-    pass->dry_run = c->body.dry_run;
-    c->cost = cost_of(c);
-    return !c->body.store || srv_growing_cost(pass->req, pass->model, c->source.count,
-                                              c->source.longest, c->most, &c->cost, &c->run_text);
-}
-
-static attn_model_cost step_cost(const srv_pass *pass) {
-    return in(pass)->cost;
-}
-
-static double step_result(const srv_pass *pass) {
-    return result_bytes(in(pass));
-}
-
-static srv_outcome step_predict(const srv_pass *pass, const attn_model_cost *cost) {
-    return predict(in(pass), cost);
-}
-
-static bool step_compute(srv_pass *pass) {
-    return compute(of(pass));
-}
-
-static void step_answer(const srv_pass *pass) {
-    answer(in(pass));
+    c->pass.call.needs_thread = c->streams || c->body.store;
+    attn_model_cost cost = cost_of(c);
+    if (c->body.store && !srv_growing_cost(c->pass.req, c->pass.model, c->source.count,
+                                           c->source.longest, c->most, &cost, &c->run_text))
+        return false;
+    srv_models_bill(&c->pass, &cost, result_bytes(c));
+    return true;
 }
 
 srv_outcome srv_models_generate(srv_request *req) {
-    static const srv_pass_steps steps = {step_decode,  step_cost,    step_result,
-                                         step_predict, step_compute, step_answer};
-    call c = {.pass = {.req = req}};
+    static const srv_steps steps = {
+        .fields = srv_models_generate_fields,
+        SRV_BODY_OF(call),
+        SRV_MODEL_STEPS,
+        .prepare = prepare,
+        .dry = add_shapes,
+        .compute = compute,
+        .json = answer_json,
+        .text = answer_text,
+        .picture = answer_picture,
+    };
+    call c = {
+        .pass.call.req = req,
+        .body = {
+            .num_beams = 1, .decimals = -1, .length_penalty = 0.6, .figure = SRV_FIGURE_DEFAULTS}};
     const srv_outcome outcome = srv_models_run(&c.pass, &steps);
     srv_growing_end(&c.growing);
     if (c.run)

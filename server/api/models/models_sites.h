@@ -62,7 +62,6 @@ typedef struct srv_sites_pass {
     bool unasked; /* `return` was not sent; the answer then has weights unless they are too many */
     srv_warnings warnings;
     attn_model_outputs out;
-    attn_model_cost cost;         /* of the pass and the analyses */
     double analysis_text;         /* upper bound of the bytes of the text of the analyses */
     const srv_run *run;           /* the stored run, held until the answer; NULL: not stored */
     double run_text;              /* upper bound of the bytes of its description */

@@ -4,10 +4,8 @@
 #include <stdio.h>
 
 #include "api/common/csv.h"
-#include "api/common/dry.h"
 #include "api/positions/positions_api.h"
 #include "api/positions/positions_call.h"
-#include "load/admission.h"
 #include "request/shared.h"
 
 /* --- curves --- */
@@ -115,7 +113,8 @@ static void draw_tables(srv_positions_call *call, const srv_figure_input *figure
         srv_heat_draw(req, &all);
 }
 
-static void answer_picture(srv_positions_call *call) {
+static void answer_picture(void *data) {
+    srv_positions_call *call = data;
     const int kind = call->body.kind;
     const bool by_position = kind == SRV_POSITIONS_SINUSOIDAL || kind == SRV_POSITIONS_LEARNED ||
                              kind == SRV_POSITIONS_ROTARY;
@@ -171,7 +170,8 @@ static void csv_table(const srv_positions_call *call, size_t which, srv_csv *t) 
     }
 }
 
-static void answer_csv(srv_positions_call *call) {
+static void answer_csv(void *data) {
+    srv_positions_call *call = data;
     const attn_tensor *table = &call->tables[0];
     const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
     srv_csv t = srv_csv_begin(call->req);
@@ -193,59 +193,7 @@ static void answer_csv(srv_positions_call *call) {
     srv_csv_end(&t);
 }
 
-/* --- JSON, text, and the handler --- */
-
-/* The most numbers that the HTTP thread computes itself, about 0.5 ms of work. */
-#define IN_PLACE_VALUES 8192
-/* Upper bound of the text of a float64 in bytes, twice because the buffer grows by doubling. */
-#define TEXT_OF_NUMBER 64.0
-
-/* Returns how many values must be computed for curves over distances: those of all heads (or
- * columns), even if only some are shown. */
-static double work_values(const srv_positions_call *call) {
-    return call->by_distance && call->curve_count > 0
-               ? (double)call->points * (double)call->curve_columns
-               : 0;
-}
-
-static bool within_limits(const srv_positions_call *call) {
-    srv_request *req = call->req;
-    double most = req->app->config->max_cells, limit = (double)attn_arena_limit(req->arena);
-    double need = (double)attn_arena_used(req->arena) + 8 * work_values(call) +
-                  (8 + TEXT_OF_NUMBER) * call->values;
-    if (call->values > most) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_cells",
-                          "the tables hold %.4g numbers; at most %.4g are allowed", call->values,
-                          most);
-        return false;
-    }
-    if (need <= limit)
-        return true;
-    srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
-                      "%.0f numbers and their text need up to %.0f bytes; a request may use %.0f",
-                      call->values, need, limit);
-    return false;
-}
-
-static srv_outcome predict(const srv_positions_call *call) {
-    srv_dry dry = {.cells = call->values,
-                   .operations = call->values,
-                   .result = 8 * call->values,
-                   .work = 8 * work_values(call),
-                   .fits = within_limits(call),
-                   .learns = true,
-                   .parameters = call->parameters};
-    const double made = call->values + work_values(call);
-    for (size_t i = 0; i < SRV_TABLES; i++)
-        if (call->names[i])
-            srv_dry_shape(&dry, call->names[i], call->tables[i].rank, call->tables[i].dims);
-    if (call->curve_count > 0)
-        srv_dry_shape(&dry, "curves", 2, (size_t[]){call->curve_count, call->points});
-    dry.load.alone = SRV_NUMBER_WEIGHT * made + SRV_WRITTEN_WEIGHT * call->values;
-    dry.load.text = 20 * call->values;
-    dry.load.memory = dry.result + dry.work;
-    return srv_dry_reply(call->req, &dry);
-}
+/* --- JSON and text --- */
 
 /* Writes a table or curve. Values that are copies of float32 numbers of the request are written as
  * float32, so that they look as they were sent. */
@@ -276,7 +224,8 @@ static void write_curves(attn_json_text *j, const srv_positions_call *call) {
     attn_json_array_end(j);
 }
 
-static void answer_json(srv_positions_call *call) {
+static void answer_json(void *data) {
+    srv_positions_call *call = data;
     attn_json_text j;
     srv_json_begin(&j, call->req);
     j.decimals = (int)call->body.decimals;
@@ -296,7 +245,8 @@ static void answer_json(srv_positions_call *call) {
     srv_json_end(&j);
 }
 
-static void answer_text(srv_positions_call *call) {
+static void answer_text(void *data) {
+    srv_positions_call *call = data;
     attn_text t = srv_text_begin(call->req);
     char name[48];
     for (size_t i = 0; i < SRV_TABLES; i++)
@@ -312,38 +262,45 @@ static void answer_text(srv_positions_call *call) {
     srv_text_end(call->req, &t);
 }
 
+/* --- the row of the route --- */
+
+static void explain(void *data, srv_limits *limits) {
+    const srv_positions_call *call = data;
+    attn_text t = {.arena = call->req->arena};
+    attn_text_add(&t, "%.0f numbers and their text need up to", call->values);
+    if (!t.failed)
+        limits->bytes.what = t.data;
+}
+
+static bool add_shapes(void *data, srv_dry *dry) {
+    const srv_positions_call *call = data;
+    for (size_t i = 0; i < SRV_TABLES; i++)
+        if (call->names[i])
+            srv_dry_shape(dry, call->names[i], call->tables[i].rank, call->tables[i].dims);
+    if (call->curve_count > 0)
+        srv_dry_shape(dry, "curves", 2, (size_t[]){call->curve_count, call->points});
+    dry->learns = true;
+    dry->parameters = call->parameters;
+    return true;
+}
+
 srv_outcome srv_positions(srv_request *req) {
+    static const srv_steps steps = {
+        .fields = srv_positions_fields,
+        SRV_BODY_OF(srv_positions_call),
+        .unit_ns = 60,
+        .limits = {.cells = {.before = "the tables hold ", .what = "numbers"},
+                   .bytes = {.what = "the numbers and their text need up to"}},
+        .explain = explain,
+        .prepare = srv_positions_prepare,
+        .dry = add_shapes,
+        .compute = srv_positions_make,
+        .json = answer_json,
+        .text = answer_text,
+        .picture = answer_picture,
+        .csv = answer_csv,
+    };
     srv_positions_call call = {
-        .req = req, .body = {.std = 0.02, .decimals = -1, .figure = SRV_FIGURE_DEFAULTS}};
-    int64_t start = attn_now_ns();
-    bool ok = srv_read_body(req, srv_positions_fields, &call.body, &call.body.timeout_ms) &&
-              srv_positions_prepare(&call);
-    req->decode_ns = attn_now_ns() - start;
-    if (!ok)
-        return SRV_DONE;
-    if (call.body.dry_run)
-        return predict(&call);
-    if (!within_limits(&call))
-        return SRV_DONE;
-    if (req->in_place && (call.values + work_values(&call) > IN_PLACE_VALUES || srv_draws(req)))
-        return SRV_DEFER;
-    if (!srv_admission_work(req, work_values(&call),
-                            8 * work_values(&call) + (8 + TEXT_OF_NUMBER) * call.values))
-        return SRV_DONE;
-    start = attn_now_ns();
-    ok = srv_positions_make(&call);
-    int64_t made = attn_now_ns();
-    req->compute_ns = made - start;
-    if (!ok)
-        return SRV_DONE;
-    if (req->accept & SRV_ACCEPT_CSV)
-        answer_csv(&call);
-    else if (srv_draws(req))
-        answer_picture(&call);
-    else if (srv_reads_text(req))
-        answer_text(&call);
-    else
-        answer_json(&call);
-    req->encode_ns = attn_now_ns() - made;
-    return SRV_DONE;
+        .call.req = req, .body = {.std = 0.02, .decimals = -1, .figure = SRV_FIGURE_DEFAULTS}};
+    return srv_compute(&call, &steps);
 }

@@ -3,6 +3,7 @@
 #ifndef SRV_POSITIONS_CALL_H
 #define SRV_POSITIONS_CALL_H
 
+#include "api/common/compute.h"
 #include "api/common/form_input.h"
 #include "api/common/route_fields.h"
 #include "api/figures/heatmap_object.h"
@@ -42,7 +43,7 @@ typedef struct srv_curve {
 #define SRV_TABLES 2
 
 typedef struct srv_positions_call {
-    srv_request *req;
+    SRV_CALL;
     srv_positions_body body;
     size_t heads, keys; /* from the body or by default */
     bool by_distance;   /* curves run over distances of keys, else over positions */
@@ -56,9 +57,10 @@ typedef struct srv_positions_call {
     size_t curve_count, curve_columns; /* curve_columns: columns that curves can show */
 } srv_positions_call;
 
-/* Reads the body into the shapes of the tables. false: a problem is set. */
-bool srv_positions_prepare(srv_positions_call *call);
-/* Computes the tables and curves. false: a problem is set. */
-bool srv_positions_make(srv_positions_call *call);
+/* Reads the body of a srv_positions_call into the shapes of the tables, and counts the cost. false: a
+ * problem is set. */
+bool srv_positions_prepare(void *data);
+/* Computes the tables and curves of a srv_positions_call. false: a problem is set. */
+bool srv_positions_make(void *data);
 
 #endif

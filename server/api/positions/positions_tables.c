@@ -211,7 +211,25 @@ static bool check_dims(srv_positions_call *call, const srv_scope *scope) {
     return true;
 }
 
-bool srv_positions_prepare(srv_positions_call *call) {
+/* Upper bound of the text of a float64 in bytes, twice because the buffer grows by doubling. */
+#define TEXT_OF_NUMBER 64.0
+
+static srv_cost cost_of(const srv_positions_call *call) {
+    /* Curves over distances need the values of all heads (or columns), even if only some are
+     * shown. */
+    const double work = call->by_distance && call->curve_count > 0
+                            ? (double)call->points * (double)call->curve_columns
+                            : 0;
+    return (srv_cost){.cells = call->values,
+                      .operations = call->values,
+                      .weighted = call->values + work,
+                      .result = sizeof(double) * call->values,
+                      .work = sizeof(double) * work,
+                      .text = TEXT_OF_NUMBER * call->values};
+}
+
+bool srv_positions_prepare(void *data) {
+    srv_positions_call *call = data;
     srv_positions_body *body = &call->body;
     const srv_scope scope = {call->req, srv_positions_fields, &body->given, ""};
     const bool absolute = body->kind == SRV_POSITIONS_SINUSOIDAL ||
@@ -226,12 +244,15 @@ bool srv_positions_prepare(srv_positions_call *call) {
               : body->kind == SRV_POSITIONS_ROTARY   ? ATTN_POSITION_ROTARY
                                                      : ATTN_POSITION_NONE;
     p->dims = body->width;
-    return srv_figure_check(call->req, &body->figure) &&
-           srv_parameter_check(&scope, "slopes", &p->slopes, false, n) &&
-           srv_parameter_check(&scope, "table", &p->table, false, n) &&
-           srv_parameter_check(&scope, "key_table", &p->key_table, false, n) &&
-           (absolute ? absolute_shape(call, &scope) : relative_shape(call, &scope)) &&
-           check_dims(call, &scope);
+    if (!srv_figure_check(call->req, &body->figure) ||
+        !srv_parameter_check(&scope, "slopes", &p->slopes, false, n) ||
+        !srv_parameter_check(&scope, "table", &p->table, false, n) ||
+        !srv_parameter_check(&scope, "key_table", &p->key_table, false, n) ||
+        !(absolute ? absolute_shape(call, &scope) : relative_shape(call, &scope)) ||
+        !check_dims(call, &scope))
+        return false;
+    call->call.cost = cost_of(call);
+    return true;
 }
 
 /* --- tables and curves --- */
@@ -371,7 +392,8 @@ static attn_status make_curves(srv_positions_call *call, attn_error *err) {
     return ATTN_OK;
 }
 
-bool srv_positions_make(srv_positions_call *call) {
+bool srv_positions_make(void *data) {
+    srv_positions_call *call = data;
     static const char inside[] = "position/";
     attn_error err = {0};
     attn_status status = fill(call, &err);

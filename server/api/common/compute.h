@@ -1,0 +1,87 @@
+/* The one machine of all routes that compute. A route is a row of steps; srv_compute takes a request
+ * through them:
+ *
+ *   prepare   the body is decoded and checked, and the cost is counted
+ *   dry       with dry_run the answer has shapes, cost and a predicted time
+ *   (place)   work that is predicted to be brief is done on the HTTP thread, else on a request
+ *             thread; long work by a job, if the client prefers that
+ *   (admit)   the cost is checked against the limits of the service, and memory is reserved
+ *   compute   the results are computed, and a run is stored
+ *   answer    json, text, picture or csv, whichever the client accepts
+ *
+ * The machine measures the times of the steps. */
+#ifndef SRV_COMPUTE_H
+#define SRV_COMPUTE_H
+
+#include "api/common/dry.h"
+#include "jobs/jobs.h"
+#include "wire/decode.h"
+
+/* What a request costs. */
+typedef struct srv_cost {
+    double cells, operations;  /* checked against max_cells and max_operations */
+    double result, work, text; /* bytes: tensors of the answer, scratch, upper bound of the text */
+    double reserved;           /* bytes to reserve; 0: result, work and text */
+    double weighted;           /* operations weighted by their time, from which it is predicted */
+} srv_cost;
+
+/* How the problem of a limit tells it: "<before>12 <what>; at most 10 are allowed<advice>". */
+typedef struct srv_limit {
+    const char *pointer; /* NULL: none */
+    const char *before, *what, *advice;
+} srv_limit;
+
+/* The limits that a route checks. Without `what` a limit is not checked. Of bytes `what` is the
+ * whole beginning, "the pass needs up to", and `before` is not used. */
+typedef struct srv_limits {
+    srv_limit cells, operations, bytes;
+} srv_limits;
+
+/* A request that computes. A route's own struct begins with it. */
+typedef struct srv_call {
+    srv_request *req;
+    srv_cost cost;
+    bool dry_run;
+    bool needs_thread; /* the work waits: it writes a file, or its answer is a stream */
+    bool defers;       /* `prepare` returned false, because it needs a request thread */
+    /* The work as a job, which calls job.run; NULL: no job does it. A job that stores a run answers
+     * nothing. */
+    srv_job_order job;
+} srv_call;
+
+/* First member of a route's own struct: a srv_call, whose request is a member of that struct too. */
+#define SRV_CALL                                                                                   \
+    union {                                                                                        \
+        srv_call call;                                                                             \
+        srv_request *req;                                                                          \
+    }
+
+/* The row of a route. `call` is the route's own struct. A step that returns false has set a problem
+ * or `defers`. */
+typedef struct srv_steps {
+    const srv_field *fields; /* of the body; NULL: `prepare` reads what was sent */
+    /* Offsets in the route's struct of the decoded body and of its fields timeout_ms and dry_run
+     * (0: it has none); SRV_BODY_OF gives them. */
+    size_t body, timeout, dry_run;
+    double unit_ns; /* processor time of a weighted operation, before the service has measured it */
+    srv_limits limits;
+    bool (*prepare)(void *call);                     /* checks what was read, and sets cost */
+    void (*explain)(void *call, srv_limits *limits); /* completes texts of limits; NULL: constant */
+    /* Adds shapes to a dry run, which has the cost already. NULL: there is no dry run. */
+    bool (*dry)(void *call, srv_dry *dry);
+    bool (*as_job)(void *call); /* reduces call and cost to what a job does; NULL: all */
+    bool (*compute)(void *call);
+    void (*json)(void *call); /* answers all for which there is no function here: */
+    void (*text)(void *call);
+    void (*picture)(void *call); /* what srv_draws, but for CSV if there is */
+    void (*csv)(void *call);
+} srv_steps;
+
+#define SRV_BODY_OF(T)                                                                             \
+    .body = offsetof(T, body), .timeout = offsetof(T, body.timeout_ms),                            \
+    .dry_run = offsetof(T, body.dry_run)
+
+/* Takes a request through the steps of its route. */
+srv_outcome srv_compute(void *call, const srv_steps *steps);
+
+#endif
