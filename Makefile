@@ -96,11 +96,9 @@ FLAGS_lib/kernels/x86/tiles_amx.c           := $(amx)
 FLAGS_lib/kernels/x86/tiles_avx512bf16.c    := $(bf16)
 FLAGS_lib/kernels/x86/tiles_pass.c          := $(amx)
 FLAGS_lib/kernels/x86/tiles_plain.c         :=
-FLAGS_lib/number/x86/number_lists.c                :=
-FLAGS_lib/number/x86/number_lists_read_avx2.c      := -mavx2 $(bits)
-FLAGS_lib/number/x86/number_lists_read_avx512.c    := $(avx512) -mavx512cd $(bits)
-FLAGS_lib/number/x86/number_lists_write_avx2.c     := -mavx2 $(bits)
-FLAGS_lib/number/x86/number_lists_write_avx512.c   := $(avx512) -mavx512cd $(bits)
+FLAGS_lib/number/x86/number_lists.c         :=
+FLAGS_lib/number/x86/number_lists_avx2.c    := -mavx2 $(bits)
+FLAGS_lib/number/x86/number_lists_avx512.c  := $(avx512) -mavx512cd $(bits)
 # Headers of libraries that one file each loads when it needs them; they do not stand our warnings.
 FLAGS_lib/draw/png.c   = $(patsubst -I%,-isystem %,$(call PKG,librsvg-2.0))
 FLAGS_lib/draw/emoji.c = $(patsubst -I%,-isystem %,$(call PKG,pangocairo))

@@ -1,4 +1,4 @@
-/* The vector loops that read and write lists of float32. number_write.c and x86/number_lists.c call
+/* The vector loops that read and write lists of float32. number_lists_write.c and x86/number_lists.c call
  * them. On processors other than x86-64, number_lists_other.c replaces the folder x86/. */
 #ifndef ATTN_NUMBER_LISTS_H
 #define ATTN_NUMBER_LISTS_H
@@ -30,6 +30,11 @@ char *attn_write_singles_avx512(char *p, const float *values, size_t n, size_t w
 char *attn_write_singles_avx2(char *p, const float *values, size_t n, size_t width);
 
 /* Replaces the comma after the last number of a row by "],[". */
-char *attn_write_row_end(char *p);
+static inline char *attn_write_row_end(char *p) {
+    p[-1] = ']';
+    *p++ = ',';
+    *p++ = '[';
+    return p;
+}
 
 #endif

@@ -1,31 +1,16 @@
 /* Writes numbers as text: the shortest decimal that reads back to the same number, and among
- * decimals of that length the nearest to the value.
- *
- * Single numbers (attn_write_f32, attn_write_f64). The value is c * 2^q with an integer c. All
+ * decimals of that length the nearest to the value. The value is c * 2^q with an integer c. All
  * decimals between the midpoints to its two neighbours, (4c ± 2) * 2^(q-2), read back to the value.
  * k is chosen so that this interval holds at least one multiple of 10^k and at most one of
  * 10^(k+1); if it holds one of 10^(k+1), that is the shortest decimal. The value and both midpoints
  * are scaled by 4 * 10^-k to integers, with a power of ten that is rounded up. The lowest bit of
  * such an integer is set if the scaling was inexact. This suffices to compare it with multiples of
- * 4 (Giulietti, "The Schubfach way to render doubles", 2020, sections 8-9).
- *
- * Lists of float32 (attn_write_singles) are most bytes of JSON answers. Their loops avoid branches
- * that the processor cannot predict.
- * - The value is c units of its last place, 2^23 < c < 2^24. attn_single_units has this unit in
- *   multiples of 10^(k + 1), so the product of both is t + g, with an integer t and a fraction g.
- * - Any decimal within half a unit of the value reads back to it. If g is within half a unit of 0
- *   or 1, the nearest integer is such a decimal, and the shortest. Else the nearest multiple of
- *   0.1 is such a decimal (the search of Adams, "Ryu: fast float-to-string conversion", 2018).
- * - The table is exact to 2^-64, so t + g errs by less than 2^24 * 2^-64. If the error could change
- *   one of these decisions, attn_write_f32 writes the number.
- * - attn_write_f32 also writes powers of two (their lower neighbour is nearer than the upper one),
- *   subnormals, numbers of one digit, integers, and numbers with an exponent.
- * number_lists.h has loops for AVX2 and AVX-512 that write several numbers at a time. */
+ * 4 (Giulietti, "The Schubfach way to render doubles", 2020, sections 8-9). */
 #include <math.h>
 #include <string.h>
 
+#include "number/digits.h"
 #include "number/number.h"
-#include "number/number_lists.h"
 #include "number/number_powers.h"
 
 /* The number digits * 10^exponent. */
@@ -119,30 +104,17 @@ static decimal shortest_double(uint64_t bits) {
     return choose(v, c & 1);
 }
 
-/* Converts v < 10^8 to eight bytes 0 … 9, with the first digit in the lowest byte. It divides v by
- * 10^4, then both halves at once by 10^2, then all four quarters at once by 10. */
-static inline uint64_t eight_digits(uint32_t v) {
-    uint64_t high = (uint64_t)v * 109951163 >> 40;
-    uint64_t fours = ((uint64_t)v << 32) - high * ((UINT64_C(10000) << 32) - 1);
-    uint64_t hundreds = (fours * 10486 >> 20) & 0x7F0000007Fu;
-    uint64_t pairs = (fours << 16) - hundreds * ((100 << 16) - 1);
-    uint64_t tens = (pairs * 103 >> 10) & 0x000F000F000F000Fu;
-    return (pairs << 8) - tens * ((10 << 8) - 1);
-}
-
-#define ZEROS 0x3030303030303030u /* eight bytes '0' */
-
 static char *write_u64(char *p, uint64_t v) {
     char text[24];
     char *first = text + sizeof text;
     while (v >= 100000000) {
-        uint64_t t = eight_digits((uint32_t)(v % 100000000)) + ZEROS;
+        uint64_t t = attn_eight_digits((uint32_t)(v % 100000000)) + ATTN_ZEROS;
         memcpy(first -= 8, &t, 8);
         v /= 100000000;
     }
-    uint64_t t = eight_digits((uint32_t)v);
+    uint64_t t = attn_eight_digits((uint32_t)v);
     int zeros = t ? __builtin_ctzll(t) / 8 : 7;
-    t += ZEROS;
+    t += ATTN_ZEROS;
     memcpy(first -= 8, &t, 8);
     first += zeros;
     size_t n = (size_t)(text + sizeof text - first);
@@ -219,10 +191,10 @@ char *attn_write_f32(char *p, float value) {
     }
     decimal d = shortest_single(bits);
     uint64_t first = d.digits / 100000000; /* the first of nine digits; the other eight follow */
-    uint64_t t = eight_digits((uint32_t)(d.digits - first * 100000000));
+    uint64_t t = attn_eight_digits((uint32_t)(d.digits - first * 100000000));
     int trailing = t ? __builtin_clzll(t) / 8 : 8;
     int leading = first ? 0 : 1 + __builtin_ctzll(t) / 8;
-    unsigned __int128 digits = ((unsigned __int128)(t + ZEROS) << 8 | (first + '0'));
+    unsigned __int128 digits = ((unsigned __int128)(t + ATTN_ZEROS) << 8 | (first + '0'));
     digits >>= 8 * leading;
     int n = 9 - leading - trailing;
     return place_single(p, digits, n, 9 - leading + d.exponent);
@@ -294,112 +266,4 @@ char *attn_write_decimals(char *p, double value, int decimals) {
     char *last = write_u64(p, fraction + ten); /* the leading 1 keeps the zeros after the point */
     *p = '.';
     return last;
-}
-
-/* Twice the bound 2^24 of the error of t + g (see the head of this file), in units of 2^-64. */
-#define DOUBT (UINT64_C(1) << 25)
-
-/* Returns the digits of c * unit as an integer in multiples of 10^k, between 2^23 and 167,772,170.
- * It may end in zeros. Returns 0 if the value is so near to a decision that the error could change
- * it. Masks replace branches, since the processor cannot predict the decisions. */
-static inline uint32_t find_digits(uint32_t c, uint64_t unit) {
-    unsigned __int128 product = (unsigned __int128)unit * c;
-    uint32_t t = (uint32_t)(uint64_t)(product >> 64);
-    uint64_t g = (uint64_t)product;
-    uint64_t upper = (uint64_t)((int64_t)g >> 63); /* all ones if nearer to t + 1 than to t */
-    uint64_t apart = ((g ^ upper) - upper) - unit / 2;
-    unsigned __int128 tenths = (unsigned __int128)g * 10;
-    uint64_t ones = (uint64_t)(tenths >> 64) + ((uint64_t)tenths >> 63);
-    if (apart + DOUBT < 2 * DOUBT ||
-        (uint64_t)tenths - (UINT64_C(1) << 63) + 10 * DOUBT < 20 * DOUBT)
-        return 0;
-    uint64_t shorter = (uint64_t)((int64_t)apart >> 63);
-    return t * 10 + (uint32_t)(ones ^ ((ones ^ (upper & 10)) & shorter));
-}
-
-/* Writes nine digits without the `trailing` zeros at their end, as d.ddd or 0.000ddd. `first` is
- * the first digit, and `others` has the other eight, one in each byte. The value is 0.d * 10^point,
- * so point = 1 gives d.ddd, and point = -4 … 0 gives 0.ddd with -point zeros before the digits. */
-static inline char *place_low(char *p, uint32_t first, uint64_t others, int64_t point,
-                              int64_t trailing) {
-    static const uint8_t place_of_first[] = {6, 5, 4, 3, 2, 0};
-    memcpy(p, "0.000000", 8);
-    p[place_of_first[point + 4]] = (char)('0' + first);
-    p += 3 - point;
-    others += ZEROS;
-    memcpy(p, &others, 8);
-    return p + 8 - trailing;
-}
-
-/* Writes the same nine digits as dd.ddd, with the point after the first `point` = 2 … 8 digits. At
- * least one digit after the point must not be zero. */
-static inline char *place_high(char *p, uint32_t first, uint64_t others, int64_t point,
-                               int64_t trailing) {
-    *p = (char)('0' + first);
-    others += ZEROS;
-    memcpy(p + 1, &others, 8);
-    others >>= 8 * (point - 1);
-    p[point] = '.';
-    memcpy(p + point + 1, &others, 8);
-    return p + 10 - trailing;
-}
-
-/* Writes the float32 with these bits in a form of place_low or place_high. Returns NULL if it needs
- * attn_write_f32 (see the head of this file). It may write up to 24 bytes at p. */
-static inline char *write_plain(char *p, uint32_t bits) {
-    static const uint32_t widen[] = {1, 10, 100};
-    uint32_t fraction = bits & 0x7FFFFF;
-    const attn_single_unit *unit = &attn_single_units[bits >> 23 & 0xFF];
-    if (fraction == 0)
-        return NULL;
-    uint32_t digits = find_digits(fraction | 0x800000, unit->size);
-    uint32_t missing = ((digits - 10000000) >> 31) + ((digits - 100000000) >> 31);
-    int64_t point = 9 + unit->k - missing;
-    uint32_t nine = digits * widen[missing], first = nine / 100000000;
-    uint64_t others = eight_digits(nine - first * 100000000);
-    if (others == 0)
-        return NULL;
-    int64_t trailing = (uint32_t)__builtin_clzll(others) / 8;
-    *p = '-';
-    p += bits >> 31;
-    if ((uint64_t)(point + 4) <= 5)
-        return place_low(p, first, others, point, trailing);
-    if (point > 1 && point < 9 - trailing)
-        return place_high(p, first, others, point, trailing);
-    return NULL;
-}
-
-char *attn_write_singles(char *p, const float *values, size_t n) {
-    const size_t lanes = attn_singles_lanes();
-    size_t i = lanes ? n - n % lanes : 0;
-    if (i)
-        p = attn_write_singles_wide(p, values, i, 0);
-    for (; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &values[i], sizeof bits);
-        char *after = write_plain(p, bits);
-        if (!after && isfinite(values[i]))
-            after = attn_write_f32(p, values[i]);
-        else if (!after)
-            after = (char *)memcpy(p, "null", 4) + 4;
-        *after = ',';
-        p = after + 1;
-    }
-    return p;
-}
-
-char *attn_write_row_end(char *p) {
-    p[-1] = ']';
-    *p++ = ',';
-    *p++ = '[';
-    return p;
-}
-
-char *attn_write_single_rows(char *p, const float *values, size_t rows, size_t width) {
-    const size_t lanes = attn_singles_lanes();
-    if (lanes && width % lanes == 0)
-        return attn_write_singles_wide(p, values, rows * width, width);
-    for (size_t i = 0; i < rows; i++)
-        p = attn_write_row_end(attn_write_singles(p, values + i * width, width));
-    return p;
 }

@@ -1,4 +1,4 @@
-/* Reads lists of float32 from text, for any vector width.
+/* Reads lists of float32 from text, LANES numbers at a time.
  *
  * A first loop searches blocks of 64 bytes for the positions of numbers. A second loop loads the
  * digits of LANES numbers into the lanes of vectors and converts them to floats. Reading stops
@@ -7,14 +7,7 @@
  * one unit in the last place. Digits that are omitted add a relative error of at most 1 / w. If
  * these errors could change the float, attn_read_f32 reads the number again.
  *
- * The .c file of an instruction set defines these names, includes this file, and then defines
- * convert_plain and convert:
- *   LANES          numbers in a vector
- *   mark           a vector with the same byte in all its lanes; broadcast makes one
- *   block          64 bytes of text; load makes one
- *   equal          a bit for each byte of a block that equals a mark
- *   digits_of      a bit for each byte of a block that is a digit
- *   gather         the bits of one integer at the set bits of another, side by side */
+ * The operations on vectors are those of lanes_*.h. */
 
 enum {
     BLOCK = 64,    /* bytes that are searched at a time */
@@ -37,16 +30,6 @@ typedef struct places {
 typedef struct marks {
     mark comma, bracket, minus, point, blank, zero;
 } marks;
-
-/* Converts the LANES numbers of `found` from number `at` on into `out`. All of them must have one
- * digit before the point. Returns false if one has DIGITS or more digits after it. */
-static inline bool convert_plain(places *found, size_t at, float *out);
-/* Converts LANES numbers as convert_plain does, but with any number of digits. It omits digits
- * after the first DIGITS. If these first digits are an integer of at least 2^33, the omitted ones
- * weigh less than 2^20 units in the last place of the double; else the number must be read again.
- * Returns false if a number has DIGITS or more digits before the point, or if one has two points
- * and another none. */
-static bool convert(places *found, size_t at, float *out);
 
 /* Writes the address p + i for each of the n <= IN_BLOCK set bits i. If n < 6, it writes 6
  * elements, of which the last have no meaning. A fixed count needs no branch, and a block usually
@@ -87,11 +70,12 @@ static __attribute__((noinline)) bool count_before(places *found, size_t n, uint
  * too, if `found` would have more than `room` numbers. */
 static inline const char *find_block(const marks *m, const char *p, places *found, size_t room,
                                      bool *closed) {
-    const block bytes = load(p);
-    const uint64_t digit = digits_of(bytes);
-    const uint64_t blank = equal(bytes, m->blank), minus = equal(bytes, m->minus);
-    const uint64_t points = equal(bytes, m->point), bracket = _blsi_u64(equal(bytes, m->bracket));
-    uint64_t stop = (equal(bytes, m->comma) & (bracket - 1)) | bracket, bad = 0;
+    const block bytes = load_block(p);
+    const uint64_t digit = find_digit(bytes);
+    const uint64_t blank = find_mark(bytes, m->blank), minus = find_mark(bytes, m->minus);
+    const uint64_t points = find_mark(bytes, m->point),
+                   bracket = _blsi_u64(find_mark(bytes, m->bracket));
+    uint64_t stop = (find_mark(bytes, m->comma) & (bracket - 1)) | bracket, bad = 0;
     uint64_t begin, first, point;
     do {
         stop &= _blsi_u64(bad) - 1; /* keeps only ends before the first bad byte */
@@ -108,14 +92,86 @@ static inline const char *find_block(const marks *m, const char *p, places *foun
     if (found->count + n > room)
         return NULL;
     if ((first << 1 != point || !found->plain) &&
-        !count_before(found, n, first, point, stop, equal(bytes, m->zero) & digit >> 1))
+        !count_before(found, n, first, point, stop, find_mark(bytes, m->zero) & digit >> 1))
         return NULL;
     put_places(found->point + found->count, p, point, n);
     put_places(found->stop + found->count, p, stop, n);
-    found->minus |= gather(minus, begin, n) << found->count;
+    found->minus |= gather_bits(minus, begin, n) << found->count;
     found->count += n;
     *closed = (bracket & stop) != 0;
     return p + 64 - _lzcnt_u64(stop);
+}
+
+/* --- converting --- */
+
+/* Converts LANES numbers to integers. `stop` is the address after the last digit of each,
+ * `behind` the number of digits after its point, and `all` the number of all digits; 16 bytes hold
+ * the digits and the point. */
+static inline lanes integers_of(const uint64_t stop[LANES], lanes behind, lanes all) {
+    uint64_t from[LANES];
+    store_lanes(from, load_lanes(stop) - ALL(16));
+    lanes even =
+        join_fours(digits_of(load_texts(from, 0), last_bytes(behind, 0), last_bytes(all, 0)));
+    lanes odd =
+        join_fours(digits_of(load_texts(from, 1), last_bytes(behind, 1), last_bytes(all, 1)));
+    lanes eights = join_eights(even, odd);
+    return times(eights, ALL(100000000)) + (eights >> 32);
+}
+
+/* Computes w / 10^n for n = 0 … 15 and w < 2^52 as floats, negative in lane i if bit i of `minus`
+ * is set. Returns the lanes whose double is nearer than `margin` units in its last place to the
+ * midpoint of two floats. */
+static inline where scale(lanes w, lanes n, uint64_t minus, lanes margin, float *out) {
+    static const double powers[16] = {1e-0, 1e-1, 1e-2,  1e-3,  1e-4,  1e-5,  1e-6,  1e-7,
+                                      1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 1e-15};
+    const lanes exponent = ALL(0x4330000000000000); /* exponent of 2^52, whose last place is 1 */
+    const lanes sign = shift_up(ALL(minus), ALL(63) - (lanes){ORDER}) & ALL(INT64_MIN);
+    lanes bits = (lanes)(((reals)(w | exponent) - (reals)exponent) * negative_power(powers, n));
+    store_floats(out, (reals)(bits ^ sign));
+    lanes rest = (bits & ALL(0x1FFFFFFF)) + (margin - ALL(0x10000000));
+    return without(more(margin + margin, rest), is_negative(rest));
+}
+
+/* Converts the LANES numbers of `found` from number `at` on into `out`. All of them must have one
+ * digit before the point. Returns false if one has DIGITS or more digits after it. */
+static inline bool convert_plain(places *found, size_t at, float *out) {
+    const uint64_t *stops = found->stop + at;
+    lanes behind = load_lanes(stops) - load_lanes(found->point + at) - ALL(1);
+    if (any(more(behind, ALL(DIGITS - 1))))
+        return false;
+    lanes w = integers_of(stops, behind, behind + ALL(1));
+    found->doubt[at / LANES] =
+        (uint8_t)bits_of(scale(w, behind, found->minus >> at, ALL(1 << 11), out));
+    return true;
+}
+
+/* Returns the lanes in which n is below 1 or above `most`. */
+static inline where outside(lanes n, int64_t most) {
+    return either(more(ALL(1), n), more(n, ALL(most)));
+}
+
+/* Converts LANES numbers as convert_plain does, but with any number of digits. It omits digits
+ * after the first DIGITS. If these first digits are an integer of at least 2^33, the omitted ones
+ * weigh less than 2^20 units in the last place of the double; else the number must be read again.
+ * Returns false if a number has DIGITS or more digits before the point, or if one has two points
+ * and another none. */
+static __attribute__((noinline)) bool convert(places *found, size_t at, float *out) {
+    uint64_t stops[LANES];
+    const lanes point = load_lanes(found->point + at);
+    lanes before = found->plain ? ALL(1) : load_lanes(found->before + at);
+    lanes behind = load_lanes(found->stop + at) - point - ALL(1);
+    if (any(either(outside(before, DIGITS - 1), outside(behind, BLOCK))))
+        return false;
+    lanes room = ALL(DIGITS) - before;
+    where cut = more(behind, room);
+    behind = choose(cut, room, behind);
+    store_lanes(stops, point + behind + ALL(1));
+    lanes w = integers_of(stops, behind, before + behind);
+    where doubt =
+        scale(w, behind, found->minus >> at, choose(cut, ALL(1 << 20), ALL(1 << 11)), out);
+    where few = both(cut, more(ALL(INT64_C(1) << 33), w));
+    found->doubt[at / LANES] = (uint8_t)bits_of(either(doubt, few));
+    return true;
 }
 
 static inline const char *begin_of(const places *found, size_t i) {
@@ -175,12 +231,12 @@ static inline void keep_rest(places *found, size_t done) {
 
 static inline size_t read_list(const char *p, const char *end, float *out, size_t room,
                                const char **next, bool *closed) {
-    const marks m = {.comma = broadcast(','),
-                     .bracket = broadcast(']'),
-                     .minus = broadcast('-'),
-                     .point = broadcast('.'),
-                     .blank = broadcast(' '),
-                     .zero = broadcast('0')};
+    const marks m = {.comma = mark_of(','),
+                     .bracket = mark_of(']'),
+                     .minus = mark_of('-'),
+                     .point = mark_of('.'),
+                     .blank = mark_of(' '),
+                     .zero = mark_of('0')};
     places found;
     size_t done = 0;
     bool more = true;
