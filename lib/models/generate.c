@@ -1,10 +1,12 @@
-/* Greedy and beam search. The encoder runs once over all sources. Each step then extends rows = B *
- * beams hypotheses by one token, with the caches of the decoder's blocks. A step has an arena for
+/* Generation: greedy search, beam search and sampling. The encoder, if there is one, runs once over
+ * all sources; else the sources are prompts, whose tokens the first steps take instead of a choice.
+ * Each step extends rows = B * beams hypotheses by one token, with the caches of the decoder's blocks. A step has an arena for
  * its scratch memory, which is freed after it. Of each step only the tokens, the back pointers and
  * rows of attention weights remain, in the caller's arena. */
 #include <math.h>
 #include <string.h>
 
+#include "attn/rng.h"
 #include "kernels/pointwise.h"
 #include "models/model_private.h"
 
@@ -14,12 +16,11 @@ enum { BEAMS_MOST = 64 };
 typedef struct step_result {
     int32_t *token; /* [rows] the token that extends each row */
     size_t *parent; /* [rows] the row of the previous step that the token extends */
-    /* [rows, heads, S] weights of the step's input rows (before reordering); NULL: not wanted */
+    /* [rows, heads, columns] weights of the step's input rows (before reordering); NULL: not wanted */
     float *weights;
-    /* NULL unless alternatives are wanted. `taken` [rows] are the log probabilities of `token`. The
-     * others belong to input rows: `ends` [rows] are the log probabilities of the end token,
-     * and `choices` [rows] the alternatives. */
-    double *taken, *ends;
+    /* NULL unless alternatives are wanted: log probabilities of `token` [rows], and the alternatives
+     * of the input rows [rows] */
+    double *taken;
     attn_alternatives *choices;
 } step_result;
 
@@ -30,15 +31,22 @@ typedef struct ending {
      * extends; else its own row after the last step. */
     size_t steps, row;
     bool ended;
+    int32_t token; /* the end token, and its log probability */
+    double own;
 } ending;
 
 typedef struct search {
     model_walk walk; /* walk.pass.arena is the caller's arena, but during a step the step's arena */
     const attn_generate_options *options;
     attn_arena *arena;
-    /* heads: of the block `site`; most: largest number of tokens */
-    size_t B, S, beams, rows, heads, most;
-    size_t site; /* last decoder block with cross-attention, whose weights are kept */
+    /* most: largest number of steps; heads, columns: of the weights that are kept, [rows, heads, 1,
+     * columns] of the block `site` */
+    size_t B, S, beams, rows, most, heads, columns;
+    size_t site; /* last decoder block with cross-attention, or with attention without an encoder */
+    bool continues;         /* the model has no encoder: the sources are prompts */
+    const int32_t *prompts; /* [B, S] */
+    size_t *prompted;       /* [B] tokens of each prompt; 0: the model has an encoder */
+    size_t *limits;         /* [B] most steps of each source */
     bool want_weights;
     model_cache *caches; /* [blocks of the decoder] */
     int64_t *lengths;    /* [rows] tokens of each row's source */
@@ -59,14 +67,22 @@ typedef struct candidate {
 } candidate;
 
 attn_generate_options attn_generate_defaults(void) {
-    return (attn_generate_options){.beams = 1, .length_penalty = 0.6};
+    return (attn_generate_options){.beams = 1, .length_penalty = 0.6, .temperature = 1, .top_p = 1};
 }
 
-static void end_at(search *s, size_t b, double sum, size_t steps, size_t row, bool ended) {
+static void end_at(search *s, size_t b, double sum, ending end) {
     const double penalty = s->beams == 1 ? 0 : s->options->length_penalty;
-    const double score = sum / pow((5.0 + (double)steps) / 6.0, penalty);
-    if (score > s->endings[b].score)
-        s->endings[b] = (ending){score, steps, row, ended};
+    end.score = sum / pow((5.0 + (double)(end.steps - s->prompted[b])) / 6.0, penalty);
+    if (end.score > s->endings[b].score)
+        s->endings[b] = end;
+}
+
+/* Returns whether a token ends a sequence. */
+static bool is_end(const search *s, int32_t token) {
+    bool found = token == s->walk.model->config.end;
+    for (size_t i = 0; i < s->options->stop_count; i++)
+        found = found || token == s->options->stop[i];
+    return found;
 }
 
 /* Inserts `one` into the list of the `most` best candidates, sorted by falling sum. Of equal sums
@@ -98,7 +114,6 @@ static void insert_row(const search *s, size_t row, double max, double rest, can
 
 /* Keeps the alternatives of a row at step t. */
 static void keep_choices(const search *s, size_t row, size_t t, double max, double rest) {
-    const attn_model_config *c = &s->walk.model->config;
     const step_result *step = &s->steps[t];
     candidate best[ATTN_ALTERNATIVES_MOST];
     size_t count = 0;
@@ -109,45 +124,80 @@ static void keep_choices(const search *s, size_t row, size_t t, double max, doub
         to->ids[i] = best[i].token;
         to->log_probabilities[i] = best[i].own;
     }
-    step->ends[row] = s->walk.logits[row * c->target_vocabulary + (size_t)c->end] - max - rest;
 }
 
-/* Finds the best candidates of source b at step t and returns their number. There are two for each
- * beam, because up to half of them can be end tokens. `scratch` has one float for each word. */
-static size_t find_candidates(const search *s, size_t b, size_t t, float *scratch,
-                              candidate *best) {
+/* Replaces the best candidate of a row, whose number is b, by one that is drawn at step t. */
+static attn_status draw_candidate(const search *s, size_t b, size_t t, double max, double rest,
+                                  candidate *best, attn_error *err) {
+    const attn_model_config *c = &s->walk.model->config;
+    const float *z = s->walk.logits + b * c->target_vocabulary;
+    const double uniform = attn_rng_uniform(attn_rng_bits(s->options->seed, b), t - s->prompted[b]);
+    const attn_status status =
+        attn_models_draw(z, c, s->options, uniform, s->walk.pass.arena, &best->token, err);
+    if (status)
+        return status;
+    best->own = z[best->token] - max - rest;
+    best->sum = s->sums[b] + best->own;
+    return ATTN_OK;
+}
+
+/* Finds the best candidates of source b at step t, two for each beam, because up to half of them can
+ * be end tokens; or the one that is drawn. `scratch` has one float for each word. */
+static attn_status find_candidates(const search *s, size_t b, size_t t, float *scratch,
+                                   candidate *best, size_t *count, attn_error *err) {
     const size_t V = s->walk.model->config.target_vocabulary;
-    size_t count = 0;
-    for (size_t row = b * s->beams; row < (b + 1) * s->beams; row++) {
+    attn_status status = ATTN_OK;
+    *count = 0;
+    for (size_t row = b * s->beams; !status && row < (b + 1) * s->beams; row++) {
         const float *z = s->walk.logits + row * V;
         float max;
         if (s->sums[row] == -INFINITY)
             continue;
         const float sum = attn_pointwise_current()->exponentials(scratch, z, V, &max);
-        insert_row(s, row, max, log((double)sum), best, &count, 2 * s->beams);
+        insert_row(s, row, max, log((double)sum), best, count, 2 * s->beams);
         if (s->options->alternatives)
             keep_choices(s, row, t, max, log((double)sum));
+        if (s->options->samples) {
+            *count = 1;
+            status = draw_candidate(s, b, t, max, log((double)sum), best, err);
+        }
     }
-    return count;
+    return status;
+}
+
+/* Takes the next token of the prompt of source b. */
+static void follow_prompt(search *s, size_t b, size_t t) {
+    for (size_t row = b * s->beams; row < (b + 1) * s->beams; row++) {
+        s->steps[t].token[row] = s->prompts[b * s->S + t];
+        s->steps[t].parent[row] = b * s->beams;
+    }
 }
 
 /* Chooses from the candidates of source b which hypotheses end at step t and which continue. */
-static void choose(search *s, size_t b, size_t t, float *scratch) {
+static attn_status choose(search *s, size_t b, size_t t, float *scratch, attn_error *err) {
     const attn_model_config *c = &s->walk.model->config;
     const size_t first = b * s->beams;
     candidate best[2 * BEAMS_MOST];
-    const size_t count = find_candidates(s, b, t, scratch, best);
+    size_t count;
+    const attn_status status = find_candidates(s, b, t, scratch, best, &count, err);
     step_result *step = &s->steps[t];
     size_t alive = 0;
+    if (status)
+        return status;
     for (size_t k = 0; k < s->beams; k++) {
         s->sums[first + k] = -INFINITY;
         step->token[first + k] = c->end;
         step->parent[first + k] = first;
     }
     for (size_t i = 0; i < count && alive < s->beams && s->ended[b] < s->beams; i++) {
-        if (best[i].token == c->end) {
+        if (is_end(s, best[i].token)) {
             s->ended[b]++;
-            end_at(s, b, best[i].sum, t + 1, best[i].row, true);
+            end_at(s, b, best[i].sum,
+                   (ending){.steps = t + 1,
+                            .row = best[i].row,
+                            .ended = true,
+                            .token = best[i].token,
+                            .own = best[i].own});
             continue;
         }
         step->token[first + alive] = best[i].token;
@@ -158,6 +208,7 @@ static void choose(search *s, size_t b, size_t t, float *scratch) {
     }
     for (size_t k = 0; k < alive && s->ended[b] >= s->beams; k++)
         s->sums[first + k] = -INFINITY;
+    return ATTN_OK;
 }
 
 static model_rows rows_of(const search *s) {
@@ -179,9 +230,12 @@ static attn_status tell(const search *s, size_t t, double before, attn_error *er
     const step_result *step = &s->steps[t];
     const bool ends = s->ended[0] > 0;
     const double after = ends ? s->endings[0].score : s->sums[0];
-    attn_generated_token token = {.id = ends ? s->walk.model->config.end : step->token[0],
+    attn_generated_token token = {.id = ends ? s->endings[0].token : step->token[0],
                                   .log_probability = after - before,
-                                  .weights = step->weights};
+                                  .weights = step->weights,
+                                  .heads = s->heads,
+                                  .columns = s->continues ? t + 1 : s->columns,
+                                  .stride = s->columns};
     if (step->choices)
         token.alternatives = step->choices[0];
     if (s->options->token && s->options->token(s->options->ctx, &token))
@@ -210,9 +264,8 @@ static attn_status take_choices(const search *s, step_result *step, attn_error *
     int32_t *ids = attn_arena_zeroed(s->arena, all, sizeof *ids);
     double *numbers = attn_arena_zeroed(s->arena, all, sizeof *numbers);
     step->taken = attn_arena_zeroed(s->arena, s->rows, sizeof *step->taken);
-    step->ends = attn_arena_zeroed(s->arena, s->rows, sizeof *step->ends);
     step->choices = attn_arena_zeroed(s->arena, s->rows, sizeof *step->choices);
-    if (!ids || !numbers || !step->taken || !step->ends || !step->choices)
+    if (!ids || !numbers || !step->taken || !step->choices)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for the alternatives of a step");
     for (size_t r = 0; r < s->rows; r++)
         step->choices[r] =
@@ -221,7 +274,7 @@ static attn_status take_choices(const search *s, step_result *step, attn_error *
 }
 
 static attn_status take_step(search *s, step_result *step, attn_error *err) {
-    const size_t cells = s->heads * s->S;
+    const size_t cells = s->heads * s->columns;
     step->token = attn_arena_zeroed(s->arena, s->rows, sizeof *step->token);
     step->parent = attn_arena_zeroed(s->arena, s->rows, sizeof *step->parent);
     if (s->want_weights)
@@ -229,6 +282,35 @@ static attn_status take_step(search *s, step_result *step, attn_error *err) {
     if (!step->token || !step->parent || (s->want_weights && !step->weights))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for a step of the search");
     return take_choices(s, step, err);
+}
+
+/* Keeps the weights of the step's rows, which see the first `seen` columns. */
+static void keep_weights(const search *s, const step_result *step, size_t seen) {
+    const float *from = s->walk.decoder.traces[s->site].attend.results.weights.data;
+    for (size_t i = 0; step->weights && i < s->rows * s->heads; i++)
+        memcpy(step->weights + i * s->columns, from + i * seen, seen * sizeof *from);
+}
+
+/* Chooses the tokens of step t for all sources. */
+static attn_status choose_all(search *s, size_t t, attn_error *err) {
+    float *scratch =
+        attn_layers_take(&s->walk.pass, 1, s->walk.model->config.target_vocabulary, err);
+    attn_status status = scratch ? ATTN_OK : ATTN_ENOMEM;
+    for (size_t b = 0; !status && b < s->B; b++)
+        if (t < s->prompted[b])
+            follow_prompt(s, b, t);
+        else
+            status = choose(s, b, t, scratch, err);
+    return status;
+}
+
+/* Ends the hypotheses of sources that have the most tokens allowed after `steps` steps. */
+static void end_longest(search *s, size_t steps) {
+    for (size_t r = 0; r < s->rows; r++)
+        if (steps == s->limits[r / s->beams] && s->sums[r] != -INFINITY) {
+            end_at(s, r / s->beams, s->sums[r], (ending){.steps = steps, .row = r});
+            s->sums[r] = -INFINITY;
+        }
 }
 
 /* Computes step t of all rows. Scratch memory comes from the step's arena. */
@@ -239,19 +321,16 @@ static attn_status advance(search *s, size_t t, attn_error *err) {
     if (status || (status = attn_models_decode_step(&s->walk, s->tokens, s->rows, t, s->caches,
                                                     s->lengths, s->keep, s->want_weights, err)))
         return status;
-    float *scratch =
-        attn_layers_take(&s->walk.pass, 1, s->walk.model->config.target_vocabulary, err);
-    if (!scratch)
-        return ATTN_ENOMEM;
-    if (step->weights)
-        memcpy(step->weights, s->walk.decoder.traces[s->site].attend.results.weights.data,
-               s->rows * s->heads * s->S * sizeof(float));
-    for (size_t b = 0; b < s->B; b++)
-        choose(s, b, t, scratch);
+    keep_weights(s, step, s->continues ? t + 1 : s->columns);
+    if ((status = choose_all(s, t, err)))
+        return status;
     follow(s, step, t);
     if (s->options->step && s->beams == 1 && (status = tell_step(s, t, err)))
         return status;
-    return s->rows == 1 ? tell(s, t, before, err) : ATTN_OK;
+    if (s->rows == 1 && t >= s->prompted[0] && (status = tell(s, t, before, err)))
+        return status;
+    end_longest(s, t + 1);
+    return ATTN_OK;
 }
 
 static bool is_going(const search *s) {
@@ -264,8 +343,7 @@ static bool is_going(const search *s) {
 static attn_status search_all(search *s, attn_error *err) {
     attn_pass *pass = &s->walk.pass;
     attn_status status = ATTN_OK;
-    size_t t = 0;
-    for (; !status && t < s->most && is_going(s); t++) {
+    for (size_t t = 0; !status && t < s->most && is_going(s); t++) {
         if ((status = attn_control_check(pass->control, err)))
             break;
         pass->arena = attn_arena_new(attn_arena_limit(s->arena) - attn_arena_used(s->arena));
@@ -274,13 +352,10 @@ static attn_status search_all(search *s, attn_error *err) {
         attn_arena_free(pass->arena);
     }
     pass->arena = s->arena;
-    for (size_t r = 0; !status && r < s->rows; r++)
-        if (s->sums[r] != -INFINITY)
-            end_at(s, r / s->beams, s->sums[r], t, r, false);
     return status;
 }
 
-/* Makes the caches of the decoder's blocks, and finds the last block with cross-attention. */
+/* Makes the caches of the decoder's blocks, and finds the block whose weights are kept. */
 static attn_status start(search *s, attn_error *err) {
     const model_stack *stack = &s->walk.model->decoder;
     const model_rows rows = rows_of(s);
@@ -290,13 +365,14 @@ static attn_status start(search *s, attn_error *err) {
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for a search's caches");
     for (size_t i = 0; !status && i < stack->count; i++) {
         const model_block *block = &stack->blocks[i];
-        if (block->operation == &attn_models_cross) {
+        if (block->operation == (s->continues ? &attn_models_causal : &attn_models_cross)) {
             s->site = i;
             s->heads = block->attend.heads;
         }
         if (block->operation->start)
             status = block->operation->start(&s->walk, block, &rows, &s->caches[i], err);
     }
+    s->columns = s->continues ? s->most : s->S;
     s->want_weights = s->heads && (s->options->want_weights || s->options->token);
     return status;
 }
@@ -312,14 +388,30 @@ static attn_status spread_keep(search *s, attn_error *err) {
     return ATTN_OK;
 }
 
+/* Sets how many tokens each prompt has, and how many steps each source may take. */
+static void set_limits(search *s, const int64_t *lengths) {
+    const size_t longest = s->walk.model->config.max_length;
+    const size_t most = s->options->most ? s->options->most : 2 * s->S + 10;
+    for (size_t b = 0; b < s->B; b++) {
+        s->prompted[b] = s->continues ? (size_t)lengths[b] : 0;
+        s->limits[b] = most < longest - s->prompted[b] ? most + s->prompted[b] : longest;
+        s->most = s->limits[b] > s->most ? s->limits[b] : s->most;
+    }
+}
+
 static attn_status prepare(search *s, const int64_t *lengths, attn_error *err) {
+    s->prompted = attn_arena_zeroed(s->arena, s->B, sizeof *s->prompted);
+    s->limits = attn_arena_zeroed(s->arena, s->B, sizeof *s->limits);
+    if (s->prompted && s->limits)
+        set_limits(s, lengths);
     s->lengths = attn_arena_zeroed(s->arena, s->rows, sizeof *s->lengths);
     s->tokens = attn_arena_zeroed(s->arena, s->rows, sizeof *s->tokens);
     s->sums = attn_arena_zeroed(s->arena, s->rows, sizeof *s->sums);
-    s->steps = attn_arena_zeroed(s->arena, s->most, sizeof *s->steps);
+    s->steps = attn_arena_zeroed(s->arena, s->most + 1, sizeof *s->steps);
     s->endings = attn_arena_zeroed(s->arena, s->B, sizeof *s->endings);
     s->ended = attn_arena_zeroed(s->arena, s->B, sizeof *s->ended);
-    if (!s->lengths || !s->tokens || !s->sums || !s->steps || !s->endings || !s->ended)
+    if (!s->prompted || !s->limits || !s->lengths || !s->tokens || !s->sums || !s->steps ||
+        !s->endings || !s->ended)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for a search of %zu rows", s->rows);
     for (size_t r = 0; r < s->rows; r++) {
         s->lengths[r] = lengths[r / s->beams];
@@ -327,49 +419,76 @@ static attn_status prepare(search *s, const int64_t *lengths, attn_error *err) {
         s->sums[r] = r % s->beams ? -INFINITY : 0;
     }
     for (size_t b = 0; b < s->B; b++)
-        s->endings[b].score = -INFINITY;
+        s->endings[b] = (ending){.score = -INFINITY, .steps = s->prompted[b]};
     const attn_status status = spread_keep(s, err);
     return status ? status : start(s, err);
 }
 
-/* Collects the best sequence of source b. It follows the back pointers from the last token to the
- * first. */
-static attn_status read_back(const search *s, size_t b, attn_generated *out, attn_error *err) {
-    const ending *e = &s->endings[b];
-    const size_t length = e->steps - e->ended, cells = s->heads * s->S;
-    size_t row = e->row;
-    *out =
-        (attn_generated){.length = length, .ended = e->ended, .score = e->score, .heads = s->heads};
-    out->ids = attn_arena_zeroed(s->arena, length + 1, sizeof *out->ids);
+/* Takes the memory of a sequence of `steps` new tokens, its end included. */
+static attn_status take_sequence(const search *s, size_t steps, attn_generated *out,
+                                 attn_error *err) {
+    out->ids = attn_arena_zeroed(s->arena, steps + 1, sizeof *out->ids);
     if (s->want_weights)
-        out->weights = attn_arena_zeroed(s->arena, e->steps * cells + 1, sizeof(float));
+        out->weights =
+            attn_arena_zeroed(s->arena, steps * s->heads * out->columns + 1, sizeof(float));
     if (s->options->alternatives) {
-        out->alternatives = attn_arena_zeroed(s->arena, e->steps + 1, sizeof *out->alternatives);
+        out->alternatives = attn_arena_zeroed(s->arena, steps + 1, sizeof *out->alternatives);
         out->log_probabilities =
-            attn_arena_zeroed(s->arena, e->steps + 1, sizeof *out->log_probabilities);
+            attn_arena_zeroed(s->arena, steps + 1, sizeof *out->log_probabilities);
     }
     if (!out->ids || (s->want_weights && !out->weights) ||
         (s->options->alternatives && (!out->alternatives || !out->log_probabilities)))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for a generated sequence");
-    for (size_t t = e->steps; t-- > 0;) {
-        const step_result *step = &s->steps[t];
-        const bool is_end = e->ended && t == length;
-        const size_t of = is_end ? row : step->parent[row];
-        if (!is_end)
-            out->ids[t] = step->token[row];
-        for (size_t h = 0; out->weights && h < s->heads; h++)
-            memcpy(out->weights + (h * e->steps + t) * s->S, step->weights + of * cells + h * s->S,
-                   s->S * sizeof(float));
-        if (out->alternatives) {
-            out->alternatives[t] = step->choices[of];
-            out->log_probabilities[t] = is_end ? step->ends[of] : step->taken[row];
-        }
-        row = of;
-    }
     return ATTN_OK;
 }
 
-static attn_status check_options(const attn_generate_options *o, attn_error *err) {
+/* Collects the best sequence of source b. It follows the back pointers from the last token to the
+ * first new one. */
+static attn_status read_back(const search *s, size_t b, attn_generated *out, attn_error *err) {
+    const ending *e = &s->endings[b];
+    const size_t first = s->prompted[b], steps = e->steps - first;
+    size_t row = e->row;
+    *out = (attn_generated){.length = steps - e->ended,
+                            .ended = e->ended,
+                            .end = e->token,
+                            .score = e->score,
+                            .heads = s->heads,
+                            .columns = s->continues ? e->steps : s->S};
+    const attn_status status = take_sequence(s, steps, out, err);
+    for (size_t t = steps; !status && t-- > 0;) {
+        const step_result *step = &s->steps[first + t];
+        const bool ends = e->ended && t == out->length;
+        const size_t of = ends ? row : step->parent[row];
+        if (!ends)
+            out->ids[t] = step->token[row];
+        for (size_t h = 0; out->weights && h < s->heads; h++)
+            memcpy(out->weights + (h * steps + t) * out->columns,
+                   step->weights + (of * s->heads + h) * s->columns, out->columns * sizeof(float));
+        if (out->alternatives) {
+            out->alternatives[t] = step->choices[of];
+            out->log_probabilities[t] = ends ? e->own : step->taken[row];
+        }
+        row = of;
+    }
+    return status;
+}
+
+static attn_status check_sampling(const attn_generate_options *o, attn_error *err) {
+    if (!o->samples)
+        return ATTN_OK;
+    if (o->beams > 1)
+        return attn_fail(err, ATTN_EARG, "beams", "sampling has one beam, found %zu", o->beams);
+    if (!(o->temperature > 0 && isfinite(o->temperature)))
+        return attn_fail(err, ATTN_EARG, "temperature", "expected a number above 0");
+    if (!(o->top_p > 0 && o->top_p <= 1))
+        return attn_fail(err, ATTN_EARG, "top_p", "expected a number above 0, at most 1");
+    return ATTN_OK;
+}
+
+static attn_status check_options(const attn_model *model, const attn_generate_options *o,
+                                 attn_error *err) {
+    if (!model->decoder.count)
+        return attn_fail(err, ATTN_EARG, "architecture", "an encoder alone generates no tokens");
     if (o->beams < 1 || o->beams > BEAMS_MOST)
         return attn_fail(err, ATTN_EARG, "beams", "expected 1 to %d, found %zu", BEAMS_MOST,
                          o->beams);
@@ -378,7 +497,22 @@ static attn_status check_options(const attn_generate_options *o, attn_error *err
                          ATTN_ALTERNATIVES_MOST, o->alternatives);
     if (!isfinite(o->length_penalty))
         return attn_fail(err, ATTN_EARG, "length_penalty", "expected a finite number");
-    return ATTN_OK;
+    const attn_status status = check_sampling(o, err);
+    return status ? status
+                  : attn_ids_check(o->stop, o->stop_count, model->config.target_vocabulary, "stop",
+                                   err);
+}
+
+/* Checks the sources, and runs the encoder if there is one. */
+static attn_status read_sources(search *s, const attn_batch *batch, attn_error *err) {
+    const attn_model *m = s->walk.model;
+    attn_status status = m->encoder.count ? attn_models_check_source(m, batch, err)
+                                          : attn_models_check_prompts(m, batch, err);
+    if (!status && !attn_size_mul(s->B, s->beams, &s->rows))
+        status = attn_fail(err, ATTN_ELIMIT, "beams", "too many sequences");
+    if (status || !m->encoder.count)
+        return status;
+    return attn_models_encode(&s->walk, batch, false, err);
 }
 
 attn_status attn_model_generate(const attn_model *model, const int32_t *source,
@@ -386,22 +520,22 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
                                 const attn_generate_options *options, attn_arena *arena,
                                 attn_pool *pool, const attn_control *control, attn_generated *out,
                                 attn_error *err) {
-    const size_t most = options->most ? options->most : 2 * S + 10;
-    search s = {.options = options, .arena = arena, .B = B, .S = S, .beams = options->beams};
+    search s = {
+        .options = options,
+        .arena = arena,
+        .B = B,
+        .S = S,
+        .beams = options->beams,
+        .continues = !model->encoder.count,
+        .prompts = source,
+        .walk = {.model = model, .pass = {.arena = arena, .pool = pool, .control = control}}};
     const attn_batch batch = {.B = B,
                               .S = S,
                               .source = source,
                               .source_lengths = source_lengths,
                               .source_keep = options->source_keep};
-    attn_status status = check_options(options, err);
-    if (status || (status = attn_models_check_source(model, &batch, err)))
-        return status;
-    if (!attn_size_mul(B, s.beams, &s.rows))
-        return attn_fail(err, ATTN_ELIMIT, "beams", "too many sequences");
-    s.most = most < model->config.max_length ? most : model->config.max_length;
-    s.walk =
-        (model_walk){.model = model, .pass = {.arena = arena, .pool = pool, .control = control}};
-    if ((status = attn_models_encode(&s.walk, &batch, false, err)) ||
+    attn_status status = check_options(model, options, err);
+    if (status || (status = read_sources(&s, &batch, err)) ||
         (status = prepare(&s, source_lengths, err)) || (status = search_all(&s, err)))
         return status;
     for (size_t b = 0; !status && b < B; b++)

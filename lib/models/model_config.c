@@ -300,6 +300,24 @@ attn_status attn_models_check_source(const attn_model *model, const attn_batch *
     return status ? status : check_keep(batch->source_keep, batch->B, batch->S, err);
 }
 
+attn_status attn_models_check_prompts(const attn_model *model, const attn_batch *batch,
+                                      attn_error *err) {
+    attn_status status = check_length(batch->S, model, "source", err);
+    if (!status && !batch->B)
+        status = attn_fail(err, ATTN_ESHAPE, "source", "expected at least one prompt");
+    for (size_t b = 0; !status && b < batch->B; b++) {
+        char where[64];
+        snprintf(where, sizeof where, "source_lengths/%zu", b);
+        if (batch->source_lengths[b] < 0 || (size_t)batch->source_lengths[b] > batch->S)
+            return attn_fail(err, ATTN_EVALUE, where, "expected 0 to %zu, found %lld", batch->S,
+                             (long long)batch->source_lengths[b]);
+        snprintf(where, sizeof where, "source/%zu", b);
+        status = attn_ids_check(batch->source + b * batch->S, batch->S,
+                                model->config.target_vocabulary, where, err);
+    }
+    return status;
+}
+
 attn_status attn_models_check_target(const attn_model *model, const int32_t *target, size_t B,
                                      size_t T, const char *name, attn_error *err) {
     char where[64];

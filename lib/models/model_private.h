@@ -242,8 +242,17 @@ attn_status attn_models_head(model_walk *walk, attn_error *err);
  * of the set. The walk must be a forward pass with training on. */
 attn_status attn_models_backward(model_walk *walk, const float *dlogits, attn_error *err);
 
+/* Draws a token from logits [V] as the options of a generation say. `uniform` is a random number in
+ * [0, 1). ATTN_ENOMEM. */
+attn_status attn_models_draw(const float *logits, const attn_model_config *config,
+                             const attn_generate_options *options, double uniform,
+                             attn_arena *arena, int32_t *out, attn_error *err);
+
 /* Checks sizes and ids of a configuration. ATTN_EARG; err->where names the member. */
 attn_status attn_models_check_config(const attn_model_config *config, attn_error *err);
+/* Checks ids and lengths of prompts [B, S]; they may be empty. Errors as attn_model_forward. */
+attn_status attn_models_check_prompts(const attn_model *model, const attn_batch *batch,
+                                      attn_error *err);
 /* Check ids, lengths, sizes, visibility and segments of the sources of a batch, or ids and sizes of
  * targets [B, T]. Errors as attn_model_forward. */
 attn_status attn_models_check_source(const attn_model *model, const attn_batch *batch,

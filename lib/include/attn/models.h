@@ -400,41 +400,62 @@ typedef struct attn_alternatives {
     double *log_probabilities; /* [count] */
 } attn_alternatives;
 
-/* A token of a greedy search. */
+/* A token of a search with one beam. */
 typedef struct attn_generated_token {
     int32_t id;
     double log_probability;
-    const float *weights; /* [heads, S] its row of cross-attention; NULL: there is no attention */
+    /* [heads, columns] its row of the attention that is returned (attn_generated.weights), rows
+     * `stride` floats apart; NULL: there is no attention */
+    const float *weights;
+    size_t heads, columns, stride;
     attn_alternatives alternatives; /* the token is one of them unless count is 0 */
 } attn_generated_token;
 
-/* A step of a greedy search. */
+/* A step of a search with one beam. */
 typedef struct attn_generated_step {
     size_t index; /* from 0 */
     /* [site_count] as attn_model_sites lists them, with operations that live until the callback
      * returns: of the encoder over the whole source, and of the decoder with one query a sequence,
-     * of this step, and in self-attention with the keys of all steps so far. */
+     * of this step, and in self-attention with the keys of all steps so far. A model without an
+     * encoder has steps for the tokens of its prompt, too. */
     const attn_site *sites;
     size_t site_count;
     const int32_t *ids; /* [B] the next token of each sequence; config.end after its end */
 } attn_generated_step;
 
-/* Options of attn_model_generate: greedy search (beams = 1) or beam search. The score of a sequence
- * is the sum of its log probabilities, divided by ((5 + length) / 6)^length_penalty (Wu et al.
- * 2016, section 7). */
+/* Options of attn_model_generate: greedy search (beams = 1), beam search, or sampling. The score of a
+ * sequence is the sum of its log probabilities, divided by ((5 + length) / 6)^length_penalty (Wu et
+ * al. 2016, section 7).
+ *
+ * Sampling draws token t of sequence b. Of the tokens without pad and begin, sorted by falling
+ * probability and then by id, with weights e^(logit / temperature), it keeps the first top_k, and of
+ * these the fewest first ones whose weights reach the share top_p (Holtzman et al. 2020). It takes
+ * the first token up to which the weights exceed the share attn_rng_uniform(attn_rng_bits(seed, b),
+ * t) of what is kept (attn/rng.h). */
 typedef struct attn_generate_options {
-    size_t beams;               /* hypotheses for each source; 1 (default): greedy search */
-    size_t most;                /* most target tokens with the end token; 0 (default): 2 S + 10 */
-    double length_penalty;      /* default 0.6; only for beams > 1 */
-    bool want_weights;          /* return the weights of the last cross-attention layer */
+    size_t beams; /* hypotheses for each source; 1 (default): greedy search */
+    /* most new tokens of a target with the end token; 0 (default): 2 S + 10 */
+    size_t most;
+    double length_penalty; /* default 0.6; only for beams > 1 */
+    /* return the weights of the last cross-attention layer; of a model without an encoder, those of
+     * the last layer */
+    bool want_weights;
     const uint8_t *source_keep; /* [B, S] as in attn_batch; NULL (default): nothing is hidden */
     size_t alternatives; /* for each step this many of the most probable tokens: default 0, at most
                             ATTN_ALTERNATIVES_MOST */
-    /* Called after each token of a greedy search with one source; or NULL. If it returns non-zero,
+    bool samples;        /* draw each token; only with one beam */
+    double temperature;  /* sampling: above 0, default 1 */
+    double top_p;        /* sampling: above 0, at most 1 (default) */
+    size_t top_k;        /* sampling: 0 (default) keeps all tokens */
+    uint64_t seed;       /* sampling: default 0 */
+    /* [stop_count] ids that end a sequence as config.end does; default none */
+    const int32_t *stop;
+    size_t stop_count;
+    /* Called after each new token with one beam and one source; or NULL. If it returns non-zero,
      * the search ends with ATTN_ECANCELED. */
     int (*token)(void *ctx, const attn_generated_token *token);
     void *ctx;
-    /* Called after each step of a greedy search, before `token`; or NULL. If it returns non-zero,
+    /* Called after each step with one beam, before `token`; or NULL. If it returns non-zero,
      * the search ends with ATTN_ECANCELED. */
     int (*step)(void *step_ctx, const attn_generated_step *step);
     void *step_ctx;
@@ -445,14 +466,16 @@ attn_generate_options attn_generate_defaults(void);
 
 /* A generated sequence. */
 typedef struct attn_generated {
-    int32_t *ids; /* [length], without begin and end */
+    int32_t *ids; /* [length], without begin, prompt and end */
     size_t length;
-    bool ended;   /* true: ends with the end token; false: it has the most tokens allowed */
+    bool ended;   /* true: an end token follows; false: it has the most tokens allowed */
+    int32_t end;  /* the end token that follows: config.end or one of options->stop */
     double score; /* score of the sequence, see attn_generate_options */
-    /* [heads, length + ended, S] cross-attention of each token and of the end; NULL: not wanted, or
-     * the model has no attention. */
+    /* [heads, length + ended, columns] attention of each token and of the end; NULL: not wanted, or
+     * the model has no attention. Columns are the S source tokens or, of a model without an encoder,
+     * begin, prompt and the tokens before the last one. */
     float *weights;
-    size_t heads;
+    size_t heads, columns;
     /* [length + ended] each, NULL without attn_generate_options.alternatives: the log probability
      * of each token and of the end, and what its step could choose from. A token of a beam search
      * may be none of its alternatives. */
@@ -460,8 +483,9 @@ typedef struct attn_generated {
     attn_alternatives *alternatives;
 } attn_generated;
 
-/* Generates the best sequence for each of B sources [B, S] into out [B]. Sequences are in the
- * arena. Errors as attn_model_forward. */
+/* Generates a sequence for each of B sources [B, S] into out [B]. A model without an encoder goes on
+ * with its source, the prompt, which may be empty (length 0). Sequences are in the arena. Errors as
+ * attn_model_forward; ATTN_EARG: options, or a model without a decoder. */
 attn_status attn_model_generate(const attn_model *model, const int32_t *source,
                                 const int64_t *source_lengths, size_t B, size_t S,
                                 const attn_generate_options *options, attn_arena *arena,

@@ -1,0 +1,68 @@
+/* Draws tokens at random from logits. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "attn/rng.h"
+#include "models/model_private.h"
+
+/* A token and its weight, which grows with its probability. */
+typedef struct choice {
+    double weight;
+    int32_t token;
+} choice;
+
+/* Sorts by falling weight; of equal weights the smaller id comes first. */
+static int by_weight(const void *a, const void *b) {
+    const choice *x = a, *y = b;
+    if (x->weight > y->weight || x->weight < y->weight)
+        return x->weight < y->weight ? 1 : -1;
+    return (x->token > y->token) - (x->token < y->token);
+}
+
+/* Lists the tokens that a search may take, with e^((logit - max) / temperature). */
+static size_t list_choices(const float *logits, const attn_model_config *c, double temperature,
+                           choice *out) {
+    size_t count = 0;
+    double max = -INFINITY;
+    for (size_t v = 0; v < c->target_vocabulary; v++)
+        max = logits[v] > max ? logits[v] : max;
+    for (size_t v = 0; v < c->target_vocabulary; v++)
+        if ((int32_t)v != c->pad && (int32_t)v != c->begin)
+            out[count++] = (choice){exp((logits[v] - max) / temperature), (int32_t)v};
+    return count;
+}
+
+static double sum_of(const choice *choices, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += choices[i].weight;
+    return sum;
+}
+
+/* Returns how many of the sorted choices together reach the share `top_p`, at least one. */
+static size_t nucleus(const choice *choices, size_t count, double top_p) {
+    const double wanted = top_p * sum_of(choices, count);
+    double sum = 0;
+    size_t n = 0;
+    while (n < count && (!n || sum < wanted))
+        sum += choices[n++].weight;
+    return n;
+}
+
+attn_status attn_models_draw(const float *logits, const attn_model_config *config,
+                             const attn_generate_options *options, double uniform,
+                             attn_arena *arena, int32_t *out, attn_error *err) {
+    choice *choices = attn_arena_zeroed(arena, config->target_vocabulary, sizeof *choices);
+    if (!choices)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory for the choices of a step");
+    size_t count = list_choices(logits, config, options->temperature, choices), i = 0;
+    qsort(choices, count, sizeof *choices, by_weight);
+    if (options->top_k && options->top_k < count)
+        count = options->top_k;
+    count = nucleus(choices, count, options->top_p);
+    const double at = uniform * sum_of(choices, count);
+    for (double sum = choices[0].weight; i + 1 < count && sum <= at; i++)
+        sum += choices[i + 1].weight;
+    *out = choices[i].token;
+    return ATTN_OK;
+}
