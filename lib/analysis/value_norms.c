@@ -9,7 +9,7 @@
 #include "base/sweep.h"
 #include "kernels/gemm.h"
 
-enum { ROWS = 64 }; /* values of a task */
+enum { ROWS = 64 }; /* values of a piece */
 
 /* Scratch memory of a thread. */
 typedef struct lane {
@@ -22,7 +22,7 @@ typedef struct norm_work {
     const attn_attention_dims *dims;
     const double *w_o; /* [Do, Hq * Ev]; NULL: none */
     size_t out_width;  /* Do */
-    size_t parts;      /* tasks of a head */
+    size_t parts;      /* pieces of a head */
     lane *lanes;
     double *to; /* [B, Hq, S] */
 } norm_work;

@@ -1,11 +1,11 @@
-/* The tasks of the backward pass, and the order in which they visit tiles:
+/* The pieces of the backward pass, and the order in which they visit tiles:
  *
  *                             |     chunk 0     |     chunk 1     |
  *                       keys: | tile 0 | tile 1 | tile 2 | tile 3 |
  *   block 0 of queries        |   1    |   3    |   1    |   3    |
  *   block 1 of queries        |   2    |   4    |   2    |   4    |
  *
- * A task visits one chunk of the tiles of one key/value head, in the order of the numbers. The
+ * A piece visits one chunk of the tiles of one key/value head, in the order of the numbers. The
  * blocks are those of all query heads of its group. dK and dV of a tile are sums over all blocks.
  * dQ of a block is a sum over all tiles; each chunk has its own part of it.
  *
@@ -97,7 +97,7 @@ static void transpose_tanh(const attn_backward *g, size_t row, size_t n,
                    (char *)l->dkey_tanh + (e * k->keys + j) * k->elem, k->elem);
 }
 
-/* Computes the gradients of tile t of keys against all queries of its group, as a part of task
+/* Computes the gradients of tile t of keys against all queries of its group, as a part of piece
  * `piece`. */
 static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, attn_backward_lane *l,
                              attn_error *err) {
@@ -129,7 +129,7 @@ static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, att
     return status;
 }
 
-/* Task: packs the rows of one block and computes dO . O for each row. */
+/* Piece: packs the rows of one block and computes dO . O for each row. */
 static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_block block = attn_backward_block_at(g, index);
@@ -141,7 +141,7 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
     return status;
 }
 
-/* Task: computes a chunk of tiles of one key/value head. If the head has only this chunk, the task
+/* Piece: computes a chunk of tiles of one key/value head. If the head has only this chunk, it
  * first does the work of begin_piece, so that the packed rows are still in the cache. */
 static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
@@ -333,7 +333,7 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
 
 /* --- forward and backward pass together (plan.by_heads) ---
  *
- * A task computes both passes for a key/value head and its group. It takes one block of queries
+ * A piece computes both passes for a key/value head and its group. It takes one block of queries
  * after the other:
  *
  *                      keys:  tile 0   tile 1   …
@@ -351,7 +351,7 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
 typedef struct heads {
     attn_backward g;
     attn_forward f;
-    _Atomic int apart; /* a task has found that the passes must run separately */
+    _Atomic int apart; /* a piece has found that the passes must run separately */
 } heads;
 
 /* Makes l->key_values and l->value_keys the memory of tile `tile`. */
@@ -454,7 +454,7 @@ static void back_block(heads *t, const attn_block *block, size_t index, size_t l
     }
 }
 
-/* Task: computes both passes of a key/value head. */
+/* Piece: computes both passes of a key/value head. */
 static attn_status head_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     heads *t = ctx;
     attn_backward *g = &t->g;
@@ -522,7 +522,7 @@ attn_status attn_attention_run_backward(attn_attention *a, unsigned want, attn_s
     attn_gradients gradients = {.score.kind = a->in.score.kind};
     const attn_arena_mark before = attn_arena_here(arena);
     heads t = {.g = {.a = a, .control = control}};
-    attn_status status = attn_forward_check(want, stage, err);
+    attn_status status = attn_plan_check(want, stage, err);
     if (status != ATTN_OK)
         return status;
     plan_pass(&t.g, NULL, want, attn_pool_slots(pool));

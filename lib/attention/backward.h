@@ -1,10 +1,10 @@
-/* The backward pass: declarations that its files share. plan.h explains block, group, task and
+/* The backward pass: declarations that its files share. plan.h explains block, group, piece and
  * lane.
  *
- *   backward.c          the tasks, which go over blocks of queries and tiles of keys
+ *   backward.c          the pieces, which go over blocks of queries and tiles of keys
  *   backward_memory.c   counts and allocates the memory of the pass
  *   backward_tile.c     computes the weights of one tile again, and the gradients of its scores
- *   backward_results.c  turns the sums of the tasks into the caller's tensors
+ *   backward_results.c  turns the sums of the pieces into the caller's tensors
  *
  * For a row i with weights P_ij, output O_i and output gradient dO_i (Dao et al., "FlashAttention",
  * 2022, appendix B.2):
@@ -50,7 +50,7 @@ typedef struct attn_backward_lane {
     const void *maxima; /* [rows, attn_block_maxima]: running maxima to which `kept` is relative */
 } attn_backward_lane;
 
-/* The sums of one task for gradients of parameters. NULL: the operation has no such parameter. */
+/* The sums of one piece for gradients of parameters. NULL: the operation has no such parameter. */
 typedef struct attn_backward_sums {
     double *entries; /* [Hq / Hkv, entries]: ALiBi slopes, or entries of a table of biases */
     double *keys;    /* [relative, E]: Shaw's key table */
@@ -85,7 +85,7 @@ typedef struct attn_backward {
     /* Sums of gradients as elements of k's type: dquery [chunks, B, Hq, L, room], dkey [B, Hkv, S,
      * room] and dvalue [B, Hkv, S, room of Ev], where room is attn_acc_room of the score width. */
     char *dquery, *dkey, *dvalue;
-    attn_backward_sums *sums;  /* one for each task */
+    attn_backward_sums *sums;  /* one for each piece */
     attn_backward_lane *lanes; /* [plan.slots] */
 } attn_backward;
 
@@ -94,7 +94,7 @@ static inline double attn_backward_cell(const attn_kernels *k, const void *row, 
     return k->elem == sizeof(float) ? (double)((const float *)row)[e] : ((const double *)row)[e];
 }
 
-/* Returns the index of a block in attn_backward_rows and out_magnitude, for a task with lane l. */
+/* Returns the index of a block in attn_backward_rows and out_magnitude, for a piece with lane l. */
 static inline size_t attn_backward_place(const attn_backward *g, const attn_block *block,
                                          const attn_backward_lane *l) {
     const attn_attention_dims *d = &g->a->dims;
@@ -159,7 +159,7 @@ void attn_backward_collect_shaw(const attn_backward *g, const attn_block *block,
 
 /* --- backward_results.c --- */
 
-/* Turns the sums of the tasks into gradients with the caller's shapes and types, in the arena. */
+/* Turns the sums of the pieces into gradients with the caller's shapes and types, in the arena. */
 attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *arena,
                                  attn_gradients *out, attn_error *err);
 /* Returns whether all gradients are finite. */

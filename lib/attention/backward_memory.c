@@ -64,7 +64,7 @@ static attn_backward_rows place_rows(attn_area *area, const attn_backward_plan *
     return rows;
 }
 
-/* Takes memory for the sums of one task. */
+/* Takes memory for the sums of one piece. */
 static void place_sums(attn_area *area, const attn_attention_dims *d, attn_backward_sums *s) {
     *s = (attn_backward_sums){0};
     if (d->entries)

@@ -21,8 +21,8 @@ static void add_all(double *to, const double *from, size_t n) {
         to[i] += from[i];
 }
 
-/* Adds up one member of attn_backward_sums, n numbers, over all tasks (pieces), in the memory of
- * the first task. `offset` is the offset of the member in the struct. */
+/* Adds up one member of attn_backward_sums, n numbers, over all pieces, in the memory of the
+ * first piece. `offset` is the offset of the member in the struct. */
 static double *total(const attn_backward *g, size_t pieces, size_t offset, size_t n) {
     double *first = *(double **)(void *)((char *)&g->sums[0] + offset);
     for (size_t p = 1; p < pieces; p++)
@@ -83,9 +83,9 @@ static attn_status finish_tables(const attn_backward *g, size_t pieces, attn_are
 /* --- bias tensors ---
  *
  * The gradient of an additive bias is dZ, summed over the axes along which the bias is broadcast.
- * The gradient of the scores is that of a bias with the shape of the weights. A task computes the
+ * The gradient of the scores is that of a bias with the shape of the weights. A piece computes the
  * part of this gradient that belongs to one block of rows and one tile of keys. If the bias has no
- * row axis, a task covers all rows, and if it has no key axis, all keys. The task goes in order
+ * row axis, a piece covers all rows, and if it has no key axis, all keys. The piece goes in order
  * over the heads, rows and keys that read its part of the bias. */
 
 /* The computation of the gradient of one bias tensor. */
@@ -93,7 +93,7 @@ typedef struct biases {
     const attn_backward *g;
     double *sums;                /* the gradient, dense, in the shape of the bias */
     attn_view at;                /* strides in `sums`; 0 where the bias is broadcast */
-    size_t row_parts, key_parts; /* the tasks are numbered [row_parts, key_parts] */
+    size_t row_parts, key_parts; /* the pieces are numbered [row_parts, key_parts] */
 } biases;
 
 /* Adds the tile dZ in l->grad to the sums. */

@@ -280,7 +280,7 @@ void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t 
  *
  *   d key_table[t] = sum of dS_ij q_i,   d value_table[t] = sum of P_ij dO_i
  *
- * Each task has sums of its own, in double. They are added up in the order of the tasks. */
+ * Each piece has sums of its own, in double. They are added up in the order of the pieces. */
 
 static int64_t clip(int64_t distance, int64_t most) {
     return distance < -most ? -most : distance > most ? most : distance;

@@ -57,8 +57,8 @@ static void store_logits(const attn_kernels *k, float *dst, const void *src, siz
 
 /* Stores the cells of keys [from, from + n) of row r of the tile in w, whose first cell is key j0.
  * For the stage of weights it computes them from the scores. */
-static void put_row(const request *q, const attn_block *block, size_t r, size_t j0, size_t from,
-                    size_t n, attn_block_work *w) {
+static void store_row(const request *q, const attn_block *block, size_t r, size_t j0, size_t from,
+                      size_t n, attn_block_work *w) {
     const attn_attention *a = q->a;
     const attn_kernels *k = w->kernels;
     const size_t out_row = block->i + r - q->range->row, out_col = from - q->range->col;
@@ -162,7 +162,7 @@ static void compute_block(const request *q, const attn_block *block, const attn_
                 continue;
             if (!plain)
                 attn_block_edit(a, block, r, j0, n, q->stage, w);
-            put_row(q, block, r, j0, from, to - from, w);
+            store_row(q, block, r, j0, from, to - from, w);
         }
     }
 }
@@ -187,14 +187,14 @@ static attn_status check_range(const request *q, attn_error *err) {
 
 /* Computes a request: rows of kind ATTN_ROW_TABLE in blocks, unless double_only, and rows of kind
  * ATTN_ROW_DOUBLE one by one. */
-static attn_status compute(const request *q, attn_cells_scratch *scratch, bool double_only,
-                           attn_error *err) {
+static attn_status compute_request(const request *q, attn_cells_scratch *scratch, bool double_only,
+                                   attn_error *err) {
     const attn_attention *a = q->a;
     const attn_range *range = q->range;
     attn_status status = check_range(q, err);
-    if (status == ATTN_OK && q->stats && q->stats->need)
+    if (!status && q->stats && q->stats->need)
         status = q->stats->need(q->stats->ctx, range, err);
-    if (status != ATTN_OK)
+    if (status)
         return status;
     for (size_t i = 0; i < range->rows && !double_only && !status; i += scratch->work.most_rows) {
         const size_t left = range->rows - i;
@@ -216,54 +216,22 @@ attn_status attn_attention_cells(const attn_attention *a, const attn_stats *stat
                                  const attn_range *range, attn_stage stage, void *dst, size_t ld,
                                  attn_cells_scratch *scratch, attn_error *err) {
     request q = {a, stats, range, stage, dst, NULL, ld, NULL};
-    return compute(&q, scratch, false, err);
+    return compute_request(&q, scratch, false, err);
 }
 
 attn_status attn_cells_with_logits(const attn_attention *a, const attn_stats *stats,
                                    const attn_range *range, void *weights, float *logits,
                                    attn_cells_scratch *scratch, attn_error *err) {
     request q = {a, stats, range, ATTN_STAGE_PROBS, weights, logits, range->cols, NULL};
-    return compute(&q, scratch, false, err);
+    return compute_request(&q, scratch, false, err);
 }
 
-/* --- the whole matrix --- */
-
-typedef struct filler {
-    request q;
-    attn_tensor *out;
-    attn_cells_scratch **lanes;
-    bool double_only;
-    size_t blocks, rows;
-} filler;
-
-static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
-    const filler *f = ctx;
-    const attn_attention_dims *d = &f->q.a->dims;
-    const size_t head = index / f->blocks, row = index % f->blocks * f->rows;
-    attn_range range = {.batch = head / d->Hq,
-                        .head = head % d->Hq,
-                        .row = row,
-                        .rows = d->L - row < f->rows ? d->L - row : f->rows,
-                        .cols = d->S};
-    request q = f->q;
-    q.range = &range;
-    q.ld = d->S;
-    q.dst = (char *)f->out->data +
-            attn_row_index(q.a, range.batch, range.head, row) * d->S * attn_dtype_size(d->result);
-    return compute(&q, f->lanes[lane], f->double_only, err);
-}
-
-attn_status attn_cells_fill(const attn_attention *a, const attn_stats *stats, attn_stage stage,
-                            bool double_only, attn_cells_scratch **lanes, attn_pool *pool,
-                            const attn_control *control, attn_tensor *out, attn_error *err) {
-    const size_t rows = a->kernels->rows;
-    filler f = {.q = {.a = a, .stats = stats, .stage = stage, .control = control},
-                .out = out,
-                .lanes = lanes,
-                .double_only = double_only,
-                .rows = rows,
-                .blocks = (a->dims.L + rows - 1) / rows};
-    return attn_pool_run(pool, a->dims.B * a->dims.Hq * f.blocks, fill_piece, &f, control, err);
+attn_status attn_cells_rows(const attn_attention *a, const attn_stats *stats,
+                            const attn_range *range, attn_stage stage, bool double_only,
+                            const attn_control *control, void *dst, attn_cells_scratch *scratch,
+                            attn_error *err) {
+    const request q = {a, stats, range, stage, dst, NULL, range->cols, control};
+    return compute_request(&q, scratch, double_only, err);
 }
 
 /* --- the mean over the heads, and sums of rows --- */

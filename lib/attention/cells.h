@@ -9,12 +9,13 @@
 attn_cells_scratch *attn_cells_place(attn_area *area, const attn_attention_dims *d,
                                      const attn_kernels *k);
 
-/* Fills out [B, Hq, L, S] with a stage of all cells. `lanes` has a scratch for each slot of the
- * pool. double_only: only rows of kind ATTN_ROW_DOUBLE are computed, since `out` already has the
- * others. */
-attn_status attn_cells_fill(const attn_attention *a, const attn_stats *stats, attn_stage stage,
-                            bool double_only, attn_cells_scratch **lanes, attn_pool *pool,
-                            const attn_control *control, attn_tensor *out, attn_error *err);
+/* Computes the cells of a range at a stage, dense [rows, cols] of dims.result. double_only: only rows
+ * of kind ATTN_ROW_DOUBLE are computed, since dst already has the others. The control is checked
+ * between blocks of rows. */
+attn_status attn_cells_rows(const attn_attention *a, const attn_stats *stats,
+                            const attn_range *range, attn_stage stage, bool double_only,
+                            const attn_control *control, void *dst, attn_cells_scratch *scratch,
+                            attn_error *err);
 
 /* Computes the weights (elements of dims.result) and the biased scores (float) of a range, both
  * dense [rows, cols]. */

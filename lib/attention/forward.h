@@ -1,11 +1,12 @@
-/* The forward pass: declarations that its files share. plan.h explains block, group, task (the
- * pool's piece) and lane.
+/* The forward pass: declarations that its files share. plan.h explains group, block, bundle, step,
+ * piece and lane. Each file uses those before it:
  *
- *   plan.c            decides how the pass is divided into tasks, and counts the cost
- *   forward.c         runs the tasks in the pool, and allocates their memory and the results
+ *   plan.c            lists the steps of the pass
+ *   forward_memory.c  allocates the results, the lanes, and the states of rows
  *   forward_rows.c    begins a block before its pass over the keys and ends it afterwards
- *   forward_window.c  computes blocks that see few keys
- *   strided.c         computes the first half of a pass under a strided pattern, and its weights */
+ *   strided.c         the steps of a strided pattern
+ *   forward_steps.c   the other steps that compute blocks, and those that compute cells
+ *   forward.c         runs the steps */
 #ifndef ATTN_FORWARD_H
 #define ATTN_FORWARD_H
 
@@ -23,85 +24,76 @@ typedef struct attn_block_run {
 } attn_block_run;
 
 typedef struct attn_forward_lane {
-    attn_block_run *runs;      /* [plan.runs]: the blocks that a task computes together */
-    attn_stream *streams;      /* [plan.runs]: copies of their streams, side by side */
+    attn_block_run *runs;      /* [plan.lane_blocks]: the blocks of a bundle */
+    attn_stream *streams;      /* [plan.lane_blocks]: copies of their streams, side by side */
     attn_block_work in_double; /* for rows that `ref` computes, one at a time */
-    attn_packed *head; /* ATTN_WAY_HEADS, _WINDOWS: keys and values that the task has packed */
+    attn_packed *head;         /* HEADS, WINDOWS: keys and values that the piece has packed */
 } attn_forward_lane;
 
-/* If plan.parts > 1: what the tasks compute for each range of the keys of a group. */
-typedef struct attn_forward_parts {
-    char *sums;   /* [B, Hkv, parts, group]: state of a block over the range (partial_at) */
+/* ATTN_STEP_RANGES: what its pieces compute for each range of the keys of a group. */
+typedef struct attn_forward_ranges {
+    char *states; /* [B, Hkv, ranges, group]: state of a block over the range */
     char *maxima; /* [B, Hq]: work.maxima of a block, shared by its ranges; NULL: not wanted */
-    double *magnitudes; /* [B, Hkv, parts, 2]: largest magnitude of keys, and of values */
-} attn_forward_parts;
+    double *magnitudes; /* [B, Hkv, ranges, 2]: largest magnitude of keys, and of values */
+} attn_forward_ranges;
 
 typedef struct attn_forward {
     const attn_attention *a;
+    /* The operation whose mask the passes of blocks read: `a`, or with a strided pattern one that
+     * shows only the keys near each query. */
+    const attn_attention *visible;
     attn_plan plan;
-    /* Keys and values of all heads, packed before the tasks run. NULL: each task packs those of its
-     * own head, or reads them unpacked (plan.way). */
+    attn_step_kind step; /* that is run */
+    attn_stage stage;    /* of ATTN_STEP_SCORES */
+    /* Keys and values of all heads. NULL: each piece packs those of its own head, or reads them
+     * unpacked (plan.main). */
     const attn_packed *packed;
-    attn_forward_lane *lanes; /* [plan.slots] */
-    attn_forward_parts in_parts;
-    /* With a strided pattern: the operation with the mask of the second half, and the state of all
-     * rows after the first half (strided.c). */
-    const attn_attention *near;
+    attn_forward_lane *lanes;   /* [plan.slots] */
+    attn_cells_scratch **cells; /* [plan.slots], for the steps that compute cells */
+    attn_forward_ranges ranges;
+    /* With a strided pattern: the state of all rows [B, Hq] after ATTN_STEP_STRIDED, and, if its
+     * pieces pack keys and values, the largest magnitude of each, [pieces, 2]. */
     char *strided;
-    /* [tasks of the first half, 2]: if these tasks pack keys and values, the largest magnitude of
-     * each. */
     double *strided_magnitudes;
-    const attn_control *control; /* checked between tasks, and between rows that `ref` computes */
-    attn_pool *pool;             /* runs the tasks; NULL: the calling thread does */
+    const attn_control *control; /* checked between pieces, and between rows that `ref` computes */
+    attn_pool *pool;             /* runs the pieces; NULL: the calling thread does */
     attn_results *out;
     size_t elem;         /* bytes of an element of the results */
-    size_t tasks;        /* of the pass, for the progress of `control` */
-    _Atomic size_t done; /* tasks that have ended */
+    size_t pieces;       /* of all steps, for the progress of `control`; 0: nothing is told */
+    _Atomic size_t done; /* pieces that have ended */
     _Atomic size_t hidden_rows;
-    _Atomic int not_finite; /* a task without f->packed has met NaN, infinity or too large numbers,
+    _Atomic int not_finite; /* a piece without f->packed has met NaN, infinity or too large numbers,
                              * so the pass must be repeated with packed keys */
 } attn_forward;
 
-/* Returns ATTN_EARG if `want` has an unknown bit, or wants scores of an unknown stage. */
-attn_status attn_forward_check(unsigned want, attn_stage stage, attn_error *err);
-/* Makes the plan, and allocates the results *out and the lanes in the arena. */
+/* --- memory (forward_memory.c) --- */
+
+/* Makes the plan, and allocates the results *out, the lanes and the states of rows in the arena. */
 attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned want, size_t slots,
                               const attn_control *control, attn_arena *arena, attn_results *out,
                               attn_error *err);
-/* Computes the results that the blocks do not write: scores and weights that are computed cell by
- * cell, and the cache with the new keys and values. */
-attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *pool,
-                                attn_arena *arena, attn_error *err);
+/* Allocates f->cells. */
+attn_status attn_forward_open_cells(attn_forward *f, attn_arena *arena, attn_error *err);
 
-/* Each of these functions takes one kind of memory of a pass from an area (base/area.h): the
- * results, one lane, the states of a plan with several ranges of keys, those of a plan with two
- * halves, or for each slot the scratch of attn_cells_fill. */
-void attn_forward_place_results(attn_area *area, const attn_plan *p, attn_results *out);
-void attn_forward_place_lane(attn_area *area, const attn_plan *p, attn_forward_lane *l);
-void attn_forward_place_parts(attn_area *area, const attn_plan *p, attn_forward_parts *parts);
-char *attn_forward_place_strided(attn_area *area, const attn_plan *p, double **magnitudes);
-attn_cells_scratch **attn_forward_place_cells(attn_area *area, const attn_plan *p);
+/* The bytes that a forward pass takes by its plan. */
+typedef struct attn_forward_bytes {
+    size_t work, results;
+    size_t fallback; /* in addition, if a piece finds NaN or infinity or if rows need double */
+} attn_forward_bytes;
+/* Computes them. Returns false if a number exceeds SIZE_MAX. */
+bool attn_forward_count(const attn_plan *plan, attn_forward_bytes *bytes);
 
-/* Returns the state of the rows of head (b, h) from row i on after the first half. */
+/* Returns the state of a block in its memory. */
+attn_partial attn_forward_state(const attn_block_work *w);
+/* Returns the state of the rows of head (b, h) from row i on after ATTN_STEP_STRIDED. */
 attn_partial attn_forward_strided_rows(const attn_forward *f, size_t b, size_t h, size_t i);
-/* Adds to the state of a block what the first half has computed for its rows. */
-void attn_forward_add_strided(const attn_forward *f, attn_block_run *run);
-/* Task: computes the first half of some rows of head index / plan.strided.pieces_a_head. ctx is the
- * attn_forward. If its keys and values are not packed, the task stores their magnitudes. */
-attn_status attn_forward_strided(void *ctx, size_t index, size_t lane, attn_error *err);
-/* Tasks that compute the weights under a strided pattern after both halves: of block index %
- * plan.row_blocks of a head, on the keys near its queries, with zeros elsewhere; then those that
- * attn_forward_strided has visited. */
-attn_status attn_forward_near_weights(void *ctx, size_t index, size_t lane, attn_error *err);
-attn_status attn_forward_strided_weights(void *ctx, size_t index, size_t lane, attn_error *err);
-/* Returns how many cells the first half computes for the heads of batch entry b. */
-double attn_forward_strided_cells(const attn_attention *a, const attn_plan *plan, size_t b);
+/* Returns the memory for the state of a block over a range of the keys of a group. `g` is the number
+ * of its head in the group. */
+attn_partial attn_forward_range_rows(const attn_forward *f, size_t group, size_t range, size_t g);
+/* Returns the memory for work.maxima of the block of head (b, h). */
+char *attn_forward_range_maxima(const attn_forward *f, size_t b, size_t h);
 
-/* Returns a bit set of the block's rows of which a product or sum with keys and values of these
- * magnitudes could overflow float, or exceed what the kernel table can split into bfloat16
- * parts. */
-uint64_t attn_forward_overflowing(const attn_attention *a, const attn_block_run *run, double key,
-                                  double value);
+/* --- rows (forward_rows.c) --- */
 
 /* Prepares *run for the pass of the block run->stream.block; the caller has set run->stream to a
  * stream of this block and of run->work, and nothing else. Loads the queries, finds the rows that
@@ -114,13 +106,32 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_packed *packed,
  * rows in double where needed. */
 attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
                              attn_error *err);
-/* Ends a block whose keys and values had these largest magnitudes. If the block is useless because
- * they were packed as they are and are not finite or too large, it sets f->not_finite instead. */
+/* Ends a block whose keys and values, read or packed as they are, had these largest magnitudes. If
+ * they are not finite or too large, the block is useless, and f->not_finite is set instead. */
 attn_status attn_forward_end_as_is(attn_forward *f, attn_block_run *run, double key, double value,
                                    attn_forward_lane *l, attn_error *err);
 
-/* Task of ATTN_WAY_WINDOWS: computes a run of blocks of all heads of a group. The heads take turns,
- * so that they share the tiles in the window. ctx is the attn_forward. */
-attn_status attn_forward_window(void *ctx, size_t index, size_t lane, attn_error *err);
+/* --- pieces of the steps; work is the attn_forward --- */
+
+attn_status attn_forward_strided(void *work, size_t index, size_t lane, attn_error *err);
+attn_status attn_forward_blocks(void *work, size_t index, size_t lane, attn_error *err);
+attn_status attn_forward_head(void *work, size_t index, size_t lane, attn_error *err);
+attn_status attn_forward_window(void *work, size_t index, size_t lane, attn_error *err);
+attn_status attn_forward_group(void *work, size_t index, size_t lane, attn_error *err);
+attn_status attn_forward_range(void *work, size_t index, size_t lane, attn_error *err);
+attn_status attn_forward_join(void *work, size_t index, size_t lane, attn_error *err);
+attn_status attn_forward_near_weights(void *work, size_t index, size_t lane, attn_error *err);
+attn_status attn_forward_strided_weights(void *work, size_t index, size_t lane, attn_error *err);
+attn_status attn_forward_cells(void *work, size_t index, size_t lane, attn_error *err);
+
+/* Returns how many cells ATTN_STEP_STRIDED computes for the heads of batch entry b. */
+double attn_forward_strided_cells(const attn_attention *a, const attn_plan *plan, size_t b);
+
+/* --- the pass (forward.c) --- */
+
+/* Computes the results that the blocks do not write: scores and weights that are computed cell by
+ * cell, and the cache with the new keys and values. */
+attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *pool,
+                                attn_arena *arena, attn_error *err);
 
 #endif

@@ -120,10 +120,10 @@ static attn_status finish_rows(const attn_forward *f, const attn_block *block, u
     attn_status status = ATTN_OK;
     /* Only `ref` computes rows with maxima of ATTN_WIDE and more. */
     const bool wide = w->kernels->elem == sizeof(double);
-    for (size_t r = 0; wide && r < block->rows && status == ATTN_OK; r++)
+    for (size_t r = 0; wide && r < block->rows && !status; r++)
         if (!(in_double >> r & 1))
             status = check_scores(a, block, r, f->out->stats.max[row + r], err);
-    if (status == ATTN_OK && (f->plan.want & ATTN_WANT_OUTPUT) &&
+    if (!status && (f->plan.want & ATTN_WANT_OUTPUT) &&
         !finish_output(f, block, f->out->stats.sum + row, w) && !a->in.allow_nonfinite)
         /* Only a double-precision row gets here, and its block has no other row. */
         status = overflows(a, block, 0, "outputs", err);
@@ -188,7 +188,7 @@ static attn_status double_row(attn_forward *f, const attn_block *block, size_t r
     const attn_stream stream = {.block = one, .q = q, .ldq = ld, .control = f->control, .w = w};
     attn_block_stream(a, &stream, 1, NULL);
     attn_status status = attn_control_check(f->control, err);
-    if (status != ATTN_OK)
+    if (status)
         return status;
     finish_statistics(f, &one, ATTN_ROW_DOUBLE, 0, w);
     return finish_rows(f, &one, 0, w, err);
@@ -225,7 +225,7 @@ static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn
             continue;
         }
         attn_status status = attn_refuse_query(a, block->b, block->h, block->i + r, err);
-        if (status != ATTN_OK)
+        if (status)
             return status;
         run->in_double |= UINT64_C(1) << r;
         if (run->stream.q != w->query) {
@@ -261,8 +261,11 @@ static bool may_overflow(const attn_attention *a, double query, double key, doub
     return a->kernels->elem == sizeof(float) && (score > FLT_MAX / 4 || sum > FLT_MAX / 4);
 }
 
-uint64_t attn_forward_overflowing(const attn_attention *a, const attn_block_run *run, double key,
-                                  double value) {
+/* Returns a bit set of the block's rows of which a product or sum with keys and values of these
+ * magnitudes could overflow float, or exceed what the kernel table can split into bfloat16
+ * parts. */
+static uint64_t overflowing_rows(const attn_attention *a, const attn_block_run *run, double key,
+                                 double value) {
     const attn_stream *s = &run->stream;
     const attn_kernels *k = run->work.kernels;
     uint64_t rows = 0;
@@ -293,7 +296,7 @@ static uint64_t double_rows(const attn_attention *a, const attn_packed *p,
         key = fmax(key, p->key_magnitude[first + t]);
         value = fmax(value, p->value_magnitude[first + t]);
     }
-    return in_double | attn_forward_overflowing(a, run, key, value);
+    return in_double | overflowing_rows(a, run, key, value);
 }
 
 attn_status attn_forward_begin(const attn_forward *f, const attn_packed *packed,
@@ -301,7 +304,7 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_packed *packed,
     const attn_attention *a = f->a;
     const attn_block *block = &run->stream.block;
     attn_status status = load_queries(f, run, err);
-    if (status == ATTN_OK && packed)
+    if (!status && packed)
         run->in_double |= double_rows(a, packed, run);
     run->work.key_magnitude = run->work.value_magnitude = 0;
     run->work.maxima = run->maxima;
@@ -319,10 +322,21 @@ attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_
     const uint64_t in_double =
         finish_statistics(f, block, ATTN_ROW_TABLE, run->in_double, &run->work);
     attn_status status = finish_rows(f, block, in_double, &run->work, err);
-    if (status == ATTN_OK && f->plan.keeps)
+    if (!status && f->plan.keeps)
         finish_weights(f, run);
-    for (size_t r = 0; in_double && r < block->rows && status == ATTN_OK; r++)
+    for (size_t r = 0; in_double && r < block->rows && !status; r++)
         if (in_double >> r & 1)
             status = double_row(f, block, r, l, err);
     return status;
+}
+
+attn_status attn_forward_end_as_is(attn_forward *f, attn_block_run *run, double key, double value,
+                                   attn_forward_lane *l, attn_error *err) {
+    const double most = attn_most_packed(f->a->kernels);
+    if (!(key <= most && value <= most)) {
+        atomic_store(&f->not_finite, 1);
+        return ATTN_OK;
+    }
+    run->in_double |= overflowing_rows(f->a, run, key, value);
+    return attn_forward_end(f, run, l, err);
 }

@@ -1,7 +1,7 @@
 /* The operands of a pass (operands.h).
  *
  * - Rows are read in place if their elements and strides allow it.
- * - Keys and values are packed in one of three ways: attn_pack packs all heads at once in tasks of
+ * - Keys and values are packed in one of three ways: attn_pack packs all heads at once in pieces of
  *   the pool, attn_pack_head packs one head at a time into the same memory, and attn_window_load
  *   packs single tiles when they are needed.
  * - attn_pack packs keys and values that are not finite or too large as zeros and marks them, so
@@ -132,13 +132,15 @@ void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, 
 
 /* --- packed keys and values --- */
 
-enum { TILES_A_PIECE = 8 }; /* tiles that a task packs */
+enum { TILES_A_PIECE = 8 }; /* tiles that a piece packs */
 
 typedef struct packer {
     const attn_attention *a;
+    const attn_attention_dims *dims;
+    const attn_kernels *kernels;
     attn_packed *p;
     void **lanes;  /* for each slot of the pool, scratch [keys, max(score width, Ev)] */
-    size_t chunks; /* tasks for each head */
+    size_t chunks; /* pieces for each head */
 } packer;
 
 static attn_packed packed_shape(const attn_attention_dims *d, const attn_kernels *k) {
@@ -168,33 +170,6 @@ attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, co
     if (area->base)
         *at = p;
     return at;
-}
-
-/* Takes the memory of attn_pack from an area: the packed keys and values of all heads, and a
- * scratch for each slot of the pool. */
-static attn_packed *place_packing(attn_area *area, const attn_attention_dims *d,
-                                  const attn_kernels *k, size_t slots, void ***lanes) {
-    const size_t widest = d->score_width > d->Ev ? d->score_width : d->Ev;
-    size_t heads = 0;
-    if (!attn_size_mul(d->sets, d->Hkv, &heads))
-        area->overflow = true;
-    attn_packed *p = attn_packed_place(area, d, k, heads);
-    *lanes = attn_area_take(area, slots, sizeof **lanes);
-    for (size_t s = 0; s < slots; s++) {
-        void *scratch = attn_area_take(area, k->keys * k->elem, widest);
-        if (area->base)
-            (*lanes)[s] = scratch;
-    }
-    return p;
-}
-
-void attn_pack_count(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
-                     size_t slots) {
-    void **lanes;
-    attn_area packing = {0};
-    place_packing(&packing, d, k, slots, &lanes);
-    area->overflow |= packing.overflow;
-    attn_area_take(area, 1, packing.used);
 }
 
 double attn_most_packed(const attn_kernels *k) {
@@ -252,8 +227,8 @@ static void pack_tile(const packer *pk, size_t set, size_t hkv, size_t tile, voi
         atomic_store(&p->any_bad, 1);
 }
 
-static attn_status pack_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
-    const packer *pk = ctx;
+static attn_status pack_piece(void *work, size_t index, size_t lane, attn_error *err) {
+    const packer *pk = work;
     const size_t chunk = index % pk->chunks, head = index / pk->chunks;
     const size_t end = (chunk + 1) * TILES_A_PIECE;
     (void)err;
@@ -423,22 +398,45 @@ attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_
 
 /* --- packing --- */
 
+static void place_pack_lane(const void *work, attn_area *area, void *to) {
+    const packer *pk = work;
+    const attn_attention_dims *d = pk->dims;
+    const attn_kernels *k = pk->kernels;
+    *(void **)to =
+        attn_area_take(area, k->keys * k->elem, d->score_width > d->Ev ? d->score_width : d->Ev);
+}
+
+static void place_packed(void *work, attn_area *area) {
+    packer *pk = work;
+    size_t heads = 0;
+    if (!attn_size_mul(pk->dims->sets, pk->dims->Hkv, &heads))
+        area->overflow = true;
+    pk->p = attn_packed_place(area, pk->dims, pk->kernels, heads);
+}
+
+static const attn_sweep packing = {sizeof(void *), place_pack_lane, place_packed, pack_piece, NULL};
+
+void attn_pack_count(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
+                     size_t slots) {
+    packer pk = {.dims = d, .kernels = k};
+    const attn_area counted = attn_sweep_count(&packing, &pk, slots);
+    area->overflow |= counted.overflow;
+    attn_area_take(area, 1, counted.used);
+}
+
 attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *control,
                       attn_arena *arena, attn_packed **out, attn_error *err) {
     const attn_attention_dims *d = &a->dims;
-    const size_t slots = attn_pool_slots(pool);
-    packer pk = {.a = a};
-    attn_area counted = {0}, area;
-    attn_pack_count(&counted, d, a->kernels, slots);
-    if (!attn_area_open(&area, &counted, arena))
+    packer pk = {.a = a, .dims = d, .kernels = a->kernels};
+    pk.lanes = attn_sweep_open(&packing, &pk, attn_pool_slots(pool), arena);
+    if (!pk.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
-    pk.p = place_packing(&area, d, a->kernels, slots, &pk.lanes);
     pk.chunks = (pk.p->tiles + TILES_A_PIECE - 1) / TILES_A_PIECE;
     attn_status status =
-        attn_pool_run(pool, d->sets * d->Hkv * pk.chunks, pack_piece, &pk, control, err);
-    if (status == ATTN_OK && pk.p->any_bad && !a->in.allow_nonfinite)
+        attn_sweep_run(&packing, &pk, d->sets * d->Hkv * pk.chunks, 0, pool, control, err);
+    if (!status && pk.p->any_bad && !a->in.allow_nonfinite)
         status = refuse_bad(a, pk.p, control, err);
-    if (status == ATTN_OK)
+    if (!status)
         *out = pk.p;
     return status;
 }

@@ -11,7 +11,7 @@
 
 enum {
     ROWS_A_PIECE = 256
-}; /* rows of a task; constant, so that results do not depend on threads */
+}; /* rows of a piece; constant, so that results do not depend on threads */
 
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for projections");

@@ -7,7 +7,7 @@
 
 #include <attn/rng.h>
 
-enum { DRAWS_A_PIECE = 65536 }; /* numbers of a task */
+enum { DRAWS_A_PIECE = 65536 }; /* numbers of a piece */
 
 /* The matrices in the order of their numbers. */
 typedef struct matrices {

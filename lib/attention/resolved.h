@@ -8,7 +8,7 @@
 
 #include "attention/position_rule.h"
 #include "attention/score_forms.h"
-#include "base/area.h"
+#include "base/sweep.h"
 #include "base/view.h"
 #include "kernels/kernels.h"
 #include "mask/mask_private.h"

@@ -1,18 +1,19 @@
-/* The first half of a pass under a strided pattern (dims.stride > 0), and its weights.
+/* The steps of a strided pattern (dims.stride > 0).
  *
  * With the pattern, query p sees the keys of its class, j = p mod stride, and the keys near it,
- * |j - p| <= local. No tile of consecutive queries and keys is without a visible cell, so the pass
- * computes the two kinds of cells separately:
+ * |j - p| <= local. No tile of consecutive queries and keys is without a visible cell, so two steps
+ * compute the two kinds of cells:
  *
- *   this file   takes the queries of one class against the keys of this class, gathered into tiles
- *               that are dense, except for the keys near each query. It stores maximum, sum and acc
- *               of each row.
- *   forward.c   takes blocks of consecutive queries against the keys near them, and then merges
- *               what was stored for these rows.
+ *   STRIDED          takes the queries of one class against the keys of this class, gathered into
+ *                    tiles that are dense, except for the keys near each query. It stores maximum,
+ *                    sum and acc of each row.
+ *   the main step    takes blocks of consecutive queries against the keys near them, and then merges
+ *                    what was stored for these rows.
  *
- * Afterwards the weights of both kinds are computed from the statistics of the rows.
+ * Afterwards two steps compute the weights of both kinds from the statistics of the rows.
  *
- * Row m of a class is query first_row + m * stride, and its key c is key first_key + c * stride. */
+ * Row m of a class is query first_row + m * stride, and its key c is key first_key + c * stride. A
+ * bundle is several blocks of a class. */
 #include <math.h>
 #include <string.h>
 
@@ -104,7 +105,7 @@ static void load_queries(const attn_attention *a, const class *at, size_t m, siz
     size_t ld;
     const char *from = gather(a, &queries, k, w->query, &ld);
     if (k->pack_query && isfinite(attn_block_pack_queries(a, &block, from, ld, w)))
-        return; /* a pass with two halves has no terms of Shaw's positions */
+        return; /* with a strided pattern there are no terms of Shaw's positions */
     for (size_t r = 0; r < rows; r++) {
         char *q = (char *)w->query + r * E * k->elem;
         const char *row = from + r * ld * k->elem;
@@ -141,7 +142,7 @@ static void find_keys(const attn_attention *a, const class *at, size_t m, size_t
 }
 
 /* Hides cell j of a row of edited scores. */
-static void hide(char *row, size_t j, const attn_kernels *k) {
+static void hide_cell(char *row, size_t j, const attn_kernels *k) {
     const float hidden = -INFINITY;
     const double wide = -INFINITY;
     memcpy(row + j * k->elem, k->elem == sizeof hidden ? (const void *)&hidden : &wide, k->elem);
@@ -162,7 +163,7 @@ static void edit_row(const attn_attention *a, const class *at, size_t r, size_t 
     k->edit(row, n, &edit);
     to = attn_mask_within(to, c, n);
     for (from = attn_mask_within(from, c, n); from < to; from++)
-        hide(row, from, k);
+        hide_cell(row, from, k);
 }
 
 /* Computes the edited scores of the rows m … m + rows - 1 of a class against the n keys from c on,
@@ -184,11 +185,11 @@ static void visit_tile(const attn_attention *a, const class *at, size_t m, size_
     k->accumulate(w->acc, w->tile, rows, w->packed_value, 0, n, n, a->dims.Ev, w->factor);
 }
 
-/* --- tasks --- */
+/* --- pieces --- */
 
 /* Stores the state of the rows m … m + rows - 1 of a class. */
-static void store(const attn_forward *f, const class *at, size_t m, size_t rows,
-                  const attn_block_work *w) {
+static void store_state(const attn_forward *f, const class *at, size_t m, size_t rows,
+                        const attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     const size_t room = attn_acc_room(k, f->a->dims.Ev) * k->elem, lanes = k->lanes * k->elem;
     const size_t stride = (size_t)f->a->dims.stride;
@@ -217,9 +218,9 @@ static size_t block_rows(const attn_kernels *k, size_t r, size_t end) {
     return end - r < k->rows ? end - r : k->rows;
 }
 
-/* Computes the rows m … m + rows - 1 of a class, in blocks that share each tile of keys. */
-static void run_rows(const attn_forward *f, const class *at, size_t m, size_t rows,
-                     attn_forward_lane *l) {
+/* Computes the rows m … m + rows - 1 of a class, a bundle. */
+static void compute_class_rows(const attn_forward *f, const class *at, size_t m, size_t rows,
+                               attn_forward_lane *l) {
     const attn_attention *a = f->a;
     const attn_kernels *k = a->kernels;
     const size_t end = m + rows;
@@ -237,34 +238,37 @@ static void run_rows(const attn_forward *f, const class *at, size_t m, size_t ro
             visit_tile(a, at, r, block_rows(k, r, end), c, n, &l->runs[w].work);
     }
     for (size_t r = m, w = 0; r < end; r += k->rows, w++)
-        store(f, at, r, block_rows(k, r, end), &l->runs[w].work);
+        store_state(f, at, r, block_rows(k, r, end), &l->runs[w].work);
 }
 
-typedef void (*rows_task)(const attn_forward *, const class *, size_t, size_t, attn_forward_lane *);
+typedef void (*bundle_function)(const attn_forward *, const class *, size_t, size_t,
+                                attn_forward_lane *);
 
-/* Calls `run` for the rows of each unit of task `index`. */
-static attn_status run_units(const attn_forward *f, size_t index, rows_task run,
-                             attn_forward_lane *l, attn_error *err) {
+/* Calls `compute` for the rows of each bundle of piece `index`. */
+static attn_status for_bundles(const attn_forward *f, size_t index, bundle_function compute,
+                               attn_forward_lane *l, attn_error *err) {
     const attn_strided_plan *p = &f->plan.strided;
-    const size_t pieces = p->pieces_a_head, first = index % pieces * p->units_a_piece;
-    const size_t last = first + p->units_a_piece, most = f->plan.runs * f->a->kernels->rows;
+    const size_t pieces = p->pieces_a_head, first = index % pieces * p->bundles_a_piece;
+    const size_t last = first + p->bundles_a_piece,
+                 most = f->plan.lane_blocks * f->a->kernels->rows;
     attn_status status = ATTN_OK;
-    for (size_t u = first; u < last && u < p->units && status == ATTN_OK; u++) {
-        const class at = class_at(f->a, index / pieces, u / p->units_a_class);
-        const size_t m = u % p->units_a_class * most;
+    for (size_t u = first; u < last && u < p->bundles && !status; u++) {
+        const class at = class_at(f->a, index / pieces, u / p->bundles_a_class);
+        const size_t m = u % p->bundles_a_class * most;
         if (m < at.rows)
-            run(f, &at, m, at.rows - m < most ? at.rows - m : most, l);
+            compute(f, &at, m, at.rows - m < most ? at.rows - m : most, l);
         status = attn_control_check(f->control, err);
     }
     return status;
 }
 
-attn_status attn_forward_strided(void *ctx, size_t index, size_t lane, attn_error *err) {
-    attn_forward *f = ctx;
+/* If keys and values are not packed, the piece stores their magnitudes. */
+attn_status attn_forward_strided(void *work, size_t index, size_t lane, attn_error *err) {
+    attn_forward *f = work;
     attn_forward_lane *l = &f->lanes[lane];
     attn_block_work *w = &l->runs->work;
     w->key_magnitude = w->value_magnitude = 0;
-    attn_status status = run_units(f, index, run_rows, l, err);
+    attn_status status = for_bundles(f, index, compute_class_rows, l, err);
     f->strided_magnitudes[2 * index] = w->key_magnitude;
     f->strided_magnitudes[2 * index + 1] = w->value_magnitude;
     return status;
@@ -279,8 +283,8 @@ static char *weights_of(const attn_forward *f, size_t b, size_t h, size_t i) {
 
 /* Turns n edited scores of the tile's row r, which is row i of head (b, h), into weights in
  * w->line. Returns false if the row sees no key, or is computed in double. */
-static bool weigh(const attn_forward *f, size_t b, size_t h, size_t i, size_t r, size_t n,
-                  attn_block_work *w) {
+static bool weigh_row(const attn_forward *f, size_t b, size_t h, size_t i, size_t r, size_t n,
+                      attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     const attn_stats *stats = &f->out->stats;
     const size_t row = attn_row_index(f->a, b, h, i);
@@ -292,17 +296,18 @@ static bool weigh(const attn_forward *f, size_t b, size_t h, size_t i, size_t r,
 }
 
 /* Stores weight j of `line` as an element of the result. */
-static void put(const attn_forward *f, const attn_kernels *k, char *to, const void *line,
-                size_t j) {
+static void store_weight(const attn_forward *f, const attn_kernels *k, char *to, const void *line,
+                         size_t j) {
     if (k->elem == f->elem)
         memcpy(to, (const char *)line + j * k->elem, k->elem);
     else
         *(float *)(void *)to = (float)((const double *)line)[j];
 }
 
-attn_status attn_forward_near_weights(void *ctx, size_t index, size_t lane, attn_error *err) {
-    const attn_forward *f = ctx;
-    const attn_attention *a = f->near;
+/* Computes the weights of a block on the keys near its queries, with zeros elsewhere. */
+attn_status attn_forward_near_weights(void *work, size_t index, size_t lane, attn_error *err) {
+    const attn_forward *f = work;
+    const attn_attention *a = f->visible;
     const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = a->kernels;
     attn_block_work *w = &f->lanes[lane].runs->work;
@@ -322,9 +327,9 @@ attn_status attn_forward_near_weights(void *ctx, size_t index, size_t lane, attn
         for (size_t r = 0; r < block.rows; r++) {
             char *dst = weights_of(f, block.b, block.h, i + r);
             attn_block_edit(a, &block, r, from, to - from, ATTN_STAGE_BIASED, w);
-            if (weigh(f, block.b, block.h, i + r, r, to - from, w))
+            if (weigh_row(f, block.b, block.h, i + r, r, to - from, w))
                 for (size_t j = from; j < to; j++)
-                    put(f, k, dst + j * f->elem, w->line, j - from);
+                    store_weight(f, k, dst + j * f->elem, w->line, j - from);
         }
     }
     return ATTN_OK;
@@ -332,23 +337,23 @@ attn_status attn_forward_near_weights(void *ctx, size_t index, size_t lane, attn
 
 /* Writes the weights of row m of the class on those of the keys c … c + n - 1 that are not near.
  * Its edited scores are row r of the tile. */
-static void scatter(const attn_forward *f, const class *at, size_t r, size_t m, size_t c, size_t n,
-                    attn_block_work *w) {
+static void scatter_weights(const attn_forward *f, const class *at, size_t r, size_t m, size_t c,
+                            size_t n, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     const size_t stride = (size_t)f->a->dims.stride, i = at->first_row + m * stride;
     size_t lo, hi, from, to;
     find_keys(f->a, at, m, &lo, &hi, &from, &to);
     char *dst = weights_of(f, at->b, at->h, i) + at->first_key * f->elem;
-    if (!weigh(f, at->b, at->h, i, r, n, w))
+    if (!weigh_row(f, at->b, at->h, i, r, n, w))
         return;
     for (size_t j = c > lo ? c : lo; j < c + n && j < hi; j++)
         if (j < from || j >= to)
-            put(f, k, dst + j * stride * f->elem, w->line, j - c);
+            store_weight(f, k, dst + j * stride * f->elem, w->line, j - c);
 }
 
 /* Computes the weights of the rows m … m + rows - 1 of a class on the keys of the class. */
-static void weigh_rows(const attn_forward *f, const class *at, size_t m, size_t rows,
-                       attn_forward_lane *l) {
+static void weigh_class_rows(const attn_forward *f, const class *at, size_t m, size_t rows,
+                             attn_forward_lane *l) {
     const attn_attention *a = f->a;
     const attn_kernels *k = a->kernels;
     const size_t end = m + rows, hi = last_key(a, at, m, rows);
@@ -362,25 +367,25 @@ static void weigh_rows(const attn_forward *f, const class *at, size_t m, size_t 
             const size_t count = block_rows(k, r, end);
             score_tile(a, at, r, count, c, n, w);
             for (size_t row = 0; row < count; row++)
-                scatter(f, at, row, r + row, c, n, w);
+                scatter_weights(f, at, row, r + row, c, n, w);
         }
     }
 }
 
-attn_status attn_forward_strided_weights(void *ctx, size_t index, size_t lane, attn_error *err) {
-    attn_forward *f = ctx;
-    return run_units(f, index, weigh_rows, &f->lanes[lane], err);
+attn_status attn_forward_strided_weights(void *work, size_t index, size_t lane, attn_error *err) {
+    attn_forward *f = work;
+    return for_bundles(f, index, weigh_class_rows, &f->lanes[lane], err);
 }
 
 /* --- cost --- */
 
 double attn_forward_strided_cells(const attn_attention *a, const attn_plan *plan, size_t b) {
     const attn_strided_plan *p = &plan->strided;
-    const size_t most = plan->runs * plan->kernels->rows;
+    const size_t most = plan->lane_blocks * plan->kernels->rows;
     double cells = 0;
-    for (size_t u = 0; u < p->units; u++) {
-        const class at = class_at(a, b * a->dims.Hq, u / p->units_a_class);
-        const size_t m = u % p->units_a_class * most;
+    for (size_t u = 0; u < p->bundles; u++) {
+        const class at = class_at(a, b * a->dims.Hq, u / p->bundles_a_class);
+        const size_t m = u % p->bundles_a_class * most;
         const size_t rows = m < at.rows ? at.rows - m < most ? at.rows - m : most : 0;
         cells += (double)rows * (double)last_key(a, &at, m, rows);
     }

@@ -523,8 +523,8 @@ static void visit_tiles(const attn_attention *a, const attn_stream *streams, siz
         visit_tile(a, &streams[s], packed, j0, n);
 }
 
-/* Processes those of the keys [from, to), which are in one tile, that a row of the blocks can see,
- * and what lies between them. */
+/* Processes keys [from, to) of one tile: from the first to the last one that a row of the blocks can
+ * see. The cells of the others become hidden. */
 static void visit_keys(const attn_attention *a, const attn_stream *streams, size_t count,
                        const attn_packed *packed, size_t from, size_t to) {
     const attn_kernels *k = streams[0].w->kernels;

@@ -1,5 +1,6 @@
 #include "base/sweep.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { LANE_MOST = 512 }; /* bytes of a lane's struct, at most */
@@ -8,6 +9,7 @@ enum { LANE_MOST = 512 }; /* bytes of a lane's struct, at most */
 static char *place_all(const attn_sweep *s, void *work, size_t slots, attn_area *area) {
     char *lanes = attn_area_take(area, slots, s->lane_size);
     _Alignas(max_align_t) char lane[LANE_MOST];
+    assert(s->lane_size <= sizeof lane);
     for (size_t i = 0; i < slots; i++) {
         s->place_lane(work, area, lane);
         if (area->base)

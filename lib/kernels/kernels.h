@@ -40,7 +40,8 @@
  *
  *  3. Partial sums of a row are added in one order, which `keys` and `lanes` determine. With few
  *     queries and many keys it also depends on the ranges into which the keys are divided
- *     (attention/forward.c), and with a strided pattern on its two halves (attention/strided.c).
+ *     (attention/forward_steps.c), and with a strided pattern on its two steps
+ *     (attention/strided.c).
  *
  * No function allocates memory, and any thread may call any function. A function reads at most the
  * n elements that it is given, except of tiles, packed operands and accumulators, whose rows are

@@ -11,7 +11,7 @@
 
 #include <attn/attn.h>
 
-#include "attention/plan.h"
+#include "attention/forward.h"
 #include "unit/normal_tensor.h"
 #include "unit/trials.h"
 
@@ -124,9 +124,9 @@ static void check_cost(const attn_cost *cost, size_t used, const char *what, uin
 static void check_pass(const attn_attention_dims *d, unsigned want, size_t slots,
                        const attn_results *out, size_t used, uint64_t seed) {
     attn_plan plan;
-    attn_plan_bytes bytes;
+    attn_forward_bytes bytes;
     attn_plan_make(d, want, slots, &plan);
-    assert_true(attn_plan_count(&plan, &bytes));
+    assert_true(attn_forward_count(&plan, &bytes));
     const bool any_double = memchr(out->stats.kind, ATTN_ROW_DOUBLE, d->B * d->Hq * d->L) != NULL;
     if (any_double ? used > bytes.work + bytes.results + bytes.fallback
                    : used != bytes.work + bytes.results)

@@ -54,9 +54,9 @@ static const shape shapes[] = {
     {2, 3000, 3000, 0, 0},    /* packed */
     {16, 100, 100, 0, 0},     /* heads */
     {8, 2, 500, 0, 0},        /* groups */
-    {1, 1, 60000, 0, 0},      /* a group in parts */
+    {1, 1, 60000, 0, 0},      /* a group in ranges */
     {1, 20000, 20000, 0, 16}, /* windows */
-    {1, 4096, 4096, 64, 0},   /* both halves of a strided pattern */
+    {1, 4096, 4096, 64, 0},   /* a strided pattern */
 };
 
 static void run_shape(const shape *s, size_t slots, attn_pool *pool) {

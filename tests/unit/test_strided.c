@@ -1,4 +1,4 @@
-/* The pass of two halves under a strided pattern (attention/strided.c): it gives the results of the
+/* The steps of a strided pattern (attention/strided.c): it gives the results of the
  * same visibility as a mask of booleans, which is computed in one pass, for all options that the two
  * halves read. */
 #include <math.h>
@@ -33,7 +33,7 @@ static void add_layer(trial *t, attn_mask_layer layer) {
     t->in.mask.layers[t->in.mask.count++] = layer;
 }
 
-/* Random shapes, of which most have two halves, and layers that bound the keys of a row. */
+/* Random shapes, of which most have strided steps, and layers that bound the keys of a row. */
 static trial begin(uint64_t seed) {
     trial t = {.arena = attn_arena_new(LIMIT), .seed = 100 * seed};
     const size_t B = 1 + pick(seed, 0, 2), Hkv = 1 + pick(seed, 1, 2), group = 1 + pick(seed, 2, 2);
@@ -129,10 +129,10 @@ static void check_cells(const trial *t) {
     }
 }
 
-static void compare(trial *t, const attn_pattern *p, bool halves, double tolerance) {
+static void compare(trial *t, const attn_pattern *p, bool strided, double tolerance) {
     add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_PATTERN, .pattern = *p});
     run(t);
-    assert_int_equal(attn_attention_dims_of(t->a)->stride, halves ? p->stride : 0);
+    assert_int_equal(attn_attention_dims_of(t->a)->stride, strided ? p->stride : 0);
     const trial m = masked(t, p);
     check_equal(&t->out.output, &m.out.output, tolerance);
     check_equal(&t->out.logsumexp, &m.out.logsumexp, tolerance);
@@ -141,8 +141,8 @@ static void compare(trial *t, const attn_pattern *p, bool halves, double toleran
     check_cells(t);
 }
 
-/* Returns whether the shapes of a trial let the pass have two halves. */
-static bool has_halves(const trial *t, const attn_pattern *p) {
+/* Returns whether the shapes of a trial let the pass have strided steps. */
+static bool has_strided_steps(const trial *t, const attn_pattern *p) {
     const double S =
         (double)(t->in.key.dims[2] + (t->in.past_key.rank ? t->in.past_key.dims[2] : 0));
     return t->in.query.dims[2] >= 4 * (size_t)p->stride &&
@@ -150,21 +150,21 @@ static bool has_halves(const trial *t, const attn_pattern *p) {
 }
 
 static void test_random_shapes(void **state) {
-    size_t halves = 0;
+    size_t strided = 0;
     (void)state;
     for (uint64_t seed = 0; seed < trials(TRIALS); seed++) {
         trial t = begin(seed);
         const attn_pattern p = pattern_of(seed);
-        halves += has_halves(&t, &p);
-        compare(&t, &p, has_halves(&t, &p), 2e-5);
+        strided += has_strided_steps(&t, &p);
+        compare(&t, &p, has_strided_steps(&t, &p), 2e-5);
         attn_arena_free(t.arena);
     }
-    assert_true(halves > trials(TRIALS) / 2);
+    assert_true(strided > trials(TRIALS) / 2);
 }
 
 static const attn_pattern plain = {.kind = ATTN_PATTERN_STRIDED, .stride = 20, .local = 3};
 
-/* A self-attention of 300 positions, which has two halves. */
+/* A self-attention of 300 positions, which has strided steps. */
 static trial square(uint64_t seed, size_t E) {
     trial t = {.arena = attn_arena_new(LIMIT), .seed = 100 * seed};
     assert_non_null(t.arena);

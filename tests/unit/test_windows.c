@@ -1,4 +1,4 @@
-/* Tasks with windows (attention/forward_window.c): if each query sees few keys, the results have
+/* Pieces with windows (attention/forward_steps.c): if each query sees few keys, the results have
  * the bits of a pass over keys that are all packed first, with any number of threads, and are those
  * of the definition. */
 #include <math.h>
@@ -105,7 +105,7 @@ static bool has_windows(const trial *t, unsigned want) {
     attn_plan plan;
     assert_int_equal(attn_attention_shape(&t->in, &dims, &err), ATTN_OK);
     attn_plan_make(&dims, want, 1, &plan);
-    return plan.way == ATTN_WAY_WINDOWS;
+    return plan.main == ATTN_STEP_WINDOWS;
 }
 
 static size_t bytes_of(const attn_tensor *t) {

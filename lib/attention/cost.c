@@ -1,0 +1,93 @@
+/* The cost of an operation, from its shapes alone, and the cells that its forward pass visits. */
+#include "attention/forward.h"
+
+/* Time of a sine or a cosine in floating-point operations. */
+#define ENCODING_OPERATIONS 32.0
+
+/* Most arrays that attn_attention_new takes from the arena, each aligned to ATTN_ALIGN. */
+enum { OPERATION_PIECES = 16 };
+
+/* Counts an upper bound of the memory that attn_attention_new takes, except for the tensors of
+ * masks: the operation and its mask, OFFSETS arrays with an element for each batch entry, sinks,
+ * tables of positions, and transformed queries and keys. */
+static bool count_operation(const attn_attention_dims *d, const attn_kernels *k, attn_area *area) {
+    enum { OFFSETS = 16 };
+    size_t transformed;
+    attn_area_take(area, 1, sizeof(attn_attention) + ATTN_MASK_BYTES);
+    attn_area_take(area, d->B, OFFSETS * sizeof(ptrdiff_t));
+    attn_area_take(area, d->Hq, sizeof(double));
+    attn_area_take(area, d->positions, sizeof(double));
+    if (d->encoded) {
+        attn_area_take(area, d->encoded, attn_dtype_size(d->result));
+        attn_area_take(area, 9 * sizeof(double), d->Hq * (d->E + d->Ek + d->Ev)); /* lines */
+    }
+    attn_area_take(area, 1, OPERATION_PIECES * ATTN_ALIGN);
+    if (!d->transforms)
+        return true;
+    if (!attn_score_rows_bytes(d, k, &transformed))
+        return false;
+    attn_area_take(area, 1, transformed);
+    return true;
+}
+
+double attn_attention_cell_operations(const attn_attention_dims *d) {
+    /* a tanh score has a sum and a tanh in addition for each element of the product */
+    const double score = (d->tanh_score ? 4 : 2) * (double)d->score_width + d->softcap;
+    return score + 2 * (double)d->Ev;
+}
+
+attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, size_t slots,
+                                attn_cost *out, attn_error *err) {
+    attn_plan plan;
+    attn_forward_bytes bytes;
+    attn_area operation = {0};
+    attn_cost c = {.cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S};
+    attn_status status = attn_plan_check(want, ATTN_STAGE_RAW, err);
+    if (status != ATTN_OK)
+        return status;
+    attn_plan_make(d, want, slots, &plan);
+    if (!attn_forward_count(&plan, &bytes) || !count_operation(d, plan.kernels, &operation) ||
+        operation.overflow || !attn_size_add(bytes.work, operation.used, &c.work_bytes))
+        return attn_fail(err, ATTN_ELIMIT, "query", "more bytes than can be counted");
+    const double queries = (double)d->B * (double)d->Hq * (double)d->L;
+    const double keys = (double)d->B * (double)d->Hkv * (double)d->S;
+    c.operations = c.cells * attn_attention_cell_operations(d) +
+                   2 * (queries * (double)d->query_map + keys * (double)d->key_map) +
+                   ENCODING_OPERATIONS * (double)d->encoded;
+    c.result_bytes = bytes.results;
+    c.fallback_bytes = bytes.fallback;
+    *out = c;
+    return ATTN_OK;
+}
+
+/* Counts the cells that the streams over all blocks of batch entry b visit. */
+static attn_visits stream_visits(const attn_attention *a, const attn_plan *p, size_t b) {
+    const attn_attention_dims *d = &a->dims;
+    attn_visits visits = {0, 0};
+    for (size_t i = 0, rows; i < d->L; i += rows) {
+        rows = attn_plan_block(p, a->mask, b, i);
+        const attn_block block = {b, 0, i, rows};
+        size_t edited;
+        const size_t keys = attn_block_keys(a, &block, p->kernels, &edited);
+        visits.cells += (double)d->Hq * (double)rows * (double)keys;
+        visits.edited += (double)d->Hq * (double)rows * (double)edited;
+    }
+    return visits;
+}
+
+attn_visits attn_attention_visited(const attn_attention_dims *dims, const attn_mask *mask) {
+    attn_mask read = dims->stride ? attn_mask_near(mask, dims->near) : *mask;
+    attn_attention a = {.dims = *dims, .mask = &read};
+    attn_plan plan;
+    attn_visits all = {0, 0};
+    attn_plan_make(dims, ATTN_WANT_OUTPUT, 1, &plan);
+    const size_t entries = attn_mask_same_batches(mask) && dims->B > 1 ? 1 : dims->B;
+    const double times = entries ? (double)dims->B / (double)entries : 0;
+    for (size_t b = 0; b < entries; b++) {
+        const attn_visits near = stream_visits(&a, &plan, b);
+        const double strided = dims->stride ? attn_forward_strided_cells(&a, &plan, b) : 0;
+        all.cells += times * (near.cells + strided);
+        all.edited += times * (near.edited + strided);
+    }
+    return all;
+}

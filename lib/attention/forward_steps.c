@@ -1,0 +1,302 @@
+/* The pieces of the steps that compute blocks, and of those that compute cells:
+ *
+ *   BLOCKS    long inputs: keys and values of all heads are packed first; a piece then computes a
+ *             few blocks
+ *   WINDOWS   if a query sees few keys, a piece packs the keys that its blocks see, when they do
+ *   HEADS     small heads: a piece packs one key/value head and computes all blocks of its group, so
+ *             that packed keys and values stay in the caches
+ *   GROUPS    few rows: a piece computes the rows of all heads of a group together, so that each key
+ *             and value is read once, and does not pack them. RANGES and JOIN divide this work.
+ *   SCORES, WEIGHTS, DROPPED   a piece computes a block of rows of a matrix */
+#include "attention/forward.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* --- bundles over packed keys ---
+ *
+ * The keys and values of a long head exceed the second-level cache, so each block would fetch all
+ * of them from memory again. Therefore a bundle of blocks goes over the keys together: the keys are
+ * divided into ranges of plan.bundle_keys keys, and each block visits a range before any block
+ * visits the next one. The numbers give the order:
+ *
+ *              range 0   range 1   range 2
+ *   block 0       1         5         9      between two ranges, a block keeps its maxima, sums and
+ *   block 1       2         6        10      packed queries in its attn_block_work
+ *   block 2       3         7        11
+ *   block 3       4         8        12 */
+
+/* Adds to the state of a block what ATTN_STEP_STRIDED, if there was one, has computed for its
+ * rows. */
+static void add_strided(const attn_forward *f, attn_block_run *run) {
+    const attn_block *block = &run->stream.block;
+    if (!f->strided)
+        return;
+    const attn_partial into = attn_forward_state(&run->work),
+                       from = attn_forward_strided_rows(f, block->b, block->h, block->i);
+    f->a->kernels->merge(&into, &from, block->rows, f->a->dims.Ev);
+}
+
+/* Computes a bundle of `count` blocks of head (b, h). The first block begins at row i. */
+static attn_status compute_bundle(attn_forward *f, size_t b, size_t h, size_t i, size_t count,
+                                  const attn_packed *packed, attn_forward_lane *l,
+                                  attn_error *err) {
+    const size_t L = f->a->dims.L, S = f->a->dims.S, rows = f->a->kernels->rows;
+    attn_status status = ATTN_OK;
+    for (size_t n = 0; n < count && !status; n++, i += rows) {
+        attn_block_run *run = &l->runs[n];
+        run->stream =
+            (attn_stream){.block = {b, h, i, L - i < rows ? L - i : rows}, .w = &run->work};
+        status = attn_forward_begin(f, packed, run, err);
+    }
+    size_t from = 0;
+    do {
+        for (size_t n = 0; n < count && !status; n++) {
+            attn_stream *s = &l->runs[n].stream;
+            s->from = from;
+            s->to = from + f->plan.bundle_keys;
+            s->goes_on = from > 0;
+            attn_block_stream(f->visible, s, 1, packed);
+        }
+        from += f->plan.bundle_keys;
+        if (from < S)
+            attn_pool_yield(f->pool);
+    } while (from < S);
+    for (size_t n = 0; n < count && !status; n++) {
+        add_strided(f, &l->runs[n]);
+        status = attn_forward_end(f, &l->runs[n], l, err);
+    }
+    return status;
+}
+
+/* Computes blocks first … last - 1 of head (b, h). */
+static attn_status compute_blocks(attn_forward *f, size_t b, size_t h, size_t first, size_t last,
+                                  const attn_packed *packed, attn_forward_lane *l,
+                                  attn_error *err) {
+    attn_status status = ATTN_OK;
+    for (size_t n = first; n < last && !status; n += f->plan.bundle) {
+        const size_t left = last - n, count = left < f->plan.bundle ? left : f->plan.bundle;
+        status = compute_bundle(f, b, h, n * f->a->kernels->rows, count, packed, l, err);
+    }
+    return status;
+}
+
+attn_status attn_forward_blocks(void *work, size_t index, size_t lane, attn_error *err) {
+    attn_forward *f = work;
+    const size_t head = index / f->plan.pieces_a_head, Hq = f->a->dims.Hq;
+    const size_t first = index % f->plan.pieces_a_head * f->plan.blocks_a_piece;
+    const size_t left = f->plan.row_blocks - first;
+    const size_t count = left < f->plan.blocks_a_piece ? left : f->plan.blocks_a_piece;
+    return compute_blocks(f, head / Hq, head % Hq, first, first + count, f->packed, &f->lanes[lane],
+                          err);
+}
+
+attn_status attn_forward_head(void *work, size_t index, size_t lane, attn_error *err) {
+    attn_forward *f = work;
+    attn_forward_lane *l = &f->lanes[lane];
+    const attn_attention_dims *d = &f->a->dims;
+    const size_t b = index / d->Hkv, hkv = index % d->Hkv, group = attn_group(d);
+    attn_status status = ATTN_OK;
+    if (!attn_pack_head(f->a, l->head, b, hkv, l->runs->work.source)) {
+        atomic_store(&f->not_finite, 1);
+        return ATTN_OK;
+    }
+    for (size_t h = hkv * group; h < (hkv + 1) * group && !status; h++)
+        status = compute_blocks(f, b, h, 0, f->plan.row_blocks, l->head, l, err);
+    return status;
+}
+
+/* --- windows ---
+ *
+ * If each query sees few keys, most blocks see only a few
+ * tiles of keys, and neighbouring blocks see the same ones:
+ *
+ *             tile 0  1  2  3  4  5        A window has room for the tiles of one block and a
+ *   block 0        x  x                    few more. A piece packs a tile when a block sees it,
+ *   block 1        x  x  x                 into the place of a tile that only earlier blocks
+ *   block 2           x  x  x              saw. So packed keys and values stay in the cache.
+ *   block 3              x  x  x
+ *
+ * Tiles are packed as they are. If a piece meets NaN, infinity or too large numbers, the pass is
+ * repeated with all keys packed and marked (forward.c). */
+
+/* Raises *key and *value to the largest magnitudes that ATTN_STEP_STRIDED has met in a head. */
+static void raise_to_strided(const attn_forward *f, size_t head, double *key, double *value) {
+    const size_t pieces = f->plan.strided.pieces_a_head;
+    const double *most = f->strided_magnitudes + 2 * pieces * head;
+    for (size_t n = 0; n < pieces; n++, most += 2) {
+        *key = fmax(*key, most[0]);
+        *value = fmax(*value, most[1]);
+    }
+}
+
+/* Computes a block with the window of its lane. */
+static attn_status compute_in_window(attn_forward *f, const attn_block *block, attn_forward_lane *l,
+                                     attn_error *err) {
+    attn_block_run *run = l->runs;
+    run->stream = (attn_stream){.block = *block, .w = &run->work};
+    attn_status status = attn_forward_begin(f, NULL, run, err);
+    if (status)
+        return status;
+    attn_block_stream(f->visible, &run->stream, 1, l->head);
+    double key = run->work.key_magnitude, value = run->work.value_magnitude;
+    if (f->strided)
+        raise_to_strided(f, block->b * f->a->dims.Hq + block->h, &key, &value);
+    add_strided(f, run);
+    return attn_forward_end_as_is(f, run, key, value, l, err);
+}
+
+/* The heads of a group take turns, so that they share the tiles in the window. */
+attn_status attn_forward_window(void *work, size_t index, size_t lane, attn_error *err) {
+    attn_forward *f = work;
+    const attn_attention_dims *d = &f->a->dims;
+    const size_t of_group = index / f->plan.pieces_a_head, group = attn_group(d);
+    const size_t b = of_group / d->Hkv, hkv = of_group % d->Hkv;
+    const size_t most = f->plan.blocks_a_piece * f->a->kernels->rows;
+    const size_t first = index % f->plan.pieces_a_head * most;
+    const size_t last = d->L - first < most ? d->L : first + most;
+    attn_status status = ATTN_OK;
+    for (size_t i = first, rows; i < last; i += rows) {
+        rows = attn_plan_block(&f->plan, f->a->mask, b, i);
+        for (size_t g = 0; g < group && !status; g++) {
+            const attn_block block = {b, hkv * group + g, i, rows};
+            status = compute_in_window(f, &block, &f->lanes[lane], err);
+        }
+        attn_pool_yield(f->pool);
+    }
+    return status;
+}
+
+/* --- few rows ---
+ *
+ * Many keys are divided into plan.ranges ranges, so that even a single group occupies all threads
+ * of the pool:
+ *
+ *   keys of a group   [ range 0 | range 1 | … ]     RANGES: max, sum and acc over one range
+ *                          \        |      /
+ *                           merged in order         JOIN: a piece for each group ends its rows
+ *
+ * A kept numerator is relative to the running maximum after its tile, which is stored with it
+ * (maxima). So the weights have the same bits as without the division, and as single cells that are
+ * computed later. */
+
+static void copy_state(const attn_forward *f, const attn_partial *to, const attn_partial *from) {
+    const attn_attention_dims *d = &f->a->dims;
+    const attn_kernels *k = f->a->kernels;
+    memcpy(to->max, from->max, d->L * k->elem);
+    memcpy(to->sum, from->sum, d->L * k->lanes * k->elem);
+    memcpy(to->acc, from->acc, d->L * attn_acc_room(k, d->Ev) * k->elem);
+}
+
+/* Prepares the blocks of all heads of group `index` for a pass over keys from … to - 1. If the keys
+ * are divided into ranges, all ranges of a head store their maxima in f->ranges.maxima. */
+static attn_status begin_group(const attn_forward *f, size_t index, size_t from, size_t to,
+                               attn_forward_lane *l, attn_error *err) {
+    const attn_attention_dims *d = &f->a->dims;
+    const size_t heads = attn_group(d);
+    attn_status status = ATTN_OK;
+    for (size_t g = 0; g < heads && !status; g++) {
+        attn_block_run *run = &l->runs[g];
+        const size_t b = index / d->Hkv, h = index % d->Hkv * heads + g;
+        run->stream = (attn_stream){.block = {b, h, 0, d->L}, .w = &run->work};
+        status = attn_forward_begin(f, NULL, run, err);
+        run->stream.from = from;
+        run->stream.to = to;
+        if (f->ranges.maxima)
+            run->work.maxima = attn_forward_range_maxima(f, b, h);
+        l->streams[g] = run->stream;
+    }
+    return status;
+}
+
+/* Ends the blocks of a group after the pass over all keys, whose largest magnitudes are given. */
+static attn_status end_group(attn_forward *f, attn_forward_lane *l, double key_magnitude,
+                             double value_magnitude, attn_error *err) {
+    attn_status status = ATTN_OK;
+    for (size_t g = 0; g < attn_group(&f->a->dims) && !status; g++)
+        status = attn_forward_end_as_is(f, &l->runs[g], key_magnitude, value_magnitude, l, err);
+    return status;
+}
+
+attn_status attn_forward_group(void *work, size_t index, size_t lane, attn_error *err) {
+    attn_forward *f = work;
+    attn_forward_lane *l = &f->lanes[lane];
+    const attn_block_work *shared = &l->runs->work;
+    attn_status status = begin_group(f, index, 0, f->a->dims.S, l, err);
+    if (status)
+        return status;
+    attn_block_stream(f->a, l->streams, attn_group(&f->a->dims), NULL);
+    return end_group(f, l, shared->key_magnitude, shared->value_magnitude, err);
+}
+
+attn_status attn_forward_range(void *work, size_t index, size_t lane, attn_error *err) {
+    attn_forward *f = work;
+    attn_forward_lane *l = &f->lanes[lane];
+    const attn_attention_dims *d = &f->a->dims;
+    const size_t group = index / f->plan.ranges, range = index % f->plan.ranges,
+                 heads = attn_group(d);
+    const size_t keys = attn_plan_range(&f->plan), from = range * keys;
+    attn_status status = begin_group(f, group, from, from + keys, l, err);
+    if (status)
+        return status;
+    attn_block_stream(f->a, l->streams, heads, NULL);
+    f->ranges.magnitudes[2 * index] = l->runs->work.key_magnitude;
+    f->ranges.magnitudes[2 * index + 1] = l->runs->work.value_magnitude;
+    for (size_t g = 0; g < heads; g++) {
+        const attn_partial from_work = attn_forward_state(&l->runs[g].work),
+                           to = attn_forward_range_rows(f, group, range, g);
+        copy_state(f, &to, &from_work);
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_forward_join(void *work, size_t index, size_t lane, attn_error *err) {
+    attn_forward *f = work;
+    attn_forward_lane *l = &f->lanes[lane];
+    const attn_attention_dims *d = &f->a->dims;
+    double key_magnitude = 0, value_magnitude = 0;
+    attn_status status = begin_group(f, index, 0, d->S, l, err);
+    for (size_t range = 0; !status && range < f->plan.ranges; range++) {
+        const double *most = &f->ranges.magnitudes[2 * (index * f->plan.ranges + range)];
+        key_magnitude = fmax(key_magnitude, most[0]);
+        value_magnitude = fmax(value_magnitude, most[1]);
+        for (size_t g = 0; g < attn_group(d); g++) {
+            const attn_partial into = attn_forward_state(&l->runs[g].work),
+                               from = attn_forward_range_rows(f, index, range, g);
+            if (range)
+                f->a->kernels->merge(&into, &from, d->L, d->Ev);
+            else
+                copy_state(f, &into, &from);
+        }
+    }
+    return status ? status : end_group(f, l, key_magnitude, value_magnitude, err);
+}
+
+/* --- cells --- */
+
+attn_status attn_forward_cells(void *work, size_t index, size_t lane, attn_error *err) {
+    attn_forward *f = work;
+    const attn_attention *a = f->a;
+    const attn_attention_dims *d = &a->dims;
+    const size_t head = index / f->plan.row_blocks, rows = a->kernels->rows;
+    const size_t row = index % f->plan.row_blocks * rows, left = d->L - row;
+    const attn_range range = {.batch = head / d->Hq,
+                              .head = head % d->Hq,
+                              .row = row,
+                              .rows = left < rows ? left : rows,
+                              .cols = d->S};
+    const size_t first = attn_row_index(a, range.batch, range.head, row);
+    const attn_tensor *out = f->step == ATTN_STEP_SCORES    ? &f->out->scores
+                             : f->step == ATTN_STEP_WEIGHTS ? &f->out->weights
+                                                            : &f->out->weights_dropped;
+    const attn_stage stage = f->step == ATTN_STEP_SCORES ? f->stage : ATTN_STAGE_PROBS;
+    /* The blocks have written the weights of all other rows. */
+    const bool in_double = f->step == ATTN_STEP_WEIGHTS && (f->plan.keeps || f->strided);
+    char *to = (char *)out->data + first * d->S * f->elem;
+    attn_status status = attn_cells_rows(a, &f->out->stats, &range, stage, in_double, f->control,
+                                         to, f->cells[lane], err);
+    for (size_t r = 0; !status && f->step == ATTN_STEP_DROPPED && r < range.rows; r++)
+        attn_drop_row(a, first + r, 0, d->S, f->elem, to + r * d->S * f->elem);
+    return status;
+}
