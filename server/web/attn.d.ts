@@ -17,13 +17,23 @@ export interface Weights {
 }
 
 /** The detail of `attn-select` and `attn-hover`. A row or col of -1: none. A weight of null: the mask hides it, or there is no cell. */
-export interface Selection { row: number; col: number; weight: number | null }
+export interface Selection {
+  row: number;
+  col: number;
+  weight: number | null;
+}
 
 /** The detail of `attn-head`: attributes with which the other elements show this head. `batch` counts the entries of all layers. */
-export interface Head { site: number; batch: number; head: number }
+export interface Head {
+  site: number;
+  batch: number;
+  head: number;
+}
 
 /** The detail of `attn-error`: why an element shows no numbers. */
-export interface Fault { message: string }
+export interface Fault {
+  message: string;
+}
 
 /** The attributes of the elements, as HTML has them: texts. */
 export interface Attributes {

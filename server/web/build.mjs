@@ -14,9 +14,12 @@ export const out = path.resolve(process.argv[2] ?? path.join(here, '../../build/
 function colourTables() {
   const source = fs.readFileSync(path.join(here, '../../lib/draw/colour.c'), 'utf8');
   const tables = {};
-  for (const [, name, count, text] of source.matchAll(/colour_table (\w+) = \{\s*(\d+),\s*((?:"[0-9a-f]+"\s*)+)\}/g)) {
+  for (const [, name, count, text] of source.matchAll(
+    /colour_table (\w+) = \{\s*(\d+),\s*((?:"[0-9a-f]+"\s*)+)\}/g,
+  )) {
     tables[name] = text.replace(/["\s]/g, '');
-    if (tables[name].length !== 6 * Number(count)) throw new Error(`lib/draw/colour.c: the table ${name} has not ${count} colours`);
+    if (tables[name].length !== 6 * Number(count))
+      throw new Error(`lib/draw/colour.c: the table ${name} has not ${count} colours`);
   }
   for (const name of ['blues', 'greys', 'rdbu', 'viridis', 'cividis'])
     if (!tables[name]) throw new Error(`lib/draw/colour.c has no table ${name}`);
@@ -38,7 +41,12 @@ const common = {
 
 export const page = {
   ...common,
-  entryPoints: { main: 'src/main.tsx', docs: 'src/docs.ts', problems: 'src/problems.ts', worker: 'src/draw/worker.ts' },
+  entryPoints: {
+    main: 'src/main.tsx',
+    docs: 'src/docs.ts',
+    problems: 'src/problems.ts',
+    worker: 'src/draw/worker.ts',
+  },
   splitting: true,
   outdir: out,
   entryNames: '[name]-[hash]',
@@ -47,7 +55,12 @@ export const page = {
 };
 
 // The elements are one file with a fixed name, which other pages load.
-export const elements = { ...common, entryPoints: { attn: 'src/elements/attn.ts' }, outdir: out, loader: { '.css': 'text' } };
+export const elements = {
+  ...common,
+  entryPoints: { attn: 'src/elements/attn.ts' },
+  outdir: out,
+  loader: { '.css': 'text' },
+};
 
 // Swagger UI as its package has it, but for the icons of its style sheet, which are data: addresses
 // that the policy forbids: they become files.
@@ -60,14 +73,17 @@ function referenceFiles() {
     const content = form === 'base64' ? Buffer.from(data, 'base64') : decodeURIComponent(data);
     return `url(${write(`icon.${type === 'svg+xml' ? 'svg' : type}`, content)})`;
   });
-  const script = fs.readFileSync(path.join(folder, 'swagger-ui-bundle.js'), 'utf8').replace(/\/\/# sourceMappingURL.*/, '');
+  const script = fs
+    .readFileSync(path.join(folder, 'swagger-ui-bundle.js'), 'utf8')
+    .replace(/\/\/# sourceMappingURL.*/, '');
   return { css: write('swagger.css', css), script: write('swagger.js', script) };
 }
 
 // Writes a file under a name with the hash of its content. Returns that name.
 function write(name, content) {
   const hash = [...createHash('sha256').update(content).digest().subarray(0, 8)]
-    .map((byte) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'[byte & 31]).join('');
+    .map((byte) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'[byte & 31])
+    .join('');
   const hashed = name.replace(/(\.\w+)$/, `-${hash}$1`);
   fs.writeFileSync(path.join(out, hashed), content);
   return hashed;
@@ -90,7 +106,8 @@ function firstView(metafile) {
   const visit = (file) => {
     if (files.has(file)) return;
     files.add(file);
-    for (const { path: next, kind } of metafile.outputs[file].imports) if (kind === 'import-statement') visit(next);
+    for (const { path: next, kind } of metafile.outputs[file].imports)
+      if (kind === 'import-statement') visit(next);
   };
   for (const [file, { entryPoint }] of Object.entries(metafile.outputs))
     if (entryPoint === page.entryPoints.main) visit(file);
@@ -101,7 +118,9 @@ function firstView(metafile) {
 // beside it are read by nobody.
 function dropStyles(metafile) {
   const entries = Object.values(page.entryPoints);
-  const read = Object.values(metafile.outputs).filter(({ entryPoint }) => entries.includes(entryPoint)).map(({ cssBundle }) => cssBundle);
+  const read = Object.values(metafile.outputs)
+    .filter(({ entryPoint }) => entries.includes(entryPoint))
+    .map(({ cssBundle }) => cssBundle);
   for (const file of Object.keys(metafile.outputs))
     if (file.endsWith('.css') && !read.includes(file)) fs.rmSync(path.resolve(here, file), { force: true });
 }
@@ -122,7 +141,10 @@ function compress() {
     if (/\.(gz|br)$/.test(name)) continue;
     const data = fs.readFileSync(path.join(out, name));
     fs.writeFileSync(path.join(out, `${name}.gz`), zlib.gzipSync(data, { level: 9 }));
-    const params = { [zlib.constants.BROTLI_PARAM_QUALITY]: 11, [zlib.constants.BROTLI_PARAM_SIZE_HINT]: data.length };
+    const params = {
+      [zlib.constants.BROTLI_PARAM_QUALITY]: 11,
+      [zlib.constants.BROTLI_PARAM_SIZE_HINT]: data.length,
+    };
     fs.writeFileSync(path.join(out, `${name}.br`), zlib.brotliCompressSync(data, { params }));
   }
 }
@@ -132,18 +154,27 @@ async function apiTypes() {
   const document = path.join(out, '../openapi.json');
   if (!fs.existsSync(document)) return;
   const { default: openapiTS, astToString } = await import('openapi-typescript');
-  fs.writeFileSync(path.join(out, 'api.d.ts'), astToString(await openapiTS(fs.readFileSync(document, 'utf8'))));
+  fs.writeFileSync(
+    path.join(out, 'api.d.ts'),
+    astToString(await openapiTS(fs.readFileSync(document, 'utf8'))),
+  );
 }
 
 // Writes what stands beside the code: the reference, the icon, the types of the elements, and the
 // documents, which name the files that were built.
 export function finish(metafile) {
   const reference = referenceFiles();
-  const names = { ...namesOf(metafile), 'swagger.css': `web/${reference.css}`, 'swagger.js': `web/${reference.script}`, 'first view': firstView(metafile) };
+  const names = {
+    ...namesOf(metafile),
+    'swagger.css': `web/${reference.css}`,
+    'swagger.js': `web/${reference.script}`,
+    'first view': firstView(metafile),
+  };
   dropStyles(metafile);
   names['icon.svg'] = `web/${write('icon.svg', fs.readFileSync(path.join(here, 'icon.svg')))}`;
   for (const name of ['index.html', 'docs.html', 'problems.html']) document(name, names);
-  for (const types of ['attn.d.ts', 'attn-react.d.ts']) fs.copyFileSync(path.join(here, types), path.join(out, types));
+  for (const types of ['attn.d.ts', 'attn-react.d.ts'])
+    fs.copyFileSync(path.join(here, types), path.join(out, types));
 }
 
 export function empty() {

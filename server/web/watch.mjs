@@ -13,14 +13,23 @@ const attnd = process.argv[2];
 process.argv[2] = path.join(here, '../../build/web/watch'); // where build.mjs writes to
 const { elements, empty, finish, out, page } = await import('./build.mjs');
 const port = Number(process.env.PORT ?? 8000);
-const types = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml', '.png': 'image/png', '.ts': 'text/plain' };
+const types = {
+  '.html': 'text/html',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+  '.ts': 'text/plain',
+};
 
 const told = {
   name: 'told',
   setup(build) {
     build.onEnd((result) => {
       if (result.metafile) finish(result.metafile);
-      console.log(result.errors.length ? `${result.errors.length} errors` : `built: http://localhost:${port}/`);
+      console.log(
+        result.errors.length ? `${result.errors.length} errors` : `built: http://localhost:${port}/`,
+      );
     });
   },
 };
@@ -42,20 +51,31 @@ function file(request) {
   return pathname.startsWith('/web/') ? path.basename(pathname) : null;
 }
 
-http.createServer((request, reply) => {
-  const name = file(request);
-  if (name !== null) {
-    fs.readFile(path.join(out, name), (error, data) => {
-      reply.writeHead(error ? 404 : 200, { 'Content-Type': types[path.extname(name)] ?? 'text/plain', 'Cache-Control': 'no-store' });
-      reply.end(data);
+http
+  .createServer((request, reply) => {
+    const name = file(request);
+    if (name !== null) {
+      fs.readFile(path.join(out, name), (error, data) => {
+        reply.writeHead(error ? 404 : 200, {
+          'Content-Type': types[path.extname(name)] ?? 'text/plain',
+          'Cache-Control': 'no-store',
+        });
+        reply.end(data);
+      });
+      return;
+    }
+    const options = {
+      host: target.hostname,
+      port: target.port,
+      method: request.method,
+      path: request.url,
+      headers: request.headers,
+    };
+    const onward = http.request(options, (answer) => {
+      reply.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(reply);
     });
-    return;
-  }
-  const options = { host: target.hostname, port: target.port, method: request.method, path: request.url, headers: request.headers };
-  const onward = http.request(options, (answer) => {
-    reply.writeHead(answer.statusCode, answer.headers);
-    answer.pipe(reply);
-  });
-  onward.on('error', () => reply.destroy());
-  request.pipe(onward);
-}).listen(port, '127.0.0.1');
+    onward.on('error', () => reply.destroy());
+    request.pipe(onward);
+  })
+  .listen(port, '127.0.0.1');

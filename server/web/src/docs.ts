@@ -4,8 +4,12 @@ import { address, base } from './api/client';
 import { keepPlainTheme } from './plain';
 import './docs.css';
 
-interface Swagger { (options: Record<string, unknown>): unknown }
-interface OpenApi { servers?: { url: string }[] }
+interface Swagger {
+  (options: Record<string, unknown>): unknown;
+}
+interface OpenApi {
+  servers?: { url: string }[];
+}
 
 async function open(): Promise<void> {
   keepPlainTheme();
@@ -14,7 +18,14 @@ async function open(): Promise<void> {
   const spec = (await reply.json()) as OpenApi;
   spec.servers = [{ url: base.href.replace(/\/$/, '') }];
   const ui = (globalThis as unknown as { SwaggerUIBundle: Swagger }).SwaggerUIBundle;
-  ui({ spec, dom_id: '#reference', deepLinking: true, validatorUrl: null, docExpansion: 'list', defaultModelsExpandDepth: 0 });
+  ui({
+    spec,
+    dom_id: '#reference',
+    deepLinking: true,
+    validatorUrl: null,
+    docExpansion: 'list',
+    defaultModelsExpandDepth: 0,
+  });
 }
 
 open().catch((error: Error) => {

@@ -22,7 +22,8 @@ async function open(): Promise<void> {
   root.replaceChildren(); // what the document shows until the code is here
   const needsRun = views.find((v) => v.id === look.value.view)?.needs !== 'nothing';
   const { source } = look.value;
-  if (!look.value.run) { // asked for before the page draws
+  if (!look.value.run) {
+    // asked for before the page draws
     if (source) void make(source, { keep: true });
     else if (needsRun) void make(firstSentence(), { view: 'words' });
   }

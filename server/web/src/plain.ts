@@ -5,5 +5,7 @@ import './plain.css';
 
 export function keepPlainTheme(): void {
   keepTheme();
-  effect(() => { document.documentElement.classList.toggle('dark-mode', isDark.value); });
+  effect(() => {
+    document.documentElement.classList.toggle('dark-mode', isDark.value);
+  });
 }

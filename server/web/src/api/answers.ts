@@ -32,10 +32,14 @@ export function entriesOf(site: RunSite | undefined): number {
 export const batchOf = (site: RunSite | undefined, layer: number, entry: number): number =>
   isLayered(site) ? layer * entriesOf(site) + entry : entry;
 
-export const nameOfSite = (site: RunSite | undefined): string => (!site ? '' : site.kind === 'self' ? site.name : `${site.kind} ${site.layer}`);
+export const nameOfSite = (site: RunSite | undefined): string =>
+  !site ? '' : site.kind === 'self' ? site.name : `${site.kind} ${site.layer}`;
 
 // The place of a head in words, such as "encoder 0".
-export function placeOf(sites: readonly RunSite[], t: { site: number; layer: number; entry: number }): string {
+export function placeOf(
+  sites: readonly RunSite[],
+  t: { site: number; layer: number; entry: number },
+): string {
   const site = sites[t.site];
   const place = isLayered(site) ? `${site?.name ?? ''} layer ${t.layer}` : nameOfSite(site);
   return entriesOf(site) > 1 ? `${place}, batch ${t.entry}` : place;
@@ -65,8 +69,13 @@ export async function readAtlas(reply: Response): Promise<(Thumbnail & Codes)[]>
   return thumbnails.map((thumbnail, i) => {
     const [rows = 0, cols = 0] = thumbnail.shape;
     return {
-      ...thumbnail, rows, cols, stride, codes: cells.data.subarray(i * stride * stride, (i + 1) * stride * stride),
-      low: limits[2 * i] ?? 0, high: limits[2 * i + 1] ?? 0,
+      ...thumbnail,
+      rows,
+      cols,
+      stride,
+      codes: cells.data.subarray(i * stride * stride, (i + 1) * stride * stride),
+      low: limits[2 * i] ?? 0,
+      high: limits[2 * i + 1] ?? 0,
     };
   });
 }

@@ -13,15 +13,26 @@ export interface ProblemBody {
 
 // An answer of the service that is an error, or none at all (status 0).
 export class Problem extends Error {
-  constructor(readonly status: number, readonly body: ProblemBody, readonly retryAfter = 0) {
+  constructor(
+    readonly status: number,
+    readonly body: ProblemBody,
+    readonly retryAfter = 0,
+  ) {
     super(body.detail ?? body.title);
   }
-  get pointer(): string { return this.body.pointer ?? ''; }
-  get isGone(): boolean { return this.status === 404 || this.status === 410; }
+  get pointer(): string {
+    return this.body.pointer ?? '';
+  }
+  get isGone(): boolean {
+    return this.status === 404 || this.status === 410;
+  }
 }
 
 // What the status line says of the service. `waiting` names why a request is being repeated.
-export type Health = { state: 'well' } | { state: 'lost' } | { state: 'waiting'; why: string; seconds: number };
+export type Health =
+  | { state: 'well' }
+  | { state: 'lost' }
+  | { state: 'waiting'; why: string; seconds: number };
 export const health = signal<Health>({ state: 'well' });
 
 // An API key is wanted: the dialog asks for it and calls `done`.
@@ -29,14 +40,20 @@ export const keyWanted = signal<{ why: string; done: (key: string | null) => voi
 
 const KEY = 'attnd-key';
 let key: string | null = null;
-try { key = sessionStorage.getItem(KEY); } catch { /* storage is switched off */ }
+try {
+  key = sessionStorage.getItem(KEY);
+} catch {
+  /* storage is switched off */
+}
 
 export function setKey(value: string | null): void {
   key = value;
   try {
     if (value === null) sessionStorage.removeItem(KEY);
     else sessionStorage.setItem(KEY, value);
-  } catch { /* the key lasts as long as the page */ }
+  } catch {
+    /* the key lasts as long as the page */
+  }
 }
 
 // The folder of the page, so that a prefix of a proxy stays in front of every path.
@@ -54,10 +71,18 @@ export interface Options {
   progress?: (sent: number, of: number) => void; // of a long body, while it goes out
 }
 
-const sleep = (ms: number, stop?: AbortSignal): Promise<void> => new Promise((resolve, reject) => {
-  const timer = setTimeout(resolve, ms);
-  stop?.addEventListener('abort', () => { clearTimeout(timer); reject(stop.reason as Error); }, { once: true });
-});
+const sleep = (ms: number, stop?: AbortSignal): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    stop?.addEventListener(
+      'abort',
+      () => {
+        clearTimeout(timer);
+        reject(stop.reason as Error);
+      },
+      { once: true },
+    );
+  });
 
 async function problemOf(reply: Response): Promise<Problem> {
   const text = await reply.text().catch(() => '');
@@ -66,13 +91,23 @@ async function problemOf(reply: Response): Promise<Problem> {
     body = JSON.parse(text) as ProblemBody;
     if (typeof body.title !== 'string') throw new Error('no problem');
   } catch {
-    body = { title: `HTTP ${reply.status}`, status: reply.status, detail: `the answer is HTTP ${reply.status} ${reply.statusText}` };
+    body = {
+      title: `HTTP ${reply.status}`,
+      status: reply.status,
+      detail: `the answer is HTTP ${reply.status} ${reply.statusText}`,
+    };
   }
   return new Problem(reply.status, body, Number(reply.headers.get('Retry-After')) || 0);
 }
 
 // What fetch does, with XMLHttpRequest, which alone tells how much of a body has gone out.
-function upload(path: string, method: string, headers: Record<string, string>, body: BodyInit | null, options: Options): Promise<Response> {
+function upload(
+  path: string,
+  method: string,
+  headers: Record<string, string>,
+  body: BodyInit | null,
+  options: Options,
+): Promise<Response> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open(method, address(path));
@@ -80,8 +115,18 @@ function upload(path: string, method: string, headers: Record<string, string>, b
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.upload.onprogress = (event) => options.progress?.(event.loaded, event.total);
     request.onload = () => {
-      const lines = request.getAllResponseHeaders().trim().split(/[\r\n]+/).map((line) => line.split(/:\s*(.*)/).slice(0, 2) as [string, string]);
-      resolve(new Response(request.response as Blob, { status: request.status, statusText: request.statusText, headers: lines }));
+      const lines = request
+        .getAllResponseHeaders()
+        .trim()
+        .split(/[\r\n]+/)
+        .map((line) => line.split(/:\s*(.*)/).slice(0, 2) as [string, string]);
+      resolve(
+        new Response(request.response as Blob, {
+          status: request.status,
+          statusText: request.statusText,
+          headers: lines,
+        }),
+      );
     };
     request.onerror = () => reject(new TypeError('no answer'));
     request.onabort = () => reject(options.signal?.reason as Error);
@@ -109,7 +154,8 @@ async function once(path: string, options: Options): Promise<Response> {
 // One attempt at a request after another: a read is repeated while the service is away, and every
 // request while it says that it is busy, as often as its Retry-After allows.
 export async function ask(path: string, options: Options = {}): Promise<Response> {
-  const reads = (options.method ?? 'GET') === 'GET' && options.json === undefined && options.body === undefined;
+  const reads =
+    (options.method ?? 'GET') === 'GET' && options.json === undefined && options.body === undefined;
   for (let tries = 0; ; tries++) {
     let reply: Response;
     try {
@@ -117,7 +163,12 @@ export async function ask(path: string, options: Options = {}): Promise<Response
     } catch (error) {
       if (options.signal?.aborted) throw error;
       health.value = { state: 'lost' };
-      if (!reads) throw new Problem(0, { title: 'No answer', status: 0, detail: 'the service does not answer; what you typed is kept' });
+      if (!reads)
+        throw new Problem(0, {
+          title: 'No answer',
+          status: 0,
+          detail: 'the service does not answer; what you typed is kept',
+        });
       await sleep(Math.min(500 * 2 ** tries, 8000), options.signal);
       continue;
     }

@@ -16,5 +16,7 @@ export function pretty(value: unknown, width = 100, indent = ''): string {
 function spaced(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(spaced).join(', ')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
-  return `{${Object.entries(value).map(([name, item]) => `${JSON.stringify(name)}: ${spaced(item)}`).join(', ')}}`;
+  return `{${Object.entries(value)
+    .map(([name, item]) => `${JSON.stringify(name)}: ${spaced(item)}`)
+    .join(', ')}}`;
 }

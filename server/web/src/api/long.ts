@@ -15,10 +15,18 @@ export interface Progress {
 
 const PAUSE = 1000; // ms between two questions about a job
 
-const pause = (ms: number, stop: AbortSignal): Promise<void> => new Promise((resolve, reject) => {
-  const timer = setTimeout(resolve, ms);
-  stop.addEventListener('abort', () => { clearTimeout(timer); reject(stop.reason as Error); }, { once: true });
-});
+const pause = (ms: number, stop: AbortSignal): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    stop.addEventListener(
+      'abort',
+      () => {
+        clearTimeout(timer);
+        reject(stop.reason as Error);
+      },
+      { once: true },
+    );
+  });
 
 // Waits until a job ends, and gives its last description.
 async function follow(reply: Response, stop: AbortSignal, tell: (at: Progress) => void): Promise<Job> {
@@ -33,9 +41,16 @@ async function follow(reply: Response, stop: AbortSignal, tell: (at: Progress) =
   return job;
 }
 
-const end = (job: string): void => { void ask(`v1/jobs/${job}/cancel`, { method: 'POST' }).catch(() => undefined); };
+const end = (job: string): void => {
+  void ask(`v1/jobs/${job}/cancel`, { method: 'POST' }).catch(() => undefined);
+};
 
-export async function longLook(path: string, accept: string, stop: AbortSignal, tell: (at: Progress) => void): Promise<Response> {
+export async function longLook(
+  path: string,
+  accept: string,
+  stop: AbortSignal,
+  tell: (at: Progress) => void,
+): Promise<Response> {
   for (;;) {
     const reply = await ask(path, { accept, headers: { Prefer: 'respond-async' }, signal: stop });
     if (reply.status !== 202) return reply;
@@ -46,13 +61,31 @@ export async function longLook(path: string, accept: string, stop: AbortSignal, 
 }
 
 // A request that stores a run. Of a job the run alone is left, and no other member of the answer.
-export async function longStore<T extends { run?: Run }>(path: string, options: Options, stop: AbortSignal, tell: (at: Progress) => void): Promise<T> {
-  const reply = await ask(path, { ...options, accept: 'application/json', headers: { Prefer: 'respond-async' }, signal: stop });
+export async function longStore<T extends { run?: Run }>(
+  path: string,
+  options: Options,
+  stop: AbortSignal,
+  tell: (at: Progress) => void,
+): Promise<T> {
+  const reply = await ask(path, {
+    ...options,
+    accept: 'application/json',
+    headers: { Prefer: 'respond-async' },
+    signal: stop,
+  });
   if (reply.status !== 202) return (await reply.json()) as T;
   let job = '';
   try {
-    const done = await follow(reply, stop, (at) => { job = at.job; tell(at); });
-    if (done.state !== 'done') throw new Problem(500, { title: 'The work ended early', status: 500, detail: `the job was ${done.state}` });
+    const done = await follow(reply, stop, (at) => {
+      job = at.job;
+      tell(at);
+    });
+    if (done.state !== 'done')
+      throw new Problem(500, {
+        title: 'The work ended early',
+        status: 500,
+        detail: `the job was ${done.state}`,
+      });
     return { run: await describe(done.run ?? '', stop) } as T;
   } catch (error) {
     if (stop.aborted && job) end(job);
@@ -81,8 +114,19 @@ function keep(name: string, value: unknown): void {
 
 // A look of a component: it begins when `path` is known and stops when the component goes. The
 // answers of closed runs never change and are kept.
-export function useLook<T>(path: string | null, accept: string, read: (reply: Response) => Promise<T>, closed = true): Look<T> {
-  const [state, set] = useState<{ path: string | null; value: T | null; progress: Progress | null; why: string; stop?: AbortController }>({ path: null, value: null, progress: null, why: '' });
+export function useLook<T>(
+  path: string | null,
+  accept: string,
+  read: (reply: Response) => Promise<T>,
+  closed = true,
+): Look<T> {
+  const [state, set] = useState<{
+    path: string | null;
+    value: T | null;
+    progress: Progress | null;
+    why: string;
+    stop?: AbortController;
+  }>({ path: null, value: null, progress: null, why: '' });
   const [turn, setTurn] = useState(0);
   useEffect(() => {
     if (path === null) {
@@ -95,7 +139,9 @@ export function useLook<T>(path: string | null, accept: string, read: (reply: Re
     }
     const stop = new AbortController();
     set({ path, value: null, progress: { share: 0, ahead: 0, job: '' }, why: '', stop });
-    longLook(path, accept, stop.signal, (progress) => { if (!stop.signal.aborted) set({ path, value: null, progress, why: '', stop }); })
+    longLook(path, accept, stop.signal, (progress) => {
+      if (!stop.signal.aborted) set({ path, value: null, progress, why: '', stop });
+    })
       .then(read)
       .then((value) => {
         if (stop.signal.aborted) return;
@@ -104,7 +150,12 @@ export function useLook<T>(path: string | null, accept: string, read: (reply: Re
       })
       .catch((error: unknown) => {
         if (stop.signal.aborted) return;
-        set({ path, value: null, progress: null, why: error instanceof Error ? error.message : String(error) });
+        set({
+          path,
+          value: null,
+          progress: null,
+          why: error instanceof Error ? error.message : String(error),
+        });
       });
     return () => stop.abort();
   }, [path, turn, closed]);

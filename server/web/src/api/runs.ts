@@ -9,23 +9,42 @@ type Schemas = components['schemas'];
 export type Run = Schemas['Run'];
 export type RunSite = Schemas['RunSite'];
 // A site that the service could open; any other has `problem` in place of its shapes.
-type Shapes = 'num_batches' | 'num_heads' | 'num_kv_heads' | 'num_queries' | 'num_keys' | 'width' | 'mask' | 'tiles';
+type Shapes =
+  | 'num_batches'
+  | 'num_heads'
+  | 'num_kv_heads'
+  | 'num_queries'
+  | 'num_keys'
+  | 'width'
+  | 'mask'
+  | 'tiles';
 export type Site = RunSite & Required<Pick<RunSite, Shapes>>;
-export const isOpen = (site: RunSite | undefined): site is Site => site !== undefined && site.num_queries !== undefined;
+export const isOpen = (site: RunSite | undefined): site is Site =>
+  site !== undefined && site.num_queries !== undefined;
 export type Cell = Schemas['RunCell'];
 
-export interface Size { queries: number; keys: number }
+export interface Size {
+  queries: number;
+  keys: number;
+}
 
 // The head that most views show. `size`: how much of it there is, if the run still grows. Then it is
 // this part that is asked for, so that the axes and the weights fit, and its numbers never change.
-export interface Head extends HeadOfSite { run: string; size?: Size | undefined }
+export interface Head extends HeadOfSite {
+  run: string;
+  size?: Size | undefined;
+}
 
 type Fields = Record<string, string | number>;
 
-const fields = (more: Fields): string => Object.entries(more).map(([name, value]) => `&${name}=${encodeURIComponent(value)}`).join('');
+const fields = (more: Fields): string =>
+  Object.entries(more)
+    .map(([name, value]) => `&${name}=${encodeURIComponent(value)}`)
+    .join('');
 
 // For the routes that name the mean of the heads as a head.
-const query = ({ site, batch, head }: Head, more: Fields = {}): string => `site=${site}&batch=${batch}&head=${head}${fields(more)}`;
+const query = ({ site, batch, head }: Head, more: Fields = {}): string =>
+  `site=${site}&batch=${batch}&head=${head}${fields(more)}`;
 
 const KEPT = 200; // answers
 const KEPT_BYTES = 8 << 20; // of their weights
@@ -49,7 +68,9 @@ function tidy(): void {
 }
 
 const sizeOf = (answer: unknown): number =>
-  answer instanceof Float32Array ? answer.byteLength : ((answer as { weights?: Partial<Float32Array> }).weights?.byteLength ?? 0);
+  answer instanceof Float32Array
+    ? answer.byteLength
+    : ((answer as { weights?: Partial<Float32Array> }).weights?.byteLength ?? 0);
 
 // The answer of `make`, made once for each name. Failures are not kept.
 function once<T>(name: string, make: () => Promise<T>): Promise<T> {
@@ -57,10 +78,13 @@ function once<T>(name: string, make: () => Promise<T>): Promise<T> {
   if (!answer) {
     answer = make();
     kept.set(name, answer);
-    answer.then((found) => {
-      if (kept.has(name)) sizes.set(name, sizeOf(found));
-      tidy();
-    }, () => drop(name));
+    answer.then(
+      (found) => {
+        if (kept.has(name)) sizes.set(name, sizeOf(found));
+        tidy();
+      },
+      () => drop(name),
+    );
   }
   return answer;
 }
@@ -73,12 +97,14 @@ export interface Row {
   hidden: [number, number][]; // keys [from, to) that the mask hides
 }
 
-const read = async (path: string): Promise<Weights> => readWeights(await ask(path, { accept: 'application/vnd.safetensors' }));
+const read = async (path: string): Promise<Weights> =>
+  readWeights(await ask(path, { accept: 'application/vnd.safetensors' }));
 
 // The path of some rows with what the mask hides in them.
-const rowsPath = (head: Head, rows: string): string => head.size
-  ? `v1/runs/${head.run}/weights?${ofHead(head)}&rows=${rows || `0:${head.size.queries}`}&cols=0:${head.size.keys}&hidden=true`
-  : `v1/runs/${head.run}/rows?${ofHead(head)}${rows && `&rows=${rows}`}`;
+const rowsPath = (head: Head, rows: string): string =>
+  head.size
+    ? `v1/runs/${head.run}/weights?${ofHead(head)}&rows=${rows || `0:${head.size.queries}`}&cols=0:${head.size.keys}&hidden=true`
+    : `v1/runs/${head.run}/rows?${ofHead(head)}${rows && `&rows=${rows}`}`;
 
 export const row = (head: Head, index: number): Promise<Row> => {
   const path = rowsPath(head, String(index));
@@ -95,7 +121,8 @@ export const rows = (head: Head, from: number, to: number, cols: number): Promis
   once(`${rowsPath(head, `${from}:${to}`)} joined`, async () => {
     const step = Math.max(1, Math.floor(WHOLE_MOST / Math.max(1, cols)));
     const parts: Weights[] = [];
-    for (let at = from; at < to; at += step) parts.push(await read(rowsPath(head, `${at}:${Math.min(to, at + step)}`)));
+    for (let at = from; at < to; at += step)
+      parts.push(await read(rowsPath(head, `${at}:${Math.min(to, at + step)}`)));
     const weights = new Float32Array((to - from) * cols);
     let filled = 0;
     for (const part of parts) {
@@ -116,7 +143,11 @@ export const cell = (head: Head, q: number, k: number): Promise<Cell> => {
   return once(path, () => askJson<Cell>(path));
 };
 
-export interface Edges { row: number[]; col: number[]; weight: number[] }
+export interface Edges {
+  row: number[];
+  col: number[];
+  weight: number[];
+}
 
 export const strongest = (head: Head, more: Fields): Promise<Edges> => {
   const path = `v1/runs/${head.run}/top-k?${query(head, more)}`;
@@ -124,13 +155,24 @@ export const strongest = (head: Head, more: Fields): Promise<Edges> => {
 };
 
 // The weights of some rows and columns of a head, row by row.
-export const block = (head: Head, q: number, rows: number, k: number, cols: number): Promise<Float32Array> => {
+export const block = (
+  head: Head,
+  q: number,
+  rows: number,
+  k: number,
+  cols: number,
+): Promise<Float32Array> => {
   const path = `v1/runs/${head.run}/weights?${ofHead(head)}${fields({ rows: `${q}:${q + rows}`, cols: `${k}:${k + cols}` })}`;
   return once(path, async () => (await read(path)).weights);
 };
 
 // One number for each `step` rows or keys: the entropy of the rows, the weight that the keys get.
-export interface Margins { entropy: Float32Array; received: Float32Array; rowStep: number; keyStep: number }
+export interface Margins {
+  entropy: Float32Array;
+  received: Float32Array;
+  rowStep: number;
+  keyStep: number;
+}
 
 const MARGIN_CELLS = 262144; // of the heatmap that comes with the margins
 
@@ -141,8 +183,14 @@ export const margins = (head: Head): Promise<Margins> => {
   return once(path, async () => {
     const map = (await askJson<Schemas['Heatmap']>(path)).heads[0] as Schemas['HeatmapOfHead'];
     const [rowStep = 1, keyStep = 1] = map.step;
-    const numbers = (list: readonly (number | null)[]): Float32Array => Float32Array.from(list, (x) => x ?? NaN);
-    return { entropy: numbers(map.row_entropy), received: numbers(map.received).map((x) => x / keyStep), rowStep, keyStep };
+    const numbers = (list: readonly (number | null)[]): Float32Array =>
+      Float32Array.from(list, (x) => x ?? NaN);
+    return {
+      entropy: numbers(map.row_entropy),
+      received: numbers(map.received).map((x) => x / keyStep),
+      rowStep,
+      keyStep,
+    };
   });
 };
 

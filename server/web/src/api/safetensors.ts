@@ -10,12 +10,19 @@ export interface Tensors {
   tensors: Map<string, Tensor>;
 }
 
-interface Entry { dtype: string; shape: number[]; data_offsets: [number, number] }
+interface Entry {
+  dtype: string;
+  shape: number[];
+  data_offsets: [number, number];
+}
 
 export function readTensors(bytes: ArrayBuffer): Tensors {
   const length = Number(new DataView(bytes).getBigUint64(0, true));
   if (!(length <= bytes.byteLength - 8)) throw new Error('this is not a file in the safetensors format');
-  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 8, length))) as Record<string, Entry>;
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 8, length))) as Record<
+    string,
+    Entry
+  >;
   const tensors = new Map<string, Tensor>();
   let metadata: Record<string, string> = {};
   for (const [name, entry] of Object.entries(header)) {
@@ -24,7 +31,11 @@ export function readTensors(bytes: ArrayBuffer): Tensors {
       continue;
     }
     const [from, to] = entry.data_offsets;
-    tensors.set(name, { dtype: entry.dtype, shape: entry.shape, data: new Uint8Array(bytes, 8 + length + from, to - from) });
+    tensors.set(name, {
+      dtype: entry.dtype,
+      shape: entry.shape,
+      data: new Uint8Array(bytes, 8 + length + from, to - from),
+    });
   }
   return { metadata, tensors };
 }

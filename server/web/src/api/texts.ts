@@ -36,7 +36,8 @@ export function tokensOf(run: Run, site: RunSite, side: 'query' | 'key', batch: 
   const text = run.texts[entry(side === 'query' ? site.query_text : site.key_text, batch)];
   if (!text) return noTokens;
   const begin = Math.max(0, entry(side === 'query' ? site.query_start : site.key_start, batch));
-  const part = <T>(list: readonly T[]): T[] => list.slice(begin, begin + ((side === 'query' ? site.num_queries : site.num_keys) ?? 0));
+  const part = <T>(list: readonly T[]): T[] =>
+    list.slice(begin, begin + ((side === 'query' ? site.num_queries : site.num_keys) ?? 0));
   return {
     tokens: part(text.tokens),
     offsets: text.text != null && text.offsets ? part(toUtf16(text.text, text.offsets)) : null,

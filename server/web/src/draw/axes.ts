@@ -35,7 +35,11 @@ export function plan(view: AxisView, labels: Labels, apart: number): { at: numbe
   return { at, names };
 }
 
-interface Label { element: HTMLElement; text: Text; said: string }
+interface Label {
+  element: HTMLElement;
+  text: Text;
+  said: string;
+}
 
 // A label keeps its position while the view moves: then all of them move as one.
 export class Axis {
@@ -44,7 +48,10 @@ export class Axis {
   private strip: HTMLElement;
   private origin = { at: 0, scale: 0 }; // the position at the strip's beginning, and its pixels a position
 
-  constructor(readonly element: HTMLElement, private vertical: boolean) {
+  constructor(
+    readonly element: HTMLElement,
+    private vertical: boolean,
+  ) {
     this.strip = document.createElement('div');
     element.append(this.strip);
   }
@@ -53,7 +60,8 @@ export class Axis {
     const { at, names } = plan(view, labels, this.vertical ? view.line * 1.6 : 56);
     this.mark('names', String(names));
     this.mark('turn', names ? turn : 'flat');
-    if (view.scale !== this.origin.scale || Math.abs(view.from - this.origin.at) * view.scale > FAR) this.origin = { at: view.from, scale: view.scale };
+    if (view.scale !== this.origin.scale || Math.abs(view.from - this.origin.at) * view.scale > FAR)
+      this.origin = { at: view.from, scale: view.scale };
     const move = this.translate((this.origin.at - view.from) * view.scale);
     if (this.strip.style.transform !== move) this.strip.style.transform = move;
     const wanted = new Set(at);
@@ -77,7 +85,7 @@ export class Axis {
   private place(label: Label, index: number, view: AxisView, text: string, names: boolean): void {
     if (label.text.data !== text) label.text.data = text;
     const middle = (index + 0.5 - view.from) * view.scale;
-    const half = this.vertical || names ? 0 : text.length * view.line * DIGIT / 2;
+    const half = this.vertical || names ? 0 : (text.length * view.line * DIGIT) / 2;
     const beyond = middle < 0 || middle > view.length || middle + half > view.length + SPARE;
     const marked = view.marked.includes(index);
     const place = this.translate((index + 0.5 - this.origin.at) * this.origin.scale);
@@ -115,7 +123,13 @@ const LEFT_MOST_ON_PHONES = 92;
 const TOP_MOST = 108;
 const PHONE = 500;
 
-export interface Room { left: number; top: number; line: number; turn: Turn; flatFrom: number }
+export interface Room {
+  left: number;
+  top: number;
+  line: number;
+  turn: Turn;
+  flatFrom: number;
+}
 
 // How much room the labels beside a map take in this element, and whether those on top have to be
 // turned when all of the matrix is in sight. From `flatFrom` CSS pixels a cell they need not be.
@@ -126,13 +140,23 @@ export function roomFor(host: HTMLElement, queries: Labels, keys: Labels, extent
   const line = Math.ceil(parseFloat(style.fontSize) * 1.2);
   const longest = (labels: Labels, count: number): number => {
     let most = c.measureText(String(count - 1)).width;
-    if (labels.hasNames) for (let i = 0; i < Math.min(count, LOOKED_AT); i++) most = Math.max(most, c.measureText(labels.name(i)).width);
+    if (labels.hasNames)
+      for (let i = 0; i < Math.min(count, LOOKED_AT); i++)
+        most = Math.max(most, c.measureText(labels.name(i)).width);
     return most;
   };
   const least = Math.max(c.measureText('query ↓').width, c.measureText('received').width);
-  const left = Math.ceil(Math.min(Math.max(longest(queries, extent.queries), least) + 14, host.clientWidth < PHONE ? LEFT_MOST_ON_PHONES : LEFT_MOST));
+  const left = Math.ceil(
+    Math.min(
+      Math.max(longest(queries, extent.queries), least) + 14,
+      host.clientWidth < PHONE ? LEFT_MOST_ON_PHONES : LEFT_MOST,
+    ),
+  );
   const name = longest(keys, extent.keys);
-  const { x } = fit(extent, { width: Math.max(host.clientWidth - left - 60, 1), height: Math.max(host.clientHeight - 90, 1) });
+  const { x } = fit(extent, {
+    width: Math.max(host.clientWidth - left - 60, 1),
+    height: Math.max(host.clientHeight - 90, 1),
+  });
   const turn = name + 8 <= x || !keys.hasNames ? 'flat' : 'steep';
   // Turned by 45 degrees a name is as high as sin 45 of its length.
   const top = Math.ceil(turn === 'flat' ? line * 2.5 + 2 : Math.min(name * 0.72 + line * 1.2, TOP_MOST));

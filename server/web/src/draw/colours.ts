@@ -7,7 +7,10 @@ export type Rgb = readonly [number, number, number];
 declare const COLOUR_TABLES: Record<'blues' | 'rdbu' | 'viridis' | 'cividis', string>;
 
 const tables: Record<Map, string> = {
-  Blues: COLOUR_TABLES.blues, viridis: COLOUR_TABLES.viridis, cividis: COLOUR_TABLES.cividis, RdBu: COLOUR_TABLES.rdbu,
+  Blues: COLOUR_TABLES.blues,
+  viridis: COLOUR_TABLES.viridis,
+  cividis: COLOUR_TABLES.cividis,
+  RdBu: COLOUR_TABLES.rdbu,
 };
 
 const LOG_STEPS = 255;
@@ -51,7 +54,9 @@ function toEven(x: number): number {
 }
 
 const mix = (a: Rgb, b: Rgb, part: number): Rgb =>
-  [0, 1, 2].map((i) => toEven((a[i] as number) + ((b[i] as number) - (a[i] as number)) * part)) as unknown as Rgb;
+  [0, 1, 2].map((i) =>
+    toEven((a[i] as number) + ((b[i] as number) - (a[i] as number)) * part),
+  ) as unknown as Rgb;
 
 function lookUp(table: string, t: number): Rgb {
   const last = table.length / 6 - 1;
@@ -91,12 +96,15 @@ export function palette(map: Map, dark: boolean, count = 256): Uint32Array {
   return pixels;
 }
 
-const linear = (c: number): number => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
+const linear = (c: number): number =>
+  c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4;
 
 // The relative luminance of WCAG 2.
-export const luminance = ([r, g, b]: Rgb): number => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+export const luminance = ([r, g, b]: Rgb): number =>
+  0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
 
 // Black or white, whichever reads better on the ground: a contrast of at least 4.58.
-export const ink = (ground: Rgb): '#000' | '#fff' => ((luminance(ground) + 0.05) ** 2 > 1.05 * 0.05 ? '#000' : '#fff');
+export const ink = (ground: Rgb): '#000' | '#fff' =>
+  (luminance(ground) + 0.05) ** 2 > 1.05 * 0.05 ? '#000' : '#fff';
 
 export const css = ([r, g, b]: Rgb): string => `rgb(${r} ${g} ${b})`;

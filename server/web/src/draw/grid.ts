@@ -2,7 +2,13 @@
 // cell with its two headers.
 import type { Spot } from './types';
 
-export interface GridCell { spot: Spot; query: string; key: string; text: string; selected: boolean }
+export interface GridCell {
+  spot: Spot;
+  query: string;
+  key: string;
+  text: string;
+  selected: boolean;
+}
 
 let grids = 0;
 

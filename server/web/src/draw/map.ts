@@ -44,7 +44,11 @@ const SLOW_FRAME = 12; // ms of painting from which moving views are painted at 
 const REST = 120; // ms without a new view after which it rests
 const FRESH = 400; // ms for which the old picture stays while tiles of a new source come
 
-function make<K extends keyof HTMLElementTagNameMap>(name: K, of: string, parent: HTMLElement): HTMLElementTagNameMap[K] {
+function make<K extends keyof HTMLElementTagNameMap>(
+  name: K,
+  of: string,
+  parent: HTMLElement,
+): HTMLElementTagNameMap[K] {
   const element = document.createElement(name);
   element.className = of;
   parent.append(element);
@@ -65,7 +69,11 @@ export class MatrixMap {
   private bars = ''; // the colour of the margins
   private surface: Surface;
   private grid: Grid;
-  private spots: { selected: Spot; shown: Spot; pins: readonly number[] } = { selected: { q: -1, k: -1 }, shown: { q: -1, k: -1 }, pins: [] };
+  private spots: { selected: Spot; shown: Spot; pins: readonly number[] } = {
+    selected: { q: -1, k: -1 },
+    shown: { q: -1, k: -1 },
+    pins: [],
+  };
   private marginOf: { rows: Margin | null; cols: Margin | null } = { rows: null, cols: null };
   private pointer: { x: number; y: number } | null = null;
   private pointed = false; // the pointer has moved since it was told
@@ -94,14 +102,24 @@ export class MatrixMap {
   private canvas: HTMLCanvasElement;
   private rows: Axis;
   private cols: Axis;
-  private cross: { row: HTMLElement; col: HTMLElement; cell: HTMLElement; selected: HTMLElement; box: HTMLElement };
+  private cross: {
+    row: HTMLElement;
+    col: HTMLElement;
+    cell: HTMLElement;
+    selected: HTMLElement;
+    box: HTMLElement;
+  };
   private side: HTMLCanvasElement;
   private foot: HTMLCanvasElement;
   private sideName: HTMLElement;
   private footName: HTMLElement;
   private mini: MiniMap;
 
-  constructor(readonly host: HTMLElement, private on: MapEvents, options: MapOptions) {
+  constructor(
+    readonly host: HTMLElement,
+    private on: MapEvents,
+    options: MapOptions,
+  ) {
     this.grid = new Grid(host);
     const picture = make('div', 'matrix-picture', host);
     picture.setAttribute('aria-hidden', 'true');
@@ -136,11 +154,17 @@ export class MatrixMap {
       if (this.dirty) this.redraw();
       else this.tell();
     });
-    const outer = new ResizeObserver(() => { if (this.names) this.measure(); });
+    const outer = new ResizeObserver(() => {
+      if (this.names) this.measure();
+    });
     outer.observe(host);
     this.cleanUp.push(
       this.watchGestures(options),
-      this.mini.watch((x, y) => this.centre(x, y), () => this.on.hover(null, 0, 0), () => this.on.rest(this.port)),
+      this.mini.watch(
+        (x, y) => this.centre(x, y),
+        () => this.on.hover(null, 0, 0),
+        () => this.on.rest(this.port),
+      ),
       watchSize(this.plot, (size) => this.take(size)),
       () => outer.disconnect(),
     );
@@ -169,7 +193,8 @@ export class MatrixMap {
     this.tiles = new Tiles(source, {
       arrived: (at, codes) => {
         this.fresh = 0;
-        if (at.level === source.levels - 1) this.mini.put({ ...codes, codes: codes.codes && codes.codes.slice() });
+        if (at.level === source.levels - 1)
+          this.mini.put({ ...codes, codes: codes.codes && codes.codes.slice() });
         this.surface.order({ do: 'put', at, codes }, codes.codes ? [codes.codes.buffer as ArrayBuffer] : []);
         this.redraw();
       },
@@ -188,7 +213,9 @@ export class MatrixMap {
     this.redraw();
   }
 
-  get seen(): P.Port { return this.port; }
+  get seen(): P.Port {
+    return this.port;
+  }
 
   view(port: P.Port | null): void {
     this.port = P.bound(port ?? ALL, this.extent, this.size);
@@ -206,9 +233,13 @@ export class MatrixMap {
     this.redraw(false);
   }
 
-  speak(cell: GridCell): void { this.grid.show(cell); }
+  speak(cell: GridCell): void {
+    this.grid.show(cell);
+  }
 
-  retry(): void { this.tiles?.retry(); }
+  retry(): void {
+    this.tiles?.retry();
+  }
 
   end(): void {
     this.ended = true;
@@ -250,10 +281,16 @@ export class MatrixMap {
       const by = 14 / Math.min(s.x, s.y);
       if (by > 1) {
         const half = (length: number): number => length / 28;
-        this.port = P.zoomTo({
-          top: spot.q - half(this.size.height), left: spot.k - half(this.size.width),
-          rows: this.size.height / 14, cols: this.size.width / 14,
-        }, this.extent, this.size);
+        this.port = P.zoomTo(
+          {
+            top: spot.q - half(this.size.height),
+            left: spot.k - half(this.size.width),
+            rows: this.size.height / 14,
+            cols: this.size.width / 14,
+          },
+          this.extent,
+          this.size,
+        );
       }
     }
     this.port = P.reveal(this.port, this.extent, this.size, spot.q, spot.k);
@@ -266,7 +303,11 @@ export class MatrixMap {
     const { selected } = this.spots;
     const none = selected.q < 0 && selected.k < 0;
     const { queries, keys } = this.extent;
-    const from = none ? { q: Math.min(Math.ceil(this.port.top), queries - 1), k: Math.min(Math.ceil(this.port.left), keys - 1) }
+    const from = none
+      ? {
+          q: Math.min(Math.ceil(this.port.top), queries - 1),
+          k: Math.min(Math.ceil(this.port.left), keys - 1),
+        }
       : { q: Math.max(selected.q, 0), k: Math.max(selected.k, 0) };
     const all = event.ctrlKey || event.metaKey;
     const spot = spotOfKey(event.key, all, from, this.extent);
@@ -279,8 +320,10 @@ export class MatrixMap {
     if (event.key === '+' || event.key === '=' || event.key === '-') {
       const s = this.scale;
       const { q, k } = selected;
-      const seen = q >= 0 && k >= 0 ? { x: (k + 0.5 - this.port.left) * s.x, y: (q + 0.5 - this.port.top) * s.y } : null;
-      const inside = seen && seen.x >= 0 && seen.y >= 0 && seen.x <= this.shownWidth && seen.y <= this.shownHeight;
+      const seen =
+        q >= 0 && k >= 0 ? { x: (k + 0.5 - this.port.left) * s.x, y: (q + 0.5 - this.port.top) * s.y } : null;
+      const inside =
+        seen && seen.x >= 0 && seen.y >= 0 && seen.x <= this.shownWidth && seen.y <= this.shownHeight;
       const by = event.key === '-' ? 1 / KEY_ZOOM : KEY_ZOOM;
       if (inside) this.zoomBy(by, seen.x, seen.y);
       else this.zoomBy(by);
@@ -303,7 +346,10 @@ export class MatrixMap {
 
   private settled(): void {
     clearTimeout(this.settle);
-    this.settle = window.setTimeout(() => { this.settle = 0; this.on.rest(this.port); }, SETTLE);
+    this.settle = window.setTimeout(() => {
+      this.settle = 0;
+      this.on.rest(this.port);
+    }, SETTLE);
   }
 
   // --- geometry ---
@@ -311,18 +357,26 @@ export class MatrixMap {
   // The queries and keys in sight, [from, to) each.
   inSight(): { rows: [number, number]; cols: [number, number] } {
     const { x, y } = this.scale;
-    const side = (from: number, size: number, most: number): [number, number] =>
-      [Math.max(0, Math.floor(from + 1e-6)), Math.min(most, Math.ceil(from + size - 1e-6))];
+    const side = (from: number, size: number, most: number): [number, number] => [
+      Math.max(0, Math.floor(from + 1e-6)),
+      Math.min(most, Math.ceil(from + size - 1e-6)),
+    ];
     return {
       rows: side(this.port.top, this.shownHeight / y, this.extent.queries),
       cols: side(this.port.left, this.shownWidth / x, this.extent.keys),
     };
   }
 
-  private get scale(): P.Scale { return P.scaleOf(this.extent, this.size, this.port.zoom); }
+  private get scale(): P.Scale {
+    return P.scaleOf(this.extent, this.size, this.port.zoom);
+  }
   // The part of the plot that the matrix takes.
-  private get shownWidth(): number { return Math.min(this.size.width, this.extent.keys * this.scale.x); }
-  private get shownHeight(): number { return Math.min(this.size.height, this.extent.queries * this.scale.y); }
+  private get shownWidth(): number {
+    return Math.min(this.size.width, this.extent.keys * this.scale.x);
+  }
+  private get shownHeight(): number {
+    return Math.min(this.size.height, this.extent.queries * this.scale.y);
+  }
 
   private spotAt(x: number, y: number): Spot | null {
     const s = this.scale;
@@ -388,17 +442,31 @@ export class MatrixMap {
     const writes = s.x >= (VALUE_WIDE[0] as number) && s.y >= VALUE_HIGH && this.line <= 24;
     const decimals = s.x >= (VALUE_WIDE[1] as number) ? 3 : 2;
     const ratio = this.coarse ? 1 : this.ratio;
-    const pixels = this.coarse ? { width: Math.round(this.size.width), height: Math.round(this.size.height) } : this.pixels;
+    const pixels = this.coarse
+      ? { width: Math.round(this.size.width), height: Math.round(this.size.height) }
+      : this.pixels;
     const px = Math.round(Math.min(12.5, s.y * 0.62) * ratio);
     return {
-      ...pixels, left: this.port.left, top: this.port.top, x: s.x * ratio, y: s.y * ratio,
-      queries: this.extent.queries, keys: this.extent.keys, level: this.level, ratio,
-      shareX: share.x, shareY: share.y, mean: this.source?.mean ?? false,
-      font: writes ? `${px}px ui-monospace, "DejaVu Sans Mono", monospace` : '', decimals,
+      ...pixels,
+      left: this.port.left,
+      top: this.port.top,
+      x: s.x * ratio,
+      y: s.y * ratio,
+      queries: this.extent.queries,
+      keys: this.extent.keys,
+      level: this.level,
+      ratio,
+      shareX: share.x,
+      shareY: share.y,
+      mean: this.source?.mean ?? false,
+      font: writes ? `${px}px ui-monospace, "DejaVu Sans Mono", monospace` : '',
+      decimals,
     };
   }
 
-  private get level(): number { return P.levelOf(this.port, this.extent, this.size, this.source?.levels ?? 1); }
+  private get level(): number {
+    return P.levelOf(this.port, this.extent, this.size, this.source?.levels ?? 1);
+  }
 
   private wantTiles(): void {
     const window = P.tilesInSight(this.port, this.extent, this.size, this.level);
@@ -406,11 +474,19 @@ export class MatrixMap {
     const side = 256 * 2 ** window.level;
     const { x, y } = this.pointer ?? { x: this.shownWidth / 2, y: this.shownHeight / 2 };
     const far = (at: { y: number; x: number }): number =>
-      Math.hypot((at.x + 0.5) * side - this.port.left - x / s.x, (at.y + 0.5) * side - this.port.top - y / s.y);
+      Math.hypot(
+        (at.x + 0.5) * side - this.port.left - x / s.x,
+        (at.y + 0.5) * side - this.port.top - y / s.y,
+      );
     const visible = P.listOf(window).sort((a, b) => far(a) - far(b));
     if (this.wantedAt !== this.port) this.moves();
     this.wantedAt = this.port;
-    this.tiles?.want({ visible, ancestors: P.ancestorsOf(visible, this.source?.levels ?? 1), ring: P.ringOf(window, this.extent), moving: this.moving });
+    this.tiles?.want({
+      visible,
+      ancestors: P.ancestorsOf(visible, this.source?.levels ?? 1),
+      ring: P.ringOf(window, this.extent),
+      moving: this.moving,
+    });
   }
 
   private moves(): void {
@@ -441,12 +517,17 @@ export class MatrixMap {
     this.asked = name;
     clearTimeout(this.valueTimer);
     this.valueTimer = window.setTimeout(() => {
-      source.values?.(q, k, rows, cols).then((values) => {
-        if (this.asked !== name || this.source !== source) return;
-        this.values = values;
-        this.surface.order({ do: 'exact', values });
-        this.redraw();
-      }, () => { /* cells are coloured without their numbers, and the next view asks again */ });
+      source.values?.(q, k, rows, cols).then(
+        (values) => {
+          if (this.asked !== name || this.source !== source) return;
+          this.values = values;
+          this.surface.order({ do: 'exact', values });
+          this.redraw();
+        },
+        () => {
+          /* cells are coloured without their numbers, and the next view asks again */
+        },
+      );
     }, 40);
   }
 
@@ -454,8 +535,30 @@ export class MatrixMap {
     if (!this.names) return;
     const { selected, shown, pins } = this.spots;
     const common = { line: this.line };
-    this.rows.draw({ ...common, from: this.port.top, scale: s.y, length: this.shownHeight, count: this.extent.queries, marked: [selected.q, shown.q, ...pins] }, this.names.queries, 'flat');
-    this.cols.draw({ ...common, from: this.port.left, scale: s.x, length: this.shownWidth, count: this.extent.keys, marked: [selected.k, shown.k] }, this.names.keys, s.x >= this.flatFrom ? 'flat' : this.turn);
+    this.rows.draw(
+      {
+        ...common,
+        from: this.port.top,
+        scale: s.y,
+        length: this.shownHeight,
+        count: this.extent.queries,
+        marked: [selected.q, shown.q, ...pins],
+      },
+      this.names.queries,
+      'flat',
+    );
+    this.cols.draw(
+      {
+        ...common,
+        from: this.port.left,
+        scale: s.x,
+        length: this.shownWidth,
+        count: this.extent.keys,
+        marked: [selected.k, shown.k],
+      },
+      this.names.keys,
+      s.x >= this.flatFrom ? 'flat' : this.turn,
+    );
   }
 
   private drawCross(s: P.Scale): void {
@@ -466,7 +569,9 @@ export class MatrixMap {
       return length >= 3 ? [a, length] : [a + length / 2 - 1.5, 3];
     };
     // A new size costs a layout: a view that only moves sets none.
-    const set = (style: CSSStyleDeclaration, name: 'transform' | 'width' | 'height', value: string): void => { if (style[name] !== value) style[name] = value; };
+    const set = (style: CSSStyleDeclaration, name: 'transform' | 'width' | 'height', value: string): void => {
+      if (style[name] !== value) style[name] = value;
+    };
     const place = (element: HTMLElement, x: number, y: number, w: number, h: number): void => {
       element.hidden = x > this.size.width || y > this.size.height || x + w < 0 || y + h < 0;
       if (element.hidden) return;
@@ -493,7 +598,8 @@ export class MatrixMap {
     const [sy, sh] = span(selected.q, this.port.top, s.y);
     const [sx, sw] = span(selected.k, this.port.left, s.x);
     place(mark, sx, sy, sw, sh);
-    if (selected.q < 0 || selected.k < 0 || (selected.q === shown.q && selected.k === shown.k)) mark.hidden = true;
+    if (selected.q < 0 || selected.k < 0 || (selected.q === shown.q && selected.k === shown.k))
+      mark.hidden = true;
   }
 
   private drawMargins(s: P.Scale): void {
@@ -504,7 +610,9 @@ export class MatrixMap {
     this.foot.style.transform = this.footName.style.transform = `translateY(${Math.round(dy)}px)`;
     if (rows) drawMargin(this.side, rows, this.port.top, s.y, this.size.height, true, this.ratio, this.bars);
     if (cols) drawMargin(this.foot, cols, this.port.left, s.x, this.size.width, false, this.ratio, this.bars);
-    const beyond = this.port.zoom > 1.01 && (this.extent.queries * s.y > this.size.height + 1 || this.extent.keys * s.x > this.size.width + 1);
+    const beyond =
+      this.port.zoom > 1.01 &&
+      (this.extent.queries * s.y > this.size.height + 1 || this.extent.keys * s.x > this.size.width + 1);
     this.mini.element.hidden = !beyond;
     if (!beyond || !this.palette) return;
     this.mini.draw(this.palette, this.extent, this.size, this.port, s, this.ratio);
@@ -514,14 +622,24 @@ export class MatrixMap {
     const { tiles } = this;
     const share = P.shareOf(this.port, this.extent, this.size, this.level);
     const state: MapState = {
-      rows: 2 ** this.level * share.y, cols: 2 ** this.level * share.x,
-      isWhole: this.port.zoom <= 1.001, isClosest: this.port.zoom >= P.zoomMost(this.extent, this.size) * 0.999,
-      live: tiles?.count ?? 0, slow: tiles?.isSlow ?? false, trouble: tiles?.trouble ?? null,
+      rows: 2 ** this.level * share.y,
+      cols: 2 ** this.level * share.x,
+      isWhole: this.port.zoom <= 1.001,
+      isClosest: this.port.zoom >= P.zoomMost(this.extent, this.size) * 0.999,
+      live: tiles?.count ?? 0,
+      slow: tiles?.isSlow ?? false,
+      trouble: tiles?.trouble ?? null,
     };
     const s = this.scale;
     const busy = (tiles?.running ?? 0) > 0 || this.painting || this.dirty || this.coarse;
-    const data = { view: [this.port.top, this.port.left, s.x, s.y].join(), level: String(this.level), live: String(state.live), busy: String(busy) };
-    for (const [name, value] of Object.entries(data)) if (this.host.dataset[name] !== value) this.host.dataset[name] = value;
+    const data = {
+      view: [this.port.top, this.port.left, s.x, s.y].join(),
+      level: String(this.level),
+      live: String(state.live),
+      busy: String(busy),
+    };
+    for (const [name, value] of Object.entries(data))
+      if (this.host.dataset[name] !== value) this.host.dataset[name] = value;
     const told = `${state.rows} ${state.cols} ${state.isWhole} ${state.isClosest} ${state.slow} ${state.trouble?.message ?? ''}`;
     if (told === this.told) return;
     this.told = told;
@@ -531,65 +649,88 @@ export class MatrixMap {
   // --- input ---
 
   private watchGestures(options: MapOptions): () => void {
-    const boxOf = (box: Box): { x: number; y: number; w: number; h: number } =>
-      ({ x: Math.min(box.x0, box.x1), y: Math.min(box.y0, box.y1), w: Math.abs(box.x1 - box.x0), h: Math.abs(box.y1 - box.y0) });
-    return gestures(this.plot, {
-      pan: (dx, dy) => {
-        const s = this.scale;
-        this.port = P.bound({ zoom: this.port.zoom, left: this.port.left - dx / s.x, top: this.port.top - dy / s.y }, this.extent, this.size);
-        this.redraw();
+    const boxOf = (box: Box): { x: number; y: number; w: number; h: number } => ({
+      x: Math.min(box.x0, box.x1),
+      y: Math.min(box.y0, box.y1),
+      w: Math.abs(box.x1 - box.x0),
+      h: Math.abs(box.y1 - box.y0),
+    });
+    return gestures(
+      this.plot,
+      {
+        pan: (dx, dy) => {
+          const s = this.scale;
+          this.port = P.bound(
+            { zoom: this.port.zoom, left: this.port.left - dx / s.x, top: this.port.top - dy / s.y },
+            this.extent,
+            this.size,
+          );
+          this.redraw();
+        },
+        zoom: (by, x, y) => {
+          this.port = P.zoomAt(this.port, this.extent, this.size, this.port.zoom * by, x, y);
+          this.redraw();
+        },
+        box: (box, done) => {
+          const { box: element } = this.cross;
+          element.hidden = box === null || done;
+          if (!box) return;
+          const { x, y, w, h } = boxOf(box);
+          element.style.transform = `translate(${x}px, ${y}px)`;
+          element.style.width = `${w}px`;
+          element.style.height = `${h}px`;
+          if (!done || w < 5 || h < 5) return;
+          const s = this.scale;
+          this.port = P.zoomTo(
+            { left: this.port.left + x / s.x, top: this.port.top + y / s.y, cols: w / s.x, rows: h / s.y },
+            this.extent,
+            this.size,
+          );
+          this.redraw();
+        },
+        click: (x, y) => {
+          const spot = this.spotAt(x, y);
+          if (spot) this.on.click(spot);
+        },
+        twice: (x, y) => this.zoomBy(2, x, y),
+        hover: (x, y) => {
+          this.pointer = { x, y };
+          this.pointed = true;
+          this.redraw(false);
+        },
+        leave: () => {
+          this.pointer = null;
+          this.pointed = false;
+          this.on.hover(null, 0, 0);
+        },
+        held: (held) => {
+          this.host.toggleAttribute('data-held', held);
+        },
+        end: () => this.on.rest(this.port),
       },
-      zoom: (by, x, y) => {
-        this.port = P.zoomAt(this.port, this.extent, this.size, this.port.zoom * by, x, y);
-        this.redraw();
-      },
-      box: (box, done) => {
-        const { box: element } = this.cross;
-        element.hidden = box === null || done;
-        if (!box) return;
-        const { x, y, w, h } = boxOf(box);
-        element.style.transform = `translate(${x}px, ${y}px)`;
-        element.style.width = `${w}px`;
-        element.style.height = `${h}px`;
-        if (!done || w < 5 || h < 5) return;
-        const s = this.scale;
-        this.port = P.zoomTo({ left: this.port.left + x / s.x, top: this.port.top + y / s.y, cols: w / s.x, rows: h / s.y }, this.extent, this.size);
-        this.redraw();
-      },
-      click: (x, y) => {
-        const spot = this.spotAt(x, y);
-        if (spot) this.on.click(spot);
-      },
-      twice: (x, y) => this.zoomBy(2, x, y),
-      hover: (x, y) => {
-        this.pointer = { x, y };
-        this.pointed = true;
-        this.redraw(false);
-      },
-      leave: () => {
-        this.pointer = null;
-        this.pointed = false;
-        this.on.hover(null, 0, 0);
-      },
-      held: (held) => { this.host.toggleAttribute('data-held', held); },
-      end: () => this.on.rest(this.port),
-    }, { wheelZooms: options.wheelZooms });
+      { wheelZooms: options.wheelZooms },
+    );
   }
 
   // Puts a place of the matrix, in parts of its sides, into the middle of the view.
   private centre(x: number, y: number): void {
     const s = this.scale;
-    this.port = P.bound({
-      zoom: this.port.zoom,
-      left: x * this.extent.keys - this.size.width / s.x / 2,
-      top: y * this.extent.queries - this.size.height / s.y / 2,
-    }, this.extent, this.size);
+    this.port = P.bound(
+      {
+        zoom: this.port.zoom,
+        left: x * this.extent.keys - this.size.width / s.x / 2,
+        top: y * this.extent.queries - this.size.height / s.y / 2,
+      },
+      this.extent,
+      this.size,
+    );
     this.redraw();
   }
 
   // Zooms so that a cell has as many pixels as before, unless all of the matrix is in sight.
   private keepScale(before: number): void {
-    if (before > 0 && this.port.zoom > 1.001) this.port = { ...this.port, zoom: this.port.zoom * before / this.scale.y };
+    if (before > 0 && this.port.zoom > 1.001)
+      this.port = { ...this.port, zoom: (this.port.zoom * before) / this.scale.y };
   }
 
   private take({ width, height, css }: Measured): void {

@@ -5,7 +5,11 @@ import type { Codes, Palette } from './types';
 import type { Extent, Port, Scale, Size } from './port';
 
 // One number for each `step` rows or columns; NaN: none.
-export interface Margin { values: Float32Array; step: number; most: number }
+export interface Margin {
+  values: Float32Array;
+  step: number;
+  most: number;
+}
 
 // CSS pixels of the bars beside and below a map, as in matrix.css.
 const SIDE = 44;
@@ -14,7 +18,11 @@ const LEAST = 6; // CSS pixels of the frame in the small picture
 
 // A cleared canvas of this size in CSS pixels. Whoever draws knows the size: to ask the element for
 // it would make the browser lay out the page in every frame.
-function sized(canvas: HTMLCanvasElement, size: Size, ratio: number): { c: CanvasRenderingContext2D; width: number; height: number } {
+function sized(
+  canvas: HTMLCanvasElement,
+  size: Size,
+  ratio: number,
+): { c: CanvasRenderingContext2D; width: number; height: number } {
   const width = Math.round(size.width * ratio);
   const height = Math.round(size.height * ratio);
   if (canvas.width !== width) canvas.width = width;
@@ -26,13 +34,30 @@ function sized(canvas: HTMLCanvasElement, size: Size, ratio: number): { c: Canva
 
 // Draws bars from the edge that touches the map, as far as `length` CSS pixels along it. Where
 // several share a pixel the longest is seen.
-export function drawMargin(canvas: HTMLCanvasElement, margin: Margin, from: number, scale: number, length: number, vertical: boolean, ratio: number, colour: string): void {
-  const { c, width, height } = sized(canvas, vertical ? { width: SIDE, height: length } : { width: length, height: FOOT }, ratio);
+export function drawMargin(
+  canvas: HTMLCanvasElement,
+  margin: Margin,
+  from: number,
+  scale: number,
+  length: number,
+  vertical: boolean,
+  ratio: number,
+  colour: string,
+): void {
+  const { c, width, height } = sized(
+    canvas,
+    vertical ? { width: SIDE, height: length } : { width: length, height: FOOT },
+    ratio,
+  );
   const long = vertical ? width : height;
   const end = from + (vertical ? height : width) / ratio / scale;
   c.fillStyle = colour;
   const gap = scale * margin.step >= 16 ? Math.round(ratio) : 0;
-  for (let i = Math.max(Math.floor(from / margin.step), 0); i < margin.values.length && i * margin.step < end; i++) {
+  for (
+    let i = Math.max(Math.floor(from / margin.step), 0);
+    i < margin.values.length && i * margin.step < end;
+    i++
+  ) {
     const value = margin.values[i] as number;
     if (!(value > 0)) continue;
     const a = Math.round((i * margin.step - from) * scale * ratio);
@@ -45,7 +70,12 @@ export function drawMargin(canvas: HTMLCanvasElement, margin: Margin, from: numb
 
 // Draws the cells of a tile on a canvas of at most this size: of the cells that share a pixel the
 // largest code, so that no lone cell is lost.
-function shrunk(codes: Codes, palette: Palette, width: number, height: number): HTMLCanvasElement | OffscreenCanvas {
+function shrunk(
+  codes: Codes,
+  palette: Palette,
+  width: number,
+  height: number,
+): HTMLCanvasElement | OffscreenCanvas {
   const w = Math.min(width, codes.cols);
   const h = Math.min(height, codes.rows);
   const most = new Uint8Array(w * h);
@@ -92,23 +122,35 @@ export class MiniMap {
       const box = element.getBoundingClientRect();
       to((event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
     };
-    element.addEventListener('pointerdown', (event) => {
-      event.stopPropagation();
-      element.setPointerCapture(event.pointerId);
-      held = true;
-      tell(event);
-    }, { signal });
-    element.addEventListener('pointermove', (event) => {
-      event.stopPropagation();
-      if (held) tell(event);
-      else over();
-    }, { signal });
-    for (const name of ['pointerup', 'pointercancel'] as const)
-      element.addEventListener(name, (event) => {
+    element.addEventListener(
+      'pointerdown',
+      (event) => {
         event.stopPropagation();
-        if (held) done();
-        held = false;
-      }, { signal });
+        element.setPointerCapture(event.pointerId);
+        held = true;
+        tell(event);
+      },
+      { signal },
+    );
+    element.addEventListener(
+      'pointermove',
+      (event) => {
+        event.stopPropagation();
+        if (held) tell(event);
+        else over();
+      },
+      { signal },
+    );
+    for (const name of ['pointerup', 'pointercancel'] as const)
+      element.addEventListener(
+        name,
+        (event) => {
+          event.stopPropagation();
+          if (held) done();
+          held = false;
+        },
+        { signal },
+      );
     element.addEventListener('dblclick', (event) => event.stopPropagation(), { signal });
     return () => stop.abort();
   }

@@ -40,7 +40,8 @@ function hatchOf(context: Context, palette: Palette, ratio: number): CanvasPatte
   c.fillRect(0, 0, side, side);
   c.fillStyle = palette.hatch;
   const wide = Math.max(1, Math.round(palette.forced ? 1.5 * ratio : ratio));
-  for (let i = 0; i < side; i++) for (let w = 0; w < wide; w++) c.fillRect((i + w) % side, side - 1 - i, 1, 1);
+  for (let i = 0; i < side; i++)
+    for (let w = 0; w < wide; w++) c.fillRect((i + w) % side, side - 1 - i, 1, 1);
   return context.createPattern(canvas, 'repeat') as CanvasPattern;
 }
 
@@ -49,7 +50,13 @@ const SHORT = 2; // decimals for which a power of ten has no room
 // A value as short as it can be: what rounds to 0 but is none says so.
 const inCell = (value: number, decimals: number): string => {
   const text = value.toFixed(decimals);
-  return value === 0 ? '0' : Number(text) !== 0 ? text : decimals > SHORT ? value.toExponential(1).replace('e-', 'e−') : '~0';
+  return value === 0
+    ? '0'
+    : Number(text) !== 0
+      ? text
+      : decimals > SHORT
+        ? value.toExponential(1).replace('e-', 'e−')
+        : '~0';
 };
 
 export class Painter {
@@ -61,7 +68,10 @@ export class Painter {
   private palette: Palette | null = null;
 
   // `opaque`: the ground has no transparency, so that the browser need not blend the canvas.
-  constructor(private canvas: Canvas, private opaque: boolean) {
+  constructor(
+    private canvas: Canvas,
+    private opaque: boolean,
+  ) {
     this.context = contextOf(canvas, !opaque);
   }
 
@@ -80,7 +90,8 @@ export class Painter {
     const before = this.palette;
     this.palette = palette;
     this.hatch = null;
-    if (before?.map !== palette.map || before.dark !== palette.dark) for (const tile of this.tiles.values()) tile.table = null;
+    if (before?.map !== palette.map || before.dark !== palette.dark)
+      for (const tile of this.tiles.values()) tile.table = null;
   }
 
   private clear(): void {
@@ -89,7 +100,14 @@ export class Painter {
   }
 
   private put(at: At, codes: Codes): void {
-    this.tiles.set(nameOfTile(at), { codes, hides: codes.codes === null || codes.codes.includes(0), canvas: null, shareX: 1, shareY: 1, table: null });
+    this.tiles.set(nameOfTile(at), {
+      codes,
+      hides: codes.codes === null || codes.codes.includes(0),
+      canvas: null,
+      shareX: 1,
+      shareY: 1,
+      table: null,
+    });
   }
 
   private draw(frame: Frame): boolean {
@@ -103,7 +121,9 @@ export class Painter {
       this.hatchRatio = frame.ratio;
     }
     // The hatch moves with the matrix.
-    this.hatch.setTransform(new DOMMatrix([1, 0, 0, 1, -Math.round(frame.left * frame.x), -Math.round(frame.top * frame.y)]));
+    this.hatch.setTransform(
+      new DOMMatrix([1, 0, 0, 1, -Math.round(frame.left * frame.x), -Math.round(frame.top * frame.y)]),
+    );
     this.blank(palette, frame);
     c.imageSmoothingEnabled = false;
     let budget = COLOURED_A_FRAME;
@@ -120,7 +140,10 @@ export class Painter {
           c.fillRect(box.x, box.y, box.w, box.h);
           continue;
         }
-        if (found.tile.codes.codes && (!found.tile.table || found.tile.shareX !== frame.shareX || found.tile.shareY !== frame.shareY)) {
+        if (
+          found.tile.codes.codes &&
+          (!found.tile.table || found.tile.shareX !== frame.shareX || found.tile.shareY !== frame.shareY)
+        ) {
           if (budget > 0) {
             budget--;
             this.colour(found.tile, palette, frame);
@@ -142,7 +165,8 @@ export class Painter {
   private blank(palette: Palette, frame: Frame): void {
     const { context: c } = this;
     const { width, height } = this.canvas;
-    const covers = (frame.keys - frame.left) * frame.x >= width && (frame.queries - frame.top) * frame.y >= height;
+    const covers =
+      (frame.keys - frame.left) * frame.x >= width && (frame.queries - frame.top) * frame.y >= height;
     if (covers) return;
     c.fillStyle = palette.ground;
     if (this.opaque) c.fillRect(0, 0, width, height);
@@ -158,12 +182,18 @@ export class Painter {
     return null;
   }
 
-  private boxOf(frame: Frame, side: number, y: number, x: number): { x: number; y: number; w: number; h: number } {
+  private boxOf(
+    frame: Frame,
+    side: number,
+    y: number,
+    x: number,
+  ): { x: number; y: number; w: number; h: number } {
     const edge = (at: number, from: number, by: number): number => Math.round((at - from) * by);
     const left = edge(x * side, frame.left, frame.x);
     const top = edge(y * side, frame.top, frame.y);
     return {
-      x: left, y: top,
+      x: left,
+      y: top,
       w: edge(Math.min((x + 1) * side, frame.keys), frame.left, frame.x) - left,
       h: edge(Math.min((y + 1) * side, frame.queries), frame.top, frame.y) - top,
     };
@@ -172,7 +202,9 @@ export class Painter {
   private colour(tile: Painted, palette: Palette, frame: Frame): void {
     if (!tile.codes.codes) return;
     const alone = frame.shareX === 1 && frame.shareY === 1;
-    const { codes, rows, cols } = alone ? { ...tile.codes, codes: tile.codes.codes } : pooled(tile.codes, frame.shareX, frame.shareY, frame.mean);
+    const { codes, rows, cols } = alone
+      ? { ...tile.codes, codes: tile.codes.codes }
+      : pooled(tile.codes, frame.shareX, frame.shareY, frame.mean);
     const table = tableOf(tile.codes, palette.map, palette.dark, null);
     if (tile.canvas?.width !== cols || tile.canvas.height !== rows) tile.canvas = newCanvas(cols, rows);
     const context = contextOf(tile.canvas, true);
@@ -194,15 +226,37 @@ export class Painter {
     const down = 2 ** at.level * tile.shareY;
     const inside = 2 ** place.level * TILE;
     // Pixels [c0, c1) x [r0, r1) of the canvas: those in its place and in sight.
-    const span = (from: number, to: number, origin: number, unit: number, count: number): [number, number] =>
-      [Math.max(Math.floor((from - origin) / unit), 0), Math.min(Math.ceil((to - origin) / unit), count)];
+    const span = (
+      from: number,
+      to: number,
+      origin: number,
+      unit: number,
+      count: number,
+    ): [number, number] => [
+      Math.max(Math.floor((from - origin) / unit), 0),
+      Math.min(Math.ceil((to - origin) / unit), count),
+    ];
     const top = at.y * TILE * 2 ** at.level;
     const left = at.x * TILE * 2 ** at.level;
-    const [r0, r1] = span(Math.max(place.y * inside, frame.top), Math.min((place.y + 1) * inside, frame.top + height / frame.y), top, down, Math.ceil(tile.codes.rows / tile.shareY));
-    const [c0, c1] = span(Math.max(place.x * inside, frame.left), Math.min((place.x + 1) * inside, frame.left + width / frame.x), left, across, Math.ceil(tile.codes.cols / tile.shareX));
+    const [r0, r1] = span(
+      Math.max(place.y * inside, frame.top),
+      Math.min((place.y + 1) * inside, frame.top + height / frame.y),
+      top,
+      down,
+      Math.ceil(tile.codes.rows / tile.shareY),
+    );
+    const [c0, c1] = span(
+      Math.max(place.x * inside, frame.left),
+      Math.min((place.x + 1) * inside, frame.left + width / frame.x),
+      left,
+      across,
+      Math.ceil(tile.codes.cols / tile.shareX),
+    );
     if (r1 <= r0 || c1 <= c0) return;
-    const edgeX = (pixel: number): number => Math.round((Math.min(left + pixel * across, frame.keys) - frame.left) * frame.x);
-    const edgeY = (pixel: number): number => Math.round((Math.min(top + pixel * down, frame.queries) - frame.top) * frame.y);
+    const edgeX = (pixel: number): number =>
+      Math.round((Math.min(left + pixel * across, frame.keys) - frame.left) * frame.x);
+    const edgeY = (pixel: number): number =>
+      Math.round((Math.min(top + pixel * down, frame.queries) - frame.top) * frame.y);
     const x0 = edgeX(c0);
     const y0 = edgeY(r0);
     if (tile.hides) {
@@ -218,7 +272,14 @@ export class Painter {
   }
 
   // Fills cells one by one, and writes values into those that have room for them.
-  private cells(frame: Frame, tile: Painted, at: At, part: { r0: number; r1: number; c0: number; c1: number }, edgeX: (cell: number) => number, edgeY: (cell: number) => number): void {
+  private cells(
+    frame: Frame,
+    tile: Painted,
+    at: At,
+    part: { r0: number; r1: number; c0: number; c1: number },
+    edgeX: (cell: number) => number,
+    edgeY: (cell: number) => number,
+  ): void {
     const { context: c, values } = this;
     const codes = tile.codes.codes as Uint8Array;
     const table = tile.table as Uint32Array;

@@ -1,10 +1,24 @@
 // What part of a matrix is in sight. Positions count weights; zoom 1 shows all of them.
 import { TILE, type At } from './types';
 
-export interface Size { width: number; height: number } // CSS pixels
-export interface Extent { queries: number; keys: number; square?: boolean } // `square`: cells always are
-export interface Port { top: number; left: number; zoom: number }
-export interface Scale { x: number; y: number } // CSS pixels a weight
+export interface Size {
+  width: number;
+  height: number;
+} // CSS pixels
+export interface Extent {
+  queries: number;
+  keys: number;
+  square?: boolean;
+} // `square`: cells always are
+export interface Port {
+  top: number;
+  left: number;
+  zoom: number;
+}
+export interface Scale {
+  x: number;
+  y: number;
+} // CSS pixels a weight
 
 const SMALL = 64; // queries and keys up to which cells may be wider than high
 const WIDEST = 1.6;
@@ -14,7 +28,8 @@ const THIN = 0.25; // share of the view below which the short side is stretched 
 const STRETCHED_MOST = 28; // CSS pixels of a cell that is stretched so
 const VISIBLE_MOST = 24;
 
-const clamp = (x: number, low: number, high: number): number => Math.min(Math.max(x, low), Math.max(low, high));
+const clamp = (x: number, low: number, high: number): number =>
+  Math.min(Math.max(x, low), Math.max(low, high));
 
 // Cells are squares, but for small matrices, which fill the view, and for very long ones, whose
 // short side could not be seen. A matrix that grows has squares, so that rows change no other cell.
@@ -23,7 +38,8 @@ export function fit({ queries, keys, square }: Extent, { width, height }: Size):
   const y = height / queries;
   const side = Math.min(x, y, CELL_MOST);
   if (square) return { x: side, y: side };
-  if (Math.max(queries, keys) <= SMALL) return { x: Math.min(Math.max(side, Math.min(x, side * WIDEST)), CELL_MOST), y: side };
+  if (Math.max(queries, keys) <= SMALL)
+    return { x: Math.min(Math.max(side, Math.min(x, side * WIDEST)), CELL_MOST), y: side };
   const stretch = (count: number, length: number): number =>
     side * count >= THIN * length ? side : Math.max(side, Math.min(STRETCHED_MOST, length / 2 / count));
   return { x: stretch(keys, width), y: stretch(queries, height) };
@@ -56,19 +72,35 @@ export function zoomAt(port: Port, extent: Extent, size: Size, zoom: number, x: 
   const before = scaleOf(extent, size, port.zoom);
   const next = clamp(zoom, 1, zoomMost(extent, size));
   const after = scaleOf(extent, size, next);
-  return bound({ zoom: next, top: port.top + y / before.y - y / after.y, left: port.left + x / before.x - x / after.x }, extent, size);
+  return bound(
+    { zoom: next, top: port.top + y / before.y - y / after.y, left: port.left + x / before.x - x / after.x },
+    extent,
+    size,
+  );
 }
 
 // Zooms so that a box of weights fills the view.
-export function zoomTo(box: { top: number; left: number; rows: number; cols: number }, extent: Extent, size: Size): Port {
+export function zoomTo(
+  box: { top: number; left: number; rows: number; cols: number },
+  extent: Extent,
+  size: Size,
+): Port {
   const one = fit(extent, size);
-  const zoom = clamp(Math.min(size.width / (box.cols * one.x), size.height / (box.rows * one.y)), 1, zoomMost(extent, size));
+  const zoom = clamp(
+    Math.min(size.width / (box.cols * one.x), size.height / (box.rows * one.y)),
+    1,
+    zoomMost(extent, size),
+  );
   const s = scaleOf(extent, size, zoom);
-  return bound({
-    zoom,
-    top: box.top - (size.height / s.y - box.rows) / 2,
-    left: box.left - (size.width / s.x - box.cols) / 2,
-  }, extent, size);
+  return bound(
+    {
+      zoom,
+      top: box.top - (size.height / s.y - box.rows) / 2,
+      left: box.left - (size.width / s.x - box.cols) / 2,
+    },
+    extent,
+    size,
+  );
 }
 
 // Moves the view as little as brings a cell into sight.
@@ -78,14 +110,24 @@ export function reveal(port: Port, extent: Extent, size: Size, q: number, k: num
     const edge = Math.min(1, length / 4);
     return at < from + edge - 1 ? at + 1 - edge : at + 1 > from + length ? at + 1 - length : from;
   };
-  return bound({
-    zoom: port.zoom,
-    top: q < 0 ? port.top : move(Math.min(port.top, q), size.height / s.y, q),
-    left: k < 0 ? port.left : move(Math.min(port.left, k), size.width / s.x, k),
-  }, extent, size);
+  return bound(
+    {
+      zoom: port.zoom,
+      top: q < 0 ? port.top : move(Math.min(port.top, q), size.height / s.y, q),
+      left: k < 0 ? port.left : move(Math.min(port.left, k), size.width / s.x, k),
+    },
+    extent,
+    size,
+  );
 }
 
-export interface Window { level: number; y0: number; y1: number; x0: number; x1: number } // tiles [y0, y1) x [x0, x1)
+export interface Window {
+  level: number;
+  y0: number;
+  y1: number;
+  x0: number;
+  x1: number;
+} // tiles [y0, y1) x [x0, x1)
 
 export function tilesInSight(port: Port, extent: Extent, size: Size, level: number): Window {
   const s = scaleOf(extent, size, port.zoom);
@@ -93,8 +135,10 @@ export function tilesInSight(port: Port, extent: Extent, size: Size, level: numb
   const end = (to: number, all: number): number => Math.min(Math.ceil(to / side), Math.ceil(all / side));
   return {
     level,
-    y0: Math.floor(port.top / side), y1: end(port.top + size.height / s.y, extent.queries),
-    x0: Math.floor(port.left / side), x1: end(port.left + size.width / s.x, extent.keys),
+    y0: Math.floor(port.top / side),
+    y1: end(port.top + size.height / s.y, extent.queries),
+    x0: Math.floor(port.left / side),
+    x1: end(port.left + size.width / s.x, extent.keys),
   };
 }
 
@@ -119,7 +163,13 @@ export function ringOf(w: Window, extent: Extent): At[] {
   const side = TILE * 2 ** w.level;
   const rows = Math.ceil(extent.queries / side);
   const cols = Math.ceil(extent.keys / side);
-  const outer: Window = { level: w.level, y0: Math.max(w.y0 - 1, 0), y1: Math.min(w.y1 + 1, rows), x0: Math.max(w.x0 - 1, 0), x1: Math.min(w.x1 + 1, cols) };
+  const outer: Window = {
+    level: w.level,
+    y0: Math.max(w.y0 - 1, 0),
+    y1: Math.min(w.y1 + 1, rows),
+    x0: Math.max(w.x0 - 1, 0),
+    x1: Math.min(w.x1 + 1, cols),
+  };
   return listOf(outer).filter(({ y, x }) => y < w.y0 || y >= w.y1 || x < w.x0 || x >= w.x1);
 }
 

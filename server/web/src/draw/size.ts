@@ -1,7 +1,11 @@
 // How many device pixels an element has, also where a CSS pixel is 1.25 of them.
 import type { Size } from './port';
 
-export interface Measured { width: number; height: number; css: Size } // device pixels, CSS pixels
+export interface Measured {
+  width: number;
+  height: number;
+  css: Size;
+} // device pixels, CSS pixels
 
 // Calls `take` now and whenever the size changes, until the answer is called.
 export function watchSize(element: HTMLElement, take: (size: Measured) => void): () => void {
@@ -23,7 +27,8 @@ export function watchSize(element: HTMLElement, take: (size: Measured) => void):
     observer.disconnect();
     try {
       observer.observe(element, { box: 'device-pixel-content-box' });
-    } catch { // Safari measures CSS pixels alone
+    } catch {
+      // Safari measures CSS pixels alone
       observer.observe(element);
     }
     screen?.removeEventListener('change', observe);

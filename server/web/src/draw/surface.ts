@@ -34,7 +34,10 @@ function inWorker(canvas: HTMLCanvasElement, code: URL, drawn: (more: boolean) =
     if (data.did === 'draw') return drawn(data.more);
     const offscreen = canvas.transferControlToOffscreen();
     worker.postMessage({ do: 'begin', canvas: offscreen } satisfies Order, [offscreen]);
-    begin({ order: (order, transfer = []) => worker.postMessage(order, transfer), end: () => worker.terminate() });
+    begin({
+      order: (order, transfer = []) => worker.postMessage(order, transfer),
+      end: () => worker.terminate(),
+    });
   });
   worker.addEventListener('error', () => {
     if (painter) return;
@@ -60,12 +63,22 @@ function here(canvas: HTMLCanvasElement, drawn: (more: boolean) => void): Surfac
       const more = order.do === 'begin' ? null : painter.obey(order);
       if (more !== null) drawn(more);
     },
-    end() { /* nothing runs */ },
+    end() {
+      /* nothing runs */
+    },
   };
 }
 
 // `code` is the address of the worker's code; null: paint here.
-export function surface(canvas: HTMLCanvasElement, code: URL | null, drawn: (more: boolean) => void): Surface {
-  const can = code !== null && typeof Worker === 'function' && typeof OffscreenCanvas === 'function' && 'transferControlToOffscreen' in canvas;
+export function surface(
+  canvas: HTMLCanvasElement,
+  code: URL | null,
+  drawn: (more: boolean) => void,
+): Surface {
+  const can =
+    code !== null &&
+    typeof Worker === 'function' &&
+    typeof OffscreenCanvas === 'function' &&
+    'transferControlToOffscreen' in canvas;
   return can ? inWorker(canvas, code, drawn) : here(canvas, drawn);
 }

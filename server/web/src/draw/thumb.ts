@@ -13,7 +13,10 @@ export interface Codes {
 // that covers several cells has the largest of them, so that no cell is lost.
 export function paint(canvas: HTMLCanvasElement, at: Codes, colours: Uint32Array, most = Infinity): void {
   const share = Math.min(1, Math.round(most * devicePixelRatio) / Math.max(at.rows, at.cols));
-  const [width, height] = [Math.max(1, Math.round(at.cols * share)), Math.max(1, Math.round(at.rows * share))];
+  const [width, height] = [
+    Math.max(1, Math.round(at.cols * share)),
+    Math.max(1, Math.round(at.rows * share)),
+  ];
   canvas.width = width;
   canvas.height = height;
   const image = new ImageData(width, height);
@@ -21,9 +24,13 @@ export function paint(canvas: HTMLCanvasElement, at: Codes, colours: Uint32Array
   for (let y = 0; y < height; y++)
     for (let x = 0; x < width; x++) {
       let code = 0;
-      const [bottom, right] = [Math.ceil(((y + 1) * at.rows) / height), Math.ceil(((x + 1) * at.cols) / width)];
+      const [bottom, right] = [
+        Math.ceil(((y + 1) * at.rows) / height),
+        Math.ceil(((x + 1) * at.cols) / width),
+      ];
       for (let i = Math.floor((y * at.rows) / height); i < bottom; i++)
-        for (let j = Math.floor((x * at.cols) / width); j < right; j++) code = Math.max(code, at.codes[i * at.stride + j] as number);
+        for (let j = Math.floor((x * at.cols) / width); j < right; j++)
+          code = Math.max(code, at.codes[i * at.stride + j] as number);
       if (code) pixels[y * width + x] = colours[code] as number;
     }
   canvas.getContext('2d')?.putImageData(image, 0, 0);
@@ -55,9 +62,17 @@ export function mean(list: readonly Codes[]): Codes | null {
   });
   const codes = new Uint8Array(rows * cols);
   sums.forEach((value, i) => {
-    if (seen[i]) codes[i] = high > low ? Math.max(1, Math.round(255 * Math.sqrt((value - low) / (high - low)))) : 255;
+    if (seen[i])
+      codes[i] = high > low ? Math.max(1, Math.round(255 * Math.sqrt((value - low) / (high - low)))) : 255;
   });
-  return { codes, stride: cols, rows, cols, low: seen.some(Boolean) ? low : 0, high: seen.some(Boolean) ? high : 0 };
+  return {
+    codes,
+    stride: cols,
+    rows,
+    cols,
+    low: seen.some(Boolean) ? low : 0,
+    high: seen.some(Boolean) ? high : 0,
+  };
 }
 
 // The size of a picture in CSS pixels, within `most`: a whole number for each cell, if there is one.

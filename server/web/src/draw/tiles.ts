@@ -31,17 +31,28 @@ export class Tiles {
   private moving = false;
   private ended = false;
 
-  constructor(private source: Source, private on: TileEvents) {}
+  constructor(
+    private source: Source,
+    private on: TileEvents,
+  ) {}
 
-  get count(): number { return this.live.size; }
-  get running(): number { return this.flying.size; }
-  get trouble(): Error | null { return this.failures.values().next().value ?? null; }
+  get count(): number {
+    return this.live.size;
+  }
+  get running(): number {
+    return this.flying.size;
+  }
+  get trouble(): Error | null {
+    return this.failures.values().next().value ?? null;
+  }
   // Whether a tile in sight takes long.
   get isSlow(): boolean {
     const now = performance.now();
     return [...this.flying].some(([name, { since }]) => this.needed.has(name) && now - since >= SLOW);
   }
-  has(at: At): boolean { return this.live.has(nameOfTile(at)); }
+  has(at: At): boolean {
+    return this.live.has(nameOfTile(at));
+  }
 
   // Says what is in sight. Whatever was waiting before is forgotten.
   want({ visible, ancestors, ring, moving }: Wanted): void {
@@ -61,7 +72,8 @@ export class Tiles {
     this.moving = moving;
     this.idle = moving ? [] : spare;
     const wanted = new Set([...this.needed, ...spare.map(nameOfTile)]);
-    for (const [name, { at, stop }] of this.flying) if (at.level >= WORTH_ABORTING && !wanted.has(name)) stop.abort();
+    for (const [name, { at, stop }] of this.flying)
+      if (at.level >= WORTH_ABORTING && !wanted.has(name)) stop.abort();
     this.evict();
     this.pump();
   }
@@ -85,7 +97,9 @@ export class Tiles {
 
   private pump(): void {
     while (this.flying.size < (this.moving && this.live.size ? AT_ONCE_MOVING : AT_ONCE)) {
-      const next = this.order.find((at) => this.isOpen(at)) ?? (this.flying.size ? undefined : this.idle.find((at) => this.isOpen(at)));
+      const next =
+        this.order.find((at) => this.isOpen(at)) ??
+        (this.flying.size ? undefined : this.idle.find((at) => this.isOpen(at)));
       if (!next) return;
       void this.fetch(next);
     }

@@ -6,7 +6,11 @@ export const TILE = 256; // cells a side
 export const MOST_LIVE = 40; // tiles that are kept for one map
 
 // A tile: cell (r, c) of level n covers 2^n x 2^n weights.
-export interface At { level: number; y: number; x: number }
+export interface At {
+  level: number;
+  y: number;
+  x: number;
+}
 export const nameOfTile = ({ level, y, x }: At): string => `${level}/${y}/${x}`;
 
 // How codes of tiles stand for values: as `bend` has it, or the last six powers of ten.
@@ -22,7 +26,13 @@ export interface Codes {
 }
 
 // Exact values of the weights of some rows and columns, row by row.
-export interface Values { q: number; k: number; rows: number; cols: number; values: Float32Array }
+export interface Values {
+  q: number;
+  k: number;
+  rows: number;
+  cols: number;
+  values: Float32Array;
+}
 
 export interface Source {
   name: string; // tiles of equal names are equal
@@ -70,4 +80,7 @@ export interface Labels {
   hasNames: boolean;
 }
 
-export interface Spot { q: number; k: number }
+export interface Spot {
+  q: number;
+  k: number;
+}

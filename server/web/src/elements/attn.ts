@@ -26,7 +26,9 @@ interface Model {
 
 function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   const kind = String(model.get('kind') ?? 'words');
-  const element = document.createElement(`attn-${['words', 'heatmap', 'heads'].includes(kind) ? kind : 'words'}`) as AttnElement;
+  const element = document.createElement(
+    `attn-${['words', 'heatmap', 'heads'].includes(kind) ? kind : 'words'}`,
+  ) as AttnElement;
   const update = (): void => {
     for (const name of AttnHeads.observedAttributes) {
       const value = model.get(name);

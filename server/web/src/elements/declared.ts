@@ -12,7 +12,14 @@ export const data: [
   Same<Element<typeof code.AttnHeatmap>['data'], Element<typeof declared.AttnHeatmap>['data']>,
   Same<Element<typeof code.AttnHeads>['data'], Element<typeof declared.AttnHeads>['data']>,
 ] = [true, true, true];
-export const details: [Same<code.Selection, declared.Selection>, Same<code.Head, declared.Head>, Same<code.Weights, declared.Weights>, Same<code.Fault, declared.Fault>] =
-  [true, true, true, true];
-export const attributes: Same<(typeof code.AttnHeatmap.observedAttributes)[number] | 'zooms', keyof declared.Attributes> = true;
+export const details: [
+  Same<code.Selection, declared.Selection>,
+  Same<code.Head, declared.Head>,
+  Same<code.Weights, declared.Weights>,
+  Same<code.Fault, declared.Fault>,
+] = [true, true, true, true];
+export const attributes: Same<
+  (typeof code.AttnHeatmap.observedAttributes)[number] | 'zooms',
+  keyof declared.Attributes
+> = true;
 export const render: Same<typeof code.default.render, typeof declared.default.render> = true;

@@ -7,11 +7,21 @@ import style from './elements.css';
 import { load, take, type Loaded, type Weights, type Where } from './source';
 
 // The attributes of the other elements that show this head. `batch` counts the entries of all layers.
-export interface Head { site: number; batch: number; head: number }
+export interface Head {
+  site: number;
+  batch: number;
+  head: number;
+}
 
-export interface Fault { message: string }
+export interface Fault {
+  message: string;
+}
 
-export interface Selection { row: number; col: number; weight: number | null }
+export interface Selection {
+  row: number;
+  col: number;
+  weight: number | null;
+}
 
 const sheet = (): CSSStyleSheet => {
   const made = new CSSStyleSheet();
@@ -22,11 +32,26 @@ let shared: CSSStyleSheet | null = null;
 
 // The service that the module came from, unless `src` names another one.
 const home = ((): string => {
-  try { return new URL('..', import.meta.url).href; } catch { return ''; }
+  try {
+    return new URL('..', import.meta.url).href;
+  } catch {
+    return '';
+  }
 })();
 
 export abstract class AttnElement extends HTMLElement {
-  static readonly observedAttributes = ['src', 'run', 'site', 'batch', 'head', 'token', 'colormap', 'transform', 'theme', 'pieces'] as const;
+  static readonly observedAttributes = [
+    'src',
+    'run',
+    'site',
+    'batch',
+    'head',
+    'token',
+    'colormap',
+    'transform',
+    'theme',
+    'pieces',
+  ] as const;
   private given: Weights | null = null;
   protected loaded: Loaded | null = null;
   protected problem = '';
@@ -45,7 +70,9 @@ export abstract class AttnElement extends HTMLElement {
   }
 
   // Weights that the page has itself; null: those of the attributes.
-  get data(): Weights | null { return this.given; }
+  get data(): Weights | null {
+    return this.given;
+  }
   set data(value: Weights | null) {
     this.given = value;
     this.refresh(true);
@@ -57,8 +84,11 @@ export abstract class AttnElement extends HTMLElement {
     const src = this.getAttribute('src');
     return {
       src: src ? new URL(src.endsWith('/') ? src : `${src}/`, document.baseURI).href : home,
-      run: this.getAttribute('run') ?? '', site: whole('site'), batch: whole('batch'),
-      head: head === null || head === 'mean' ? 'mean' : whole('head'), token: this.getAttribute('token') ?? '',
+      run: this.getAttribute('run') ?? '',
+      site: whole('site'),
+      batch: whole('batch'),
+      head: head === null || head === 'mean' ? 'mean' : whole('head'),
+      token: this.getAttribute('token') ?? '',
     };
   }
 
@@ -109,7 +139,11 @@ export abstract class AttnElement extends HTMLElement {
     this.problem = '';
     this.begin();
     try {
-      this.loaded = this.given ? take(this.given) : this.where.run ? await this.read(this.where, mine.signal) : null;
+      this.loaded = this.given
+        ? take(this.given)
+        : this.where.run
+          ? await this.read(this.where, mine.signal)
+          : null;
     } catch (error) {
       if (mine.signal.aborted) return;
       this.loaded = null;
@@ -118,7 +152,9 @@ export abstract class AttnElement extends HTMLElement {
     if (!mine.signal.aborted) this.show();
   }
 
-  protected read(where: Where, signal: AbortSignal): Promise<Loaded | null> { return load(where, signal); }
+  protected read(where: Where, signal: AbortSignal): Promise<Loaded | null> {
+    return load(where, signal);
+  }
 
   protected show(): void {
     this.root.host.toggleAttribute('data-dark', this.isDark);
@@ -126,15 +162,21 @@ export abstract class AttnElement extends HTMLElement {
   }
 
   // What the element draws; those that draw without Preact have a `show` of their own.
-  protected draw(): VNode | null { return null; }
+  protected draw(): VNode | null {
+    return null;
+  }
 
   // Other numbers are loaded from now on.
-  protected begin(): void { /* of interest to some elements */ }
+  protected begin(): void {
+    /* of interest to some elements */
+  }
 
   // Shows the message in place of numbers, and tells the page of it.
   protected fail(message: string): void {
     this.problem = message;
-    this.dispatchEvent(new CustomEvent<Fault>('attn-error', { detail: { message }, bubbles: true, composed: true }));
+    this.dispatchEvent(
+      new CustomEvent<Fault>('attn-error', { detail: { message }, bubbles: true, composed: true }),
+    );
   }
 
   protected tell(type: 'attn-select' | 'attn-hover', detail: Selection): void {

@@ -6,7 +6,9 @@ import { AttnElement, type Head } from './element';
 import { scaleOf } from './look';
 import { describe, get, type Loaded, type Where } from './source';
 
-interface Thumb extends Codes, Head { name: string }
+interface Thumb extends Codes, Head {
+  name: string;
+}
 
 export class AttnHeads extends AttnElement {
   private thumbs: Thumb[] = [];
@@ -20,7 +22,11 @@ export class AttnHeads extends AttnElement {
     ]);
     this.thumbs = (await readAtlas(reply)).map((thumbnail) => {
       const { site, layer, batch: entry, head } = thumbnail;
-      return { ...thumbnail, batch: batchOf(run.sites[site], layer, entry), name: `${placeOf(run.sites, { site, layer, entry })}, head ${head}` };
+      return {
+        ...thumbnail,
+        batch: batchOf(run.sites[site], layer, entry),
+        name: `${placeOf(run.sites, { site, layer, entry })}, head ${head}`,
+      };
     });
     return null;
   }
@@ -29,7 +35,13 @@ export class AttnHeads extends AttnElement {
     const thumb = this.thumbs[i] as Thumb;
     this.chosen = i;
     this.refresh(false);
-    this.dispatchEvent(new CustomEvent<Head>('attn-head', { detail: { site: thumb.site, batch: thumb.batch, head: thumb.head }, bubbles: true, composed: true }));
+    this.dispatchEvent(
+      new CustomEvent<Head>('attn-head', {
+        detail: { site: thumb.site, batch: thumb.batch, head: thumb.head },
+        bubbles: true,
+        composed: true,
+      }),
+    );
   }
 
   protected draw() {
@@ -39,8 +51,20 @@ export class AttnHeads extends AttnElement {
     return (
       <div class="attn-atlas" part="heads">
         {this.thumbs.map((thumb, i) => (
-          <button type="button" part="head" key={thumb.name} aria-pressed={i === this.chosen} onClick={() => this.choose(i)}>
-            <canvas aria-hidden="true" style={sizeOf(thumb, 96)} ref={(canvas) => { if (canvas) paint(canvas, thumb, colours, 96); }} />
+          <button
+            type="button"
+            part="head"
+            key={thumb.name}
+            aria-pressed={i === this.chosen}
+            onClick={() => this.choose(i)}
+          >
+            <canvas
+              aria-hidden="true"
+              style={sizeOf(thumb, 96)}
+              ref={(canvas) => {
+                if (canvas) paint(canvas, thumb, colours, 96);
+              }}
+            />
             <span>{thumb.name}</span>
           </button>
         ))}

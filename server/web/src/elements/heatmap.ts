@@ -11,7 +11,12 @@ import { checkHead, describe, get, sized, wordsOf, type Loaded, type Where } fro
 
 const REST = 60; // ms for which the pointer rests before a value is asked for
 
-interface Sized { run: string; queries: string[]; keys: string[]; levels: number }
+interface Sized {
+  run: string;
+  queries: string[];
+  keys: string[];
+  levels: number;
+}
 
 export class AttnHeatmap extends AttnElement {
   private map: MatrixMap | null = null;
@@ -28,7 +33,8 @@ export class AttnHeatmap extends AttnElement {
     const site = sized(run, where.site);
     checkHead(site, where);
     this.sized = {
-      run: where.run, levels: site.tiles.levels.length,
+      run: where.run,
+      levels: site.tiles.levels.length,
       queries: wordsOf(run, site, 'query', where.batch).names,
       keys: wordsOf(run, site, 'key', where.batch).names,
     };
@@ -57,20 +63,38 @@ export class AttnHeatmap extends AttnElement {
     if (!of || of.run !== where.run) return null;
     const query = `site=${where.site}&batch=${where.batch}&head=${where.head}&pool=max&encoding=u8&transform=${bend}&range_of=head`;
     return {
-      name: `${where.src} ${where.run} ${query}`, queries: of.queries.length, keys: of.keys.length, levels: of.levels, mean: false,
+      name: `${where.src} ${where.run} ${query}`,
+      queries: of.queries.length,
+      keys: of.keys.length,
+      levels: of.levels,
+      mean: false,
       async tile({ level, y, x }, stop): Promise<Codes> {
         const reply = await get(where, `/tiles?${query}&level=${level}&y=${y}&x=${x}`, '*/*', stop);
         const [rows = 0, cols = 0] = (reply.headers.get('X-Tile-Shape') ?? '').split(',').map(Number);
         const [low = 0, high = 1] = (reply.headers.get('X-Tile-Max-Range') ?? '0,1').split(',').map(Number);
-        return { rows, cols, codes: reply.status === 204 ? null : new Uint8Array(await reply.arrayBuffer()), range: [low, high], coding: bend };
+        return {
+          rows,
+          cols,
+          codes: reply.status === 204 ? null : new Uint8Array(await reply.arrayBuffer()),
+          range: [low, high],
+          coding: bend,
+        };
       },
     };
   }
 
   private async weight({ q, k }: Spot): Promise<number | null> {
-    if (this.loaded) return isHidden(this.loaded, q, k) ? null : (this.loaded.weights[q * this.loaded.keys.length + k] as number);
+    if (this.loaded)
+      return isHidden(this.loaded, q, k)
+        ? null
+        : (this.loaded.weights[q * this.loaded.keys.length + k] as number);
     const { where } = this;
-    const reply = await get(where, `/weights?${ofHead(where)}&rows=${q}&cols=${k}&hidden=true`, 'application/json', new AbortController().signal);
+    const reply = await get(
+      where,
+      `/weights?${ofHead(where)}&rows=${q}&cols=${k}&hidden=true`,
+      'application/json',
+      new AbortController().signal,
+    );
     const answer = (await reply.json()) as { weights: number[][]; hidden?: unknown[] };
     return answer.hidden?.length ? null : (answer.weights[0]?.[0] ?? null);
   }
@@ -101,19 +125,29 @@ export class AttnHeatmap extends AttnElement {
     this.tip.className = 'attn-says';
     this.tip.setAttribute('part', 'says');
     this.root.replaceChildren(host, this.tip);
-    const map = new MatrixMap(host, {
-      hover: (spot) => {
-        this.pointed = spot ?? { q: -1, k: -1 };
-        clearTimeout(this.timer);
-        this.mark();
-        const at = this.pointed;
-        this.timer = window.setTimeout(() => { void this.tellOf('attn-hover', at); }, this.loaded ? 0 : REST);
+    const map = new MatrixMap(
+      host,
+      {
+        hover: (spot) => {
+          this.pointed = spot ?? { q: -1, k: -1 };
+          clearTimeout(this.timer);
+          this.mark();
+          const at = this.pointed;
+          this.timer = window.setTimeout(
+            () => {
+              void this.tellOf('attn-hover', at);
+            },
+            this.loaded ? 0 : REST,
+          );
+        },
+        click: (spot) =>
+          this.choose(spot.q === this.selected.q && spot.k === this.selected.k ? { q: -1, k: -1 } : spot),
+        move: (spot) => this.choose(spot),
+        rest: () => undefined,
+        changed: () => undefined,
       },
-      click: (spot) => this.choose(spot.q === this.selected.q && spot.k === this.selected.k ? { q: -1, k: -1 } : spot),
-      move: (spot) => this.choose(spot),
-      rest: () => undefined,
-      changed: () => undefined,
-    }, { worker: null, wheelZooms: this.hasAttribute('zooms') });
+      { worker: null, wheelZooms: this.hasAttribute('zooms') },
+    );
     host.addEventListener('keydown', (event) => {
       map.flush();
       if (map.key(event)) event.preventDefault();
@@ -131,8 +165,11 @@ export class AttnHeatmap extends AttnElement {
     const shown = this.pointed.q >= 0 ? this.pointed : this.selected;
     this.map?.mark(this.selected, shown, []);
     this.map?.speak({
-      spot: shown, query: shown.q < 0 ? 'no query' : this.name('queries', shown.q), key: shown.k < 0 ? 'no key' : this.name('keys', shown.k),
-      text: this.says || 'No cell is chosen. Arrow keys choose one.', selected: shown === this.selected && shown.q >= 0,
+      spot: shown,
+      query: shown.q < 0 ? 'no query' : this.name('queries', shown.q),
+      key: shown.k < 0 ? 'no key' : this.name('keys', shown.k),
+      text: this.says || 'No cell is chosen. Arrow keys choose one.',
+      selected: shown === this.selected && shown.q >= 0,
     });
   }
 
@@ -142,18 +179,36 @@ export class AttnHeatmap extends AttnElement {
     if (!source) {
       this.map?.end();
       this.map = null;
-      const message = Object.assign(document.createElement('p'), { textContent: this.problem || 'no weights yet' });
+      const message = Object.assign(document.createElement('p'), {
+        textContent: this.problem || 'no weights yet',
+      });
       message.setAttribute('part', 'message');
       this.root.replaceChildren(message);
       return;
     }
     this.map ??= this.make();
     const names = this.loaded ?? (this.sized as Sized);
-    const labels = (list: string[]) => ({ name: (i: number): string => list[i] ?? String(i), hasNames: list.some((name, i) => name !== String(i)) });
-    this.map.show(source, labels(names.queries), labels(names.keys), `weights, ${source.queries} queries and ${source.keys} keys`);
+    const labels = (list: string[]) => ({
+      name: (i: number): string => list[i] ?? String(i),
+      hasNames: list.some((name, i) => name !== String(i)),
+    });
+    this.map.show(
+      source,
+      labels(names.queries),
+      labels(names.keys),
+      `weights, ${source.queries} queries and ${source.keys} keys`,
+    );
     const style = getComputedStyle(this);
     const of = (name: string): string => style.getPropertyValue(name).trim();
     const { map } = scaleOf(this, this.isDark);
-    this.map.look({ map, dark: this.isDark, forced: false, ground: of('--ground'), hatch: of('--hatch'), hatchGround: of('--hatch-ground'), waiting: of('--hatch-ground') });
+    this.map.look({
+      map,
+      dark: this.isDark,
+      forced: false,
+      ground: of('--ground'),
+      hatch: of('--hatch'),
+      hatchGround: of('--hatch-ground'),
+      waiting: of('--hatch-ground'),
+    });
   }
 }

@@ -27,7 +27,11 @@ export function localSource(name: string, data: Loaded, coding: Bend): Source {
   const code = (weight: number): number =>
     high > low ? Math.max(1, Math.round(255 * bend(coding, (weight - low) / (high - low)))) : 255;
   return {
-    name: `${name} ${coding}`, queries: rows, keys: cols, levels, mean: false,
+    name: `${name} ${coding}`,
+    queries: rows,
+    keys: cols,
+    levels,
+    mean: false,
     tile({ level, y, x }): Promise<Codes> {
       const step = 2 ** level;
       const tall = Math.min(TILE, Math.ceil(rows / step) - y * TILE);

@@ -7,5 +7,11 @@ const bends: readonly Bend[] = ['linear', 'sqrt', 'log'];
 export function scaleOf(element: Element, dark: boolean): Scale {
   const map = element.getAttribute('colormap') as Map;
   const bend = element.getAttribute('transform') as Bend;
-  return { low: 0, high: 1, bend: bends.includes(bend) ? bend : 'linear', map: maps.includes(map) ? map : 'Blues', dark };
+  return {
+    low: 0,
+    high: 1,
+    bend: bends.includes(bend) ? bend : 'linear',
+    map: maps.includes(map) ? map : 'Blues',
+    dark,
+  };
 }

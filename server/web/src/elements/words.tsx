@@ -13,15 +13,22 @@ export class AttnWords extends AttnElement {
   protected draw() {
     const { loaded } = this;
     if (!loaded) return <p part="message">{this.problem || 'no weights yet'}</p>;
-    const groups = (names: string[], special: Set<number>): Groups => (this.getAttribute('pieces') === 'apart' ? single(names) : join(names, special));
+    const groups = (names: string[], special: Set<number>): Groups =>
+      this.getAttribute('pieces') === 'apart' ? single(names) : join(names, special);
     const queries = groups(loaded.queries, loaded.special.queries);
     const keys = groups(loaded.keys, loaded.special.keys);
     const weights = joinWeights(loaded.weights, queries, keys);
     const cols = keys.names.length;
-    const shown = { q: this.at.q >= 0 ? this.at.q : this.kept.q, k: this.at.k >= 0 ? this.at.k : this.kept.k };
-    const tell = (type: 'attn-select' | 'attn-hover', { q, k }: { q: number; k: number }): void => this.tell(type, {
-      row: queries.first[q] ?? -1, col: keys.first[k] ?? -1, weight: q >= 0 && k >= 0 ? (weights[q * cols + k] as number) : null,
-    });
+    const shown = {
+      q: this.at.q >= 0 ? this.at.q : this.kept.q,
+      k: this.at.k >= 0 ? this.at.k : this.kept.k,
+    };
+    const tell = (type: 'attn-select' | 'attn-hover', { q, k }: { q: number; k: number }): void =>
+      this.tell(type, {
+        row: queries.first[q] ?? -1,
+        col: keys.first[k] ?? -1,
+        weight: q >= 0 && k >= 0 ? (weights[q * cols + k] as number) : null,
+      });
     const point = (side: Side, group: number): void => {
       this.at = side === 'query' ? { q: group, k: -1 } : { q: -1, k: group };
       this.refresh(false);
@@ -34,9 +41,22 @@ export class AttnWords extends AttnElement {
       tell('attn-select', this.kept);
     };
     return (
-      <div part="words"><Columns queries={queries} keys={keys} weights={weights} edges={edgesOf(weights, cols, { p: 0.7 }, 400)}
-        more={(q) => edgesOfRow(weights.subarray(q * cols, (q + 1) * cols), q, { p: 1 }, 20)}
-        q={shown.q} k={shown.k} pins={[]} scale={scaleOf(this, this.isDark)} digits={digits} point={point} choose={choose} /></div>
+      <div part="words">
+        <Columns
+          queries={queries}
+          keys={keys}
+          weights={weights}
+          edges={edgesOf(weights, cols, { p: 0.7 }, 400)}
+          more={(q) => edgesOfRow(weights.subarray(q * cols, (q + 1) * cols), q, { p: 1 }, 20)}
+          q={shown.q}
+          k={shown.k}
+          pins={[]}
+          scale={scaleOf(this, this.isDark)}
+          digits={digits}
+          point={point}
+          choose={choose}
+        />
+      </div>
     );
   }
 }

@@ -8,8 +8,10 @@ export interface Groups {
 }
 
 // The tokens [from, to) of a group.
-export const spanOf = (groups: Groups, group: number): [number, number] =>
-  [groups.first[group] as number, groups.first[group + 1] ?? groups.of.length];
+export const spanOf = (groups: Groups, group: number): [number, number] => [
+  groups.first[group] as number,
+  groups.first[group + 1] ?? groups.of.length,
+];
 
 // Whether a token goes on with the one after it, or goes on from the one before: the marks of
 // subword-nmt (jump@@ s), of WordPiece (jump ##s), of SentencePiece (▁jump s) and of GPT-2 (Ġjump s).
@@ -38,7 +40,8 @@ function byteOf(token: string): number {
   return match ? parseInt(match[1] as string, 16) : -1;
 }
 
-const lengthBy = (lead: number): number => (lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0);
+const lengthBy = (lead: number): number =>
+  lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -54,7 +57,9 @@ function characters(tokens: readonly string[]): { text: string; from: number; to
       if (/[\p{Cc}\p{Z}]/u.test(text)) continue;
       found.push({ text, from, to: from + length });
       from += length - 1;
-    } catch { /* no UTF-8 */ }
+    } catch {
+      /* no UTF-8 */
+    }
   }
   return found;
 }
@@ -77,7 +82,13 @@ function textOfLetters(letters: string): string {
   }
 }
 
-const mark: Record<Marks, RegExp | null> = { after: /@@$/, before: /^##/, space: /^[Ġ▁]/, bytes: null, none: null };
+const mark: Record<Marks, RegExp | null> = {
+  after: /@@$/,
+  before: /^##/,
+  space: /^[Ġ▁]/,
+  bytes: null,
+  none: null,
+};
 
 export function join(tokens: readonly string[], special: ReadonlySet<number>): Groups {
   const marks = marksOf(tokens);
@@ -87,18 +98,25 @@ export function join(tokens: readonly string[], special: ReadonlySet<number>): G
   let goesOn = false; // the piece before says so
   let afterByte = false;
   let afterAlone = true;
-  for (let i = 0; i < tokens.length;) {
+  for (let i = 0; i < tokens.length; ) {
     const token = tokens[i] as string;
     const character = decoded.get(i);
     const to = character?.to ?? i + 1;
     const ends: boolean = marks === 'after' && token === WORD_END && goesOn;
     const alone: boolean = !character && !ends && (special.has(i) || /^<.*>$|^\[.*\]$/.test(token));
-    const follows = marks === 'after' ? goesOn : marks === 'before' ? token.startsWith('##') : marks === 'space' && !/^[Ġ▁Ċ]/.test(token);
+    const follows =
+      marks === 'after'
+        ? goesOn
+        : marks === 'before'
+          ? token.startsWith('##')
+          : marks === 'space' && !/^[Ġ▁Ċ]/.test(token);
     const joins = !alone && !afterAlone && (follows || (character !== undefined && afterByte));
     goesOn = marks === 'after' && !alone && !ends && (character !== undefined || token.endsWith('@@'));
     afterByte = character !== undefined;
     afterAlone = alone || (marks === 'space' && token.endsWith('Ċ')); // what follows begins a line
-    const part = ends ? '' : character?.text ?? (mark[marks] && !alone ? token.replace(mark[marks], '') : token);
+    const part = ends
+      ? ''
+      : (character?.text ?? (mark[marks] && !alone ? token.replace(mark[marks], '') : token));
     if (joins) {
       groups.names[groups.names.length - 1] += part;
     } else {
@@ -123,7 +141,9 @@ export const hasJoined = (groups: Groups): boolean => groups.names.length < grou
 // Sums over the tokens of each group.
 export function sumGroups(data: ArrayLike<number>, groups: Groups): Float32Array {
   const sums = new Float64Array(groups.names.length);
-  groups.of.forEach((group, i) => { sums[group] = (sums[group] as number) + (data[i] as number); });
+  groups.of.forEach((group, i) => {
+    sums[group] = (sums[group] as number) + (data[i] as number);
+  });
   return Float32Array.from(sums);
 }
 
@@ -142,7 +162,8 @@ export function joinWeights(weights: Float32Array, queries: Groups, keys: Groups
   queries.of.forEach((row, q) => {
     sizes[row] = (sizes[row] as number) + 1;
     keys.of.forEach((col, k) => {
-      sums[row * cols + col] = (sums[row * cols + col] as number) + (weights[q * keys.of.length + k] as number);
+      sums[row * cols + col] =
+        (sums[row * cols + col] as number) + (weights[q * keys.of.length + k] as number);
     });
   });
   return Float32Array.from(sums, (sum, i) => sum / (sizes[Math.floor(i / cols)] as number));

@@ -2,7 +2,9 @@
 // dash and a letter each, so that they are told apart without colour, too.
 import type { Edge } from './edges';
 
-export interface Line extends Edge { pin: number } // the number of the pinned row; -1: it is that of the shown word
+export interface Line extends Edge {
+  pin: number;
+} // the number of the pinned row; -1: it is that of the shown word
 
 export interface Seen {
   edges: readonly Edge[];
@@ -15,7 +17,10 @@ export interface Seen {
 // The lines that stand out.
 export function strongOf({ edges, more, q, k, pins }: Seen): Line[] {
   const shown = q >= 0 ? (pins.includes(q) ? [] : more(q)) : k >= 0 ? edges.filter((e) => e.k === k) : [];
-  return [...pins.flatMap((row, pin) => more(row).map((e) => ({ ...e, pin }))), ...shown.map((e) => ({ ...e, pin: -1 }))];
+  return [
+    ...pins.flatMap((row, pin) => more(row).map((e) => ({ ...e, pin }))),
+    ...shown.map((e) => ({ ...e, pin: -1 })),
+  ];
 }
 
 const PIN_COLOURS = 6; // --pin-0 to --pin-5
@@ -35,6 +40,12 @@ export const curve = ({ q, k }: Edge, width: number): string => {
 };
 
 // Widths and opacities of a line that is one of all, and of one that stands out.
-export const faintly = ({ weight }: Edge): { width: number; opacity: number } => ({ width: 1 + 5 * weight, opacity: 0.15 + 0.75 * weight });
-export const strongly = ({ weight }: Edge): { width: number; opacity: number } => ({ width: 1.5 + 6 * weight, opacity: 0.3 + 0.7 * weight });
+export const faintly = ({ weight }: Edge): { width: number; opacity: number } => ({
+  width: 1 + 5 * weight,
+  opacity: 0.15 + 0.75 * weight,
+});
+export const strongly = ({ weight }: Edge): { width: number; opacity: number } => ({
+  width: 1.5 + 6 * weight,
+  opacity: 0.3 + 0.7 * weight,
+});
 export const FAINT = 0.22; // opacity of all lines behind those that stand out

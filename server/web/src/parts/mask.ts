@@ -8,14 +8,18 @@ const SEES_ALL = 'no key is hidden';
 // The last `count` of `keys`, or none of them.
 function padding(count: number, keys: number, last: boolean): string {
   if (!count) return '';
-  const which = count === 1 ? (last ? 'the last' : '1') : last ? `the last ${position(count)}` : position(count);
+  const which =
+    count === 1 ? (last ? 'the last' : '1') : last ? `the last ${position(count)}` : position(count);
   return `${which} of ${position(keys)} keys ${count === 1 ? 'is' : 'are'} padding`;
 }
 
 // The number of a batch entry in a list such as "6, 2, …". A list of one number is for all entries.
 function ofEntry(list: string, batch: number): number | null {
-  const numbers = list.split(',').map((text) => parseInt(text, 10)).filter((n) => !Number.isNaN(n));
-  return numbers.length === 1 ? (numbers[0] as number) : numbers[batch] ?? null;
+  const numbers = list
+    .split(',')
+    .map((text) => parseInt(text, 10))
+    .filter((n) => !Number.isNaN(n));
+  return numbers.length === 1 ? (numbers[0] as number) : (numbers[batch] ?? null);
 }
 
 const SOME = 'in some batch entries the last keys are padding';
@@ -33,9 +37,17 @@ function causal(to: string): string {
 function window_(from: string, to: string): string {
   const left = from === '0' ? null : -shiftOf(from);
   const right = to === 'the last' ? null : shiftOf(to);
-  const say = (count: number | null, side: string): string => (count === null ? `all keys ${side}` : count === 1 ? `the key ${side}` : `the ${position(count)} keys ${side}`);
+  const say = (count: number | null, side: string): string =>
+    count === null
+      ? `all keys ${side}`
+      : count === 1
+        ? `the key ${side}`
+        : `the ${position(count)} keys ${side}`;
   if ((left ?? 0) < 0 || (right ?? 0) < 0) return `window: query i sees keys ${from} to ${to}`;
-  const parts = [left === 0 ? '' : `${say(left, 'before it')}`, right === 0 ? '' : say(right, 'after it')].filter(Boolean);
+  const parts = [
+    left === 0 ? '' : `${say(left, 'before it')}`,
+    right === 0 ? '' : say(right, 'after it'),
+  ].filter(Boolean);
   return `window: each query sees ${parts.length === 2 ? `itself, ${parts[0]} and ${parts[1]}` : parts.length ? `itself and ${parts[0]}` : 'itself alone'}`;
 }
 
@@ -62,7 +74,10 @@ function sentence(text: string, batch: number): string {
 }
 
 export function maskInWords(mask: string, batch: number): string {
-  const said = mask.split('; ').map((text) => sentence(text, batch)).filter(Boolean);
+  const said = mask
+    .split('; ')
+    .map((text) => sentence(text, batch))
+    .filter(Boolean);
   return said.length ? [...new Set(said)].join('; ') : SEES_ALL;
 }
 

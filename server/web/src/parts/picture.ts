@@ -1,11 +1,46 @@
 // A view as a picture: shapes that become SVG or, on a canvas, PNG. (The policy of the page forbids
 // to load an SVG that the page has made.)
 export type Shape =
-  | { kind: 'box'; x: number; y: number; width: number; height: number; round: number; fill?: string; stroke?: string }
-  | { kind: 'line'; x: number; y: number; d: string; stroke: string; width: number; opacity: number; dash: string; round: boolean }
-  | { kind: 'text'; x: number; y: number; text: string; anchor: 'start' | 'middle' | 'end'; fill: string; size: number; weight: number; mono?: boolean };
+  | {
+      kind: 'box';
+      x: number;
+      y: number;
+      width: number;
+      height: number;
+      round: number;
+      fill?: string;
+      stroke?: string;
+    }
+  | {
+      kind: 'line';
+      x: number;
+      y: number;
+      d: string;
+      stroke: string;
+      width: number;
+      opacity: number;
+      dash: string;
+      round: boolean;
+    }
+  | {
+      kind: 'text';
+      x: number;
+      y: number;
+      text: string;
+      anchor: 'start' | 'middle' | 'end';
+      fill: string;
+      size: number;
+      weight: number;
+      mono?: boolean;
+    };
 
-export interface Picture { width: number; height: number; title: string; ground: string; shapes: Shape[] }
+export interface Picture {
+  width: number;
+  height: number;
+  title: string;
+  ground: string;
+  shapes: Shape[];
+}
 
 const SANS = 'system-ui, "DejaVu Sans", sans-serif';
 const MONO = 'ui-monospace, "DejaVu Sans Mono", monospace';
@@ -30,8 +65,10 @@ export function fitText(text: string, room: number, size: number, weight = 400):
 }
 
 // Characters that XML forbids are left out.
-const escape = (text: string): string => text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '')
-  .replace(/[&<>"]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[c] as string);
+const escape = (text: string): string =>
+  text
+    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '')
+    .replace(/[&<>"]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[c] as string);
 
 const tidy = (x: number): number => Number(x.toFixed(2));
 
@@ -44,12 +81,17 @@ function element(shape: Shape): string {
 }
 
 export function toSvg({ width, height, title, ground, shapes }: Picture): Blob {
-  return new Blob([`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="${escape(SANS)}" role="img">
+  return new Blob(
+    [
+      `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="${escape(SANS)}" role="img">
 <title>${escape(title)}</title>
 <rect width="${width}" height="${height}" fill="${ground}"/>
 ${shapes.map(element).join('\n')}
 </svg>
-`], { type: 'image/svg+xml' });
+`,
+    ],
+    { type: 'image/svg+xml' },
+  );
 }
 
 function draw(context: CanvasRenderingContext2D, shape: Shape): void {
@@ -96,6 +138,9 @@ export function toPng({ width, height, ground, shapes }: Picture): Promise<Blob>
   context.fillRect(0, 0, width, height);
   for (const shape of shapes) draw(context, shape);
   return new Promise((resolve, reject) => {
-    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error('the picture is too large for this browser'))), 'image/png');
+    canvas.toBlob(
+      (blob) => (blob ? resolve(blob) : reject(new Error('the picture is too large for this browser'))),
+      'image/png',
+    );
   });
 }

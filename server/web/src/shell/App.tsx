@@ -24,7 +24,14 @@ const failed = signal('');
 function need(entry: Entry): View | undefined {
   const view = loaded.value[entry.id];
   if (!view && failed.value !== entry.id)
-    entry.load().then((found) => { loaded.value = { ...loaded.value, [entry.id]: found }; }, () => { failed.value = entry.id; });
+    entry.load().then(
+      (found) => {
+        loaded.value = { ...loaded.value, [entry.id]: found };
+      },
+      () => {
+        failed.value = entry.id;
+      },
+    );
   return view;
 }
 
@@ -41,7 +48,9 @@ class Guard extends Base<{ name: string; of: ComponentType }, { fault: Error | n
     return (
       <div class="empty" role="alert">
         <p>This view failed: {this.state.fault.message}</p>
-        <button type="button" onClick={() => this.setState({ fault: null })}>Show {name} again</button>
+        <button type="button" onClick={() => this.setState({ fault: null })}>
+          Show {name} again
+        </button>
       </div>
     );
   }
@@ -57,7 +66,14 @@ function Tabs({ chosen }: { chosen: string }) {
   return (
     <nav class="tabs" aria-label="Views">
       {views.map((entry) => (
-        <button type="button" key={entry.id} aria-current={entry.id === chosen ? 'page' : undefined} onClick={() => open(entry.id)}>{entry.title}</button>
+        <button
+          type="button"
+          key={entry.id}
+          aria-current={entry.id === chosen ? 'page' : undefined}
+          onClick={() => open(entry.id)}
+        >
+          {entry.title}
+        </button>
       ))}
       <a href="docs">Reference</a>
     </nav>
@@ -67,13 +83,31 @@ function Tabs({ chosen }: { chosen: string }) {
 function Main({ entry }: { entry: Entry }) {
   const view = need(entry);
   if (failed.value === entry.id)
-    return <div class="empty" role="alert"><p>The code of this view did not load.</p><button type="button" onClick={() => { failed.value = ''; }}>Try again</button></div>;
+    return (
+      <div class="empty" role="alert">
+        <p>The code of this view did not load.</p>
+        <button
+          type="button"
+          onClick={() => {
+            failed.value = '';
+          }}
+        >
+          Try again
+        </button>
+      </div>
+    );
   if (entry.needs === 'run' && !site.value)
     return <div class="empty">{trouble.value ? <Trouble /> : <p>Loading…</p>}</div>;
   return (
     <>
       {trouble.value && <Trouble />}
-      {view ? <Guard key={entry.id} name={entry.title} of={view.Component} /> : <div class="empty"><p>Loading…</p></div>}
+      {view ? (
+        <Guard key={entry.id} name={entry.title} of={view.Component} />
+      ) : (
+        <div class="empty">
+          <p>Loading…</p>
+        </div>
+      )}
     </>
   );
 }
@@ -84,8 +118,16 @@ function Trouble() {
   const gone = why.isGone && !run.value;
   return (
     <div class="trouble" role="alert">
-      <p>{gone ? 'This run is not kept any more, and its address does not hold the request that made it.' : why.message}</p>
-      {gone && <button type="button" onClick={beginAnew}>Begin anew</button>}
+      <p>
+        {gone
+          ? 'This run is not kept any more, and its address does not hold the request that made it.'
+          : why.message}
+      </p>
+      {gone && (
+        <button type="button" onClick={beginAnew}>
+          Begin anew
+        </button>
+      )}
     </div>
   );
 }
@@ -96,10 +138,26 @@ function Status() {
   return (
     <footer class="status">
       {now.state === 'lost' && <span class="bad">The service does not answer. The page tries again.</span>}
-      {now.state === 'waiting' && <span class="bad">The service is busy: {now.why} It is asked again in {now.seconds} s.</span>}
-      {at && <span class="shape">{position(at.num_queries)} {at.num_queries === 1 ? 'query' : 'queries'} × {position(at.num_keys)} {at.num_keys === 1 ? 'key' : 'keys'}, {at.num_heads} {at.num_heads === 1 ? 'head' : 'heads'}; {maskInWords(at.mask, look.value.batch)}</span>}
-      {growing.value > 0 && <span class="growing">growing: {position(growing.value)} {growing.value === 1 ? 'row' : 'rows'}</span>}
-      <span class="hidden" aria-live="polite">{announcement.value}</span>
+      {now.state === 'waiting' && (
+        <span class="bad">
+          The service is busy: {now.why} It is asked again in {now.seconds} s.
+        </span>
+      )}
+      {at && (
+        <span class="shape">
+          {position(at.num_queries)} {at.num_queries === 1 ? 'query' : 'queries'} × {position(at.num_keys)}{' '}
+          {at.num_keys === 1 ? 'key' : 'keys'}, {at.num_heads} {at.num_heads === 1 ? 'head' : 'heads'};{' '}
+          {maskInWords(at.mask, look.value.batch)}
+        </span>
+      )}
+      {growing.value > 0 && (
+        <span class="growing">
+          growing: {position(growing.value)} {growing.value === 1 ? 'row' : 'rows'}
+        </span>
+      )}
+      <span class="hidden" aria-live="polite">
+        {announcement.value}
+      </span>
     </footer>
   );
 }
@@ -112,7 +170,9 @@ function useLarge(): [boolean, RefObject<HTMLSpanElement | null>] {
   const probe = useRef<HTMLSpanElement>(null);
   const [large, setLarge] = useState(false);
   useEffect(() => {
-    const watch = new ResizeObserver(() => setLarge(innerHeight < LARGE * parseFloat(getComputedStyle(document.documentElement).fontSize)));
+    const watch = new ResizeObserver(() =>
+      setLarge(innerHeight < LARGE * parseFloat(getComputedStyle(document.documentElement).fontSize)),
+    );
     if (probe.current) watch.observe(probe.current);
     watch.observe(document.body);
     return () => watch.disconnect();
@@ -134,7 +194,9 @@ export function App() {
     <div class={`app ${wide ? 'wide' : ''}`} data-text={large ? 'large' : undefined}>
       <Bar title={entry.title} />
       <Tabs chosen={entry.id} />
-      <main aria-label={entry.title}><Main entry={entry} /></main>
+      <main aria-label={entry.title}>
+        <Main entry={entry} />
+      </main>
       {!wide && <Cell />}
       <Status />
       {dialog.value === 'help' && <Help keys={loaded.value[entry.id]?.keys ?? []} />}

@@ -20,11 +20,17 @@ function Sentence() {
   const timer = useRef(0);
   const typed = useRef(false);
   // A look that was opened or undone to brings its own sentence.
-  useEffect(() => { if (!typed.current) setText(now?.text ?? ''); }, [now?.text]);
+  useEffect(() => {
+    if (!typed.current) setText(now?.text ?? '');
+  }, [now?.text]);
   const send = (value: string): void => {
     clearTimeout(timer.current);
     typed.current = false;
-    if (value.trim() && value !== sentence.value?.text) void make(translate(value, sentence.value?.model ?? MODEL), { keep: true, ...(shows() ? {} : { view: 'words' }) });
+    if (value.trim() && value !== sentence.value?.text)
+      void make(translate(value, sentence.value?.model ?? MODEL), {
+        keep: true,
+        ...(shows() ? {} : { view: 'words' }),
+      });
   };
   const onInput = (value: string): void => {
     setText(value);
@@ -33,24 +39,64 @@ function Sentence() {
     timer.current = window.setTimeout(() => send(value), PAUSE);
   };
   const model = now?.model ?? MODEL;
-  useEffect(() => { if (run.value) loadModels(); }, [run.value !== null]);
-  useEffect(() => { loadVocabulary(model); }, [model, models.value]);
+  useEffect(() => {
+    if (run.value) loadModels();
+  }, [run.value !== null]);
+  useEffect(() => {
+    loadVocabulary(model);
+  }, [model, models.value]);
   const unknown = unknownWords(model, text);
   const offers = completions(model, text);
   return (
-    <form class="sentence" role="search" onSubmit={(e) => { e.preventDefault(); send(text); }}>
-      <label class="hidden" for="sentence">English sentence to translate</label>
-      <input id="sentence" list="samples" value={text} maxLength={2000} autocomplete="off" placeholder="Type an English sentence to translate"
-        aria-describedby="unknown" onFocus={loadModels} onInput={(e) => onInput(e.currentTarget.value)} />
-      <datalist id="samples">{(offers.length ? offers : samples).map((s) => <option key={s} value={s} />)}</datalist>
+    <form
+      class="sentence"
+      role="search"
+      onSubmit={(e) => {
+        e.preventDefault();
+        send(text);
+      }}
+    >
+      <label class="hidden" for="sentence">
+        English sentence to translate
+      </label>
+      <input
+        id="sentence"
+        list="samples"
+        value={text}
+        maxLength={2000}
+        autocomplete="off"
+        placeholder="Type an English sentence to translate"
+        aria-describedby="unknown"
+        onFocus={loadModels}
+        onInput={(e) => onInput(e.currentTarget.value)}
+      />
+      <datalist id="samples">
+        {(offers.length ? offers : samples).map((s) => (
+          <option key={s} value={s} />
+        ))}
+      </datalist>
       {models.value.length > 1 && (now || text) && (
-        <label><span class="hidden">Model</span>
-          <select value={model} onChange={(e) => void make(translate(text || (samples[0] as string), e.currentTarget.value))}>
-            {models.value.map((m) => <option key={m.id} value={m.id}>{m.id}</option>)}
+        <label>
+          <span class="hidden">Model</span>
+          <select
+            value={model}
+            onChange={(e) => void make(translate(text || (samples[0] as string), e.currentTarget.value))}
+          >
+            {models.value.map((m) => (
+              <option key={m.id} value={m.id}>
+                {m.id}
+              </option>
+            ))}
           </select>
         </label>
       )}
-      <span id="unknown" class="unknown" role="status">{unknown.length > 0 && <>not known to the model: <bdi>{unknown.join(', ')}</bdi></>}</span>
+      <span id="unknown" class="unknown" role="status">
+        {unknown.length > 0 && (
+          <>
+            not known to the model: <bdi>{unknown.join(', ')}</bdi>
+          </>
+        )}
+      </span>
     </form>
   );
 }
@@ -62,21 +108,51 @@ function Heads() {
   return (
     <div class="picks">
       {sites.length > 1 && (
-        <label><span class="hidden">Site</span>
-          <select value={look.value.site} onChange={(e) => change({ site: Number(e.currentTarget.value), q: -1, k: -1, pins: [], port: null, range: null })}>
-            {sites.map((s, i) => <option key={s.name} value={i}>{nameOfSite(s)}</option>)}
+        <label>
+          <span class="hidden">Site</span>
+          <select
+            value={look.value.site}
+            onChange={(e) =>
+              change({ site: Number(e.currentTarget.value), q: -1, k: -1, pins: [], port: null, range: null })
+            }
+          >
+            {sites.map((s, i) => (
+              <option key={s.name} value={i}>
+                {nameOfSite(s)}
+              </option>
+            ))}
           </select>
         </label>
       )}
       {at.num_batches > 1 && (
-        <label>batch <select value={look.value.batch} onChange={(e) => change({ batch: Number(e.currentTarget.value), q: -1, k: -1, pins: [] })}>
-          {Array.from({ length: at.num_batches }, (_, i) => <option key={i} value={i}>{i}</option>)}
-        </select></label>
+        <label>
+          batch{' '}
+          <select
+            value={look.value.batch}
+            onChange={(e) => change({ batch: Number(e.currentTarget.value), q: -1, k: -1, pins: [] })}
+          >
+            {Array.from({ length: at.num_batches }, (_, i) => (
+              <option key={i} value={i}>
+                {i}
+              </option>
+            ))}
+          </select>
+        </label>
       )}
-      <label><span class="hidden">Head</span>
-        <select value={String(look.value.head)} onChange={(e) => change({ head: e.currentTarget.value === 'mean' ? 'mean' : Number(e.currentTarget.value) })}>
+      <label>
+        <span class="hidden">Head</span>
+        <select
+          value={String(look.value.head)}
+          onChange={(e) =>
+            change({ head: e.currentTarget.value === 'mean' ? 'mean' : Number(e.currentTarget.value) })
+          }
+        >
           {at.num_heads > 1 && <option value="mean">mean of {at.num_heads} heads</option>}
-          {Array.from({ length: at.num_heads }, (_, i) => <option key={i} value={i}>head {i}</option>)}
+          {Array.from({ length: at.num_heads }, (_, i) => (
+            <option key={i} value={i}>
+              head {i}
+            </option>
+          ))}
         </select>
       </label>
     </div>
@@ -87,15 +163,57 @@ export function Bar({ title }: { title: string }) {
   return (
     <header class="bar">
       <h1 class="hidden">attnd: see attention, {title}</h1>
-      <button type="button" class="brand" title="begin anew" onClick={beginAnew}><img src={icon()} alt="" width="22" height="22" />attnd</button>
+      <button type="button" class="brand" title="begin anew" onClick={beginAnew}>
+        <img src={icon()} alt="" width="22" height="22" />
+        attnd
+      </button>
       <Sentence />
       <Heads />
       <div class="tools">
-        {working.value && <span class="working" role="status">working…</span>}
-        <button type="button" class="icon" aria-label="undo" title="undo (Ctrl+Z)" disabled={!canUndo.value} onClick={undo}>↶</button>
-        <button type="button" class="icon" aria-label="redo" title="redo (Ctrl+Shift+Z)" disabled={!canRedo.value} onClick={redo}>↷</button>
-        <button type="button" onClick={() => { dialog.value = 'share'; }}>Share</button>
-        <button type="button" class="icon" aria-label="keys and settings" title="keys and settings (?)" onClick={() => { dialog.value = 'help'; }}>?</button>
+        {working.value && (
+          <span class="working" role="status">
+            working…
+          </span>
+        )}
+        <button
+          type="button"
+          class="icon"
+          aria-label="undo"
+          title="undo (Ctrl+Z)"
+          disabled={!canUndo.value}
+          onClick={undo}
+        >
+          ↶
+        </button>
+        <button
+          type="button"
+          class="icon"
+          aria-label="redo"
+          title="redo (Ctrl+Shift+Z)"
+          disabled={!canRedo.value}
+          onClick={redo}
+        >
+          ↷
+        </button>
+        <button
+          type="button"
+          onClick={() => {
+            dialog.value = 'share';
+          }}
+        >
+          Share
+        </button>
+        <button
+          type="button"
+          class="icon"
+          aria-label="keys and settings"
+          title="keys and settings (?)"
+          onClick={() => {
+            dialog.value = 'help';
+          }}
+        >
+          ?
+        </button>
       </div>
     </header>
   );

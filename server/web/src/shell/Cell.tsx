@@ -8,23 +8,40 @@ import { hasJoined, spanOf, type Groups } from '../parts/join';
 import { change } from '../store/history';
 import { type Axis, keys, queries, site } from '../store/run';
 import { hover, look, shown, type Hover } from '../store/state';
-import { cellAt, isShown, listed, rowTrouble, shownRow, togglePin, unitOf, wordOf, words } from '../store/values';
+import {
+  cellAt,
+  isShown,
+  listed,
+  rowTrouble,
+  shownRow,
+  togglePin,
+  unitOf,
+  wordOf,
+  words,
+} from '../store/values';
 import { remember, remembered } from './theme';
 
 const AROUND = 60; // characters of the text on each side of a word
 const TOKENS_AROUND = 8;
 
 // A token of an axis, or the word that it is in.
-interface Unit { name: string; from: number; to: number; pieces: string }
+interface Unit {
+  name: string;
+  from: number;
+  to: number;
+  pieces: string;
+}
 
 function unit(axis: Axis, groups: Groups | undefined, token: number): Unit {
   const group = groups?.of[token];
-  if (!groups || group === undefined) return { name: axis.tokens?.[token] ?? position(token), from: token, to: token + 1, pieces: '' };
+  if (!groups || group === undefined)
+    return { name: axis.tokens?.[token] ?? position(token), from: token, to: token + 1, pieces: '' };
   const [from, to] = spanOf(groups, group);
   return { name: groups.names[group] as string, from, to, pieces: groups.pieces[group] as string };
 }
 
-const places = ({ from, to }: Unit): string => (to - from > 1 ? `${position(from)}–${position(to - 1)}` : position(from));
+const places = ({ from, to }: Unit): string =>
+  to - from > 1 ? `${position(from)}–${position(to - 1)}` : position(from);
 
 // The part of the text that a unit stands for; null: none is known. The first byte of a character has
 // its part, and the other bytes have empty ones.
@@ -46,7 +63,11 @@ function InText({ axis, groups, of }: { axis: Axis; groups: Groups | undefined; 
     const to = Math.min(axis.text.length, at[1] + AROUND);
     return (
       <p class="context" dir="auto">
-        {from > 0 && '…'}{axis.text.slice(from, at[0])}<mark>{axis.text.slice(at[0], at[1])}</mark>{axis.text.slice(at[1], to)}{to < axis.text.length && '…'}
+        {from > 0 && '…'}
+        {axis.text.slice(from, at[0])}
+        <mark>{axis.text.slice(at[0], at[1])}</mark>
+        {axis.text.slice(at[1], to)}
+        {to < axis.text.length && '…'}
       </p>
     );
   }
@@ -58,18 +79,51 @@ function InText({ axis, groups, of }: { axis: Axis; groups: Groups | undefined; 
   return (
     <p class="context" dir={directionOf(near)}>
       {from > 0 && '… '}
-      {near.map((name, i) => from + i === index
-        ? <Fragment key={i}><mark><bdi>{name}</bdi></mark>{' '}</Fragment> : <Fragment key={i}><bdi>{name}</bdi>{' '}</Fragment>)}
+      {near.map((name, i) =>
+        from + i === index ? (
+          <Fragment key={i}>
+            <mark>
+              <bdi>{name}</bdi>
+            </mark>{' '}
+          </Fragment>
+        ) : (
+          <Fragment key={i}>
+            <bdi>{name}</bdi>{' '}
+          </Fragment>
+        ),
+      )}
       {index + TOKENS_AROUND + 1 < names.length && '…'}
     </p>
   );
 }
 
-function Heading({ side, axis, groups, of }: { side: 'query' | 'key'; axis: Axis; groups: Groups | undefined; of: Unit }) {
+function Heading({
+  side,
+  axis,
+  groups,
+  of,
+}: {
+  side: 'query' | 'key';
+  axis: Axis;
+  groups: Groups | undefined;
+  of: Unit;
+}) {
   return (
     <>
-      <h3><span class={`${side}-side`}>{side}</span> <bdi>{of.name}</bdi>{axis.tokens && <small> {places(of)}</small>}</h3>
-      {groups && of.to - of.from > 1 && <p class="pieces">pieces: {axis.tokens?.slice(of.from, of.to).map((piece, i) => <Fragment key={i}><bdi>{piece}</bdi>{' '}</Fragment>)}</p>}
+      <h3>
+        <span class={`${side}-side`}>{side}</span> <bdi>{of.name}</bdi>
+        {axis.tokens && <small> {places(of)}</small>}
+      </h3>
+      {groups && of.to - of.from > 1 && (
+        <p class="pieces">
+          pieces:{' '}
+          {axis.tokens?.slice(of.from, of.to).map((piece, i) => (
+            <Fragment key={i}>
+              <bdi>{piece}</bdi>{' '}
+            </Fragment>
+          ))}
+        </p>
+      )}
       <InText axis={axis} groups={groups} of={of} />
     </>
   );
@@ -87,8 +141,18 @@ function Ends() {
   };
   return (
     <div class="cell-ends">
-      <button type="button" aria-expanded={!isBrief.value} onClick={() => { isBrief.value = !isBrief.value; }}>{isBrief.value ? 'more' : 'less'}</button>
-      <button type="button" class="icon" aria-label="free the cell" onClick={free}>×</button>
+      <button
+        type="button"
+        aria-expanded={!isBrief.value}
+        onClick={() => {
+          isBrief.value = !isBrief.value;
+        }}
+      >
+        {isBrief.value ? 'more' : 'less'}
+      </button>
+      <button type="button" class="icon" aria-label="free the cell" onClick={free}>
+        ×
+      </button>
     </div>
   );
 }
@@ -104,8 +168,14 @@ function Hint() {
   };
   return (
     <div class="hint first">
-      <p>{touch.matches ? 'Tap a word or a cell to see its weights. Tap it again to free it.' : 'Point at a word or a cell to see its weights. A click keeps it, Esc frees it.'}</p>
-      <button type="button" class="icon" aria-label="hide this hint" onClick={done}>×</button>
+      <p>
+        {touch.matches
+          ? 'Tap a word or a cell to see its weights. Tap it again to free it.'
+          : 'Point at a word or a cell to see its weights. A click keeps it, Esc frees it.'}
+      </p>
+      <button type="button" class="icon" aria-label="hide this hint" onClick={done}>
+        ×
+      </button>
     </div>
   );
 }
@@ -128,8 +198,17 @@ export function Cell() {
     return (
       <aside class="cell" aria-label="Cell">
         {at && q < 0 && <Hint />}
-        {at && q >= at.num_queries && <p class="hint">This run has queries 0 to {position(at.num_queries - 1)}, and the address names query {position(q)}.</p>}
-        {at && q >= 0 && k >= at.num_keys && <p class="hint">This run has keys 0 to {position(at.num_keys - 1)}, and the address names key {position(k)}.</p>}
+        {at && q >= at.num_queries && (
+          <p class="hint">
+            This run has queries 0 to {position(at.num_queries - 1)}, and the address names query{' '}
+            {position(q)}.
+          </p>
+        )}
+        {at && q >= 0 && k >= at.num_keys && (
+          <p class="hint">
+            This run has keys 0 to {position(at.num_keys - 1)}, and the address names key {position(k)}.
+          </p>
+        )}
       </aside>
     );
   const here = isShown(row); // else the row is on its way, and that before stays until it comes
@@ -137,41 +216,99 @@ export function Cell() {
   const ofQuery = unit(queries.value, words.value?.queries, q);
   const isPinned = look.value.pins.some((pinned) => wordOf(pinned)[0] === ofQuery.from);
   const of = row?.words?.keys;
-  const keyOf = (i: number): Unit => unit(keys.value, of, of ? of.first[i] as number : i);
+  const keyOf = (i: number): Unit => unit(keys.value, of, of ? (of.first[i] as number) : i);
   return (
     <aside class={`cell ${isBrief.value ? 'brief' : ''}`} aria-label="Cell">
       <Ends />
       {rowTrouble.value && !here && <p class="bad">{rowTrouble.value}</p>}
-      {k >= 0 && !cell && <div class="value"><output>…</output></div>}
+      {k >= 0 && !cell && (
+        <div class="value">
+          <output>…</output>
+        </div>
+      )}
       {cell && (
         <div class="value">
           <output>{cell.hidden ? 'hidden' : digits(cell.weight)}</output>
-          <span>{cell.hidden ? 'the mask hides this key' : `rank ${position(cell.rank)} of ${position(cell.of)}`}</span>
+          <span>
+            {cell.hidden ? 'the mask hides this key' : `rank ${position(cell.rank)} of ${position(cell.of)}`}
+          </span>
           {!cell.hidden && <code>{String(Math.fround(cell.weight))}</code>}
         </div>
       )}
       <Heading side="query" axis={queries.value} groups={words.value?.queries} of={ofQuery} />
-      <button type="button" class="pin" aria-pressed={isPinned} onClick={() => togglePin(q)}>{isPinned ? 'row is pinned' : 'pin this row'}</button>
-      {k < 0 && here && order[0] !== undefined && <p class="most">looks most at <b><bdi>{keyOf(order[0]).name}</bdi></b> {digits(row.weights[order[0]] as number)}</p>}
-      {k >= 0 && <Heading side="key" axis={keys.value} groups={words.value?.keys} of={unit(keys.value, words.value?.keys, k)} />}
-      {row && <table class={`row ${here ? '' : 'stale'}`} aria-busy={!here} tabIndex={0} aria-label={`largest weights of query ${ofQuery.name}`}>
-        <caption>largest weights of the row
-          {row.words && (hasJoined(row.words.keys) || hasJoined(row.words.queries)) && <small>Joined pieces: weights of keys are summed, of queries averaged.</small>}</caption>
-        <thead><tr><th scope="col">key</th><th scope="col" class="number">weight</th><th scope="col"><span class="hidden">share</span></th></tr></thead>
-        <tbody>
-          {order.map((i) => {
-            const key = keyOf(i);
-            return (
-              <tr key={i} aria-selected={k >= 0 && i === unitOf(row.words, k)} onPointerEnter={() => pointAt({ q, k: key.from })} onPointerLeave={() => { hover.value = { q: -1, k: -1 }; }}
-                onClick={() => change({ q, k: look.value.k >= key.from && look.value.k < key.to ? -1 : key.from })}>
-                <th scope="row" title={key.pieces || undefined}><bdi>{key.name}</bdi>{keys.value.tokens && <small> {places(key)}</small>}</th>
-                <td>{digits(row.weights[i] as number)}</td>
-                <td><span class="bar-of" style={{ width: `${(100 * (row.weights[i] as number)) / most}%` }} /></td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>}
+      <button type="button" class="pin" aria-pressed={isPinned} onClick={() => togglePin(q)}>
+        {isPinned ? 'row is pinned' : 'pin this row'}
+      </button>
+      {k < 0 && here && order[0] !== undefined && (
+        <p class="most">
+          looks most at{' '}
+          <b>
+            <bdi>{keyOf(order[0]).name}</bdi>
+          </b>{' '}
+          {digits(row.weights[order[0]] as number)}
+        </p>
+      )}
+      {k >= 0 && (
+        <Heading
+          side="key"
+          axis={keys.value}
+          groups={words.value?.keys}
+          of={unit(keys.value, words.value?.keys, k)}
+        />
+      )}
+      {row && (
+        <table
+          class={`row ${here ? '' : 'stale'}`}
+          aria-busy={!here}
+          tabIndex={0}
+          aria-label={`largest weights of query ${ofQuery.name}`}
+        >
+          <caption>
+            largest weights of the row
+            {row.words && (hasJoined(row.words.keys) || hasJoined(row.words.queries)) && (
+              <small>Joined pieces: weights of keys are summed, of queries averaged.</small>
+            )}
+          </caption>
+          <thead>
+            <tr>
+              <th scope="col">key</th>
+              <th scope="col" class="number">
+                weight
+              </th>
+              <th scope="col">
+                <span class="hidden">share</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {order.map((i) => {
+              const key = keyOf(i);
+              return (
+                <tr
+                  key={i}
+                  aria-selected={k >= 0 && i === unitOf(row.words, k)}
+                  onPointerEnter={() => pointAt({ q, k: key.from })}
+                  onPointerLeave={() => {
+                    hover.value = { q: -1, k: -1 };
+                  }}
+                  onClick={() =>
+                    change({ q, k: look.value.k >= key.from && look.value.k < key.to ? -1 : key.from })
+                  }
+                >
+                  <th scope="row" title={key.pieces || undefined}>
+                    <bdi>{key.name}</bdi>
+                    {keys.value.tokens && <small> {places(key)}</small>}
+                  </th>
+                  <td>{digits(row.weights[i] as number)}</td>
+                  <td>
+                    <span class="bar-of" style={{ width: `${(100 * (row.weights[i] as number)) / most}%` }} />
+                  </td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      )}
     </aside>
   );
 }

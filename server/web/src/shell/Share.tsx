@@ -28,7 +28,9 @@ print(json.dumps(answer, indent=1)[:2000])
 
 // The request as a C program of libcurl. A text of JSON becomes lines of a C string.
 export function asC(source: Source): string {
-  const text = JSON.stringify(source.body).replace(/[\\"]/g, (c) => `\\${c}`).replace(/\?\?/g, '?\\?');
+  const text = JSON.stringify(source.body)
+    .replace(/[\\"]/g, (c) => `\\${c}`)
+    .replace(/\?\?/g, '?\\?');
   const lines = text.match(/(?:\\.|[^\\]){1,90}/gs) ?? [''];
   return `/* cc example.c $(pkg-config --cflags --libs libcurl) -o example */
 #include <curl/curl.h>
@@ -61,15 +63,34 @@ function Copy({ name, text }: { name: string; text: string }) {
   const [done, setDone] = useState(false);
   return (
     <div class="copy">
-      <button type="button" onClick={() => void copy(text, name).then(() => setDone(true), () => setDone(false))}>{done ? 'copied' : `copy as ${name}`}</button>
-      <pre tabIndex={0} aria-label={name}>{text}</pre>
+      <button
+        type="button"
+        onClick={() =>
+          void copy(text, name).then(
+            () => setDone(true),
+            () => setDone(false),
+          )
+        }
+      >
+        {done ? 'copied' : `copy as ${name}`}
+      </button>
+      <pre tabIndex={0} aria-label={name}>
+        {text}
+      </pre>
     </div>
   );
 }
 
 type Named = readonly (readonly [Kind, string])[];
-const pictures: Named = [['png', 'PNG'], ['svg', 'SVG']];
-const numbers: Named = [['csv', 'CSV'], ['npy', '.npy'], ['html', 'one HTML file']];
+const pictures: Named = [
+  ['png', 'PNG'],
+  ['svg', 'SVG'],
+];
+const numbers: Named = [
+  ['csv', 'CSV'],
+  ['npy', '.npy'],
+  ['html', 'one HTML file'],
+];
 
 function Export() {
   const [says, setSays] = useState('');
@@ -78,18 +99,34 @@ function Export() {
   const part = partOf(at);
   const run = (kind: Kind): void => {
     setSays('one moment…');
-    save(kind, head.value, part).then(() => setSays(`saved as ${kind}`), (error: Error) => setSays(error.message));
+    save(kind, head.value, part).then(
+      () => setSays(`saved as ${kind}`),
+      (error: Error) => setSays(error.message),
+    );
   };
   const why = refusal('npy', part);
   const own = drawing.value?.() != null; // the view is drawn, else the map of the head
   const buttons = (kinds: Named) =>
-    kinds.map(([kind, name]) => <button type="button" key={kind} disabled={refusal(kind, part) !== ''} onClick={() => run(kind)}>{name}</button>);
+    kinds.map(([kind, name]) => (
+      <button type="button" key={kind} disabled={refusal(kind, part) !== ''} onClick={() => run(kind)}>
+        {name}
+      </button>
+    ));
   return (
     <section class="export">
-      <h3>Export: queries {position(part.rows[0])} to {position(part.rows[1] - 1)}, keys {position(part.cols[0])} to {position(part.cols[1] - 1)}</h3>
-      <p class="buttons"><span>{own ? 'this view as a picture' : 'the map as a picture'}</span> {buttons(pictures)}</p>
-      <p class="buttons"><span>its weights</span> {buttons(numbers)}</p>
-      <p role="status" class="says">{says || (why && `For numbers ${why}.`)}</p>
+      <h3>
+        Export: queries {position(part.rows[0])} to {position(part.rows[1] - 1)}, keys{' '}
+        {position(part.cols[0])} to {position(part.cols[1] - 1)}
+      </h3>
+      <p class="buttons">
+        <span>{own ? 'this view as a picture' : 'the map as a picture'}</span> {buttons(pictures)}
+      </p>
+      <p class="buttons">
+        <span>its weights</span> {buttons(numbers)}
+      </p>
+      <p role="status" class="says">
+        {says || (why && `For numbers ${why}.`)}
+      </p>
       <Copy name={own ? 'curl of the map' : 'curl of the picture'} text={command('svg', head.value, part)} />
     </section>
   );
@@ -98,7 +135,11 @@ function Export() {
 // Such as "14:05", or with the day if it is another one.
 function timeOf(when: Date): string {
   const isToday = when.toDateString() === new Date().toDateString();
-  return when.toLocaleString('en-GB', { hour: '2-digit', minute: '2-digit', ...(isToday ? {} : { day: 'numeric', month: 'long' }) });
+  return when.toLocaleString('en-GB', {
+    hour: '2-digit',
+    minute: '2-digit',
+    ...(isToday ? {} : { day: 'numeric', month: 'long' }),
+  });
 }
 
 // What a link without a request is worth, and the file that the run was made of, if this page has it.
@@ -108,19 +149,41 @@ function Kept() {
   const id = look.value.run;
   const file = ownFile.value?.run === id ? ownFile.value : null;
   useEffect(() => {
-    describe(id).then((of) => setUntil(of.expires_ms), () => setUntil(run.value?.expires_ms ?? 0));
+    describe(id).then(
+      (of) => setUntil(of.expires_ms),
+      () => setUntil(run.value?.expires_ms ?? 0),
+    );
   }, [id]);
   const keep = (of: NonNullable<typeof file>): void => {
-    of.make().then((blob) => {
-      download(blob, of.name);
-      setSays('saved; drop it on "Own data" to make the run again');
-    }, (error: Error) => setSays(error.message));
+    of.make().then(
+      (blob) => {
+        download(blob, of.name);
+        setSays('saved; drop it on "Own data" to make the run again');
+      },
+      (error: Error) => setSays(error.message),
+    );
   };
   return (
     <>
-      <p>The link shows the run as long as the service keeps it{until > 0 && <> (until <time dateTime={new Date(until).toISOString()}>{timeOf(new Date(until))}</time>, and longer if someone looks at it)</>}
-        {file ? '; save the file to keep it.' : '.'}</p>
-      {file && <p class="buttons"><button type="button" onClick={() => keep(file)}>Save <bdi>{file.name}</bdi></button> <span role="status">{says}</span></p>}
+      <p>
+        The link shows the run as long as the service keeps it
+        {until > 0 && (
+          <>
+            {' '}
+            (until <time dateTime={new Date(until).toISOString()}>{timeOf(new Date(until))}</time>, and longer
+            if someone looks at it)
+          </>
+        )}
+        {file ? '; save the file to keep it.' : '.'}
+      </p>
+      {file && (
+        <p class="buttons">
+          <button type="button" onClick={() => keep(file)}>
+            Save <bdi>{file.name}</bdi>
+          </button>{' '}
+          <span role="status">{says}</span>
+        </p>
+      )}
     </>
   );
 }
@@ -128,15 +191,28 @@ function Kept() {
 export function Share() {
   const [link, setLink] = useState('');
   const { source } = look.value;
-  useEffect(() => { void permalink(look.value).then((fragment) => setLink(base.href + fragment)); }, [look.value]);
+  useEffect(() => {
+    void permalink(look.value).then((fragment) => setLink(base.href + fragment));
+  }, [look.value]);
   const long = source !== null && !link.includes('i=') && link !== '';
   return (
-    <Dialog title="Share" close={() => { dialog.value = ''; }}>
+    <Dialog
+      title="Share"
+      close={() => {
+        dialog.value = '';
+      }}
+    >
       <Copy name="link" text={link} />
       {source ? (
-        <p>Whoever has this link may look at this run as long as the service keeps it.
-          {long ? ` The request is too long for a link (${SOURCE_MOST} characters).` : ' The link also holds the request, so the run is made again when it has expired.'}</p>
-      ) : <Kept />}
+        <p>
+          Whoever has this link may look at this run as long as the service keeps it.
+          {long
+            ? ` The request is too long for a link (${SOURCE_MOST} characters).`
+            : ' The link also holds the request, so the run is made again when it has expired.'}
+        </p>
+      ) : (
+        <Kept />
+      )}
       <Export />
       {source && (
         <details>

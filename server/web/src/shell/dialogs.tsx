@@ -9,38 +9,103 @@ import { everywhere } from './keys';
 
 export const dialog = signal<'' | 'help' | 'share'>('');
 
-export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
+export function Dialog({
+  title,
+  close,
+  children,
+}: {
+  title: string;
+  close: () => void;
+  children: ComponentChildren;
+}) {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const opener = document.activeElement;
     element.current?.showModal();
     // Closing gives the focus back; a dialog that is taken away open does not.
-    return () => { if (document.activeElement === document.body && opener instanceof HTMLElement && opener.isConnected) opener.focus(); };
+    return () => {
+      if (document.activeElement === document.body && opener instanceof HTMLElement && opener.isConnected)
+        opener.focus();
+    };
   }, []);
   return (
-    <dialog ref={element} onClose={close} aria-label={title} onClick={(e) => { if (e.target === element.current) element.current?.close(); }}>
+    <dialog
+      ref={element}
+      onClose={close}
+      aria-label={title}
+      onClick={(e) => {
+        if (e.target === element.current) element.current?.close();
+      }}
+    >
       <div class="dialog">
-        <header><h2>{title}</h2><button type="button" class="icon" aria-label="close" onClick={() => element.current?.close()}>×</button></header>
+        <header>
+          <h2>{title}</h2>
+          <button type="button" class="icon" aria-label="close" onClick={() => element.current?.close()}>
+            ×
+          </button>
+        </header>
         {children}
       </div>
     </dialog>
   );
 }
 
-const themes: readonly (readonly [Theme, string])[] = [['system', 'as the system'], ['light', 'light'], ['dark', 'dark'], ['contrast', 'high contrast']];
+const themes: readonly (readonly [Theme, string])[] = [
+  ['system', 'as the system'],
+  ['light', 'light'],
+  ['dark', 'dark'],
+  ['contrast', 'high contrast'],
+];
 
 export function Help({ keys }: { keys: readonly (readonly [string, string])[] }) {
   return (
-    <Dialog title="Keys and settings" close={() => { dialog.value = ''; }}>
+    <Dialog
+      title="Keys and settings"
+      close={() => {
+        dialog.value = '';
+      }}
+    >
       <table class="keys">
-        <tbody>{[...everywhere, ...keys].map(([key, does]) => <tr key={key}><th scope="row"><kbd>{key}</kbd></th><td>{does}</td></tr>)}</tbody>
+        <tbody>
+          {[...everywhere, ...keys].map(([key, does]) => (
+            <tr key={key}>
+              <th scope="row">
+                <kbd>{key}</kbd>
+              </th>
+              <td>{does}</td>
+            </tr>
+          ))}
+        </tbody>
       </table>
-      <label class="line"><input type="checkbox" checked={lettersAreKeys.value} onChange={(e) => { lettersAreKeys.value = e.currentTarget.checked; }} /> letters and digits are keys</label>
-      <label class="line">Theme <select value={theme.value} onChange={(e) => { theme.value = e.currentTarget.value as Theme; }}>
-        {themes.map(([id, name]) => <option key={id} value={id}>{name}</option>)}
-      </select></label>
+      <label class="line">
+        <input
+          type="checkbox"
+          checked={lettersAreKeys.value}
+          onChange={(e) => {
+            lettersAreKeys.value = e.currentTarget.checked;
+          }}
+        />{' '}
+        letters and digits are keys
+      </label>
+      <label class="line">
+        Theme{' '}
+        <select
+          value={theme.value}
+          onChange={(e) => {
+            theme.value = e.currentTarget.value as Theme;
+          }}
+        >
+          {themes.map(([id, name]) => (
+            <option key={id} value={id}>
+              {name}
+            </option>
+          ))}
+        </select>
+      </label>
       <p>Weights show where a head looks. They do not explain by themselves what a model answers.</p>
-      <p><a href="docs">Reference of the service</a></p>
+      <p>
+        <a href="docs">Reference of the service</a>
+      </p>
     </Dialog>
   );
 }
@@ -58,9 +123,13 @@ export function AskForKey() {
     <Dialog title="An API key is needed" close={() => wanted.done(null)}>
       <p>{wanted.why}</p>
       <form onSubmit={send}>
-        <label class="line">Key <input ref={field} type="password" name="key" autocomplete="off" spellcheck={false} autofocus /></label>
+        <label class="line">
+          Key <input ref={field} type="password" name="key" autocomplete="off" spellcheck={false} autofocus />
+        </label>
         <p>It is kept until this tab is closed, and sent to this service alone.</p>
-        <button type="submit" class="main">Use it</button>
+        <button type="submit" class="main">
+          Use it
+        </button>
       </form>
     </Dialog>
   );

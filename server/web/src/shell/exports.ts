@@ -10,25 +10,37 @@ import { isDark } from './theme';
 
 export type Kind = 'png' | 'svg' | 'csv' | 'npy' | 'html';
 
-export interface Part { rows: [number, number]; cols: [number, number]; range: [number, number] | null }
+export interface Part {
+  rows: [number, number];
+  cols: [number, number];
+  range: [number, number] | null;
+}
 
 const CELLS_MOST = 65536; // of a picture, which pools more
 
 const types: Record<Kind, string> = {
-  png: 'image/png', svg: 'image/svg+xml', csv: 'text/csv', npy: 'application/x-npy', html: 'text/html',
+  png: 'image/png',
+  svg: 'image/svg+xml',
+  csv: 'text/csv',
+  npy: 'application/x-npy',
+  html: 'text/html',
 };
 
-export const partOf = (of: Site): Part => inSight.value?.() ?? { rows: [0, of.num_queries], cols: [0, of.num_keys], range: look.value.range };
+export const partOf = (of: Site): Part =>
+  inSight.value?.() ?? { rows: [0, of.num_queries], cols: [0, of.num_keys], range: look.value.range };
 
 const count = ({ rows, cols }: Part): number => (rows[1] - rows[0]) * (cols[1] - cols[0]);
 
 // Why a kind cannot hold the part; '': it can.
 export const refusal = (kind: Kind, part: Part): string =>
-  kind !== 'png' && kind !== 'svg' && count(part) > WHOLE_MOST ? `more than ${WHOLE_MOST.toLocaleString('en')} weights are in sight: zoom in first` : '';
+  kind !== 'png' && kind !== 'svg' && count(part) > WHOLE_MOST
+    ? `more than ${WHOLE_MOST.toLocaleString('en')} weights are in sight: zoom in first`
+    : '';
 
 const span = ([from, to]: [number, number]): string => `${from}:${to}`;
 
-const weightsPath = (head: Head, part: Part): string => `v1/runs/${head.run}/weights?${ofHead(head)}&rows=${span(part.rows)}&cols=${span(part.cols)}`;
+const weightsPath = (head: Head, part: Part): string =>
+  `v1/runs/${head.run}/weights?${ofHead(head)}&rows=${span(part.rows)}&cols=${span(part.cols)}`;
 
 export function path(kind: Kind, head: Head, part: Part): string {
   if (kind === 'npy' || kind === 'html') return weightsPath(head, part);
@@ -42,7 +54,11 @@ export function path(kind: Kind, head: Head, part: Part): string {
 }
 
 // JSON inside a script element: nothing in it may end the element.
-const inScript = (value: unknown): string => JSON.stringify(value).replace(/[<\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+const inScript = (value: unknown): string =>
+  JSON.stringify(value).replace(
+    /[<\u2028\u2029]/g,
+    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 
 async function html(head: Head, part: Part): Promise<Blob> {
   const [reply, code] = await Promise.all([
@@ -53,15 +69,25 @@ async function html(head: Head, part: Part): Promise<Blob> {
   const names = (axis: typeof queries.value, [from, to]: [number, number]): string[] =>
     Array.from({ length: to - from }, (_, i) => nameOf(axis, from + i));
   const data = {
-    queries: names(queries.value, part.rows), keys: names(keys.value, part.cols), weights: Array.from(weights),
-    hidden: hidden.map(([row, from, to]) => [row - part.rows[0], Math.max(0, from - part.cols[0]), Math.min(part.cols[1], to) - part.cols[0]])
+    queries: names(queries.value, part.rows),
+    keys: names(keys.value, part.cols),
+    weights: Array.from(weights),
+    hidden: hidden
+      .map(([row, from, to]) => [
+        row - part.rows[0],
+        Math.max(0, from - part.cols[0]),
+        Math.min(part.cols[1], to) - part.cols[0],
+      ])
       .filter(([, from, to]) => (to as number) > (from as number)),
   };
   const { transform, colours } = look.value;
   const bend = transform === 'row' ? 'linear' : transform;
-  const words = data.queries.length <= 64 && data.keys.length <= 64 ? '<attn-words id="words"></attn-words>' : '';
+  const words =
+    data.queries.length <= 64 && data.keys.length <= 64 ? '<attn-words id="words"></attn-words>' : '';
   const title = `Attention, ${head.head === 'mean' ? 'mean of the heads' : `head ${head.head}`}, queries ${span(part.rows)}, keys ${span(part.cols)}`;
-  return new Blob([`<!doctype html>
+  return new Blob(
+    [
+      `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title>
 <style>body { font: 15px system-ui, sans-serif; margin: 16px; } attn-heatmap { --attn-height: 70vh; } @media (prefers-color-scheme: dark) { body { background: #16181c; color: #e8eaed; } }</style></head>
 <body><h1>${title}</h1><p>Made by attnd. Weights show where a head looks; they do not explain by themselves what a model answers.</p>
@@ -73,7 +99,10 @@ const data = JSON.parse(document.getElementById('data').textContent);
 data.weights = new Float32Array(data.weights);
 for (const id of ['map', 'words']) { const element = document.getElementById(id); if (element) element.data = data; }
 </script></body></html>
-`], { type: 'text/html' });
+`,
+    ],
+    { type: 'text/html' },
+  );
 }
 
 // Has the browser save a file.
@@ -88,12 +117,14 @@ export function download(blob: Blob, name: string): void {
 // Makes the file and has the browser save it.
 export async function save(kind: Kind, head: Head, part: Part): Promise<void> {
   const drawn = kind === 'svg' || kind === 'png' ? drawing.value?.() : null;
-  const blob = kind === 'html' ? await html(head, part)
-    : drawn ? await (kind === 'svg' ? toSvg(drawn) : toPng(drawn))
-      : await (await ask(path(kind, head, part), { accept: types[kind] })).blob();
+  const blob =
+    kind === 'html'
+      ? await html(head, part)
+      : drawn
+        ? await (kind === 'svg' ? toSvg(drawn) : toPng(drawn))
+        : await (await ask(path(kind, head, part), { accept: types[kind] })).blob();
   download(blob, `attention-${head.site}-${head.head}.${kind}`);
 }
 
 export const command = (kind: Kind, head: Head, part: Part): string =>
   `curl -o attention.${kind} -H 'Accept: ${types[kind]}' '${address(path(kind, head, part)).href}'`;
-

@@ -30,7 +30,8 @@ export function stepLayer(by: number, sites: readonly { kind: string; layer: num
 }
 
 const isTyping = (target: EventTarget | null): boolean =>
-  target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+  target instanceof HTMLElement &&
+  (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 
 export function onKey(event: KeyboardEvent, sites: readonly { kind: string; layer: number }[]): void {
   if (event.defaultPrevented || event.altKey) return;

@@ -10,14 +10,22 @@ export const models = signal<Model[]>([]);
 const vocabularies = signal<Record<string, ReadonlySet<string>>>({});
 
 // Words in the order of a text, in lower case, as models of whole words read them.
-const wordsOf = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}]+(?:['’][\p{L}]+)?/gu) ?? [];
+const wordsOf = (text: string): string[] =>
+  text.toLowerCase().match(/[\p{L}\p{N}]+(?:['’][\p{L}]+)?/gu) ?? [];
 
 // The list of models is of no use before somebody wants to choose.
 let asked = false;
 export function loadModels(): void {
   if (asked) return;
   asked = true;
-  askJson<Schemas['Models']>('v1/models').then((answer) => { models.value = answer.models.filter((m) => m.source.words); }, () => { asked = false; });
+  askJson<Schemas['Models']>('v1/models').then(
+    (answer) => {
+      models.value = answer.models.filter((m) => m.source.words);
+    },
+    () => {
+      asked = false;
+    },
+  );
 }
 
 export const isWhole = (id: string): boolean => models.value.some((m) => m.id === id && !m.source.subwords);
@@ -25,12 +33,19 @@ export const isWhole = (id: string): boolean => models.value.some((m) => m.id ==
 export function loadVocabulary(id: string): void {
   if (vocabularies.value[id] || !isWhole(id)) return;
   vocabularies.value = { ...vocabularies.value, [id]: new Set() };
-  askJson<Schemas['ModelVocabulary']>(`v1/models/${id}/vocabulary?side=source`).then((answer) => {
-    vocabularies.value = { ...vocabularies.value, [id]: new Set(answer.source?.words ?? []) };
-  }, () => undefined);
+  askJson<Schemas['ModelVocabulary']>(`v1/models/${id}/vocabulary?side=source`).then(
+    (answer) => {
+      vocabularies.value = { ...vocabularies.value, [id]: new Set(answer.source?.words ?? []) };
+    },
+    () => undefined,
+  );
 }
 
-export const vocabularyOf = computed(() => (id: string): ReadonlySet<string> => vocabularies.value[id] ?? new Set());
+export const vocabularyOf = computed(
+  () =>
+    (id: string): ReadonlySet<string> =>
+      vocabularies.value[id] ?? new Set(),
+);
 
 // The words of a text that the model reads as unknown.
 export function unknownWords(id: string, text: string): string[] {
@@ -39,7 +54,9 @@ export function unknownWords(id: string, text: string): string[] {
   // The word that is being typed is not judged yet.
   const done = /[\p{L}\p{N}]$/u.test(text) ? wordsOf(text).slice(0, -1) : wordsOf(text);
   const parts = (word: string): string[] => word.split(/(?=['’])/);
-  return [...new Set(done)].filter((word) => !known.has(word) && !parts(word).every((part) => known.has(part)));
+  return [...new Set(done)].filter(
+    (word) => !known.has(word) && !parts(word).every((part) => known.has(part)),
+  );
 }
 
 // Texts that go on with a word of the vocabulary.
@@ -47,6 +64,8 @@ export function completions(id: string, text: string): string[] {
   const match = /^(.*?)([\p{L}\p{N}]+)$/su.exec(text);
   if (!match) return [];
   const [, before = '', begun = ''] = match;
-  return [...vocabularyOf.value(id)].filter((word) => word.startsWith(begun.toLowerCase()) && word !== begun.toLowerCase())
-    .slice(0, 8).map((word) => before + word);
+  return [...vocabularyOf.value(id)]
+    .filter((word) => word.startsWith(begun.toLowerCase()) && word !== begun.toLowerCase())
+    .slice(0, 8)
+    .map((word) => before + word);
 }

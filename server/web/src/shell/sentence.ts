@@ -20,7 +20,9 @@ export const translate = (text: string, model = MODEL): Source => ({
 export const firstSentence = (): Source => translate(samples[0] as string);
 
 // Shows what the first visit shows.
-export const beginAnew = (): void => { void make(firstSentence(), { view: 'words' }); };
+export const beginAnew = (): void => {
+  void make(firstSentence(), { view: 'words' });
+};
 
 // The text and the model of a source that translates; null: it does something else.
 export function sentenceOf(source: Source | null): { text: string; model: string } | null {

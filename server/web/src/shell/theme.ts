@@ -6,17 +6,33 @@ const dark = matchMedia('(prefers-color-scheme: dark)');
 const contrast = matchMedia('(prefers-contrast: more)');
 const systemIsDark = signal(dark.matches);
 const systemHasContrast = signal(contrast.matches);
-dark.addEventListener('change', () => { systemIsDark.value = dark.matches; });
-contrast.addEventListener('change', () => { systemHasContrast.value = contrast.matches; });
+dark.addEventListener('change', () => {
+  systemIsDark.value = dark.matches;
+});
+contrast.addEventListener('change', () => {
+  systemHasContrast.value = contrast.matches;
+});
 
-export const isDark = computed(() => theme.value === 'dark' || (theme.value !== 'light' && systemIsDark.value));
-export const isContrast = computed(() => theme.value === 'contrast' || (theme.value === 'system' && systemHasContrast.value));
+export const isDark = computed(
+  () => theme.value === 'dark' || (theme.value !== 'light' && systemIsDark.value),
+);
+export const isContrast = computed(
+  () => theme.value === 'contrast' || (theme.value === 'system' && systemHasContrast.value),
+);
 
 export const remembered = (name: string): string | null => {
-  try { return localStorage.getItem(name); } catch { return null; }
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
 };
 export const remember = (name: string, value: string): void => {
-  try { localStorage.setItem(name, value); } catch { /* it lasts as long as the page */ }
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    /* it lasts as long as the page */
+  }
 };
 
 export function keepTheme(): void {

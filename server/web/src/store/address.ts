@@ -12,13 +12,21 @@ const planes: readonly Plane[] = ['max', 'mean'];
 const transforms: readonly Transform[] = ['linear', 'sqrt', 'log', 'row'];
 const maps: readonly Colours[] = ['Blues', 'viridis', 'cividis', 'RdBu'];
 
-async function pass(bytes: Uint8Array, through: CompressionStream | DecompressionStream): Promise<Uint8Array> {
-  const stream = new Blob([bytes as BlobPart]).stream().pipeThrough(through as ReadableWritablePair<Uint8Array, Uint8Array>);
+async function pass(
+  bytes: Uint8Array,
+  through: CompressionStream | DecompressionStream,
+): Promise<Uint8Array> {
+  const stream = new Blob([bytes as BlobPart])
+    .stream()
+    .pipeThrough(through as ReadableWritablePair<Uint8Array, Uint8Array>);
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 export async function packSource(source: Source): Promise<string> {
-  const bytes = await pass(new TextEncoder().encode(JSON.stringify(source)), new CompressionStream('deflate-raw'));
+  const bytes = await pass(
+    new TextEncoder().encode(JSON.stringify(source)),
+    new CompressionStream('deflate-raw'),
+  );
   let text = '';
   for (const byte of bytes) text += String.fromCharCode(byte);
   return btoa(text).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
@@ -26,15 +34,24 @@ export async function packSource(source: Source): Promise<string> {
 
 export async function unpackSource(text: string): Promise<Source> {
   const bytes = Uint8Array.from(atob(text.replace(/-/g, '+').replace(/_/g, '/')), (c) => c.charCodeAt(0));
-  const source = JSON.parse(new TextDecoder().decode(await pass(bytes, new DecompressionStream('deflate-raw')))) as Source;
-  if (typeof source.path !== 'string' || !/^v1\/[\w/.-]+$/.test(source.path) || typeof source.body !== 'object' || !source.body)
+  const source = JSON.parse(
+    new TextDecoder().decode(await pass(bytes, new DecompressionStream('deflate-raw'))),
+  ) as Source;
+  if (
+    typeof source.path !== 'string' ||
+    !/^v1\/[\w/.-]+$/.test(source.path) ||
+    typeof source.body !== 'object' ||
+    !source.body
+  )
     throw new Error('the request in this address cannot be read');
   return source;
 }
 
 export function write(at: Look, packed: string): string {
   const fields: string[] = [];
-  const put = (name: string, value: string | number): void => { fields.push(`${name}=${encodeURIComponent(value).replace(/%2C/g, ',')}`); };
+  const put = (name: string, value: string | number): void => {
+    fields.push(`${name}=${encodeURIComponent(value).replace(/%2C/g, ',')}`);
+  };
   if (at.run) put('r', at.run);
   if (at.site !== start.site) put('s', at.site);
   if (at.batch !== start.batch) put('b', at.batch);
@@ -51,7 +68,8 @@ export function write(at: Look, packed: string): string {
   return `#1/${at.view}${fields.length ? '?' : ''}${fields.join('&')}`;
 }
 
-const whole = (text: string | null, otherwise: number): number => text !== null && /^\d{1,9}$/.test(text) ? Number(text) : otherwise;
+const whole = (text: string | null, otherwise: number): number =>
+  text !== null && /^\d{1,9}$/.test(text) ? Number(text) : otherwise;
 const among = <T extends string>(text: string | null, list: readonly T[], otherwise: T): T =>
   list.includes(text as T) ? (text as T) : otherwise;
 
@@ -72,10 +90,19 @@ export async function read(fragment: string): Promise<Look | null> {
     run: /^[0-9a-f]{32}$/.test(run) ? run : '',
     site: whole(fields.get('s'), start.site),
     batch: whole(fields.get('b'), start.batch),
-    head: fields.get('h') === 'mean' ? 'mean' : whole(fields.get('h'), -1) < 0 ? start.head : whole(fields.get('h'), 0),
+    head:
+      fields.get('h') === 'mean'
+        ? 'mean'
+        : whole(fields.get('h'), -1) < 0
+          ? start.head
+          : whole(fields.get('h'), 0),
     q: whole(fields.get('q'), start.q),
     k: whole(fields.get('k'), start.k),
-    pins: (fields.get('pin') ?? '').split('.').filter((x) => /^\d{1,9}$/.test(x)).map(Number).slice(0, 64),
+    pins: (fields.get('pin') ?? '')
+      .split('.')
+      .filter((x) => /^\d{1,9}$/.test(x))
+      .map(Number)
+      .slice(0, 64),
     plane: among(fields.get('p'), planes, start.plane),
     transform: among(fields.get('t'), transforms, start.transform),
     colours: among(fields.get('c'), maps, start.colours),
@@ -110,7 +137,9 @@ export function keepAddress(): void {
     timer = window.setTimeout(() => {
       void permalink(at).then((fragment) => {
         if (fragment === written || look.value !== at) return;
-        const step = last && (last.run !== at.run || last.view !== at.view || last.site !== at.site || last.head !== at.head);
+        const step =
+          last &&
+          (last.run !== at.run || last.view !== at.view || last.site !== at.site || last.head !== at.head);
         // A run that takes the place of another while one types is no step.
         const push = step && last?.run !== '' && !(last?.view === at.view && last?.source && at.source);
         written = fragment;

@@ -18,13 +18,15 @@ export const site = computed<Site | null>(() => {
 });
 
 // The head that is shown, in words.
-export const headInWords = computed(() => (look.value.head === 'mean' ? `mean of ${site.value?.num_heads ?? 0} heads` : `head ${look.value.head}`));
+export const headInWords = computed(() =>
+  look.value.head === 'mean' ? `mean of ${site.value?.num_heads ?? 0} heads` : `head ${look.value.head}`,
+);
 
 export type Axis = Tokens;
 export { nameOf };
 
 const axis = (side: 'query' | 'key'): Axis =>
-  (site.value && run.value ? tokensOf(run.value, site.value, side, look.value.batch) : noTokens);
+  site.value && run.value ? tokensOf(run.value, site.value, side, look.value.batch) : noTokens;
 
 export const queries = computed<Axis>(() => axis('query'));
 export const keys = computed<Axis>(() => axis('key'));
@@ -33,12 +35,16 @@ export const keys = computed<Axis>(() => axis('key'));
 export function first(at: Run): { site: number; head: number | 'mean' } {
   const sites = at.sites;
   let best = sites.length - 1;
-  sites.forEach((s, i) => { if (s.kind === 'cross') best = i; });
+  sites.forEach((s, i) => {
+    if (s.kind === 'cross') best = i;
+  });
   const index = best < 0 ? 0 : best;
   return { site: index, head: (sites[index]?.num_heads ?? 1) > 1 ? 'mean' : 0 };
 }
 
-interface Answer { run?: Run }
+interface Answer {
+  run?: Run;
+}
 
 interface Making<T> {
   view?: string;
@@ -59,7 +65,9 @@ export async function make<T extends Answer>(source: Source, patch: Making<T> = 
   working.value = true;
   try {
     const json = { ...source.body, store: true };
-    const answer = await (patch.tell ? longStore<T>(source.path, { json }, stop.signal, patch.tell) : askJson<T>(source.path, { json, signal: stop.signal }));
+    const answer = await (patch.tell
+      ? longStore<T>(source.path, { json }, stop.signal, patch.tell)
+      : askJson<T>(source.path, { json, signal: stop.signal }));
     if (mine !== latest || !answer.run?.id) return null;
     const made = answer.run;
     trouble.value = null;
@@ -67,7 +75,22 @@ export async function make<T extends Answer>(source: Source, patch: Making<T> = 
     const same = patch.keep && made.sites.length > look.value.site;
     batch(() => {
       run.value = made;
-      change({ run: made.id, source, q: -1, k: -1, pins: [], port: null, batch: 0, range: null, ...(same ? {} : first(made)), ...(patch.view ? { view: patch.view } : {}), ...patch.at }, look.value.run !== '' && (patch.lasting?.() ?? true));
+      change(
+        {
+          run: made.id,
+          source,
+          q: -1,
+          k: -1,
+          pins: [],
+          port: null,
+          batch: 0,
+          range: null,
+          ...(same ? {} : first(made)),
+          ...(patch.view ? { view: patch.view } : {}),
+          ...patch.at,
+        },
+        look.value.run !== '' && (patch.lasting?.() ?? true),
+      );
     });
     return answer;
   } catch (error) {
@@ -94,38 +117,54 @@ export function keepRun(): void {
     if (!id || run.peek()?.id === id) return;
     const mine = ++latest;
     working.value = true;
-    describe(id).then((found) => {
-      if (mine !== latest) return;
-      run.value = found;
-      trouble.value = null;
-      working.value = false;
-    }, (error: unknown) => {
-      if (mine !== latest) return;
-      working.value = false;
-      if (!(error instanceof Problem)) throw error;
-      if (error.isGone && source) {
-        const { site: s, head: h, q, k, pins, port, batch, range, view } = look.value;
-        void make(source).then((made) => { if (made) change({ site: s, head: h, q, k, pins, port, batch, range, view }, false); });
-      } else {
-        trouble.value = error;
-      }
-    });
+    describe(id).then(
+      (found) => {
+        if (mine !== latest) return;
+        run.value = found;
+        trouble.value = null;
+        working.value = false;
+      },
+      (error: unknown) => {
+        if (mine !== latest) return;
+        working.value = false;
+        if (!(error instanceof Problem)) throw error;
+        if (error.isGone && source) {
+          const { site: s, head: h, q, k, pins, port, batch, range, view } = look.value;
+          void make(source).then((made) => {
+            if (made) change({ site: s, head: h, q, k, pins, port, batch, range, view }, false);
+          });
+        } else {
+          trouble.value = error;
+        }
+      },
+    );
   });
 }
 
 const PAUSE = 1000; // ms between two questions about a run that grows
 
 // The number of rows so far of a run that grows; 0: it does not.
-export const growing = computed(() => (run.value?.state === 'open' && !trouble.value ? (run.value.num_rows ?? 0) : 0));
+export const growing = computed(() =>
+  run.value?.state === 'open' && !trouble.value ? (run.value.num_rows ?? 0) : 0,
+);
 
 // Asks for what the views will want of a run that has grown. They show its fewer rows until then.
 async function prepare(found: Run): Promise<void> {
   const at = found.sites[look.value.site] ?? found.sites[0];
   if (!isOpen(at)) return;
   const { run: id, site: s, batch, head } = look.value;
-  const of = { run: id, site: s, batch, head, size: found.state === 'open' ? { queries: at.num_queries, keys: at.num_keys } : undefined };
+  const of = {
+    run: id,
+    site: s,
+    batch,
+    head,
+    size: found.state === 'open' ? { queries: at.num_queries, keys: at.num_keys } : undefined,
+  };
   const { q } = shown.value;
-  await Promise.allSettled([at.num_queries * at.num_keys <= WHOLE_MOST ? whole(of) : null, q >= 0 && q < at.num_queries ? row(of, q) : null]);
+  await Promise.allSettled([
+    at.num_queries * at.num_keys <= WHOLE_MOST ? whole(of) : null,
+    q >= 0 && q < at.num_queries ? row(of, q) : null,
+  ]);
 }
 
 // Follows a run that grows: once a second, while the page is seen, until the run is closed or gone.
@@ -153,7 +192,10 @@ export function keepGrowing(): void {
   const plan = (): void => {
     clearTimeout(timer);
     const { id } = run.peek() ?? {};
-    if (id && growing.peek() && !asking && !document.hidden) timer = window.setTimeout(() => { void follow(id); }, PAUSE);
+    if (id && growing.peek() && !asking && !document.hidden)
+      timer = window.setTimeout(() => {
+        void follow(id);
+      }, PAUSE);
   };
   effect(() => {
     void growing.value;

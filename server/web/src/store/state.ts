@@ -33,13 +33,28 @@ export interface Look {
 }
 
 export const start: Look = {
-  view: 'words', run: '', site: 0, batch: 0, head: 'mean', q: -1, k: -1, pins: [],
-  plane: 'max', transform: 'sqrt', colours: 'Blues', range: null, port: null, source: null,
+  view: 'words',
+  run: '',
+  site: 0,
+  batch: 0,
+  head: 'mean',
+  q: -1,
+  k: -1,
+  pins: [],
+  plane: 'max',
+  transform: 'sqrt',
+  colours: 'Blues',
+  range: null,
+  port: null,
+  source: null,
 };
 
 export const look = signal<Look>(start);
 
-export interface Hover { q: number; k: number } // -1: none
+export interface Hover {
+  q: number;
+  k: number;
+} // -1: none
 export const hover = signal<Hover>({ q: -1, k: -1 });
 
 export const theme = signal<Theme>('system');
@@ -69,11 +84,15 @@ export const head = computed<Head>(() => {
 
 // The part of the head that the matrix shows, [from, to) of queries and keys, as far as one has looked
 // at it, and the range of its colours; null: all of it.
-export const inSight = signal<(() => { rows: [number, number]; cols: [number, number]; range: [number, number] | null }) | null>(null);
+export const inSight = signal<
+  (() => { rows: [number, number]; cols: [number, number]; range: [number, number] | null }) | null
+>(null);
 
 // The picture of the view, of views that draw their own for files; the others show the map of the head.
 export const drawing = signal<(() => Picture | null) | null>(null);
 
 // A sentence for the live region: errors, pins, ends of long work. Not moves of the pointer.
 export const announcement = signal('');
-export const announce = (text: string): void => { announcement.value = text; };
+export const announce = (text: string): void => {
+  announcement.value = text;
+};

@@ -15,7 +15,7 @@ import { head, look, shown, type Hover } from './state';
 export const words = signal<{ queries: Groups; keys: Groups } | null>(null);
 
 // The number of a key among those of a shown row: that of its word, or its own.
-export const unitOf = (of: typeof words.value, k: number): number => (of ? of.keys.of[k] ?? -1 : k);
+export const unitOf = (of: typeof words.value, k: number): number => (of ? (of.keys.of[k] ?? -1) : k);
 
 export interface ShownRow extends Row {
   q: number; // the first token of the word
@@ -49,19 +49,27 @@ export function togglePin(q: number): void {
   change({ pins: others.length < pins.length ? others : [...pins, from] });
 }
 
-export const isShown = (row: ShownRow | null): row is ShownRow => row !== null && row.words === words.value && row.q === wordOf(shown.value.q)[0];
+export const isShown = (row: ShownRow | null): row is ShownRow =>
+  row !== null && row.words === words.value && row.q === wordOf(shown.value.q)[0];
 
 // The row of a word: the mean of the rows of its tokens, and sums over the tokens of each key. A
 // key is hidden if each of its tokens is hidden from each query of the word.
 function joinRow({ weights, hidden }: Weights, rows: number, keys: Groups): Row {
   const cols = keys.of.length;
   const mean = new Float64Array(cols);
-  weights.forEach((weight, i) => { mean[i % cols] = (mean[i % cols] as number) + weight / rows; });
+  weights.forEach((weight, i) => {
+    mean[i % cols] = (mean[i % cols] as number) + weight / rows;
+  });
   const hides = new Float64Array(cols);
   for (const [, from, to] of hidden) for (let k = from; k < to; k++) hides[k] = (hides[k] as number) + 1;
-  const seen = sumGroups(hides.map((count) => Number(count < rows)), keys);
+  const seen = sumGroups(
+    hides.map((count) => Number(count < rows)),
+    keys,
+  );
   const gone: [number, number][] = [];
-  seen.forEach((count, group) => { if (!count) gone.push([group, group + 1]); });
+  seen.forEach((count, group) => {
+    if (!count) gone.push([group, group + 1]);
+  });
   return { weights: sumGroups(mean, keys), hidden: gone };
 }
 
@@ -76,31 +84,60 @@ export function keepRow(): void {
     clearTimeout(timer);
     const have = shownRow.peek();
     const s = at.run ? site.value : null;
-    if (!s || q < 0 || q >= s.num_queries || (of && (of.keys.of.length !== s.num_keys || of.queries.of.length !== s.num_queries))) {
+    if (
+      !s ||
+      q < 0 ||
+      q >= s.num_queries ||
+      (of && (of.keys.of.length !== s.num_keys || of.queries.of.length !== s.num_queries))
+    ) {
       if (have) shownRow.value = null;
       return;
     }
-    if (have && have.q === q && have.words === of && have.run === at.run && have.site === at.site && have.batch === at.batch && have.head === at.head
-      && (of !== null || have.weights.length === s.num_keys)) return;
-    timer = window.setTimeout(() => {
-      const found = of ? rows(at, q, q + tokens, s.num_keys).then((all) => joinRow(all, tokens, of.keys)) : row(at, q);
-      found.then((made) => {
-        if (mine !== wanted) return;
-        rowTrouble.value = '';
-        shownRow.value = { ...made, ...at, q, words: of };
-      }, (error: unknown) => {
-        if (mine !== wanted || !(error instanceof Problem)) return;
-        shownRow.value = null;
-        rowTrouble.value = error.message;
-      });
-    }, have ? DELAY : 0);
+    if (
+      have &&
+      have.q === q &&
+      have.words === of &&
+      have.run === at.run &&
+      have.site === at.site &&
+      have.batch === at.batch &&
+      have.head === at.head &&
+      (of !== null || have.weights.length === s.num_keys)
+    )
+      return;
+    timer = window.setTimeout(
+      () => {
+        const found = of
+          ? rows(at, q, q + tokens, s.num_keys).then((all) => joinRow(all, tokens, of.keys))
+          : row(at, q);
+        found.then(
+          (made) => {
+            if (mine !== wanted) return;
+            rowTrouble.value = '';
+            shownRow.value = { ...made, ...at, q, words: of };
+          },
+          (error: unknown) => {
+            if (mine !== wanted || !(error instanceof Problem)) return;
+            shownRow.value = null;
+            rowTrouble.value = error.message;
+          },
+        );
+      },
+      have ? DELAY : 0,
+    );
   });
 }
 
 export const isHidden = (hidden: readonly (readonly [number, number])[], key: number): boolean =>
   hidden.some(([from, to]) => key >= from && key < to);
 
-export interface Shown { q: number; k: number; weight: number; rank: number; of: number; hidden: boolean }
+export interface Shown {
+  q: number;
+  k: number;
+  weight: number;
+  rank: number;
+  of: number;
+  hidden: boolean;
+}
 
 // A cell of the shown row, as far as that is here. Equal weights have the same rank as in /cells: one
 // more than the number of larger weights.
@@ -149,5 +186,7 @@ export const spoken = computed(() => {
   const cell = shownCell.value;
   if (!cell) return '';
   const names = `query ${nameOf(queries.value, cell.q)}, key ${nameOf(keys.value, cell.k)}`;
-  return cell.hidden ? `${names}, hidden by the mask` : `${names}, weight ${digits(cell.weight)}, rank ${cell.rank} of ${cell.of}`;
+  return cell.hidden
+    ? `${names}, hidden by the mask`
+    : `${names}, weight ${digits(cell.weight)}, rank ${cell.rank} of ${cell.of}`;
 });

@@ -11,8 +11,13 @@ const text = signal('');
 
 function shown(all: readonly Entry[]): Entry[] {
   const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
-  return all.filter((entry) => (!tag.value || entry.tags.includes(tag.value))
-    && words.every((word) => `${entry.title} ${entry.what} ${entry.tags.join(' ')}`.toLowerCase().includes(word)));
+  return all.filter(
+    (entry) =>
+      (!tag.value || entry.tags.includes(tag.value)) &&
+      words.every((word) =>
+        `${entry.title} ${entry.what} ${entry.tags.join(' ')}`.toLowerCase().includes(word),
+      ),
+  );
 }
 
 // All tags, those of most examples first.
@@ -26,25 +31,84 @@ export function Component() {
   const [all, setAll] = useState<Entry[] | null>(null);
   const [fault, setFault] = useState('');
   const { open, edit, larger, large } = useOpening();
-  useEffect(() => { list().then(setAll, (error: Error) => setFault(error.message)); }, []);
-  if (fault) return <p class="trouble bad" role="alert">{fault}</p>;
+  useEffect(() => {
+    list().then(setAll, (error: Error) => setFault(error.message));
+  }, []);
+  if (fault)
+    return (
+      <p class="trouble bad" role="alert">
+        {fault}
+      </p>
+    );
   const found = shown(all ?? []);
   return (
     <div class="gallery">
       <header class="gallery-head">
         <h2>Examples</h2>
-        <label class="hidden" for="gallery-search">Find an example</label>
-        <input id="gallery-search" type="search" placeholder="Find an example" value={text.value} onInput={(e) => { text.value = e.currentTarget.value; }} />
-        <label>tag <select value={tag.value} onChange={(e) => { tag.value = e.currentTarget.value; }}>
-          <option value="">all</option>
-          {tagsOf(all ?? []).map(([name, count]) => <option key={name} value={name}>{name} ({count})</option>)}
-        </select></label>
-        <span aria-live="polite">{all && (found.length === all.length ? `${all.length} examples` : `${found.length} of ${all.length} examples`)}</span>
+        <label class="hidden" for="gallery-search">
+          Find an example
+        </label>
+        <input
+          id="gallery-search"
+          type="search"
+          placeholder="Find an example"
+          value={text.value}
+          onInput={(e) => {
+            text.value = e.currentTarget.value;
+          }}
+        />
+        <label>
+          tag{' '}
+          <select
+            value={tag.value}
+            onChange={(e) => {
+              tag.value = e.currentTarget.value;
+            }}
+          >
+            <option value="">all</option>
+            {tagsOf(all ?? []).map(([name, count]) => (
+              <option key={name} value={name}>
+                {name} ({count})
+              </option>
+            ))}
+          </select>
+        </label>
+        <span aria-live="polite">
+          {all &&
+            (found.length === all.length
+              ? `${all.length} examples`
+              : `${found.length} of ${all.length} examples`)}
+        </span>
       </header>
       <div class="gallery-cards">
-        {found.map((entry) => <Card key={entry.id} entry={entry} tag={tag.value} choose={(t) => { tag.value = t; }} open={open} edit={edit} larger={larger} />)}
+        {found.map((entry) => (
+          <Card
+            key={entry.id}
+            entry={entry}
+            tag={tag.value}
+            choose={(t) => {
+              tag.value = t;
+            }}
+            open={open}
+            edit={edit}
+            larger={larger}
+          />
+        ))}
       </div>
-      {all && !found.length && <p class="empty">No example fits. <button type="button" onClick={() => { tag.value = ''; text.value = ''; }}>Show all</button></p>}
+      {all && !found.length && (
+        <p class="empty">
+          No example fits.{' '}
+          <button
+            type="button"
+            onClick={() => {
+              tag.value = '';
+              text.value = '';
+            }}
+          >
+            Show all
+          </button>
+        </p>
+      )}
       {large}
     </div>
   );

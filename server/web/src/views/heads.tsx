@@ -11,7 +11,17 @@ import { announce, look } from '../store/state';
 import { digits } from '../parts/digits';
 import { seesAll } from '../parts/mask';
 import { Atlas } from './heads/Atlas';
-import { choose, everyHead, groupsOf, isPlain, keyOf, readThumbs, type HeadMeasures, type Measured, type Thumb } from './heads/data';
+import {
+  choose,
+  everyHead,
+  groupsOf,
+  isPlain,
+  keyOf,
+  readThumbs,
+  type HeadMeasures,
+  type Measured,
+  type Thumb,
+} from './heads/data';
 import { Options, Working } from './heads/Options';
 import { Selected } from './heads/Selected';
 import './heads.css';
@@ -30,9 +40,22 @@ export function Component() {
   const at = run.value;
   const sites = at?.sites ?? [];
   const closed = at?.state === 'closed';
-  const atlas = useLook<Thumb[]>(at ? `v1/runs/${at.id}/atlas?max_side=64&pool=max&transform=sqrt` : null, 'application/vnd.safetensors', (reply) => readThumbs(reply, sites), closed);
-  const measured = useLook<Measured>(at && atlas.value ? `v1/runs/${at.id}/heads` : null, 'application/json', json<Measured>, closed);
-  const colours = useMemo(() => palette(look.value.colours, isDark.value), [look.value.colours, isDark.value]);
+  const atlas = useLook<Thumb[]>(
+    at ? `v1/runs/${at.id}/atlas?max_side=64&pool=max&transform=sqrt` : null,
+    'application/vnd.safetensors',
+    (reply) => readThumbs(reply, sites),
+    closed,
+  );
+  const measured = useLook<Measured>(
+    at && atlas.value ? `v1/runs/${at.id}/heads` : null,
+    'application/json',
+    json<Measured>,
+    closed,
+  );
+  const colours = useMemo(
+    () => palette(look.value.colours, isDark.value),
+    [look.value.colours, isDark.value],
+  );
   const thumbs = atlas.value ?? [];
   const byHead = useMemo(() => {
     const map = new Map<string, HeadMeasures>();
@@ -43,38 +66,90 @@ export function Component() {
   const place = (t: Thumb): string => placeOf(sites, t);
   const plain = isPlain(choice);
   const groups = useMemo(() => groupsOf(thumbs, sites), [atlas.value, at]);
-  const list = plain ? groups.flatMap((g) => g.lines.flatMap((l) => l.thumbs)) : choose(thumbs, of, place, choice);
+  const list = plain
+    ? groups.flatMap((g) => g.lines.flatMap((l) => l.thumbs))
+    : choose(thumbs, of, place, choice);
   const { site, batch, head } = look.value;
   const selected = keyOf(site, batch, head);
   const chosen = thumbs.find((t) => t.key === selected);
   const select = (t: Thumb, lasting: boolean): void => {
     const other = t.site !== look.value.site || t.batch !== look.value.batch;
-    change({ site: t.site, batch: t.batch, head: t.head, ...(other ? { q: -1, k: -1, pins: [], port: null } : {}), range: null }, lasting);
+    change(
+      {
+        site: t.site,
+        batch: t.batch,
+        head: t.head,
+        ...(other ? { q: -1, k: -1, pins: [], port: null } : {}),
+        range: null,
+      },
+      lasting,
+    );
   };
   const check = (t: Thumb): void => {
     const next = new Set(checked);
     if (!next.delete(t.key)) next.add(t.key);
     setChecked(next);
-    announce(`${place(t)} head ${t.head} ${next.has(t.key) ? 'is in the mean' : 'is out of the mean'}; ${next.size} heads`);
+    announce(
+      `${place(t)} head ${t.head} ${next.has(t.key) ? 'is in the mean' : 'is out of the mean'}; ${next.size} heads`,
+    );
   };
   const level = Math.max(0, ...thumbs.map((t) => t.level));
-  const hides = useMemo(() => sites.some((s) => isOpen(s) && Array.from({ length: s.num_batches }).some((_, batch) => !seesAll(s.mask, batch))), [at]);
+  const hides = useMemo(
+    () =>
+      sites.some(
+        (s) => isOpen(s) && Array.from({ length: s.num_batches }).some((_, batch) => !seesAll(s.mask, batch)),
+      ),
+    [at],
+  );
   return (
     <div class="heads">
       <Options choice={choice} onChange={setChoice} look={measured} left={list.length} all={thumbs.length} />
       <div class="heads-body">
         <div class="heads-list">
           <Working what="Thumbnails" look={atlas} />
-          <Atlas groups={plain ? groups : null} list={list} place={place} measures={of} measure={choice.measure} digits={digits} selected={selected} checked={checked} colours={colours}
-            onSelect={select} onCheck={check} onOpen={(t) => { select(t, true); change({ view: 'matrix' }); }} />
-          {atlas.value && list.length === 0 && <p class="empty">No head is like this. Widen the filter, or show all heads.</p>}
+          <Atlas
+            groups={plain ? groups : null}
+            list={list}
+            place={place}
+            measures={of}
+            measure={choice.measure}
+            digits={digits}
+            selected={selected}
+            checked={checked}
+            colours={colours}
+            onSelect={select}
+            onCheck={check}
+            onOpen={(t) => {
+              select(t, true);
+              change({ view: 'matrix' });
+            }}
+          />
+          {atlas.value && list.length === 0 && (
+            <p class="empty">No head is like this. Widen the filter, or show all heads.</p>
+          )}
           {thumbs.length > 0 && (
-            <p class="heads-note">Each head has its own range, drawn as square roots.
-              {hides && <> <span class="heads-hatch" aria-hidden="true" /> Hatched cells are hidden by the mask.</>}
-              {level > 0 && ` A cell of a large head is its largest weight of up to ${2 ** level} × ${2 ** level}.`}</p>
+            <p class="heads-note">
+              Each head has its own range, drawn as square roots.
+              {hides && (
+                <>
+                  {' '}
+                  <span class="heads-hatch" aria-hidden="true" /> Hatched cells are hidden by the mask.
+                </>
+              )}
+              {level > 0 &&
+                ` A cell of a large head is its largest weight of up to ${2 ** level} × ${2 ** level}.`}
+            </p>
           )}
         </div>
-        <Selected sites={sites} ready={measured.progress === null} head={chosen} measures={chosen && of(chosen)} checked={thumbs.filter((t) => checked.has(t.key))} colours={colours} onClear={() => setChecked(new Set())} />
+        <Selected
+          sites={sites}
+          ready={measured.progress === null}
+          head={chosen}
+          measures={chosen && of(chosen)}
+          checked={thumbs.filter((t) => checked.has(t.key))}
+          colours={colours}
+          onClear={() => setChecked(new Set())}
+        />
       </div>
     </div>
   );

@@ -7,7 +7,17 @@ import type { Palette } from '../draw/types';
 import { isContrast, isDark } from '../shell/theme';
 import { change } from '../store/history';
 import { type Axis, headInWords, keys as keyAxis, nameOf, queries, site } from '../store/run';
-import { announce, head, hover, inSight, lettersAreKeys, look, shown, type Colours, type Look } from '../store/state';
+import {
+  announce,
+  head,
+  hover,
+  inSight,
+  lettersAreKeys,
+  look,
+  shown,
+  type Colours,
+  type Look,
+} from '../store/state';
 import { digits } from '../parts/digits';
 import { shownCell, spoken } from '../store/values';
 import { Jump, jump } from './matrix/Jump';
@@ -17,7 +27,15 @@ import './matrix.css';
 
 const MARGINS_MOST = 1024; // queries and keys up to which entropies and received weights are shown
 
-const state = signal<MapState>({ rows: 1, cols: 1, isWhole: true, isClosest: false, live: 0, slow: false, trouble: null });
+const state = signal<MapState>({
+  rows: 1,
+  cols: 1,
+  isWhole: true,
+  isClosest: false,
+  live: 0,
+  slow: false,
+  trouble: null,
+});
 const tip = signal<{ x: number; y: number } | null>(null); // CSS pixels in the map
 const marginTrouble = signal('');
 const bars = signal(''); // what the longest bars of the margins stand for
@@ -32,18 +50,29 @@ const mapOf = (colours: Colours): Colours => (isContrast.value && colours === 'B
 
 const forced = matchMedia('(forced-colors: active)');
 const isForced = signal(forced.matches);
-forced.addEventListener('change', () => { isForced.value = forced.matches; });
+forced.addEventListener('change', () => {
+  isForced.value = forced.matches;
+});
 
 function palette(element: HTMLElement): Palette {
   const style = getComputedStyle(element);
-  const of = (name: string, system: string): string => (isForced.value ? system : style.getPropertyValue(name).trim());
+  const of = (name: string, system: string): string =>
+    isForced.value ? system : style.getPropertyValue(name).trim();
   return {
-    map: mapOf(look.value.colours), dark: isDark.value, forced: isForced.value, ground: of('--ground', 'Canvas'),
-    hatch: of('--hatch', 'CanvasText'), hatchGround: of('--hatch-ground', 'Canvas'), waiting: of('--raised', 'Canvas'),
+    map: mapOf(look.value.colours),
+    dark: isDark.value,
+    forced: isForced.value,
+    ground: of('--ground', 'Canvas'),
+    hatch: of('--hatch', 'CanvasText'),
+    hatchGround: of('--hatch-ground', 'Canvas'),
+    waiting: of('--raised', 'Canvas'),
   };
 }
 
-const labels = (axis: Axis): { name(i: number): string; hasNames: boolean } => ({ name: (i) => nameOf(axis, i), hasNames: axis.tokens !== null });
+const labels = (axis: Axis): { name(i: number): string; hasNames: boolean } => ({
+  name: (i) => nameOf(axis, i),
+  hasNames: axis.tokens !== null,
+});
 
 // The chosen cell as a text, so that an effect runs only when the cell is another one.
 const chosen = computed(() => `${look.value.q} ${look.value.k}`);
@@ -56,36 +85,44 @@ let map: MatrixMap | null = null;
 let movedAt = 0; // when a key last moved the selection: moves that follow at once are one step of undo
 
 function begin(host: HTMLElement): () => void {
-  const made = new MatrixMap(host, {
-    hover(spot, x, y) {
-      const at = spot && { x: x + made.origin.x, y: y + made.origin.y };
-      if (tip.value?.x !== at?.x || tip.value?.y !== at?.y) tip.value = at;
-      const { q, k } = hover.value;
-      if (spot ? spot.q !== q || spot.k !== k : q >= 0 || k >= 0) hover.value = spot ?? { q: -1, k: -1 };
+  const made = new MatrixMap(
+    host,
+    {
+      hover(spot, x, y) {
+        const at = spot && { x: x + made.origin.x, y: y + made.origin.y };
+        if (tip.value?.x !== at?.x || tip.value?.y !== at?.y) tip.value = at;
+        const { q, k } = hover.value;
+        if (spot ? spot.q !== q || spot.k !== k : q >= 0 || k >= 0) hover.value = spot ?? { q: -1, k: -1 };
+      },
+      click({ q, k }) {
+        const frees = sameSpot(q, k);
+        change(frees ? { q: -1, k: -1 } : { q, k });
+        announce(
+          frees ? 'freed' : `pinned: query ${nameOf(queries.value, q)}, key ${nameOf(keyAxis.value, k)}`,
+        );
+      },
+      move({ q, k }, port) {
+        hover.value = { q: -1, k: -1 };
+        tip.value = null;
+        const now = performance.now();
+        change({ q, k, ...(port ? { port: portOf(port) } : {}) }, now - movedAt > 1000);
+        movedAt = now;
+      },
+      rest(port) {
+        const next = portOf(port);
+        const before = look.value.port;
+        if (next?.join() !== before?.join()) change({ port: next }, true);
+      },
+      changed(next) {
+        state.value = next;
+      },
     },
-    click({ q, k }) {
-      const frees = sameSpot(q, k);
-      change(frees ? { q: -1, k: -1 } : { q, k });
-      announce(frees ? 'freed' : `pinned: query ${nameOf(queries.value, q)}, key ${nameOf(keyAxis.value, k)}`);
-    },
-    move({ q, k }, port) {
-      hover.value = { q: -1, k: -1 };
-      tip.value = null;
-      const now = performance.now();
-      change({ q, k, ...(port ? { port: portOf(port) } : {}) }, now - movedAt > 1000);
-      movedAt = now;
-    },
-    rest(port) {
-      const next = portOf(port);
-      const before = look.value.port;
-      if (next?.join() !== before?.join()) change({ port: next }, true);
-    },
-    changed(next) { state.value = next; },
-  }, { worker: painter(), wheelZooms: true });
+    { worker: painter(), wheelZooms: true },
+  );
   map = made;
   inSight.value = () => {
     const { transform, range } = look.value;
-    return { ...made.inSight(), range: transform === 'row' ? null : range ?? rangeOf.value.range };
+    return { ...made.inSight(), range: transform === 'row' ? null : (range ?? rangeOf.value.range) };
   };
   let begun = false;
   let port: Look['port'] = null; // of the look that was shown last
@@ -102,8 +139,13 @@ function begin(host: HTMLElement): () => void {
       const grown = same && shownSize !== size;
       shownOf = nameOfHead(head.value);
       shownSize = size;
-      made.show(sourceOf({ head: head.value, plane, transform, range }, at), labels(queries.value), labels(keyAxis.value),
-        `weights of ${headInWords.value}, ${at.num_queries} queries and ${at.num_keys} keys`, same);
+      made.show(
+        sourceOf({ head: head.value, plane, transform, range }, at),
+        labels(queries.value),
+        labels(keyAxis.value),
+        `weights of ${headInWords.value}, ${at.num_queries} queries and ${at.num_keys} keys`,
+        same,
+      );
       if (grown && look.value.port) keepPort(made);
     }),
     effect(() => made.look(palette(host))),
@@ -126,8 +168,11 @@ function begin(host: HTMLElement): () => void {
     effect(() => {
       const { q, k } = shown.value;
       made.speak({
-        spot: { q, k }, query: q < 0 ? 'no query' : nameOf(queries.value, q), key: k < 0 ? 'no key' : nameOf(keyAxis.value, k),
-        text: spoken.value || 'No cell is chosen. Arrow keys choose one.', selected: q >= 0 && sameSpot(q, k),
+        spot: { q, k },
+        query: q < 0 ? 'no query' : nameOf(queries.value, q),
+        key: k < 0 ? 'no key' : nameOf(keyAxis.value, k),
+        text: spoken.value || 'No cell is chosen. Arrow keys choose one.',
+        selected: q >= 0 && sameSpot(q, k),
       });
     }),
     effect(() => {
@@ -140,13 +185,21 @@ function begin(host: HTMLElement): () => void {
       marginsOf = nameOfHead(of);
       marginTrouble.value = '';
       if (!at || !of.run || at.num_queries > MARGINS_MOST || at.num_keys > MARGINS_MOST) return;
-      margins(of).then((m) => {
-        if (head.value !== of || map !== made) return;
-        const longest = Math.log(at.num_keys) || 1;
-        const most = m.received.reduce((a, b) => (b > a ? b : a), 0) || 1;
-        made.margins({ values: m.entropy, step: m.rowStep, most: longest }, { values: m.received, step: m.keyStep, most });
-        bars.value = `A full bar is an entropy of ln ${at.num_keys} = ${digits(longest)} beside a row, a received weight of ${digits(most)} under a key.`;
-      }, (error: Error) => { if (head.value === of) marginTrouble.value = error.message; });
+      margins(of).then(
+        (m) => {
+          if (head.value !== of || map !== made) return;
+          const longest = Math.log(at.num_keys) || 1;
+          const most = m.received.reduce((a, b) => (b > a ? b : a), 0) || 1;
+          made.margins(
+            { values: m.entropy, step: m.rowStep, most: longest },
+            { values: m.received, step: m.keyStep, most },
+          );
+          bars.value = `A full bar is an entropy of ln ${at.num_keys} = ${digits(longest)} beside a row, a received weight of ${digits(most)} under a key.`;
+        },
+        (error: Error) => {
+          if (head.value === of) marginTrouble.value = error.message;
+        },
+      );
     }),
   ];
   return () => {
@@ -161,8 +214,18 @@ function begin(host: HTMLElement): () => void {
   };
 }
 
-const portOf = ({ top, left, zoom }: { top: number; left: number; zoom: number }): [number, number, number] | null =>
-  zoom <= 1 && top === 0 && left === 0 ? null : [top, left, zoom].map((x) => Number(x.toPrecision(9))) as [number, number, number];
+const portOf = ({
+  top,
+  left,
+  zoom,
+}: {
+  top: number;
+  left: number;
+  zoom: number;
+}): [number, number, number] | null =>
+  zoom <= 1 && top === 0 && left === 0
+    ? null
+    : ([top, left, zoom].map((x) => Number(x.toPrecision(9))) as [number, number, number]);
 
 // The address tells what is in sight, also after a move that no gesture made. It is no step of undo.
 function keepPort(of: MatrixMap): void {
@@ -170,7 +233,8 @@ function keepPort(of: MatrixMap): void {
   if (port?.join() !== look.value.port?.join()) change({ port }, false);
 }
 
-const isField = (target: EventTarget | null): boolean => target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+const isField = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
 
 // Keys of the map while it has the focus; its letters and signs also from elsewhere on the page, if
 // letters are keys.
@@ -197,9 +261,17 @@ function Tip() {
   const here = cell && cell.q === q && cell.k === k ? cell : null;
   const right = at.x > innerWidth * 0.45;
   return (
-    <div class="matrix-tip" aria-hidden="true" data-side={right ? 'left' : 'right'} style={{ transform: `translate(${Math.round(at.x)}px, ${Math.round(at.y)}px)` }}>
+    <div
+      class="matrix-tip"
+      aria-hidden="true"
+      data-side={right ? 'left' : 'right'}
+      style={{ transform: `translate(${Math.round(at.x)}px, ${Math.round(at.y)}px)` }}
+    >
       <div>
-        <span><bdi class="matrix-query-side">{nameOf(queries.value, q)}</bdi> → <bdi class="matrix-key-side">{nameOf(keyAxis.value, k)}</bdi></span>
+        <span>
+          <bdi class="matrix-query-side">{nameOf(queries.value, q)}</bdi> →{' '}
+          <bdi class="matrix-key-side">{nameOf(keyAxis.value, k)}</bdi>
+        </span>
         <b>{!here ? '…' : here.hidden ? 'hidden by the mask' : digits(here.weight)}</b>
       </div>
     </div>
@@ -220,7 +292,12 @@ export function Component() {
   }, []);
   const { rows, cols, isWhole, isClosest, slow, trouble } = state.value;
   const { transform, range } = look.value;
-  const legend = { map: mapOf(look.value.colours), range: transform === 'row' ? [0, 1] as const : range ?? rangeOf.value.range, rows, cols };
+  const legend = {
+    map: mapOf(look.value.colours),
+    range: transform === 'row' ? ([0, 1] as const) : (range ?? rangeOf.value.range),
+    rows,
+    cols,
+  };
   const closeJump = (): void => {
     jump.value = '';
     host.current?.focus();
@@ -229,20 +306,75 @@ export function Component() {
     <div class="matrix">
       <Legend {...legend} />
       <div class="matrix-tools" role="toolbar" aria-label="view">
-        <button type="button" class="icon" aria-label="zoom in" title="zoom in (+)" disabled={isClosest} onClick={() => map?.zoomBy(1.5)}>+</button>
-        <button type="button" class="icon" aria-label="zoom out" title="zoom out (-)" disabled={isWhole} onClick={() => map?.zoomBy(1 / 1.5)}>−</button>
-        <button type="button" aria-label="show all" title="show all (0)" disabled={isWhole} onClick={() => map?.all()}>all</button>
-        <button type="button" aria-label="go to a position" title="go to a position (g)" onClick={() => { jump.value = 'go'; }}>go to…</button>
-        <button type="button" aria-label="find a token" title="find a token (/)" onClick={() => { jump.value = 'find'; }}>find…</button>
+        <button
+          type="button"
+          class="icon"
+          aria-label="zoom in"
+          title="zoom in (+)"
+          disabled={isClosest}
+          onClick={() => map?.zoomBy(1.5)}
+        >
+          +
+        </button>
+        <button
+          type="button"
+          class="icon"
+          aria-label="zoom out"
+          title="zoom out (-)"
+          disabled={isWhole}
+          onClick={() => map?.zoomBy(1 / 1.5)}
+        >
+          −
+        </button>
+        <button
+          type="button"
+          aria-label="show all"
+          title="show all (0)"
+          disabled={isWhole}
+          onClick={() => map?.all()}
+        >
+          all
+        </button>
+        <button
+          type="button"
+          aria-label="go to a position"
+          title="go to a position (g)"
+          onClick={() => {
+            jump.value = 'go';
+          }}
+        >
+          go to…
+        </button>
+        <button
+          type="button"
+          aria-label="find a token"
+          title="find a token (/)"
+          onClick={() => {
+            jump.value = 'find';
+          }}
+        >
+          find…
+        </button>
         <Choices {...legend} />
         <Jump key={jump.value} go={(q, k) => map?.go({ q, k }, true)} close={closeJump} />
       </div>
       <div class="matrix-map" ref={host} />
-      <div class="matrix-slow" role="status">{slow && 'computing the overview…'}</div>
+      <div class="matrix-slow" role="status">
+        {slow && 'computing the overview…'}
+      </div>
       <div class="matrix-notes" role="status">
-        {trouble && <span class="bad">A part of the matrix is missing: {trouble.message} <button type="button" onClick={() => map?.retry()}>try again</button></span>}
+        {trouble && (
+          <span class="bad">
+            A part of the matrix is missing: {trouble.message}{' '}
+            <button type="button" onClick={() => map?.retry()}>
+              try again
+            </button>
+          </span>
+        )}
         {bars.value && <span class="matrix-bars">{bars.value}</span>}
-        {marginTrouble.value && <span class="bad">The entropy of the rows is missing: {marginTrouble.value}</span>}
+        {marginTrouble.value && (
+          <span class="bad">The entropy of the rows is missing: {marginTrouble.value}</span>
+        )}
       </div>
       <Tip />
     </div>

@@ -6,7 +6,19 @@ import type { Head } from '../api/runs';
 import { change } from '../store/history';
 import { keys as keyAxis, make, nameOf, queries, site } from '../store/run';
 import { announce, head as shownHead, look } from '../store/state';
-import { cell, idle, largest, outputOf, readStages, STAGES, valueOf, VALUES_MOST, type Cell, type Stage, type Stages } from './stages/data';
+import {
+  cell,
+  idle,
+  largest,
+  outputOf,
+  readStages,
+  STAGES,
+  valueOf,
+  VALUES_MOST,
+  type Cell,
+  type Stage,
+  type Stages,
+} from './stages/data';
 import { Editor } from './stages/Editor';
 import { freshRow } from './stages/fresh';
 import { canCopy, copyOf, editable } from './stages/source';
@@ -25,7 +37,6 @@ const [Sums, Table, Products] = [still(SumsOf), still(TableOf), still(ProductsOf
 const ALL = [...STAGES, 'values'] as const;
 const PLAY = 1500; // ms between two stages
 
-
 const WORDS: Record<Stage | 'values', string> = {
   raw: 'The query and each key are multiplied number by number, and the products are added.',
   scaled: 'All scores are multiplied by the scale, so that they do not grow with the width.',
@@ -36,14 +47,26 @@ const WORDS: Record<Stage | 'values', string> = {
 };
 
 // The latest answer of `make`; the one before stays until it is there.
-function useLatest<T>(make_: ((stop: AbortSignal) => Promise<T>) | null, on: readonly unknown[]): { value: T | null; why: string } {
+function useLatest<T>(
+  make_: ((stop: AbortSignal) => Promise<T>) | null,
+  on: readonly unknown[],
+): { value: T | null; why: string } {
   const [state, set] = useState<{ value: T | null; why: string }>({ value: null, why: '' });
   useEffect(() => {
-    if (!make_) { set({ value: null, why: '' }); return undefined; }
+    if (!make_) {
+      set({ value: null, why: '' });
+      return undefined;
+    }
     const stop = new AbortController();
-    make_(stop.signal).then((value) => { if (!stop.signal.aborted) set({ value, why: '' }); }, (error: unknown) => {
-      if (!stop.signal.aborted) set({ value: null, why: error instanceof Error ? error.message : String(error) });
-    });
+    make_(stop.signal).then(
+      (value) => {
+        if (!stop.signal.aborted) set({ value, why: '' });
+      },
+      (error: unknown) => {
+        if (!stop.signal.aborted)
+          set({ value: null, why: error instanceof Error ? error.message : String(error) });
+      },
+    );
     return () => stop.abort();
   }, [...on]);
   return state;
@@ -53,29 +76,63 @@ function Steps({ step, set }: { step: number | null; set: (step: number | null) 
   const [playing, setPlaying] = useState(false);
   useEffect(() => {
     if (!playing) return undefined;
-    const timer = setTimeout(() => {
-      const next = step === null ? 0 : step + 1;
-      set(Math.min(next, ALL.length - 1));
-      if (next >= ALL.length - 1) setPlaying(false);
-    }, step === null ? 0 : PLAY);
+    const timer = setTimeout(
+      () => {
+        const next = step === null ? 0 : step + 1;
+        set(Math.min(next, ALL.length - 1));
+        if (next >= ALL.length - 1) setPlaying(false);
+      },
+      step === null ? 0 : PLAY,
+    );
     return () => clearTimeout(timer);
   }, [playing, step]);
   const to = (next: number | null): void => {
     setPlaying(false);
     set(next);
-    if (next !== null) announce(`step ${next + 1} of ${ALL.length}, ${NAMES[ALL[next] as Stage]}: ${WORDS[ALL[next] as Stage]}`);
+    if (next !== null)
+      announce(
+        `step ${next + 1} of ${ALL.length}, ${NAMES[ALL[next] as Stage]}: ${WORDS[ALL[next] as Stage]}`,
+      );
   };
   return (
     <div class="stages-steps" role="group" aria-label="Step through the stages">
-      {step === null ? <button type="button" onClick={() => to(0)}>Step by step</button> : (
+      {step === null ? (
+        <button type="button" onClick={() => to(0)}>
+          Step by step
+        </button>
+      ) : (
         <>
-          <button type="button" disabled={step === 0} onClick={() => to(step - 1)}>Previous</button>
-          <button type="button" disabled={step === ALL.length - 1} onClick={() => to(step + 1)}>Next</button>
+          <button type="button" disabled={step === 0} onClick={() => to(step - 1)}>
+            Previous
+          </button>
+          <button type="button" disabled={step === ALL.length - 1} onClick={() => to(step + 1)}>
+            Next
+          </button>
         </>
       )}
-      <button type="button" aria-pressed={playing} onClick={() => { if (!playing && step === ALL.length - 1) set(0); setPlaying(!playing); }}>{playing ? 'Pause' : 'Play'}</button>
-      {step !== null && <button type="button" onClick={() => to(null)}>Show all</button>}
-      {step !== null && <p><b>{step + 1} of {ALL.length}, {NAMES[ALL[step] as Stage]}</b> <span>{WORDS[ALL[step] as Stage]}</span></p>}
+      <button
+        type="button"
+        aria-pressed={playing}
+        onClick={() => {
+          if (!playing && step === ALL.length - 1) set(0);
+          setPlaying(!playing);
+        }}
+      >
+        {playing ? 'Pause' : 'Play'}
+      </button>
+      {step !== null && (
+        <button type="button" onClick={() => to(null)}>
+          Show all
+        </button>
+      )}
+      {step !== null && (
+        <p>
+          <b>
+            {step + 1} of {ALL.length}, {NAMES[ALL[step] as Stage]}
+          </b>{' '}
+          <span>{WORDS[ALL[step] as Stage]}</span>
+        </p>
+      )}
     </div>
   );
 }
@@ -84,10 +141,39 @@ function Row({ q, count }: { q: number; count: number }) {
   const to = (next: number): void => change({ q: Math.max(0, Math.min(count - 1, next)) });
   return (
     <div class="stages-row">
-      <h2>Query <bdi>{nameOf(queries.value, q)}</bdi> {queries.value.tokens && <small>{q}</small>}</h2>
-      <button type="button" class="icon" aria-label="the query before" disabled={q === 0} onClick={() => to(q - 1)}>‹</button>
-      <label><span class="hidden">query</span><input type="number" min={0} max={count - 1} value={q} onChange={(e) => { if (Number.isInteger(e.currentTarget.valueAsNumber)) to(e.currentTarget.valueAsNumber); }} /></label>
-      <button type="button" class="icon" aria-label="the next query" disabled={q === count - 1} onClick={() => to(q + 1)}>›</button>
+      <h2>
+        Query <bdi>{nameOf(queries.value, q)}</bdi> {queries.value.tokens && <small>{q}</small>}
+      </h2>
+      <button
+        type="button"
+        class="icon"
+        aria-label="the query before"
+        disabled={q === 0}
+        onClick={() => to(q - 1)}
+      >
+        ‹
+      </button>
+      <label>
+        <span class="hidden">query</span>
+        <input
+          type="number"
+          min={0}
+          max={count - 1}
+          value={q}
+          onChange={(e) => {
+            if (Number.isInteger(e.currentTarget.valueAsNumber)) to(e.currentTarget.valueAsNumber);
+          }}
+        />
+      </label>
+      <button
+        type="button"
+        class="icon"
+        aria-label="the next query"
+        disabled={q === count - 1}
+        onClick={() => to(q + 1)}
+      >
+        ›
+      </button>
       <span class="hint">0 to {count - 1}</span>
     </div>
   );
@@ -110,8 +196,19 @@ function Copy({ head }: { head: Head & { head: number } }) {
   };
   return (
     <section class="stages-copy">
-      <button type="button" disabled={busy} onClick={() => { void copy(); }}>{busy ? 'Reading the numbers…' : 'Edit these numbers'}</button>
-      <p class="hint">This makes a request of this head alone: its {at.num_queries} queries and {at.num_keys} keys of {at.width} numbers. You can then change each of them.</p>
+      <button
+        type="button"
+        disabled={busy}
+        onClick={() => {
+          void copy();
+        }}
+      >
+        {busy ? 'Reading the numbers…' : 'Edit these numbers'}
+      </button>
+      <p class="hint">
+        This makes a request of this head alone: its {at.num_queries} queries and {at.num_keys} keys of{' '}
+        {at.width} numbers. You can then change each of them.
+      </p>
     </section>
   );
 }
@@ -119,9 +216,16 @@ function Copy({ head }: { head: Head & { head: number } }) {
 function OneHead({ heads }: { heads: number }) {
   return (
     <p class="stages-note">
-      <label>Stages are of one head. Shown: <select value={0} onChange={(e) => change({ head: Number(e.currentTarget.value) })}>
-        {Array.from({ length: heads }, (_, i) => <option key={i} value={i}>head {i}</option>)}
-      </select></label>
+      <label>
+        Stages are of one head. Shown:{' '}
+        <select value={0} onChange={(e) => change({ head: Number(e.currentTarget.value) })}>
+          {Array.from({ length: heads }, (_, i) => (
+            <option key={i} value={i}>
+              head {i}
+            </option>
+          ))}
+        </select>
+      </label>
       <span>The mean of the heads is of their weights alone; it has no scores.</span>
     </p>
   );
@@ -137,7 +241,10 @@ export function Component() {
   const head = { run, site: s, batch, head: h === 'mean' ? 0 : h };
   const on = [run, s, batch, head.head, q] as const;
   const fresh = useMemo(() => (run && at && count > 0 ? freshRow(head, at, q) : null), [...on, at]);
-  const stages = useLatest<Stages>(run && at && count > 0 && !fresh ? (stop) => readStages(head, q, stop) : null, [...on, fresh === null]);
+  const stages = useLatest<Stages>(
+    run && at && count > 0 && !fresh ? (stop) => readStages(head, q, stop) : null,
+    [...on, fresh === null],
+  );
   const last = useRef<Stages | null>(null);
   const of = fresh?.stages ?? stages.value ?? (stages.why ? null : last.current);
   last.current = of;
@@ -147,11 +254,20 @@ export function Component() {
   const chosen = useLatest<Cell>(of && k >= 0 ? () => cell(of.head, of.q, k) : null, [of, k]);
   const own = useMemo(() => editable(source, batch, head.head), [source, batch, head.head]);
   const ownValues = own && ((own.isSelf ? own.grids.query : own.grids.value)?.rows as number[][] | undefined);
-  const asked = useLatest(of && !fresh ? (stop) => outputOf(of.head, of.q, stop).catch(() => null) : null, [of]);
+  const asked = useLatest(of && !fresh ? (stop) => outputOf(of.head, of.q, stop).catch(() => null) : null, [
+    of,
+  ]);
   const output = fresh ? fresh.output : asked.value;
-  const wants = of && !ownValues && k >= 0 && output && (at?.num_keys ?? 0) <= VALUES_MOST && (of.probs[k] as number) > 0;
-  const value = useLatest(wants ? (stop) => valueOf(of.head, of.q, k, of.probs.length, stop).catch(() => null) : null, [of, k, Boolean(wants)]);
-  const isShown = useCallback((stage: Stage | 'values'): boolean => step === null || ALL.indexOf(stage) <= step, [step]);
+  const wants =
+    of && !ownValues && k >= 0 && output && (at?.num_keys ?? 0) <= VALUES_MOST && (of.probs[k] as number) > 0;
+  const value = useLatest(
+    wants ? (stop) => valueOf(of.head, of.q, k, of.probs.length, stop).catch(() => null) : null,
+    [of, k, Boolean(wants)],
+  );
+  const isShown = useCallback(
+    (stage: Stage | 'values'): boolean => step === null || ALL.indexOf(stage) <= step,
+    [step],
+  );
   const choose = useCallback((next: number) => change({ q, k: next }), [q]);
   const idleOf = useMemo(() => (of && at ? idle(of, at) : {}), [of, at]);
   if (!at) return null;
@@ -162,15 +278,25 @@ export function Component() {
         <Steps step={step} set={setStep} />
       </div>
       {h === 'mean' && at.num_heads > 1 && <OneHead heads={at.num_heads} />}
-      {stages.why && <p class="trouble" role="alert">{stages.why}</p>}
+      {stages.why && (
+        <p class="trouble" role="alert">
+          {stages.why}
+        </p>
+      )}
       {of && (
         <div class={isLate ? 'stages-late' : ''}>
           <Table of={of} k={k} idle={idleOf} isShown={isShown} choose={choose} />
-          {chosen.value && chosen.value.col === k && <Sums cell={chosen.value} site={at} value={ownValues?.[k] ?? value.value} isShown={isShown} />}
+          {chosen.value && chosen.value.col === k && (
+            <Sums cell={chosen.value} site={at} value={ownValues?.[k] ?? value.value} isShown={isShown} />
+          )}
           {isShown('values') && (
             <section class="stages-values">
               <h2>Times values</h2>
-              {ownValues && ownValues.length === of.probs.length ? <Products of={of} values={ownValues} output={output} /> : <Output k={k} weight={of.probs[k] as number} value={value.value} output={output} />}
+              {ownValues && ownValues.length === of.probs.length ? (
+                <Products of={of} values={ownValues} output={output} />
+              ) : (
+                <Output k={k} weight={of.probs[k] as number} value={value.value} output={output} />
+              )}
             </section>
           )}
         </div>

@@ -18,7 +18,16 @@ import { digits, position } from '../parts/digits';
 import { isHidden, isShown, shownRow, togglePin, words } from '../store/values';
 import { Columns, type Side } from '../parts/Columns';
 import { edgesOf, edgesOfRow, type Edge } from '../parts/edges';
-import { hasJoined, join, joinWeights, marksOf, meanGroups, single, spanOf, type Groups } from '../parts/join';
+import {
+  hasJoined,
+  join,
+  joinWeights,
+  marksOf,
+  meanGroups,
+  single,
+  spanOf,
+  type Groups,
+} from '../parts/join';
 import { pictureOf } from './words/draw';
 import { pictureOfStrips } from './words/drawStrips';
 import { Pins } from './words/Pins';
@@ -32,7 +41,10 @@ const LINES_MOST = 400;
 const ROW_MOST = 20; // lines of a row that is shown
 
 // Safari has no idle callbacks.
-const whenIdle = (work: () => void): void => { if ('requestIdleCallback' in globalThis) requestIdleCallback(work); else setTimeout(work, 200); };
+const whenIdle = (work: () => void): void => {
+  if ('requestIdleCallback' in globalThis) requestIdleCallback(work);
+  else setTimeout(work, 200);
+};
 
 const joined = signal(true);
 const by = signal<'p' | 'least'>('p');
@@ -43,7 +55,8 @@ const towards = signal<'keys' | 'queries'>('keys'); // of long texts: what a wor
 const weights = signal<{ of: Head; data: Float32Array } | null>(null);
 const trouble = signal('');
 
-const isLong = (s: Site): boolean => s.num_queries > COLUMNS_MOST || s.num_keys > COLUMNS_MOST || s.num_queries * s.num_keys > WHOLE_MOST;
+const isLong = (s: Site): boolean =>
+  s.num_queries > COLUMNS_MOST || s.num_keys > COLUMNS_MOST || s.num_queries * s.num_keys > WHOLE_MOST;
 
 // Loads all weights of a small head.
 function keepWeights(): () => void {
@@ -56,22 +69,30 @@ function keepWeights(): () => void {
       weights.value = null;
       return;
     }
-    whole(at).then(({ weights: data }) => {
-      if (mine !== wanted) return;
-      trouble.value = '';
-      weights.value = { of: at, data };
-    }, (error: unknown) => { if (mine === wanted && error instanceof Problem) trouble.value = error.message; });
+    whole(at).then(
+      ({ weights: data }) => {
+        if (mine !== wanted) return;
+        trouble.value = '';
+        weights.value = { of: at, data };
+      },
+      (error: unknown) => {
+        if (mine === wanted && error instanceof Problem) trouble.value = error.message;
+      },
+    );
   });
 }
 
-const names = (axis: Axis, length: number): string[] => axis.tokens ?? Array.from({ length }, (_, i) => String(i));
+const names = (axis: Axis, length: number): string[] =>
+  axis.tokens ?? Array.from({ length }, (_, i) => String(i));
 
 const groupsOf = (axis: Axis, length: number): Groups =>
   joined.value && axis.tokens ? join(axis.tokens, axis.special) : single(names(axis, length));
 
 const queryGroups = computed(() => groupsOf(queries.value, site.value?.num_queries ?? 0));
 const keyGroups = computed(() => groupsOf(keyAxis.value, site.value?.num_keys ?? 0));
-const hasPieces = computed(() => [queries.value, keyAxis.value].some((axis) => axis.tokens !== null && marksOf(axis.tokens) !== 'none'));
+const hasPieces = computed(() =>
+  [queries.value, keyAxis.value].some((axis) => axis.tokens !== null && marksOf(axis.tokens) !== 'none'),
+);
 
 // The cell beside the view shows the words that the view shows.
 function keepWords(): () => void {
@@ -97,7 +118,10 @@ const small = computed(() => {
   return { data, cols, edges: all ? edgesOf(data, cols, limit.value, LINES_MOST) : [] };
 });
 
-interface Weights { weights: number[][]; hidden: [number, number, number][] } // [query, from key, to key)
+interface Weights {
+  weights: number[][];
+  hidden: [number, number, number][];
+} // [query, from key, to key)
 
 // The words of a row or a column of a long text. `hides`: of each token of the key, the queries that it is
 // hidden from.
@@ -117,22 +141,33 @@ function keepColumn(): () => void {
     }
     timer = window.setTimeout(() => {
       const [from, to] = spanOf(groups, groups.of[k] ?? 0);
-      const columns = Array.from({ length: to - from }, (_, i) => askJson<Weights>(`v1/runs/${at.run}/weights?${ofHead(at)}&cols=${from + i}&hidden=true`));
-      Promise.all(columns).then((answers) => {
-        if (mine !== wanted) return;
-        const [first] = answers;
-        column.value = {
-          k,
-          data: Float32Array.from(first?.weights ?? [], (_, q) => answers.reduce((sum, answer) => sum + (answer.weights[q]?.[0] ?? 0), 0)),
-          hides: answers.map((answer) => new Set(answer.hidden.map(([q]) => q))),
-        };
-      }, (error: unknown) => { if (mine === wanted && error instanceof Problem) trouble.value = error.message; });
+      const columns = Array.from({ length: to - from }, (_, i) =>
+        askJson<Weights>(`v1/runs/${at.run}/weights?${ofHead(at)}&cols=${from + i}&hidden=true`),
+      );
+      Promise.all(columns).then(
+        (answers) => {
+          if (mine !== wanted) return;
+          const [first] = answers;
+          column.value = {
+            k,
+            data: Float32Array.from(first?.weights ?? [], (_, q) =>
+              answers.reduce((sum, answer) => sum + (answer.weights[q]?.[0] ?? 0), 0),
+            ),
+            hides: answers.map((answer) => new Set(answer.hidden.map(([q]) => q))),
+          };
+        },
+        (error: unknown) => {
+          if (mine === wanted && error instanceof Problem) trouble.value = error.message;
+        },
+      );
     }, 40);
   });
 }
 
 // Pinned rows as groups, each once.
-const pinned = computed(() => [...new Set(look.value.pins.map((pin) => queryGroups.value.of[pin] ?? -1))].filter((group) => group >= 0));
+const pinned = computed(() =>
+  [...new Set(look.value.pins.map((pin) => queryGroups.value.of[pin] ?? -1))].filter((group) => group >= 0),
+);
 
 const pinRow = (group: number): void => togglePin(queryGroups.value.first[group] as number);
 
@@ -141,17 +176,42 @@ function Long({ sides }: { sides: Sides }) {
   const row = shownRow.value;
   const s = site.value;
   const looks = towards.value === 'keys';
-  const ofKeys = looks && isShown(row) && row.weights.length === keyGroups.value.names.length ? row.weights : null;
+  const ofKeys =
+    looks && isShown(row) && row.weights.length === keyGroups.value.names.length ? row.weights : null;
   const col = column.value;
   const of = !looks && col && col.k === k && col.data.length === s?.num_queries ? col : null;
   const isHiddenFrom = (word: number): boolean => {
     const [from, to] = spanOf(queryGroups.value, word);
-    return of !== null && of.hides.every((queries) => Array.from({ length: to - from }, (_, i) => from + i).every((q) => queries.has(q)));
+    return (
+      of !== null &&
+      of.hides.every((queries) =>
+        Array.from({ length: to - from }, (_, i) => from + i).every((q) => queries.has(q)),
+      )
+    );
   };
   return (
     <div class="words-strips">
-      <Strip side="query" name={sides.query} label="the words that look" groups={queryGroups.value} weights={of && meanGroups(of.data, queryGroups.value)} isHidden={isHiddenFrom} pins={pinned.value} pin={pinRow} at={q < 0 ? -1 : queryGroups.value.of[q] ?? -1} />
-      <Strip side="key" name={sides.key} label="the words that are looked at" groups={keyGroups.value} weights={ofKeys} isHidden={(word) => row !== null && isHidden(row.hidden, word)} pins={[]} at={k < 0 ? -1 : keyGroups.value.of[k] ?? -1} />
+      <Strip
+        side="query"
+        name={sides.query}
+        label="the words that look"
+        groups={queryGroups.value}
+        weights={of && meanGroups(of.data, queryGroups.value)}
+        isHidden={isHiddenFrom}
+        pins={pinned.value}
+        pin={pinRow}
+        at={q < 0 ? -1 : (queryGroups.value.of[q] ?? -1)}
+      />
+      <Strip
+        side="key"
+        name={sides.key}
+        label="the words that are looked at"
+        groups={keyGroups.value}
+        weights={ofKeys}
+        isHidden={(word) => row !== null && isHidden(row.hidden, word)}
+        pins={[]}
+        at={k < 0 ? -1 : (keyGroups.value.of[k] ?? -1)}
+      />
     </div>
   );
 }
@@ -159,24 +219,58 @@ function Long({ sides }: { sides: Sides }) {
 function Options({ long }: { long: boolean }) {
   return (
     <div class="words-options">
-      {hasPieces.value && <label><input type="checkbox" checked={joined.value} onChange={(e) => { joined.value = e.currentTarget.checked; }} /> pieces joined to words</label>}
+      {hasPieces.value && (
+        <label>
+          <input
+            type="checkbox"
+            checked={joined.value}
+            onChange={(e) => {
+              joined.value = e.currentTarget.checked;
+            }}
+          />{' '}
+          pieces joined to words
+        </label>
+      )}
       {!long && (
-        <label><span>lines:</span>
-          <select value={by.value} onChange={(e) => { by.value = e.currentTarget.value as 'p' | 'least'; }}>
+        <label>
+          <span>lines:</span>
+          <select
+            value={by.value}
+            onChange={(e) => {
+              by.value = e.currentTarget.value as 'p' | 'least';
+            }}
+          >
             <option value="p">the largest, together</option>
             <option value="least">each of at least</option>
           </select>
-          <input type="range" min="0.05" max="1" step="0.05" aria-label={by.value === 'p' ? 'share of the mass of a row' : 'smallest weight'} value={by.value === 'p' ? share.value : least.value}
-            onInput={(e) => { (by.value === 'p' ? share : least).value = Number(e.currentTarget.value); }} />
+          <input
+            type="range"
+            min="0.05"
+            max="1"
+            step="0.05"
+            aria-label={by.value === 'p' ? 'share of the mass of a row' : 'smallest weight'}
+            value={by.value === 'p' ? share.value : least.value}
+            onInput={(e) => {
+              (by.value === 'p' ? share : least).value = Number(e.currentTarget.value);
+            }}
+          />
           <output>{by.value === 'p' ? `${Math.round(100 * share.value)} %` : least.value.toFixed(2)}</output>
           {by.value === 'p' && <span class="words-of">of each word’s weight</span>}
         </label>
       )}
       {long && (
-        <label>show <select value={towards.value} onChange={(e) => { towards.value = e.currentTarget.value as 'keys' | 'queries'; }}>
-          <option value="keys">what a word looks at</option>
-          <option value="queries">who looks at a word</option>
-        </select></label>
+        <label>
+          show{' '}
+          <select
+            value={towards.value}
+            onChange={(e) => {
+              towards.value = e.currentTarget.value as 'keys' | 'queries';
+            }}
+          >
+            <option value="keys">what a word looks at</option>
+            <option value="queries">who looks at a word</option>
+          </select>
+        </label>
       )}
     </div>
   );
@@ -197,17 +291,31 @@ function choose(side: Side, group: number): void {
 
 const scale = computed<Scale>(() => {
   const { colours, transform } = look.value;
-  return { low: 0, high: 1, bend: transform === 'linear' ? 'linear' : 'sqrt', map: colours === 'RdBu' ? 'Blues' : colours, dark: isDark.value };
+  return {
+    low: 0,
+    high: 1,
+    bend: transform === 'linear' ? 'linear' : 'sqrt',
+    map: colours === 'RdBu' ? 'Blues' : colours,
+    dark: isDark.value,
+  };
 });
 
 // What the columns show, and a picture of them.
 function seen(at: { q: number; k: number }) {
   const now = small.value;
   if (!now) return null;
-  const more = (q: number): Edge[] => edgesOfRow(now.data.subarray(q * now.cols, (q + 1) * now.cols), q, { p: 1 }, ROW_MOST);
+  const more = (q: number): Edge[] =>
+    edgesOfRow(now.data.subarray(q * now.cols, (q + 1) * now.cols), q, { p: 1 }, ROW_MOST);
   return {
-    queries: queryGroups.value, keys: keyGroups.value, weights: now.data, edges: now.edges, more, scale: scale.value,
-    q: queryGroups.value.of[at.q] ?? -1, k: keyGroups.value.of[at.k] ?? -1, pins: pinned.value,
+    queries: queryGroups.value,
+    keys: keyGroups.value,
+    weights: now.data,
+    edges: now.edges,
+    more,
+    scale: scale.value,
+    q: queryGroups.value.of[at.q] ?? -1,
+    k: keyGroups.value.of[at.k] ?? -1,
+    pins: pinned.value,
   };
 }
 
@@ -233,16 +341,29 @@ function picture(view: Element): Picture | null {
 
 // The words stand there before their weights come; nothing is pointed at, so that no number is told.
 const unweighted = () => ({
-  queries: queryGroups.value, keys: keyGroups.value, weights: new Float32Array(queryGroups.value.names.length * keyGroups.value.names.length),
-  edges: [], more: () => [], scale: scale.value, q: -1, k: -1, pins: [],
+  queries: queryGroups.value,
+  keys: keyGroups.value,
+  weights: new Float32Array(queryGroups.value.names.length * keyGroups.value.names.length),
+  edges: [],
+  more: () => [],
+  scale: scale.value,
+  q: -1,
+  k: -1,
+  pins: [],
 });
 
 function Short({ sides }: { sides: Sides }) {
   const of = seen(shown.value) ?? unweighted();
   return (
     <>
-      {site.value?.kind === 'cross' && sentenceOf(look.value.source) && <p class="words-question">Which words of the sentence does each word of its translation look at?</p>}
-      <div class="words-heads"><span class="query-side">{sides.query}</span><small>attends to</small><span class="key-side">{sides.key}</span></div>
+      {site.value?.kind === 'cross' && sentenceOf(look.value.source) && (
+        <p class="words-question">Which words of the sentence does each word of its translation look at?</p>
+      )}
+      <div class="words-heads">
+        <span class="query-side">{sides.query}</span>
+        <small>attends to</small>
+        <span class="key-side">{sides.key}</span>
+      </div>
       <Columns {...of} digits={digits} point={point} choose={choose} pin={pinRow} />
     </>
   );
@@ -253,8 +374,18 @@ function Beside() {
   const [Shelf, setShelf] = useState<ComponentType | null>(null);
   useEffect(() => {
     let here = true;
-    whenIdle(() => { if (here) import('./gallery/Shelf').then((found) => { if (here) setShelf(() => found.Shelf); }, () => undefined); });
-    return () => { here = false; };
+    whenIdle(() => {
+      if (here)
+        import('./gallery/Shelf').then(
+          (found) => {
+            if (here) setShelf(() => found.Shelf);
+          },
+          () => undefined,
+        );
+    });
+    return () => {
+      here = false;
+    };
   }, []);
   return Shelf && <Shelf />;
 }
@@ -278,8 +409,15 @@ export function Component() {
   return (
     <div class="words" ref={view}>
       <Options long={long} />
-      <Pins names={pinned.value.map((group) => queryGroups.value.names[group] as string)} free={(pin) => pinRow(pinned.value[pin] as number)} />
-      {trouble.value && <p class="trouble" role="alert">{trouble.value}</p>}
+      <Pins
+        names={pinned.value.map((group) => queryGroups.value.names[group] as string)}
+        free={(pin) => pinRow(pinned.value[pin] as number)}
+      />
+      {trouble.value && (
+        <p class="trouble" role="alert">
+          {trouble.value}
+        </p>
+      )}
       <div class="words-scroll">
         {long ? <Long sides={sides} /> : <Short sides={sides} />}
         {isFirst && <Beside />}
@@ -288,6 +426,4 @@ export function Component() {
   );
 }
 
-export const keys = [
-  ['p', 'pin the row of the query that has the focus, or free it'],
-] as const;
+export const keys = [['p', 'pin the row of the query that has the focus, or free it']] as const;

@@ -12,9 +12,15 @@ function Importing() {
   const all = now.sent >= now.of;
   return (
     <div class="data-import">
-      <p role="status">{all ? `${now.name} is sent. The service checks it…` : `${now.name}: ${sizeText(now.sent)} of ${sizeText(now.of)} sent`}</p>
+      <p role="status">
+        {all
+          ? `${now.name} is sent. The service checks it…`
+          : `${now.name}: ${sizeText(now.sent)} of ${sizeText(now.of)} sent`}
+      </p>
       <progress max={now.of} value={now.sent} aria-label={`sent of ${now.name}`} />
-      <button type="button" onClick={now.cancel}>Cancel</button>
+      <button type="button" onClick={now.cancel}>
+        Cancel
+      </button>
     </div>
   );
 }
@@ -25,14 +31,33 @@ function Opened() {
     <>
       {files.value.map((file) => (
         <div class="data-file" key={file.name}>
-          <p><bdi>{file.name}</bdi> <small>{sizeText(file.file.size)}</small> <button type="button" aria-label={`take out ${file.name}`} onClick={() => forget(file)}>take out</button></p>
+          <p>
+            <bdi>{file.name}</bdi> <small>{sizeText(file.file.size)}</small>{' '}
+            <button type="button" aria-label={`take out ${file.name}`} onClick={() => forget(file)}>
+              take out
+            </button>
+          </p>
           <ul>
             {file.parts.map((part) => (
               <li key={part.name}>
-                <label><span><bdi>{part.name}</bdi> <small>{part.dtype} {times(part.shape)}</small></span>
-                  <select aria-label={`use ${part.name} as`} value={assigned(part)} onChange={(e) => assign(part, e.currentTarget.value)}>
+                <label>
+                  <span>
+                    <bdi>{part.name}</bdi>{' '}
+                    <small>
+                      {part.dtype} {times(part.shape)}
+                    </small>
+                  </span>
+                  <select
+                    aria-label={`use ${part.name} as`}
+                    value={assigned(part)}
+                    onChange={(e) => assign(part, e.currentTarget.value)}
+                  >
                     <option value="">not used</option>
-                    {tensors.map((f) => <option key={f.name} value={f.name}>{f.name}</option>)}
+                    {tensors.map((f) => (
+                      <option key={f.name} value={f.name}>
+                        {f.name}
+                      </option>
+                    ))}
                     {part.shape.length >= 2 && <option value="weights">finished weights</option>}
                   </select>
                 </label>
@@ -48,16 +73,46 @@ function Opened() {
 function Drop() {
   const [over, setOver] = useState(false);
   const input = useRef<HTMLInputElement>(null);
-  const take = (list: FileList | null | undefined): void => { if (list?.length) void takeFiles([...list]); };
+  const take = (list: FileList | null | undefined): void => {
+    if (list?.length) void takeFiles([...list]);
+  };
   return (
-    <div class={`data-drop ${over ? 'data-over' : ''}`}
-      onDragOver={(e) => { e.preventDefault(); setOver(true); }} onDragLeave={() => setOver(false)}
-      onDrop={(e) => { e.preventDefault(); setOver(false); take(e.dataTransfer?.files); }}>
+    <div
+      class={`data-drop ${over ? 'data-over' : ''}`}
+      onDragOver={(e) => {
+        e.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={(e) => {
+        e.preventDefault();
+        setOver(false);
+        take(e.dataTransfer?.files);
+      }}
+    >
       <p>Drop files here, or</p>
-      <button type="button" id="data-choose" onClick={() => input.current?.click()}>Choose files</button>
-      <input ref={input} class="hidden" type="file" multiple tabIndex={-1} aria-label="files" accept=".npy,.npz,.safetensors,.json"
-        onChange={(e) => { take(e.currentTarget.files); e.currentTarget.value = ''; }} />
-      <p><small>.npy, .npz or .safetensors with tensors or finished weights; a capture of a model as .safetensors; a request, weights or a link as .json</small></p>
+      <button type="button" id="data-choose" onClick={() => input.current?.click()}>
+        Choose files
+      </button>
+      <input
+        ref={input}
+        class="hidden"
+        type="file"
+        multiple
+        tabIndex={-1}
+        aria-label="files"
+        accept=".npy,.npz,.safetensors,.json"
+        onChange={(e) => {
+          take(e.currentTarget.files);
+          e.currentTarget.value = '';
+        }}
+      />
+      <p>
+        <small>
+          .npy, .npz or .safetensors with tensors or finished weights; a capture of a model as .safetensors; a
+          request, weights or a link as .json
+        </small>
+      </p>
     </div>
   );
 }
@@ -70,17 +125,33 @@ function OpenRun() {
     setFault('');
     openRun(text.trim()).catch((error: unknown) => {
       if (!(error instanceof Problem || error instanceof BadFile)) throw error;
-      setFault(error instanceof Problem && error.isGone ? 'The service keeps no run of this id (any more).' : error.message);
+      setFault(
+        error instanceof Problem && error.isGone
+          ? 'The service keeps no run of this id (any more).'
+          : error.message,
+      );
     });
   };
   return (
     <form class="data-open" onSubmit={send}>
       <label for="data-run">Id of a run, or a link to this page</label>
       <div class="data-pair">
-        <input id="data-run" value={text} autocomplete="off" spellcheck={false} aria-invalid={fault ? true : undefined} aria-describedby="data-run-about" onInput={(e) => setText(e.currentTarget.value)} />
-        <button type="submit" disabled={!text.trim()}>Open</button>
+        <input
+          id="data-run"
+          value={text}
+          autocomplete="off"
+          spellcheck={false}
+          aria-invalid={fault ? true : undefined}
+          aria-describedby="data-run-about"
+          onInput={(e) => setText(e.currentTarget.value)}
+        />
+        <button type="submit" disabled={!text.trim()}>
+          Open
+        </button>
       </div>
-      <p id="data-run-about" class="bad" role="alert">{fault}</p>
+      <p id="data-run-about" class="bad" role="alert">
+        {fault}
+      </p>
     </form>
   );
 }
@@ -91,7 +162,11 @@ export function Panel() {
       <h2>Files</h2>
       <Drop />
       <Importing />
-      {fileTrouble.value && <p class="bad data-trouble" role="alert">{fileTrouble.value}</p>}
+      {fileTrouble.value && (
+        <p class="bad data-trouble" role="alert">
+          {fileTrouble.value}
+        </p>
+      )}
       <Opened />
       <h2>Open a stored run</h2>
       <OpenRun />

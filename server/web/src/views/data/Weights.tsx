@@ -14,15 +14,31 @@ const NAMED = 48; // most rows or columns with a name each
 
 const nameOf = (names: string[] | undefined, i: number): string => names?.[i] ?? String(i);
 
-interface Frame { left: number; top: number; cell: number }
+interface Frame {
+  left: number;
+  top: number;
+  cell: number;
+}
 
-const roomFor = (names: string[] | undefined): number => Math.min(ROOM, 18 + 8 * Math.max(3, ...(names ?? []).map((name) => name.length)));
+const roomFor = (names: string[] | undefined): number =>
+  Math.min(ROOM, 18 + 8 * Math.max(3, ...(names ?? []).map((name) => name.length)));
 
 const frameOf = (drawn: Drawn, labels: Set['labels'], width: number): Frame => ({
-  left: roomFor(labels?.query), top: roomFor(labels?.key), cell: Math.min(44, Math.max(0.25, Math.max(160, Math.min(SIDE, width - ROOM - 2)) / Math.max(drawn.rows, drawn.cols))),
+  left: roomFor(labels?.query),
+  top: roomFor(labels?.key),
+  cell: Math.min(
+    44,
+    Math.max(0.25, Math.max(160, Math.min(SIDE, width - ROOM - 2)) / Math.max(drawn.rows, drawn.cols)),
+  ),
 });
 
-function paint(canvas: HTMLCanvasElement, drawn: Drawn, labels: Set['labels'], scale: Scale, frame: Frame): void {
+function paint(
+  canvas: HTMLCanvasElement,
+  drawn: Drawn,
+  labels: Set['labels'],
+  scale: Scale,
+  frame: Frame,
+): void {
   const ratio = devicePixelRatio || 1;
   const [width, height] = [frame.left + drawn.cols * frame.cell, frame.top + drawn.rows * frame.cell];
   canvas.width = Math.round(width * ratio);
@@ -34,22 +50,35 @@ function paint(canvas: HTMLCanvasElement, drawn: Drawn, labels: Set['labels'], s
   const colours = palette(scale.map, scale.dark);
   const picture = new ImageData(drawn.cols, drawn.rows);
   const pixels = new Uint32Array(picture.data.buffer);
-  drawn.cells.forEach((value, i) => { pixels[i] = colours[Math.round(255 * place(scale, value))] as number; });
-  for (const [row = 0, from = 0, to = 0] of drawn.hidden) pixels.fill(0, row * drawn.cols + from, row * drawn.cols + to);
+  drawn.cells.forEach((value, i) => {
+    pixels[i] = colours[Math.round(255 * place(scale, value))] as number;
+  });
+  for (const [row = 0, from = 0, to = 0] of drawn.hidden)
+    pixels.fill(0, row * drawn.cols + from, row * drawn.cols + to);
   const small = new OffscreenCanvas(drawn.cols, drawn.rows);
   (small.getContext('2d') as OffscreenCanvasRenderingContext2D).putImageData(picture, 0, 0);
   context.scale(ratio, ratio);
   context.imageSmoothingEnabled = false;
   context.drawImage(small, frame.left, frame.top, drawn.cols * frame.cell, drawn.rows * frame.cell);
   context.strokeStyle = style.borderTopColor;
-  context.strokeRect(frame.left - 0.5, frame.top - 0.5, drawn.cols * frame.cell + 1, drawn.rows * frame.cell + 1);
+  context.strokeRect(
+    frame.left - 0.5,
+    frame.top - 0.5,
+    drawn.cols * frame.cell + 1,
+    drawn.rows * frame.cell + 1,
+  );
   context.font = `13px ${style.fontFamily}`;
   context.fillStyle = style.color;
   context.textBaseline = 'middle';
   const every = (count: number): number => Math.ceil((18 / frame.cell) * (count > NAMED ? 2 : 1));
   context.textAlign = 'right';
   for (let r = 0; r < drawn.rows; r += every(drawn.rows))
-    context.fillText(nameOf(labels?.query, r * (drawn.step[0] ?? 1)), frame.left - 8, frame.top + (r + 0.5) * frame.cell, frame.left - 12);
+    context.fillText(
+      nameOf(labels?.query, r * (drawn.step[0] ?? 1)),
+      frame.left - 8,
+      frame.top + (r + 0.5) * frame.cell,
+      frame.left - 12,
+    );
   context.textAlign = 'left';
   for (let c = 0; c < drawn.cols; c += every(drawn.cols)) {
     context.save();
@@ -63,16 +92,34 @@ function paint(canvas: HTMLCanvasElement, drawn: Drawn, labels: Set['labels'], s
   context.font = `11px ${style.fontFamily}`;
   drawn.cells.forEach((value, i) => {
     context.fillStyle = ink(colour(scale.map, scale.dark, place(scale, value)));
-    context.fillText(value.toFixed(2), frame.left + ((i % drawn.cols) + 0.5) * frame.cell, frame.top + (Math.floor(i / drawn.cols) + 0.5) * frame.cell);
+    context.fillText(
+      value.toFixed(2),
+      frame.left + ((i % drawn.cols) + 0.5) * frame.cell,
+      frame.top + (Math.floor(i / drawn.cols) + 0.5) * frame.cell,
+    );
   });
 }
 
-function Picture({ drawn, labels, select }: { drawn: Drawn; labels: Set['labels']; select: (row: number) => void }) {
+function Picture({
+  drawn,
+  labels,
+  select,
+}: {
+  drawn: Drawn;
+  labels: Set['labels'];
+  select: (row: number) => void;
+}) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [at, setAt] = useState<[number, number] | null>(null);
   const [width, setWidth] = useState(SIDE + ROOM);
   const dark = isDark.value;
-  const scale: Scale = { low: Math.min(0, drawn.range[0]), high: drawn.range[1], bend: 'sqrt', map: isContrast.value ? 'cividis' : 'Blues', dark };
+  const scale: Scale = {
+    low: Math.min(0, drawn.range[0]),
+    high: drawn.range[1],
+    bend: 'sqrt',
+    map: isContrast.value ? 'cividis' : 'Blues',
+    dark,
+  };
   const frame = frameOf(drawn, labels, width);
   useEffect(() => {
     const box = canvas.current?.closest('.data-drawn');
@@ -81,7 +128,9 @@ function Picture({ drawn, labels, select }: { drawn: Drawn; labels: Set['labels'
     watch.observe(box);
     return () => watch.disconnect();
   }, []);
-  useEffect(() => { if (canvas.current) paint(canvas.current, drawn, labels, scale, frame); }, [drawn, labels, dark, isContrast.value, frame.cell]);
+  useEffect(() => {
+    if (canvas.current) paint(canvas.current, drawn, labels, scale, frame);
+  }, [drawn, labels, dark, isContrast.value, frame.cell]);
   const cellAt = (event: PointerEvent | MouseEvent): [number, number] | null => {
     const r = Math.floor((event.offsetY - frame.top) / frame.cell);
     const c = Math.floor((event.offsetX - frame.left) / frame.cell);
@@ -90,44 +139,115 @@ function Picture({ drawn, labels, select }: { drawn: Drawn; labels: Set['labels'
   const [stepRow = 1, stepCol = 1] = drawn.step;
   return (
     <figure class="data-picture">
-      <canvas ref={canvas} role="img" aria-label={`heatmap of ${drawn.rows} rows and ${drawn.cols} keys, weights from ${digits(drawn.range[0])} to ${digits(drawn.range[1])}`}
-        onPointerMove={(e) => setAt(cellAt(e))} onPointerLeave={() => setAt(null)}
-        onClick={(e) => { const cell = cellAt(e); if (cell) select(cell[0] * stepRow); }} />
+      <canvas
+        ref={canvas}
+        role="img"
+        aria-label={`heatmap of ${drawn.rows} rows and ${drawn.cols} keys, weights from ${digits(drawn.range[0])} to ${digits(drawn.range[1])}`}
+        onPointerMove={(e) => setAt(cellAt(e))}
+        onPointerLeave={() => setAt(null)}
+        onClick={(e) => {
+          const cell = cellAt(e);
+          if (cell) select(cell[0] * stepRow);
+        }}
+      />
       <figcaption>
-        {at ? <>query <bdi>{nameOf(labels?.query, at[0] * stepRow)}</bdi>, key <bdi>{nameOf(labels?.key, at[1] * stepCol)}</bdi>: <output>{digits(drawn.cells[at[0] * drawn.cols + at[1]] as number)}</output></>
-          : <>A row is a query, a column a key; {digits(drawn.range[0])} to {digits(drawn.range[1])}, colours by square root{stepRow * stepCol > 1 && `; a cell is the largest of ${stepRow} × ${stepCol} weights`}.</>}
+        {at ? (
+          <>
+            query <bdi>{nameOf(labels?.query, at[0] * stepRow)}</bdi>, key{' '}
+            <bdi>{nameOf(labels?.key, at[1] * stepCol)}</bdi>:{' '}
+            <output>{digits(drawn.cells[at[0] * drawn.cols + at[1]] as number)}</output>
+          </>
+        ) : (
+          <>
+            A row is a query, a column a key; {digits(drawn.range[0])} to {digits(drawn.range[1])}, colours by
+            square root{stepRow * stepCol > 1 && `; a cell is the largest of ${stepRow} × ${stepCol} weights`}
+            .
+          </>
+        )}
       </figcaption>
     </figure>
   );
 }
 
-function Strongest({ drawn, labels, row, select }: { drawn: Drawn; labels: Set['labels']; row: number; select: (row: number) => void }) {
+function Strongest({
+  drawn,
+  labels,
+  row,
+  select,
+}: {
+  drawn: Drawn;
+  labels: Set['labels'];
+  row: number;
+  select: (row: number) => void;
+}) {
   const rows = useMemo(() => [...new Set(drawn.top.map(([r]) => r as number))], [drawn]);
   const mine = drawn.top.filter(([r]) => r === row);
   if (!rows.length) return null;
   return (
     <section class="data-strongest" aria-label="Strongest keys">
-      <label>Query <select value={row} onChange={(e) => select(Number(e.currentTarget.value))}>
-        {rows.map((r) => <option key={r} value={r}>{labels?.query ? `${r} ${nameOf(labels.query, r)}` : r}</option>)}
-      </select></label>
+      <label>
+        Query{' '}
+        <select value={row} onChange={(e) => select(Number(e.currentTarget.value))}>
+          {rows.map((r) => (
+            <option key={r} value={r}>
+              {labels?.query ? `${r} ${nameOf(labels.query, r)}` : r}
+            </option>
+          ))}
+        </select>
+      </label>
       <table class="row">
         <caption>strongest keys of this query</caption>
-        <thead><tr><th scope="col">key</th><th scope="col">weight</th><th scope="col"><span class="hidden">share</span></th></tr></thead>
-        <tbody>{mine.map(([, key = 0, weight = 0]) => (
-          <tr key={key}><th scope="row"><bdi>{nameOf(labels?.key, key)}</bdi>{labels?.key && <small> {key}</small>}</th><td>{digits(weight)}</td>
-            <td><span class="bar-of" style={{ width: `${(100 * weight) / (mine[0]?.[2] || 1)}%` }} /></td></tr>
-        ))}</tbody>
+        <thead>
+          <tr>
+            <th scope="col">key</th>
+            <th scope="col">weight</th>
+            <th scope="col">
+              <span class="hidden">share</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {mine.map(([, key = 0, weight = 0]) => (
+            <tr key={key}>
+              <th scope="row">
+                <bdi>{nameOf(labels?.key, key)}</bdi>
+                {labels?.key && <small> {key}</small>}
+              </th>
+              <td>{digits(weight)}</td>
+              <td>
+                <span class="bar-of" style={{ width: `${(100 * weight) / (mine[0]?.[2] || 1)}%` }} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
       </table>
     </section>
   );
 }
 
-function Pick({ name, count, value, set }: { name: string; count: number; value: number; set: (n: number) => void }) {
+function Pick({
+  name,
+  count,
+  value,
+  set,
+}: {
+  name: string;
+  count: number;
+  value: number;
+  set: (n: number) => void;
+}) {
   if (count < 2) return null;
   return (
-    <label>{name} <select value={value} onChange={(e) => set(Number(e.currentTarget.value))}>
-      {Array.from({ length: count }, (_, i) => <option key={i} value={i}>{i}</option>)}
-    </select></label>
+    <label>
+      {name}{' '}
+      <select value={value} onChange={(e) => set(Number(e.currentTarget.value))}>
+        {Array.from({ length: count }, (_, i) => (
+          <option key={i} value={i}>
+            {i}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }
 
@@ -143,30 +263,81 @@ export function Weights({ of }: { of: Finished }) {
     const failed = (error: unknown): void => {
       if (!stop.signal.aborted) setFault(error instanceof Problem ? error.message : (error as Error).message);
     };
-    void set.of(which.layer, which.batch, which.head).then(async (one) => {
-      const made = await draw(set, one, stop.signal);
-      setDrawn(made);
-      setFault('');
-      setPattern(await describe(set, one, stop.signal));
-    }).catch(failed);
+    void set
+      .of(which.layer, which.batch, which.head)
+      .then(async (one) => {
+        const made = await draw(set, one, stop.signal);
+        setDrawn(made);
+        setFault('');
+        setPattern(await describe(set, one, stop.signal));
+      })
+      .catch(failed);
     return () => stop.abort();
   }, [of, which]);
   return (
     <section class="data-weights" aria-label="Finished weights">
-      <div class="data-head"><h2>Weights of <bdi>{of.what}</bdi></h2><button type="button" onClick={() => { finished.value = null; }}>Back to the request</button></div>
-      <p>The service draws finished weights and says what they look at. They cannot become a stored run, because a run is computed from queries and keys.</p>
+      <div class="data-head">
+        <h2>
+          Weights of <bdi>{of.what}</bdi>
+        </h2>
+        <button
+          type="button"
+          onClick={() => {
+            finished.value = null;
+          }}
+        >
+          Back to the request
+        </button>
+      </div>
+      <p>
+        The service draws finished weights and says what they look at. They cannot become a stored run,
+        because a run is computed from queries and keys.
+      </p>
       <div class="data-picks">
-        {of.sets.length > 1 && <label>weights <select value={which.set} onChange={(e) => setWhich({ set: Number(e.currentTarget.value), layer: 0, batch: 0, head: 0 })}>
-          {of.sets.map((s, i) => <option key={i} value={i}>{s.name}</option>)}</select></label>}
-        <Pick name="layer" count={set.layers} value={which.layer} set={(layer) => setWhich({ ...which, layer })} />
-        <Pick name="batch" count={set.batches} value={which.batch} set={(batch) => setWhich({ ...which, batch })} />
+        {of.sets.length > 1 && (
+          <label>
+            weights{' '}
+            <select
+              value={which.set}
+              onChange={(e) => setWhich({ set: Number(e.currentTarget.value), layer: 0, batch: 0, head: 0 })}
+            >
+              {of.sets.map((s, i) => (
+                <option key={i} value={i}>
+                  {s.name}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+        <Pick
+          name="layer"
+          count={set.layers}
+          value={which.layer}
+          set={(layer) => setWhich({ ...which, layer })}
+        />
+        <Pick
+          name="batch"
+          count={set.batches}
+          value={which.batch}
+          set={(batch) => setWhich({ ...which, batch })}
+        />
         <Pick name="head" count={set.heads} value={which.head} set={(head) => setWhich({ ...which, head })} />
       </div>
-      {fault && <p class="trouble bad" role="alert">{fault}</p>}
+      {fault && (
+        <p class="trouble bad" role="alert">
+          {fault}
+        </p>
+      )}
       {drawn && !fault && (
         <>
-          <p class="data-pattern" aria-live="polite">{pattern && `This head ${pattern}.`}</p>
-          {drawn.warnings.map((text) => <p key={text} class="bad">Warning: {text}.</p>)}
+          <p class="data-pattern" aria-live="polite">
+            {pattern && `This head ${pattern}.`}
+          </p>
+          {drawn.warnings.map((text) => (
+            <p key={text} class="bad">
+              Warning: {text}.
+            </p>
+          ))}
           <div class="data-drawn">
             <Picture drawn={drawn} labels={set.labels} select={setRow} />
             <Strongest drawn={drawn} labels={set.labels} row={row} select={setRow} />

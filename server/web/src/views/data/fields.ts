@@ -38,8 +38,10 @@ export type Group = (typeof groups)[number];
 
 // A field that is named nowhere here stands with the output.
 const members: Record<Exclude<Group, 'output'>, string> = {
-  tensors: 'query key value past_key past_value layout num_heads num_kv_heads enable_gqa projections grad_output labels axes',
-  masks: 'is_causal window query_offset attn_mask mask_semantics mask_fill key_padding_mask key_padding_semantics key_lengths token_ids pad_id pattern',
+  tensors:
+    'query key value past_key past_value layout num_heads num_kv_heads enable_gqa projections grad_output labels axes',
+  masks:
+    'is_causal window query_offset attn_mask mask_semantics mask_fill key_padding_mask key_padding_semantics key_lengths token_ids pad_id pattern',
   scores: 'score position scale softcap sinks attn_bias dropout_p seed precision allow_nonfinite',
 };
 
@@ -51,7 +53,8 @@ function groupOf(name: string): { group: Group; order: number } {
   return { group: 'output', order: 100 };
 }
 
-const typesOf = (schema: Schema): string[] => (Array.isArray(schema.type) ? schema.type : schema.type ? [schema.type] : []).filter((t) => t !== 'null');
+const typesOf = (schema: Schema): string[] =>
+  (Array.isArray(schema.type) ? schema.type : schema.type ? [schema.type] : []).filter((t) => t !== 'null');
 
 function fieldOf(name: string, schema: Schema): Field {
   const forms = schema.anyOf ?? [schema];
@@ -60,10 +63,25 @@ function fieldOf(name: string, schema: Schema): Field {
   const choices = forms.flatMap((form) => form.enum ?? []).filter((x): x is string => typeof x === 'string');
   const isTensor = forms.some((form) => /Tensor$/.test(form.$ref ?? ''));
   const isNumber = types.length === 1 && (types[0] === 'integer' || types[0] === 'number');
-  const kind: Kind = isTensor ? 'tensor' : schema.enum ? 'choice' : types.length === 1 && types[0] === 'boolean' ? 'flag' : isNumber ? 'number' : 'json';
+  const kind: Kind = isTensor
+    ? 'tensor'
+    : schema.enum
+      ? 'choice'
+      : types.length === 1 && types[0] === 'boolean'
+        ? 'flag'
+        : isNumber
+          ? 'number'
+          : 'json';
   return {
-    name, description, kind, choices, group: groupOf(name).group,
-    whole: types[0] === 'integer', min: schema.minimum, max: schema.maximum, usual: /^true \(default\)/.test(description),
+    name,
+    description,
+    kind,
+    choices,
+    group: groupOf(name).group,
+    whole: types[0] === 'integer',
+    min: schema.minimum,
+    max: schema.maximum,
+    usual: /^true \(default\)/.test(description),
   };
 }
 
@@ -74,12 +92,16 @@ export async function load(): Promise<void> {
   if (fields.value.length) return;
   try {
     const document = await askJson<OpenApi>('openapi.json');
-    const schema = document.paths['/v1/attention']?.['post']?.requestBody?.content['application/json']?.schema;
+    const schema =
+      document.paths['/v1/attention']?.['post']?.requestBody?.content['application/json']?.schema;
     const named = /^#\/components\/schemas\/(\w+)$/.exec(schema?.$ref ?? '')?.[1];
     const request = named ? document.components.schemas[named] : schema;
     if (!request?.properties) throw new Error('openapi.json has no fields of /v1/attention');
     const made = Object.entries(request.properties).map(([name, of]) => fieldOf(name, of));
-    fields.value = made.sort((a, b) => groups.indexOf(a.group) - groups.indexOf(b.group) || groupOf(a.name).order - groupOf(b.name).order);
+    fields.value = made.sort(
+      (a, b) =>
+        groups.indexOf(a.group) - groups.indexOf(b.group) || groupOf(a.name).order - groupOf(b.name).order,
+    );
     trouble.value = '';
   } catch (error) {
     trouble.value = (error as Error).message;

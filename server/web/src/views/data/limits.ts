@@ -7,7 +7,14 @@ let limits: Promise<Record<string, number>> | null = null;
 // A limit in bytes; none is known if the service does not tell it.
 export async function limitOf(name: string): Promise<number> {
   limits ??= askJson<{ limits?: Record<string, number> }>('version').then((of) => of.limits ?? {});
-  return (await limits.catch(() => { limits = null; return {} as Record<string, number>; }))[name] ?? Infinity;
+  return (
+    (
+      await limits.catch(() => {
+        limits = null;
+        return {} as Record<string, number>;
+      })
+    )[name] ?? Infinity
+  );
 }
 
 export const refuse = (what: string, bytes: number, kind: string, most: number, setting: string): string =>

@@ -6,8 +6,10 @@ export class BadText extends Error {}
 
 type Numbers = (number | boolean | null | Numbers)[] | number | boolean | null;
 
-const LEFT_OUT = 'NumPy left numbers out ("..."). Print all of them: numpy.set_printoptions(threshold=sys.maxsize).';
-const WORD = /^(?:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf(?:inity)?|[-+]?nan|true|false|none|null)/i;
+const LEFT_OUT =
+  'NumPy left numbers out ("..."). Print all of them: numpy.set_printoptions(threshold=sys.maxsize).';
+const WORD =
+  /^(?:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf(?:inity)?|[-+]?nan|true|false|none|null)/i;
 
 // Where a name begins the text, what it calls is taken: array(…), tensor(…), np.array(…).
 function unwrap(text: string): string {
@@ -46,7 +48,7 @@ export function readNumPy(source: string): Numbers {
   const text = unwrap(source.trim());
   if (/\.\.\.|…/.test(text)) throw new BadText(LEFT_OUT);
   const open: Numbers[][] = [[]];
-  for (let at = 0; at < text.length;) {
+  for (let at = 0; at < text.length; ) {
     const rest = text.slice(at, at + 40);
     const here = rest[0] as string;
     if (/[\s,]/.test(here)) at++;
@@ -61,7 +63,9 @@ export function readNumPy(source: string): Numbers {
     } else {
       const word = WORD.exec(rest)?.[0];
       if (!word || /^\w/.test(rest.slice(word.length)))
-        throw new BadText(`Expected JSON, or numbers as NumPy prints them; found "${rest.slice(0, 16).trim()}".`);
+        throw new BadText(
+          `Expected JSON, or numbers as NumPy prints them; found "${rest.slice(0, 16).trim()}".`,
+        );
       (open.at(-1) as Numbers[]).push(wordOf(word));
       at += word.length;
     }
@@ -79,11 +83,19 @@ function readLines(text: string, isMatrix: boolean): Numbers {
   const rows: Numbers[][] = [];
   let first = 0; // the line of the first row
   text.split(/\r\n?|\n/).forEach((line, i) => {
-    const found = line.trim().replace(/[,;]$/, '').split(/\s*[,;]\s*|\s+/);
+    const found = line
+      .trim()
+      .replace(/[,;]$/, '')
+      .split(/\s*[,;]\s*|\s+/);
     if (line.trim() === '') return;
     const row = found.map((word, n) => {
       const where = `Line ${i + 1}, number ${n + 1}`;
-      if (WORD.exec(word)?.[0] !== word) throw new BadText(word ? `${where}: expected a number, found "${word.slice(0, 16)}".` : `${where} is missing between two commas.`);
+      if (WORD.exec(word)?.[0] !== word)
+        throw new BadText(
+          word
+            ? `${where}: expected a number, found "${word.slice(0, 16)}".`
+            : `${where} is missing between two commas.`,
+        );
       try {
         return wordOf(word);
       } catch (error) {
@@ -91,7 +103,10 @@ function readLines(text: string, isMatrix: boolean): Numbers {
       }
     });
     if (!rows.length) first = i + 1;
-    else if (rows[0]?.length !== row.length) throw new BadText(`Line ${i + 1} has ${row.length} ${row.length === 1 ? 'number' : 'numbers'}, and line ${first} has ${rows[0]?.length}.`);
+    else if (rows[0]?.length !== row.length)
+      throw new BadText(
+        `Line ${i + 1} has ${row.length} ${row.length === 1 ? 'number' : 'numbers'}, and line ${first} has ${rows[0]?.length}.`,
+      );
     rows.push(row);
   });
   return rows.length > 1 || isMatrix ? rows : (rows[0] ?? []);
@@ -99,9 +114,15 @@ function readLines(text: string, isMatrix: boolean): Numbers {
 
 // The value of a field of text. `words` are texts that need no quotes, such as "alibi".
 // A matrix may be a single line.
-export function readValue(source: string, isTensor: boolean, words: readonly string[], isMatrix = false): unknown {
+export function readValue(
+  source: string,
+  isTensor: boolean,
+  words: readonly string[],
+  isMatrix = false,
+): unknown {
   const text = source.trim();
-  if (isTensor && !words.includes(text) && !/[[({"]/.test(text) && (isMatrix || text.includes('\n'))) return readLines(source, isMatrix);
+  if (isTensor && !words.includes(text) && !/[[({"]/.test(text) && (isMatrix || text.includes('\n')))
+    return readLines(source, isMatrix);
   let why = '';
   try {
     return JSON.parse(text) as unknown;
@@ -114,7 +135,11 @@ export function readValue(source: string, isTensor: boolean, words: readonly str
     return readNumPy(text);
   }
   if (/^[[{"]/.test(text)) throw new BadText(`This is not JSON: ${why}.`);
-  throw new BadText(words.length ? `Expected JSON, or one of ${words.join(', ')}.` : 'Expected JSON, such as [1, 2] or {"kind": "…"}.');
+  throw new BadText(
+    words.length
+      ? `Expected JSON, or one of ${words.join(', ')}.`
+      : 'Expected JSON, such as [1, 2] or {"kind": "…"}.',
+  );
 }
 
 // A value as text for its field: a matrix has a line for each row.

@@ -27,13 +27,19 @@ export const fileTrouble = signal('');
 export const said = signal(''); // how the last request ended, if not with a run
 
 // What is under way. `share` is null until the service tells one.
-export interface Computing { text: string; share: number | null; cancel: () => void }
+export interface Computing {
+  text: string;
+  share: number | null;
+  cancel: () => void;
+}
 export const computing = signal<Computing | null>(null);
 
 // The field of a service's error, such as "window" of "/window/0"; '': it names none.
 export function faultyField(): string {
   const pointer = trouble.value?.pointer ?? '';
-  return pointer.startsWith('/') ? (pointer.slice(1).split('/')[0] as string).replace(/~1/g, '/').replace(/~0/g, '~') : '';
+  return pointer.startsWith('/')
+    ? (pointer.slice(1).split('/')[0] as string).replace(/~1/g, '/').replace(/~0/g, '~')
+    : '';
 }
 
 export function setContent(name: string, content: Content | null): void {
@@ -72,7 +78,11 @@ export function follow(source: Source | null): void {
 
 const matrices = ['query', 'key', 'value', 'past_key', 'past_value'];
 
-interface Reading { body: Record<string, unknown>; parts: Map<string, Part>; bad: Record<string, string> }
+interface Reading {
+  body: Record<string, unknown>;
+  parts: Map<string, Part>;
+  bad: Record<string, string>;
+}
 
 function valueOf(field: Field | undefined, text: string): unknown {
   if (field?.kind === 'flag') return text === 'true';
@@ -82,7 +92,12 @@ function valueOf(field: Field | undefined, text: string): unknown {
     if (!Number.isFinite(value)) throw new BadText('Expected a number.');
     return value;
   }
-  return readValue(text, field?.kind === 'tensor', field?.choices ?? [], matrices.includes(field?.name ?? ''));
+  return readValue(
+    text,
+    field?.kind === 'tensor',
+    field?.choices ?? [],
+    matrices.includes(field?.name ?? ''),
+  );
 }
 
 export function readForm(): Reading {
@@ -92,14 +107,18 @@ export function readForm(): Reading {
     else if ('held' in content) made.body[name] = content.held;
     else if (content.text.trim() !== '') {
       try {
-        made.body[name] = valueOf(fields.value.find((f) => f.name === name), content.text);
+        made.body[name] = valueOf(
+          fields.value.find((f) => f.name === name),
+          content.text,
+        );
       } catch (error) {
         if (!(error instanceof BadText)) throw error;
         made.bad[name] = error.message;
       }
     }
   }
-  if (!('query' in made.body) && !made.parts.has('query') && !made.bad['query']) made.bad['query'] = 'A query is needed: paste numbers, choose a file, or begin with a sample.';
+  if (!('query' in made.body) && !made.parts.has('query') && !made.bad['query'])
+    made.bad['query'] = 'A query is needed: paste numbers, choose a file, or begin with a sample.';
   return made;
 }
 
@@ -107,7 +126,18 @@ export function show(made: Run): void {
   batch(() => {
     run.value = made;
     trouble.value = null;
-    change({ run: made.id, source: null, view: 'matrix', q: -1, k: -1, pins: [], port: null, batch: 0, range: null, ...first(made) });
+    change({
+      run: made.id,
+      source: null,
+      view: 'matrix',
+      q: -1,
+      k: -1,
+      pins: [],
+      port: null,
+      batch: 0,
+      range: null,
+      ...first(made),
+    });
   });
 }
 
@@ -131,9 +161,16 @@ export async function compute(): Promise<string> {
     cancel();
     said.value = 'The request is cancelled. The service keeps nothing of it.';
   };
-  const tell = (text: string, share: number | null): void => { computing.value = { text, share, cancel: end }; };
+  const tell = (text: string, share: number | null): void => {
+    computing.value = { text, share, cancel: end };
+  };
   const follow_ = ({ ahead, share }: Progress): void =>
-    tell(ahead > 0 ? `It waits for ${ahead} other ${ahead === 1 ? 'job' : 'jobs'}` : `The service computes: ${Math.round(100 * share)} %`, share);
+    tell(
+      ahead > 0
+        ? `It waits for ${ahead} other ${ahead === 1 ? 'job' : 'jobs'}`
+        : `The service computes: ${Math.round(100 * share)} %`,
+      share,
+    );
   tell('The service computes…', null);
   try {
     if (body['dry_run'] !== true && !parts.size) {
@@ -145,12 +182,22 @@ export async function compute(): Promise<string> {
       return faultyField();
     }
     const request = { ...body, ...(body['dry_run'] === true ? {} : { store: true }) };
-    const made = await send(parts, request, stop.signal, follow_, (bytes, of) => tell(bytes < of ? `${sizeText(bytes)} of ${sizeText(of)} sent` : 'The service computes…', bytes < of ? bytes / of : null));
+    const made = await send(parts, request, stop.signal, follow_, (bytes, of) =>
+      tell(
+        bytes < of ? `${sizeText(bytes)} of ${sizeText(of)} sent` : 'The service computes…',
+        bytes < of ? bytes / of : null,
+      ),
+    );
     trouble.value = null;
     answer.value = withoutRun(made);
     if (!made.run) return '';
     const held = parts.size > 0 && [...parts.values()].every((part) => part.form === 'raw');
-    if (parts.size) ownFile.value = { run: made.run.id, name: `attention.${held ? 'safetensors' : 'npz'}`, make: () => fileOf(parts, body) };
+    if (parts.size)
+      ownFile.value = {
+        run: made.run.id,
+        name: `attention.${held ? 'safetensors' : 'npz'}`,
+        make: () => fileOf(parts, body),
+      };
     show(made.run);
   } catch (error) {
     if (!stop.signal.aborted) return told(error);
@@ -167,17 +214,27 @@ const withoutRun = (made: Answer | null): Record<string, unknown> | null => {
   return Object.keys(rest).length ? rest : null;
 };
 
-async function send(parts: Map<string, Part>, body: Record<string, unknown>, stop: AbortSignal, tell: (at: Progress) => void, progress: (sent: number, of: number) => void): Promise<Answer> {
+async function send(
+  parts: Map<string, Part>,
+  body: Record<string, unknown>,
+  stop: AbortSignal,
+  tell: (at: Progress) => void,
+  progress: (sent: number, of: number) => void,
+): Promise<Answer> {
   if (!parts.size) return longStore<Answer>(PATH, { json: body }, stop, tell);
   const { query, type, body: bytes } = await bodyOf('query', parts, body);
   const most = await limitOf('max_body_bytes');
-  if (bytes.size > most) throw new BadFile(refuse('The tensors of this request have', bytes.size, 'requests', most, 'max_body_bytes'));
+  if (bytes.size > most)
+    throw new BadFile(
+      refuse('The tensors of this request have', bytes.size, 'requests', most, 'max_body_bytes'),
+    );
   return longStore<Answer>(PATH + query, { method: 'POST', body: bytes, type, progress }, stop, tell);
 }
 
 function told(error: unknown): string {
   if (error instanceof Problem) trouble.value = error;
-  else if (error instanceof BadFile) trouble.value = new Problem(0, { title: 'The file cannot be sent', status: 0, detail: error.message });
+  else if (error instanceof BadFile)
+    trouble.value = new Problem(0, { title: 'The file cannot be sent', status: 0, detail: error.message });
   else throw error;
   announce(error.message);
   return faultyField();
@@ -186,8 +243,11 @@ function told(error: unknown): string {
 // Below: files.
 
 const usual: Record<string, readonly string[]> = {
-  query: ['query', 'queries', 'q'], key: ['key', 'keys', 'k'], value: ['value', 'values', 'v'],
-  attn_mask: ['attn_mask', 'mask', 'attention_mask'], weights: ['weights', 'attention', 'attentions', 'attn', 'attention_weights'],
+  query: ['query', 'queries', 'q'],
+  key: ['key', 'keys', 'k'],
+  value: ['value', 'values', 'v'],
+  attn_mask: ['attn_mask', 'mask', 'attention_mask'],
+  weights: ['weights', 'attention', 'attentions', 'attn', 'attention_weights'],
 };
 
 // The field that a tensor's name stands for: that of the same name, else a usual short form.
@@ -206,8 +266,11 @@ export function assign(part: Part, field: string): void {
 }
 
 export const assigned = (part: Part): string =>
-  finished.value?.part === part ? 'weights'
-    : (Object.entries(contents.value).find(([, content]) => 'part' in content && content.part === part)?.[0] ?? '');
+  finished.value?.part === part
+    ? 'weights'
+    : (Object.entries(contents.value).find(
+        ([, content]) => 'part' in content && content.part === part,
+      )?.[0] ?? '');
 
 function take(opened: TensorFile): void {
   files.value = [...files.value.filter((f) => f.name !== opened.name), opened];
@@ -224,7 +287,8 @@ export function forget(opened: TensorFile): void {
   files.value = files.value.filter((f) => f !== opened);
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 // A JSON file: a request, finished weights, a run, or a tensor.
 async function takeJson(text: string, name: string): Promise<void> {
@@ -235,14 +299,22 @@ async function takeJson(text: string, name: string): Promise<void> {
     throw new BadFile(`${name} is damaged JSON: ${(error as Error).message}.`);
   }
   const of = isObject(value) ? value : {};
-  const link = typeof value === 'string' ? value : [of['link'], of['run'], of['id'], isObject(of['run']) ? of['run']['id'] : null].find((x) => typeof x === 'string');
+  const link =
+    typeof value === 'string'
+      ? value
+      : [of['link'], of['run'], of['id'], isObject(of['run']) ? of['run']['id'] : null].find(
+          (x) => typeof x === 'string',
+        );
   const weights = weightsOf(of, name);
   if (weights) finished.value = weights;
   else if (typeof link === 'string') await openRun(link);
   else if (isObject(of['body'])) fill(of['body'], `of ${name}`);
   else if ('query' in of) fill(of, `of ${name}`);
   else if (Array.isArray(value) && shapeOf(value)) setContent('query', contentOf(value, `of ${name}`));
-  else throw new BadFile(`${name} is JSON, but neither a request with "query", nor weights under "attention" or "attn", nor a link to a run.`);
+  else
+    throw new BadFile(
+      `${name} is JSON, but neither a request with "query", nor weights under "attention" or "attn", nor a link to a run.`,
+    );
 }
 
 export async function takeFiles(list: Iterable<File>): Promise<void> {
@@ -254,25 +326,42 @@ export async function takeFiles(list: Iterable<File>): Promise<void> {
       else if (opened.isCapture) await importCapture(file);
       else take(opened);
     } catch (error) {
-      const message = error instanceof BadFile || error instanceof Problem ? error.message : `${file.name} cannot be read: ${(error as Error).message}`;
+      const message =
+        error instanceof BadFile || error instanceof Problem
+          ? error.message
+          : `${file.name} cannot be read: ${(error as Error).message}`;
       fileTrouble.value = [fileTrouble.value, message].filter(Boolean).join(' ');
       announce(message);
     }
   }
 }
 
-export interface Import { name: string; sent: number; of: number; cancel: () => void }
+export interface Import {
+  name: string;
+  sent: number;
+  of: number;
+  cancel: () => void;
+}
 export const importing = signal<Import | null>(null);
 
 // The file goes to the service as it is, read piece by piece as it goes out.
 export async function importCapture(file: File): Promise<void> {
   const most = await limitOf('max_capture_bytes');
-  if (file.size > most) throw new BadFile(refuse(`${file.name} has`, file.size, 'captures', most, 'max_capture_bytes'));
+  if (file.size > most)
+    throw new BadFile(refuse(`${file.name} has`, file.size, 'captures', most, 'max_capture_bytes'));
   const stop = new AbortController();
-  const at = (bytes: number): void => { importing.value = { name: file.name, sent: bytes, of: file.size, cancel: () => stop.abort() }; };
+  const at = (bytes: number): void => {
+    importing.value = { name: file.name, sent: bytes, of: file.size, cancel: () => stop.abort() };
+  };
   at(0);
   try {
-    const made = await askJson<Run>('v1/runs', { method: 'POST', body: file, type: 'application/vnd.safetensors', signal: stop.signal, progress: at });
+    const made = await askJson<Run>('v1/runs', {
+      method: 'POST',
+      body: file,
+      type: 'application/vnd.safetensors',
+      signal: stop.signal,
+      progress: at,
+    });
     ownFile.value = { run: made.id, name: file.name, make: () => Promise.resolve(file) };
     show(made);
   } catch (error) {
@@ -280,7 +369,9 @@ export async function importCapture(file: File): Promise<void> {
       const body = await limitOf('max_body_bytes');
       // A service without runs_dir keeps captures in memory, and ends longer ones while they come in.
       if (error instanceof Problem && error.status === 0 && file.size > body)
-        throw new BadFile(`The service ended the upload of ${file.name}. If it has no runs_dir, it takes captures of up to ${sizeText(body)} (max_body_bytes).`);
+        throw new BadFile(
+          `The service ended the upload of ${file.name}. If it has no runs_dir, it takes captures of up to ${sizeText(body)} (max_body_bytes).`,
+        );
       throw error;
     }
     announce('The import is cancelled. The service keeps nothing of it.');
@@ -297,6 +388,9 @@ export async function openRun(text: string): Promise<void> {
     return;
   }
   const id = /(?:^|[^0-9a-f])([0-9a-f]{32})(?![0-9a-f])/.exec(text)?.[1];
-  if (!id) throw new BadFile('Expected the id of a run, 32 digits of 0-9 and a-f, or a link to this page that ends with #1/….');
+  if (!id)
+    throw new BadFile(
+      'Expected the id of a run, 32 digits of 0-9 and a-f, or a link to this page that ends with #1/….',
+    );
   show(await describe(id));
 }

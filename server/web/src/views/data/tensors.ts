@@ -6,7 +6,11 @@ const TEXT_MOST = 1e8;
 const ARCHIVE_MOST = 2 ** 32 - 1; // bytes that the directory of an archive counts without ZIP64
 
 export const sizeText = (bytes: number): string =>
-  bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} KB` : bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`;
+  bytes < 1e6
+    ? `${(bytes / 1e3).toFixed(1)} KB`
+    : bytes < 1e9
+      ? `${(bytes / 1e6).toFixed(1)} MB`
+      : `${(bytes / 1e9).toFixed(2)} GB`;
 
 // A tensor of a file: where its bytes lie, and how.
 export interface Part {
@@ -34,7 +38,13 @@ export interface TensorFile {
 }
 
 const dtypes: readonly (readonly [string, string])[] = [
-  ['<f4', 'F32'], ['<f8', 'F64'], ['<f2', 'F16'], ['<i4', 'I32'], ['<i8', 'I64'], ['|u1', 'U8'], ['|b1', 'BOOL'],
+  ['<f4', 'F32'],
+  ['<f8', 'F64'],
+  ['<f2', 'F16'],
+  ['<i4', 'I32'],
+  ['<i8', 'I64'],
+  ['|u1', 'U8'],
+  ['|b1', 'BOOL'],
 ];
 const ofNumpy = (descr: string): string => dtypes.find(([numpy]) => numpy === descr)?.[1] ?? descr;
 
@@ -43,14 +53,19 @@ const ascii = (view: DataView, at: number, length: number): string =>
   String.fromCharCode(...new Uint8Array(view.buffer, view.byteOffset + at, length));
 
 export function unfold(blob: Blob): Blob | Promise<Blob> {
-  return new Response(blob.stream().pipeThrough(new DecompressionStream('deflate-raw') as ReadableWritablePair<Uint8Array, Uint8Array>)).blob();
+  return new Response(
+    blob
+      .stream()
+      .pipeThrough(new DecompressionStream('deflate-raw') as ReadableWritablePair<Uint8Array, Uint8Array>),
+  ).blob();
 }
 
 // The first bytes of a deflated member.
 async function headOf(blob: Blob, deflated: boolean, length: number): Promise<DataView> {
   if (!deflated) return read(blob.slice(0, length));
   const reader = (blob.stream() as ReadableStream<Uint8Array>)
-    .pipeThrough(new DecompressionStream('deflate-raw') as ReadableWritablePair<Uint8Array, Uint8Array>).getReader();
+    .pipeThrough(new DecompressionStream('deflate-raw') as ReadableWritablePair<Uint8Array, Uint8Array>)
+    .getReader();
   const bytes = new Uint8Array(length);
   let at = 0;
   while (at < length) {
@@ -63,20 +78,38 @@ async function headOf(blob: Blob, deflated: boolean, length: number): Promise<Da
   return new DataView(bytes.buffer, 0, Math.min(at, length));
 }
 
-interface NpyHead { descr: string; shape: number[]; begin: number; fortran: boolean }
+interface NpyHead {
+  descr: string;
+  shape: number[];
+  begin: number;
+  fortran: boolean;
+}
 
 const NPY = '\x93NUMPY';
 
 function npyHead(view: DataView, name: string): NpyHead {
-  if (view.byteLength < 10 || ascii(view, 0, 6) !== NPY) throw new BadFile(`${name} is not a .npy file: it does not begin with \\x93NUMPY.`);
+  if (view.byteLength < 10 || ascii(view, 0, 6) !== NPY)
+    throw new BadFile(`${name} is not a .npy file: it does not begin with \\x93NUMPY.`);
   const long = view.getUint8(6) > 1;
   const begin = (long ? 12 : 10) + (long ? view.getUint32(8, true) : view.getUint16(8, true));
   if (begin > view.byteLength) throw new BadFile(`${name} ends within its header.`);
   const text = ascii(view, long ? 12 : 10, begin - (long ? 12 : 10));
   const descr = /'descr':\s*'([^']*)'/.exec(text)?.[1];
   const shape = /'shape':\s*\(([^)]*)\)/.exec(text)?.[1];
-  if (descr === undefined || shape === undefined) throw new BadFile(`The header of ${name} names no plain type and shape; arrays of records cannot be sent.`);
-  return { descr, shape: shape.split(',').map((n) => n.trim()).filter(Boolean).map(Number), begin, fortran: /'fortran_order':\s*True/.test(text) };
+  if (descr === undefined || shape === undefined)
+    throw new BadFile(
+      `The header of ${name} names no plain type and shape; arrays of records cannot be sent.`,
+    );
+  return {
+    descr,
+    shape: shape
+      .split(',')
+      .map((n) => n.trim())
+      .filter(Boolean)
+      .map(Number),
+    begin,
+    fortran: /'fortran_order':\s*True/.test(text),
+  };
 }
 
 const stem = (name: string): string => name.replace(/\.\w+$/, '');
@@ -87,26 +120,46 @@ async function readNpy(file: File): Promise<TensorFile> {
   const head = npyHead(await read(file.slice(0, HEAD_MOST)), file.name);
   const dtype = ofNumpy(head.descr);
   const want = head.begin + head.shape.reduce((a, b) => a * b, 1) * (sizes[dtype] ?? 0);
-  if (sizes[dtype] && file.size !== want) throw new BadFile(`${file.name} is damaged: its header asks for ${want} bytes, and it has ${file.size}.`);
-  const part: Part = { file: file.name, name: stem(file.name), dtype, shape: head.shape, form: 'npy', data: file, deflated: false, begin: head.begin, fortran: head.fortran, size: file.size, crc: null };
+  if (sizes[dtype] && file.size !== want)
+    throw new BadFile(`${file.name} is damaged: its header asks for ${want} bytes, and it has ${file.size}.`);
+  const part: Part = {
+    file: file.name,
+    name: stem(file.name),
+    dtype,
+    shape: head.shape,
+    form: 'npy',
+    data: file,
+    deflated: false,
+    begin: head.begin,
+    fortran: head.fortran,
+    size: file.size,
+    crc: null,
+  };
   return { kind: 'npy', name: file.name, file, parts: [part], request: {}, isCapture: false };
 }
 
 // The directory of an archive stands at its end: 46 bytes and the name for each member.
 async function readNpz(file: File): Promise<TensorFile> {
-  if (file.size > ARCHIVE_MOST) throw new BadFile(`${file.name} has ${sizeText(file.size)}. Archives of 4.29 GB or more are not read here: save the arrays as .safetensors.`);
+  if (file.size > ARCHIVE_MOST)
+    throw new BadFile(
+      `${file.name} has ${sizeText(file.size)}. Archives of 4.29 GB or more are not read here: save the arrays as .safetensors.`,
+    );
   const tailAt = Math.max(0, file.size - 65557);
   const tail = await read(file.slice(tailAt));
   let end = tail.byteLength - 22;
   while (end >= 0 && tail.getUint32(end, true) !== 0x06054b50) end--;
-  if (end < 0) throw new BadFile(`${file.name} is damaged: an archive of NumPy (.npz) has a directory at its end, and this one has none.`);
+  if (end < 0)
+    throw new BadFile(
+      `${file.name} is damaged: an archive of NumPy (.npz) has a directory at its end, and this one has none.`,
+    );
   const count = tail.getUint16(end + 10, true);
   const directoryAt = tail.getUint32(end + 16, true);
   const directory = await read(file.slice(directoryAt, directoryAt + tail.getUint32(end + 12, true)));
   const made: TensorFile = { kind: 'npz', name: file.name, file, parts: [], request: {}, isCapture: false };
   let at = 0;
   for (let i = 0; i < count; i++) {
-    if (at + 46 > directory.byteLength || directory.getUint32(at, true) !== 0x02014b50) throw new BadFile(`The directory of ${file.name} is damaged.`);
+    if (at + 46 > directory.byteLength || directory.getUint32(at, true) !== 0x02014b50)
+      throw new BadFile(`The directory of ${file.name} is damaged.`);
     const method = directory.getUint16(at + 10, true);
     const crc = directory.getUint32(at + 16, true);
     const nameLength = directory.getUint16(at + 28, true);
@@ -115,11 +168,14 @@ async function readNpz(file: File): Promise<TensorFile> {
     let packed = directory.getUint32(at + 20, true);
     let size = directory.getUint32(at + 24, true);
     const extraAt = at + 46 + nameLength;
-    if (packed === 0xffffffff || size === 0xffffffff || local === 0xffffffff) throw new BadFile(`${name} in ${file.name} is longer than 4 GB.`);
+    if (packed === 0xffffffff || size === 0xffffffff || local === 0xffffffff)
+      throw new BadFile(`${name} in ${file.name} is longer than 4 GB.`);
     at = extraAt + directory.getUint16(at + 30, true) + directory.getUint16(at + 32, true);
-    if (method !== 0 && method !== 8) throw new BadFile(`${name} in ${file.name} is packed by method ${method}; NumPy stores or deflates.`);
+    if (method !== 0 && method !== 8)
+      throw new BadFile(`${name} in ${file.name} is packed by method ${method}; NumPy stores or deflates.`);
     const head = await read(file.slice(local, local + 30));
-    if (head.byteLength < 30 || head.getUint32(0, true) !== 0x04034b50) throw new BadFile(`${name} in ${file.name} is damaged.`);
+    if (head.byteLength < 30 || head.getUint32(0, true) !== 0x04034b50)
+      throw new BadFile(`${name} in ${file.name} is damaged.`);
     const begin = local + 30 + head.getUint16(26, true) + head.getUint16(28, true);
     const data = file.slice(begin, begin + packed);
     if (data.size !== packed) throw new BadFile(`${file.name} ends within ${name}.`);
@@ -129,7 +185,19 @@ async function readNpz(file: File): Promise<TensorFile> {
       made.request = readRequest(await textOf(deflated ? await unfold(data) : data, npy), file.name);
       continue;
     }
-    made.parts.push({ file: file.name, name: stem(name), dtype: ofNumpy(npy.descr), shape: npy.shape, form: 'npy', data, deflated, begin: npy.begin, fortran: npy.fortran, size, crc });
+    made.parts.push({
+      file: file.name,
+      name: stem(name),
+      dtype: ofNumpy(npy.descr),
+      shape: npy.shape,
+      form: 'npy',
+      data,
+      deflated,
+      begin: npy.begin,
+      fortran: npy.fortran,
+      size,
+      crc,
+    });
   }
   if (!made.parts.length) throw new BadFile(`${file.name} has no arrays.`);
   return made;
@@ -165,7 +233,11 @@ export async function plane(part: Part, index: number): Promise<Part | null> {
   return { ...part, shape, form: 'raw', data, begin: 0, size: data.size, crc: null };
 }
 
-interface Entry { dtype: string; shape: number[]; data_offsets: [number, number] }
+interface Entry {
+  dtype: string;
+  shape: number[];
+  data_offsets: [number, number];
+}
 
 async function readSafetensors(file: File): Promise<TensorFile> {
   const length = Number((await read(file.slice(0, 8))).getBigUint64(0, true));
@@ -173,16 +245,38 @@ async function readSafetensors(file: File): Promise<TensorFile> {
   try {
     header = JSON.parse(await file.slice(8, 8 + length).text()) as Record<string, Entry>;
   } catch {
-    throw new BadFile(`${file.name} is damaged: the header of a safetensors file is JSON, and this one is not.`);
+    throw new BadFile(
+      `${file.name} is damaged: the header of a safetensors file is JSON, and this one is not.`,
+    );
   }
   const metadata = (header['__metadata__'] ?? {}) as unknown as Record<string, string>;
-  const made: TensorFile = { kind: 'safetensors', name: file.name, file, parts: [], request: readRequest(metadata['request'], file.name), isCapture: 'run' in metadata };
+  const made: TensorFile = {
+    kind: 'safetensors',
+    name: file.name,
+    file,
+    parts: [],
+    request: readRequest(metadata['request'], file.name),
+    isCapture: 'run' in metadata,
+  };
   for (const [name, entry] of Object.entries(header)) {
     if (name === '__metadata__') continue;
     const [from, to] = entry.data_offsets;
-    if (!(to >= from && 8 + length + to <= file.size)) throw new BadFile(`${file.name} is damaged: it ends within the tensor ${name}.`);
+    if (!(to >= from && 8 + length + to <= file.size))
+      throw new BadFile(`${file.name} is damaged: it ends within the tensor ${name}.`);
     const data = file.slice(8 + length + from, 8 + length + to);
-    made.parts.push({ file: file.name, name, dtype: entry.dtype, shape: entry.shape, form: 'raw', data, deflated: false, begin: 0, fortran: false, size: data.size, crc: null });
+    made.parts.push({
+      file: file.name,
+      name,
+      dtype: entry.dtype,
+      shape: entry.shape,
+      form: 'raw',
+      data,
+      deflated: false,
+      begin: 0,
+      fortran: false,
+      size: data.size,
+      crc: null,
+    });
   }
   return made;
 }
@@ -199,12 +293,18 @@ export async function open(file: File): Promise<TensorFile | string> {
   if (view.byteLength >= 10) {
     const length = view.getBigUint64(0, true);
     if (length >= 2n && ascii(view, 8, 1) === '{') {
-      if (length + 8n > BigInt(file.size)) throw new BadFile(`${file.name} is damaged: its header is said to have ${length} bytes, and the file has ${file.size}.`);
+      if (length + 8n > BigInt(file.size))
+        throw new BadFile(
+          `${file.name} is damaged: its header is said to have ${length} bytes, and the file has ${file.size}.`,
+        );
       return readSafetensors(file);
     }
   }
   if (/^\s*[[{"]/.test(first.replace(/^\xef\xbb\xbf/, ''))) {
-    if (file.size > TEXT_MOST) throw new BadFile(`${file.name} has ${Math.round(file.size / 1e6)} MB. JSON of more than 100 MB is not read here: save the numbers as .npy or .safetensors.`);
+    if (file.size > TEXT_MOST)
+      throw new BadFile(
+        `${file.name} has ${Math.round(file.size / 1e6)} MB. JSON of more than 100 MB is not read here: save the numbers as .npy or .safetensors.`,
+      );
     return file.text();
   }
   throw new BadFile(`${file.name} is of no known kind. ${EXPECTED}`);
@@ -224,7 +324,8 @@ async function crc32(blob: Blob): Promise<number> {
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return (crc ^ 0xffffffff) >>> 0;
-    for (let i = 0; i < value.length; i++) crc = (table[(crc ^ (value[i] as number)) & 255] as number) ^ (crc >>> 8);
+    for (let i = 0; i < value.length; i++)
+      crc = (table[(crc ^ (value[i] as number)) & 255] as number) ^ (crc >>> 8);
   }
 }
 
@@ -240,7 +341,12 @@ function npyOf(descr: string, shape: readonly number[]): Uint8Array {
   return bytes;
 }
 
-function zipHead(signature: number, name: Uint8Array, fields: { method: number; crc: number; packed: number; size: number }, at: number): Uint8Array {
+function zipHead(
+  signature: number,
+  name: Uint8Array,
+  fields: { method: number; crc: number; packed: number; size: number },
+  at: number,
+): Uint8Array {
   const central = signature === 0x02014b50;
   const view = new DataView(new ArrayBuffer((central ? 46 : 30) + name.length));
   let i = central ? 6 : 4;
@@ -264,9 +370,18 @@ async function npz(fields: ReadonlyMap<string, Part>, request: unknown): Promise
   const pieces: BlobPart[] = [];
   const directory: Uint8Array[] = [];
   let at = 0;
-  const add = async (field: string, blob: Blob, more: { method: number; crc: number | null; size: number }): Promise<void> => {
+  const add = async (
+    field: string,
+    blob: Blob,
+    more: { method: number; crc: number | null; size: number },
+  ): Promise<void> => {
     const name = bytesOf(`${field}.npy`);
-    const head = { method: more.method, crc: more.crc ?? (await crc32(blob)), packed: blob.size, size: more.size };
+    const head = {
+      method: more.method,
+      crc: more.crc ?? (await crc32(blob)),
+      packed: blob.size,
+      size: more.size,
+    };
     const local = zipHead(0x04034b50, name, head, 0);
     directory.push(zipHead(0x02014b50, name, head, at));
     pieces.push(local as BlobPart, blob);
@@ -276,10 +391,17 @@ async function npz(fields: ReadonlyMap<string, Part>, request: unknown): Promise
     let blob = part.data;
     if (part.form === 'raw') {
       const descr = dtypes.find(([, name]) => name === part.dtype)?.[0];
-      if (!descr) throw new BadFile(`${part.name} of ${part.file} is ${part.dtype}, which NumPy does not have: put all tensors into one safetensors file.`);
+      if (!descr)
+        throw new BadFile(
+          `${part.name} of ${part.file} is ${part.dtype}, which NumPy does not have: put all tensors into one safetensors file.`,
+        );
       blob = new Blob([npyOf(descr, part.shape) as BlobPart, blob]);
     }
-    await add(field, blob, { method: part.deflated ? 8 : 0, crc: part.crc, size: part.deflated ? part.size : blob.size });
+    await add(field, blob, {
+      method: part.deflated ? 8 : 0,
+      crc: part.crc,
+      size: part.deflated ? part.size : blob.size,
+    });
   }
   const text = bytesOf(JSON.stringify(request));
   const array = new Blob([npyOf(`|S${text.length}`, []) as BlobPart, text as BlobPart]);
@@ -311,23 +433,43 @@ function safetensors(fields: ReadonlyMap<string, Part>, request: unknown): Blob 
   return new Blob([length, padded as BlobPart, ...pieces]);
 }
 
-export interface Body { query: string; type: string; body: Blob }
+export interface Body {
+  query: string;
+  type: string;
+  body: Blob;
+}
 
 // The same request as a file that holds all of it, to be kept and dropped here again.
-export async function fileOf(fields: ReadonlyMap<string, Part>, request: Record<string, unknown>): Promise<Blob> {
-  return [...fields.values()].every((part) => part.form === 'raw') ? safetensors(fields, request) : npz(fields, request);
+export async function fileOf(
+  fields: ReadonlyMap<string, Part>,
+  request: Record<string, unknown>,
+): Promise<Blob> {
+  return [...fields.values()].every((part) => part.form === 'raw')
+    ? safetensors(fields, request)
+    : npz(fields, request);
 }
 
 // A request whose tensors are parts of files. One .npy file goes as it is, its other fields in the
 // query string if that can hold them.
-export async function bodyOf(first: string, fields: ReadonlyMap<string, Part>, request: Record<string, unknown>): Promise<Body> {
+export async function bodyOf(
+  first: string,
+  fields: ReadonlyMap<string, Part>,
+  request: Record<string, unknown>,
+): Promise<Body> {
   const parts = [...fields.values()];
   const only = fields.get(first);
   const plain = (value: unknown): boolean => typeof value !== 'object' && String(value) !== '';
-  if (fields.size === 1 && only?.form === 'npy' && !only.deflated && only.crc === null && Object.values(request).every(plain)) {
+  if (
+    fields.size === 1 &&
+    only?.form === 'npy' &&
+    !only.deflated &&
+    only.crc === null &&
+    Object.values(request).every(plain)
+  ) {
     const query = new URLSearchParams(Object.entries(request).map(([name, value]) => [name, String(value)]));
     return { query: query.size ? `?${query}` : '', type: 'application/x-npy', body: only.data };
   }
-  if (parts.every((part) => part.form === 'raw')) return { query: '', type: 'application/vnd.safetensors', body: safetensors(fields, request) };
+  if (parts.every((part) => part.form === 'raw'))
+    return { query: '', type: 'application/vnd.safetensors', body: safetensors(fields, request) };
   return { query: '', type: 'application/x-npz', body: await npz(fields, request) };
 }

@@ -9,9 +9,20 @@ export const fitOf = ({ bitmap, scale }: Picture, room: { width: number; height:
 export function Canvas({ picture, name, size = 1 }: { picture: Picture; name: string; size?: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { bitmap, scale } = picture;
-  useLayoutEffect(() => { canvas.current?.getContext('2d')?.drawImage(bitmap, 0, 0); }, [bitmap]);
+  useLayoutEffect(() => {
+    canvas.current?.getContext('2d')?.drawImage(bitmap, 0, 0);
+  }, [bitmap]);
   return (
-    <canvas ref={canvas} role="img" aria-label={name} width={bitmap.width} height={bitmap.height}
-      style={{ width: `${(size * bitmap.width) / scale}px`, aspectRatio: `${bitmap.width} / ${bitmap.height}` }} />
+    <canvas
+      ref={canvas}
+      role="img"
+      aria-label={name}
+      width={bitmap.width}
+      height={bitmap.height}
+      style={{
+        width: `${(size * bitmap.width) / scale}px`,
+        aspectRatio: `${bitmap.width} / ${bitmap.height}`,
+      }}
+    />
   );
 }

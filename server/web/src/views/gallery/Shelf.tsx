@@ -13,16 +13,39 @@ const ROWS = 4; // of a table of numbers
 function Small({ entry, open, edit }: { entry: Entry } & Pick<Opening, 'open' | 'edit'>) {
   const card = useRef<HTMLLIElement>(null);
   const { of, picture, first, isComplete, fault, width } = useExample(entry, card);
-  const openFirst = (): void => { if (of && first) open(of, first); };
+  const openFirst = (): void => {
+    if (of && first) open(of, first);
+  };
   return (
     <li ref={card}>
       <div class="gallery-small" aria-busy={!isComplete} onClick={openFirst}>
-        {fault ? <p class="bad">{fault}</p>
-          : picture ? width > 0 && <Canvas picture={picture} size={fitOf(picture, { width: width - ROOM.across, height: ROOM.height })} name={`picture of ${entry.title}`} />
-            : isComplete && of && <Numbers of={of} most={ROWS} />}
+        {fault ? (
+          <p class="bad">{fault}</p>
+        ) : picture ? (
+          width > 0 && (
+            <Canvas
+              picture={picture}
+              size={fitOf(picture, { width: width - ROOM.across, height: ROOM.height })}
+              name={`picture of ${entry.title}`}
+            />
+          )
+        ) : (
+          isComplete && of && <Numbers of={of} most={ROWS} />
+        )}
       </div>
-      <button type="button" class="gallery-title" title={entry.what} disabled={!of} onClick={openFirst}>{entry.title}</button>
-      {first && isRun(first) && <button type="button" class="gallery-edit" aria-label={`edit the request of ${entry.title}`} onClick={() => edit(first)}>Edit the request</button>}
+      <button type="button" class="gallery-title" title={entry.what} disabled={!of} onClick={openFirst}>
+        {entry.title}
+      </button>
+      {first && isRun(first) && (
+        <button
+          type="button"
+          class="gallery-edit"
+          aria-label={`edit the request of ${entry.title}`}
+          onClick={() => edit(first)}
+        >
+          Edit the request
+        </button>
+      )}
     </li>
   );
 }
@@ -30,15 +53,23 @@ function Small({ entry, open, edit }: { entry: Entry } & Pick<Opening, 'open' | 
 export function Shelf() {
   const [all, setAll] = useState<Entry[]>([]);
   const { open, edit, large } = useOpening();
-  useEffect(() => { list().then(setAll, () => undefined); }, []); // without them the first view is whole, too
+  useEffect(() => {
+    list().then(setAll, () => undefined);
+  }, []); // without them the first view is whole, too
   if (!all.length) return null;
   return (
     <section class="gallery-shelf" aria-label="Examples">
       <header>
         <h2>Examples</h2>
-        <button type="button" onClick={() => change({ view: 'gallery' })}>All {all.length} in the gallery</button>
+        <button type="button" onClick={() => change({ view: 'gallery' })}>
+          All {all.length} in the gallery
+        </button>
       </header>
-      <ul>{all.map((entry) => <Small key={entry.id} entry={entry} open={open} edit={edit} />)}</ul>
+      <ul>
+        {all.map((entry) => (
+          <Small key={entry.id} entry={entry} open={open} edit={edit} />
+        ))}
+      </ul>
       {large}
     </section>
   );

@@ -10,7 +10,10 @@ export type Case = Example['cases'][number];
 const AT_ONCE = 2;
 const TRIES = 3; // cases of an example that are tried until one can be drawn
 
-interface Waiting { start: () => void; wanted: () => boolean }
+interface Waiting {
+  start: () => void;
+  wanted: () => boolean;
+}
 const queue: Waiting[] = [];
 let running = 0;
 
@@ -26,7 +29,17 @@ function next(): void {
 // Runs `work` when it is its turn. Work that is still wanted goes before all else.
 function inTurn<T>(work: () => Promise<T>, wanted: () => boolean): Promise<T> {
   return new Promise((resolve, reject) => {
-    queue.push({ wanted, start: () => { work().then(resolve, reject).finally(() => { running--; next(); }); } });
+    queue.push({
+      wanted,
+      start: () => {
+        work()
+          .then(resolve, reject)
+          .finally(() => {
+            running--;
+            next();
+          });
+      },
+    });
     next();
   });
 }
@@ -42,21 +55,27 @@ function once<T>(name: string, make: () => Promise<T>): Promise<T> {
   return made;
 }
 
-export const list = (): Promise<Entry[]> => once('', async () => (await askJson<{ examples: Entry[] }>('v1/examples')).examples);
+export const list = (): Promise<Entry[]> =>
+  once('', async () => (await askJson<{ examples: Entry[] }>('v1/examples')).examples);
 export const example = (entry: Entry, wanted: () => boolean): Promise<Example> =>
   once(entry.id, () => inTurn(() => askJson<Example>(entry.href), wanted));
 
 const routes = /^\/v1\/(attention|heatmaps|masks|positions|analyses|curves)$/;
 export const bodyOf = (of: Case): Record<string, unknown> => (of.request ?? {}) as Record<string, unknown>;
 export const isRefused = (of: Case): boolean => (of.status ?? 200) >= 400;
-export const isDrawable = (of: Case): boolean => of.method === 'POST' && routes.test(of.path) && !isRefused(of) && bodyOf(of)['dry_run'] !== true;
+export const isDrawable = (of: Case): boolean =>
+  of.method === 'POST' && routes.test(of.path) && !isRefused(of) && bodyOf(of)['dry_run'] !== true;
 // Whether it opens as a request that can be edited, with its run.
 export const isRun = (of: Case): boolean => of.path === '/v1/attention' && isDrawable(of);
 
 // The cases of an example, that of its data first.
 export const casesOf = (of: Example): Case[] => [...(of.data ? [of.data as Case] : []), ...of.cases];
 
-export interface Picture { bitmap: ImageBitmap; scale: number; of: Case }
+export interface Picture {
+  bitmap: ImageBitmap;
+  scale: number;
+  of: Case;
+}
 
 async function draw(of: Case, dark: boolean): Promise<Picture> {
   const scale = devicePixelRatio > 1 ? 2 : 1;
@@ -70,7 +89,11 @@ export const pictureOf = (id: string, of: Case, dark: boolean, wanted: () => boo
   once(`${id} ${of.title} ${dark}`, () => inTurn(() => draw(of, dark), wanted));
 
 // The picture of the first case that the service can draw; null: it can draw none.
-export async function firstPicture(of: Example, dark: boolean, wanted: () => boolean): Promise<Picture | null> {
+export async function firstPicture(
+  of: Example,
+  dark: boolean,
+  wanted: () => boolean,
+): Promise<Picture | null> {
   for (const one of casesOf(of).filter(isDrawable).slice(0, TRIES)) {
     try {
       return await pictureOf(of.id, one, dark, wanted);

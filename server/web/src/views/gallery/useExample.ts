@@ -2,7 +2,15 @@
 import type { RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { isDark } from '../../shell/theme';
-import { casesOf, example, firstPicture, type Case, type Entry, type Example, type Picture } from './examples';
+import {
+  casesOf,
+  example,
+  firstPicture,
+  type Case,
+  type Entry,
+  type Example,
+  type Picture,
+} from './examples';
 
 export interface Face {
   of: Example | null; // null: on its way
@@ -22,11 +30,16 @@ export function useExample(entry: Entry, card: RefObject<HTMLElement | null>): F
   const [width, setWidth] = useState(0);
   const dark = isDark.value;
   useEffect(() => {
-    const watch = new IntersectionObserver(([found]) => {
-      seen.current = found?.isIntersecting ?? false;
-      if (seen.current) setNear(true);
-    }, { rootMargin: '150px' });
-    const size = new ResizeObserver(([found]) => { if (found) setWidth(found.contentRect.width); });
+    const watch = new IntersectionObserver(
+      ([found]) => {
+        seen.current = found?.isIntersecting ?? false;
+        if (seen.current) setNear(true);
+      },
+      { rootMargin: '150px' },
+    );
+    const size = new ResizeObserver(([found]) => {
+      if (found) setWidth(found.contentRect.width);
+    });
     if (card.current) {
       watch.observe(card.current);
       size.observe(card.current);
@@ -50,8 +63,17 @@ export function useExample(entry: Entry, card: RefObject<HTMLElement | null>): F
         if (here) setFault((error as Error).message);
       }
     })();
-    return () => { here = false; };
+    return () => {
+      here = false;
+    };
   }, [near, dark]);
   const drawn = picture === 'none' ? null : picture;
-  return { of, picture: drawn, first: drawn?.of ?? (of ? casesOf(of)[0] : undefined), isComplete: picture !== null || fault !== '', fault, width };
+  return {
+    of,
+    picture: drawn,
+    first: drawn?.of ?? (of ? casesOf(of)[0] : undefined),
+    isComplete: picture !== null || fault !== '',
+    fault,
+    width,
+  };
 }

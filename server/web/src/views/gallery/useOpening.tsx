@@ -27,6 +27,14 @@ export function useOpening(): Opening {
     open: (of, one) => (isRun(one) ? show(one) : larger(of, one)),
     edit,
     larger,
-    large: opened && <Case id={opened.id} of={opened.of} close={() => setOpened(null)} show={() => show(opened.of)} edit={() => edit(opened.of)} />,
+    large: opened && (
+      <Case
+        id={opened.id}
+        of={opened.of}
+        close={() => setOpened(null)}
+        show={() => show(opened.of)}
+        edit={() => edit(opened.of)}
+      />
+    ),
   };
 }

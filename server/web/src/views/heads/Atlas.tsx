@@ -13,29 +13,62 @@ const READABLE = 104; // px of a head where a line may break
 const ROOMY = 120; // px of a picture from which "+" says what it does
 const WORDED = 100; // px from which a head says "head 3" and its pattern in a sentence
 
-const near = typeof IntersectionObserver === 'undefined' ? null : new IntersectionObserver((entries) => {
-  for (const entry of entries) {
-    if (!entry.isIntersecting) continue;
-    near?.unobserve(entry.target);
-    waiting.get(entry.target)?.();
-  }
-}, { rootMargin: '300px' });
+const near =
+  typeof IntersectionObserver === 'undefined'
+    ? null
+    : new IntersectionObserver(
+        (entries) => {
+          for (const entry of entries) {
+            if (!entry.isIntersecting) continue;
+            near?.unobserve(entry.target);
+            waiting.get(entry.target)?.();
+          }
+        },
+        { rootMargin: '300px' },
+      );
 const waiting = new WeakMap<Element, () => void>();
 
 // A picture that is painted when it comes near the screen.
-export function Picture({ of, size, colours, label }: { of: Codes; size: number; colours: Uint32Array; label?: string }) {
+export function Picture({
+  of,
+  size,
+  colours,
+  label,
+}: {
+  of: Codes;
+  size: number;
+  colours: Uint32Array;
+  label?: string;
+}) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const painted = useRef(false);
   useEffect(() => {
     const to = canvas.current;
     if (!to) return undefined;
-    const now = (): void => { painted.current = true; paint(to, of, colours, size); };
-    if (painted.current || !near) { now(); return undefined; }
+    const now = (): void => {
+      painted.current = true;
+      paint(to, of, colours, size);
+    };
+    if (painted.current || !near) {
+      now();
+      return undefined;
+    }
     waiting.set(to, now);
     near.observe(to);
     return () => near.unobserve(to);
   }, [of, colours, size]);
-  return <canvas ref={canvas} class="heads-picture" width="1" height="1" style={sizeOf(of, size)} role={label ? 'img' : undefined} aria-label={label} aria-hidden={label ? undefined : true} />;
+  return (
+    <canvas
+      ref={canvas}
+      class="heads-picture"
+      width="1"
+      height="1"
+      style={sizeOf(of, size)}
+      role={label ? 'img' : undefined}
+      aria-label={label}
+      aria-hidden={label ? undefined : true}
+    />
+  );
 }
 
 interface Props {
@@ -69,7 +102,10 @@ function neighbour(options: readonly HTMLElement[], from: HTMLElement, key: stri
     const y = down ? box.top - here.bottom : here.top - box.bottom;
     if (y < -2) continue;
     const distance = 1000 * y + Math.abs(box.left + box.width / 2 - here.left - here.width / 2);
-    if (distance < least) { least = distance; best = other; }
+    if (distance < least) {
+      least = distance;
+      best = other;
+    }
   }
   return best;
 }
@@ -83,7 +119,9 @@ export function Atlas(props: Props) {
   const byKey = new Map(list.map((t) => [t.key, t]));
   useEffect(() => {
     if (!box.current) return undefined;
-    const watch = new ResizeObserver(([entry]) => { if (entry) setWidth(entry.contentRect.width); });
+    const watch = new ResizeObserver(([entry]) => {
+      if (entry) setWidth(entry.contentRect.width);
+    });
     watch.observe(box.current);
     return () => watch.disconnect();
   }, []);
@@ -123,7 +161,14 @@ export function Atlas(props: Props) {
     const isChecked = props.checked.has(t.key);
     const isWide = wordy && parseFloat(sizeOf(t, size).width) >= ROOMY;
     return (
-      <div key={t.key} role="option" class="heads-card" data-key={t.key} tabIndex={t.key === stop ? 0 : -1} aria-selected={t.key === selected} aria-checked={isChecked}
+      <div
+        key={t.key}
+        role="option"
+        class="heads-card"
+        data-key={t.key}
+        tabIndex={t.key === stop ? 0 : -1}
+        aria-selected={t.key === selected}
+        aria-checked={isChecked}
         style={{ width: `${size}px` }}
         onFocus={() => setAt(t.key)}
         onClick={(event) => {
@@ -131,15 +176,36 @@ export function Atlas(props: Props) {
           if ((event.target as HTMLElement).closest('.heads-check') || event.shiftKey) props.onCheck(t);
           else props.onSelect(t, true);
         }}
-        onDblClick={(event) => { if (!(event.target as HTMLElement).closest('.heads-check')) props.onOpen(t); }}>
+        onDblClick={(event) => {
+          if (!(event.target as HTMLElement).closest('.heads-check')) props.onOpen(t);
+        }}
+      >
         <Picture of={t} size={size} colours={props.colours} />
-        {groups === null && <small class="heads-place" title={props.place(t)}>{props.place(t)}</small>}
+        {groups === null && (
+          <small class="heads-place" title={props.place(t)}>
+            {props.place(t)}
+          </small>
+        )}
         <span class="heads-line-of" style={{ width: wordy ? sizeOf(t, size).width : undefined }}>
-          <span class="heads-name">{groups && <span class="hidden">{props.place(t)} </span>}<span class={wordy ? '' : 'hidden'}>head </span>{t.head}</span>
-          <span class={`heads-check ${isWide ? 'wide' : ''}`} aria-hidden="true" title={isChecked ? 'in the mean' : 'put it into the mean'}>{isChecked ? '✓' : '+'}{isWide && ' mean'}</span>
+          <span class="heads-name">
+            {groups && <span class="hidden">{props.place(t)} </span>}
+            <span class={wordy ? '' : 'hidden'}>head </span>
+            {t.head}
+          </span>
+          <span
+            class={`heads-check ${isWide ? 'wide' : ''}`}
+            aria-hidden="true"
+            title={isChecked ? 'in the mean' : 'put it into the mean'}
+          >
+            {isChecked ? '✓' : '+'}
+            {isWide && ' mean'}
+          </span>
         </span>
         {props.measure !== '' && (
-          <span class="heads-measure" data-value={value ?? ''}><span class="hidden">{measureName(props.measure)} </span>{typeof value === 'number' ? props.digits(value) : '–'}</span>
+          <span class="heads-measure" data-value={value ?? ''}>
+            <span class="hidden">{measureName(props.measure)} </span>
+            {typeof value === 'number' ? props.digits(value) : '–'}
+          </span>
         )}
         <span class="heads-pattern">{patternOf(h, !wordy)}</span>
       </div>
@@ -147,22 +213,51 @@ export function Atlas(props: Props) {
   };
 
   return (
-    <div class={`heads-atlas ${wordy ? 'wordy' : ''}`} ref={box} style={{ '--gap': `${gap}px` }} onKeyDown={onKeyDown} onFocusOut={() => { moved.current = false; }}>
-      {groups ? groups.map((group) => (
-        <section key={group.title}>
-          <h2>{group.title}{group.lines.length > 1 && <small> {group.lines.length} layers{!wordy && '; the number beneath a picture is its head'}</small>}</h2>
-          <div role="listbox" aria-label={`heads of ${group.title}`} aria-orientation="horizontal">
-            {group.lines.map((line) => (
-              <div key={line.layer} role="group" aria-label={`layer ${line.layer}`} class={`heads-line ${lined ? '' : 'flat'}`}>
-                {group.lines.length > 1 && <span class="heads-layer" aria-hidden="true">layer {line.layer}</span>}
-                {line.thumbs.map(card)}
+    <div
+      class={`heads-atlas ${wordy ? 'wordy' : ''}`}
+      ref={box}
+      style={{ '--gap': `${gap}px` }}
+      onKeyDown={onKeyDown}
+      onFocusOut={() => {
+        moved.current = false;
+      }}
+    >
+      {groups
+        ? groups.map((group) => (
+            <section key={group.title}>
+              <h2>
+                {group.title}
+                {group.lines.length > 1 && (
+                  <small>
+                    {' '}
+                    {group.lines.length} layers{!wordy && '; the number beneath a picture is its head'}
+                  </small>
+                )}
+              </h2>
+              <div role="listbox" aria-label={`heads of ${group.title}`} aria-orientation="horizontal">
+                {group.lines.map((line) => (
+                  <div
+                    key={line.layer}
+                    role="group"
+                    aria-label={`layer ${line.layer}`}
+                    class={`heads-line ${lined ? '' : 'flat'}`}
+                  >
+                    {group.lines.length > 1 && (
+                      <span class="heads-layer" aria-hidden="true">
+                        layer {line.layer}
+                      </span>
+                    )}
+                    {line.thumbs.map(card)}
+                  </div>
+                ))}
               </div>
-            ))}
-          </div>
-        </section>
-      )) : list.length > 0 && (
-        <div role="listbox" aria-label="heads" aria-orientation="horizontal" class="heads-line flat">{list.map(card)}</div>
-      )}
+            </section>
+          ))
+        : list.length > 0 && (
+            <div role="listbox" aria-label="heads" aria-orientation="horizontal" class="heads-line flat">
+              {list.map(card)}
+            </div>
+          )}
     </div>
   );
 }

@@ -1,19 +1,46 @@
 // Sorting and filtering of heads by what is measured of them, as soon as it is.
 import { useState } from 'preact/hooks';
-import { everyHead, isFiltered, isPlain, measureName, patternsOf, wordsOf, type Choice, type Measured } from './data';
+import {
+  everyHead,
+  isFiltered,
+  isPlain,
+  measureName,
+  patternsOf,
+  wordsOf,
+  type Choice,
+  type Measured,
+} from './data';
 import type { Look } from '../../api/long';
 
-function Bound({ label, value, off, onChange }: { label: string; value: number | null; off: boolean; onChange: (value: number | null) => void }) {
+function Bound({
+  label,
+  value,
+  off,
+  onChange,
+}: {
+  label: string;
+  value: number | null;
+  off: boolean;
+  onChange: (value: number | null) => void;
+}) {
   const [text, setText] = useState(value === null ? '' : String(value));
   const shown = value === null && text.trim() !== '' && Number.isFinite(Number(text)) ? '' : text;
   return (
-    <label>{label} <input class="heads-bound" inputMode="decimal" value={shown} disabled={off}
-      aria-invalid={shown.trim() !== '' && !Number.isFinite(Number(shown))}
-      onInput={(e) => {
-        const next = e.currentTarget.value;
-        setText(next);
-        onChange(next.trim() !== '' && Number.isFinite(Number(next)) ? Number(next) : null);
-      }} /></label>
+    <label>
+      {label}{' '}
+      <input
+        class="heads-bound"
+        inputMode="decimal"
+        value={shown}
+        disabled={off}
+        aria-invalid={shown.trim() !== '' && !Number.isFinite(Number(shown))}
+        onInput={(e) => {
+          const next = e.currentTarget.value;
+          setText(next);
+          onChange(next.trim() !== '' && Number.isFinite(Number(next)) ? Number(next) : null);
+        }}
+      />
+    </label>
   );
 }
 
@@ -22,12 +49,32 @@ export function Working({ what, look }: { what: string; look: Look<unknown> }) {
   if (progress)
     return (
       <p class="heads-working" role="status">
-        {what} {progress.ahead > 0 ? `wait for ${progress.ahead} other ${progress.ahead === 1 ? 'look' : 'looks'}` : 'are being computed'}
-        {progress.job && <><progress max={1} value={progress.share} aria-label={`share of ${what} that is computed`} /> {Math.round(100 * progress.share)} %</>}
-        {progress.job && <button type="button" onClick={look.cancel}>Cancel</button>}
+        {what}{' '}
+        {progress.ahead > 0
+          ? `wait for ${progress.ahead} other ${progress.ahead === 1 ? 'look' : 'looks'}`
+          : 'are being computed'}
+        {progress.job && (
+          <>
+            <progress max={1} value={progress.share} aria-label={`share of ${what} that is computed`} />{' '}
+            {Math.round(100 * progress.share)} %
+          </>
+        )}
+        {progress.job && (
+          <button type="button" onClick={look.cancel}>
+            Cancel
+          </button>
+        )}
       </p>
     );
-  if (why) return <p class="heads-working" role="status">{what}: {why} <button type="button" onClick={look.again}>Try again</button></p>;
+  if (why)
+    return (
+      <p class="heads-working" role="status">
+        {what}: {why}{' '}
+        <button type="button" onClick={look.again}>
+          Try again
+        </button>
+      </p>
+    );
   return null;
 }
 
@@ -41,7 +88,17 @@ interface Props {
 
 // A button for each pattern, which leaves the heads that follow it. The line keeps its height while
 // the patterns are being computed, and scrolls sideways where they are many.
-function Patterns({ choice, look, all, set }: { choice: Choice; look: Look<Measured>; all: number; set: (patch: Partial<Choice>) => void }) {
+function Patterns({
+  choice,
+  look,
+  all,
+  set,
+}: {
+  choice: Choice;
+  look: Look<Measured>;
+  all: number;
+  set: (patch: Partial<Choice>) => void;
+}) {
   if (!look.value) return <Working what="Patterns" look={look} />;
   const found: [string, number][] = [['', all], ...patternsOf(look.value.heads)];
   return (
@@ -49,7 +106,13 @@ function Patterns({ choice, look, all, set }: { choice: Choice; look: Look<Measu
       <span id="heads-which">Show</span>
       <div class="heads-chips" role="group" aria-labelledby="heads-which">
         {found.map(([name, count]) => (
-          <button type="button" key={name} data-pattern={name} aria-pressed={choice.pattern === name} onClick={() => set({ pattern: choice.pattern === name ? '' : name })}>
+          <button
+            type="button"
+            key={name}
+            data-pattern={name}
+            aria-pressed={choice.pattern === name}
+            onClick={() => set({ pattern: choice.pattern === name ? '' : name })}
+          >
             {name ? wordsOf(name) : 'all heads'} <small>{count}</small>
           </button>
         ))}
@@ -60,7 +123,11 @@ function Patterns({ choice, look, all, set }: { choice: Choice; look: Look<Measu
 
 export function Options({ choice, onChange, look, left, all }: Props) {
   const measured = look.value;
-  const names = measured ? Object.keys(measured.legend).filter((name) => measured.heads.some((h) => typeof h.measures[name] === 'number')) : [];
+  const names = measured
+    ? Object.keys(measured.legend).filter((name) =>
+        measured.heads.some((h) => typeof h.measures[name] === 'number'),
+      )
+    : [];
   const set = (patch: Partial<Choice>): void => onChange({ ...choice, ...patch });
   const legend = measured?.legend[choice.measure];
   const off = choice.measure === '';
@@ -68,33 +135,87 @@ export function Options({ choice, onChange, look, left, all }: Props) {
     <div class="heads-options" role="group" aria-label="Sort and filter">
       <div class="heads-patterns">
         <Patterns choice={choice} look={look} all={all} set={set} />
-        <span class="heads-count"><span role="status">{all > 0 && (isFiltered(choice) ? `${left} of ${all} heads` : `${all} ${all === 1 ? 'head' : 'heads'}`)}</span>
-          <button type="button" disabled={isPlain(choice)} onClick={() => onChange(everyHead)}>Show all</button></span>
+        <span class="heads-count">
+          <span role="status">
+            {all > 0 &&
+              (isFiltered(choice) ? `${left} of ${all} heads` : `${all} ${all === 1 ? 'head' : 'heads'}`)}
+          </span>
+          <button type="button" disabled={isPlain(choice)} onClick={() => onChange(everyHead)}>
+            Show all
+          </button>
+        </span>
       </div>
       <div class="heads-fields">
-        <label>Sort by <select value={choice.sort} onChange={(e) => {
-          const sort = e.currentTarget.value;
-          const name = sort.replace(/^-/, '');
-          set({ sort, measure: names.includes(name) ? name : choice.measure });
-        }}>
-          <option value="place">layer and head</option>
-          {measured && <option value="pattern">pattern</option>}
-          {names.flatMap((name) => [
-            <option key={`-${name}`} value={`-${name}`}>{measureName(name)}, largest first</option>,
-            <option key={name} value={name}>{measureName(name)}, smallest first</option>,
-          ])}
-        </select></label>
-        <label>Measure <select value={choice.measure} disabled={!measured} onChange={(e) => set({ measure: e.currentTarget.value, min: null, max: null })}>
-          <option value="">none</option>
-          {names.map((name) => <option key={name} value={name}>{measureName(name)}</option>)}
-        </select></label>
+        <label>
+          Sort by{' '}
+          <select
+            value={choice.sort}
+            onChange={(e) => {
+              const sort = e.currentTarget.value;
+              const name = sort.replace(/^-/, '');
+              set({ sort, measure: names.includes(name) ? name : choice.measure });
+            }}
+          >
+            <option value="place">layer and head</option>
+            {measured && <option value="pattern">pattern</option>}
+            {names.flatMap((name) => [
+              <option key={`-${name}`} value={`-${name}`}>
+                {measureName(name)}, largest first
+              </option>,
+              <option key={name} value={name}>
+                {measureName(name)}, smallest first
+              </option>,
+            ])}
+          </select>
+        </label>
+        <label>
+          Measure{' '}
+          <select
+            value={choice.measure}
+            disabled={!measured}
+            onChange={(e) => set({ measure: e.currentTarget.value, min: null, max: null })}
+          >
+            <option value="">none</option>
+            {names.map((name) => (
+              <option key={name} value={name}>
+                {measureName(name)}
+              </option>
+            ))}
+          </select>
+        </label>
         <span class="heads-bounds">
-          <Bound key={`min ${choice.measure}`} label="from" value={choice.min} off={off} onChange={(min) => set({ min })} />
-          <Bound key={`max ${choice.measure}`} label="to" value={choice.max} off={off} onChange={(max) => set({ max })} />
+          <Bound
+            key={`min ${choice.measure}`}
+            label="from"
+            value={choice.min}
+            off={off}
+            onChange={(min) => set({ min })}
+          />
+          <Bound
+            key={`max ${choice.measure}`}
+            label="to"
+            value={choice.max}
+            off={off}
+            onChange={(max) => set({ max })}
+          />
         </span>
-        <label class="heads-filter">Find <input type="search" value={choice.text} placeholder="pattern or site" onInput={(e) => set({ text: e.currentTarget.value })} /></label>
+        <label class="heads-filter">
+          Find{' '}
+          <input
+            type="search"
+            value={choice.text}
+            placeholder="pattern or site"
+            onInput={(e) => set({ text: e.currentTarget.value })}
+          />
+        </label>
       </div>
-      {legend && <p class="heads-legend"><b>{measureName(choice.measure)}</b>: {legend.formula}{legend.range && `; ${legend.range}`}{legend.paper && ` (${legend.paper})`}</p>}
+      {legend && (
+        <p class="heads-legend">
+          <b>{measureName(choice.measure)}</b>: {legend.formula}
+          {legend.range && `; ${legend.range}`}
+          {legend.paper && ` (${legend.paper})`}
+        </p>
+      )}
     </div>
   );
 }

@@ -36,18 +36,27 @@ interface Props {
 function Chosen({ checked, colours, sites, onClear }: Props) {
   if (checked.length === 0) return null;
   const of = mean(checked);
-  const words = checked.length === 1 ? 'thumbnail of 1 head' : `mean of the thumbnails of ${checked.length} heads`;
+  const words =
+    checked.length === 1 ? 'thumbnail of 1 head' : `mean of the thumbnails of ${checked.length} heads`;
   return (
     <section class="heads-mean">
       <h3>{sentence(words)}</h3>
       {of ? (
         <>
           <Picture of={of} size={220} colours={colours} label={words} />
-          <p class="hint">from {digits(of.low)} to {digits(of.high)}{(checked[0]?.level ?? 0) > 0 && `; each cell is the mean of the largest weights of ${2 ** (checked[0]?.level ?? 0)} × ${2 ** (checked[0]?.level ?? 0)}`}</p>
+          <p class="hint">
+            from {digits(of.low)} to {digits(of.high)}
+            {(checked[0]?.level ?? 0) > 0 &&
+              `; each cell is the mean of the largest weights of ${2 ** (checked[0]?.level ?? 0)} × ${2 ** (checked[0]?.level ?? 0)}`}
+          </p>
         </>
-      ) : <p class="hint">These heads have different shapes, so they have no mean.</p>}
+      ) : (
+        <p class="hint">These heads have different shapes, so they have no mean.</p>
+      )}
       <p>{checked.map((t) => `${placeOf(sites, t)} head ${t.head}`).join(', ')}</p>
-      <button type="button" onClick={onClear}>Choose none</button>
+      <button type="button" onClick={onClear}>
+        Choose none
+      </button>
     </section>
   );
 }
@@ -56,9 +65,14 @@ function Chosen({ checked, colours, sites, onClear }: Props) {
 async function show(d: Diagnosis, site: number, batch: number, head: number): Promise<void> {
   try {
     const at = { run: look.value.run, site, batch, head };
-    const edges = await strongest(at, d.code.includes('sink') ? { axis: 'key', cols: '0', top_k: 1 } : { top_k: 1 });
+    const edges = await strongest(
+      at,
+      d.code.includes('sink') ? { axis: 'key', cols: '0', top_k: 1 } : { top_k: 1 },
+    );
     let best = 0;
-    edges.weight.forEach((w, i) => { if ((w ?? 0) > (edges.weight[best] ?? 0)) best = i; });
+    edges.weight.forEach((w, i) => {
+      if ((w ?? 0) > (edges.weight[best] ?? 0)) best = i;
+    });
     change({ site, batch, head, q: edges.row[best] ?? 0, k: edges.col[best] ?? 0 });
     announce(`query ${edges.row[best]}, key ${edges.col[best]}, weight ${digits(edges.weight[best] ?? 0)}`);
   } catch (error) {
@@ -66,7 +80,15 @@ async function show(d: Diagnosis, site: number, batch: number, head: number): Pr
   }
 }
 
-function One({ d, site, now }: { d: Diagnosis; site: number; now: { batch: number; head: number | 'mean' } }) {
+function One({
+  d,
+  site,
+  now,
+}: {
+  d: Diagnosis;
+  site: number;
+  now: { batch: number; head: number | 'mean' };
+}) {
   const own = d.heads.filter((h) => h.head === now.head && h.batch === now.batch);
   const heads = [...own, ...d.heads.filter((h) => !own.includes(h))].slice(0, NAMED);
   const what = d.code.includes('sink') ? 'Show the sink of' : 'Show the largest weight of';
@@ -78,7 +100,17 @@ function One({ d, site, now }: { d: Diagnosis; site: number; now: { batch: numbe
           {what}
           {heads.map((h) => {
             const name = `${h.batch !== now.batch ? `batch ${h.batch} ` : ''}head ${h.head}`;
-            return <button type="button" key={name} onClick={() => { void show(d, site, h.batch, h.head); }}>{name}</button>;
+            return (
+              <button
+                type="button"
+                key={name}
+                onClick={() => {
+                  void show(d, site, h.batch, h.head);
+                }}
+              >
+                {name}
+              </button>
+            );
           })}
         </div>
       )}
@@ -89,18 +121,37 @@ function One({ d, site, now }: { d: Diagnosis; site: number; now: { batch: numbe
 function Diagnoses({ ready }: { ready: boolean }) {
   const { site, batch, head } = look.value;
   const id = run.value?.id ?? '';
-  const answer = useLook<Metrics>(ready ? `v1/runs/${id}/analyses?site=${site}&analysis=diagnoses` : null, 'application/json', (reply) => reply.json() as Promise<Metrics>, run.value?.state === 'closed');
+  const answer = useLook<Metrics>(
+    ready ? `v1/runs/${id}/analyses?site=${site}&analysis=diagnoses` : null,
+    'application/json',
+    (reply) => reply.json() as Promise<Metrics>,
+    run.value?.state === 'closed',
+  );
   const all = answer.value?.diagnoses ?? [];
-  const mine = head === 'mean' ? all : all.filter((d) => d.heads.length === 0 || d.heads.some((h) => h.head === head && h.batch === batch));
+  const mine =
+    head === 'mean'
+      ? all
+      : all.filter((d) => d.heads.length === 0 || d.heads.some((h) => h.head === head && h.batch === batch));
   const others = all.filter((d) => !mine.includes(d));
   return (
     <section class="heads-diagnoses">
       <h3>Diagnoses</h3>
       <Working what="Diagnoses" look={answer} />
       {answer.value && mine.length === 0 && <p class="hint">Nothing stands out in this head.</p>}
-      <ul>{mine.map((d, i) => <One key={i} d={d} site={site} now={{ batch, head }} />)}</ul>
+      <ul>
+        {mine.map((d, i) => (
+          <One key={i} d={d} site={site} now={{ batch, head }} />
+        ))}
+      </ul>
       {others.length > 0 && (
-        <details><summary>{others.length} of other heads</summary><ul>{others.map((d, i) => <One key={i} d={d} site={site} now={{ batch, head }} />)}</ul></details>
+        <details>
+          <summary>{others.length} of other heads</summary>
+          <ul>
+            {others.map((d, i) => (
+              <One key={i} d={d} site={site} now={{ batch, head }} />
+            ))}
+          </ul>
+        </details>
       )}
     </section>
   );
@@ -116,22 +167,57 @@ export function Selected(props: Props) {
       <section>
         {head ? (
           <>
-            <h2>{placeOf(sites, head)}, head {head.head}</h2>
-            {measures && <p><b>{sentence(wordsOf(measures.pattern.name))}</b> {isPattern(measures.pattern.name) && <><small>({measures.pattern.name})</small><br />{sentence(measures.pattern.text)}.</>}</p>}
+            <h2>
+              {placeOf(sites, head)}, head {head.head}
+            </h2>
+            {measures && (
+              <p>
+                <b>{sentence(wordsOf(measures.pattern.name))}</b>{' '}
+                {isPattern(measures.pattern.name) && (
+                  <>
+                    <small>({measures.pattern.name})</small>
+                    <br />
+                    {sentence(measures.pattern.text)}.
+                  </>
+                )}
+              </p>
+            )}
             {few.length > 0 && (
-              <table class="heads-numbers"><caption class="hidden">measures of this head</caption>
-                <tbody>{few.map(([name, value]) => <tr key={name}><th scope="row">{measureName(name)}</th><td data-value={value}>{digits(value as number)}</td></tr>)}</tbody>
+              <table class="heads-numbers">
+                <caption class="hidden">measures of this head</caption>
+                <tbody>
+                  {few.map(([name, value]) => (
+                    <tr key={name}>
+                      <th scope="row">{measureName(name)}</th>
+                      <td data-value={value}>{digits(value as number)}</td>
+                    </tr>
+                  ))}
+                </tbody>
               </table>
             )}
             <div class="line">
-              <button type="button" class="main" onClick={() => change({ view: 'matrix' })}>Open matrix</button>
-              {list.length > 6 && <button type="button" aria-expanded={all} onClick={() => setAll(!all)}>{all ? 'Fewer measures' : 'All measures'}</button>}
+              <button type="button" class="main" onClick={() => change({ view: 'matrix' })}>
+                Open matrix
+              </button>
+              {list.length > 6 && (
+                <button type="button" aria-expanded={all} onClick={() => setAll(!all)}>
+                  {all ? 'Fewer measures' : 'All measures'}
+                </button>
+              )}
             </div>
           </>
         ) : (
           <>
-            <h2>{isLayered(sites[look.value.site]) || sites[look.value.site]?.kind === 'self' ? sites[look.value.site]?.name : `${sites[look.value.site]?.kind} ${sites[look.value.site]?.layer}`}, mean of the heads</h2>
-            <p class="hint">A click or an arrow key selects a head. A double click or Enter opens its matrix, and + or Space puts it into a mean.</p>
+            <h2>
+              {isLayered(sites[look.value.site]) || sites[look.value.site]?.kind === 'self'
+                ? sites[look.value.site]?.name
+                : `${sites[look.value.site]?.kind} ${sites[look.value.site]?.layer}`}
+              , mean of the heads
+            </h2>
+            <p class="hint">
+              A click or an arrow key selects a head. A double click or Enter opens its matrix, and + or Space
+              puts it into a mean.
+            </p>
           </>
         )}
       </section>

@@ -19,7 +19,8 @@ export interface Thumb extends Codes {
   level: number; // a cell covers 2^level x 2^level weights
 }
 
-export const keyOf = (site: number, batch: number, head: number | 'mean'): string => `${site}.${batch}.${head}`;
+export const keyOf = (site: number, batch: number, head: number | 'mean'): string =>
+  `${site}.${batch}.${head}`;
 
 export async function readThumbs(reply: Response, sites: readonly RunSite[]): Promise<Thumb[]> {
   return (await readAtlas(reply)).map((thumbnail) => {
@@ -29,8 +30,15 @@ export async function readThumbs(reply: Response, sites: readonly RunSite[]): Pr
   });
 }
 
-export interface Line { layer: number; thumbs: Thumb[] }
-export interface Group { title: string; name: string; lines: Line[] }
+export interface Line {
+  layer: number;
+  thumbs: Thumb[];
+}
+export interface Group {
+  title: string;
+  name: string;
+  lines: Line[];
+}
 
 // Thumbnails by site: the layers of one kind of attention are the lines of one group.
 export function groupsOf(thumbs: readonly Thumb[], sites: readonly RunSite[]): Group[] {
@@ -63,8 +71,13 @@ export function groupsOf(thumbs: readonly Thumb[], sites: readonly RunSite[]): G
 
 // The measure that tells how well a head follows its pattern, where there is one.
 const measureOf: Record<string, string> = {
-  'previous token': 'previous_token', 'current token': 'current_token', 'next token': 'next_token', 'first token': 'first_token',
-  'single key': 'sink', induction: 'induction', 'duplicate token': 'duplicate_token',
+  'previous token': 'previous_token',
+  'current token': 'current_token',
+  'next token': 'next_token',
+  'first token': 'first_token',
+  'single key': 'sink',
+  induction: 'induction',
+  'duplicate token': 'duplicate_token',
 };
 // Patterns whose sentence begins with the share of the weight that follows them.
 const toldByText = /^(?:stays|connects|looks at(?! the )|goes through the keys as the queries go on: \d)/;
@@ -94,7 +107,8 @@ export const isPattern = (name: string): boolean => name !== 'heterogeneous';
 
 export function wordsOf(name: string, short = false): string {
   const distance = /^offset ([+-])(\d+)$/.exec(name);
-  if (distance) return `${short ? '' : 'looks '}${distance[2]} tokens ${distance[1] === '-' ? 'back' : 'ahead'}`;
+  if (distance)
+    return `${short ? '' : 'looks '}${distance[2]} tokens ${distance[1] === '-' ? 'back' : 'ahead'}`;
   return words[name]?.[short ? 1 : 0] ?? (short ? name : `looks at ${name}`);
 }
 
@@ -102,7 +116,10 @@ export function wordsOf(name: string, short = false): string {
 export function shareOf(h: HeadMeasures): string {
   const measure = h.measures[measureOf[h.pattern.name] ?? ''];
   if (typeof measure === 'number') return `${Math.round(100 * measure)}\u00a0%`;
-  const told = h.pattern.name !== 'adjacent' && toldByText.test(h.pattern.text) ? /(\d+) %/.exec(h.pattern.text)?.[1] : undefined;
+  const told =
+    h.pattern.name !== 'adjacent' && toldByText.test(h.pattern.text)
+      ? /(\d+) %/.exec(h.pattern.text)?.[1]
+      : undefined;
   return told ? `${told}\u00a0%` : '';
 }
 
@@ -114,39 +131,67 @@ export function patternOf(h: HeadMeasures | undefined, short = false): string {
 // the heads that follow none last.
 export function patternsOf(heads: readonly HeadMeasures[]): [string, number][] {
   const count = new Map<string, number>();
-  for (const { pattern: { name } } of heads) count.set(name, (count.get(name) ?? 0) + 1);
+  for (const {
+    pattern: { name },
+  } of heads)
+    count.set(name, (count.get(name) ?? 0) + 1);
   const last = (name: string): number => Number(!isPattern(name) || name === 'none');
-  return [...count].sort(([a, m], [b, n]) => last(a) - last(b) || n - m || wordsOf(a).localeCompare(wordsOf(b), 'en'));
+  return [...count].sort(
+    ([a, m], [b, n]) => last(a) - last(b) || n - m || wordsOf(a).localeCompare(wordsOf(b), 'en'),
+  );
 }
 
 export const measureName = (name: string): string => name.replace(/_/g, ' ');
 
-export interface Choice { sort: string; pattern: string; measure: string; min: number | null; max: number | null; text: string }
+export interface Choice {
+  sort: string;
+  pattern: string;
+  measure: string;
+  min: number | null;
+  max: number | null;
+  text: string;
+}
 export const everyHead: Choice = { sort: 'place', pattern: '', measure: '', min: null, max: null, text: '' };
 export const isPlain = (c: Choice): boolean => c.sort === 'place' && !isFiltered(c);
-export const isFiltered = (c: Choice): boolean => c.text.trim() !== '' || c.pattern !== '' || (c.measure !== '' && (c.min !== null || c.max !== null));
+export const isFiltered = (c: Choice): boolean =>
+  c.text.trim() !== '' || c.pattern !== '' || (c.measure !== '' && (c.min !== null || c.max !== null));
 
 // The heads that are left, in their order. Heads without the measure come last.
-export function choose(thumbs: readonly Thumb[], of: (t: Thumb) => HeadMeasures | undefined, place: (t: Thumb) => string, c: Choice): Thumb[] {
+export function choose(
+  thumbs: readonly Thumb[],
+  of: (t: Thumb) => HeadMeasures | undefined,
+  place: (t: Thumb) => string,
+  c: Choice,
+): Thumb[] {
   const sought = c.text.trim().toLowerCase();
   const left = thumbs.filter((t) => {
     const h = of(t);
     if (c.pattern !== '' && h?.pattern.name !== c.pattern) return false;
-    if (sought && !`${place(t)} head ${t.head} ${patternOf(h)} ${h?.pattern.name ?? ''} ${h?.pattern.shape ?? ''}`.toLowerCase().includes(sought)) return false;
+    if (
+      sought &&
+      !`${place(t)} head ${t.head} ${patternOf(h)} ${h?.pattern.name ?? ''} ${h?.pattern.shape ?? ''}`
+        .toLowerCase()
+        .includes(sought)
+    )
+      return false;
     if (c.measure === '' || (c.min === null && c.max === null)) return true;
     const value = h?.measures[c.measure];
     return typeof value === 'number' && value >= (c.min ?? -Infinity) && value <= (c.max ?? Infinity);
   });
   if (c.sort === 'place') return left;
-  if (c.sort === 'pattern') return left.sort((a, b) => patternOf(of(a)).localeCompare(patternOf(of(b)), 'en'));
+  if (c.sort === 'pattern')
+    return left.sort((a, b) => patternOf(of(a)).localeCompare(patternOf(of(b)), 'en'));
   const [direction, name] = c.sort.startsWith('-') ? [-1, c.sort.slice(1)] : [1, c.sort];
   const value = (t: Thumb): number => of(t)?.measures[name] ?? NaN;
   return left.sort((a, b) => {
     const x = value(a);
     const y = value(b);
-    return Number.isNaN(x) || Number.isNaN(y) ? Number(Number.isNaN(x)) - Number(Number.isNaN(y)) : direction * (x - y);
+    return Number.isNaN(x) || Number.isNaN(y)
+      ? Number(Number.isNaN(x)) - Number(Number.isNaN(y))
+      : direction * (x - y);
   });
 }
 
 // The tokens of the queries of a site; none: it has positions alone.
-export const namesOf = (run: Run, site: RunSite, batch: number): readonly string[] => tokensOf(run, site, 'query', batch).tokens ?? [];
+export const namesOf = (run: Run, site: RunSite, batch: number): readonly string[] =>
+  tokensOf(run, site, 'query', batch).tokens ?? [];

@@ -11,8 +11,16 @@ import { seesAll } from '../../parts/mask';
 import { site } from '../../store/run';
 import { codingOf } from './source';
 
-const scales: readonly (readonly [Transform, string])[] = [['linear', 'linear'], ['sqrt', 'square root'], ['log', 'logarithm'], ['row', 'by row']];
-const planes: readonly (readonly [Plane, string])[] = [['max', 'max'], ['mean', 'mean']];
+const scales: readonly (readonly [Transform, string])[] = [
+  ['linear', 'linear'],
+  ['sqrt', 'square root'],
+  ['log', 'logarithm'],
+  ['row', 'by row'],
+];
+const planes: readonly (readonly [Plane, string])[] = [
+  ['max', 'max'],
+  ['mean', 'mean'],
+];
 const maps: readonly Colours[] = ['Blues', 'viridis', 'cividis', 'RdBu'];
 
 const inWords: Record<Transform, string> = {
@@ -28,7 +36,15 @@ function short(value: number): string {
   return digits(value).replace('.0e', 'e');
 }
 
-function Bar({ map, transform, range }: { map: Colours; transform: Transform; range: readonly [number, number] }) {
+function Bar({
+  map,
+  transform,
+  range,
+}: {
+  map: Colours;
+  transform: Transform;
+  range: readonly [number, number];
+}) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const dark = isDark.value;
   useEffect(() => {
@@ -44,7 +60,15 @@ function Bar({ map, transform, range }: { map: Colours; transform: Transform; ra
     <div class="matrix-bar">
       <canvas ref={canvas} width={256} height={1} aria-hidden="true" />
       <ul aria-label="values of the colours">
-        {ticks(codingOf(transform), range, 0.14).map(({ value, at }) => <li key={at} style={{ left: `${100 * at}%` }} data-end={at === 0 ? 'first' : at === 1 ? 'last' : undefined}>{short(value)}</li>)}
+        {ticks(codingOf(transform), range, 0.14).map(({ value, at }) => (
+          <li
+            key={at}
+            style={{ left: `${100 * at}%` }}
+            data-end={at === 0 ? 'first' : at === 1 ? 'last' : undefined}
+          >
+            {short(value)}
+          </li>
+        ))}
       </ul>
     </div>
   );
@@ -66,22 +90,54 @@ function Range({ found }: { found: readonly [number, number] }) {
     }
     const a = low ? Number(low) : 0;
     const b = high ? Number(high) : found[1];
-    if (!(Math.fround(a) < Math.fround(b) && b > 0)) return setWrong('The end must be above the start and above 0.');
+    if (!(Math.fround(a) < Math.fround(b) && b > 0))
+      return setWrong('The end must be above the start and above 0.');
     setWrong('');
     if (range?.[0] !== a || range[1] !== b) change({ range: [a, b] });
   };
   const field = (i: 0 | 1, name: string) => (
-    <input type="number" step="any" aria-label={name} placeholder={short(found[i])} value={texts[i]} disabled={transform === 'row'}
-      aria-invalid={wrong !== ''} aria-describedby="matrix-wrong"
-      onInput={(e) => setTexts(i === 0 ? [e.currentTarget.value, texts[1]] : [texts[0], e.currentTarget.value])}
-      onChange={(e) => take(i === 0 ? e.currentTarget.value : texts[0], i === 1 ? e.currentTarget.value : texts[1])} />
+    <input
+      type="number"
+      step="any"
+      aria-label={name}
+      placeholder={short(found[i])}
+      value={texts[i]}
+      disabled={transform === 'row'}
+      aria-invalid={wrong !== ''}
+      aria-describedby="matrix-wrong"
+      onInput={(e) =>
+        setTexts(i === 0 ? [e.currentTarget.value, texts[1]] : [texts[0], e.currentTarget.value])
+      }
+      onChange={(e) =>
+        take(i === 0 ? e.currentTarget.value : texts[0], i === 1 ? e.currentTarget.value : texts[1])
+      }
+    />
   );
   return (
     <span class="matrix-range" role="group" aria-label="range of the colours">
       range {field(0, 'start of the range')} to {field(1, 'end of the range')}
-      {transform !== 'row' && <button type="button" onClick={() => void fit().then(setWrong)} title="the range of the weights in sight">fit</button>}
-      {transform !== 'row' && <button type="button" disabled={!range} onClick={() => change({ range: null })} title="the range of the head">whole</button>}
-      <span id="matrix-wrong" class="bad" role="status">{wrong}</span>
+      {transform !== 'row' && (
+        <button
+          type="button"
+          onClick={() => void fit().then(setWrong)}
+          title="the range of the weights in sight"
+        >
+          fit
+        </button>
+      )}
+      {transform !== 'row' && (
+        <button
+          type="button"
+          disabled={!range}
+          onClick={() => change({ range: null })}
+          title="the range of the head"
+        >
+          whole
+        </button>
+      )}
+      <span id="matrix-wrong" class="bad" role="status">
+        {wrong}
+      </span>
     </span>
   );
 }
@@ -104,7 +160,12 @@ async function fit(): Promise<string> {
   }
 }
 
-interface Colouring { map: Colours; range: readonly [number, number]; rows: number; cols: number }
+interface Colouring {
+  map: Colours;
+  range: readonly [number, number];
+  rows: number;
+  cols: number;
+}
 
 export function Legend({ map, range, rows, cols }: Colouring) {
   const { plane, transform, batch } = look.value;
@@ -113,8 +174,13 @@ export function Legend({ map, range, rows, cols }: Colouring) {
     <div class="matrix-legend">
       <Bar map={map} transform={transform} range={range} />
       <p class="matrix-words">
-        <b>{rows === 1 && cols === 1 ? 'every cell is one weight' : `${plane} of ${rows} × ${cols}`}</b>; {inWords[transform]}
-        {hides && <>; <span class="matrix-swatch" aria-hidden="true" /> hidden</>}
+        <b>{rows === 1 && cols === 1 ? 'every cell is one weight' : `${plane} of ${rows} × ${cols}`}</b>;{' '}
+        {inWords[transform]}
+        {hides && (
+          <>
+            ; <span class="matrix-swatch" aria-hidden="true" /> hidden
+          </>
+        )}
       </p>
     </div>
   );
@@ -125,17 +191,43 @@ export function Choices({ map, range }: Colouring) {
   const [open, setOpen] = useState(false);
   return (
     <>
-      <button type="button" class="matrix-more" aria-expanded={open} onClick={() => setOpen(!open)}>colours…</button>
+      <button type="button" class="matrix-more" aria-expanded={open} onClick={() => setOpen(!open)}>
+        colours…
+      </button>
       <div class={`matrix-choices ${open ? 'matrix-open' : ''}`} role="group" aria-label="colours">
-        <label>scale <select value={transform} onChange={(e) => change({ transform: e.currentTarget.value as Transform })}>
-          {scales.map(([id, name]) => <option key={id} value={id}>{name}</option>)}
-        </select></label>
-        <label title="what a cell shows that stands for several weights">cells <select value={plane} onChange={(e) => change({ plane: e.currentTarget.value as Plane })}>
-          {planes.map(([id, name]) => <option key={id} value={id}>{name}</option>)}
-        </select></label>
-        <label>colours <select value={map} onChange={(e) => change({ colours: e.currentTarget.value as Colours })}>
-          {maps.map((name) => <option key={name} value={name}>{name}</option>)}
-        </select></label>
+        <label>
+          scale{' '}
+          <select
+            value={transform}
+            onChange={(e) => change({ transform: e.currentTarget.value as Transform })}
+          >
+            {scales.map(([id, name]) => (
+              <option key={id} value={id}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label title="what a cell shows that stands for several weights">
+          cells{' '}
+          <select value={plane} onChange={(e) => change({ plane: e.currentTarget.value as Plane })}>
+            {planes.map(([id, name]) => (
+              <option key={id} value={id}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          colours{' '}
+          <select value={map} onChange={(e) => change({ colours: e.currentTarget.value as Colours })}>
+            {maps.map((name) => (
+              <option key={name} value={name}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
         <Range found={range} />
       </div>
     </>

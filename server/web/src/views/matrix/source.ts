@@ -4,7 +4,8 @@ import { block, tile, type Head, type Site, whole, WHOLE_MOST } from '../../api/
 import type { Codes, Coding, Source, Values } from '../../draw/types';
 import type { Plane, Transform } from '../../store/state';
 
-export const codingOf = (transform: Transform): Coding => transform === 'log' ? 'decades' : transform === 'row' ? 'linear' : transform;
+export const codingOf = (transform: Transform): Coding =>
+  transform === 'log' ? 'decades' : transform === 'row' ? 'linear' : transform;
 
 // The range of the colours, once a tile has told it. `of` is the name of its source.
 export const rangeOf = signal<{ of: string; range: [number, number] }>({ of: '', range: [0, 1] });
@@ -15,14 +16,34 @@ const pair = (text: string | null): [number, number] | null => {
 };
 
 // Equal texts stand for equal tiles.
-export interface Shown { head: Head; plane: Plane; transform: Transform; range: [number, number] | null }
+export interface Shown {
+  head: Head;
+  plane: Plane;
+  transform: Transform;
+  range: [number, number] | null;
+}
 
 export function sourceOf({ head, plane, transform, range }: Shown, site: Site): Source {
   const coding = codingOf(transform);
   const byRow = transform === 'row';
-  const scale: Record<string, string> = byRow ? { normalize: 'row_max', vmin: '0', vmax: '1' }
-    : range ? { vmin: String(range[0]), vmax: String(range[1]) } : { range_of: 'head' };
-  const name = [head.run, head.site, head.batch, head.head, plane, coding, byRow, scale['vmin'], scale['vmax'], head.size?.queries, head.size?.keys].join(' ');
+  const scale: Record<string, string> = byRow
+    ? { normalize: 'row_max', vmin: '0', vmax: '1' }
+    : range
+      ? { vmin: String(range[0]), vmax: String(range[1]) }
+      : { range_of: 'head' };
+  const name = [
+    head.run,
+    head.site,
+    head.batch,
+    head.head,
+    plane,
+    coding,
+    byRow,
+    scale['vmin'],
+    scale['vmax'],
+    head.size?.queries,
+    head.size?.keys,
+  ].join(' ');
   return {
     name,
     queries: site.num_queries,
@@ -31,7 +52,11 @@ export function sourceOf({ head, plane, transform, range }: Shown, site: Site): 
     mean: plane === 'mean',
     grows: head.size !== undefined,
     async tile({ level, y, x }, stop): Promise<Codes> {
-      const reply = await tile(head, { level, y, x, pool: plane, encoding: 'u8', transform: coding, ...scale }, stop);
+      const reply = await tile(
+        head,
+        { level, y, x, pool: plane, encoding: 'u8', transform: coding, ...scale },
+        stop,
+      );
       const found = pair(reply.headers.get(plane === 'max' ? 'X-Tile-Max-Range' : 'X-Tile-Mean-Range'));
       const shape = pair(reply.headers.get('X-Tile-Shape')) ?? [0, 0];
       if (found && rangeOf.peek().of !== name) rangeOf.value = { of: name, range: found };

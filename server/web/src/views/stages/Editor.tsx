@@ -5,7 +5,17 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { type Axis, keys, make, nameOf, queries } from '../../store/run';
 import { look, type Source } from '../../store/state';
 import { keep, type Answer } from './fresh';
-import { editable, filled, withAnswers, withField, withNumber, type Body, type Editable, type Grid, type Part } from './source';
+import {
+  editable,
+  filled,
+  withAnswers,
+  withField,
+  withNumber,
+  type Body,
+  type Editable,
+  type Grid,
+  type Part,
+} from './source';
 
 const BROAD = 10; // columns from which a grid scrolls sideways by itself
 const PAUSE = 600; // ms without a key after which the next change of a number is a step of its own
@@ -31,7 +41,9 @@ function stepOf(place: string): number {
   stepTime = now;
   return step;
 }
-const endStep = (): void => { stepAt = ''; };
+const endStep = (): void => {
+  stepAt = '';
+};
 
 // One request is under way at a time, and the next one has the numbers of the moment.
 let wanted: { body: Body; step: number } | null = null;
@@ -45,7 +57,8 @@ async function send(): Promise<void> {
     const { q, k, batch, site, head } = look.peek();
     const source = { path: 'v1/attention', body: withAnswers(body) };
     await make<Answer>(source, {
-      keep: true, at: { q, k, batch, site, head },
+      keep: true,
+      at: { q, k, batch, site, head },
       made: (answer) => {
         keep(body, answer);
         const d = draft.peek();
@@ -76,43 +89,107 @@ function short(value: number): string {
   return texts.find((text) => text.length <= FITS) ?? value.toExponential(1);
 }
 
-function NumberCell({ value, label, onEdit }: { value: number | null; label: string; onEdit: (value: number) => void }) {
+function NumberCell({
+  value,
+  label,
+  onEdit,
+}: {
+  value: number | null;
+  label: string;
+  onEdit: (value: number) => void;
+}) {
   const [text, setText] = useState(value === null ? '' : String(value));
   const [typing, setTyping] = useState(false);
   const parsed = text.trim() === '' ? NaN : Number(text);
-  useEffect(() => { if (Number(text) !== value || text.trim() === '') setText(value === null ? '' : String(value)); }, [value]);
+  useEffect(() => {
+    if (Number(text) !== value || text.trim() === '') setText(value === null ? '' : String(value));
+  }, [value]);
   return (
-    <input value={typing || Number(text) !== value ? text : short(value)} onFocus={() => setTyping(true)} onBlur={() => { setTyping(false); endStep(); }} inputMode="decimal" aria-label={label} aria-invalid={!Number.isFinite(parsed) && value !== null} autocomplete="off" spellcheck={false}
+    <input
+      value={typing || Number(text) !== value ? text : short(value)}
+      onFocus={() => setTyping(true)}
+      onBlur={() => {
+        setTyping(false);
+        endStep();
+      }}
+      inputMode="decimal"
+      aria-label={label}
+      aria-invalid={!Number.isFinite(parsed) && value !== null}
+      autocomplete="off"
+      spellcheck={false}
       onInput={(e) => {
         const next = e.currentTarget.value.replace('−', '-');
         setText(next);
-        if (next.trim() !== '' && Number.isFinite(Number(next)) && Number(next) !== value) onEdit(Number(next));
-      }} />
+        if (next.trim() !== '' && Number.isFinite(Number(next)) && Number(next) !== value)
+          onEdit(Number(next));
+      }}
+    />
   );
 }
 
-interface RowProps { row: (number | boolean | null)[]; index: number; name: string; colNames: readonly string[]; what: string; stop: number; chosen: boolean; onEdit: (row: number, col: number, value: number | boolean) => void }
+interface RowProps {
+  row: (number | boolean | null)[];
+  index: number;
+  name: string;
+  colNames: readonly string[];
+  what: string;
+  stop: number;
+  chosen: boolean;
+  onEdit: (row: number, col: number, value: number | boolean) => void;
+}
 
 // A row is drawn again when its numbers change, not when those of other rows do. Only the cell that
 // Tab reaches is an input, since a thousand of them would take the browser longer than all else.
 class Row extends Component<RowProps> {
   override shouldComponentUpdate(next: RowProps): boolean {
     const now = this.props;
-    return now.row !== next.row || now.stop !== next.stop || now.name !== next.name || now.chosen !== next.chosen || now.colNames !== next.colNames;
+    return (
+      now.row !== next.row ||
+      now.stop !== next.stop ||
+      now.name !== next.name ||
+      now.chosen !== next.chosen ||
+      now.colNames !== next.colNames
+    );
   }
   render() {
     const { row, index, name, colNames, what, stop, chosen } = this.props;
     return (
       <tr class={chosen ? 'chosen' : ''}>
-        <th scope="row"><bdi>{name}</bdi></th>
+        <th scope="row">
+          <bdi>{name}</bdi>
+        </th>
         {row.map((x, col) => {
           const cell = { 'data-cell': `${index}.${col}`, class: typeof x === 'boolean' ? 'tick' : 'number' };
-          if (col !== stop) return <td key={col} {...cell}>{typeof x === 'boolean' ? <span>{x ? '✓' : <span class="hidden">no</span>}</span> : x === null ? '–' : short(x)}</td>;
+          if (col !== stop)
+            return (
+              <td key={col} {...cell}>
+                {typeof x === 'boolean' ? (
+                  <span>{x ? '✓' : <span class="hidden">no</span>}</span>
+                ) : x === null ? (
+                  '–'
+                ) : (
+                  short(x)
+                )}
+              </td>
+            );
           const label = `${what}, ${name}, ${colNames[col] ?? col}`;
           return (
-            <td key={col} {...cell}>{typeof x === 'boolean'
-              ? <input type="checkbox" checked={x} aria-label={label} onChange={(e) => this.props.onEdit(index, col, e.currentTarget.checked)} />
-              : <NumberCell value={x} label={label} onEdit={(value) => this.props.onEdit(index, col, value)} />}</td>
+            <td key={col} {...cell}>
+              {typeof x === 'boolean' ? (
+                <input
+                  type="checkbox"
+                  checked={x}
+                  aria-label={label}
+                  onChange={(e) => this.props.onEdit(index, col, e.currentTarget.checked)}
+                />
+              ) : (
+                <NumberCell
+                  value={x}
+                  label={label}
+                  onEdit={(value) => this.props.onEdit(index, col, value)}
+                />
+              )}
+            </td>
           );
         })}
       </tr>
@@ -120,18 +197,39 @@ class Row extends Component<RowProps> {
   }
 }
 
-const steps: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], Enter: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const steps: Record<string, [number, number]> = {
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  Enter: [1, 0],
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+};
 
-interface NumbersProps { grid: Grid; title: string; note?: string; rowNames: readonly string[]; colNames: readonly string[]; chosen: number; body: Body; onRemove?: () => void }
+interface NumbersProps {
+  grid: Grid;
+  title: string;
+  note?: string;
+  rowNames: readonly string[];
+  colNames: readonly string[];
+  chosen: number;
+  body: Body;
+  onRemove?: () => void;
+}
 
 function Numbers({ grid, title, note, rowNames, colNames, chosen, body, onRemove }: NumbersProps) {
   const [at, setAt] = useState<readonly [number, number]>([0, 0]);
   const table = useRef<HTMLTableElement>(null);
   const wantsFocus = useRef(false);
-  const [row, col] = [Math.min(at[0], grid.rows.length - 1), Math.min(at[1], (grid.rows[0]?.length ?? 1) - 1)];
+  const [row, col] = [
+    Math.min(at[0], grid.rows.length - 1),
+    Math.min(at[1], (grid.rows[0]?.length ?? 1) - 1),
+  ];
   const width = grid.rows[0]?.length ?? 0;
   const cellOf = (event: Event): [number, number] | null => {
-    const cell = (event.target as HTMLElement).closest<HTMLElement>('[data-cell]')?.dataset['cell']?.split('.').map(Number);
+    const cell = (event.target as HTMLElement)
+      .closest<HTMLElement>('[data-cell]')
+      ?.dataset['cell']?.split('.')
+      .map(Number);
     return cell ? [cell[0] ?? 0, cell[1] ?? 0] : null;
   };
   const go = (to: readonly [number, number]): void => {
@@ -148,14 +246,18 @@ function Numbers({ grid, title, note, rowNames, colNames, chosen, body, onRemove
   }, [at]);
   // Rows outlive this drawing, so they ask for the body of the moment.
   const onEdit = (y: number, x: number, value: number | boolean): void =>
-    edit(withNumber(shownSource()?.body ?? body, grid, y, x, value), typeof value === 'number' ? `${grid.part} ${y} ${x}` : '');
+    edit(
+      withNumber(shownSource()?.body ?? body, grid, y, x, value),
+      typeof value === 'number' ? `${grid.part} ${y} ${x}` : '',
+    );
   const onKeyDown = (event: KeyboardEvent): void => {
     const by = steps[event.key];
     const from = cellOf(event);
     if (event.key === 'Enter') endStep();
     if (!by || !from || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
     const input = event.target as HTMLInputElement;
-    if (by[1] && input.type !== 'checkbox') { // within a number the arrows move the caret
+    if (by[1] && input.type !== 'checkbox') {
+      // within a number the arrows move the caret
       const end = by[1] < 0 ? 0 : input.value.length;
       if (input.selectionStart !== input.selectionEnd || input.selectionStart !== end) return;
     }
@@ -173,34 +275,98 @@ function Numbers({ grid, title, note, rowNames, colNames, chosen, body, onRemove
   };
   return (
     <section class="stages-grid">
-      <h3>{title}{note && <small> {note}</small>} {onRemove && <button type="button" onClick={onRemove}>Remove</button>}</h3>
+      <h3>
+        {title}
+        {note && <small> {note}</small>}{' '}
+        {onRemove && (
+          <button type="button" onClick={onRemove}>
+            Remove
+          </button>
+        )}
+      </h3>
       <div class={width > BROAD ? 'stages-wide broad' : ''} onKeyDown={onKeyDown} onClick={onClick}>
         <table ref={table} role="grid" aria-label={title}>
-          <thead><tr><td />{Array.from({ length: width }, (_, i) => <th scope="col" key={i}><bdi>{colNames[i] ?? i}</bdi></th>)}</tr></thead>
-          <tbody>{grid.rows.map((r, i) => (
-            <Row key={i} row={r} index={i} name={rowNames[i] ?? String(i)} colNames={colNames} what={title} stop={i === row ? col : -1} chosen={i === chosen} onEdit={onEdit} />
-          ))}</tbody>
+          <thead>
+            <tr>
+              <td />
+              {Array.from({ length: width }, (_, i) => (
+                <th scope="col" key={i}>
+                  <bdi>{colNames[i] ?? i}</bdi>
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {grid.rows.map((r, i) => (
+              <Row
+                key={i}
+                row={r}
+                index={i}
+                name={rowNames[i] ?? String(i)}
+                colNames={colNames}
+                what={title}
+                stop={i === row ? col : -1}
+                chosen={i === chosen}
+                onEdit={onEdit}
+              />
+            ))}
+          </tbody>
         </table>
       </div>
     </section>
   );
 }
 
-const titles: Record<Part, string> = { query: 'Queries', key: 'Keys', value: 'Values', attn_mask: 'Mask', attn_bias: 'Bias' };
+const titles: Record<Part, string> = {
+  query: 'Queries',
+  key: 'Keys',
+  value: 'Values',
+  attn_mask: 'Mask',
+  attn_bias: 'Bias',
+};
 const noNames: readonly string[] = [];
 
-function Field({ label, value, hint, onEdit }: { label: string; value: unknown; hint: string; onEdit: (value: number | null) => void }) {
+function Field({
+  label,
+  value,
+  hint,
+  onEdit,
+}: {
+  label: string;
+  value: unknown;
+  hint: string;
+  onEdit: (value: number | null) => void;
+}) {
   const given = typeof value === 'number' ? value : null;
   const [text, setText] = useState(given === null ? '' : String(given));
   const [typing, setTyping] = useState(false);
-  useEffect(() => { if ((text.trim() === '' ? null : Number(text)) !== given) setText(given === null ? '' : String(given)); }, [given]);
+  useEffect(() => {
+    if ((text.trim() === '' ? null : Number(text)) !== given) setText(given === null ? '' : String(given));
+  }, [given]);
   return (
-    <label>{label} <input value={typing || given === null || Number(text) !== given ? text : short(given)} onFocus={() => setTyping(true)} onBlur={() => { setTyping(false); endStep(); }} inputMode="decimal" placeholder={hint} aria-invalid={!Number.isFinite(Number(text))} onKeyDown={(e) => { if (e.key === 'Enter') endStep(); }} onInput={(e) => {
-      const next = e.currentTarget.value.replace('−', '-');
-      setText(next);
-      if (next.trim() === '') onEdit(null);
-      else if (Number.isFinite(Number(next))) onEdit(Number(next));
-    }} /></label>
+    <label>
+      {label}{' '}
+      <input
+        value={typing || given === null || Number(text) !== given ? text : short(given)}
+        onFocus={() => setTyping(true)}
+        onBlur={() => {
+          setTyping(false);
+          endStep();
+        }}
+        inputMode="decimal"
+        placeholder={hint}
+        aria-invalid={!Number.isFinite(Number(text))}
+        onKeyDown={(e) => {
+          if (e.key === 'Enter') endStep();
+        }}
+        onInput={(e) => {
+          const next = e.currentTarget.value.replace('−', '-');
+          setText(next);
+          if (next.trim() === '') onEdit(null);
+          else if (Number.isFinite(Number(next))) onEdit(Number(next));
+        }}
+      />
+    </label>
   );
 }
 
@@ -216,28 +382,95 @@ function Grids({ of, body, q, k }: { of: Editable; body: Body; q: number; k: num
   const queryNames = useNames(queries.value, of.queries);
   const keyNames = useNames(keys.value, of.keys);
   const { grids } = of;
-  const grid = (part: Part, rows: readonly string[], cols: readonly string[], chosen: number, note?: string, canRemove = false) => {
+  const grid = (
+    part: Part,
+    rows: readonly string[],
+    cols: readonly string[],
+    chosen: number,
+    note?: string,
+    canRemove = false,
+  ) => {
     const g = grids[part];
-    return g && <Numbers key={part} grid={g} title={titles[part]} note={note} rowNames={rows} colNames={cols} chosen={chosen} body={body} onRemove={canRemove ? () => edit(withField(body, part, null)) : undefined} />;
+    return (
+      g && (
+        <Numbers
+          key={part}
+          grid={g}
+          title={titles[part]}
+          note={note}
+          rowNames={rows}
+          colNames={cols}
+          chosen={chosen}
+          body={body}
+          onRemove={canRemove ? () => edit(withField(body, part, null)) : undefined}
+        />
+      )
+    );
   };
   const width = grids.query?.rows[0]?.length ?? 1;
   return (
     <section class="stages-editor">
       <h2>Change the numbers</h2>
       <div class="stages-fields">
-        <label><input type="checkbox" checked={body['is_causal'] === true} onChange={(e) => edit(withField(body, 'is_causal', e.currentTarget.checked || null))} /> causal</label>
-        <Field label="scale" value={body['scale']} hint={`1/√${width}`} onEdit={(value) => edit(withField(body, 'scale', value), 'scale')} />
-        <Field label="softcap" value={body['softcap']} hint="none" onEdit={(value) => edit(withField(body, 'softcap', value), 'softcap')} />
-        {!grids.attn_mask && <button type="button" onClick={() => edit({ ...body, attn_mask: filled(of.queries, of.keys, true) })}>Add a mask</button>}
-        {!grids.attn_bias && <button type="button" onClick={() => edit({ ...body, attn_bias: filled(of.queries, of.keys, 0) })}>Add a bias</button>}
-        {of.isSelf && <button type="button" onClick={() => edit({ ...body, key: body['query'], value: body['query'] })}>Give keys and values their own numbers</button>}
+        <label>
+          <input
+            type="checkbox"
+            checked={body['is_causal'] === true}
+            onChange={(e) => edit(withField(body, 'is_causal', e.currentTarget.checked || null))}
+          />{' '}
+          causal
+        </label>
+        <Field
+          label="scale"
+          value={body['scale']}
+          hint={`1/√${width}`}
+          onEdit={(value) => edit(withField(body, 'scale', value), 'scale')}
+        />
+        <Field
+          label="softcap"
+          value={body['softcap']}
+          hint="none"
+          onEdit={(value) => edit(withField(body, 'softcap', value), 'softcap')}
+        />
+        {!grids.attn_mask && (
+          <button
+            type="button"
+            onClick={() => edit({ ...body, attn_mask: filled(of.queries, of.keys, true) })}
+          >
+            Add a mask
+          </button>
+        )}
+        {!grids.attn_bias && (
+          <button type="button" onClick={() => edit({ ...body, attn_bias: filled(of.queries, of.keys, 0) })}>
+            Add a bias
+          </button>
+        )}
+        {of.isSelf && (
+          <button type="button" onClick={() => edit({ ...body, key: body['query'], value: body['query'] })}>
+            Give keys and values their own numbers
+          </button>
+        )}
       </div>
       <div class="stages-grids">
         {grid('query', queryNames, noNames, q, of.isSelf ? 'they are the keys and values, too' : undefined)}
         {grid('key', keyNames, noNames, k)}
         {grid('value', keyNames, noNames, k)}
-        {grid('attn_mask', grids.attn_mask?.rows.length === of.queries ? queryNames : allRows, keyNames, q, typeof grids.attn_mask?.rows[0]?.[0] === 'boolean' ? 'a tick: the query sees the key' : undefined, true)}
-        {grid('attn_bias', grids.attn_bias?.rows.length === of.queries ? queryNames : allRows, keyNames, q, 'added to the scores', true)}
+        {grid(
+          'attn_mask',
+          grids.attn_mask?.rows.length === of.queries ? queryNames : allRows,
+          keyNames,
+          q,
+          typeof grids.attn_mask?.rows[0]?.[0] === 'boolean' ? 'a tick: the query sees the key' : undefined,
+          true,
+        )}
+        {grid(
+          'attn_bias',
+          grids.attn_bias?.rows.length === of.queries ? queryNames : allRows,
+          keyNames,
+          q,
+          'added to the scores',
+          true,
+        )}
       </div>
     </section>
   );

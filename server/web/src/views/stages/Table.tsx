@@ -7,7 +7,12 @@ import { look } from '../../store/state';
 import { hiddenBy, isHidden, num, order, STAGES, type Stage, type Stages } from './data';
 
 export const NAMES: Record<Stage | 'values', string> = {
-  raw: 'q · k', scaled: 'scaled', softcapped: 'softcapped', biased: 'biased and masked', probs: 'softmax', values: 'times values',
+  raw: 'q · k',
+  scaled: 'scaled',
+  softcapped: 'softcapped',
+  biased: 'biased and masked',
+  probs: 'softmax',
+  values: 'times values',
 };
 
 const ABREAST = 16; // keys that may stand side by side
@@ -33,19 +38,34 @@ function Cause({ of, k }: { of: Stages; k: number }) {
   useEffect(() => {
     let here = true;
     const timer = setTimeout(() => {
-      hiddenBy(of.head, of.q, k).then((found) => { if (here) setWords(found); }, () => undefined);
+      hiddenBy(of.head, of.q, k).then(
+        (found) => {
+          if (here) setWords(found);
+        },
+        () => undefined,
+      );
     }, 150);
-    return () => { here = false; clearTimeout(timer); };
+    return () => {
+      here = false;
+      clearTimeout(timer);
+    };
   }, [run, site, batch, head, of.q, k]);
-  return <span class="stages-cause">{words === null ? '…' : words.length ? words.join(', ') : 'the mask'}</span>;
+  return (
+    <span class="stages-cause">{words === null ? '…' : words.length ? words.join(', ') : 'the mask'}</span>
+  );
 }
 
 // A number on a ground that shows its size: red and blue for scores, the map of the page for weights.
 function tint(stage: Stage, value: number, most: number): Record<string, string> {
   if (!Number.isFinite(value)) return {};
-  const ground = stage === 'probs'
-    ? colour(look.value.colours === 'RdBu' ? 'Blues' : look.value.colours, isDark.value, Math.sqrt(Math.max(0, value)))
-    : colour('RdBu', isDark.value, 0.5 + 0.42 * (value / most));
+  const ground =
+    stage === 'probs'
+      ? colour(
+          look.value.colours === 'RdBu' ? 'Blues' : look.value.colours,
+          isDark.value,
+          Math.sqrt(Math.max(0, value)),
+        )
+      : colour('RdBu', isDark.value, 0.5 + 0.42 * (value / most));
   return { background: css(ground), color: ink(ground) };
 }
 
@@ -55,11 +75,38 @@ function mostOf(of: Stages, stage: Stage): number {
   return most;
 }
 
-function Number_({ of, stage, k, most, isShown }: { of: Stages; stage: Stage; k: number; most: number; isShown: boolean }) {
+function Number_({
+  of,
+  stage,
+  k,
+  most,
+  isShown,
+}: {
+  of: Stages;
+  stage: Stage;
+  k: number;
+  most: number;
+  isShown: boolean;
+}) {
   const value = of[stage][k] as number;
   if ((stage === 'biased' || stage === 'probs') && isHidden(of, k))
-    return <td class="stages-hidden" data-stage={stage} data-key={k} data-value={value}><span style={{ visibility: isShown ? 'visible' : 'hidden' }}>{stage === 'biased' ? '−∞' : '0'}</span></td>;
-  return <td data-stage={stage} data-key={k} data-value={value} class="fade" style={isShown ? tint(stage, value, most) : { opacity: '0' }} aria-hidden={isShown ? undefined : true}>{num(value)}</td>;
+    return (
+      <td class="stages-hidden" data-stage={stage} data-key={k} data-value={value}>
+        <span style={{ visibility: isShown ? 'visible' : 'hidden' }}>{stage === 'biased' ? '−∞' : '0'}</span>
+      </td>
+    );
+  return (
+    <td
+      data-stage={stage}
+      data-key={k}
+      data-value={value}
+      class="fade"
+      style={isShown ? tint(stage, value, most) : { opacity: '0' }}
+      aria-hidden={isShown ? undefined : true}
+    >
+      {num(value)}
+    </td>
+  );
 }
 
 // Arrow keys move along the buttons of the keys, of which one is reached by Tab.
@@ -74,35 +121,80 @@ function rove(event: KeyboardEvent, back: string, on: string, choose: (k: number
   choose(Number(next.dataset['k']));
 }
 
-const KeyName = ({ k }: { k: number }) => <><bdi>{nameOf(keys.value, k)}</bdi>{keys.value.tokens && <small> {k}</small>}</>;
+const KeyName = ({ k }: { k: number }) => (
+  <>
+    <bdi>{nameOf(keys.value, k)}</bdi>
+    {keys.value.tokens && <small> {k}</small>}
+  </>
+);
 
 function Abreast({ of, k, idle, isShown, choose }: Props) {
   const all = Array.from({ length: of.probs.length }, (_, i) => i);
   const hides = of.hidden.length > 0;
   return (
     <table class="stages-table abreast" style={{ maxWidth: `${HEADER + all.length * WIDEST}px` }}>
-      <thead><tr><th scope="col">stage</th>{all.map((i) => (
-        <th scope="col" key={i} class={i === k ? 'chosen' : ''}><button type="button" data-k={i} tabIndex={i === k ? 0 : -1} aria-pressed={i === k} onClick={() => choose(i)}><KeyName k={i} /></button></th>
-      ))}</tr></thead>
+      <thead>
+        <tr>
+          <th scope="col">stage</th>
+          {all.map((i) => (
+            <th scope="col" key={i} class={i === k ? 'chosen' : ''}>
+              <button
+                type="button"
+                data-k={i}
+                tabIndex={i === k ? 0 : -1}
+                aria-pressed={i === k}
+                onClick={() => choose(i)}
+              >
+                <KeyName k={i} />
+              </button>
+            </th>
+          ))}
+        </tr>
+      </thead>
       <tbody>
         {STAGES.map((stage) => {
           const words = idle[stage];
-          if (words) return <tr key={stage} class="idle" style={{ visibility: isShown(stage) ? 'visible' : 'hidden' }}><th scope="row">{NAMES[stage]}</th><td colSpan={all.length}>{words}</td></tr>;
+          if (words)
+            return (
+              <tr key={stage} class="idle" style={{ visibility: isShown(stage) ? 'visible' : 'hidden' }}>
+                <th scope="row">{NAMES[stage]}</th>
+                <td colSpan={all.length}>{words}</td>
+              </tr>
+            );
           const most = mostOf(of, stage);
           return (
             <tr key={stage} data-row={stage}>
-              <th scope="row" style={{ visibility: isShown(stage) ? 'visible' : 'hidden' }}>{NAMES[stage]}</th>
-              {all.map((i) => <Number_ key={i} of={of} stage={stage} k={i} most={most} isShown={isShown(stage)} />)}
+              <th scope="row" style={{ visibility: isShown(stage) ? 'visible' : 'hidden' }}>
+                {NAMES[stage]}
+              </th>
+              {all.map((i) => (
+                <Number_ key={i} of={of} stage={stage} k={i} most={most} isShown={isShown(stage)} />
+              ))}
             </tr>
           );
         })}
-        {hides && isShown('biased') && <tr class="causes"><th scope="row">hidden by</th>{all.map((i) => <td key={i}>{isHidden(of, i) && <Cause of={of} k={i} />}</td>)}</tr>}
+        {hides && isShown('biased') && (
+          <tr class="causes">
+            <th scope="row">hidden by</th>
+            {all.map((i) => (
+              <td key={i}>{isHidden(of, i) && <Cause of={of} k={i} />}</td>
+            ))}
+          </tr>
+        )}
       </tbody>
     </table>
   );
 }
 
-function Lines({ of, k, idle, isShown, choose, list, all }: Props & { list: readonly number[]; all: boolean }) {
+function Lines({
+  of,
+  k,
+  idle,
+  isShown,
+  choose,
+  list,
+  all,
+}: Props & { list: readonly number[]; all: boolean }) {
   const [top, setTop] = useState(0);
   const stages = STAGES.filter((stage) => !idle[stage]);
   const most = Object.fromEntries(stages.map((stage) => [stage, mostOf(of, stage)]));
@@ -112,16 +204,51 @@ function Lines({ of, k, idle, isShown, choose, list, all }: Props & { list: read
   const shown = list.slice(from, to);
   const stop = shown.includes(k) ? k : shown[0];
   return (
-    <div class={all ? 'stages-window' : 'stages-wide'} onScroll={all ? (e) => setTop(e.currentTarget.scrollTop) : undefined} onKeyDown={(e) => rove(e, 'ArrowUp', 'ArrowDown', choose)}>
+    <div
+      class={all ? 'stages-window' : 'stages-wide'}
+      onScroll={all ? (e) => setTop(e.currentTarget.scrollTop) : undefined}
+      onKeyDown={(e) => rove(e, 'ArrowUp', 'ArrowDown', choose)}
+    >
       <table class="stages-table lines" aria-rowcount={list.length + 1}>
-        <thead><tr><th scope="col">key</th>{stages.map((stage) => <th scope="col" key={stage}><span style={{ visibility: isShown(stage) ? 'visible' : 'hidden' }}>{NAMES[stage]}</span></th>)}{hides && <th scope="col">hidden by</th>}</tr></thead>
+        <thead>
+          <tr>
+            <th scope="col">key</th>
+            {stages.map((stage) => (
+              <th scope="col" key={stage}>
+                <span style={{ visibility: isShown(stage) ? 'visible' : 'hidden' }}>{NAMES[stage]}</span>
+              </th>
+            ))}
+            {hides && <th scope="col">hidden by</th>}
+          </tr>
+        </thead>
         <tbody>
           {from > 0 && <tr aria-hidden="true" style={{ height: `${from * LINE}px` }} />}
           {shown.map((i, n) => (
             <tr key={i} aria-rowindex={from + n + 2} class={i === k ? 'chosen' : ''}>
-              <th scope="row"><button type="button" data-k={i} tabIndex={i === stop ? 0 : -1} aria-pressed={i === k} onClick={() => choose(i)}><KeyName k={i} /></button></th>
-              {stages.map((stage) => <Number_ key={stage} of={of} stage={stage} k={i} most={most[stage] as number} isShown={isShown(stage)} />)}
-              {hides && <td class="stages-why">{isShown('biased') && isHidden(of, i) && <Cause of={of} k={i} />}</td>}
+              <th scope="row">
+                <button
+                  type="button"
+                  data-k={i}
+                  tabIndex={i === stop ? 0 : -1}
+                  aria-pressed={i === k}
+                  onClick={() => choose(i)}
+                >
+                  <KeyName k={i} />
+                </button>
+              </th>
+              {stages.map((stage) => (
+                <Number_
+                  key={stage}
+                  of={of}
+                  stage={stage}
+                  k={i}
+                  most={most[stage] as number}
+                  isShown={isShown(stage)}
+                />
+              ))}
+              {hides && (
+                <td class="stages-why">{isShown('biased') && isHidden(of, i) && <Cause of={of} k={i} />}</td>
+              )}
             </tr>
           ))}
           {to < list.length && <tr aria-hidden="true" style={{ height: `${(list.length - to) * LINE}px` }} />}
@@ -138,23 +265,40 @@ export function Table(props: Props) {
   const [all, setAll] = useState(false);
   useEffect(() => {
     if (!box.current) return undefined;
-    const watch = new ResizeObserver(([entry]) => { if (entry) setWidth(entry.contentRect.width); });
+    const watch = new ResizeObserver(([entry]) => {
+      if (entry) setWidth(entry.contentRect.width);
+    });
     watch.observe(box.current);
     return () => watch.disconnect();
   }, []);
   const count = of.probs.length;
   const isAbreast = count <= ABREAST && width >= HEADER + count * COLUMN;
   const isLong = count > MANY;
-  const list = useMemo(() => (isLong && !all ? order(of, FIRST) : Array.from({ length: count }, (_, i) => i)), [of, isLong, all]);
+  const list = useMemo(
+    () => (isLong && !all ? order(of, FIRST) : Array.from({ length: count }, (_, i) => i)),
+    [of, isLong, all],
+  );
   const said = STAGES.filter((stage) => idle[stage] && isShown(stage));
   return (
     <div ref={box}>
-      {isAbreast ? <div class="stages-wide" onKeyDown={(e) => rove(e, 'ArrowLeft', 'ArrowRight', props.choose)}><Abreast {...props} /></div> : (
+      {isAbreast ? (
+        <div class="stages-wide" onKeyDown={(e) => rove(e, 'ArrowLeft', 'ArrowRight', props.choose)}>
+          <Abreast {...props} />
+        </div>
+      ) : (
         <>
-          {said.length > 0 && <p class="stages-idle">{said.map((stage) => `${NAMES[stage]}: ${idle[stage]}`).join('. ')}.</p>}
+          {said.length > 0 && (
+            <p class="stages-idle">{said.map((stage) => `${NAMES[stage]}: ${idle[stage]}`).join('. ')}.</p>
+          )}
           {isLong && (
-            <p class="stages-idle">{all ? `All ${count} keys in their order` : `The ${FIRST} keys with the largest weights of ${count}`}{' '}
-              <button type="button" onClick={() => setAll(!all)}>{all ? `Largest ${FIRST} first` : `Show all ${count}`}</button></p>
+            <p class="stages-idle">
+              {all
+                ? `All ${count} keys in their order`
+                : `The ${FIRST} keys with the largest weights of ${count}`}{' '}
+              <button type="button" onClick={() => setAll(!all)}>
+                {all ? `Largest ${FIRST} first` : `Show all ${count}`}
+              </button>
+            </p>
           )}
           <Lines {...props} all={isLong && all} list={list} />
         </>

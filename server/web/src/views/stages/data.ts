@@ -23,14 +23,18 @@ export function numbersOf(tensor: Tensor): Numbers {
 
 const fields = (head: Head): string => `site=${head.site}&batch=${head.batch}&head=${head.head}`;
 
-interface Part { numbers: Numbers; hidden: [number, number, number][] }
+interface Part {
+  numbers: Numbers;
+  hidden: [number, number, number][];
+}
 
 // `rows` may be '' for all of them.
 export async function stageOf(head: Head, stage: Stage, rows: string, stop?: AbortSignal): Promise<Part> {
   const path = `v1/runs/${head.run}/weights?${fields(head)}${rows && `&rows=${rows}`}&stage=${stage}${stage === 'probs' ? '&hidden=true' : ''}`;
   const reply = await ask(path, { accept: 'application/vnd.safetensors', signal: stop });
   const { metadata, tensors } = readTensors(await reply.arrayBuffer());
-  const tensor = tensors.get(stage === 'probs' ? 'weights' : 'scores') ?? tensors.get('weights') ?? tensors.get('scores');
+  const tensor =
+    tensors.get(stage === 'probs' ? 'weights' : 'scores') ?? tensors.get('weights') ?? tensors.get('scores');
   if (!tensor) throw new Error('the answer has no numbers');
   const response = JSON.parse(metadata['response'] ?? '{}') as { hidden?: [number, number, number][] };
   return { numbers: numbersOf(tensor), hidden: response.hidden ?? [] };
@@ -39,19 +43,25 @@ export async function stageOf(head: Head, stage: Stage, rows: string, stop?: Abo
 export async function readStages(head: Head, q: number, stop: AbortSignal): Promise<Stages> {
   const parts = await Promise.all(STAGES.map((stage) => stageOf(head, stage, String(q), stop)));
   const all = {} as Record<Stage, Numbers>;
-  STAGES.forEach((stage, i) => { all[stage] = (parts[i] as Part).numbers; });
+  STAGES.forEach((stage, i) => {
+    all[stage] = (parts[i] as Part).numbers;
+  });
   return { ...all, head, q, hidden: (parts[4] as Part).hidden.map(([, from, to]) => [from, to]) };
 }
 
-export const isHidden = (s: Stages, key: number): boolean => s.hidden.some(([from, to]) => key >= from && key < to);
+export const isHidden = (s: Stages, key: number): boolean =>
+  s.hidden.some(([from, to]) => key >= from && key < to);
 
 // Stages that leave every number of the row as it was; the words say why.
 export function idle(s: Stages, site: Site): Partial<Record<Stage, string>> {
   const same = (a: Numbers, b: Numbers): boolean => a.every((x, i) => Object.is(x, b[i]) || isHidden(s, i));
   const words: Partial<Record<Stage, string>> = {};
-  if (same(s.raw, s.scaled)) words.scaled = site.scale === 1 ? 'the scale is 1, so nothing changes' : 'the scale changes nothing in this row';
+  if (same(s.raw, s.scaled))
+    words.scaled =
+      site.scale === 1 ? 'the scale is 1, so nothing changes' : 'the scale changes nothing in this row';
   if (!site.softcap) words.softcapped = 'there is no softcap, so nothing changes';
-  if (s.hidden.length === 0 && same(s.softcapped, s.biased)) words.biased = 'no bias and no mask changes this row';
+  if (s.hidden.length === 0 && same(s.softcapped, s.biased))
+    words.biased = 'no bias and no mask changes this row';
   return words;
 }
 
@@ -63,7 +73,9 @@ export const order = (s: Stages, count: number): number[] => {
 
 export function largest(s: Stages): number {
   let best = 0;
-  s.probs.forEach((x, i) => { if (x > (s.probs[best] as number)) best = i; });
+  s.probs.forEach((x, i) => {
+    if (x > (s.probs[best] as number)) best = i;
+  });
   return best;
 }
 
@@ -73,7 +85,8 @@ export function num(x: number | null | undefined): string {
   if (!Number.isFinite(x)) return x > 0 ? '∞' : '−∞';
   if (x === 0) return '0';
   const size = Math.abs(x);
-  const text = size < 1e-3 || size >= 1e5 ? x.toExponential(2) : String(Number(x.toPrecision(size < 0.01 ? 3 : 4)));
+  const text =
+    size < 1e-3 || size >= 1e5 ? x.toExponential(2) : String(Number(x.toPrecision(size < 0.01 ? 3 : 4)));
   return text.replace(/-/g, '−');
 }
 
@@ -95,16 +108,40 @@ export function hiddenBy(head: Head, q: number, k: number): Promise<string[]> {
 // weight then is 1. null: the run keeps no values, or the row does not see the key.
 export const VALUES_MOST = 512; // keys of which all but one are named in such a request
 
-interface WhatIf { output?: number[][]; output_before?: number[][] }
+interface WhatIf {
+  output?: number[][];
+  output_before?: number[][];
+}
 
-const whatIf = (head: Head, q: number, hide: number[], what: 'output' | 'output_before', stop?: AbortSignal): Promise<number[] | null> =>
+const whatIf = (
+  head: Head,
+  q: number,
+  hide: number[],
+  what: 'output' | 'output_before',
+  stop?: AbortSignal,
+): Promise<number[] | null> =>
   askJson<WhatIf>(`v1/runs/${head.run}/what-if`, {
-    json: { site: String(head.site), batch: head.batch, head: head.head, rows: String(q), hide, return: [what] }, signal: stop,
+    json: {
+      site: String(head.site),
+      batch: head.batch,
+      head: head.head,
+      rows: String(q),
+      hide,
+      return: [what],
+    },
+    signal: stop,
   }).then((answer) => answer[what]?.[0] ?? null);
 
-export const outputOf = (head: Head, q: number, stop?: AbortSignal): Promise<number[] | null> => whatIf(head, q, [], 'output_before', stop);
+export const outputOf = (head: Head, q: number, stop?: AbortSignal): Promise<number[] | null> =>
+  whatIf(head, q, [], 'output_before', stop);
 
-export function valueOf(head: Head, q: number, k: number, keys: number, stop?: AbortSignal): Promise<number[] | null> {
+export function valueOf(
+  head: Head,
+  q: number,
+  k: number,
+  keys: number,
+  stop?: AbortSignal,
+): Promise<number[] | null> {
   const others = Array.from({ length: keys }, (_, i) => i).filter((i) => i !== k);
   return whatIf(head, q, others, 'output', stop);
 }

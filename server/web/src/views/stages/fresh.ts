@@ -5,7 +5,12 @@ import type { Head, Run, Site } from '../../api/runs';
 import { STAGES, type Numbers, type Stage, type Stages } from './data';
 import { shapeOf, type Body, type Nested } from './source';
 
-export interface Answer { run?: Run; scores?: Partial<Record<Stage, Nested>>; weights?: Nested; output?: Nested }
+export interface Answer {
+  run?: Run;
+  scores?: Partial<Record<Stage, Nested>>;
+  weights?: Nested;
+  output?: Nested;
+}
 
 const latest = signal<{ run: string; body: Body; answer: Answer } | null>(null);
 
@@ -18,7 +23,9 @@ function rowOf(all: Nested | undefined, batch: number, head: number, q: number):
   const shape = shapeOf(all);
   if (!all || !shape) return null;
   let at: unknown = all;
-  shape.slice(0, -2).forEach((length, i) => { at = (at as Nested)[Math.min(i === 0 ? batch : head, length - 1)]; });
+  shape.slice(0, -2).forEach((length, i) => {
+    at = (at as Nested)[Math.min(i === 0 ? batch : head, length - 1)];
+  });
   return ((at as Nested)[q] as (number | null)[] | undefined) ?? null;
 }
 
@@ -33,7 +40,10 @@ const hiddenIn = (biased: readonly (number | null)[]): [number, number][] => {
   return hidden;
 };
 
-export interface Fresh { stages: Stages; output: number[] | null }
+export interface Fresh {
+  stages: Stages;
+  output: number[] | null;
+}
 
 // A row of the shown run as its own answer has it; null: the run came from elsewhere. With mask_fill
 // the scores do not tell which keys are hidden.
@@ -50,5 +60,8 @@ export function freshRow(head: Head & { head: number }, site: Site, q: number): 
     stages[stage] = numbers;
     if (stage === 'biased') stages.hidden = hiddenIn(row);
   }
-  return { stages: { ...stages, head, q }, output: rowOf(output, head.batch, head.head, q) as number[] | null };
+  return {
+    stages: { ...stages, head, q },
+    output: rowOf(output, head.batch, head.head, q) as number[] | null,
+  };
 }

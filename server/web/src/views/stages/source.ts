@@ -36,7 +36,8 @@ export interface Editable {
   keys: number;
 }
 
-const at = (x: unknown, path: readonly number[]): unknown => path.reduce<unknown>((list, i) => (isList(list) ? list[i] : undefined), x);
+const at = (x: unknown, path: readonly number[]): unknown =>
+  path.reduce<unknown>((list, i) => (isList(list) ? list[i] : undefined), x);
 
 function gridOf(body: Body, part: Part, batch: number, head: number): Grid | null {
   const tensor = body[part];
@@ -45,7 +46,8 @@ function gridOf(body: Body, part: Part, batch: number, head: number): Grid | nul
   const lead = shape.slice(0, -2);
   const path = lead.map((length, i) => Math.min(i === 0 ? batch : head, length - 1));
   const rows = shape.length === 1 ? [tensor] : at(tensor, path);
-  if (!isList(rows) || !rows.every((r) => isList(r) && r.every((x) => typeof x !== 'object' || x === null))) return null;
+  if (!isList(rows) || !rows.every((r) => isList(r) && r.every((x) => typeof x !== 'object' || x === null)))
+    return null;
   return { part, path: shape.length === 1 ? [-1] : path, rows: rows as (number | boolean | null)[][] };
 }
 
@@ -55,7 +57,8 @@ const OTHER = ['projections', 'past_key', 'past_value', 'num_heads', 'layout'];
 export function editable(source: Source | null, batch: number, head: number): Editable | null {
   if (source?.path !== 'v1/attention') return null;
   const { body } = source;
-  if (OTHER.some((name) => body[name] !== undefined && !(name === 'layout' && body[name] === 'BHLE'))) return null;
+  if (OTHER.some((name) => body[name] !== undefined && !(name === 'layout' && body[name] === 'BHLE')))
+    return null;
   const shape = shapeOf(body['query']);
   if (!shape || shape.length < 2 || shape.length > 4) return null;
   const heads = shape.length === 4 ? (shape[1] as number) : 1;
@@ -88,27 +91,46 @@ export function withNumber(body: Body, grid: Grid, row: number, col: number, val
   return { ...body, [grid.part]: put(body[grid.part] as Nested, path, value) };
 }
 
-const without = (body: Body, ...names: string[]): Body => Object.fromEntries(Object.entries(body).filter(([name]) => !names.includes(name)));
+const without = (body: Body, ...names: string[]): Body =>
+  Object.fromEntries(Object.entries(body).filter(([name]) => !names.includes(name)));
 
 // A field that is left out where it is null.
-export const withField = (body: Body, name: string, value: unknown): Body => (value === null ? without(body, name) : { ...body, [name]: value });
+export const withField = (body: Body, name: string, value: unknown): Body =>
+  value === null ? without(body, name) : { ...body, [name]: value };
 
-export const filled = (rows: number, cols: number, value: number | boolean): Nested => Array.from({ length: rows }, () => Array.from({ length: cols }, () => value));
+export const filled = (rows: number, cols: number, value: number | boolean): Nested =>
+  Array.from({ length: rows }, () => Array.from({ length: cols }, () => value));
 
 // What the view wants to see of such a request beside its run.
-export const withAnswers = (body: Body): Body => ({ ...body, return: ['scores', 'weights', 'output'], score_stage: [...STAGES] });
+export const withAnswers = (body: Body): Body => ({
+  ...body,
+  return: ['scores', 'weights', 'output'],
+  score_stage: [...STAGES],
+});
 
 export const canCopy = (site: Site): boolean =>
-  (site.score === 'scaled_dot' || site.score === 'dot') && site.position !== 'relative' && site.position !== 'shaw' &&
-  site.num_queries <= ROWS_MOST && site.num_keys <= ROWS_MOST && site.width <= WIDTH_MOST;
+  (site.score === 'scaled_dot' || site.score === 'dot') &&
+  site.position !== 'relative' &&
+  site.position !== 'shaw' &&
+  site.num_queries <= ROWS_MOST &&
+  site.num_keys <= ROWS_MOST &&
+  site.width <= WIDTH_MOST;
 
 const float = (x: number | null | undefined): number => Number(x ?? 0);
 
 // A request of its own for one head: its queries, keys and values, its scale, and what is added to
 // the scores or hidden. The values of keys that no query sees are zeros.
-export async function copyOf(head: Head & { head: number }, site: Site, labels: { query: string[] | null; key: string[] | null }): Promise<Source> {
+export async function copyOf(
+  head: Head & { head: number },
+  site: Site,
+  labels: { query: string[] | null; key: string[] | null },
+): Promise<Source> {
   const { num_queries: queries, num_keys: keys } = site;
-  const [softcapped, biased, probs] = await Promise.all([stageOf(head, 'softcapped', ''), stageOf(head, 'biased', ''), stageOf(head, 'probs', '')]);
+  const [softcapped, biased, probs] = await Promise.all([
+    stageOf(head, 'softcapped', ''),
+    stageOf(head, 'biased', ''),
+    stageOf(head, 'probs', ''),
+  ]);
   const seen = Array.from({ length: queries }, () => Array.from({ length: keys }, () => true));
   for (const [row, from, to] of probs.hidden) seen[row]?.fill(false, from, to);
   const query: number[][] = [];
@@ -120,13 +142,18 @@ export async function copyOf(head: Head & { head: number }, site: Site, labels: 
     const row = seen.findIndex((r) => r[k]);
     value.push(row < 0 ? [] : await valueOf(head, row, k, keys).catch(() => null));
   }
-  const bias = Array.from({ length: queries }, (_, q) => Array.from({ length: keys }, (_k, k) => {
-    const i = q * keys + k;
-    return seen[q]?.[k] ? Math.fround((biased.numbers[i] as number) - (softcapped.numbers[i] as number)) : 0;
-  }));
+  const bias = Array.from({ length: queries }, (_, q) =>
+    Array.from({ length: keys }, (_k, k) => {
+      const i = q * keys + k;
+      return seen[q]?.[k]
+        ? Math.fround((biased.numbers[i] as number) - (softcapped.numbers[i] as number))
+        : 0;
+    }),
+  );
   const width = Math.max(0, ...value.map((v) => v?.length ?? 0));
   const body: Body = { query, key };
-  if (value.every((v) => v !== null)) body['value'] = value.map((v) => (v?.length ? v : Array.from({ length: width }, () => 0)));
+  if (value.every((v) => v !== null))
+    body['value'] = value.map((v) => (v?.length ? v : Array.from({ length: width }, () => 0)));
   if (seen.some((r) => r.includes(false))) body['attn_mask'] = seen;
   if (bias.some((r) => r.some((x) => x !== 0))) body['attn_bias'] = bias;
   body['scale'] = site.scale;

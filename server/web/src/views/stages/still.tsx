@@ -8,6 +8,8 @@ export function still<P extends object>(draw: (props: P) => ComponentChild): Com
     override shouldComponentUpdate(next: Readonly<P>): boolean {
       return (Object.keys(next) as (keyof P)[]).some((name) => next[name] !== this.props[name]);
     }
-    render() { return <Draw {...(this.props as P)} />; }
+    render() {
+      return <Draw {...(this.props as P)} />;
+    }
   };
 }

@@ -10,7 +10,9 @@ export function Pins({ names, free }: { names: readonly string[]; free: (pin: nu
     free(pin);
     requestAnimationFrame(() => {
       const buttons = list.current?.querySelectorAll('button') ?? [];
-      const next = buttons[Math.min(pin, buttons.length - 1)] ?? document.querySelector<HTMLElement>('.words [role=listbox]');
+      const next =
+        buttons[Math.min(pin, buttons.length - 1)] ??
+        document.querySelector<HTMLElement>('.words [role=listbox]');
       next?.focus();
     });
   };
@@ -20,10 +22,18 @@ export function Pins({ names, free }: { names: readonly string[]; free: (pin: nu
       <ul ref={list} aria-labelledby="words-pinned">
         {names.map((name, i) => (
           <li key={i} style={{ '--pin': pinColour(i) }}>
-            <button type="button" aria-label={`free the row of ${name}`} title={`free the row of ${name}`} onClick={() => go(i)}>
+            <button
+              type="button"
+              aria-label={`free the row of ${name}`}
+              title={`free the row of ${name}`}
+              onClick={() => go(i)}
+            >
               <b class="words-letter">{letterOf(i)}</b>
-              <svg width="30" height="8" viewBox="0 0 30 8" aria-hidden="true"><path d="M0 4H30" stroke-dasharray={dashOf(i)} /></svg>
-              <bdi>{name || '␣'}</bdi><span aria-hidden="true">×</span>
+              <svg width="30" height="8" viewBox="0 0 30 8" aria-hidden="true">
+                <path d="M0 4H30" stroke-dasharray={dashOf(i)} />
+              </svg>
+              <bdi>{name || '␣'}</bdi>
+              <span aria-hidden="true">×</span>
             </button>
           </li>
         ))}

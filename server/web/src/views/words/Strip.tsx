@@ -41,7 +41,17 @@ interface Props {
   at: number; // the word that is shown, as a group; -1: none
 }
 
-function Bar({ weights, scale, count, go }: { weights: Float32Array; scale: Scale; count: number; go: (i: number) => void }) {
+function Bar({
+  weights,
+  scale,
+  count,
+  go,
+}: {
+  weights: Float32Array;
+  scale: Scale;
+  count: number;
+  go: (i: number) => void;
+}) {
   const canvas = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
     const element = canvas.current;
@@ -55,12 +65,20 @@ function Bar({ weights, scale, count, go }: { weights: Float32Array; scale: Scal
     const colours = palette(scale.map, scale.dark);
     for (let x = 0; x < width; x++) {
       let most = 0;
-      for (let i = Math.floor((x * count) / width); i < Math.floor(((x + 1) * count) / width); i++) most = Math.max(most, weights[i] as number);
+      for (let i = Math.floor((x * count) / width); i < Math.floor(((x + 1) * count) / width); i++)
+        most = Math.max(most, weights[i] as number);
       pixels[x] = colours[Math.round(255 * place(scale, most))] as number;
     }
     context.putImageData(image, 0, 0);
   });
-  return <canvas ref={canvas} class="words-all" aria-hidden="true" onClick={(e) => go(Math.floor((e.offsetX / e.currentTarget.clientWidth) * count))} />;
+  return (
+    <canvas
+      ref={canvas}
+      class="words-all"
+      aria-hidden="true"
+      onClick={(e) => go(Math.floor((e.offsetX / e.currentTarget.clientWidth) * count))}
+    />
+  );
 }
 
 export function Strip({ side, name, label, groups, weights, isHidden, pins, pin, at }: Props) {
@@ -93,7 +111,9 @@ export function Strip({ side, name, label, groups, weights, isHidden, pins, pin,
     }
     return low;
   };
-  const go = (word: number): void => { box.current?.scrollTo({ top: Math.max(0, lineOf(word) * line - height / 2) }); };
+  const go = (word: number): void => {
+    box.current?.scrollTo({ top: Math.max(0, lineOf(word) * line - height / 2) });
+  };
   // What an address chooses is in sight when the text is.
   const begun = useRef(false);
   useEffect(() => {
@@ -103,9 +123,17 @@ export function Strip({ side, name, label, groups, weights, isHidden, pins, pin,
   }, [width]);
   const high = useMemo(() => (weights ? weights.reduce((a, b) => Math.max(a, b), 0) : 1), [weights]);
   const map = look.value.colours === 'RdBu' ? 'Blues' : look.value.colours;
-  const scale: Scale = { low: 0, high: high || 1, bend: look.value.transform === 'linear' ? 'linear' : 'sqrt', map, dark: isDark.value };
+  const scale: Scale = {
+    low: 0,
+    high: high || 1,
+    bend: look.value.transform === 'linear' ? 'linear' : 'sqrt',
+    map,
+    dark: isDark.value,
+  };
   const token = (word: number): number => groups.first[word] as number;
-  const pointAt = (word: number): void => { hover.value = side === 'query' ? { q: token(word), k: -1 } : { q: -1, k: token(word) }; };
+  const pointAt = (word: number): void => {
+    hover.value = side === 'query' ? { q: token(word), k: -1 } : { q: -1, k: token(word) };
+  };
   const choose = (word: number): void => {
     const now = side === 'query' ? look.value.q : look.value.k;
     const next = now === token(word) ? -1 : token(word);
@@ -114,8 +142,16 @@ export function Strip({ side, name, label, groups, weights, isHidden, pins, pin,
   const onKey = (event: KeyboardEvent): void => {
     const on = lineOf(focus);
     const ahead = direction === 'rtl' ? -1 : 1;
-    const steps: Record<string, number> = { ArrowRight: focus + ahead, ArrowLeft: focus - ahead, Home: 0, End: groups.names.length - 1,
-      ArrowDown: lines[on + 1] ?? focus, ArrowUp: lines[on - 1] ?? 0, PageDown: lines[on + 10] ?? groups.names.length - 1, PageUp: lines[on - 10] ?? 0 };
+    const steps: Record<string, number> = {
+      ArrowRight: focus + ahead,
+      ArrowLeft: focus - ahead,
+      Home: 0,
+      End: groups.names.length - 1,
+      ArrowDown: lines[on + 1] ?? focus,
+      ArrowUp: lines[on - 1] ?? 0,
+      PageDown: lines[on + 10] ?? groups.names.length - 1,
+      PageUp: lines[on - 10] ?? 0,
+    };
     const next = steps[event.key];
     if (next !== undefined) {
       const word = Math.max(0, Math.min(groups.names.length - 1, next));
@@ -140,23 +176,74 @@ export function Strip({ side, name, label, groups, weights, isHidden, pins, pin,
     const hidden = weight !== undefined && isHidden(i);
     const rgb = weight === undefined || hidden ? null : colour(scale.map, scale.dark, place(scale, weight));
     return (
-      <span key={i} id={`${side}-word-${i}`} role="option" aria-selected={i === at} class={`${i === focus ? 'focus' : ''} ${pinned >= 0 ? 'pinned' : ''} ${hidden ? 'masked' : ''}`}
-        style={{ ...(rgb ? { background: css(rgb), color: ink(rgb) } : {}), ...(pinned >= 0 ? { '--pin': pinColour(pinned) } : {}) }} title={hidden ? `${text}: hidden by the mask` : pieces ? `${text}: ${pieces}` : text.length > 40 ? text : undefined}
-        onPointerEnter={() => pointAt(i)} onPointerLeave={() => { hover.value = { q: -1, k: -1 }; }} onClick={() => { setFocus(i); choose(i); }}>
-        <bdi>{text || '␣'}</bdi>{pinned >= 0 && <b class="words-letter"><span class="hidden">pinned as </span>{letterOf(pinned)}</b>}
+      <span
+        key={i}
+        id={`${side}-word-${i}`}
+        role="option"
+        aria-selected={i === at}
+        class={`${i === focus ? 'focus' : ''} ${pinned >= 0 ? 'pinned' : ''} ${hidden ? 'masked' : ''}`}
+        style={{
+          ...(rgb ? { background: css(rgb), color: ink(rgb) } : {}),
+          ...(pinned >= 0 ? { '--pin': pinColour(pinned) } : {}),
+        }}
+        title={
+          hidden
+            ? `${text}: hidden by the mask`
+            : pieces
+              ? `${text}: ${pieces}`
+              : text.length > 40
+                ? text
+                : undefined
+        }
+        onPointerEnter={() => pointAt(i)}
+        onPointerLeave={() => {
+          hover.value = { q: -1, k: -1 };
+        }}
+        onClick={() => {
+          setFocus(i);
+          choose(i);
+        }}
+      >
+        <bdi>{text || '␣'}</bdi>
+        {pinned >= 0 && (
+          <b class="words-letter">
+            <span class="hidden">pinned as </span>
+            {letterOf(pinned)}
+          </b>
+        )}
       </span>
     );
   };
   return (
     <section class="words-strip">
-      <h3><span class={`${side}-side`}>{name}</span>: {label}</h3>
+      <h3>
+        <span class={`${side}-side`}>{name}</span>: {label}
+      </h3>
       {weights && <Bar weights={weights} scale={scale} count={groups.names.length} go={go} />}
-      <div ref={box} class="words-text" role="listbox" tabIndex={0} aria-label={`${name}: ${label}`} aria-activedescendant={`${side}-word-${focus}`}
-        onKeyDown={onKey} onScroll={(e) => setTop(e.currentTarget.scrollTop)} onBlur={() => { hover.value = { q: -1, k: -1 }; }}>
-        <div role="presentation" dir={direction} style={{ height: `${lines.length * line}px`, '--line': `${line}px` }}>
+      <div
+        ref={box}
+        class="words-text"
+        role="listbox"
+        tabIndex={0}
+        aria-label={`${name}: ${label}`}
+        aria-activedescendant={`${side}-word-${focus}`}
+        onKeyDown={onKey}
+        onScroll={(e) => setTop(e.currentTarget.scrollTop)}
+        onBlur={() => {
+          hover.value = { q: -1, k: -1 };
+        }}
+      >
+        <div
+          role="presentation"
+          dir={direction}
+          style={{ height: `${lines.length * line}px`, '--line': `${line}px` }}
+        >
           {Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i).map((at) => (
             <div key={at} role="presentation" class="words-line" style={{ top: `${at * line}px` }}>
-              {Array.from({ length: (lines[at + 1] ?? groups.names.length) - (lines[at] as number) }, (_, i) => word((lines[at] as number) + i))}
+              {Array.from(
+                { length: (lines[at + 1] ?? groups.names.length) - (lines[at] as number) },
+                (_, i) => word((lines[at] as number) + i),
+              )}
             </div>
           ))}
         </div>
