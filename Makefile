@@ -221,11 +221,17 @@ size: ## files, code, comments and functions of each room; AGAINST=commit: besid
 layers: $(LIB_OBJ) $(SERVER_OBJ) ## check that rooms only look down, by includes and by symbols
 	@BUILD='$(BUILD)' UNUSED='$(UNUSED)' tests/tools/layers
 
-format: ## format the C sources in place
-	@$(CLANG_FORMAT) -i $$(git ls-files '*.c' '*.h')
+# Without Node, or without its packages, the page is as it was, and the check says so.
+BIOME     := node_modules/.bin/biome
 
-format-check: ## fail when a C source is not formatted
+format: ## format the C sources and the page in place
+	@$(CLANG_FORMAT) -i $$(git ls-files '*.c' '*.h')
+	@cd server/web && if [ -e $(BIOME) ]; then $(BIOME) format --write .; fi
+
+format-check: ## fail when a source is not formatted, or when the linter finds a fault in the page
 	@$(CLANG_FORMAT) --dry-run -Werror $$(git ls-files '*.c' '*.h')
+	@cd server/web && if [ -e $(BIOME) ]; then $(BIOME) ci --error-on-warnings --colors=off .; \
+	  else echo "format-check: the page is not checked: \`npm ci\` in server/web installs what checks it"; fi
 
 # Is what building needs here? Said before the compiler says it in its own words.
 $(BUILD)/packages: tests/tools/deps
