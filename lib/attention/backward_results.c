@@ -1,5 +1,6 @@
 /* Turns the sums of the backward pass into the caller's gradients: of the parameters of positions
  * and scores, of sinks and bias tensors, and of queries, keys and values. */
+#include <attn/input_rows.h>
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
@@ -544,28 +545,25 @@ attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *
     return status;
 }
 
-bool attn_backward_all_finite(const attn_backward *g, const attn_gradients *out) {
-    const attn_tensor *fixed[] = {
-        &out->query,      &out->key,       &out->value,       &out->past_key,
-        &out->past_value, &out->sinks,     &out->score.w_q,   &out->score.w_k,
-        &out->score.b,    &out->score.v,   &out->score.w,     &out->slopes,
-        &out->table,      &out->key_table, &out->value_table, &out->scores};
-    const size_t count = sizeof fixed / sizeof *fixed;
-    for (size_t t = 0; t < count + ATTN_MASK_LAYERS; t++) {
-        const attn_tensor *x = t < count ? fixed[t] : &out->bias[t - count];
-        const attn_kernels *k =
-            x->dtype == ATTN_F64 ? &attn_kernels_ref : attn_kernels_plain(g->a->kernels);
-        size_t n = 0;
-        if (!x->rank || !attn_tensor_count(x, &n))
-            continue;
-        if (k->elem == attn_dtype_size(x->dtype)) {
-            if (!isfinite(k->max_magnitude(x->data, n)))
-                return false;
-            continue;
-        }
-        for (size_t i = 0; i < n; i++)
-            if (!isfinite(((const float *)x->data)[i]))
-                return false;
-    }
+static bool is_finite(const attn_backward *g, const attn_tensor *x) {
+    const attn_kernels *k =
+        x->dtype == ATTN_F64 ? &attn_kernels_ref : attn_kernels_plain(g->a->kernels);
+    size_t n = 0;
+    if (!x->rank || !attn_tensor_count(x, &n))
+        return true;
+    if (k->elem == attn_dtype_size(x->dtype))
+        return isfinite(k->max_magnitude(x->data, n));
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(((const float *)x->data)[i]))
+            return false;
     return true;
+}
+
+bool attn_backward_all_finite(const attn_backward *g, const attn_gradients *out) {
+    bool finite = is_finite(g, &out->scores);
+    for (const attn_input *row = attn_input_rows; row->name && finite; row++)
+        finite = row->type != ATTN_INPUT_TENSOR || is_finite(g, attn_tensor_at(out, row->gradient));
+    for (size_t l = 0; l < ATTN_MASK_LAYERS && finite; l++)
+        finite = is_finite(g, &out->bias[l]);
+    return finite;
 }

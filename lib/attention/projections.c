@@ -402,7 +402,7 @@ static attn_status backward(const attn_tensor *x, const attn_tensor *w, const at
 
 attn_status attn_projections_output_backward(const attn_tensor *output, const attn_projections *p,
                                              const attn_tensor *grad_output, attn_arena *arena,
-                                             attn_tensor *grad, attn_projection_gradients *into,
+                                             attn_tensor *grad, attn_projections *into,
                                              attn_error *err) {
     const attn_dtype dtype = output->dtype;
     char want[128], have[128];
@@ -484,7 +484,7 @@ static double *new_sums(const attn_position *encodings, attn_arena *arena) {
 
 attn_status attn_projections_backward(const attn_inputs *in, const attn_projections *p,
                                       const attn_gradients *inner, attn_arena *arena,
-                                      attn_gradients *out, attn_projection_gradients *into,
+                                      attn_gradients *out, attn_projections *into,
                                       attn_error *err) {
     attn_inputs shapes;
     attn_gradients g = *inner;

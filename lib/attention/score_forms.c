@@ -129,10 +129,10 @@ static const attn_score_form concat_form = {.unit_scale = true, .plan = plan_con
 static const attn_score_form *const forms[] = {ATTN_SCORE_FORMS(FORM)};
 
 #define TEXT(name) #name,
-static const char *const names[] = {ATTN_SCORE_FORMS(TEXT)};
+const char *const attn_score_words[] = {ATTN_SCORE_FORMS(TEXT) NULL};
 
 const char *attn_score_name(attn_score_kind kind) {
-    return kind < ATTN_SCORE_COUNT ? names[kind] : NULL;
+    return kind < ATTN_SCORE_COUNT ? attn_score_words[kind] : NULL;
 }
 
 const attn_score_form *attn_score_form_of(attn_score_kind kind) {

@@ -42,9 +42,10 @@ bool attn_kernels_find(const char *name, attn_precision precision, bool tanh_sco
     return false;
 }
 
+const char *const attn_precision_words[ATTN_PRECISION_COUNT + 1] = {"fp32", "fast", "bf16"};
+
 const char *attn_precision_name(attn_precision precision) {
-    static const char *const precisions[ATTN_PRECISION_COUNT] = {"fp32", "fast", "bf16"};
-    return (unsigned)precision < ATTN_PRECISION_COUNT ? precisions[precision] : "unknown";
+    return (unsigned)precision < ATTN_PRECISION_COUNT ? attn_precision_words[precision] : "unknown";
 }
 
 const char *attn_isa_name(attn_isa isa) {

@@ -1,5 +1,6 @@
 #include "runs/copy.h"
 
+#include <attn/input_rows.h>
 #include <string.h>
 
 /* --- tensors --- */
@@ -35,17 +36,14 @@ bool attn_run_copy_tensor(attn_tensor *t, attn_arena *arena) {
 }
 
 bool attn_run_copy_operands(attn_inputs *in, attn_arena *arena) {
-    attn_score *s = &in->score;
-    attn_position *p = &in->position;
-    attn_tensor *const all[] = {&s->w_q,   &s->w_k,       &s->b,           &s->v,      &s->w,
-                                &p->table, &p->key_table, &p->value_table, &p->slopes, &in->sinks};
     attn_mask_spec *mask = &in->mask;
     const void *offsets = NULL;
     bool ok = attn_run_copy_list(mask->offsets, mask->offset_count, sizeof *mask->offsets, arena,
                                  &offsets);
     mask->offsets = offsets;
-    for (size_t i = 0; ok && i < sizeof all / sizeof *all; i++)
-        ok = attn_run_copy_tensor(all[i], arena);
+    for (const attn_input *row = attn_input_rows + ATTN_INPUT_SEQUENCES; row->name && ok; row++)
+        ok = row->type != ATTN_INPUT_TENSOR ||
+             attn_run_copy_tensor(attn_tensor_at(in, row->offset), arena);
     for (size_t i = 0; ok && i < mask->count; i++)
         ok = attn_run_copy_tensor(&mask->layers[i].values, arena);
     return ok;

@@ -1,5 +1,7 @@
 /* Which bytes of an image a head is computed from, so that they can be checked before they are
  * used: a run of gigabytes is not read whole because somebody looks at one head. */
+#include <attn/input_rows.h>
+
 #include "attention/resolved.h"
 #include "runs/private.h"
 
@@ -67,19 +69,9 @@ static bool visit_head(const visitor *v, size_t b, size_t h) {
 /* Visits what all heads share: masks and the parameters of score and position. */
 static bool visit_shared(const visitor *v) {
     const attn_inputs *in = &v->site->in;
-    const attn_tensor *const all[] = {&in->sinks,
-                                      &in->score.w_q,
-                                      &in->score.w_k,
-                                      &in->score.b,
-                                      &in->score.v,
-                                      &in->score.w,
-                                      &in->position.slopes,
-                                      &in->position.table,
-                                      &in->position.key_table,
-                                      &in->position.value_table};
     bool good = true;
-    for (size_t i = 0; i < sizeof all / sizeof *all && good; i++)
-        good = visit_tensor(v, all[i]);
+    for (const attn_input *row = attn_input_rows + ATTN_INPUT_SEQUENCES; row->name && good; row++)
+        good = row->type != ATTN_INPUT_TENSOR || visit_tensor(v, attn_tensor_at(in, row->offset));
     for (size_t i = 0; i < in->mask.count && good; i++)
         good = visit_tensor(v, &in->mask.layers[i].values);
     return good;

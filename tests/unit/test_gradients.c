@@ -69,21 +69,10 @@ static void add_slot(slots *s, const char *name, attn_tensor *input, const attn_
 
 static slots slots_of(attn_inputs *in, const attn_gradients *g) {
     slots s = {.count = 0};
-    add_slot(&s, "query", &in->query, &g->query);
-    add_slot(&s, "key", &in->key, &g->key);
-    add_slot(&s, "value", &in->value, &g->value);
-    add_slot(&s, "past_key", &in->past_key, &g->past_key);
-    add_slot(&s, "past_value", &in->past_value, &g->past_value);
-    add_slot(&s, "sinks", &in->sinks, &g->sinks);
-    add_slot(&s, "w_q", &in->score.w_q, &g->score.w_q);
-    add_slot(&s, "w_k", &in->score.w_k, &g->score.w_k);
-    add_slot(&s, "b", &in->score.b, &g->score.b);
-    add_slot(&s, "v", &in->score.v, &g->score.v);
-    add_slot(&s, "w", &in->score.w, &g->score.w);
-    add_slot(&s, "slopes", &in->position.slopes, &g->slopes);
-    add_slot(&s, "table", &in->position.table, &g->table);
-    add_slot(&s, "key_table", &in->position.key_table, &g->key_table);
-    add_slot(&s, "value_table", &in->position.value_table, &g->value_table);
+    for (const attn_input *row = attn_input_rows; row->name; row++)
+        if (row->type == ATTN_INPUT_TENSOR)
+            add_slot(&s, row->name, attn_tensor_at(in, row->offset),
+                     attn_tensor_at(g, row->gradient));
     for (size_t l = 0; l < in->mask.count; l++)
         if (attn_layer_is_added(&in->mask.layers[l]))
             add_slot(&s, "bias", &in->mask.layers[l].values, &g->bias[l]);

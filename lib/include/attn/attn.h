@@ -9,6 +9,7 @@
 #include "forms.h"
 #include "gradients.h"
 #include "heatmap.h"
+#include "input_rows.h"
 #include "isa.h"
 #include "mask.h"
 #include "memory.h"

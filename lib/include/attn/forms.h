@@ -48,6 +48,7 @@ typedef struct attn_score {
     attn_tensor w;        /* general: [Ek, Eq]; concat: [A, Ek + Eq] */
 } attn_score;
 
+extern const char *const attn_score_words[]; /* "scaled_dot", …, NULL, in the order of the enum */
 const char *attn_score_name(attn_score_kind kind); /* "scaled_dot", …; NULL: no such form */
 
 /* Kinds of positions. Query i has the position p = i + query_offset, key j the position j. Their

@@ -79,19 +79,16 @@ attn_status attn_attention_run_backward(attn_attention *a, unsigned want, attn_s
                                         attn_results *results, attn_gradients *out,
                                         attn_error *err);
 
-/* Gradients of the projections (projections.h). Each has the shape of its tensor, or rank 0 if
- * there is no such tensor. */
-typedef struct attn_projection_gradients {
-    attn_tensor w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o;
-} attn_projection_gradients;
-
-/* Backward pass of the projection W_o. `output` is the output of the operation, before the
+/* Gradients of projections are the tensors of an attn_projections: each has the shape of the tensor,
+ * or rank 0 if there is no such tensor.
+ *
+ * Backward pass of the projection W_o. `output` is the output of the operation, before the
  * projection. grad_output is the gradient of the loss with respect to the projected output. *grad
  * becomes the gradient with respect to `output`; into->w_o and into->b_o are set. Without W_o,
  * *grad is grad_output. All is in the arena. */
 attn_status attn_projections_output_backward(const attn_tensor *output, const attn_projections *p,
                                              const attn_tensor *grad_output, attn_arena *arena,
-                                             attn_tensor *grad, attn_projection_gradients *into,
+                                             attn_tensor *grad, attn_projections *into,
                                              attn_error *err);
 
 /* Backward pass of the projections W_q, W_k and W_v. `in` are the inputs given to
@@ -101,8 +98,7 @@ attn_status attn_projections_output_backward(const attn_tensor *output, const at
  * other members of *out are copied from `inner`, and the members of *into are set. */
 attn_status attn_projections_backward(const attn_inputs *in, const attn_projections *p,
                                       const attn_gradients *inner, attn_arena *arena,
-                                      attn_gradients *out, attn_projection_gradients *into,
-                                      attn_error *err);
+                                      attn_gradients *out, attn_projections *into, attn_error *err);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

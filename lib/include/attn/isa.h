@@ -40,9 +40,9 @@ typedef enum attn_precision {
     ATTN_PRECISION_COUNT
 } attn_precision;
 
-const char *
+extern const char *const attn_precision_words[]; /* "fp32", …, NULL, in the order of the enum */
 /* Returns "fp32", "fast" or "bf16"; "unknown" for other numbers. */
-attn_precision_name(attn_precision precision);
+const char *attn_precision_name(attn_precision precision);
 
 /* Returns "ref", "avx2", "avx512" or "amx"; "unknown" for other numbers. */
 const char *attn_isa_name(attn_isa isa);

@@ -63,7 +63,7 @@ typedef struct srv_result {
 
 typedef struct srv_gradients {
     attn_gradients inputs;
-    attn_projection_gradients projections;
+    attn_projections projections; /* the tensors */
 } srv_gradients;
 
 /* The cost of a request. The bytes of the answer's tensors and heatmaps are exact. The other

@@ -2,6 +2,7 @@
  * projection, the attention operation and the input projections. In the answer each gradient has
  * the name of its input. */
 #include <stdio.h>
+#include <string.h>
 
 #include "api/attention/attention_call.h"
 
@@ -98,40 +99,31 @@ static void add(list *l, const char *object, const char *name, const attn_tensor
         l->rows[l->count++] = (named){object, name, t};
 }
 
+static void add_input(list *l, const attn_input *row, const attn_gradients *g) {
+    if (row->type == ATTN_INPUT_TENSOR)
+        add(l, *row->object ? row->object : NULL, row->name, attn_tensor_at(g, row->gradient));
+}
+
 /* Lists the wanted gradients that exist, in the order of the answer. */
 static list list_all(const srv_attention_call *call, const srv_gradients *all) {
     const attn_gradients *g = &all->inputs;
-    const attn_projection_gradients *p = &all->projections;
     const attn_mask_spec *mask = &call->body.in.mask;
+    const attn_input *row = attn_input_rows;
     list l = {.count = 0};
     if (call->gradient_items & SRV_WANT_SCORE_GRADIENTS)
         add(&l, NULL, "scores", &g->scores);
     if (!(call->gradient_items & SRV_WANT_GRADIENTS))
         return l;
-    add(&l, NULL, "query", &g->query);
-    add(&l, NULL, "key", &g->key);
-    add(&l, NULL, "value", &g->value);
-    add(&l, NULL, "past_key", &g->past_key);
-    add(&l, NULL, "past_value", &g->past_value);
-    add(&l, NULL, "sinks", &g->sinks);
+    for (; !*row->object; row++)
+        add_input(&l, row, g);
     for (size_t i = 0; i < mask->count; i++)
         if (attn_layer_is_added(&mask->layers[i]))
             add(&l, NULL, mask->layers[i].where, &g->bias[i]);
-    for (const srv_field *f = srv_score_fields; f->name; f++)
+    for (; row->name; row++)
+        add_input(&l, row, g);
+    for (const srv_field *f = srv_projections_fields; f->name; f++)
         if (f->kind == SRV_TENSOR)
-            add(&l, "score", f->name, (const void *)((const char *)&g->score + f->offset));
-    add(&l, "position", "slopes", &g->slopes);
-    add(&l, "position", "table", &g->table);
-    add(&l, "position", "key_table", &g->key_table);
-    add(&l, "position", "value_table", &g->value_table);
-    add(&l, "projections", "w_q", &p->w_q);
-    add(&l, "projections", "b_q", &p->b_q);
-    add(&l, "projections", "w_k", &p->w_k);
-    add(&l, "projections", "b_k", &p->b_k);
-    add(&l, "projections", "w_v", &p->w_v);
-    add(&l, "projections", "b_v", &p->b_v);
-    add(&l, "projections", "w_o", &p->w_o);
-    add(&l, "projections", "b_o", &p->b_o);
+            add(&l, "projections", f->name, attn_tensor_at(&all->projections, f->offset));
     return l;
 }
 
@@ -157,27 +149,14 @@ void srv_gradients_reshape(srv_attention_call *call) {
  * shapes and sizes can be read from it before the gradients are computed. */
 static srv_gradients shaped_like(const srv_attention_call *call) {
     const attn_inputs *in = &call->body.in;
-    const attn_position *at = &in->position;
-    const attn_projections *p = &call->body.projections;
     const attn_attention_dims *d = &call->dims;
-    const attn_tensor scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
-    srv_gradients g = {.inputs = {.scores = scores,
-                                  .query = in->query,
-                                  .key = in->key,
-                                  .value = in->value,
-                                  .past_key = in->past_key,
-                                  .past_value = in->past_value,
-                                  .sinks = in->sinks,
-                                  .score = in->score,
-                                  .slopes = at->slopes,
-                                  .table = at->table,
-                                  .key_table = at->key_table,
-                                  .value_table = at->value_table}};
+    srv_gradients g = {.projections = call->body.projections};
+    g.inputs.scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
+    for (const attn_input *row = attn_input_rows; row->name; row++)
+        if (row->type == ATTN_INPUT_TENSOR)
+            *attn_tensor_at(&g.inputs, row->gradient) = *attn_tensor_at(in, row->offset);
     for (size_t l = 0; l < in->mask.count; l++)
         g.inputs.bias[l] = in->mask.layers[l].values;
-    if (p->num_heads)
-        g.projections = (attn_projection_gradients){p->w_q, p->b_q, p->w_k, p->b_k,
-                                                    p->w_v, p->b_v, p->w_o, p->b_o};
     reshape(call, &g);
     return g;
 }
@@ -215,6 +194,10 @@ bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry) {
     return true;
 }
 
+static bool same_object(const char *object, const char *other) {
+    return other && strcmp(object, other) == 0;
+}
+
 void srv_gradients_write(attn_json_text *j, const srv_attention_call *call) {
     const list l = list_all(call, call->gradients);
     const named *rows = l.rows;
@@ -222,13 +205,13 @@ void srv_gradients_write(attn_json_text *j, const srv_attention_call *call) {
     attn_json_object(j);
     for (size_t i = 0; i < l.count; i++) {
         const char *object = rows[i].object;
-        if (object && object != rows[i - 1].object) {
+        if (object && !same_object(object, rows[i - 1].object)) {
             attn_json_key(j, object);
             attn_json_object(j);
         }
         attn_json_key(j, rows[i].name);
         srv_json_tensor(j, rows[i].t);
-        if (object && (i + 1 == l.count || rows[i + 1].object != object))
+        if (object && (i + 1 == l.count || !same_object(object, rows[i + 1].object)))
             attn_json_object_end(j);
     }
     attn_json_object_end(j);

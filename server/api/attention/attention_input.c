@@ -19,8 +19,6 @@ _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == s
                "SRV_ENUM stores an int");
 _Static_assert(SRV_MASK_LAYERS + 2 <= ATTN_MASK_LAYERS, "room for is_causal and attn_bias, too");
 
-static const char *const layouts[] = {"BHLE", "BLHE", "BLD", NULL};
-static const char *const precisions[] = {"fp32", "fast", "bf16", NULL};
 static const char *const item_names[] = {
     "output",          "weights",  "logsumexp", "scores",           "present",
     "weights_dropped", "heatmap",  "gradients", "gradients.scores", "inputs",
@@ -92,12 +90,12 @@ const srv_field srv_attention_fields[] = {
         "The gradient of a loss with respect to the output, with the shape of the output. The "
         "answer then holds the gradients with respect to every floating-point input, attn_mask "
         "included if its numbers are added to the scores."),
-    {INPUT(layout), .kind = SRV_ENUM, .choices = layouts,
+    {INPUT(layout), .kind = SRV_ENUM, .choices = attn_layout_words,
      .doc = "Order of the axes of query, key, value and output: BHLE (default), BLHE, or BLD "
             "(heads side by side in the last axis, with num_heads)."},
-    {INPUT(num_heads), .kind = SRV_INT, .min = 1, .max = 1048576,
+    {INPUT(num_heads), .kind = SRV_INT, .min = 1, .max = ATTN_INPUT_HEADS,
      .doc = "Number of query heads, for layout BLD."},
-    {INPUT(num_kv_heads), .kind = SRV_INT, .min = 1, .max = 1048576,
+    {INPUT(num_kv_heads), .kind = SRV_INT, .min = 1, .max = ATTN_INPUT_HEADS,
      .doc = "Number of key and value heads, for layout BLD; default num_heads."},
     {.name = "enable_gqa",
      .kind = SRV_BOOL,
@@ -105,7 +103,7 @@ const srv_field srv_attention_fields[] = {
      .accepts = SRV_B_NOT,
      .doc = "true (default): unequal head counts select grouped-query attention; false makes "
             "unequal head counts an error."},
-    {INPUT(precision), .kind = SRV_ENUM, .choices = precisions,
+    {INPUT(precision), .kind = SRV_ENUM, .choices = attn_precision_words,
      .doc = "The precision of products: fp32 (default), fast (errors up to 2e-5 of the value "
             "range, used where it is faster), or bf16 (queries, keys, values and the weights "
             "that multiply the values are rounded to bfloat16; sums are in float32). Not with "
@@ -123,7 +121,7 @@ const srv_field srv_attention_fields[] = {
      .kind = SRV_FLAGS,
      .offset = AT(score_stages),
      .accepts = SRV_F_LIST,
-     .choices = srv_stage_names,
+     .choices = attn_stage_words,
      .doc = "The stage of the returned scores: raw (q . k), scaled, softcapped, biased (default: "
             "the input of softmax, null where hidden) or probs. With a list of stages, scores is "
             "an object with a tensor for each stage, and a picture shows the stages side by side."},
@@ -229,7 +227,7 @@ static bool check_heads(const srv_scope *scope, const srv_attention_body *body) 
             scope, SRV_VALUE, "num_heads",
             "num_heads goes with layout BLD; in layout %s the shapes say how many heads "
             "there are",
-            body->in.layout == ATTN_BHLE ? "BHLE" : "BLHE");
+            attn_layout_words[body->in.layout]);
     return true;
 }
 
@@ -283,7 +281,7 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     if (paints && (body->score_stages & SRV_FLAGS_LIST))
         for (int stage = 0; stage < SRV_STAGES; stage++)
             if (body->score_stages >> stage & 1)
-                call->stages[call->stage_count++] = srv_stage_names[stage];
+                call->stages[call->stage_count++] = attn_stage_words[stage];
     call->want = items & SRV_WANT_TENSORS;
     call->heatmap = (items & SRV_WANT_HEATMAP) != 0;
     call->gradient_items = items & (SRV_WANT_GRADIENTS | SRV_WANT_SCORE_GRADIENTS);

@@ -55,7 +55,7 @@ static void add_scores(list *l, const srv_attention_call *call) {
             add_result(l, "scores", ATTN_WANT_SCORES, &call->scores[stage], d->result,
                        d->weights_rank, d->weights);
             if (stages & SRV_FLAGS_LIST)
-                l->rows[l->count - 1].part = srv_stage_names[stage];
+                l->rows[l->count - 1].part = attn_stage_words[stage];
         }
 }
 

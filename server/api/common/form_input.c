@@ -3,6 +3,7 @@
  * fields of another kind and parameters that are not finite. The library checks shapes. */
 #include "api/common/form_input.h"
 
+#include <attn/input_rows.h>
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -11,101 +12,69 @@
 
 #include "api/common/route_fields.h"
 
-#define NAME(name) #name,
-static const char *const score_kinds[] = {ATTN_SCORE_FORMS(NAME) NULL};
-const char *const srv_position_names[] = {"none",   "alibi",      "t5",      "relative", "shaw",
-                                          "rotary", "sinusoidal", "learned", NULL};
-const char *const srv_stage_names[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
-static const char *const pattern_kinds[] = {"local", "strided", "block", "global", NULL};
-const char *const srv_pair_layouts[] = {"interleaved", "halves", NULL};
+_Static_assert(sizeof(attn_pattern_kind) == sizeof(int), "SRV_ENUM stores an int");
 
-_Static_assert(sizeof(attn_score_kind) == sizeof(int) &&
-                   sizeof(attn_position_kind) == sizeof(int) &&
-                   sizeof(attn_rotary) == sizeof(int) && sizeof(attn_pattern_kind) == sizeof(int),
-               "SRV_ENUM stores an int");
-
-#define FARTHEST 1099511627776.0 /* largest distance of positions: 2^40, the library's limit */
-#define HEADS    1048576         /* largest number of heads */
+/* Rows of fields from the rows of attn/input_rows.h. */
+enum {
+    KIND_SIZE = SRV_INT,
+    KIND_SEED = SRV_INT,
+    KIND_REAL = SRV_REAL,
+    KIND_WORD = SRV_ENUM,
+    KIND_NOT = SRV_BOOL,
+    ACCEPTS_SIZE = 0,
+    ACCEPTS_SEED = 0,
+    ACCEPTS_REAL = 0,
+    ACCEPTS_WORD = 0,
+    ACCEPTS_NOT = SRV_B_NOT,
+};
+#define VALUE_ROW(T, is, member, text, least, most, words, sentence)                               \
+    {.name = text,                                                                                 \
+     .kind = (srv_kind)KIND_##is,                                                                  \
+     .offset = offsetof(T, member),                                                                \
+     .accepts = ACCEPTS_##is,                                                                      \
+     .choices = words,                                                                             \
+     .first = (int)(least),                                                                        \
+     .min = least,                                                                                 \
+     .max = most,                                                                                  \
+     .doc = sentence},
+#define SCORE_TENSOR(member, kinds, text) SRV_TENSOR_ROW(attn_score, member, SRV_T_REAL, text),
+#define POSITION_TENSOR(member, kinds, text)                                                       \
+    SRV_TENSOR_ROW(attn_position, member, SRV_T_REAL, text),
+#define POSITION_VALUE(is, member, name, key, least, most, words, kinds, text)                     \
+    VALUE_ROW(attn_position, is, member, name, least, most, words, text)
+#define PATTERN_VALUE(is, member, name, key, least, most, words, kinds, text)                      \
+    VALUE_ROW(attn_pattern, is, member, name, least, most, words, text)
 
 const srv_field srv_score_fields[] = {
     SRV_KIND_ROW(
-        attn_score, score_kinds,
+        attn_score, attn_score_words,
         "scaled_dot (q . k / sqrt(E), the default), dot (q . k), additive (v . tanh(W_q q + W_k k "
         "+ b)), general (k . (W q)) or concat (v . tanh(W [k ; q]))."),
-    SRV_TENSOR_ROW(attn_score, w_q, SRV_T_REAL, "additive: W_q [A, Eq]."),
-    SRV_TENSOR_ROW(attn_score, w_k, SRV_T_REAL, "additive: W_k [A, Ek]."),
-    SRV_TENSOR_ROW(attn_score, b, SRV_T_REAL, "additive: b [A], optional."),
-    SRV_TENSOR_ROW(attn_score, v, SRV_T_REAL, "additive and concat: v [A] or [1, A]."),
-    SRV_TENSOR_ROW(attn_score, w, SRV_T_REAL, "general: W [Ek, Eq]; concat: W [A, Ek + Eq]."),
-    {0},
+    ATTN_SCORE_INPUTS(SCORE_TENSOR){0},
 };
 
 const srv_field srv_position_fields[] = {
     {.name = "kind",
      .kind = SRV_ENUM,
      .offset = offsetof(attn_position, kind),
-     .choices = srv_position_names + ATTN_POSITION_ALIBI,
+     .choices = attn_position_words + ATTN_POSITION_ALIBI,
      .first = ATTN_POSITION_ALIBI,
      .required = true,
      .doc = "alibi, t5 and relative add a bias by distance; shaw adds a learned vector for each "
             "distance to the key (and the value); rotary rotates query and key; sinusoidal and "
             "learned add the encoding of its position to each row of query, key and value, before "
             "any projection."},
-    SRV_TENSOR_ROW(attn_position, slopes, SRV_T_REAL,
-                   "alibi: [H], one slope for each head. The default is the slopes of the paper."),
-    SRV_TENSOR_ROW(attn_position, table, SRV_T_REAL,
-                   "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m; larger "
-                   "distances are clipped; learned: [positions, D], D the last axis of query."),
-    SRV_INT_ROW(attn_position, max_distance, 1, 1048576,
-                "t5: all distances from this one on share the last bucket; default 128."),
-    {.name = "bidirectional",
-     .kind = SRV_BOOL,
-     .offset = offsetof(attn_position, unidirectional),
-     .accepts = SRV_B_NOT,
-     .doc = "t5: true (default) gives half of the buckets to keys after the query; false gives all "
-            "buckets to keys before it."},
-    SRV_TENSOR_ROW(attn_position, key_table, SRV_T_REAL,
-                   "shaw: [2m + 1, E]; the row of the distance is added to the key."),
-    SRV_TENSOR_ROW(attn_position, value_table, SRV_T_REAL,
-                   "shaw: [2m + 1, Ev], optional; the row of the distance is added to the value."),
-    {.name = "layout",
-     .kind = SRV_ENUM,
-     .offset = offsetof(attn_position, rotary),
-     .choices = srv_pair_layouts,
-     .first = ATTN_ROTARY_INTERLEAVED,
-     .doc = "rotary, required, and sinusoidal, default interleaved: which coordinates form a pair, "
-            "interleaved (0 and 1, 2 and 3, ..) or halves (0 and dims/2, ..)."},
-    SRV_REAL_ROW(attn_position, base, 1, DBL_MAX,
-                 "rotary: pair t is rotated by position * base^(-2t/dims); default 10000."),
-    SRV_INT_ROW(
-        attn_position, dims, 2, FARTHEST,
-        "rotary: number of leading coordinates that are rotated, an even number; default all."),
-    SRV_REAL_ROW(attn_position, dropout_p, 0, 1,
-                 "sinusoidal and learned: elements of the encoded inputs are dropped with this "
-                 "probability, and the others are divided by 1 - p. Needs seed; not with "
-                 "grad_output."),
-    {.name = "seed",
-     .kind = SRV_INT,
-     .offset = offsetof(attn_position, dropout_seed),
-     .doc = "Seed that selects the elements that dropout_p drops."},
-    {0},
+    ATTN_POSITION_INPUTS(POSITION_TENSOR, POSITION_VALUE){0},
 };
 
 const srv_field srv_pattern_fields[] = {
     SRV_KIND_ROW(
-        attn_pattern, pattern_kinds,
+        attn_pattern, attn_pattern_words,
         "local (keys within radius), strided (every stride-th key, and keys within local), block "
         "(keys in the same block of `size` positions) or global (the positions 0 to `num_keys` - 1 "
         "see "
         "every key and every query sees them; the others see keys within local)."),
-    SRV_INT_ROW(attn_pattern, radius, 0, FARTHEST, "local: number of keys on either side."),
-    SRV_INT_ROW(attn_pattern, stride, 1, FARTHEST, "strided: the distance between keys."),
-    SRV_INT_ROW(attn_pattern, size, 1, FARTHEST, "block: number of positions in a block."),
-    SRV_INT_ROW(attn_pattern, num_keys, 0, FARTHEST,
-                "global: number of leading positions that are global."),
-    SRV_INT_ROW(attn_pattern, local, 0, FARTHEST,
-                "strided and global: number of keys on either side."),
-    {0},
+    ATTN_PATTERN_INPUTS(PATTERN_VALUE){0},
 };
 
 const srv_field srv_projections_fields[] = {
@@ -133,10 +102,10 @@ const srv_field srv_projections_fields[] = {
      .kind = SRV_INT,
      .offset = offsetof(attn_projections, num_heads),
      .min = 1,
-     .max = HEADS,
+     .max = ATTN_INPUT_HEADS,
      .required = true,
      .doc = "Number of query heads, into which the projected width is split."},
-    SRV_INT_ROW(attn_projections, num_kv_heads, 1, HEADS,
+    SRV_INT_ROW(attn_projections, num_kv_heads, 1, ATTN_INPUT_HEADS,
                 "Number of key and value heads; default num_heads."),
     SRV_BOOL_ROW(
         attn_projections, add_positions,
@@ -146,40 +115,37 @@ const srv_field srv_projections_fields[] = {
 
 /* --- checks --- */
 
-/* For each kind, the names of its fields besides `kind`, with a space before and after each name.
- * NULL: the kind has no fields. */
-static const char *const score_parameters[ATTN_SCORE_COUNT] = {
-    [ATTN_SCORE_additive] = " w_q w_k b v ",
-    [ATTN_SCORE_general] = " w ",
-    [ATTN_SCORE_concat] = " w v ",
-};
-static const char *const position_parameters[] = {
-    [ATTN_POSITION_ALIBI] = " slopes ",
-    [ATTN_POSITION_T5] = " table max_distance bidirectional ",
-    [ATTN_POSITION_RELATIVE] = " table ",
-    [ATTN_POSITION_SHAW] = " key_table value_table ",
-    [ATTN_POSITION_ROTARY] = " layout base dims ",
-    [ATTN_POSITION_SINUSOIDAL] = " layout dropout_p seed ",
-    [ATTN_POSITION_LEARNED] = " table dropout_p seed ",
-};
-static const char *const pattern_parameters[] = {
-    [ATTN_PATTERN_LOCAL] = " radius ",
-    [ATTN_PATTERN_STRIDED] = " stride local ",
-    [ATTN_PATTERN_BLOCK] = " size ",
-    [ATTN_PATTERN_GLOBAL] = " num_keys local ",
-};
+/* For each row behind `kind`, the kinds that have it. */
+#define TENSOR_KINDS(member, kinds, text)                                   kinds,
+#define VALUE_KINDS(is, member, name, key, least, most, words, kinds, text) kinds,
+static const unsigned score_kinds[] = {ATTN_SCORE_INPUTS(TENSOR_KINDS)};
+static const unsigned position_kinds[] = {ATTN_POSITION_INPUTS(TENSOR_KINDS, VALUE_KINDS)};
+static const unsigned pattern_kinds[] = {ATTN_PATTERN_INPUTS(VALUE_KINDS)};
+
+static bool refuse_foreign(const srv_scope *scope, const char *field, const char *name,
+                           const unsigned *kinds, unsigned kind) {
+    char list[128] = " none";
+    size_t used = 0;
+    for (const srv_field *f = scope->fields + 1; f->name; f++, kinds++)
+        if (*kinds >> kind & 1)
+            used += (size_t)snprintf(list + used, sizeof list - used, " %s", f->name);
+    return srv_refuse(scope, SRV_VALUE, field,
+                      "%s does not belong to the kind \"%s\", whose fields are:%s%s", field, name,
+                      list, used ? " " : "");
+}
 
 /* Refuses fields that belong to other kinds. If `all` is true, every field of the kind is required.
  * The first row of the field table must be `kind`. */
-static bool check_kind(const srv_scope *scope, unsigned kind, const char *list, bool all) {
+static bool check_kind(const srv_scope *scope, unsigned kind, const unsigned *kinds, bool all) {
     const char *name = scope->fields[0].choices[kind - (unsigned)scope->fields[0].first];
-    for (const srv_field *f = scope->fields + 1; f->name; f++) {
-        if (srv_given(scope, f->name) && !srv_is_listed(list, f->name))
-            return srv_refuse(scope, SRV_VALUE, f->name,
-                              "%s does not belong to the kind \"%s\", whose fields are:%s", f->name,
-                              name, list ? list : " none");
-        if (all && !srv_given(scope, f->name) && srv_is_listed(list, f->name))
-            return srv_refuse(scope, SRV_VALUE, "kind", "the kind \"%s\" needs %s", name, f->name);
+    const srv_field *row = scope->fields + 1;
+    for (size_t i = 0; row[i].name; i++) {
+        const bool own = kinds[i] >> kind & 1, given = srv_given(scope, row[i].name);
+        if (given && !own)
+            return refuse_foreign(scope, row[i].name, name, kinds, kind);
+        if (all && own && !given)
+            return srv_refuse(scope, SRV_VALUE, "kind", "the kind \"%s\" needs %s", name,
+                              row[i].name);
     }
     return true;
 }
@@ -245,7 +211,7 @@ bool srv_score_check(const srv_scope *scope, const attn_score *score, const uint
                      bool any, size_t *parameters) {
     char at[64];
     const srv_scope s = inside(scope, "score", srv_score_fields, given, at);
-    return check_kind(&s, score->kind, score_parameters[score->kind], false) &&
+    return check_kind(&s, score->kind, score_kinds, false) &&
            check_tensors(&s, score, any, parameters);
 }
 
@@ -253,7 +219,7 @@ bool srv_position_check(const srv_scope *scope, const attn_position *position,
                         const uint64_t *given, bool any, size_t *parameters) {
     char at[64];
     const srv_scope s = inside(scope, "position", srv_position_fields, given, at);
-    return check_kind(&s, position->kind, position_parameters[position->kind], false) &&
+    return check_kind(&s, position->kind, position_kinds, false) &&
            srv_needs(&s, "dropout_p", "seed", "the same seed drops the same elements") &&
            srv_needs(&s, "seed", "dropout_p", "nothing else is random here") &&
            check_tensors(&s, position, any, parameters);
@@ -262,7 +228,7 @@ bool srv_position_check(const srv_scope *scope, const attn_position *position,
 bool srv_pattern_check(const srv_scope *scope, const attn_pattern *pattern, const uint64_t *given) {
     char at[64];
     const srv_scope s = inside(scope, "pattern", srv_pattern_fields, given, at);
-    return check_kind(&s, pattern->kind, pattern_parameters[pattern->kind], true);
+    return check_kind(&s, pattern->kind, pattern_kinds, true);
 }
 
 bool srv_projections_check(const srv_scope *scope, const attn_projections *projections,

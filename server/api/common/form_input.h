@@ -4,6 +4,8 @@
 #ifndef SRV_FORM_INPUT_H
 #define SRV_FORM_INPUT_H
 
+#include <attn/input_rows.h>
+
 #include "api/common/scope.h"
 
 extern const srv_field srv_score_fields[], srv_position_fields[], srv_pattern_fields[],
@@ -11,9 +13,6 @@ extern const srv_field srv_score_fields[], srv_position_fields[], srv_pattern_fi
 /* The fields of projections that are inputs and parameters of a model of /v2: all but `seed`, which
  * is the seed of dropout there. */
 #define SRV_PROJECTIONS_V2 (srv_projections_fields + 1)
-extern const char *const srv_position_names[]; /* "none", "alibi", … by attn_position_kind */
-extern const char *const srv_stage_names[];    /* "raw", … "probs" by attn_stage */
-extern const char *const srv_pair_layouts[];   /* "interleaved", "halves" */
 
 /* Each function checks one decoded object of the request: it refuses fields that do not belong to
  * the object's kind. `given` points to the object's word of given bits, and `scope` is the object

@@ -2,12 +2,8 @@
  * tensors and do not copy them. */
 #include "api/common/mask_input.h"
 
-const char *const srv_mask_semantics[] = {"keep",       "hide",    "additive",
-                                          "finite_min", "nonzero", NULL};
 const char *const srv_padding_semantics[] = {"keep", "hide", NULL};
 const char *const srv_offset_words[] = {"end", NULL};
-
-static const char *const fill_modes[] = {"add", "replace", NULL};
 
 _Static_assert(sizeof(attn_semantics) == sizeof(int) && sizeof(attn_fill) == sizeof(int),
                "SRV_ENUM stores an int");
@@ -21,7 +17,7 @@ const srv_field srv_fill_fields[] = {
     {.name = "mode",
      .kind = SRV_ENUM,
      .offset = offsetof(attn_mask_spec, fill),
-     .choices = fill_modes,
+     .choices = attn_fill_words + ATTN_FILL_ADD,
      .first = ATTN_FILL_ADD,
      .doc =
          "add (default): the value is added to the score in float32; replace: the value replaces "

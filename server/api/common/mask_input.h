@@ -22,8 +22,6 @@ typedef struct srv_mask_input {
  * token_ids, window and pattern. */
 enum { SRV_MASK_LAYERS = 6 };
 
-/* The names of attn_semantics from ATTN_SEM_KEEP on, in the order of that enumeration. */
-extern const char *const srv_mask_semantics[];
 extern const char *const srv_padding_semantics[]; /* "keep", "hide" */
 extern const char *const srv_offset_words[];      /* "end" */
 
@@ -39,7 +37,7 @@ extern const char *const srv_offset_words[];      /* "end" */
         {.name = "mask_semantics",                                                                 \
          .kind = SRV_ENUM,                                                                         \
          .offset = offsetof(T, at.mask_semantics),                                                 \
-         .choices = srv_mask_semantics,                                                            \
+         .choices = attn_semantics_words + ATTN_SEM_KEEP,                                          \
          .first = ATTN_SEM_KEEP,                                                                   \
          .doc = "The meaning of attn_mask: keep (1 or true = attend), hide (1 or true = hidden), " \
                 "additive (added to the scores), finite_min (additive, and numbers of at most "    \

@@ -42,7 +42,7 @@ const srv_field srv_positions_fields[] = {
         srv_positions_body, width, 1, LONGEST,
         "sinusoidal, learned, rotary: length of each vector; an even number except for learned."),
     SRV_ENUM_ROW(
-        srv_positions_body, layout, srv_pair_layouts,
+        srv_positions_body, layout, attn_pair_words,
         "sinusoidal: sines and cosines are interleaved (default, as in the paper) or in halves."),
     {.name = "dims",
      .kind = SRV_INTS,

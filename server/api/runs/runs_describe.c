@@ -149,7 +149,7 @@ static void put_operation(attn_json_text *j, const attn_run_site *site) {
     const attn_inputs *in = attn_run_inputs(site);
     put_text(j, "dtype", attn_dtype_name(d->result));
     put_text(j, "score", attn_score_name(in->score.kind));
-    put_text(j, "position", srv_position_names[in->position.kind]);
+    put_text(j, "position", attn_position_words[in->position.kind]);
     attn_json_key(j, "scale");
     attn_json_real(j, attn_attention_scale(attn_run_attention(site)));
     attn_json_key(j, "softcap");

@@ -32,7 +32,7 @@ const srv_field srv_run_weights_query[] = {
     SRV_RUN_HEADS_OR_MEAN_ROW(part_query),
     SRV_RUN_ROWS_ROW(part_query),
     SRV_RUN_COLS_ROW(part_query),
-    SRV_ENUM_ROW(part_query, stage, srv_stage_names,
+    SRV_ENUM_ROW(part_query, stage, attn_stage_words,
                  "probs (default): the weights; else scores: raw (q . k), scaled, softcapped or "
                  "biased (the input of softmax, null where hidden).",
                  .standard = "\"probs\""),

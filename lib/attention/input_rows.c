@@ -1,0 +1,79 @@
+/* The tables of attn/input_rows.h. */
+#include <attn/input_rows.h>
+
+#include <float.h>
+#include <stddef.h>
+
+const char *const attn_layout_words[] = {"BHLE", "BLHE", "BLD", NULL};
+const char *const attn_stage_words[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
+const char *const attn_position_words[] = {"none",   "alibi",      "t5",      "relative", "shaw",
+                                           "rotary", "sinusoidal", "learned", NULL};
+const char *const attn_pair_words[] = {"interleaved", "halves", NULL};
+const char *const attn_pattern_words[] = {"local", "strided", "block", "global", NULL};
+const char *const attn_layer_words[] = {"causal",  "window",  "values", "bias", "padding",
+                                        "lengths", "pattern", "tokens", "bits", NULL};
+const char *const attn_semantics_words[] = {"unstated",   "keep",    "hide", "additive",
+                                            "finite_min", "nonzero", NULL};
+const char *const attn_fill_words[] = {"hide", "add", "replace", NULL};
+
+#define HAS_WORDS(list, last) (sizeof list / sizeof *list == (last) + 2)
+_Static_assert(HAS_WORDS(attn_layout_words, ATTN_BLD) &&
+                   HAS_WORDS(attn_stage_words, ATTN_STAGE_PROBS) &&
+                   HAS_WORDS(attn_position_words, ATTN_POSITION_LEARNED) &&
+                   HAS_WORDS(attn_pair_words, ATTN_ROTARY_HALVES - 1) &&
+                   HAS_WORDS(attn_pattern_words, ATTN_PATTERN_GLOBAL) &&
+                   HAS_WORDS(attn_layer_words, ATTN_LAYER_BITS) &&
+                   HAS_WORDS(attn_semantics_words, ATTN_SEM_NONZERO) &&
+                   HAS_WORDS(attn_fill_words, ATTN_FILL_REPLACE),
+               "each has its word");
+_Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == sizeof(int) &&
+                   sizeof(attn_score_kind) == sizeof(int) &&
+                   sizeof(attn_position_kind) == sizeof(int) &&
+                   sizeof(attn_rotary) == sizeof(int) && sizeof(size_t) == sizeof(int64_t),
+               "the rows have these types");
+
+#define LARGEST    1.7e308
+#define AT(member) offsetof(attn_inputs, member)
+#define TENSOR_ROW(of, text, member, part, bits)                                                   \
+    { of, text, ATTN_INPUT_TENSOR, AT(member), offsetof(attn_gradients, part), 0, 0, NULL, bits }
+#define SITE_TENSOR(member) TENSOR_ROW("", #member, member, member, 0)
+#define SITE_VALUE(is, member, from, to, list)                                                     \
+    { "", #member, ATTN_INPUT_##is, AT(member), 0, from, to, list, 0 }
+#define KIND(of, list)                                                                             \
+    { #of, "kind", ATTN_INPUT_WORD, AT(of.kind), 0, 0, 0, list, 0 }
+#define SCORE_TENSOR(member, bits, sentence)                                                       \
+    TENSOR_ROW("score", #member, score.member, score.member, bits),
+#define POSITION_TENSOR(member, bits, sentence)                                                    \
+    TENSOR_ROW("position", #member, position.member, member, bits),
+#define POSITION_VALUE(is, member, name, key, from, to, list, bits, sentence)                      \
+    {"position", key, ATTN_INPUT_##is, AT(position.member), 0, from, to, list, bits},
+#define PATTERN_VALUE(is, member, name, key, from, to, list, bits, sentence)                       \
+    {"pattern", key, ATTN_INPUT_##is, offsetof(attn_pattern, member), 0, from, to, list, bits},
+#define NONE(...)
+
+const attn_input attn_input_rows[] = {
+    SITE_TENSOR(query),
+    SITE_TENSOR(key),
+    SITE_TENSOR(value),
+    SITE_TENSOR(past_key),
+    SITE_TENSOR(past_value),
+    SITE_TENSOR(sinks),
+    SITE_VALUE(WORD, layout, 0, 0, attn_layout_words),
+    SITE_VALUE(SIZE, num_heads, 1, ATTN_INPUT_HEADS, NULL),
+    SITE_VALUE(SIZE, num_kv_heads, 1, ATTN_INPUT_HEADS, NULL),
+    SITE_VALUE(REAL, scale, -LARGEST, LARGEST, NULL),
+    SITE_VALUE(REAL, softcap, 0, LARGEST, NULL),
+    SITE_VALUE(REAL, dropout_p, 0, 1, NULL),
+    SITE_VALUE(SEED, dropout_seed, 0, 0, NULL),
+    SITE_VALUE(FLAG, allow_nonfinite, 0, 0, NULL),
+    SITE_VALUE(WORD, precision, 0, 0, attn_precision_words),
+    KIND(score, attn_score_words),
+    ATTN_SCORE_INPUTS(SCORE_TENSOR) KIND(position, attn_position_words),
+    /* values come before tensors */
+    ATTN_POSITION_INPUTS(NONE, POSITION_VALUE)
+        ATTN_POSITION_INPUTS(POSITION_TENSOR, NONE){.name = NULL},
+};
+
+const attn_input attn_pattern_rows[] = {
+    ATTN_PATTERN_INPUTS(PATTERN_VALUE){.name = NULL},
+};

@@ -1,0 +1,141 @@
+/* The inputs of an operation by name: the words of its enumerations and the rows of its members.
+ * Requests, run files and lists of gradients read and write attn_inputs by them. */
+#ifndef ATTN_INPUT_ROWS_H
+#define ATTN_INPUT_ROWS_H
+
+#include <stdint.h>
+
+#include "attention.h"
+#include "gradients.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* --- words, in the order of the enumeration; each list ends with NULL ---
+ *
+ * Those of scores and precisions are in forms.h and isa.h. */
+
+extern const char *const attn_layout_words[];    /* "BHLE", … */
+extern const char *const attn_stage_words[];     /* "raw", … */
+extern const char *const attn_position_words[];  /* "none", "alibi", … */
+extern const char *const attn_pair_words[];      /* from ATTN_ROTARY_INTERLEAVED on */
+extern const char *const attn_pattern_words[];   /* "local", … */
+extern const char *const attn_layer_words[];     /* "causal", … */
+extern const char *const attn_semantics_words[]; /* "unstated", "keep", … */
+extern const char *const attn_fill_words[];      /* "hide", "add", "replace" */
+
+/* --- members that belong to some kinds only, in the order of the reference of requests ---
+ *
+ *   TENSOR(member, kinds, sentence)
+ *   VALUE(type, member, name, key, least, most, words, kinds, sentence)
+ *
+ * `kinds` has bit k if the member belongs to kind k of its object. `name` and `key` are its names in
+ * requests and in run files; of a tensor both are that of the member. */
+
+#define ATTN_INPUT_HEADS    1048576         /* most heads */
+#define ATTN_INPUT_FARTHEST 1099511627776.0 /* largest distance of positions, 2^40 */
+
+#define ATTN_SCORE_BIT(name)    (1u << ATTN_SCORE_##name)
+#define ATTN_POSITION_BIT(name) (1u << ATTN_POSITION_##name)
+#define ATTN_PATTERN_BIT(name)  (1u << ATTN_PATTERN_##name)
+
+#define ATTN_SCORE_INPUTS(TENSOR)                                                                  \
+    TENSOR(w_q, ATTN_SCORE_BIT(additive), "additive: W_q [A, Eq].")                                \
+    TENSOR(w_k, ATTN_SCORE_BIT(additive), "additive: W_k [A, Ek].")                                \
+    TENSOR(b, ATTN_SCORE_BIT(additive), "additive: b [A], optional.")                              \
+    TENSOR(v, ATTN_SCORE_BIT(additive) | ATTN_SCORE_BIT(concat),                                   \
+           "additive and concat: v [A] or [1, A].")                                                \
+    TENSOR(w, ATTN_SCORE_BIT(general) | ATTN_SCORE_BIT(concat),                                    \
+           "general: W [Ek, Eq]; concat: W [A, Ek + Eq].")
+
+#define ATTN_POSITION_INPUTS(TENSOR, VALUE)                                                        \
+    TENSOR(slopes, ATTN_POSITION_BIT(ALIBI),                                                       \
+           "alibi: [H], one slope for each head. The default is the slopes of the paper.")         \
+    TENSOR(table,                                                                                  \
+           ATTN_POSITION_BIT(T5) | ATTN_POSITION_BIT(RELATIVE) | ATTN_POSITION_BIT(LEARNED),       \
+           "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m; larger distances are " \
+           "clipped; learned: [positions, D], D the last axis of query.")                          \
+    VALUE(SIZE, max_distance, "max_distance", "max_distance", 1, 1048576, NULL,                    \
+          ATTN_POSITION_BIT(T5),                                                                   \
+          "t5: all distances from this one on share the last bucket; default 128.")                \
+    VALUE(NOT, unidirectional, "bidirectional", "bidirectional", 0, 0, NULL,                       \
+          ATTN_POSITION_BIT(T5),                                                                   \
+          "t5: true (default) gives half of the buckets to keys after the query; false gives all " \
+          "buckets to keys before it.")                                                            \
+    TENSOR(key_table, ATTN_POSITION_BIT(SHAW),                                                     \
+           "shaw: [2m + 1, E]; the row of the distance is added to the key.")                      \
+    TENSOR(value_table, ATTN_POSITION_BIT(SHAW),                                                   \
+           "shaw: [2m + 1, Ev], optional; the row of the distance is added to the value.")         \
+    VALUE(WORD, rotary, "layout", "layout", ATTN_ROTARY_INTERLEAVED, 0, attn_pair_words,           \
+          ATTN_POSITION_BIT(ROTARY) | ATTN_POSITION_BIT(SINUSOIDAL),                               \
+          "rotary, required, and sinusoidal, default interleaved: which coordinates form a pair, " \
+          "interleaved (0 and 1, 2 and 3, ..) or halves (0 and dims/2, ..).")                      \
+    VALUE(REAL, base, "base", "base", 1, DBL_MAX, NULL, ATTN_POSITION_BIT(ROTARY),                 \
+          "rotary: pair t is rotated by position * base^(-2t/dims); default 10000.")               \
+    VALUE(SIZE, dims, "dims", "dims", 2, ATTN_INPUT_FARTHEST, NULL, ATTN_POSITION_BIT(ROTARY),     \
+          "rotary: number of leading coordinates that are rotated, an even number; default all.")  \
+    VALUE(REAL, dropout_p, "dropout_p", "dropout_p", 0, 1, NULL,                                   \
+          ATTN_POSITION_BIT(SINUSOIDAL) | ATTN_POSITION_BIT(LEARNED),                              \
+          "sinusoidal and learned: elements of the encoded inputs are dropped with this "          \
+          "probability, and the others are divided by 1 - p. Needs seed; not with grad_output.")   \
+    VALUE(SEED, dropout_seed, "seed", "dropout_seed", 0, 0, NULL,                                  \
+          ATTN_POSITION_BIT(SINUSOIDAL) | ATTN_POSITION_BIT(LEARNED),                              \
+          "Seed that selects the elements that dropout_p drops.")
+
+#define ATTN_PATTERN_INPUTS(VALUE)                                                                 \
+    VALUE(SIZE, radius, "radius", "radius", 0, ATTN_INPUT_FARTHEST, NULL, ATTN_PATTERN_BIT(LOCAL), \
+          "local: number of keys on either side.")                                                 \
+    VALUE(SIZE, stride, "stride", "stride", 1, ATTN_INPUT_FARTHEST, NULL,                          \
+          ATTN_PATTERN_BIT(STRIDED), "strided: the distance between keys.")                        \
+    VALUE(SIZE, size, "size", "size", 1, ATTN_INPUT_FARTHEST, NULL, ATTN_PATTERN_BIT(BLOCK),       \
+          "block: number of positions in a block.")                                                \
+    VALUE(SIZE, num_keys, "num_keys", "num_keys", 0, ATTN_INPUT_FARTHEST, NULL,                    \
+          ATTN_PATTERN_BIT(GLOBAL), "global: number of leading positions that are global.")        \
+    VALUE(SIZE, local, "local", "local", 0, ATTN_INPUT_FARTHEST, NULL,                             \
+          ATTN_PATTERN_BIT(STRIDED) | ATTN_PATTERN_BIT(GLOBAL),                                    \
+          "strided and global: number of keys on either side.")
+
+/* --- rows --- */
+
+/* What a member is in C and in JSON. */
+typedef enum attn_input_type {
+    ATTN_INPUT_TENSOR, /* attn_tensor */
+    ATTN_INPUT_REAL,   /* double */
+    ATTN_INPUT_SIZE,   /* int64_t, or size_t below 2^63: an integer */
+    ATTN_INPUT_FLAG,   /* bool */
+    ATTN_INPUT_NOT,    /* bool of the opposite meaning */
+    ATTN_INPUT_WORD, /* int or an enumeration of its size: a word; `least` is the first one's number */
+    ATTN_INPUT_SEED, /* uint64_t: decimal digits in a string, because JSON numbers have 53 bits */
+    ATTN_INPUT_TEXT, /* const char *: a string; with `least` 1 not an empty one */
+} attn_input_type;
+
+/* A row: a member of attn_inputs, or of another struct that a table says. A table ends with a row
+ * whose name is NULL. */
+typedef struct attn_input {
+    const char *object, *name; /* in run files; object "": the site itself */
+    attn_input_type type;
+    size_t offset;   /* in the struct */
+    size_t gradient; /* TENSOR: in attn_gradients */
+    double least, most;
+    const char *const *words;
+    unsigned kinds; /* 0: it belongs to every kind */
+} attn_input;
+
+/* The members of attn_inputs but its masks, in the order of run files. The first
+ * ATTN_INPUT_SEQUENCES are the tensors with a row for each query or key. */
+extern const attn_input attn_input_rows[];
+enum { ATTN_INPUT_SEQUENCES = 5 };
+extern const attn_input attn_pattern_rows[]; /* of attn_pattern */
+
+/* Returns the tensor at an offset of a row in attn_inputs or attn_gradients. */
+static inline attn_tensor *attn_tensor_at(const void *start, size_t offset) {
+    return (attn_tensor *)((uintptr_t)start + offset);
+}
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif
