@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "attn/npy.h"
-#include "json/header_text.h"
+#include "json/json_scan.h"
 
 static const char *descriptor(attn_dtype dtype) {
     switch (dtype) {
@@ -59,91 +59,81 @@ attn_status attn_npy_header(const attn_tensor *tensor, attn_arena *arena, const 
 
 /* Reads a string of at most `room` - 1 characters between single or double quotes, without escapes.
  */
-static attn_status read_name(attn_io_cursor *c, char *out, size_t room) {
+static bool read_name(attn_scan *s, char *out, size_t room) {
     size_t n = 0;
-    attn_io_space(c);
-    const char quote = c->p < c->end ? *c->p : 0;
+    attn_scan_space(s);
+    const char quote = attn_scan_peek(s);
     if (quote != '\'' && quote != '"')
-        return attn_io_expected(c, "a string");
-    for (c->p++; c->p < c->end && *c->p != quote; c->p++) {
-        if (n + 1 >= room || *c->p == '\\' || *c->p < ' ')
-            return attn_io_expected(c, "a short string");
-        out[n++] = *c->p;
+        return attn_scan_expected(s, "a string");
+    for (s->p++; s->p < s->end && *s->p != quote; s->p++) {
+        if (n + 1 >= room || *s->p == '\\' || *s->p < ' ')
+            return attn_scan_expected(s, "a short string");
+        out[n++] = *s->p;
     }
-    if (c->p == c->end)
-        return attn_io_expected(c, "the end of a string");
-    c->p++;
     out[n] = 0;
-    return ATTN_OK;
+    return attn_scan_mark(s, quote, "the end of a string");
 }
 
-static attn_status read_truth(attn_io_cursor *c, bool *out) {
-    attn_io_space(c);
-    const size_t left = (size_t)(c->end - c->p);
-    *out = left >= 4 && memcmp(c->p, "True", 4) == 0;
-    if (!*out && !(left >= 5 && memcmp(c->p, "False", 5) == 0))
-        return attn_io_expected(c, "True or False");
-    c->p += *out ? 4 : 5;
-    return ATTN_OK;
+static bool read_truth(attn_scan *s, bool *out) {
+    attn_scan_space(s);
+    *out = attn_scan_word(s, "True");
+    return *out || attn_scan_word(s, "False") || attn_scan_expected(s, "True or False");
 }
 
 /* Reads a tuple: (), (3,) or (3, 4). */
-static attn_status read_shape(attn_io_cursor *c, attn_npy *out) {
-    attn_status status = attn_io_need(c, '(', "'('");
-    out->rank = 0;
-    while (status == ATTN_OK && !attn_io_take(c, ')')) {
+static bool read_shape(attn_scan *s, attn_npy *out) {
+    if (!attn_scan_mark(s, '(', "'('"))
+        return false;
+    for (out->rank = 0; !attn_scan_take(s, ')'); out->rank++) {
         if (out->rank == ATTN_MAX_RANK)
-            return attn_fail(c->err, ATTN_ESHAPE, "", "expected at most %d axes, found more",
-                             ATTN_MAX_RANK);
-        status = attn_io_count(c, &out->dims[out->rank]);
-        if (status != ATTN_OK)
-            return status;
-        out->rank++;
-        if (attn_io_take(c, ','))
+            return attn_scan_fail(s, ATTN_ESHAPE, s->p, "expected at most %d axes, found more",
+                                  ATTN_MAX_RANK);
+        if (!attn_scan_count(s, &out->dims[out->rank]))
+            return false;
+        if (attn_scan_take(s, ','))
             continue;
-        if (out->rank == 1) /* (3) is a number in Python and no tuple */
-            return attn_io_expected(c, "','");
-        return attn_io_need(c, ')', "',' or ')'");
+        if (out->rank == 0) /* (3) is a number in Python and no tuple */
+            return attn_scan_expected(s, "','");
+        out->rank++;
+        return attn_scan_mark(s, ')', "',' or ')'");
     }
-    return status;
+    return true;
 }
 
-static attn_status read_member(attn_io_cursor *c, attn_npy *out, unsigned *seen) {
+static bool read_member(attn_scan *s, attn_npy *out, unsigned *seen) {
     static const char *const names[] = {"descr", "fortran_order", "shape"};
     char name[16];
     unsigned which = 0;
-    attn_status status = read_name(c, name, sizeof name);
-    if (status != ATTN_OK)
-        return status;
+    if (!read_name(s, name, sizeof name))
+        return false;
     while (which < 3 && strcmp(name, names[which]) != 0)
         which++;
     if (which == 3 || (*seen >> which & 1))
-        return attn_io_expected(c, "descr, fortran_order and shape, each once");
+        return attn_scan_expected(s, "descr, fortran_order and shape, each once");
     *seen |= 1u << which;
-    status = attn_io_need(c, ':', "':'");
-    if (status != ATTN_OK)
-        return status;
-    return which == 0   ? read_name(c, out->type, sizeof out->type)
-           : which == 1 ? read_truth(c, &out->fortran_order)
-                        : read_shape(c, out);
+    if (!attn_scan_mark(s, ':', "':'"))
+        return false;
+    return which == 0   ? read_name(s, out->type, sizeof out->type)
+           : which == 1 ? read_truth(s, &out->fortran_order)
+                        : read_shape(s, out);
 }
 
-static attn_status read_dictionary(attn_io_cursor *c, attn_npy *out) {
+static bool read_dictionary(attn_scan *s, attn_npy *out) {
     unsigned seen = 0;
-    attn_status status = attn_io_need(c, '{', "'{'");
-    while (status == ATTN_OK && !attn_io_take(c, '}')) {
-        status = read_member(c, out, &seen);
-        if (status == ATTN_OK && !attn_io_take(c, ',')) {
-            status = attn_io_need(c, '}', "',' or '}'");
-            break;
-        }
+    if (!attn_scan_mark(s, '{', "'{'"))
+        return false;
+    while (!attn_scan_take(s, '}')) {
+        if (!read_member(s, out, &seen))
+            return false;
+        if (attn_scan_take(s, ','))
+            continue;
+        if (!attn_scan_mark(s, '}', "',' or '}'"))
+            return false;
+        break;
     }
-    if (status != ATTN_OK)
-        return status;
-    attn_io_space(c);
     if (seen != 7)
-        return attn_io_expected(c, "descr, fortran_order and shape, each once");
-    return c->p == c->end ? ATTN_OK : attn_io_expected(c, "the end of the header");
+        return attn_scan_expected(s, "descr, fortran_order and shape, each once");
+    return attn_scan_end(s);
 }
 
 attn_status attn_npy_open(const void *data, size_t size, attn_npy *out, attn_error *err) {
@@ -166,12 +156,13 @@ attn_status attn_npy_open(const void *data, size_t size, attn_npy *out, attn_err
                          "the header has %zu bytes, and the file ends after %zu", length,
                          size - 8 - wide);
     const char *text = (const char *)data + 8 + wide;
-    attn_io_cursor c = {.start = text, .p = text, .end = text + length, .err = err};
+    attn_scan scan = {
+        .start = text, .p = text, .end = text + length, .of = "the header", .err = err};
     attn_npy file = {.data = text + length, .size = size - 8 - wide - length};
-    attn_status status = read_dictionary(&c, &file);
-    if (status == ATTN_OK)
-        *out = file;
-    return status;
+    if (!read_dictionary(&scan, &file))
+        return scan.status;
+    *out = file;
+    return ATTN_OK;
 }
 
 /* Finds the element type. A type without '<', such as "f4", is not what NumPy writes. */

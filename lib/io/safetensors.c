@@ -9,9 +9,12 @@
 
 #include "io/growing_list.h"
 #include "io/safetensors_layout.h"
-#include "json/header_text.h"
+#include "number/print_small.h"
+#include "json/json_scan.h"
+#include "json/json_write.h"
 
 #define MOST_METADATA 64
+#define PAD           64 /* the size of a header is a multiple */
 #define METADATA      "__metadata__"
 #define EXPECTED_AXES "expected 1 to 8 axes, found "
 _Static_assert(ATTN_MAX_RANK == 8, "the text says so");
@@ -40,135 +43,123 @@ static attn_status no_memory(attn_error *err) {
 }
 
 /* Notes that no attn_tensor can be a view of the tensor. The first reason stays. */
-static attn_status unusable(attn_io_cursor *c, entry *e, attn_status code, const char *reason) {
+static bool note_unusable(attn_scan *s, entry *e, attn_status code, const char *reason) {
     if (!e->code) {
-        e->reason = attn_arena_text(c->arena, reason, strlen(reason));
+        e->reason = attn_arena_text(s->arena, reason, strlen(reason));
         e->code = code;
     }
-    return e->reason ? ATTN_OK : no_memory(c->err);
+    return e->reason || attn_scan_memory(s);
 }
 
-static attn_status read_dtype(attn_io_cursor *c, entry *e) {
+static bool read_dtype(attn_scan *s, entry *e) {
     const char *name;
-    attn_status status = attn_io_string(c, &name);
-    if (status)
-        return status;
+    if (!attn_scan_text(s, &name))
+        return false;
     for (int i = 0; i < TYPES; i++)
         if (strcmp(types[i].name, name) == 0) {
             e->dtype = types[i].dtype;
-            return ATTN_OK;
+            return true;
         }
     char reason[128];
     snprintf(reason, sizeof reason,
              "expected F32, F16, BF16, F64, I32, I64, U8 or BOOL, found \"%.32s\"", name);
-    return unusable(c, e, ATTN_EDTYPE, reason);
+    return note_unusable(s, e, ATTN_EDTYPE, reason);
 }
 
-static attn_status read_shape(attn_io_cursor *c, entry *e) {
-    attn_status status = attn_io_need(c, '[', "'[' and the sizes");
-    if (status)
-        return status;
-    if (attn_io_take(c, ']'))
-        return unusable(c, e, ATTN_ESHAPE, EXPECTED_AXES "none");
+static bool read_shape(attn_scan *s, entry *e) {
+    if (!attn_scan_mark(s, '[', "'[' and the sizes"))
+        return false;
+    if (attn_scan_take(s, ']'))
+        return note_unusable(s, e, ATTN_ESHAPE, EXPECTED_AXES "none");
     do {
         size_t beyond, *to = e->rank < ATTN_MAX_RANK ? &e->dims[e->rank++] : &beyond;
-        status = attn_io_count(c, to);
-        if (!status && to == &beyond)
-            status = unusable(c, e, ATTN_ESHAPE, EXPECTED_AXES "more");
-        if (status)
-            return status;
-    } while (attn_io_take(c, ','));
-    return attn_io_need(c, ']', "',' or ']'");
+        if (!attn_scan_count(s, to) ||
+            (to == &beyond && !note_unusable(s, e, ATTN_ESHAPE, EXPECTED_AXES "more")))
+            return false;
+    } while (attn_scan_take(s, ','));
+    return attn_scan_mark(s, ']', "',' or ']'");
 }
 
-static attn_status read_offsets(attn_io_cursor *c, entry *e) {
-    attn_status status = attn_io_need(c, '[', "'[' and two offsets");
-    if (!status)
-        status = attn_io_count(c, &e->begin);
-    if (!status)
-        status = attn_io_need(c, ',', "','");
-    if (!status)
-        status = attn_io_count(c, &e->end);
-    return status ? status : attn_io_need(c, ']', "']'");
+static bool read_offsets(attn_scan *s, entry *e) {
+    return attn_scan_mark(s, '[', "'[' and two offsets") && attn_scan_count(s, &e->begin) &&
+           attn_scan_mark(s, ',', "','") && attn_scan_count(s, &e->end) &&
+           attn_scan_mark(s, ']', "']'");
 }
 
-static attn_status read_entry(attn_io_cursor *c, entry *e) {
+static bool read_key(attn_scan *s, const char **key) {
+    return attn_scan_text(s, key) && attn_scan_mark(s, ':', "':'");
+}
+
+static bool read_entry(attn_scan *s, entry *e) {
     static const char *const names[] = {"dtype", "shape", "data_offsets"};
-    attn_status (*const readers[])(attn_io_cursor *, entry *) = {read_dtype, read_shape,
-                                                                 read_offsets};
+    bool (*const readers[])(attn_scan *, entry *) = {read_dtype, read_shape, read_offsets};
     unsigned seen = 0;
-    attn_status status = attn_io_need(c, '{', "'{' and a tensor's dtype, shape and data_offsets");
-    if (status)
-        return status;
+    if (!attn_scan_mark(s, '{', "'{' and a tensor's dtype, shape and data_offsets"))
+        return false;
     do {
         const char *key;
         unsigned i = 0;
-        status = attn_io_string(c, &key);
-        if (status || (status = attn_io_need(c, ':', "':'")))
-            return status;
+        if (!read_key(s, &key))
+            return false;
         while (i < 3 && strcmp(names[i], key) != 0)
             i++;
         if (i == 3 || seen & 1u << i)
-            return attn_io_expected(c, "dtype, shape and data_offsets, each once");
+            return attn_scan_expected(s, "dtype, shape and data_offsets, each once");
         seen |= 1u << i;
-        status = readers[i](c, e);
-        if (status)
-            return status;
-    } while (attn_io_take(c, ','));
-    status = attn_io_need(c, '}', "',' or '}'");
-    return !status && seen != 7 ? attn_io_expected(c, "dtype, shape and data_offsets") : status;
+        if (!readers[i](s, e))
+            return false;
+    } while (attn_scan_take(s, ','));
+    return attn_scan_mark(s, '}', "',' or '}'") &&
+           (seen == 7 || attn_scan_expected(s, "dtype, shape and data_offsets"));
 }
 
-static attn_status read_metadata(attn_io_cursor *c, attn_io_list *metadata) {
-    attn_status status = attn_io_need(c, '{', "'{' and texts by name");
-    if (status || attn_io_take(c, '}'))
-        return status;
+static bool read_metadata(attn_scan *s, attn_io_list *metadata) {
+    if (!attn_scan_mark(s, '{', "'{' and texts by name"))
+        return false;
+    if (attn_scan_take(s, '}'))
+        return true;
     do {
-        attn_metadata *m = attn_io_append(metadata, c->arena);
+        attn_metadata *m = attn_io_append(metadata, s->arena);
         if (!m)
-            return no_memory(c->err);
-        status = attn_io_string(c, &m->key);
-        if (status || (status = attn_io_need(c, ':', "':'")) ||
-            (status = attn_io_string(c, &m->text)))
-            return status;
+            return attn_scan_memory(s);
+        if (!read_key(s, &m->key) || !attn_scan_text(s, &m->text))
+            return false;
         for (size_t i = 0; i + 1 < metadata->count; i++)
             if (strcmp(((attn_metadata *)metadata->items)[i].key, m->key) == 0)
-                return attn_io_expected(c, "each name of the metadata once");
-    } while (metadata->count < MOST_METADATA && attn_io_take(c, ','));
-    return attn_io_need(c, '}', "',' or '}' (at most 64 texts)");
+                return attn_scan_expected(s, "each name of the metadata once");
+    } while (metadata->count < MOST_METADATA && attn_scan_take(s, ','));
+    return attn_scan_mark(s, '}', "',' or '}' (at most 64 texts)");
 }
 
-static attn_status read_header(attn_io_cursor *c, attn_io_list *entries, attn_io_list *metadata) {
-    bool seen = false;
-    attn_status status = attn_io_need(c, '{', "'{'");
-    if (status)
-        return status;
-    if (!attn_io_take(c, '}')) {
-        do {
-            const char *name;
-            status = attn_io_string(c, &name);
-            if (status || (status = attn_io_need(c, ':', "':'")))
-                return status;
-            if (strcmp(name, METADATA) == 0) {
-                if (seen)
-                    return attn_io_expected(c, METADATA " once");
-                seen = true;
-                status = read_metadata(c, metadata);
-            } else {
-                entry *e = attn_io_append(entries, c->arena);
-                if (!e)
-                    return no_memory(c->err);
-                e->name = name;
-                e->order = entries->count - 1;
-                status = read_entry(c, e);
-            }
-            if (status)
-                return status;
-        } while (attn_io_take(c, ','));
-        status = attn_io_need(c, '}', "',' or '}'");
+static bool read_member(attn_scan *s, attn_io_list *entries, attn_io_list *metadata, bool *seen) {
+    const char *name;
+    if (!read_key(s, &name))
+        return false;
+    if (strcmp(name, METADATA) == 0) {
+        if (*seen)
+            return attn_scan_expected(s, METADATA " once");
+        *seen = true;
+        return read_metadata(s, metadata);
     }
-    attn_io_space(c);
-    return !status && c->p != c->end ? attn_io_expected(c, "the end of the header") : status;
+    entry *e = attn_io_append(entries, s->arena);
+    if (!e)
+        return attn_scan_memory(s);
+    e->name = name;
+    e->order = entries->count - 1;
+    return read_entry(s, e);
+}
+
+static bool read_header(attn_scan *s, attn_io_list *entries, attn_io_list *metadata) {
+    bool seen = false, more;
+    attn_scan_space(s);
+    if (attn_scan_peek(s) != '{')
+        return attn_scan_expected(s, "'{'");
+    if (!attn_scan_open(s, '}', &more))
+        return false;
+    while (more)
+        if (!read_member(s, entries, metadata, &seen) || !attn_scan_more(s, '}', &more))
+            return false;
+    return attn_scan_end(s);
 }
 
 static int by_place(const void *a, const void *b) {
@@ -301,9 +292,10 @@ attn_status attn_safetensors_read_usable(const void *data, size_t size, attn_are
                          "than %d are never allowed",
                          (unsigned long long)length, size - 8, ATTN_IO_HEADER_MOST);
     const char *start = (const char *)data + 8, *end = start + length;
-    attn_io_cursor c = {start, start, end, arena, err};
+    attn_scan scan = {
+        .start = start, .p = start, .end = end, .arena = arena, .of = "the header", .err = err};
     attn_io_list entries = {.each = sizeof(entry)}, metadata = {.each = sizeof(attn_metadata)};
-    attn_status status = read_header(&c, &entries, &metadata);
+    attn_status status = read_header(&scan, &entries, &metadata) ? ATTN_OK : scan.status;
     entry *e = entries.items;
     if (!status)
         status = check_sizes(e, entries.count, err);
@@ -348,7 +340,7 @@ static const char *type_name(attn_dtype dtype) {
 static attn_status check_tensor(const attn_safetensors *what, size_t index, attn_error *err) {
     const char *name = what->tensors[index].name;
     const attn_tensor *t = &what->tensors[index].tensor;
-    if (!attn_io_is_utf8(name))
+    if (!attn_is_utf8(name))
         return attn_fail(err, ATTN_EARG, "", "the name of tensor %zu is not UTF-8", index);
     if (strcmp(name, METADATA) == 0)
         return attn_fail(err, ATTN_EARG, name, "no tensor can have the metadata's name");
@@ -390,7 +382,7 @@ static attn_status check_metadata(const attn_metadata *m, size_t count, attn_err
         return attn_fail(err, ATTN_EARG, METADATA, "expected at most %d texts, found %zu",
                          MOST_METADATA, count);
     for (size_t i = 0; i < count; i++) {
-        if (!attn_io_is_utf8(m[i].key) || !attn_io_is_utf8(m[i].text))
+        if (!attn_is_utf8(m[i].key) || !attn_is_utf8(m[i].text))
             return attn_fail(err, ATTN_EARG, METADATA, "text %zu is not UTF-8", i);
         for (size_t k = 0; k < i; k++)
             if (strcmp(m[k].key, m[i].key) == 0)
@@ -399,40 +391,32 @@ static attn_status check_metadata(const attn_metadata *m, size_t count, attn_err
     return ATTN_OK;
 }
 
-static char *write_entry(char *p, const attn_named_tensor *t, size_t begin, size_t end) {
-    p = attn_io_quote(p, t->name);
-    p += sprintf(p, ":{\"dtype\":\"%s\",\"shape\":[", type_name(t->tensor.dtype));
+static void put_entry(attn_json_text *j, const attn_named_tensor *t, size_t begin, size_t end) {
+    attn_json_key(j, t->name);
+    attn_json_object(j);
+    attn_json_key(j, "dtype");
+    attn_json_string(j, type_name(t->tensor.dtype));
+    attn_json_key(j, "shape");
+    attn_json_array(j);
     for (int i = 0; i < t->tensor.rank; i++)
-        p += sprintf(p, "%s%zu", i ? "," : "", t->tensor.dims[i]);
-    return p + sprintf(p, "],\"data_offsets\":[%zu,%zu]}", begin, end);
+        attn_json_size(j, t->tensor.dims[i]);
+    attn_json_array_end(j);
+    attn_json_key(j, "data_offsets");
+    attn_json_array(j);
+    attn_json_size(j, begin);
+    attn_json_size(j, end);
+    attn_json_array_end(j);
+    attn_json_object_end(j);
 }
 
-enum { ENTRY_MOST = 128 + 21 * ATTN_MAX_RANK, PAD = 64 };
-
-static bool header_most(const attn_safetensors *what, size_t *most) {
-    size_t n = 64 + PAD;
-    for (size_t i = 0; i < what->count; i++)
-        if (!attn_size_add(n, attn_io_quoted_most(what->tensors[i].name) + ENTRY_MOST, &n))
-            return false;
-    for (size_t i = 0; i < what->metadata_count; i++)
-        if (!attn_size_add(n, attn_io_quoted_most(what->metadata[i].key) + 8, &n) ||
-            !attn_size_add(n, attn_io_quoted_most(what->metadata[i].text), &n))
-            return false;
-    *most = n;
-    return true;
-}
-
-static char *write_metadata(char *p, const attn_safetensors *what) {
-    p = attn_io_quote(p, METADATA);
-    *p++ = ':';
+static void put_metadata(attn_json_text *j, const attn_safetensors *what) {
+    attn_json_key(j, METADATA);
+    attn_json_object(j);
     for (size_t i = 0; i < what->metadata_count; i++) {
-        *p++ = i ? ',' : '{';
-        p = attn_io_quote(p, what->metadata[i].key);
-        *p++ = ':';
-        p = attn_io_quote(p, what->metadata[i].text);
+        attn_json_key(j, what->metadata[i].key);
+        attn_json_string(j, what->metadata[i].text);
     }
-    *p++ = '}';
-    return p;
+    attn_json_object_end(j);
 }
 
 /* Checks everything that is to be written. */
@@ -443,67 +427,63 @@ static attn_status check_all(const attn_safetensors *what, attn_arena *arena, at
     return status ? status : check_names(what, arena, err);
 }
 
-/* Writes blanks from p on, so that `text` has `room` bytes; 0: a multiple of PAD. Returns the end.
- * NULL: there are more than `room` already. */
-static char *pad(char *text, char *p, size_t room) {
-    const size_t size = (size_t)(p - text);
+/* Appends blanks, so that the text has `room` bytes; 0: a multiple of PAD. */
+static attn_status pad(attn_json_text *j, size_t room, attn_error *err) {
+    const size_t size = j->size;
     room = room ? room : (size + PAD - 1) / PAD * PAD;
     if (size > room)
-        return NULL;
-    memset(p, ' ', room - size);
-    return text + room;
+        return attn_fail(err, ATTN_ELIMIT, "", "the header has %zu bytes, %zu are kept for it",
+                         size, room);
+    char *blanks = attn_json_room(j, room - size);
+    if (!blanks)
+        return no_memory(err);
+    memset(blanks, ' ', room - size);
+    j->size = room;
+    return ATTN_OK;
 }
 
-/* Writes the header without its length. Returns its end; NULL: the tensors cannot be counted. */
-static char *write_header(char *p, const attn_safetensors *what, attn_error *err) {
+/* Writes the header without its length. */
+static attn_status put_header(attn_json_text *j, const attn_safetensors *what, attn_error *err) {
     size_t at = 0;
-    *p++ = '{';
+    attn_json_object(j);
     if (what->metadata_count)
-        p = write_metadata(p, what);
+        put_metadata(j, what);
     for (size_t i = 0; i < what->count; i++) {
         const attn_tensor *t = &what->tensors[i].tensor;
         size_t bytes, end;
         if (!count_bytes(t->dtype, t->rank, t->dims, &bytes) || !attn_size_add(at, bytes, &end) ||
-            end > SIZE_MAX / 2) {
-            attn_fail(err, ATTN_ELIMIT, what->tensors[i].name, "it cannot be counted");
-            return NULL;
-        }
-        if (p[-1] != '{')
-            *p++ = ',';
-        p = write_entry(p, &what->tensors[i], at, end);
+            end > SIZE_MAX / 2)
+            return attn_fail(err, ATTN_ELIMIT, what->tensors[i].name, "it cannot be counted");
+        put_entry(j, &what->tensors[i], at, end);
         at = end;
     }
-    *p++ = '}';
-    return p;
+    attn_json_object_end(j);
+    return j->failed ? no_memory(err) : ATTN_OK;
 }
 
 attn_status attn_io_header(attn_safetensors *what, size_t room, attn_arena *arena,
                            const void **header, size_t *size, attn_error *err) {
-    size_t most;
+    attn_json_text j = {.arena = arena};
     attn_status status = check_all(what, arena, err);
     if (status)
         return status;
-    char *text =
-        header_most(what, &most) ? attn_arena_take(arena, most > room ? most : room) : NULL;
-    if (!text)
-        return no_memory(err);
     if (!room)
         sort_by_size(what->tensors, what->count);
-    char *p = write_header(text + 8, what, err);
-    if (!p)
-        return ATTN_ELIMIT;
-    char *end = pad(text, p, room);
-    if (!end)
-        return attn_fail(err, ATTN_ELIMIT, "", "the header has %zu bytes, %zu are kept for it",
-                         (size_t)(p - text), room);
-    const uint64_t length = (uint64_t)(end - text - 8);
+    attn_json_reserve(&j, room);
+    attn_json_put(&j, "\0\0\0\0\0\0\0", 8); /* the length */
+    status = put_header(&j, what, err);
+    if (!status)
+        status = pad(&j, room, err);
+    if (status)
+        return status;
+    const uint64_t length = (uint64_t)(j.size - 8);
     if (length > ATTN_IO_HEADER_MOST)
         return attn_fail(err, ATTN_ELIMIT, "", "a header has at most %d bytes, this one %llu",
                          ATTN_IO_HEADER_MOST, (unsigned long long)length);
     for (int i = 0; i < 8; i++)
-        text[i] = (char)(unsigned char)(length >> 8 * i);
-    *header = text;
-    *size = (size_t)(end - text);
+        j.data[i] = (char)(unsigned char)(length >> 8 * i);
+    *header = j.data;
+    *size = j.size;
     return ATTN_OK;
 }
 

@@ -1,135 +1,60 @@
-/* Reads JSON (RFC 8259) by recursive descent on the cursor of header_text.h. */
+/* Reads JSON (RFC 8259) by recursive descent. An object with more than FEW members finds them by a
+ * hash table with open addressing. */
 #include "json/json_tree.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "json/header_text.h"
+#include "number/hash.h"
+#include "number/number.h"
+#include "json/json_scan.h"
 
 enum {
-    DEPTH = 16,    /* most nested lists and objects */
-    MEMBERS = 256, /* most members of an object, each of which is compared with the others */
-    NUMBER = 64    /* most bytes of a number, with a NUL */
+    DEPTH = 16, /* most nested lists and objects */
+    FEW = 8     /* members that are compared one by one */
 };
 
-static attn_status fail_at(attn_io_cursor *c, const char *what) {
-    return attn_fail(c->err, ATTN_EARG, "", "byte %zu of the text: expected %s",
-                     (size_t)(c->p - c->start), what);
+/* --- members of objects --- */
+
+/* Returns the place of the key in the table: that of its member, or an empty one. The address is
+ * part of the hash, so that nobody can choose keys that all begin at one place. */
+static attn_json **find_slot(const attn_json *object, const char *key) {
+    size_t at = attn_hash(ATTN_HASH_START ^ (uintptr_t)object, key, strlen(key));
+    attn_json **slot;
+    while (*(slot = &object->slots[at & (object->slot_count - 1)]) && strcmp((*slot)->key, key))
+        at++;
+    return slot;
 }
 
-/* Reads the grammar of a number, which strtod alone would accept in more forms. */
-static attn_status read_number(attn_io_cursor *c, double *out) {
-    char text[NUMBER];
-    size_t n = 0;
-    while (c->p + n < c->end && n + 1 < NUMBER && c->p[n] && strchr("+-.0123456789eE", c->p[n]))
-        n++;
-    memcpy(text, c->p, n);
-    text[n] = 0;
-    const char *digits = text + (*text == '-');
-    char *end;
-    *out = strtod(text, &end);
-    const bool grammar = *digits >= '0' && *digits <= '9' &&
-                         !(digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9');
-    if (n == 0 || *end || !grammar || !isfinite(*out))
-        return fail_at(c, "a value");
-    c->p += n;
-    return ATTN_OK;
+static attn_json *find_member(const attn_json *object, const char *key) {
+    attn_json *m = object->slots ? *find_slot(object, key) : object->first;
+    while (!object->slots && m && strcmp(m->key, key) != 0)
+        m = m->next;
+    return m;
 }
 
-static bool take_word(attn_io_cursor *c, const char *word) {
-    const size_t n = strlen(word);
-    if ((size_t)(c->end - c->p) < n || memcmp(c->p, word, n) != 0)
-        return false;
-    c->p += n;
-    return true;
-}
-
-static attn_status read_value(attn_io_cursor *c, int depth, attn_json *out);
-
-/* Reads the text of a string, and says where in the text it is wrong. */
-static attn_status read_string(attn_io_cursor *c, const char **out) {
-    const attn_status status = attn_io_string(c, out);
-    return status == ATTN_EARG ? fail_at(c, "a string of UTF-8 in double quotes, without U+0000")
-                               : status;
-}
-
-static attn_status read_children(attn_io_cursor *c, int depth, attn_json *out) {
-    const bool object = out->kind == ATTN_JSON_OBJECT;
-    const char close = object ? '}' : ']';
-    attn_json **at = &out->first;
-    if (depth == DEPTH)
-        return fail_at(c, "at most 16 nested lists and objects");
-    if (attn_io_take(c, close))
-        return ATTN_OK;
-    do {
-        attn_json *child = attn_arena_small(c->arena, sizeof *child);
-        if (!child)
-            return attn_fail(c->err, ATTN_ENOMEM, "", "no memory for the text is left");
-        *child = (attn_json){.kind = ATTN_JSON_NULL};
-        attn_status status = object ? read_string(c, &child->key) : ATTN_OK;
-        if (!status && object && !attn_io_take(c, ':'))
-            status = fail_at(c, "':'");
-        if (!status)
-            status = read_value(c, depth + 1, child);
-        if (status)
-            return status;
-        if (object && out->count == MEMBERS)
-            return fail_at(c, "at most 256 members");
-        for (attn_json *m = out->first; object && m; m = m->next)
-            if (strcmp(m->key, child->key) == 0)
-                return fail_at(c, "each member once");
-        *at = child;
-        at = &child->next;
-        out->count++;
-    } while (attn_io_take(c, ','));
-    return attn_io_take(c, close) ? ATTN_OK : fail_at(c, object ? "',' or '}'" : "',' or ']'");
-}
-
-static attn_status read_value(attn_io_cursor *c, int depth, attn_json *out) {
-    attn_io_space(c);
-    if (c->p < c->end && *c->p == '"') {
-        out->kind = ATTN_JSON_STRING;
-        return read_string(c, &out->text);
+/* Enters the last member of the object, which is in its list already, into the table, or all
+ * members into a larger one. false: out of memory. */
+static bool enter_member(attn_json *object, attn_json *last, attn_arena *arena) {
+    if (object->count <= FEW)
+        return true;
+    if (2 * object->count <= object->slot_count) {
+        *find_slot(object, last->key) = last;
+        return true;
     }
-    if (attn_io_take(c, '[') || attn_io_take(c, '{')) {
-        out->kind = c->p[-1] == '[' ? ATTN_JSON_LIST : ATTN_JSON_OBJECT;
-        return read_children(c, depth, out);
-    }
-    if (take_word(c, "null"))
-        return ATTN_OK;
-    if (take_word(c, "true") || take_word(c, "false")) {
-        out->kind = ATTN_JSON_BOOL;
-        out->truth = c->p[-2] == 'u';
-        return ATTN_OK;
-    }
-    out->kind = ATTN_JSON_NUMBER;
-    return read_number(c, &out->number);
-}
-
-attn_status attn_json_read(const char *text, size_t n, attn_arena *arena, attn_json **out,
-                           attn_error *err) {
-    attn_io_cursor c = {text, text, text + n, arena, err};
-    attn_json *root = attn_arena_small(arena, sizeof *root);
-    if (!root)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for the text is left");
-    *root = (attn_json){.kind = ATTN_JSON_NULL};
-    attn_status status = read_value(&c, 0, root);
-    attn_io_space(&c);
-    if (!status && c.p != c.end)
-        status = fail_at(&c, "the end");
-    *out = root;
-    return status;
+    object->slot_count = object->slot_count ? 2 * object->slot_count : 4 * FEW;
+    object->slots = attn_arena_zeroed(arena, object->slot_count, sizeof *object->slots);
+    for (attn_json *m = object->first; object->slots && m; m = m->next)
+        *find_slot(object, m->key) = m;
+    return object->slots;
 }
 
 attn_json *attn_json_member(attn_json *object, const char *key) {
-    for (attn_json *m = object->first; m; m = m->next)
-        if (strcmp(m->key, key) == 0) {
-            m->known = true;
-            return m->kind == ATTN_JSON_NULL ? NULL : m;
-        }
-    return NULL;
+    attn_json *m = find_member(object, key);
+    if (!m)
+        return NULL;
+    m->known = true;
+    return m->kind == ATTN_JSON_NULL ? NULL : m;
 }
 
 const attn_json *attn_json_unknown(const attn_json *object) {
@@ -152,4 +77,87 @@ bool attn_json_integer(const attn_json *value, int64_t least, int64_t most, int6
         return false;
     *out = (int64_t)x;
     return true;
+}
+
+/* --- reading --- */
+
+static bool read_value(attn_scan *s, attn_json *out);
+
+static bool read_key(attn_scan *s, const attn_json *object, const char **key) {
+    const char *start = s->p;
+    if (!attn_scan_text(s, key))
+        return false;
+    if (find_member(object, *key))
+        return attn_scan_fail(s, ATTN_EARG, start, "expected each member once");
+    return attn_scan_mark(s, ':', "':'");
+}
+
+static bool read_children(attn_scan *s, attn_json *out) {
+    const bool object = out->kind == ATTN_JSON_OBJECT;
+    const char close = object ? '}' : ']';
+    attn_json **at = &out->first;
+    bool more;
+    if (!attn_scan_open(s, close, &more))
+        return false;
+    while (more) {
+        attn_json *child = attn_arena_small(s->arena, sizeof *child);
+        if (!child)
+            return attn_scan_memory(s);
+        *child = (attn_json){.kind = ATTN_JSON_NULL};
+        if ((object && !read_key(s, out, &child->key)) || !read_value(s, child))
+            return false;
+        *at = child;
+        at = &child->next;
+        out->count++;
+        if (object && !enter_member(out, child, s->arena))
+            return attn_scan_memory(s);
+        if (!attn_scan_more(s, close, &more))
+            return false;
+    }
+    return true;
+}
+
+static bool read_value(attn_scan *s, attn_json *out) {
+    const char c = attn_scan_peek(s);
+    if (c == '"') {
+        out->kind = ATTN_JSON_STRING;
+        return attn_scan_text(s, &out->text);
+    }
+    if (c == '[' || c == '{') {
+        out->kind = c == '[' ? ATTN_JSON_LIST : ATTN_JSON_OBJECT;
+        return read_children(s, out);
+    }
+    if (attn_scan_word(s, "null"))
+        return true;
+    out->truth = attn_scan_word(s, "true");
+    if (out->truth || attn_scan_word(s, "false")) {
+        out->kind = ATTN_JSON_BOOL;
+        return true;
+    }
+    out->kind = ATTN_JSON_NUMBER;
+    const char *end = attn_read_f64(s->p, s->end, &out->number);
+    if (!end || !isfinite(out->number))
+        return attn_scan_expected(s, "a value");
+    s->p = end;
+    return true;
+}
+
+attn_status attn_json_read(const char *text, size_t n, attn_arena *arena, attn_json **out,
+                           attn_error *err) {
+    attn_scan s = {.start = text,
+                   .p = text,
+                   .end = text + n,
+                   .arena = arena,
+                   .of = "the text",
+                   .err = err,
+                   .max_depth = DEPTH};
+    attn_json *root = attn_arena_small(arena, sizeof *root);
+    *out = root;
+    if (!root) {
+        attn_scan_memory(&s);
+        return s.status;
+    }
+    *root = (attn_json){.kind = ATTN_JSON_NULL};
+    attn_scan_space(&s);
+    return read_value(&s, root) && attn_scan_end(&s) ? ATTN_OK : s.status;
 }

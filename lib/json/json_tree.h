@@ -27,6 +27,9 @@ struct attn_json {
     attn_json *first; /* LIST, OBJECT: the first child */
     attn_json *next;  /* the next child of the same list or object */
     size_t count;     /* LIST, OBJECT: number of children */
+
+    attn_json **slots; /* OBJECT of many members: they, by the hashes of their keys; or NULL */
+    size_t slot_count; /* a power of two */
 };
 
 /* Reads a text of n bytes. Errors: ATTN_EARG with the byte and what was expected there (a member

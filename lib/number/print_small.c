@@ -55,6 +55,14 @@ size_t attn_utf8_length(const char *text, size_t n) {
     return length;
 }
 
+bool attn_is_utf8(const char *text) {
+    const char *end = text + strlen(text);
+    for (size_t n; text < end; text += n)
+        if (!(n = attn_utf8_length(text, (size_t)(end - text))))
+            return false;
+    return true;
+}
+
 static char *escape_control(char *p, char c) {
     static const char hex[] = "0123456789abcdef";
     static const char from[] = "\b\t\n\f\r", to[] = "btnfr";

@@ -4,6 +4,7 @@
 #ifndef ATTN_PRINT_SMALL_H
 #define ATTN_PRINT_SMALL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,5 +21,7 @@ char *attn_escape(char *p, const char *text, size_t n);
 /* Returns the length of the valid UTF-8 sequence that starts at `text` and ends within n bytes.
  * Returns 0 if the sequence is invalid. */
 size_t attn_utf8_length(const char *text, size_t n);
+/* Returns whether the text is valid UTF-8. */
+bool attn_is_utf8(const char *text);
 
 #endif

@@ -109,7 +109,7 @@ bool srv_safetensors_body(srv_request *req, srv_decoded_body *out) {
 /* The state of a walk from the decoded struct to the member that a tensor's name selects. */
 typedef struct place {
     srv_request *req;
-    srv_path path;
+    attn_path path;
     const char *name;        /* the part of the name that has not been followed yet */
     const srv_field *fields; /* field table of `body` */
     char *body;              /* the present struct */
@@ -120,7 +120,7 @@ typedef struct place {
 static const srv_field *next_row(place *at, size_t n) {
     char name[128];
     const srv_field *f = srv_find_field(at->fields, at->name, n);
-    srv_path_key(&at->path, at->name, n);
+    attn_path_key(&at->path, at->name, n);
     if (!f) {
         snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), at->name);
         srv_unknown_field(at->req, at->path.text, name, at->fields);
@@ -135,7 +135,7 @@ static char *enter_element(place *at, const srv_field *f) {
     const srv_objects *l = (const void *)(at->body + f->offset);
     const size_t digits = strspn(at->name, "0123456789");
     size_t index = 0;
-    srv_path_key(&at->path, at->name, digits);
+    attn_path_key(&at->path, at->name, digits);
     if (digits == 0 || digits > 9 || at->name[digits] != '.')
         return NULL;
     for (size_t i = 0; i < digits; i++)

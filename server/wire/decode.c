@@ -21,7 +21,8 @@
 
 void srv_decode_begin(srv_decoder *d, srv_request *req) {
     const srv_config *config = req->app ? req->app->config : NULL;
-    *d = (srv_decoder){.s = {.req = req}, .most = 1 << 20};
+    *d = (srv_decoder){.own = {.req = req}, .most = 1 << 20};
+    d->s = srv_scan_new(&d->own);
     d->s.max_depth = config ? (size_t)config->max_json_depth : 32;
     if (config)
         d->most = (size_t)config->max_envelope_bytes;
@@ -35,7 +36,7 @@ static bool spend(srv_decoder *d, size_t *left, size_t n) {
         *left -= n;
         return true;
     }
-    srv_problem_limit(d->s.req, SRV_TOO_LARGE, d->s.path.text, (double)d->most,
+    srv_problem_limit(d->own.req, SRV_TOO_LARGE, d->s.path.text, (double)d->most,
                       "max_envelope_bytes",
                       "Beside its tensors a body may hold %zu bytes, %zu values and %zu lists and "
                       "objects; this one holds more",
@@ -46,17 +47,8 @@ static bool spend(srv_decoder *d, size_t *left, size_t n) {
 /* Enters the list or object at the cursor: moves the cursor behind its opening bracket. If the list
  * or object is empty, moves the cursor behind its bracket `close` and sets *more to false. */
 static bool enter(srv_decoder *d, char close, bool *more) {
-    srv_scan *s = &d->s;
-    if (s->depth == s->max_depth) {
-        srv_problem_limit(s->req, SRV_MALFORMED, s->path.text, (double)s->max_depth,
-                          "max_json_depth", "lists and objects are more than %zu deep",
-                          s->max_depth);
-        return false;
-    }
-    s->depth++;
-    s->p++;
-    srv_scan_open(s, close, more);
-    return spend(d, &d->containers, 1) && spend(d, &d->bytes, 2);
+    return srv_scan_open(&d->s, close, more) && spend(d, &d->containers, 1) &&
+           spend(d, &d->bytes, 2);
 }
 
 /* Reads the value of a member or an element by `read`, and counts it against the bounds. The bytes
@@ -80,7 +72,7 @@ typedef struct list {
 
 static bool grow(srv_decoder *d, list *l) {
     const size_t room = l->room ? 2 * l->room : 1 + 256 / l->size;
-    char *items = attn_arena_zeroed(d->s.req->arena, room, l->size);
+    char *items = attn_arena_zeroed(d->s.arena, room, l->size);
     if (!items)
         return srv_refuse_memory(d);
     if (l->count)
@@ -95,7 +87,7 @@ static bool grow(srv_decoder *d, list *l) {
 static bool refuse_length(srv_decoder *d, const char *start, size_t mark, size_t most) {
     char expected[64];
     snprintf(expected, sizeof expected, "a list of at most %zu", most);
-    srv_path_back(&d->s.path, mark);
+    attn_path_back(&d->s.path, mark);
     d->s.p = start;
     return srv_refuse_value(d, SRV_VALUE, expected);
 }
@@ -103,24 +95,23 @@ static bool refuse_length(srv_decoder *d, const char *start, size_t mark, size_t
 /* Reads each element of the list at the cursor by `read` into l. `most` is the largest number of
  * elements; 0: any number. */
 static bool read_list(srv_decoder *d, const srv_field *f, srv_read_fn *read, size_t most, list *l) {
-    srv_scan *s = &d->s;
+    attn_scan *s = &d->s;
     const char *start = s->p;
     bool more;
     if ((!l->room && !grow(d, l)) || !enter(d, ']', &more))
         return false;
     while (more) {
-        const size_t mark = srv_path_index(&s->path, l->count);
-        if (most && l->count == most && srv_scan_is_value(s->p))
+        const size_t mark = attn_path_index(&s->path, l->count);
+        if (most && l->count == most && attn_scan_is_value(s))
             return refuse_length(d, start, mark, most);
         if ((l->count == l->room && !grow(d, l)) ||
             !read_counted(d, f, read, l->items + l->count * l->size))
             return false;
         l->count++;
-        srv_path_back(&s->path, mark);
-        if (!srv_scan_more(s, ']', &more) || !spend(d, &d->bytes, more))
+        attn_path_back(&s->path, mark);
+        if (!attn_scan_more(s, ']', &more) || !spend(d, &d->bytes, more))
             return false;
     }
-    s->depth--;
     return true;
 }
 
@@ -143,13 +134,13 @@ static bool read_ranges(srv_decoder *d, const srv_field *f, void *out) {
     srv_ranges *r = out;
     list l = {.size = sizeof(int64_t)};
     int64_t index = 0;
-    srv_bounds *range = attn_arena_small(d->s.req->arena, sizeof *range);
-    attn_text text = {.arena = d->s.req->arena};
+    srv_bounds *range = attn_arena_small(d->s.arena, sizeof *range);
+    attn_text text = {.arena = d->s.arena};
     if (!range)
         return srv_refuse_memory(d);
     if (*d->s.p == '"')
         return srv_read_ranges_text(d, f, out);
-    if (srv_is_number(d->s.p)) {
+    if (attn_scan_is_number(&d->s)) {
         if (!srv_read_any_int(d, f, &index))
             return false;
         *range = (srv_bounds){index, index < INT64_MAX ? index + 1 : index};
@@ -300,11 +291,11 @@ static bool read_union(srv_decoder *d, const srv_field *f, void *out) {
     } else if (*d->s.p == '"' && (f->accepts & SRV_U_STRING)) {
         read.is = SRV_U_STRING;
         ok = srv_read_choice(d, f, &read.choice);
-    } else if (srv_is_number(d->s.p) && (f->accepts & (SRV_U_NUMBER | SRV_U_INT))) {
+    } else if (attn_scan_is_number(&d->s) && (f->accepts & (SRV_U_NUMBER | SRV_U_INT))) {
         ok = read_union_number(d, f, &read);
-    } else if ((f->accepts & SRV_U_FALSE) && srv_scan_word(&d->s, "false")) {
+    } else if ((f->accepts & SRV_U_FALSE) && attn_scan_word(&d->s, "false")) {
         read.is = SRV_U_FALSE;
-    } else if ((f->accepts & SRV_U_TRUE) && srv_scan_word(&d->s, "true")) {
+    } else if ((f->accepts & SRV_U_TRUE) && attn_scan_word(&d->s, "true")) {
         read.is = SRV_U_TRUE;
     } else {
         ok = refuse_union(d, f);
@@ -374,9 +365,9 @@ static bool read_objects(srv_decoder *d, const srv_field *f, void *out) {
 }
 
 static bool read_tensor(srv_decoder *d, const srv_field *f, void *out) {
-    d->s.ragged = f->ragged;
+    d->own.ragged = f->ragged;
     return srv_tensor_read(&d->s, f->accepts, out) &&
-           srv_tensor_as_numbers(d->s.req, f->accepts, out);
+           srv_tensor_as_numbers(d->own.req, f->accepts, out);
 }
 
 static srv_read_fn *reader_of(const srv_field *f) {
@@ -395,35 +386,35 @@ static srv_read_fn *reader_of(const srv_field *f) {
  * except for null, and in *seen in any case, to notice a member that comes twice. */
 static bool read_member(srv_decoder *d, const srv_field *fields, void *out, uint64_t *given,
                         uint64_t *seen) {
-    srv_scan *s = &d->s;
-    srv_name name;
+    attn_scan *s = &d->s;
+    attn_name name;
     const char *from = s->p;
-    if (!srv_scan_name(s, &name) || !spend(d, &d->bytes, (size_t)(s->p - from) + 2))
+    if (!attn_scan_name(s, &name) || !spend(d, &d->bytes, (size_t)(s->p - from) + 2))
         return false;
-    const size_t mark = srv_path_key(&s->path, name.text, name.size);
+    const size_t mark = attn_path_key(&s->path, name.text, name.size);
     const srv_field *f = srv_find_field(fields, name.text, name.size);
     if (!f && fields == d->open) {
         if (!d->other(d, &name, from))
             return false;
-        srv_path_back(&s->path, mark);
+        attn_path_back(&s->path, mark);
         return true;
     }
     if (!f) {
-        srv_unknown_field(s->req, s->path.text, name.text, fields);
+        srv_unknown_field(d->own.req, s->path.text, name.text, fields);
         return false;
     }
     const uint64_t bit = (uint64_t)1 << (f - fields);
     if (*seen & bit)
-        return srv_scan_malformed(s, from, "the field \"%s\" is there twice", name.text);
+        return attn_scan_fail(s, ATTN_EARG, from, "the field \"%s\" is there twice", name.text);
     *seen |= bit;
-    if (!srv_scan_mark(s, ':', "':'"))
+    if (!attn_scan_mark(s, ':', "':'"))
         return false;
-    if (!srv_scan_word(s, "null")) {
+    if (!attn_scan_word(s, "null")) {
         if (!read_counted(d, f, reader_of(f), (char *)out + f->offset))
             return false;
         *given |= bit;
     }
-    srv_path_back(&s->path, mark);
+    attn_path_back(&s->path, mark);
     return true;
 }
 
@@ -434,56 +425,53 @@ static bool read_object(srv_decoder *d, const srv_field *fields, void *out, uint
         return false;
     while (more) {
         if (*d->s.p != '"')
-            return srv_scan_expected(&d->s, "a field name in double quotes");
-        if (!read_member(d, fields, out, given, &seen) || !srv_scan_more(&d->s, '}', &more))
+            return attn_scan_expected(&d->s, "a field name in double quotes");
+        if (!read_member(d, fields, out, given, &seen) || !attn_scan_more(&d->s, '}', &more))
             return false;
     }
-    d->s.depth--;
     return true;
 }
 
 /* --- the body --- */
 
 bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out) {
-    srv_scan *s = &d->s;
-    char found[SRV_FOUND_ROOM];
+    attn_scan *s = &d->s;
+    char found[ATTN_FOUND_ROOM];
     const char *nul = memchr(s->p, 0, (size_t)(s->end - s->p));
     if (nul)
-        return srv_scan_malformed(s, nul,
-                                  "a NUL byte is not JSON; a body in another format needs its "
-                                  "Content-Type, such as application/vnd.safetensors");
+        return attn_scan_fail(s, ATTN_EARG, nul,
+                              "a NUL byte is not JSON; a body in another format needs its "
+                              "Content-Type, such as application/vnd.safetensors");
     if (strncmp(s->p, "\xEF\xBB\xBF", 3) == 0)
-        return srv_scan_malformed(s, s->p, "a byte order mark is not JSON: leave it out");
-    srv_scan_space(s);
-    if (srv_scan_is_value(s->p) && *s->p != '{') {
-        srv_problem(s->req, SRV_TYPE, "",
+        return attn_scan_fail(s, ATTN_EARG, s->p, "a byte order mark is not JSON: leave it out");
+    attn_scan_space(s);
+    if (attn_scan_is_value(s) && *s->p != '{') {
+        srv_problem(d->own.req, SRV_TYPE, "",
                     "expected an object with the fields of the request, found %s",
-                    srv_scan_found(s, s->p, found));
+                    attn_scan_found(s, found));
         return false;
     }
     if (*s->p != '{')
-        return srv_scan_expected(s, "an object");
+        return attn_scan_expected(s, "an object");
     *(uint64_t *)out = 0;
     if (!read_object(d, fields, out, out))
         return false;
-    srv_scan_space(s);
-    return s->p == s->end || srv_scan_expected(s, "the end of the body");
+    return attn_scan_end(s);
 }
 
 /* The pointer leads to the object that lacks the field. A query string has no object: there it is
  * the name. */
 static bool refuse_missing(srv_decoder *d, const srv_field *f) {
-    const srv_request *req = d->s.req;
+    const srv_request *req = d->own.req;
     const bool query = req->method && strcmp(req->method, "POST") != 0;
     if (query)
-        srv_path_key(&d->s.path, f->name, strlen(f->name));
-    srv_problem(d->s.req, SRV_VALUE, d->s.path.text, "the %s \"%s\" is required: %s",
-                query ? "query parameter" : "field", f->name, f->doc ? f->doc : "");
-    return false;
+        attn_path_key(&d->s.path, f->name, strlen(f->name));
+    return srv_scan_refuse(&d->s, SRV_VALUE, "the %s \"%s\" is required: %s",
+                           query ? "query parameter" : "field", f->name, f->doc ? f->doc : "");
 }
 
 static bool check_required(srv_decoder *d, const srv_field *fields, void *body, uint64_t given) {
-    srv_path *path = &d->s.path;
+    attn_path *path = &d->s.path;
     for (const srv_field *f = fields; f->name; f++) {
         char *member = (char *)body + f->offset;
         const bool there = given >> (f - fields) & 1;
@@ -491,19 +479,19 @@ static bool check_required(srv_decoder *d, const srv_field *fields, void *body, 
             return refuse_missing(d, f);
         if (!there || (f->kind != SRV_OBJECT && f->kind != SRV_OBJECTS))
             continue;
-        const size_t mark = srv_path_key(path, f->name, strlen(f->name));
+        const size_t mark = attn_path_key(path, f->name, strlen(f->name));
         const srv_objects *l = (const void *)member;
         if (f->kind == SRV_OBJECT &&
             !check_required(d, f->fields, member, *srv_given_word(f, member)))
             return false;
         for (size_t i = 0; f->kind == SRV_OBJECTS && i < l->count; i++) {
-            const size_t mark_element = srv_path_index(path, i);
+            const size_t mark_element = attn_path_index(path, i);
             char *element = (char *)l->items + i * f->size;
             if (!check_required(d, f->fields, element, *srv_given_word(f, element)))
                 return false;
-            srv_path_back(path, mark_element);
+            attn_path_back(path, mark_element);
         }
-        srv_path_back(path, mark);
+        attn_path_back(path, mark);
     }
     return true;
 }
@@ -594,6 +582,6 @@ bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
         (body.count && !srv_insert_tensors(req, &body, fields, out)) ||
         !srv_decode_required(&d, fields, out))
         return false;
-    const srv_beyond *beyond = body.beyond.pointer ? &body.beyond : &d.s.beyond;
+    const srv_beyond *beyond = body.beyond.pointer ? &body.beyond : &d.own.beyond;
     return !beyond->pointer || allows_beyond(req, beyond, fields, out);
 }

@@ -13,9 +13,7 @@
 enum { FOUND_ROOM = 96 };
 
 bool srv_refuse_memory(srv_decoder *d) {
-    srv_problem_memory(d->s.req, d->s.path.text,
-                       "The memory of one request does not suffice for its fields");
-    return false;
+    return attn_scan_memory(&d->s);
 }
 
 /* --- refusals --- */
@@ -27,7 +25,7 @@ static size_t count_elements(const char *p, const char *end) {
     while (p < end) {
         if (*p == '"') {
             any = true;
-            p = srv_skip_string(p, end);
+            p = attn_skip_string(p, end);
             continue;
         }
         if (*p == '[' || *p == '{') {
@@ -49,11 +47,11 @@ static size_t count_elements(const char *p, const char *end) {
 /* Describes the value at the cursor for a problem. NULL: the value is malformed, and a problem is
  * set. */
 static const char *found_text(srv_decoder *d, char text[FOUND_ROOM]) {
-    srv_scan *s = &d->s;
+    attn_scan *s = &d->s;
     const char *start = s->p, *string;
     srv_number n;
-    if (!srv_scan_is_value(start)) {
-        srv_scan_expected(s, "a value");
+    if (!attn_scan_is_value(s)) {
+        attn_scan_expected(s, "a value");
         return NULL;
     }
     switch (*start) {
@@ -89,7 +87,7 @@ bool srv_refuse_value(srv_decoder *d, srv_code code, const char *expected) {
     char text[FOUND_ROOM];
     const char *found = found_text(d, text);
     if (found)
-        srv_problem(d->s.req, code, d->s.path.text, "expected %s, found %s", expected, found);
+        srv_scan_refuse(&d->s, code, "expected %s, found %s", expected, found);
     return false;
 }
 
@@ -133,12 +131,12 @@ static bool refuse_choice(srv_decoder *d, const srv_field *f, const char *string
     const char *near =
         string && !alias ? srv_nearest(string, f->choices, srv_count_choices(f->choices)) : NULL;
     if (found && alias)
-        srv_problem(d->s.req, SRV_VALUE, d->s.path.text, "expected %s, found %s; %s", expected,
-                    found, alias);
-    else if (found)
-        srv_problem(d->s.req, string ? SRV_VALUE : SRV_TYPE, d->s.path.text,
-                    "expected %s, found %s%s%s%s", expected, found, near ? "; did you mean \"" : "",
-                    near ? near : "", near ? "\"?" : "");
+        return srv_scan_refuse(&d->s, SRV_VALUE, "expected %s, found %s; %s", expected, found,
+                               alias);
+    if (found)
+        return srv_scan_refuse(&d->s, string ? SRV_VALUE : SRV_TYPE, "expected %s, found %s%s%s%s",
+                               expected, found, near ? "; did you mean \"" : "", near ? near : "",
+                               near ? "\"?" : "");
     return false;
 }
 
@@ -188,18 +186,16 @@ static bool is_whole(const char *from, const char *to) {
 
 bool srv_read_number(srv_decoder *d, srv_number *n) {
     const double exact = 9007199254740992.0; /* 2^53: up to it a double holds every integer */
-    srv_scan *s = &d->s;
-    char found[SRV_FOUND_ROOM];
+    attn_scan *s = &d->s;
+    char found[ATTN_FOUND_ROOM];
     n->end = attn_read_f64(s->p, s->end, &n->x);
     if (!n->end)
-        return srv_scan_expected(s, "a number as JSON writes it");
+        return attn_scan_expected(s, "a number as JSON writes it");
     n->whole = is_whole(s->p, n->end);
     n->integral = attn_read_i64(s->p, s->end, &n->i);
-    if (!isfinite(n->x) || (n->whole && !n->integral)) {
-        srv_problem(s->req, SRV_VALUE, s->path.text, "expected a number within %s, found %s",
-                    n->whole ? "64 bits" : "float64", srv_scan_found(s, s->p, found));
-        return false;
-    }
+    if (!isfinite(n->x) || (n->whole && !n->integral))
+        return srv_scan_refuse(s, SRV_VALUE, "expected a number within %s, found %s",
+                               n->whole ? "64 bits" : "float64", attn_scan_found(s, found));
     if (n->whole)
         n->x = (double)n->i; /* -0 becomes 0 */
     if (!n->integral && fabs(n->x) <= exact && n->x == trunc(n->x)) {
@@ -225,7 +221,7 @@ bool srv_in_range(srv_decoder *d, const srv_field *f, double x, const char *kind
 /* Reads the integer at the cursor. The cursor stays; *end points behind the integer. */
 static bool read_integer(srv_decoder *d, int64_t *out, const char **end) {
     srv_number n;
-    if (!srv_is_number(d->s.p))
+    if (!attn_scan_is_number(&d->s))
         return srv_refuse_value(d, SRV_TYPE, "an integer");
     *end = attn_read_i64(d->s.p, d->s.end, out);
     if (*end)
@@ -238,7 +234,7 @@ static bool read_integer(srv_decoder *d, int64_t *out, const char **end) {
 }
 
 bool srv_read_any_int(srv_decoder *d, const srv_field *f, void *out) {
-    const char *end;
+    const char *end = NULL;
     (void)f;
     if (!read_integer(d, out, &end))
         return false;
@@ -247,7 +243,7 @@ bool srv_read_any_int(srv_decoder *d, const srv_field *f, void *out) {
 }
 
 bool srv_read_int(srv_decoder *d, const srv_field *f, void *out) {
-    const char *end;
+    const char *end = NULL;
     int64_t value;
     if (!read_integer(d, &value, &end) || !srv_in_range(d, f, (double)value, "an integer"))
         return false;
@@ -258,7 +254,7 @@ bool srv_read_int(srv_decoder *d, const srv_field *f, void *out) {
 
 bool srv_read_real(srv_decoder *d, const srv_field *f, void *out) {
     srv_number n;
-    if (!srv_is_number(d->s.p))
+    if (!attn_scan_is_number(&d->s))
         return srv_refuse_value(d, SRV_TYPE, "a number");
     if (!srv_read_number(d, &n) || !srv_in_range(d, f, n.x, "a number"))
         return false;
@@ -270,8 +266,8 @@ bool srv_read_real(srv_decoder *d, const srv_field *f, void *out) {
 /* --- booleans, strings and names --- */
 
 bool srv_read_bool(srv_decoder *d, const srv_field *f, void *out) {
-    const bool yes = srv_scan_word(&d->s, "true");
-    if (!yes && !srv_scan_word(&d->s, "false"))
+    const bool yes = attn_scan_word(&d->s, "true");
+    if (!yes && !attn_scan_word(&d->s, "false"))
         return srv_refuse_value(d, SRV_TYPE, "true or false");
     *(bool *)out = yes != ((f->accepts & SRV_B_NOT) != 0);
     return true;
@@ -283,13 +279,13 @@ bool srv_read_string(srv_decoder *d, const srv_field *f, void *out) {
     (void)f;
     if (*d->s.p != '"')
         return srv_refuse_value(d, SRV_TYPE, "a string");
-    if (!srv_scan_string(&d->s, &from, &to, &escaped))
+    if (!attn_scan_string(&d->s, &from, &to, &escaped))
         return false;
-    char *text = attn_arena_text(d->s.req->arena, from, (size_t)(to - from));
+    char *text = attn_arena_text(d->s.arena, from, (size_t)(to - from));
     if (!text)
         return srv_refuse_memory(d);
     if (escaped)
-        text[srv_unescape(text, from, to)] = 0;
+        text[attn_unescape(text, from, to)] = 0;
     *(const char **)out = text;
     return true;
 }
@@ -310,7 +306,7 @@ bool srv_read_choice(srv_decoder *d, const srv_field *f, void *out) {
 }
 
 bool srv_read_raw(srv_decoder *d, const srv_field *f, void *out) {
-    srv_scan *s = &d->s;
+    attn_scan *s = &d->s;
     const char *from, *to;
     bool escaped, ends;
     size_t depth = 0;
@@ -318,9 +314,9 @@ bool srv_read_raw(srv_decoder *d, const srv_field *f, void *out) {
     *(const char **)out = s->p;
     do {
         if (s->p >= s->end)
-            return srv_scan_expected(s, "a value");
+            return attn_scan_expected(s, "a value");
         if (*s->p == '"') {
-            if (!srv_scan_string(s, &from, &to, &escaped))
+            if (!attn_scan_string(s, &from, &to, &escaped))
                 return false;
             ends = true;
         } else {
@@ -361,7 +357,7 @@ bool srv_read_ranges_text(srv_decoder *d, const srv_field *f, void *out) {
         return false;
     for (const char *p = text; *p; p++)
         most += *p == ',';
-    srv_bounds *items = attn_arena_zeroed(d->s.req->arena, most, sizeof *items);
+    srv_bounds *items = attn_arena_zeroed(d->s.arena, most, sizeof *items);
     if (!items)
         return srv_refuse_memory(d);
     for (const char *p = text; read_bounds(&p, &items[n]); p++) {

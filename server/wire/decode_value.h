@@ -12,8 +12,9 @@
 
 typedef struct srv_decoder srv_decoder;
 struct srv_decoder {
-    srv_scan s;
-    size_t most; /* the setting max_envelope_bytes */
+    attn_scan s;
+    srv_scan own; /* its owner */
+    size_t most;  /* the setting max_envelope_bytes */
     /* How many more bytes, values, and lists and objects the request may have outside of tensors.
      */
     size_t bytes, values, containers;
@@ -21,7 +22,7 @@ struct srv_decoder {
      * read by `other`, which starts with the cursor at the colon behind the name. `text` is the
      * name as it was sent, from its quote on. */
     const srv_field *open;
-    bool (*other)(srv_decoder *d, const srv_name *name, const char *text);
+    bool (*other)(srv_decoder *d, const attn_name *name, const char *text);
 };
 
 /* Prepares a decoder with the bounds of the service. The caller then sets the text: s.start, s.p
@@ -53,8 +54,6 @@ typedef struct srv_number {
     const char *end; /* the byte behind the number */
 } srv_number;
 
-/* Returns whether a number begins at p. */
-bool srv_is_number(const char *p);
 /* Reads the number at the cursor. The cursor stays, so that the caller can set a problem that shows
  * the number; the caller then moves the cursor to n->end. */
 bool srv_read_number(srv_decoder *d, srv_number *n);

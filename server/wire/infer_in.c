@@ -138,8 +138,7 @@ typedef struct reader {
 } reader;
 
 static bool refuse(reader *r, srv_code code, const char *text) {
-    srv_problem(r->d.s.req, code, r->d.s.path.text, "%s", text);
-    return false;
+    return srv_scan_refuse(&r->d.s, code, "%s", text);
 }
 
 /* --- parameters --- */
@@ -148,7 +147,7 @@ static bool refuse(reader *r, srv_code code, const char *text) {
 static bool put(reader *r, srv_infer_fields *f, const char *text, size_t n) {
     if (n > f->room - f->size) {
         size_t room = 2 * (f->room + n) + 256;
-        char *grown = attn_arena_take(r->d.s.req->arena, room);
+        char *grown = attn_arena_take(r->d.s.arena, room);
         if (!grown)
             return srv_scan_memory(&r->d.s);
         if (f->size)
@@ -162,9 +161,9 @@ static bool put(reader *r, srv_infer_fields *f, const char *text, size_t n) {
 }
 
 /* Returns the fields to which the parameter with this name belongs: out->own or out->fields. */
-static srv_infer_fields *fields_of(reader *r, const srv_name *name) {
+static srv_infer_fields *fields_of(reader *r, const attn_name *name) {
     for (const srv_field *f = r->own; f && f->name; f++)
-        if (f->kind != SRV_TENSOR && srv_name_is(name, f->name))
+        if (f->kind != SRV_TENSOR && attn_name_is(name, f->name))
             return &r->out->own;
     return &r->out->fields;
 }
@@ -175,58 +174,51 @@ static bool check_key(reader *r) {
     const char *from, *to;
     bool escaped;
     if (*r->d.s.p != '"')
-        return srv_scan_expected(&r->d.s, "a field name in double quotes");
-    return srv_scan_string(&r->d.s, &from, &to, &escaped) && srv_scan_mark(&r->d.s, ':', "':'");
+        return attn_scan_expected(&r->d.s, "a field name in double quotes");
+    return attn_scan_string(&r->d.s, &from, &to, &escaped) && attn_scan_mark(&r->d.s, ':', "':'");
 }
 
 /* Checks the grammar of the list or object at the cursor, and moves the cursor behind it. */
 static bool check_members(reader *r) {
-    srv_scan *s = &r->d.s;
+    attn_scan *s = &r->d.s;
     const char close = *s->p == '{' ? '}' : ']';
     bool more;
-    if (s->depth++ == s->max_depth) {
-        srv_problem_limit(s->req, SRV_VALUE, s->path.text, (double)s->max_depth, "max_json_depth",
-                          "lists and objects are more than %zu deep", s->max_depth);
+    if (!srv_scan_open(s, close, &more))
         return false;
-    }
-    s->p++;
-    srv_scan_open(s, close, &more);
     while (more)
-        if ((close == '}' && !check_key(r)) || !check_value(r) || !srv_scan_more(s, close, &more))
+        if ((close == '}' && !check_key(r)) || !check_value(r) || !attn_scan_more(s, close, &more))
             return false;
-    s->depth--;
     return true;
 }
 
 static bool check_value(reader *r) {
-    srv_scan *s = &r->d.s;
+    attn_scan *s = &r->d.s;
     const char *from, *to;
     bool escaped;
     double number;
     if (*s->p == '{' || *s->p == '[')
         return check_members(r);
     if (*s->p == '"')
-        return srv_scan_string(s, &from, &to, &escaped);
+        return attn_scan_string(s, &from, &to, &escaped);
     const char *after = attn_read_f64(s->p, s->end, &number);
     if (after)
         s->p = after;
-    return after || srv_scan_word(s, "true") || srv_scan_word(s, "false") ||
-           srv_scan_word(s, "null") || srv_scan_expected(s, "a value");
+    return after || attn_scan_word(s, "true") || attn_scan_word(s, "false") ||
+           attn_scan_word(s, "null") || attn_scan_expected(s, "a value");
 }
 
 /* Checks that the text of a parameter is exactly one JSON value. The text is copied into the JSON
  * of the decoded body, where anything behind the value would become further members. */
 static bool is_json(const reader *r, const char *text) {
     reader inner = *r;
-    srv_scan *s = &inner.d.s;
+    attn_scan *s = &inner.d.s;
     s->of = "this text";
     s->start = s->p = text;
     s->end = text + strlen(text);
     s->depth = 1; /* the value will be a member of an object */
     if (!check_value(&inner))
         return false;
-    srv_scan_space(s);
-    return s->p == s->end || srv_scan_expected(s, "the end of this text");
+    return attn_scan_end(s);
 }
 
 /* Reads the value of a parameter and appends "name":value to `to`. `name` is the text of the name
@@ -247,24 +239,24 @@ static bool read_field(reader *r, srv_infer_fields *to, const char *name, size_t
     const char *after = attn_read_f64(from, r->d.s.end, &number);
     if (after)
         r->d.s.p = after;
-    else if (!srv_scan_word(&r->d.s, "true") && !srv_scan_word(&r->d.s, "false"))
-        return srv_scan_is_value(from)
+    else if (!attn_scan_word(&r->d.s, "true") && !attn_scan_word(&r->d.s, "false"))
+        return attn_scan_is_value(&r->d.s)
                    ? refuse(r, SRV_TYPE, "expected a string, a number or a boolean")
-                   : srv_scan_expected(&r->d.s, "a string, a number or a boolean");
+                   : attn_scan_expected(&r->d.s, "a string, a number or a boolean");
     return put(r, to, from, (size_t)(r->d.s.p - from));
 }
 
 /* The `other` of the decoder: reads a parameter that the protocol does not define. */
-static bool read_parameter(srv_decoder *d, const srv_name *name, const char *text) {
+static bool read_parameter(srv_decoder *d, const attn_name *name, const char *text) {
     reader *r = (reader *)d;
     const size_t size = (size_t)(d->s.p - text);
-    if (!srv_scan_mark(&d->s, ':', "':'"))
+    if (!attn_scan_mark(&d->s, ':', "':'"))
         return false;
     if (strncmp(name->text, "triton_", 7) == 0)
         return refuse(r, SRV_VALUE, "names that begin with \"triton_\" are reserved");
-    if (srv_name_is(name, "return"))
+    if (attn_name_is(name, "return"))
         return refuse(r, SRV_VALUE, "\"outputs\" says what to return");
-    if (srv_name_is(name, "dry_run"))
+    if (attn_name_is(name, "dry_run"))
         return refuse(r, SRV_VALUE, "a dry run has no outputs: ask /v1/attention");
     return read_field(r, fields_of(r, name), text, size);
 }
@@ -313,11 +305,11 @@ static bool find_type(reader *r, infer_input *in) {
             in->type = &datatypes[i];
             return true;
         }
-    srv_problem(r->d.s.req, SRV_DTYPE, r->d.s.path.text,
-                "expected BOOL, INT8 to INT64, UINT8 to UINT64, FP16, BF16, FP32 or FP64, found "
-                "\"%.40s\"",
-                in->datatype);
-    return false;
+    return srv_scan_refuse(
+        &r->d.s, SRV_DTYPE,
+        "expected BOOL, INT8 to INT64, UINT8 to UINT64, FP16, BF16, FP32 or FP64, found "
+        "\"%.40s\"",
+        in->datatype);
 }
 
 /* Sets in->count to the number of elements, and checks that a tensor of this shape would fit into
@@ -331,43 +323,42 @@ static bool count_elements(reader *r, infer_input *in) {
         if (!attn_size_mul(bound, in->dims[i] ? in->dims[i] : 1, &bound))
             return refuse(r, SRV_SHAPE, "the shape has more elements than can be counted");
     }
-    return bound <= attn_arena_limit(r->d.s.req->arena) || srv_scan_memory(&r->d.s);
+    return bound <= attn_arena_limit(r->d.s.arena) || srv_scan_memory(&r->d.s);
 }
 
 /* Reads the elements of an input from the JSON: one flat list, or nested lists of the input's
  * shape. */
 static bool load_json(reader *r, infer_input *in, attn_tensor *t) {
-    srv_scan *s = &r->d.s;
+    attn_scan *s = &r->d.s;
     char shape[128], found[128];
     const char *after = s->p;
     if (in->type->dtype == ATTN_F16 || in->type->dtype == ATTN_BF16)
         return refuse(r, SRV_DTYPE, "16-bit floats have no form in JSON: send them as binary data");
-    size_t mark = srv_path_key(&s->path, "data", 4);
+    size_t mark = attn_path_key(&s->path, "data", 4);
     s->p = in->data;
     if (!srv_tensor_list(s, in->type->dtype, t))
         return false;
-    r->out->beyond = s->beyond;
+    r->out->beyond = r->d.own.beyond;
     s->p = after;
     size_t count = 0;
     attn_tensor_count(t, &count);
     bool same =
         t->rank == in->rank && memcmp(t->dims, in->dims, sizeof(size_t) * (size_t)t->rank) == 0;
-    if (!same && (t->rank != 1 || count != in->count)) {
-        srv_problem(s->req, SRV_SHAPE, s->path.text,
-                    "expected %zu elements, in one list or in lists of shape %s, found lists of "
-                    "shape %s",
-                    in->count, attn_shape_text(in->dims, in->rank, shape, sizeof shape),
-                    attn_shape_text(t->dims, t->rank, found, sizeof found));
-        return false;
-    }
-    srv_path_back(&s->path, mark);
+    if (!same && (t->rank != 1 || count != in->count))
+        return srv_scan_refuse(
+            s, SRV_SHAPE,
+            "expected %zu elements, in one list or in lists of shape %s, found lists of "
+            "shape %s",
+            in->count, attn_shape_text(in->dims, in->rank, shape, sizeof shape),
+            attn_shape_text(t->dims, t->rank, found, sizeof found));
+    attn_path_back(&s->path, mark);
     return true;
 }
 
 /* Copies integers of a datatype that the library lacks, such as INT16 or UINT64, into a buffer of
  * int64. */
 static bool widen(reader *r, const infer_input *in, const char *from, attn_tensor *t) {
-    int64_t *to = attn_arena_take(r->d.s.req->arena, in->count * sizeof *to);
+    int64_t *to = attn_arena_take(r->d.s.arena, in->count * sizeof *to);
     int bytes = in->type->bytes;
     if (!to)
         return srv_scan_memory(&r->d.s);
@@ -388,19 +379,15 @@ static bool widen(reader *r, const infer_input *in, const char *from, attn_tenso
 static bool load_binary(reader *r, const infer_input *in, attn_tensor *t) {
     char shape[128];
     size_t size = in->count * (size_t)in->type->bytes, left = (size_t)(r->blob_end - r->blob);
-    if ((uint64_t)in->parameters.size != size) {
-        srv_problem(r->d.s.req, SRV_SHAPE, r->d.s.path.text,
-                    "shape %s of %s needs %zu bytes, binary_data_size is %lld",
-                    attn_shape_text(in->dims, in->rank, shape, sizeof shape), in->type->name, size,
-                    (long long)in->parameters.size);
-        return false;
-    }
-    if (size > left) {
-        srv_problem(r->d.s.req, SRV_MALFORMED, r->d.s.path.text,
-                    "expected %zu more bytes of binary data behind the JSON, found %zu", size,
-                    left);
-        return false;
-    }
+    if ((uint64_t)in->parameters.size != size)
+        return srv_scan_refuse(&r->d.s, SRV_SHAPE,
+                               "shape %s of %s needs %zu bytes, binary_data_size is %lld",
+                               attn_shape_text(in->dims, in->rank, shape, sizeof shape),
+                               in->type->name, size, (long long)in->parameters.size);
+    if (size > left)
+        return srv_scan_refuse(&r->d.s, SRV_MALFORMED,
+                               "expected %zu more bytes of binary data behind the JSON, found %zu",
+                               size, left);
     const char *from = r->blob;
     r->blob += size;
     t->data = (void *)(uintptr_t)from;
@@ -412,10 +399,10 @@ static bool load_binary(reader *r, const infer_input *in, attn_tensor *t) {
 /* Calls `check` for one member of an input, so that its problems point to the member. */
 static bool check_member(reader *r, infer_input *in, const char *name,
                          bool (*check)(reader *r, infer_input *in)) {
-    const size_t mark = srv_path_key(&r->d.s.path, name, strlen(name));
+    const size_t mark = attn_path_key(&r->d.s.path, name, strlen(name));
     if (!check(r, in))
         return false;
-    srv_path_back(&r->d.s.path, mark);
+    attn_path_back(&r->d.s.path, mark);
     return true;
 }
 
@@ -429,48 +416,48 @@ static bool read_input(reader *r, infer_input *in, attn_named_tensor *out) {
         return false;
     *out = (attn_named_tensor){in->name,
                                attn_tensor_dense(t.data, in->type->dtype, in->rank, in->dims)};
-    return srv_tensor_settle(r->d.s.req, out);
+    return srv_tensor_settle(r->d.own.req, out);
 }
 
 static bool read_inputs(reader *r, const srv_objects *inputs) {
     srv_infer *o = r->out;
     infer_input *in = inputs->items;
-    srv_path *path = &r->d.s.path;
-    srv_path_back(path, 0);
-    srv_path_key(path, "inputs", 6);
+    attn_path *path = &r->d.s.path;
+    attn_path_back(path, 0);
+    attn_path_key(path, "inputs", 6);
     if (inputs->count == 0)
         return refuse(r, SRV_VALUE, "expected at least one input");
-    o->inputs = attn_arena_zeroed(r->d.s.req->arena, inputs->count, sizeof *o->inputs);
+    o->inputs = attn_arena_zeroed(r->d.s.arena, inputs->count, sizeof *o->inputs);
     if (!o->inputs)
         return srv_scan_memory(&r->d.s);
     for (size_t i = 0; i < inputs->count; i++, o->input_count++) {
-        const size_t mark = srv_path_index(path, i);
+        const size_t mark = attn_path_index(path, i);
         if (!read_input(r, &in[i], &o->inputs[i]))
             return false;
         for (size_t k = 0; k < i; k++)
             if (strcmp(in[k].name, in[i].name) == 0)
                 return refuse(r, SRV_VALUE, "an input of this name is there already");
         o->types[i] = in[i].type->name;
-        srv_path_back(path, mark);
+        attn_path_back(path, mark);
     }
-    o->beyond = r->d.s.beyond;
+    o->beyond = r->d.own.beyond;
     return true;
 }
 
 static bool read_outputs(reader *r, const srv_objects *outputs) {
     const infer_output *from = outputs->items;
     srv_infer *o = r->out;
-    srv_path *path = &r->d.s.path;
-    srv_path_back(path, 0);
-    srv_path_key(path, "outputs", 7);
+    attn_path *path = &r->d.s.path;
+    attn_path_back(path, 0);
+    attn_path_key(path, "outputs", 7);
     for (size_t i = 0; i < outputs->count; i++) {
-        const size_t mark = srv_path_index(path, i);
+        const size_t mark = attn_path_index(path, i);
         const int binary = from[i].parameters.given ? from[i].parameters.binary : -1;
         for (size_t k = 0; k < i; k++)
             if (strcmp(from[k].name, from[i].name) == 0)
                 return refuse(r, SRV_VALUE, "this output is asked for twice");
         o->outputs[o->output_count++] = (srv_infer_output){from[i].name, binary};
-        srv_path_back(path, mark);
+        attn_path_back(path, mark);
     }
     return true;
 }
@@ -490,7 +477,7 @@ bool srv_infer_lead(const char *text, size_t *out) {
 /* Splits the body into JSON and binary data. If there is binary data, the JSON is copied, because a
  * NUL must follow it. */
 static bool split(reader *r) {
-    srv_request *req = r->d.s.req;
+    srv_request *req = r->d.own.req;
     size_t size = req->body_size;
     r->d.s.start = req->body;
     if (req->infer_header && (!srv_infer_lead(req->infer_header, &size) || size > req->body_size)) {

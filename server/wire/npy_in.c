@@ -100,7 +100,7 @@ static bool read_wide(srv_request *req, const attn_npy *file, srv_decoded_body *
         const uint32_t c = code_point(from + 4 * i);
         if (!is_character(c))
             return refuse_request(req);
-        p = srv_put_utf8(p, c);
+        p = attn_put_utf8(p, c);
     }
     *p = 0;
     out->text = text;

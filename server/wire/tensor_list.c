@@ -15,7 +15,7 @@ enum { SHORT = 16384 }; /* commas are counted only in texts longer than this, in
 
 /* The state of reading lists into `data`. */
 typedef struct reader {
-    srv_scan *s;
+    attn_scan *s;
     unsigned accepts;
     attn_dtype dtype;
     char *data;
@@ -27,11 +27,11 @@ typedef struct reader {
 
 /* --- elements in memory --- */
 
-void *srv_tensor_take(srv_scan *s, attn_dtype dtype, size_t count) {
+void *srv_tensor_take(attn_scan *s, attn_dtype dtype, size_t count) {
     size_t bytes;
     void *data = NULL;
     if (attn_size_mul(count, attn_dtype_size(dtype), &bytes))
-        data = attn_arena_take(s->req->arena, bytes);
+        data = attn_arena_take(s->arena, bytes);
     if (!data)
         srv_scan_memory(s);
     return data;
@@ -157,7 +157,7 @@ static bool take_room(reader *l) {
 static void push_place(reader *l, int level, size_t at) {
     l->index[level] = at;
     for (int i = 0; i <= level; i++)
-        srv_path_index(&l->s->path, l->index[i]);
+        attn_path_index(&l->s->path, l->index[i]);
 }
 
 static const char *expected_element(const reader *l) {
@@ -175,49 +175,45 @@ static const char *expected_element(const reader *l) {
 
 /* Refuses the number at the cursor, which is not a value of the tensor's element type. */
 static bool refuse_number(reader *l) {
-    srv_scan *s = l->s;
-    char found[SRV_FOUND_ROOM];
-    srv_scan_found(s, s->p, found);
+    attn_scan *s = l->s;
+    char found[ATTN_FOUND_ROOM];
+    attn_scan_found(s, found);
     if (l->dtype == ATTN_BOOL)
-        srv_problem(s->req, SRV_TYPE, s->path.text, "expected true or false, found %s", found);
-    else if (l->dtype == ATTN_I32 || l->dtype == ATTN_I64 || l->dtype == ATTN_U8)
-        srv_problem(s->req, SRV_VALUE, s->path.text, "expected an integer within %s, found %s",
-                    attn_dtype_name(l->dtype), found);
-    else
-        srv_problem(s->req, SRV_NONFINITE, s->path.text, "expected a number within %s, found %s",
-                    attn_dtype_name(l->dtype), found);
-    return false;
+        return srv_scan_refuse(s, SRV_TYPE, "expected true or false, found %s", found);
+    if (l->dtype == ATTN_I32 || l->dtype == ATTN_I64 || l->dtype == ATTN_U8)
+        return srv_scan_refuse(s, SRV_VALUE, "expected an integer within %s, found %s",
+                               attn_dtype_name(l->dtype), found);
+    return srv_scan_refuse(s, SRV_NONFINITE, "expected a number within %s, found %s",
+                           attn_dtype_name(l->dtype), found);
 }
 
 /* Refuses what stands at the cursor in place of element `at` of a list on the axis `level`. */
 static bool refuse_element(reader *l, int level, size_t at) {
-    srv_scan *s = l->s;
-    char found[SRV_FOUND_ROOM];
+    attn_scan *s = l->s;
+    char found[ATTN_FOUND_ROOM];
     double number;
     push_place(l, level, at);
-    if (!srv_scan_is_value(s->p))
-        return srv_scan_expected(s, expected_element(l));
+    if (!attn_scan_is_value(s))
+        return attn_scan_expected(s, expected_element(l));
     bool is_number = *s->p == '-' || (*s->p >= '0' && *s->p <= '9');
     if (is_number && attn_read_f64(s->p, s->end, &number))
         return refuse_number(l);
     if (is_number)
-        return srv_scan_expected(s, "a number as JSON writes it");
-    const char *what = srv_scan_found(s, s->p, found);
+        return attn_scan_expected(s, "a number as JSON writes it");
+    const char *what = attn_scan_found(s, found);
     if (*s->p == '[')
-        srv_problem(s->req, SRV_SHAPE, s->path.text,
-                    "expected %s, found a list: the lists before it are %d deep",
-                    expected_element(l), level + 1);
-    else if (*s->p == 'n')
-        srv_problem(s->req, SRV_TYPE, s->path.text,
-                    s->req->only_400
-                        ? "expected %s, found null; " SRV_SCAN_INFER_INFINITY
-                        : "expected %s, found null (it stands for -infinity in additive masks and "
-                          "biases only)",
-                    expected_element(l));
-    else
-        srv_problem(s->req, SRV_TYPE, s->path.text, "expected %s, found %s", expected_element(l),
-                    what);
-    return false;
+        return srv_scan_refuse(s, SRV_SHAPE,
+                               "expected %s, found a list: the lists before it are %d deep",
+                               expected_element(l), level + 1);
+    if (*s->p == 'n')
+        return srv_scan_refuse(
+            s, SRV_TYPE,
+            srv_scan_of(s)->req->only_400
+                ? "expected %s, found null; " SRV_SCAN_INFER_INFINITY
+                : "expected %s, found null (it stands for -infinity in additive masks and "
+                  "biases only)",
+            expected_element(l));
+    return srv_scan_refuse(s, SRV_TYPE, "expected %s, found %s", expected_element(l), what);
 }
 
 static bool read_integer(reader *l, size_t i) {
@@ -235,8 +231,8 @@ static bool read_integer(reader *l, size_t i) {
 }
 
 static bool read_boolean(reader *l, size_t i) {
-    bool on = srv_scan_word(l->s, "true");
-    if (!on && !srv_scan_word(l->s, "false"))
+    bool on = attn_scan_word(l->s, "true");
+    if (!on && !attn_scan_word(l->s, "false"))
         return false;
     l->data[i] = on;
     return true;
@@ -245,7 +241,7 @@ static bool read_boolean(reader *l, size_t i) {
 /* Reads -infinity: null, or -Infinity, which is not JSON but what Python's json module writes. */
 static bool read_negative_infinity(reader *l, size_t i) {
     if (!(l->accepts & SRV_T_NEGINF) ||
-        !(srv_scan_word(l->s, "null") || srv_scan_word(l->s, "-Infinity")))
+        !(attn_scan_word(l->s, "null") || attn_scan_word(l->s, "-Infinity")))
         return false;
     srv_tensor_store(l->data, l->dtype, i, -(double)INFINITY);
     return true;
@@ -282,25 +278,26 @@ static bool read_element(reader *l, size_t i) {
 }
 
 /* If a number beyond the range of the float type stands at the cursor, reads it as an infinity and
- * returns true. The first one is noted in s->beyond (container.h). Returns false without a problem
- * for anything else. */
+ * returns true. The first one is noted in srv_scan.beyond (container.h). Returns false without a
+ * problem for anything else. */
 static bool take_beyond(reader *l, int level, size_t at) {
-    srv_scan *s = l->s;
-    char found[SRV_FOUND_ROOM], text[160];
+    attn_scan *s = l->s;
+    char found[ATTN_FOUND_ROOM], text[160];
     double value;
     bool whole = l->dtype == ATTN_I32 || l->dtype == ATTN_I64 || l->dtype == ATTN_U8;
     const char *next = whole || l->dtype == ATTN_BOOL ? NULL : attn_read_f64(s->p, s->end, &value);
     if (!next)
         return false;
-    if (!s->beyond.pointer) {
+    srv_beyond *beyond = &srv_scan_of(s)->beyond;
+    if (!beyond->pointer) {
         size_t mark = s->path.size;
         int n = snprintf(text, sizeof text, "expected a number within %s, found %s",
-                         attn_dtype_name(l->dtype), srv_scan_found(s, s->p, found));
+                         attn_dtype_name(l->dtype), attn_scan_found(s, found));
         push_place(l, level, at);
-        s->beyond.pointer = attn_arena_text(s->req->arena, s->path.text, s->path.size);
-        s->beyond.text = attn_arena_text(s->req->arena, text, (size_t)n);
-        srv_path_back(&s->path, mark);
-        if (!s->beyond.pointer || !s->beyond.text)
+        beyond->pointer = attn_arena_text(s->arena, s->path.text, s->path.size);
+        beyond->text = attn_arena_text(s->arena, text, (size_t)n);
+        attn_path_back(&s->path, mark);
+        if (!beyond->pointer || !beyond->text)
             return false;
     }
     srv_tensor_store(l->data, l->dtype, l->count, value < 0 ? -(double)INFINITY : (double)INFINITY);
@@ -311,7 +308,7 @@ static bool take_beyond(reader *l, int level, size_t at) {
 /* Reads as many float32 elements with their commas as attn_read_singles can. *comma says whether
  * the last thing read is a comma, so that another element must follow. */
 static void read_singles(reader *l, bool *comma) {
-    srv_scan *s = l->s;
+    attn_scan *s = l->s;
     size_t n;
     s->p = attn_read_singles(s->p, s->start, s->end, (float *)(void *)l->data + l->count,
                              l->room - l->count, &n, comma);
@@ -321,26 +318,26 @@ static void read_singles(reader *l, bool *comma) {
 /* Reads the elements of an innermost list, on the axis `level`. The cursor stands behind the list's
  * '[' before the call and behind its ']' afterwards. Sets *n to the number of elements. */
 static bool read_row(reader *l, int level, size_t *n) {
-    srv_scan *s = l->s;
+    attn_scan *s = l->s;
     size_t first = l->count;
     for (;;) {
         bool comma = true;
-        srv_scan_space(s);
+        attn_scan_space(s);
         if (l->dtype == ATTN_F32)
             read_singles(l, &comma);
         if (comma) {
-            srv_scan_space(s);
+            attn_scan_space(s);
             if (l->count == l->room ||
                 (!read_element(l, l->count) && !take_beyond(l, level, l->count - first)))
                 return refuse_element(l, level, l->count - first);
             l->count++;
         }
-        srv_scan_space(s);
+        attn_scan_space(s);
         if (*s->p == ']')
             break;
         if (*s->p != ',') {
             push_place(l, level, l->count - first);
-            return srv_scan_expected(s, "',' or ']'");
+            return attn_scan_expected(s, "',' or ']'");
         }
         s->p++;
     }
@@ -352,31 +349,25 @@ static bool read_row(reader *l, int level, size_t *n) {
 /* Refuses a list on the axis `level` that has `found` elements, more or fewer than the lists before
  * it on this axis. */
 static bool refuse_ragged(reader *l, int level, size_t found) {
-    srv_scan *s = l->s;
+    attn_scan *s = l->s;
+    const char *ragged = srv_scan_of(s)->ragged;
     if (level > 0)
         push_place(l, level - 1, l->index[level - 1]);
     const char *what = level + 1 < l->rank ? "list" : l->dtype == ATTN_BOOL ? "boolean" : "number";
-    srv_problem(s->req, SRV_SHAPE, s->path.text,
-                "%s has %zu %s%s, expected %zu as in those before it%s%s", s->path.text, found,
-                what, found == 1 ? "" : "s", l->dims[level], s->ragged ? ": " : "",
-                s->ragged ? s->ragged : "");
-    return false;
+    return srv_scan_refuse(s, SRV_SHAPE, "%s has %zu %s%s, expected %zu as in those before it%s%s",
+                           s->path.text, found, what, found == 1 ? "" : "s", l->dims[level],
+                           ragged ? ": " : "", ragged ? ragged : "");
 }
 
 /* Refuses lists with more axes than a tensor can have, or deeper than max_json_depth. */
-static bool refuse_rank(srv_scan *s) {
+static bool refuse_rank(attn_scan *s) {
     size_t depth = s->depth + ATTN_MAX_RANK;
     for (const char *p = s->p; *p == '[' && depth <= s->max_depth; p++)
         depth++;
-    if (depth > s->max_depth) {
-        srv_problem_limit(s->req, SRV_MALFORMED, s->path.text, (double)s->max_depth,
-                          "max_json_depth", "lists and objects are more than %zu deep",
-                          s->max_depth);
-        return false;
-    }
-    srv_problem(s->req, SRV_SHAPE, s->path.text, "expected at most %d axes, found lists deeper",
-                ATTN_MAX_RANK);
-    return false;
+    if (depth > s->max_depth)
+        return srv_scan_depth(s);
+    return srv_scan_refuse(s, SRV_SHAPE, "expected at most %d axes, found lists deeper",
+                           ATTN_MAX_RANK);
 }
 
 static bool read_axis(reader *l, int level);
@@ -384,29 +375,27 @@ static bool read_axis(reader *l, int level);
 /* Reads a list of lists on the axis `level`. The cursor stands behind the list's '[' before the
  * call and behind its ']' afterwards. Sets *n to the number of inner lists. */
 static bool read_lists(reader *l, int level, size_t *n) {
-    srv_scan *s = l->s;
+    attn_scan *s = l->s;
     for (*n = 0;; s->p++) {
-        srv_scan_space(s);
+        attn_scan_space(s);
         l->index[level] = *n;
         if (*s->p != '[') {
             push_place(l, level, *n);
-            if (!srv_scan_is_value(s->p))
-                return srv_scan_expected(s, "a list");
-            char found[SRV_FOUND_ROOM];
-            srv_problem(s->req, SRV_SHAPE, s->path.text,
-                        "expected a list like those before it, found %s",
-                        srv_scan_found(s, s->p, found));
-            return false;
+            if (!attn_scan_is_value(s))
+                return attn_scan_expected(s, "a list");
+            char found[ATTN_FOUND_ROOM];
+            return srv_scan_refuse(s, SRV_SHAPE, "expected a list like those before it, found %s",
+                                   attn_scan_found(s, found));
         }
         if (!read_axis(l, level + 1))
             return false;
         ++*n;
-        srv_scan_space(s);
+        attn_scan_space(s);
         if (*s->p == ']')
             break;
         if (*s->p != ',') {
             push_place(l, level, *n);
-            return srv_scan_expected(s, "',' or ']'");
+            return attn_scan_expected(s, "',' or ']'");
         }
     }
     s->p++;
@@ -416,12 +405,12 @@ static bool read_lists(reader *l, int level, size_t *n) {
 /* Reads the list at the cursor, on the axis `level`, and checks that it is as long as the lists
  * before it on this axis. */
 static bool read_axis(reader *l, int level) {
-    srv_scan *s = l->s;
+    attn_scan *s = l->s;
     size_t n = 0;
     if (level == ATTN_MAX_RANK || s->depth + (size_t)level >= s->max_depth)
         return refuse_rank(s);
     s->p++;
-    srv_scan_space(s);
+    attn_scan_space(s);
     if (l->rank == 0 && *s->p != '[')
         l->rank = level + 1;
     if (*s->p == ']')
@@ -435,7 +424,7 @@ static bool read_axis(reader *l, int level) {
 
 /* --- tensors --- */
 
-bool srv_tensor_nested(srv_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out) {
+bool srv_tensor_nested(attn_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out) {
     reader l = {.s = s, .accepts = accepts, .dtype = dtype};
     if (dtype == ATTN_F32 && s->end - s->p >= SRV_TENSOR_LARGE && srv_tensor_in_pieces(s, out))
         return true;
@@ -444,12 +433,12 @@ bool srv_tensor_nested(srv_scan *s, unsigned accepts, attn_dtype dtype, attn_ten
         l.dims[i] = SIZE_MAX;
     if (!take_room(&l) || !read_axis(&l, 0))
         return false;
-    attn_arena_shrink(s->req->arena, l.data, l.count * attn_dtype_size(l.dtype));
+    attn_arena_shrink(s->arena, l.data, l.count * attn_dtype_size(l.dtype));
     *out = attn_tensor_dense(l.data, l.dtype, l.rank, l.dims);
     return true;
 }
 
-bool srv_tensor_row(srv_scan *s, unsigned accepts, attn_dtype dtype, size_t count, void **data) {
+bool srv_tensor_row(attn_scan *s, unsigned accepts, attn_dtype dtype, size_t count, void **data) {
     reader l = {.s = s, .accepts = accepts, .rank = 1, .dtype = dtype, .room = count};
     if (!take_room(&l) || (count > 0 && !read_row(&l, 0, &count)))
         return false;
@@ -457,24 +446,23 @@ bool srv_tensor_row(srv_scan *s, unsigned accepts, attn_dtype dtype, size_t coun
     return true;
 }
 
-bool srv_tensor_list(srv_scan *s, attn_dtype dtype, attn_tensor *out) {
+bool srv_tensor_list(attn_scan *s, attn_dtype dtype, attn_tensor *out) {
     if (*s->p != '[')
-        return srv_scan_expected(s, "a list of elements");
+        return attn_scan_expected(s, "a list of elements");
     return srv_tensor_nested(s, dtype == ATTN_BOOL ? SRV_T_BOOL : SRV_T_REAL, dtype, out);
 }
 
-bool srv_tensor_read(srv_scan *s, unsigned accepts, attn_tensor *out) {
-    char found[SRV_FOUND_ROOM];
+bool srv_tensor_read(attn_scan *s, unsigned accepts, attn_tensor *out) {
+    char found[ATTN_FOUND_ROOM];
     if (*s->p == '[')
         return srv_tensor_nested(s, accepts, srv_tensor_dtype(s->p, accepts), out);
     if (*s->p == '{')
         return srv_tensor_object(s, accepts, out);
-    if (!srv_scan_is_value(s->p))
-        return srv_scan_expected(s, "a tensor");
-    srv_problem(
-        s->req, SRV_TYPE, s->path.text,
+    if (!attn_scan_is_value(s))
+        return attn_scan_expected(s, "a tensor");
+    return srv_scan_refuse(
+        s, SRV_TYPE,
         "expected nested lists or {\"shape\": [..], \"data\" or \"base64\" or \"random\" or "
         "\"fill\": ..}, found %s",
-        srv_scan_found(s, s->p, found));
-    return false;
+        attn_scan_found(s, found));
 }

@@ -9,12 +9,10 @@
 
 #include "wire/tensor_read.h"
 
-static bool refuse_name(srv_scan *s, const char *field, const char *expected,
-                        const srv_name *found) {
-    srv_path_key(&s->path, field, strlen(field));
-    srv_problem(s->req, SRV_VALUE, s->path.text, "expected %s, found \"%s\"", expected,
-                found->text);
-    return false;
+static bool refuse_name(attn_scan *s, const char *field, const char *expected,
+                        const attn_name *found) {
+    attn_path_key(&s->path, field, strlen(field));
+    return srv_scan_refuse(s, SRV_VALUE, "expected %s, found \"%s\"", expected, found->text);
 }
 
 /* How to compute the elements. Element i depends only on i, so pieces can be written in any order.
@@ -39,12 +37,13 @@ static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *
     return ATTN_OK;
 }
 
-static bool fill_all(srv_scan *s, filling *f) {
+static bool fill_all(attn_scan *s, filling *f) {
+    srv_request *req = srv_scan_of(s)->req;
     attn_error err;
     size_t pieces = f->count / PIECE + (f->count % PIECE != 0);
-    if (!attn_pool_run(srv_request_pool(s->req), pieces, fill_piece, f, &s->req->control, &err))
+    if (!attn_pool_run(srv_request_pool(req), pieces, fill_piece, f, &req->control, &err))
         return true;
-    srv_problem_error(s->req, &err);
+    srv_problem_error(req, &err);
     return false;
 }
 
@@ -77,23 +76,23 @@ static void spread(filling *f, bool normal, double std) {
     f->factor = normal ? std : 2 * sqrt(3) * std;
 }
 
-static bool fill_with_random(srv_scan *s, const char *field, filling *f) {
+static bool fill_with_random(attn_scan *s, const char *field, filling *f) {
     const attn_dtype dtype = f->t->dtype;
     attn_tensor_count(f->t, &f->count);
     f->fill = fill_random;
     if (dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16 || dtype == ATTN_F64)
         return fill_all(s, f);
-    srv_path_key(&s->path, field, strlen(field));
-    srv_problem(s->req, SRV_DTYPE, s->path.text,
-                "expected float32, float16, bfloat16 or float64 for random elements, found %s",
-                attn_dtype_name(dtype));
-    return false;
+    attn_path_key(&s->path, field, strlen(field));
+    return srv_scan_refuse(
+        s, SRV_DTYPE,
+        "expected float32, float16, bfloat16 or float64 for random elements, found %s",
+        attn_dtype_name(dtype));
 }
 
-bool srv_tensor_random(srv_scan *s, const srv_literal *l, attn_tensor *t) {
-    const bool normal = srv_name_is(&l->what, "normal");
+bool srv_tensor_random(attn_scan *s, const srv_literal *l, attn_tensor *t) {
+    const bool normal = attn_name_is(&l->what, "normal");
     filling f = {.t = t, .seed = (uint64_t)l->seed, .draw = attn_rng_uniform, .factor = 1};
-    if (!normal && !srv_name_is(&l->what, "uniform"))
+    if (!normal && !attn_name_is(&l->what, "uniform"))
         return refuse_name(s, "random", "\"normal\" or \"uniform\"", &l->what);
     if (normal || l->has_std)
         spread(&f, normal, l->has_std ? l->std : 1);
@@ -102,7 +101,7 @@ bool srv_tensor_random(srv_scan *s, const srv_literal *l, attn_tensor *t) {
 
 /* Sets the numbers of inputs and outputs of the layer to which the tensor of initial values
  * belongs: a weight [fan_out, fan_in], or a bias [fan_out], for which the member fan_in is sent. */
-static bool find_fans(srv_scan *s, const srv_literal *l, const attn_tensor *t, double *in,
+static bool find_fans(attn_scan *s, const srv_literal *l, const attn_tensor *t, double *in,
                       double *out) {
     const bool bias = t->rank == 1 && l->fan_in, weight = t->rank == 2 && !l->fan_in;
     *out = (double)t->dims[0];
@@ -110,35 +109,34 @@ static bool find_fans(srv_scan *s, const srv_literal *l, const attn_tensor *t, d
     if (bias || weight)
         return true;
     if (t->rank == 2) {
-        srv_path_key(&s->path, "fan_in", 6);
-        srv_problem(s->req, SRV_VALUE, s->path.text,
-                    "fan_in belongs to a bias, with 1 axis; of 2 axes, [fan_out, fan_in], it is "
-                    "the second, %zu",
-                    t->dims[1]);
-        return false;
+        attn_path_key(&s->path, "fan_in", 6);
+        return srv_scan_refuse(
+            s, SRV_VALUE,
+            "fan_in belongs to a bias, with 1 axis; of 2 axes, [fan_out, fan_in], it is "
+            "the second, %zu",
+            t->dims[1]);
     }
-    srv_path_key(&s->path, "init", 4);
+    attn_path_key(&s->path, "init", 4);
     if (t->rank == 1)
-        srv_problem(s->req, SRV_SHAPE, s->path.text,
-                    "expected 2 axes, [fan_out, fan_in] as of torch.nn.Linear.weight, or beside 1 "
-                    "axis, a bias [fan_out], the member fan_in: the inputs of its layer");
-    else
-        srv_problem(s->req, SRV_SHAPE, s->path.text,
-                    "expected 2 axes, [fan_out, fan_in] as of torch.nn.Linear.weight, found %d",
-                    t->rank);
-    return false;
+        return srv_scan_refuse(
+            s, SRV_SHAPE,
+            "expected 2 axes, [fan_out, fan_in] as of torch.nn.Linear.weight, or beside 1 "
+            "axis, a bias [fan_out], the member fan_in: the inputs of its layer");
+    return srv_scan_refuse(
+        s, SRV_SHAPE, "expected 2 axes, [fan_out, fan_in] as of torch.nn.Linear.weight, found %d",
+        t->rank);
 }
 
 /* Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
  * 2010, eq. 16: the variance is 2 / (fan_in + fan_out). He et al., "Delving deep into rectifiers",
  * 2015, eq. 14: it is 2 / ((1 + a^2) fan_in). A uniform number of variance v lies within
  * ±sqrt(3 v). */
-bool srv_tensor_init(srv_scan *s, const srv_literal *l, attn_tensor *t) {
+bool srv_tensor_init(attn_scan *s, const srv_literal *l, attn_tensor *t) {
     static const char *const names[] = {"xavier_uniform", "xavier_normal", "kaiming_uniform",
                                         "kaiming_normal"};
     size_t kind = 0;
     double in, out;
-    while (kind < 4 && !srv_name_is(&l->what, names[kind]))
+    while (kind < 4 && !attn_name_is(&l->what, names[kind]))
         kind++;
     if (kind == 4)
         return refuse_name(
@@ -146,11 +144,10 @@ bool srv_tensor_init(srv_scan *s, const srv_literal *l, attn_tensor *t) {
             "\"xavier_uniform\", \"xavier_normal\", \"kaiming_uniform\" or \"kaiming_normal\"",
             &l->what);
     if (l->has_a && kind < 2) {
-        srv_path_key(&s->path, "a", 1);
-        srv_problem(s->req, SRV_VALUE, s->path.text,
-                    "\"a\" belongs to kaiming_uniform and kaiming_normal, found init \"%s\"",
-                    names[kind]);
-        return false;
+        attn_path_key(&s->path, "a", 1);
+        return srv_scan_refuse(
+            s, SRV_VALUE, "\"a\" belongs to kaiming_uniform and kaiming_normal, found init \"%s\"",
+            names[kind]);
     }
     if (!find_fans(s, l, t, &in, &out))
         return false;
@@ -210,35 +207,33 @@ static void fill_eye(const filling *f, size_t first, size_t n) {
     }
 }
 
-static bool check_arange(srv_scan *s, const attn_tensor *t, size_t count) {
+static bool check_arange(attn_scan *s, const attn_tensor *t, size_t count) {
     if (count == 0 || (double)(count - 1) <= last_exact(t->dtype))
         return true;
-    srv_path_key(&s->path, "fill", 4);
-    srv_problem(s->req, SRV_VALUE, s->path.text,
-                "expected at most %.0f elements, of which %s holds each index, found %zu",
-                last_exact(t->dtype) + 1, attn_dtype_name(t->dtype), count);
-    return false;
+    attn_path_key(&s->path, "fill", 4);
+    return srv_scan_refuse(
+        s, SRV_VALUE, "expected at most %.0f elements, of which %s holds each index, found %zu",
+        last_exact(t->dtype) + 1, attn_dtype_name(t->dtype), count);
 }
 
-static bool check_eye(srv_scan *s, const attn_tensor *t) {
+static bool check_eye(attn_scan *s, const attn_tensor *t) {
     if (t->rank >= 2)
         return true;
-    srv_path_key(&s->path, "fill", 4);
-    srv_problem(s->req, SRV_SHAPE, s->path.text, "expected 2 axes or more for \"eye\", found 1");
-    return false;
+    attn_path_key(&s->path, "fill", 4);
+    return srv_scan_refuse(s, SRV_SHAPE, "expected 2 axes or more for \"eye\", found 1");
 }
 
-bool srv_tensor_fill(srv_scan *s, const srv_literal *l, attn_tensor *t) {
-    const srv_name *what = &l->what;
+bool srv_tensor_fill(attn_scan *s, const srv_literal *l, attn_tensor *t) {
+    const attn_name *what = &l->what;
     filling f = {.t = t};
     attn_tensor_count(t, &f.count);
-    if (srv_name_is(what, "arange"))
+    if (attn_name_is(what, "arange"))
         f.fill = fill_arange;
-    else if (srv_name_is(what, "eye"))
+    else if (attn_name_is(what, "eye"))
         f.fill = fill_eye;
-    else if (srv_name_is(what, "zeros"))
+    else if (attn_name_is(what, "zeros"))
         f.fill = fill_zeros;
-    else if (srv_name_is(what, "ones"))
+    else if (attn_name_is(what, "ones"))
         f.fill = fill_ones;
     else
         return refuse_name(s, "fill", "\"zeros\", \"ones\", \"eye\" or \"arange\"", what);

@@ -36,16 +36,15 @@ static bool has(const description *d, int key) {
 
 /* Refuses what stands at the cursor: a value of another type than `expected` with 422, malformed
  * JSON with 400. */
-static bool refuse_type(srv_scan *s, const char *expected) {
-    char found[SRV_FOUND_ROOM];
-    if (!srv_scan_is_value(s->p))
-        return srv_scan_expected(s, expected);
-    srv_problem(s->req, SRV_TYPE, s->path.text, "expected %s, found %s", expected,
-                srv_scan_found(s, s->p, found));
-    return false;
+static bool refuse_type(attn_scan *s, const char *expected) {
+    char found[ATTN_FOUND_ROOM];
+    if (!attn_scan_is_value(s))
+        return attn_scan_expected(s, expected);
+    return srv_scan_refuse(s, SRV_TYPE, "expected %s, found %s", expected,
+                           attn_scan_found(s, found));
 }
 
-static bool read_dim(srv_scan *s, size_t *out) {
+static bool read_dim(attn_scan *s, size_t *out) {
     int64_t v;
     const char *p = attn_read_i64(s->p, s->end, &v);
     if (!p || v < 0)
@@ -55,30 +54,29 @@ static bool read_dim(srv_scan *s, size_t *out) {
     return true;
 }
 
-static bool read_shape(srv_scan *s, description *d) {
+static bool read_shape(attn_scan *s, description *d) {
     if (*s->p != '[')
         return refuse_type(s, "a list of sizes");
-    s->p++;
-    srv_scan_space(s);
-    for (bool more = true; more;) {
-        if (d->rank == ATTN_MAX_RANK || (d->rank == 0 && *s->p == ']')) {
-            srv_problem(s->req, SRV_SHAPE, s->path.text, "expected 1 to %d axes, found %s",
-                        ATTN_MAX_RANK, d->rank ? "more" : "none");
-            return false;
-        }
-        size_t mark = srv_path_index(&s->path, (size_t)d->rank);
+    bool more;
+    if (!srv_scan_open(s, ']', &more))
+        return false;
+    do {
+        if (d->rank == ATTN_MAX_RANK || !more)
+            return srv_scan_refuse(s, SRV_SHAPE, "expected 1 to %d axes, found %s", ATTN_MAX_RANK,
+                                   d->rank ? "more" : "none");
+        size_t mark = attn_path_index(&s->path, (size_t)d->rank);
         if (!read_dim(s, &d->dims[d->rank]))
             return false;
-        srv_path_back(&s->path, mark);
+        attn_path_back(&s->path, mark);
         d->rank++;
-        if (!srv_scan_more(s, ']', &more))
+        if (!attn_scan_more(s, ']', &more))
             return false;
-    }
+    } while (more);
     return true;
 }
 
-static bool read_text(srv_scan *s, srv_name *name) {
-    return *s->p == '"' ? srv_scan_name(s, name) : refuse_type(s, "a string");
+static bool read_text(attn_scan *s, attn_name *name) {
+    return *s->p == '"' ? attn_scan_name(s, name) : refuse_type(s, "a string");
 }
 
 static bool accepted(attn_dtype dtype, unsigned accepts) {
@@ -88,27 +86,26 @@ static bool accepted(attn_dtype dtype, unsigned accepts) {
     return (accepts & SRV_T_REAL) || (whole && (accepts & SRV_T_INT));
 }
 
-static bool read_dtype(srv_scan *s, unsigned accepts, description *d) {
-    srv_name name;
+static bool read_dtype(attn_scan *s, unsigned accepts, description *d) {
+    attn_name name;
     if (!read_text(s, &name))
         return false;
     if (strlen(name.text) == name.size && attn_dtype_parse(name.text, &d->dtype) &&
         accepted(d->dtype, accepts))
         return true;
-    srv_problem(s->req, SRV_DTYPE, s->path.text, "expected %s%s%s%s, found \"%s\"",
-                accepts & SRV_T_REAL ? "float32, float16, bfloat16, float64" : "",
-                accepts & SRV_T_REAL ? ", " : "",
-                accepts & (SRV_T_REAL | SRV_T_INT) ? "int32, int64, uint8" : "",
-                !(accepts & SRV_T_BOOL)              ? ""
-                : accepts & (SRV_T_REAL | SRV_T_INT) ? " or bool"
-                                                     : "bool",
-                name.text);
-    return false;
+    return srv_scan_refuse(s, SRV_DTYPE, "expected %s%s%s%s, found \"%s\"",
+                           accepts & SRV_T_REAL ? "float32, float16, bfloat16, float64" : "",
+                           accepts & SRV_T_REAL ? ", " : "",
+                           accepts & (SRV_T_REAL | SRV_T_INT) ? "int32, int64, uint8" : "",
+                           !(accepts & SRV_T_BOOL)              ? ""
+                           : accepts & (SRV_T_REAL | SRV_T_INT) ? " or bool"
+                                                                : "bool",
+                           name.text);
 }
 
 /* Notes where the list at the cursor begins and ends, and whether lists are in it, and moves the
  * cursor behind it. A tensor has no strings, so the brackets need no care for those in strings. */
-static bool skip_data(srv_scan *s, description *d) {
+static bool skip_data(attn_scan *s, description *d) {
     if (*s->p != '[')
         return refuse_type(s, "a list of elements");
     d->data = s->p;
@@ -116,13 +113,10 @@ static bool skip_data(srv_scan *s, description *d) {
     do {
         const char *close = memchr(s->p, ']', (size_t)(s->end - s->p));
         if (!close)
-            return srv_scan_malformed(s, d->data, "this list is not closed");
+            return attn_scan_fail(s, ATTN_EARG, d->data, "this list is not closed");
         const size_t before = (size_t)(close - s->p);
-        if (memchr(s->p, '"', before)) {
-            srv_problem(s->req, SRV_TYPE, s->path.text,
-                        "expected numbers, found a string among them");
-            return false;
-        }
+        if (memchr(s->p, '"', before))
+            return srv_scan_refuse(s, SRV_TYPE, "expected numbers, found a string among them");
         for (const char *p = s->p; (p = memchr(p, '[', (size_t)(close - p))); p++)
             open++;
         d->nested |= open > 1;
@@ -132,13 +126,13 @@ static bool skip_data(srv_scan *s, description *d) {
     return true;
 }
 
-static bool read_base64(srv_scan *s, description *d) {
+static bool read_base64(attn_scan *s, description *d) {
     if (*s->p != '"')
         return refuse_type(s, "a string of base64");
-    return srv_scan_string(s, &d->from, &d->to, &d->escaped);
+    return attn_scan_string(s, &d->from, &d->to, &d->escaped);
 }
 
-static bool read_seed(srv_scan *s, description *d) {
+static bool read_seed(attn_scan *s, description *d) {
     const char *p = attn_read_i64(s->p, s->end, &d->literal.seed);
     if (!p)
         return refuse_type(s, "an integer of 64 bits");
@@ -146,7 +140,7 @@ static bool read_seed(srv_scan *s, description *d) {
     return true;
 }
 
-static bool read_fan_in(srv_scan *s, description *d) {
+static bool read_fan_in(attn_scan *s, description *d) {
     const char *p = attn_read_i64(s->p, s->end, &d->literal.fan_in);
     if (!p || d->literal.fan_in < 1)
         return refuse_type(s, "a number of inputs, an integer of 1 or more");
@@ -154,7 +148,7 @@ static bool read_fan_in(srv_scan *s, description *d) {
     return true;
 }
 
-static bool read_number(srv_scan *s, double least, const char *expected, double *out) {
+static bool read_number(attn_scan *s, double least, const char *expected, double *out) {
     double v;
     const char *p = attn_read_f64(s->p, s->end, &v);
     if (!p || !isfinite(v) || v < least)
@@ -164,7 +158,7 @@ static bool read_number(srv_scan *s, double least, const char *expected, double 
     return true;
 }
 
-static bool read_member(srv_scan *s, int key, unsigned accepts, description *d) {
+static bool read_member(attn_scan *s, int key, unsigned accepts, description *d) {
     switch (key) {
     case SHAPE:
         return read_shape(s, d);
@@ -192,164 +186,153 @@ static bool read_member(srv_scan *s, int key, unsigned accepts, description *d) 
     }
 }
 
-static bool find_key(srv_scan *s, const srv_name *name, int *key) {
+static bool find_key(attn_scan *s, const attn_name *name, int *key) {
     for (*key = 0; *key < KEYS; ++*key)
-        if (srv_name_is(name, keys[*key]))
+        if (attn_name_is(name, keys[*key]))
             return true;
     const char *near = srv_nearest(name->text, keys, KEYS);
-    srv_path_key(&s->path, name->text, name->size);
-    srv_problem(
-        s->req, SRV_UNKNOWN_FIELD, s->path.text,
+    attn_path_key(&s->path, name->text, name->size);
+    return srv_scan_refuse(
+        s, SRV_UNKNOWN_FIELD,
         "\"%s\" is no field of a tensor%s%s%s: it has shape, dtype and one of data, base64, "
         "random (with seed and std), init (with seed, a and fan_in), fill, runs (of booleans)",
         name->text, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
-    return false;
 }
 
-static bool read_members(srv_scan *s, unsigned accepts, description *d) {
+static bool read_members(attn_scan *s, unsigned accepts, description *d) {
     bool more;
-    s->p++;
-    srv_scan_open(s, '}', &more);
+    if (!srv_scan_open(s, '}', &more))
+        return false;
     while (more) {
-        srv_name name;
+        attn_name name;
         int key;
         if (*s->p != '"')
-            return srv_scan_expected(s, "a field name in double quotes");
+            return attn_scan_expected(s, "a field name in double quotes");
         const char *start = s->p;
-        if (!srv_scan_name(s, &name) || !find_key(s, &name, &key))
+        if (!attn_scan_name(s, &name) || !find_key(s, &name, &key))
             return false;
-        size_t mark = srv_path_key(&s->path, name.text, name.size);
+        size_t mark = attn_path_key(&s->path, name.text, name.size);
         if (has(d, key))
-            return srv_scan_malformed(s, start, "the field \"%s\" is there twice", name.text);
+            return attn_scan_fail(s, ATTN_EARG, start, "the field \"%s\" is there twice",
+                                  name.text);
         d->given |= 1u << key;
-        if (!srv_scan_mark(s, ':', "':'") || !read_member(s, key, accepts, d))
+        if (!attn_scan_mark(s, ':', "':'") || !read_member(s, key, accepts, d))
             return false;
-        srv_path_back(&s->path, mark);
-        if (!srv_scan_more(s, '}', &more))
+        attn_path_back(&s->path, mark);
+        if (!attn_scan_more(s, '}', &more))
             return false;
     }
     return true;
 }
 
 /* Checks that the object has exactly one source of elements, and a shape if the source has none. */
-static bool check_members(srv_scan *s, const description *d) {
+static bool check_members(attn_scan *s, const description *d) {
     int sources =
         has(d, DATA) + has(d, BASE64) + has(d, RANDOM) + has(d, INIT) + has(d, FILL) + has(d, RUNS);
     if (!has(d, SHAPE) && !has(d, DATA))
-        srv_problem(s->req, SRV_SHAPE, s->path.text,
-                    "expected \"shape\" in a tensor written as an object without \"data\"");
-    else if (sources != 1)
-        srv_problem(s->req, SRV_VALUE, s->path.text,
-                    "expected one of data, base64, random, init, fill and runs%s, found %d",
-                    has(d, SHAPE) ? " beside shape" : "", sources);
-    else if (has(d, SEED) && !has(d, RANDOM) && !has(d, INIT))
-        srv_problem(s->req, SRV_VALUE, s->path.text, "\"seed\" belongs to \"random\" and \"init\"");
-    else if (has(d, STD) && !has(d, RANDOM))
-        srv_problem(s->req, SRV_VALUE, s->path.text, "\"std\" belongs to \"random\"");
-    else if (has(d, SLOPE) && !has(d, INIT))
-        srv_problem(s->req, SRV_VALUE, s->path.text, "\"a\" belongs to \"init\"");
-    else if (has(d, FAN_IN) && !has(d, INIT))
-        srv_problem(s->req, SRV_VALUE, s->path.text, "\"fan_in\" belongs to \"init\"");
-    else
-        return true;
+        return srv_scan_refuse(
+            s, SRV_SHAPE, "expected \"shape\" in a tensor written as an object without \"data\"");
+    if (sources != 1)
+        return srv_scan_refuse(
+            s, SRV_VALUE, "expected one of data, base64, random, init, fill and runs%s, found %d",
+            has(d, SHAPE) ? " beside shape" : "", sources);
+    if (has(d, SEED) && !has(d, RANDOM) && !has(d, INIT))
+        return srv_scan_refuse(s, SRV_VALUE, "\"seed\" belongs to \"random\" and \"init\"");
+    if (has(d, STD) && !has(d, RANDOM))
+        return srv_scan_refuse(s, SRV_VALUE, "\"std\" belongs to \"random\"");
+    if (has(d, SLOPE) && !has(d, INIT))
+        return srv_scan_refuse(s, SRV_VALUE, "\"a\" belongs to \"init\"");
+    if (has(d, FAN_IN) && !has(d, INIT))
+        return srv_scan_refuse(s, SRV_VALUE, "\"fan_in\" belongs to \"init\"");
+    return true;
     return false;
 }
 
 /* Reads the member data of an object without shape, as nested lists that are one deeper in the
  * body than the object. */
-static bool load_lists(srv_scan *s, unsigned accepts, const description *d, attn_dtype dtype,
+static bool load_lists(attn_scan *s, unsigned accepts, const description *d, attn_dtype dtype,
                        attn_tensor *out) {
     const char *after = s->p;
-    const size_t mark = srv_path_key(&s->path, "data", 4);
+    const size_t mark = attn_path_key(&s->path, "data", 4);
     s->p = d->data;
     s->depth++;
     if (!srv_tensor_nested(s, accepts, dtype, out))
         return false;
     s->depth--;
-    srv_path_back(&s->path, mark);
+    attn_path_back(&s->path, mark);
     s->p = after;
     return true;
 }
 
 /* Reads the elements of the member data, which must be as many as the shape needs. */
-static bool load_data(srv_scan *s, unsigned accepts, const description *d, attn_tensor *t,
+static bool load_data(attn_scan *s, unsigned accepts, const description *d, attn_tensor *t,
                       size_t count) {
     const char *after = s->p;
     char shape[128];
-    size_t n = 0, mark = srv_path_key(&s->path, "data", 4);
-    if (d->nested) {
-        srv_problem(s->req, SRV_SHAPE, s->path.text,
-                    "expected one flat list beside \"shape\", found lists in it: nested lists "
-                    "have a shape of their own, so send them without \"shape\"");
-        return false;
-    }
+    size_t n = 0, mark = attn_path_key(&s->path, "data", 4);
+    if (d->nested)
+        return srv_scan_refuse(
+            s, SRV_SHAPE,
+            "expected one flat list beside \"shape\", found lists in it: nested lists "
+            "have a shape of their own, so send them without \"shape\"");
     s->p = d->data + 1;
-    srv_scan_space(s);
+    attn_scan_space(s);
     if (s->p < d->data_end)
         n = srv_tensor_room(d->data, d->data_end);
-    if (n != count) {
-        srv_problem(s->req, SRV_SHAPE, s->path.text, "shape %s needs %zu element%s, data has %zu",
-                    attn_shape_text(d->dims, d->rank, shape, sizeof shape), count,
-                    count == 1 ? "" : "s", n);
-        return false;
-    }
+    if (n != count)
+        return srv_scan_refuse(s, SRV_SHAPE, "shape %s needs %zu element%s, data has %zu",
+                               attn_shape_text(d->dims, d->rank, shape, sizeof shape), count,
+                               count == 1 ? "" : "s", n);
     if (!srv_tensor_row(s, accepts, t->dtype, count, &t->data))
         return false;
-    srv_path_back(&s->path, mark);
+    attn_path_back(&s->path, mark);
     s->p = after;
     return true;
 }
 
 /* Sets *text and *n to the base64 text without JSON escapes. (Some writers escape "/" as "\/".) A
  * text without escapes is not copied. */
-static bool plain_base64(srv_scan *s, const description *d, const char **text, size_t *n) {
+static bool plain_base64(attn_scan *s, const description *d, const char **text, size_t *n) {
     *text = d->from;
     *n = (size_t)(d->to - d->from);
     if (!d->escaped)
         return true;
-    char *copy = attn_arena_take(s->req->arena, *n);
+    char *copy = attn_arena_take(s->arena, *n);
     if (!copy)
         return srv_scan_memory(s);
-    *n = srv_unescape(copy, d->from, d->to);
+    *n = attn_unescape(copy, d->from, d->to);
     *text = copy;
     return true;
 }
 
-static bool load_base64(srv_scan *s, const description *d, attn_tensor *t, size_t count) {
+static bool load_base64(attn_scan *s, const description *d, attn_tensor *t, size_t count) {
     char shape[128];
     const char *text;
     size_t n, bytes = 0, need = count * attn_dtype_size(t->dtype);
-    srv_path_key(&s->path, "base64", 6);
+    attn_path_key(&s->path, "base64", 6);
     if (!plain_base64(s, d, &text, &n))
         return false;
     bool whole = attn_base64_size(text, n, &bytes);
-    if (whole && bytes != need) {
-        srv_problem(s->req, SRV_SHAPE, s->path.text,
-                    "shape %s of %s needs %zu byte%s, base64 has %zu",
-                    attn_shape_text(d->dims, d->rank, shape, sizeof shape),
-                    attn_dtype_name(t->dtype), need, need == 1 ? "" : "s", bytes);
-        return false;
-    }
+    if (whole && bytes != need)
+        return srv_scan_refuse(s, SRV_SHAPE, "shape %s of %s needs %zu byte%s, base64 has %zu",
+                               attn_shape_text(d->dims, d->rank, shape, sizeof shape),
+                               attn_dtype_name(t->dtype), need, need == 1 ? "" : "s", bytes);
     t->data = whole ? srv_tensor_take(s, t->dtype, count) : NULL;
     if (whole && !t->data)
         return false;
     size_t bad = whole ? attn_base64_decode(t->data, text, n) : n;
-    if (!whole || bad < n) {
-        srv_problem(s->req, SRV_VALUE, s->path.text,
-                    whole
-                        ? "expected padded base64 (RFC 4648) without white space, found something "
-                          "else at character %zu"
-                        : "expected a multiple of 4 characters of base64, found %zu",
-                    whole ? bad : n);
-        return false;
-    }
+    if (!whole || bad < n)
+        return srv_scan_refuse(
+            s, SRV_VALUE,
+            whole ? "expected padded base64 (RFC 4648) without white space, found something "
+                    "else at character %zu"
+                  : "expected a multiple of 4 characters of base64, found %zu",
+            whole ? bad : n);
     for (size_t i = 0; t->dtype == ATTN_BOOL && i < count; i++)
-        if (((const uint8_t *)t->data)[i] > 1) {
-            srv_problem(s->req, SRV_VALUE, s->path.text,
-                        "expected bytes 0 and 1 for bool, found %u at index %zu",
-                        ((const uint8_t *)t->data)[i], i);
-            return false;
-        }
+        if (((const uint8_t *)t->data)[i] > 1)
+            return srv_scan_refuse(s, SRV_VALUE,
+                                   "expected bytes 0 and 1 for bool, found %u at index %zu",
+                                   ((const uint8_t *)t->data)[i], i);
     return true;
 }
 
@@ -358,7 +341,7 @@ static bool load_base64(srv_scan *s, const description *d, attn_tensor *t, size_
 /* Sets *count to the number of elements, and checks that a tensor of this shape would fit into the
  * request's arena. For this check an axis of 0 counts as 1: a tensor of shape [1e12, 0] has no
  * elements, but loops over its first axis would run 1e12 times. */
-static bool count_elements(srv_scan *s, const description *d, attn_dtype dtype, size_t *count) {
+static bool count_elements(attn_scan *s, const description *d, attn_dtype dtype, size_t *count) {
     size_t bound = attn_dtype_size(dtype);
     *count = 1;
     for (int i = 0; i < d->rank; i++) {
@@ -366,16 +349,16 @@ static bool count_elements(srv_scan *s, const description *d, attn_dtype dtype, 
         if (!attn_size_mul(bound, d->dims[i] ? d->dims[i] : 1, &bound))
             return srv_scan_memory(s);
     }
-    return bound <= attn_arena_limit(s->req->arena) || srv_scan_memory(s);
+    return bound <= attn_arena_limit(s->arena) || srv_scan_memory(s);
 }
 
 /* Returns the seed of a tensor without one. Query and key differ, as two calls of torch.randn do,
  * and equal requests are equal. */
-static int64_t seed_of_place(const srv_scan *s) {
+static int64_t seed_of_place(const attn_scan *s) {
     return (int64_t)crc32_z(0, (const Bytef *)s->path.text, s->path.size);
 }
 
-bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out) {
+bool srv_tensor_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
     description d = {0};
     size_t mark = s->path.size, count;
     if (!read_members(s, accepts, &d) || !check_members(s, &d))
@@ -385,10 +368,9 @@ bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out) {
                                        : srv_tensor_dtype(d.data ? d.data : "", accepts);
     attn_tensor t = {.dtype = dtype};
     if (has(&d, RUNS) && (dtype != ATTN_BOOL || !(accepts & SRV_T_BOOL))) {
-        srv_path_key(&s->path, "runs", 4);
-        srv_problem(s->req, SRV_DTYPE, s->path.text, "runs are booleans, expected %s",
-                    accepts & SRV_T_BOOL ? "the dtype bool" : "a tensor of numbers");
-        return false;
+        attn_path_key(&s->path, "runs", 4);
+        return srv_scan_refuse(s, SRV_DTYPE, "runs are booleans, expected %s",
+                               accepts & SRV_T_BOOL ? "the dtype bool" : "a tensor of numbers");
     }
     if (!has(&d, SHAPE))
         return load_lists(s, accepts, &d, dtype, out);
@@ -410,7 +392,7 @@ bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out) {
         ok = srv_tensor_fill(s, &d.literal, &t);
     if (!ok)
         return false;
-    srv_path_back(&s->path, mark);
+    attn_path_back(&s->path, mark);
     *out = t;
     return true;
 }

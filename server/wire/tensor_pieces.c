@@ -19,7 +19,7 @@
 enum { PIECE = 1 << 18 }; /* bytes of text in a piece */
 
 typedef struct work {
-    const srv_scan *s;
+    const attn_scan *s;
     const char *from, *to; /* the lists, from the first '[' to behind the last ']' */
     size_t *commas;        /* for each piece: its commas (step 1), then the commas before it */
     size_t width, rows;    /* elements of a row, and number of rows */
@@ -126,7 +126,7 @@ static bool find_shape(const work *w, int rank, size_t dims[ATTN_MAX_RANK]) {
 /* Sets w->from and w->to. The lists end with the last ']' before the next string. Returns false if
  * the text is too short to be worth several workers. */
 static bool find_text(work *w) {
-    const srv_scan *s = w->s;
+    const attn_scan *s = w->s;
     w->from = s->p;
     w->to = memchr(s->p, '"', (size_t)(s->end - s->p));
     w->to = w->to ? w->to : s->end;
@@ -138,7 +138,7 @@ static bool find_text(work *w) {
 /* Step 1: computes width, rows and the commas before each piece. Returns false if the elements do
  * not fill whole rows. */
 static bool count_elements(work *w, attn_pool *pool, size_t pieces, int rank) {
-    const srv_request *req = w->s->req;
+    const srv_request *req = srv_scan_of(w->s)->req;
     size_t elements = 1;
     const char *row = w->from + rank, *close = memchr(row, ']', (size_t)(w->to - row));
     w->width = srv_tensor_room(row, close ? close : row);
@@ -153,9 +153,9 @@ static bool count_elements(work *w, attn_pool *pool, size_t pieces, int rank) {
     return elements % w->width == 0;
 }
 
-bool srv_tensor_in_pieces(srv_scan *s, attn_tensor *out) {
-    attn_pool *pool = srv_request_pool(s->req);
-    attn_arena *arena = s->req->arena;
+bool srv_tensor_in_pieces(attn_scan *s, attn_tensor *out) {
+    attn_pool *pool = srv_request_pool(srv_scan_of(s)->req);
+    attn_arena *arena = s->arena;
     work w = {.s = s};
     size_t dims[ATTN_MAX_RANK], bytes;
     int rank = 0;
@@ -173,7 +173,7 @@ bool srv_tensor_in_pieces(srv_scan *s, attn_tensor *out) {
     if (!w.closed || !attn_size_mul(w.rows * w.width, sizeof(float), &bytes) ||
         !(w.data = attn_arena_take(arena, bytes)))
         return false;
-    if (attn_pool_run(pool, pieces, read_piece, &w, &s->req->control, NULL) ||
+    if (attn_pool_run(pool, pieces, read_piece, &w, &srv_scan_of(s)->req->control, NULL) ||
         !find_shape(&w, rank, dims)) {
         attn_arena_shrink(arena, w.data, 0);
         return false;

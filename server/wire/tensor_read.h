@@ -27,7 +27,7 @@
 
 /* Reads the tensor at the cursor. `accepts` are the SRV_T_* bits of the row (decode.h). false: a
  * problem is set. */
-bool srv_tensor_read(srv_scan *s, unsigned accepts, attn_tensor *out);
+bool srv_tensor_read(attn_scan *s, unsigned accepts, attn_tensor *out);
 
 /* Converts int32, int64 and uint8 to float32 if the row accepts no tensors but of numbers: arrays
  * of integers are numbers there, as in nested lists. false: a problem is set. */
@@ -35,15 +35,15 @@ bool srv_tensor_as_numbers(srv_request *req, unsigned accepts, attn_tensor *t);
 
 /* Reads the nested lists at the cursor as a tensor of this element type: booleans for ATTN_BOOL,
  * numbers for the others. false: a problem is set. */
-bool srv_tensor_list(srv_scan *s, attn_dtype dtype, attn_tensor *out);
+bool srv_tensor_list(attn_scan *s, attn_dtype dtype, attn_tensor *out);
 
 /* --- only for tensor_list.c, tensor_pieces.c, tensor_object.c, tensor_literal.c and tensor_runs.c --- */
 
 /* Reads the tensor at the cursor, which is written as an object. false: a problem is set. */
-bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out);
+bool srv_tensor_object(attn_scan *s, unsigned accepts, attn_tensor *out);
 /* What the members random, init and fill of a tensor and those that belong to them say. */
 typedef struct srv_literal {
-    srv_name what; /* the value of random, init or fill */
+    attn_name what; /* the value of random, init or fill */
     int64_t seed;
     bool has_std, has_a; /* std and a were sent */
     double std, a;
@@ -51,23 +51,23 @@ typedef struct srv_literal {
 } srv_literal;
 /* Write the elements of a dense tensor. srv_tensor_random and srv_tensor_init need a floating-point
  * type. false: a problem is set. */
-bool srv_tensor_random(srv_scan *s, const srv_literal *l, attn_tensor *t);
-bool srv_tensor_init(srv_scan *s, const srv_literal *l, attn_tensor *t);
-bool srv_tensor_fill(srv_scan *s, const srv_literal *l, attn_tensor *t);
+bool srv_tensor_random(attn_scan *s, const srv_literal *l, attn_tensor *t);
+bool srv_tensor_init(attn_scan *s, const srv_literal *l, attn_tensor *t);
+bool srv_tensor_fill(attn_scan *s, const srv_literal *l, attn_tensor *t);
 /* Moves the cursor behind the list of runs at the cursor, whose content is not checked. */
-bool srv_tensor_skip_runs(srv_scan *s);
+bool srv_tensor_skip_runs(attn_scan *s);
 /* Writes the elements of a dense tensor of booleans by the list of runs that begins at `list`. The
  * cursor is left where it is. false: a problem is set. */
-bool srv_tensor_runs(srv_scan *s, const char *list, attn_tensor *t);
+bool srv_tensor_runs(attn_scan *s, const char *list, attn_tensor *t);
 /* Reads the nested lists at the cursor as a tensor of this element type. false: a problem is set.
  * */
-bool srv_tensor_nested(srv_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out);
+bool srv_tensor_nested(attn_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out);
 /* Smallest text in bytes that several workers read. */
 enum { SRV_TENSOR_LARGE = 1 << 19 };
 /* Reads large nested lists of float32 by several workers. Returns false without a problem, and with
  * the cursor unmoved, if the text is small, invalid or written in an unusual way, or if there is
  * one worker, no memory or no time left; then the caller must read it. */
-bool srv_tensor_in_pieces(srv_scan *s, attn_tensor *out);
+bool srv_tensor_in_pieces(attn_scan *s, attn_tensor *out);
 /* Returns the element type for the lists at p without "dtype", by what is accepted and by the first
  * element. */
 attn_dtype srv_tensor_dtype(const char *p, unsigned accepts);
@@ -75,9 +75,9 @@ attn_dtype srv_tensor_dtype(const char *p, unsigned accepts);
 size_t srv_tensor_room(const char *from, const char *to);
 /* Reads a flat list of `count` elements into *data. The cursor stands behind the list's '[' before
  * the call and behind its ']' afterwards. false: a problem is set. */
-bool srv_tensor_row(srv_scan *s, unsigned accepts, attn_dtype dtype, size_t count, void **data);
+bool srv_tensor_row(attn_scan *s, unsigned accepts, attn_dtype dtype, size_t count, void **data);
 /* Allocates `count` elements in the request's arena. NULL: a problem is set. */
-void *srv_tensor_take(srv_scan *s, attn_dtype dtype, size_t count);
+void *srv_tensor_take(attn_scan *s, attn_dtype dtype, size_t count);
 /* Stores `value` as element i of the type. For float16 and bfloat16 the value is rounded to the
  * nearest, ties to even. */
 void srv_tensor_store(void *data, attn_dtype dtype, size_t i, double value);

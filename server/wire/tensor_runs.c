@@ -24,25 +24,24 @@ typedef struct part {
     const char *runs;
 } part;
 
-static bool refuse(srv_scan *s, const char *expected) {
-    char found[SRV_FOUND_ROOM];
-    if (!srv_scan_is_value(s->p))
-        return srv_scan_expected(s, expected);
-    srv_problem(s->req, SRV_VALUE, s->path.text, "expected %s, found %s", expected,
-                srv_scan_found(s, s->p, found));
-    return false;
+static bool refuse(attn_scan *s, const char *expected) {
+    char found[ATTN_FOUND_ROOM];
+    if (!attn_scan_is_value(s))
+        return attn_scan_expected(s, expected);
+    return srv_scan_refuse(s, SRV_VALUE, "expected %s, found %s", expected,
+                           attn_scan_found(s, found));
 }
 
-bool srv_tensor_skip_runs(srv_scan *s) {
+bool srv_tensor_skip_runs(attn_scan *s) {
     const char *start = s->p;
     size_t open = 0;
     if (*s->p != '[')
         return refuse(s, "a list of runs");
     do {
         if (s->p >= s->end)
-            return srv_scan_malformed(s, start, "this list is not closed");
+            return attn_scan_fail(s, ATTN_EARG, start, "this list is not closed");
         if (*s->p == '"') {
-            s->p = srv_skip_string(s->p, s->end);
+            s->p = attn_skip_string(s->p, s->end);
             continue;
         }
         open += *s->p == '[' || *s->p == '{';
@@ -52,7 +51,7 @@ bool srv_tensor_skip_runs(srv_scan *s) {
     return true;
 }
 
-static bool read_index(srv_scan *s, size_t least, size_t most, size_t *out) {
+static bool read_index(attn_scan *s, size_t least, size_t most, size_t *out) {
     char expected[64];
     int64_t v;
     const char *p = attn_read_i64(s->p, s->end, &v);
@@ -66,8 +65,8 @@ static bool read_index(srv_scan *s, size_t least, size_t most, size_t *out) {
 }
 
 /* Reads the index of a batch entry or head, of which there are `count`; null: all of them. */
-static bool read_place(srv_scan *s, size_t count, size_t *from, size_t *to) {
-    if (srv_scan_word(s, "null"))
+static bool read_place(attn_scan *s, size_t count, size_t *from, size_t *to) {
+    if (attn_scan_word(s, "null"))
         return true;
     if (!count)
         return refuse(s, "null, since the shape has none of them");
@@ -77,30 +76,30 @@ static bool read_place(srv_scan *s, size_t count, size_t *from, size_t *to) {
     return true;
 }
 
-static bool read_part_member(srv_scan *s, const grid *g, const srv_name *name, part *p) {
-    if (srv_name_is(name, "batch"))
+static bool read_part_member(attn_scan *s, const grid *g, const attn_name *name, part *p) {
+    if (attn_name_is(name, "batch"))
         return read_place(s, g->B, &p->b0, &p->b1);
-    if (srv_name_is(name, "head"))
+    if (attn_name_is(name, "head"))
         return read_place(s, g->H, &p->h0, &p->h1);
-    if (srv_name_is(name, "runs")) {
+    if (attn_name_is(name, "runs")) {
         p->runs = s->p;
         return srv_tensor_skip_runs(s);
     }
-    srv_problem(s->req, SRV_UNKNOWN_FIELD, s->path.text,
-                "\"%s\" is no field of runs: they have batch, head and runs", name->text);
-    return false;
+    return srv_scan_refuse(s, SRV_UNKNOWN_FIELD,
+                           "\"%s\" is no field of runs: they have batch, head and runs",
+                           name->text);
 }
 
 /* Reads a run [row, from, to) behind the row and the key of *row and *at, and moves these. */
-static bool read_run(srv_scan *s, const grid *g, const part *p, size_t *row, size_t *at) {
+static bool read_run(attn_scan *s, const grid *g, const part *p, size_t *row, size_t *at) {
     size_t next, from, to;
     if (!g->L || *s->p != '[')
         return refuse(s, g->L ? "a run [row, from, to]" : "no run, since the shape has no rows");
     s->p++;
-    srv_scan_space(s);
-    if (!read_index(s, *row, g->L - 1, &next) || !srv_scan_mark(s, ',', "','") ||
-        !read_index(s, next == *row ? *at : 0, g->S, &from) || !srv_scan_mark(s, ',', "','") ||
-        !read_index(s, from, g->S, &to) || !srv_scan_mark(s, ']', "']' behind row, from and to"))
+    attn_scan_space(s);
+    if (!read_index(s, *row, g->L - 1, &next) || !attn_scan_mark(s, ',', "','") ||
+        !read_index(s, next == *row ? *at : 0, g->S, &from) || !attn_scan_mark(s, ',', "','") ||
+        !read_index(s, from, g->S, &to) || !attn_scan_mark(s, ']', "']' behind row, from and to"))
         return false;
     *row = next;
     *at = to;
@@ -110,69 +109,67 @@ static bool read_run(srv_scan *s, const grid *g, const part *p, size_t *row, siz
     return true;
 }
 
-static bool read_runs(srv_scan *s, const grid *g, const part *p) {
+static bool read_runs(attn_scan *s, const grid *g, const part *p) {
     const char *after = s->p;
-    const size_t mark = srv_path_key(&s->path, "runs", 4);
+    const size_t mark = attn_path_key(&s->path, "runs", 4);
     size_t row = 0, at = 0, i = 0;
     bool more;
-    s->p = p->runs + 1;
-    srv_scan_open(s, ']', &more);
+    s->p = p->runs;
+    if (!srv_scan_open(s, ']', &more))
+        return false;
     while (more) {
-        const size_t back = srv_path_index(&s->path, i++);
+        const size_t back = attn_path_index(&s->path, i++);
         if (!read_run(s, g, p, &row, &at))
             return false;
-        srv_path_back(&s->path, back);
-        if (!srv_scan_more(s, ']', &more))
+        attn_path_back(&s->path, back);
+        if (!attn_scan_more(s, ']', &more))
             return false;
     }
-    srv_path_back(&s->path, mark);
+    attn_path_back(&s->path, mark);
     s->p = after;
     return true;
 }
 
-static bool read_part(srv_scan *s, grid *g) {
+static bool read_part(attn_scan *s, grid *g) {
     part p = {.b1 = g->B, .h1 = g->H};
     bool more;
     if (*s->p != '{')
         return refuse(s,
                       "an object such as {\"batch\": null, \"head\": null, \"runs\": [[0, 0, 1]]}");
-    s->p++;
-    srv_scan_open(s, '}', &more);
+    if (!srv_scan_open(s, '}', &more))
+        return false;
     while (more) {
-        srv_name name;
+        attn_name name;
         if (*s->p != '"')
-            return srv_scan_expected(s, "a field name in double quotes");
-        if (!srv_scan_name(s, &name))
+            return attn_scan_expected(s, "a field name in double quotes");
+        if (!attn_scan_name(s, &name))
             return false;
-        const size_t mark = srv_path_key(&s->path, name.text, name.size);
-        if (!srv_scan_mark(s, ':', "':'") || !read_part_member(s, g, &name, &p))
+        const size_t mark = attn_path_key(&s->path, name.text, name.size);
+        if (!attn_scan_mark(s, ':', "':'") || !read_part_member(s, g, &name, &p))
             return false;
-        srv_path_back(&s->path, mark);
-        if (!srv_scan_more(s, '}', &more))
+        attn_path_back(&s->path, mark);
+        if (!attn_scan_more(s, '}', &more))
             return false;
     }
     const size_t heads = (p.b1 - p.b0) * (p.h1 - p.h0);
-    if (!p.runs || heads > g->left) {
-        srv_problem(s->req, SRV_VALUE, s->path.text,
-                    p.runs ? "expected each batch entry and head once, found more of them than the "
-                             "shape has"
-                           : "expected the member runs, a list of [row, from, to]");
-        return false;
-    }
+    if (!p.runs || heads > g->left)
+        return srv_scan_refuse(
+            s, SRV_VALUE,
+            p.runs ? "expected each batch entry and head once, found more of them than the "
+                     "shape has"
+                   : "expected the member runs, a list of [row, from, to]");
     g->left -= heads;
     return read_runs(s, g, &p);
 }
 
-bool srv_tensor_runs(srv_scan *s, const char *list, attn_tensor *t) {
+bool srv_tensor_runs(attn_scan *s, const char *list, attn_tensor *t) {
     const char *after = s->p;
-    const size_t mark = srv_path_key(&s->path, "runs", 4);
+    const size_t mark = attn_path_key(&s->path, "runs", 4);
     grid g = {.data = t->data, .B = 1, .H = 1};
     size_t i = 0;
     bool more;
-    if (t->rank < 2) {
-        srv_problem(s->req, SRV_SHAPE, s->path.text, "expected 2 axes or more for runs, found 1");
-        return false;
-    }
+    if (t->rank < 2)
+        return srv_scan_refuse(s, SRV_SHAPE, "expected 2 axes or more for runs, found 1");
     g.L = t->dims[t->rank - 2];
     g.S = t->dims[t->rank - 1];
     g.H = t->rank > 3 ? t->dims[t->rank - 3] : 1;
@@ -180,17 +177,18 @@ bool srv_tensor_runs(srv_scan *s, const char *list, attn_tensor *t) {
         g.B *= t->dims[a]; /* srv_tensor_object has checked the product */
     g.left = g.B * g.H;
     memset(g.data, 0, g.left * g.L * g.S);
-    s->p = list + 1;
-    srv_scan_open(s, ']', &more);
+    s->p = list;
+    if (!srv_scan_open(s, ']', &more))
+        return false;
     while (more) {
-        const size_t back = srv_path_index(&s->path, i++);
+        const size_t back = attn_path_index(&s->path, i++);
         if (!read_part(s, &g))
             return false;
-        srv_path_back(&s->path, back);
-        if (!srv_scan_more(s, ']', &more))
+        attn_path_back(&s->path, back);
+        if (!attn_scan_more(s, ']', &more))
             return false;
     }
-    srv_path_back(&s->path, mark);
+    attn_path_back(&s->path, mark);
     s->p = after;
     return true;
 }

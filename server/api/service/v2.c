@@ -392,8 +392,8 @@ typedef struct model_form {
  * `pointer` is this place or a place inside the tensor. `behind` true: returns whether the tensor's
  * place is `pointer` or a place inside of what `pointer` names. */
 static bool is_at(const char *pointer, const char *name, bool behind) {
-    srv_path path = {.size = 0};
-    for (size_t n; n = strcspn(name, "."), srv_path_key(&path, name, n), name[n]; name += n + 1)
+    attn_path path = {.size = 0};
+    for (size_t n; n = strcspn(name, "."), attn_path_key(&path, name, n), name[n]; name += n + 1)
         ;
     size_t n = behind ? strlen(pointer) : path.size;
     const char *end = behind ? path.text : pointer;
