@@ -36,9 +36,12 @@ const srv_field srv_run_analyses_query[] = {
     {0},
 };
 
-/* How many operations of a kernel take the time of an operation of an analysis, before it is known
- * how long looks take (srv_admission_seconds). */
-#define OPERATION_WEIGHT 2.5
+typedef struct analyses_look {
+    SRV_LOOK;
+    analyses_query q;
+    srv_labels labels;
+    srv_analysis analysis;
+} analyses_look;
 
 static srv_analysis analysis_of(srv_request *req, const attn_run_site *site,
                                 const analyses_query *q, const srv_labels *labels) {
@@ -62,63 +65,65 @@ static srv_analysis analysis_of(srv_request *req, const attn_run_site *site,
     return an;
 }
 
-/* Computes the cost. false: a problem is set. */
-static bool count_analysis(const srv_analysis *an, const srv_run_view *run, srv_look *look) {
+static bool prepare(void *data) {
+    analyses_look *c = data;
+    const srv_scope scope = {c->req, srv_run_analyses_query, &c->q.given, ""};
     attn_cost cost;
     double text;
-    if (!srv_analysis_cost(an, attn_pool_slots(srv_request_pool(an->req)), &cost, &text))
+    if (!srv_run_spot_check(&scope, c->run, &c->q.spot) ||
+        !srv_run_labels(c->req, c->run->site, &c->labels))
         return false;
-    srv_look_needs(look, cost.cells, OPERATION_WEIGHT * cost.operations,
+    c->analysis = analysis_of(c->req, c->run->site, &c->q, &c->labels);
+    if (!srv_analysis_cost(&c->analysis, attn_pool_slots(srv_request_pool(c->req)), &cost, &text))
+        return false;
+    srv_look_needs(&c->look, cost.cells, cost.operations,
                    (double)cost.work_bytes + (double)cost.result_bytes + text +
-                       srv_run_cells_work(an->req, run));
+                       srv_run_cells_work(c->req, c->run));
     return true;
 }
 
-static bool run_analysis(srv_analysis *an, const srv_run_view *run) {
-    srv_request *req = an->req;
-    attn_pool *pool = srv_request_pool(req);
+static bool compute(void *data) {
+    analyses_look *c = data;
+    attn_pool *pool = srv_request_pool(c->req);
     attn_error err = {0};
-    const int64_t start = attn_now_ns();
-    attn_status status =
-        attn_run_source_of(run->site, attn_pool_slots(pool), req->arena, &an->source, &err);
+    attn_status status = attn_run_source_of(c->run->site, attn_pool_slots(pool), c->req->arena,
+                                            &c->analysis.source, &err);
     if (!status)
-        status = srv_analysis_run(an, pool, &err);
-    req->compute_ns = attn_now_ns() - start;
+        status = srv_analysis_run(&c->analysis, pool, &err);
     if (status)
-        srv_problem_error(req, &err);
+        srv_problem_error(c->req, &err);
     return !status;
 }
 
-static void answer_analyses(srv_request *req, const srv_analysis *an, const analyses_query *q) {
-    if (srv_reads_text(req)) {
-        attn_text t = srv_text_begin(req);
-        srv_analysis_text(&t, an);
-        srv_text_end(req, &t);
-        return;
-    }
+static void answer_text(void *data) {
+    const analyses_look *c = data;
+    attn_text t = srv_text_begin(c->req);
+    srv_analysis_text(&t, &c->analysis);
+    srv_text_end(c->req, &t);
+}
+
+static void answer_json(void *data) {
+    const analyses_look *c = data;
     attn_json_text j;
-    srv_json_begin(&j, req);
-    j.decimals = (int)q->decimals;
+    srv_json_begin(&j, c->req);
+    j.decimals = (int)c->q.decimals;
     attn_json_object(&j);
-    srv_analysis_members(&j, an);
+    srv_analysis_members(&j, &c->analysis);
     attn_json_object_end(&j);
     srv_json_end(&j);
 }
 
 srv_outcome srv_runs_analyses(srv_request *req) {
-    analyses_query q = {.decimals = -1};
-    srv_look look;
-    if (srv_look_answered(&look, req))
-        return SRV_DONE;
-    const srv_run_view *run = srv_run_begin(req, srv_run_analyses_query, &q, &q.spot);
-    if (!run)
-        return SRV_DONE;
-    srv_labels labels;
-    bool ok = srv_run_labels(req, run->site, &labels);
-    srv_analysis an = analysis_of(req, run->site, &q, &labels);
-    ok = ok && count_analysis(&an, run, &look) && !srv_look_later(&look, srv_runs_analyses) &&
-         srv_look_admit(&look) && run_analysis(&an, run);
-    if (ok)
-        answer_analyses(req, &an, &q);
-    return srv_look_end(&look, run, ok);
+    static const srv_steps steps = {
+        .fields = srv_run_analyses_query,
+        SRV_QUERY_OF(analyses_look),
+        SRV_LOOK_LIMITS,
+        .unit_ns = 0.125,
+        .prepare = prepare,
+        .compute = compute,
+        .json = answer_json,
+        .text = answer_text,
+    };
+    analyses_look c = {.look.call.req = req, .q = {.decimals = -1}};
+    return srv_look_run(&c, &steps, srv_runs_analyses);
 }

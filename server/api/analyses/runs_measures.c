@@ -28,8 +28,6 @@ enum { MAIN = sizeof main_measures / sizeof main_measures[0], UNLABELLED = MAIN 
 
 #define TEXT_OF_HEAD 2048.0  /* most bytes of a head in the answer */
 #define TEXT_OF_REST 16384.0 /* of the legend */
-/* How many operations of a kernel take the time of an operation of an analysis (runs_analyses.c). */
-#define OPERATION_WEIGHT 2.5
 
 typedef struct heads_query {
     uint64_t given;
@@ -52,8 +50,7 @@ typedef struct finding {
 } finding;
 
 typedef struct heads_call {
-    srv_request *req;
-    srv_run_view *run;
+    SRV_LOOK;
     heads_query q;
     srv_scope scope;
     srv_run_heads heads;
@@ -140,13 +137,13 @@ static bool count_group(const heads_call *c, const group *g, double *cells, doub
                         (double)(labels.count + 1) * (double)sizeof(srv_names) +
                         srv_run_cells_work(c->req, &view);
     *cells += cost.cells;
-    *operations += OPERATION_WEIGHT * cost.operations;
+    *operations += cost.operations;
     *bytes = most > *bytes ? most : *bytes;
     attn_arena_rewind(c->req->arena, &mark);
     return true;
 }
 
-static bool count(const heads_call *c, srv_look *look) {
+static bool count(heads_call *c) {
     const double n = (double)c->heads.count;
     double cells = 0, operations = 0, bytes = 0;
     for (size_t i = 0; i < c->heads.count;) {
@@ -155,7 +152,7 @@ static bool count(const heads_call *c, srv_look *look) {
             return false;
         i += g.count;
     }
-    srv_look_needs(look, cells, operations,
+    srv_look_needs(&c->look, cells, operations,
                    bytes + n * (TEXT_OF_HEAD + sizeof(finding)) + TEXT_OF_REST +
                        srv_run_heads_bytes(&c->heads));
     return true;
@@ -221,12 +218,12 @@ static bool touch_sites(const heads_call *c) {
     return true;
 }
 
-static bool compute(heads_call *c) {
+static bool compute(void *data) {
+    heads_call *c = data;
     srv_request *req = c->req;
     attn_progress *progress = req->control.progress;
     attn_error err = {0};
     attn_status status = ATTN_OK;
-    const int64_t start = attn_now_ns();
     c->found = attn_arena_zeroed(req->arena, c->heads.count + 1, sizeof *c->found);
     if (!c->found)
         status = attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the measures of heads");
@@ -241,7 +238,6 @@ static bool compute(heads_call *c) {
         attn_arena_rewind(req->arena, &mark);
         i += g.count;
     }
-    req->compute_ns = attn_now_ns() - start;
     if (status)
         srv_problem_error(req, &err);
     return !status;
@@ -264,7 +260,8 @@ static void put_head(attn_json_text *j, const srv_run_head *head, const finding 
     attn_json_object_end(j);
 }
 
-static void answer_text(const heads_call *c) {
+static void answer_text(void *data) {
+    const heads_call *c = data;
     attn_text t = srv_text_begin(c->req);
     for (size_t i = 0; i < c->heads.count; i++) {
         const srv_run_head *h = &c->heads.items[i];
@@ -276,13 +273,10 @@ static void answer_text(const heads_call *c) {
     srv_text_end(c->req, &t);
 }
 
-static void answer(const heads_call *c) {
+static void answer_json(void *data) {
+    const heads_call *c = data;
     attn_json_text j;
     size_t most = 0;
-    if (srv_reads_text(c->req)) {
-        answer_text(c);
-        return;
-    }
     srv_json_begin(&j, c->req);
     j.decimals = (int)c->q.decimals;
     attn_json_object(&j);
@@ -304,18 +298,24 @@ static void answer(const heads_call *c) {
     srv_json_end(&j);
 }
 
+static bool prepare(void *data) {
+    heads_call *c = data;
+    c->scope = (srv_scope){c->req, srv_run_heads_query, &c->q.given, ""};
+    return srv_run_find_heads(&c->scope, c->run, &c->q.heads, &c->heads) && touch_sites(c) &&
+           count(c);
+}
+
 srv_outcome srv_runs_heads(srv_request *req) {
-    heads_call c = {.req = req, .q = {.decimals = -1}};
-    srv_look look;
-    if (srv_look_answered(&look, req))
-        return SRV_DONE;
-    c.scope = (srv_scope){req, srv_run_heads_query, &c.q.given, ""};
-    c.run = srv_run_of(req);
-    const bool ok = c.run && srv_decode_query(req, srv_run_heads_query, &c.q) &&
-                    srv_run_find_heads(&c.scope, c.run, &c.q.heads, &c.heads) && touch_sites(&c) &&
-                    count(&c, &look) && !srv_look_later(&look, srv_runs_heads) &&
-                    srv_look_admit(&look) && compute(&c);
-    if (ok)
-        answer(&c);
-    return srv_look_end(&look, c.run, ok);
+    static const srv_steps steps = {
+        .fields = srv_run_heads_query,
+        SRV_QUERY_OF(heads_call),
+        SRV_LOOK_LIMITS,
+        .unit_ns = 0.125,
+        .prepare = prepare,
+        .compute = compute,
+        .json = answer_json,
+        .text = answer_text,
+    };
+    heads_call c = {.look.call.req = req, .q = {.decimals = -1}};
+    return srv_look_run(&c, &steps, srv_runs_heads);
 }

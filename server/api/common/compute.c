@@ -55,8 +55,9 @@ static bool fits(srv_call *call, const srv_steps *steps) {
 
 static bool prepare(srv_call *call, const srv_steps *steps) {
     char *all = (char *)call;
-    if (steps->fields && !srv_read_body(call->req, steps->fields, all + steps->body,
-                                        (const int64_t *)(void *)(all + steps->timeout)))
+    if (steps->timeout ? !srv_read_body(call->req, steps->fields, all + steps->body,
+                                        (const int64_t *)(void *)(all + steps->timeout))
+                       : !srv_decode_query(call->req, steps->fields, all + steps->body))
         return false;
     call->dry_run = steps->dry_run && *(const bool *)(all + steps->dry_run);
     return steps->prepare(call);
@@ -120,7 +121,7 @@ static void compute(srv_call *call, const srv_steps *steps) {
     call->req->compute_ns = computed - start; /* `compute` may have replaced the request */
     if (ok)
         answer(call, steps);
-    else if (call->job.run)
+    if (call->job.run)
         srv_later_advise(call->req);
     call->req->encode_ns = attn_now_ns() - computed;
 }

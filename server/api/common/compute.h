@@ -59,9 +59,9 @@ typedef struct srv_call {
 /* The row of a route. `call` is the route's own struct. A step that returns false has set a problem
  * or `defers`. */
 typedef struct srv_steps {
-    const srv_field *fields; /* of the body; NULL: `prepare` reads what was sent */
-    /* Offsets in the route's struct of the decoded body and of its fields timeout_ms and dry_run
-     * (0: it has none); SRV_BODY_OF gives them. */
+    const srv_field *fields; /* of the body or the query string */
+    /* Offsets in the route's struct of what was decoded, of its field timeout_ms (0: it is a query
+     * string) and of dry_run (0: it has none); SRV_BODY_OF gives those of a body. */
     size_t body, timeout, dry_run;
     double unit_ns; /* processor time of a weighted operation, before the service has measured it */
     srv_limits limits;

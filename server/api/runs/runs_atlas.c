@@ -38,8 +38,7 @@ const srv_field srv_run_atlas_query[] = {
 };
 
 typedef struct atlas_call {
-    srv_request *req;
-    srv_run_view *run;
+    SRV_LOOK;
     atlas_query q;
     srv_scope scope;
     srv_run_heads heads;
@@ -53,20 +52,6 @@ typedef struct atlas_call {
 
 static bool takes(const atlas_call *c, attn_pooling plane) {
     return c->q.pool == ATTN_POOL_BOTH || c->q.pool == (int)plane;
-}
-
-/* Refuses more cells than are allowed. */
-static bool fits(const atlas_call *c, double cells) {
-    srv_request *req = c->req;
-    const double most = req->app->config->max_cells;
-    if (cells <= most)
-        return true;
-    srv_problem_limit(req, SRV_TOO_LARGE, "/sites", most, "max_cells",
-                      "%.4g weights have to be computed for the thumbnails of %zu heads, as their "
-                      "sites have no overview; at most %.4g are allowed: ask for fewer sites or "
-                      "heads",
-                      cells, c->heads.count, most);
-    return false;
 }
 
 static srv_run_mapping mapping_of(const atlas_call *c, srv_run_view *view,
@@ -106,7 +91,7 @@ static bool count_head(const atlas_call *c, const srv_run_head *head, attn_cost 
 }
 
 /* Computes the cost. false: a problem is set. */
-static bool count(const atlas_call *c, srv_look *look) {
+static bool count(atlas_call *c) {
     const double n = (double)c->heads.count, cells = (double)c->side * (double)c->side;
     double all = 0, operations = 0, work = 0;
     attn_cost one = {0};
@@ -126,10 +111,10 @@ static bool count(const atlas_call *c, srv_look *look) {
     }
     const double planes = n * (double)c->planes * (cells + 2 * sizeof(float));
     const bool binary = c->req->accept & SRV_ACCEPT_SAFETENSORS;
-    srv_look_needs(look, all, operations,
+    srv_look_needs(&c->look, all, operations,
                    work + (binary ? 1 : 3) * planes + n * (TEXT_OF_HEAD + sizeof *c->shapes) +
                        srv_run_heads_bytes(&c->heads));
-    return fits(c, all);
+    return true;
 }
 
 /* --- the thumbnails --- */
@@ -240,8 +225,8 @@ static bool take_planes(atlas_call *c) {
     return c->bytes && c->ranges && c->shapes;
 }
 
-static bool compute(atlas_call *c) {
-    const int64_t start = attn_now_ns();
+static bool compute(void *data) {
+    atlas_call *c = data;
     bool made = take_planes(c);
     if (!made)
         srv_problem_memory(c->req, NULL, "no memory is left for the thumbnails");
@@ -251,7 +236,6 @@ static bool compute(atlas_call *c) {
             end++;
         made = make_site(c, i, end);
     }
-    c->req->compute_ns = attn_now_ns() - start;
     return made;
 }
 
@@ -310,7 +294,8 @@ static void put_tensors(attn_json_text *j, const atlas_call *c) {
     srv_json_tensor(j, &limits);
 }
 
-static void answer(const atlas_call *c) {
+static void answer(void *data) {
+    const atlas_call *c = data;
     attn_json_text j;
     srv_json_begin(&j, c->req);
     attn_json_object(&j);
@@ -330,25 +315,37 @@ static void answer(const atlas_call *c) {
     srv_json_end(&j);
 }
 
-static bool read_query(atlas_call *c) {
-    if (!srv_decode_query(c->req, srv_run_atlas_query, &c->q) ||
-        !srv_run_find_heads(&c->scope, c->run, &c->q.heads, &c->heads))
-        return false;
+static bool prepare(void *data) {
+    atlas_call *c = data;
+    c->scope = (srv_scope){c->req, srv_run_atlas_query, &c->q.given, ""};
     c->planes = c->q.pool == ATTN_POOL_BOTH ? 2 : 1;
     c->side = (size_t)c->q.max_side;
-    return true;
+    return srv_run_find_heads(&c->scope, c->run, &c->q.heads, &c->heads) && count(c);
+}
+
+static void explain(void *data, srv_limits *limits) {
+    const atlas_call *c = data;
+    attn_text t = {.arena = c->req->arena};
+    attn_text_add(&t,
+                  "weights have to be computed for the thumbnails of %zu heads, as their sites "
+                  "have no overview",
+                  c->heads.count);
+    if (!t.failed)
+        limits->cells.what = t.data;
 }
 
 srv_outcome srv_runs_atlas(srv_request *req) {
-    atlas_call c = {.req = req};
-    srv_look look;
-    if (srv_look_answered(&look, req))
-        return SRV_DONE;
-    c.scope = (srv_scope){req, srv_run_atlas_query, &c.q.given, ""};
-    c.run = srv_run_of(req);
-    const bool ok = c.run && read_query(&c) && count(&c, &look) &&
-                    !srv_look_later(&look, srv_runs_atlas) && srv_look_admit(&look) && compute(&c);
-    if (ok)
-        answer(&c);
-    return srv_look_end(&look, c.run, ok);
+    static const srv_steps steps = {
+        .fields = srv_run_atlas_query,
+        SRV_QUERY_OF(atlas_call),
+        .limits = {.cells = {.pointer = "/sites",
+                             .what = "weights have to be computed for the thumbnails",
+                             .advice = ": ask for fewer sites or heads"}},
+        .explain = explain,
+        .prepare = prepare,
+        .compute = compute,
+        .json = answer,
+    };
+    atlas_call c = {.look.call.req = req};
+    return srv_look_run(&c, &steps, srv_runs_atlas);
 }

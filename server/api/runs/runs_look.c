@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "api/common/later.h"
-#include "load/admission.h"
 #include "request/shared.h"
 
 enum {
@@ -11,32 +10,33 @@ enum {
     KEPT_BYTES = 1 << 20, /* and if it has at most so many bytes; of a job as many as fit */
 };
 
-/* --- names --- */
-
-/* Returns the key of the answer. Another version of the program or other kernels may answer
- * otherwise. */
-static const char *key_of(const srv_look *look) {
-    const srv_request *req = look->req;
-    attn_text t = {.arena = req->arena};
-    attn_text_add(&t, "%s?%s accept=%u %s %s", req->path, look->query, req->accept, attn_version(),
-                  attn_isa_name(attn_isa_current()));
-    return t.failed ? NULL : t.data;
-}
-
 /* --- kept answers --- */
 
-bool srv_look_answered(srv_look *look, srv_request *req) {
+/* Returns the key of the answer. Another version of the program or other kernels may answer
+ * otherwise. NULL: the answer cannot be kept. */
+static const char *key_of(srv_request *req) {
+    attn_text t = {.arena = req->arena};
+    const char *query = srv_later_query(req);
+    attn_text_add(&t, "%s?%s accept=%u %s %s", req->path, query ? query : "", req->accept,
+                  attn_version(), attn_isa_name(attn_isa_current()));
+    return t.failed || !query ? NULL : t.data;
+}
+
+/* Describes the job of the look. Returns true if the reply is set: the kept answer, or a problem. */
+static bool is_answered(srv_look *look, srv_outcome (*handler)(srv_request *)) {
+    srv_request *req = look->req;
+    srv_job_order *job = &look->call.job;
     srv_run_answer kept;
-    *look = (srv_look){.req = req, .query = srv_later_query(req)};
-    look->key = look->query ? key_of(look) : NULL;
-    if (!look->key)
+    job->key = key_of(req);
+    if (!job->key)
         return false;
     const srv_run *run = srv_run_hold(req, req->params[0]);
     if (!run)
         return true;
-    look->token =
+    job->run = handler;
+    job->token =
         run->read_token ? attn_arena_text(req->arena, run->read_token, SRV_READ_TOKEN) : NULL;
-    const bool found = srv_run_recall(req, run, look->key, &kept);
+    const bool found = srv_run_recall(req, run, job->key, &kept);
     if (found) {
         srv_reply_set(req, 200, kept.type, kept.body, kept.size);
         srv_run_keep(req, run);
@@ -74,7 +74,7 @@ static void keep(const srv_look *look, const srv_run *run) {
     const srv_run_answer answer = {reply->type, strlen(reply->type), reply->body, size};
     if (!req->is_job && (req->compute_ns < KEPT_NS || size > KEPT_BYTES))
         return;
-    const bool kept = !reply->pieces && srv_run_remember(req, run, look->key, &answer);
+    const bool kept = !reply->pieces && srv_run_remember(req, run, look->call.job.key, &answer);
     if (req->is_job && !kept)
         srv_problem(req, SRV_TOO_LARGE, NULL,
                     "the answer has %zu bytes and cannot be kept: the run was removed, its file "
@@ -83,39 +83,25 @@ static void keep(const srv_look *look, const srv_run *run) {
                     size);
 }
 
-srv_outcome srv_look_end(const srv_look *look, const srv_run_view *run, bool answered) {
-    srv_request *req = look->req;
-    srv_later_advise(req);
-    if (answered && req->reply.status == 200 && look->key && srv_run_is_whole(req, run->held)) {
-        if (req->reply.pieces)
-            join_pieces(req);
-        keep(look, run->held);
-    }
-    return srv_run_end(req, run, answered);
-}
-
-/* --- work --- */
+/* --- the look --- */
 
 void srv_look_needs(srv_look *look, double cells, double operations, double bytes) {
-    look->cells = cells;
-    look->operations = operations;
-    look->bytes = bytes;
+    look->call.cost =
+        (srv_cost){.cells = cells, .operations = operations, .weighted = operations, .work = bytes};
 }
 
-bool srv_look_later(const srv_look *look, srv_outcome (*handler)(srv_request *)) {
+srv_outcome srv_look_run(void *data, const srv_steps *steps,
+                         srv_outcome (*handler)(srv_request *)) {
+    srv_look *look = data;
     srv_request *req = look->req;
-    if (!srv_later_is_due(req, look->operations) || !look->key ||
-        look->cells > req->app->config->max_cells)
-        return false;
-    srv_later_reply(req, &(srv_job_order){.run = handler,
-                                          .query = look->query,
-                                          .key = look->key,
-                                          .token = look->token,
-                                          .bytes = look->bytes});
-    return true;
-}
-
-bool srv_look_admit(const srv_look *look) {
-    return srv_run_fits(look->req, look->cells) &&
-           srv_admission_work(look->req, look->operations, look->bytes);
+    if (is_answered(look, handler) || !(look->run = srv_run_of(req)))
+        return SRV_DONE;
+    srv_compute(look, steps);
+    const bool answered = req->reply.status == 200;
+    if (answered && look->call.job.key && srv_run_is_whole(req, look->run->held)) {
+        if (req->reply.pieces)
+            join_pieces(req);
+        keep(look, look->run->held);
+    }
+    return srv_run_end(req, look->run, answered);
 }

@@ -73,9 +73,8 @@ typedef struct method {
 } method;
 
 typedef struct rollout_call {
-    srv_request *req;
+    SRV_LOOK;
     const method *method;
-    srv_run_view *run;
     rollout_query q;
     srv_scope scope;
     attn_run_layers layers;
@@ -246,42 +245,33 @@ static bool check_batch(const rollout_call *c) {
 
 /* --- the answer --- */
 
-/* Refuses more operations than a request may have. The limit on cells does not bound a flow. */
-static bool is_affordable(const rollout_call *c, const attn_cost *cost) {
-    const double most = c->req->app->config->max_operations;
-    if (cost->operations > most)
-        srv_problem_limit(c->req, SRV_TOO_LARGE, "/rows", most, "max_operations",
-                          "about %.4g operations are expected for %zu rows of %s; at most %.4g are "
-                          "allowed: ask for fewer or earlier rows, or fewer layers",
-                          cost->operations, c->count, c->method->name, most);
-    return cost->operations <= most;
-}
-
-/* Computes the cost. false: a problem is set. */
-static bool count(const rollout_call *c, srv_look *look) {
-    srv_request *req = c->req;
-    const double most = req->app->config->max_cells;
-    const bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
+/* Counts the cost. false: a problem is set. */
+static bool count(rollout_call *c) {
+    const bool binary = c->req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
     attn_cost cost;
     attn_error err = {0};
-    if (c->method->cost(&c->rollout, c->rows, c->count, attn_pool_slots(srv_request_pool(req)),
+    if (c->method->cost(&c->rollout, c->rows, c->count, attn_pool_slots(srv_request_pool(c->req)),
                         &cost, &err)) {
-        srv_problem_error(req, &err);
+        srv_problem_error(c->req, &err);
         return false;
     }
-    if (cost.cells > most) {
-        srv_problem_limit(req, SRV_TOO_LARGE, "/rows", most, "max_cells",
-                          "%.4g cells of the weights of %zu layers have to be computed; at most "
-                          "%.4g are allowed: ask for earlier rows, fewer layers or fewer heads",
-                          cost.cells, c->layers.count, most);
-        return false;
-    }
-    if (!is_affordable(c, &cost))
-        return false;
-    srv_look_needs(look, cost.cells, cost.operations,
+    srv_look_needs(&c->look, cost.cells, cost.operations,
                    (double)cost.work_bytes +
                        (binary ? 2 : 1 + SRV_RUN_TEXT) * (double)cost.result_bytes);
     return true;
+}
+
+static void explain(void *data, srv_limits *limits) {
+    const rollout_call *c = data;
+    attn_text cells = {.arena = c->req->arena}, operations = cells;
+    attn_text_add(&cells, "cells of the weights of %zu layers have to be computed",
+                  c->layers.count);
+    attn_text_add(&operations, "operations are expected for %zu rows of %s", c->count,
+                  c->method->name);
+    if (cells.failed || operations.failed)
+        return;
+    limits->cells.what = cells.data;
+    limits->operations.what = operations.data;
 }
 
 /* Makes the tensor of the answer, of the result type of the layers. */
@@ -299,16 +289,15 @@ static void tell(rollout_call *c, double *values) {
     c->result = attn_tensor_dense(singles, ATTN_F32, 2, dims);
 }
 
-static bool compute(rollout_call *c) {
+static bool compute(void *data) {
+    rollout_call *c = data;
     srv_request *req = c->req;
     attn_error err = {0};
     double *values = attn_arena_zeroed(req->arena, c->count * c->layers.cols, sizeof *values);
-    const int64_t start = attn_now_ns();
     attn_status status =
         values ? c->method->compute(&c->rollout, c->rows, c->count, srv_request_pool(req),
                                     &req->control, req->arena, values, &err)
                : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the rows");
-    req->compute_ns = attn_now_ns() - start;
     if (status)
         srv_problem_error(req, &err);
     else
@@ -324,15 +313,16 @@ static void put_layers(attn_json_text *j, const attn_run_layers *layers) {
     attn_json_array_end(j);
 }
 
-static void answer(const rollout_call *c) {
+static void answer_text(void *data) {
+    const rollout_call *c = data;
+    attn_text t = srv_text_begin(c->req);
+    srv_text_tensor(&t, c->method->name, &c->result, (srv_print){(int)c->q.decimals, c->q.full});
+    srv_text_end(c->req, &t);
+}
+
+static void answer_json(void *data) {
+    const rollout_call *c = data;
     attn_json_text j;
-    if (srv_reads_text(c->req)) {
-        attn_text t = srv_text_begin(c->req);
-        srv_text_tensor(&t, c->method->name, &c->result,
-                        (srv_print){(int)c->q.decimals, c->q.full});
-        srv_text_end(c->req, &t);
-        return;
-    }
     srv_json_begin(&j, c->req);
     j.decimals = (int)c->q.decimals;
     attn_json_object(&j);
@@ -344,28 +334,38 @@ static void answer(const rollout_call *c) {
     srv_json_end(&j);
 }
 
-static bool read_query(rollout_call *c) {
-    if (!srv_decode_query(c->req, srv_run_rollout_query, &c->q) || !find_layers(c) ||
-        !check_batch(c))
+static bool prepare(void *data) {
+    rollout_call *c = data;
+    c->scope = (srv_scope){c->req, srv_run_rollout_query, &c->q.given, ""};
+    if (!find_layers(c) || !check_batch(c))
         return false;
     c->rollout = (attn_run_rollout){
         .layers = &c->layers, .batch = (size_t)c->q.spot.batch, .residual = c->q.residual};
-    return find_heads(c) && find_rows(c) && srv_run_touch_layers(c->req, c->run, &c->layers);
+    return find_heads(c) && find_rows(c) && srv_run_touch_layers(c->req, c->run, &c->layers) &&
+           count(c);
 }
 
 static srv_outcome look_through(srv_request *req, const method *how,
                                 srv_outcome (*handler)(srv_request *)) {
-    rollout_call c = {.req = req, .method = how, .q = {.decimals = -1}};
-    srv_look look;
-    if (srv_look_answered(&look, req))
-        return SRV_DONE;
-    c.scope = (srv_scope){req, srv_run_rollout_query, &c.q.given, ""};
-    c.run = srv_run_of(req);
-    const bool ok = c.run && read_query(&c) && count(&c, &look) &&
-                    !srv_look_later(&look, handler) && srv_look_admit(&look) && compute(&c);
-    if (ok)
-        answer(&c);
-    return srv_look_end(&look, c.run, ok);
+    static const srv_steps steps = {
+        .fields = srv_run_rollout_query,
+        SRV_QUERY_OF(rollout_call),
+        .limits = {.cells = {.pointer = "/rows",
+                             .what = "cells have to be computed",
+                             .advice = ": ask for earlier rows, fewer layers or fewer heads"},
+                   /* the limit on cells does not bound a flow */
+                   .operations = {.pointer = "/rows",
+                                  .before = "about ",
+                                  .what = "operations are expected",
+                                  .advice = ": ask for fewer or earlier rows, or fewer layers"}},
+        .explain = explain,
+        .prepare = prepare,
+        .compute = compute,
+        .json = answer_json,
+        .text = answer_text,
+    };
+    rollout_call c = {.look.call.req = req, .method = how, .q = {.decimals = -1}};
+    return srv_look_run(&c, &steps, handler);
 }
 
 srv_outcome srv_runs_rollout(srv_request *req) {

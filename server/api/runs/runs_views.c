@@ -77,7 +77,6 @@ static bool build_heatmaps(const map_build *m, const attn_heatmap_options *optio
     attn_pool *pool = srv_request_pool(req);
     attn_weight_source weights, weighed;
     attn_error err = {0};
-    const int64_t start = attn_now_ns();
     attn_status status =
         attn_run_source_of(m->run->site, attn_pool_slots(pool), req->arena, &weights, &err);
     if (!status && m->norms)
@@ -85,28 +84,9 @@ static bool build_heatmaps(const map_build *m, const attn_heatmap_options *optio
     if (!status)
         status = attn_heatmap_build(m->norms ? &weighed : &weights, options, pool, &req->control,
                                     req->arena, out, &err);
-    req->compute_ns += attn_now_ns() - start;
     if (status)
         m->problem(req, &err);
     return !status;
-}
-
-/* How many operations of a kernel take the time of an operation of a heatmap, before it is known
- * how long looks take (srv_admission_seconds). */
-#define OPERATION_WEIGHT 16.0
-
-/* Reserves memory for the heatmaps of an answer, and computes them, or replies with a job. false:
- * there are no heatmaps, and the reply is set. */
-static bool admit_heatmaps(const map_build *m, const attn_heatmap_options *options, srv_look *look,
-                           attn_heatmaps *out) {
-    attn_cost cost;
-    if (!count_heatmaps(m, options, &cost))
-        return false;
-    srv_look_needs(look, cost.cells, OPERATION_WEIGHT * cost.operations,
-                   (double)cost.work_bytes + (1 + SRV_HEAT_TEXT) * (double)cost.result_bytes +
-                       srv_run_cells_work(m->req, m->run));
-    return !srv_look_later(look, srv_runs_heatmaps) && srv_look_admit(look) &&
-           build_heatmaps(m, options, out);
 }
 
 /* If the request names a layer of the site's axis of layers, its batch entries are those of the
@@ -141,36 +121,66 @@ static void tell_layers(const srv_run_view *run, attn_heatmaps *maps) {
         maps->layer_batches = attn_run_site_entries(run->held->run, run->index);
 }
 
-srv_outcome srv_runs_heatmaps(srv_request *req) {
-    heatmap_query q = {.decimals = -1};
-    srv_look look;
-    if (srv_look_answered(&look, req))
-        return SRV_DONE;
-    const srv_run_view *run = srv_run_begin(req, srv_run_heatmaps_query, &q, &q.spot);
-    attn_heatmap_options o;
+typedef struct heatmaps_look {
+    SRV_LOOK;
+    heatmap_query q;
+    map_build build;
+    attn_heatmap_options options;
     attn_heatmaps maps;
     srv_labels labels;
-    if (!run)
-        return SRV_DONE;
-    q.heatmap.values = srv_run_valued(run->site) != NULL;
-    const map_build m = {req, run, q.heatmap.of == SRV_OF_VALUE_NORM, srv_heat_problem};
-    const srv_scope scope = {req, srv_run_heatmaps_query, &q.given, ""};
-    attn_attention_dims dims = *attn_run_dims(run->site);
-    dims.B = run->entries;
-    const bool ok = srv_figure_check(req, &q.figure) &&
-                    srv_heat_options(req, &q.heatmap, &dims, &o) &&
-                    select_entries(&scope, run, &o) && admit_heatmaps(&m, &o, &look, &maps) &&
-                    srv_run_labels(req, run->site, &labels);
-    if (ok) {
-        tell_layers(run, &maps);
-        const srv_heat_answer all = {.maps = &maps,
-                                     .in = &q.heatmap,
-                                     .labels = &labels,
-                                     .figure = &q.figure,
-                                     .decimals = (int)q.decimals};
-        srv_heat_reply(req, &all);
-    }
-    return srv_look_end(&look, run, ok);
+} heatmaps_look;
+
+static bool prepare_heatmaps(void *data) {
+    heatmaps_look *c = data;
+    const srv_scope scope = {c->req, srv_run_heatmaps_query, &c->q.given, ""};
+    attn_attention_dims dims;
+    attn_cost cost;
+    if (!srv_run_spot_check(&scope, c->run, &c->q.spot))
+        return false;
+    dims = *attn_run_dims(c->run->site);
+    dims.B = c->run->entries;
+    c->q.heatmap.values = srv_run_valued(c->run->site) != NULL;
+    c->build = (map_build){c->req, c->run, c->q.heatmap.of == SRV_OF_VALUE_NORM, srv_heat_problem};
+    if (!srv_figure_check(c->req, &c->q.figure) ||
+        !srv_heat_options(c->req, &c->q.heatmap, &dims, &c->options) ||
+        !select_entries(&scope, c->run, &c->options) ||
+        !count_heatmaps(&c->build, &c->options, &cost))
+        return false;
+    srv_look_needs(&c->look, cost.cells, cost.operations,
+                   (double)cost.work_bytes + (1 + SRV_HEAT_TEXT) * (double)cost.result_bytes +
+                       srv_run_cells_work(c->req, c->run));
+    return true;
+}
+
+static bool compute_heatmaps(void *data) {
+    heatmaps_look *c = data;
+    return build_heatmaps(&c->build, &c->options, &c->maps) &&
+           srv_run_labels(c->req, c->run->site, &c->labels);
+}
+
+static void answer_heatmaps(void *data) {
+    heatmaps_look *c = data;
+    const srv_heat_answer all = {.maps = &c->maps,
+                                 .in = &c->q.heatmap,
+                                 .labels = &c->labels,
+                                 .figure = &c->q.figure,
+                                 .decimals = (int)c->q.decimals};
+    tell_layers(c->run, &c->maps);
+    srv_heat_reply(c->req, &all);
+}
+
+srv_outcome srv_runs_heatmaps(srv_request *req) {
+    static const srv_steps steps = {
+        .fields = srv_run_heatmaps_query,
+        SRV_QUERY_OF(heatmaps_look),
+        SRV_LOOK_LIMITS,
+        .unit_ns = 0.8,
+        .prepare = prepare_heatmaps,
+        .compute = compute_heatmaps,
+        .json = answer_heatmaps,
+    };
+    heatmaps_look c = {.look.call.req = req, .q = {.decimals = -1}};
+    return srv_look_run(&c, &steps, srv_runs_heatmaps);
 }
 
 /* --- top-k --- */
